@@ -1,0 +1,38 @@
+package afterbay
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Error is one thing wrong with a pipeline.
+type Error struct {
+	Path    string // where: "steps[1].features.spend.value"
+	Column  int    // in the expression at Path, from 1; 0 where there is none
+	Message string // what is wrong
+	Hint    string // what to do next; may be empty
+}
+
+// Error returns path, message and hint.
+func (e *Error) Error() string {
+	text := e.Path + ": " + e.Message
+	if e.Column > 0 {
+		text = fmt.Sprintf("%s: column %d: %s", e.Path, e.Column, e.Message)
+	}
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+// Errors is every thing wrong with a pipeline, in the order of the file.
+type Errors []*Error
+
+// Error returns the errors, one a line.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}

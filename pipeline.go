@@ -1,0 +1,123 @@
+package afterbay
+
+import "time"
+
+// Pipeline is one pipeline: what the pipeline file writes, in Go. Its zero
+// values are the file's defaults.
+type Pipeline struct {
+	Name      string // also the consumer group and the name of its state
+	Input     Input
+	Delivery  Delivery // "" is exactly-once
+	Commit    Commit
+	Models    []Model
+	Constants []Constant
+	Steps     []Step
+}
+
+// Delivery is how often an output is written for an event after a crash.
+type Delivery string
+
+// The delivery modes. The embedded log commits outputs, state and offsets in
+// one frame, so there each of them is exactly-once.
+const (
+	ExactlyOnce Delivery = "exactly-once"
+	AtLeastOnce Delivery = "at-least-once"
+	AtMostOnce  Delivery = "at-most-once"
+)
+
+// Input says what the pipeline reads.
+type Input struct {
+	Topic      string
+	Partitions int32     // of the topic where it has to be created; 0 is 4
+	Key        string    // a field of kind string or int: events of one key share state and order
+	Time       EventTime // when the event happened
+	Fields     []Field   // what is read from the JSON of an event
+	MaxBytes   int       // a larger value is a dead letter; 0 is 1 MiB
+}
+
+// EventTime says where an event's time stands and how far events may be out of
+// order.
+type EventTime struct {
+	Field    string        // "" takes the time of the append
+	Unit     string        // s, ms, us, ns (field of type int) or rfc3339 (string)
+	Lateness time.Duration // the watermark is the newest time seen less this; 0 is none
+	Late     string        // what becomes of an event before the watermark: dlq (default), drop, include
+	MaxAhead time.Duration // a time further past the append is a dead letter; 0 is 1 h
+}
+
+// Field is a name and its type, as the file writes them: "amount", "number".
+type Field struct{ Name, Type string }
+
+// Commit says how often steps are committed.
+type Commit struct {
+	Interval time.Duration // shortest time between two commits; 0 is 2 ms
+	Size     int           // most events in a step; 0 is 4,096
+}
+
+// Model names a model file and its outputs.
+type Model struct {
+	Name    string
+	File    string // XGBoost .json or .ubj
+	Version int    // at least 1: "latest" is not a version
+	Outputs []Field
+}
+
+// Constant is a name for a scalar (bool, int64, float64 or string) or for a
+// table from string to scalars of one kind, used as table[key] ?? default.
+type Constant struct {
+	Name  string
+	Value any // scalar, or nil where Table is set
+	Table map[string]any
+}
+
+// Step is one stage; exactly one of its fields is set.
+type Step struct {
+	Let      []Binding
+	Features []Feature
+	Score    *Score
+	Decide   []Binding
+	Emit     *Emit
+}
+
+// Binding introduces a name as the value of an expression.
+type Binding struct{ Name, Expr string }
+
+// Feature is a keyed feature: exactly one of Windows, Last and Elapsed.
+type Feature struct {
+	Name       string
+	Value      string   // expression; "" counts events
+	When       string   // expression of type bool; "" is always
+	Windows    []string // "60s" exact, "60s/5s" in panes of 5 s
+	Last       int      // the newest values by arrival, 1 to 1,000
+	Elapsed    bool     // seconds since the key's newest event
+	Aggregates []string // count, sum, mean, max, min
+	Decimals   *int     // aggregate exact integers of this many decimals, 0 to 9
+	Empty      *float64 // value where there is nothing to aggregate; nil is 0
+}
+
+// Score calls a model.
+type Score struct {
+	Model    string
+	As       string    // prefix of the outputs' names; "" is the model's name
+	When     string    // a skipped score yields Fallback or optional outputs
+	Inputs   []string  // names in the model's order; feature.* expands
+	ByName   []Binding // instead of Inputs: model feature name to name, any order
+	Fallback []Binding // output to expression
+	Batch    Batch
+}
+
+// Batch bounds one call of a model.
+type Batch struct {
+	Size int           // most rows of a call; 0 is 64
+	Wait time.Duration // longest wait for more rows while more are on their way; 0 is none
+}
+
+// Emit writes an output record.
+type Emit struct {
+	Topic string
+	Key   string // a name; "" is the input's key, and its partition with it
+	When  string
+	ID    string    // expression of type string; "" is pipeline:partition:offset:emit-index
+	Names []string  // names; dots become _; event.* is all fields, feature.* expands
+	Value []Binding // instead of Names: JSON key to expression
+}
