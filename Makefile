@@ -1,0 +1,49 @@
+# Everything a developer or CI runs. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+STATICCHECK = go tool -modfile=tools/go.mod staticcheck
+PYTHON = $(CURDIR)/.venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help build deps quick test prove demo bench lint docs clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+build: ## build bin/afterbay
+	go build -trimpath -o bin/afterbay ./cmd/afterbay
+
+deps: .venv/xgboost-3.2.0 ## install what the tests need: XGBoost, into .venv
+.venv/xgboost-3.2.0:
+	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
+	python3 -m venv .venv || { echo "deps: python3 with venv is needed (Debian: apt-get install python3-venv)"; exit 1; }
+	.venv/bin/pip install --quiet --disable-pip-version-check xgboost==3.2.0 numpy==2.4.6
+	touch $@
+
+quick: ## tests that need Go alone; says what did not run
+	go test ./... 2>&1
+	@test -e .venv/xgboost-3.2.0 || echo "NOT RUN: comparison with an installed XGBoost (make deps installs it)"
+
+test: deps ## all tests, the race detector where goroutines meet
+	AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) go test -timeout 20m ./...
+	go test -race -timeout 15m ./stream/... ./task/... ./state/... ./ingest/... ./serve/... .
+
+prove: deps build ## long proofs: many seeds, many kills, fuzzing, the baseline; results in docs/results
+	scripts/prove.sh
+
+demo: ## 200,000 card transactions become decisions, with a summary
+	go run ./cmd/afterbay demo
+
+bench: build ## throughput, CPU and latency of the fraud pipeline, and package benchmarks
+	scripts/bench.sh
+
+lint: ## gofmt, go vet, staticcheck, shape of the code
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
+	go vet ./...
+	$(STATICCHECK) ./...
+	go test -run 'TestShape|TestLayers' .
+
+docs: ## write the generated parts of the documentation
+	go test ./cmd/afterbay -run TestHelp -update
+
+clean: ## remove what make made
+	rm -rf bin .venv demo-data

@@ -1,0 +1,171 @@
+package afterbay
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/task"
+)
+
+// Options say how a process runs a pipeline. They do not change its results.
+type Options struct {
+	Sessions int          // members of the pipeline's group in this process; 0 is 1
+	Logger   *slog.Logger // nil discards
+
+	// Fault is called at the stages of a turn of the loop (read, model, write,
+	// sync, after) with a step in flight: crash tests end the process there.
+	Fault func(stage string)
+}
+
+// Runner is a pipeline that was checked and is ready to run.
+type Runner struct {
+	pipeline Pipeline
+	plan     *task.Plan
+	options  Options
+	metrics  *task.Metrics
+	task     task.Options
+}
+
+// New checks a pipeline and loads its models. What is wrong with it is returned
+// as Errors, all at once.
+func New(p Pipeline, options Options) (*Runner, error) {
+	plan, err := compile(p)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{pipeline: p, plan: plan, options: options, task: task.Options{
+		Sessions: options.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
+		Logger: options.Logger, Fault: options.Fault,
+	}}
+	r.metrics = task.NewMetrics(max(options.Sessions, 1))
+	return r, nil
+}
+
+// Name returns the pipeline's name, which is also its consumer group.
+func (r *Runner) Name() string { return r.plan.Name }
+
+// Input returns the topic that the pipeline reads.
+func (r *Runner) Input() string { return r.plan.Topic }
+
+// Outputs returns the topics that the pipeline writes, dead letters last.
+func (r *Runner) Outputs() []string { return r.plan.Topics() }
+
+// Models returns name@version and digest of each model.
+func (r *Runner) Models() []string { return r.plan.Models }
+
+// Metrics counts what Run does. It may be read at any time.
+func (r *Runner) Metrics() *task.Metrics { return r.metrics }
+
+// Warnings say what about the pipeline is allowed but will surprise.
+func (r *Runner) Warnings() []string {
+	if !r.plan.Feedback {
+		return nil
+	}
+	return []string{"features read past predictions, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)"}
+}
+
+// CreateTopics makes the topics that the pipeline reads and writes, with as
+// many partitions each, where they are not there.
+func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
+	in := stream.Topic{
+		Name: r.plan.Topic, Key: r.pipeline.Input.Key,
+		Partitions: cmpOr(r.pipeline.Input.Partitions, DefaultPartitions),
+	}
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range topics {
+		if t.Name == in.Name && r.pipeline.Input.Partitions == 0 {
+			in.Partitions = t.Partitions
+		}
+	}
+	if err := log.CreateTopic(ctx, in); err != nil {
+		return fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
+	}
+	for _, name := range r.plan.Topics() {
+		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: in.Partitions}); err != nil {
+			return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", in.Partitions, err)
+		}
+	}
+	return nil
+}
+
+// Run processes the input of log until ctx is done; then it commits what was
+// computed and returns nil.
+func (r *Runner) Run(ctx context.Context, log stream.Log) error {
+	if err := r.CreateTopics(ctx, log); err != nil {
+		return err
+	}
+	if err := task.New(log, r.plan, r.task, r.metrics).Run(ctx); err != nil {
+		return fmt.Errorf("pipeline %q: %w", r.plan.Name, err)
+	}
+	return nil
+}
+
+// WaitIdle returns when the pipeline has committed everything that its input
+// held at the call, or with ctx's error.
+func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
+	}
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.plan.Topic })
+	if i < 0 {
+		return fmt.Errorf("wait for pipeline %q: %w %q", r.plan.Name, stream.ErrUnknownTopic, r.plan.Topic)
+	}
+	for index := range topics[i].Partitions {
+		p := stream.Partition{Topic: r.plan.Topic, Index: index}
+		_, end, err := inspector.Offsets(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := r.waitCommitted(ctx, inspector, p, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, p stream.Partition, end stream.Offset) error {
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		committed, err := log.Committed(ctx, r.plan.Name, p)
+		if err != nil || committed >= end {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Run checks the pipelines and runs them on log until ctx is done.
+func Run(ctx context.Context, log stream.Log, pipelines ...Pipeline) error {
+	runners := make([]*Runner, len(pipelines))
+	for i, p := range pipelines {
+		r, err := New(p, Options{})
+		if err != nil {
+			return err
+		}
+		runners[i] = r
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, r := range runners {
+		group.Go(func() error { return r.Run(ctx, log) })
+	}
+	return group.Wait()
+}

@@ -1,0 +1,498 @@
+package afterbay
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/feature"
+	"github.com/afterbay/afterbay/task"
+	"github.com/afterbay/afterbay/value"
+)
+
+// step compiles one step, and appends its stages to the plan.
+func (c *compiler) step(path string, s *Step) {
+	set := 0
+	for _, there := range []bool{s.Let != nil, s.Features != nil, s.Score != nil, s.Decide != nil, s.Emit != nil} {
+		if there {
+			set++
+		}
+	}
+	if set != 1 {
+		c.fail(path, "a step is exactly one of let, features, score, decide and emit")
+		return
+	}
+	switch {
+	case s.Let != nil:
+		c.bindings(path+".let", "let", s.Let)
+	case s.Features != nil:
+		for i := range s.Features {
+			c.feature(path+".features."+s.Features[i].Name, &s.Features[i])
+		}
+	case s.Score != nil:
+		c.score(path+".score", s.Score)
+	case s.Decide != nil:
+		c.bindings(path+".decide", "decide", s.Decide)
+	case s.Emit != nil:
+		c.emit(path+".emit", s.Emit)
+	}
+}
+
+// expression compiles source, whose type must be one of want if any is given.
+func (c *compiler) expression(path, source string, want ...value.Kind) *expression.Program {
+	program, err := expression.Compile(source, &c.names)
+	if err != nil {
+		c.errs = append(c.errs, &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint})
+		return nil
+	}
+	if t := program.Type(); len(want) > 0 && (t.Optional || !slices.Contains(want, t.Kind)) {
+		c.fail(path, "the expression is of type %v, where %v is needed", t, kinds(want))
+		if t.Optional {
+			c.hint("give a value for when it is absent: ... ?? 0")
+		}
+		return nil
+	}
+	return program
+}
+
+func kinds(list []value.Kind) string {
+	texts := make([]string, len(list))
+	for i, k := range list {
+		texts[i] = k.String()
+	}
+	return strings.Join(texts, " or ")
+}
+
+func (c *compiler) bindings(path, stage string, list []Binding) {
+	var assigns []task.Assign
+	for _, b := range list {
+		at := path + "." + b.Name
+		if !c.identifier(at, b.Name) {
+			continue
+		}
+		program := c.expression(at, b.Expr)
+		if program == nil {
+			continue
+		}
+		slot, ok := c.introduce(at, b.Name, program.Type())
+		if ok {
+			assigns = append(assigns, task.Assign{Slot: slot, Program: program})
+		}
+	}
+	programs := make([]*expression.Program, len(assigns))
+	for i := range assigns {
+		programs[i] = assigns[i].Program
+	}
+	c.order(programs...)
+	c.add(task.Stage{Name: stage, Assign: assigns})
+}
+
+// order decides whether the next stage runs in log order or in the waves. The
+// waves begin with the first stage that needs what only they know; from there on
+// the order of the file is kept.
+func (c *compiler) order(programs ...*expression.Program) {
+	for _, p := range programs {
+		if p != nil && slices.ContainsFunc(p.Uses(), func(name string) bool { return c.fedBack[name] }) {
+			c.beginWaves()
+		}
+	}
+}
+
+// beginWaves puts the reads of feedback features here: they cannot fail and
+// depend on nothing, so the stages that were passed on the way are computed in
+// log order.
+func (c *compiler) beginWaves() {
+	if c.inWaves {
+		return
+	}
+	c.inWaves, c.plan.Waves = true, len(c.plan.Stages)
+	c.plan.Stages = append(c.plan.Stages, c.reads...)
+}
+
+func (c *compiler) add(s task.Stage) { c.plan.Stages = append(c.plan.Stages, s) }
+
+// waitingFeature is a feedback feature until the names it uses are there.
+type waitingFeature struct {
+	path    string
+	feature *Feature
+	stage   task.FeatureStage // the addition
+	missing []string
+}
+
+func (c *compiler) feature(path string, f *Feature) {
+	if !c.identifier(path, f.Name) {
+		return
+	}
+	spec, ok := c.spec(path, f)
+	if !ok {
+		return
+	}
+	stage := task.FeatureStage{Read: true, Add: true, ReadFirst: f.Elapsed}
+	c.names.missing = nil
+	before := len(c.errs)
+	c.contribution(path, f, &stage)
+	feedback := len(c.names.missing) > 0
+	if feedback {
+		c.errs = c.errs[:before] // the names come later: look again then
+		stage = task.FeatureStage{Read: true, Late: true}
+	} else if len(c.errs) > before {
+		return
+	}
+	c.order(stage.Value, stage.When)
+	stage.Late = feedback || c.inWaves
+	set := 0
+	if stage.Late {
+		set = 1
+	}
+	stage.Index = len(c.specs[set])
+	c.specs[set] = append(c.specs[set], spec)
+	one, err := feature.NewSet([]feature.Spec{spec})
+	if err != nil {
+		c.fail(path, "%v", err)
+		return
+	}
+	for _, column := range one.Columns(0) {
+		name := f.Name
+		if column != "" {
+			name += "." + column
+		}
+		slot, ok := c.introduce(path, name, value.Type{Kind: value.Number})
+		if !ok {
+			return
+		}
+		stage.Columns = append(stage.Columns, slot)
+		c.fedBack[name] = feedback
+	}
+	if feedback {
+		add := task.FeatureStage{Late: true, Index: stage.Index, Add: true}
+		c.waiting = append(c.waiting, &waitingFeature{path, f, add, slices.Clone(c.names.missing)})
+	}
+	if feedback && !c.inWaves {
+		c.reads = append(c.reads, task.Stage{Name: "features", Feature: &stage})
+		return
+	}
+	c.add(task.Stage{Name: "features", Feature: &stage})
+}
+
+// contribution compiles what a feature adds and when.
+func (c *compiler) contribution(path string, f *Feature, stage *task.FeatureStage) {
+	if f.Value != "" {
+		stage.Value = c.expression(path+".value", f.Value, value.Number, value.Int)
+	}
+	if f.When != "" {
+		stage.When = c.expression(path+".when", f.When, value.Bool)
+	}
+}
+
+// resolveWaiting adds the writing of feedback features after the step that
+// introduced the last name they use.
+func (c *compiler) resolveWaiting(last bool) {
+	var still []*waitingFeature
+	for _, w := range c.waiting {
+		absent := slices.ContainsFunc(w.missing, func(name string) bool {
+			_, ok := c.names.schema.Lookup(name)
+			return !ok
+		})
+		if absent && !last {
+			still = append(still, w)
+			continue
+		}
+		c.contribution(w.path, w.feature, &w.stage)
+		c.beginWaves()
+		c.add(task.Stage{Name: "features", Feature: &w.stage})
+		c.plan.Feedback = true
+	}
+	c.waiting = still
+}
+
+// spec checks a feature's shape.
+func (c *compiler) spec(path string, f *Feature) (feature.Spec, bool) {
+	before := len(c.errs)
+	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1}
+	shapes := 0
+	for _, there := range []bool{len(f.Windows) > 0, f.Last != 0, f.Elapsed} {
+		if there {
+			shapes++
+		}
+	}
+	if shapes != 1 {
+		c.fail(path, "a feature has exactly one of windows, last and elapsed")
+	}
+	for i, text := range f.Windows {
+		window, err := feature.ParseWindow(text)
+		if err != nil {
+			c.fail(fmt.Sprintf("%s.windows[%d]", path, i), "%v", err)
+		}
+		spec.Windows = append(spec.Windows, window)
+	}
+	counts := true
+	for i, text := range f.Aggregates {
+		aggregate, err := feature.ParseAggregate(text)
+		if err != nil {
+			c.fail(fmt.Sprintf("%s.aggregates[%d]", path, i), "%v", err)
+		}
+		counts = counts && aggregate == feature.Count
+		spec.Aggregates = append(spec.Aggregates, aggregate)
+	}
+	switch {
+	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil):
+		c.fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
+	case !f.Elapsed && len(f.Aggregates) == 0:
+		c.fail(path, "missing aggregates: use count, sum, mean, max and min")
+	case !f.Elapsed && f.Value == "" && !counts:
+		c.fail(path, "missing value: only count needs none")
+	}
+	if f.Decimals != nil {
+		spec.Decimals = *f.Decimals
+	}
+	if f.Empty != nil {
+		spec.Empty = *f.Empty
+	}
+	return spec, len(c.errs) == before
+}
+
+func (c *compiler) score(path string, s *Score) {
+	m, ok := c.models[s.Model]
+	if !ok {
+		if !slices.ContainsFunc(c.pipeline.Models, func(m Model) bool { return m.Name == s.Model }) {
+			c.fail(path+".model", "no model is named %q", s.Model)
+		}
+		return
+	}
+	if s.Batch.Size < 0 || s.Batch.Size > 4096 {
+		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
+	}
+	stage := &task.ScoreStage{Model: m.Model, Name: m.name, Size: cmpOr(s.Batch.Size, 64)}
+	if s.When != "" {
+		stage.When = c.expression(path+".when", s.When, value.Bool)
+	}
+	stage.Inputs = c.scoreInputs(path, s, m)
+	c.scoreOutputs(path, s, m, stage)
+	c.beginWaves()
+	c.add(task.Stage{Name: "score", Score: stage})
+}
+
+// scoreInputs resolves the model's inputs, in the model's order.
+func (c *compiler) scoreInputs(path string, s *Score, m loadedModel) []value.Slot {
+	before := len(c.errs)
+	var slots []value.Slot
+	for i, name := range s.Inputs {
+		at := fmt.Sprintf("%s.inputs[%d]", path, i)
+		for _, slot := range c.expand(at, name) {
+			c.numeric(at, slot)
+			slots = append(slots, slot)
+		}
+	}
+	info := m.Info()
+	if s.ByName != nil {
+		slots = c.byName(path+".inputs", s.ByName, info.Names)
+	}
+	if len(c.errs) > before {
+		return slots
+	}
+	if len(slots) != info.Inputs {
+		c.fail(path+".inputs", "model %s takes %d inputs, %d are given", m.name, info.Inputs, len(slots))
+		if len(info.Names) > 0 {
+			c.hint("it takes, in order: " + strings.Join(info.Names, ", "))
+		}
+		return slots
+	}
+	c.checkOrder(path+".inputs", slots, info.Names)
+	return slots
+}
+
+func (c *compiler) numeric(path string, slot value.Slot) {
+	if slot.Type.Kind > value.Number {
+		c.fail(path, "%q is of type %v: a tree model takes numbers", slot.Name, slot.Type)
+		c.hint("map it to a number by a constants table and let")
+	}
+}
+
+func (c *compiler) byName(path string, given []Binding, names []string) []value.Slot {
+	if len(names) == 0 {
+		c.fail(path, "the model file has no feature names, so inputs cannot be given by name")
+		c.hint("give them as a list, in the order of training")
+		return nil
+	}
+	slots := make([]value.Slot, len(names))
+	seen := make([]bool, len(names))
+	for _, b := range given {
+		at := path + "." + b.Name
+		i := slices.Index(names, b.Name)
+		if i < 0 {
+			c.fail(at, "the model has no feature %q", b.Name)
+			c.hint("it has: " + strings.Join(names, ", "))
+			continue
+		}
+		if found := c.expand(at, b.Expr); len(found) == 1 {
+			c.numeric(at, found[0])
+			slots[i], seen[i] = found[0], true
+		}
+	}
+	for i, ok := range seen {
+		if !ok && !slices.ContainsFunc(given, func(b Binding) bool { return b.Name == names[i] }) {
+			c.fail(path, "the model's feature %q is not given", names[i])
+		}
+	}
+	return slots
+}
+
+// checkOrder refuses a list that names the model's own features in another
+// order: a mistake that no count would show.
+func (c *compiler) checkOrder(path string, slots []value.Slot, names []string) {
+	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
+	given, taken := make([]string, len(slots)), make([]string, len(names))
+	for i := range slots {
+		given[i] = plain(slots[i].Name)
+	}
+	for i := range names {
+		taken[i] = plain(names[i])
+	}
+	if slices.Equal(given, taken) {
+		return
+	}
+	sortedGiven, sortedTaken := slices.Sorted(slices.Values(given)), slices.Sorted(slices.Values(taken))
+	if slices.Equal(sortedGiven, sortedTaken) {
+		for i := range given {
+			if given[i] != taken[i] {
+				c.fail(path, "the model's input %d is %q, the pipeline gives %q", i, names[i], slots[i].Name)
+				c.hint("it takes, in order: " + strings.Join(names, ", "))
+				return
+			}
+		}
+	}
+}
+
+func (c *compiler) scoreOutputs(path string, s *Score, m loadedModel, stage *task.ScoreStage) {
+	prefix := cmpOr(s.As, s.Model)
+	for _, f := range s.Fallback {
+		if !slices.ContainsFunc(m.outputs, func(o Field) bool { return o.Name == f.Name }) {
+			c.fail(path+".fallback."+f.Name, "the model has no output %q", f.Name)
+		}
+	}
+	if s.As != "" && !c.identifier(path+".as", s.As) {
+		return
+	}
+	for _, o := range m.outputs {
+		var fallback *expression.Program
+		if i := slices.IndexFunc(s.Fallback, func(f Binding) bool { return f.Name == o.Name }); i >= 0 {
+			fallback = c.expression(path+".fallback."+o.Name, s.Fallback[i].Expr, value.Number)
+		}
+		optional := s.When != "" && fallback == nil
+		slot, ok := c.introduce(path, prefix+"."+o.Name, value.Type{Kind: value.Number, Optional: optional})
+		if !ok {
+			return
+		}
+		stage.Outputs = append(stage.Outputs, slot)
+		stage.Fallback = append(stage.Fallback, fallback)
+	}
+}
+
+func (c *compiler) emit(path string, e *Emit) {
+	if c.emits == maxEmits {
+		c.fail(path, "a pipeline has at most %d emits", maxEmits)
+		return
+	}
+	if !validTopic(e.Topic) {
+		c.fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", e.Topic)
+	}
+	if e.Topic == c.pipeline.Input.Topic {
+		c.fail(path+".topic", "the pipeline reads %q: writing it would never end", e.Topic)
+	}
+	stage := &task.EmitStage{Index: c.emits, Output: c.output(e.Topic)}
+	c.emits++
+	if e.When != "" {
+		stage.When = c.expression(path+".when", e.When, value.Bool)
+	}
+	if e.Key != "" {
+		for _, slot := range c.expand(path+".key", e.Key) {
+			if slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int {
+				c.fail(path+".key", "%q is of type %v: a key is a string or int that is always there", e.Key, slot.Type)
+			}
+			stage.Key = &slot
+		}
+	}
+	if e.ID != "" {
+		stage.ID = c.compute(path+".id", e.ID, stage, value.String)
+	}
+	c.emitValue(path+".value", e, stage)
+	programs := []*expression.Program{stage.When}
+	for _, a := range stage.Compute {
+		programs = append(programs, a.Program)
+	}
+	c.order(programs...)
+	c.add(task.Stage{Name: "emit", Emit: stage})
+}
+
+// compute gives an emit's expression a slot of its own, so that what can fail
+// does so at the emit's place.
+func (c *compiler) compute(path, source string, stage *task.EmitStage, want ...value.Kind) *value.Slot {
+	program := c.expression(path, source, want...)
+	if program == nil {
+		return nil
+	}
+	name := hidden + strconv.Itoa(len(c.names.schema.Slots))
+	slot, ok := c.introduce(path, name, program.Type())
+	if !ok {
+		return nil
+	}
+	stage.Compute = append(stage.Compute, task.Assign{Slot: slot, Program: program})
+	return &slot
+}
+
+func (c *compiler) output(topic string) int {
+	for i, o := range c.plan.Outputs {
+		if o.Name == topic {
+			return i
+		}
+	}
+	c.plan.Outputs = append(c.plan.Outputs, task.OutputTopic{Name: topic})
+	return len(c.plan.Outputs) - 1
+}
+
+func (c *compiler) emitValue(path string, e *Emit, stage *task.EmitStage) {
+	seen := map[string]bool{}
+	add := func(at, key string, slot value.Slot) {
+		if seen[key] {
+			c.fail(at, "the value has two entries %q", key)
+			return
+		}
+		seen[key] = true
+		stage.Names = append(stage.Names, append(strconv.AppendQuote(nil, key), ':'))
+		stage.Values = append(stage.Values, slot)
+	}
+	names := e.Names
+	if names == nil && e.Value == nil {
+		names = c.decided()
+	}
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		for _, slot := range c.expand(at, name) {
+			add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
+		}
+	}
+	for _, b := range e.Value {
+		at := path + "." + b.Name
+		if slot := c.compute(at, b.Expr, stage); slot != nil {
+			add(at, b.Name, *slot)
+		}
+	}
+	if len(stage.Values) == 0 && len(c.errs) == 0 {
+		c.fail(path, "missing: there is no decide step whose names it could default to")
+	}
+}
+
+// decided returns the names of the decide steps above: an emit's default value.
+func (c *compiler) decided() []string {
+	var names []string
+	for _, s := range c.pipeline.Steps {
+		for _, b := range s.Decide {
+			if _, ok := c.names.schema.Lookup(b.Name); ok {
+				names = append(names, b.Name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+)
+
+// File is a pipeline file that was read.
+type File struct {
+	Name      string              // as it was given to Load or Parse
+	Pipelines []afterbay.Pipeline // one a document; a chain works through the log
+
+	source *source
+	places []map[string]place // of each pipeline's fields
+}
+
+// Load reads a pipeline file of at most 1 MiB. The paths of model files are
+// relative to its folder: in the result they are joined with it. An error is
+// Errors where the file was read but is not right.
+func Load(path string) (*File, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read pipeline file: %w", err)
+	}
+	file, err := Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range file.Pipelines {
+		for i, m := range p.Models {
+			if !filepath.IsAbs(m.File) {
+				p.Models[i].File = filepath.Join(filepath.Dir(path), m.File)
+			}
+		}
+	}
+	return file, nil
+}
+
+// readFile reads one byte more than a pipeline file may have, at most.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxBytes+1))
+}
+
+// Parse reads the text of a pipeline file; filename is for messages only. The
+// paths of model files stay as they are written. An error is Errors: all that
+// is wrong, in the order of the file.
+func Parse(filename string, data []byte) (*File, error) {
+	if len(data) > maxBytes {
+		return nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: "split it: a file holds the pipelines of one chain"}}
+	}
+	s := newSource(filename, strings.TrimPrefix(string(data), "\uFEFF"))
+	documents, found := readDocuments(s)
+	file := &File{Name: filename, source: s}
+	lines := make(map[string]int) // of each pipeline's name
+	for _, d := range documents {
+		r := &reader{source: s, places: make(map[string]place), errors: found}
+		var p afterbay.Pipeline
+		words(pipelineWords)(r, d.root, "", &p)
+		if at := r.places["pipeline"]; p.Name != "" && lines[p.Name] > 0 {
+			r.fail(at.offset, "pipeline", "two pipelines are named "+shorten(p.Name),
+				fmt.Sprintf("rename one: its state and group have its name; the first is on line %d", lines[p.Name]))
+		} else {
+			lines[p.Name] = s.line(at.offset)
+		}
+		file.Pipelines = append(file.Pipelines, p)
+		file.places = append(file.places, r.places)
+		found = r.errors
+	}
+	if err := found.sorted(); err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// Explain turns an afterbay.Errors or *afterbay.Error in err, found in the
+// pipeline of that index, into Errors with positions in the file. Where the
+// path of one is not in the file, its nearest parent is shown. Any other error
+// is returned as it is.
+func (f *File) Explain(pipeline int, err error) error {
+	var found afterbay.Errors
+	var single *afterbay.Error
+	switch {
+	case pipeline < 0 || pipeline >= len(f.places):
+		return err
+	case errors.As(err, &found):
+	case errors.As(err, &single):
+		found = afterbay.Errors{single}
+	default:
+		return err
+	}
+	var explained Errors
+	for _, e := range found {
+		explained = append(explained, f.explain(f.places[pipeline], e))
+	}
+	return explained.sorted()
+}
+
+func (f *File) explain(places map[string]place, e *afterbay.Error) *Error {
+	for path := e.Path; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
+		p, ok := places[path]
+		if !ok {
+			continue
+		}
+		offset := p.offset
+		if p.scalar != nil && path == e.Path {
+			offset = p.scalar.offsetOf(f.source.text, e.Column)
+		}
+		return f.source.errorAt(offset, e.Path, e.Message, e.Hint)
+	}
+	return f.source.errorAt(places["pipeline"].offset, e.Path, e.Message, e.Hint)
+}

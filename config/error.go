@@ -1,0 +1,164 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// maxErrors is the most errors that are reported of one file.
+const maxErrors = 100
+
+// excerptWidth is the most characters of a source line in an excerpt.
+const excerptWidth = 120
+
+// Error is one thing wrong with a pipeline file.
+type Error struct {
+	File    string // as it was given to Load or Parse
+	Line    int    // from 1; 0 where the error is about the file as a whole
+	Column  int    // in characters, from 1; 0 with Line
+	Field   string // where in the pipeline: "steps[1].score.inputs[2]"; empty where YAML itself is unreadable
+	Message string // what is wrong
+	Hint    string // what to do next; may be empty
+	Excerpt string // the source line and a caret under the place; empty where there is none
+}
+
+// Error returns position, field, message and hint on one line, and the excerpt
+// below it.
+func (e *Error) Error() string {
+	var text strings.Builder
+	text.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&text, ":%d:%d", e.Line, e.Column)
+	}
+	for _, part := range []string{e.Field, e.Message, e.Hint} {
+		if part != "" {
+			text.WriteString(": " + part)
+		}
+	}
+	if e.Excerpt != "" {
+		text.WriteString("\n" + e.Excerpt)
+	}
+	return text.String()
+}
+
+// Errors is every thing wrong with a pipeline file, in the order of the file.
+type Errors []*Error
+
+// Error returns the errors below each other.
+func (es Errors) Error() string {
+	texts := make([]string, len(es))
+	for i, e := range es {
+		texts[i] = e.Error()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Unwrap returns the errors one by one, for errors.As.
+func (es Errors) Unwrap() []error {
+	list := make([]error, len(es))
+	for i, e := range es {
+		list[i] = e
+	}
+	return list
+}
+
+// sorted returns the errors in file order as an error, nil where there is none.
+// It is cut where there are more than maxErrors.
+func (es Errors) sorted() error {
+	if len(es) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(es, func(a, b *Error) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	if len(es) > maxErrors {
+		more := &Error{File: es[0].File, Message: "there is more than these errors", Hint: "correct them first"}
+		return append(es[:maxErrors:maxErrors], more)
+	}
+	return es
+}
+
+// shorten returns text quoted, and cut where it is long.
+func shorten(text string) string {
+	if runes := []rune(text); len(runes) > 60 {
+		return strconv.Quote(string(runes[:60])) + "..."
+	}
+	return strconv.Quote(text)
+}
+
+// source is the text of a file and where its lines start.
+type source struct {
+	name  string
+	text  string
+	lines []int // offset of each line's first byte
+}
+
+func newSource(name, text string) *source {
+	s := &source{name: name, text: text, lines: []int{0}}
+	for i := range len(text) {
+		if text[i] == '\n' {
+			s.lines = append(s.lines, i+1)
+		}
+	}
+	return s
+}
+
+// line returns the line of a byte offset, from 1.
+func (s *source) line(offset int) int {
+	line, found := slices.BinarySearch(s.lines, offset)
+	if found {
+		line++
+	}
+	return line
+}
+
+// errorAt makes an error at a byte offset of the source.
+func (s *source) errorAt(offset int, field, message, hint string) *Error {
+	offset = min(max(offset, 0), len(s.text))
+	line := s.line(offset)
+	start := s.lines[line-1]
+	row, _, _ := strings.Cut(s.text[start:], "\n")
+	before := []rune(s.text[start:offset])
+	return &Error{
+		File: s.name, Line: line, Column: len(before) + 1,
+		Field: field, Message: message, Hint: hint,
+		Excerpt: excerpt(line, len(before), []rune(strings.TrimRight(row, "\r"))),
+	}
+}
+
+// excerpt renders a source line with a caret under its character at index
+// caret. A long line is cut to what surrounds the caret, and what does not
+// print is shown as a question mark, so that no file can drive a terminal.
+func excerpt(line, caret int, row []rune) string {
+	if strings.TrimSpace(string(row)) == "" {
+		return ""
+	}
+	from := 0
+	if len(row) > excerptWidth {
+		from = min(max(caret-excerptWidth/2, 0), len(row)-excerptWidth)
+	}
+	shown := slices.Clone(row[from:min(len(row), from+excerptWidth)])
+	for i, c := range shown {
+		switch {
+		case c == '\t':
+			shown[i] = ' '
+		case !unicode.IsPrint(c):
+			shown[i] = '?'
+		}
+	}
+	lead, trail := "", ""
+	if from > 0 {
+		lead = "..."
+	}
+	if from+len(shown) < len(row) {
+		trail = "..."
+	}
+	pad := strings.Repeat(" ", len(lead)+caret-from)
+	return fmt.Sprintf("%5d | %s%s%s\n      | %s^", line, lead, string(shown), trail, pad)
+}

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+)
+
+// explained has its fields in every style there is. Each expression holds the
+// word bad once; the column that is asked for is that of bad in its text.
+const explained = `pipeline: first
+input: {topic: a, key: k, fields: {k: string}}
+steps: [emit: {topic: b}]
+---
+pipeline: 'second'
+input:
+  topic: b   # blanks behind a plain scalar are not part of it
+  key: k
+  fields:
+    k: string
+    list: "string[]"
+models:
+  fraud: {file: fraud.ubj, version: 1, outputs: {score: number}}
+constants: {table: {"US": 0, DE: 1}}
+steps:
+  - let:
+      plain: 1 + bad
+      single: 'it''s ''so'' bad'
+      double: "a\t\"\u00e9\x41\U0001F600\ud83d\ude00\"\\ bad"
+      wide: "größe: ключ bad"
+      folded: one
+        two
+
+        three   ` + `
+        bad
+      folded_single: 'one
+        two
+
+        ''bad'''
+      folded_double: "one \
+        two
+        bad"
+      literal: |
+        one
+        bad
+      chomped: >-
+        one
+        bad
+  - features:
+      spend: {value:   amount +  bad  , windows: [60s, 1h/5m], aggregates: [sum]}
+  - score:
+      model: fraud
+      inputs: [spend.*, 'amount', "bad"]
+  - score: {model: fraud, inputs: {amount: bad, other: amount}}
+  - emit: {topic: out, value: [k, bad]}
+  - emit: {topic: out, when: 'k == "é" && bad', value: {"a key": bad}}
+`
+
+func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
+	file, err := Parse("chain.yaml", []byte(explained))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := file.Pipelines[1]
+	texts := map[string]string{
+		"steps[1].features.spend.value": second.Steps[1].Features[0].Value,
+		"steps[2].score.inputs[2]":      second.Steps[2].Score.Inputs[2],
+		"steps[3].score.inputs.amount":  second.Steps[3].Score.ByName[0].Expr,
+		"steps[4].emit.value[1]":        second.Steps[4].Emit.Names[1],
+		"steps[5].emit.when":            second.Steps[5].Emit.When,
+		"steps[5].emit.value.a key":     second.Steps[5].Emit.Value[0].Expr,
+	}
+	for _, b := range second.Steps[0].Let {
+		texts["steps[0].let."+b.Name] = b.Expr
+	}
+	lines := strings.Split(explained, "\n")
+	for path, text := range texts {
+		before, _, ok := strings.Cut(text, "bad")
+		if !ok {
+			t.Fatalf("%s is %q, without bad", path, text)
+		}
+		column := len([]rune(before)) + 1
+		err := file.Explain(1, afterbay.Errors{{Path: path, Column: column, Message: "unknown name"}})
+		var e *Error
+		if !errors.As(err, &e) || e.Field != path {
+			t.Fatalf("%s: explained as %v", path, err)
+		}
+		want := "bad"
+		if strings.HasSuffix(path, "literal") || strings.HasSuffix(path, "chomped") {
+			want = "one" // a block scalar is shown at its start
+		}
+		if got := string([]rune(lines[e.Line-1])[e.Column-1:]); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, column %d: placed at %q\n%v", path, column, got, e)
+		}
+	}
+}
+
+func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
+	file, err := Parse("chain.yaml", []byte(explained))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(explained, "\n")
+	for path, want := range map[string]string{
+		"pipeline":                           "'second'",
+		"input":                              "input:",
+		"input.topic":                        "b   #",
+		"input.fields.list":                  `"string[]"`,
+		"input.time.unit":                    "input:", // absent: the nearest parent
+		"models.fraud":                       "fraud:",
+		"models.fraud.version":               "1,",
+		"models.fraud.outputs.score":         "number",
+		"constants.table":                    "table:",
+		"constants.table.US":                 "0,",
+		"steps":                              "steps:",
+		"steps[1]":                           "features:",
+		"steps[1].features.spend":            "spend:",
+		"steps[1].features.spend.windows":    "windows:",
+		"steps[1].features.spend.windows[1]": "1h/5m",
+		"steps[2].score.inputs[1]":           "'amount'",
+		"steps[2].score.inputs[7]":           "inputs:",
+		"steps[5].emit.value.a key":          "bad",
+		"nowhere":                            "'second'",
+		"":                                   "'second'",
+	} {
+		var e *Error
+		if !errors.As(file.Explain(1, &afterbay.Error{Path: path, Message: "is wrong"}), &e) {
+			t.Fatalf("%s is not explained", path)
+		}
+		if got := string([]rune(lines[e.Line-1])[e.Column-1:]); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: placed at %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestFindingsAreInTheOrderOfTheFile(t *testing.T) {
+	file, err := Parse("fraud.yaml", readGood(t, "fraud.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := afterbay.Errors{
+		{Path: "steps[2].score.inputs[3]", Message: `unknown name "past.mean"`, Hint: `did you mean "past.max"?`},
+		{Path: "steps[0].let.where", Column: 19, Message: "an int is needed"},
+	}
+	got := fmt.Sprint(file.Explain(1, fmt.Errorf("compile: %w", found)))
+	want := `fraud.yaml:25:37: steps[0].let.where: an int is needed
+   25 |   - let: {where: 'region[country] ?? -1'}
+      |                                     ^
+fraud.yaml:30:58: steps[2].score.inputs[3]: unknown name "past.mean": did you mean "past.max"?
+   30 |   - score: {model: fraud, inputs: [spend.*, amount, gap, past.mean, where, shop_count_1h, shop_mean_24h], batch: {size: ...
+      |                                                          ^`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestOtherErrorsAreNotExplained(t *testing.T) {
+	file, err := Parse("fraud.yaml", readGood(t, "fraud.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := errors.New("disk full")
+	if got := file.Explain(0, other); got != other {
+		t.Errorf("Explain(%v) = %v", other, got)
+	}
+	if got := file.Explain(0, nil); got != nil {
+		t.Errorf("Explain(nil) = %v", got)
+	}
+	one := &afterbay.Error{Path: "steps", Message: "is wrong"}
+	for _, pipeline := range []int{-1, 2} {
+		if got := file.Explain(pipeline, one); got != error(one) {
+			t.Errorf("Explain of pipeline %d = %v", pipeline, got)
+		}
+	}
+	if got := new(File).Explain(0, one); got != error(one) {
+		t.Errorf("Explain of no file = %v", got)
+	}
+}

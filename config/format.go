@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// parseDuration reads a Go duration that may start with whole days: 1d12h.
+func parseDuration(text string) (time.Duration, bool) {
+	count, rest, hasDays := strings.Cut(text, "d")
+	if !hasDays {
+		d, err := time.ParseDuration(text)
+		return d, err == nil
+	}
+	days, err := strconv.ParseUint(count, 10, 16) // 65,535 days fit
+	if err != nil {
+		return 0, false
+	}
+	var more time.Duration
+	if rest != "" {
+		if more, err = time.ParseDuration(rest); err != nil || more < 0 || more >= day || rest[0] == '+' || rest[0] == '-' {
+			return 0, false
+		}
+	}
+	return time.Duration(days)*day + more, true
+}
+
+// formatDuration writes a duration as short as parseDuration reads it.
+func formatDuration(d time.Duration) string {
+	if d >= day && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// sizes are the units of a size, longest names first.
+var sizes = []struct {
+	name  string
+	bytes int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
+}
+
+// parseSize reads a whole number of bytes, or of a unit: 512, 64KiB, 10MB.
+func parseSize(text string) (int64, bool) {
+	unit := int64(1)
+	for _, s := range sizes {
+		if digits, ok := strings.CutSuffix(text, s.name); ok {
+			text, unit = strings.TrimRight(digits, " "), s.bytes
+			break
+		}
+	}
+	count, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || int64(count) > math.MaxInt64/unit {
+		return 0, false
+	}
+	return int64(count) * unit, true
+}
+
+func formatSize(bytes int64) string {
+	for _, s := range []int{2, 1, 0} {
+		if unit := sizes[s]; bytes >= unit.bytes && bytes%unit.bytes == 0 {
+			return fmt.Sprintf("%d%s", bytes/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprintf("%dB", bytes)
+}
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// alternatives writes "a, b or c".
+func alternatives(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// suggest says what an unknown word may stand for: a known one spelled alike,
+// else all that are built.
+func suggest[T any](text string, built []string, known []word[T]) string {
+	all := make([]string, len(known))
+	for i, w := range known {
+		all[i] = w.name
+	}
+	if near := nearest(text, all); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "write " + alternatives(built)
+}
+
+// nearest returns the name spelled most like text, "" where none is close: a
+// third of its letters may differ, swapped neighbours count once.
+func nearest(text string, names []string) string {
+	best, bestDistance := "", 1+max(1, min(len(text), 30)/3)
+	if len(text) > 64 {
+		return ""
+	}
+	for _, name := range names {
+		if d := distance(strings.ToLower(text), strings.ToLower(name)); d < bestDistance && d < len(name) {
+			best, bestDistance = name, d
+		}
+	}
+	return best
+}
+
+// distance is the optimal string alignment distance between a and b.
+func distance(a, b string) int {
+	var before []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

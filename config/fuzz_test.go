@@ -1,0 +1,149 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/afterbay/afterbay"
+)
+
+// FuzzParse checks that no text makes Parse or Explain panic, that every
+// finding stands in the file, and that every character of every scalar is found
+// where its node says.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Add([]byte(explained))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 1<<14 {
+			return
+		}
+		// A text that is never done would stop the fuzzing in silence.
+		defer time.AfterFunc(10*time.Second, func() { panic("Parse takes longer than 10 s") }).Stop()
+		source := newSource("f.yaml", strings.TrimPrefix(string(data), "\uFEFF"))
+		documents, _ := readDocuments(source)
+		for _, d := range documents {
+			checkNode(t, source.text, d.root)
+		}
+		file, err := Parse("f.yaml", data)
+		if err != nil {
+			found, ok := err.(Errors)
+			if !ok || len(found) == 0 || file != nil {
+				t.Fatalf("Parse returned %v, %v", file, err)
+			}
+			if utf8.Valid(data) {
+				checkErrors(t, "f.yaml", string(data), found)
+			}
+			return
+		}
+		for i, places := range file.places {
+			for path := range places {
+				found, ok := file.Explain(i, &afterbay.Error{Path: path, Column: 3, Message: "is wrong", Hint: "correct it"}).(Errors)
+				if !ok {
+					t.Fatalf("%s is not explained", path)
+				}
+				checkErrors(t, "f.yaml", string(data), found)
+			}
+		}
+	})
+}
+
+// checkNode checks that each character of a scalar is where offsetOf says, and
+// that what is behind the scalar is behind its last character.
+func checkNode(t *testing.T, text string, n *node) {
+	t.Helper()
+	for _, item := range n.items {
+		checkNode(t, text, item)
+	}
+	for _, e := range n.entries {
+		checkNode(t, text, e.value)
+		if e.offset < 0 || e.offset >= len(text) || !strings.ContainsRune(`'"`, rune(text[e.offset])) && !strings.HasPrefix(text[e.offset:], firstWord(e.key)) {
+			t.Errorf("key %q is not at %d", e.key, e.offset)
+		}
+	}
+	if n.offset < 0 || n.offset > len(text) {
+		t.Errorf("%v stands at %d of %d bytes", n.kind, n.offset, len(text))
+	}
+	if n.kind != scalar {
+		return
+	}
+	characters := []rune(n.text)
+	for column := 1; column <= len(characters) && n.style != block; column++ {
+		at := n.offsetOf(text, column)
+		want := characters[column-1]
+		got, _ := utf8.DecodeRuneInString(text[at:])
+		if got != want && !unicode.IsSpace(want) && (n.style != doubleQuoted || got != '\\') {
+			t.Errorf("column %d of %q is %q, found %q", column, n.text, want, got)
+		}
+	}
+	end, _ := utf8.DecodeRuneInString(text[n.offsetOf(text, len(characters)+1):])
+	if quoted := n.style != plain && n.style != block; quoted && !unicode.IsSpace(end) && !strings.ContainsRune(`'"\`, end) {
+		t.Errorf("%q ends before %q", n.text, end)
+	}
+}
+
+func firstWord(text string) string {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return ""
+	}
+	return words[0]
+}
+
+// TestSizesAndDurationsRoundTrip checks that what a hint writes can be read.
+func TestSizesAndDurationsRoundTrip(t *testing.T) {
+	for text, want := range map[string]string{
+		"0s": "0s", "1d": "1d", "36h": "36h", "1d12h": "36h", "90s": "1m30s", "1h": "1h", "20ms": "20ms", "48h": "2d", "2m": "2m", "1.5h": "1h30m", "10h": "10h",
+	} {
+		d, ok := parseDuration(text)
+		if got := formatDuration(d); !ok || got != want {
+			t.Errorf("%s is written %s (%v), want %s", text, got, ok, want)
+		}
+		if again, ok := parseDuration(want); !ok || again != d {
+			t.Errorf("%s is read as %v (%v), want %v", want, again, ok, d)
+		}
+	}
+	for _, text := range []string{"", "d", "5", "1d-1h", "1d+1h", "1d24h", "-1d", "1.5d", "99999d", "1dd", "x"} {
+		if d, ok := parseDuration(text); ok {
+			t.Errorf("%q is read as %v", text, d)
+		}
+	}
+	for text, want := range map[string]int64{"0": 0, "512": 512, "1B": 1, "64KiB": 65536, "10MB": 1e7, "10 MB": 1e7, "1GiB": 1 << 30, "1KB": 1000} {
+		if got, ok := parseSize(text); !ok || got != want {
+			t.Errorf("%s is read as %d (%v), want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "MB", "-1", "1.5MB", "9223372036854775807KB", "1 mb", "0x10"} {
+		if got, ok := parseSize(text); ok {
+			t.Errorf("%q is read as %d", text, got)
+		}
+	}
+}
+
+func TestSuggestionsAreClose(t *testing.T) {
+	names := []string{"topic", "partitions", "key", "time", "fields", "ms", "s"}
+	for text, want := range map[string]string{
+		"topics": "topic", "tpoic": "topic", "Topic": "topic", "partition": "partitions", "kye": "key", "field": "fields",
+		"retention": "", "x": "", "banana": "", "": "", strings.Repeat("topic", 20): "",
+	} {
+		if got := nearest(text, names); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the expected texts of testdata/bad")
+
+// TestBadFilesAreExplained compares what is said about each bad file with the
+// text beside it: file, line, column, field, excerpt and next step.
+func TestBadFilesAreExplained(t *testing.T) {
+	paths, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(paths) < 45 {
+		t.Fatalf("found %d bad files (%v), want 45 at least", len(paths), err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, err := Parse(name, data)
+			found, ok := err.(Errors)
+			if !ok || file != nil {
+				t.Fatalf("Parse returned %v, %v, want Errors", file, err)
+			}
+			checkErrors(t, name, string(data), found)
+			golden := strings.TrimSuffix(path, ".yaml") + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, readErr := os.ReadFile(golden)
+			if readErr != nil {
+				t.Fatal(readErr)
+			}
+			if diff := cmp.Diff(string(want), err.Error()+"\n"); diff != "" {
+				t.Errorf("explanation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// checkErrors checks what holds for every finding: it stands in the file, in
+// order, says what to do next, and its caret stands under its column.
+func checkErrors(t *testing.T, name, text string, found Errors) {
+	t.Helper()
+	lines := strings.Split(strings.TrimPrefix(text, "\uFEFF"), "\n")
+	before := &Error{}
+	for _, e := range found {
+		switch {
+		case e.File != name || e.Message == "" || e.Hint == "":
+			t.Errorf("%+v: a part is missing", e)
+		case e.Line == 0: // about the file
+			continue
+		case e.Line < 1 || e.Line > len(lines):
+			t.Errorf("%v: not a line of the file", e)
+		case e.Column < 1 || e.Column > len([]rune(lines[e.Line-1]))+1:
+			t.Errorf("%v: not a column of the line", e)
+		case e.Line < before.Line || e.Line == before.Line && e.Column < before.Column:
+			t.Errorf("%v: not in the order of the file", e)
+		case e.Excerpt != "":
+			row := []rune(strings.TrimRight(lines[e.Line-1], "\r"))
+			shown, carets, _ := strings.Cut(e.Excerpt, "\n")
+			caret := len([]rune(carets)) - 1
+			if at := []rune(shown); len(row) <= excerptWidth && caret != len("      | ")+e.Column-1 ||
+				caret < len(at) && e.Column <= len(row) && at[caret] != row[e.Column-1] && at[caret] != '?' && at[caret] != ' ' {
+				t.Errorf("%v: the caret is not under the column", e)
+			}
+		}
+		before = e
+	}
+}

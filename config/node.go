@@ -1,0 +1,125 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// kind is what a node is.
+type kind uint8
+
+const (
+	nothing kind = iota // no value: `key:`, null or ~
+	scalar
+	list
+	mapping
+)
+
+// String returns the kind as a message names it.
+func (k kind) String() string {
+	return [...]string{"nothing", "a single value", "a list", "a mapping"}[k]
+}
+
+// style is how a scalar is written.
+type style uint8
+
+const (
+	plain        style = iota
+	singleQuoted       // '' is a quote
+	doubleQuoted       // with escapes
+	block              // | or >
+)
+
+// node is one value of the file. The parser's tree is turned into nodes first,
+// so that all that walks a pipeline sees four kinds and exact offsets.
+type node struct {
+	kind    kind
+	style   style
+	offset  int    // in bytes: the opening quote, bracket, dash or first key; of a block scalar the first line of text
+	text    string // of a scalar
+	foreign bool   // plain text that YAML reads as a hexadecimal number, an infinity or the like
+	items   []*node
+	entries []entry
+}
+
+// entry is a key of a mapping and its value.
+type entry struct {
+	key    string
+	offset int // of the key
+	value  *node
+}
+
+// offsetOf returns where in source the character of n's text at column stands,
+// columns from 1. A block scalar is answered with its start, a column past the
+// end with the end.
+//
+// Folding changes blanks and line breaks only, so the other characters are
+// counted, and blanks where they stand on one line.
+func (n *node) offsetOf(source string, column int) int {
+	if n.kind != scalar || n.style == block || column < 1 {
+		return n.offset
+	}
+	at := n.offset
+	if n.style != plain {
+		at++
+	}
+	characters := []rune(n.text)
+	target := min(column-1, len(characters))
+	blanks := 0 // in a row, before the target
+	for _, c := range characters[:target] {
+		if blanks++; !unicode.IsSpace(c) {
+			blanks = 0
+			at = n.skipBlanks(source, at)
+			width, _ := n.unit(source[at:])
+			at += width
+		}
+	}
+	if target < len(characters) && !unicode.IsSpace(characters[target]) {
+		return n.skipBlanks(source, at)
+	}
+	for ; blanks > 0 && strings.HasPrefix(source[at:], " "); blanks-- {
+		at++
+	}
+	return at
+}
+
+func (n *node) skipBlanks(source string, at int) int {
+	for at < len(source) {
+		width, blank := n.unit(source[at:])
+		if !blank {
+			break
+		}
+		at += width
+	}
+	return at
+}
+
+// unit returns how many bytes the first character of a scalar's source takes,
+// and whether it is blank.
+func (n *node) unit(rest string) (width int, blank bool) {
+	switch {
+	case n.style == singleQuoted && strings.HasPrefix(rest, "''"):
+		return 2, false
+	case n.style == doubleQuoted && len(rest) > 1 && rest[0] == '\\':
+		return escape(rest)
+	}
+	c, width := utf8.DecodeRuneInString(rest)
+	return width, unicode.IsSpace(c)
+}
+
+// escape is unit for an escape of a double-quoted scalar.
+func escape(rest string) (width int, blank bool) {
+	digits, isHexadecimal := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[1]]
+	if !isHexadecimal {
+		_, width = utf8.DecodeRuneInString(rest[1:])
+		return 1 + width, strings.IndexByte("tnvfrNLP_ \r\n", rest[1]) >= 0
+	}
+	width = min(2+digits, len(rest))
+	code, err := strconv.ParseUint(rest[2:width], 16, 32)
+	if isPair := digits == 4 && err == nil && code>>10 == 0xD800>>10; isPair {
+		return min(12, len(rest)), false
+	}
+	return width, err == nil && unicode.IsSpace(rune(code))
+}

@@ -1,0 +1,401 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The bounds of a pipeline file. The parser's time grows with the square of
+// the tokens of a mapping and of the nesting; within these it stays below a
+// second.
+const (
+	maxBytes   = 1 << 20
+	maxTokens  = 30_000
+	maxNesting = 32
+	maxKey     = 256 // bytes
+)
+
+// searchWindow is how far ahead a token is sought that is not where the one
+// before ends.
+const searchWindow = 1 << 10
+
+// document is one YAML document of a file, or why it could not be read.
+type document struct {
+	start int // offset of its first line
+	root  *node
+	err   *Error
+}
+
+// readDocuments splits the text into documents and reads each. The split is
+// made here because the parser drops what follows an empty document.
+func readDocuments(s *source) ([]document, Errors) {
+	if err := checkText(s); err != nil {
+		return nil, Errors{err}
+	}
+	var documents []document
+	var found Errors
+	left := maxTokens
+	marker := -1 // offset of the `---` above the part
+	for start := 0; ; {
+		end, next, err := partEnd(s, start)
+		if err != nil {
+			found = append(found, err)
+		}
+		d := readDocument(s, start, end, &left)
+		switch {
+		case d.err != nil:
+			found = append(found, d.err)
+		case d.root != nil:
+			documents = append(documents, d)
+		case marker >= 0:
+			found = append(found, s.errorAt(marker, "", "no pipeline follows this `---`", "remove it, or write a pipeline below it"))
+		}
+		if next < 0 || len(found) > maxErrors {
+			break
+		}
+		marker, start = end, next
+	}
+	if len(documents) == 0 && len(found) == 0 {
+		found = append(found, s.errorAt(0, "", "the file holds no pipeline", "start with `pipeline: <name>`, `input` and `steps`"))
+	}
+	return documents, found
+}
+
+// checkText refuses what no pipeline file needs and YAML readers disagree on:
+// bytes that are not UTF-8, tabs and control characters.
+func checkText(s *source) *Error {
+	for i, c := range s.text {
+		switch {
+		case c == utf8.RuneError && !strings.HasPrefix(s.text[i:], "\uFFFD"):
+			return s.errorAt(i, "", fmt.Sprintf("the byte 0x%02x is not UTF-8", s.text[i]), "save the file as UTF-8")
+		case c == '\t':
+			return s.errorAt(i, "", "a tab", `indent and separate with spaces; in double quotes, \t is a tab`)
+		case c == '\n' || c == '\r' && strings.HasPrefix(s.text[i:], "\r\n"):
+		case unicode.IsControl(c):
+			return s.errorAt(i, "", fmt.Sprintf("the control character %U", c), "remove it")
+		}
+	}
+	return nil
+}
+
+// partEnd returns where the document that starts at start ends and where the
+// next one starts, -1 where it is the last.
+func partEnd(s *source, start int) (end, next int, err *Error) {
+	for at := start; at < len(s.text); {
+		line, _, broken := strings.Cut(s.text[at:], "\n")
+		after := at + len(line)
+		if broken {
+			after++
+		}
+		if rest, isMarker := strings.CutPrefix(line, "---"); isMarker && (rest == "" || strings.ContainsAny(rest[:1], " \r")) {
+			if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
+				err = s.errorAt(at+strings.Index(line, rest), "", "text behind `---`", "start the pipeline on the line below")
+			}
+			return at, after, err
+		}
+		at = after
+	}
+	return len(s.text), -1, nil
+}
+
+// readDocument parses the text from start to end. It takes its tokens from
+// left. The root is nil where there is nothing but comments.
+func readDocument(s *source, start, end int, left *int) (d document) {
+	d.start = start
+	defer func() {
+		// The parser is a library, and its input a user's: a file that
+		// trips it costs an error, not the process.
+		if recover() != nil {
+			d = document{start: start, err: s.errorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
+		}
+	}()
+	tokens := lexer.Tokenize(s.text[start:end])
+	if *left -= len(tokens); *left < 0 {
+		d.err = s.errorAt(start, "", fmt.Sprintf("the file has more than %d words and signs", maxTokens), "move large tables out of it")
+		return d
+	}
+	t := &tree{source: s, start: start, at: locate(s.text[:end], start, tokens), seen: make(map[*token.Token]bool, len(tokens))}
+	if d.err = t.check(tokens); d.err != nil {
+		return d
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		d.err = t.unreadable(err)
+		return d
+	}
+	for _, doc := range file.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if d.root != nil {
+			d.err = s.errorAt(t.offset(doc.Body.GetToken(), start), "", "a second document", "separate pipelines by a line `---`")
+			return d
+		}
+		d.root = t.node(doc.Body, start)
+	}
+	if d.err = t.lost(tokens); d.err != nil {
+		d.root = nil
+	}
+	return d
+}
+
+// locate returns the offset of every token. The scanner's own positions are
+// wrong behind trailing blanks and for block scalars, so each token is sought
+// in the text, from the end of the one before.
+func locate(text string, at int, tokens token.Tokens) map[*token.Token]int {
+	found := make(map[*token.Token]int, len(tokens))
+	for _, tk := range tokens {
+		at = skipBlank(text, at)
+		found[tk] = at
+		switch tk.Type {
+		case token.SingleQuoteType, token.DoubleQuoteType:
+			at = quoteEnd(text, at)
+		case token.CommentType:
+			if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+				at += i
+			} else {
+				at = len(text)
+			}
+		default:
+			for i, word := range strings.Fields(tk.Value) {
+				at = skipBlank(text, at)
+				if near := text[at:min(len(text), at+searchWindow)]; !strings.HasPrefix(near, word) {
+					at += max(strings.Index(near, word), 0)
+				}
+				if i == 0 {
+					found[tk] = at
+				}
+				if strings.HasPrefix(text[at:], word) {
+					at += len(word)
+				}
+			}
+		}
+	}
+	return found
+}
+
+func skipBlank(text string, at int) int {
+	return len(text) - len(strings.TrimLeftFunc(text[at:], unicode.IsSpace))
+}
+
+// quoteEnd returns the offset behind the quoted scalar that starts at at.
+func quoteEnd(text string, at int) int {
+	if at >= len(text) {
+		return at
+	}
+	quote := text[at]
+	for i := at + 1; i < len(text); i++ {
+		switch {
+		case quote == '"' && text[i] == '\\':
+			i++
+		case text[i] != quote:
+		case quote == '\'' && i+1 < len(text) && text[i+1] == quote:
+			i++
+		default:
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// tree turns the parser's tree of one document into nodes.
+type tree struct {
+	source *source
+	start  int
+	at     map[*token.Token]int
+	seen   map[*token.Token]bool // tokens that became a part of a node
+}
+
+// offset returns where a token starts, otherwise where the parser made it up.
+func (t *tree) offset(tk *token.Token, otherwise int) int {
+	t.seen[tk] = true
+	if at, ok := t.at[tk]; ok {
+		return at
+	}
+	return otherwise
+}
+
+// refused says what to do instead of what YAML has and a pipeline file not.
+var refused = map[token.Type][2]string{
+	token.AnchorType:      {"`&` starts a YAML anchor, which a pipeline file does not have", "write the value out; quote text that starts with &"},
+	token.AliasType:       {"`*` starts a YAML alias, which a pipeline file does not have", "write the value out; quote text that starts with *"},
+	token.MergeKeyType:    {"`<<` is a YAML merge key, which a pipeline file does not have", "write the words out"},
+	token.TagType:         {"`!` starts a YAML tag, which a pipeline file does not have", "quote text that starts with !, such as '!trusted'"},
+	token.MappingKeyType:  {"`?` starts a YAML key of its own, which a pipeline file does not have", "write `key: value`; quote text that starts with ?"},
+	token.DirectiveType:   {"`%` starts a YAML directive, which a pipeline file does not have", "remove the line; quote text that starts with %"},
+	token.DocumentEndType: {"`...` ends a YAML document, which a pipeline file does not need", "separate pipelines by a line `---`"},
+}
+
+// check refuses tokens that the parser must not see: what a pipeline file does
+// not have, and names and nesting past their limits.
+func (t *tree) check(tokens token.Tokens) *Error {
+	var flow int      // open brackets
+	var columns []int // of the open block mappings and lists
+	var previous *token.Token
+	for _, tk := range tokens {
+		if why, ok := refused[tk.Type]; ok {
+			return t.source.errorAt(t.at[tk], "", why[0], why[1])
+		}
+		opener := tk
+		switch tk.Type {
+		case token.InvalidType:
+			return t.invalid(tk, tk.Error)
+		case token.MappingStartType, token.SequenceStartType:
+			flow++
+		case token.MappingEndType, token.SequenceEndType:
+			flow--
+		case token.MappingValueType:
+			opener = previous
+			if opener != nil && len(opener.Value) > maxKey {
+				return t.source.errorAt(t.at[opener], "", fmt.Sprintf("the name %s is longer than %d bytes", shorten(opener.Value), maxKey), "shorten it")
+			}
+			fallthrough
+		case token.SequenceEntryType:
+			if opener == nil || flow > 0 {
+				break
+			}
+			column := opener.Position.Column
+			for len(columns) > 0 && columns[len(columns)-1] >= column {
+				columns = columns[:len(columns)-1]
+			}
+			columns = append(columns, column)
+		}
+		if flow+len(columns) > maxNesting {
+			return t.source.errorAt(t.at[tk], "", fmt.Sprintf("nested deeper than %d levels", maxNesting), "a pipeline needs fewer than ten")
+		}
+		previous = tk
+	}
+	return nil
+}
+
+// lost reports text that the parser dropped: a word of the file that is not in
+// the tree must not pass in silence.
+func (t *tree) lost(tokens token.Tokens) *Error {
+	for _, tk := range tokens {
+		isText := tk.CharacterType == token.CharacterTypeMiscellaneous && tk.Type != token.CommentType ||
+			tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType
+		if isText && !t.seen[tk] && strings.TrimSpace(tk.Value) != "" {
+			return t.source.errorAt(t.at[tk], "", "this YAML cannot be read: "+shorten(tk.Value)+" belongs nowhere", hintFor(""))
+		}
+	}
+	return nil
+}
+
+// unreadable turns the parser's error into one of ours.
+func (t *tree) unreadable(err error) *Error {
+	var syntax interface {
+		GetToken() *token.Token
+		GetMessage() string
+	}
+	if !errors.As(err, &syntax) || syntax.GetToken() == nil {
+		return t.source.errorAt(t.start, "", "this YAML cannot be read: "+err.Error(), hintFor(""))
+	}
+	tk := syntax.GetToken()
+	if colon := tk.Next; colon != nil && colon.Type == token.MappingValueType && tk.Type == token.StringType {
+		tk = colon // the value before it is right but for what follows
+	}
+	return t.invalid(tk, syntax.GetMessage())
+}
+
+// invalid reports a token that cannot stand where it stands.
+func (t *tree) invalid(tk *token.Token, message string) *Error {
+	offset, ok := t.at[tk]
+	if tk.Type == token.InvalidType || !ok {
+		offset = t.counted(tk.Position)
+	}
+	return t.source.errorAt(offset, "", "this YAML cannot be read: "+message, hintFor(message))
+}
+
+// counted returns the offset of a position that the scanner counted.
+func (t *tree) counted(p *token.Position) int {
+	text := t.source.text
+	at := t.start
+	for line := 1; line < p.Line; line++ {
+		i := strings.IndexByte(text[at:], '\n')
+		if i < 0 {
+			return at
+		}
+		at += i + 1
+	}
+	for column := 1; column < p.Column && at < len(text) && text[at] != '\n'; column++ {
+		_, width := utf8.DecodeRuneInString(text[at:])
+		at += width
+	}
+	return at
+}
+
+// hintFor says what usually helps where the scanner or parser gives message.
+func hintFor(message string) string {
+	for _, h := range [][2]string{
+		{"mapping value is not allowed", "quote a value that contains `: `, and indent the words of one mapping alike"},
+		{"end character", "close the quote"},
+		{"reserved character", "quote the value"},
+		{"escape", `in double quotes write \\ for a backslash, or use single quotes`},
+		{"must be specified", "close the bracket, and quote a value that contains [ ] { } or ,"},
+		{"flow map", "close the bracket, and quote a value that contains [ ] { } or ,"},
+		{"end token", "close the bracket"},
+		{"corresponding to", "open the bracket, or quote the value"},
+		{"multi-line", "indent the text below | or >"},
+	} {
+		if strings.Contains(message, h[0]) {
+			return h[1]
+		}
+	}
+	return "check the indentation, and quote a value with characters such as : # [ ] { } , & * ! | > ' \" % @"
+}
+
+// node turns n into a node. Where the parser made a value up, it stands at
+// otherwise.
+func (t *tree) node(n ast.Node, otherwise int) *node {
+	tk := n.GetToken()
+	at := t.offset(tk, otherwise)
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		result := &node{kind: mapping, offset: t.offset(n.Start, otherwise)}
+		for _, pair := range n.Values {
+			key := pair.Key.GetToken()
+			offset := t.offset(key, otherwise)
+			result.entries = append(result.entries, entry{key: key.Value, offset: offset, value: t.node(pair.Value, offset)})
+		}
+		if !n.IsFlowStyle && len(result.entries) > 0 {
+			result.offset = result.entries[0].offset
+		}
+		return result
+	case *ast.SequenceNode:
+		result := &node{kind: list, offset: t.offset(n.Start, otherwise)}
+		for i, item := range n.Values {
+			offset := result.offset
+			if i < len(n.Entries) {
+				offset = t.offset(n.Entries[i].Start, offset)
+			}
+			result.items = append(result.items, t.node(item, offset))
+		}
+		return result
+	case *ast.NullNode:
+		return &node{kind: nothing, offset: at}
+	case *ast.LiteralNode:
+		if text := n.Value.Value; strings.TrimSpace(text) != "" {
+			return &node{kind: scalar, style: block, offset: t.offset(n.Value.GetToken(), at), text: text}
+		}
+		return &node{kind: nothing, offset: at}
+	}
+	result := &node{kind: scalar, offset: at, text: tk.Value}
+	switch tk.Type {
+	case token.SingleQuoteType:
+		result.style = singleQuoted
+	case token.DoubleQuoteType:
+		result.style = doubleQuoted
+	case token.StringType, token.BoolType:
+	default:
+		result.foreign = true // unless it is a decimal number, which its reader tells
+	}
+	return result
+}

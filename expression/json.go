@@ -1,0 +1,154 @@
+package expression
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/afterbay/afterbay/value"
+)
+
+// timeLayout is RFC 3339 with microseconds, always of one width up to the year
+// 9999.
+const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
+
+// AppendValue appends a slot's value as JSON: null where it is absent, numbers
+// and strings as encoding/json writes them without HTML escaping, a time as a
+// string of RFC 3339 in UTC with microseconds, bytes in standard base64.
+func AppendValue(dst []byte, row *value.Row, slot value.Slot) []byte {
+	if !row.Has(slot) {
+		return append(dst, "null"...)
+	}
+	switch slot.Type.Kind {
+	case value.Bool:
+		return strconv.AppendBool(dst, row.Bool(slot))
+	case value.Number:
+		return appendNumber(dst, row.Number(slot))
+	case value.Int:
+		return appendInt(dst, row.Int(slot))
+	case value.Time:
+		return appendTime(dst, row.Int(slot))
+	case value.Bytes:
+		return appendBytes(dst, row.Text(slot))
+	}
+	return appendString(dst, row.Text(slot))
+}
+
+// AppendJSON evaluates the expression and appends the result as AppendValue
+// would. On an error dst is returned as it was.
+func (p *Program) AppendJSON(dst []byte, row *value.Row) ([]byte, error) {
+	var err *Error
+	switch p.typ.Kind {
+	case value.Bool:
+		dst, err = appendResult(dst, p.bool, row, strconv.AppendBool)
+	case value.Number:
+		dst, err = appendResult(dst, p.number, row, appendNumber)
+	case value.Int:
+		dst, err = appendResult(dst, p.int, row, appendInt)
+	case value.Time:
+		dst, err = appendResult(dst, p.int, row, appendTime)
+	case value.Bytes:
+		dst, err = appendResult(dst, p.text, row, appendBytes)
+	default:
+		dst, err = appendResult(dst, p.text, row, appendString)
+	}
+	if err != nil {
+		return dst, err
+	}
+	return dst, nil
+}
+
+func appendResult[T any](dst []byte, f eval[T], row *value.Row, write func([]byte, T) []byte) ([]byte, *Error) {
+	v, err := f(row)
+	switch err {
+	case nil:
+		return write(dst, v), nil
+	case absent:
+		return append(dst, "null"...), nil
+	}
+	return dst, err
+}
+
+func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
+
+// appendNumber writes the shortest digits that read back as v, with an exponent
+// below 1e-6 and from 1e21.
+func appendNumber(dst []byte, v float64) []byte {
+	format := byte('f')
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+		format = 'e'
+	}
+	dst = strconv.AppendFloat(dst, v, format, -1, 64)
+	if n := len(dst); format == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
+		dst[n-2] = dst[n-1] // e-09 to e-9
+		dst = dst[:n-1]
+	}
+	return dst
+}
+
+func appendTime(dst []byte, micros int64) []byte {
+	dst = append(dst, '"')
+	dst = time.UnixMicro(micros).UTC().AppendFormat(dst, timeLayout)
+	return append(dst, '"')
+}
+
+func appendBytes(dst []byte, v string) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, []byte(v))
+	return append(dst, '"')
+}
+
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		size := 1
+		escape := ""
+		switch {
+		case c >= utf8.RuneSelf:
+			var r rune
+			r, size = utf8.DecodeRuneInString(s[i:])
+			switch {
+			case r == utf8.RuneError && size == 1:
+				escape = `\ufffd`
+			case r == '\u2028':
+				escape = `\u2028`
+			case r == '\u2029':
+				escape = `\u2029`
+			default:
+				i += size
+				continue
+			}
+		case c == '"':
+			escape = `\"`
+		case c == '\\':
+			escape = `\\`
+		case c == '\n':
+			escape = `\n`
+		case c == '\r':
+			escape = `\r`
+		case c == '\t':
+			escape = `\t`
+		case c == '\b':
+			escape = `\b`
+		case c == '\f':
+			escape = `\f`
+		default:
+			escape = fmt.Sprintf(`\u%04x`, c)
+		}
+		dst = append(dst, s[start:i]...)
+		dst = append(dst, escape...)
+		i += size
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}

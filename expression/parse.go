@@ -1,0 +1,202 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/parser/lexer"
+	"github.com/expr-lang/expr/parser/utils"
+)
+
+// parse reads the syntax. Its own pass over the tokens comes first: it refuses
+// the words that the evaluation does not know, and numbers out of range, at
+// their exact place, which the tree does not tell of all of them.
+func parse(source string) (ast.Node, *Error) {
+	switch {
+	case len(source) > MaxBytes:
+		return nil, &Error{Message: fmt.Sprintf("the expression has %d bytes, more than %d", len(source), MaxBytes), Hint: "divide it over several names"}
+	case !utf8.ValidString(source):
+		return nil, &Error{Message: "the expression is not valid UTF-8"}
+	case strings.TrimSpace(source) == "":
+		return nil, &Error{Column: 1, Message: "the expression is empty"}
+	}
+	tokens, err := lexer.Lex(file.NewSource(source))
+	if err != nil {
+		return nil, syntaxError(source, err)
+	}
+	for i, t := range tokens {
+		if e := refuse(tokens, i); e != nil {
+			e.Column = t.From + 1
+			return nil, e
+		}
+	}
+	tree, err := parser.Parse(source)
+	if err != nil {
+		return nil, syntaxError(source, err)
+	}
+	return tree.Node, nil
+}
+
+// syntaxError words an error of expr's lexer or parser as ours.
+func syntaxError(source string, err error) *Error {
+	e := &Error{Column: 1, Message: err.Error()}
+	var fault *file.Error
+	if errors.As(err, &fault) {
+		e.Column, e.Message = min(fault.From, utf8.RuneCountInString(source))+1, fault.Message
+	}
+	if kind, rest, found := strings.Cut(strings.TrimPrefix(e.Message, "unexpected token "), "("); found && strings.HasPrefix(e.Message, "unexpected token ") && kind != "" {
+		if word, err := strconv.Unquote(strings.TrimSuffix(rest, ")")); err == nil {
+			e.Message = "unexpected " + word
+		}
+	}
+	switch {
+	case e.Message == "unexpected token EOF":
+		e.Column, e.Message = utf8.RuneCountInString(source)+1, "the expression ends too early"
+	case strings.HasSuffix(e.Message, "(??) cannot be mixed. Wrap either by parentheses."):
+		e.Message = "?? beside another operator needs parentheses"
+		e.Hint = "write (a ?? b) + c"
+	}
+	return e
+}
+
+// refuse says why the token number i cannot stand in an expression, or nil.
+func refuse(tokens []lexer.Token, i int) *Error {
+	t := tokens[i]
+	switch t.Kind {
+	case lexer.Number:
+		return refuseNumber(t.Value)
+	case lexer.Operator:
+		switch t.Value {
+		case "let", ";":
+			return &Error{Message: t.Value + " is not supported: an expression is one value", Hint: "introduce names with a let step"}
+		case "if", "else":
+			return &Error{Message: t.Value + " is not supported", Hint: "write condition ? a : b"}
+		case "|":
+			return &Error{Message: "the pipe | is not supported", Hint: "call the function: f(x)"}
+		case "#", "=>":
+			return &Error{Message: "lambdas are not supported"}
+		case "..":
+			return &Error{Message: "ranges are not supported", Hint: "compare: a >= 1 && a <= 5"}
+		case "?.":
+			return &Error{Message: "?. is not supported", Hint: "say what where it is absent: a.b ?? c"}
+		case "::":
+			return &Error{Message: ":: is not supported"}
+		case "=":
+			return &Error{Message: "= is not an operator", Hint: "compare with =="}
+		case "&":
+			return &Error{Message: "& is not an operator", Hint: "write &&"}
+		}
+		if i > 0 && tokens[i-1].Is(lexer.Operator, ".") && !utils.IsValidIdentifier(t.Value) {
+			return &Error{Message: "want a name after the dot"}
+		}
+	case lexer.Bracket, lexer.String, lexer.Bytes, lexer.EOF:
+		if i > 0 && tokens[i-1].Is(lexer.Operator, ".") {
+			return &Error{Message: "want a name after the dot"}
+		}
+	}
+	return nil
+}
+
+// refuseNumber says why a number cannot be one, or nil.
+func refuseNumber(text string) *Error {
+	plain := strings.ReplaceAll(text, "_", "")
+	base := strings.ToLower(plain)
+	prefixed := strings.HasPrefix(base, "0x") || strings.HasPrefix(base, "0o") || strings.HasPrefix(base, "0b")
+	if !strings.HasPrefix(base, "0x") && strings.ContainsAny(base, ".e") {
+		if v, err := strconv.ParseFloat(plain, 64); math.IsInf(v, 0) {
+			return &Error{Message: text + " is out of the range of number"}
+		} else if err != nil {
+			return &Error{Message: text + " is not a number"}
+		}
+		return nil
+	}
+	digits := 10
+	if prefixed {
+		digits = 0
+	}
+	if _, err := strconv.ParseInt(plain, digits, 64); errors.Is(err, strconv.ErrRange) {
+		return &Error{Message: text + " is out of the range of int"}
+	} else if err != nil {
+		return &Error{Message: text + " is not a number"}
+	}
+	return nil
+}
+
+// column returns where the part of the expression under a node starts, in
+// characters from 1. Binary nodes carry the place of their operator and
+// conditional ones none, so it follows the left edge.
+func column(node ast.Node) int {
+	start := math.MaxInt
+	for node != nil {
+		next := ast.Node(nil)
+		switch n := node.(type) {
+		case *ast.BinaryNode:
+			next = n.Left
+		case *ast.ConditionalNode:
+			node = n.Cond
+			continue
+		case *ast.MemberNode:
+			next = n.Node
+		case *ast.ChainNode:
+			next = n.Node
+		case *ast.SliceNode:
+			next = n.Node
+		case *ast.CallNode:
+			next = n.Callee
+		case *ast.UnaryNode:
+			next = n.Node // x not in y is a not at the place of its in
+		}
+		start = min(start, node.Location().From)
+		node = next
+	}
+	return start + 1
+}
+
+// nearest returns the known name closest to name in edits, or "" where none is
+// close: a third of its length, at least one.
+func nearest(name string, known []string) string {
+	best, limit := "", max(1, utf8.RuneCountInString(name)/3)
+	for _, k := range known {
+		if d := distance([]rune(name), []rune(k)); d <= limit && k != name {
+			if best == "" || d < limit || k < best {
+				best = k
+			}
+			limit = d
+		}
+	}
+	return best
+}
+
+// distance returns the fewest inserted, deleted, replaced and neighbouring
+// swapped characters that make a into b.
+func distance(a, b []rune) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,221 @@
+package feature
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Cell is what a Set keeps of one key. It has one user at a time, and is used
+// with the set that made it only.
+type Cell struct {
+	newest  int64 // none before the first event
+	changed bool  // since the last Changes
+	stored  bool  // the state has a header
+	elapsed []int64
+	lasts   []queue
+	panes   []panes
+	exacts  []exact
+}
+
+// Times are taken as at most this far from 1970, 73,000 years, so that a time
+// less a window never overflows.
+const maxTime = 1 << 61
+
+const none = math.MinInt64 // for a time
+
+func clampTime(t int64) int64 { return min(max(t, -maxTime), maxTime) }
+
+// NewCell returns the cell of a key without events.
+func (s *Set) NewCell() *Cell {
+	c := &Cell{newest: none}
+	if s.elapsed > 0 {
+		c.elapsed = make([]int64, s.elapsed)
+		for i := range c.elapsed {
+			c.elapsed[i] = none
+		}
+	}
+	if s.lasts > 0 {
+		c.lasts = make([]queue, s.lasts)
+	}
+	if s.panes > 0 {
+		c.panes = make([]panes, s.panes)
+	}
+	if s.exacts > 0 {
+		c.exacts = make([]exact, s.exacts)
+	}
+	return c
+}
+
+// Reset makes c the cell of another key without events, of which nothing is
+// stored.
+func (c *Cell) Reset() {
+	for i := range c.elapsed {
+		c.elapsed[i] = none
+	}
+	clear(c.lasts)
+	clear(c.panes)
+	clear(c.exacts)
+	c.newest, c.changed, c.stored = none, false, false
+}
+
+// Last returns the greatest time given to Touch or Add, in microseconds, and
+// whether there was one.
+func (c *Cell) Last() (t int64, ok bool) { return c.newest, c.newest != none }
+
+// Touch takes t, in microseconds, as a time of the key's events. Add does so
+// too; Touch is for events that no feature takes.
+func (s *Set) Touch(c *Cell, t int64) {
+	c.changed = true
+	c.newest = max(c.newest, clampTime(t))
+}
+
+// Add folds the value v of an event at time t, in microseconds, into feature i.
+// A feature of counts or elapsed time ignores v. With decimals v becomes the
+// integer nearest to v * 10^decimals, a tie going to the even one; it is an
+// error where that is beyond 2^53. Sums of these integers are exact below 2^63.
+// A v that is not finite is an error too. After an error c is unchanged.
+//
+// An entry that is out of every window, seen from the newest one of the feature
+// and key, is left out.
+func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
+	f := &s.features[i]
+	var value int64
+	if f.kind != kindElapsed && !f.count {
+		var err error
+		if value, err = f.word(v); err != nil {
+			return err
+		}
+	}
+	t = clampTime(t)
+	c.changed = true
+	c.newest = max(c.newest, t)
+	switch f.kind {
+	case kindElapsed:
+		c.elapsed[f.slot] = max(c.elapsed[f.slot], t)
+	case kindLast:
+		q := &c.lasts[f.slot]
+		if len(q.live()) == f.last {
+			q.drop(1)
+		}
+		q.push(1)[0] = value
+	case kindWindows:
+		if f.exacts > 0 {
+			c.exacts[f.slot].add(f, t, value)
+		}
+		if f.exacts == len(f.windows) {
+			break
+		}
+		for k := range f.windows {
+			if w := &f.windows[k]; !w.exact {
+				c.panes[w.slot].add(f, w.grid, t, value)
+			}
+		}
+	}
+	return nil
+}
+
+// Read puts feature i as of time t, in microseconds, at the start of out, which
+// has room for its columns:
+//
+//   - windows: the aggregates over the entries with t-size < time <= t. With
+//     panes: over the panes up to that of t, and less than size/pane before the
+//     newest of t and the times added. Sum and count of nothing are 0.
+//   - last: the aggregates over the newest values. A sum of floats adds them in
+//     the order of arrival, the oldest first.
+//   - elapsed: seconds since the greatest time added; 0 where that is after t.
+//
+// It changes nothing that is stored or read later.
+func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
+	f := &s.features[i]
+	t = clampTime(t)
+	switch f.kind {
+	case kindElapsed:
+		out[0] = f.empty
+		if last := c.elapsed[f.slot]; last != none {
+			out[0] = float64(max(0, t-last)) / 1e6
+		}
+	case kindLast:
+		sum := nothing
+		for _, value := range c.lasts[f.slot].live() {
+			f.add(&sum, value)
+		}
+		f.write(&sum, out)
+	case kindWindows:
+		for k := range f.windows {
+			var sum total
+			if w := &f.windows[k]; w.exact {
+				sum = c.exacts[f.slot].read(f, w, t)
+			} else {
+				sum = c.panes[w.slot].read(f, w.grid, t)
+			}
+			out = f.write(&sum, out)
+		}
+	}
+}
+
+// Overflowed reports whether the exact windows of feature i have gone over to
+// panes, of a sixtieth of the window each: a key that has more than 65,536
+// entries in its longest exact window does, until an event comes when nothing
+// is left in it.
+func (s *Set) Overflowed(c *Cell, i int) bool {
+	f := &s.features[i]
+	return f.exacts > 0 && c.exacts[f.slot].over != nil
+}
+
+// Overflowed returns how many features of the key are so.
+func (c *Cell) Overflowed() int {
+	n := 0
+	for i := range c.exacts {
+		if c.exacts[i].over != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// DropWindows empties every window, for a key that has been silent for the
+// retention. Where the set keeps nothing for ever the cell is as new, and the
+// next Changes deletes it from the state.
+func (s *Set) DropWindows(c *Cell) {
+	c.changed = true
+	for i := range c.panes {
+		c.panes[i].reset()
+	}
+	for i := range c.exacts {
+		c.exacts[i].reset()
+	}
+	if !s.KeepsForever() {
+		c.newest = none
+	}
+}
+
+// Bytes returns about how much memory the cell takes.
+func (c *Cell) Bytes() int {
+	word := func(q *queue) int { return 8 * cap(q.words) }
+	n := int(unsafe.Sizeof(*c)) + 8*len(c.elapsed) + len(c.lasts)*int(unsafe.Sizeof(queue{})) +
+		len(c.panes)*int(unsafe.Sizeof(panes{})) + len(c.exacts)*int(unsafe.Sizeof(exact{}))
+	pane := func(p *panes) {
+		n += word(&p.queue)
+		if p.base != nil {
+			n += int(unsafe.Sizeof(total{}))
+		}
+	}
+	for i := range c.lasts {
+		n += word(&c.lasts[i])
+	}
+	for i := range c.panes {
+		pane(&c.panes[i])
+	}
+	for i := range c.exacts {
+		x := &c.exacts[i]
+		n += word(&x.queue)
+		if in := x.index; in != nil {
+			n += int(unsafe.Sizeof(*in)) + (cap(in.blocks)+cap(in.groups))*int(unsafe.Sizeof(span{})) + 8*cap(in.reach)
+		}
+		n += len(x.over) * int(unsafe.Sizeof(panes{}))
+		for k := range x.over {
+			pane(&x.over[k])
+		}
+	}
+	return n
+}

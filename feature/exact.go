@@ -1,0 +1,335 @@
+package feature
+
+import "math"
+
+const (
+	blockLen   = 64    // entries of a full block
+	groupLen   = 16    // blocks of a group
+	maxEntries = 65536 // of one key and feature
+	sparePanes = 60    // of a window that has more
+)
+
+// span is a run of entries: its times and its total.
+type span struct {
+	first, last int64 // the least and the greatest time
+	total
+}
+
+// outside reports that no time of the span is in (lo, t], and inside that all
+// are.
+func (s *span) outside(lo, t int64) bool { return s.last <= lo || s.first > t }
+func (s *span) inside(lo, t int64) bool  { return s.first > lo && s.last <= t }
+
+func (s *span) cover(first, last int64) {
+	s.first, s.last = min(s.first, first), max(s.last, last)
+}
+
+var noSpan = span{first: math.MaxInt64, last: math.MinInt64, total: nothing}
+
+// exact is the exact windows of one feature: one list of entries, in order of
+// arrival, that all of them read.
+//
+//		entries  | block 7 | block 8 | ... | block 34 | tail |
+//		groups   |  7..15 of 0..15   | 16..31 |
+//
+//	 1. An item of the queue is a time and, unless only the count is wanted, a
+//	    value. It is kept at least while time > newest - the longest window, and
+//	    read only while so.
+//	 2. Every blockLen entries appended become a block, which never changes. It
+//	    leaves when it is the first one and all of it is out of the longest
+//	    window. While there is no block, entries leave the tail so, one by one.
+//	    So a late entry moves nothing, a step writes a block once, and what is
+//	    stored is a function of the entries alone.
+//	 3. Spans of blocks and groups are derived from their entries; a span wholly
+//	    in a window is read instead of its entries.
+//	 4. A sum of floats has the one order of additions that spans keep: over the
+//	    groups, the last one being of the blocks that fill none yet and the
+//	    tail, of the sum over the group's blocks of the sum over the block's
+//	    entries that are in the window. So it depends on the stored entries
+//	    only, whether or not the process was restarted between them.
+//	 5. An entry beyond the limit turns the list into panes, a sixtieth of each
+//	    window, until nothing of the longest window is left.
+type exact struct {
+	queue
+	newest int64   // the greatest time of the entries
+	first  uint64  // number of the first block
+	index  *index  // nil where there is no block
+	over   []panes // by exact window, once over the limit
+	saved  saved
+}
+
+// index is the spans of blocks.
+type index struct {
+	blocks []span
+	groups []span  // the full ones
+	reach  []int64 // the greatest time in each full group and those before
+	open   span    // of the blocks after the last full group
+	tail   span    // of the entries after the last block
+}
+
+// saved is which blocks the state has: [from, to), of which those below valid
+// are the blocks of these numbers.
+type saved struct{ from, to, valid uint64 }
+
+// empty reports that there are no entries, in panes or not.
+func (x *exact) empty() bool { return len(x.words) == 0 && x.over == nil }
+
+// reset drops every entry. Blocks count from 0 again.
+func (x *exact) reset() { *x = exact{saved: saved{from: x.saved.from, to: x.saved.to}} }
+
+// blocks returns the number of blocks.
+func (x *exact) blocks() int {
+	if x.index == nil {
+		return 0
+	}
+	return len(x.index.blocks)
+}
+
+// next returns the number of the block to be filled.
+func (x *exact) next() uint64 { return x.first + uint64(x.blocks()) }
+
+// tailWords returns the entries after the last block.
+func (x *exact) tailWords(f *feature) []int64 {
+	return x.live()[x.blocks()*blockLen*f.entry:]
+}
+
+// blockWords returns the entries of the k-th block kept.
+func (x *exact) blockWords(f *feature, k int) []int64 {
+	size := blockLen * f.entry
+	return x.live()[k*size : (k+1)*size]
+}
+
+// add appends an entry.
+func (x *exact) add(f *feature, t, value int64) {
+	switch {
+	case x.empty():
+		x.newest = t
+	case x.over != nil && t-f.longest >= x.newest:
+		x.reset()
+		x.newest = t
+	case t > x.newest:
+		x.newest = t
+	case t <= x.newest-f.longest:
+		return
+	}
+	if x.over == nil {
+		x.expire(f)
+		if len(x.live()) < f.limit*f.entry {
+			x.append(f, t, value)
+			return
+		}
+		x.overflow(f)
+	}
+	x.addOver(f, t, value)
+}
+
+// expire drops what no window can read any more.
+func (x *exact) expire(f *feature) {
+	lo := x.newest - f.longest
+	if x.index != nil {
+		x.expireBlocks(f, lo)
+	}
+	if x.index != nil {
+		return
+	}
+	live, old := x.live(), 0
+	for old < len(live) && live[old] <= lo {
+		old += f.entry
+	}
+	x.drop(old)
+}
+
+func (x *exact) expireBlocks(f *feature, lo int64) {
+	in, old := x.index, 0
+	for old < len(in.blocks) && in.blocks[old].last <= lo {
+		old++
+	}
+	if old == 0 {
+		return
+	}
+	group := x.first / groupLen
+	x.first += uint64(old)
+	x.drop(old * blockLen * f.entry)
+	if old == len(in.blocks) {
+		x.index = nil
+		return
+	}
+	groups := min(x.first/groupLen-group, uint64(len(in.groups)))
+	in.blocks, in.groups, in.reach = in.blocks[old:], in.groups[groups:], in.reach[groups:]
+}
+
+func (x *exact) append(f *feature, t, value int64) {
+	item := x.push(f.entry)
+	item[0] = t
+	if f.entry > 1 {
+		item[1] = value
+	}
+	if tail := x.tailWords(f); len(tail) == blockLen*f.entry {
+		x.full(f, f.scan(tail))
+	} else if x.index != nil {
+		x.index.tail.cover(t, t)
+		f.add(&x.index.tail.total, value)
+	}
+}
+
+// full makes the tail, whose span is s, a block, and a group of the blocks that
+// it completes.
+func (x *exact) full(f *feature, s span) {
+	if x.index == nil {
+		x.index = &index{open: noSpan}
+	}
+	in := x.index
+	in.tail = noSpan
+	in.blocks = append(in.blocks, s)
+	in.open.cover(s.first, s.last)
+	f.merge(&in.open.total, &s.total)
+	if x.next()%groupLen != 0 {
+		return
+	}
+	reach := in.open.last
+	if n := len(in.groups); n > 0 {
+		reach = max(reach, in.reach[n-1])
+	}
+	in.groups = append(in.groups, in.open)
+	in.reach = append(in.reach, reach)
+	in.open = noSpan
+}
+
+// overflow turns the entries into panes.
+func (x *exact) overflow(f *feature) {
+	live, newest := x.live(), x.newest
+	x.reset()
+	x.newest, x.over = newest, make([]panes, f.exacts)
+	for k := 0; k < len(live); k += f.entry {
+		if live[k] > newest-f.longest {
+			x.addOver(f, live[k], live[k+f.entry-1])
+		}
+	}
+}
+
+func (x *exact) addOver(f *feature, t, value int64) {
+	for k := range f.windows {
+		if w := &f.windows[k]; w.exact {
+			x.over[w.slot].add(f, w.grid, t, value)
+		}
+	}
+}
+
+// read returns the total of the window w as of time t.
+func (x *exact) read(f *feature, w *window, t int64) total {
+	if x.over != nil {
+		return x.over[w.slot].read(f, w.grid, t)
+	}
+	live := x.live()
+	if len(live) == 0 {
+		return nothing
+	}
+	lo := max(t-w.size, x.newest-f.longest)
+	in := x.index
+	if in == nil {
+		return f.scanIn(live, lo, t)
+	}
+	g := len(in.groups)
+	for g > 0 && in.reach[g-1] > lo {
+		g--
+	}
+	gone := int(x.first % groupLen) // of the first group's blocks
+	out := f.foldSpans(in.groups[g:], lo, t, func(k int) total {
+		return x.readBlocks(f, max(0, (g+k)*groupLen-gone), (g+k+1)*groupLen-gone, lo, t)
+	})
+	rest := in.open.total
+	switch {
+	case in.open.outside(lo, t):
+		rest = nothing
+	case !in.open.inside(lo, t):
+		rest = x.readBlocks(f, max(0, len(in.groups)*groupLen-gone), len(in.blocks), lo, t)
+	}
+	switch {
+	case in.tail.outside(lo, t):
+	case in.tail.inside(lo, t):
+		f.merge(&rest, &in.tail.total)
+	default:
+		part := f.scanIn(x.tailWords(f), lo, t)
+		f.merge(&rest, &part)
+	}
+	f.merge(&out, &rest)
+	return out
+}
+
+// readBlocks returns the total of the entries of blocks [from, to) in (lo, t].
+func (x *exact) readBlocks(f *feature, from, to int, lo, t int64) total {
+	return f.foldSpans(x.index.blocks[from:to], lo, t, func(k int) total {
+		return f.scanIn(x.blockWords(f, from+k), lo, t)
+	})
+}
+
+// foldSpans returns the total of the entries of the spans in (lo, t]; part
+// returns that of a span that is partly in.
+func (f *feature) foldSpans(spans []span, lo, t int64, part func(k int) total) total {
+	out, float := nothing, f.float
+	var sum float64
+	for k := range spans {
+		s := &spans[k]
+		if s.outside(lo, t) {
+			continue
+		}
+		in := &s.total
+		if !s.inside(lo, t) {
+			p := part(k)
+			in = &p
+		}
+		out.n += in.n
+		if float {
+			sum += math.Float64frombits(uint64(in.sum))
+		} else {
+			out.sum += in.sum
+		}
+		out.max, out.min = max(out.max, in.max), min(out.min, in.min)
+	}
+	if float {
+		out.sum = int64(math.Float64bits(sum))
+	}
+	return out
+}
+
+// scanIn returns the total of the entries in (lo, t].
+func (f *feature) scanIn(words []int64, lo, t int64) total {
+	out := nothing
+	switch {
+	case f.entry == 1:
+		for _, at := range words {
+			if at > lo && at <= t {
+				out.n++
+			}
+		}
+	case f.float:
+		var sum float64
+		for k := 1; k < len(words); k += 2 {
+			if at, v := words[k-1], words[k]; at > lo && at <= t {
+				out.n++
+				sum += wordFloat(v)
+				out.max, out.min = max(out.max, v), min(out.min, v)
+			}
+		}
+		out.sum = int64(math.Float64bits(sum))
+	default:
+		for k := 1; k < len(words); k += 2 {
+			if at, v := words[k-1], words[k]; at > lo && at <= t {
+				out.n++
+				out.sum += v
+				out.max, out.min = max(out.max, v), min(out.min, v)
+			}
+		}
+	}
+	return out
+}
+
+// scan returns the span of all entries.
+func (f *feature) scan(words []int64) span {
+	s := noSpan
+	for k := 0; k < len(words); k += f.entry {
+		s.cover(words[k], words[k])
+	}
+	s.total = f.scanIn(words, math.MinInt64, math.MaxInt64)
+	return s
+}

@@ -1,0 +1,114 @@
+// Package observe measures the hops of an event.
+package observe
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	subBits = 4 // 16 buckets an octave: a quantile is at most 1/16 too high
+	buckets = (64 - subBits) << subBits
+)
+
+// Histogram counts durations in logarithmic buckets. One goroutine may record
+// while others read. The zero value is empty.
+type Histogram struct {
+	counts [buckets]atomic.Uint64
+	sum    atomic.Int64 // nanoseconds
+}
+
+// Record adds n events of duration d; a negative d counts as 0.
+func (h *Histogram) Record(d time.Duration, n int) {
+	d = max(d, 0)
+	h.counts[bucketOf(uint64(d))].Add(uint64(n))
+	h.sum.Add(int64(d) * int64(n))
+}
+
+func bucketOf(v uint64) int {
+	if v < 1<<subBits {
+		return int(v)
+	}
+	shift := bits.Len64(v) - subBits - 1
+	return (shift+1)<<subBits + int(v>>shift) - 1<<subBits
+}
+
+// upper is the largest duration of a bucket.
+func upper(bucket int) uint64 {
+	if bucket < 1<<subBits {
+		return uint64(bucket)
+	}
+	shift := bucket>>subBits - 1
+	return uint64(bucket-shift<<subBits+1)<<shift - 1
+}
+
+// Snapshot is a Histogram at one moment, or several added up.
+type Snapshot struct {
+	Counts [buckets]uint64
+	Count  uint64
+	Sum    time.Duration
+}
+
+// Add counts what h holds.
+func (s *Snapshot) Add(h *Histogram) {
+	for i := range h.counts {
+		n := h.counts[i].Load()
+		s.Counts[i] += n
+		s.Count += n
+	}
+	s.Sum += time.Duration(h.sum.Load())
+}
+
+// Quantile returns the duration that a share q, 0 to 1, of the events did not
+// exceed, at most 1/16 too high; 0 where there are none.
+func (s *Snapshot) Quantile(q float64) time.Duration {
+	rank := uint64(q * float64(s.Count))
+	var seen uint64
+	for i, n := range s.Counts {
+		if seen += n; n > 0 && (seen > rank || seen == s.Count) {
+			return time.Duration(upper(i))
+		}
+	}
+	return 0
+}
+
+// Each yields the upper bound of every bucket that is not empty, and how many
+// events are in it.
+func (s *Snapshot) Each(yield func(upper time.Duration, n uint64) bool) {
+	for i, n := range s.Counts {
+		if n > 0 && !yield(time.Duration(upper(i)), n) {
+			return
+		}
+	}
+}
+
+// Hop is a part of an event's way.
+type Hop int
+
+// The hops, in order: T = queue + feature + model + emit + commit.
+const (
+	Queue   Hop = iota // from its append to its reading
+	Feature            // decoding, features, expressions
+	Model              // calls of models
+	Emit               // making the outputs
+	Commit             // until the outputs are durable
+	hopCount
+)
+
+// Hops lists every hop in order.
+var Hops = [...]Hop{Queue, Feature, Model, Emit, Commit}
+
+// String returns the hop's name in metrics.
+func (h Hop) String() string {
+	return [...]string{"queue", "feature", "model", "emit", "commit"}[h]
+}
+
+// Latency holds a histogram for every hop of one session.
+type Latency struct{ hops [hopCount]Histogram }
+
+// Record adds n events that spent d in hop.
+func (l *Latency) Record(hop Hop, d time.Duration, n int) { l.hops[hop].Record(d, n) }
+
+// Hop returns the histogram of a hop.
+func (l *Latency) Hop(hop Hop) *Histogram { return &l.hops[hop] }

@@ -1,0 +1,159 @@
+package afterbay_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers lists, for each package, what else of the module it may import. An
+// event travels down this list; imports only ever point up it.
+var layers = map[string][]string{
+	"stream":            {},
+	"value":             {},
+	"observe":           {},
+	"model":             {},
+	"stream/memory":     {"stream"},
+	"stream/streamtest": {"stream"},
+	"state":             {"stream"},
+	"stream/embedded":   {"stream", "state"},
+	"decode":            {"value"},
+	"expression":        {"value"},
+	"feature":           {},
+	"model/tree":        {"model"},
+	"task":              {"stream", "value", "decode", "expression", "feature", "model", "observe"},
+	"":                  {"stream", "value", "decode", "expression", "feature", "model", "model/tree", "observe", "task"},
+	"config":            {""},
+	"ingest":            {"stream", "decode"},
+	"serve":             {"", "stream", "stream/embedded", "ingest", "observe", "task"},
+	"examples/fraud":    {},
+
+	"examples/fraud/generate": {"examples/fraud"},
+	"internal/reference":      {},
+	"cmd/afterbay":            {"", "config", "stream", "stream/embedded", "ingest", "serve", "observe", "task", "model", "model/tree", "examples/fraud"},
+}
+
+func TestLayersImportsGoOneWay(t *testing.T) {
+	const module = "github.com/afterbay/afterbay"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var pkg struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&pkg); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(pkg.ImportPath, module), "/")
+		allowed, ok := layers[name]
+		if !ok {
+			t.Errorf("%s is in no layer: add it to layers", name)
+		}
+		for _, imported := range pkg.Imports {
+			path, inside := strings.CutPrefix(imported, module)
+			if path = strings.TrimPrefix(path, "/"); inside && !slices.Contains(allowed, path) {
+				t.Errorf("%s imports %s; allowed: %s", name, path, allowed)
+			}
+		}
+	}
+}
+
+const (
+	functionLinesMax = 70
+	fileLinesMax     = 600
+	taskLinesMax     = 2500
+)
+
+func TestShapeOfFilesFunctionsAndDocs(t *testing.T) {
+	taskLines, files := 0, 0
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != "." || entry.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		files++
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		if ast.IsGenerated(file) {
+			return nil
+		}
+		lines := set.File(file.Pos()).LineCount()
+		if lines > fileLinesMax {
+			t.Errorf("%s has %d lines; at most %d", path, lines, fileLinesMax)
+		}
+		if strings.HasPrefix(path, "task/") && !strings.HasSuffix(path, "_test.go") {
+			taskLines += lines
+		}
+		for _, decl := range file.Decls {
+			checkDeclaration(t, set, path, decl)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Errorf("only %d files were looked at", files)
+	}
+	if taskLines > taskLinesMax {
+		t.Errorf("task has %d lines; at most %d for ever", taskLines, taskLinesMax)
+	}
+}
+
+func checkDeclaration(t *testing.T, set *token.FileSet, path string, decl ast.Decl) {
+	t.Helper()
+	test := strings.HasSuffix(path, "_test.go")
+	at := set.Position(decl.Pos())
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if n := set.Position(d.End()).Line - at.Line + 1; n > functionLinesMax {
+			t.Errorf("%v: %s has %d lines; at most %d", at, d.Name.Name, n, functionLinesMax)
+		}
+		if !test && d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || exportedReceiver(d)) {
+			t.Errorf("%v: %s has no comment", at, d.Name.Name)
+		}
+		if d.Name.Name == "init" {
+			t.Errorf("%v: init has side effects that nobody asked for", at)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if s, ok := spec.(*ast.TypeSpec); ok && !test && s.Name.IsExported() && d.Doc == nil && s.Doc == nil {
+				t.Errorf("%v: %s has no comment", at, s.Name.Name)
+			}
+		}
+	}
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	kind := d.Recv.List[0].Type
+	if star, ok := kind.(*ast.StarExpr); ok {
+		kind = star.X
+	}
+	if generic, ok := kind.(*ast.IndexExpr); ok {
+		kind = generic.X
+	}
+	name, ok := kind.(*ast.Ident)
+	return ok && name.IsExported()
+}

@@ -1,0 +1,163 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// breaker is what Pebble believes to be its logger. Pebble calls Fatalf where
+// it cannot go on and expects it not to return, as the process would exit. Here
+// the store fails instead, and the goroutine that called ends by
+// runtime.Goexit, which runs its deferred unlocks. Pebble's own goroutines may
+// end like that; calls of ours that can reach Fatalf run inside guard.
+type breaker struct {
+	once   sync.Once
+	failed chan struct{}
+	reason error
+}
+
+func newBreaker() *breaker { return &breaker{failed: make(chan struct{})} }
+
+func (b *breaker) Infof(string, ...any)  {}
+func (b *breaker) Errorf(string, ...any) {}
+
+func (b *breaker) Fatalf(format string, args ...any) {
+	b.fail(fmt.Errorf(format, args...))
+	runtime.Goexit()
+}
+
+func (b *breaker) fail(reason error) {
+	b.once.Do(func() {
+		b.reason = fmt.Errorf("%w: %w", ErrFailed, reason)
+		close(b.failed)
+	})
+}
+
+func (b *breaker) err() error {
+	select {
+	case <-b.failed:
+		return b.reason
+	default:
+		return nil
+	}
+}
+
+// guard runs f on a goroutine of its own, and returns the store's failure where
+// Fatalf ended it, or another goroutine failed that f may wait for.
+func (b *breaker) guard(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		result := error(nil)
+		defer func() {
+			if p := recover(); p != nil {
+				b.fail(fmt.Errorf("panic: %v", p))
+			}
+			if failure := b.err(); failure != nil && result == nil {
+				result = failure
+			}
+			done <- result
+		}()
+		result = f()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-b.failed:
+		return b.reason
+	}
+}
+
+// openPebble opens the database behind s.
+func (s *Store) openPebble() error {
+	fs := s.opts.FS
+	if err := fs.MkdirAll(s.opts.Dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := pebble.LockDirectory(s.opts.Dir, fs)
+	if err != nil {
+		return err
+	}
+	opts := &pebble.Options{
+		FS:                          vfs.OnDiskFull(fs, s.awaitSpace),
+		Lock:                        lock,
+		Logger:                      s.broken,
+		DisableWAL:                  true,
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		CacheSize:                   s.opts.CacheBytes,
+		MemTableSize:                32 << 20,
+		MemTableStopWritesThreshold: 4,
+		EventListener:               &pebble.EventListener{BackgroundError: func(error) {}},
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	err = s.broken.guard(func() (err error) {
+		s.db, err = pebble.Open(s.opts.Dir, opts)
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	s.lock = lock
+	return nil
+}
+
+// awaitSpace holds back Pebble's writers while the disk is full, since Pebble
+// itself would retry without rest, or give up for ever.
+func (s *Store) awaitSpace() {
+	const enough = 16 << 20
+	for !s.closing.Load() {
+		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
+		if err != nil || usage.AvailBytes > enough {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// write applies batch, which becomes durable with the next flush, and closes it.
+func (s *Store) write(batch *pebble.Batch) error {
+	return s.broken.guard(func() error {
+		return errors.Join(s.db.Apply(batch, pebble.NoSync), batch.Close())
+	})
+}
+
+// flush waits until everything written is durable.
+func (s *Store) flush(ctx context.Context) error {
+	var flushed <-chan struct{}
+	err := s.broken.guard(func() (err error) {
+		flushed, err = s.db.AsyncFlush()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case <-s.broken.failed:
+		return s.broken.reason
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// read returns a copy of what Pebble has for key, nil for nothing.
+func (s *Store) read(key []byte) ([]byte, error) {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{}, value...), closer.Close()
+}

@@ -1,0 +1,161 @@
+package state
+
+import (
+	"encoding/binary"
+	"slices"
+	"sort"
+)
+
+// slab holds bytes in slots of a few sizes, cut out of chunks.
+type slab struct {
+	classes []class
+}
+
+// class is the slots of one size.
+type class struct {
+	slot   int // bytes; 0 where each slot is a chunk of its own size
+	chunks []chunk
+	open   []uint32 // chunks with a free slot, and some that were filled since
+	empty  []uint32 // chunks without memory, to be used again
+	total  int      // bytes of chunks
+}
+
+// chunk is a run of slots. Those never used start at fresh; those used and
+// released are linked through their first four bytes.
+type chunk struct {
+	data  []byte
+	free  uint32 // slot + 1; 0 is none
+	fresh uint32
+	live  uint32
+	open  bool // listed in class.open
+}
+
+const (
+	noClass      = 255
+	chunkLeast   = 4 << 10
+	chunkMost    = 256 << 10
+	largestClass = 32 << 10
+)
+
+// slotSizes grow by about an eighth, so that a slot wastes 6 % on average.
+var slotSizes = func() []int {
+	var sizes []int
+	for size := 16; size <= largestClass; size += max(8, size/8&^7) {
+		sizes = append(sizes, size)
+	}
+	return sizes
+}()
+
+func newSlab() slab {
+	s := slab{classes: make([]class, len(slotSizes)+1)}
+	for i, size := range slotSizes {
+		s.classes[i].slot = size
+	}
+	return s
+}
+
+// size returns how many bytes the slot of c takes.
+func (s *slab) size(c *cell) int {
+	if slot := s.classes[c.class].slot; slot > 0 {
+		return slot
+	}
+	return len(s.classes[c.class].chunks[c.chunk].data)
+}
+
+// at returns the slot of c.
+func (s *slab) at(c *cell) []byte {
+	k := &s.classes[c.class]
+	data := k.chunks[c.chunk].data
+	if k.slot == 0 {
+		return data
+	}
+	start := int(c.slot) * k.slot
+	return data[start : start+k.slot]
+}
+
+// fits reports whether n bytes belong into the slot that c has: neither too
+// large for it, nor so small that most of it would be wasted.
+func (s *slab) fits(c *cell, n int) bool {
+	size := s.size(c)
+	return n <= size && (n >= size/2 || size <= 64)
+}
+
+// take gives c a slot of at least n bytes.
+func (s *slab) take(c *cell, n int) {
+	c.class = uint8(sort.SearchInts(slotSizes, n))
+	k := &s.classes[c.class]
+	c.chunk = k.withRoom(n)
+	ch := &k.chunks[c.chunk]
+	ch.live++
+	if ch.free > 0 {
+		c.slot = ch.free - 1
+		ch.free = binary.LittleEndian.Uint32(s.at(c))
+		return
+	}
+	c.slot = ch.fresh
+	ch.fresh++
+}
+
+// withRoom returns a chunk with a free slot for n bytes.
+func (k *class) withRoom(n int) uint32 {
+	for len(k.open) > 0 {
+		i := k.open[len(k.open)-1]
+		ch := &k.chunks[i]
+		if ch.free > 0 || int(ch.fresh+1)*k.slot <= len(ch.data) && k.slot > 0 {
+			return i
+		}
+		ch.open = false
+		k.open = k.open[:len(k.open)-1]
+	}
+	size := n
+	if k.slot > 0 {
+		size = max(min(max(k.total, chunkLeast), chunkMost), k.slot)
+		size -= size % k.slot
+	}
+	k.total += size
+	i := uint32(len(k.chunks))
+	if last := len(k.empty) - 1; last >= 0 {
+		i, k.empty = k.empty[last], k.empty[:last]
+		k.chunks[i] = chunk{data: make([]byte, size)}
+	} else {
+		k.chunks = append(k.chunks, chunk{data: make([]byte, size)})
+	}
+	if k.slot > 0 {
+		k.list(i)
+	}
+	return i
+}
+
+// release gives the slot of c back, and the chunk's memory with its last slot.
+func (s *slab) release(c *cell) {
+	k := &s.classes[c.class]
+	ch := &k.chunks[c.chunk]
+	ch.live--
+	if ch.live == 0 {
+		k.total -= len(ch.data)
+		if ch.open {
+			k.forget(c.chunk)
+		}
+		*ch = chunk{}
+		k.empty = append(k.empty, c.chunk)
+		return
+	}
+	if !ch.open {
+		k.list(c.chunk)
+	}
+	binary.LittleEndian.PutUint32(s.at(c), ch.free)
+	ch.free = c.slot + 1
+}
+
+// list makes a chunk one of those with free slots.
+func (k *class) list(i uint32) {
+	k.chunks[i].open = true
+	k.open = append(k.open, i)
+}
+
+// forget takes a chunk out of those with free slots.
+func (k *class) forget(i uint32) {
+	at := slices.Index(k.open, i)
+	k.open[at] = k.open[len(k.open)-1]
+	k.open = k.open[:len(k.open)-1]
+}

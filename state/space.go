@@ -1,0 +1,316 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Space is the state of one group beside one partition. It is safe for
+// concurrent use.
+type Space struct {
+	store  *Store
+	prefix []byte // of its keys in Pebble
+
+	mu      sync.Mutex // guards the rest
+	table   table
+	dirty   []uint32 // cells whose dirty flag was set since the last swap
+	pending []uint32 // swapped out of dirty, the first taken of them handed
+	taken   int
+	clock   uint32 // the cell at which eviction goes on
+	loads   []*load
+}
+
+var _ stream.View = (*Space)(nil)
+
+// load is a read of Pebble under way for a key with this hash. An Apply of such
+// a key makes it stale: its value must not become a cell.
+type load struct {
+	hash  uint64
+	stale bool
+}
+
+// Numbers of cells that one hold of a space's mutex may handle.
+const (
+	chunkCells = 256
+	chunkBytes = 256 << 10
+	sweepCells = 1024
+)
+
+func newSpace(store *Store, prefix []byte) *Space {
+	return &Space{store: store, prefix: prefix, table: newTable()}
+}
+
+// Get returns the value of key, or nil where there is none. The slice is the
+// caller's. A key that is not in memory costs a search in the checkpoint.
+func (s *Space) Get(key []byte) ([]byte, error) {
+	hash := maphash.Bytes(s.table.seed, key)
+	for {
+		s.mu.Lock()
+		if id, found := s.table.find(hash, key); found {
+			value := s.table.value(id)
+			s.table.cells[id].flags |= recent
+			if value != nil {
+				value = append([]byte{}, value...)
+			}
+			s.mu.Unlock()
+			s.store.counters.hits.Add(1)
+			return value, nil
+		}
+		l := &load{hash: hash}
+		s.loads = append(s.loads, l)
+		s.mu.Unlock()
+
+		value, err := s.store.read(s.diskKey(key))
+		if fresh := s.loaded(l, key, value, err); fresh || err != nil {
+			s.store.counters.misses.Add(1)
+			s.store.evict()
+			if err != nil {
+				err = fmt.Errorf("read state: %w", err)
+			}
+			return value, err
+		}
+	}
+}
+
+// loaded ends a load, keeps what it found, and reports whether it is the value.
+func (s *Space) loaded(l *load, key, value []byte, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loads = slices.DeleteFunc(s.loads, func(other *load) bool { return other == l })
+	if err != nil || l.stale {
+		return false
+	}
+	if value != nil {
+		if _, found := s.table.find(l.hash, key); !found {
+			id := s.table.insert(l.hash, key)
+			s.set(id, key, value)
+		}
+	}
+	return true
+}
+
+// set writes the value of a cell and keeps the store's count of bytes.
+func (s *Space) set(id uint32, key, value []byte) {
+	s.store.used.Add(s.table.set(id, key, value))
+}
+
+func (s *Space) diskKey(key []byte) []byte {
+	return append(slices.Clip(s.prefix), key...)
+}
+
+// Apply makes changes, in order, of the durable frame seq of the log: a nil
+// value deletes. The slices are copied. Get and Scan see all of them or none.
+func (s *Space) Apply(seq uint64, changes iter.Seq2[[]byte, []byte]) {
+	raise(&s.store.latest, seq)
+	s.mu.Lock()
+	for key, value := range changes {
+		s.apply(key, value)
+	}
+	s.mu.Unlock()
+	s.store.evict()
+}
+
+func (s *Space) apply(key, value []byte) {
+	hash := maphash.Bytes(s.table.seed, key)
+	for _, l := range s.loads {
+		if l.hash == hash {
+			l.stale = true
+		}
+	}
+	id, found := s.table.find(hash, key)
+	if !found {
+		id = s.table.insert(hash, key)
+	}
+	s.set(id, key, value)
+	c := &s.table.cells[id]
+	if c.flags&dirty == 0 {
+		s.dirty = append(s.dirty, id)
+	}
+	c.flags |= dirty | recent
+}
+
+// swapDirty makes the dirty cells those to be handed over next. What an
+// interrupted checkpoint left pending stays pending.
+func (s *Space) swapDirty() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = append(s.pending, s.dirty...)
+	s.dirty = nil
+}
+
+// hand writes the next chunk of pending cells into batch and returns how many
+// there were. A cell changed after that is dirty again.
+func (s *Space) hand(batch *pebble.Batch) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := 0
+	key := slices.Clone(s.prefix)
+	for s.taken < min(len(s.pending), chunkCells) && size < chunkBytes {
+		id := s.pending[s.taken]
+		s.taken++
+		c := &s.table.cells[id]
+		c.flags = c.flags&^dirty | handed
+		key = append(key[:len(s.prefix)], s.table.key(id)...)
+		value := s.table.value(id)
+		size += len(key) + len(value)
+		var err error
+		if value == nil {
+			err = batch.Delete(key, nil)
+		} else {
+			err = batch.Set(key, value, nil)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return s.taken, nil
+}
+
+// handed says that Pebble has the n cells handed last.
+func (s *Space) handed(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range s.pending[:n] {
+		c := &s.table.cells[id]
+		c.flags &^= handed
+		if c.flags&dirty == 0 && c.valueLen < 0 {
+			s.remove(id)
+		}
+	}
+	s.pending = s.pending[n:]
+	s.taken = 0
+}
+
+func (s *Space) remove(id uint32) { s.store.used.Add(-s.table.remove(id)) }
+
+func (s *Space) slots() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.table.cells)
+}
+
+// sweep moves the clock's hand over some cells, evicts those that are clean and
+// were not used since it last came by, and returns how many.
+func (s *Space) sweep(target int64) (evicted int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range min(sweepCells, len(s.table.cells)) {
+		if s.clock++; int(s.clock) >= len(s.table.cells) {
+			s.clock = 0
+		}
+		c := &s.table.cells[s.clock]
+		switch {
+		case c.flags&live == 0 || c.flags&(dirty|handed) != 0:
+		case c.flags&recent != 0:
+			c.flags &^= recent
+		default:
+			s.remove(s.clock)
+			if evicted++; s.store.used.Load() <= target {
+				return evicted
+			}
+		}
+	}
+	return evicted
+}
+
+func (s *Space) sizes() (cells, dirty int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.table.count), int64(len(s.dirty) + len(s.pending))
+}
+
+// Scan yields the entries whose key starts with prefix, in key order, as of one
+// moment between Applies. The slices are the caller's. It costs a look at every
+// cell that is not checkpointed, and then a search in the checkpoint.
+func (s *Space) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
+	return func(yield func(stream.Entry, error) bool) {
+		memory, it, err := s.capture(prefix)
+		if err != nil {
+			yield(stream.Entry{}, fmt.Errorf("scan state: %w", err))
+			return
+		}
+		err = s.merge(memory, it, yield)
+		if closeErr := it.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil && err != errStopped {
+			yield(stream.Entry{}, fmt.Errorf("scan state: %w", err))
+		}
+	}
+}
+
+// capture takes what Pebble may lack and an iterator over what Pebble has, both
+// of the same moment.
+func (s *Space) capture(prefix []byte) ([]stream.Entry, *pebble.Iterator, error) {
+	lower := s.diskKey(prefix)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it, err := s.store.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: after(lower)})
+	if err != nil {
+		return nil, nil, err
+	}
+	var memory []stream.Entry
+	for _, ids := range [][]uint32{s.pending, s.dirty} {
+		for _, id := range ids {
+			if key := s.table.key(id); bytes.HasPrefix(key, prefix) {
+				memory = append(memory, stream.Entry{Key: bytes.Clone(key), Value: bytes.Clone(s.table.value(id))})
+			}
+		}
+	}
+	slices.SortFunc(memory, func(a, b stream.Entry) int { return bytes.Compare(a.Key, b.Key) })
+	memory = slices.CompactFunc(memory, func(a, b stream.Entry) bool { return bytes.Equal(a.Key, b.Key) })
+	return memory, it, nil
+}
+
+// errStopped says that the reader of a scan wants no more.
+var errStopped = errors.New("stopped")
+
+// merge yields memory and it in key order; memory wins.
+func (s *Space) merge(memory []stream.Entry, it *pebble.Iterator, yield func(stream.Entry, error) bool) error {
+	valid := it.First()
+	for valid || len(memory) > 0 {
+		order := -1 // of the next entry in memory against the next in Pebble
+		if len(memory) == 0 {
+			order = 1
+		} else if valid {
+			order = bytes.Compare(memory[0].Key, it.Key()[len(s.prefix):])
+		}
+		var entry stream.Entry
+		if order <= 0 {
+			entry, memory = memory[0], memory[1:]
+		} else {
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			entry = stream.Entry{Key: bytes.Clone(it.Key()[len(s.prefix):]), Value: append([]byte{}, value...)}
+		}
+		if order >= 0 {
+			valid = it.Next()
+		}
+		if entry.Value != nil && !yield(entry, nil) {
+			return errStopped
+		}
+	}
+	return it.Error()
+}
+
+// after returns the least key greater than all keys that start with prefix.
+func after(prefix []byte) []byte {
+	upper := bytes.Clone(prefix)
+	for i := len(upper) - 1; i >= 0; i-- {
+		if upper[i]++; upper[i] != 0 {
+			return upper[:i+1]
+		}
+	}
+	return nil
+}

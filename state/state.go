@@ -1,0 +1,287 @@
+// Package state keeps keyed state beside partitions: committed values only, in
+// cells in memory, with a Pebble database behind them as a checkpoint. The log
+// of the engine is the truth; a store is a cache of it that remembers up to
+// which frame of the log it is complete.
+package state
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options of a Store. The zero value of every field but Dir is a good default.
+type Options struct {
+	Dir            string // the folder of the checkpoint; made where absent
+	MemoryMaxBytes int64  // of cells in memory; 0 is 1 GiB. Cells not yet checkpointed may exceed it
+	CacheBytes     int64  // Pebble's block cache; 0 is 64 MiB
+	FS             vfs.FS // nil is the operating system's
+}
+
+// Validate returns all that is wrong with the options.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Dir == "" {
+		errs = append(errs, errors.New("state: Dir is empty: the checkpoint needs a folder"))
+	}
+	if o.MemoryMaxBytes < 0 || o.CacheBytes < 0 {
+		errs = append(errs, errors.New("state: a limit of bytes is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// ErrFailed says that the checkpoint's database gave up. What is in memory can
+// still be read; nothing can be checkpointed any more.
+var ErrFailed = errors.New("state checkpoint failed")
+
+// Store holds the spaces of one engine. It is safe for concurrent use.
+//
+// Invariants:
+//  1. A cell that is dirty (changed since it was handed to Pebble) or handed
+//     (in a batch that Pebble may not have applied) stays in memory. So a key
+//     without a cell has exactly the value that Pebble has.
+//  2. Without its write-ahead log Pebble keeps a prefix of the batches applied
+//     to it. The redo point is the last batch of a checkpoint, hence never
+//     durable before the cells it speaks of.
+//  3. Each batch records the newest frame of the log that any cell could come
+//     from (Seen): a log that ends before it has lost frames.
+//
+// A space has a mutex, so that partitions do not wait for each other. The order
+// is Store.checkpointing, Store.mu, Space.mu; no mutex is held while Pebble is
+// written or searched.
+type Store struct {
+	opts   Options
+	db     *pebble.DB
+	lock   *pebble.Lock
+	broken *breaker
+
+	mu     sync.Mutex // guards spaces and list
+	spaces map[string]*Space
+	list   []*Space
+
+	checkpointing sync.Mutex // one checkpoint at a time
+	evicting      sync.Mutex // one eviction at a time
+	closing       atomic.Bool
+
+	applied, seen, latest atomic.Uint64
+	used                  atomic.Int64 // bytes of cells
+	crowded               atomic.Bool  // nothing was evictable; until the next checkpointed chunk
+	counters              counters
+}
+
+type counters struct {
+	hits, misses, evictions, checkpoints, handed atomic.Uint64
+	checkpointTime                               atomic.Int64
+}
+
+// Stats are counts since Open, and sizes at this moment.
+type Stats struct {
+	Cells, Bytes        int64 // in memory
+	DirtyCells          int64 // not yet checkpointed
+	Hits, Misses        uint64
+	Evictions           uint64
+	Checkpoints, Handed uint64        // checkpoints, and cells written by them
+	CheckpointTime      time.Duration // of the last checkpoint
+	DiskBytes           uint64        // of the checkpoint
+}
+
+// The store's own keys begin with two zero bytes, which no space's do.
+var (
+	keyApplied = []byte("\x00\x00applied")
+	keySeen    = []byte("\x00\x00seen")
+)
+
+// Open opens the store in o.Dir, or makes one.
+func Open(o Options) (*Store, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.MemoryMaxBytes == 0 {
+		o.MemoryMaxBytes = 1 << 30
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 64 << 20
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	s := &Store{opts: o, broken: newBreaker(), spaces: map[string]*Space{}}
+	if err := s.openPebble(); err != nil {
+		return nil, fmt.Errorf("open state in %s: %w", o.Dir, err)
+	}
+	for key, to := range map[*[]byte]*atomic.Uint64{&keyApplied: &s.applied, &keySeen: &s.seen} {
+		value, err := s.read(*key)
+		if err != nil || (value != nil && len(value) != 8) {
+			return nil, errors.Join(fmt.Errorf("open state in %s: read %s: %w", o.Dir, (*key)[2:], err), s.Close())
+		}
+		if value != nil {
+			to.Store(binary.LittleEndian.Uint64(value))
+		}
+	}
+	s.latest.Store(s.seen.Load())
+	return s, nil
+}
+
+// Applied is the redo point: the cells of every frame up to it are durable in
+// the checkpoint. 0 is none.
+func (s *Store) Applied() uint64 { return s.applied.Load() }
+
+// Seen is the newest frame that a durable cell may come from, as of the last
+// Open; a log that ends before it has lost frames that were durable.
+func (s *Store) Seen() uint64 { return s.seen.Load() }
+
+// Space returns the space called name, which must be 1 to 65,535 bytes.
+func (s *Store) Space(name string) *Space {
+	if name == "" || len(name) > 1<<16-1 {
+		panic("state: the name of a space must have 1 to 65,535 bytes")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	space := s.spaces[name]
+	if space == nil {
+		prefix := binary.BigEndian.AppendUint16(nil, uint16(len(name)))
+		space = newSpace(s, append(prefix, name...))
+		s.spaces[name] = space
+		s.list = append(s.list, space)
+	}
+	return space
+}
+
+func (s *Store) all() []*Space {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.list)
+}
+
+// Checkpoint makes every change applied so far durable and Applied equal to
+// seq, of which the caller knows that all changes up to it were applied. It
+// goes in small chunks and rests between them, so that Apply and Get are not
+// held up; with hurry it does not rest.
+func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
+	s.checkpointing.Lock()
+	defer s.checkpointing.Unlock()
+	start := time.Now()
+	for _, space := range s.all() {
+		if err := s.handOver(ctx, space, hurry); err != nil {
+			return fmt.Errorf("checkpoint state: %w", err)
+		}
+	}
+	batch := s.db.NewBatch()
+	if err := setSeq(batch, keyApplied, seq); err != nil {
+		return fmt.Errorf("checkpoint state: %w", err)
+	}
+	if err := s.write(batch); err != nil {
+		return fmt.Errorf("checkpoint state: %w", err)
+	}
+	if err := s.flush(ctx); err != nil {
+		return fmt.Errorf("checkpoint state: flush: %w", err)
+	}
+	s.applied.Store(seq)
+	s.counters.checkpoints.Add(1)
+	s.counters.checkpointTime.Store(int64(time.Since(start)))
+	return nil
+}
+
+// handOver gives the dirty cells of space to Pebble.
+func (s *Store) handOver(ctx context.Context, space *Space, hurry bool) error {
+	for space.swapDirty(); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		start := time.Now()
+		batch := s.db.NewBatch()
+		n, err := space.hand(batch)
+		if err != nil || n == 0 {
+			return errors.Join(err, batch.Close())
+		}
+		if err := setSeq(batch, keySeen, s.latest.Load()); err != nil {
+			return err
+		}
+		if err := s.write(batch); err != nil {
+			return err
+		}
+		space.handed(n)
+		s.counters.handed.Add(uint64(n))
+		s.crowded.Store(false)
+		if hurry {
+			continue
+		}
+		select {
+		case <-time.After(2 * time.Since(start)): // a third of a core at most
+		case <-ctx.Done():
+		}
+	}
+}
+
+func setSeq(batch *pebble.Batch, key []byte, seq uint64) error {
+	return batch.Set(key, binary.LittleEndian.AppendUint64(nil, seq), nil)
+}
+
+// evict drops clean cells until memory is within its limit again.
+func (s *Store) evict() {
+	limit := s.opts.MemoryMaxBytes
+	if s.used.Load() <= limit || s.crowded.Load() || !s.evicting.TryLock() {
+		return
+	}
+	defer s.evicting.Unlock()
+	target := limit - limit/64
+	for range 2 { // the first pass may only take away second chances
+		for _, space := range s.all() {
+			for left := space.slots(); left > 0; left -= sweepCells {
+				s.counters.evictions.Add(uint64(space.sweep(target)))
+				if s.used.Load() <= target {
+					return
+				}
+			}
+		}
+	}
+	s.crowded.Store(true)
+}
+
+// Failed is closed when the store gave up; Err then tells why.
+func (s *Store) Failed() <-chan struct{} { return s.broken.failed }
+
+// Err returns why the store gave up, or nil.
+func (s *Store) Err() error { return s.broken.err() }
+
+// Stats returns the store's counts.
+func (s *Store) Stats() Stats {
+	c := &s.counters
+	st := Stats{
+		Bytes: s.used.Load(), Hits: c.hits.Load(), Misses: c.misses.Load(),
+		Evictions: c.evictions.Load(), Checkpoints: c.checkpoints.Load(), Handed: c.handed.Load(),
+		CheckpointTime: time.Duration(c.checkpointTime.Load()),
+	}
+	for _, space := range s.all() {
+		cells, dirty := space.sizes()
+		st.Cells += cells
+		st.DirtyCells += dirty
+	}
+	if s.broken.err() == nil {
+		st.DiskBytes = s.db.Metrics().DiskSpaceUsage()
+	}
+	return st
+}
+
+// Close releases the store without a checkpoint. Nothing may use it after.
+func (s *Store) Close() error {
+	s.closing.Store(true)
+	err := s.broken.err()
+	if err == nil {
+		// Of a database that gave up goroutines may be gone that Close
+		// waits for: only its lock is released then.
+		err = s.broken.guard(s.db.Close)
+	}
+	if unlock := s.lock.Close(); err == nil {
+		err = unlock
+	}
+	return err
+}

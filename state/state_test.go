@@ -1,0 +1,401 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
+
+func newRand(t *testing.T) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func memory(t testing.TB) (*Store, *vfs.MemFS) {
+	fs := vfs.NewCrashableMem()
+	s := open(t, Options{Dir: "state", FS: fs})
+	t.Cleanup(func() { s.Close() })
+	return s, fs
+}
+
+// put applies one change; a nil value deletes.
+func put(s *Space, seq uint64, key string, value []byte) {
+	s.Apply(seq, func(yield func(k, v []byte) bool) { yield([]byte(key), value) })
+}
+
+func dump(t testing.TB, scan iter.Seq2[stream.Entry, error]) map[string]string {
+	t.Helper()
+	got, last := map[string]string{}, ""
+	for e, err := range scan {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) > 0 && string(e.Key) <= last {
+			t.Fatalf("%q yielded after %q", e.Key, last)
+		}
+		last = string(e.Key)
+		got[last] = string(e.Value)
+	}
+	return got
+}
+
+// TestSpaceBehavesLikeAMap runs random changes, checkpoints, evictions and
+// reopenings against a map, with keys and values of all sizes.
+func TestSpaceBehavesLikeAMap(t *testing.T) {
+	r := newRand(t)
+	fs := vfs.NewMem()
+	o := Options{Dir: "state", FS: fs, MemoryMaxBytes: 20_000}
+	store := open(t, o)
+	space := store.Space("group/topic/0")
+	other := store.Space("group/topic/1")
+	want := map[string]string{}
+	seq := uint64(0)
+	for range 6000 {
+		key := fmt.Sprintf("%0*d", 1+r.IntN(4), r.IntN(300))
+		switch n := r.IntN(1000); {
+		case n < 400:
+			seq++
+			value := bytes.Repeat([]byte{byte(n)}, []int{0, 5, 40, 300, r.IntN(3000), 40_000}[min(r.IntN(40)/5, 5)])
+			put(space, seq, key, value)
+			want[key] = string(value)
+		case n < 550:
+			seq++
+			put(space, seq, key, nil)
+			delete(want, key)
+		case n < 980:
+			value, err := space.Get([]byte(key))
+			if expect, ok := want[key]; err != nil || ok != (value != nil) || string(value) != expect {
+				t.Fatalf("get %q: %d bytes, %v; want %d, %v", key, len(value), err, len(expect), ok)
+			}
+		case n < 990:
+			prefix := key[:1+r.IntN(len(key))]
+			expect := maps.Clone(want)
+			maps.DeleteFunc(expect, func(k, _ string) bool { return !strings.HasPrefix(k, prefix) })
+			if got := dump(t, space.Scan([]byte(prefix))); !maps.Equal(got, expect) {
+				t.Fatalf("scan %q: %d entries, want %d", prefix, len(got), len(expect))
+			}
+		default:
+			if err := store.Checkpoint(t.Context(), seq, true); err != nil || store.Applied() != seq {
+				t.Fatalf("checkpoint %d: applied %d, %v", seq, store.Applied(), err)
+			}
+			if r.IntN(3) > 0 {
+				break
+			}
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			store = open(t, o)
+			space, other = store.Space("group/topic/0"), store.Space("group/topic/1")
+			if store.Applied() != seq || store.Seen() > seq {
+				t.Fatalf("reopened at applied %d, seen %d; want %d", store.Applied(), store.Seen(), seq)
+			}
+		}
+	}
+	if got := dump(t, space.Scan(nil)); !maps.Equal(got, want) {
+		t.Fatalf("%d entries, want %d", len(got), len(want))
+	}
+	if got := dump(t, other.Scan(nil)); len(got) != 0 {
+		t.Fatalf("the other space has %d entries", len(got))
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCrashKeepsThePrefixThatAppliedSpeaksOf crashes a store at random and
+// checks that every change up to Applied survived, and that none came from a
+// frame after Seen.
+func TestCrashKeepsThePrefixThatAppliedSpeaksOf(t *testing.T) {
+	r := newRand(t)
+	for range 15 {
+		store, fs := memory(t)
+		space := store.Space("s")
+		last := map[string][]uint64{} // the frames that changed a key
+		for seq := uint64(1); seq <= 400; seq++ {
+			key := fmt.Sprint(r.IntN(50))
+			put(space, seq, key, fmt.Append(nil, seq))
+			last[key] = append(last[key], seq)
+			if r.IntN(60) == 0 {
+				if err := store.Checkpoint(t.Context(), seq, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.IntN(300) == 0 { // a checkpoint that a crash interrupts
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				store.Checkpoint(ctx, seq, true)
+				space.swapDirty()
+				break
+			}
+		}
+		after := open(t, Options{Dir: "state", FS: fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0})})
+		for key, seqs := range last {
+			value, err := after.Space("s").Get([]byte(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got uint64
+			fmt.Sscan(string(value), &got)
+			i, _ := slices.BinarySearch(seqs, after.Applied()+1)
+			if got > after.Seen() || (i > 0 && got < seqs[i-1]) || (got > 0 && !slices.Contains(seqs, got)) {
+				t.Fatalf("key %s has the value of frame %d; changed by %v; applied %d, seen %d", key, got, seqs, after.Applied(), after.Seen())
+			}
+		}
+		after.Close()
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	store := open(t, Options{Dir: "s", FS: vfs.NewMem(), MemoryMaxBytes: 100_000})
+	defer store.Close()
+	space := store.Space("a")
+	for seq := uint64(1); seq <= 5000; seq++ {
+		put(space, seq, fmt.Sprint("key", seq), bytes.Repeat([]byte{1}, 100))
+		if seq%100 == 0 {
+			if err := store.Checkpoint(t.Context(), seq, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for seq := uint64(1); seq <= 5000; seq += 7 {
+		if v, err := space.Get(fmt.Append(nil, "key", seq)); err != nil || len(v) != 100 {
+			t.Fatalf("key%d: %d bytes, %v", seq, len(v), err)
+		}
+	}
+	st := store.Stats()
+	if st.Bytes > 130_000 || st.Evictions < 3000 || st.Misses == 0 {
+		t.Fatalf("%d bytes, %d evictions, %d misses", st.Bytes, st.Evictions, st.Misses)
+	}
+}
+
+// TestScanSeesWholeApplies reads while pairs of keys are changed together and
+// checkpoints run.
+func TestScanSeesWholeApplies(t *testing.T) {
+	store, _ := memory(t)
+	space := store.Space("a")
+	var stop atomic.Bool
+	var group sync.WaitGroup
+	group.Go(func() {
+		for seq := uint64(1); !stop.Load(); seq++ {
+			v := fmt.Append(nil, seq)
+			space.Apply(seq, func(yield func(k, v []byte) bool) { _ = yield([]byte("a"), v) && yield([]byte("b"), v) })
+		}
+	})
+	group.Go(func() {
+		for !stop.Load() {
+			if err := store.Checkpoint(t.Context(), 1, true); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 300 {
+		if got := dump(t, space.Scan(nil)); got["a"] != got["b"] {
+			t.Errorf("half of an apply: %v", got)
+		}
+	}
+	stop.Store(true)
+	group.Wait()
+}
+
+// TestReadUnderWayDoesNotHideAnApply evicts all the time while one key is
+// changed, read and checkpointed: a reader never sees an older value than
+// before.
+func TestReadUnderWayDoesNotHideAnApply(t *testing.T) {
+	store := open(t, Options{Dir: "s", FS: vfs.NewMem(), MemoryMaxBytes: 1})
+	defer store.Close()
+	space := store.Space("a")
+	var stop atomic.Bool
+	var applied atomic.Uint64
+	var group sync.WaitGroup
+	group.Go(func() {
+		for !stop.Load() {
+			if err := store.Checkpoint(t.Context(), 1, true); err != nil {
+				t.Error(err)
+				return
+			}
+			store.evict()
+			runtime.Gosched()
+		}
+	})
+	group.Go(func() {
+		for seq := uint64(1); !stop.Load(); seq++ {
+			put(space, seq, "k", fmt.Append(nil, seq))
+			applied.Store(seq)
+			runtime.Gosched()
+		}
+	})
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
+		least := applied.Load()
+		value, err := space.Get([]byte("k"))
+		var got uint64
+		fmt.Sscan(string(value), &got)
+		if err != nil || got < least {
+			t.Errorf("read the value of frame %d, %v, after frame %d was applied", got, err, least)
+			break
+		}
+	}
+	stop.Store(true)
+	group.Wait()
+}
+
+// TestFailingDatabaseDoesNotEndTheProcess makes every write fail: Pebble gives
+// up with Fatalf, in which it expects the process to exit.
+func TestFailingDatabaseDoesNotEndTheProcess(t *testing.T) {
+	for _, name := range []string{"MANIFEST", "sst"} {
+		var on atomic.Bool
+		inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+			writes := op.Kind.ReadOrWrite() == errorfs.OpIsWrite
+			if on.Load() && writes && strings.Contains(op.Path, name) {
+				return errorfs.ErrInjected
+			}
+			return nil
+		})
+		store := open(t, Options{Dir: "s", FS: errorfs.Wrap(vfs.NewMem(), inject)})
+		space := store.Space("a")
+		put(space, 1, "k", []byte("v"))
+		on.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := store.Checkpoint(ctx, 1, true)
+		cancel()
+		if name == "MANIFEST" && (!errors.Is(err, ErrFailed) || !errors.Is(store.Err(), ErrFailed)) || err == nil || store.Applied() != 0 {
+			t.Fatalf("%s: checkpoint: %v, applied %d", name, err, store.Applied())
+		}
+		if v, err := space.Get([]byte("k")); err != nil || string(v) != "v" {
+			t.Fatalf("%s: get after the failure: %q, %v", name, v, err)
+		}
+		on.Store(false)
+		if err := store.Close(); name == "MANIFEST" && !errors.Is(err, ErrFailed) {
+			t.Fatalf("%s: close: %v", name, err)
+		}
+	}
+}
+
+// TestFullDiskIsWaitedFor fills the disk during a checkpoint, which goes on
+// when there is room.
+func TestFullDiskIsWaitedFor(t *testing.T) {
+	mem := vfs.NewMem()
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 0})
+	var full atomic.Bool
+	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	store := open(t, Options{Dir: "s", FS: errorfs.Wrap(mem, inject)})
+	defer store.Close()
+	put(store.Space("a"), 1, "k", []byte("v"))
+	full.Store(true)
+	done := make(chan error)
+	go func() { done <- store.Checkpoint(t.Context(), 1, true) }()
+	select {
+	case err := <-done:
+		t.Fatalf("checkpoint on a full disk: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	full.Store(false)
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 40})
+	if err := <-done; err != nil || store.Applied() != 1 {
+		t.Fatalf("checkpoint after the disk had room: %v, applied %d", err, store.Applied())
+	}
+}
+
+func TestOptionsSayWhatIsWrong(t *testing.T) {
+	_, err := Open(Options{MemoryMaxBytes: -1})
+	if err == nil || !strings.Contains(err.Error(), "Dir") || !strings.Contains(err.Error(), "negative") {
+		t.Fatal(err)
+	}
+}
+
+// TestMillionKeysAreSmall holds the index and slabs to their share of memory.
+func TestMillionKeysAreSmall(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 100_000
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	store := open(t, Options{Dir: t.TempDir()})
+	defer store.Close()
+	space, key, value := store.Space("a"), make([]byte, 0, 32), make([]byte, 150)
+	for i := range n {
+		key = fmt.Appendf(key[:0], "user-%d", i)
+		space.Apply(1, func(yield func(k, v []byte) bool) { yield(key, value) })
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	perKey := float64(after.HeapAlloc-before.HeapAlloc) / float64(n)
+	t.Logf("%.0f B a key, counted %.0f", perKey, float64(store.Stats().Bytes)/float64(n))
+	if perKey > 350 {
+		t.Errorf("%.0f bytes a key, want at most 350", perKey)
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	store := open(b, Options{Dir: "s", FS: vfs.NewMem()})
+	defer store.Close()
+	space, value := store.Space("a"), make([]byte, 150)
+	keys := make([][]byte, 1<<17)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "user-%d", i)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		space.Apply(1, func(yield func(k, v []byte) bool) { yield(keys[i%len(keys)], value) })
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	store := open(b, Options{Dir: "s", FS: vfs.NewMem()})
+	defer store.Close()
+	space, value := store.Space("a"), make([]byte, 150)
+	keys := make([][]byte, 1<<17)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "user-%d", i)
+		put(space, 1, string(keys[i]), value)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if v, err := space.Get(keys[i%len(keys)]); err != nil || len(v) != len(value) {
+			b.Fatal(err)
+		}
+	}
+}
+
+var _ io.Closer = (*Store)(nil)

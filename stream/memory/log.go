@@ -1,0 +1,393 @@
+// Package memory is a stream.Log that forgets everything when it is closed: the
+// reference that other engines are compared with, and the log of tests and
+// simulations.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+var (
+	_ stream.Log       = (*Log)(nil)
+	_ stream.Inspector = (*Log)(nil)
+	_ stream.Session   = (*session)(nil)
+	_ stream.View      = (*view)(nil)
+)
+
+// Options bound a Log. The zero value is a good default.
+type Options struct {
+	// RebalanceTimeout is how long a member may go without Poll while others
+	// wait for its partitions; 0 is 10 s.
+	RebalanceTimeout time.Duration
+	// MaxRecordBytes bounds the key, value and headers of one record
+	// together; 0 is 1 MiB and 64 KiB, room for the headers of a value of
+	// 1 MiB.
+	MaxRecordBytes int
+	// MaxProducers is how many producers AppendOnce remembers; 0 is 10,000.
+	MaxProducers int
+}
+
+// Validate returns all that is wrong with the options, and why.
+func (o Options) Validate() error {
+	var errs []error
+	if o.RebalanceTimeout < 0 {
+		errs = append(errs, fmt.Errorf("RebalanceTimeout is %v: a member cannot poll before it is asked to", o.RebalanceTimeout))
+	}
+	if o.MaxRecordBytes < 0 {
+		errs = append(errs, fmt.Errorf("MaxRecordBytes is %d: no record would fit", o.MaxRecordBytes))
+	}
+	if o.MaxProducers < 0 {
+		errs = append(errs, fmt.Errorf("MaxProducers is %d: AppendOnce has to remember at least one", o.MaxProducers))
+	}
+	return errors.Join(errs...)
+}
+
+// Log is a stream.Log and stream.Inspector in memory. Make one with New.
+//
+// One mutex guards all of it, sessions included, so that every operation is one
+// moment: what a Commit changes is changed before the mutex is given back.
+// Whoever waits (Poll, Tail) takes the channel of the next change under the
+// mutex, and looks again when it is closed.
+type Log struct {
+	options Options
+
+	mu        sync.Mutex // guards what follows, and the fields of groups and sessions
+	topics    map[string]*topic
+	groups    map[string]*group
+	producers map[string]producer
+	calls     int64         // of AppendOnce, to tell the least recent producer
+	changed   chan struct{} // closed by the next change; nil while nobody waits
+	closed    bool
+}
+
+type topic struct {
+	stream.Topic
+	partitions [][]stream.Record
+}
+
+type producer struct {
+	highest int64 // number of its newest record
+	call    int64 // its latest
+}
+
+// New returns an empty log. It panics where the options are invalid.
+func New(o Options) *Log {
+	if err := o.Validate(); err != nil {
+		panic(fmt.Sprintf("memory.New: %v", err))
+	}
+	if o.RebalanceTimeout == 0 {
+		o.RebalanceTimeout = 10 * time.Second
+	}
+	if o.MaxRecordBytes == 0 {
+		o.MaxRecordBytes = 1<<20 + 64<<10
+	}
+	if o.MaxProducers == 0 {
+		o.MaxProducers = 10_000
+	}
+	return &Log{
+		options:   o,
+		topics:    map[string]*topic{},
+		groups:    map[string]*group{},
+		producers: map[string]producer{},
+	}
+}
+
+// CreateTopic implements stream.Log.
+func (l *Log) CreateTopic(_ context.Context, t stream.Topic) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.topics[t.Name]
+	switch {
+	case l.closed:
+		return stream.ErrClosed
+	case t.Name == "":
+		return errors.New("create topic: it has no name")
+	case t.Partitions < 1:
+		return fmt.Errorf("create topic %q: %d partitions, want at least 1", t.Name, t.Partitions)
+	case old == nil:
+		l.topics[t.Name] = &topic{t, make([][]stream.Record, t.Partitions)}
+	case old.Partitions != t.Partitions:
+		return fmt.Errorf("create topic %q: it has %d partitions, not %d", t.Name, old.Partitions, t.Partitions)
+	case old.Key == "":
+		old.Key = t.Key
+	}
+	return nil
+}
+
+// Topics implements stream.Log.
+func (l *Log) Topics(context.Context) ([]stream.Topic, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, stream.ErrClosed
+	}
+	topics := make([]stream.Topic, 0, len(l.topics))
+	for _, t := range l.topics {
+		topics = append(topics, t.Topic)
+	}
+	slices.SortFunc(topics, func(a, b stream.Topic) int { return strings.Compare(a.Name, b.Name) })
+	return topics, nil
+}
+
+// Append implements stream.Log.
+func (l *Log) Append(_ context.Context, records ...stream.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.append(records)
+}
+
+// AppendOnce implements stream.Log.
+func (l *Log) AppendOnce(_ context.Context, name string, first int64, records ...stream.Record) (int, error) {
+	if first < 1 {
+		return 0, fmt.Errorf("append for producer %q: number %d, want at least 1", name, first)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	highest := l.producers[name].highest
+	repeated := int(min(max(highest-first+1, 0), int64(len(records))))
+	if err := l.append(records[repeated:]); err != nil {
+		return 0, err
+	}
+	for i := range records[:repeated] {
+		records[i].Offset = -1
+	}
+	l.calls++
+	l.producers[name] = producer{max(highest, first+int64(len(records))-1), l.calls}
+	if len(l.producers) > l.options.MaxProducers {
+		l.forgetProducer()
+	}
+	return repeated, nil
+}
+
+func (l *Log) forgetProducer() {
+	oldest := ""
+	for name, p := range l.producers {
+		if oldest == "" || p.call < l.producers[oldest].call {
+			oldest = name
+		}
+	}
+	delete(l.producers, oldest)
+}
+
+func (l *Log) append(records []stream.Record) error {
+	if l.closed {
+		return stream.ErrClosed
+	}
+	if err := l.check(records); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	l.write(records)
+	return nil
+}
+
+// check returns why records cannot be written.
+func (l *Log) check(records []stream.Record) error {
+	for i := range records {
+		r := &records[i]
+		t := l.topics[r.Partition.Topic]
+		if t == nil || r.Partition.Index < stream.ByKey || r.Partition.Index >= t.Partitions {
+			return fmt.Errorf("%v: %w", r.Partition, stream.ErrUnknownTopic)
+		}
+		if n := size(r); n > l.options.MaxRecordBytes {
+			return fmt.Errorf("a record of %d bytes to %v, the limit is %d: %w", n, r.Partition, l.options.MaxRecordBytes, stream.ErrTooLarge)
+		}
+	}
+	return nil
+}
+
+// write appends copies of records that check let pass, and sets Partition,
+// Offset and Time in the slice.
+func (l *Log) write(records []stream.Record) {
+	total := 0
+	for i := range records {
+		total += size(&records[i])
+	}
+	arena := make([]byte, 0, total)
+	now := time.Now()
+	for i := range records {
+		r := &records[i]
+		t := l.topics[r.Partition.Topic]
+		if r.Partition.Index == stream.ByKey {
+			r.Partition.Index = stream.PlaceRecord(r, t.Partitions)
+		}
+		if r.Time.IsZero() {
+			r.Time = now
+		}
+		r.Time = time.UnixMicro(r.Time.UnixMicro()).UTC()
+		p := &t.partitions[r.Partition.Index]
+		r.Offset = stream.Offset(len(*p))
+		*p = append(*p, stored(*r, &arena))
+	}
+	l.notify()
+}
+
+// stored returns r with its bytes copied into arena, which has room for them.
+func stored(r stream.Record, arena *[]byte) stream.Record {
+	keep := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		from := len(*arena)
+		*arena = append(*arena, b...)
+		return slices.Clip((*arena)[from:])
+	}
+	r.Key, r.Value, r.Headers = keep(r.Key), keep(r.Value), slices.Clone(r.Headers)
+	for i := range r.Headers {
+		r.Headers[i].Value = keep(r.Headers[i].Value)
+	}
+	return r
+}
+
+func size(r *stream.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// changes returns the channel that the next change closes.
+func (l *Log) changes() <-chan struct{} {
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
+}
+
+func (l *Log) notify() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// Tail implements stream.Log. It has no retention: only a negative offset
+// yields stream.ErrTrimmed.
+func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		for next := from; ; {
+			records, changed, err := l.read(p, next)
+			if err != nil {
+				yield(stream.Record{}, fmt.Errorf("tail %v: %w", p, err))
+				return
+			}
+			for _, r := range records {
+				if ctx.Err() != nil {
+					break
+				}
+				if !yield(r, nil) {
+					return
+				}
+				next++
+			}
+			select {
+			case <-ctx.Done():
+				yield(stream.Record{}, ctx.Err())
+				return
+			case <-changed:
+			}
+		}
+	}
+}
+
+// read returns the records of p from offset on; where there are none, the
+// channel returned is closed by the next change, else it is closed.
+func (l *Log) read(p stream.Partition, from stream.Offset) ([]stream.Record, <-chan struct{}, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, err := l.partition(p)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case from < 0:
+		return nil, nil, stream.ErrTrimmed
+	case from >= stream.Offset(len(all)):
+		return nil, l.changes(), nil
+	}
+	return all[from:], closedChannel(), nil
+}
+
+func closedChannel() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// partition returns the records of p.
+func (l *Log) partition(p stream.Partition) ([]stream.Record, error) {
+	if l.closed {
+		return nil, stream.ErrClosed
+	}
+	t := l.topics[p.Topic]
+	if t == nil || p.Index < 0 || p.Index >= t.Partitions {
+		return nil, stream.ErrUnknownTopic
+	}
+	return t.partitions[p.Index], nil
+}
+
+// Close implements stream.Log. What the log held is gone.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range l.groups {
+		for len(g.members) > 0 {
+			g.remove(g.members[0], stream.ErrClosed)
+		}
+	}
+	l.closed = true
+	l.topics, l.groups, l.producers = nil, nil, nil
+	l.notify()
+	return nil
+}
+
+// Offsets implements stream.Inspector.
+func (l *Log) Offsets(_ context.Context, p stream.Partition) (first, next stream.Offset, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	records, err := l.partition(p)
+	if err != nil {
+		return 0, 0, fmt.Errorf("offsets of %v: %w", p, err)
+	}
+	return 0, stream.Offset(len(records)), nil
+}
+
+// Committed implements stream.Inspector.
+func (l *Log) Committed(_ context.Context, group string, p stream.Partition) (stream.Offset, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.partition(p); err != nil {
+		return 0, fmt.Errorf("committed offset of %q in %v: %w", group, p, err)
+	}
+	return l.group(group).share(p).committed, nil
+}
+
+// State implements stream.Inspector.
+func (l *Log) State(_ context.Context, group string, p stream.Partition) (stream.View, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.partition(p); err != nil {
+		return nil, fmt.Errorf("state of %q beside %v: %w", group, p, err)
+	}
+	return &view{log: l, share: l.group(group).share(p)}, nil
+}
+
+// Groups implements stream.Inspector.
+func (l *Log) Groups(context.Context) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, stream.ErrClosed
+	}
+	names := slices.Sorted(maps.Keys(l.groups))
+	return slices.DeleteFunc(names, func(name string) bool { return !l.groups[name].everCommitted }), nil
+}

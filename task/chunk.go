@@ -1,0 +1,362 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/value"
+)
+
+// item is one event of the chunk being computed.
+type item struct {
+	record    *stream.Record
+	partition *partition
+	key       *keyState // nil where the pipeline keeps no state, or the event died before
+	row       *value.Row
+	time      int64 // event time, microseconds; never until it is known
+	watermark int64 // at the record's position
+	ended     ended // what the key's silence before this event ended
+	next      int32 // next item of the same key; 0 is none, since an item never follows itself
+	emits     uint64
+	late      bool // before the watermark
+	skip      bool // dropped as late
+	failure   *failure
+}
+
+// failure is why an event becomes a dead letter, and where.
+type failure struct {
+	stage string
+	err   error
+}
+
+func (it *item) alive() bool { return it.failure == nil && !it.skip }
+
+func (it *item) fail(stage string, err error) { it.failure = &failure{stage, err} }
+
+// compute moves the step being made past the first records, as many as it
+// takes at once, and returns how many.
+func (w *worker) compute(ctx context.Context, records []stream.Record) (int, error) {
+	start := time.Now()
+	w.spent = [len(observe.Hops)]time.Duration{}
+	n, err := w.early(records)
+	if err != nil {
+		return 0, err
+	}
+	w.fault("model")
+	if err := w.waves(ctx); err != nil {
+		return 0, err
+	}
+	made := time.Now()
+	w.output()
+	if err := w.expire(); err != nil {
+		return 0, err
+	}
+	w.measure(start, made, n)
+	return n, nil
+}
+
+// measure notes the hops of the chunk's events up to the commit.
+func (w *worker) measure(start, made time.Time, n int) {
+	end := time.Now()
+	for i := range w.items {
+		it := &w.items[i]
+		w.metrics.latency.Record(observe.Queue, start.Sub(it.record.Time), 1)
+		if it.late {
+			w.step.late++
+		}
+		if it.skip {
+			w.step.dropped++
+		}
+	}
+	w.metrics.latency.Record(observe.Feature, made.Sub(start)-w.spent[observe.Model], n)
+	w.metrics.latency.Record(observe.Model, w.spent[observe.Model], n)
+	w.metrics.latency.Record(observe.Emit, end.Sub(made), n)
+	w.step.events += n
+	w.step.chunks = append(w.step.chunks, chunkTime{n, end})
+}
+
+// early takes records in log order through decoding, event time and the stages
+// before the waves. Where features read predictions it stops before a key's
+// events need more than KeyWaves waves: a hot key delays but does not block.
+func (w *worker) early(records []stream.Record) (int, error) {
+	w.chunk++
+	w.items = w.items[:0]
+	var p *partition
+	size := 0
+	for i := range records[:min(len(records), w.options.ChunkEvents)] {
+		r := &records[i]
+		if size += len(r.Value); i > 0 && size > chunkBytesMax {
+			break
+		}
+		if p == nil || p.id != r.Partition {
+			if p = w.partitions[r.Partition]; p == nil {
+				return 0, fmt.Errorf("record of %v, which is not assigned", r.Partition)
+			}
+		}
+		w.items = append(w.items, item{record: r, partition: p, row: &w.rows[i], time: never, watermark: never})
+		it := &w.items[i]
+		it.row.Reset()
+		newest := p.newest
+		w.admit(it)
+		if it.alive() && !w.plan.stateless() {
+			full, err := w.link(int32(i), it)
+			if err != nil {
+				return 0, err
+			}
+			if full {
+				p.newest = newest
+				w.items = w.items[:i]
+				break
+			}
+		}
+		p.moved = p.moved || p.newest != newest
+		p.next = r.Offset + 1
+		w.step.touch(p)
+		for s := 0; s < w.plan.Waves && it.alive(); s++ {
+			w.run(&w.plan.Stages[s], it)
+		}
+	}
+	return len(w.items), nil
+}
+
+// chunkBytesMax bounds the input of a chunk, and stepBytesMax what a step holds
+// when it is committed, so that a step fits in the log's largest frame.
+const (
+	chunkBytesMax = 1 << 20
+	stepBytesMax  = 1 << 20
+)
+
+// admit decodes the event and finds its key, time and watermark.
+func (w *worker) admit(it *item) {
+	r, plan := it.record, w.plan
+	if len(r.Value) > plan.MaxBytes {
+		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
+		return
+	}
+	if err := w.scanner.Scan(r.Value, it.row); err != nil {
+		it.fail("decode", err)
+		return
+	}
+	w.keyBuf = appendKey(w.keyBuf[:0], it.row, plan.Key)
+	if string(w.keyBuf) != string(r.Key) {
+		it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s", plan.Key.Name, w.keyBuf, r.Key, plan.Key.Name))
+		return
+	}
+	t, err := plan.Time.of(it)
+	if err != nil {
+		it.fail("time", err)
+		return
+	}
+	it.time = t
+	p := it.partition
+	p.newest = max(p.newest, t)
+	it.watermark = p.watermark(plan.Time.Lateness)
+	w.setMeta(it)
+	if t >= it.watermark {
+		return
+	}
+	it.late = true
+	switch plan.Time.Late {
+	case LateDead:
+		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.watermark-t)*time.Microsecond))
+	case LateDrop:
+		it.skip = true
+	case LateInclude:
+	}
+}
+
+func appendKey(dst []byte, row *value.Row, slot value.Slot) []byte {
+	if slot.Type.Kind.Text() {
+		return append(dst, row.Text(slot)...)
+	}
+	return strconv.AppendInt(dst, row.Int(slot), 10)
+}
+
+// of returns the event time in microseconds.
+func (t *TimePlan) of(it *item) (int64, error) {
+	appended := it.record.Time.UnixMicro()
+	if !t.FromField {
+		return appended, nil
+	}
+	v := it.row.Int(t.Slot)
+	if t.Unit != 0 {
+		perUnit, perMicro := int64(t.Unit/time.Microsecond), int64(time.Microsecond/max(t.Unit, 1))
+		switch {
+		case perUnit == 0:
+			v /= perMicro
+		case v > math.MaxInt64/perUnit/2 || v < math.MinInt64/perUnit/2:
+			return 0, fmt.Errorf("time %d is out of range", v)
+		default:
+			v *= perUnit
+		}
+	}
+	if v < timeMin || v > timeMax {
+		return 0, fmt.Errorf("time %d us is outside the years 1678 to 2261", v)
+	}
+	if ahead := v - appended; ahead > t.MaxAhead.Microseconds() {
+		return 0, fmt.Errorf("event time is %v after the record was appended; max_ahead is %v", time.Duration(min(ahead, timeMax))*time.Microsecond, t.MaxAhead)
+	}
+	return v, nil
+}
+
+// Event times that fit time.Duration arithmetic in nanoseconds.
+const timeMax, timeMin = math.MaxInt64 / 1000, -timeMax
+
+func (w *worker) setMeta(it *item) {
+	m, r := &w.plan.Meta, it.record
+	it.row.SetInt(m.Time, it.time)
+	it.row.SetInt(m.Partition, int64(r.Partition.Index))
+	it.row.SetInt(m.Offset, int64(r.Offset))
+	it.row.SetText(m.Key, text(r.Key))
+	it.row.SetText(m.ID, w.id(r))
+}
+
+// link finds the key's state and appends the item to the key's chain. It
+// reports whether the key already fills the chunk.
+func (w *worker) link(i int32, it *item) (full bool, err error) {
+	p := it.partition
+	k, err := p.lookup(w.plan, it.record.Key)
+	if err != nil {
+		return false, err
+	}
+	if k.chunk != w.chunk {
+		k.chunk, k.tail, k.count = w.chunk, i, 0
+	} else if w.plan.Feedback && int(k.count) >= w.options.KeyWaves {
+		return true, nil
+	} else {
+		w.items[k.tail].next = i
+		k.tail = i
+	}
+	k.count++
+	it.key = k
+	it.ended = w.plan.endedBy(k.newest, it.watermark)
+	if it.ended == endedAll || it.ended == endedWindows && !w.plan.keeps() {
+		k.newest = never
+	}
+	k.newest = max(k.newest, it.time)
+	k.observe(w.plan, 0, it)
+	if !k.queued || it.ended != endedNothing { // what is queued is for when it is forgotten
+		p.queue(w.plan, k, endedNothing)
+	}
+	w.touch(p, k)
+	return false, nil
+}
+
+// observe brings one of the key's cells to the event: what silence ended is
+// dropped, and the event's time noted.
+func (k *keyState) observe(plan *Plan, set int, it *item) {
+	if k.cells[set] == nil {
+		return
+	}
+	k.end(plan, set, it.ended)
+	plan.sets()[set].Touch(k.cells[set], it.time)
+}
+
+// waves takes the living items through the remaining stages: the first event
+// of each key, then the second, and so on, where features read predictions; all
+// at once where none does.
+func (w *worker) waves(ctx context.Context) error {
+	w.active = w.active[:0]
+	for i := range w.items {
+		it := &w.items[i]
+		first := !w.plan.Feedback || it.key == nil || w.firstOfKey(int32(i), it)
+		if first && (it.alive() || w.plan.Feedback && it.key != nil) {
+			w.active = append(w.active, int32(i))
+		}
+	}
+	for len(w.active) > 0 {
+		if err := w.wave(ctx); err != nil {
+			return err
+		}
+		if !w.plan.Feedback {
+			return nil
+		}
+		following := w.active[:0]
+		for _, i := range w.active {
+			if next := w.items[i].next; next != 0 {
+				following = append(following, next)
+			}
+		}
+		w.active = following
+	}
+	return nil
+}
+
+// firstOfKey reports whether the item starts its key's chain. Chains are made
+// in log order, so count is taken down from the front.
+func (w *worker) firstOfKey(i int32, it *item) bool {
+	if it.key.count < 0 || it.key.chunk != w.chunk {
+		return false
+	}
+	it.key.count = -1
+	return true
+}
+
+// wave runs the stages after the early ones over the active items.
+func (w *worker) wave(ctx context.Context) error {
+	for _, i := range w.active {
+		if it := &w.items[i]; it.key != nil {
+			it.key.observe(w.plan, 1, it)
+		}
+	}
+	for s := w.plan.Waves; s < len(w.plan.Stages); s++ {
+		stage := &w.plan.Stages[s]
+		if stage.Score != nil {
+			if err := w.scoreStage(ctx, stage); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, i := range w.active {
+			if it := &w.items[i]; it.alive() {
+				w.run(stage, it)
+			}
+		}
+	}
+	return nil
+}
+
+// run executes a stage other than a score on one event.
+func (w *worker) run(stage *Stage, it *item) {
+	var err error
+	switch {
+	case stage.Assign != nil:
+		err = assignAll(stage.Assign, it.row)
+	case stage.Feature != nil:
+		err = w.feature(stage.Feature, it)
+	case stage.Emit != nil:
+		err = stage.Emit.mark(it)
+	}
+	if err != nil {
+		it.fail(stage.Name, err)
+	}
+}
+
+func assignAll(list []Assign, row *value.Row) error {
+	for i := range list {
+		if err := list[i].Program.Store(row, list[i].Slot); err != nil {
+			return fmt.Errorf("%s: %w", list[i].Slot.Name, err)
+		}
+	}
+	return nil
+}
+
+// expire ends the keys that fell silent before the chunk's end. Events check
+// the silence of their own key at their own position, so it makes no difference
+// to any result when this runs.
+func (w *worker) expire() error {
+	if w.plan.stateless() {
+		return nil
+	}
+	for _, p := range w.step.touched {
+		if err := p.expire(w.plan, func(k *keyState) { w.touch(p, k) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

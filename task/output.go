@@ -1,0 +1,241 @@
+package task
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Headers of outputs and dead letters.
+const (
+	HeaderID       = "afterbay-id"       // deterministic id of the record
+	HeaderPosition = "afterbay-position" // topic/partition@offset of the event
+	HeaderModels   = "afterbay-models"   // name@version sha256:digest, ...
+	HeaderPipeline = "afterbay-pipeline" // name sha256:digest generation
+
+	HeaderStage     = "afterbay-stage"     // where a dead letter's event failed
+	HeaderError     = "afterbay-error"     // and why
+	HeaderAttempts  = "afterbay-attempts"  // how often it was tried
+	HeaderWatermark = "afterbay-watermark" // RFC 3339, at the event's position
+	HeaderRow       = "afterbay-row"       // JSON of the names computed so far
+	HeaderTruncated = "afterbay-truncated" // what of a dead letter did not fit: value, row, headers
+)
+
+// text views bytes as a string without copying. The bytes must not change
+// while the string is used.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// id returns the event's id: the one it brought, or its position.
+func (w *worker) id(r *stream.Record) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == HeaderID {
+			return text(r.Headers[i].Value)
+		}
+	}
+	at := len(w.step.bytes)
+	b := append(w.step.bytes, w.plan.Name...)
+	b = strconv.AppendInt(append(b, ':'), int64(r.Partition.Index), 10)
+	b = strconv.AppendInt(append(b, ':'), int64(r.Offset), 10)
+	w.step.bytes = b
+	return text(b[at:])
+}
+
+// mark evaluates at its place what can fail about an emit, and notes that the
+// record is to be made.
+func (e *EmitStage) mark(it *item) error {
+	if wanted, err := holds(e.When, it.row); err != nil || !wanted {
+		return err
+	}
+	if err := assignAll(e.Compute, it.row); err != nil {
+		return err
+	}
+	it.emits |= 1 << e.Index
+	return nil
+}
+
+// output makes the records of the chunk in position order.
+func (w *worker) output() {
+	for i := range w.items {
+		it := &w.items[i]
+		for _, e := range w.plan.emits {
+			if it.emits>>e.Index&1 != 0 {
+				w.emit(e, it)
+			}
+		}
+		if it.failure != nil {
+			w.deadLetter(it)
+		}
+	}
+}
+
+// emit appends one output record to the step. One that is too large becomes a
+// dead letter instead.
+func (w *worker) emit(e *EmitStage, it *item) {
+	s := w.step
+	at := len(s.bytes)
+	b := append(s.bytes, '{')
+	for i, slot := range e.Values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, e.Names[i]...)
+		b = expression.AppendValue(b, it.row, slot)
+	}
+	b = append(b, '}')
+	s.bytes = b
+	record := stream.Record{
+		Partition: stream.Partition{Topic: w.plan.Outputs[e.Output].Name, Index: it.partition.index},
+		Time:      time.UnixMicro(it.time), Key: it.record.Key, Value: b[at:len(b):len(b)],
+	}
+	if len(record.Value) > w.options.OutputMaxBytes {
+		s.bytes = b[:at]
+		if it.failure == nil {
+			it.fail("emit", fmt.Errorf("output of %d bytes for %s is over the limit of %d", len(record.Value), record.Partition.Topic, w.options.OutputMaxBytes))
+		}
+		return
+	}
+	if e.Key != nil {
+		record.Partition.Index = stream.ByKey
+		at := len(s.bytes)
+		s.bytes = appendKey(s.bytes, it.row, *e.Key)
+		record.Key = s.bytes[at:len(s.bytes):len(s.bytes)]
+	}
+	from := len(s.headers)
+	s.headers = append(s.headers, stream.Header{Key: HeaderID, Value: w.outputID(e, it)})
+	w.provenance(it)
+	record.Headers = s.headers[from:len(s.headers):len(s.headers)]
+	s.Outputs = append(s.Outputs, record)
+}
+
+func (w *worker) outputID(e *EmitStage, it *item) []byte {
+	s := w.step
+	if e.ID != nil {
+		return []byte(it.row.Text(*e.ID))
+	}
+	at := len(s.bytes)
+	s.bytes = append(append(s.bytes, it.row.Text(w.plan.Meta.ID)...), ':')
+	s.bytes = strconv.AppendInt(s.bytes, int64(e.Index), 10)
+	return s.bytes[at:len(s.bytes):len(s.bytes)]
+}
+
+// provenance appends the headers that say what an output was made from.
+func (w *worker) provenance(it *item) {
+	s, r := w.step, it.record
+	at := len(s.bytes)
+	b := append(append(s.bytes, r.Partition.Topic...), '/')
+	b = strconv.AppendInt(b, int64(r.Partition.Index), 10)
+	b = strconv.AppendInt(append(b, '@'), int64(r.Offset), 10)
+	s.bytes = b
+	s.headers = append(s.headers, stream.Header{Key: HeaderPosition, Value: b[at:len(b):len(b)]})
+	if w.plan.models != nil {
+		s.headers = append(s.headers, stream.Header{Key: HeaderModels, Value: w.plan.models})
+	}
+	s.headers = append(s.headers, stream.Header{Key: HeaderPipeline, Value: it.partition.provenance})
+}
+
+// deadLetter appends the record that an event became: its bytes as they came,
+// with what was known when it failed in the headers.
+func (w *worker) deadLetter(it *item) {
+	s, r := w.step, it.record
+	from := len(s.headers)
+	add := func(key, value string) {
+		s.headers = append(s.headers, stream.Header{Key: key, Value: []byte(value)})
+	}
+	add(HeaderID, w.id(r))
+	w.provenance(it)
+	add(HeaderStage, it.failure.stage)
+	add(HeaderError, cut(it.failure.err.Error(), 4<<10))
+	add(HeaderAttempts, "1")
+	if it.time != never && it.watermark != never {
+		add(HeaderWatermark, time.UnixMicro(it.watermark).UTC().Format(time.RFC3339Nano))
+	}
+	value := r.Value
+	room := w.options.OutputMaxBytes + deadLetterRoom - len(r.Key) - headerBytes(s.headers[from:])
+	var left []string
+	if len(value) > room {
+		value, left = value[:room], append(left, "value")
+	}
+	room -= len(value)
+	at := len(s.bytes)
+	s.bytes = w.plan.appendRow(s.bytes, it)
+	if row := s.bytes[at:len(s.bytes):len(s.bytes)]; len(row)+len(HeaderRow) <= room {
+		s.headers = append(s.headers, stream.Header{Key: HeaderRow, Value: row})
+		room -= len(row) + len(HeaderRow)
+	} else {
+		s.bytes, left = s.bytes[:at], append(left, "row")
+	}
+	if headerBytes(r.Headers) <= room {
+		s.headers = appendForeign(s.headers, r.Headers)
+	} else {
+		left = append(left, "headers")
+	}
+	if left != nil {
+		add(HeaderTruncated, strings.Join(left, ", "))
+	}
+	when := r.Time
+	if it.time != never {
+		when = time.UnixMicro(it.time)
+	}
+	s.Outputs = append(s.Outputs, stream.Record{
+		Partition: stream.Partition{Topic: w.plan.DeadTopic, Index: it.partition.index},
+		Time:      when, Key: r.Key, Value: value,
+		Headers: s.headers[from:len(s.headers):len(s.headers)],
+	})
+	s.dead++
+	s.carried += len(value) + headerBytes(s.headers[from:])
+}
+
+// deadLetterRoom is what a dead letter may be larger than an output: logs take
+// records of 64 KiB more than the largest value.
+const deadLetterRoom = 60 << 10
+
+func headerBytes(headers []stream.Header) int {
+	n := 0
+	for i := range headers {
+		n += len(headers[i].Key) + len(headers[i].Value) + 16
+	}
+	return n
+}
+
+// appendForeign appends the headers that an event came with, but not those that
+// its dead letter has of its own.
+func appendForeign(dst, headers []stream.Header) []stream.Header {
+	for _, h := range headers {
+		if !strings.HasPrefix(h.Key, "afterbay-") {
+			dst = append(dst, h)
+		}
+	}
+	return dst
+}
+
+// cut returns the first n bytes of s, whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// appendRow appends the names the event had when it failed, as JSON.
+func (p *Plan) appendRow(dst []byte, it *item) []byte {
+	dst = append(dst, '{')
+	first := true
+	for _, slot := range p.Schema.Slots {
+		if !it.row.Has(slot) || slot.Name[0] == 0 { // a value of an emit has no name
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = strconv.AppendQuote(dst, slot.Name)
+		dst = append(dst, ':')
+		dst = expression.AppendValue(dst, it.row, slot)
+	}
+	return append(dst, '}')
+}

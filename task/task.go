@@ -1,0 +1,249 @@
+// Package task is the loop that moves partitions forward:
+//
+//	Poll -> decode -> features -> model -> decide -> emit -> Commit
+//
+// One goroutine owns a session and runs the loop over its partitions.
+// Everything before Commit happens in memory, ahead of the committed state, and
+// is thrown away when a commit fails: the next session starts from what was
+// really committed. While step N commits, step N+1 is computed on top of it.
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Options bound the loop. The zero value is good for an embedded log.
+type Options struct {
+	Sessions       int                // members of the group in this process; 0 is 1
+	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms
+	StepEvents     int                // most events of a step; 0 is 4,096
+	ChunkEvents    int                // most events computed at once; 0 is 2,048
+	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
+	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
+	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB
+	Logger         *slog.Logger       // nil discards
+	Fault          func(Stage string) // called at each stage of a turn by crash tests; nil is none
+}
+
+func (o Options) withDefaults() Options {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.Sessions, 1)
+	def(&o.StepEvents, 4096)
+	def(&o.ChunkEvents, 2048)
+	def(&o.KeyWaves, 256)
+	def(&o.Keys, 200_000)
+	def(&o.OutputMaxBytes, 1<<20)
+	if o.CommitInterval == 0 {
+		o.CommitInterval = 2 * time.Millisecond
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Task is one pipeline running over the partitions of its input.
+type Task struct {
+	log     stream.Log
+	plan    *Plan
+	options Options
+	metrics *Metrics
+}
+
+// New returns a task that is ready to Run and counts in metrics, which were
+// made for as many sessions.
+func New(log stream.Log, plan *Plan, options Options, metrics *Metrics) *Task {
+	return &Task{log: log, plan: plan, options: options.withDefaults(), metrics: metrics}
+}
+
+// Run processes the input until ctx is done; then it commits what was computed
+// and returns nil. A session that lost its partitions, or whose commit failed,
+// is followed by a new one; any other error ends all sessions and is returned.
+func (t *Task) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range t.options.Sessions {
+		group.Go(func() error { return t.sessions(ctx, t.metrics.sessions[i]) })
+	}
+	return group.Wait()
+}
+
+func (t *Task) sessions(ctx context.Context, metrics *sessionMetrics) error {
+	for {
+		err := t.session(ctx, metrics)
+		switch {
+		case ctx.Err() != nil && (err == nil || errors.Is(err, stream.ErrFenced)):
+			return nil
+		case errors.Is(err, stream.ErrFenced):
+			metrics.Rejoined.Add(1)
+			t.options.Logger.Info("session fenced, joining again", "pipeline", t.plan.Name, "reason", err)
+		default:
+			return err
+		}
+	}
+}
+
+// session runs one session until it dies or ctx is done.
+func (t *Task) session(ctx context.Context, metrics *sessionMetrics) (err error) {
+	s, err := t.log.Join(ctx, t.plan.Name, t.plan.Topic)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("join group %q: %w", t.plan.Name, err)
+	}
+	w := newWorker(t, s, metrics)
+	defer func() {
+		w.timer.Stop()
+		err = errors.Join(err, s.Close())
+	}()
+	for ctx.Err() == nil {
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+	}
+	return w.finish()
+}
+
+// turn is one turn of the loop.
+func (w *worker) turn(ctx context.Context) error {
+	batch, err := w.session.Poll(ctx, w.room())
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("poll: %w", err)
+	}
+	w.fault("read")
+	for _, a := range batch.Assigned {
+		if err := w.assign(a); err != nil {
+			return err
+		}
+	}
+	for rest := batch.Records; len(rest) > 0; {
+		n, err := w.compute(ctx, rest)
+		if err != nil {
+			return err
+		}
+		if rest = rest[n:]; w.full() {
+			if err := w.commit(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(batch.Revoked) > 0 {
+		return w.revoke(batch.Revoked)
+	}
+	return w.commitDue()
+}
+
+// room is how many events the step being made still takes.
+func (w *worker) room() int {
+	return min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.step.events))
+}
+
+func (w *worker) full() bool {
+	return w.step.events >= w.options.StepEvents || w.step.size() >= stepBytesMax
+}
+
+func (w *worker) assign(a stream.Assigned) error {
+	p, err := newPartition(w.plan, a)
+	if err != nil {
+		return fmt.Errorf("restore %v: %w", a.Partition, err)
+	}
+	w.partitions[a.Partition] = p
+	w.options.Logger.Debug("assigned", "pipeline", w.plan.Name, "partition", a.Partition, "next", a.Next)
+	return nil
+}
+
+// revoke commits what touches partitions that go to another member, and then
+// forgets them.
+func (w *worker) revoke(partitions []stream.Partition) error {
+	if err := w.finish(); err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		delete(w.partitions, p)
+	}
+	return nil
+}
+
+// commitDue settles the outstanding commit if it is decided, and commits the
+// step being made when its time has come; else it makes sure that Poll
+// returns in time.
+func (w *worker) commitDue() error {
+	if w.pending != nil {
+		select {
+		case <-w.pending.Done():
+			if err := w.settle(); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	if w.step.empty() {
+		return nil
+	}
+	wait := w.options.CommitInterval - time.Since(w.committed)
+	switch {
+	case wait <= 0 && w.pending == nil:
+		return w.commit()
+	case wait > 0 && !w.waiting:
+		w.waiting = true
+		w.timer.Reset(wait)
+	}
+	return nil
+}
+
+// commit hands the step over, after the one before it was decided.
+func (w *worker) commit() error {
+	if err := w.settle(); err != nil {
+		return err
+	}
+	w.seal()
+	w.fault("write")
+	w.pending, w.committed, w.waiting = w.session.Commit(w.step.Step), time.Now(), false
+	w.fault("sync")
+	w.step, w.flying = w.flying, w.step
+	w.step.reset()
+	return nil
+}
+
+// settle waits for the outstanding commit, if there is one.
+func (w *worker) settle() error {
+	if w.pending == nil {
+		return nil
+	}
+	if err := w.pending.Wait(context.Background()); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	w.fault("after")
+	w.decided = w.flying.number
+	w.measureCommit(w.pending.At())
+	w.pending = nil
+	for _, p := range w.partitions {
+		p.evict(w.options.Keys, w.decided)
+	}
+	return nil
+}
+
+// finish commits everything computed and waits for it.
+func (w *worker) finish() error {
+	if !w.step.empty() {
+		if err := w.commit(); err != nil {
+			return err
+		}
+	}
+	return w.settle()
+}
