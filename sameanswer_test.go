@@ -3,6 +3,7 @@ package afterbay_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/internal/reference"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/memory"
 )
 
@@ -47,7 +49,7 @@ type answer struct {
 func TestSameLogSameAnswer(t *testing.T) {
 	events := reference.Generate(*answerSeed, *answerEvents)
 	var first *answer
-	for _, engine := range []string{"memory"} {
+	for _, engine := range []string{"memory", "embedded"} {
 		for _, batch := range []int{1, 7, 64, 1000} {
 			for _, sessions := range []int{1, 4} {
 				for _, interval := range []time.Duration{time.Millisecond, time.Second} {
@@ -127,7 +129,11 @@ func openLog(t *testing.T, engine, dir string) stream.Log {
 	if engine == "memory" {
 		return memory.New(memory.Options{})
 	}
-	return nil
+	log, err := embedded.Open(dir, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
 }
 
 func closeLog(t *testing.T, log stream.Log) {
@@ -153,10 +159,18 @@ func appendEvents(t *testing.T, log stream.Log, topic string, events []reference
 	}
 }
 
-// runUntilIdle runs until everything that was in the input is committed.
-func runUntilIdle(t *testing.T, runner *afterbay.Runner, log stream.Log) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+// runToEnd runs the pipeline on the embedded log in a folder until everything
+// that was in its input is committed.
+func runToEnd(runner *afterbay.Runner, dir string) error {
+	log, err := embedded.Open(dir, embedded.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(runIdle(context.Background(), runner, log), log.Close())
+}
+
+func runIdle(ctx context.Context, runner *afterbay.Runner, log stream.Log) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -165,8 +179,14 @@ func runUntilIdle(t *testing.T, runner *afterbay.Runner, log stream.Log) {
 	}()
 	idle := runner.WaitIdle(ctx, log)
 	cancel()
-	if err := <-done; err != nil || idle != nil {
-		t.Fatal(err, idle)
+	return errors.Join(<-done, idle)
+}
+
+// runUntilIdle runs until everything that was in the input is committed.
+func runUntilIdle(t *testing.T, runner *afterbay.Runner, log stream.Log) {
+	t.Helper()
+	if err := runIdle(t.Context(), runner, log); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -268,7 +268,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 			}
 			columns = append(columns, column)
 		}
-		if flow+len(columns) > maxNesting {
+		if len(columns) > maxNesting {
 			return t.source.errorAt(t.at[tk], "", fmt.Sprintf("nested deeper than %d levels", maxNesting), "a pipeline needs fewer than ten")
 		}
 		previous = tk

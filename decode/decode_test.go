@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +297,49 @@ func TestTimesReadAsTimeParseReadsThem(t *testing.T) {
 			t.Errorf("%s: got %v, time.Time says %v", s, err, want)
 		} else if err == nil && row.Int(schema.Slots[0]) != std.UnixMicro() {
 			t.Errorf("%s: got %d, want %d", s, row.Int(schema.Slots[0]), std.UnixMicro())
+		}
+	}
+}
+
+func TestNumbersReadAsStrconvReadsThem(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	scanner, schema, row := newScanner(t, "n number")
+	for range 20_000 {
+		text := strconv.FormatUint(random.Uint64()>>random.IntN(64), 10)
+		if cut := random.IntN(len(text)); cut > 0 {
+			text = text[:cut] + "." + text[cut:]
+		}
+		text += []string{"", "", fmt.Sprintf("e%d", random.IntN(50)-25), fmt.Sprintf("E+%03d", random.IntN(300))}[random.IntN(4)]
+		if random.IntN(2) == 0 {
+			text = "-" + text
+		}
+		want, _ := strconv.ParseFloat(text, 64)
+		if err := scanner.Scan([]byte(`{"n":`+text+`}`), row); math.IsInf(want, 0) != (err != nil) {
+			t.Fatalf("%s: %v", text, err)
+		} else if err == nil && row.Number(schema.Slots[0]) != want {
+			t.Fatalf("%s: got %v, want %v", text, row.Number(schema.Slots[0]), want)
+		}
+	}
+}
+
+func TestEveryByteOfAStringIsChecked(t *testing.T) {
+	scanner, schema, row := newScanner(t, "s string")
+	for c := range 0x80 {
+		for at := range 20 {
+			text := strings.Repeat("é", at/2) + strings.Repeat("x", at%2) + string(rune(c)) + "0123456789"
+			err := scanner.Scan([]byte(`{"s":"`+text+`"}`), row)
+			bad := c < ' ' || c == '"' || c == '\\'
+			if bad != (err != nil) {
+				t.Fatalf("%q: %v", text, err)
+			}
+			if place := 6 + len(text) - 11; c < ' ' && err.(*decode.Error).Offset != place {
+				t.Fatalf("%q: %v, want byte %d", text, err, place)
+			}
+			if !bad && row.Text(schema.Slots[0]) != text {
+				t.Fatalf("%q: got %q", text, row.Text(schema.Slots[0]))
+			}
 		}
 	}
 }

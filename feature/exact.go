@@ -195,15 +195,14 @@ func (x *exact) full(f *feature, s span) {
 	in.open = noSpan
 }
 
-// overflow turns the entries into panes.
+// overflow turns the entries into panes. Those that no window reads are too far
+// behind to be in one.
 func (x *exact) overflow(f *feature) {
 	live, newest := x.live(), x.newest
 	x.reset()
 	x.newest, x.over = newest, make([]panes, f.exacts)
 	for k := 0; k < len(live); k += f.entry {
-		if live[k] > newest-f.longest {
-			x.addOver(f, live[k], live[k+f.entry-1])
-		}
+		x.addOver(f, live[k], live[k+f.entry-1])
 	}
 }
 

@@ -250,6 +250,7 @@ func TestElapsedAndLast(t *testing.T) {
 		{2_000_000, 3, 0, []float64{3, 2, 4, 2, 6}},
 		{3_500_001, 1, 1e-6, []float64{3, 3, 4, 2, 9}},
 		{3_500_001, 0, 0, []float64{2, 3, 3, 1, 6}},
+		{1_500_000, 0, 0, []float64{4. / 3, 3, 3, 0, 4}},
 	} {
 		s.Read(c, 0, step.t, out)
 		if out[0] != step.gap {
@@ -463,6 +464,61 @@ func TestLoadRefusesWhatChangesCannotHavePut(t *testing.T) {
 	gone := errors.New("gone")
 	if _, err := s.Load(func([]byte) ([]byte, error) { return nil, gone }); !errors.Is(err, gone) {
 		t.Errorf("Load with a failing get: %v", err)
+	}
+}
+
+// TestEntriesLeaveWithTheLongestWindow holds what is stored at its very edge,
+// which no read can show.
+func TestEntriesLeaveWithTheLongestWindow(t *testing.T) {
+	s := setOf(t, Spec{Name: "f", Windows: windowsOf(t, "5s", "10s"), Aggregates: []Aggregate{Count}})
+	const second = 1_000_000
+	for _, entries := range []int{63, 64, 100} {
+		c := s.NewCell()
+		x := &c.exacts[0]
+		add := func(at int64, blocks, tail int) {
+			t.Helper()
+			if err := s.Add(c, 0, at, 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(x.tailWords(&s.features[0])); x.blocks() != blocks || got != tail {
+				t.Errorf("%d entries, then %d: %d blocks and %d entries, want %d and %d", entries, at, x.blocks(), got, blocks, tail)
+			}
+		}
+		for n := range entries {
+			add(0, (n+1)/64, (n+1)%64)
+		}
+		full, tail := entries/64, entries%64
+		add(10*second-1, (entries+1)/64, (entries+1)%64)
+		if entries == 63 { // the entry after filled the block
+			add(10*second, 1, 1)
+			continue
+		}
+		if full == 1 { // the tail is the first entry after the block again
+			tail = 0
+		}
+		add(10*second, 0, tail+2)
+		add(0, 0, tail+2)
+		add(1, 0, tail+3)
+	}
+}
+
+func TestLoadRefusesPanesOutOfOrder(t *testing.T) {
+	s := setOf(t, Spec{Name: "f", Windows: windowsOf(t, "60s/5s"), Aggregates: []Aggregate{Count}})
+	for header, good := range map[string]bool{
+		"\x01\x01\x00\x01\x00\x00\x01":         true,
+		"\x01\x01\x00\x02\x00\x0b\x01\x00\x01": true,
+		"\x01\x01\x00\x01\x00\x00\x00":         false, // no entries
+		"\x01\x01\x00\x01\x00\x01\x01":         false, // not the newest
+		"\x01\x01\x00\x02\x00\x0c\x01\x00\x01": false, // too far behind
+		"\x01\x01\x00\x02\x00\x00\x01\x00\x01": false, // twice
+		"\x01\x01\x00\x0d\x00\x0b\x01\x00\x01": false, // more than the window has
+		"\x02\x01\x00\x01\x00\x00\x01":         false, // another format
+		"\x01\x00\x01\x00\x00\x01":             false, // no newest time
+	} {
+		state := store{"": header}
+		if _, err := s.Load(state.get); (err == nil) != good {
+			t.Errorf("Load(%x): %v", header, err)
+		}
 	}
 }
 

@@ -60,31 +60,43 @@ func randomSpecs(random *rand.Rand) []Spec {
 type clock struct {
 	random *rand.Rand
 	step   int64 // typical
+	grain  int64 // times are multiples of it, so that they meet the edges of windows
+	jumps  int   // one of so many is far ahead
 	now    int64
 }
 
 func newClock(random *rand.Rand) *clock {
-	c := &clock{random: random, step: int64(math.Pow(10, 3+4*random.Float64())), now: 1_700_000_000_000_000}
+	c := &clock{random: random, grain: 1, jumps: 40, now: 1_700_000_000_000_000}
+	c.step = int64(math.Pow(10, 3+4*random.Float64()))
+	if random.Intn(2) == 0 {
+		c.step, c.jumps = int64(math.Pow(10, 4+random.Float64())), 500
+	}
 	if random.Intn(3) == 0 {
 		c.now = -20_000_000
+	}
+	if random.Intn(2) == 0 {
+		c.grain = 250_000
+		c.step = max(c.step, c.grain/4)
 	}
 	return c
 }
 
 func (c *clock) next() int64 {
-	switch c.random.Intn(40) {
+	at := c.now
+	switch c.random.Intn(20) {
 	case 0:
-		c.now += c.random.Int63n(200_000_000)
-	case 1, 2:
-		return c.now - c.random.Int63n(100*c.step)
-	case 3:
-		return c.now - c.random.Int63n(400_000_000)
-	case 4:
-		return c.now
+		at -= c.random.Int63n(100 * c.step)
+	case 1:
+		at -= c.random.Int63n(100_000_000)
+	case 2:
 	default:
 		c.now += c.random.Int63n(2 * c.step)
+		if c.random.Intn(c.jumps) == 0 {
+			c.now += c.random.Int63n(200_000_000)
+		}
+		at = c.now
 	}
-	return c.now
+	return at - at%c.grain
 }
 
 func randomValue(random *rand.Rand) float64 {
@@ -241,8 +253,11 @@ func TestGroupsKeepTheOrderOfAdditions(t *testing.T) {
 		for n := range 30_000 {
 			now += random.Int63n(30_000)
 			at, v := now, random.ExpFloat64()
-			if random.Intn(10) == 0 {
+			if n%8_000 < 3_000 || random.Intn(10) == 0 { // whole groups are late, or some entries
 				at -= random.Int63n(20_000_000)
+			}
+			if n%8_000 < 2_500 {
+				at -= 20_000_000
 			}
 			refs[0].add(at, v)
 			for _, w := range twins {
@@ -255,6 +270,7 @@ func TestGroupsKeepTheOrderOfAdditions(t *testing.T) {
 			}
 			if n%499 == 0 {
 				compareReads(t, s, twins, refs, 0, at)
+				compareReads(t, s, twins, refs, 0, now)
 				refs[0].entries = filter(refs[0].entries, func(e refEntry) bool { return e.t > now-150_000_000 })
 			}
 		}
@@ -298,6 +314,59 @@ func TestStateDoesNotTellWhenItWasWritten(t *testing.T) {
 			t.Fatalf("nothing is kept for ever, but the state has %q", keys)
 		}
 	})
+}
+
+// TestForgottenKeyIsDeleted leaves no entry of a key that nothing is kept of.
+func TestForgottenKeyIsDeleted(t *testing.T) {
+	s := setOf(t,
+		Spec{Name: "f", Windows: windowsOf(t, "1000s", "60s/5s"), Aggregates: four, Decimals: 2},
+		Spec{Name: "past", Last: 3, Aggregates: []Aggregate{Count}, Decimals: -1},
+		Spec{Name: "gap", Elapsed: true, Empty: -1},
+	)
+	c, state := s.NewCell(), store{}
+	for round := range 2 {
+		for n := range int64(300 + 100*round) {
+			for i := range s.Len() {
+				if err := s.Add(c, i, n*1_000_000, float64(round)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s.Changes(c, nil, state.put)
+		header, _ := state.get(nil)
+		if newest, err := HeaderTime(header); err != nil || newest != 1_000_000*int64(299+100*round) {
+			t.Errorf("HeaderTime is %d, %v", newest, err)
+		}
+		again, err := s.Load(state.get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, want := make([]float64, 8), make([]float64, 8)
+		s.Read(c, 0, 300_000_000, want)
+		if s.Read(again, 0, 300_000_000, out); !slices.Equal(out, want) {
+			t.Errorf("loaded %v, want %v", out, want)
+		}
+		if round == 0 {
+			s.DropWindows(c)
+			continue
+		}
+		s.Forget(c)
+		s.Changes(c, nil, state.put)
+		if len(state) > 0 {
+			t.Errorf("%d entries are left", len(state))
+		}
+		for i, want := range [][]float64{{0, 0, 0, 0, 0, 0, 0, 0}, {0}, {-1}} {
+			out := make([]float64, len(want))
+			if s.Read(c, i, 300_000_000, out); !slices.Equal(out, want) {
+				t.Errorf("feature %d of a forgotten key is %v", i, out)
+			}
+		}
+	}
+	for _, header := range []string{"", "\x02", "\x01\x00", "\x01\x01"} {
+		if newest, err := HeaderTime([]byte(header)); err == nil {
+			t.Errorf("HeaderTime(%q) = %d, want an error", header, newest)
+		}
+	}
 }
 
 // TestStepWritesOnlyWhatItAppended holds that a full block is written once.

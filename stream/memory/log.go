@@ -275,33 +275,31 @@ func (l *Log) notify() {
 // yields stream.ErrTrimmed.
 func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
-		for next := from; ; {
+		for next := from; ctx.Err() == nil; {
 			records, changed, err := l.read(p, next)
 			if err != nil {
 				yield(stream.Record{}, fmt.Errorf("tail %v: %w", p, err))
 				return
 			}
-			for _, r := range records {
-				if ctx.Err() != nil {
-					break
-				}
-				if !yield(r, nil) {
+			for i := 0; i < len(records) && ctx.Err() == nil; i++ {
+				if !yield(records[i], nil) {
 					return
 				}
 				next++
 			}
-			select {
-			case <-ctx.Done():
-				yield(stream.Record{}, ctx.Err())
-				return
-			case <-changed:
+			if len(records) == 0 {
+				select {
+				case <-changed:
+				case <-ctx.Done():
+				}
 			}
 		}
+		yield(stream.Record{}, ctx.Err())
 	}
 }
 
-// read returns the records of p from offset on; where there are none, the
-// channel returned is closed by the next change, else it is closed.
+// read returns the records of p from offset on, or where there are none the
+// channel that the next change closes.
 func (l *Log) read(p stream.Partition, from stream.Offset) ([]stream.Record, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -314,13 +312,7 @@ func (l *Log) read(p stream.Partition, from stream.Offset) ([]stream.Record, <-c
 	case from >= stream.Offset(len(all)):
 		return nil, l.changes(), nil
 	}
-	return all[from:], closedChannel(), nil
-}
-
-func closedChannel() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
+	return all[from:], nil, nil
 }
 
 // partition returns the records of p.

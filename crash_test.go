@@ -1,0 +1,154 @@
+package afterbay_test
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/reference"
+)
+
+var crashKills = flag.Int("crash.kills", 20, "kills of TestKilledProcessesLeaveTheSameAnswer")
+
+// The stages of a turn that a child is killed at, each with a step in flight.
+var crashStages = []string{"read", "model", "write", "sync", "after"}
+
+const crashChild = "AFTERBAY_CRASH_CHILD" // folder, stage and hit of a child process
+
+func TestMain(m *testing.M) {
+	if os.Getenv(crashChild) != "" {
+		if err := runCrashChild(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// runCrashChild runs the pipeline in the folder until the input is done, or
+// until it kills itself, as kill -9 does, at the hit of a stage. It prints the
+// stage right before.
+func runCrashChild() error {
+	var dir, stage string
+	var hit, sessions int
+	if _, err := fmt.Sscan(os.Getenv(crashChild), &dir, &stage, &hit, &sessions); err != nil {
+		return err
+	}
+	file, err := config.Load(filepath.Join(dir, "fraud.yaml"))
+	if err != nil {
+		return err
+	}
+	p := file.Pipelines[0]
+	p.Commit = afterbay.Commit{Interval: time.Millisecond, Size: 256}
+	var hits atomic.Int64
+	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessions, Fault: func(at string) {
+		if at == stage && hits.Add(1) == int64(hit) {
+			fmt.Println("killed at", at)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	return runToEnd(runner, filepath.Join(dir, "data"))
+}
+
+func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
+	events := reference.Generate(*answerSeed, *answerEvents)
+	rng := rand.New(rand.NewPCG(*answerSeed, 2))
+	dir := crashFolder(t, events)
+	kills := map[string]int{}
+	for n := 0; n < *crashKills; n++ {
+		stage := crashStages[n%len(crashStages)]
+		killed, err := startChild(t, dir, stage, 2+rng.IntN(8), 1+n%4)
+		if err != nil {
+			t.Fatalf("seed %d: kill %d at %s: %v", *answerSeed, n, stage, err)
+		}
+		if killed {
+			kills[stage]++
+		}
+	}
+	if killed, err := startChild(t, dir, "none", 1, 2); err != nil || killed {
+		t.Fatalf("the last child: killed %v, %v", killed, err)
+	}
+	for _, stage := range crashStages {
+		t.Logf("killed at %-5s %d times with a step in flight", stage, kills[stage])
+		if kills[stage] == 0 {
+			t.Errorf("seed %d: nothing was killed at %s: more events are needed", *answerSeed, stage)
+		}
+	}
+	want := runVariant(t, variant{"memory", 64, 1, time.Millisecond}, events)
+	compareWithReference(t, want, events)
+	log := openLog(t, "embedded", filepath.Join(dir, "data"))
+	defer closeLog(t, log)
+	runner, err := afterbay.New(answerPipeline(t), afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readAnswer(t, runner, log).mustEqual(t, want)
+}
+
+// crashFolder makes a folder with the pipeline, its model and a log that holds
+// the events.
+func crashFolder(t *testing.T, events []reference.Event) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{"fraud.yaml": reference.Pipeline(), "fraud.json": reference.Model()} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := openLog(t, "embedded", filepath.Join(dir, "data"))
+	defer closeLog(t, log)
+	runner, err := afterbay.New(answerPipeline(t), afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, log, runner.Input(), events)
+	return dir
+}
+
+// startChild runs a child to its end, and reports whether it was killed at the
+// stage.
+func startChild(t *testing.T, dir, stage string, hit, sessions int) (killed bool, err error) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", crashChild, dir, stage, hit, sessions))
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := child.Start(); err != nil {
+		return false, err
+	}
+	said := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said = lines.Text()
+	}
+	err = child.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		if said != "killed at "+stage {
+			return false, fmt.Errorf("killed, but it said %q", said)
+		}
+		return true, nil
+	}
+	return false, err
+}

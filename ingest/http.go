@@ -1,0 +1,270 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// BodyBytesMax is the largest body of a request.
+const BodyBytesMax = 16 << 20
+
+// Headers of requests and replies.
+const (
+	HeaderIdempotencyKey = "Idempotency-Key"   // any text: the same key and body are appended once
+	HeaderProducer       = "Afterbay-Producer" // who numbers the records,
+	HeaderSequence       = "Afterbay-Sequence" // and the number of the first, from 1
+)
+
+const producerBytesMax = 512
+
+// Reply is what a request appended, as JSON. It is sent when all of it is
+// durable.
+type Reply struct {
+	Appended  int        `json:"appended"`
+	Repeated  int        `json:"repeated"`  // left out, since the log had them
+	Positions []Position `json:"positions"` // of what was appended
+}
+
+// Position is where consecutive records of a request went.
+type Position struct {
+	Partition int32         `json:"partition"`
+	First     stream.Offset `json:"first"` // offset
+	Count     int           `json:"count"`
+}
+
+// Problem is the JSON of a reply that is not 200.
+type Problem struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"` // what to do next
+}
+
+// Log is what a Handler needs of a stream.Log.
+type Log interface {
+	Appender
+	Topics(ctx context.Context) ([]stream.Topic, error)
+}
+
+// Handler serves POST /v1/topics/{topic}: the records in the body, NDJSON or
+// with Content-Type text/csv CSV, are appended all or none. The query key=FIELD
+// takes their keys from that field instead of the topic's.
+type Handler struct {
+	log     Log
+	full    func(error) bool
+	waiting *semaphore.Weighted // bytes of bodies
+}
+
+// bodiesBytesMax bounds the bodies that are held at once; requests over it wait.
+const bodiesBytesMax = 8 * BodyBytesMax
+
+// recordsMax is the most records of a request.
+const recordsMax = 100_000
+
+// NewHandler returns a handler that appends to log. full says whether an append
+// failed for want of space; nil is never.
+func NewHandler(log Log, full func(error) bool) *Handler {
+	return &Handler{log: log, full: full, waiting: semaphore.NewWeighted(bodiesBytesMax)}
+}
+
+// ServeHTTP appends the records of the request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	reply, err := h.append(w, r)
+	if err == nil {
+		WriteJSON(w, http.StatusOK, reply)
+		return
+	}
+	f := h.explain(err)
+	if f.status == http.StatusInsufficientStorage || f.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	WriteJSON(w, f.status, f.Problem)
+}
+
+func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error) {
+	topic, err := h.topic(r)
+	if err != nil {
+		return nil, err
+	}
+	producer, first, err := numbering(r, topic.Name)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(BodyBytesMax)
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	if err := h.waiting.Acquire(r.Context(), size); err != nil {
+		return nil, err
+	}
+	defer h.waiting.Release(size)
+	body := http.MaxBytesReader(w, r.Body, BodyBytesMax)
+	records, err := readBody(body, formatOf(r), topic.Name, cmp.Or(r.URL.Query().Get("key"), topic.Key))
+	if err != nil {
+		return nil, err
+	}
+	repeated, err := appendBatch(r.Context(), h.log, producer, first, records)
+	if err != nil {
+		return nil, err
+	}
+	return &Reply{Appended: len(records) - repeated, Repeated: repeated, Positions: positions(records)}, nil
+}
+
+func (h *Handler) topic(r *http.Request) (stream.Topic, error) {
+	name := r.PathValue("topic")
+	topics, err := h.log.Topics(r.Context())
+	if err != nil {
+		return stream.Topic{}, err
+	}
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == name })
+	if i < 0 {
+		names := make([]string, len(topics))
+		for i, t := range topics {
+			names[i] = t.Name
+		}
+		return stream.Topic{}, refuse(http.StatusNotFound, TopicHint(names), "unknown topic %q", name)
+	}
+	return topics[i], nil
+}
+
+// TopicHint says what to do about an unknown topic, where these exist.
+func TopicHint(topics []string) string {
+	if len(topics) == 0 {
+		return "there are no topics: run a pipeline that reads it, or create it with afterbay produce --partitions"
+	}
+	return "the topics are " + strings.Join(topics, ", ") + "; run a pipeline that reads it, or create it with afterbay produce --partitions"
+}
+
+func formatOf(r *http.Request) Format {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "text/csv" {
+		return CSV
+	}
+	return NDJSON
+}
+
+// numbering returns who numbers the records of the request, "" for nobody, and
+// the number of the first.
+func numbering(r *http.Request, topic string) (producer string, first int64, err error) {
+	key, producer, sequence := r.Header.Get(HeaderIdempotencyKey), r.Header.Get(HeaderProducer), r.Header.Get(HeaderSequence)
+	switch {
+	case key != "" && (producer != "" || sequence != ""):
+		return "", 0, refuse(http.StatusBadRequest, "send one of the two", "both %s and %s", HeaderIdempotencyKey, HeaderProducer)
+	case (producer == "") != (sequence == ""):
+		return "", 0, refuse(http.StatusBadRequest, "send both: who numbers the records, and the number of the first",
+			"one of %s and %s is missing", HeaderProducer, HeaderSequence)
+	case max(len(key), len(producer)) > producerBytesMax:
+		return "", 0, refuse(http.StatusBadRequest, "send a shorter one, such as its hash", "a name of more than %d bytes", producerBytesMax)
+	case key != "":
+		return "idempotency-key:" + topic + ":" + key, 1, nil
+	case producer == "":
+		return "", 0, nil
+	}
+	first, err = strconv.ParseInt(sequence, 10, 64)
+	if err != nil || first < 1 || first > math.MaxInt64-recordsMax {
+		return "", 0, refuse(http.StatusBadRequest, "send the number of the first record, 1 for the producer's first ever",
+			"%s %q is not a number from 1", HeaderSequence, sequence)
+	}
+	return producer, first, nil
+}
+
+// readBody reads all records of a request.
+func readBody(body io.Reader, format Format, topic, key string) ([]stream.Record, error) {
+	reader, err := newReader(body, "body", format)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{}
+	for more := true; more; {
+		if more, err = b.take(reader, topic, key); err != nil {
+			return nil, err
+		}
+		if len(b.records) > recordsMax {
+			return nil, refuse(http.StatusRequestEntityTooLarge, "send several requests", "more than %d records", recordsMax)
+		}
+	}
+	if len(b.records) == 0 {
+		return nil, refuse(http.StatusBadRequest, "send one JSON object a line, or CSV with Content-Type: text/csv", "the body has no records")
+	}
+	return b.records, nil
+}
+
+// positions sums up where records went: those of one append follow each other
+// in their partition.
+func positions(records []stream.Record) []Position {
+	found := []Position{}
+	for i := range records {
+		r := &records[i]
+		if r.Offset < 0 {
+			continue
+		}
+		at := slices.IndexFunc(found, func(p Position) bool { return p.Partition == r.Partition.Index })
+		if at < 0 {
+			found = append(found, Position{Partition: r.Partition.Index, First: r.Offset, Count: 1})
+			continue
+		}
+		found[at].Count++
+	}
+	slices.SortFunc(found, func(a, b Position) int { return cmp.Compare(a.Partition, b.Partition) })
+	return found
+}
+
+// failure is an error with its reply.
+type failure struct {
+	status int
+	Problem
+}
+
+// Error returns the problem.
+func (f *failure) Error() string { return f.Problem.Error }
+
+func refuse(status int, hint, format string, args ...any) error {
+	return &failure{status, Problem{fmt.Sprintf(format, args...), hint}}
+}
+
+// explain finds the reply to an error.
+func (h *Handler) explain(err error) *failure {
+	var known *failure
+	var line *LineError
+	var body *http.MaxBytesError
+	reply := func(status int, hint string) *failure { return &failure{status, Problem{err.Error(), hint}} }
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &line) && line.Oversized:
+		return reply(http.StatusRequestEntityTooLarge, "leave the line out: no record is larger than 1 MiB; nothing was appended")
+	case errors.As(err, &line):
+		return reply(http.StatusBadRequest, "correct the line; nothing was appended")
+	case errors.As(err, &body):
+		return &failure{http.StatusRequestEntityTooLarge, Problem{fmt.Sprintf("the body is larger than %d MiB", BodyBytesMax>>20), "send several requests"}}
+	case errors.Is(err, stream.ErrTooLarge):
+		return reply(http.StatusRequestEntityTooLarge, "send several requests of fewer or smaller records")
+	case errors.Is(err, stream.ErrUnknownTopic):
+		return reply(http.StatusNotFound, "list the topics with afterbay topics")
+	case errors.Is(err, stream.ErrClosed):
+		return reply(http.StatusServiceUnavailable, "the process is ending: send it again when it is back")
+	case h.full != nil && h.full(err):
+		return reply(http.StatusInsufficientStorage, "the log has no room: free disk space, then send it again")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return reply(http.StatusServiceUnavailable, "the append may or may not have happened: send it again with the same "+HeaderIdempotencyKey)
+	}
+	return reply(http.StatusInternalServerError, "the append may or may not have happened: see the log of the process")
+}
+
+// WriteJSON sends v as the JSON body of a reply.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody is left to tell
+}

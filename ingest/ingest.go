@@ -1,0 +1,153 @@
+// Package ingest is the way in: it turns NDJSON and CSV, from files, standard
+// input and HTTP, into records of a topic.
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/stream"
+)
+
+const (
+	// LineBytesMax is the longest line, or CSV row, that is taken.
+	LineBytesMax = 1 << 20
+
+	batchRecords = 4096
+	batchBytes   = 1 << 20
+)
+
+// Format is how the records are written in the source.
+type Format string
+
+// The formats. NDJSON is one JSON object a line.
+const (
+	NDJSON Format = "ndjson"
+	CSV    Format = "csv"
+)
+
+// Appender is what Publish needs of a stream.Log.
+type Appender interface {
+	Append(ctx context.Context, records ...stream.Record) error
+	AppendOnce(ctx context.Context, producer string, first int64, records ...stream.Record) (repeated int, err error)
+}
+
+// Options say what Publish reads and where it goes.
+type Options struct {
+	Name   string // of the source, for messages; "" is "input"
+	Topic  string
+	Key    string // JSON field that the records' keys are taken from; "" leaves them without
+	Format Format // "" is NDJSON
+
+	// Producer numbers the records from 1, so that those which an earlier run
+	// of the same producer appended are left out. "" appends all of them.
+	Producer string
+
+	// Progress is called after each batch was appended; nil is not.
+	Progress func(Progress)
+}
+
+// Progress is how far Publish came. A malformed line is a record too: it
+// becomes a dead letter of the pipeline that reads it.
+type Progress struct {
+	Lines    int64 // read, blank ones and the CSV header included
+	Bytes    int64 // of the records
+	Appended int64 // records
+	Repeated int64 // records left out, since the log had them
+}
+
+// Publish appends the records of source in bounded batches until it ends. Blank
+// lines are no records and have no number. What was appended before an error
+// stays; with the same Producer another run goes on from there.
+func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Progress, error) {
+	var done Progress
+	reader, err := newReader(source, o.Name, o.Format)
+	if err != nil {
+		return done, err
+	}
+	number := int64(1)
+	for batch := newBatch(); ; batch.reset() {
+		more, failure := batch.fill(reader, o.Topic, o.Key)
+		if len(batch.records) > 0 {
+			repeated, err := appendBatch(ctx, log, o.Producer, number, batch.records)
+			if err != nil {
+				return done, fmt.Errorf("append to topic %q: %w", o.Topic, err)
+			}
+			number += int64(len(batch.records))
+			done.Lines, done.Bytes = reader.lines(), done.Bytes+int64(len(batch.bytes))
+			done.Appended += int64(len(batch.records) - repeated)
+			done.Repeated += int64(repeated)
+			if o.Progress != nil {
+				o.Progress(done)
+			}
+		}
+		if failure != nil || !more {
+			done.Lines = reader.lines()
+			return done, failure
+		}
+	}
+}
+
+func appendBatch(ctx context.Context, log Appender, producer string, first int64, records []stream.Record) (int, error) {
+	if producer == "" {
+		return 0, log.Append(ctx, records...)
+	}
+	return log.AppendOnce(ctx, producer, first, records...)
+}
+
+// FileProducer names the producer of a file's records: the same content to the
+// same topic is the same producer, whatever the file is called.
+func FileProducer(sha256 string, topic string, format Format) string {
+	if format == "" {
+		format = NDJSON
+	}
+	return strings.Join([]string{"file", sha256, string(format), topic}, ":")
+}
+
+// batch is records whose values share one buffer.
+type batch struct {
+	records []stream.Record
+	bytes   []byte
+}
+
+func newBatch() *batch {
+	return &batch{records: make([]stream.Record, 0, batchRecords), bytes: make([]byte, 0, batchBytes)}
+}
+
+func (b *batch) reset() {
+	clear(b.records)
+	b.records, b.bytes = b.records[:0], b.bytes[:0]
+}
+
+// fill takes records until the batch is full; more says whether there may be
+// others. With an error it holds the records before it.
+func (b *batch) fill(r reader, topic, key string) (more bool, err error) {
+	for more = true; more && err == nil && len(b.records) < batchRecords && len(b.bytes) < batchBytes; {
+		more, err = b.take(r, topic, key)
+	}
+	return more, err
+}
+
+// take adds the next record.
+func (b *batch) take(r reader, topic, key string) (more bool, err error) {
+	at := len(b.bytes)
+	b.bytes, err = r.next(b.bytes)
+	if err == io.EOF {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	value := b.bytes[at:len(b.bytes):len(b.bytes)]
+	record := stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Value: value}
+	if key != "" {
+		if text, ok := decode.Key(value, key); ok {
+			record.Key = text
+		}
+	}
+	b.records = append(b.records, record)
+	return true, nil
+}

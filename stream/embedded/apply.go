@@ -1,0 +1,273 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// place is where a durable frame is.
+type place struct {
+	segment *segment
+	pos     int64
+	bytes   int // with padding
+	live    bool
+}
+
+// parse reads a frame and checks that it is frame seq of this log, or any frame
+// where seq is 0.
+func (l *Log) parse(b []byte, seq uint64) (frame, int, error) {
+	f, n, err := parseFrame(b, l.meta.salt)
+	switch {
+	case err != nil:
+		return f, 0, err
+	case seq != 0 && f.seq != seq:
+		return f, 0, fmt.Errorf("frame %d in the place of %d: %w", f.seq, seq, errFrame)
+	case !l.meta.has(f.seq, f.epoch):
+		return f, 0, fmt.Errorf("frame %d is of epoch %08x: %w", f.seq, f.epoch, errFrame)
+	}
+	return f, n, nil
+}
+
+// apply makes the changes of a durable frame: state first, since what follows
+// makes the frame visible. With redo false, the state and offsets have them.
+func (l *Log) apply(f *frame, at place, redo bool) error {
+	var metas pairs
+	if redo {
+		if err := l.applyState(f); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	err := l.publish(f, at, redo, &metas)
+	l.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("frame %d: %w", f.seq, err)
+	}
+	if redo {
+		l.cells.Apply(f.seq, metas.all())
+		l.applied.Store(f.seq)
+	}
+	return nil
+}
+
+// applyState writes the STATE sections into their spaces.
+func (l *Log) applyState(f *frame) error {
+	for i := range f.body {
+		if f.body[i].kind != sectionState {
+			continue
+		}
+		e, err := parseEdits(f.body[i].payload)
+		if err != nil {
+			return fmt.Errorf("frame %d: %w", f.seq, err)
+		}
+		l.store.Space(e.space()).Apply(f.seq, e.changes())
+	}
+	return nil
+}
+
+// publish makes a frame visible. Its caller holds mu.
+func (l *Log) publish(f *frame, at place, redo bool, metas *pairs) error {
+	at.segment.index.frame(at.pos)
+	at.segment.last, at.segment.end = f.seq, at.pos+int64(at.bytes)
+	hot := ringFrame{seq: f.seq, bytes: int64(at.bytes)}
+	for i := range f.body {
+		s := &f.body[i]
+		var err error
+		switch s.kind {
+		case sectionInput, sectionOutput:
+			err = l.publishRecords(f.seq, s.payload, at, redo, metas, &hot)
+		case sectionTopic:
+			err = l.publishTopic(s.payload, metas)
+		case sectionOffsets:
+			if redo {
+				err = l.publishOffsets(s.payload, metas)
+			}
+		case sectionProducer:
+			if redo {
+				err = l.publishProducer(f.seq, i, s.payload, metas)
+			}
+		case sectionState:
+		default:
+			if s.flags&flagCritical != 0 {
+				err = fmt.Errorf("section of kind %d, which this version must not skip: %w", s.kind, errFormat)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, name := range l.producers.trim() {
+		metas.add(producerKey(name), nil)
+	}
+	if at.live {
+		l.ring.add(hot, l.opts.RingBytes)
+	}
+	return nil
+}
+
+func (l *Log) publishRecords(seq uint64, payload []byte, at place, redo bool, metas *pairs, hot *ringFrame) error {
+	v, err := parseRecords(payload)
+	if err != nil {
+		return err
+	}
+	t := l.topics[string(v.topic)]
+	if t == nil || v.index < 0 || v.index >= t.Partitions {
+		return fmt.Errorf("records of %s/%d, which does not exist: %w", v.topic, v.index, errFormat)
+	}
+	p := t.parts[v.index]
+	if n := len(p.spans); n > 0 && p.spans[n-1].next != v.first {
+		return fmt.Errorf("%v goes on at offset %d, not %d: %w", p.Partition, v.first, p.spans[n-1].next, errFormat)
+	}
+	p.note(at.segment, &v)
+	at.segment.index.note(p.Partition, &v)
+	if redo {
+		p.next = v.first + stream.Offset(v.count)
+		metas.add(nextKey(p.Partition), binary.AppendUvarint(nil, uint64(p.next)))
+	}
+	if at.live {
+		p.blocks = append(p.blocks, block{seq, v.first, v.count, v.body})
+		hot.parts = append(hot.parts, p)
+		for _, c := range p.readers {
+			signal(c.ready)
+		}
+	}
+	return nil
+}
+
+func (l *Log) publishTopic(payload []byte, metas *pairs) error {
+	t, err := parseTopic(payload)
+	if err != nil {
+		return err
+	}
+	l.addTopic(t)
+	metas.add(append([]byte{cellTopic}, t.Name...), payload)
+	return nil
+}
+
+func parseTopic(payload []byte) (stream.Topic, error) {
+	r := reader{b: payload}
+	t := stream.Topic{Name: string(r.bytes()), Partitions: int32(r.uvarint()), Key: string(r.bytes())}
+	if r.bad || t.Partitions < 1 || t.Name == "" {
+		return t, fmt.Errorf("section of a topic: %w", errFormat)
+	}
+	return t, nil
+}
+
+func (l *Log) publishOffsets(payload []byte, metas *pairs) error {
+	m, err := parseMoves(payload)
+	if err != nil {
+		return err
+	}
+	g := l.group(string(m.group))
+	for v := range m.all() {
+		p, err := l.part(string(v.topic), v.index)
+		if err != nil {
+			return fmt.Errorf("offset of group %s: %w", m.group, errFormat)
+		}
+		g.share(p).committed = v.next
+		g.everCommitted = true
+		metas.add(groupKey(g.name, p.Partition), binary.AppendUvarint(nil, uint64(v.next)))
+	}
+	return nil
+}
+
+func (l *Log) publishProducer(seq uint64, section int, payload []byte, metas *pairs) error {
+	r := reader{b: payload}
+	name, highest := string(r.bytes()), int64(r.uvarint())
+	if r.bad || highest < 0 {
+		return fmt.Errorf("section of a producer: %w", errFormat)
+	}
+	p := l.producers.set(name, producer{highest, seq, section})
+	metas.add(producerKey(name), p.encode())
+	return nil
+}
+
+// space returns the name of the space that a STATE section changes.
+func (e *edits) space() string {
+	return string(appendEditsHead(nil, string(e.group), stream.Partition{Topic: string(e.topic), Index: e.index}))
+}
+
+// The log's own cells: a byte that says what, and a name. Their space's name is
+// one that no group's can be.
+const (
+	metaSpace         = "\x00"
+	cellTopic    byte = 't'
+	cellNext     byte = 'n'
+	cellGroup    byte = 'g'
+	cellProducer byte = 'p'
+)
+
+func nextKey(p stream.Partition) []byte { return appendPartition([]byte{cellNext}, p) }
+
+func groupKey(group string, p stream.Partition) []byte {
+	return appendPartition(appendBytes([]byte{cellGroup}, group), p)
+}
+
+func producerKey(name string) []byte { return append([]byte{cellProducer}, name...) }
+
+// pairs are changes of the log's own cells.
+type pairs struct{ list [][2][]byte }
+
+func (p *pairs) add(key, value []byte) { p.list = append(p.list, [2][]byte{key, value}) }
+
+func (p *pairs) all() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for _, pair := range p.list {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
+}
+
+// loadCells reads topics, offsets and producers as the last checkpoint left
+// them.
+func (l *Log) loadCells() error {
+	l.cells = l.store.Space(metaSpace)
+	for _, kind := range []byte{cellTopic, cellNext, cellGroup, cellProducer} {
+		for e, err := range l.cells.Scan([]byte{kind}) {
+			if err != nil {
+				return err
+			}
+			if err := l.loadCell(kind, e); err != nil {
+				return fmt.Errorf("cell %q: %w", e.Key, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Log) loadCell(kind byte, e stream.Entry) error {
+	key, value := reader{b: e.Key[1:]}, reader{b: e.Value}
+	switch kind {
+	case cellTopic:
+		t, err := parseTopic(e.Value)
+		if err != nil {
+			return err
+		}
+		l.addTopic(t)
+	case cellNext:
+		p, err := l.part(string(key.bytes()), int32(key.uvarint()))
+		if err != nil {
+			return err
+		}
+		p.next = stream.Offset(value.uvarint())
+	case cellGroup:
+		g := l.group(string(key.bytes()))
+		p, err := l.part(string(key.bytes()), int32(key.uvarint()))
+		if err != nil {
+			return err
+		}
+		g.share(p).committed = stream.Offset(value.uvarint())
+		g.everCommitted = true
+	case cellProducer:
+		l.producers.load(string(key.b), &value)
+	}
+	if key.bad || value.bad {
+		return errFormat
+	}
+	return nil
+}

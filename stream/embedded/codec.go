@@ -1,0 +1,226 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// reader takes values off the front of bytes. After the first value that is not
+// there it yields zeros and bad is set.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) fail() {
+	r.b, r.bad = nil, true
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) uint64() uint64 {
+	if len(r.b) < 8 {
+		r.fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.b)
+	r.b = r.b[8:]
+	return v
+}
+
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+// bytes reads a length and as many bytes.
+func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
+
+// nullable reads bytes that may be nil: the length is one too large then 0.
+func (r *reader) nullable() []byte {
+	n := r.uvarint()
+	if n == 0 {
+		return nil
+	}
+	return r.take(n - 1)
+}
+
+func appendBytes[B []byte | string](b []byte, v B) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+func appendNullable(b, v []byte) []byte {
+	if v == nil {
+		return append(b, 0)
+	}
+	return append(binary.AppendUvarint(b, uint64(len(v))+1), v...)
+}
+
+// appendRecord encodes what a record is beside its partition and offset.
+func appendRecord(b []byte, r *stream.Record) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Time.UnixMicro()))
+	b = appendNullable(b, r.Key)
+	b = appendNullable(b, r.Value)
+	b = binary.AppendUvarint(b, uint64(len(r.Headers)))
+	for _, h := range r.Headers {
+		b = appendBytes(b, h.Key)
+		b = appendNullable(b, h.Value)
+	}
+	return b
+}
+
+// record reads what appendRecord wrote. Its bytes are those of the reader.
+func (r *reader) record(to *stream.Record) {
+	to.Time = time.UnixMicro(int64(r.uint64())).UTC()
+	to.Key = r.nullable()
+	to.Value = r.nullable()
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return
+	}
+	to.Headers = nil
+	if n > 0 {
+		to.Headers = make([]stream.Header, n)
+		for i := range to.Headers {
+			to.Headers[i] = stream.Header{Key: string(r.bytes()), Value: r.nullable()}
+		}
+	}
+}
+
+// recordBytes bounds the encoded size of a record.
+func recordBytes(r *stream.Record) int {
+	n := 8 + 3*binary.MaxVarintLen32 + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += 2*binary.MaxVarintLen32 + len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// appendPartition encodes a partition.
+func appendPartition(b []byte, p stream.Partition) []byte {
+	return binary.AppendUvarint(appendBytes(b, p.Topic), uint64(p.Index))
+}
+
+// records is the payload of an INPUT or OUTPUT section.
+type records struct {
+	topic []byte
+	index int32
+	first stream.Offset
+	count int
+	body  []byte // the records, encoded
+}
+
+func appendRecordsHead(b []byte, p stream.Partition, first stream.Offset, count int) []byte {
+	b = appendPartition(b, p)
+	b = binary.LittleEndian.AppendUint64(b, uint64(first))
+	return binary.AppendUvarint(b, uint64(count))
+}
+
+// recordsHeadBytes bounds what appendRecordsHead appends.
+func recordsHeadBytes(p stream.Partition) int {
+	return 2*binary.MaxVarintLen32 + len(p.Topic) + 8 + binary.MaxVarintLen64
+}
+
+func parseRecords(payload []byte) (records, error) {
+	r := reader{b: payload}
+	v := records{topic: r.bytes(), index: int32(r.uvarint()), first: stream.Offset(r.uint64()), count: int(r.uvarint())}
+	v.body = r.b
+	if r.bad || v.count < 0 || v.count > len(v.body) || v.first < 0 {
+		return v, fmt.Errorf("section of records: %w", errFormat)
+	}
+	return v, nil
+}
+
+// edits is the payload of a STATE section.
+type edits struct {
+	group, topic []byte
+	index        int32
+	body         []byte // keys and values, nil to delete
+}
+
+func appendEditsHead(b []byte, group string, p stream.Partition) []byte {
+	return appendPartition(appendBytes(b, group), p)
+}
+
+func parseEdits(payload []byte) (edits, error) {
+	r := reader{b: payload}
+	v := edits{group: r.bytes(), topic: r.bytes(), index: int32(r.uvarint()), body: r.b}
+	for check := (reader{b: v.body}); len(check.b) > 0; {
+		check.bytes()
+		check.nullable()
+		r.bad = r.bad || check.bad
+	}
+	if r.bad {
+		return v, fmt.Errorf("section of state: %w", errFormat)
+	}
+	return v, nil
+}
+
+// changes yields keys and values.
+func (e *edits) changes() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for r := (reader{b: e.body}); len(r.b) > 0; {
+			if !yield(r.bytes(), r.nullable()) {
+				return
+			}
+		}
+	}
+}
+
+// moves is the payload of an OFFSETS section.
+type moves struct {
+	group []byte
+	body  []byte // partitions and next offsets
+}
+
+func parseMoves(payload []byte) (moves, error) {
+	r := reader{b: payload}
+	v := moves{group: r.bytes(), body: r.b}
+	check := reader{b: v.body}
+	for len(check.b) > 0 {
+		check.move()
+	}
+	if r.bad || check.bad {
+		return v, fmt.Errorf("section of offsets: %w", errFormat)
+	}
+	return v, nil
+}
+
+// move is where a group goes on in a partition.
+type move struct {
+	topic []byte
+	index int32
+	next  stream.Offset
+}
+
+func (r *reader) move() move {
+	return move{topic: r.bytes(), index: int32(r.uvarint()), next: stream.Offset(r.uvarint())}
+}
+
+func (m *moves) all() iter.Seq[move] {
+	return func(yield func(move) bool) {
+		for r := (reader{b: m.body}); len(r.b) > 0; {
+			if !yield(r.move()) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// cursor reads a partition in order. One goroutine uses it; while it is open
+// retention keeps the records from next on.
+type cursor struct {
+	log   *Log
+	part  *partition
+	next  atomic.Int64
+	ready chan struct{} // gets a token when there is more
+
+	blocks []block // fetched
+	body   reader  // what is left of the first of them
+	at     stream.Offset
+}
+
+// newCursor opens a cursor at offset from.
+func (l *Log) newCursor(p stream.Partition, from stream.Offset, ready chan struct{}) (*cursor, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	part, err := l.part(p.Topic, p.Index)
+	if err := errors.Join(l.usable(), err); err != nil {
+		return nil, err
+	}
+	if from < part.first() {
+		return nil, fmt.Errorf("offset %d, the first is %d: %w", from, part.first(), stream.ErrTrimmed)
+	}
+	return l.cursorAt(part, from, ready), nil
+}
+
+// cursorAt opens a cursor. Its caller holds mu.
+func (l *Log) cursorAt(part *partition, from stream.Offset, ready chan struct{}) *cursor {
+	c := &cursor{log: l, part: part, ready: ready}
+	c.next.Store(int64(from))
+	part.readers = append(part.readers, c)
+	return c
+}
+
+func (c *cursor) close() {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	c.part.removeReader(c)
+}
+
+// read appends at most limit records to dst, and fewer only where there are no
+// more. The records alias buffers that nobody changes.
+func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
+	for n := 0; n < limit; {
+		if len(c.blocks) == 0 {
+			blocks, err := c.log.fetch(c.part, stream.Offset(c.next.Load()))
+			if err != nil || len(blocks) == 0 {
+				return dst, err
+			}
+			c.blocks = blocks
+			c.open()
+		}
+		b := &c.blocks[0]
+		for ; n < limit && c.at < b.next(); c.at++ {
+			dst = append(dst, stream.Record{Partition: c.part.Partition, Offset: c.at})
+			c.body.record(&dst[len(dst)-1])
+			if c.body.bad {
+				c.blocks = nil
+				return dst[:len(dst)-1], fmt.Errorf("record %d of %v: %w", c.at, c.part.Partition, errFormat)
+			}
+			if int64(c.at) < c.next.Load() {
+				dst = dst[:len(dst)-1] // before where the cursor was opened
+				continue
+			}
+			c.next.Store(int64(c.at) + 1)
+			n++
+		}
+		if c.at == b.next() {
+			if c.blocks = c.blocks[1:]; len(c.blocks) > 0 {
+				c.open()
+			}
+		}
+	}
+	return dst, nil
+}
+
+// open begins with the first of the blocks.
+func (c *cursor) open() {
+	c.body, c.at = reader{b: c.blocks[0].body}, c.blocks[0].first
+}
+
+// fetchBlocks are given to a cursor at once, which keeps their frames in memory.
+const fetchBlocks = 16
+
+// fetch returns blocks that begin with the one that holds offset from, none
+// where it is still to be written.
+func (l *Log) fetch(p *partition, from stream.Offset) ([]block, error) {
+	l.mu.Lock()
+	if err := l.usable(); err != nil || from >= p.next {
+		l.mu.Unlock()
+		return nil, err
+	}
+	if hot := p.hot(from); hot != nil {
+		blocks := slices.Clone(hot[:min(len(hot), fetchBlocks)])
+		l.mu.Unlock()
+		return blocks, nil
+	}
+	s := p.span(from)
+	if s == nil {
+		l.mu.Unlock()
+		return nil, fmt.Errorf("offset %d: %w", from, stream.ErrTrimmed)
+	}
+	seg := s.segment
+	if seg.index == nil {
+		l.mu.Unlock()
+		if _, err := l.loadIndex(seg); err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+	}
+	x := seg.index
+	if x == nil { // pushed out by other readers in between
+		l.mu.Unlock()
+		return l.fetch(p, from)
+	}
+	n, found := x.chunk(p.Partition, from)
+	if !found {
+		l.mu.Unlock()
+		return nil, fmt.Errorf("offset %d of %v is not in the index of %s: %w", from, p.Partition, seg.path, errFormat)
+	}
+	id := chunkID{seg.first, n}
+	pos, end, whole := x.marks[n], seg.end, !seg.sealed.IsZero()
+	if n+1 < len(x.marks) {
+		end, whole = x.marks[n+1], true
+	}
+	l.mu.Unlock()
+	l.stats.cold.Add(1)
+	return l.coldBlocks(p, from, id, seg.path, pos, end, whole)
+}
+
+// coldBlocks reads the chunk from pos to end, by the cache where it is whole,
+// and returns the blocks of p from offset on.
+func (l *Log) coldBlocks(p *partition, from stream.Offset, id chunkID, path string, pos, end int64, whole bool) ([]block, error) {
+	load := func() (map[stream.Partition][]block, error) { return l.readChunk(path, pos, end) }
+	var all map[stream.Partition][]block
+	var err error
+	if whole {
+		all, err = l.chunks.get(id, load)
+	} else {
+		all, err = load()
+	}
+	if err != nil {
+		return nil, err
+	}
+	blocks := all[p.Partition]
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].next() > from })
+	if i == len(blocks) {
+		return nil, l.damage(path, pos, 0, fmt.Sprintf("offset %d of %v is not where the index says", from, p.Partition))
+	}
+	return blocks[i:], nil
+}
+
+// readChunk reads and checks frames, and sorts their records by partition.
+func (l *Log) readChunk(path string, pos, end int64) (map[stream.Partition][]block, error) {
+	f, err := l.opts.fs.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	b := make([]byte, end-pos)
+	n, err := f.ReadAt(b, pos)
+	if err == io.EOF && n == len(b) {
+		err = nil
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	blocks := map[stream.Partition][]block{}
+	for at := 0; at < len(b); {
+		f, n, err := l.parse(b[at:], 0)
+		if err != nil {
+			return nil, l.damage(path, pos+int64(at), 0, err.Error())
+		}
+		for i := range f.body {
+			if k := f.body[i].kind; k == sectionInput || k == sectionOutput {
+				v, err := parseRecords(f.body[i].payload)
+				if err != nil {
+					return nil, l.damage(path, pos+int64(at), f.seq, err.Error())
+				}
+				p := v.partition()
+				blocks[p] = append(blocks[p], block{f.seq, v.first, v.count, v.body})
+			}
+		}
+		at += n
+	}
+	return blocks, nil
+}
+
+// chunkCache holds the chunks read last. Readers of the same chunk wait for one
+// read of it.
+type chunkCache struct {
+	mu     sync.Mutex
+	chunks []*chunk // least recent first
+}
+
+type chunkID struct {
+	segment uint64 // its first seq
+	number  int
+}
+
+type chunk struct {
+	id     chunkID
+	once   sync.Once
+	blocks map[stream.Partition][]block
+	err    error
+}
+
+// chunksMost times chunkBytes, and a frame each, bound the cache.
+const chunksMost = 16
+
+func (cc *chunkCache) get(id chunkID, load func() (map[stream.Partition][]block, error)) (map[stream.Partition][]block, error) {
+	cc.mu.Lock()
+	i := slices.IndexFunc(cc.chunks, func(c *chunk) bool { return c.id == id })
+	var c *chunk
+	if i >= 0 {
+		c = cc.chunks[i]
+		cc.chunks = slices.Delete(cc.chunks, i, i+1)
+	} else {
+		c = &chunk{id: id}
+	}
+	cc.chunks = append(cc.chunks, c)
+	if len(cc.chunks) > chunksMost {
+		cc.chunks = slices.Delete(cc.chunks, 0, 1)
+	}
+	cc.mu.Unlock()
+	c.once.Do(func() { c.blocks, c.err = load() })
+	if c.err != nil {
+		cc.forget(c)
+	}
+	return c.blocks, c.err
+}
+
+// forget drops a chunk, so that an error is not remembered.
+func (cc *chunkCache) forget(c *chunk) {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	cc.chunks = slices.DeleteFunc(cc.chunks, func(other *chunk) bool { return other == c })
+}

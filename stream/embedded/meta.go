@@ -1,0 +1,155 @@
+package embedded
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
+)
+
+// meta is the file META: a line of JSON and a line with its checksum.
+type meta struct {
+	Format int    `json:"format"`
+	Log    string `json:"log"`   // 16 random bytes; salt of every checksum
+	Clean  uint64 `json:"clean"` // newest frame at the last clean close
+	// Epochs says which epoch the frames from a seq on carry: one entry for
+	// each Open that wrote frames which may still be there.
+	Epochs []epoch `json:"epochs"`
+
+	salt uint32
+}
+
+type epoch struct {
+	From  uint64 `json:"from"`
+	Epoch uint32 `json:"epoch"`
+}
+
+const metaFormat = 1
+
+func newMeta() meta {
+	id := make([]byte, 16)
+	rand.Read(id)
+	m := meta{Format: metaFormat, Log: hex.EncodeToString(id)}
+	m.salt = saltOf(id)
+	return m
+}
+
+// saltOf makes frames of other logs invalid in this one, also where they are
+// carried as the bytes of a record.
+func saltOf(id []byte) uint32 { return crc32.Checksum(id, castagnoli) }
+
+// readMeta returns the META of dir; found is false where there is none.
+func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
+	path := fsys.PathJoin(dir, "META")
+	b, err := readFile(fsys, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return meta{}, false, nil
+	}
+	if err != nil {
+		return meta{}, false, err
+	}
+	line, sum, _ := bytes.Cut(b, []byte("\n"))
+	if want := fmt.Sprintf("%08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want {
+		return meta{}, false, &DamageError{Path: path, Reason: "its checksum is wrong"}
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return meta{}, false, &DamageError{Path: path, Reason: err.Error()}
+	}
+	if m.Format != metaFormat {
+		return meta{}, false, fmt.Errorf("format %d: %w", m.Format, errFormat)
+	}
+	id, err := hex.DecodeString(m.Log)
+	if err != nil {
+		return meta{}, false, &DamageError{Path: path, Reason: err.Error()}
+	}
+	m.salt = saltOf(id)
+	return m, true, nil
+}
+
+func (m *meta) write(fsys vfs.FS, dir string) error {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeFile(fsys, fsys.PathJoin(dir, "META"), fmt.Appendf(line, "\n%08x\n", crc32.Checksum(line, castagnoli)))
+}
+
+// begin adds a random epoch for the frames from seq on, and forgets those of
+// frames before oldest.
+func (m *meta) begin(seq, oldest uint64) uint32 {
+	var b [4]byte
+	rand.Read(b[:])
+	i := sort.Search(len(m.Epochs), func(i int) bool { return m.Epochs[i].From >= seq })
+	m.Epochs = append(m.Epochs[:i:i], epoch{seq, binary.LittleEndian.Uint32(b[:])})
+	for len(m.Epochs) > 1 && m.Epochs[1].From <= oldest {
+		m.Epochs = m.Epochs[1:]
+	}
+	return m.Epochs[len(m.Epochs)-1].Epoch
+}
+
+// has reports whether a frame seq of this log carries e.
+func (m *meta) has(seq uint64, e uint32) bool {
+	i := sort.Search(len(m.Epochs), func(i int) bool { return m.Epochs[i].From > seq })
+	return i > 0 && m.Epochs[i-1].Epoch == e
+}
+
+// dirLock is the lock of a directory, or nil.
+type dirLock struct{ io.Closer }
+
+// lockDir locks dir until release; the file names the process that has it.
+func lockDir(o Options, dir string) (*dirLock, error) {
+	path := o.fs.PathJoin(dir, "LOCK")
+	if o.fs != vfs.Default {
+		lock, err := o.fs.Lock(path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrLocked, err)
+		}
+		return &dirLock{lock}, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		owner := make([]byte, 32)
+		n, _ := f.ReadAt(owner, 0)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("%w: by process %s", ErrLocked, strings.TrimSpace(string(owner[:n])))
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &dirLock{f}, nil
+}
+
+func (l *dirLock) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package embedded
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// partition is what is known of a partition's records. Log.mu guards it.
+type partition struct {
+	stream.Partition
+	next    stream.Offset // to be written
+	spans   []span        // where its records are on disk, in order
+	blocks  []block       // the newest ones, in the ring, in order
+	readers []*cursor
+
+	// The writer's own, of the frame being built.
+	built           stream.Offset // to be given to the next record
+	inputs, outputs []*piece
+}
+
+// span is the offsets of a partition in one segment.
+type span struct {
+	segment     *segment
+	first, next stream.Offset
+}
+
+// block is the records of a partition in one section of a frame.
+type block struct {
+	seq   uint64
+	first stream.Offset
+	count int
+	body  []byte
+}
+
+func (b *block) next() stream.Offset { return b.first + stream.Offset(b.count) }
+
+// first returns the first retained offset.
+func (p *partition) first() stream.Offset {
+	if len(p.spans) == 0 {
+		return p.next
+	}
+	return p.spans[0].first
+}
+
+// note adds records of a frame in s.
+func (p *partition) note(s *segment, v *records) {
+	next := v.first + stream.Offset(v.count)
+	if n := len(p.spans); n > 0 && p.spans[n-1].segment == s {
+		p.spans[n-1].next = next
+		return
+	}
+	p.spans = append(p.spans, span{s, v.first, next})
+}
+
+// span returns where offset is on disk.
+func (p *partition) span(offset stream.Offset) *span {
+	i := sort.Search(len(p.spans), func(i int) bool { return p.spans[i].next > offset })
+	if i == len(p.spans) || p.spans[i].first > offset {
+		return nil
+	}
+	return &p.spans[i]
+}
+
+// hot returns the blocks of the ring from offset on, nil where it has left the
+// ring.
+func (p *partition) hot(offset stream.Offset) []block {
+	i := sort.Search(len(p.blocks), func(i int) bool { return p.blocks[i].next() > offset })
+	if i == len(p.blocks) || p.blocks[i].first > offset {
+		return nil
+	}
+	return p.blocks[i:]
+}
+
+func comparePartitions(a, b stream.Partition) int {
+	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Index, b.Index))
+}
+
+// ring holds the newest frames within a number of bytes.
+type ring struct {
+	frames []ringFrame // oldest first
+	bytes  int64
+}
+
+type ringFrame struct {
+	seq   uint64
+	bytes int64
+	parts []*partition
+}
+
+// add keeps a frame, whose blocks are in its partitions, and drops the oldest
+// beyond limit.
+func (r *ring) add(f ringFrame, limit int64) {
+	r.frames = append(r.frames, f)
+	r.bytes += f.bytes
+	for r.bytes > limit {
+		oldest := r.frames[0]
+		r.frames[0] = ringFrame{}
+		r.frames = r.frames[1:]
+		r.bytes -= oldest.bytes
+		for _, p := range oldest.parts {
+			n := 0
+			for n < len(p.blocks) && p.blocks[n].seq <= oldest.seq {
+				n++
+			}
+			clear(p.blocks[:n])
+			p.blocks = p.blocks[n:]
+		}
+	}
+}
+
+// removeReader takes c out of the readers of its partition.
+func (p *partition) removeReader(c *cursor) {
+	p.readers = slices.DeleteFunc(p.readers, func(other *cursor) bool { return other == c })
+}

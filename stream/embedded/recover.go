@@ -1,0 +1,313 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/afterbay/afterbay/state"
+)
+
+// Recovery says what Open found in the directory.
+type Recovery struct {
+	// CutSeq is the frame that was cut off the end of the log, as its write
+	// was interrupted; 0 is none. Nobody was told that it was durable.
+	CutSeq   uint64
+	CutBytes int64 // of it
+	// ReplayedFrames were redone, since the last checkpoint lacked them.
+	ReplayedFrames int
+}
+
+// DamageError says that the log has damage which no interrupted write explains:
+// what was durable is missing or changed. It may be a *DamageError of Open,
+// which then cut nothing, or of a read.
+type DamageError struct {
+	Path   string // the file
+	Offset int64  // in bytes
+	Seq    uint64 // of the frame that should be there; 0 is unknown
+	Reason string
+}
+
+// Error says where the damage is and what to do.
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("%s is damaged at byte %d (frame %d): %s (restore it from a copy, or cut the log there, which loses what follows)",
+		e.Path, e.Offset, e.Seq, e.Reason)
+}
+
+func (l *Log) damage(path string, pos int64, seq uint64, reason string) error {
+	return &DamageError{Path: path, Offset: pos, Seq: seq, Reason: reason}
+}
+
+// open brings memory to where the log is.
+func (l *Log) open() error {
+	fs := l.opts.fs
+	for _, dir := range []string{l.dir, l.path("log"), l.path("idx")} {
+		if err := fs.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	var err error
+	if l.lock, err = lockDir(l.opts, l.dir); err != nil {
+		return err
+	}
+	var found bool
+	if l.meta, found, err = readMeta(fs, l.dir); err != nil {
+		return err
+	}
+	if err := l.list(); err != nil {
+		return err
+	}
+	if !found {
+		if err := l.create(); err != nil {
+			return err
+		}
+	}
+	if l.store, err = state.Open(state.Options{Dir: l.path("state"), FS: fs, MemoryMaxBytes: l.opts.StateMemoryBytes}); err != nil {
+		return err
+	}
+	if err := l.loadCells(); err != nil {
+		return fmt.Errorf("read state: %w", err)
+	}
+	l.producers.sort()
+	l.applied.Store(l.store.Applied())
+	if err := l.replay(); err != nil {
+		return err
+	}
+	for _, t := range l.topics {
+		for _, p := range t.parts {
+			p.built = p.next
+		}
+	}
+	l.meta.begin(l.applied.Load()+1, l.segments[0].first)
+	return l.meta.write(fs, l.dir)
+}
+
+// create makes META, and syncs the names of the folders. A log without META
+// never had an acknowledged frame.
+func (l *Log) create() error {
+	if len(l.segments) > 0 {
+		return l.damage(l.path("META"), 0, 0, "it is missing beside a log")
+	}
+	for _, dir := range []string{l.path("log"), l.path("idx"), l.dir, l.opts.fs.PathDir(l.dir)} {
+		if err := syncDir(l.opts.fs, dir); err != nil {
+			return err
+		}
+	}
+	l.meta = newMeta()
+	return l.meta.write(l.opts.fs, l.dir)
+}
+
+// list finds segments and spares, and removes what a crash left half done.
+func (l *Log) list() error {
+	fs := l.opts.fs
+	names, err := fs.List(l.path("log"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		path := l.path("log", name)
+		info, err := fs.Stat(path)
+		if err != nil {
+			return err
+		}
+		first, isSegment := segmentFirst(name)
+		switch {
+		case isSegment:
+			l.segments = append(l.segments, &segment{path: path, first: first, last: first - 1, size: info.Size()})
+		case strings.HasSuffix(name, spareSuffix) && info.Size() == l.opts.SegmentBytes && len(l.spares.ready) < spareMost:
+			// Under a name of its own, so that none made later meets it.
+			renamed := l.spares.name(l) + "x"
+			if err := fs.Rename(path, renamed); err != nil {
+				return err
+			}
+			l.spares.ready = append(l.spares.ready, renamed)
+		case strings.HasSuffix(name, spareSuffix) || strings.HasSuffix(name, halfSuffix):
+			if err := fs.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replay reads the segments: of those sealed and checkpointed only the index,
+// of the others all frames, and redoes those that the checkpoint lacks.
+func (l *Log) replay() error {
+	applied := l.applied.Load()
+	if len(l.segments) == 0 {
+		if newest := max(applied, l.meta.Clean, l.store.Seen()); newest > 0 {
+			return l.damage(l.path("log"), 0, newest, "it has no segments, though frames were durable")
+		}
+		return l.firstSegment()
+	}
+	if first := l.segments[0].first; first > applied+1 {
+		return l.damage(l.segments[0].path, 0, applied+1, fmt.Sprintf("the frames before %d are missing", first))
+	}
+	for i, s := range l.segments {
+		last := i == len(l.segments)-1
+		if !last && l.segments[i+1].first <= applied+1 {
+			done, err := l.trust(s, l.segments[i+1].first)
+			if err != nil || done {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := l.scan(s, i); err != nil {
+			return err
+		}
+	}
+	s := l.segments[len(l.segments)-1]
+	if newest := max(applied, l.meta.Clean, l.store.Seen()); s.last < newest {
+		return l.damage(s.path, s.end, s.last+1, fmt.Sprintf("the log ends there, but frame %d was durable", newest))
+	}
+	l.applied.Store(s.last)
+	return nil
+}
+
+// trust takes what the index file says of a sealed segment that the checkpoint
+// has all of.
+func (l *Log) trust(s *segment, next uint64) (bool, error) {
+	b, err := readFile(l.opts.fs, l.path("idx", s.indexName()))
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	spans, err := decodeIndex(s, b, l.meta.salt)
+	if err != nil || s.last+1 != next {
+		*s = segment{path: s.path, first: s.first, last: s.first - 1, size: s.size}
+		return false, nil
+	}
+	for id, sp := range spans {
+		p, err := l.part(id.Topic, id.Index)
+		if err != nil {
+			return false, l.damage(l.path("idx", s.indexName()), 0, s.first, err.Error())
+		}
+		p.spans = append(p.spans, sp)
+	}
+	l.keepIndex(s)
+	return true, nil
+}
+
+// firstSegment makes the first segment of a new log.
+func (l *Log) firstSegment() error {
+	s := &segment{path: l.path("log", segmentName(1)), first: 1, size: l.opts.SegmentBytes, index: newIndex()}
+	l.segments = []*segment{s}
+	if err := l.fill(s.path); err != nil {
+		return err
+	}
+	return syncDir(l.opts.fs, l.path("log"))
+}
+
+// scan reads the frames of segment i.
+func (l *Log) scan(s *segment, i int) error {
+	b, err := readFile(l.opts.fs, s.path)
+	if err != nil {
+		return err
+	}
+	s.index = newIndex()
+	applied := l.store.Applied()
+	pos, seq, last := 0, s.first, 0
+	for pos < len(b) {
+		f, n, err := l.parse(b[pos:], seq)
+		if errors.Is(err, errFormat) {
+			return fmt.Errorf("%s at byte %d: %w", s.path, pos, err)
+		}
+		if err != nil {
+			break
+		}
+		redo := seq > applied
+		if redo {
+			l.recovery.ReplayedFrames++
+		}
+		if err := l.apply(&f, place{segment: s, pos: int64(pos), bytes: n}, redo); err != nil {
+			return fmt.Errorf("%s at byte %d: %w", s.path, pos, err)
+		}
+		last, pos, seq = pos, pos+n, seq+1
+	}
+	if i < len(l.segments)-1 {
+		return l.scanned(s, l.segments[i+1].first)
+	}
+	return l.tailEnd(s, b, last)
+}
+
+// scanned checks that a segment with another after it is whole: the next was
+// begun when all of this was durable.
+func (l *Log) scanned(s *segment, next uint64) error {
+	if s.last+1 != next {
+		return l.damage(s.path, s.end, s.last+1, fmt.Sprintf("segment %d follows, so it was durable", next))
+	}
+	info, err := l.opts.fs.Stat(s.path)
+	if err != nil {
+		return err
+	}
+	s.sealed = info.ModTime()
+	return nil
+}
+
+// tailEnd decides what follows the last valid frame of the log: nothing, the
+// rest of an interrupted write, which is cut, or damage.
+func (l *Log) tailEnd(s *segment, b []byte, last int) error {
+	bad, rest := s.last+1, b[s.end:]
+	if newest := max(l.meta.Clean, l.store.Seen(), l.store.Applied()); bad <= newest {
+		return l.damage(s.path, s.end, bad, fmt.Sprintf("frame %d was durable", newest))
+	}
+	if pos := l.findLater(rest, bad); pos >= 0 {
+		return l.damage(s.path, s.end, bad, fmt.Sprintf("a valid frame follows at byte %d, which was written when this one was durable", s.end+int64(pos)))
+	}
+	f, err := l.opts.fs.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	err = l.cut(s, f, rest, bad)
+	if err == nil && s.end > int64(last) {
+		// After a failed sync the cache may show a frame that the disk
+		// does not have, and call it clean. Writing it again decides.
+		_, err = f.WriteAt(b[last:s.end], int64(last))
+	}
+	if err == nil {
+		err = f.SyncData()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// cut removes what looks like the beginning of frame bad.
+func (l *Log) cut(s *segment, f vfs.File, rest []byte, bad uint64) error {
+	if len(rest) < frameHeader {
+		return nil
+	}
+	// Recycled segments have older frames' bytes here, where a torn frame has
+	// its own number, or that of the frame before.
+	h := parseHeader(rest)
+	if h.seq != bad && (h.durable != bad-1 || bad == 1) {
+		return nil
+	}
+	l.recovery.CutSeq = bad
+	l.recovery.CutBytes = int64(len(rest))
+	if h.length >= frameHeader && h.length < len(rest) {
+		l.recovery.CutBytes = int64(align(h.length))
+	}
+	l.opts.Logger.Warn("cut an unfinished frame off the log", "segment", s.path, "offset", s.end, "frame", bad, "bytes", l.recovery.CutBytes)
+	_, err := f.WriteAt(make([]byte, len(rest)), s.end)
+	return err
+}
+
+// findLater returns where in b a frame after seq begins, whose writer knew that
+// frame seq was durable; -1 is nowhere.
+func (l *Log) findLater(b []byte, seq uint64) int {
+	most := seq + uint64(len(b)/frameHeader)
+	for pos := 0; pos+frameHeader <= len(b); pos += frameAlign {
+		h := parseHeader(b[pos:])
+		if h.seq <= seq || h.seq > most || h.durable < seq || h.durable >= h.seq {
+			continue
+		}
+		if _, _, err := l.parse(b[pos:], h.seq); !errors.Is(err, errFrame) {
+			return pos
+		}
+	}
+	return -1
+}

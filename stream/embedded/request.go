@@ -1,0 +1,348 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// request is what one Append, Commit or CreateTopic adds to a frame. Whoever
+// makes it encodes all that does not depend on where it will stand.
+type request struct {
+	kind     uint16   // of the sections of its records
+	pieces   []*piece // its records by partition
+	of       []*piece // of each record
+	sections []byte   // that the writer copies as they are
+	count    int      // of them
+	bytes    int      // bound of what it adds to a frame
+	decide   func(error)
+
+	session  *session // of a step; nil is an append
+	shares   []*share // that the step touches
+	admitted bool     // they are marked as being written
+
+	records  []stream.Record // of an append
+	producer string          // of AppendOnce
+	number   int64           // of records[0]
+	repeated int             // records left out at the front
+}
+
+// piece is the records of a request for one partition.
+type piece struct {
+	part  *partition
+	count int
+	size  int // bound of body's length
+	body  []byte
+	first stream.Offset // set by the writer
+}
+
+// addRecords encodes records into pieces.
+func (l *Log) addRecords(r *request, records []stream.Record) error {
+	r.pieces, r.of = nil, make([]*piece, 0, len(records))
+	l.mu.Lock()
+	err := l.place(r, records)
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, p := range r.pieces {
+		p.body = make([]byte, 0, p.size)
+		r.bytes += sectionHeader + recordsHeadBytes(p.part.Partition) + p.size
+	}
+	for i, p := range r.of {
+		p.body = appendRecord(p.body, &records[i])
+	}
+	return nil
+}
+
+// place checks records and finds the piece of each.
+func (l *Log) place(r *request, records []stream.Record) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	var last *piece
+	for i := range records {
+		rec := &records[i]
+		t := l.topics[rec.Partition.Topic]
+		index := rec.Partition.Index
+		if t == nil || index < stream.ByKey || index >= t.Partitions {
+			return fmt.Errorf("%v: %w", rec.Partition, stream.ErrUnknownTopic)
+		}
+		if n := contentBytes(rec); n > l.opts.MaxRecordBytes {
+			return fmt.Errorf("a record of %d bytes to %v, the limit is %d: %w", n, rec.Partition, l.opts.MaxRecordBytes, stream.ErrTooLarge)
+		}
+		if index == stream.ByKey {
+			index = stream.PlaceRecord(rec, t.Partitions)
+		}
+		if part := t.parts[index]; last == nil || last.part != part {
+			last = r.pieceOf(part)
+		}
+		last.count++
+		last.size += recordBytes(rec)
+		r.of = append(r.of, last)
+	}
+	return nil
+}
+
+func (r *request) pieceOf(part *partition) *piece {
+	for _, p := range r.pieces {
+		if p.part == part {
+			return p
+		}
+	}
+	p := &piece{part: part}
+	r.pieces = append(r.pieces, p)
+	return p
+}
+
+func contentBytes(r *stream.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// fits returns ErrTooLarge where r cannot be one frame.
+func (l *Log) fits(r *request) error {
+	if n := frameHeader + align(r.bytes); n > l.opts.MaxFrameBytes {
+		return fmt.Errorf("%d bytes in one frame, the limit is %d: %w", n, l.opts.MaxFrameBytes, stream.ErrTooLarge)
+	}
+	return nil
+}
+
+// addSection encodes a section that the writer will only copy.
+func (r *request) addSection(kind uint16, encode func([]byte) []byte) {
+	start := len(r.sections)
+	r.sections = encode(beginSection(r.sections, kind, flagCritical))
+	endSection(r.sections, start)
+	r.count++
+}
+
+// appendRequest makes the request of an append, from records that keep until it
+// is decided, without the first repeated of them.
+func (l *Log) appendRequest(producer string, number int64, repeated int, records []stream.Record) (*request, error) {
+	r := &request{kind: sectionInput, records: records, producer: producer, number: number, repeated: repeated}
+	if err := l.addRecords(r, records[repeated:]); err != nil {
+		return nil, err
+	}
+	if producer != "" {
+		r.addProducer(number + int64(len(records)) - 1)
+		r.bytes += len(r.sections)
+	}
+	return r, l.fits(r)
+}
+
+// addProducer encodes the highest number of the producer of r.
+func (r *request) addProducer(highest int64) {
+	r.addSection(sectionProducer, func(b []byte) []byte {
+		return binary.AppendUvarint(appendBytes(b, r.producer), uint64(highest))
+	})
+}
+
+// settle decides r.
+func (r *request) settle(l *Log, err error) {
+	if r.session == nil {
+		r.decide(err)
+		return
+	}
+	// In this order: who waits for the outcome may commit again at once, and
+	// a Poll that returns early finds the outcome.
+	r.session.decided(r, err)
+	r.decide(err)
+	r.session.Wake()
+}
+
+// setOffsets tells the records of an append where they stand.
+func (r *request) setOffsets() {
+	for i := range r.records[:r.repeated] {
+		r.records[i].Offset = -1
+	}
+	for i, p := range r.of {
+		rec := &r.records[r.repeated+i]
+		rec.Partition, rec.Offset = p.part.Partition, p.first
+		p.first++
+	}
+}
+
+func (l *Log) topicRequest(t stream.Topic) *request {
+	r := &request{}
+	r.addSection(sectionTopic, func(b []byte) []byte {
+		return appendBytes(binary.AppendUvarint(appendBytes(b, t.Name), uint64(t.Partitions)), t.Key)
+	})
+	r.bytes = len(r.sections)
+	return r
+}
+
+// stepRequest makes the request of a step of s.
+func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
+	r := &request{kind: sectionOutput, session: s}
+	l.mu.Lock()
+	for p := range step.Offsets {
+		sh := s.group.find(p)
+		if sh == nil {
+			l.mu.Unlock()
+			return nil, fmt.Errorf("%v: %w", p, stream.ErrFenced)
+		}
+		r.shares = append(r.shares, sh)
+	}
+	l.mu.Unlock()
+	slices.SortFunc(r.shares, func(a, b *share) int { return comparePartitions(a.part.Partition, b.part.Partition) })
+	if err := r.addChanges(s.group.name, step); err != nil {
+		return nil, err
+	}
+	if len(r.shares) > 0 {
+		r.addSection(sectionOffsets, func(b []byte) []byte {
+			b = appendBytes(b, s.group.name)
+			for _, sh := range r.shares {
+				p := sh.part.Partition
+				b = binary.AppendUvarint(appendPartition(b, p), uint64(step.Offsets[p]))
+			}
+			return b
+		})
+	}
+	r.bytes = len(r.sections)
+	if err := l.addRecords(r, step.Outputs); err != nil {
+		return nil, err
+	}
+	return r, l.fits(r)
+}
+
+// addChanges encodes the changes of a step, a section for each partition.
+func (r *request) addChanges(group string, step *stream.Step) error {
+	size := 0
+	bodies := map[stream.Partition]int{} // bytes
+	for i := range step.Changes {
+		c := &step.Changes[i]
+		if _, touched := step.Offsets[c.Partition]; !touched {
+			return fmt.Errorf("a step changes state beside %v without its offset", c.Partition)
+		}
+		n := 2*binary.MaxVarintLen32 + len(c.Key) + len(c.Value)
+		bodies[c.Partition] += n
+		size += n
+	}
+	for p, next := range step.Offsets {
+		if next < 0 {
+			return fmt.Errorf("a step moves %v to offset %d", p, next)
+		}
+	}
+	r.sections = make([]byte, 0, size+64*len(step.Offsets))
+	for _, p := range slices.SortedFunc(maps.Keys(bodies), comparePartitions) {
+		r.addSection(sectionState, func(b []byte) []byte {
+			b = appendEditsHead(b, group, p)
+			for i := range step.Changes {
+				if c := &step.Changes[i]; c.Partition == p {
+					b = appendNullable(appendBytes(b, c.Key), c.Value)
+				}
+			}
+			return b
+		})
+	}
+	return nil
+}
+
+// queue is what waits for the writer.
+type queue struct {
+	mu      sync.Mutex
+	waiting []*request
+	events  int
+	bytes   int
+	refused error         // why nothing is accepted any more
+	signal  chan struct{} // one token: something was added
+}
+
+func (q *queue) add(r *request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.refused != nil {
+		return q.refused
+	}
+	q.waiting = append(q.waiting, r)
+	q.events += len(r.of) + 1
+	q.bytes += r.bytes
+	signal(q.signal)
+	return nil
+}
+
+// remove takes r back, unless the writer has it.
+func (q *queue) remove(r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, r)
+	if i < 0 {
+		return false
+	}
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.events -= len(r.of) + 1
+	q.bytes -= r.bytes
+	return true
+}
+
+// size returns how much waits.
+func (q *queue) size() (requests, events, bytes int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting), q.events, q.bytes
+}
+
+// take returns the requests at the front, at least one and as many as make
+// enough bytes, but not more than most.
+func (q *queue) take(enough, most int) []*request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(q.waiting) && (n == 0 || bytes < enough && bytes+q.waiting[n].bytes <= most) {
+		bytes += q.waiting[n].bytes
+		q.events -= len(q.waiting[n].of) + 1
+		n++
+	}
+	q.bytes -= bytes
+	taken := slices.Clone(q.waiting[:n])
+	q.waiting = slices.Delete(q.waiting, 0, n)
+	return taken
+}
+
+// takeIf takes the requests that match.
+func (q *queue) takeIf(match func(*request) bool) (taken []*request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(r *request) bool {
+		if !match(r) {
+			return false
+		}
+		taken = append(taken, r)
+		q.events -= len(r.of) + 1
+		q.bytes -= r.bytes
+		return true
+	})
+	return taken
+}
+
+// refuse decides what waits, and what will be added, with err.
+func (q *queue) refuse(err error) {
+	q.mu.Lock()
+	if q.refused == nil {
+		q.refused = err
+	}
+	q.mu.Unlock()
+	signal(q.signal)
+}
+
+// refusal returns why nothing is accepted any more.
+func (q *queue) refusal() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.refused
+}
+
+// signal puts a token into a channel that holds one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,270 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// session is one member of a group.
+type session struct {
+	log   *Log
+	group *group
+	wake  chan struct{} // holds one token: Poll returns early
+	ready chan struct{} // holds one token: there may be something for Poll
+
+	// Log.mu guards these.
+	shares  []*share  // owned
+	polling bool      // in a Poll that found nothing
+	seen    time.Time // when it last was in Poll
+	err     error     // why it is dead
+	pending bool      // a commit is outstanding
+
+	turn int // which of shares the next Poll starts at
+}
+
+// Poll implements stream.Session.
+func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	woken := false
+	for {
+		select {
+		case <-s.wake:
+			woken = true
+		default:
+		}
+		batch, available, overdue, err := s.look()
+		if err == nil {
+			batch.Records, err = s.fetch(available, limit)
+		}
+		if err != nil {
+			s.away()
+			return stream.Batch{}, fmt.Errorf("poll: %w", err)
+		}
+		if woken || len(batch.Revoked)+len(batch.Assigned)+len(batch.Records) > 0 {
+			s.away()
+			return batch, nil
+		}
+		var timer <-chan time.Time
+		if overdue != never {
+			timer = time.After(overdue)
+		}
+		select {
+		case <-s.ready:
+		case <-s.wake:
+			woken = true
+		case <-timer:
+		case <-ctx.Done():
+			s.away()
+			return stream.Batch{}, ctx.Err()
+		}
+	}
+}
+
+// away notes that the session leaves Poll.
+func (s *session) away() {
+	s.log.mu.Lock()
+	s.polling, s.seen = false, time.Now()
+	s.log.mu.Unlock()
+}
+
+// look moves shares to and from the session, and returns the cursors to read
+// and how long to wait for an owner that is late.
+func (s *session) look() (batch stream.Batch, available unread, overdue time.Duration, err error) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.err != nil {
+		return batch, available, 0, s.err
+	}
+	s.polling, s.seen = true, time.Now()
+	if !s.group.settled {
+		s.settle(&batch)
+	}
+	overdue = never
+	if !s.group.settled {
+		for _, sh := range s.group.shares {
+			if sh.target == s {
+				overdue = min(overdue, sh.overdue())
+			}
+		}
+	}
+	for _, sh := range s.shares {
+		if !sh.paused && !sh.revoked {
+			if n := int64(sh.part.next) - sh.cursor.next.Load(); n > 0 {
+				available.cursors = append(available.cursors, sh.cursor)
+				available.records += n
+			}
+		}
+	}
+	return batch, available, overdue, nil
+}
+
+// settle moves shares to and from s.
+func (s *session) settle(batch *stream.Batch) {
+	g := s.group
+	for _, sh := range g.shares {
+		if sh.target == s && sh.overdue() <= 0 {
+			g.remove(sh.owner, stream.ErrFenced)
+		}
+	}
+	for _, sh := range g.shares {
+		if sh.owner == s && sh.revoked && !s.pending {
+			s.drop(sh)
+			g.notify()
+		}
+		switch {
+		case sh.owner == s && sh.target != s:
+			if !sh.revoked {
+				sh.revoked = true
+				batch.Revoked = append(batch.Revoked, sh.part.Partition)
+			}
+		case sh.owner == nil && sh.target == s && !sh.writing:
+			batch.Assigned = append(batch.Assigned, s.own(sh))
+		}
+	}
+	g.settled = !slices.ContainsFunc(g.shares, func(sh *share) bool { return sh.owner != sh.target || sh.revoked })
+}
+
+// own makes sh the session's.
+func (s *session) own(sh *share) stream.Assigned {
+	next := max(sh.committed, sh.part.first())
+	sh.owner, sh.paused = s, false
+	sh.cursor = s.log.cursorAt(sh.part, next, s.ready)
+	s.shares = append(s.shares, sh)
+	return stream.Assigned{Partition: sh.part.Partition, Next: next, State: s.log.space(s.group.name, sh.part.Partition)}
+}
+
+// drop makes sh nobody's.
+func (s *session) drop(sh *share) {
+	sh.part.removeReader(sh.cursor)
+	sh.owner, sh.revoked, sh.cursor, sh.wanted = nil, false, nil, time.Time{}
+	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
+}
+
+// unread is what a Poll may read.
+type unread struct {
+	cursors []*cursor
+	records int64
+}
+
+// fetch returns records, from another cursor first each time.
+func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
+	if len(u.cursors) == 0 || limit <= 0 {
+		return nil, nil
+	}
+	s.turn++
+	records := make([]stream.Record, 0, min(int64(limit), u.records))
+	for i := range u.cursors {
+		c := u.cursors[(s.turn+i)%len(u.cursors)]
+		var err error
+		records, err = c.read(records, limit-len(records))
+		if err != nil && len(records) == 0 {
+			return nil, err // else it comes back with the next Poll
+		}
+		if len(records) == limit {
+			break
+		}
+	}
+	return records, nil
+}
+
+// Pause implements stream.Session.
+func (s *session) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
+
+// Resume implements stream.Session.
+func (s *session) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
+
+func (s *session) setPaused(partitions []stream.Partition, paused bool) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, sh := range s.shares {
+		if slices.Contains(partitions, sh.part.Partition) {
+			sh.paused = paused
+		}
+	}
+}
+
+var errOutstanding = errors.New("a commit is outstanding: wait for it before the next")
+
+// Commit implements stream.Session. A step over the limit of a frame is
+// stream.ErrTooLarge and was not written.
+func (s *session) Commit(step stream.Step) *stream.Pending {
+	l, pending := s.log, stream.NewPending()
+	r, err := l.stepRequest(s, &step)
+	l.mu.Lock()
+	switch {
+	case s.err != nil:
+		err = s.err
+	case s.pending:
+		err = errOutstanding
+	case err == nil:
+		s.pending = true
+	}
+	if err != nil {
+		s.group.remove(s, stream.ErrFenced)
+	}
+	l.mu.Unlock()
+	if err == nil {
+		r.decide = pending.Decide
+		if err = l.queue.add(r); err != nil {
+			s.decided(r, err)
+		}
+	}
+	if err != nil {
+		pending.Decide(fmt.Errorf("commit: %w", err))
+		s.Wake()
+	}
+	return pending
+}
+
+// admit lets a step into the frame being built, if the session owns all that it
+// touches.
+func (s *session) admit(r *request) error {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.err != nil {
+		return fmt.Errorf("commit: %w", s.err)
+	}
+	for _, sh := range r.shares {
+		if sh.owner != s {
+			return fmt.Errorf("commit: %v: %w", sh.part.Partition, stream.ErrFenced)
+		}
+	}
+	for _, sh := range r.shares {
+		sh.writing = true
+	}
+	r.admitted = true
+	return nil
+}
+
+// decided ends a commit that was outstanding.
+func (s *session) decided(r *request, err error) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.pending = false
+	if r.admitted {
+		for _, sh := range r.shares {
+			sh.writing = false
+		}
+	}
+	if err != nil {
+		s.group.remove(s, stream.ErrFenced)
+	}
+	if !s.group.settled {
+		s.group.notify()
+	}
+}
+
+// Wake implements stream.Session.
+func (s *session) Wake() { signal(s.wake) }
+
+// Close implements stream.Session.
+func (s *session) Close() error {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.group.remove(s, stream.ErrClosed)
+	return nil
+}

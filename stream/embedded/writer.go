@@ -1,0 +1,342 @@
+package embedded
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// writer is the one goroutine that writes frames.
+type writer struct {
+	log     *Log
+	current *segment
+	file    vfs.File
+	next    uint64 // seq of the next frame
+	epoch   uint32
+	began   time.Time // when the last frame was begun
+	timer   *time.Timer
+
+	// Of the frame being built.
+	inputs, outputs []*partition
+	producers       map[string]int64 // highest numbers in it
+}
+
+// A frame is begun before the interval is over when so much waits. It takes no
+// more than groupBytes, unless one request is larger.
+const (
+	groupEvents = 2048
+	groupBytes  = 1 << 20
+)
+
+// open opens the segment that is written to.
+func (w *writer) open() (err error) {
+	w.epoch = w.log.meta.Epochs[len(w.log.meta.Epochs)-1].Epoch
+	w.timer = time.NewTimer(0)
+	w.producers = map[string]int64{}
+	w.file, err = w.log.opts.fs.OpenReadWrite(w.current.path, vfs.WriteCategoryUnspecified)
+	return err
+}
+
+// run writes frames until the log is closed.
+func (w *writer) run() {
+	l := w.log
+	for w.gather() {
+		w.refuseAppends()
+		batch := l.queue.take(groupBytes, l.opts.MaxFrameBytes-2*frameHeader)
+		if len(batch) == 0 {
+			continue
+		}
+		w.began = time.Now()
+		if err := w.write(batch); err != nil {
+			for _, r := range batch {
+				r.settle(l, err)
+			}
+		}
+	}
+	for _, r := range l.queue.takeIf(func(*request) bool { return true }) {
+		r.settle(l, l.queue.refusal())
+	}
+	if err := w.file.Close(); err != nil {
+		l.opts.Logger.Warn("close segment", "segment", w.current.path, "error", err)
+	}
+}
+
+// gather waits until a frame is worth a sync. It returns false when nothing is
+// accepted any more.
+func (w *writer) gather() bool {
+	l := w.log
+	for {
+		if l.queue.refusal() != nil {
+			return false
+		}
+		requests, events, bytes := l.queue.size()
+		wait := l.opts.GroupInterval - time.Since(w.began)
+		if requests > 0 && (wait <= 0 || events >= groupEvents || bytes >= groupBytes) {
+			return true
+		}
+		if requests == 0 {
+			<-l.queue.signal
+			continue
+		}
+		w.timer.Reset(wait)
+		select {
+		case <-l.queue.signal:
+		case <-w.timer.C:
+		}
+	}
+}
+
+// refuseAppends decides the appends for which there is no room with ErrFull.
+// The last spare is for steps alone, which finish what was admitted.
+func (w *writer) refuseAppends() {
+	n, err := w.log.spares.count()
+	if err == nil {
+		return
+	}
+	room := int64(n-1) * w.log.opts.SegmentBytes
+	if n > 0 {
+		room += w.current.size - w.current.end
+	}
+	refused := w.log.queue.takeIf(func(r *request) bool {
+		if r.session != nil || int64(r.bytes+2*frameHeader) <= room {
+			room -= int64(r.bytes + frameHeader)
+			return false
+		}
+		return true
+	})
+	for _, r := range refused {
+		w.log.stats.refused.Add(1)
+		r.settle(w.log, fmt.Errorf("%w: %w", ErrFull, err))
+	}
+}
+
+// write makes one frame of requests durable, applies it and decides them.
+// Requests that it decides otherwise it takes out of batch.
+func (w *writer) write(batch []*request) error {
+	l := w.log
+	most := 0
+	for _, r := range batch {
+		most += r.bytes
+	}
+	if err := w.room(frameHeader + align(most)); err != nil {
+		return err
+	}
+	taken := w.admit(batch)
+	if len(taken) == 0 {
+		return nil
+	}
+	b := w.build(taken)
+	err := w.sync(b)
+	if err == nil {
+		at := place{segment: w.current, pos: w.current.end, bytes: len(b), live: true}
+		var f frame
+		if f, _, err = l.parse(b, w.next); err == nil {
+			err = l.apply(&f, at, true)
+		}
+	}
+	if err != nil {
+		err = l.fail(err)
+	} else {
+		w.next++
+	}
+	for _, r := range taken {
+		r.settle(l, err)
+	}
+	if l.logged.Add(int64(len(b))) >= l.opts.CheckpointBytes {
+		signal(l.due)
+	}
+	return nil
+}
+
+// admit returns the requests that may be written: a step must be of a session
+// that owns what it touches, and of an append that is repeated only the rest.
+func (w *writer) admit(batch []*request) []*request {
+	l := w.log
+	taken := batch[:0:0]
+	clear(w.producers)
+	for _, r := range batch {
+		err := error(nil)
+		switch {
+		case r.session != nil:
+			err = r.session.admit(r)
+		case r.producer != "":
+			r, err = w.unrepeated(r)
+		}
+		if err != nil {
+			r.settle(l, err)
+			continue
+		}
+		taken = append(taken, r)
+	}
+	return taken
+}
+
+// unrepeated leaves out of r what the log has.
+func (w *writer) unrepeated(r *request) (*request, error) {
+	highest := w.producers[r.producer]
+	if highest == 0 {
+		highest = w.log.highest(r.producer)
+	}
+	if repeated := int(min(highest-r.number+1, int64(len(r.records)))); repeated > 0 {
+		rest, err := w.log.appendRequest(r.producer, r.number, repeated, r.records)
+		if err != nil {
+			return r, err
+		}
+		if repeated == len(r.records) {
+			rest.sections, rest.count = nil, 0
+			rest.addProducer(highest)
+		}
+		rest.decide = r.decide
+		*r = *rest
+	}
+	w.producers[r.producer] = max(highest, r.number+int64(len(r.records))-1)
+	return r, nil
+}
+
+// highest returns the highest number of a producer.
+func (l *Log) highest(producer string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.producers.highest(producer)
+}
+
+// build encodes requests as a frame. The records of a partition become one
+// section for inputs and one for outputs.
+func (w *writer) build(taken []*request) []byte {
+	size := 0
+	for _, r := range taken {
+		size += r.bytes
+		for _, p := range r.pieces {
+			w.collect(r.kind, p)
+		}
+	}
+	b := newFrame(size)
+	h := header{seq: w.next, epoch: w.epoch, durable: w.next - 1}
+	h.sections = uint32(len(w.inputs) + len(w.outputs))
+	for _, p := range w.inputs {
+		b = p.encode(b, sectionInput, &p.inputs)
+	}
+	for _, p := range w.outputs {
+		b = p.encode(b, sectionOutput, &p.outputs)
+	}
+	w.inputs, w.outputs = w.inputs[:0], w.outputs[:0]
+	for _, r := range taken {
+		b = append(b, r.sections...)
+		h.sections += uint32(r.count)
+	}
+	return sealFrame(b, h, w.log.meta.salt)
+}
+
+// collect adds a piece to those of its partition in the frame being built.
+func (w *writer) collect(kind uint16, p *piece) {
+	if kind == sectionInput {
+		if len(p.part.inputs) == 0 {
+			w.inputs = append(w.inputs, p.part)
+		}
+		p.part.inputs = append(p.part.inputs, p)
+		return
+	}
+	if len(p.part.outputs) == 0 {
+		w.outputs = append(w.outputs, p.part)
+	}
+	p.part.outputs = append(p.part.outputs, p)
+}
+
+// encode appends pieces as one section, and gives them their offsets.
+func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece) []byte {
+	count := 0
+	first := p.built
+	for _, piece := range *pieces {
+		piece.first = p.built
+		p.built += stream.Offset(piece.count)
+		count += piece.count
+	}
+	start := len(b)
+	b = beginSection(b, kind, flagCritical)
+	b = appendRecordsHead(b, p.Partition, first, count)
+	for _, piece := range *pieces {
+		b = append(b, piece.body...)
+	}
+	endSection(b, start)
+	clear(*pieces)
+	*pieces = (*pieces)[:0]
+	return b
+}
+
+// sync writes a frame and makes it durable.
+func (w *writer) sync(b []byte) error {
+	start := time.Now()
+	if _, err := w.file.WriteAt(b, w.current.end); err != nil {
+		return fmt.Errorf("write frame %d: %w", w.next, err)
+	}
+	if err := w.file.SyncData(); err != nil {
+		return fmt.Errorf("sync frame %d: %w", w.next, err)
+	}
+	w.log.stats.frame(len(b), time.Since(start))
+	return nil
+}
+
+// room makes sure that the current segment has room for size bytes. On a full
+// disk it waits for space, since steps that were admitted must be able to
+// finish. Only Close ends that.
+func (w *writer) room(size int) error {
+	if w.current.end+int64(size) <= w.current.size {
+		return nil
+	}
+	l := w.log
+	for {
+		if path := l.spares.take(); path != "" {
+			signal(l.kick)
+			return w.rotate(path)
+		}
+		signal(l.kick)
+		select {
+		case <-l.spares.changed:
+		case <-l.closing:
+			return stream.ErrClosed
+		}
+		w.refuseAppends()
+	}
+}
+
+// rotate seals the current segment and goes on in the file at path.
+func (w *writer) rotate(path string) error {
+	l := w.log
+	s := &segment{path: l.path("log", segmentName(w.next)), first: w.next, last: w.next - 1, index: newIndex()}
+	err := w.use(s, path)
+	if err != nil {
+		return l.fail(fmt.Errorf("begin segment %s: %w", s.path, err))
+	}
+	l.mu.Lock()
+	w.current.sealed = time.Now()
+	l.segments = append(l.segments, s)
+	l.mu.Unlock()
+	w.current = s
+	return nil
+}
+
+// use makes the file at path the segment s, durably, before a frame is in it.
+func (w *writer) use(s *segment, path string) error {
+	fs := w.log.opts.fs
+	if err := fs.Rename(path, s.path); err != nil {
+		return err
+	}
+	if err := syncDir(fs, w.log.path("log")); err != nil {
+		return err
+	}
+	file, err := fs.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	s.size = info.Size()
+	err = w.file.Close()
+	w.file = file
+	return err
+}

@@ -1,0 +1,248 @@
+package streamtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// consume is one member after another, until ctx is done.
+func (s *simulation) consume(ctx context.Context, rng *rand.Rand) error {
+	for ctx.Err() == nil {
+		session, err := s.faulty.Join(ctx, simulationGroup, simulationInput)
+		if err != nil {
+			return unlessDone(ctx, err)
+		}
+		c := &consumer{session: session, rng: rng, owned: map[stream.Partition]*input{}, step: newWork()}
+		err = c.run(ctx)
+		if closeErr := session.Close(); closeErr != nil {
+			return closeErr
+		}
+		if !errors.Is(err, stream.ErrFenced) {
+			if err := unlessDone(ctx, err); err != nil {
+				return err
+			}
+		}
+		pause(ctx, time.Duration(rng.Int64N(int64(20*time.Millisecond))))
+	}
+	return nil
+}
+
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// consumer is the life of one session: poll, number the events of each key,
+// commit. While a step is being committed the next is computed on top of it;
+// where it fails both are thrown away with the consumer.
+type consumer struct {
+	session stream.Session
+	rng     *rand.Rand
+	owned   map[stream.Partition]*input
+	revoked []stream.Partition // by the last Poll
+
+	step        *work // being computed
+	outstanding *work // being committed; nil where none is
+	pending     *stream.Pending
+}
+
+// input is a partition that the consumer owns.
+type input struct {
+	state  stream.View
+	next   stream.Offset
+	paused bool
+}
+
+// work is a step and what it makes of the counts.
+type work struct {
+	stream.Step
+	counts map[string]int
+}
+
+func newWork() *work {
+	return &work{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, counts: map[string]int{}}
+}
+
+func (c *consumer) chance(percent int) bool { return c.rng.IntN(100) < percent }
+
+// run returns nil when the consumer chose to leave.
+func (c *consumer) run(ctx context.Context) error {
+	for {
+		if c.chance(2) {
+			if c.chance(50) {
+				return nil // with work undone and perhaps a commit under way
+			}
+			return c.finish(ctx)
+		}
+		batch, idle, err := c.poll(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.take(batch); err != nil {
+			return err
+		}
+		switch {
+		case len(batch.Revoked) > 0:
+			err = c.commit(ctx)
+		case idle:
+			c.resume()
+			err = c.finish(ctx)
+		case c.chance(50) && (c.outstanding == nil || isDone(c.pending)):
+			err = c.commit(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		c.pauseOne()
+	}
+}
+
+// poll also reports whether nothing came for a while.
+func (c *consumer) poll(ctx context.Context) (stream.Batch, bool, error) {
+	for _, p := range c.revoked {
+		delete(c.owned, p)
+	}
+	short, cancel := context.WithTimeout(ctx, 3*time.Millisecond)
+	defer cancel()
+	batch, err := c.session.Poll(short, 1+c.rng.IntN(40))
+	c.revoked = batch.Revoked
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return stream.Batch{}, true, nil
+	}
+	return batch, false, err
+}
+
+func (c *consumer) take(batch stream.Batch) error {
+	for _, a := range batch.Assigned {
+		if c.owned[a.Partition] != nil {
+			return fmt.Errorf("%v was assigned to its owner", a.Partition)
+		}
+		if err := caughtUp(a); err != nil {
+			return err
+		}
+		c.owned[a.Partition] = &input{state: a.State, next: a.Next}
+	}
+	for _, p := range batch.Revoked {
+		if c.owned[p] == nil {
+			return fmt.Errorf("%v was revoked from another than its owner", p)
+		}
+	}
+	for _, r := range batch.Records {
+		if err := c.number(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number counts r and outputs its number.
+func (c *consumer) number(r stream.Record) error {
+	in := c.owned[r.Partition]
+	if in == nil || in.paused || r.Offset != in.next {
+		return fmt.Errorf("poll returned %v at %d, the consumer has %+v", r.Partition, r.Offset, in)
+	}
+	in.next++
+	count, err := c.count(in, string(r.Key))
+	if err != nil {
+		return err
+	}
+	count++
+	c.step.counts[string(r.Key)] = count
+	c.put(r.Partition, string(r.Key), count)
+	c.put(r.Partition, positionKey, int(in.next))
+	out := stream.Partition{Topic: simulationOutput, Index: r.Partition.Index}
+	if c.chance(50) {
+		out.Index = stream.ByKey // the same
+	}
+	c.step.Outputs = append(c.step.Outputs, stream.Record{
+		Partition: out, Time: r.Time, Key: r.Key, Value: []byte(numbered(string(r.Value), count)),
+	})
+	return nil
+}
+
+// count reads through the steps that are not committed.
+func (c *consumer) count(in *input, key string) (int, error) {
+	if n, ok := c.step.counts[key]; ok {
+		return n, nil
+	}
+	if c.outstanding != nil {
+		if n, ok := c.outstanding.counts[key]; ok {
+			return n, nil
+		}
+	}
+	value, err := in.state.Get([]byte(key))
+	if err != nil || value == nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(value))
+}
+
+func (c *consumer) put(p stream.Partition, key string, n int) {
+	c.step.Changes = append(c.step.Changes, stream.Change{Partition: p, Key: []byte(key), Value: strconv.AppendInt(nil, int64(n), 10)})
+	c.step.Offsets[p] = c.owned[p].next
+}
+
+// commit waits for the step before, then commits what there is, now and then
+// with a partition that did not move.
+func (c *consumer) commit(ctx context.Context) error {
+	if err := c.wait(ctx); err != nil {
+		return err
+	}
+	for _, p := range c.partitions() {
+		if next := c.owned[p].next; next > 0 && c.chance(10) {
+			c.put(p, positionKey, int(next))
+		}
+	}
+	if len(c.step.Offsets) > 0 {
+		c.outstanding, c.step = c.step, newWork()
+		c.pending = c.session.Commit(c.outstanding.Step)
+	}
+	return nil
+}
+
+func (c *consumer) wait(ctx context.Context) error {
+	if c.outstanding == nil {
+		return nil
+	}
+	c.outstanding = nil
+	return c.pending.Wait(ctx)
+}
+
+// finish commits everything.
+func (c *consumer) finish(ctx context.Context) error {
+	if err := c.commit(ctx); err != nil {
+		return err
+	}
+	return c.wait(ctx)
+}
+
+func (c *consumer) pauseOne() {
+	if partitions := c.partitions(); len(partitions) > 0 && c.chance(5) {
+		p := partitions[c.rng.IntN(len(partitions))]
+		c.session.Pause(p)
+		c.owned[p].paused = true
+	}
+}
+
+// partitions returns what is owned, in an order that the seed can repeat.
+func (c *consumer) partitions() []stream.Partition {
+	return slices.SortedFunc(maps.Keys(c.owned), func(a, b stream.Partition) int { return cmp.Compare(a.Index, b.Index) })
+}
+
+func (c *consumer) resume() {
+	for p, in := range c.owned {
+		c.session.Resume(p)
+		in.paused = false
+	}
+}

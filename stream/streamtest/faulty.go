@@ -1,0 +1,308 @@
+package streamtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Fault is one kind of failure that a Faulty log injects.
+type Fault int
+
+// The faults. Each happens in a real system; none of them may change what a
+// correct pipeline commits.
+const (
+	CommitLost   Fault = iota // a commit fails and did nothing
+	CommitHidden              // a commit fails although it was done
+	Takeover                  // the session stalls until another member took its partitions
+	Rebalance                 // another member joins and later leaves
+	Delay                     // a commit is decided late
+	ShortPoll                 // a poll returns at most a part of what it may
+	faults
+)
+
+var faultNames = [faults]string{"commit lost", "commit hidden", "takeover", "rebalance", "delay", "short poll"}
+
+// String returns the fault's name.
+func (f Fault) String() string { return faultNames[f] }
+
+// Counts says how often each fault was injected.
+type Counts map[Fault]int
+
+// Add adds the counts of more to c.
+func (c Counts) Add(more Counts) {
+	for f, n := range more {
+		c[f] += n
+	}
+}
+
+// Missing returns the faults that never happened: a test that wants all of them
+// fails where it is not empty.
+func (c Counts) Missing() []Fault {
+	var missing []Fault
+	for f := range faults {
+		if c[f] == 0 {
+			missing = append(missing, f)
+		}
+	}
+	return missing
+}
+
+// String returns the counts of all faults, as "commit lost 3, ...".
+func (c Counts) String() string {
+	parts := make([]string, faults)
+	for f := range faults {
+		parts[f] = fmt.Sprint(f, " ", c[f])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// FaultyOptions say how a Faulty log fails. The zero value injects every fault.
+type FaultyOptions struct {
+	Seed uint64 // the same seed fails the same way
+	// Percent is the chance of each fault in a call that can have it; those
+	// not in the map never happen. Nil is DefaultPercent.
+	Percent map[Fault]int
+	// MaxDelay bounds Delay; 0 is 20 ms.
+	MaxDelay time.Duration
+	// Stall bounds the wait of a Takeover. It has to be longer than the log's
+	// rebalance timeout; 0 is 30 s.
+	Stall time.Duration
+}
+
+// DefaultPercent returns the chances that a zero FaultyOptions stands for.
+func DefaultPercent() map[Fault]int {
+	return map[Fault]int{CommitLost: 5, CommitHidden: 5, Takeover: 2, Rebalance: 5, Delay: 30, ShortPoll: 30}
+}
+
+// Faulty is a stream.Log whose sessions fail now and then, as networks, brokers
+// and stalled processes make them. Everything else is the log it wraps.
+type Faulty struct {
+	stream.Log
+	options FaultyOptions
+
+	mu       sync.Mutex // guards what follows
+	counts   Counts
+	sessions uint64
+}
+
+// NewFaulty returns log with faults. It does not own log, but Close closes it.
+func NewFaulty(log stream.Log, o FaultyOptions) *Faulty {
+	if o.Percent == nil {
+		o.Percent = DefaultPercent()
+	}
+	if o.MaxDelay == 0 {
+		o.MaxDelay = 20 * time.Millisecond
+	}
+	if o.Stall == 0 {
+		o.Stall = 30 * time.Second
+	}
+	return &Faulty{Log: log, options: o, counts: Counts{}}
+}
+
+// Counts returns how often each fault was injected so far.
+func (f *Faulty) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.counts)
+}
+
+func (f *Faulty) count(fault Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[fault]++
+}
+
+// Join implements stream.Log.
+func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	session, err := f.Log.Join(ctx, group, topics...)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sessions++
+	return &faultySession{
+		Session: session,
+		log:     f,
+		join:    func(ctx context.Context) (stream.Session, error) { return f.Log.Join(ctx, group, topics...) },
+		rng:     rand.New(rand.NewPCG(f.options.Seed, f.sessions)),
+		owned:   map[stream.Partition]bool{},
+	}, nil
+}
+
+// faultySession belongs to one goroutine, as every session; only the deciders
+// of delayed commits run beside it.
+type faultySession struct {
+	stream.Session
+	log  *Faulty
+	join func(context.Context) (stream.Session, error)
+	rng  *rand.Rand
+
+	owned    map[stream.Partition]bool
+	guest    stream.Session // the other member of a Rebalance
+	visit    int            // polls until the guest leaves
+	dead     atomic.Bool    // a commit failed
+	deciders sync.WaitGroup
+}
+
+func (s *faultySession) chance(f Fault) bool { return s.rng.IntN(100) < s.log.options.Percent[f] }
+
+// Poll implements stream.Session.
+func (s *faultySession) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	if s.dead.Load() {
+		return stream.Batch{}, fmt.Errorf("poll after a failed commit: %w", stream.ErrFenced)
+	}
+	if s.chance(Takeover) {
+		s.takeover()
+	}
+	if s.guest == nil && s.chance(Rebalance) {
+		s.invite(ctx)
+	}
+	if s.chance(ShortPoll) && limit > 1 {
+		s.log.count(ShortPoll)
+		limit = 1 + s.rng.IntN(limit-1)
+	}
+	batch, err := s.pollBesideGuest(ctx, limit)
+	for _, p := range batch.Revoked {
+		delete(s.owned, p)
+	}
+	for _, a := range batch.Assigned {
+		s.owned[a.Partition] = true
+	}
+	return batch, err
+}
+
+// pollBesideGuest polls for the guest too: it might own every partition that
+// the session waits for.
+func (s *faultySession) pollBesideGuest(ctx context.Context, limit int) (stream.Batch, error) {
+	for s.guest != nil {
+		s.guest.Wake()
+		_, err := s.guest.Poll(ctx, 1)
+		if s.visit--; s.visit == 0 || err != nil {
+			_ = s.guest.Close()
+			s.guest = nil
+			break
+		}
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		batch, err := s.Session.Poll(short, limit)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return batch, err
+		}
+	}
+	return s.Session.Poll(ctx, limit)
+}
+
+func (s *faultySession) invite(ctx context.Context) {
+	guest, err := s.join(ctx)
+	if err != nil {
+		return // the session's own Poll says why
+	}
+	s.log.count(Rebalance)
+	s.guest, s.visit = guest, 2+s.rng.IntN(10)
+}
+
+// takeover stalls until a thief owns a partition of the session, which has
+// fenced it by then. Where other members have enough to give, none may come.
+func (s *faultySession) takeover() {
+	if len(s.owned) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.log.options.Stall)
+	defer cancel()
+	thief, err := s.join(ctx)
+	if err != nil {
+		return
+	}
+	defer thief.Close()
+	for {
+		batch, err := thief.Poll(ctx, 1)
+		if err != nil {
+			return
+		}
+		if slices.ContainsFunc(batch.Assigned, func(a stream.Assigned) bool { return s.owned[a.Partition] }) {
+			s.log.count(Takeover)
+			return
+		}
+	}
+}
+
+// Commit implements stream.Session.
+func (s *faultySession) Commit(step stream.Step) *stream.Pending {
+	pending := stream.NewPending()
+	if s.dead.Load() {
+		pending.Decide(fmt.Errorf("commit after a failed commit: %w", stream.ErrFenced))
+		return pending
+	}
+	if s.chance(Takeover) {
+		s.takeover()
+	}
+	var delay time.Duration
+	if s.chance(Delay) {
+		s.log.count(Delay)
+		delay = 1 + time.Duration(s.rng.Int64N(int64(s.log.options.MaxDelay)))
+	}
+	var inner *stream.Pending
+	lost, hidden := s.chance(CommitLost), s.chance(CommitHidden)
+	if !lost {
+		inner = s.Session.Commit(step)
+	}
+	decide := func() {
+		err := s.outcome(inner, hidden)
+		if delay > 0 {
+			<-time.After(delay)
+		}
+		s.dead.Store(err != nil)
+		pending.Decide(err)
+		s.Session.Wake()
+	}
+	if delay == 0 && (lost || isDone(inner)) {
+		decide()
+	} else {
+		s.deciders.Go(decide)
+	}
+	return pending
+}
+
+// outcome waits for inner, which is nil for a commit that is lost.
+func (s *faultySession) outcome(inner *stream.Pending, hidden bool) error {
+	if inner == nil {
+		s.log.count(CommitLost)
+		return fmt.Errorf("injected, commit lost: %w", stream.ErrFenced)
+	}
+	err := inner.Wait(context.Background())
+	if err == nil && hidden {
+		s.log.count(CommitHidden)
+		err = fmt.Errorf("injected, commit hidden: %w", stream.ErrFenced)
+	}
+	return err
+}
+
+func isDone(p *stream.Pending) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Close implements stream.Session. It waits for delayed commits.
+func (s *faultySession) Close() error {
+	s.deciders.Wait()
+	if s.guest != nil {
+		_ = s.guest.Close()
+		s.guest = nil
+	}
+	return s.Session.Close()
+}

@@ -1,0 +1,264 @@
+package streamtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Options size one simulation. The zero value is a good default.
+type Options struct {
+	Seed       uint64
+	Events     int           // 0 is 200
+	Keys       int           // 0 is 7
+	Partitions int32         // 0 is 1 to 4, by the seed
+	Consumers  int           // sessions at once; 0 is 1 to 4, by the seed
+	Faults     FaultyOptions // its Seed is not used
+	Timeout    time.Duration // for all of it; 0 is 5 minutes
+}
+
+// Simulate runs consumers that number the events of each key on a Faulty log,
+// and compares what they committed with an exact oracle: every output, every
+// entry of the state, every offset. An event lost, repeated or reordered in
+// outputs or state, and a state older or newer than its offset, fail the test,
+// which then names the seed.
+//
+// In a testing/synctest bubble, timeouts and delays cost no time. The seed
+// decides the events, the faults and what each consumer does; how goroutines
+// interleave is the scheduler's.
+func Simulate(t *testing.T, newLog func(t *testing.T) stream.Log, o Options) Counts {
+	t.Helper()
+	log := newLog(t)
+	counts, err := simulate(t.Context(), log, o)
+	if err = errors.Join(err, log.Close()); err != nil {
+		t.Fatalf("seed %d: %v (%v)", o.Seed, err, counts)
+	}
+	return counts
+}
+
+const (
+	simulationGroup = "numbers"
+	positionKey     = "~next" // in the state: the offset that it is caught up to
+)
+
+var simulationInput, simulationOutput = "events", "numbered"
+
+type simulation struct {
+	Options
+	log    stream.Log
+	faulty *Faulty
+	keys   []string                      // of each event
+	want   map[stream.Partition][]string // outputs
+	counts map[stream.Partition]map[string]int
+
+	cancel context.CancelFunc
+	mu     sync.Mutex // guards err
+	err    error      // the first
+}
+
+func simulate(ctx context.Context, log stream.Log, o Options) (Counts, error) {
+	s := newSimulation(log, o)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	s.cancel = cancel
+	for _, name := range []string{simulationInput, simulationOutput} {
+		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: s.Partitions}); err != nil {
+			return nil, err
+		}
+	}
+	var consumers, others sync.WaitGroup
+	others.Go(func() { s.fail(s.feed(ctx)) })
+	for i := range s.Partitions {
+		others.Go(func() { s.fail(s.follow(ctx, stream.Partition{Topic: simulationOutput, Index: i})) })
+	}
+	running, stop := context.WithCancel(ctx)
+	for i := range s.Consumers {
+		consumers.Go(func() { s.fail(s.consume(running, rand.New(rand.NewPCG(s.Seed, uint64(i)+1)))) })
+	}
+	others.Wait() // every output is there
+	stop()
+	consumers.Wait()
+	if s.err == nil {
+		s.err = s.verify(ctx)
+	}
+	return s.faulty.Counts(), s.err
+}
+
+func newSimulation(log stream.Log, o Options) *simulation {
+	rng := rand.New(rand.NewPCG(o.Seed, 0))
+	orDefault := func(n, otherwise int) int {
+		if n == 0 {
+			return otherwise
+		}
+		return n
+	}
+	o.Events, o.Keys = orDefault(o.Events, 200), orDefault(o.Keys, 7)
+	o.Partitions = int32(orDefault(int(o.Partitions), 1+rng.IntN(4)))
+	o.Consumers = orDefault(o.Consumers, 1+rng.IntN(4))
+	o.Timeout = time.Duration(orDefault(int(o.Timeout), int(5*time.Minute)))
+	o.Faults.Seed = o.Seed
+	s := &simulation{
+		Options: o,
+		log:     log,
+		faulty:  NewFaulty(log, o.Faults),
+		want:    map[stream.Partition][]string{},
+		counts:  map[stream.Partition]map[string]int{},
+	}
+	for i := range o.Partitions {
+		s.counts[stream.Partition{Topic: simulationInput, Index: i}] = map[string]int{}
+	}
+	for i := range o.Events {
+		key := fmt.Sprint("key", rng.IntN(o.Keys))
+		s.keys = append(s.keys, key)
+		index := stream.Place([]byte(key), o.Partitions)
+		counts := s.counts[stream.Partition{Topic: simulationInput, Index: index}]
+		counts[key]++
+		out := stream.Partition{Topic: simulationOutput, Index: index}
+		s.want[out] = append(s.want[out], numbered(strconv.Itoa(i), counts[key]))
+	}
+	return s
+}
+
+func numbered(value string, count int) string { return fmt.Sprintf("%s [%d]", value, count) }
+
+// fail keeps the first error and ends the simulation.
+func (s *simulation) fail(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+		s.cancel()
+	}
+}
+
+// feed appends the events while consumers run, some of them repeatedly.
+func (s *simulation) feed(ctx context.Context) error {
+	rng := rand.New(rand.NewPCG(s.Seed, 1<<32))
+	for from := 0; from < s.Events; {
+		again := rng.IntN(from + 1) // 0 to from events that the log holds already
+		if rng.IntN(4) != 0 {
+			again = 0
+		}
+		until := min(s.Events, from+1+rng.IntN(20))
+		var records []stream.Record
+		for i := from - again; i < until; i++ {
+			records = append(records, stream.Record{
+				Partition: stream.Partition{Topic: simulationInput, Index: stream.ByKey},
+				Key:       []byte(s.keys[i]),
+				Value:     strconv.AppendInt(nil, int64(i), 10),
+			})
+		}
+		repeated, err := s.log.AppendOnce(ctx, "feed", int64(from-again)+1, records...)
+		if err != nil || repeated != again {
+			return fmt.Errorf("feed: %d records repeated, %w; want %d", repeated, err, again)
+		}
+		from = until
+		pause(ctx, time.Duration(rng.Int64N(int64(2*time.Millisecond))))
+	}
+	return nil
+}
+
+// follow reads out to its end as a sink does, and compares.
+func (s *simulation) follow(ctx context.Context, out stream.Partition) error {
+	want := s.want[out]
+	if len(want) == 0 {
+		return nil
+	}
+	i := 0
+	for record, err := range s.log.Tail(ctx, out, 0) {
+		if err != nil {
+			return fmt.Errorf("%v: %d of %d outputs: %w", out, i, len(want), err)
+		}
+		if record.Offset != stream.Offset(i) || string(record.Value) != want[i] {
+			return fmt.Errorf("%v: output %d is %q at offset %d, want %q", out, i, record.Value, record.Offset, want[i])
+		}
+		if i++; i == len(want) {
+			break
+		}
+	}
+	return nil
+}
+
+// verify compares what is left when nobody runs.
+func (s *simulation) verify(ctx context.Context) error {
+	inspector, ok := s.log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("%T is no stream.Inspector", s.log)
+	}
+	for p, counts := range s.counts {
+		out := stream.Partition{Topic: simulationOutput, Index: p.Index}
+		end := stream.Offset(len(s.want[out]))
+		if _, next, err := inspector.Offsets(ctx, out); err != nil || next != end {
+			return fmt.Errorf("%v holds %d outputs, %w; want %d", out, next, err, end)
+		}
+		if committed, err := inspector.Committed(ctx, simulationGroup, p); err != nil || committed != end {
+			return fmt.Errorf("%v is committed to %d, %w; want %d", p, committed, err, end)
+		}
+		state, err := inspector.State(ctx, simulationGroup, p)
+		if err != nil {
+			return err
+		}
+		entries := 0
+		for e, err := range state.Scan(nil) {
+			if err != nil {
+				return err
+			}
+			entries++
+			want := counts[string(e.Key)]
+			if string(e.Key) == positionKey {
+				want = int(end)
+			}
+			if string(e.Value) != strconv.Itoa(want) {
+				return fmt.Errorf("state beside %v: %q is %q, want %d", p, e.Key, e.Value, want)
+			}
+		}
+		if want := len(counts) + min(1, len(counts)); entries != want {
+			return fmt.Errorf("state beside %v: %d entries, want %d", p, entries, want)
+		}
+	}
+	return nil
+}
+
+// caughtUp checks that a state holds every step before next and none after:
+// each event added one to one count.
+func caughtUp(a stream.Assigned) error {
+	sum, position := 0, []byte("0")
+	for e, err := range a.State.Scan(nil) {
+		if err != nil {
+			return err
+		}
+		if string(e.Key) == positionKey {
+			position = e.Value
+			continue
+		}
+		n, err := strconv.Atoi(string(e.Value))
+		if err != nil {
+			return fmt.Errorf("state beside %v: %w", a.Partition, err)
+		}
+		sum += n
+	}
+	next := strconv.AppendInt(nil, int64(a.Next), 10)
+	if sum != int(a.Next) || !bytes.Equal(position, next) {
+		return fmt.Errorf("%v was assigned from %d with the state of %d events at position %s", a.Partition, a.Next, sum, position)
+	}
+	return nil
+}
+
+// pause waits for d or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
