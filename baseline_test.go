@@ -41,24 +41,29 @@ func TestBaselineWorkNeedsNoCode(t *testing.T) {
 	got := baselineResults(t, log, runner, n)
 	scores := unzip(t, filepath.Join(dir, "scores.csv.gz"))
 	defer scores.Close()
-	exact, compared := 0, 0
+	var exact, compared, over, flips int
 	for lines := bufio.NewScanner(scores); lines.Scan(); compared++ {
 		want, err := strconv.ParseFloat(lines.Text(), 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		g := got[compared]
-		if d := math.Abs(g.Score - want); d > 1e-6 || g.Decision != decision(want) {
-			t.Fatalf("event %d: score %v, %s; want %v, %s", compared, g.Score, g.Decision, want, decision(want))
-		}
 		if g.Score == want {
 			exact++
 		}
+		if math.Abs(g.Score-want) > 1e-6 {
+			if over++; over == 1 {
+				t.Errorf("event %d is the first: score %v, %s; want %v, %s", compared, g.Score, g.Decision, want, decision(want))
+			}
+		}
+		if g.Decision != decision(want) {
+			flips++
+		}
 	}
-	if compared != n || n == 0 {
-		t.Fatalf("%d scores for %d events", compared, n)
+	t.Logf("%d events: %d decisions differ, %d scores by more than 1e-6, %d scores are bit-equal", n, flips, over, exact)
+	if flips+over > 0 || compared != n || n == 0 {
+		t.Errorf("%d scores for %d events", compared, n)
 	}
-	t.Logf("%d events: every decision equal, every score within 1e-6, %d bit-equal", n, exact)
 }
 
 type baselineResult struct {

@@ -59,7 +59,7 @@ func (c *compiler) hint(hint string) { c.errs[len(c.errs)-1].Hint = hint }
 func compile(p Pipeline) (*task.Plan, error) {
 	c := &compiler{
 		pipeline: &p, models: map[string]loadedModel{}, fedBack: map[string]bool{},
-		names: names{schema: &value.Schema{}, constants: map[string]expression.Constant{}},
+		names: names{schema: &value.Schema{}, constants: map[string]expression.Constant{}, broken: map[string]bool{}},
 	}
 	c.plan = &task.Plan{
 		Name: p.Name, Topic: p.Input.Topic, DeadTopic: "dlq." + p.Name,

@@ -42,8 +42,12 @@ func (c *compiler) step(path string, s *Step) {
 
 // expression compiles source, whose type must be one of want if any is given.
 func (c *compiler) expression(path, source string, want ...value.Kind) *expression.Program {
+	before := len(c.names.missing)
 	program, err := expression.Compile(source, &c.names)
 	if err != nil {
+		if c.names.anyBroken(c.names.missing[before:]) {
+			return nil // what introduces the name was reported
+		}
 		c.errs = append(c.errs, &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint})
 		return nil
 	}
@@ -74,6 +78,7 @@ func (c *compiler) bindings(path, stage string, list []Binding) {
 		}
 		program := c.expression(at, b.Expr)
 		if program == nil {
+			c.names.broken[b.Name] = true
 			continue
 		}
 		slot, ok := c.introduce(at, b.Name, program.Type())
@@ -256,8 +261,13 @@ func (c *compiler) spec(path string, f *Feature) (feature.Spec, bool) {
 func (c *compiler) score(path string, s *Score) {
 	m, ok := c.models[s.Model]
 	if !ok {
-		if !slices.ContainsFunc(c.pipeline.Models, func(m Model) bool { return m.Name == s.Model }) {
+		i := slices.IndexFunc(c.pipeline.Models, func(m Model) bool { return m.Name == s.Model })
+		if i < 0 {
 			c.fail(path+".model", "no model is named %q", s.Model)
+			return
+		}
+		for _, o := range c.pipeline.Models[i].Outputs {
+			c.names.broken[cmpOr(s.As, s.Model)+"."+o.Name] = true
 		}
 		return
 	}

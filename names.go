@@ -15,6 +15,11 @@ type names struct {
 	constants map[string]expression.Constant
 	later     map[string]bool // introduced somewhere by a step
 	missing   []string        // of them, looked up before they were there
+	broken    map[string]bool // of them, never there because of an error that was reported
+}
+
+func (n *names) anyBroken(list []string) bool {
+	return slices.ContainsFunc(list, func(name string) bool { return n.broken[name] })
 }
 
 // Slot implements expression.Names.
@@ -97,6 +102,9 @@ func (c *compiler) expand(path, name string) []value.Slot {
 }
 
 func (c *compiler) unknown(path, name string) {
+	if c.names.broken[name] {
+		return
+	}
 	if _, ok := c.names.constants[name]; ok {
 		c.fail(path, "%q is a constant; give it a name of its own by let to use it here", name)
 		return

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,10 +23,6 @@ const (
 	maxNesting = 32
 	maxKey     = 256 // bytes
 )
-
-// searchWindow is how far ahead a token is sought that is not where the one
-// before ends.
-const searchWindow = 1 << 10
 
 // document is one YAML document of a file, or why it could not be read.
 type document struct {
@@ -113,7 +110,8 @@ func readDocument(s *source, start, end int, left *int) (d document) {
 	defer func() {
 		// The parser is a library, and its input a user's: a file that
 		// trips it costs an error, not the process.
-		if recover() != nil {
+		if e := recover(); e != nil {
+			panic(e)
 			d = document{start: start, err: s.errorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
 		}
 	}()
@@ -122,8 +120,14 @@ func readDocument(s *source, start, end int, left *int) (d document) {
 		d.err = s.errorAt(start, "", fmt.Sprintf("the file has more than %d words and signs", maxTokens), "move large tables out of it")
 		return d
 	}
-	t := &tree{source: s, start: start, at: locate(s.text[:end], start, tokens), seen: make(map[*token.Token]bool, len(tokens))}
+	at, stray := locate(s.text[:end], start, tokens)
+	t := &tree{source: s, start: start, at: at, seen: make(map[*token.Token]bool, len(tokens))}
 	if d.err = t.check(tokens); d.err != nil {
+		return d
+	}
+	if stray != nil {
+		panic("stray") // XX
+		d.err = t.invalid(stray, "unexpected text")
 		return d
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -149,9 +153,11 @@ func readDocument(s *source, start, end int, left *int) (d document) {
 
 // locate returns the offset of every token. The scanner's own positions are
 // wrong behind trailing blanks and for block scalars, so each token is sought
-// in the text, from the end of the one before.
-func locate(text string, at int, tokens token.Tokens) map[*token.Token]int {
-	found := make(map[*token.Token]int, len(tokens))
+// in the text, from the end of the one before. Where the text goes on
+// otherwise, the token is returned as stray, and it and those behind it have
+// no offset.
+func locate(text string, at int, tokens token.Tokens) (found map[*token.Token]int, stray *token.Token) {
+	found = make(map[*token.Token]int, len(tokens))
 	for _, tk := range tokens {
 		at = skipBlank(text, at)
 		found[tk] = at
@@ -167,19 +173,17 @@ func locate(text string, at int, tokens token.Tokens) map[*token.Token]int {
 		default:
 			for i, word := range strings.Fields(tk.Value) {
 				at = skipBlank(text, at)
-				if near := text[at:min(len(text), at+searchWindow)]; !strings.HasPrefix(near, word) {
-					at += max(strings.Index(near, word), 0)
-				}
 				if i == 0 {
 					found[tk] = at
 				}
-				if strings.HasPrefix(text[at:], word) {
-					at += len(word)
+				if !strings.HasPrefix(text[at:], word) {
+					return found, tk
 				}
+				at += len(word)
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 func skipBlank(text string, at int) int {
@@ -234,6 +238,10 @@ var refused = map[token.Type][2]string{
 	token.DocumentEndType: {"`...` ends a YAML document, which a pipeline file does not need", "separate pipelines by a line `---`"},
 }
 
+// escaped is a double-quoted scalar whose \x, \u and \U have their digits: the
+// scanner takes any character for one, even the closing quote.
+var escaped = regexp.MustCompile(`(?s)^"(?:[^\\]|\\[^xuU]|\\x[[:xdigit:]]{2}|\\u[[:xdigit:]]{4}|\\U[[:xdigit:]]{8})*"$`)
+
 // check refuses tokens that the parser must not see: what a pipeline file does
 // not have, and names and nesting past their limits.
 func (t *tree) check(tokens token.Tokens) *Error {
@@ -248,6 +256,11 @@ func (t *tree) check(tokens token.Tokens) *Error {
 		switch tk.Type {
 		case token.InvalidType:
 			return t.invalid(tk, tk.Error)
+		case token.DoubleQuoteType:
+			at := t.at[tk]
+			if text := t.source.text; !escaped.MatchString(text[at:quoteEnd(text, at)]) {
+				return t.source.errorAt(at, "", "an escape without its hexadecimal digits", hintFor("escape"))
+			}
 		case token.MappingStartType, token.SequenceStartType:
 			flow++
 		case token.MappingEndType, token.SequenceEndType:
@@ -268,7 +281,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 			}
 			columns = append(columns, column)
 		}
-		if len(columns) > maxNesting {
+		if flow+len(columns) > maxNesting {
 			return t.source.errorAt(t.at[tk], "", fmt.Sprintf("nested deeper than %d levels", maxNesting), "a pipeline needs fewer than ten")
 		}
 		previous = tk

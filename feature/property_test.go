@@ -173,7 +173,7 @@ func sameBits(a, b []float64) bool {
 // different moments.
 func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
 	overflows, returns := 0, 0
-	seeds(t, 100, func(t *testing.T, random *rand.Rand) {
+	seeds(t, 60, func(t *testing.T, random *rand.Rand) {
 		specs := randomSpecs(random)
 		s := setOf(t, specs...)
 		limit := []int{64, 200, 1500, 1 << 20}[random.Intn(4)]

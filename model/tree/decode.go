@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Limits of what is loaded. Memory while loading stays under about six times
-// the file, whatever the file says about itself.
+// Limits of what is loaded. Nothing is allocated on a file's word alone, so
+// memory while loading is about twice the file as XGBoost writes it, and at
+// most ten times a file made for the purpose.
 const (
 	fileMax   = 1 << 30 // bytes; 5,000 trees of depth 8 are 0.1 GB as JSON
 	treesMax  = 1 << 17 // bounds what trees cost beside their nodes

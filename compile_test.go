@@ -1,0 +1,131 @@
+package afterbay_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/reference"
+)
+
+// scored is payments with the reference's model, whose 29 inputs are named.
+func scored(t *testing.T) afterbay.Pipeline {
+	t.Helper()
+	return answerPipeline(t)
+}
+
+func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(p *afterbay.Pipeline)
+		want   string
+	}{
+		{"name", func(p *afterbay.Pipeline) { p.Name = "a b" }, `pipeline: "a b" is not a name`},
+		{"delivery", func(p *afterbay.Pipeline) { p.Delivery = "twice" }, `delivery: unknown mode "twice": use exactly-once`},
+		{"commit interval", func(p *afterbay.Pipeline) { p.Commit.Interval = -1 }, `commit.interval: -1ns is out of range`},
+		{"commit size", func(p *afterbay.Pipeline) { p.Commit.Size = 1 << 30 }, `commit.size: 1073741824 is out of range`},
+		{"topic", func(p *afterbay.Pipeline) { p.Input.Topic = "a/b" }, `input.topic: "a/b" is not a topic name`},
+		{"partitions", func(p *afterbay.Pipeline) { p.Input.Partitions = 5000 }, `input.partitions: 5000 is out of range`},
+		{"no key", func(p *afterbay.Pipeline) { p.Input.Key = "" }, `input.key: missing: name the field`},
+		{"unknown key", func(p *afterbay.Pipeline) { p.Input.Key = "user" }, `input.key: "user" is not one of input.fields`},
+		{"key of numbers", func(p *afterbay.Pipeline) { p.Input.Key = "amount" }, `input.key: field "amount" is of type number: a key is a string or int`},
+		{"field type", func(p *afterbay.Pipeline) { p.Input.Fields[0].Type = "text" }, `input.fields.tx: unknown type "text"`},
+		{"field name", func(p *afterbay.Pipeline) { p.Input.Fields[0].Name = "meta" }, `input.fields.meta: "meta" is not a name`},
+		{"time unit", func(p *afterbay.Pipeline) { p.Input.Time.Unit = "h" }, `input.time.unit: unknown unit "h"`},
+		{"time type", func(p *afterbay.Pipeline) { p.Input.Time.Unit = "rfc3339" }, `input.time.field: field "ts" is of type int: unit rfc3339 needs type time`},
+		{"late", func(p *afterbay.Pipeline) { p.Input.Time.Late = "keep" }, `input.time.late: unknown policy "keep"`},
+		{"constant shadows", func(p *afterbay.Pipeline) { p.Constants[0].Name = "amount" }, `constants.amount: "amount" is a field already`},
+		{"model file", func(p *afterbay.Pipeline) { p.Models[0].File = "nowhere.ubj" }, `models.fraud.file: `},
+		{"model version", func(p *afterbay.Pipeline) { p.Models[0].Version = 0 }, `models.fraud.version: 0 is not a version`},
+		{"model outputs", func(p *afterbay.Pipeline) { p.Models[0].Outputs = nil }, `models.fraud.outputs: the model has 1 outputs, 0 are named`},
+		{"two words in a step", func(p *afterbay.Pipeline) { p.Steps[0].Emit = p.Steps[4].Emit }, `steps[0]: a step is exactly one of`},
+		{"unknown name", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = "amuont + 1" }, `steps[0].let.where: column 1: unknown name`},
+		{"type of a branch", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = `amount > 1 ? "x" : 5` }, `steps[0].let.where: column `},
+		{"optional without ??", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = `region[country] + 1` }, `steps[0].let.where: column `},
+		{"shadowing", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Name = "amount" }, `steps[0].let.amount: "amount" is introduced twice`},
+		{"two kinds of feature", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Last = 3 }, `steps[1].features.spend: a feature has exactly one of windows, last and elapsed`},
+		{"window", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Windows[0] = "60s/7s" }, `steps[1].features.spend.windows[0]: `},
+		{"aggregate", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Aggregates[0] = "median" }, `steps[1].features.spend.aggregates[0]: `},
+		{"sum of nothing", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Value = "" }, `steps[1].features.spend: missing value`},
+		{"value of text", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, where number or int is needed`},
+		{"feedback of nothing", func(p *afterbay.Pipeline) { p.Steps[1].Features[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
+		{"unknown model", func(p *afterbay.Pipeline) { p.Steps[2].Score.Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
+		{"unknown input", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
+		{"input of text", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: a tree model takes numbers`},
+		{"input from below", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "action" }, `steps[2].score.inputs[0]: "action" is introduced below`},
+		{"too few inputs", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs = p.Steps[2].Score.Inputs[1:] }, `steps[2].score.inputs: model fraud@1 takes `},
+		{"batch", func(p *afterbay.Pipeline) { p.Steps[2].Score.Batch.Size = -1 }, `steps[2].score.batch.size: -1 is out of range`},
+		{"emit to the input", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Topic = "payments" }, `steps[4].emit.topic: the pipeline reads "payments"`},
+		{"emit unknown", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Names[0] = "tax" }, `steps[4].emit.value[0]: unknown name "tax" (did you mean tx?)`},
+		{"emit twice", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Names[1] = "tx" }, `steps[4].emit.value[1]: the value has two entries "tx"`},
+		{"emit key", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Key = "amount" }, `steps[4].emit.key: "amount" is of type number`},
+		{"emit when", func(p *afterbay.Pipeline) { p.Steps[5].Emit.When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, where bool is needed`},
+		{"no emit", func(p *afterbay.Pipeline) { p.Steps = p.Steps[:4] }, `steps: nothing is emitted`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := scored(t)
+			c.change(&p)
+			_, err := afterbay.New(p, afterbay.Options{})
+			var errs afterbay.Errors
+			if !errors.As(err, &errs) {
+				t.Fatalf("got %v, want afterbay.Errors", err)
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestEveryThingWrongIsSaidAtOnce(t *testing.T) {
+	p := scored(t)
+	p.Delivery, p.Input.Partitions, p.Steps[0].Let[0].Expr = "twice", -1, "1 +"
+	_, err := afterbay.New(p, afterbay.Options{})
+	for _, want := range []string{"delivery:", "input.partitions:", "steps[0].let.where:"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+}
+
+func TestDamagedModelsAreRefused(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"truncated": func(b []byte) []byte { return b[:len(b)/2] },
+		"empty":     func([]byte) []byte { return nil },
+		"corrupt":   func(b []byte) []byte { return []byte(strings.Replace(string(b), `"left_children":[`, `"left_children":[99999,`, 1)) },
+		"not one":   func([]byte) []byte { return []byte(`{"a":1}`) },
+	} {
+		p := scored(t)
+		p.Models[0].File = filepath.Join(t.TempDir(), "fraud.json")
+		if err := os.WriteFile(p.Models[0].File, damage(append([]byte(nil), reference.Model()...)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "models.fraud.file: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestInputsInAnotherOrderThanTheModelsAreRefused(t *testing.T) {
+	p := scored(t)
+	in := p.Steps[2].Score.Inputs
+	in[0], in[1] = in[1], in[0] // spend.* and flow.*
+	_, err := afterbay.New(p, afterbay.Options{})
+	if err == nil || !strings.Contains(err.Error(), "steps[2].score.inputs: the model's input 0 is") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMissingModelSuggestsNothingElseIsWrong(t *testing.T) {
+	p := scored(t)
+	p.Models[0].File = "nowhere.ubj"
+	_, err := afterbay.New(p, afterbay.Options{})
+	var errs afterbay.Errors
+	if !errors.As(err, &errs) || len(errs) != 1 {
+		t.Errorf("a missing model is one error, not: %v", err)
+	}
+}

@@ -1,0 +1,322 @@
+package tree
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+// rowsOf is one row.
+func rowsOf(values ...float32) model.Rows {
+	return model.Rows{Width: len(values), Values: values}
+}
+
+func TestInfoDescribesTheFile(t *testing.T) {
+	data := unpack(t, "testdata/fraud.ubj.gz")
+	file := filepath.Join(t.TempDir(), "fraud.model") // the name says nothing of the format
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := m.Info()
+	if info.Digest != fmt.Sprintf("%x", sha256.Sum256(data)) {
+		t.Errorf("digest %s", info.Digest)
+	}
+	if info.Kind != "xgboost" || info.Inputs != 30 || info.Outputs != 1 || info.Trees != 300 {
+		t.Errorf("%+v", info)
+	}
+	if len(info.Names) != 30 || info.Names[0] != "amount" || info.Names[29] != "channel" {
+		t.Errorf("names %q", info.Names)
+	}
+}
+
+func TestBestIterationIsSaidToBeUnused(t *testing.T) {
+	root := sample()
+	learner(root)["attributes"] = object{"best_iteration": "1", "best_score": "0.5"}
+	m, err := parseBoth(t, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(m.Info().Describe, "best iteration at 1") {
+		t.Errorf("%q", m.Info().Describe)
+	}
+}
+
+func TestCheckRefusesWhatXGBoostRefuses(t *testing.T) {
+	m := load(t, "small-base.ubj")
+	row := make([]float32, 6)
+	infinity := float32(math.Inf(1))
+	for _, accepted := range []float32{0, float32(math.NaN()), math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32} {
+		row[3] = accepted
+		if err := m.Check(row); err != nil {
+			t.Errorf("%g: %v", accepted, err)
+		}
+	}
+	for _, refused := range []float32{infinity, -infinity} {
+		row[3] = refused
+		if err := m.Check(row); err == nil || !strings.Contains(err.Error(), "input 3 is") {
+			t.Errorf("%g: %v", refused, err)
+		}
+	}
+	if err := m.Check(row[:5]); err == nil {
+		t.Error("a short row passes")
+	}
+	named := load(t, "fraud.ubj")
+	row = make([]float32, 30)
+	row[1] = infinity
+	if err := named.Check(row); err == nil || !strings.Contains(err.Error(), `input "hour" is +Inf`) {
+		t.Errorf("named: %v", err)
+	}
+}
+
+func TestPredictRefusesRowsOfAnotherShape(t *testing.T) {
+	m := load(t, "small-base.ubj")
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		rows   model.Rows
+		scores int
+	}{
+		"another width": {model.Rows{Width: 5, Values: make([]float32, 30)}, 6},
+		"half a row":    {model.Rows{Width: 6, Values: make([]float32, 9)}, 2},
+		"no room":       {model.Rows{Width: 6, Values: make([]float32, 12)}, 1},
+	} {
+		if err := m.Predict(ctx, c.rows, make([]float32, c.scores)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if err := m.Predict(ctx, model.Rows{Width: 6}, nil); err != nil {
+		t.Errorf("no rows: %v", err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := m.Predict(ended, model.Rows{Width: 6, Values: make([]float32, 6)}, make([]float32, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended context: %v", err)
+	}
+}
+
+func TestPredictWritesOnlyTheScoresOfItsRows(t *testing.T) {
+	m := load(t, "small-base.ubj")
+	scores := []float32{-1, -1, -1}
+	if err := m.Predict(context.Background(), model.Rows{Width: 6, Values: make([]float32, 12)}, scores); err != nil {
+		t.Fatal(err)
+	}
+	if scores[0] < 0 || scores[0] != scores[1] || scores[2] != -1 {
+		t.Errorf("%v", scores)
+	}
+}
+
+func TestPredictDoesNotAllocate(t *testing.T) {
+	m := load(t, "small-base.ubj")
+	ctx, scores := context.Background(), make([]float32, 130)
+	for _, n := range []int{1, 130} {
+		rows := model.Rows{Width: 6, Values: make([]float32, 6*n)}
+		allocations := testing.AllocsPerRun(200, func() {
+			if err := m.Predict(ctx, rows, scores); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocations != 0 && !raceEnabled() {
+			t.Errorf("%d rows: %g allocations", n, allocations)
+		}
+	}
+}
+
+// raceEnabled reports whether sync.Pool drops at random, which it does under
+// the race detector only.
+func raceEnabled() bool {
+	kept := sync.Pool{}
+	for range 64 {
+		value := new(int)
+		kept.Put(value)
+		if kept.Get() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func TestConcurrentCallsScoreAlike(t *testing.T) {
+	m := load(t, "small-deep.json")
+	g := readGolden(t, "testdata/small-deep.golden.gz")
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			out := make([]float32, 200)
+			for round := range 20 {
+				n := 1 + (worker*31+round*7)%200
+				m.Margins(model.Rows{Width: 6, Values: g.rows.Values[:n*6]}, out)
+				if !slices.Equal(out[:n], g.margins[0][:n]) {
+					t.Errorf("worker %d: %d rows score otherwise", worker, n)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// As many inputs and as many nodes in a tree as the flat form can address: the
+// check at load compares it with a plain walk.
+func TestWidestAndLargestTreesAreScored(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 0))
+	e := &ensemble{inputs: inputsMax, base: []float32{0}}
+	for range 9 {
+		e.trees = append(e.trees, randomTree(random, nodesMax-1, inputsMax))
+	}
+	f := flatten(e, 0.5)
+	if err := verify(e, f); err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[0].threshold ^= 1 << 30
+	if verify(e, f) == nil {
+		t.Error("a damaged tree passes")
+	}
+}
+
+func TestThresholdsOfEveryKindSplitAsFloats(t *testing.T) {
+	infinity, missing := float32(math.Inf(1)), float32(math.NaN())
+	zero := float32(0)
+	values := []float32{
+		-infinity, -math.MaxFloat32, -1, -math.SmallestNonzeroFloat32, -zero, zero,
+		math.SmallestNonzeroFloat32, 1, math.MaxFloat32, infinity,
+	}
+	values[4] = float32(math.Copysign(0, -1))
+	for _, threshold := range values {
+		for _, defaultLeft := range []bool{false, true} {
+			nodes := []split{{1, 2, 0, threshold, defaultLeft}, {left: noChild, right: noChild, value: 1}, {left: noChild, right: noChild, value: 2}}
+			e := &ensemble{inputs: 1, trees: [][]split{nodes}}
+			f := flatten(e, 0)
+			s, out := f.scratch(), make([]float32, 1)
+			for _, value := range append(values, missing) {
+				f.score(s, []float32{value}, out)
+				if want := walk(e.trees, 0, []float32{value}); out[0] != want {
+					t.Errorf("%g at threshold %g, default left %v: leaf %g, want %g", value, threshold, defaultLeft, out[0], want)
+				}
+			}
+		}
+	}
+}
+
+// randomTree grows a tree of n nodes, n odd, by splitting random leaves.
+func randomTree(random *rand.Rand, n, inputs int) []split {
+	leaf := func() split { return split{left: noChild, right: noChild, value: random.Float32()} }
+	nodes, leaves := []split{leaf()}, []int32{0}
+	for len(nodes) < n {
+		pick := random.IntN(len(leaves))
+		at := leaves[pick]
+		left := int32(len(nodes))
+		nodes[at] = split{left, left + 1, int32(random.IntN(inputs)), random.Float32() - 0.5, random.IntN(2) == 0}
+		nodes = append(nodes, leaf(), leaf())
+		leaves[pick] = left
+		leaves = append(leaves, left+1)
+	}
+	return nodes
+}
+
+// An error of a rounding here would be 2^29 times smaller than one of float32.
+func TestExponentIsWithinTwoUnitsOfTheTrueValue(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 0))
+	worst := 0.0
+	for i := range 3000 {
+		x := random.Float64()*200 - 110
+		if i%3 == 0 {
+			x = math.Ldexp(random.Float64()-0.5, -random.IntN(40))
+		}
+		want := bigExponent(x)
+		got := new(big.Float).SetPrec(200).SetFloat64(exponent(x))
+		apart, _ := got.Sub(got, want).Quo(got, want).Float64()
+		worst = max(worst, math.Abs(apart)*(1<<53))
+	}
+	t.Logf("worst %.2f half units in the last place", worst)
+	if worst > 4 {
+		t.Errorf("worst is %.2f half units in the last place", worst)
+	}
+	if exponent(0) != 1 || !math.IsNaN(exponent(math.NaN())) {
+		t.Errorf("e^0 = %g, e^NaN = %g", exponent(0), exponent(math.NaN()))
+	}
+}
+
+// bigExponent is (e^(x/2^20))^(2^20) by the series, in 200 bits.
+func bigExponent(x float64) *big.Float {
+	number := func(v float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(v) }
+	part := number(math.Ldexp(x, -20))
+	sum, term := number(1), number(1)
+	for i := 1; i < 30; i++ {
+		term.Mul(term, part)
+		term.Quo(term, number(float64(i)))
+		sum.Add(sum, term)
+	}
+	for range 20 {
+		sum.Mul(sum, sum)
+	}
+	return sum
+}
+
+func TestProbabilityStaysWithinZeroAndOne(t *testing.T) {
+	last := float32(0)
+	for margin := float32(-120); margin < 120; margin += 0.37 {
+		p := probability(margin)
+		if p < last || p > 1 {
+			t.Fatalf("margin %g has probability %g after %g", margin, p, last)
+		}
+		last = p
+	}
+	for margin, want := range map[float32]float32{0: 0.5, 200: 1, math.MaxFloat32: 1} {
+		if got := probability(margin); got != want {
+			t.Errorf("margin %g: %g", margin, got)
+		}
+	}
+	if p := probability(-math.MaxFloat32); p <= 0 || p > 1e-37 {
+		t.Errorf("least margin: %g", p)
+	}
+}
+
+func BenchmarkPredict(b *testing.B) {
+	m := load(b, "fraud.ubj")
+	g := readGolden(b, "testdata/rows.golden.gz")
+	for _, batch := range []int{1, 64} {
+		b.Run(fmt.Sprintf("rows=%d", batch), func(b *testing.B) {
+			ctx, scores, at := context.Background(), make([]float32, batch), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				part := model.Rows{Width: g.rows.Width, Values: g.rows.Values[at*g.rows.Width : (at+batch)*g.rows.Width]}
+				if err := m.Predict(ctx, part, scores); err != nil {
+					b.Fatal(err)
+				}
+				if at += batch; at+batch > g.rows.Len() {
+					at = 0
+				}
+			}
+			b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, kind := range []string{"json", "ubj"} {
+		b.Run(kind, func(b *testing.B) {
+			data := unpack(b, "testdata/fraud."+kind+".gz")
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Parse("fraud", data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
