@@ -96,8 +96,10 @@ func TestDamagedModelsAreRefused(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"truncated": func(b []byte) []byte { return b[:len(b)/2] },
 		"empty":     func([]byte) []byte { return nil },
-		"corrupt":   func(b []byte) []byte { return []byte(strings.Replace(string(b), `"left_children":[`, `"left_children":[99999,`, 1)) },
-		"not one":   func([]byte) []byte { return []byte(`{"a":1}`) },
+		"corrupt": func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), `"left_children":[`, `"left_children":[99999,`, 1))
+		},
+		"not one": func([]byte) []byte { return []byte(`{"a":1}`) },
 	} {
 		p := scored(t)
 		p.Models[0].File = filepath.Join(t.TempDir(), "fraud.json")

@@ -273,10 +273,10 @@ func TestHostileFilesEndSoon(t *testing.T) {
 		_, err := Parse("f.yaml", []byte(text))
 		if err == nil {
 			t.Errorf("%s: no error", name)
-		} else if found := err.(Errors); len(found) > maxErrors+1 {
-			t.Errorf("%s: %d errors, want %d at most", name, len(found), maxErrors+1)
+		} else if found := err.(Errors); len(found) > maxErrors && (len(found) > maxErrors+1 || found[maxErrors].Hint != "correct them first") {
+			t.Errorf("%s: %d errors, want %d and a last word", name, len(found), maxErrors)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		} else if testing.Verbose() {
 			t.Logf("%-16s %v", name, took.Round(time.Millisecond))

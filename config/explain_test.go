@@ -104,6 +104,10 @@ func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(explained, "\n")
+	deeper := file.Explain(1, afterbay.Errors{{Path: "input.topic.name", Column: 2, Message: "is wrong"}})
+	if got := deeper.(Errors)[0]; got.Line != 7 || got.Column != 10 {
+		t.Errorf("a column below a scalar that is in the file is counted from it: %v", got)
+	}
 	for path, want := range map[string]string{
 		"pipeline":                           "'second'",
 		"input":                              "input:",
@@ -177,5 +181,29 @@ func TestOtherErrorsAreNotExplained(t *testing.T) {
 	}
 	if got := new(File).Explain(0, one); got != error(one) {
 		t.Errorf("Explain of no file = %v", got)
+	}
+}
+
+// A column may be that of a blank, or one past the end.
+func TestBlanksAndTheEndHaveAColumn(t *testing.T) {
+	for _, c := range []struct {
+		source string // the scalar and what is behind it
+		style  style
+		text   string
+		column int
+		want   string // what stands at the column
+	}{
+		{"a   b # c", plain, "a   b", 3, "  b # c"},
+		{"a   b # c", plain, "a   b", 6, " # c"},
+		{"a   b # c", plain, "a   b", 60, " # c"},
+		{"'a   ', c", singleQuoted, "a   ", 5, "', c"},
+		{"'  a'", singleQuoted, "  a", 2, " a'"},
+		{`"\x20\ta\"", c`, doubleQuoted, " \ta\"", 3, `a\"", c`},
+		{`"\x20\ta\"", c`, doubleQuoted, " \ta\"", 5, `", c`},
+	} {
+		n := &node{kind: scalar, style: c.style, text: c.text}
+		if got := c.source[n.offsetOf(c.source, c.column):]; got != c.want {
+			t.Errorf("column %d of %s is at %q, want %q", c.column, c.source, got, c.want)
+		}
 	}
 }

@@ -26,9 +26,8 @@ const (
 
 // document is one YAML document of a file, or why it could not be read.
 type document struct {
-	start int // offset of its first line
-	root  *node
-	err   *Error
+	root *node // nil where there is nothing but comments
+	err  *Error
 }
 
 // readDocuments splits the text into documents and reads each. The split is
@@ -104,15 +103,13 @@ func partEnd(s *source, start int) (end, next int, err *Error) {
 }
 
 // readDocument parses the text from start to end. It takes its tokens from
-// left. The root is nil where there is nothing but comments.
+// left.
 func readDocument(s *source, start, end int, left *int) (d document) {
-	d.start = start
 	defer func() {
 		// The parser is a library, and its input a user's: a file that
 		// trips it costs an error, not the process.
-		if e := recover(); e != nil {
-			panic(e)
-			d = document{start: start, err: s.errorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
+		if recover() != nil {
+			d = document{err: s.errorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
 		}
 	}()
 	tokens := lexer.Tokenize(s.text[start:end])
@@ -126,7 +123,6 @@ func readDocument(s *source, start, end int, left *int) (d document) {
 		return d
 	}
 	if stray != nil {
-		panic("stray") // XX
 		d.err = t.invalid(stray, "unexpected text")
 		return d
 	}
@@ -154,8 +150,7 @@ func readDocument(s *source, start, end int, left *int) (d document) {
 // locate returns the offset of every token. The scanner's own positions are
 // wrong behind trailing blanks and for block scalars, so each token is sought
 // in the text, from the end of the one before. Where the text goes on
-// otherwise, the token is returned as stray, and it and those behind it have
-// no offset.
+// otherwise, the token is returned as stray, and those behind it have no offset.
 func locate(text string, at int, tokens token.Tokens) (found map[*token.Token]int, stray *token.Token) {
 	found = make(map[*token.Token]int, len(tokens))
 	for _, tk := range tokens {
@@ -227,6 +222,15 @@ func (t *tree) offset(tk *token.Token, otherwise int) int {
 	return otherwise
 }
 
+// place returns where a token starts, for a message: where it was not located,
+// as the scanner counted.
+func (t *tree) place(tk *token.Token) int {
+	if at, ok := t.at[tk]; ok {
+		return at
+	}
+	return t.counted(tk.Position)
+}
+
 // refused says what to do instead of what YAML has and a pipeline file not.
 var refused = map[token.Type][2]string{
 	token.AnchorType:      {"`&` starts a YAML anchor, which a pipeline file does not have", "write the value out; quote text that starts with &"},
@@ -250,14 +254,14 @@ func (t *tree) check(tokens token.Tokens) *Error {
 	var previous *token.Token
 	for _, tk := range tokens {
 		if why, ok := refused[tk.Type]; ok {
-			return t.source.errorAt(t.at[tk], "", why[0], why[1])
+			return t.source.errorAt(t.place(tk), "", why[0], why[1])
 		}
 		opener := tk
 		switch tk.Type {
 		case token.InvalidType:
 			return t.invalid(tk, tk.Error)
 		case token.DoubleQuoteType:
-			at := t.at[tk]
+			at := t.place(tk)
 			if text := t.source.text; !escaped.MatchString(text[at:quoteEnd(text, at)]) {
 				return t.source.errorAt(at, "", "an escape without its hexadecimal digits", hintFor("escape"))
 			}
@@ -268,7 +272,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 		case token.MappingValueType:
 			opener = previous
 			if opener != nil && len(opener.Value) > maxKey {
-				return t.source.errorAt(t.at[opener], "", fmt.Sprintf("the name %s is longer than %d bytes", shorten(opener.Value), maxKey), "shorten it")
+				return t.source.errorAt(t.place(opener), "", fmt.Sprintf("the name %s is longer than %d bytes", shorten(opener.Value), maxKey), "shorten it")
 			}
 			fallthrough
 		case token.SequenceEntryType:
@@ -282,7 +286,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 			columns = append(columns, column)
 		}
 		if flow+len(columns) > maxNesting {
-			return t.source.errorAt(t.at[tk], "", fmt.Sprintf("nested deeper than %d levels", maxNesting), "a pipeline needs fewer than ten")
+			return t.source.errorAt(t.place(tk), "", fmt.Sprintf("nested deeper than %d levels", maxNesting), "a pipeline needs fewer than ten")
 		}
 		previous = tk
 	}
@@ -296,7 +300,7 @@ func (t *tree) lost(tokens token.Tokens) *Error {
 		isText := tk.CharacterType == token.CharacterTypeMiscellaneous && tk.Type != token.CommentType ||
 			tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType
 		if isText && !t.seen[tk] && strings.TrimSpace(tk.Value) != "" {
-			return t.source.errorAt(t.at[tk], "", "this YAML cannot be read: "+shorten(tk.Value)+" belongs nowhere", hintFor(""))
+			return t.source.errorAt(t.place(tk), "", "this YAML cannot be read: "+shorten(tk.Value)+" belongs nowhere", hintFor(""))
 		}
 	}
 	return nil
@@ -320,8 +324,8 @@ func (t *tree) unreadable(err error) *Error {
 
 // invalid reports a token that cannot stand where it stands.
 func (t *tree) invalid(tk *token.Token, message string) *Error {
-	offset, ok := t.at[tk]
-	if tk.Type == token.InvalidType || !ok {
+	offset := t.place(tk)
+	if tk.Type == token.InvalidType {
 		offset = t.counted(tk.Position)
 	}
 	return t.source.errorAt(offset, "", "this YAML cannot be read: "+message, hintFor(message))

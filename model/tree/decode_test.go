@@ -286,7 +286,10 @@ func TestOlderFormsAreRead(t *testing.T) {
 		"no feature_names":     func(o object) { delete(learner(o), "feature_names") },
 		"no split_type":        func(o object) { delete(tree(o, 0), "split_type"); delete(tree(o, 0), "categories_nodes") },
 		"default_left as bool": func(o object) { tree(o, 0)["default_left"] = list{false, false, false, false, false} },
-		"unknown fields":       func(o object) { o["x"] = list{nil, true, object{"y": "z\n\"", "n": list{list{}, object{}}}, -1.5e-3} },
+		"a deleted node with children": func(o object) {
+			tree(o, 1)["left_children"], tree(o, 1)["right_children"] = list{-1, 7}, list{-1, -9}
+		},
+		"unknown fields": func(o object) { o["x"] = list{nil, true, object{"y": "z\n\"", "n": list{list{}, object{}}}, -1.5e-3} },
 	} {
 		root := sample()
 		change(root)

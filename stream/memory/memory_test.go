@@ -38,3 +38,5 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("faults that never happened: %v", missing)
 	}
 }
+
+func TestConformance(t *testing.T) { streamtest.Run(t, newLog) }

@@ -3,8 +3,8 @@
 
   python3 -m venv V && V/bin/pip install xgboost==3.2.0 numpy scipy
   V/bin/python golden.py                   edge rows of the models here, and small models with theirs
-  OLD/bin/python golden.py old             the same with xgboost 1.7.6 (numpy<2), 2.1.4 and 3.0.5: old-VERSION.*.gz,
-                                           to be run before the line above
+  OLD/bin/python golden.py old             models as xgboost 1.0.2 and 1.3.3 (numpy<1.24), 1.7.6 (numpy<2), 2.1.4 and
+                                           3.0.5 save them: old-VERSION-*.gz, to be run before the line above
   V/bin/python golden.py live SEED FOLDER  random models for the live comparison; nothing is written here
 
 fraud.*.gz and amount.*.gz are given: models of 300 and 100 trees trained with XGBoost 3.2.0 on simulated payments, and
@@ -14,7 +14,7 @@ A .golden.gz holds little-endian uint32 rows, uint32 width, uint32 models, and f
 values, and for each model rows margins and rows predictions. For gzip's sake the values lie in four planes: byte 0 of
 all of them, then byte 1, 2 and 3.
 """
-import glob, gzip, json, os, sys
+import glob, gzip, json, os, sys, tempfile
 import numpy as np
 import xgboost as xgb
 
@@ -121,7 +121,9 @@ def links(path, rng):
 
 
 def save(path, booster, kind):
-    pack(f"{path}.{kind}.gz", bytes(booster.save_raw(kind)))
+    with tempfile.TemporaryDirectory() as folder:  # save_raw knows formats since 1.6 only
+        booster.save_model(f"{folder}/model.{kind}")
+        pack(f"{path}.{kind}.gz", open(f"{folder}/model.{kind}", "rb").read())
 
 
 def main():
@@ -144,10 +146,13 @@ def main():
 def old():
     rng = np.random.default_rng(7)
     x, y = data(rng, 400, 6)
+    version = [int(part) for part in xgb.__version__.split(".")]
     for name, kind, rounds, parameters in (
         ("logistic", "json", 9, dict(objective="binary:logistic", max_depth=4, base_score=0.2)),
-        ("pruned", "ubj", 6, dict(objective="reg:squarederror", tree_method="exact", gamma=3.0, max_depth=5)),
+        ("pruned", "ubj" if version >= [1, 6] else "json", 6, dict(objective="reg:squarederror", tree_method="exact", gamma=3.0, max_depth=5)),
     ):
+        if name == "pruned" and version < [1, 1]:
+            continue  # such a file does not count its deleted nodes, and XGBoost 3.2 refuses it as well
         save(f"{HERE}/old-{xgb.__version__}-{name}", train(x, y, rounds, **parameters), kind)
 
 

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Long proofs. Each writes docs/results/<name>.txt with commit, command, seed and
+# duration; one that has a result of this commit is not run again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+commit=$(git rev-parse --short HEAD)
+seed=${SEED:-$(date +%Y%m%d)}
+
+prove() { # name, command
+	local out=docs/results/$1.txt start=$SECONDS
+	if grep -qs "^commit: $commit\$" "$out" && grep -qs '^passed: yes$' "$out"; then
+		echo "prove: $1 was shown at this commit"
+		return
+	fi
+	echo "prove: $1: $2"
+	local passed=no log
+	log=$(mktemp)
+	if bash -o pipefail -c "$2" >"$log" 2>&1; then passed=yes; fi
+	{
+		echo "commit: $commit"
+		echo "command: $2"
+		echo "seed: $seed"
+		echo "duration: $((SECONDS - start)) s"
+		echo "passed: $passed"
+		echo
+		grep -vE '^(=== |ok )' "$log" | tail -40
+	} >"$out"
+	rm -f "$log"
+	[ "$passed" = yes ] || { cat "$out"; exit 1; }
+}
+
+prove simulation "go test ./stream/memory ./stream/embedded -run Simulat -seeds 5000 -timeout 60m"
+prove kills "go test . -run Killed -v -timeout 60m -args -crash.kills=200 -answer.seed=$seed -answer.events=400000"
+prove same-answer "go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed"
+prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"
+prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'XGBoost|Golden'"
+for target in "decode FuzzScan" "model/tree FuzzParse" "feature FuzzLoad" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame"; do
+	set -- $target
+	prove "fuzz-${1//\//-}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
+done

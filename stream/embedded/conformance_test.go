@@ -1,0 +1,53 @@
+package embedded
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// conforming returns options as the suite wants them.
+func conforming(fs vfs.FS) Options {
+	o := small(fs)
+	o.SegmentBytes, o.MaxFrameBytes, o.RingBytes = 4<<20, 0, 64<<10
+	o.RebalanceTimeout, o.CheckpointInterval = 75*time.Millisecond, 5*time.Millisecond
+	return o
+}
+
+func openAt(t *testing.T, dir string, o Options) stream.Log {
+	t.Helper()
+	l, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestConformance(t *testing.T) {
+	streamtest.Run(t, func(t *testing.T) stream.Log { return openAt(t, "data", conforming(vfs.NewMem())) })
+}
+
+func TestConformanceDurable(t *testing.T) {
+	dir := t.TempDir()
+	streamtest.RunDurable(t, func(t *testing.T) stream.Log { return openAt(t, dir, conforming(nil)) })
+}
+
+func TestSimulation(t *testing.T) {
+	r := newRand(t)
+	for range 20 {
+		seed := r.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			streamtest.Simulate(t, func(t *testing.T) stream.Log {
+				o := conforming(vfs.NewMem())
+				o.SegmentBytes, o.RingBytes = 64<<10, 4<<10
+				o.RebalanceTimeout = 10 * time.Second
+				return openAt(t, "data", o)
+			}, streamtest.Options{Seed: seed})
+		})
+	}
+}
