@@ -82,7 +82,7 @@ func decision(score float64) string {
 	return "allow"
 }
 
-func baselinePipeline(t *testing.T) afterbay.Pipeline {
+func baselinePipeline(t testing.TB) afterbay.Pipeline {
 	t.Helper()
 	dir := t.TempDir()
 	model := unzip(t, "testdata/baseline/model.ubj.gz")
@@ -107,7 +107,7 @@ func baselinePipeline(t *testing.T) afterbay.Pipeline {
 	return file.Pipelines[0]
 }
 
-func unzip(t *testing.T, path string) io.ReadCloser {
+func unzip(t testing.TB, path string) io.ReadCloser {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func unzip(t *testing.T, path string) io.ReadCloser {
 	return r
 }
 
-func appendLines(t *testing.T, log stream.Log, topic, key, path string) int {
+func appendLines(t testing.TB, log stream.Log, topic, key, path string) int {
 	t.Helper()
 	events := unzip(t, path)
 	defer events.Close()

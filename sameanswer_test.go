@@ -124,7 +124,7 @@ func runVariant(t *testing.T, v variant, events []reference.Event) *answer {
 	return readAnswer(t, runner, log)
 }
 
-func openLog(t *testing.T, engine, dir string) stream.Log {
+func openLog(t testing.TB, engine, dir string) stream.Log {
 	t.Helper()
 	if engine == "memory" {
 		return memory.New(memory.Options{})
@@ -136,7 +136,7 @@ func openLog(t *testing.T, engine, dir string) stream.Log {
 	return log
 }
 
-func closeLog(t *testing.T, log stream.Log) {
+func closeLog(t testing.TB, log stream.Log) {
 	t.Helper()
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func runIdle(ctx context.Context, runner *afterbay.Runner, log stream.Log) error
 }
 
 // runUntilIdle runs until everything that was in the input is committed.
-func runUntilIdle(t *testing.T, runner *afterbay.Runner, log stream.Log) {
+func runUntilIdle(t testing.TB, runner *afterbay.Runner, log stream.Log) {
 	t.Helper()
 	if err := runIdle(t.Context(), runner, log); err != nil {
 		t.Fatal(err)
