@@ -272,6 +272,69 @@ func TestNewestFrameIsDamageWhereItWasKnownToBeDurable(t *testing.T) {
 	}
 }
 
+// TestStateIsACacheOfTheLog removes the checkpoint of a closed log: the log
+// alone makes it again, and still knows that its newest frame was durable.
+func TestStateIsACacheOfTheLog(t *testing.T) {
+	fs := vfs.NewMem()
+	h := &history{log: newLog(t, crashOptions(fs)), rng: newRand(t)}
+	h.run(t, 50)
+	want := dump(t, h.log)
+	h.log.Close()
+	if err := fs.RemoveAll("data/state"); err != nil {
+		t.Fatal(err)
+	}
+	l := mustOpen(t, crashOptions(fs))
+	if got := dump(t, l); got != want || l.Recovery().ReplayedFrames < 50 {
+		t.Fatalf("after %d frames:\n%s\nwant:\n%s", l.Recovery().ReplayedFrames, got, want)
+	}
+	newest := l.segments[len(l.segments)-1]
+	l.Close()
+	if err := fs.RemoveAll("data/state"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := readFile(fs, newest.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[newest.end-20] ^= 1
+	overwrite(t, fs, newest.path, b)
+	var damaged *DamageError
+	if _, err := Open("data", crashOptions(fs)); !errors.As(err, &damaged) {
+		t.Fatalf("the newest frame of a closed log is damaged: %v", err)
+	}
+}
+
+// TestLaterFrameThatKnewNothingIsNotEvidence puts a frame behind a torn one
+// whose writer did not know that one to be durable.
+func TestLaterFrameThatKnewNothingIsNotEvidence(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		fs, _ := crashed(t, small(nil), 5)
+		m, _, _ := readMeta(fs, "data")
+		positions, b := framesOf(t, fs, firstSegment)
+		last, seq := positions[len(positions)-1], uint64(len(positions))
+		later := stale(seq+1, m.Epochs[0].Epoch, m.salt)
+		if !known {
+			h := parseHeader(later)
+			h.durable = seq - 1
+			later = sealFrame(later[:h.length], h, m.salt)
+		}
+		copy(b[last+align(parseHeader(b[last:]).length):], later)
+		b[last+50] ^= 1
+		overwrite(t, fs, firstSegment, b)
+		l, err := Open("data", small(fs))
+		var damaged *DamageError
+		if known != errors.As(err, &damaged) {
+			t.Fatalf("known to be durable %v: %v", known, err)
+		}
+		if err == nil {
+			if l.Recovery().CutSeq != seq {
+				t.Fatalf("%+v", l.Recovery())
+			}
+			l.Close()
+		}
+	}
+}
+
 func TestMissingSegmentIsRefused(t *testing.T) {
 	for _, which := range []int{0, 1, 2, -1} {
 		fs, _ := crashed(t, crashOptions(nil), 400)
@@ -448,6 +511,12 @@ func TestFailedSyncStopsTheLog(t *testing.T) {
 		if got := values(t, after, events, 0); !slices.Equal(got, []string{"a"}) {
 			t.Fatalf("%v: %q after reopening", kind, got)
 		}
+		// What a reopened log shows is durable, whatever the failed sync did.
+		disk := mustOpen(t, small(mem.CrashClone(vfs.CrashCloneCfg{})))
+		if got, want := dump(t, disk), dump(t, after); got != want {
+			t.Fatalf("%v: after a crash:\n%s\nshown before:\n%s", kind, got, want)
+		}
+		disk.Close()
 		appendValues(t, after, events, "c")
 		after.Close()
 	}

@@ -67,11 +67,11 @@ type input struct {
 // work is a step and what it makes of the counts.
 type work struct {
 	stream.Step
-	counts map[string]int
+	counts map[stream.Partition]map[string]int
 }
 
 func newWork() *work {
-	return &work{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, counts: map[string]int{}}
+	return &work{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, counts: map[stream.Partition]map[string]int{}}
 }
 
 func (c *consumer) chance(percent int) bool { return c.rng.IntN(100) < percent }
@@ -112,6 +112,11 @@ func (c *consumer) run(ctx context.Context) error {
 func (c *consumer) poll(ctx context.Context) (stream.Batch, bool, error) {
 	for _, p := range c.revoked {
 		delete(c.owned, p)
+		if c.outstanding != nil {
+			// Were p revoked, counted on by another and assigned again, the
+			// counts of the step that is being committed would be old.
+			delete(c.outstanding.counts, p)
+		}
 	}
 	short, cancel := context.WithTimeout(ctx, 3*time.Millisecond)
 	defer cancel()
@@ -153,12 +158,15 @@ func (c *consumer) number(r stream.Record) error {
 		return fmt.Errorf("poll returned %v at %d, the consumer has %+v", r.Partition, r.Offset, in)
 	}
 	in.next++
-	count, err := c.count(in, string(r.Key))
+	count, err := c.count(r.Partition, string(r.Key))
 	if err != nil {
 		return err
 	}
 	count++
-	c.step.counts[string(r.Key)] = count
+	if c.step.counts[r.Partition] == nil {
+		c.step.counts[r.Partition] = map[string]int{}
+	}
+	c.step.counts[r.Partition][string(r.Key)] = count
 	c.put(r.Partition, string(r.Key), count)
 	c.put(r.Partition, positionKey, int(in.next))
 	out := stream.Partition{Topic: simulationOutput, Index: r.Partition.Index}
@@ -172,16 +180,16 @@ func (c *consumer) number(r stream.Record) error {
 }
 
 // count reads through the steps that are not committed.
-func (c *consumer) count(in *input, key string) (int, error) {
-	if n, ok := c.step.counts[key]; ok {
+func (c *consumer) count(p stream.Partition, key string) (int, error) {
+	if n, ok := c.step.counts[p][key]; ok {
 		return n, nil
 	}
 	if c.outstanding != nil {
-		if n, ok := c.outstanding.counts[key]; ok {
+		if n, ok := c.outstanding.counts[p][key]; ok {
 			return n, nil
 		}
 	}
-	value, err := in.state.Get([]byte(key))
+	value, err := c.owned[p].state.Get([]byte(key))
 	if err != nil || value == nil {
 		return 0, err
 	}

@@ -81,7 +81,7 @@ type FaultyOptions struct {
 
 // DefaultPercent returns the chances that a zero FaultyOptions stands for.
 func DefaultPercent() map[Fault]int {
-	return map[Fault]int{CommitLost: 5, CommitHidden: 5, Takeover: 2, Rebalance: 5, Delay: 30, ShortPoll: 30}
+	return map[Fault]int{CommitLost: 8, CommitHidden: 8, Takeover: 2, Rebalance: 5, Delay: 30, ShortPoll: 30}
 }
 
 // Faulty is a stream.Log whose sessions fail now and then, as networks, brokers

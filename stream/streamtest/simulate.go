@@ -17,7 +17,7 @@ import (
 // Options size one simulation. The zero value is a good default.
 type Options struct {
 	Seed       uint64
-	Events     int           // 0 is 200
+	Events     int           // 0 is 500
 	Keys       int           // 0 is 7
 	Partitions int32         // 0 is 1 to 4, by the seed
 	Consumers  int           // sessions at once; 0 is 1 to 4, by the seed
@@ -100,7 +100,7 @@ func newSimulation(log stream.Log, o Options) *simulation {
 		}
 		return n
 	}
-	o.Events, o.Keys = orDefault(o.Events, 200), orDefault(o.Keys, 7)
+	o.Events, o.Keys = orDefault(o.Events, 500), orDefault(o.Keys, 7)
 	o.Partitions = int32(orDefault(int(o.Partitions), 1+rng.IntN(4)))
 	o.Consumers = orDefault(o.Consumers, 1+rng.IntN(4))
 	o.Timeout = time.Duration(orDefault(int(o.Timeout), int(5*time.Minute)))
