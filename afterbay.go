@@ -16,6 +16,7 @@ import (
 // Options say how a process runs a pipeline. They do not change its results.
 type Options struct {
 	Sessions int          // members of the pipeline's group in this process; 0 is 1
+	Keys     int          // most decoded keys in memory by partition; 0 is 200,000
 	Logger   *slog.Logger // nil discards
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
@@ -41,7 +42,7 @@ func New(p Pipeline, options Options) (*Runner, error) {
 	}
 	r := &Runner{pipeline: p, plan: plan, options: options, task: task.Options{
 		Sessions: options.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
-		Logger: options.Logger, Fault: options.Fault,
+		Keys: options.Keys, Logger: options.Logger, Fault: options.Fault,
 	}}
 	r.metrics = task.NewMetrics(max(options.Sessions, 1))
 	return r, nil

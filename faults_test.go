@@ -29,7 +29,7 @@ func TestFaultsLeaveTheSameAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
-			runner, err := afterbay.New(p, afterbay.Options{Sessions: 3})
+			runner, err := afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 20})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -182,7 +182,9 @@ func TestBadRecordsCostOneDeadLetterEach(t *testing.T) {
 }
 
 func TestLatePolicies(t *testing.T) {
-	records := []stream.Record{payment("a", 1, 100), payment("b", 2, 94), payment("b", 4, 95)}
+	late := payment("b", 2, 0)
+	late.Value = fmt.Appendf(nil, `{"card":"b","amount":2,"ts":%d}`, epoch+95_000-1)
+	records := []stream.Record{payment("a", 1, 100), late, payment("b", 4, 95)}
 	for late, want := range map[string][2]int{"dlq": {2, 1}, "": {2, 1}, "drop": {2, 0}, "include": {3, 0}} {
 		p := payments()
 		p.Input.Time.Late = late

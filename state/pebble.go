@@ -11,6 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/afterbay/afterbay/stream"
 )
 
 // breaker is what Pebble believes to be its logger. Pebble calls Fatalf where
@@ -51,8 +53,9 @@ func (b *breaker) err() error {
 }
 
 // guard runs f on a goroutine of its own, and returns the store's failure where
-// Fatalf ended it, or another goroutine failed that f may wait for.
-func (b *breaker) guard(f func() error) error {
+// Fatalf ended it, or another goroutine failed that f may wait for. Where ctx
+// ends first, f goes on.
+func (b *breaker) guard(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		result := error(nil)
@@ -72,7 +75,38 @@ func (b *breaker) guard(f func() error) error {
 		return err
 	case <-b.failed:
 		return b.reason
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+}
+
+// users are the reads of Pebble under way, which panics when it is read after
+// it was closed.
+type users struct {
+	mu     sync.Mutex // guards closed, and count against close
+	closed bool
+	count  sync.WaitGroup
+}
+
+// enter begins a read; leave ends it.
+func (u *users) enter() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return stream.ErrClosed
+	}
+	u.count.Add(1)
+	return nil
+}
+
+func (u *users) leave() { u.count.Done() }
+
+// close lets nobody enter any more and waits for those who did.
+func (u *users) close() {
+	u.mu.Lock()
+	u.closed = true
+	u.mu.Unlock()
+	u.count.Wait()
 }
 
 // openPebble opens the database behind s.
@@ -99,7 +133,7 @@ func (s *Store) openPebble() error {
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	err = s.broken.guard(func() (err error) {
+	err = s.broken.guard(context.Background(), func() (err error) {
 		s.db, err = pebble.Open(s.opts.Dir, opts)
 		return err
 	})
@@ -124,8 +158,8 @@ func (s *Store) awaitSpace() {
 }
 
 // write applies batch, which becomes durable with the next flush, and closes it.
-func (s *Store) write(batch *pebble.Batch) error {
-	return s.broken.guard(func() error {
+func (s *Store) write(ctx context.Context, batch *pebble.Batch) error {
+	return s.broken.guard(ctx, func() error {
 		return errors.Join(s.db.Apply(batch, pebble.NoSync), batch.Close())
 	})
 }
@@ -133,7 +167,7 @@ func (s *Store) write(batch *pebble.Batch) error {
 // flush waits until everything written is durable.
 func (s *Store) flush(ctx context.Context) error {
 	var flushed <-chan struct{}
-	err := s.broken.guard(func() (err error) {
+	err := s.broken.guard(ctx, func() (err error) {
 		flushed, err = s.db.AsyncFlush()
 		return err
 	})
@@ -152,6 +186,10 @@ func (s *Store) flush(ctx context.Context) error {
 
 // read returns a copy of what Pebble has for key, nil for nothing.
 func (s *Store) read(key []byte) ([]byte, error) {
+	if err := s.users.enter(); err != nil {
+		return nil, err
+	}
+	defer s.users.leave()
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil

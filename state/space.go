@@ -233,6 +233,12 @@ func (s *Space) sizes() (cells, dirty int64) {
 // cell that is not checkpointed, and then a search in the checkpoint.
 func (s *Space) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 	return func(yield func(stream.Entry, error) bool) {
+		err := s.store.users.enter()
+		if err != nil {
+			yield(stream.Entry{}, fmt.Errorf("scan state: %w", err))
+			return
+		}
+		defer s.store.users.leave()
 		memory, it, err := s.capture(prefix)
 		if err != nil {
 			yield(stream.Entry{}, fmt.Errorf("scan state: %w", err))

@@ -70,6 +70,7 @@ type Store struct {
 	checkpointing sync.Mutex // one checkpoint at a time
 	evicting      sync.Mutex // one eviction at a time
 	closing       atomic.Bool
+	users         users
 
 	applied, seen, latest atomic.Uint64
 	used                  atomic.Int64 // bytes of cells
@@ -178,7 +179,7 @@ func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
 	if err := setSeq(batch, keyApplied, seq); err != nil {
 		return fmt.Errorf("checkpoint state: %w", err)
 	}
-	if err := s.write(batch); err != nil {
+	if err := s.write(ctx, batch); err != nil {
 		return fmt.Errorf("checkpoint state: %w", err)
 	}
 	if err := s.flush(ctx); err != nil {
@@ -205,7 +206,7 @@ func (s *Store) handOver(ctx context.Context, space *Space, hurry bool) error {
 		if err := setSeq(batch, keySeen, s.latest.Load()); err != nil {
 			return err
 		}
-		if err := s.write(batch); err != nil {
+		if err := s.write(ctx, batch); err != nil {
 			return err
 		}
 		space.handed(n)
@@ -271,14 +272,16 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Close releases the store without a checkpoint. Nothing may use it after.
+// Close releases the store without a checkpoint. It waits for reads under way;
+// what reads after it and finds nothing in memory gets stream.ErrClosed.
 func (s *Store) Close() error {
 	s.closing.Store(true)
+	s.users.close()
 	err := s.broken.err()
 	if err == nil {
 		// Of a database that gave up goroutines may be gone that Close
 		// waits for: only its lock is released then.
-		err = s.broken.guard(s.db.Close)
+		err = s.broken.guard(context.Background(), s.db.Close)
 	}
 	if unlock := s.lock.Close(); err == nil {
 		err = unlock

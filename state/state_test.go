@@ -48,7 +48,12 @@ func open(t testing.TB, o Options) *Store {
 func memory(t testing.TB) (*Store, *vfs.MemFS) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, Options{Dir: "state", FS: fs})
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if s.users.enter() == nil {
+			s.users.leave()
+			s.Close()
+		}
+	})
 	return s, fs
 }
 
@@ -332,6 +337,42 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 40})
 	if err := <-done; err != nil || store.Applied() != 1 {
 		t.Fatalf("checkpoint after the disk had room: %v, applied %d", err, store.Applied())
+	}
+}
+
+// TestReadAfterCloseIsAnError reads what is in memory, what is not, and scans.
+func TestReadAfterCloseIsAnError(t *testing.T) {
+	store, _ := memory(t)
+	space := store.Space("a")
+	put(space, 1, "k", []byte("v"))
+	scanned := 0
+	for _, err := range space.Scan(nil) { // Close waits for it, and it may still read
+		if err != nil {
+			t.Fatal(err)
+		}
+		scanned++
+		closed := make(chan error)
+		go func() { closed <- store.Close() }()
+		for store.users.enter() == nil {
+			store.users.leave()
+			runtime.Gosched()
+		}
+		if _, err := space.Get([]byte("other")); !errors.Is(err, stream.ErrClosed) {
+			t.Fatalf("get: %v", err)
+		}
+		defer func() {
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	if scanned != 1 {
+		t.Fatalf("%d entries", scanned)
+	}
+	for _, err := range space.Scan(nil) {
+		if !errors.Is(err, stream.ErrClosed) {
+			t.Fatalf("scan: %v", err)
+		}
 	}
 }
 

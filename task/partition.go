@@ -49,13 +49,12 @@ type partition struct {
 
 // keyState is the decoded state of one key.
 type keyState struct {
-	key     string
-	newest  int64            // event time of its newest event
-	cells   [2]*feature.Cell // early and late
-	dirty   bool             // in the step being made
-	changed uint64           // number of the newest step that changes it
-	queued  bool             // the partition's due has it,
-	due     int64            // then; 0 where that was not remembered
+	key    string
+	newest int64            // event time of its newest event
+	cells  [2]*feature.Cell // early and late
+	dirty  bool             // in the step being made
+	queued bool             // the partition's due has it,
+	due    int64            // then; 0 where that was not remembered
 
 	chunk uint64 // the chunk it was last seen in,
 	tail  int32  // its newest item there,
@@ -267,14 +266,15 @@ func (p *partition) queue(plan *Plan, k *keyState, after ended) {
 	heap.Push(&p.due, expiryEntry{k.due, k.key})
 }
 
-// evict forgets decoded keys that no undecided step changes, until at most
-// limit remain. They are read again from the committed state.
-func (p *partition) evict(limit int, decided uint64) {
+// evict forgets decoded keys that the step being made does not change, until at
+// most limit remain. They are read again from the committed state, so it is
+// called only when no step is outstanding.
+func (p *partition) evict(limit int) {
 	for key, k := range p.keys {
 		if len(p.keys) <= limit {
 			return
 		}
-		if !k.dirty && k.changed <= decided {
+		if !k.dirty {
 			delete(p.keys, key)
 		}
 	}

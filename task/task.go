@@ -229,11 +229,10 @@ func (w *worker) settle() error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	w.fault("after")
-	w.decided = w.flying.number
 	w.measureCommit(w.pending.At())
 	w.pending = nil
 	for _, p := range w.partitions {
-		p.evict(w.options.Keys, w.decided)
+		p.evict(w.options.Keys)
 	}
 	return nil
 }

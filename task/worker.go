@@ -22,7 +22,6 @@ type worker struct {
 	step       *step           // being made
 	flying     *step           // handed to Commit, or free for reuse
 	pending    *stream.Pending // outcome of flying; nil when decided
-	decided    uint64          // number of the newest step known to be durable
 	committed  time.Time       // when the newest commit began
 	timer      *time.Timer     // wakes Poll when a commit is due
 	waiting    bool            // the timer runs
@@ -121,7 +120,7 @@ func (w *worker) touch(p *partition, k *keyState) {
 	if k.dirty {
 		return
 	}
-	k.dirty, k.changed = true, w.step.number
+	k.dirty = true
 	w.step.dirty = append(w.step.dirty, k)
 	w.step.owners = append(w.step.owners, p)
 }

@@ -254,7 +254,7 @@ func TestDamagedModelsAreRefusedWithThePlace(t *testing.T) {
 			parameters(o)["base_score"] = "1.5"
 			path(o, "learner", "objective").(object)["name"] = "binary:logistic"
 		},
-		"learner.gradient_booster.model.tree_info[1]: 1099511627776 does not fit 3": func(o object) { trees(o)["tree_info"] = list{0, 1 << 40} },
+		"learner.gradient_booster.model.tree_info[1]: 1099511627776 does not fit 3": func(o object) { trees(o)["tree_info"] = list{0, int64(1) << 40} },
 	} {
 		root := sample()
 		change(root)

@@ -45,9 +45,8 @@ func TestSimulation(t *testing.T) {
 			streamtest.Simulate(t, func(t *testing.T) stream.Log {
 				o := conforming(vfs.NewMem())
 				o.SegmentBytes, o.RingBytes = 64<<10, 4<<10
-				o.RebalanceTimeout = 10 * time.Second
 				return openAt(t, "data", o)
-			}, streamtest.Options{Seed: seed})
+			}, streamtest.Options{Seed: seed, Timeout: time.Hour})
 		})
 	}
 }

@@ -408,11 +408,17 @@ func (l *Log) Close() error {
 	return l.closeErr
 }
 
+// closeTimeout bounds the last checkpoint, which a full disk would hold up for
+// ever. Without it nothing is lost: the next Open redoes more.
+const closeTimeout = 30 * time.Second
+
 // shut makes the last checkpoint and lets the directory go.
 func (l *Log) shut() error {
 	err := l.err
 	if err == nil {
-		err = l.store.Checkpoint(context.Background(), l.applied.Load(), true)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		err = l.store.Checkpoint(ctx, l.applied.Load(), true)
+		cancel()
 	}
 	if err == nil {
 		l.saveIndexes()

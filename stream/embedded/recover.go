@@ -118,13 +118,8 @@ func (l *Log) list() error {
 		switch {
 		case isSegment:
 			l.segments = append(l.segments, &segment{path: path, first: first, last: first - 1, size: info.Size()})
-		case strings.HasSuffix(name, spareSuffix) && info.Size() == l.opts.SegmentBytes && len(l.spares.ready) < spareMost:
-			// Under a name of its own, so that none made later meets it.
-			renamed := l.spares.name(l) + "x"
-			if err := fs.Rename(path, renamed); err != nil {
-				return err
-			}
-			l.spares.ready = append(l.spares.ready, renamed)
+		case l.spares.known(name) && info.Size() == l.opts.SegmentBytes && len(l.spares.ready) < spareMost:
+			l.spares.ready = append(l.spares.ready, path)
 		case strings.HasSuffix(name, spareSuffix) || strings.HasSuffix(name, halfSuffix):
 			if err := fs.Remove(path); err != nil {
 				return err

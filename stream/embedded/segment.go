@@ -98,6 +98,16 @@ func (s *spares) name(l *Log) string {
 	return l.path("log", strconv.Itoa(s.made)+spareSuffix)
 }
 
+// known reports whether name is that of a spare, which no other will get.
+func (s *spares) known(name string) bool {
+	digits, found := strings.CutSuffix(name, spareSuffix)
+	n, err := strconv.Atoi(digits)
+	if found && err == nil {
+		s.made = max(s.made, n)
+	}
+	return found && err == nil
+}
+
 // prepare makes spares until there are enough.
 func (l *Log) prepare() {
 	for {

@@ -291,7 +291,8 @@ func (s *session) fetch(batch *stream.Batch, limit int) {
 		if sh.paused || sh.revoked {
 			continue
 		}
-		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index][sh.next:]
+		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index]
+		records = records[min(int(sh.next), len(records)):] // a step may have committed more than there is
 		records = records[:max(0, min(len(records), limit-len(batch.Records)))]
 		batch.Records = append(batch.Records, records...)
 		sh.next += stream.Offset(len(records))

@@ -2,9 +2,9 @@ package streamtest_test
 
 import (
 	"context"
-	"iter"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -42,20 +42,18 @@ func TestDurableSuitePassesWhereEverythingIsKept(t *testing.T) {
 	streamtest.RunDurable(t, func(*testing.T) stream.Log { return &reopened{Log: log} })
 }
 
-// The suites see every call through the interfaces alone: a wrapper that adds
-// nothing passes.
-func TestSuitePassesThroughAWrapper(t *testing.T) {
-	streamtest.Run(t, func(t *testing.T) stream.Log { return &plain{newMemory(t).(*memory.Log)} })
+// Commits of a log on a disk are decided while the session goes on.
+func TestSuitePassesWhereCommitsAreDecidedLate(t *testing.T) {
+	streamtest.Run(t, func(t *testing.T) stream.Log {
+		return &late{memory.New(memory.Options{RebalanceTimeout: 100 * time.Millisecond})}
+	})
 }
 
-// plain decides commits late and yields slowly, as a log on a disk does.
-type plain struct{ *memory.Log }
+type late struct{ *memory.Log }
 
-func (p *plain) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
-	none := streamtest.FaultyOptions{Percent: map[streamtest.Fault]int{streamtest.Delay: 100}, MaxDelay: 1e6}
-	return streamtest.NewFaulty(p.Log, none).Join(ctx, group, topics...)
-}
-
-func (p *plain) Tail(ctx context.Context, partition stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
-	return p.Log.Tail(ctx, partition, from)
+func (l *late) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	return streamtest.NewFaulty(l.Log, streamtest.FaultyOptions{
+		Percent:  map[streamtest.Fault]int{streamtest.Delay: 100},
+		MaxDelay: time.Millisecond,
+	}).Join(ctx, group, topics...)
 }

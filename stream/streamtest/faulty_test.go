@@ -15,10 +15,6 @@ import (
 
 var in, out = stream.Partition{Topic: "in"}, stream.Partition{Topic: "out"}
 
-func newMemory(*testing.T) stream.Log {
-	return memory.New(memory.Options{RebalanceTimeout: 100 * time.Millisecond})
-}
-
 // always returns a log that has the fault in every call, and a member of it
 // that owns both partitions of topic in.
 func always(t *testing.T, fault streamtest.Fault) (*memory.Log, *streamtest.Faulty, stream.Session) {
