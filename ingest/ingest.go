@@ -141,13 +141,19 @@ func (b *batch) take(r reader, topic, key string) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	value := b.bytes[at:len(b.bytes):len(b.bytes)]
+	b.records = append(b.records, NewRecord(topic, key, b.bytes[at:len(b.bytes):len(b.bytes)]))
+	return true, nil
+}
+
+// NewRecord returns a record of a topic that is placed by its key: the text of
+// a JSON field of its value, or nothing where key is "" or the value has no
+// such field. The key may alias the value.
+func NewRecord(topic, key string, value []byte) stream.Record {
 	record := stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Value: value}
 	if key != "" {
 		if text, ok := decode.Key(value, key); ok {
 			record.Key = text
 		}
 	}
-	b.records = append(b.records, record)
-	return true, nil
+	return record
 }

@@ -157,11 +157,24 @@ func (s *Store) awaitSpace() {
 	}
 }
 
-// write applies batch, which becomes durable with the next flush, and closes it.
+// patience is how long a write may go on after its context ended.
+const patience = 5 * time.Second
+
+// write applies batch, which becomes durable with the next flush, and closes
+// it. A batch left to itself might be applied after a later one and hide it:
+// the store fails rather than that.
 func (s *Store) write(ctx context.Context, batch *pebble.Batch) error {
-	return s.broken.guard(ctx, func() error {
+	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })
+	defer stop()
+	err := s.broken.guard(patient, func() error {
 		return errors.Join(s.db.Apply(batch, pebble.NoSync), batch.Close())
 	})
+	if err != nil {
+		s.broken.fail(err)
+	}
+	return err
 }
 
 // flush waits until everything written is durable.

@@ -498,4 +498,3 @@ func TestReopenWithOtherOptions(t *testing.T) {
 		}
 	}
 }
-

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/task"
+)
+
+// demonstration is the fraud example run once over generated payments.
+type demonstration struct {
+	*app
+	dir      string
+	events   int
+	seed     uint64
+	sessions int
+
+	example *example
+	runner  *afterbay.Runner
+	log     *embedded.Log
+	took    time.Duration
+	meter   *meter
+}
+
+func (d *demonstration) run() (err error) {
+	if d.example, err = newExample(d.dir); err != nil {
+		return err
+	}
+	if d.runner, err = d.example.load(d.app, d.sessions, 0); err != nil {
+		return err
+	}
+	if d.log, err = d.openLog(d.example.data()); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.log.Close()) }()
+	if err := d.process(); err != nil {
+		return err
+	}
+	if d.ctx.Err() != nil {
+		fmt.Fprintln(d.stderr, "ended by a signal: what was committed stays")
+		return nil
+	}
+	found, err := countOutputs(d.ctx, &serve.Local{Log: d.log}, d.runner.Outputs())
+	if err != nil {
+		return err
+	}
+	return d.summary(found)
+}
+
+// process appends the payments while the pipeline runs, and returns when all
+// were processed.
+func (d *demonstration) process() error {
+	if err := d.runner.CreateTopics(d.ctx, d.log); err != nil {
+		return err
+	}
+	d.meter = newMeter(d.stderr)
+	ctx, stop := context.WithCancel(d.ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.runner.Run(ctx, d.log) })
+	group.Go(func() error {
+		defer stop()
+		return d.publish(ctx)
+	})
+	group.Go(func() error {
+		d.watch(ctx)
+		return nil
+	})
+	err := group.Wait()
+	d.meter.clear()
+	if d.ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (d *demonstration) publish(ctx context.Context) error {
+	source, end := payments(fraud.Options{Seed: d.seed, Events: d.events})
+	_, err := ingest.Publish(ctx, d.log, source, ingest.Options{Name: "payments", Topic: exampleTopic, Key: "customer", Producer: "demo"})
+	if err = errors.Join(err, end()); err != nil {
+		return err
+	}
+	err = d.runner.WaitIdle(ctx, d.log)
+	d.took = time.Since(d.meter.start)
+	return err
+}
+
+// watch shows the progress until ctx is done.
+func (d *demonstration) watch(ctx context.Context) {
+	ticker := time.NewTicker(meterEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			c := d.runner.Metrics().Counts()
+			d.meter.show("%d of %d payments decided, %d dead letters, %s", c.Events, d.events, c.DeadLetters, d.meter.rate(int64(c.Events)))
+		}
+	}
+}
+
+// outputs is what the topics of a pipeline hold.
+type outputs struct {
+	records   int
+	decisions map[string]int // by kind
+	dead      map[string]int // by stage
+	repeated  int            // outputs with an id that another one has
+}
+
+var actionField = []byte(`"action":"`)
+
+// countOutputs reads what a pipeline wrote: the dead letters last.
+func countOutputs(ctx context.Context, directory serve.Directory, topics []string) (*outputs, error) {
+	found := &outputs{decisions: map[string]int{}, dead: map[string]int{}}
+	for i, topic := range topics {
+		ids := map[string]bool{}
+		for r, err := range directory.Records(ctx, serve.Query{Topic: topic, Partition: serve.AllPartitions}) {
+			if err != nil {
+				return nil, err
+			}
+			found.records++
+			for _, h := range r.Headers {
+				switch {
+				case h.Key == task.HeaderID && ids[string(h.Value)]:
+					found.repeated++
+				case h.Key == task.HeaderID:
+					ids[string(h.Value)] = true
+				case h.Key == task.HeaderStage && i == len(topics)-1:
+					found.dead[string(h.Value)]++
+				}
+			}
+			if _, after, ok := bytes.Cut(r.Value, actionField); ok && i == 0 {
+				action, _, _ := bytes.Cut(after, []byte{'"'})
+				found.decisions[string(action)]++
+			}
+		}
+	}
+	return found, nil
+}
+
+// kinds lists counts, the largest first.
+func kinds(counts map[string]int) string {
+	if len(counts) == 0 {
+		return "none"
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, counts[name])
+	}
+	return strings.Join(names, ", ")
+}
+
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// summary prints what happened, and checks that each payment left exactly one
+// decision or dead letter.
+func (d *demonstration) summary(found *outputs) error {
+	m := d.runner.Metrics()
+	c := m.Counts()
+	decisions, dead := total(found.decisions), total(found.dead)
+	out := d.stdout
+	fmt.Fprintf(out, "%d card payments became %d decisions and %d dead letters in %s: %.0f events/s, generated and appended beside it\n\n",
+		c.Events, decisions, dead, d.took.Round(time.Millisecond), float64(c.Events)/d.took.Seconds())
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "hop\tp50\tp99\t")
+	for _, hop := range observe.Hops {
+		s := m.Hop(hop)
+		fmt.Fprintf(table, "%s\t%s\t%s\t\n", hop, short(s.Quantile(0.5)), short(s.Quantile(0.99)))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\ndecisions     %s\ndead letters  %s\nlate events   %d, counted in as the pipeline asks\n", kinds(found.decisions), kinds(found.dead), c.Late)
+	for _, model := range d.runner.Models() {
+		fmt.Fprintf(out, "model         %s\n", model)
+	}
+	if decisions+dead != d.events || int(c.Events) != d.events || found.repeated > 0 {
+		return fmt.Errorf("%d payments, but %d decisions, %d dead letters and %d repeated ids: this is a defect, please report it", d.events, decisions, dead, found.repeated)
+	}
+	fmt.Fprintf(out, "exactly once  yes: %d ids, none twice\n", found.records)
+	data := d.example.data()
+	fmt.Fprintf(out, `
+look further:
+  afterbay tail decisions --data %[1]s --limit 3 --headers
+  afterbay tail dlq.%[2]s --data %[1]s --limit 3 --headers
+  afterbay topics --data %[1]s
+  afterbay state dump %[2]s --data %[1]s
+  afterbay model inspect %[3]s
+  afterbay run %[4]s --data %[1]s
+`, data, d.runner.Name(), strings.Replace(d.example.pipeline(), examplePipeline, exampleModel, 1), d.example.pipeline())
+	return nil
+}
+
+// short writes a duration with three digits.
+func short(d time.Duration) string {
+	unit := time.Nanosecond
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

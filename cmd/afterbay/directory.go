@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream/embedded"
+)
+
+const (
+	lockedWait = 2 * time.Second // a process that starts or ends is neither locked out nor reachable for a moment
+	lockedTry  = 50 * time.Millisecond
+)
+
+// openLog opens the log of a data directory.
+func (a *app) openLog(dir string) (*embedded.Log, error) {
+	log, err := embedded.Open(dir, embedded.Options{Logger: a.log})
+	var damage *embedded.DamageError
+	switch {
+	case err == nil:
+		return log, nil
+	case errors.Is(err, embedded.ErrLocked):
+		return nil, &exitError{exitLocked, fmt.Errorf("%w: end that process, or choose another directory with --data", err)}
+	case errors.As(err, &damage):
+		return nil, &exitError{exitDamaged, fmt.Errorf("%w: restore the directory from a copy, or start with another one by --data", err)}
+	}
+	return nil, &exitError{exitDamaged, fmt.Errorf("%w: make the directory readable and writable, or choose another with --data", err)}
+}
+
+// open returns the data directory: the log itself or, where a process holds it,
+// that process. The function returned closes it. A directory that is not there
+// is made where create is set.
+func (f *directoryFlags) open(a *app, create bool) (serve.Directory, func() error, error) {
+	if f.URL != "" {
+		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
+			return nil, nil, usage("--url %s: use http://host:port", f.URL)
+		}
+		return &serve.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
+	}
+	if _, err := os.Stat(filepath.Join(f.Data, "META")); !create && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run or afterbay produce", f.Data)}
+	}
+	for deadline := time.Now().Add(lockedWait); ; {
+		log, err := a.openLog(f.Data)
+		if err == nil {
+			return &serve.Local{Log: log}, log.Close, nil
+		}
+		if !errors.Is(err, embedded.ErrLocked) {
+			return nil, nil, err
+		}
+		client, adminErr := reach(a.ctx, f.Data)
+		if adminErr == nil {
+			return client, func() error { return nil }, nil
+		}
+		if time.Now().After(deadline) || a.ctx.Err() != nil {
+			return nil, nil, fmt.Errorf("%w; it does not answer either: %w", err, adminErr)
+		}
+		time.Sleep(lockedTry)
+	}
+}
+
+// reach finds the process that holds a data directory.
+func reach(ctx context.Context, dir string) (*serve.Client, error) {
+	admin, err := serve.ReadAdmin(dir)
+	if err != nil {
+		return nil, err
+	}
+	client := &serve.Client{URL: "http://" + admin.Address, Token: admin.Token}
+	ctx, cancel := context.WithTimeout(ctx, lockedWait)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, client.URL+"/v1/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+client.Token)
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	var status struct{ PID int }
+	if err := json.NewDecoder(reply.Body).Decode(&status); err != nil || status.PID != admin.PID {
+		return nil, fmt.Errorf("another process answers at %s", admin.Address)
+	}
+	return client, nil
+}

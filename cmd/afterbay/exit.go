@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/task"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // something went wrong while the command ran
+	exitUsage   = 2 // the command line is not right
+	exitInvalid = 3 // a pipeline file or model is not right
+	exitLocked  = 4 // another process has the data directory, and does not answer
+	exitDamaged = 5 // the data directory is damaged, or cannot be read or written
+)
+
+const description = `Streaming inference: events in a log become decisions in a log, exactly once.
+
+Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 invalid pipeline file or model; 4 the data directory is held by another process that does not answer; 5 the data directory is damaged or cannot be written.`
+
+// exitError is an error with its exit code.
+type exitError struct {
+	code int
+	error
+}
+
+// Unwrap returns the error alone.
+func (e *exitError) Unwrap() error { return e.error }
+
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// exitCode returns the exit code that an error of a command stands for.
+func exitCode(err error) int {
+	var coded *exitError
+	var file config.Errors
+	var pipeline afterbay.Errors
+	var features *task.ErrOtherFeatures
+	var damage *embedded.DamageError
+	switch {
+	case err == nil, errors.Is(err, errHelped):
+		return exitOK
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &file), errors.As(err, &pipeline), errors.As(err, &features):
+		return exitInvalid
+	case errors.Is(err, embedded.ErrLocked):
+		return exitLocked
+	case errors.As(err, &damage):
+		return exitDamaged
+	}
+	return exitFailure
+}

@@ -1,0 +1,89 @@
+// Command afterbay runs pipelines over the log in a data directory, and looks
+// into both.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+type commands struct {
+	Run     runCommand     `cmd:"" help:"Run the pipelines of files until a signal ends the process."`
+	Lint    lintCommand    `cmd:"" help:"Check pipeline files and their models, and say all that is wrong."`
+	Produce produceCommand `cmd:"" help:"Append the records of a file or of standard input to a topic."`
+	Tail    tailCommand    `cmd:"" help:"Print the records of a topic."`
+	Topics  topicsCommand  `cmd:"" help:"List the topics and what they hold."`
+	State   stateCommand   `cmd:"" help:"Look into the state of a pipeline."`
+	Model   modelCommand   `cmd:"" help:"Look into a model, or score rows with it."`
+	Demo    demoCommand    `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`
+	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency of the demo's pipeline here."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// app is what a command gets from its surroundings.
+type app struct {
+	ctx    context.Context // ends with the first signal
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	log    *slog.Logger
+}
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // lives as long as the process
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitFailure)
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))}
+	err := a.execute(args)
+	if err != nil && !errors.Is(err, errHelped) {
+		fmt.Fprintf(stderr, "afterbay: %v\n", err)
+	}
+	return exitCode(err)
+}
+
+// errHelped ends a command line that asked for help.
+var errHelped = errors.New("helped")
+
+func (a *app) execute(args []string) (err error) {
+	defer func() { // the parser goes on after --help unless it is stopped
+		if r := recover(); r == errHelped {
+			err = errHelped
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	var c commands
+	parser, err := kong.New(&c, kong.Name("afterbay"), kong.Description(description),
+		kong.Writers(a.stdout, a.stderr), kong.Exit(func(int) { panic(errHelped) }),
+		kong.WithHyphenPrefixedParameters(true), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}))
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("%w: see afterbay --help", err)}
+	}
+	return command.Run(a)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+)
+
+// pipeline is a pipeline that is ready to run, and its file.
+type pipeline struct {
+	file   string
+	runner *afterbay.Runner
+}
+
+func (p pipeline) describe() string {
+	text := fmt.Sprintf("%s and writes %s", p.runner.Input(), strings.Join(p.runner.Outputs(), ", "))
+	for _, m := range p.runner.Models() {
+		text += "\n  model " + m
+	}
+	return text
+}
+
+// load reads and checks the pipelines of files. The error is all that is wrong
+// with them.
+func (a *app) load(files []string, sessions int) ([]pipeline, error) {
+	if sessions < 0 {
+		return nil, usage("--sessions %d: use 1 or more, or 0 for one per core", sessions)
+	}
+	var all []pipeline
+	var found []error
+	names := map[string]string{}
+	for _, path := range files {
+		file, err := config.Load(path)
+		if errors.As(err, new(*fs.PathError)) {
+			err = fmt.Errorf("%w: name a pipeline file that can be read", err)
+		}
+		if err != nil {
+			found = append(found, err)
+			continue
+		}
+		for i, p := range file.Pipelines {
+			if other, ok := names[p.Name]; ok {
+				found = append(found, fmt.Errorf("%s: pipeline %q is in %s too: rename one, since its state has its name", path, p.Name, other))
+				continue
+			}
+			names[p.Name] = path
+			runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log})
+			if err != nil {
+				found = append(found, file.Explain(i, err))
+				continue
+			}
+			all = append(all, pipeline{path, runner})
+		}
+	}
+	if len(found) > 0 {
+		return nil, &exitError{exitInvalid, &invalidError{errors.Join(found...)}}
+	}
+	return upstreamFirst(all), nil
+}
+
+// upstreamFirst orders pipelines so that one which writes a topic comes before
+// those that read it, and decides the number of its partitions.
+func upstreamFirst(pipelines []pipeline) []pipeline {
+	var ordered []pipeline
+	for left := pipelines; len(left) > 0; {
+		next := slices.IndexFunc(left, func(p pipeline) bool {
+			return !slices.ContainsFunc(left, func(other pipeline) bool {
+				return slices.Contains(other.runner.Outputs(), p.runner.Input())
+			})
+		})
+		next = max(next, 0) // a cycle: any
+		ordered = append(ordered, left[next])
+		left = slices.Concat(left[:next], left[next+1:])
+	}
+	return ordered
+}
+
+// sessionsOrCores returns the sessions of a pipeline: one per core where 0 are
+// asked for.
+func sessionsOrCores(sessions int) int {
+	if sessions == 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return sessions
+}
+
+// invalidError puts each thing wrong with the files on lines of its own.
+type invalidError struct{ error }
+
+// Error returns all that is wrong.
+func (e *invalidError) Error() string {
+	return "the pipeline cannot run\n" + e.error.Error()
+}
+
+// Unwrap returns the errors.
+func (e *invalidError) Unwrap() error { return e.error }

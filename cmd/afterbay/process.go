@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream/embedded"
+)
+
+// process runs pipelines over the log of a data directory, and serves HTTP
+// beside them.
+type process struct {
+	*app
+	pipelines []pipeline
+	dir       string
+	untilIdle bool
+}
+
+func (p *process) run(listen listenFlags) (err error) {
+	options := serve.Options{
+		Address: listen.Listen, Token: listen.Token, Insecure: listen.Insecure, Version: version(),
+		Full: func(err error) bool { return errors.Is(err, embedded.ErrFull) }, Logger: p.log,
+	}
+	if listen.Listen != "none" {
+		if err := options.Validate(); err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
+	log, err := p.openLog(p.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for _, pipeline := range p.pipelines {
+		options.Runners = append(options.Runners, pipeline.runner)
+		if err := pipeline.runner.CreateTopics(p.ctx, log); err != nil {
+			return err
+		}
+	}
+	options.Collectors = []prometheus.Collector{serve.LogCollector(log.Stats)}
+	var server *serve.Server
+	if listen.Listen != "none" {
+		if server, err = serve.Listen(log, options); err != nil {
+			return err
+		}
+		if err := server.Admin().Write(p.dir); err != nil {
+			return &exitError{exitDamaged, err}
+		}
+		defer func() { err = errors.Join(err, server.Admin().Remove(p.dir)) }()
+	}
+	p.announce(server)
+	return p.work(log, server)
+}
+
+// work runs the pipelines until the first signal, or until there is nothing to
+// do. The server ends after them, so that they can be watched to the end.
+func (p *process) work(log *embedded.Log, server *serve.Server) error {
+	ctx, stop := context.WithCancel(p.ctx)
+	defer stop()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(p.ctx))
+	defer stopServing()
+	var outer errgroup.Group
+	if server != nil {
+		server.Ready(true)
+		outer.Go(func() error {
+			err := server.Run(serving)
+			if err != nil {
+				stop()
+			}
+			return err
+		})
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, pipeline := range p.pipelines {
+		group.Go(func() error { return pipeline.runner.Run(ctx, log) })
+	}
+	if p.untilIdle {
+		group.Go(func() error {
+			defer stop()
+			return waitIdle(ctx, log, p.pipelines)
+		})
+	}
+	err := group.Wait()
+	stopServing()
+	err = errors.Join(err, outer.Wait())
+	for _, pipeline := range p.pipelines {
+		c := pipeline.runner.Metrics().Counts()
+		fmt.Fprintf(p.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", pipeline.runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
+	}
+	return err
+}
+
+// waitIdle returns when all pipelines have committed all of their input; one
+// may write another's.
+func waitIdle(ctx context.Context, log *embedded.Log, pipelines []pipeline) error {
+	for {
+		lag := int64(0)
+		for _, p := range pipelines {
+			if err := p.runner.WaitIdle(ctx, log); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		}
+		for _, p := range pipelines {
+			n, err := serve.Lag(ctx, log, p.runner.Name(), p.runner.Input())
+			if err != nil {
+				return err
+			}
+			lag += n
+		}
+		if lag == 0 {
+			return nil
+		}
+	}
+}
+
+// announce prints what runs, where, and what to type next.
+func (p *process) announce(server *serve.Server) {
+	fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)
+	for _, pipeline := range p.pipelines {
+		fmt.Fprintf(p.stdout, "pipeline %s reads %s\n", pipeline.runner.Name(), pipeline.describe())
+		for _, w := range pipeline.runner.Warnings() {
+			fmt.Fprintf(p.stdout, "  warning: %s\n", w)
+		}
+	}
+	if server != nil {
+		fmt.Fprintf(p.stdout, "listening on http://%s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.Address())
+	}
+	data := ""
+	if p.dir != "data" {
+		data = " --data " + p.dir
+	}
+	if server == nil || p.untilIdle {
+		return
+	}
+	runner := p.pipelines[0].runner
+	fmt.Fprintf(p.stdout, "next, in another terminal:\n  afterbay produce %s events.ndjson%s\n  afterbay tail %s --follow%s\n",
+		runner.Input(), data, runner.Outputs()[0], data)
+}

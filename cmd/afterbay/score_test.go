@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/tree"
+)
+
+// randomRows returns rows with missing values, as numbers and as CSV of the
+// columns in some order.
+func randomRows(random *rand.Rand, names []string, order []int, n int) (model.Rows, string) {
+	rows := model.Rows{Width: len(names)}
+	var text strings.Builder
+	header := make([]string, len(order))
+	for i, column := range order {
+		header[i] = "left over"
+		if column < len(names) {
+			header[i] = names[column]
+		}
+	}
+	text.WriteString(strings.Join(header, ",") + "\n")
+	for range n {
+		row := make([]float32, len(names))
+		for i := range row {
+			row[i] = float32(random.NormFloat64() * math.Exp(random.NormFloat64()*4))
+			if random.IntN(5) == 0 {
+				row[i] = float32(math.NaN())
+			}
+		}
+		cells := make([]string, len(order))
+		for i, column := range order {
+			cells[i] = "text"
+			if column < len(names) {
+				cells[i] = strings.Replace(strconv.FormatFloat(float64(row[column]), 'g', -1, 32), "NaN", "", 1)
+			}
+		}
+		rows.Values = append(rows.Values, row...)
+		text.WriteString(strings.Join(cells, ",") + "\n")
+	}
+	return rows, text.String()
+}
+
+func TestScoresAreTheModelsBitForBit(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	stump, err := os.ReadFile("testdata/stump.ubj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := fraud.Files.ReadFile("fraud.ubj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, data := range [][]byte{stump, named} {
+		write(t, "model.ubj", string(data))
+		m, err := tree.Parse("model", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := m.Info().Names
+		order := random.Perm(len(names) + 1)
+		if len(names) == 0 { // by order
+			names = strings.Split("a b c d e f", " ")
+			order = []int{0, 1, 2, 3, 4, 5}
+		}
+		rows, text := randomRows(random, names, order, 3000)
+		margins, scores := make([]float32, rows.Len()), make([]float32, rows.Len())
+		m.Margins(rows, margins)
+		if err := m.Predict(t.Context(), rows, scores); err != nil {
+			t.Fatal(err)
+		}
+		want := "margin,prediction\n"
+		for i := range margins {
+			want += fmt.Sprintf("%v,%v\n", margins[i], scores[i])
+		}
+		write(t, "rows.csv", text)
+		if got := must(t, "", "model", "score", "model.ubj", "rows.csv"); got != want {
+			t.Errorf("the scores of %s differ", m.Info().Describe)
+		}
+		if got := must(t, "\uFEFF"+text, "model", "score", "model.ubj"); got != want {
+			t.Errorf("the scores of standard input by %s differ", m.Info().Describe)
+		}
+		if out := must(t, "", "model", "inspect", "model.ubj"); !strings.Contains(out, "sha256:"+m.Info().Digest) {
+			t.Error(out)
+		}
+	}
+	r := command(t, "amount\n1\n", "model", "score", "model.ubj")
+	if r.code != exitFailure || !strings.Contains(r.stderr, "the header lacks inputs of the model: spend.count_60s") {
+		t.Errorf("%d %s", r.code, r.stderr)
+	}
+}

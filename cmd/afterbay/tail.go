@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream"
+)
+
+type tailCommand struct {
+	Topic string `arg:"" help:"Topic to print."`
+	directoryFlags
+	Partition int32 `help:"Print this partition alone; -1 is all." default:"-1"`
+	From      int64 `help:"First offset; below 0 so many before the end." default:"0"`
+	Limit     int64 `help:"Print at most so many records; 0 is all." default:"0"`
+	Follow    bool  `help:"Wait for more, until a signal ends the command." short:"f"`
+	Headers   bool  `help:"Print JSON with partition, offset, time, key and headers, instead of values alone."`
+}
+
+// Run prints the records, a line each.
+func (c *tailCommand) Run(a *app) (err error) {
+	if c.Limit < 0 || c.Partition < serve.AllPartitions {
+		return usage("--limit and --partition are 0 or more; --partition -1 is all")
+	}
+	directory, closeDirectory, err := c.open(a, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDirectory()) }()
+	out := newLines(a.stdout, c.Follow)
+	var line []byte
+	q := serve.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow}
+	for r, err := range directory.Records(a.ctx, q) {
+		if a.ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return errors.Join(err, out.close())
+		}
+		line = c.format(line[:0], &r)
+		if err := out.write(line); err != nil {
+			return err
+		}
+	}
+	return out.close()
+}
+
+func (c *tailCommand) format(dst []byte, r *stream.Record) []byte {
+	if c.Headers {
+		return serve.AppendRecord(dst, r)
+	}
+	return append(dst, r.Value...)
+}

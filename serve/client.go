@@ -1,0 +1,201 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Client is the Directory of another process.
+type Client struct {
+	URL   string // http://host:port
+	Token string // "" sends none
+	Key   string // field that the keys of appended records are taken from; "" is the topic's
+}
+
+// StatusError is a reply that is not a success.
+type StatusError struct {
+	Status int
+	ingest.Problem
+}
+
+// Error returns the problem and what to do next.
+func (e *StatusError) Error() string {
+	text := e.Problem.Error
+	if text == "" {
+		text = fmt.Sprintf("status %d", e.Status)
+	}
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
+}
+
+// Unwrap returns the sentinel that the status stands for.
+func (e *StatusError) Unwrap() error {
+	switch {
+	case e.Status == http.StatusNotFound && strings.Contains(e.Problem.Error, ErrUnknownPipeline.Error()):
+		return ErrUnknownPipeline
+	case e.Status == http.StatusNotFound:
+		return stream.ErrUnknownTopic
+	case e.Status == http.StatusRequestEntityTooLarge:
+		return stream.ErrTooLarge
+	}
+	return nil
+}
+
+// do sends a request and returns the reply of a success.
+func (c *Client) do(ctx context.Context, method, path string, body []byte, headers ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.URL, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if reply.StatusCode/100 == 2 {
+		return reply, nil
+	}
+	defer reply.Body.Close()
+	failure := &StatusError{Status: reply.StatusCode}
+	text, _ := io.ReadAll(io.LimitReader(reply.Body, 64<<10))
+	if json.Unmarshal(text, &failure.Problem) != nil {
+		failure.Problem.Error = fmt.Sprintf("%s %s: %s: %s", method, r.URL.Redacted(), reply.Status, bytes.TrimSpace(text[:min(len(text), 200)]))
+	}
+	return nil, failure
+}
+
+// call sends a request and reads the JSON of its reply into v, if v is not nil.
+func (c *Client) call(ctx context.Context, method, path string, body []byte, v any, headers ...string) error {
+	reply, err := c.do(ctx, method, path, body, headers...)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	if v == nil {
+		return nil
+	}
+	if err := json.NewDecoder(reply.Body).Decode(v); err != nil {
+		return fmt.Errorf("read the reply of %s: %w", c.URL, err)
+	}
+	return nil
+}
+
+// Append implements Directory. The values must have no newlines; their keys
+// are taken by the other side.
+func (c *Client) Append(ctx context.Context, records ...stream.Record) error {
+	_, err := c.post(ctx, records)
+	return err
+}
+
+// AppendOnce implements Directory, as Append does.
+func (c *Client) AppendOnce(ctx context.Context, producer string, first int64, records ...stream.Record) (int, error) {
+	return c.post(ctx, records, ingest.HeaderProducer, producer, ingest.HeaderSequence, strconv.FormatInt(first, 10))
+}
+
+func (c *Client) post(ctx context.Context, records []stream.Record, headers ...string) (repeated int, err error) {
+	if len(records) == 0 {
+		return 0, nil
+	}
+	var body []byte
+	for i := range records {
+		body = append(append(body, records[i].Value...), '\n')
+	}
+	path := "/v1/topics/" + url.PathEscape(records[0].Partition.Topic)
+	if c.Key != "" {
+		path += "?key=" + url.QueryEscape(c.Key)
+	}
+	var reply ingest.Reply
+	err = c.call(ctx, http.MethodPost, path, body, &reply, headers...)
+	return reply.Repeated, err
+}
+
+// CreateTopic implements Directory.
+func (c *Client) CreateTopic(ctx context.Context, topic stream.Topic) error {
+	body := fmt.Appendf(nil, `{"partitions":%d,"key":%s}`, topic.Partitions, appendText(nil, []byte(topic.Key)))
+	return c.call(ctx, http.MethodPut, "/v1/topics/"+url.PathEscape(topic.Name), body, nil)
+}
+
+// List implements Directory.
+func (c *Client) List(ctx context.Context) ([]Topic, error) {
+	var reply struct{ Topics []Topic }
+	err := c.call(ctx, http.MethodGet, "/v1/topics", nil, &reply)
+	return reply.Topics, err
+}
+
+// Records implements Directory.
+func (c *Client) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, error] {
+	values := url.Values{}
+	if q.Partition != AllPartitions {
+		values.Set("partition", strconv.Itoa(int(q.Partition)))
+	}
+	values.Set("offset", strconv.FormatInt(q.From, 10))
+	values.Set("limit", strconv.FormatInt(q.Limit, 10))
+	values.Set("follow", strconv.FormatBool(q.Follow))
+	path := "/v1/topics/" + url.PathEscape(q.Topic) + "/records?" + values.Encode()
+	return readLines(ctx, c, path, func(line []byte) (stream.Record, error) { return parseRecord(line, q.Topic) })
+}
+
+// Entries implements Directory.
+func (c *Client) Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error] {
+	path := "/v1/state/" + url.PathEscape(pipeline)
+	if key != nil {
+		path += "/" + url.PathEscape(*key)
+	}
+	return readLines(ctx, c, path, func(line []byte) (e Entry, err error) { return e, json.Unmarshal(line, &e) })
+}
+
+// readLines yields the lines of a stream.
+func readLines[T any](ctx context.Context, c *Client, path string, parse func([]byte) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		reply, err := c.do(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer reply.Body.Close()
+		lines := bufio.NewReaderSize(reply.Body, 64<<10)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if errors.Is(err, io.EOF) && len(line) == 0 {
+				return
+			}
+			if err != nil {
+				yield(none, fmt.Errorf("read from %s: %w", c.URL, err))
+				return
+			}
+			var item T
+			if bytes.HasPrefix(line, []byte(`{"error":`)) {
+				failure := &StatusError{}
+				if err = json.Unmarshal(line, &failure.Problem); err == nil {
+					err = failure
+				}
+			} else {
+				item, err = parse(line)
+			}
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}

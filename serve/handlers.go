@@ -1,0 +1,175 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/task"
+)
+
+func (s *Server) createTopic(w http.ResponseWriter, r *http.Request) {
+	var topic struct {
+		Partitions int32  `json:"partitions"`
+		Key        string `json:"key"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&topic); err != nil {
+		problem(w, http.StatusBadRequest, `send {"partitions":4,"key":"field"}`, "read the topic: %v", err)
+		return
+	}
+	if err := s.log.CreateTopic(r.Context(), stream.Topic{Name: r.PathValue("topic"), Partitions: topic.Partitions, Key: topic.Key}); err != nil {
+		problem(w, http.StatusConflict, "the topics are shown by afterbay topics", "%v", err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) topics(w http.ResponseWriter, r *http.Request) {
+	list, err := s.local.List(r.Context())
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	ingest.WriteJSON(w, http.StatusOK, map[string][]Topic{"topics": list})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, stream.ErrUnknownTopic), errors.Is(err, ErrUnknownPipeline):
+		problem(w, http.StatusNotFound, "", "%v", err)
+	case errors.Is(err, stream.ErrClosed):
+		problem(w, http.StatusServiceUnavailable, "the process is ending: try again when it is back", "%v", err)
+	default:
+		problem(w, http.StatusInternalServerError, "see the log of the process", "%v", err)
+	}
+}
+
+// parseQuery reads partition, offset, limit and follow.
+func parseQuery(r *http.Request) (Query, error) {
+	q := Query{Topic: r.PathValue("topic"), Partition: AllPartitions}
+	values := r.URL.Query()
+	number := func(name string, bits int, def int64) (int64, error) {
+		if !values.Has(name) {
+			return def, nil
+		}
+		return strconv.ParseInt(values.Get(name), 10, bits)
+	}
+	partition, err := number("partition", 32, int64(AllPartitions))
+	q.Partition = int32(partition)
+	from, err1 := number("offset", 64, 0)
+	limit, err2 := number("limit", 64, 0)
+	q.From, q.Limit = from, max(limit, 0)
+	var err3 error
+	if values.Has("follow") {
+		q.Follow, err3 = strconv.ParseBool(values.Get("follow"))
+	}
+	return q, errors.Join(err, err1, err2, err3)
+}
+
+func (s *Server) records(w http.ResponseWriter, r *http.Request) {
+	q, err := parseQuery(r)
+	if err != nil {
+		problem(w, http.StatusBadRequest, "partition, offset and limit are numbers, follow is true or false", "read the query: %v", err)
+		return
+	}
+	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[stream.Record, error] { return s.local.Records(ctx, q) },
+		func(dst []byte, record stream.Record) []byte { return AppendRecord(dst, &record) })
+}
+
+func (s *Server) state(w http.ResponseWriter, r *http.Request) {
+	var key *string
+	if r.Pattern == "GET /v1/state/{pipeline}/{key...}" {
+		text := r.PathValue("key")
+		key = &text
+	}
+	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[Entry, error] {
+		return s.local.Entries(ctx, r.PathValue("pipeline"), key)
+	}, AppendEntry)
+}
+
+// AppendEntry appends an entry as one line of JSON, without its end.
+func AppendEntry(dst []byte, e Entry) []byte {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic("serve: an entry cannot be encoded: " + err.Error()) // plain data always can
+	}
+	return append(dst, text...)
+}
+
+type status struct {
+	Version   string           `json:"version"`
+	PID       int              `json:"pid"`
+	Started   time.Time        `json:"started"`
+	Pipelines []pipelineStatus `json:"pipelines"`
+}
+
+type pipelineStatus struct {
+	Name    string               `json:"name"`
+	Input   string               `json:"input"`
+	Outputs []string             `json:"outputs"`
+	Models  []string             `json:"models"`
+	Counts  task.Counts          `json:"counts"`
+	Lag     int64                `json:"lag"` // records not yet committed
+	Hops    map[string]hopStatus `json:"hops"`
+}
+
+type hopStatus struct {
+	P50 float64 `json:"p50_seconds"`
+	P99 float64 `json:"p99_seconds"`
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	all := status{Version: s.options.Version, PID: os.Getpid(), Started: s.started.UTC(), Pipelines: []pipelineStatus{}}
+	for _, runner := range s.options.Runners {
+		lag, err := Lag(r.Context(), s.log, runner.Name(), runner.Input())
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		p := pipelineStatus{
+			Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),
+			Counts: runner.Metrics().Counts(), Lag: lag, Hops: map[string]hopStatus{},
+		}
+		for _, hop := range observe.Hops {
+			h := runner.Metrics().Hop(hop)
+			p.Hops[hop.String()] = hopStatus{h.Quantile(0.5).Seconds(), h.Quantile(0.99).Seconds()}
+		}
+		all.Pipelines = append(all.Pipelines, p)
+	}
+	ingest.WriteJSON(w, http.StatusOK, all)
+}
+
+// Lag returns how many records of a topic a pipeline has not yet committed.
+func Lag(ctx context.Context, log Log, pipeline, topic string) (int64, error) {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	lag := int64(0)
+	for _, t := range topics {
+		for i := range t.Partitions {
+			p := stream.Partition{Topic: t.Name, Index: i}
+			if t.Name != topic {
+				continue
+			}
+			first, next, err := log.Offsets(ctx, p)
+			if err != nil {
+				return 0, err
+			}
+			committed, err := log.Committed(ctx, pipeline, p)
+			if err != nil {
+				return 0, err
+			}
+			lag += int64(next - max(first, committed))
+		}
+	}
+	return lag, nil
+}

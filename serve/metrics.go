@@ -1,0 +1,166 @@
+package serve
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/task"
+)
+
+// metrics serves what the pipelines count, and the process's own figures.
+func (s *Server) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newPipelineCollector(s.options.Runners),
+	)
+	registry.MustRegister(s.options.Collectors...)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// pipelineCollector reads the metrics of tasks when they are asked for.
+type pipelineCollector struct {
+	runners []*afterbay.Runner
+	counts  []count
+	hop     *prometheus.Desc
+}
+
+type count struct {
+	desc  *prometheus.Desc
+	value func(task.Counts) uint64
+}
+
+func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
+	c := &pipelineCollector{runners: runners, hop: prometheus.NewDesc("afterbay_hop_seconds",
+		"Time of events in each hop: queue, feature, model, emit, commit.", []string{"pipeline", "hop"}, nil)}
+	add := func(name, help string, value func(task.Counts) uint64) {
+		c.counts = append(c.counts, count{prometheus.NewDesc("afterbay_"+name+"_total", help, []string{"pipeline"}, nil), value})
+	}
+	add("events", "Events processed and durable.", func(c task.Counts) uint64 { return c.Events })
+	add("outputs", "Outputs written, dead letters aside.", func(c task.Counts) uint64 { return c.Outputs })
+	add("dead_letters", "Events that became dead letters.", func(c task.Counts) uint64 { return c.DeadLetters })
+	add("late_events", "Events before the watermark.", func(c task.Counts) uint64 { return c.Late })
+	add("dropped_events", "Events left out by a drop policy.", func(c task.Counts) uint64 { return c.Dropped })
+	add("steps", "Steps committed.", func(c task.Counts) uint64 { return c.Steps })
+	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(c task.Counts) uint64 { return c.Rejoined })
+	add("model_calls", "Calls of models.", func(c task.Counts) uint64 { return c.ModelCalls })
+	add("model_rows", "Rows scored by models.", func(c task.Counts) uint64 { return c.ModelRows })
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *pipelineCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, k := range c.counts {
+		descs <- k.desc
+	}
+	descs <- c.hop
+}
+
+// Collect implements prometheus.Collector.
+func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
+	for _, r := range c.runners {
+		counts := r.Metrics().Counts()
+		for _, k := range c.counts {
+			metrics <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, float64(k.value(counts)), r.Name())
+		}
+		for _, hop := range observe.Hops {
+			metrics <- &histogram{c.hop, r.Name(), hop.String(), r.Metrics().Hop(hop)}
+		}
+	}
+}
+
+// histogram shows a snapshot as classic and as native buckets: the library's
+// own constant histograms are one or the other.
+type histogram struct {
+	desc     *prometheus.Desc
+	pipeline string
+	hop      string
+	snapshot *observe.Snapshot
+}
+
+const (
+	schema        = 3    // native buckets grow by 2^(2^-3), 9 %
+	zeroThreshold = 1e-9 // seconds
+)
+
+// classicBounds are upper bounds of the classic buckets.
+var classicBounds = [...]time.Duration{
+	10 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond,
+	50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 5 * time.Second, 30 * time.Second, 5 * time.Minute,
+}
+
+// Desc implements prometheus.Metric.
+func (h *histogram) Desc() *prometheus.Desc { return h.desc }
+
+// Write implements prometheus.Metric. A bucket of the snapshot is counted in
+// the bucket that its upper bound falls into.
+func (h *histogram) Write(out *dto.Metric) error {
+	label := func(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
+	out.Label = []*dto.LabelPair{label("hop", h.hop), label("pipeline", h.pipeline)}
+	sum, count, schema, threshold := h.snapshot.Sum.Seconds(), h.snapshot.Count, int32(schema), float64(zeroThreshold)
+	shown := &dto.Histogram{SampleCount: &count, SampleSum: &sum, Schema: &schema, ZeroThreshold: &threshold}
+	zero := uint64(0)
+	shown.ZeroCount = &zero
+	classic := make([]uint64, len(classicBounds))
+	for upper, n := range h.snapshot.Each {
+		if i, _ := slices.BinarySearch(classicBounds[:], upper); i < len(classic) {
+			classic[i] += n
+		}
+		if upper.Seconds() <= threshold {
+			zero += n
+			continue
+		}
+		addNative(shown, int32(math.Ceil(math.Ldexp(math.Log2(upper.Seconds()), int(schema)))), int64(n))
+	}
+	seen := uint64(0)
+	for i, n := range classic {
+		seen += n
+		bound, cumulative := classicBounds[i].Seconds(), seen
+		shown.Bucket = append(shown.Bucket, &dto.Bucket{UpperBound: &bound, CumulativeCount: &cumulative})
+	}
+	if len(shown.PositiveSpan) == 0 { // what tells a native histogram from a classic one
+		shown.PositiveSpan = []*dto.BucketSpan{span(0, 0)}
+	}
+	out.Histogram = shown
+	return nil
+}
+
+func span(offset int32, length uint32) *dto.BucketSpan {
+	return &dto.BucketSpan{Offset: &offset, Length: &length}
+}
+
+// addNative counts n more in the native bucket of an index, which is the last
+// one or a later one.
+func addNative(h *dto.Histogram, index int32, n int64) {
+	next := int32(0) // index after the last bucket
+	var last, before int64
+	for _, s := range h.PositiveSpan {
+		next += s.GetOffset() + int32(s.GetLength())
+	}
+	for _, delta := range h.PositiveDelta {
+		before = last
+		last += delta
+	}
+	switch {
+	case len(h.PositiveSpan) > 0 && index < next: // the same bucket
+		h.PositiveDelta[len(h.PositiveDelta)-1] = last + n - before
+		return
+	case len(h.PositiveSpan) > 0 && index == next:
+		*h.PositiveSpan[len(h.PositiveSpan)-1].Length++
+	default:
+		h.PositiveSpan = append(h.PositiveSpan, span(index-next, 1))
+	}
+	h.PositiveDelta = append(h.PositiveDelta, n-last)
+}

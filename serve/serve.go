@@ -1,0 +1,183 @@
+// Package serve is the process's HTTP side: publishing, health, metrics, and
+// what the command line asks while the process holds the data directory.
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// DefaultAddress is where a process listens when nothing else is said.
+const DefaultAddress = "127.0.0.1:7070"
+
+const (
+	headerTimeout   = 5 * time.Second
+	readTimeout     = time.Minute // of a whole request
+	writeTimeout    = time.Minute // of a reply, or of one part of a stream
+	idleTimeout     = 2 * time.Minute
+	shutdownTimeout = 10 * time.Second
+	headerBytesMax  = 16 << 10
+	requestsMax     = 256 // at once, health aside; more are told to come back
+)
+
+// Log is what a server shows and appends to.
+type Log interface {
+	stream.Log
+	stream.Inspector
+}
+
+// Options of a Server. The zero value listens for this machine alone.
+type Options struct {
+	Address  string // host:port; "" is DefaultAddress, port 0 picks one
+	Token    string // that every request but health has to bring; "" is none
+	Insecure bool   // listen beyond this machine without a token
+	Version  string // for /v1/status
+
+	Runners    []*afterbay.Runner     // shown in status and metrics
+	Collectors []prometheus.Collector // more metrics
+	Full       func(error) bool       // whether an append failed for want of space
+	Logger     *slog.Logger           // nil discards
+}
+
+// Validate returns why a server cannot have these options.
+func (o Options) Validate() error {
+	host, _, err := net.SplitHostPort(o.address())
+	if err != nil {
+		return fmt.Errorf("address %q: %w: use host:port, such as %s", o.Address, err, DefaultAddress)
+	}
+	if !loopback(host) && o.Token == "" && !o.Insecure {
+		return fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could read and write: set a token (--token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address)
+	}
+	return nil
+}
+
+func (o Options) address() string {
+	if o.Address == "" {
+		return DefaultAddress
+	}
+	return o.Address
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Server answers HTTP for one process. Make one with Listen.
+type Server struct {
+	options  Options
+	log      Log
+	local    *Local
+	listener net.Listener
+	http     *http.Server
+	admin    string        // token for the command line on this machine
+	ending   chan struct{} // closed when streams have to end
+	ready    atomic.Bool
+	requests chan struct{} // one element for each under way
+	started  time.Time
+}
+
+// Listen takes the address; Run serves it. The server has health at once, and
+// is ready from Ready on.
+func Listen(log Log, o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	listener, err := net.Listen("tcp", o.address())
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w: choose another address with --listen, port 0 takes a free one", err)
+	}
+	s := &Server{
+		options: o, log: log, local: &Local{Log: log}, listener: listener, admin: rand.Text(),
+		ending: make(chan struct{}), requests: make(chan struct{}, requestsMax), started: time.Now(),
+	}
+	s.http = &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerBytesMax,
+		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
+	return s, nil
+}
+
+// Address returns the host:port that is listened on.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Admin returns what the command line needs to reach the server.
+func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin) }
+
+// Ready makes /readyz say whether the process does its work.
+func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
+
+// Run serves until ctx is done; then it takes no more requests, ends streams
+// and waits for the others, at most 10 s.
+func (s *Server) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", s.Address(), err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		s.ready.Store(false)
+		close(s.ending)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		if err := s.http.Shutdown(last); err != nil {
+			return errors.Join(fmt.Errorf("end requests: %w", err), s.http.Close())
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	health := func(ok func() bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if !ok() {
+				http.Error(w, "not ready", http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "ok")
+		}
+	}
+	mux.Handle("GET /healthz", health(func() bool { return true }))
+	mux.Handle("GET /readyz", health(s.ready.Load))
+
+	guarded := http.NewServeMux()
+	guarded.Handle("GET /metrics", s.metrics())
+	guarded.Handle("POST /v1/topics/{topic}", ingest.NewHandler(s.log, s.options.Full))
+	guarded.HandleFunc("PUT /v1/topics/{topic}", s.createTopic)
+	guarded.HandleFunc("GET /v1/topics", s.topics)
+	guarded.HandleFunc("GET /v1/topics/{topic}/records", s.records)
+	guarded.HandleFunc("GET /v1/state/{pipeline}", s.state)
+	guarded.HandleFunc("GET /v1/state/{pipeline}/{key...}", s.state)
+	guarded.HandleFunc("GET /v1/status", s.status)
+	guarded.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/status, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
+	})
+	mux.Handle("/", s.bounded(s.guard(guarded)))
+	return mux
+}
