@@ -1,7 +1,6 @@
 package task
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -162,7 +161,7 @@ func (p *partition) loadExpiry(plan *Plan) error {
 		}
 		p.due = append(p.due, expiryEntry{newest + plan.Retention.Microseconds(), string(entry.Key[1:])})
 	}
-	heap.Init(&p.due)
+	p.due.init()
 	return nil
 }
 
@@ -222,7 +221,7 @@ func (k *keyState) end(plan *Plan, set int, what ended) {
 func (p *partition) expire(plan *Plan, changed func(*keyState)) error {
 	watermark := p.watermark(plan.Time.Lateness)
 	for len(p.due) > 0 && p.due[0].at <= watermark {
-		entry := heap.Pop(&p.due).(expiryEntry)
+		entry := p.due.pop()
 		k, err := p.lookup(plan, []byte(entry.key))
 		if err != nil {
 			return err
@@ -263,7 +262,7 @@ func (p *partition) queue(plan *Plan, k *keyState, after ended) {
 		wait = plan.Keep
 	}
 	k.queued, k.due = true, k.newest+wait.Microseconds()
-	heap.Push(&p.due, expiryEntry{k.due, k.key})
+	p.due.push(expiryEntry{k.due, k.key})
 }
 
 // evict forgets decoded keys that the step being made does not change, until at
@@ -285,18 +284,49 @@ type expiryEntry struct {
 	key string
 }
 
-// expiry is a heap of keys by when they may end: (time, key).
+// expiry is a binary heap of keys by when they may end: (time, key). It is
+// container/heap without the boxing, which cost an allocation a key.
 type expiry []expiryEntry
 
-func (e expiry) Len() int { return len(e) }
-func (e expiry) Less(i, j int) bool {
+func (e expiry) less(i, j int) bool {
 	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].key < e[j].key
 }
-func (e expiry) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *expiry) Push(x any)   { *e = append(*e, x.(expiryEntry)) }
-func (e *expiry) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	*e = (*e)[:last]
-	return x
+
+func (e *expiry) push(entry expiryEntry) {
+	*e = append(*e, entry)
+	h := *e
+	for i := len(h) - 1; i > 0 && h.less(i, (i-1)/2); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+}
+
+func (e *expiry) pop() expiryEntry {
+	h := *e
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], expiryEntry{}
+	*e = h[:last]
+	e.down(0)
+	return first
+}
+
+// init makes any order of entries a heap.
+func (e *expiry) init() {
+	for i := len(*e)/2 - 1; i >= 0; i-- {
+		e.down(i)
+	}
+}
+
+func (e *expiry) down(i int) {
+	h := *e
+	for {
+		child := 2*i + 1
+		if child+1 < len(h) && h.less(child+1, child) {
+			child++
+		}
+		if child >= len(h) || !h.less(child, i) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
 }
