@@ -68,6 +68,64 @@ func badFiles(t *testing.T) {
 	must(t, numbered(3), "produce", "in", "--data", "good", "--partitions", "3", "--key", "k")
 }
 
+// badInputs are command lines that cannot work; TAKEN is an address in use.
+var badInputs = []struct {
+	line string
+	code int
+	want []string // parts of the message: what is wrong, and what to do
+}{
+	{"lint unreadable.yml", exitInvalid, []string{"unreadable.yml:1:11", "close the bracket", "pipeline: ["}},
+	{"lint type.yml", exitInvalid, []string{"type.yml:4:15", "input.partitions"}},
+	{"lint unknown.yml", exitInvalid, []string{"unknown.yml:4:3", `did you mean "partitions"?`}},
+	{"lint expression.yml", exitInvalid, []string{"expression.yml:18:24", "decide.twice"}},
+	{"lint name.yml", exitInvalid, []string{"name.yml:10:35", "sen.count_24h", "did you mean seen.count_24h"}},
+	{"lint gone.yml", exitInvalid, []string{"gone.yml: no such file", "name a pipeline file"}},
+	{"lint unknown.yml type.yml", exitInvalid, []string{"unknown.yml:4:3", "type.yml:4:15"}},
+	{"lint missing.yml", exitInvalid, []string{"missing.yml:4:", "models.m.file", "none.ubj: no such file"}},
+	{"lint truncated.yml", exitInvalid, []string{"models.m.file", "truncated.ubj"}},
+	{"lint corrupt.yml", exitInvalid, []string{"models.m.file", "corrupt.ubj"}},
+	{"lint mismatch.yml", exitInvalid, []string{"mismatch.yml:6:", "steps[0].score.inputs", "6"}},
+	{"lint counts.yaml counts.yaml", exitInvalid, []string{`pipeline "counts" is in counts.yaml too`, "rename one"}},
+	{"run mismatch.yml", exitInvalid, []string{"steps[0].score.inputs"}},
+	{"run counts.yaml --listen 0.0.0.0:0", exitUsage, []string{"can be reached from other machines", "--token"}},
+	{"run counts.yaml --listen here", exitUsage, []string{"use host:port"}},
+	{"run counts.yaml --sessions -1", exitUsage, []string{"--sessions -1"}},
+	{"run counts.yaml --data good --listen TAKEN", exitFailure, []string{"address already in use", "--listen"}},
+	{"run counts.yaml --data held", exitLocked, []string{"held", "in use: by process", "choose another directory"}},
+	{"run counts.yaml --data damaged", exitDamaged, []string{"damaged/META", "restore the directory from a copy"}},
+	{"run counts.yaml --data file/x", exitDamaged, []string{"file", "not a directory", "--data"}},
+	{"topics --data held", exitLocked, []string{"in use: by process", "does not answer"}},
+	{"topics --data none", exitFailure, []string{"none is no data directory", "--data"}},
+	{"topics --data damaged", exitDamaged, []string{"damaged/META"}},
+	{"topics --url localhost:1", exitUsage, []string{"use http://host:port"}},
+	{"topics --url http://127.0.0.1:1", exitFailure, []string{"connection refused"}},
+	{"produce gone --data good", exitFailure, []string{`topic "gone": unknown topic`, "the topics are ", "--partitions"}},
+	{"produce in gone.csv --data good", exitFailure, []string{"gone.csv: no such file", "name a file"}},
+	{"produce in . --data good", exitFailure, []string{"is a directory"}},
+	{"produce in --data good --partitions 7", exitFailure, []string{"3 partitions, not 7"}},
+	{"produce in --data good --format xml", exitUsage, []string{"--format", "ndjson"}},
+	{"tail gone --data good", exitFailure, []string{`topic "gone": unknown topic`}},
+	{"tail in --data good --partition 3", exitFailure, []string{"has the partitions 0 to 2"}},
+	{"tail in --data good --limit=-1", exitUsage, []string{"--limit"}},
+	{"tail in --data good --from x", exitUsage, []string{"--from"}},
+	{"state dump gone --data good", exitFailure, []string{`unknown pipeline "gone"`, "start one with afterbay run"}},
+	{"model inspect truncated.ubj", exitInvalid, []string{"truncated.ubj", "XGBoost"}},
+	{"model score none.ubj rows.csv", exitInvalid, []string{"none.ubj: no such file"}},
+	{"model score stump.ubj none.csv", exitFailure, []string{"none.csv: no such file"}},
+	{"model score stump.ubj rows.csv", exitFailure, []string{`rows.csv:3:5: column c: "x" is not a number`, "leave the cell empty"}},
+	{"model score stump.ubj narrow.csv", exitFailure, []string{"narrow.csv:1: 2 columns for a model of 6 inputs", "in order"}},
+	{"model score stump.ubj infinite.csv", exitFailure, []string{"infinite.csv:2:", "finite"}},
+	{"model score stump.ubj ragged.csv", exitFailure, []string{"ragged.csv: record on line 2: wrong number of fields"}},
+	{"model score stump.ubj empty.csv", exitFailure, []string{"empty.csv: empty"}},
+	{"demo --dir good", exitUsage, []string{"good is not empty and no demo made it"}},
+	{"demo --dir file/x", exitDamaged, []string{"--dir"}},
+	{"demo --events 0", exitUsage, []string{"--events 0"}},
+	{"bench --rate=-1", exitUsage, []string{"--rate"}},
+	{"frobnicate", exitUsage, []string{"frobnicate", "--help"}},
+	{"run", exitUsage, []string{"<file>", "--help"}},
+	{"topics --colour", exitUsage, []string{"--colour"}},
+}
+
 func TestBadInputIsAClearErrorWithAnExitCode(t *testing.T) {
 	badFiles(t)
 	held, err := embedded.Open("held", embedded.Options{})
@@ -80,65 +138,9 @@ func TestBadInputIsAClearErrorWithAnExitCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	tests := []struct {
-		line string
-		code int
-		want []string // parts of the message: what is wrong, and what to do
-	}{
-		{"lint unreadable.yml", exitInvalid, []string{"unreadable.yml:1:11", "close the bracket", "pipeline: ["}},
-		{"lint type.yml", exitInvalid, []string{"type.yml:4:15", "input.partitions"}},
-		{"lint unknown.yml", exitInvalid, []string{"unknown.yml:4:3", `did you mean "partitions"?`}},
-		{"lint expression.yml", exitInvalid, []string{"expression.yml:17:", "decide.twice"}},
-		{"lint name.yml", exitInvalid, []string{"name.yml:9:", "sen.count_24h", "did you mean seen.count_24h"}},
-		{"lint gone.yml", exitInvalid, []string{"gone.yml: no such file", "name a pipeline file"}},
-		{"lint unknown.yml type.yml", exitInvalid, []string{"unknown.yml:4:3", "type.yml:4:15"}},
-		{"lint missing.yml", exitInvalid, []string{"missing.yml:4:", "models.m.file", "none.ubj: no such file"}},
-		{"lint truncated.yml", exitInvalid, []string{"models.m.file", "truncated.ubj"}},
-		{"lint corrupt.yml", exitInvalid, []string{"models.m.file", "corrupt.ubj"}},
-		{"lint mismatch.yml", exitInvalid, []string{"mismatch.yml:6:", "steps[0].score.inputs", "6"}},
-		{"lint counts.yaml counts.yaml", exitInvalid, []string{`pipeline "counts" is in counts.yaml too`, "rename one"}},
-		{"run mismatch.yml", exitInvalid, []string{"steps[0].score.inputs"}},
-		{"run counts.yaml --listen 0.0.0.0:0", exitUsage, []string{"can be reached from other machines", "--token"}},
-		{"run counts.yaml --listen here", exitUsage, []string{"use host:port"}},
-		{"run counts.yaml --sessions -1", exitUsage, []string{"--sessions -1"}},
-		{"run counts.yaml --data good --listen " + taken.Addr().String(), exitFailure, []string{"address already in use", "--listen"}},
-		{"run counts.yaml --data held", exitLocked, []string{"held", "in use: by process", "choose another directory"}},
-		{"run counts.yaml --data damaged", exitDamaged, []string{"damaged/META", "restore the directory from a copy"}},
-		{"run counts.yaml --data file/x", exitDamaged, []string{"file", "not a directory", "--data"}},
-		{"topics --data held", exitLocked, []string{"in use: by process", "does not answer"}},
-		{"topics --data none", exitFailure, []string{"none is no data directory", "--data"}},
-		{"topics --data damaged", exitDamaged, []string{"damaged/META"}},
-		{"topics --url localhost:1", exitUsage, []string{"use http://host:port"}},
-		{"topics --url http://127.0.0.1:1", exitFailure, []string{"connection refused"}},
-		{"produce gone --data good", exitFailure, []string{`topic "gone": unknown topic`, "the topics are in", "--partitions"}},
-		{"produce in gone.csv --data good", exitFailure, []string{"gone.csv: no such file", "name a file"}},
-		{"produce in . --data good", exitFailure, []string{"is a directory"}},
-		{"produce in --data good --partitions 7", exitFailure, []string{"3 partitions, not 7"}},
-		{"produce in --data good --format xml", exitUsage, []string{"--format", "ndjson"}},
-		{"tail gone --data good", exitFailure, []string{`topic "gone": unknown topic`}},
-		{"tail in --data good --partition 3", exitFailure, []string{"has the partitions 0 to 2"}},
-		{"tail in --data good --limit=-1", exitUsage, []string{"--limit"}},
-		{"tail in --data good --from x", exitUsage, []string{"--from"}},
-		{"state dump gone --data good", exitFailure, []string{`unknown pipeline "gone"`, "start one with afterbay run"}},
-		{"model inspect truncated.ubj", exitInvalid, []string{"truncated.ubj", "XGBoost"}},
-		{"model score none.ubj rows.csv", exitInvalid, []string{"none.ubj: no such file"}},
-		{"model score stump.ubj none.csv", exitFailure, []string{"none.csv: no such file"}},
-		{"model score stump.ubj rows.csv", exitFailure, []string{`rows.csv:3:5: column c: "x" is not a number`, "leave the cell empty"}},
-		{"model score stump.ubj narrow.csv", exitFailure, []string{"narrow.csv:1: 2 columns for a model of 6 inputs", "in order"}},
-		{"model score stump.ubj infinite.csv", exitFailure, []string{"infinite.csv:2:", "finite"}},
-		{"model score stump.ubj ragged.csv", exitFailure, []string{"ragged.csv: record on line 2: wrong number of fields"}},
-		{"model score stump.ubj empty.csv", exitFailure, []string{"empty.csv: empty"}},
-		{"demo --dir good", exitUsage, []string{"good is not empty and no demo made it"}},
-		{"demo --dir file/x", exitDamaged, []string{"--dir"}},
-		{"demo --events 0", exitUsage, []string{"--events 0"}},
-		{"bench --rate=-1", exitUsage, []string{"--rate"}},
-		{"frobnicate", exitUsage, []string{"frobnicate", "--help"}},
-		{"run", exitUsage, []string{"<file>", "--help"}},
-		{"topics --colour", exitUsage, []string{"--colour"}},
-	}
-	for _, test := range tests {
+	for _, test := range badInputs {
 		t.Run(test.line, func(t *testing.T) {
-			r := command(t, "", fields(test.line)...)
+			r := command(t, "", fields(strings.ReplaceAll(test.line, "TAKEN", taken.Addr().String()))...)
 			if r.code != test.code {
 				t.Errorf("exit %d, want %d", r.code, test.code)
 			}
@@ -160,6 +162,7 @@ func TestChangedFeaturesAreRefusedAsInvalid(t *testing.T) {
 	must(t, numbered(20), "produce", "in", "--partitions", "3", "--key", "k")
 	must(t, "", "run", "counts.yaml", "--until-idle", "--listen", "none")
 	write(t, "counts.yaml", strings.ReplaceAll(strings.ReplaceAll(countsPipeline, "24h]", "12h]"), "count_24h", "count_12h"))
+	must(t, numbered(20), "produce", "in")
 	r := command(t, "", "run", "counts.yaml", "--until-idle", "--listen", "none")
 	if r.code != exitInvalid || !strings.Contains(r.stderr, "give the pipeline another name") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)

@@ -36,7 +36,7 @@ func TestDemoSumsUpAndItsCommandsWork(t *testing.T) {
 func TestBenchPrintsAFigureALine(t *testing.T) {
 	for line, names := range map[string]string{
 		"bench --events 3000 --sessions 2 --commit-interval 1ms": "ingest_events_per_second events_per_second cpu_us_per_event allocs_per_event bytes_per_event",
-		"bench --rate 2000 --duration 500ms":                      "events_per_second cpu_us_per_event allocs_per_event bytes_per_event cpu_cores_used latency_p50 latency_p99 latency_p999 decisions",
+		"bench --rate 2000 --duration 500ms":                     "events_per_second cpu_us_per_event allocs_per_event bytes_per_event cpu_cores_used latency_p50 latency_p99 latency_p999 decisions",
 	} {
 		out := must(t, "", append(strings.Fields(line), "--dir", t.TempDir())...)
 		for name := range strings.FieldsSeq(names) {

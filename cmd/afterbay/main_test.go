@@ -40,7 +40,9 @@ type result struct {
 func command(t testing.TB, stdin string, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that should fail may run on
+	defer cancel()
+	code := run(ctx, args, strings.NewReader(stdin), &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
 
@@ -343,8 +345,8 @@ func TestKilledProcessesLoseAndRepeatNothing(t *testing.T) {
 		running, out := killable(t, "run", "counts.yaml", "--listen", "127.0.0.1:0")
 		out.wait(t, "afterbay tail mid --follow")
 		producing, _ := killable(t, "produce", "in", "events.ndjson")
-		follow, _ := background(t, "tail", "out", "--follow", "--limit", fmt.Sprint(4000*(i+1)))
-		follow.wait(t, "twice")
+		follow, _ := background(t, "tail", "out", "--follow")
+		follow.wait(t, fmt.Sprintf(`{"k":"key 0","twice":%d}`, 2+i*8000)) // much is still to come
 		for _, c := range []*exec.Cmd{producing, running} {
 			_ = c.Process.Kill() // the producer may be done
 			_ = c.Wait()

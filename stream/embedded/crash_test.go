@@ -74,7 +74,8 @@ func TestCrashLeavesAPrefixWithAllThatWasAcked(t *testing.T) {
 	r := newRand(t)
 	for range 4 {
 		fs := vfs.NewCrashableMem()
-		h := &history{log: newLog(t, crashOptions(fs)), rng: r}
+		rng := rand.New(rand.NewPCG(r.Uint64(), 2))
+		h := &history{log: newLog(t, crashOptions(fs)), rng: rand.New(rand.NewPCG(r.Uint64(), 3))}
 		done := make(chan struct{})
 		var group sync.WaitGroup
 		group.Go(func() { defer close(done); h.run(t, 150) })
@@ -83,7 +84,6 @@ func TestCrashLeavesAPrefixWithAllThatWasAcked(t *testing.T) {
 			from, upTo int64
 		}
 		var crashes []crash
-		rng := rand.New(rand.NewPCG(r.Uint64(), 2))
 		for running := true; running && len(crashes) < 25; {
 			select {
 			case <-done:
@@ -172,7 +172,7 @@ const firstSegment = "data/log/00000000000000000001.seg"
 
 func overwrite(t *testing.T, fs vfs.FS, path string, b []byte) {
 	t.Helper()
-	if err := writeFile(fs, path, b); err != nil {
+	if err := writeFile(fs, path, slices.Clone(b)); err != nil { // a vfs.File may change what it writes
 		t.Fatal(err)
 	}
 }
@@ -242,7 +242,7 @@ func TestRotIsRefusedWithFileAndOffset(t *testing.T) {
 				t.Fatalf("%s in frame %d at %d: %v", name, i+1, pos, err)
 			}
 			if _, again := framesOf(t, fs, firstSegment); !slices.Equal(again, b) {
-				t.Fatalf("%s: a refused open changed the segment", name)
+				t.Fatalf("%s: a refused open changed the segment: %v", name, err)
 			}
 		}
 	}

@@ -213,6 +213,9 @@ func TestFullDiskRefusesAppendsAndHoldsSteps(t *testing.T) {
 	if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("append on a full disk: %v", err)
 	}
+	if n, _ := l.spares.count(); n != 1 {
+		t.Fatalf("appends left %d spares, want the one that is reserved for steps", n)
+	}
 	frames := l.Stats().Frames
 	if err := l.Append(t.Context(), record(events, value)); !errors.Is(err, ErrFull) || l.Stats().Frames != frames {
 		t.Fatalf("append on a full disk: %v", err)

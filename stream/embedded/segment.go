@@ -139,6 +139,7 @@ func (l *Log) fill(path string) error {
 	zeros := make([]byte, min(1<<20, l.opts.SegmentBytes))
 	for left := l.opts.SegmentBytes; left > 0 && err == nil; left -= int64(len(zeros)) {
 		zeros = zeros[:min(left, int64(len(zeros)))]
+		clear(zeros) // a vfs.File may change what it writes
 		if _, err = f.Write(zeros); err == nil && left%(8<<20) == 0 {
 			err = f.SyncData() // little at a time: commits share the disk
 		}
