@@ -3,7 +3,33 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/task"
 )
+
+func TestDemoWouldSeeARepeatedOrMissingDecision(t *testing.T) {
+	log := memory.New(memory.Options{})
+	defer log.Close()
+	for topic, ids := range map[string][]string{"decisions": {"a", "b", "a", "c"}, "dlq": {"a", "d"}} {
+		if err := log.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: 2}); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			headers := []stream.Header{{Key: task.HeaderID, Value: []byte(id)}, {Key: task.HeaderStage, Value: []byte("decode")}}
+			record := stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Key: []byte(id), Value: []byte(`{"action":"allow"}`), Headers: headers}
+			if err := log.Append(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found, err := countOutputs(t.Context(), &serve.Local{Log: log}, []string{"decisions", "dlq"})
+	if err != nil || found.records != 6 || found.repeated != 1 || kinds(found.decisions) != "allow 4" || kinds(found.dead) != "decode 2" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
 
 func TestDemoSumsUpAndItsCommandsWork(t *testing.T) {
 	t.Chdir(t.TempDir())

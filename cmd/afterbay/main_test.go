@@ -186,6 +186,10 @@ func TestCSVIsProduced(t *testing.T) {
 	if got := must(t, "", "tail", "in", "--headers", "--from", "-1"); !strings.Contains(got, `"offset":1,"time":"20`) || !strings.Contains(got, `"key":"b"`) {
 		t.Error(got)
 	}
+	must(t, "n,k\n3,c\n", "produce", "in", "--format", "csv")
+	if got := must(t, "", "tail", "in", "--headers", "--from", "2"); !strings.Contains(got, `"key":"c"`) {
+		t.Errorf("%s: the topic's field is not the key", got)
+	}
 	if got := must(t, "", "tail", "in", "--partition", "0", "--limit", "1"); got != "{\"k\":\"a\",\"n\":1.50}\n" {
 		t.Error(got)
 	}

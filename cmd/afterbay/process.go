@@ -95,30 +95,18 @@ func (p *process) work(log *embedded.Log, server *serve.Server) error {
 	return err
 }
 
-// waitIdle returns when all pipelines have committed all of their input; one
-// may write another's.
+// waitIdle returns when all pipelines, upstream first, have committed all of
+// their input.
 func waitIdle(ctx context.Context, log *embedded.Log, pipelines []pipeline) error {
-	for {
-		lag := int64(0)
-		for _, p := range pipelines {
-			if err := p.runner.WaitIdle(ctx, log); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
+	for _, p := range pipelines {
+		if err := p.runner.WaitIdle(ctx, log); err != nil {
+			if ctx.Err() != nil {
+				return nil
 			}
-		}
-		for _, p := range pipelines {
-			n, err := serve.Lag(ctx, log, p.runner.Name(), p.runner.Input())
-			if err != nil {
-				return err
-			}
-			lag += n
-		}
-		if lag == 0 {
-			return nil
+			return err
 		}
 	}
+	return nil
 }
 
 // announce prints what runs, where, and what to type next.

@@ -55,11 +55,10 @@ type session struct {
 	group *group
 	wake  chan struct{} // holds one token
 
-	shares  []*share // owned
-	turn    int      // which of shares the next Poll starts at
-	polling bool     // in a Poll that found nothing
-	seen    time.Time
-	err     error // why it is dead
+	shares []*share  // owned
+	turn   int       // which of shares the next Poll starts at
+	seen   time.Time // when a Poll last looked; a change of shares makes one look
+	err    error     // why it is dead
 }
 
 func (l *Log) group(name string) *group {
@@ -181,9 +180,6 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 			woken = true
 		case <-s.overdue():
 		case <-ctx.Done():
-			s.log.mu.Lock()
-			s.polling, s.seen = false, time.Now()
-			s.log.mu.Unlock()
 			return stream.Batch{}, ctx.Err()
 		}
 	}
@@ -202,8 +198,7 @@ func (s *session) take(limit int, woken bool) (stream.Batch, <-chan struct{}, er
 		s.settle(&batch)
 	}
 	s.fetch(&batch, limit)
-	s.polling = !woken && len(batch.Revoked)+len(batch.Assigned)+len(batch.Records) == 0
-	if !s.polling {
+	if woken || len(batch.Revoked)+len(batch.Assigned)+len(batch.Records) > 0 {
 		return batch, nil, nil
 	}
 	return batch, s.log.changes(), nil
@@ -251,15 +246,11 @@ func (sh *share) overdue() time.Duration {
 	if sh.wanted.IsZero() {
 		return never
 	}
-	timeout := sh.owner.log.options.RebalanceTimeout
-	if sh.owner.polling {
-		return timeout // from when its Poll returns
-	}
 	since := sh.wanted
 	if sh.owner.seen.After(since) {
 		since = sh.owner.seen
 	}
-	return timeout - time.Since(since)
+	return sh.owner.log.options.RebalanceTimeout - time.Since(since)
 }
 
 // overdue returns a channel that says when an owner kept s waiting too long.

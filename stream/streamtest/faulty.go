@@ -25,7 +25,7 @@ const (
 	CommitHidden              // a commit fails although it was done
 	Takeover                  // the session stalls until another member took its partitions
 	Rebalance                 // another member joins and later leaves
-	Delay                     // a commit is decided late
+	Delay                     // a commit happens late, or is known late
 	ShortPoll                 // a poll returns at most a part of what it may
 	faults
 )
@@ -132,27 +132,30 @@ func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stre
 	defer f.mu.Unlock()
 	f.sessions++
 	return &faultySession{
-		Session: session,
-		log:     f,
-		join:    func(ctx context.Context) (stream.Session, error) { return f.Log.Join(ctx, group, topics...) },
-		rng:     rand.New(rand.NewPCG(f.options.Seed, f.sessions)),
-		owned:   map[stream.Partition]bool{},
+		inner: session,
+		log:   f,
+		join:  func(ctx context.Context) (stream.Session, error) { return f.Log.Join(ctx, group, topics...) },
+		rng:   rand.New(rand.NewPCG(f.options.Seed, f.sessions)),
+		owned: map[stream.Partition]bool{},
 	}, nil
 }
 
-// faultySession belongs to one goroutine, as every session; only the deciders
-// of delayed commits run beside it.
+// faultySession belongs to one goroutine, as every session. Beside it, a decider
+// hands a delayed commit to the session that it wraps, between its polls.
 type faultySession struct {
-	stream.Session
-	log  *Faulty
-	join func(context.Context) (stream.Session, error)
-	rng  *rand.Rand
+	inner stream.Session
+	turn  sync.Mutex // held by whom inner belongs to
+	log   *Faulty
+	join  func(context.Context) (stream.Session, error)
+	rng   *rand.Rand
 
-	owned    map[stream.Partition]bool
-	guest    stream.Session // the other member of a Rebalance
-	visit    int            // polls until the guest leaves
-	dead     atomic.Bool    // a commit failed
-	deciders sync.WaitGroup
+	owned       map[stream.Partition]bool
+	revoked     bool            // the last batch revoked partitions
+	guest       stream.Session  // the other member of a Rebalance
+	visit       int             // polls until the guest leaves
+	outstanding *stream.Pending // nil before the first commit
+	dead        atomic.Bool     // a commit failed
+	deciders    sync.WaitGroup
 }
 
 func (s *faultySession) chance(f Fault) bool { return s.rng.IntN(100) < s.log.options.Percent[f] }
@@ -172,7 +175,16 @@ func (s *faultySession) Poll(ctx context.Context, limit int) (stream.Batch, erro
 		s.log.count(ShortPoll)
 		limit = 1 + s.rng.IntN(limit-1)
 	}
-	batch, err := s.pollBesideGuest(ctx, limit)
+	if s.revoked && s.committing() {
+		// What was revoked remains the session's until the commit is decided.
+		select {
+		case <-s.outstanding.Done():
+		case <-ctx.Done():
+			return stream.Batch{}, ctx.Err()
+		}
+	}
+	batch, err := s.pollInTurn(ctx, limit)
+	s.revoked = len(batch.Revoked) > 0
 	for _, p := range batch.Revoked {
 		delete(s.owned, p)
 	}
@@ -182,26 +194,26 @@ func (s *faultySession) Poll(ctx context.Context, limit int) (stream.Batch, erro
 	return batch, err
 }
 
-// pollBesideGuest polls for the guest too: it might own every partition that
-// the session waits for.
-func (s *faultySession) pollBesideGuest(ctx context.Context, limit int) (stream.Batch, error) {
-	for s.guest != nil {
-		s.guest.Wake()
-		_, err := s.guest.Poll(ctx, 1)
-		if s.visit--; s.visit == 0 || err != nil {
-			_ = s.guest.Close()
-			s.guest = nil
-			break
+// pollInTurn polls in short turns where it is not alone: a delayed commit needs
+// the session, and the guest might own every partition that Poll waits for.
+func (s *faultySession) pollInTurn(ctx context.Context, limit int) (stream.Batch, error) {
+	for {
+		s.entertain(ctx)
+		short, cancel := ctx, func() {}
+		if s.guest != nil || s.committing() {
+			short, cancel = context.WithTimeout(ctx, time.Millisecond)
 		}
-		short, cancel := context.WithTimeout(ctx, time.Millisecond)
-		batch, err := s.Session.Poll(short, limit)
+		s.turn.Lock()
+		batch, err := s.inner.Poll(short, limit)
+		s.turn.Unlock()
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return batch, err
 		}
 	}
-	return s.Session.Poll(ctx, limit)
 }
+
+func (s *faultySession) committing() bool { return s.outstanding != nil && !isDone(s.outstanding) }
 
 func (s *faultySession) invite(ctx context.Context) {
 	guest, err := s.join(ctx)
@@ -210,6 +222,19 @@ func (s *faultySession) invite(ctx context.Context) {
 	}
 	s.log.count(Rebalance)
 	s.guest, s.visit = guest, 2+s.rng.IntN(10)
+}
+
+// entertain polls for the guest, or lets it go.
+func (s *faultySession) entertain(ctx context.Context) {
+	if s.guest == nil {
+		return
+	}
+	s.guest.Wake()
+	_, err := s.guest.Poll(ctx, 1)
+	if s.visit--; s.visit == 0 || err != nil {
+		_ = s.guest.Close()
+		s.guest = nil
+	}
 }
 
 // takeover stalls until a thief owns a partition of the session, which has
@@ -237,26 +262,51 @@ func (s *faultySession) takeover() {
 	}
 }
 
-// Commit implements stream.Session.
+// Commit implements stream.Session. It panics where another commit is
+// outstanding.
 func (s *faultySession) Commit(step stream.Step) *stream.Pending {
+	if s.committing() {
+		panic("streamtest: Commit while another commit is outstanding")
+	}
 	pending := stream.NewPending()
 	if s.dead.Load() {
 		pending.Decide(fmt.Errorf("commit after a failed commit: %w", stream.ErrFenced))
 		return pending
 	}
+	s.outstanding = pending
 	if s.chance(Takeover) {
 		s.takeover()
 	}
-	var delay time.Duration
-	if s.chance(Delay) {
-		s.log.count(Delay)
-		delay = 1 + time.Duration(s.rng.Int64N(int64(s.log.options.MaxDelay)))
-	}
-	var inner *stream.Pending
 	lost, hidden := s.chance(CommitLost), s.chance(CommitHidden)
-	if !lost {
-		inner = s.Session.Commit(step)
+	if !s.chance(Delay) {
+		s.decide(pending, s.start(step, lost), hidden, 0)
+		return pending
 	}
+	s.log.count(Delay)
+	delay := 1 + time.Duration(s.rng.Int64N(int64(s.log.options.MaxDelay)))
+	if s.rng.IntN(2) == 0 { // it happens at once, and is known later
+		s.decide(pending, s.start(step, lost), hidden, delay)
+	} else { // it happens later
+		s.deciders.Go(func() {
+			<-time.After(delay)
+			s.decide(pending, s.start(step, lost), hidden, 0)
+		})
+	}
+	return pending
+}
+
+// start returns the commit of the session below, or nil where it is lost.
+func (s *faultySession) start(step stream.Step, lost bool) *stream.Pending {
+	if lost {
+		return nil
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.inner.Commit(step)
+}
+
+// decide decides pending as inner was decided, or later.
+func (s *faultySession) decide(pending, inner *stream.Pending, hidden bool, delay time.Duration) {
 	decide := func() {
 		err := s.outcome(inner, hidden)
 		if delay > 0 {
@@ -264,14 +314,13 @@ func (s *faultySession) Commit(step stream.Step) *stream.Pending {
 		}
 		s.dead.Store(err != nil)
 		pending.Decide(err)
-		s.Session.Wake()
+		s.inner.Wake()
 	}
-	if delay == 0 && (lost || isDone(inner)) {
+	if delay == 0 && (inner == nil || isDone(inner)) {
 		decide()
 	} else {
 		s.deciders.Go(decide)
 	}
-	return pending
 }
 
 // outcome waits for inner, which is nil for a commit that is lost.
@@ -297,6 +346,23 @@ func isDone(p *stream.Pending) bool {
 	}
 }
 
+// Pause implements stream.Session.
+func (s *faultySession) Pause(partitions ...stream.Partition) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.inner.Pause(partitions...)
+}
+
+// Resume implements stream.Session.
+func (s *faultySession) Resume(partitions ...stream.Partition) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.inner.Resume(partitions...)
+}
+
+// Wake implements stream.Session.
+func (s *faultySession) Wake() { s.inner.Wake() }
+
 // Close implements stream.Session. It waits for delayed commits.
 func (s *faultySession) Close() error {
 	s.deciders.Wait()
@@ -304,5 +370,5 @@ func (s *faultySession) Close() error {
 		_ = s.guest.Close()
 		s.guest = nil
 	}
-	return s.Session.Close()
+	return s.inner.Close()
 }

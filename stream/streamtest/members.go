@@ -155,14 +155,30 @@ func assignedIsCaughtUp(h *harness) {
 
 func newAssignmentIsNotPaused(h *harness) {
 	ps := h.topic("in", 2)
-	one, two := h.split()
+	one := h.join("g", "in")
+	one.own(2)
 	one.Pause(ps...)
-	for p := range two.owned { // comes to one as a new assignment
+	for _, p := range ps {
 		h.append(p, "a")
+	}
+	two := h.join("g", "in")
+	h.untilEven(2, one, two)
+	var kept, moved stream.Partition
+	for _, p := range ps {
+		if _, owned := one.owned[p]; owned {
+			kept = p
+		} else {
+			moved = p
+		}
 	}
 	h.ok(two.Close())
 	one.own(2)
 	one.receive(1)
+	if r := one.records[0]; r.Partition != moved {
+		h.Fatalf("polled %v, which was kept and is paused", r.Partition)
+	}
+	one.Resume(kept)
+	one.receive(2)
 }
 
 // zombie is a member that stopped polling when an heir joined, which waited

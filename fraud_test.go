@@ -1,0 +1,109 @@
+package afterbay_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
+)
+
+// TestFraudExampleTellsFraudApart scores payments of a seed that the model was
+// not trained on, and takes the area under the curve from the labels.
+func TestFraudExampleTellsFraudApart(t *testing.T) {
+	const seed = 77
+	file, err := config.Load("examples/fraud/pipeline.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := afterbay.New(file.Pipelines[0], afterbay.Options{Sessions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := memory.New(memory.Options{})
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	var events, labels bytes.Buffer
+	stats, err := fraud.Generate(&events, fraud.Options{Seed: seed, Events: 200_000, Labels: &labels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []stream.Record
+	for line := range bytes.Lines(events.Bytes()) {
+		key, _ := decode.Key(line, "customer")
+		records = append(records, stream.Record{Partition: stream.Partition{Topic: runner.Input(), Index: stream.ByKey}, Key: key, Value: bytes.TrimSpace(line)})
+	}
+	for chunk := range slices.Chunk(records, 5000) {
+		if err := log.Append(t.Context(), chunk...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runUntilIdle(t, runner, log)
+	area, actions, decided := rank(t, log, labels.Bytes())
+	dead := 0
+	for i := range int32(answerPartitions) {
+		dead += len(readPartition(t, log, stream.Partition{Topic: "dlq.fraud", Index: i}))
+	}
+	t.Logf("seed %d: area under the curve %.4f, %v, %d dead letters", seed, area, actions, dead)
+	if area < 0.9 || len(actions) != 3 {
+		t.Errorf("area under the curve %.4f, actions %v", area, actions)
+	}
+	if dead != stats.Malformed.Total() || decided+dead != stats.Events {
+		t.Errorf("%d decisions and %d dead letters of %d events with %d malformed", decided, dead, stats.Events, stats.Malformed.Total())
+	}
+}
+
+// rank returns the area under the curve of the scores (Mann-Whitney, ties count
+// a half), how often each action was taken, and the number of decisions.
+func rank(t *testing.T, log stream.Log, labels []byte) (area float64, actions map[string]int, decided int) {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(labels)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	isFraud := map[string]bool{}
+	for _, row := range rows[1:] {
+		isFraud[row[0]] = row[1] == "1"
+	}
+	type scored struct {
+		TX     string
+		Score  float64 `json:"fraud_score"`
+		Action string
+	}
+	var all []scored
+	actions = map[string]int{}
+	for i := range int32(answerPartitions) {
+		for _, r := range readPartition(t, log, stream.Partition{Topic: "decisions", Index: i}) {
+			var s scored
+			if err := json.Unmarshal(r.Value, &s); err != nil {
+				t.Fatal(err)
+			}
+			actions[s.Action]++
+			all = append(all, s)
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Score < all[j].Score })
+	var below, bad, wins float64 // honest payments with a lower score
+	for i := 0; i < len(all); {
+		j, honest, frauds := i, 0.0, 0.0
+		for ; j < len(all) && all[j].Score == all[i].Score; j++ {
+			if isFraud[all[j].TX] {
+				frauds++
+			} else {
+				honest++
+			}
+		}
+		wins += frauds * (below + honest/2)
+		below, bad, i = below+honest, bad+frauds, j
+	}
+	return wins / (below * bad), actions, len(all)
+}
