@@ -60,6 +60,12 @@ func (r *Runner) Outputs() []string { return r.plan.Topics() }
 // Models returns name@version and digest of each model.
 func (r *Runner) Models() []string { return r.plan.Models }
 
+// Describe returns the features of a key as of its newest event, from the
+// entries stored for it, which get returns by stored key; nil where it has none.
+func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) ([]task.Column, time.Time, error) {
+	return r.plan.Describe(key, get)
+}
+
 // Metrics counts what Run does. It may be read at any time.
 func (r *Runner) Metrics() *task.Metrics { return r.metrics }
 

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/task"
 )
 
 // Directory is what tools do with a data directory. Local does it with the log,
@@ -228,7 +228,7 @@ func (l *Local) Entries(ctx context.Context, pipeline string, key *string) iter.
 						yield(Entry{}, fmt.Errorf("state of %q beside partition %d: %w", pipeline, v.partition, err))
 						return
 					}
-					if key != nil && !belongs(e.Key, *key) {
+					if key != nil && !task.Owns(e.Key, *key) {
 						continue
 					}
 					if !yield(newEntry(v.partition, e), nil) {
@@ -240,30 +240,19 @@ func (l *Local) Entries(ctx context.Context, pipeline string, key *string) iter.
 	}
 }
 
-// belongs reports whether a stored key is of a user key: a kind in lower case
-// is followed by the user key, one in upper case by its length, itself and
-// more.
-func belongs(stored []byte, key string) bool {
-	if stored[0] >= 'a' {
-		return string(stored[1:]) == key
-	}
-	return true // the prefix had the length
-}
-
 // prefixes returns what the stored keys of a user key start with, in order; nil
 // is every stored key.
 func prefixes(key *string) [][]byte {
 	if key == nil {
 		return [][]byte{nil}
 	}
-	var list [][]byte
-	for kind := byte('A'); kind <= 'Z'; kind++ {
-		list = append(list, append(binary.AppendUvarint([]byte{kind}, uint64(len(*key))), *key...))
-	}
-	for kind := byte('a'); kind <= 'z'; kind++ {
-		list = append(list, append([]byte{kind}, *key...))
-	}
-	return list
+	return task.StatePrefixes(*key)
+}
+
+// Stored returns the key as it is stored, kind and all.
+func (e Entry) Stored() ([]byte, error) {
+	rest, err := strconv.Unquote(`"` + e.Key + `"`)
+	return append([]byte(e.Kind), rest...), err
 }
 
 func newEntry(partition int32, e stream.Entry) Entry {

@@ -175,23 +175,32 @@ func (p *partition) lookup(plan *Plan, key []byte) (*keyState, error) {
 		return k, nil
 	}
 	k := &keyState{key: string(key), newest: never}
+	if err := k.load(plan, p.view.Get); err != nil {
+		return nil, fmt.Errorf("key %q in %v: %w", key, p.id, err)
+	}
+	k.queued = k.newest != never // loadExpiry queued every stored key
+	p.keys[k.key] = k
+	return k, nil
+}
+
+// load reads the key's cells from its stored entries.
+func (k *keyState) load(plan *Plan, get func(stored []byte) ([]byte, error)) error {
 	for i, set := range plan.sets() {
 		if set == nil {
 			continue
 		}
 		cell, err := set.Load(func(sub []byte) ([]byte, error) {
-			return p.view.Get(appendStateKey(nil, i, k.key, sub))
+			return get(appendStateKey(nil, i, k.key, sub))
 		})
 		if err != nil {
-			return nil, fmt.Errorf("key %q in %v: %w", key, p.id, err)
+			return err
 		}
 		k.cells[i] = cell
 		if newest, ok := cell.Last(); ok {
-			k.newest, k.queued = max(k.newest, newest), true // loadExpiry queued every stored key
+			k.newest = max(k.newest, newest)
 		}
 	}
-	p.keys[k.key] = k
-	return k, nil
+	return nil
 }
 
 // appendStateKey appends the key of a cell's header, where sub is empty, or of

@@ -324,6 +324,23 @@ func TestUntilIdleWorksOffAChainOfFiles(t *testing.T) {
 	}
 }
 
+func TestStateGetShowsTheFeaturesOfAKey(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "counts.yaml", countsPipeline)
+	must(t, numbered(70), "produce", "in", "--partitions", "3", "--key", "k")
+	must(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
+	out := must(t, "", "state", "get", "counts", "key 3", "--file", "counts.yaml")
+	if !strings.Contains(out, "newest event") || !strings.Contains(out, "seen.count_24h           10\n") {
+		t.Error(out)
+	}
+	if r := command(t, "", "state", "get", "counts", "key 8", "--file", "counts.yaml"); r.code != exitFailure || !strings.Contains(r.stderr, "has nothing stored") {
+		t.Errorf("%+v", r)
+	}
+	if r := command(t, "", "state", "get", "gone", "key 3", "--file", "counts.yaml"); r.code != exitUsage {
+		t.Errorf("%+v", r)
+	}
+}
+
 // killable starts the command as a process of its own.
 func killable(t *testing.T, args ...string) (*exec.Cmd, *screen) {
 	t.Helper()

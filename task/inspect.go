@@ -1,0 +1,58 @@
+package task
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// Column is a name and its value.
+type Column struct {
+	Name  string
+	Value float64
+}
+
+// StatePrefixes returns what the state keys of a user key start with, in their
+// order. Owns tells which of the keys found are really its.
+func StatePrefixes(key string) [][]byte {
+	var list [][]byte
+	for _, kind := range kindBlock {
+		list = append(list, append(binary.AppendUvarint([]byte{kind}, uint64(len(key))), key...))
+	}
+	for _, kind := range kindCell {
+		list = append(list, append([]byte{kind}, key...))
+	}
+	return list
+}
+
+// Owns reports whether a state key that starts with one of StatePrefixes(key)
+// is of that user key, and not of a longer one.
+func Owns(stored []byte, key string) bool {
+	header := stored[0] == kindCell[0] || stored[0] == kindCell[1]
+	return !header || string(stored[1:]) == key
+}
+
+// Describe returns the features of a user key as of its newest event, in the
+// order of the stages, from its stored entries, which get returns by state key;
+// nil where the key has none.
+func (p *Plan) Describe(key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
+	k := &keyState{key: key, newest: never}
+	if err := k.load(p, get); err != nil || k.newest == never {
+		return nil, time.Time{}, err
+	}
+	values := make([]float64, p.columns)
+	for i := range p.Stages {
+		f := p.Stages[i].Feature
+		if f == nil || !f.Read {
+			continue
+		}
+		set := 0
+		if f.Late {
+			set = 1
+		}
+		p.sets()[set].Read(k.cells[set], f.Index, k.newest, values)
+		for c, slot := range f.Columns {
+			columns = append(columns, Column{slot.Name, values[c]})
+		}
+	}
+	return columns, time.UnixMicro(k.newest).UTC(), nil
+}
