@@ -93,6 +93,16 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
+func TestFewCustomersAreEnough(t *testing.T) {
+	n := 0
+	for range fraud.Events(fraud.Options{Seed: 1, Events: 50_000, Customers: 1, Terminals: 100}) {
+		n++
+	}
+	if n != 50_000 {
+		t.Errorf("%d events, want 50000", n)
+	}
+}
+
 func BenchmarkEvents(b *testing.B) {
 	b.ReportAllocs()
 	n := 0

@@ -96,7 +96,7 @@ func (g *generator) delay() int64 {
 func (g *generator) habit(now int64) {
 	p := &g.payment
 	p.customer = g.world.active.pick(g.Rand)
-	for g.world.customers[p.customer].quiet > now {
+	for try := 0; try < 100 && g.world.customers[p.customer].quiet > now; try++ { // all of a few may be silent
 		p.customer = g.world.active.pick(g.Rand)
 	}
 	c := &g.world.customers[p.customer]
