@@ -29,12 +29,13 @@ prove() { # name, command
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
 }
 
-prove simulation "go test ./stream/memory ./stream/embedded -run Simulat -seeds 5000 -timeout 60m"
+prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000 && go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
+prove crash-clones "go test ./stream/embedded ./state -run 'Crash|Simulation|Torn|Rot|Stale' -count 10 -v -timeout 60m"
 prove kills "go test . -run Killed -v -timeout 60m -args -crash.kills=200 -answer.seed=$seed -answer.events=400000"
 prove same-answer "go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"
-prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'XGBoost|Golden'"
-for target in "decode FuzzScan" "model/tree FuzzParse" "feature FuzzLoad" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame"; do
+prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'Installed|Golden'"
+for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "feature FuzzLoad" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow"; do
 	set -- $target
 	prove "fuzz-${1//\//-}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
 done

@@ -208,6 +208,58 @@ func TestMemberIsFencedAfterTheTimeout(t *testing.T) {
 	})
 }
 
+// The owner of a revoked partition has the timeout from when it was told.
+func TestTimeoutCountsFromTheLastPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := open(t, memory.Options{RebalanceTimeout: time.Second})
+		defer log.Close()
+		owner := join(t, log, "g")
+		poll(t, owner)
+		heir := join(t, log, "g")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if batch, err := heir.Poll(context.Background(), 1); err != nil || len(batch.Assigned) != 1 {
+				t.Errorf("%+v, %v", batch, err)
+			}
+		}()
+		time.Sleep(900 * time.Millisecond)
+		revoked := poll(t, owner).Revoked[0]
+		time.Sleep(900 * time.Millisecond)
+		step := stream.Step{Offsets: map[stream.Partition]stream.Offset{revoked: 0}}
+		if err := owner.Commit(step).Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		poll(t, owner)
+		<-done
+	})
+}
+
+func TestRebalanceMovesNoMoreThanItHasTo(t *testing.T) {
+	log := memory.New(memory.Options{})
+	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 6}); err != nil {
+		t.Fatal(err)
+	}
+	var members []stream.Session
+	for n, want := range []int{0, 3, 2, 1} { // of 6, as the first, second, third and fourth joins
+		members = append(members, join(t, log, "g"))
+		revoked, assigned := 0, 0
+		for range 2 { // to be told, and to give up
+			for _, m := range members {
+				m.Wake()
+				batch := poll(t, m)
+				revoked += len(batch.Revoked)
+				assigned += len(batch.Assigned)
+			}
+		}
+		members[n].Wake()
+		assigned += len(poll(t, members[n]).Assigned)
+		if n > 0 && assigned != want || revoked != want {
+			t.Errorf("member %d: %d revoked, %d assigned, want %d", n+1, revoked, assigned, want)
+		}
+	}
+}
+
 // A member that waits in Poll is not slow, even for hours.
 func TestMemberInPollIsNotFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

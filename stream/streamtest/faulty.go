@@ -133,6 +133,7 @@ func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stre
 	f.sessions++
 	return &faultySession{
 		inner: session,
+		turn:  make(chan struct{}, 1),
 		log:   f,
 		join:  func(ctx context.Context) (stream.Session, error) { return f.Log.Join(ctx, group, topics...) },
 		rng:   rand.New(rand.NewPCG(f.options.Seed, f.sessions)),
@@ -141,10 +142,12 @@ func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stre
 }
 
 // faultySession belongs to one goroutine, as every session. Beside it, a decider
-// hands a delayed commit to the session that it wraps, between its polls.
+// hands a delayed commit to the session that it wraps, between its polls. They
+// take turns by a channel rather than a mutex, for which a testing/synctest
+// bubble would not let time pass.
 type faultySession struct {
 	inner stream.Session
-	turn  sync.Mutex // held by whom inner belongs to
+	turn  chan struct{} // holds a token while inner is in use
 	log   *Faulty
 	join  func(context.Context) (stream.Session, error)
 	rng   *rand.Rand
@@ -203,9 +206,9 @@ func (s *faultySession) pollInTurn(ctx context.Context, limit int) (stream.Batch
 		if s.guest != nil || s.committing() {
 			short, cancel = context.WithTimeout(ctx, time.Millisecond)
 		}
-		s.turn.Lock()
+		s.turn <- struct{}{}
 		batch, err := s.inner.Poll(short, limit)
-		s.turn.Unlock()
+		<-s.turn
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return batch, err
@@ -300,8 +303,8 @@ func (s *faultySession) start(step stream.Step, lost bool) *stream.Pending {
 	if lost {
 		return nil
 	}
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	return s.inner.Commit(step)
 }
 
@@ -348,15 +351,15 @@ func isDone(p *stream.Pending) bool {
 
 // Pause implements stream.Session.
 func (s *faultySession) Pause(partitions ...stream.Partition) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	s.inner.Pause(partitions...)
 }
 
 // Resume implements stream.Session.
 func (s *faultySession) Resume(partitions ...stream.Partition) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	s.inner.Resume(partitions...)
 }
 
