@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -52,6 +53,10 @@ func runCrashChild() error {
 	}
 	p := file.Pipelines[0]
 	p.Commit = afterbay.Commit{Interval: time.Millisecond, Size: 256}
+	time.AfterFunc(90*time.Second, func() {
+		debug.SetTraceback("all")
+		panic("the child hangs")
+	})
 	var hits atomic.Int64
 	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessions, Fault: func(at string) {
 		if at == stage && hits.Add(1) == int64(hit) {
