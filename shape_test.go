@@ -8,8 +8,10 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +121,25 @@ func TestShapeOfFilesFunctionsAndDocs(t *testing.T) {
 	}
 	if taskLines > taskLinesMax {
 		t.Errorf("task has %d lines; at most %d for ever", taskLines, taskLinesMax)
+	}
+}
+
+// TestShapeOfClaims sees that a figure in docs/performance.md has a file with
+// the command that printed it.
+func TestShapeOfClaims(t *testing.T) {
+	text, err := os.ReadFile("docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := regexp.MustCompile(`\(results/([a-z-]+\.txt)\)`).FindAllStringSubmatch(string(text), -1)
+	if len(links) == 0 {
+		t.Fatal("docs/performance.md shows nothing")
+	}
+	for _, link := range links {
+		result, err := os.ReadFile(filepath.Join("docs", "results", link[1]))
+		if err != nil || !strings.Contains(string(result), "commit: ") || !strings.Contains(string(result), "command: ") {
+			t.Errorf("docs/results/%s lacks its commit or command: %v", link[1], err)
+		}
 	}
 }
 
