@@ -15,7 +15,8 @@ build: ## build bin/afterbay
 deps: .venv/xgboost-3.2.0 ## install what the tests need: XGBoost, into .venv
 .venv/xgboost-3.2.0:
 	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
-	python3 -m venv .venv || { echo "deps: python3 with venv is needed (Debian: apt-get install python3-venv)"; exit 1; }
+	python3 -m venv .venv || { apt-get update -q && apt-get install -qy python3 python3-venv && python3 -m venv .venv; } \
+		|| { echo "deps: python3 with venv is needed: install it and run make again"; exit 1; }
 	.venv/bin/pip install --quiet --disable-pip-version-check xgboost==3.2.0 numpy==2.4.6
 	touch $@
 

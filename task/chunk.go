@@ -65,7 +65,9 @@ func (w *worker) measure(start, made time.Time, n int) {
 	end := time.Now()
 	for i := range w.items {
 		it := &w.items[i]
-		w.metrics.latency.Record(observe.Queue, start.Sub(it.record.Time), 1)
+		if !isOutput(it.record) {
+			w.metrics.latency.Record(observe.Queue, start.Sub(it.record.Time), 1)
+		}
 		if it.late {
 			w.step.late++
 		}
@@ -78,6 +80,17 @@ func (w *worker) measure(start, made time.Time, n int) {
 	w.metrics.latency.Record(observe.Emit, end.Sub(made), n)
 	w.step.events += n
 	w.step.chunks = append(w.step.chunks, chunkTime{n, end})
+}
+
+// isOutput reports whether a pipeline wrote the record: then its time is the
+// event's, and does not say how long it has been in the log.
+func isOutput(r *stream.Record) bool {
+	for i := range r.Headers {
+		if r.Headers[i].Key == HeaderPosition {
+			return true
+		}
+	}
+	return false
 }
 
 // early takes records in log order through decoding, event time and the stages
