@@ -240,6 +240,28 @@ func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 	}
 }
 
+// A step whose outputs are many times its input is over the log's largest frame:
+// fewer events are taken at once until it fits.
+func TestStepThatIsTooLargeIsTakenInPieces(t *testing.T) {
+	p := payments()
+	p.Steps[3].Emit.Names = nil
+	for i := range 40 {
+		p.Steps[3].Emit.Value = append(p.Steps[3].Emit.Value, afterbay.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
+	}
+	var records []stream.Record
+	for i := range 60 {
+		r := payment("a", 1, i)
+		r.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch+i*1000, strings.Repeat("n", 15<<10))
+		records = append(records, r)
+	}
+	log := openLog(t, "embedded", t.TempDir())
+	defer closeLog(t, log)
+	runOn(t, log, p, records...)
+	if got := values(t, log, "out"); len(got) != 60 || len(got[59]) < 40*15<<10 {
+		t.Errorf("%d outputs", len(got))
+	}
+}
+
 func TestRecordIDComesFromItsHeader(t *testing.T) {
 	r := payment("a", 40, 0)
 	r.Headers = []stream.Header{{Key: "afterbay-id", Value: []byte("order-7")}}

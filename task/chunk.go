@@ -23,6 +23,7 @@ type item struct {
 	ended     ended // what the key's silence before this event ended
 	next      int32 // next item of the same key; 0 is none, since an item never follows itself
 	emits     uint64
+	written   int  // bytes of its outputs
 	late      bool // before the watermark
 	skip      bool // dropped as late
 	failure   *failure

@@ -73,6 +73,10 @@ func (w *worker) output() {
 	}
 }
 
+// outputsOfEventMax times the largest output is what the outputs of one event
+// may take together, so that a step of one event fits in a frame of the log.
+const outputsOfEventMax = 4
+
 // emit appends one output record to the step. One that is too large becomes a
 // dead letter instead.
 func (w *worker) emit(e *EmitStage, it *item) {
@@ -92,10 +96,10 @@ func (w *worker) emit(e *EmitStage, it *item) {
 		Partition: stream.Partition{Topic: w.plan.Outputs[e.Output].Name, Index: it.partition.index},
 		Time:      time.UnixMicro(it.time), Key: it.record.Key, Value: b[at:len(b):len(b)],
 	}
-	if len(record.Value) > w.options.OutputMaxBytes {
+	if it.written += len(record.Value); len(record.Value) > w.options.OutputMaxBytes || it.written > outputsOfEventMax*w.options.OutputMaxBytes {
 		s.bytes = b[:at]
 		if it.failure == nil {
-			it.fail("emit", fmt.Errorf("output of %d bytes for %s is over the limit of %d", len(record.Value), record.Partition.Topic, w.options.OutputMaxBytes))
+			it.fail("emit", fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", len(record.Value), record.Partition.Topic, w.options.OutputMaxBytes, outputsOfEventMax))
 		}
 		return
 	}

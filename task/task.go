@@ -80,14 +80,19 @@ func (t *Task) Run(ctx context.Context) error {
 }
 
 func (t *Task) sessions(ctx context.Context, metrics *sessionMetrics) error {
+	options := t.options
 	for {
-		err := t.session(ctx, metrics)
+		err := t.session(ctx, options, metrics)
 		switch {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, stream.ErrFenced)):
 			return nil
 		case errors.Is(err, stream.ErrFenced):
 			metrics.Rejoined.Add(1)
 			t.options.Logger.Info("session fenced, joining again", "pipeline", t.plan.Name, "reason", err)
+		case errors.Is(err, stream.ErrTooLarge) && options.ChunkEvents > 1:
+			options.ChunkEvents /= 2
+			options.StepEvents = options.ChunkEvents
+			t.options.Logger.Warn("step too large for the log, taking fewer events at once", "pipeline", t.plan.Name, "events", options.ChunkEvents)
 		default:
 			return err
 		}
@@ -95,7 +100,7 @@ func (t *Task) sessions(ctx context.Context, metrics *sessionMetrics) error {
 }
 
 // session runs one session until it dies or ctx is done.
-func (t *Task) session(ctx context.Context, metrics *sessionMetrics) (err error) {
+func (t *Task) session(ctx context.Context, options Options, metrics *sessionMetrics) (err error) {
 	s, err := t.log.Join(ctx, t.plan.Name, t.plan.Topic)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -103,7 +108,7 @@ func (t *Task) session(ctx context.Context, metrics *sessionMetrics) (err error)
 		}
 		return fmt.Errorf("join group %q: %w", t.plan.Name, err)
 	}
-	w := newWorker(t, s, metrics)
+	w := newWorker(t.plan, options, s, metrics)
 	defer func() {
 		w.timer.Stop()
 		err = errors.Join(err, s.Close())

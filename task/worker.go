@@ -38,14 +38,14 @@ type worker struct {
 	scratch []byte
 }
 
-func newWorker(t *Task, s stream.Session, metrics *sessionMetrics) *worker {
+func newWorker(plan *Plan, options Options, s stream.Session, metrics *sessionMetrics) *worker {
 	w := &worker{
-		plan: t.plan, options: t.options, session: s, metrics: metrics,
-		scanner:    decode.New(t.plan.Fields),
+		plan: plan, options: options, session: s, metrics: metrics,
+		scanner:    decode.New(plan.Fields),
 		partitions: map[stream.Partition]*partition{},
 		step:       newStep(1), flying: newStep(0),
-		rows:    t.plan.Schema.NewRows(t.options.ChunkEvents),
-		columns: make([]float64, t.plan.columns),
+		rows:    plan.Schema.NewRows(options.ChunkEvents),
+		columns: make([]float64, plan.columns),
 	}
 	w.timer = time.AfterFunc(time.Hour, s.Wake)
 	w.timer.Stop()
