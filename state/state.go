@@ -165,10 +165,15 @@ func (s *Store) all() []*Space {
 // Checkpoint makes every change applied so far durable and Applied equal to
 // seq, of which the caller knows that all changes up to it were applied. It
 // goes in small chunks and rests between them, so that Apply and Get are not
-// held up; with hurry it does not rest.
+// held up; with hurry it does not rest. Applied never goes back: what it covers
+// may be gone from the log, so a seq that was overtaken while it waited for its
+// turn does nothing.
 func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
 	s.checkpointing.Lock()
 	defer s.checkpointing.Unlock()
+	if seq < s.applied.Load() {
+		return nil
+	}
 	start := time.Now()
 	for _, space := range s.all() {
 		if err := s.handOver(ctx, space, hurry); err != nil {

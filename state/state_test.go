@@ -445,3 +445,18 @@ func BenchmarkGet(b *testing.B) {
 }
 
 var _ io.Closer = (*Store)(nil)
+
+// TestAppliedNeverGoesBack gives a checkpoint the seq of one that was overtaken
+// while it waited for its turn.
+func TestAppliedNeverGoesBack(t *testing.T) {
+	s, _ := memory(t)
+	defer s.Close()
+	for _, seq := range []uint64{5, 3} {
+		if err := s.Checkpoint(t.Context(), seq, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Applied(); got != 5 {
+		t.Errorf("applied is %d after checkpoints at 5 and 3", got)
+	}
+}
