@@ -30,7 +30,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // fill appends enough to use n segments more.
 func fillSegments(t testing.TB, l *Log, n int) {
 	t.Helper()
-	for want := l.Stats().Segments + n; l.Stats().Segments+int(l.Stats().RetiredSegments) < want; {
+	used := func() int { // of one moment: a segment retired between two looks would count twice
+		stats := l.Stats()
+		return stats.Segments + int(stats.RetiredSegments)
+	}
+	for want := used() + n; used() < want; {
 		appendValues(t, l, events, strings.Repeat("f", 4000))
 	}
 }

@@ -70,6 +70,7 @@ func (c *counters) quantile(q float64) time.Duration {
 func (l *Log) Stats() Stats {
 	c := &l.stats
 	spares, _ := l.spares.count()
+	retired := c.retired.Load() // before segments: none is counted as both
 	l.mu.Lock()
 	segments, ring := len(l.segments), l.ring.bytes
 	l.mu.Unlock()
@@ -77,7 +78,7 @@ func (l *Log) Stats() Stats {
 		Frames: c.frames.Load(), Bytes: c.bytes.Load(),
 		SyncTotal: time.Duration(c.syncTotal.Load()), SyncMax: time.Duration(c.syncMax.Load()),
 		SyncP50: c.quantile(.5), SyncP99: c.quantile(.99),
-		Segments: segments, Spares: spares, RetiredSegments: c.retired.Load(),
+		Segments: segments, Spares: spares, RetiredSegments: retired,
 		RingBytes: ring, ColdReads: c.cold.Load(), RefusedAppends: c.refused.Load(),
 		Applied: l.applied.Load(), Checkpointed: l.store.Applied(),
 		CutBytes: l.recovery.CutBytes, State: l.store.Stats(),
