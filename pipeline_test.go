@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
 )
@@ -306,5 +307,41 @@ func TestPipelineWithoutPredictionFeedbackTakesManyOfAKeyAtOnce(t *testing.T) {
 	got := values(t, run(t, payments(), records...), "out")
 	if len(got) != 3000 || !strings.Contains(got[2999], `"spend_count_1h":3000`) {
 		t.Fatalf("%d outputs, the last %s", len(got), got[len(got)-1])
+	}
+}
+
+// TestCancelledRunCommitsWhatItBegan cancels in the middle of computing: the
+// chunk is finished and committed, and Run returns nil.
+func TestCancelledRunCommitsWhatItBegan(t *testing.T) {
+	p := answerPipeline(t)
+	log := memory.New(memory.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	turns := 0
+	runner, err := afterbay.New(p, afterbay.Options{Fault: func(stage string) {
+		if turns++; stage == "model" && turns > 3 {
+			cancel()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, log, p.Input.Topic, reference.Generate(1, 20_000))
+	if err := runner.Run(ctx, log); err != nil {
+		t.Fatal(err)
+	}
+	committed := stream.Offset(0)
+	for i := range int32(answerPartitions) {
+		next, err := log.Committed(t.Context(), "reference", stream.Partition{Topic: p.Input.Topic, Index: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		committed += next
+	}
+	if counts := runner.Metrics().Counts(); committed == 0 || uint64(committed) != counts.Events || committed == 20_000 {
+		t.Errorf("committed %d, counted %d", committed, counts.Events)
 	}
 }

@@ -137,7 +137,7 @@ func (w *worker) turn(ctx context.Context) error {
 		}
 	}
 	for rest := batch.Records; len(rest) > 0; {
-		n, err := w.compute(ctx, rest)
+		n, err := w.compute(context.WithoutCancel(ctx), rest) // what was begun is finished and committed
 		if err != nil {
 			return err
 		}
