@@ -29,7 +29,6 @@ prove() { # name, command
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
 }
 
-prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000 && go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
 prove crash-clones "go test ./stream/embedded ./state -run 'Crash|Simulation|Torn|Rot|Stale' -count 10 -v -timeout 60m"
 prove kills "go test . -run Killed -v -timeout 60m -args -crash.kills=200 -answer.seed=$seed -answer.events=400000"
 prove same-answer "go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed"
@@ -39,3 +38,4 @@ for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "fe
 	set -- $target
 	prove "fuzz-${1//\//-}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
 done
+prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000 && go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
