@@ -23,7 +23,7 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		grep -vE '^(=== |ok )' "$log" | tail -40
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )' | tail -40
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
