@@ -34,7 +34,7 @@ var layers = map[string][]string{
 	"model/tree":        {"model"},
 	"task":              {"stream", "value", "decode", "expression", "feature", "model", "observe"},
 	"":                  {"stream", "value", "decode", "expression", "feature", "model", "model/tree", "observe", "task"},
-	"config":            {""},
+	"config":            {"", "expression"},
 	"ingest":            {"stream", "decode"},
 	"serve":             {"", "stream", "stream/embedded", "ingest", "observe", "task"},
 	"examples/fraud":    {},

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"github.com/afterbay/afterbay/expression"
+
 	"fmt"
 	"math"
 	"strconv"
@@ -109,42 +111,11 @@ func suggest[T any](text string, built []string, known []word[T]) string {
 	return "write " + alternatives(built)
 }
 
-// nearest returns the name spelled most like text, "" where none is close: a
-// third of its letters may differ, swapped neighbours count once.
+// nearest returns the name spelled most like text, "" where none is close or
+// text is too long to be one.
 func nearest(text string, names []string) string {
-	best, bestDistance := "", 1+max(1, min(len(text), 30)/3)
 	if len(text) > 64 {
 		return ""
 	}
-	for _, name := range names {
-		if d := distance(strings.ToLower(text), strings.ToLower(name)); d < bestDistance && d < len(name) {
-			best, bestDistance = name, d
-		}
-	}
-	return best
-}
-
-// distance is the optimal string alignment distance between a and b.
-func distance(a, b string) int {
-	var before []int
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		next := make([]int, len(b)+1)
-		next[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				next[j] = min(next[j], before[j-2]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
+	return expression.Nearest(strings.ToLower(text), names)
 }
