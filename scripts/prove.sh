@@ -23,7 +23,7 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )' | tail -40
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=' | tail -40
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
