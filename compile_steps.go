@@ -453,12 +453,10 @@ func (c *compiler) compute(path, source string, stage *task.EmitStage, want ...v
 }
 
 func (c *compiler) output(topic string) int {
-	for i, o := range c.plan.Outputs {
-		if o.Name == topic {
-			return i
-		}
+	if i := slices.Index(c.plan.Outputs, topic); i >= 0 {
+		return i
 	}
-	c.plan.Outputs = append(c.plan.Outputs, task.OutputTopic{Name: topic})
+	c.plan.Outputs = append(c.plan.Outputs, topic)
 	return len(c.plan.Outputs) - 1
 }
 

@@ -143,7 +143,7 @@ func (c *compiler) unknown(node ast.Node, name string) *Error {
 			return e
 		}
 	}
-	if near := nearest(name, c.names.Known()); near != "" {
+	if near := Nearest(name, c.names.Known()); near != "" {
 		e.Hint = "did you mean " + near + "?"
 	}
 	return e

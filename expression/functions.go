@@ -34,7 +34,7 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 	if !slices.Contains(functions, name) {
 		e := at(node, "unknown function "+name)
 		e.Hint = "the functions are " + strings.Join(functions, ", ")
-		if near := nearest(name, functions); near != "" {
+		if near := Nearest(name, functions); near != "" {
 			e.Hint = "did you mean " + near + "?"
 		}
 		return operand{}, e

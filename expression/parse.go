@@ -159,9 +159,9 @@ func column(node ast.Node) int {
 	return start + 1
 }
 
-// nearest returns the known name closest to name in edits, or "" where none is
+// Nearest returns the known name closest to name in edits, for a did-you-mean, or "" where none is
 // close: a third of its length, at least one, and not all of a known name.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	best, limit := "", max(1, utf8.RuneCountInString(name)/3)
 	for _, k := range known {
 		if d := distance([]rune(name), []rune(k)); d <= limit && d < utf8.RuneCountInString(k) {

@@ -45,11 +45,7 @@ func (p *Plan) Describe(key string, get func(stored []byte) ([]byte, error)) (co
 		if f == nil || !f.Read {
 			continue
 		}
-		set := 0
-		if f.Late {
-			set = 1
-		}
-		p.sets()[set].Read(k.cells[set], f.Index, k.newest, values)
+		p.sets()[f.set()].Read(k.cells[f.set()], f.Index, k.newest, values)
 		for c, slot := range f.Columns {
 			columns = append(columns, Column{slot.Name, values[c]})
 		}

@@ -93,7 +93,7 @@ func (w *worker) emit(e *EmitStage, it *item) {
 	b = append(b, '}')
 	s.bytes = b
 	record := stream.Record{
-		Partition: stream.Partition{Topic: w.plan.Outputs[e.Output].Name, Index: it.partition.index},
+		Partition: stream.Partition{Topic: w.plan.Outputs[e.Output], Index: it.partition.index},
 		Time:      time.UnixMicro(it.time), Key: it.record.Key, Value: b[at:len(b):len(b)],
 	}
 	if it.written += len(record.Value); len(record.Value) > w.options.OutputMaxBytes || it.written > outputsOfEventMax*w.options.OutputMaxBytes {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -38,10 +39,10 @@ type Plan struct {
 	Waves    int
 	Feedback bool
 
-	Outputs []OutputTopic // topics the emits write, by EmitStage.Output
-	Models  []string      // name@version and digest of each model, for provenance
-	Digest  string        // of the pipeline's meaning: what raises the generation
-	Cells   string        // of the meaning of stored state: what cannot be carried over
+	Outputs []string // topics the emits write, by EmitStage.Output
+	Models  []string // name@version and digest of each model, for provenance
+	Digest  string   // of the pipeline's meaning: what raises the generation
+	Cells   string   // of the meaning of stored state: what cannot be carried over
 
 	emits   []*EmitStage // in order
 	models  []byte       // value of HeaderModels; nil without models
@@ -66,11 +67,7 @@ func (p *Plan) Prepare() {
 
 // Topics lists the topics that the pipeline writes, dead letters last.
 func (p *Plan) Topics() []string {
-	var names []string
-	for _, o := range p.Outputs {
-		names = append(names, o.Name)
-	}
-	return append(names, p.DeadTopic)
+	return append(slices.Clone(p.Outputs), p.DeadTopic)
 }
 
 // TimePlan says where the event time stands.
@@ -124,6 +121,14 @@ type FeatureStage struct {
 	Columns   []value.Slot
 }
 
+// set returns the index of the stage's set in Plan.sets and in a key's cells.
+func (f *FeatureStage) set() int {
+	if f.Late {
+		return 1
+	}
+	return 0
+}
+
 // ScoreStage calls a model.
 type ScoreStage struct {
 	Model    model.Model
@@ -146,9 +151,4 @@ type EmitStage struct {
 	Compute []Assign    // the values and the id
 	Names   [][]byte    // `"name":` of each value
 	Values  []value.Slot
-}
-
-// OutputTopic is a topic that emits write.
-type OutputTopic struct {
-	Name string
 }

@@ -165,10 +165,7 @@ func (s *ScoreStage) store(stage string, it *item, scores []float32) {
 
 // feature reads a feature, adds to it, or both.
 func (w *worker) feature(f *FeatureStage, it *item) error {
-	set, cell := w.plan.Early, it.key.cells[0]
-	if f.Late {
-		set, cell = w.plan.Late, it.key.cells[1]
-	}
+	set, cell := w.plan.sets()[f.set()], it.key.cells[f.set()]
 	if f.Read && f.ReadFirst {
 		w.readFeature(f, it)
 	}
@@ -196,10 +193,7 @@ func (w *worker) feature(f *FeatureStage, it *item) error {
 }
 
 func (w *worker) readFeature(f *FeatureStage, it *item) {
-	set, cell := w.plan.Early, it.key.cells[0]
-	if f.Late {
-		set, cell = w.plan.Late, it.key.cells[1]
-	}
+	set, cell := w.plan.sets()[f.set()], it.key.cells[f.set()]
 	out := w.columns[:len(f.Columns)]
 	set.Read(cell, f.Index, it.time, out)
 	for i, slot := range f.Columns {
