@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/task"
+	"github.com/afterbay/afterbay/value"
 )
 
 // Options say how a process runs a pipeline. They do not change its results.
@@ -18,6 +19,16 @@ type Options struct {
 	Sessions int          // members of the pipeline's group in this process; 0 is 1
 	Keys     int          // most decoded keys in memory by partition; 0 is 200,000
 	Logger   *slog.Logger // nil discards
+
+	// Observe is called with every event when it was computed, in the order of
+	// its partition, before its step is committed; after a failed commit again.
+	// It must not keep what it gets. Sessions call it at the same time.
+	Observe func(*task.Observed)
+
+	// Rows ends the pipeline before the first score whose model cannot be
+	// loaded, and needs no emit: to compute the rows that a first model is
+	// trained with. What past scores would add to features is then left out.
+	Rows bool
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
 	// sync, after) with a step in flight: crash tests end the process there.
@@ -50,6 +61,10 @@ func New(p Pipeline, options Options) (*Runner, error) {
 
 // Name returns the pipeline's name, which is also its consumer group.
 func (r *Runner) Name() string { return r.plan.Name }
+
+// Schema returns the names of an event's values, in the order of their
+// introduction. Those that start with a zero byte are internal.
+func (r *Runner) Schema() *value.Schema { return r.plan.Schema }
 
 // Input returns the topic that the pipeline reads.
 func (r *Runner) Input() string { return r.plan.Topic }

@@ -1,17 +1,31 @@
 package afterbay
 
-import "time"
+import (
+	"time"
+
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/step"
+)
 
 // Pipeline is one pipeline: what the pipeline file writes, in Go. Its zero
 // values are the file's defaults.
 type Pipeline struct {
 	Name      string // also the consumer group and the name of its state
 	Input     Input
+	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.merged
 	Delivery  Delivery // "" is exactly-once
 	Commit    Commit
 	Models    []Model
 	Constants []Constant
 	Steps     []Step
+
+	Code Code `json:"-"` // what the steps name that is written in Go
+}
+
+// Code is what a pipeline calls by name in the program that embeds it.
+type Code struct {
+	Functions map[string]step.Function // of call steps
+	Models    map[string]model.Model   // of Model.Go
 }
 
 // Delivery is how often an output is written for an event after a crash.
@@ -33,6 +47,21 @@ type Input struct {
 	Time       EventTime // when the event happened
 	Fields     []Field   // what is read from the JSON of an event
 	MaxBytes   int       // a larger value is a dead letter; 0 is 1 MiB
+	Dedupe     *Dedupe   // nil takes every event
+
+	// Repartition is set where the topic is written with another key: its events
+	// are first copied to the topic <name>.merged, of so many partitions, by Key.
+	// 0 reads the topic itself; of several inputs, which are always copied, it
+	// is then 4.
+	Repartition int32
+}
+
+// Dedupe drops events that were seen before: those whose id one of the newest
+// Max events of the partition had, less than Window before its newest time.
+type Dedupe struct {
+	ID     string        // a field of kind string or int
+	Window time.Duration // of event time; 0 is 24 h
+	Max    int           // ids remembered by partition, 32 bytes of memory each; 0 is 1,000,000
 }
 
 // EventTime says where an event's time stands and how far events may be out of
@@ -42,6 +71,7 @@ type EventTime struct {
 	Unit     string        // s, ms, us, ns (field of type int) or rfc3339 (string)
 	Lateness time.Duration // the watermark is the newest time seen less this; 0 is none
 	Late     string        // what becomes of an event before the watermark: dlq (default), drop, include
+	LateTo   string        // instead of Late: the topic it is written to as it came
 	MaxAhead time.Duration // a time further past the append is a dead letter; 0 is 1 h
 }
 
@@ -58,6 +88,7 @@ type Commit struct {
 type Model struct {
 	Name    string
 	File    string // XGBoost .json or .ubj
+	Go      string // instead of File: a name in Pipeline.Code.Models
 	Version int    // at least 1: "latest" is not a version
 	Outputs []Field
 }
@@ -75,8 +106,27 @@ type Step struct {
 	Let      []Binding
 	Features []Feature
 	Score    *Score
+	Call     *Call
+	Route    []Case
 	Decide   []Binding
 	Emit     *Emit
+}
+
+// Case is one way of a route: an event takes the first whose condition holds.
+type Case struct {
+	Name  string
+	When  string // expression of type bool; "" only of the last one, named default
+	Steps []Step
+	Then  string // instead of Steps: dlq (what happens without a default) or drop
+}
+
+// Call calls a function in Go.
+type Call struct {
+	Go      string   // a name in Pipeline.Code.Functions
+	When    string   // a skipped call leaves its outputs absent: they are optional then
+	Inputs  []string // names that it may read
+	Outputs []Field  // names that it introduces
+	Topics  []string // topics that it may write
 }
 
 // Binding introduces a name as the value of an expression.
@@ -93,6 +143,8 @@ type Feature struct {
 	Aggregates []string // count, sum, mean, max, min
 	Decimals   *int     // aggregate exact integers of this many decimals, 0 to 9
 	Empty      *float64 // value where there is nothing to aggregate; nil is 0
+	Max        int      // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536
+	Overflow   string   // beyond Max: pane (default) reads sixtieths of the window, dlq refuses the event
 }
 
 // Score calls a model.

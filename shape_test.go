@@ -32,8 +32,9 @@ var layers = map[string][]string{
 	"expression":        {"value"},
 	"feature":           {},
 	"model/tree":        {"model"},
-	"task":              {"stream", "value", "decode", "expression", "feature", "model", "observe"},
-	"":                  {"stream", "value", "decode", "expression", "feature", "model", "model/tree", "observe", "task"},
+	"step":              {"value"},
+	"task":              {"stream", "value", "decode", "expression", "feature", "model", "observe", "step"},
+	"":                  {"step", "stream", "value", "decode", "expression", "feature", "model", "model/tree", "observe", "task"},
 	"config":            {"", "expression"},
 	"ingest":            {"stream", "decode"},
 	"serve":             {"", "stream", "stream/embedded", "ingest", "observe", "task"},
@@ -41,7 +42,7 @@ var layers = map[string][]string{
 
 	"examples/fraud/generate": {"examples/fraud"},
 	"internal/reference":      {},
-	"cmd/afterbay":            {"", "config", "stream", "stream/embedded", "ingest", "serve", "observe", "task", "model", "model/tree", "examples/fraud"},
+	"cmd/afterbay":            {"", "value", "expression", "scenario", "config", "stream", "stream/embedded", "ingest", "serve", "observe", "task", "model", "model/tree", "examples/fraud"},
 }
 
 func TestLayersImportsGoOneWay(t *testing.T) {

@@ -1,0 +1,278 @@
+// Package step is what a function written in Go sees when a pipeline calls it:
+// the event, its named inputs and outputs, the state and timers of the event's
+// key, and topics to write to.
+package step
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/value"
+)
+
+// Bounds of what one call may do.
+const (
+	StateMaxBytes = 64 << 10 // of the names and values of one key and function
+	TimersMax     = 64       // timers of one key and function
+	EmitsMax      = 1000     // outputs of one call
+)
+
+// Function is a step written in Go. Its result must depend on nothing but what
+// Context gives: no clock, no randomness, no I/O. Then a crash changes nothing,
+// and batches, sessions and engines make no difference.
+type Function struct {
+	// Version is at least 1 and goes up with what the function does: it is part
+	// of the pipeline's digest.
+	Version int
+
+	// Event is called once an event; the events of one key come in log order.
+	// An error, or a panic, undoes what the call did and makes the event a dead
+	// letter.
+	Event func(*Context) error
+
+	// Timer is called for each timer that is due, in order of (time, key, name),
+	// before the event whose arrival moved the watermark past it. It has no
+	// inputs and no outputs. After an error what the call did is undone and
+	// the error is a dead letter with the timer's name as its value.
+	Timer func(*Context) error
+
+	// Keyed functions have state and timers by key.
+	Keyed bool
+}
+
+// Output is a record that a function writes.
+type Output struct {
+	Topic string // one of the call's topics
+	Key   string // "" is the event's key, and its partition with it
+	Value []byte // at most 1 MiB; kept
+	ID    string // "" is derived from the event's id or the timer, and the place among the outputs
+}
+
+// Context is one call of a function. It must not be kept.
+type Context struct {
+	Call           // what the caller sets
+	next    *Keyed // the state as this call leaves it; nil while it is as before
+	outputs []Output
+	fail    error
+}
+
+// Call is what a Context is made from.
+type Call struct {
+	ID        string
+	Key       string
+	Time      time.Time // of the event or timer
+	Watermark time.Time // no later event is expected to be before it; zero before the first event
+	Timer     string    // name of the timer that is due; "" for an event
+
+	Row     *value.Row // nil for a timer
+	Inputs  []value.Slot
+	Outputs []value.Slot
+	Topics  []string
+	State   *Keyed // as of before the call, which does not change it; nil where the function is not keyed
+}
+
+// NewContext returns the context of one call.
+func NewContext(call Call) *Context { return &Context{Call: call} }
+
+// input returns the slot of an input. Asking for a name that the call does not
+// give is a mistake in the program.
+func (c *Context) input(name string, kinds ...value.Kind) value.Slot {
+	return find("input", c.Inputs, name, kinds)
+}
+
+func find(what string, slots []value.Slot, name string, kinds []value.Kind) value.Slot {
+	i := slices.IndexFunc(slots, func(s value.Slot) bool { return s.Name == name })
+	if i < 0 {
+		panic(fmt.Sprintf("%s %q is not named by the call step", what, name))
+	}
+	if len(kinds) > 0 && !slices.Contains(kinds, slots[i].Type.Kind) {
+		panic(fmt.Sprintf("%s %q is of type %v", what, name, slots[i].Type))
+	}
+	return slots[i]
+}
+
+// Has reports whether an input is there: an optional one may be absent, and
+// reads as the zero value.
+func (c *Context) Has(name string) bool {
+	return c.Row.Has(c.input(name))
+}
+
+// Text returns an input of type string or bytes. It is valid during the call;
+// strings.Clone it to keep it.
+func (c *Context) Text(name string) string {
+	if s := c.input(name, value.String, value.Bytes); c.Row.Has(s) {
+		return c.Row.Text(s)
+	}
+	return ""
+}
+
+// Int returns an input of type int.
+func (c *Context) Int(name string) int64 {
+	if s := c.input(name, value.Int); c.Row.Has(s) {
+		return c.Row.Int(s)
+	}
+	return 0
+}
+
+// Number returns an input of type number, int or bool.
+func (c *Context) Number(name string) float64 {
+	if s := c.input(name, value.Number, value.Int, value.Bool); c.Row.Has(s) {
+		return c.Row.AsNumber(s)
+	}
+	return 0
+}
+
+// Bool returns an input of type bool.
+func (c *Context) Bool(name string) bool {
+	s := c.input(name, value.Bool)
+	return c.Row.Has(s) && c.Row.Bool(s)
+}
+
+// At returns an input of type time.
+func (c *Context) At(name string) time.Time {
+	if s := c.input(name, value.Time); c.Row.Has(s) {
+		return time.UnixMicro(c.Row.Int(s)).UTC()
+	}
+	return time.Time{}
+}
+
+// SetText sets an output of type string or bytes.
+func (c *Context) SetText(name, v string) {
+	c.Row.SetText(find("output", c.Outputs, name, []value.Kind{value.String, value.Bytes}), v)
+}
+
+// SetInt sets an output of type int.
+func (c *Context) SetInt(name string, v int64) {
+	c.Row.SetInt(find("output", c.Outputs, name, []value.Kind{value.Int}), v)
+}
+
+// SetNumber sets an output of type number. One that is not finite fails the
+// call.
+func (c *Context) SetNumber(name string, v float64) {
+	if v-v != 0 {
+		c.failed(fmt.Errorf("output %q is %v: a number is finite", name, v))
+	}
+	c.Row.SetNumber(find("output", c.Outputs, name, []value.Kind{value.Number}), v)
+}
+
+// SetBool sets an output of type bool.
+func (c *Context) SetBool(name string, v bool) {
+	c.Row.SetBool(find("output", c.Outputs, name, []value.Kind{value.Bool}), v)
+}
+
+// SetAt sets an output of type time.
+func (c *Context) SetAt(name string, v time.Time) {
+	c.Row.SetInt(find("output", c.Outputs, name, []value.Kind{value.Time}), v.UnixMicro())
+}
+
+func (c *Context) failed(err error) {
+	if c.fail == nil {
+		c.fail = err
+	}
+}
+
+// state returns the key's state as the call sees it.
+func (c *Context) state() *Keyed {
+	if c.State == nil {
+		panic("the function has no state: set Keyed")
+	}
+	if c.next != nil {
+		return c.next
+	}
+	return c.State
+}
+
+// change returns the key's state for writing.
+func (c *Context) change() *Keyed {
+	if c.state(); c.next == nil {
+		c.next = c.State.clone()
+	}
+	return c.next
+}
+
+// Get returns a value of the key's state, nil where there is none. It must not
+// be changed.
+func (c *Context) Get(name string) []byte { return c.state().Values[name] }
+
+// Put sets a value of the key's state; nil deletes it. The value is kept.
+func (c *Context) Put(name string, v []byte) {
+	s := c.change()
+	if v == nil {
+		delete(s.Values, name)
+		return
+	}
+	s.Values[name] = v
+}
+
+// SetTimer asks for a call of Timer when the watermark reaches at, which is
+// rounded up to the microsecond. A key has one timer of a name: the new time
+// replaces the old. A time that is reached already is due before the next event
+// of the partition; a due timer may only be set again for later than its time.
+func (c *Context) SetTimer(name string, at time.Time) {
+	due := at.Add(time.Microsecond - 1).UnixMicro()
+	switch {
+	case name == "":
+		c.failed(errors.New("a timer needs a name"))
+		return
+	case c.Timer != "" && due <= c.Time.UnixMicro():
+		c.failed(fmt.Errorf("timer %q at %v is not after the timer that is due", name, at))
+		return
+	}
+	s := c.change()
+	s.stop(name)
+	if len(s.Timers) >= TimersMax {
+		c.failed(fmt.Errorf("timer %q: a key has at most %d", name, TimersMax))
+		return
+	}
+	t := Timer{strings.Clone(name), due}
+	i, _ := slices.BinarySearchFunc(s.Timers, t, Timer.Compare)
+	s.Timers = slices.Insert(s.Timers, i, t)
+}
+
+// StopTimer takes a timer back. It does nothing where there is none.
+func (c *Context) StopTimer(name string) { c.change().stop(name) }
+
+// Emit writes a record when the step is committed, behind those that the event
+// wrote before.
+func (c *Context) Emit(o Output) {
+	switch {
+	case !slices.Contains(c.Topics, o.Topic):
+		panic(fmt.Sprintf("topic %q is not named by the call step", o.Topic))
+	case len(c.outputs) == EmitsMax:
+		c.failed(fmt.Errorf("a call writes at most %d outputs", EmitsMax))
+	default:
+		c.outputs = append(c.outputs, o)
+	}
+}
+
+// Effects is what a call that succeeded asks for.
+type Effects struct {
+	State   *Keyed // nil where it is as before
+	Outputs []Output
+}
+
+// Run makes one call of f and returns its effects, or why it failed.
+func (f *Function) Run(c *Context) (effects Effects, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			effects, err = Effects{}, fmt.Errorf("panic: %v", r)
+		}
+	}()
+	call := f.Event
+	if c.Timer != "" {
+		call = f.Timer
+	}
+	if err := call(c); err != nil {
+		return Effects{}, err
+	}
+	if c.next != nil && c.fail == nil {
+		c.fail = c.next.check()
+	}
+	if c.fail != nil {
+		return Effects{}, c.fail
+	}
+	return Effects{c.next, c.outputs}, nil
+}
