@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/task"
 	"github.com/afterbay/afterbay/value"
@@ -38,24 +39,25 @@ type Options struct {
 // Runner is a pipeline that was checked and is ready to run.
 type Runner struct {
 	pipeline Pipeline
-	plan     *task.Plan
-	options  Options
-	metrics  *task.Metrics
-	task     task.Options
+	compiled
+	metrics []*observe.Metrics // of the plan and of its copies
+	task    task.Options
 }
 
 // New checks a pipeline and loads its models. What is wrong with it is returned
 // as Errors, all at once.
 func New(p Pipeline, options Options) (*Runner, error) {
-	plan, err := compile(p)
+	made, err := compile(p, options.Rows)
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{pipeline: p, plan: plan, options: options, task: task.Options{
+	r := &Runner{pipeline: p, compiled: made, task: task.Options{
 		Sessions: options.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
-		Keys: options.Keys, Logger: options.Logger, Fault: options.Fault,
+		Keys: options.Keys, Logger: options.Logger, Fault: options.Fault, Observe: options.Observe,
 	}}
-	r.metrics = task.NewMetrics(max(options.Sessions, 1))
+	for range 1 + len(made.copies) {
+		r.metrics = append(r.metrics, observe.NewMetrics(max(options.Sessions, 1)))
+	}
 	return r, nil
 }
 
@@ -66,11 +68,33 @@ func (r *Runner) Name() string { return r.plan.Name }
 // introduction. Those that start with a zero byte are internal.
 func (r *Runner) Schema() *value.Schema { return r.plan.Schema }
 
-// Input returns the topic that the pipeline reads.
-func (r *Runner) Input() string { return r.plan.Topic }
+// Input returns the topic that the pipeline reads: the first of several.
+func (r *Runner) Input() string { return r.Inputs()[0] }
+
+// Inputs returns the topics that the pipeline reads.
+func (r *Runner) Inputs() []string {
+	if len(r.copies) == 0 {
+		return []string{r.plan.Topic}
+	}
+	var topics []string
+	for _, from := range r.copies {
+		topics = append(topics, from.Topic)
+	}
+	return topics
+}
 
 // Outputs returns the topics that the pipeline writes, dead letters last.
 func (r *Runner) Outputs() []string { return r.plan.Topics() }
+
+// Groups returns the consumer groups of the pipeline, its own last; the others
+// copy its inputs to the topic it reads.
+func (r *Runner) Groups() []string {
+	var names []string
+	for _, from := range r.copies {
+		names = append(names, from.Name)
+	}
+	return append(names, r.plan.Name)
+}
 
 // Models returns name@version and digest of each model.
 func (r *Runner) Models() []string { return r.plan.Models }
@@ -82,7 +106,20 @@ func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) (
 }
 
 // Metrics counts what Run does. It may be read at any time.
-func (r *Runner) Metrics() *task.Metrics { return r.metrics }
+func (r *Runner) Metrics() *observe.Metrics { return r.metrics[0] }
+
+// Counts is what the pipeline has done, with what the copying of its inputs
+// made dead letters or left out.
+func (r *Runner) Counts() observe.Counts {
+	all := r.metrics[0].Counts()
+	for _, m := range r.metrics[1:] {
+		c := m.Counts()
+		all.DeadLetters += c.DeadLetters
+		all.Duplicates += c.Duplicates
+		all.Rejoined += c.Rejoined
+	}
+	return all
+}
 
 // Warnings say what about the pipeline is allowed but will surprise.
 func (r *Runner) Warnings() []string {
@@ -92,28 +129,41 @@ func (r *Runner) Warnings() []string {
 	return []string{"features read past predictions, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)"}
 }
 
-// CreateTopics makes the topics that the pipeline reads and writes, with as
-// many partitions each, where they are not there.
+// CreateTopics makes the topics that the pipeline reads and writes, where they
+// are not there. Those that it writes have as many partitions as the one that
+// it reads or its inputs are copied to.
 func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
-	in := stream.Topic{
-		Name: r.plan.Topic, Key: r.pipeline.Input.Key,
-		Partitions: cmpOr(r.pipeline.Input.Partitions, DefaultPartitions),
-	}
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
 	}
-	for _, t := range topics {
-		if t.Name == in.Name && r.pipeline.Input.Partitions == 0 {
-			in.Partitions = t.Partitions
+	inputs := r.pipeline.Inputs
+	if len(inputs) == 0 {
+		inputs = []Input{r.pipeline.Input}
+	}
+	var partitions int32
+	for i, in := range inputs {
+		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmpOr(in.Partitions, DefaultPartitions)}
+		for _, t := range topics {
+			if t.Name == in.Topic && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
+				topic.Partitions = t.Partitions
+			}
+		}
+		if err := log.CreateTopic(ctx, topic); err != nil {
+			return fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
+		}
+		if partitions = topic.Partitions; len(r.copies) > 0 {
+			r.plan.Sources[i].Partitions = topic.Partitions
 		}
 	}
-	if err := log.CreateTopic(ctx, in); err != nil {
-		return fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
+	outputs := r.plan.Topics()
+	if len(r.copies) > 0 {
+		partitions = r.copies[0].Copy.Partitions
+		outputs = append([]string{r.plan.Topic}, outputs...)
 	}
-	for _, name := range r.plan.Topics() {
-		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: in.Partitions}); err != nil {
-			return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", in.Partitions, err)
+	for _, name := range outputs {
+		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
+			return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
 		}
 	}
 	return nil
@@ -125,7 +175,11 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) error {
 	if err := r.CreateTopics(ctx, log); err != nil {
 		return err
 	}
-	if err := task.New(log, r.plan, r.task, r.metrics).Run(ctx); err != nil {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, plan := range append([]*task.Plan{r.plan}, r.copies...) {
+		group.Go(func() error { return task.New(log, plan, r.task, r.metrics[i]).Run(ctx) })
+	}
+	if err := group.Wait(); err != nil {
 		return fmt.Errorf("pipeline %q: %w", r.plan.Name, err)
 	}
 	return nil
@@ -138,32 +192,43 @@ func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	if !ok {
 		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
 	}
+	for _, plan := range append(slices.Clone(r.copies), r.plan) {
+		if err := waitIdle(ctx, log, inspector, plan); err != nil {
+			return fmt.Errorf("wait for pipeline %q: %w", r.plan.Name, err)
+		}
+	}
+	return nil
+}
+
+// waitIdle returns when a task has committed everything that its topic held at
+// the call.
+func waitIdle(ctx context.Context, log stream.Log, inspector stream.Inspector, plan *task.Plan) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.plan.Topic })
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == plan.Topic })
 	if i < 0 {
-		return fmt.Errorf("wait for pipeline %q: %w %q", r.plan.Name, stream.ErrUnknownTopic, r.plan.Topic)
+		return fmt.Errorf("%w %q", stream.ErrUnknownTopic, plan.Topic)
 	}
 	for index := range topics[i].Partitions {
-		p := stream.Partition{Topic: r.plan.Topic, Index: index}
+		p := stream.Partition{Topic: plan.Topic, Index: index}
 		_, end, err := inspector.Offsets(ctx, p)
 		if err != nil {
 			return err
 		}
-		if err := r.waitCommitted(ctx, inspector, p, end); err != nil {
+		if err := waitCommitted(ctx, inspector, plan.Name, p, end); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, p stream.Partition, end stream.Offset) error {
+func waitCommitted(ctx context.Context, log stream.Inspector, group string, p stream.Partition, end stream.Offset) error {
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		committed, err := log.Committed(ctx, r.plan.Name, p)
+		committed, err := log.Committed(ctx, group, p)
 		if err != nil || committed >= end {
 			return err
 		}

@@ -4,16 +4,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/feature"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
+	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/task"
 	"github.com/afterbay/afterbay/value"
 )
@@ -37,10 +39,16 @@ type compiler struct {
 	models   map[string]loadedModel
 	specs    [2][]feature.Spec // early and late
 	waiting  []*waitingFeature // feedback features whose value is not introduced yet
-	reads    []task.Stage      // of feedback features, until the waves begin
+	reads    []step.Stage      // of feedback features, until the waves begin
 	fedBack  map[string]bool   // names that only the waves know
 	inWaves  bool
 	emits    int
+	writers  int         // emits, and topics of calls
+	fields   []string    // of the input
+	guard    *step.Guard // of the route's case that is being compiled
+	depth    int         // of cases
+	rows     bool        // end before the first score whose model cannot be loaded
+	cut      bool        // done so
 }
 
 type loadedModel struct {
@@ -55,38 +63,57 @@ func (c *compiler) fail(path string, format string, args ...any) {
 
 func (c *compiler) hint(hint string) { c.errs[len(c.errs)-1].Hint = hint }
 
+// compiled is a pipeline made ready: the plan of its steps and, where its
+// topics are copied to one of its own first, those of the copying.
+type compiled struct {
+	plan   *task.Plan
+	copies []*task.Plan
+}
+
 // compile checks p and makes it ready to run.
-func compile(p Pipeline) (*task.Plan, error) {
+func compile(p Pipeline, rows bool) (compiled, error) {
 	c := &compiler{
-		pipeline: &p, models: map[string]loadedModel{}, fedBack: map[string]bool{},
-		names: names{schema: &value.Schema{}, constants: map[string]expression.Constant{}, broken: map[string]bool{}},
+		pipeline: &p, models: map[string]loadedModel{}, fedBack: map[string]bool{}, rows: rows,
+		names: newNames(),
 	}
-	c.plan = &task.Plan{
-		Name: p.Name, Topic: p.Input.Topic, DeadTopic: "dlq." + p.Name,
-		Schema: c.names.schema, MaxBytes: cmpOr(p.Input.MaxBytes, DefaultMaxBytes), Keep: DefaultKeep,
-	}
+	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadTopic(p.Name), Schema: c.names.schema, Keep: DefaultKeep}
 	c.header()
-	c.input()
+	copies := c.inputs()
 	c.constants()
 	c.loadModels()
 	c.names.later = laterNames(&p)
-	for i := range p.Steps {
-		c.step(fmt.Sprintf("steps[%d]", i), &p.Steps[i])
-		c.resolveWaiting(false)
-	}
+	c.steps("steps", p.Steps)
 	c.resolveWaiting(true)
 	if !c.inWaves {
 		c.plan.Waves = len(c.plan.Stages)
 	}
-	if c.emits == 0 && len(c.errs) == 0 {
+	if c.writers == 0 && !rows && len(c.errs) == 0 {
 		c.fail("steps", "nothing is emitted, so the pipeline would have no effect")
 		c.hint("add an emit step")
 	}
 	if len(c.errs) > 0 {
-		return nil, c.errs
+		return compiled{}, c.errs
 	}
-	return c.plan, c.finish()
+	if err := c.finish(); err != nil {
+		return compiled{}, err
+	}
+	for _, from := range copies {
+		from.Digest = c.plan.Digest
+		from.Prepare()
+	}
+	return compiled{c.plan, copies}, nil
 }
+
+func (c *compiler) steps(path string, steps []Step) {
+	for i := range steps {
+		if c.step(fmt.Sprintf("%s[%d]", path, i), &steps[i]); c.cut {
+			return
+		}
+		c.resolveWaiting(false)
+	}
+}
+
+func deadTopic(pipeline string) string { return "dlq." + pipeline }
 
 func cmpOr[T comparable](v, def T) T {
 	var zero T
@@ -133,7 +160,7 @@ func (c *compiler) introduce(path, name string, t value.Type) (value.Slot, bool)
 		c.fail(path, "%q is a constant already: names are one flat set without shadowing", name)
 		return value.Slot{}, false
 	}
-	slot, err := c.names.schema.Add(name, t)
+	slot, err := c.names.add(name, t)
 	if err != nil {
 		c.fail(path, "%v", err)
 		return value.Slot{}, false
@@ -150,103 +177,6 @@ func (c *compiler) identifier(path, name string) bool {
 		c.fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit; meta and event are taken", name)
 	}
 	return ok
-}
-
-func (c *compiler) input() {
-	in, plan := &c.pipeline.Input, c.plan
-	if !validTopic(in.Topic) {
-		c.fail("input.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
-	}
-	if in.Partitions < 0 || in.Partitions > 1024 {
-		c.fail("input.partitions", "%d is out of range: use 1 to 1024", in.Partitions)
-	}
-	if plan.MaxBytes < 0 || plan.MaxBytes > DefaultMaxBytes {
-		c.fail("input.max_bytes", "%d is out of range: use 1 to %d", in.MaxBytes, DefaultMaxBytes)
-	}
-	for _, meta := range []struct {
-		name string
-		kind value.Kind
-		slot *value.Slot
-	}{
-		{"meta.id", value.String, &plan.Meta.ID}, {"meta.key", value.String, &plan.Meta.Key},
-		{"meta.time", value.Time, &plan.Meta.Time}, {"meta.partition", value.Int, &plan.Meta.Partition},
-		{"meta.offset", value.Int, &plan.Meta.Offset},
-	} {
-		*meta.slot, _ = c.names.schema.Add(meta.name, value.Type{Kind: meta.kind})
-	}
-	for _, f := range in.Fields {
-		path := "input.fields." + f.Name
-		t, err := value.ParseType(f.Type)
-		if err != nil {
-			c.fail(path, "%v", err)
-			continue
-		}
-		if !c.identifier(path, f.Name) {
-			continue
-		}
-		if slot, ok := c.introduce(path, f.Name, t); ok {
-			plan.Fields = append(plan.Fields, decode.Field{Name: f.Name, Slot: slot})
-		}
-	}
-	c.inputKey()
-	c.inputTime()
-}
-
-func (c *compiler) inputKey() {
-	in := &c.pipeline.Input
-	slot, ok := c.names.schema.Lookup(in.Key)
-	switch {
-	case in.Key == "":
-		c.fail("input.key", "missing: name the field that events share state and order by")
-	case !ok || !c.isField(in.Key):
-		c.fail("input.key", "%q is not one of input.fields", in.Key)
-	case slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
-		c.fail("input.key", "field %q is of type %v: a key is a string or int that is always there", in.Key, slot.Type)
-	}
-	c.plan.Key = slot
-}
-
-func (c *compiler) isField(name string) bool {
-	return slices.ContainsFunc(c.pipeline.Input.Fields, func(f Field) bool { return f.Name == name })
-}
-
-var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
-
-var latePolicies = map[string]task.LatePolicy{"": task.LateDead, "dlq": task.LateDead, "drop": task.LateDrop, "include": task.LateInclude}
-
-func (c *compiler) inputTime() {
-	t := &c.pipeline.Input.Time
-	late, ok := latePolicies[t.Late]
-	if !ok {
-		c.fail("input.time.late", "unknown policy %q: use dlq, drop or include", t.Late)
-	}
-	if t.Lateness < 0 || t.Lateness > 30*24*time.Hour {
-		c.fail("input.time.lateness", "%v is out of range: use 0 to 720h", t.Lateness)
-	}
-	if t.MaxAhead < 0 {
-		c.fail("input.time.max_ahead", "%v is negative", t.MaxAhead)
-	}
-	c.plan.Time = task.TimePlan{Lateness: t.Lateness, MaxAhead: cmpOr(t.MaxAhead, DefaultMaxAhead), Late: late}
-	if t.Field == "" {
-		return
-	}
-	slot, ok := c.names.schema.Lookup(t.Field)
-	if !ok || !c.isField(t.Field) {
-		c.fail("input.time.field", "%q is not one of input.fields", t.Field)
-		return
-	}
-	unit, known := timeUnits[t.Unit]
-	want := value.Int
-	if t.Unit == "rfc3339" {
-		want, known = value.Time, true
-	}
-	switch {
-	case !known:
-		c.fail("input.time.unit", "unknown unit %q: use s, ms, us or ns for an int, rfc3339 for a time", t.Unit)
-	case slot.Type.Kind != want || slot.Type.Optional:
-		c.fail("input.time.field", "field %q is of type %v: unit %s needs type %v", t.Field, slot.Type, t.Unit, want)
-	}
-	c.plan.Time.FromField, c.plan.Time.Slot, c.plan.Time.Unit = true, slot, unit
 }
 
 func (c *compiler) constants() {
@@ -276,13 +206,8 @@ func (c *compiler) loadModels() {
 		if m.Version < 1 {
 			c.fail(path+".version", "%d is not a version: use a number from 1 that changes with the file", m.Version)
 		}
-		if m.File == "" {
-			c.fail(path+".file", "missing: name an XGBoost model saved as .json or .ubj")
-			continue
-		}
-		loaded, err := tree.Load(m.File)
-		if err != nil {
-			c.fail(path+".file", "%v", err)
+		loaded := c.loadModel(path, &m)
+		if loaded == nil {
 			continue
 		}
 		if len(m.Outputs) != loaded.Info().Outputs {
@@ -291,12 +216,40 @@ func (c *compiler) loadModels() {
 		}
 		for _, o := range m.Outputs {
 			if o.Type != "number" {
-				c.fail(path+".outputs."+o.Name, "type %q: the output of a tree model is a number", o.Type)
+				c.fail(path+".outputs."+o.Name, "type %q: the output of a model is a number", o.Type)
 			}
 		}
 		c.models[m.Name] = loadedModel{loaded, fmt.Sprintf("%s@%d", m.Name, m.Version), m.Outputs}
 		c.plan.Models = append(c.plan.Models, fmt.Sprintf("%s@%d sha256:%s", m.Name, m.Version, loaded.Info().Digest))
 	}
+}
+
+// loadModel returns a model, nil where there is none.
+func (c *compiler) loadModel(path string, m *Model) model.Model {
+	switch {
+	case m.File != "" && m.Go != "":
+		c.fail(path, "a model has either a file or a name in Go")
+		return nil
+	case m.Go != "":
+		bound := c.pipeline.Code.Models[m.Go]
+		if bound == nil {
+			c.fail(path+".go", "no model is bound to %q", m.Go)
+			c.hint("bind it in Pipeline.Code.Models of a program that embeds the library; the afterbay command has none")
+		}
+		return bound
+	case m.File == "":
+		c.fail(path+".file", "missing: name an XGBoost model saved as .json or .ubj")
+		return nil
+	}
+	loaded, err := tree.Load(m.File)
+	switch {
+	case err == nil:
+		return loaded
+	case c.rows && errors.Is(err, fs.ErrNotExist):
+	default:
+		c.fail(path+".file", "%v", err)
+	}
+	return nil
 }
 
 // finish builds the feature sets and the digests.
@@ -335,18 +288,48 @@ func (c *compiler) digests() (meaning, cells string) {
 	p.Commit, p.Delivery, p.Input.Partitions = Commit{}, "", 0
 	p.Models = slices.Clone(p.Models)
 	for i := range p.Models {
-		p.Models[i].File = c.models[p.Models[i].Name].Info().Digest
-	}
-	p.Steps = slices.Clone(p.Steps)
-	for i := range p.Steps {
-		features = append(features, p.Steps[i].Features...)
-		if s := p.Steps[i].Score; s != nil {
-			score := *s
-			score.Batch = Batch{}
-			p.Steps[i].Score = &score
+		if m, ok := c.models[p.Models[i].Name]; ok {
+			p.Models[i].File = m.Info().Digest
 		}
 	}
-	return digest(p), digest([]any{p.Input.Key, p.Input.Time.Unit, features, c.specs})
+	p.Steps = withoutBatches(p.Steps)
+	eachStep(p.Steps, func(s *Step) { features = append(features, s.Features...) })
+	keys := []string{p.Input.Key, p.Input.Time.Unit}
+	for _, in := range p.Inputs {
+		keys = append(keys, in.Topic, in.Key, in.Time.Unit)
+	}
+	versions := map[string]int{}
+	for name, f := range p.Code.Functions {
+		versions[name] = f.Version
+	}
+	return digest([]any{p, versions}), digest([]any{keys, features, c.specs})
+}
+
+// withoutBatches returns a copy of steps without the sizes of their batches.
+func withoutBatches(steps []Step) []Step {
+	steps = slices.Clone(steps)
+	for i := range steps {
+		if s := steps[i].Score; s != nil {
+			score := *s
+			score.Batch = Batch{}
+			steps[i].Score = &score
+		}
+		steps[i].Route = slices.Clone(steps[i].Route)
+		for k := range steps[i].Route {
+			steps[i].Route[k].Steps = withoutBatches(steps[i].Route[k].Steps)
+		}
+	}
+	return steps
+}
+
+// eachStep calls do with each step, those of routes behind their route.
+func eachStep(steps []Step, do func(*Step)) {
+	for i := range steps {
+		do(&steps[i])
+		for _, way := range steps[i].Route {
+			eachStep(way.Steps, do)
+		}
+	}
 }
 
 func digest(v any) string {

@@ -8,20 +8,20 @@ import (
 
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/feature"
-	"github.com/afterbay/afterbay/task"
+	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
 
 // step compiles one step, and appends its stages to the plan.
 func (c *compiler) step(path string, s *Step) {
 	set := 0
-	for _, there := range []bool{s.Let != nil, s.Features != nil, s.Score != nil, s.Decide != nil, s.Emit != nil} {
+	for _, there := range []bool{s.Let != nil, s.Features != nil, s.Score != nil, s.Call != nil, s.Route != nil, s.Decide != nil, s.Emit != nil} {
 		if there {
 			set++
 		}
 	}
 	if set != 1 {
-		c.fail(path, "a step is exactly one of let, features, score, decide and emit")
+		c.fail(path, "a step is exactly one of let, features, score, call, route, decide and emit")
 		return
 	}
 	switch {
@@ -33,6 +33,10 @@ func (c *compiler) step(path string, s *Step) {
 		}
 	case s.Score != nil:
 		c.score(path+".score", s.Score)
+	case s.Call != nil:
+		c.call(path+".call", s.Call)
+	case s.Route != nil:
+		c.route(path+".route", s.Route)
 	case s.Decide != nil:
 		c.bindings(path+".decide", "decide", s.Decide)
 	case s.Emit != nil:
@@ -45,10 +49,15 @@ func (c *compiler) expression(path, source string, want ...value.Kind) *expressi
 	before := len(c.names.missing)
 	program, err := expression.Compile(source, &c.names)
 	if err != nil {
-		if c.names.anyBroken(c.names.missing[before:]) {
+		missing := c.names.missing[before:]
+		if c.names.anyBroken(missing) {
 			return nil // what introduces the name was reported
 		}
-		c.errs = append(c.errs, &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint})
+		found := &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint}
+		if len(missing) > 0 {
+			found.Message, found.Hint = c.names.outOfScope(missing[len(missing)-1])
+		}
+		c.errs = append(c.errs, found)
 		return nil
 	}
 	if t := program.Type(); len(want) > 0 && (t.Optional || !slices.Contains(want, t.Kind)) {
@@ -70,7 +79,7 @@ func kinds(list []value.Kind) string {
 }
 
 func (c *compiler) bindings(path, stage string, list []Binding) {
-	var assigns []task.Assign
+	var assigns []step.Assign
 	for _, b := range list {
 		at := path + "." + b.Name
 		if !c.identifier(at, b.Name) {
@@ -83,7 +92,7 @@ func (c *compiler) bindings(path, stage string, list []Binding) {
 		}
 		slot, ok := c.introduce(at, b.Name, program.Type())
 		if ok {
-			assigns = append(assigns, task.Assign{Slot: slot, Program: program})
+			assigns = append(assigns, step.Assign{Slot: slot, Program: program})
 		}
 	}
 	programs := make([]*expression.Program, len(assigns))
@@ -91,7 +100,7 @@ func (c *compiler) bindings(path, stage string, list []Binding) {
 		programs[i] = assigns[i].Program
 	}
 	c.order(programs...)
-	c.add(task.Stage{Name: stage, Assign: assigns})
+	c.add(step.Stage{Name: stage, Assign: assigns})
 }
 
 // order decides whether the next stage runs in log order or in the waves. The
@@ -116,14 +125,26 @@ func (c *compiler) beginWaves() {
 	c.plan.Stages = append(c.plan.Stages, c.reads...)
 }
 
-func (c *compiler) add(s task.Stage) { c.plan.Stages = append(c.plan.Stages, s) }
+// orderSlots does the same for names.
+func (c *compiler) orderSlots(slots []value.Slot) {
+	if slices.ContainsFunc(slots, func(s value.Slot) bool { return c.fedBack[s.Name] }) {
+		c.beginWaves()
+	}
+}
+
+// add appends a stage, for the events of the case that is being compiled.
+func (c *compiler) add(s step.Stage) {
+	s.Guard = c.guard
+	c.plan.Stages = append(c.plan.Stages, s)
+}
 
 // waitingFeature is a feedback feature until the names it uses are there.
 type waitingFeature struct {
 	path    string
 	feature *Feature
-	stage   task.FeatureStage // the addition
+	stage   step.Feature // the addition
 	missing []string
+	depth   int // of the cases around it
 }
 
 func (c *compiler) feature(path string, f *Feature) {
@@ -134,14 +155,14 @@ func (c *compiler) feature(path string, f *Feature) {
 	if !ok {
 		return
 	}
-	stage := task.FeatureStage{Read: true, Add: true, ReadFirst: f.Elapsed}
+	stage := step.Feature{Read: true, Add: true, ReadFirst: f.Elapsed}
 	c.names.missing = nil
 	before := len(c.errs)
 	c.contribution(path, f, &stage)
 	feedback := len(c.names.missing) > 0
 	if feedback {
 		c.errs = c.errs[:before] // the names come later: look again then
-		stage = task.FeatureStage{Read: true, Late: true}
+		stage = step.Feature{Read: true, Late: true}
 	} else if len(c.errs) > before {
 		return
 	}
@@ -163,6 +184,11 @@ func (c *compiler) feature(path string, f *Feature) {
 		if column != "" {
 			name += "." + column
 		}
+		if where, over := c.names.cases[name]; over {
+			c.fail(path, "%s has a feature of this name: a feature stands in one place", where.at)
+			c.hint("write it above the route, or give it another name")
+			return
+		}
 		slot, ok := c.introduce(path, name, value.Type{Kind: value.Number})
 		if !ok {
 			return
@@ -171,18 +197,18 @@ func (c *compiler) feature(path string, f *Feature) {
 		c.fedBack[name] = feedback
 	}
 	if feedback {
-		add := task.FeatureStage{Late: true, Index: stage.Index, Add: true}
-		c.waiting = append(c.waiting, &waitingFeature{path, f, add, slices.Clone(c.names.missing)})
+		add := step.Feature{Late: true, Index: stage.Index, Add: true}
+		c.waiting = append(c.waiting, &waitingFeature{path, f, add, slices.Clone(c.names.missing), c.depth})
 	}
 	if feedback && !c.inWaves {
-		c.reads = append(c.reads, task.Stage{Name: "features", Feature: &stage})
+		c.reads = append(c.reads, step.Stage{Name: "features", Feature: &stage, Guard: c.guard})
 		return
 	}
-	c.add(task.Stage{Name: "features", Feature: &stage})
+	c.add(step.Stage{Name: "features", Feature: &stage})
 }
 
 // contribution compiles what a feature adds and when.
-func (c *compiler) contribution(path string, f *Feature, stage *task.FeatureStage) {
+func (c *compiler) contribution(path string, f *Feature, stage *step.Feature) {
 	if f.Value != "" {
 		stage.Value = c.expression(path+".value", f.Value, value.Number, value.Int)
 	}
@@ -192,21 +218,21 @@ func (c *compiler) contribution(path string, f *Feature, stage *task.FeatureStag
 }
 
 // resolveWaiting adds the writing of feedback features after the step that
-// introduced the last name they use.
+// introduced the last name they use, among the steps that they stand among.
 func (c *compiler) resolveWaiting(last bool) {
 	var still []*waitingFeature
 	for _, w := range c.waiting {
 		absent := slices.ContainsFunc(w.missing, func(name string) bool {
-			_, ok := c.names.schema.Lookup(name)
+			_, ok := c.names.lookup(name)
 			return !ok
 		})
-		if absent && !last {
+		if c.cut || w.depth != c.depth || absent && !last {
 			still = append(still, w)
 			continue
 		}
 		c.contribution(w.path, w.feature, &w.stage)
 		c.beginWaves()
-		c.add(task.Stage{Name: "features", Feature: &w.stage})
+		c.add(step.Stage{Name: "features", Feature: &w.stage})
 		c.plan.Feedback = true
 	}
 	c.waiting = still
@@ -266,6 +292,10 @@ func (c *compiler) score(path string, s *Score) {
 			c.fail(path+".model", "no model is named %q", s.Model)
 			return
 		}
+		if c.rows && len(c.errs) == 0 {
+			c.cut = true
+			return
+		}
 		for _, o := range c.pipeline.Models[i].Outputs {
 			c.names.broken[cmpOr(s.As, s.Model)+"."+o.Name] = true
 		}
@@ -274,14 +304,14 @@ func (c *compiler) score(path string, s *Score) {
 	if s.Batch.Size < 0 || s.Batch.Size > 4096 {
 		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
 	}
-	stage := &task.ScoreStage{Model: m.Model, Name: m.name, Size: cmpOr(s.Batch.Size, 64)}
+	stage := &step.Score{Model: m.Model, Name: m.name, Size: cmpOr(s.Batch.Size, 64)}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
 	}
 	stage.Inputs = c.scoreInputs(path, s, m)
 	c.scoreOutputs(path, s, m, stage)
 	c.beginWaves()
-	c.add(task.Stage{Name: "score", Score: stage})
+	c.add(step.Stage{Name: "score", Score: stage})
 }
 
 // scoreInputs resolves the model's inputs, in the model's order.
@@ -375,7 +405,7 @@ func (c *compiler) checkOrder(path string, slots []value.Slot, names []string) {
 	}
 }
 
-func (c *compiler) scoreOutputs(path string, s *Score, m loadedModel, stage *task.ScoreStage) {
+func (c *compiler) scoreOutputs(path string, s *Score, m loadedModel, stage *step.Score) {
 	prefix := cmpOr(s.As, s.Model)
 	for _, f := range s.Fallback {
 		if !slices.ContainsFunc(m.outputs, func(o Field) bool { return o.Name == f.Name }) {
@@ -405,14 +435,10 @@ func (c *compiler) emit(path string, e *Emit) {
 		c.fail(path, "a pipeline has at most %d emits", maxEmits)
 		return
 	}
-	if !validTopic(e.Topic) {
-		c.fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", e.Topic)
-	}
-	if e.Topic == c.pipeline.Input.Topic {
-		c.fail(path+".topic", "the pipeline reads %q: writing it would never end", e.Topic)
-	}
-	stage := &task.EmitStage{Index: c.emits, Output: c.output(e.Topic)}
+	c.writable(path+".topic", e.Topic)
+	stage := &step.Emit{Index: c.emits, Output: c.output(e.Topic)}
 	c.emits++
+	c.writers++
 	if e.When != "" {
 		stage.When = c.expression(path+".when", e.When, value.Bool)
 	}
@@ -433,24 +459,25 @@ func (c *compiler) emit(path string, e *Emit) {
 		programs = append(programs, a.Program)
 	}
 	c.order(programs...)
-	c.add(task.Stage{Name: "emit", Emit: stage})
+	c.add(step.Stage{Name: "emit", Emit: stage})
 }
 
 // compute gives an emit's expression a slot of its own, so that what can fail
 // does so at the emit's place.
-func (c *compiler) compute(path, source string, stage *task.EmitStage, want ...value.Kind) *value.Slot {
+func (c *compiler) compute(path, source string, stage *step.Emit, want ...value.Kind) *value.Slot {
 	program := c.expression(path, source, want...)
 	if program == nil {
 		return nil
 	}
-	name := hidden + strconv.Itoa(len(c.names.schema.Slots))
-	slot, ok := c.introduce(path, name, program.Type())
+	slot, ok := c.introduce(path, c.hiddenName(), program.Type())
 	if !ok {
 		return nil
 	}
-	stage.Compute = append(stage.Compute, task.Assign{Slot: slot, Program: program})
+	stage.Compute = append(stage.Compute, step.Assign{Slot: slot, Program: program})
 	return &slot
 }
+
+func (c *compiler) hiddenName() string { return hidden + strconv.Itoa(len(c.names.schema.Slots)) }
 
 func (c *compiler) output(topic string) int {
 	if i := slices.Index(c.plan.Outputs, topic); i >= 0 {
@@ -460,7 +487,7 @@ func (c *compiler) output(topic string) int {
 	return len(c.plan.Outputs) - 1
 }
 
-func (c *compiler) emitValue(path string, e *Emit, stage *task.EmitStage) {
+func (c *compiler) emitValue(path string, e *Emit, stage *step.Emit) {
 	seen := map[string]bool{}
 	add := func(at, key string, slot value.Slot) {
 		if seen[key] {
@@ -492,15 +519,16 @@ func (c *compiler) emitValue(path string, e *Emit, stage *task.EmitStage) {
 	}
 }
 
-// decided returns the names of the decide steps above: an emit's default value.
+// decided returns the names of the decide steps above that are known here: an
+// emit's default value.
 func (c *compiler) decided() []string {
 	var names []string
-	for _, s := range c.pipeline.Steps {
+	eachStep(c.pipeline.Steps, func(s *Step) {
 		for _, b := range s.Decide {
-			if _, ok := c.names.schema.Lookup(b.Name); ok {
+			if _, ok := c.names.lookup(b.Name); ok && !slices.Contains(names, b.Name) {
 				names = append(names, b.Name)
 			}
 		}
-	}
+	})
 	return names
 }

@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,11 +12,52 @@ import (
 // names is the flat set of names as far as it has been introduced: what an
 // expression at some place may use.
 type names struct {
-	schema    *value.Schema
-	constants map[string]expression.Constant
-	later     map[string]bool // introduced somewhere by a step
-	missing   []string        // of them, looked up before they were there
-	broken    map[string]bool // of them, never there because of an error that was reported
+	schema     *value.Schema
+	constants  map[string]expression.Constant
+	later      map[string]bool  // introduced somewhere by a step
+	missing    []string         // of them, looked up before they were there
+	cases      map[string]place // names of a case that is over
+	routes     []string         // paths of the routes around the step that is compiled
+	introduced []string         // by steps, in order
+	broken     map[string]bool  // of them, never there because of an error that was reported
+}
+
+// place is the case of a route.
+type place struct{ route, at string }
+
+func newNames() names {
+	return names{
+		schema: &value.Schema{}, constants: map[string]expression.Constant{},
+		broken: map[string]bool{}, cases: map[string]place{},
+	}
+}
+
+// add introduces a name. One of another case of a route may be introduced again,
+// as the same type: an event takes one case.
+func (n *names) add(name string, t value.Type) (value.Slot, error) {
+	n.introduced = append(n.introduced, name)
+	where, over := n.cases[name]
+	if !over {
+		return n.schema.Add(name, t)
+	}
+	slot, _ := n.schema.Lookup(name)
+	switch {
+	case !slices.Contains(n.routes, where.route):
+		return value.Slot{}, fmt.Errorf("%q is introduced in %s already: names are one flat set without shadowing", name, where.at)
+	case slot.Type != t:
+		return value.Slot{}, fmt.Errorf("%q is of type %v in %s and %v here: a name has one type", name, slot.Type, where.at, t)
+	}
+	delete(n.cases, name)
+	return slot, nil
+}
+
+// lookup returns the slot of a name that is in scope.
+func (n *names) lookup(name string) (value.Slot, bool) {
+	slot, ok := n.schema.Lookup(name)
+	if _, over := n.cases[name]; over {
+		return value.Slot{}, false
+	}
+	return slot, ok
 }
 
 func (n *names) anyBroken(list []string) bool {
@@ -24,7 +66,7 @@ func (n *names) anyBroken(list []string) bool {
 
 // Slot implements expression.Names.
 func (n *names) Slot(name string) (value.Slot, bool) {
-	slot, ok := n.schema.Lookup(name)
+	slot, ok := n.lookup(name)
 	if !ok && n.later[name] {
 		n.missing = append(n.missing, name)
 	}
@@ -45,7 +87,7 @@ func (n *names) Known() []string {
 	}
 	slices.Sort(all)
 	for _, slot := range n.schema.Slots {
-		if !strings.HasPrefix(slot.Name, hidden) {
+		if _, ok := n.lookup(slot.Name); ok && !strings.HasPrefix(slot.Name, hidden) {
 			all = append(all, slot.Name)
 		}
 	}
@@ -57,14 +99,14 @@ func (n *names) Known() []string {
 const hidden = "\x00"
 
 // laterNames returns the names that steps introduce which a feature above them
-// may read as feedback: outputs of scores, lets and decides.
+// may read as feedback: outputs of scores, calls, lets and decides.
 func laterNames(p *Pipeline) map[string]bool {
 	later := map[string]bool{}
 	outputs := map[string][]Field{}
 	for _, m := range p.Models {
 		outputs[m.Name] = m.Outputs
 	}
-	for _, s := range p.Steps {
+	eachStep(p.Steps, func(s *Step) {
 		for _, b := range slices.Concat(s.Let, s.Decide) {
 			later[b.Name] = true
 		}
@@ -73,7 +115,12 @@ func laterNames(p *Pipeline) map[string]bool {
 				later[cmpOr(s.Score.As, s.Score.Model)+"."+o.Name] = true
 			}
 		}
-	}
+		if s.Call != nil {
+			for _, o := range s.Call.Outputs {
+				later[o.Name] = true
+			}
+		}
+	})
 	return later
 }
 
@@ -90,6 +137,9 @@ func (c *compiler) expand(path, name string) []value.Slot {
 	}
 	var found []value.Slot
 	for _, slot := range c.names.schema.Slots {
+		if _, ok := c.names.lookup(slot.Name); !ok {
+			continue
+		}
 		if prefix == "event" && c.isField(slot.Name) || strings.HasPrefix(slot.Name, prefix+".") {
 			found = append(found, slot)
 		}
@@ -109,12 +159,25 @@ func (c *compiler) unknown(path, name string) {
 		c.fail(path, "%q is a constant; give it a name of its own by let to use it here", name)
 		return
 	}
-	if c.names.later[name] {
-		c.fail(path, "%q is introduced below; a name is used below its introduction, except in a feature's value and when", name)
+	if message, hint := c.names.outOfScope(name); message != "" {
+		c.fail(path, "%s", message)
+		c.hint(hint)
 		return
 	}
 	c.fail(path, "unknown name %q", name)
 	if near := expression.Nearest(name, c.names.Known()); near != "" {
 		c.hint("did you mean " + near + "?")
 	}
+}
+
+// outOfScope says why a name that is somewhere in the pipeline cannot be used
+// here, and what to do; "" where it is nowhere.
+func (n *names) outOfScope(name string) (message, hint string) {
+	if where, ok := n.cases[name]; ok {
+		return fmt.Sprintf("%q is known only to events of %s", name, where.at), "introduce it in every case of the route that goes on, or use it there"
+	}
+	if n.later[name] {
+		return fmt.Sprintf("%q is introduced below; a name is used below its introduction, except in a feature's value and when", name), ""
+	}
+	return "", ""
 }

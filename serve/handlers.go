@@ -13,7 +13,6 @@ import (
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/task"
 )
 
 func (s *Server) createTopic(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +115,7 @@ type pipelineStatus struct {
 	Input   string               `json:"input"`
 	Outputs []string             `json:"outputs"`
 	Models  []string             `json:"models"`
-	Counts  task.Counts          `json:"counts"`
+	Counts  observe.Counts       `json:"counts"`
 	Lag     int64                `json:"lag"` // records not yet committed
 	Hops    map[string]hopStatus `json:"hops"`
 }

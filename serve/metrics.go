@@ -13,7 +13,6 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/observe"
-	"github.com/afterbay/afterbay/task"
 )
 
 // metrics serves what the pipelines count, and the process's own figures.
@@ -37,24 +36,24 @@ type pipelineCollector struct {
 
 type count struct {
 	desc  *prometheus.Desc
-	value func(task.Counts) uint64
+	value func(observe.Counts) uint64
 }
 
 func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
 	c := &pipelineCollector{runners: runners, hop: prometheus.NewDesc("afterbay_hop_seconds",
 		"Time of events in each hop: queue, feature, model, emit, commit.", []string{"pipeline", "hop"}, nil)}
-	add := func(name, help string, value func(task.Counts) uint64) {
+	add := func(name, help string, value func(observe.Counts) uint64) {
 		c.counts = append(c.counts, count{prometheus.NewDesc("afterbay_"+name+"_total", help, []string{"pipeline"}, nil), value})
 	}
-	add("events", "Events processed and durable.", func(c task.Counts) uint64 { return c.Events })
-	add("outputs", "Outputs written, dead letters aside.", func(c task.Counts) uint64 { return c.Outputs })
-	add("dead_letters", "Events that became dead letters.", func(c task.Counts) uint64 { return c.DeadLetters })
-	add("late_events", "Events before the watermark.", func(c task.Counts) uint64 { return c.Late })
-	add("dropped_events", "Events left out by a drop policy.", func(c task.Counts) uint64 { return c.Dropped })
-	add("steps", "Steps committed.", func(c task.Counts) uint64 { return c.Steps })
-	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(c task.Counts) uint64 { return c.Rejoined })
-	add("model_calls", "Calls of models.", func(c task.Counts) uint64 { return c.ModelCalls })
-	add("model_rows", "Rows scored by models.", func(c task.Counts) uint64 { return c.ModelRows })
+	add("events", "Events processed and durable.", func(c observe.Counts) uint64 { return c.Events })
+	add("outputs", "Outputs written, dead letters aside.", func(c observe.Counts) uint64 { return c.Outputs })
+	add("dead_letters", "Events that became dead letters.", func(c observe.Counts) uint64 { return c.DeadLetters })
+	add("late_events", "Events before the watermark.", func(c observe.Counts) uint64 { return c.Late })
+	add("dropped_events", "Events left out by a drop policy.", func(c observe.Counts) uint64 { return c.Dropped })
+	add("steps", "Steps committed.", func(c observe.Counts) uint64 { return c.Steps })
+	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(c observe.Counts) uint64 { return c.Rejoined })
+	add("model_calls", "Calls of models.", func(c observe.Counts) uint64 { return c.ModelCalls })
+	add("model_rows", "Rows scored by models.", func(c observe.Counts) uint64 { return c.ModelRows })
 	return c
 }
 

@@ -11,8 +11,9 @@ import (
 
 // Timer is a point of event time at which a function is to be called for a key.
 type Timer struct {
-	Name string
-	At   int64 // microseconds since 1970 UTC
+	Name  string
+	At    int64 // microseconds since 1970 UTC
+	After int64 // it is due at events with offsets above this one
 }
 
 // Compare orders timers by time and name.
@@ -47,8 +48,10 @@ func (k *Keyed) stop(name string) {
 	k.Timers = slices.DeleteFunc(k.Timers, func(t Timer) bool { return t.Name == name })
 }
 
-// Without returns k without its first timer.
-func (k *Keyed) Without() *Keyed { return &Keyed{Values: k.Values, Timers: k.Timers[1:]} }
+// Without returns k without the timer of that index.
+func (k *Keyed) Without(i int) *Keyed {
+	return &Keyed{Values: k.Values, Timers: slices.Delete(slices.Clone(k.Timers), i, i+1)}
+}
 
 func (k *Keyed) check() error {
 	size := 0
@@ -61,14 +64,15 @@ func (k *Keyed) check() error {
 	return nil
 }
 
-// Append appends k as it is stored: the number of timers, their times, each as
-// the difference to the one before, and names; then values by name. Numbers are
-// varints, texts have their length before them.
+// Append appends k as it is stored: the number of timers; of each the time, as
+// the difference to the one before, the offset and the name; then names and
+// values, by name. Numbers are varints, texts have their length before them.
 func (k *Keyed) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(k.Timers)))
 	before := int64(0)
 	for _, t := range k.Timers {
-		dst = appendText(binary.AppendVarint(dst, t.At-before), t.Name)
+		dst = binary.AppendVarint(binary.AppendVarint(dst, t.At-before), t.After)
+		dst = appendText(dst, t.Name)
 		before = t.At
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Values)) {
@@ -96,8 +100,8 @@ func Parse(data []byte) (*Keyed, error) {
 	}
 	before := int64(0)
 	for range timers {
-		before += r.difference()
-		k.Timers = append(k.Timers, Timer{r.text(), before})
+		before += r.signed()
+		k.Timers = append(k.Timers, Timer{At: before, After: r.signed(), Name: r.text()})
 	}
 	for len(r.data) > 0 && !r.bad {
 		if k.Values == nil {
@@ -129,7 +133,7 @@ func (r *keyedReader) number() uint64 {
 	return v
 }
 
-func (r *keyedReader) difference() int64 {
+func (r *keyedReader) signed() int64 {
 	v, n := binary.Varint(r.data)
 	r.take(n)
 	return v

@@ -4,18 +4,23 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/afterbay/afterbay/merge"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
 
 // item is one event of the chunk being computed.
 type item struct {
+	index     int32
 	record    *stream.Record
 	partition *partition
+	source    int       // in the plan's Sources
 	key       *keyState // nil where the pipeline keeps no state, or the event died before
 	row       *value.Row
 	time      int64 // event time, microseconds; never until it is known
@@ -23,9 +28,15 @@ type item struct {
 	ended     ended // what the key's silence before this event ended
 	next      int32 // next item of the same key; 0 is none, since an item never follows itself
 	emits     uint64
-	written   int  // bytes of its outputs
-	late      bool // before the watermark
-	skip      bool // dropped as late
+	called    []called // outputs of functions
+	written   int      // bytes of its outputs
+	late      bool     // before the watermark
+	aside     bool     // late, and to be written to a topic
+	skip      bool     // left out
+	repeat    bool     // seen before
+	held      bool     // not to be done with in this chunk
+	notice    bool     // of a source: no event
+	announce  bool     // the source's watermark to all of the copies' partitions
 	failure   *failure
 }
 
@@ -43,6 +54,7 @@ func (it *item) fail(stage string, err error) { it.failure = &failure{stage, err
 // takes at once, and returns how many.
 func (w *worker) compute(ctx context.Context, records []stream.Record) (int, error) {
 	start := time.Now()
+	w.now = start
 	w.spent = [len(observe.Hops)]time.Duration{}
 	n, err := w.early(records)
 	if err != nil {
@@ -50,6 +62,14 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 	}
 	w.fault("model")
 	if err := w.waves(ctx); err != nil {
+		return 0, err
+	}
+	held := n == 1 && w.items[0].held
+	limit := math.MaxInt
+	if held {
+		n, limit = 0, firingsMax
+	}
+	if err := w.fireRest(limit); err != nil {
 		return 0, err
 	}
 	made := time.Now()
@@ -64,30 +84,54 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 // measure notes the hops of the chunk's events up to the commit.
 func (w *worker) measure(start, made time.Time, n int) {
 	end := time.Now()
-	for i := range w.items {
+	for i := range w.items[:n] {
 		it := &w.items[i]
 		if !isOutput(it.record) {
-			w.metrics.latency.Record(observe.Queue, start.Sub(it.record.Time), 1)
+			w.metrics.Latency.Record(observe.Queue, start.Sub(it.record.Time), 1)
 		}
-		if it.late {
-			w.step.late++
+		w.count(it)
+	}
+	w.metrics.Latency.Record(observe.Feature, made.Sub(start)-w.spent[observe.Model], n)
+	w.metrics.Latency.Record(observe.Model, w.spent[observe.Model], n)
+	w.metrics.Latency.Record(observe.Emit, end.Sub(made), n)
+	w.step.events += n
+	w.pass(observe.Passage{
+		Begun: start, Feature: made.Sub(start) - w.spent[observe.Model], Model: w.spent[observe.Model], Emit: end.Sub(made), Made: end,
+	}, n)
+}
+
+// pass notes how the chunk's events of each partition came through.
+func (w *worker) pass(p observe.Passage, n int) {
+	s := w.step
+	from := len(s.passages)
+	for i := range w.items[:n] {
+		r := w.items[i].record
+		at := slices.IndexFunc(s.passages[from:], func(o observe.Passage) bool { return o.Partition == r.Partition.Index })
+		if at < 0 {
+			p.Topic, p.Partition, p.First = r.Partition.Topic, r.Partition.Index, int64(r.Offset)
+			at = len(s.passages) - from
+			s.passages = append(s.passages, p)
 		}
-		if it.skip {
-			w.step.dropped++
+		s.passages[from+at].Next = int64(r.Offset) + 1
+	}
+}
+
+func (w *worker) count(it *item) {
+	for _, c := range []struct {
+		is    bool
+		count *int
+	}{{it.late, &w.step.late}, {it.skip && !it.notice && !it.repeat, &w.step.dropped}, {it.repeat, &w.step.repeats}, {it.notice, &w.step.notices}} {
+		if c.is {
+			*c.count++
 		}
 	}
-	w.metrics.latency.Record(observe.Feature, made.Sub(start)-w.spent[observe.Model], n)
-	w.metrics.latency.Record(observe.Model, w.spent[observe.Model], n)
-	w.metrics.latency.Record(observe.Emit, end.Sub(made), n)
-	w.step.events += n
-	w.step.chunks = append(w.step.chunks, chunkTime{n, end})
 }
 
 // isOutput reports whether a pipeline wrote the record: then its time is the
 // event's, and does not say how long it has been in the log.
 func isOutput(r *stream.Record) bool {
 	for i := range r.Headers {
-		if r.Headers[i].Key == HeaderPosition {
+		if key := r.Headers[i].Key; key == HeaderPosition || key == HeaderSource {
 			return true
 		}
 	}
@@ -112,30 +156,51 @@ func (w *worker) early(records []stream.Record) (int, error) {
 				return 0, fmt.Errorf("record of %v, which is not assigned", r.Partition)
 			}
 		}
-		w.items = append(w.items, item{record: r, partition: p, row: &w.rows[i], time: never, watermark: never})
+		if k, ok := p.keys[string(r.Key)]; ok && w.plan.Feedback && k.chunk == w.chunk && int(k.count) >= w.options.KeyWaves {
+			break
+		}
+		w.items = append(w.items, item{index: int32(i), record: r, partition: p, row: &w.rows[i], time: never, watermark: never})
 		it := &w.items[i]
 		it.row.Reset()
 		newest := p.newest
 		w.admit(it)
-		if it.alive() && !w.plan.stateless() {
-			full, err := w.link(int32(i), it)
-			if err != nil {
-				return 0, err
-			}
-			if full {
-				p.newest = newest
-				w.items = w.items[:i]
+		p.moved = p.moved || p.newest != newest
+		w.step.touch(p)
+		if w.plan.keyed && it.watermark != never {
+			if p.timers.Over(it.watermark, firingsMax) {
+				w.stopAt(it)
 				break
 			}
+			w.mark(p, it)
 		}
-		p.moved = p.moved || p.newest != newest
 		p.next = r.Offset + 1
-		w.step.touch(p)
+		if it.alive() {
+			w.judge(it)
+		}
+		if it.alive() && !w.plan.stateless() {
+			if err := w.link(int32(i), it); err != nil {
+				return 0, err
+			}
+		}
 		for s := 0; s < w.plan.Waves && it.alive(); s++ {
-			w.run(&w.plan.Stages[s], it)
+			if err := w.run(&w.plan.Stages[s], it); err != nil {
+				return 0, err
+			}
 		}
 	}
 	return len(w.items), nil
+}
+
+// stopAt ends the chunk before an event at which very many timers are due. As
+// the first of a chunk the event only serves as their position: nothing is done
+// about it yet.
+func (w *worker) stopAt(it *item) {
+	if it.index > 0 {
+		w.items = w.items[:it.index]
+		return
+	}
+	it.skip, it.held = true, true
+	w.mark(it.partition, it)
 }
 
 // chunkBytesMax bounds the input of a chunk, and stepBytesMax what a step holds
@@ -147,39 +212,63 @@ const (
 
 // admit decodes the event and finds its key, time and watermark.
 func (w *worker) admit(it *item) {
-	r, plan := it.record, w.plan
+	r, plan, p := it.record, w.plan, it.partition
+	if plan.Sources != nil && !w.hear(it) {
+		return
+	}
 	if len(r.Value) > plan.MaxBytes {
 		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
 		return
 	}
-	if err := w.scanner.Scan(r.Value, it.row); err != nil {
+	if err := w.scanners[it.source].Scan(r.Value, it.row); err != nil {
 		it.fail("decode", err)
 		return
 	}
-	w.keyBuf = appendKey(w.keyBuf[:0], it.row, plan.Key)
-	if string(w.keyBuf) != string(r.Key) {
-		it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s", plan.Key.Name, w.keyBuf, r.Key, plan.Key.Name))
-		return
+	if plan.Copy == nil && plan.Sources == nil {
+		w.keyBuf = appendKey(w.keyBuf[:0], it.row, plan.Key)
+		if string(w.keyBuf) != string(r.Key) {
+			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, w.keyBuf, r.Key, plan.Key.Name))
+			return
+		}
 	}
-	t, err := plan.Time.of(it)
+	t, err := plan.timeOf(it)
 	if err != nil {
 		it.fail("time", err)
 		return
 	}
 	it.time = t
-	p := it.partition
-	p.newest = max(p.newest, t)
-	it.watermark = p.watermark(plan.Time.Lateness)
-	w.setMeta(it)
-	if t >= it.watermark {
-		return
+	if plan.Sources == nil {
+		before := p.watermark(plan.Time.Lateness)
+		p.newest = max(p.newest, t)
+		it.watermark = p.watermark(plan.Time.Lateness)
+		it.announce = plan.Copy != nil && merge.Passes(before, it.watermark)
 	}
+	w.setMeta(it)
+}
+
+// judge looks at whether the event was seen before, or comes late.
+func (w *worker) judge(it *item) {
+	if p, t := it.partition, it.time; p.ids != nil {
+		w.keyBuf = appendKey(w.keyBuf[:0], it.row, w.plan.Dedupe.Slot)
+		if p.ids.Seen(text(w.keyBuf), t, p.newest) {
+			it.skip, it.repeat = true, true
+			return
+		}
+	}
+	if it.time < it.watermark {
+		w.late(it)
+	}
+}
+
+func (w *worker) late(it *item) {
 	it.late = true
-	switch plan.Time.Late {
+	switch w.plan.Time.Late {
 	case LateDead:
-		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.watermark-t)*time.Microsecond))
+		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.watermark-it.time)*time.Microsecond))
 	case LateDrop:
 		it.skip = true
+	case LateTopic:
+		it.skip, it.aside = true, true
 	case LateInclude:
 	}
 }
@@ -191,8 +280,9 @@ func appendKey(dst []byte, row *value.Row, slot value.Slot) []byte {
 	return strconv.AppendInt(dst, row.Int(slot), 10)
 }
 
-// of returns the event time in microseconds.
-func (t *TimePlan) of(it *item) (int64, error) {
+// timeOf returns the event time in microseconds.
+func (p *Plan) timeOf(it *item) (int64, error) {
+	t := &p.Time
 	appended := it.record.Time.UnixMicro()
 	if !t.FromField {
 		return appended, nil
@@ -228,26 +318,29 @@ func (w *worker) setMeta(it *item) {
 	it.row.SetInt(m.Offset, int64(r.Offset))
 	it.row.SetText(m.Key, text(r.Key))
 	it.row.SetText(m.ID, w.id(r))
+	if m.Topic != nil {
+		it.row.SetText(*m.Topic, w.plan.Sources[it.source].Topic)
+	}
 }
 
-// link finds the key's state and appends the item to the key's chain. It
-// reports whether the key already fills the chunk.
-func (w *worker) link(i int32, it *item) (full bool, err error) {
+// link finds the key's state and appends the item to the key's chain.
+func (w *worker) link(i int32, it *item) error {
 	p := it.partition
 	k, err := p.lookup(w.plan, it.record.Key)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if k.chunk != w.chunk {
 		k.chunk, k.tail, k.count = w.chunk, i, 0
-	} else if w.plan.Feedback && int(k.count) >= w.options.KeyWaves {
-		return true, nil
 	} else {
 		w.items[k.tail].next = i
 		k.tail = i
 	}
 	k.count++
 	it.key = k
+	if w.plan.featureless() {
+		return nil
+	}
 	it.ended = w.plan.endedBy(k.newest, it.watermark)
 	if it.ended == endedAll || it.ended == endedWindows && !w.plan.keeps() {
 		k.newest = never
@@ -258,7 +351,7 @@ func (w *worker) link(i int32, it *item) (full bool, err error) {
 		p.queue(w.plan, k, endedNothing)
 	}
 	w.touch(p, k)
-	return false, nil
+	return nil
 }
 
 // observe brings one of the key's cells to the event: what silence ended is
@@ -328,34 +421,41 @@ func (w *worker) wave(ctx context.Context) error {
 		}
 		for _, i := range w.active {
 			if it := &w.items[i]; it.alive() {
-				w.run(stage, it)
+				if err := w.run(stage, it); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// run executes a stage other than a score on one event.
-func (w *worker) run(stage *Stage, it *item) {
+// run executes a stage other than a score on one event. The error returned is
+// not the event's.
+func (w *worker) run(stage *step.Stage, it *item) error {
+	if !stage.Guard.Holds(it.row) {
+		return nil
+	}
 	var err error
 	switch {
 	case stage.Assign != nil:
-		err = assignAll(stage.Assign, it.row)
+		err = step.AssignAll(stage.Assign, it.row)
 	case stage.Feature != nil:
 		err = w.feature(stage.Feature, it)
 	case stage.Emit != nil:
-		err = stage.Emit.mark(it)
+		err = markEmit(stage.Emit, it)
+	case stage.Route != nil:
+		var on bool
+		on, err = stage.Route.Take(it.row)
+		it.skip = !on && err == nil
+	case stage.Call != nil:
+		var fatal error
+		if err, fatal = w.call(stage.Call, it); fatal != nil {
+			return fatal
+		}
 	}
 	if err != nil {
 		it.fail(stage.Name, err)
-	}
-}
-
-func assignAll(list []Assign, row *value.Row) error {
-	for i := range list {
-		if err := list[i].Program.Store(row, list[i].Slot); err != nil {
-			return fmt.Errorf("%s: %w", list[i].Slot.Name, err)
-		}
 	}
 	return nil
 }
@@ -364,7 +464,7 @@ func assignAll(list []Assign, row *value.Row) error {
 // the silence of their own key at their own position, so it makes no difference
 // to any result when this runs.
 func (w *worker) expire() error {
-	if w.plan.stateless() {
+	if w.plan.featureless() {
 		return nil
 	}
 	for _, p := range w.step.touched {

@@ -60,7 +60,7 @@ func (p *Plan) Describe(key string, get func(stored []byte) ([]byte, error)) (co
 		if f == nil || !f.Read {
 			continue
 		}
-		p.sets()[f.set()].Read(k.cells[f.set()], f.Index, k.newest, values)
+		p.sets()[setOf(f)].Read(k.cells[setOf(f)], f.Index, k.newest, values)
 		for c, slot := range f.Columns {
 			columns = append(columns, Column{slot.Name, values[c]})
 		}

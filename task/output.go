@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -45,13 +46,13 @@ func (w *worker) id(r *stream.Record) string {
 	return text(b[at:])
 }
 
-// mark evaluates at its place what can fail about an emit, and notes that the
+// markEmit evaluates at its place what can fail about an emit, and notes that the
 // record is to be made.
-func (e *EmitStage) mark(it *item) error {
-	if wanted, err := holds(e.When, it.row); err != nil || !wanted {
+func markEmit(e *step.Emit, it *item) error {
+	if wanted, err := step.Holds(e.When, it.row); err != nil || !wanted {
 		return err
 	}
-	if err := assignAll(e.Compute, it.row); err != nil {
+	if err := step.AssignAll(e.Compute, it.row); err != nil {
 		return err
 	}
 	it.emits |= 1 << e.Index
@@ -60,17 +61,73 @@ func (e *EmitStage) mark(it *item) error {
 
 // output makes the records of the chunk in position order.
 func (w *worker) output() {
+	fired := 0
 	for i := range w.items {
 		it := &w.items[i]
-		for _, e := range w.plan.emits {
-			if it.emits>>e.Index&1 != 0 {
-				w.emit(e, it)
+		fired = w.writeFirings(fired, i, it)
+		if w.plan.Copy != nil {
+			w.copy(it)
+		}
+		for _, stage := range w.plan.writers {
+			switch {
+			case stage.Call != nil:
+				w.writeOutputs(stage.Call, it)
+			case it.emits>>stage.Emit.Index&1 != 0:
+				w.emit(stage.Emit, it)
 			}
+		}
+		if it.aside {
+			w.aside(it)
 		}
 		if it.failure != nil {
 			w.deadLetter(it)
 		}
+		if w.options.Observe != nil && !it.notice && !it.held {
+			w.options.Observe(it.observed())
+		}
 	}
+	clear(w.firings)
+	w.firings = w.firings[:0]
+}
+
+// observed is what is told of an event.
+func (it *item) observed() *Observed {
+	o := &Observed{
+		Record: it.record, Row: it.row, Time: timeOrZero(it.time), Watermark: timeOrZero(it.watermark),
+		Late: it.late, Dropped: it.skip,
+	}
+	if it.failure != nil {
+		o.Stage, o.Err = it.failure.stage, it.failure.err
+	}
+	return o
+}
+
+// writeOutputs makes the records that a function wrote for an event.
+func (w *worker) writeOutputs(c *step.Call, it *item) {
+	for _, made := range it.called {
+		if made.call != c {
+			continue
+		}
+		id := it.row.Text(w.plan.Meta.ID) + ":" + c.Name
+		if err := w.writeCalled(it, c, id, text(it.record.Key), it.time, made.outputs); err != nil && it.failure == nil {
+			it.fail("call", err)
+		}
+	}
+}
+
+// aside appends a late event as it came to the topic of late events.
+func (w *worker) aside(it *item) {
+	s, r := w.step, it.record
+	from := len(s.headers)
+	s.headers = append(s.headers, stream.Header{Key: HeaderID, Value: []byte(w.id(r))})
+	w.provenance(it)
+	s.headers = append(s.headers, stream.Header{Key: HeaderWatermark, Value: time.UnixMicro(it.watermark).UTC().AppendFormat(nil, time.RFC3339Nano)})
+	s.headers = appendForeign(s.headers, r.Headers)
+	s.Outputs = append(s.Outputs, stream.Record{
+		Partition: stream.Partition{Topic: w.plan.Outputs[w.plan.Time.LateOutput], Index: it.partition.index},
+		Time:      time.UnixMicro(it.time), Key: r.Key, Value: r.Value, Headers: s.headers[from:len(s.headers):len(s.headers)],
+	})
+	s.carried += len(r.Value) + headerBytes(s.headers[from:])
 }
 
 // outputsOfEventMax times the largest output is what the outputs of one event
@@ -79,7 +136,7 @@ const outputsOfEventMax = 4
 
 // emit appends one output record to the step. One that is too large becomes a
 // dead letter instead.
-func (w *worker) emit(e *EmitStage, it *item) {
+func (w *worker) emit(e *step.Emit, it *item) {
 	s := w.step
 	at := len(s.bytes)
 	b := append(s.bytes, '{')
@@ -99,7 +156,7 @@ func (w *worker) emit(e *EmitStage, it *item) {
 	if it.written += len(record.Value); len(record.Value) > w.options.OutputMaxBytes || it.written > outputsOfEventMax*w.options.OutputMaxBytes {
 		s.bytes = b[:at]
 		if it.failure == nil {
-			it.fail("emit", fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", len(record.Value), record.Partition.Topic, w.options.OutputMaxBytes, outputsOfEventMax))
+			it.fail("emit", w.tooLarge(len(record.Value), record.Partition.Topic))
 		}
 		return
 	}
@@ -116,7 +173,11 @@ func (w *worker) emit(e *EmitStage, it *item) {
 	s.Outputs = append(s.Outputs, record)
 }
 
-func (w *worker) outputID(e *EmitStage, it *item) []byte {
+func (w *worker) tooLarge(size int, topic string) error {
+	return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", size, topic, w.options.OutputMaxBytes, outputsOfEventMax)
+}
+
+func (w *worker) outputID(e *step.Emit, it *item) []byte {
 	s := w.step
 	if e.ID != nil {
 		return []byte(it.row.Text(*e.ID))

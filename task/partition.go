@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/dedupe"
+	"github.com/afterbay/afterbay/due"
 	"github.com/afterbay/afterbay/feature"
+	"github.com/afterbay/afterbay/merge"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -17,6 +20,9 @@ import (
 const (
 	kindGeneration = 'g' // -> generation, digests
 	kindWatermark  = 'w' // -> newest event time
+	kindSource     = 's' // topic/partition -> newest watermark that came from there
+	kindID         = 'd' // number -> ids seen
+	kindCall       = 'c' // user key, function -> its state and timers
 )
 
 var (
@@ -42,18 +48,28 @@ type partition struct {
 	fresh      bool   // generation is not yet in a step
 	provenance []byte // value of HeaderPipeline
 	keys       map[string]*keyState
-	due        expiry
+	due        due.Queue    // keys whose silence may end something
+	timers     due.Queue    // keys of which a timer may be due
+	ids        *dedupe.Set  // seen; nil without Plan.Dedupe
+	sources    *merge.State // nil without Plan.Sources
+	marks      []point      // of the chunk, where timers may fire
+	markChunk  uint64
+	heard      time.Time // when it last had a record or was said to be idle
+	idle       bool
 	step       uint64 // number of the newest step that moves it
 }
 
 // keyState is the decoded state of one key.
 type keyState struct {
-	key    string
-	newest int64            // event time of its newest event
-	cells  [2]*feature.Cell // early and late
-	dirty  bool             // in the step being made
-	queued bool             // the partition's due has it,
-	due    int64            // then; 0 where that was not remembered
+	key     string
+	newest  int64            // event time of its newest event
+	cells   [2]*feature.Cell // early and late
+	calls   []*callState     // by Plan.Calls; nil until looked at
+	awaited bool             // the partition's timers have it,
+	timer   int64            // then
+	dirty   bool             // in the step being made
+	queued  bool             // the partition's due has it,
+	due     int64            // then; 0 where that was not remembered
 
 	chunk uint64 // the chunk it was last seen in,
 	tail  int32  // its newest item there,
@@ -89,7 +105,7 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 func newPartition(plan *Plan, a stream.Assigned) (*partition, error) {
 	p := &partition{
 		id: a.Partition, index: a.Partition.Index, view: a.State, next: a.Next,
-		newest: never, keys: map[string]*keyState{},
+		newest: never, keys: map[string]*keyState{}, heard: time.Now(),
 	}
 	if err := p.loadGeneration(plan); err != nil {
 		return nil, err
@@ -100,7 +116,29 @@ func newPartition(plan *Plan, a stream.Assigned) (*partition, error) {
 	} else if len(data) == 8 {
 		p.newest = int64(binary.BigEndian.Uint64(data))
 	}
-	return p, p.loadExpiry(plan)
+	for _, load := range []func(*Plan) error{p.loadExpiry, p.loadIDs, p.loadSources, p.loadTimers} {
+		if err := load(plan); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// loadIDs restores the ids seen.
+func (p *partition) loadIDs(plan *Plan) error {
+	if plan.Dedupe == nil {
+		return nil
+	}
+	p.ids = dedupe.New(plan.Dedupe.Spec)
+	for entry, err := range p.view.Scan([]byte{kindID}) {
+		if err != nil {
+			return err
+		}
+		if err := p.ids.Add(entry.Key[1:], entry.Value); err != nil {
+			return fmt.Errorf("ids seen in %v: %w", p.id, err)
+		}
+	}
+	return nil
 }
 
 // loadGeneration compares what wrote the state with the plan. Cells of another
@@ -144,13 +182,14 @@ func (e *ErrOtherFeatures) Error() string {
 // loadExpiry finds when each stored key may end. Keys keep no timers in the
 // state: the newest event time, which is there anyway, decides.
 func (p *partition) loadExpiry(plan *Plan) error {
-	if plan.stateless() {
+	if plan.featureless() {
 		return nil
 	}
 	set := 0 // the one that keeps a key longest
 	if plan.Early == nil || plan.Late != nil && !plan.Early.KeepsForever() {
 		set = 1
 	}
+	var entries []due.Entry
 	for entry, err := range p.view.Scan([]byte{kindCell[set]}) {
 		if err != nil {
 			return err
@@ -159,13 +198,16 @@ func (p *partition) loadExpiry(plan *Plan) error {
 		if err != nil {
 			return fmt.Errorf("key %q in %v: %w", entry.Key[1:], p.id, err)
 		}
-		p.due = append(p.due, expiryEntry{newest + plan.Retention.Microseconds(), string(entry.Key[1:])})
+		entries = append(entries, due.Entry{At: newest + plan.Retention.Microseconds(), Key: string(entry.Key[1:])})
 	}
-	p.due.init()
+	p.due.Fill(entries)
 	return nil
 }
 
-func (p *Plan) stateless() bool { return p.Early == nil && p.Late == nil }
+// stateless reports that nothing is kept by key.
+func (p *Plan) stateless() bool { return p.featureless() && !p.keyed }
+
+func (p *Plan) featureless() bool { return p.Early == nil && p.Late == nil }
 
 func (p *Plan) sets() [2]*feature.Set { return [2]*feature.Set{p.Early, p.Late} }
 
@@ -229,13 +271,13 @@ func (k *keyState) end(plan *Plan, set int, what ended) {
 // for each. A key that had an event since it was queued is queued again.
 func (p *partition) expire(plan *Plan, changed func(*keyState)) error {
 	watermark := p.watermark(plan.Time.Lateness)
-	for len(p.due) > 0 && p.due[0].at <= watermark {
-		entry := p.due.pop()
-		k, err := p.lookup(plan, []byte(entry.key))
+	for p.due.Until(watermark) {
+		entry := p.due.Pop()
+		k, err := p.lookup(plan, []byte(entry.Key))
 		if err != nil {
 			return err
 		}
-		if k.due != 0 && k.due != entry.at {
+		if k.due != 0 && k.due != entry.At {
 			continue // it was queued again since, for sooner
 		}
 		k.queued = false
@@ -271,7 +313,7 @@ func (p *partition) queue(plan *Plan, k *keyState, after ended) {
 		wait = plan.Keep
 	}
 	k.queued, k.due = true, k.newest+wait.Microseconds()
-	p.due.push(expiryEntry{k.due, k.key})
+	p.due.Push(due.Entry{At: k.due, Key: k.key})
 }
 
 // evict forgets decoded keys that the step being made does not change, until at
@@ -285,57 +327,5 @@ func (p *partition) evict(limit int) {
 		if !k.dirty {
 			delete(p.keys, key)
 		}
-	}
-}
-
-type expiryEntry struct {
-	at  int64 // watermark, microseconds
-	key string
-}
-
-// expiry is a binary heap of keys by when they may end: (time, key). It is
-// container/heap without the boxing, which cost an allocation a key.
-type expiry []expiryEntry
-
-func (e expiry) less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].key < e[j].key
-}
-
-func (e *expiry) push(entry expiryEntry) {
-	*e = append(*e, entry)
-	h := *e
-	for i := len(h) - 1; i > 0 && h.less(i, (i-1)/2); i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
-}
-
-func (e *expiry) pop() expiryEntry {
-	h := *e
-	first, last := h[0], len(h)-1
-	h[0], h[last] = h[last], expiryEntry{}
-	*e = h[:last]
-	e.down(0)
-	return first
-}
-
-// init makes any order of entries a heap.
-func (e *expiry) init() {
-	for i := len(*e)/2 - 1; i >= 0; i-- {
-		e.down(i)
-	}
-}
-
-func (e *expiry) down(i int) {
-	h := *e
-	for {
-		child := 2*i + 1
-		if child+1 < len(h) && h.less(child+1, child) {
-			child++
-		}
-		if child >= len(h) || !h.less(child, i) {
-			return
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/feature"
-	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
 
@@ -22,9 +22,15 @@ type Plan struct {
 	Fields    []decode.Field
 	MaxBytes  int // of an input value
 
-	Key  value.Slot
-	Time TimePlan
-	Meta MetaSlots
+	Key    value.Slot
+	Time   TimePlan
+	Meta   MetaSlots
+	Dedupe *DedupePlan // nil takes every event
+
+	// Copy makes a plan of one that copies its events to the topic of another,
+	// whose Sources are the topics copied: merge.go. Such a plan has no stages.
+	Copy    *CopyPlan
+	Sources []Source
 
 	// Early features are computed in log order before the waves; Late ones,
 	// read or written in the waves, know past predictions of their key.
@@ -35,7 +41,7 @@ type Plan struct {
 	// Stages in order of execution. Those before Waves run record by record in
 	// log order; the others wave by wave, each wave with a key at most once
 	// where Feedback is set, and all at once where it is not.
-	Stages   []Stage
+	Stages   []step.Stage
 	Waves    int
 	Feedback bool
 
@@ -44,21 +50,27 @@ type Plan struct {
 	Digest  string   // of the pipeline's meaning: what raises the generation
 	Cells   string   // of the meaning of stored state: what cannot be carried over
 
-	emits   []*EmitStage // in order
-	models  []byte       // value of HeaderModels; nil without models
-	columns int          // most columns of a feature
+	Calls []*step.Call // in order
+
+	writers []*step.Stage // emits and calls, in order
+	keyed   bool          // a call has state and timers
+	models  []byte        // value of HeaderModels; nil without models
+	columns int           // most columns of a feature
 }
 
 // Prepare derives what the loop needs from the fields set, and must be called
 // before the plan is used.
 func (p *Plan) Prepare() {
 	for i := range p.Stages {
-		if e := p.Stages[i].Emit; e != nil {
-			p.emits = append(p.emits, e)
+		if p.Stages[i].Emit != nil || p.Stages[i].Call != nil {
+			p.writers = append(p.writers, &p.Stages[i])
 		}
 		if f := p.Stages[i].Feature; f != nil {
 			p.columns = max(p.columns, len(f.Columns))
 		}
+	}
+	for _, c := range p.Calls {
+		p.keyed = p.keyed || c.Function.Keyed
 	}
 	if len(p.Models) > 0 {
 		p.models = []byte(strings.Join(p.Models, ", "))
@@ -77,7 +89,25 @@ type TimePlan struct {
 	Unit      time.Duration // of an int field; 0 for a field of kind time
 	Lateness  time.Duration
 	MaxAhead  time.Duration
-	Late      LatePolicy
+
+	Late       LatePolicy
+	LateOutput int // in Plan.Outputs, of LateTopic
+}
+
+// DedupePlan drops events that were seen before.
+type DedupePlan struct {
+	Slot value.Slot // the id
+	Spec dedupe.Spec
+}
+
+// CopyPlan says how events are copied.
+type CopyPlan struct{ Partitions int32 }
+
+// Source is a topic whose events come as copies, and what is read of them.
+type Source struct {
+	Topic      string
+	Partitions int32 // set before the task runs
+	Fields     []decode.Field
 }
 
 // LatePolicy is what becomes of an event before the watermark.
@@ -88,67 +118,19 @@ const (
 	LateDead    LatePolicy = iota // a dead letter
 	LateDrop                      // left out, and counted
 	LateInclude                   // as if it were on time
+	LateTopic                     // written to a topic as it came
 )
 
 // MetaSlots are the names meta.*.
-type MetaSlots struct{ ID, Key, Time, Partition, Offset value.Slot }
-
-// Stage is one thing done to each record; exactly one field is set.
-type Stage struct {
-	Name    string // of dead letters: "let", "features", "score", "decide", "emit"
-	Assign  []Assign
-	Feature *FeatureStage
-	Score   *ScoreStage
-	Emit    *EmitStage
+type MetaSlots struct {
+	ID, Key, Time, Partition, Offset value.Slot
+	Topic                            *value.Slot // the source; nil without Plan.Sources
 }
 
-// Assign stores the value of an expression in a slot.
-type Assign struct {
-	Slot    value.Slot
-	Program *expression.Program
-}
-
-// FeatureStage reads a feature into its columns, folds a value into it, or
-// both.
-type FeatureStage struct {
-	Late      bool // which of the plan's sets
-	Index     int  // in the set
-	Read      bool
-	Add       bool
-	ReadFirst bool                // read before adding: elapsed
-	Value     *expression.Program // nil counts events
-	When      *expression.Program // of the addition; nil is always
-	Columns   []value.Slot
-}
-
-// set returns the index of the stage's set in Plan.sets and in a key's cells.
-func (f *FeatureStage) set() int {
+// setOf returns the index of a feature's set in Plan.sets and in a key's cells.
+func setOf(f *step.Feature) int {
 	if f.Late {
 		return 1
 	}
 	return 0
-}
-
-// ScoreStage calls a model.
-type ScoreStage struct {
-	Model    model.Model
-	Name     string // name@version
-	When     *expression.Program
-	Inputs   []value.Slot
-	Outputs  []value.Slot
-	Fallback []*expression.Program // by output; nil where there is none
-	Size     int                   // most rows of a call
-}
-
-// EmitStage writes an output record. What can fail about it is computed at its
-// place, into slots; the record itself is made in position order.
-type EmitStage struct {
-	Index   int // among the pipeline's emits: part of the default id
-	Output  int // in Plan.Outputs
-	When    *expression.Program
-	ID      *value.Slot // nil for the default
-	Key     *value.Slot // nil for the input's key and partition
-	Compute []Assign    // the values and the id
-	Names   [][]byte    // `"name":` of each value
-	Values  []value.Slot
 }

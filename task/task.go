@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -30,6 +31,7 @@ type Options struct {
 	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
 	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB
 	Logger         *slog.Logger       // nil discards
+	Observe        func(*Observed)    // called with each event when it was computed; nil is none
 	Fault          func(Stage string) // called at each stage of a turn by crash tests; nil is none
 }
 
@@ -59,12 +61,12 @@ type Task struct {
 	log     stream.Log
 	plan    *Plan
 	options Options
-	metrics *Metrics
+	metrics *observe.Metrics
 }
 
 // New returns a task that is ready to Run and counts in metrics, which were
 // made for as many sessions.
-func New(log stream.Log, plan *Plan, options Options, metrics *Metrics) *Task {
+func New(log stream.Log, plan *Plan, options Options, metrics *observe.Metrics) *Task {
 	return &Task{log: log, plan: plan, options: options.withDefaults(), metrics: metrics}
 }
 
@@ -74,12 +76,12 @@ func New(log stream.Log, plan *Plan, options Options, metrics *Metrics) *Task {
 func (t *Task) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range t.options.Sessions {
-		group.Go(func() error { return t.sessions(ctx, t.metrics.sessions[i]) })
+		group.Go(func() error { return t.sessions(ctx, t.metrics.Session(i)) })
 	}
 	return group.Wait()
 }
 
-func (t *Task) sessions(ctx context.Context, metrics *sessionMetrics) error {
+func (t *Task) sessions(ctx context.Context, metrics *observe.Session) error {
 	options := t.options
 	for {
 		err := t.session(ctx, options, metrics)
@@ -100,7 +102,7 @@ func (t *Task) sessions(ctx context.Context, metrics *sessionMetrics) error {
 }
 
 // session runs one session until it dies or ctx is done.
-func (t *Task) session(ctx context.Context, options Options, metrics *sessionMetrics) (err error) {
+func (t *Task) session(ctx context.Context, options Options, metrics *observe.Session) (err error) {
 	s, err := t.log.Join(ctx, t.plan.Name, t.plan.Topic)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -123,7 +125,7 @@ func (t *Task) session(ctx context.Context, options Options, metrics *sessionMet
 
 // turn is one turn of the loop.
 func (w *worker) turn(ctx context.Context) error {
-	batch, err := w.session.Poll(ctx, w.room())
+	batch, err := w.poll(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -151,6 +153,24 @@ func (w *worker) turn(ctx context.Context) error {
 		return w.revoke(batch.Revoked)
 	}
 	return w.commitDue()
+}
+
+// poll waits for records. A copier does not wait for ever: its partitions may
+// become idle.
+func (w *worker) poll(ctx context.Context) (stream.Batch, error) {
+	if w.plan.Copy == nil {
+		return w.session.Poll(ctx, w.room())
+	}
+	short, cancel := context.WithTimeout(ctx, idleCheck)
+	defer cancel()
+	batch, err := w.session.Poll(short, w.room())
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		err = nil
+	}
+	if err == nil && len(batch.Records) == 0 {
+		w.idle(time.Now())
+	}
+	return batch, err
 }
 
 // room is how many events the step being made still takes.

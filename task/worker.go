@@ -12,15 +12,15 @@ import (
 
 // worker is the loop's memory of one session. One goroutine owns it.
 type worker struct {
-	plan    *Plan
-	options Options
-	session stream.Session
-	metrics *sessionMetrics
-	scanner *decode.Scanner
+	plan     *Plan
+	options  Options
+	session  stream.Session
+	metrics  *observe.Session
+	scanners []*decode.Scanner // by source; the only one where there are none
 
 	partitions map[stream.Partition]*partition
-	step       *step           // being made
-	flying     *step           // handed to Commit, or free for reuse
+	step       *draft          // being made
+	flying     *draft          // handed to Commit, or free for reuse
 	pending    *stream.Pending // outcome of flying; nil when decided
 	committed  time.Time       // when the newest commit began
 	timer      *time.Timer     // wakes Poll when a commit is due
@@ -28,22 +28,24 @@ type worker struct {
 
 	// of the chunk being computed
 	chunk   uint64
+	now     time.Time // when it was begun
 	items   []item
 	rows    []value.Row
 	active  []int32 // items of the wave
 	score   scoreScratch
+	firings []firing
 	keyBuf  []byte
 	spent   [len(observe.Hops)]time.Duration
 	columns []float64
 	scratch []byte
 }
 
-func newWorker(plan *Plan, options Options, s stream.Session, metrics *sessionMetrics) *worker {
+func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *worker {
 	w := &worker{
 		plan: plan, options: options, session: s, metrics: metrics,
-		scanner:    decode.New(plan.Fields),
+		scanners:   plan.scanners(),
 		partitions: map[stream.Partition]*partition{},
-		step:       newStep(1), flying: newStep(0),
+		step:       newDraft(1), flying: newDraft(0),
 		rows:    plan.Schema.NewRows(options.ChunkEvents),
 		columns: make([]float64, plan.columns),
 	}
@@ -58,43 +60,40 @@ func (w *worker) fault(stage string) {
 	}
 }
 
-// step is a stream.Step being made, with the memory that its records point to.
+// draft is a stream.Step being made, with the memory that its records point to.
 // Two of them take turns: one is computed while the other commits.
-type step struct {
+type draft struct {
 	stream.Step
-	number  uint64
-	events  int
-	dead    int
-	late    int
-	dropped int
-	carried int // bytes of outputs that are not in bytes: dead letters
-	dirty   []*keyState
-	owners  []*partition // of dirty, item by item
-	touched []*partition
-	bytes   []byte          // of outputs and changes; a slice of it stays valid when it grows
-	headers []stream.Header // likewise
-	chunks  []chunkTime
+	number   uint64
+	events   int
+	dead     int
+	late     int
+	dropped  int
+	repeats  int // duplicates
+	notices  int // of sources: no events
+	carried  int // bytes of outputs that are not in bytes: dead letters
+	dirty    []*keyState
+	owners   []*partition // of dirty, item by item
+	touched  []*partition
+	bytes    []byte          // of outputs and changes; a slice of it stays valid when it grows
+	headers  []stream.Header // likewise
+	passages []observe.Passage
 }
 
-type chunkTime struct {
-	events int
-	made   time.Time
-}
-
-func newStep(number uint64) *step {
-	return &step{
+func newDraft(number uint64) *draft {
+	return &draft{
 		Step:   stream.Step{Offsets: map[stream.Partition]stream.Offset{}},
 		number: number,
 	}
 }
 
-func (s *step) empty() bool { return len(s.touched) == 0 }
+func (s *draft) empty() bool { return len(s.touched) == 0 }
 
 // size is about how many bytes the step will take in the log.
-func (s *step) size() int { return len(s.bytes) + s.carried }
+func (s *draft) size() int { return len(s.bytes) + s.carried }
 
 // touch notes that the step moves p.
-func (s *step) touch(p *partition) {
+func (s *draft) touch(p *partition) {
 	if p.step != s.number {
 		p.step = s.number
 		s.touched = append(s.touched, p)
@@ -103,15 +102,15 @@ func (s *step) touch(p *partition) {
 
 // reset makes s the step after the next one: its number goes up by two, since
 // two steps take turns.
-func (s *step) reset() {
+func (s *draft) reset() {
 	clear(s.Offsets)
 	clear(s.Outputs) // let go of what they point to
 	clear(s.Changes)
-	*s = step{
+	*s = draft{
 		Step:   stream.Step{Outputs: s.Outputs[:0], Changes: s.Changes[:0], Offsets: s.Offsets},
 		number: s.number + 2, touched: s.touched[:0],
 		dirty: s.dirty[:0], owners: s.owners[:0],
-		bytes: s.bytes[:0], headers: s.headers[:0], chunks: s.chunks[:0],
+		bytes: s.bytes[:0], headers: s.headers[:0], passages: s.passages[:0],
 	}
 }
 
@@ -139,6 +138,12 @@ func (w *worker) seal() {
 			w.change(p, []byte{kindWatermark}, s.bytes[at:])
 			p.moved = false
 		}
+		if p.sources != nil {
+			p.sources.Changes(func(position string, data []byte) { w.change(p, append([]byte{kindSource}, position...), data) })
+		}
+		if p.ids != nil {
+			p.ids.Changes(func(key, data []byte) { w.copyChange(p, append([]byte{kindID}, key...), data) })
+		}
 		if p.fresh {
 			at := len(s.bytes)
 			s.bytes = binary.AppendUvarint(s.bytes, p.generation)
@@ -147,6 +152,16 @@ func (w *worker) seal() {
 			p.fresh = false
 		}
 	}
+}
+
+// copyChange is change with data that is valid only for now; nil deletes.
+func (w *worker) copyChange(p *partition, key, data []byte) {
+	if s := w.step; data != nil {
+		at := len(s.bytes)
+		s.bytes = append(s.bytes, data...)
+		data = s.bytes[at:len(s.bytes):len(s.bytes)]
+	}
+	w.change(p, key, data)
 }
 
 func (w *worker) change(p *partition, key, data []byte) {
@@ -164,27 +179,31 @@ func (w *worker) sealKey(p *partition, k *keyState) {
 		w.scratch = set.Changes(k.cells[i], w.scratch, func(sub, data []byte) {
 			at := len(s.bytes)
 			s.bytes = appendStateKey(s.bytes, i, k.key, sub)
-			key := s.bytes[at:len(s.bytes):len(s.bytes)]
-			if data != nil {
-				at = len(s.bytes)
-				s.bytes = append(s.bytes, data...)
-				data = s.bytes[at:len(s.bytes):len(s.bytes)]
-			}
-			w.change(p, key, data)
+			w.copyChange(p, s.bytes[at:len(s.bytes):len(s.bytes)], data)
 		})
+	}
+	for i, c := range k.calls {
+		if c != nil && c.dirty {
+			c.dirty = false
+			w.sealCall(p, k, w.plan.Calls[i], c)
+		}
 	}
 }
 
 // measureCommit counts what the step that became durable at a time did.
 func (w *worker) measureCommit(at time.Time) {
 	s, m := w.flying, w.metrics
-	for _, c := range s.chunks {
-		m.latency.Record(observe.Commit, at.Sub(c.made), c.events)
+	for i := range s.passages {
+		p := &s.passages[i]
+		p.Committed = at
+		m.Latency.Record(observe.Commit, at.Sub(p.Made), int(p.Next-p.First))
 	}
-	m.Events.Add(uint64(s.events))
+	m.Events.Add(uint64(s.events - s.notices))
 	m.Outputs.Add(uint64(len(s.Outputs) - s.dead))
+	m.Duplicates.Add(uint64(s.repeats))
 	m.DeadLetters.Add(uint64(s.dead))
 	m.Late.Add(uint64(s.late))
 	m.Dropped.Add(uint64(s.dropped))
 	m.Steps.Add(1)
+	m.Trace.Add(s.passages...)
 }

@@ -34,8 +34,8 @@ type Function struct {
 	Event func(*Context) error
 
 	// Timer is called for each timer that is due, in order of (time, key, name),
-	// before the event whose arrival moved the watermark past it. It has no
-	// inputs and no outputs. After an error what the call did is undone and
+	// before the first event, after the one at which it was set, whose arrival
+	// moves the watermark to it. It has no inputs and no outputs. After an error what the call did is undone and
 	// the error is a dead letter with the timer's name as its value.
 	Timer func(*Context) error
 
@@ -53,18 +53,19 @@ type Output struct {
 
 // Context is one call of a function. It must not be kept.
 type Context struct {
-	Call           // what the caller sets
-	next    *Keyed // the state as this call leaves it; nil while it is as before
-	outputs []Output
-	fail    error
+	Invocation        // what the caller sets
+	next       *Keyed // the state as this call leaves it; nil while it is as before
+	outputs    []Output
+	fail       error
 }
 
-// Call is what a Context is made from.
-type Call struct {
+// Invocation is what a Context is made from.
+type Invocation struct {
 	ID        string
 	Key       string
 	Time      time.Time // of the event or timer
 	Watermark time.Time // no later event is expected to be before it; zero before the first event
+	Offset    int64     // of the event, or of the one that the timer is called before
 	Timer     string    // name of the timer that is due; "" for an event
 
 	Row     *value.Row // nil for a timer
@@ -75,7 +76,7 @@ type Call struct {
 }
 
 // NewContext returns the context of one call.
-func NewContext(call Call) *Context { return &Context{Call: call} }
+func NewContext(i Invocation) *Context { return &Context{Invocation: i} }
 
 // input returns the slot of an input. Asking for a name that the call does not
 // give is a mistake in the program.
@@ -209,16 +210,11 @@ func (c *Context) Put(name string, v []byte) {
 
 // SetTimer asks for a call of Timer when the watermark reaches at, which is
 // rounded up to the microsecond. A key has one timer of a name: the new time
-// replaces the old. A time that is reached already is due before the next event
-// of the partition; a due timer may only be set again for later than its time.
+// replaces the old. It is due at the next event of the partition at the
+// earliest, also where its time is reached already.
 func (c *Context) SetTimer(name string, at time.Time) {
-	due := at.Add(time.Microsecond - 1).UnixMicro()
-	switch {
-	case name == "":
+	if name == "" {
 		c.failed(errors.New("a timer needs a name"))
-		return
-	case c.Timer != "" && due <= c.Time.UnixMicro():
-		c.failed(fmt.Errorf("timer %q at %v is not after the timer that is due", name, at))
 		return
 	}
 	s := c.change()
@@ -227,7 +223,7 @@ func (c *Context) SetTimer(name string, at time.Time) {
 		c.failed(fmt.Errorf("timer %q: a key has at most %d", name, TimersMax))
 		return
 	}
-	t := Timer{strings.Clone(name), due}
+	t := Timer{Name: strings.Clone(name), At: at.Add(time.Microsecond - 1).UnixMicro(), After: c.Offset}
 	i, _ := slices.BinarySearchFunc(s.Timers, t, Timer.Compare)
 	s.Timers = slices.Insert(s.Timers, i, t)
 }

@@ -1,0 +1,83 @@
+package afterbay
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/value"
+)
+
+// call compiles the call of a function in Go.
+func (c *compiler) call(path string, s *Call) {
+	before := len(c.errs)
+	f, ok := c.pipeline.Code.Functions[s.Go]
+	switch {
+	case s.Go == "":
+		c.fail(path+".go", "missing: name a function of Pipeline.Code.Functions")
+	case !ok:
+		c.fail(path+".go", "no function is bound to %q", s.Go)
+		c.hint("bind it in Pipeline.Code.Functions of a program that embeds the library; the afterbay command has none")
+	case !validName(s.Go):
+		c.fail(path+".go", "%q is not a name: use letters, digits, '_' and '-', at most 100", s.Go)
+	case f.Event == nil:
+		c.fail(path+".go", "function %q has no Event", s.Go)
+	case f.Version < 1:
+		c.fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", s.Go, f.Version)
+	case f.Timer != nil && !f.Keyed:
+		c.fail(path+".go", "function %q has a Timer but is not Keyed", s.Go)
+	case f.Keyed && slices.ContainsFunc(c.plan.Calls, func(o *step.Call) bool { return o.Name == s.Go }):
+		c.fail(path+".go", "function %q is called twice, and would share its state with itself", s.Go)
+		c.hint("bind it to a second name")
+	}
+	stage := &step.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f}
+	if s.When != "" {
+		stage.When = c.expression(path+".when", s.When, value.Bool)
+	}
+	for i, name := range s.Inputs {
+		stage.Inputs = append(stage.Inputs, c.expand(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
+	}
+	for i, topic := range s.Topics {
+		at := fmt.Sprintf("%s.topics[%d]", path, i)
+		c.writable(at, topic)
+		stage.Topics = append(stage.Topics, topic)
+		stage.Writes = append(stage.Writes, c.output(topic))
+		c.writers++
+	}
+	c.callOutputs(path, s, stage)
+	c.order(stage.When)
+	c.orderSlots(stage.Inputs)
+	if len(c.errs) == before {
+		c.plan.Calls = append(c.plan.Calls, stage)
+		c.add(step.Stage{Name: "call", Call: stage})
+	}
+}
+
+func (c *compiler) callOutputs(path string, s *Call, stage *step.Call) {
+	for _, o := range s.Outputs {
+		at := path + ".outputs." + o.Name
+		t, err := value.ParseType(o.Type)
+		if err != nil {
+			c.fail(at, "%v", err)
+			c.names.broken[o.Name] = true
+			continue
+		}
+		t.Optional = t.Optional || s.When != ""
+		if !c.identifier(at, o.Name) {
+			continue
+		}
+		if slot, ok := c.introduce(at, o.Name, t); ok {
+			stage.Outputs = append(stage.Outputs, slot)
+		}
+	}
+}
+
+// writable checks a topic that a step writes.
+func (c *compiler) writable(path, topic string) {
+	if !validTopic(topic) {
+		c.fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
+	}
+	if topic == c.plan.Topic || slices.ContainsFunc(c.pipeline.Inputs, func(in Input) bool { return in.Topic == topic }) || topic == c.pipeline.Input.Topic {
+		c.fail(path, "the pipeline reads %q: writing it would never end", topic)
+	}
+}

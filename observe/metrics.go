@@ -1,0 +1,83 @@
+package observe
+
+import "sync/atomic"
+
+// Counts is what a task has done since it was made; each field only grows. An
+// event is counted when its step is durable.
+type Counts struct {
+	Events, Outputs, DeadLetters, Late, Dropped, Duplicates uint64
+	Approximate                                             uint64 // outputs made from windows beyond their max
+	Steps, Rejoined, Timers                                 uint64
+	ModelCalls, ModelRows                                   uint64
+}
+
+// Session is what one session of a task counts. It has one writer.
+type Session struct {
+	Events, Outputs, DeadLetters, Late, Dropped, Duplicates atomic.Uint64
+	Approximate                                             atomic.Uint64
+	Steps, Rejoined, Timers                                 atomic.Uint64
+	ModelCalls, ModelRows                                   atomic.Uint64
+
+	Latency Latency
+	Trace   Trace
+}
+
+func (s *Session) addTo(c *Counts) {
+	c.Events += s.Events.Load()
+	c.Outputs += s.Outputs.Load()
+	c.DeadLetters += s.DeadLetters.Load()
+	c.Late += s.Late.Load()
+	c.Dropped += s.Dropped.Load()
+	c.Duplicates += s.Duplicates.Load()
+	c.Approximate += s.Approximate.Load()
+	c.Steps += s.Steps.Load()
+	c.Rejoined += s.Rejoined.Load()
+	c.Timers += s.Timers.Load()
+	c.ModelCalls += s.ModelCalls.Load()
+	c.ModelRows += s.ModelRows.Load()
+}
+
+// Metrics are the counters and latencies of a task. They may be read at any
+// time.
+type Metrics struct{ sessions []*Session }
+
+// NewMetrics returns metrics for a number of sessions, all zero.
+func NewMetrics(sessions int) *Metrics {
+	m := &Metrics{}
+	for range sessions {
+		m.sessions = append(m.sessions, &Session{})
+	}
+	return m
+}
+
+// Session returns what session i counts.
+func (m *Metrics) Session(i int) *Session { return m.sessions[i] }
+
+// Counts adds up the sessions.
+func (m *Metrics) Counts() Counts {
+	var c Counts
+	for _, s := range m.sessions {
+		s.addTo(&c)
+	}
+	return c
+}
+
+// Hop adds up the latencies of one hop over the sessions.
+func (m *Metrics) Hop(hop Hop) *Snapshot {
+	var sum Snapshot
+	for _, s := range m.sessions {
+		sum.Add(s.Latency.Hop(hop))
+	}
+	return &sum
+}
+
+// Find returns the times of an event, where it is among the newest that a
+// session still has.
+func (m *Metrics) Find(topic string, partition int32, offset int64) (Passage, bool) {
+	for _, s := range m.sessions {
+		if p, ok := s.Trace.find(topic, partition, offset); ok {
+			return p, true
+		}
+	}
+	return Passage{}, false
+}

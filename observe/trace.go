@@ -1,0 +1,58 @@
+package observe
+
+import (
+	"sync"
+	"time"
+)
+
+// traceMax is how many passages a session keeps.
+const traceMax = 4096
+
+// Passage is how events that were computed together came through: those of one
+// partition, with offsets from First up to Next.
+type Passage struct {
+	Topic       string
+	Partition   int32
+	First, Next int64
+
+	Begun     time.Time     // when their chunk was taken up
+	Feature   time.Duration // decoding, features and expressions, of the whole chunk
+	Model     time.Duration // model calls, likewise
+	Emit      time.Duration // making outputs, likewise
+	Made      time.Time     // when the chunk was ready to be committed
+	Committed time.Time     // when its step was durable
+}
+
+// Trace keeps the newest passages of a session: what they cost is per chunk, not
+// per event. The zero value is empty.
+type Trace struct {
+	mu   sync.Mutex // guards all fields
+	ring []Passage
+	next int
+}
+
+// Add appends passages.
+func (t *Trace) Add(passages ...Passage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range passages {
+		if len(t.ring) < traceMax {
+			t.ring = append(t.ring, p)
+			continue
+		}
+		t.ring[t.next] = p
+		t.next = (t.next + 1) % traceMax
+	}
+}
+
+// find returns the newest passage that an event was in.
+func (t *Trace) find(topic string, partition int32, offset int64) (found Passage, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.ring {
+		if p.Topic == topic && p.Partition == partition && offset >= p.First && offset < p.Next && (!ok || p.Committed.After(found.Committed)) {
+			found, ok = p, true
+		}
+	}
+	return found, ok
+}

@@ -1,0 +1,50 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/value"
+)
+
+// Route finds the case that a record takes: the first whose condition
+// holds.
+type Route struct {
+	Slot  value.Slot // gets its number
+	Names []string
+	When  []*expression.Program // nil holds always
+	Then  []Then
+}
+
+// Then is what becomes of a record in a case of a route.
+type Then uint8
+
+// Where cases lead.
+const (
+	GoOn Then = iota // through the case's stages
+	Dead             // a dead letter
+	Drop             // nowhere
+)
+
+// Take finds the case that a row takes, and reports whether it goes on. An error
+// makes the record a dead letter.
+func (r *Route) Take(row *value.Row) (bool, error) {
+	for i, when := range r.When {
+		if ok, err := Holds(when, row); err != nil {
+			return false, fmt.Errorf("%s: %w", r.Names[i], err)
+		} else if !ok {
+			continue
+		}
+		switch r.Then[i] {
+		case Dead:
+			return false, fmt.Errorf("case %s is a dead letter", r.Names[i])
+		case Drop:
+			return false, nil
+		case GoOn:
+			row.SetInt(r.Slot, int64(i))
+		}
+		return true, nil
+	}
+	return false, errors.New("no case of the route holds")
+}

@@ -1,0 +1,376 @@
+package task
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/due"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// callState is what a function keeps of a key, in memory ahead of the committed
+// state.
+type callState struct {
+	keyed *step.Keyed
+	dirty bool
+}
+
+// called is what a function wrote for an event.
+type called struct {
+	call    *step.Call
+	outputs []step.Output
+}
+
+// firing is a timer that was due, and what its call wrote.
+type firing struct {
+	item    int32 // at whose position, before it
+	at      int64
+	key     string
+	call    *step.Call
+	timer   string
+	outputs []step.Output
+	err     error
+}
+
+// point is a position where timers may fire: an item that has a watermark.
+type point struct {
+	item      int32
+	offset    int64
+	watermark int64
+}
+
+// firingsMax is about how many timers fire in one chunk. Where more are due at
+// one position, they take several steps, before that position's event.
+const firingsMax = 4096
+
+func (w *worker) mark(p *partition, it *item) {
+	if p.markChunk != w.chunk {
+		p.markChunk, p.marks = w.chunk, p.marks[:0]
+	}
+	p.marks = append(p.marks, point{it.index, int64(it.record.Offset), it.watermark})
+}
+
+// position returns the first item of the chunk at which a timer is due.
+func (p *partition) position(chunk uint64, t *step.Timer) (int32, bool) {
+	if p.markChunk != chunk {
+		return 0, false
+	}
+	i := sort.Search(len(p.marks), func(i int) bool { return p.marks[i].offset > t.After && p.marks[i].watermark >= t.At })
+	if i == len(p.marks) {
+		return 0, false
+	}
+	return p.marks[i].item, true
+}
+
+// call calls a function for an event. The first error is the event's.
+func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
+	if wanted, err := step.Holds(c.When, it.row); err != nil || !wanted {
+		for _, slot := range c.Outputs {
+			it.row.Clear(slot)
+		}
+		return err, nil
+	}
+	ctx := step.Invocation{
+		ID: it.row.Text(w.plan.Meta.ID), Key: text(it.record.Key), Time: time.UnixMicro(it.time).UTC(), Watermark: timeOrZero(it.watermark),
+		Offset: int64(it.record.Offset), Row: it.row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
+	}
+	var state *callState
+	if c.Function.Keyed {
+		if state, fatal = it.partition.callState(w.plan, it.key, c); fatal != nil {
+			return nil, fatal
+		}
+		w.fire(it.partition, it.key, c, state, it.index, it.watermark)
+		ctx.State, ctx.Key = state.keyed, it.key.key
+	}
+	for _, slot := range c.Outputs {
+		it.row.Clear(slot)
+	}
+	effects, err := c.Function.Run(step.NewContext(ctx))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err), nil
+	}
+	for _, slot := range c.Outputs {
+		if !slot.Type.Optional && !it.row.Has(slot) {
+			return fmt.Errorf("%s: output %q was not set", c.Name, slot.Name), nil
+		}
+	}
+	if len(effects.Outputs) > 0 {
+		it.called = append(it.called, called{c, effects.Outputs})
+	}
+	if effects.State != nil {
+		w.keep(it.partition, it.key, state, effects.State)
+	}
+	return nil, nil
+}
+
+// keep makes s what the function keeps of the key.
+func (w *worker) keep(p *partition, k *keyState, state *callState, s *step.Keyed) {
+	state.keyed, state.dirty = s, true
+	if len(s.Timers) > 0 {
+		p.await(k, s.Timers[0].At)
+	}
+	w.touch(p, k)
+}
+
+// await notes that a timer of the key may be due at a watermark. A key is noted
+// once, for its first timer.
+func (p *partition) await(k *keyState, at int64) {
+	if !k.awaited || at < k.timer {
+		k.awaited, k.timer = true, at
+		p.timers.Push(due.Entry{At: at, Key: k.key})
+	}
+}
+
+// callState returns what a function keeps of a key.
+func (p *partition) callState(plan *Plan, k *keyState, c *step.Call) (*callState, error) {
+	if k.calls == nil {
+		k.calls = make([]*callState, len(plan.Calls))
+	}
+	if k.calls[c.Index] == nil {
+		data, err := p.view.Get(appendCallKey(nil, k.key, c.Name))
+		if err != nil {
+			return nil, err
+		}
+		keyed, err := step.Parse(data)
+		if err != nil {
+			return nil, fmt.Errorf("key %q of function %s in %v: %w", k.key, c.Name, p.id, err)
+		}
+		k.calls[c.Index] = &callState{keyed: keyed}
+	}
+	return k.calls[c.Index], nil
+}
+
+func appendCallKey(dst []byte, key, function string) []byte {
+	dst = binary.AppendUvarint(append(dst, kindCall), uint64(len(key)))
+	return append(append(dst, key...), function...)
+}
+
+// sealCall turns what a function keeps of a key into a change of state.
+func (w *worker) sealCall(p *partition, k *keyState, c *step.Call, state *callState) {
+	s := w.step
+	at := len(s.bytes)
+	s.bytes = appendCallKey(s.bytes, k.key, c.Name)
+	key := s.bytes[at:len(s.bytes):len(s.bytes)]
+	if state.keyed.Empty() {
+		w.change(p, key, nil)
+		return
+	}
+	at = len(s.bytes)
+	s.bytes = state.keyed.Append(s.bytes)
+	w.change(p, key, s.bytes[at:len(s.bytes):len(s.bytes)])
+}
+
+// loadTimers finds when timers of stored keys may be due.
+func (p *partition) loadTimers(plan *Plan) error {
+	if !plan.keyed {
+		return nil
+	}
+	var entries []due.Entry
+	for entry, err := range p.view.Scan([]byte{kindCall}) {
+		if err != nil {
+			return err
+		}
+		keyed, err := step.Parse(entry.Value)
+		size, n := binary.Uvarint(entry.Key[1:])
+		if err != nil || n <= 0 || size > uint64(len(entry.Key)-1-n) {
+			return fmt.Errorf("function state of %v: %w", p.id, errStateCorrupt)
+		}
+		if len(keyed.Timers) > 0 {
+			entries = append(entries, due.Entry{At: keyed.Timers[0].At, Key: string(entry.Key[1+n : 1+n+int(size)])})
+		}
+	}
+	p.timers.Fill(entries)
+	return nil
+}
+
+// fire calls the timers of a key and function whose time is until or before, at
+// positions up to that of the item last. The position of a timer does not depend
+// on when it is called: before the next event of its key, or else at the end of
+// the chunk.
+func (w *worker) fire(p *partition, k *keyState, c *step.Call, state *callState, last int32, until int64) {
+	for {
+		first, at := -1, last
+		for i := range state.keyed.Timers {
+			t := &state.keyed.Timers[i]
+			if t.At > until {
+				break
+			}
+			if item, ok := p.position(w.chunk, t); ok && (item < at || item == at && first < 0) {
+				first, at = i, item
+			}
+		}
+		if first < 0 {
+			return
+		}
+		w.fireOne(p, k, c, state, first, at)
+	}
+}
+
+func (w *worker) fireOne(p *partition, k *keyState, c *step.Call, state *callState, timer int, i int32) {
+	t, before := state.keyed.Timers[timer], state.keyed.Without(timer)
+	w.metrics.Timers.Add(1)
+	w.keep(p, k, state, before)
+	if c.Function.Timer == nil {
+		return
+	}
+	effects, err := c.Function.Run(step.NewContext(step.Invocation{
+		ID: w.timerID(p, k.key, c, t.Name, t.At), Key: k.key, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].record.Offset),
+		Watermark: timeOrZero(w.items[i].watermark), Timer: t.Name, Topics: c.Topics, State: before,
+	}))
+	if effects.State != nil {
+		w.keep(p, k, state, effects.State)
+	}
+	if err != nil || len(effects.Outputs) > 0 {
+		w.firings = append(w.firings, firing{i, t.At, k.key, c, t.Name, effects.Outputs, err})
+	}
+}
+
+func (w *worker) timerID(p *partition, key string, c *step.Call, timer string, at int64) string {
+	return strings.Join([]string{w.plan.Name, strconv.Itoa(int(p.index)), key, c.Name, timer, strconv.FormatInt(at, 10)}, ":")
+}
+
+// fireRest fires what is due in the chunk of keys without a later event in it,
+// at most limit.
+func (w *worker) fireRest(limit int) error {
+	if !w.plan.keyed {
+		return nil
+	}
+	last := int32(len(w.items) - 1)
+	for _, p := range w.step.touched {
+		if p.markChunk != w.chunk {
+			continue
+		}
+		var later []*keyState // what is left is not due before the next chunk
+		watermark := p.marks[len(p.marks)-1].watermark
+		for n := 0; n < limit && p.timers.Until(watermark); n++ {
+			entry := p.timers.Pop()
+			k, err := p.lookup(w.plan, []byte(entry.Key))
+			if err != nil {
+				return err
+			}
+			if k.awaited && k.timer < entry.At {
+				continue // noted again since, for sooner
+			}
+			k.awaited = false
+			next, err := w.fireKey(p, k, last, entry.At)
+			if err != nil {
+				return err
+			}
+			switch {
+			case next <= entry.At:
+				later = append(later, k)
+				k.timer = next
+			case next != never && (!k.awaited || next < k.timer):
+				p.await(k, next)
+			}
+		}
+		for _, k := range later {
+			p.await(k, k.timer)
+		}
+	}
+	w.sortFirings()
+	return nil
+}
+
+// fireKey fires the timers of all functions of a key up to a time, and returns
+// when the next one is due; never where there is none.
+func (w *worker) fireKey(p *partition, k *keyState, last int32, until int64) (next int64, err error) {
+	next = never
+	for _, c := range w.plan.Calls {
+		if !c.Function.Keyed {
+			continue
+		}
+		state, err := p.callState(w.plan, k, c)
+		if err != nil {
+			return 0, err
+		}
+		w.fire(p, k, c, state, last, until)
+		if timers := state.keyed.Timers; len(timers) > 0 && (next == never || timers[0].At < next) {
+			next = timers[0].At
+		}
+	}
+	return next, nil
+}
+
+// sortFirings puts the timers that fired in the order of their outputs.
+func (w *worker) sortFirings() {
+	slices.SortStableFunc(w.firings, func(a, b firing) int {
+		return cmp.Or(cmp.Compare(a.item, b.item), cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key),
+			cmp.Compare(a.call.Name, b.call.Name), cmp.Compare(a.timer, b.timer))
+	})
+}
+
+// writeCalled makes the records that a function wrote for an event or timer at
+// the item's position.
+func (w *worker) writeCalled(it *item, c *step.Call, id, key string, at int64, outputs []step.Output) error {
+	s := w.step
+	for n, o := range outputs {
+		if it.written += len(o.Value); len(o.Value) > w.options.OutputMaxBytes || it.written > outputsOfEventMax*w.options.OutputMaxBytes {
+			return w.tooLarge(len(o.Value), o.Topic)
+		}
+		record := stream.Record{
+			Partition: stream.Partition{Topic: o.Topic, Index: it.partition.index},
+			Time:      time.UnixMicro(at), Key: []byte(key), Value: o.Value,
+		}
+		if o.Key != "" {
+			record.Partition.Index, record.Key = stream.ByKey, []byte(o.Key)
+		}
+		from := len(s.headers)
+		outputID := o.ID
+		if outputID == "" {
+			outputID = id + ":" + strconv.Itoa(n)
+		}
+		s.headers = append(s.headers, stream.Header{Key: HeaderID, Value: []byte(outputID)})
+		w.provenance(it)
+		record.Headers = s.headers[from:len(s.headers):len(s.headers)]
+		s.Outputs = append(s.Outputs, record)
+		s.carried += len(o.Value)
+	}
+	return nil
+}
+
+// writeFirings makes the records of the timers that fired at an item's
+// position, from the n-th firing on, and returns how many there are before the
+// next item.
+func (w *worker) writeFirings(n, item int, it *item) int {
+	for ; n < len(w.firings) && int(w.firings[n].item) == item; n++ {
+		f := &w.firings[n]
+		it.written = 0
+		id := w.timerID(it.partition, f.key, f.call, f.timer, f.at)
+		if f.err == nil {
+			f.err = w.writeCalled(it, f.call, id, f.key, f.at, f.outputs)
+		}
+		if f.err != nil {
+			w.deadTimer(it, f, id)
+		}
+	}
+	it.written = 0
+	return n
+}
+
+// deadTimer appends the dead letter of a timer whose call failed.
+func (w *worker) deadTimer(it *item, f *firing, id string) {
+	timer := *it
+	timer.record = &stream.Record{
+		Partition: it.record.Partition, Offset: it.record.Offset, Time: time.UnixMicro(f.at),
+		Key: []byte(f.key), Value: []byte(f.timer), Headers: []stream.Header{{Key: HeaderID, Value: []byte(id)}},
+	}
+	row := w.plan.Schema.NewRows(1)
+	timer.row, timer.time = &row[0], f.at
+	timer.fail("timer", fmt.Errorf("%s: %w", f.call.Name, f.err))
+	w.deadLetter(&timer)
+}
+
+func timeOrZero(micros int64) time.Time {
+	if micros == never {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
