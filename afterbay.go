@@ -2,6 +2,7 @@ package afterbay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -86,14 +87,37 @@ func (r *Runner) Inputs() []string {
 // Outputs returns the topics that the pipeline writes, dead letters last.
 func (r *Runner) Outputs() []string { return r.plan.Topics() }
 
-// Groups returns the consumer groups of the pipeline, its own last; the others
-// copy its inputs to the topic it reads.
-func (r *Runner) Groups() []string {
-	var names []string
+// Read is a consumer group of a pipeline and the topic it reads.
+type Read struct{ Group, Topic string }
+
+// Reads returns what the pipeline reads, its own group last; the others copy its
+// inputs to the topic it reads.
+func (r *Runner) Reads() []Read {
+	var reads []Read
 	for _, from := range r.copies {
-		names = append(names, from.Name)
+		reads = append(reads, Read{from.Name, from.Topic})
 	}
-	return append(names, r.plan.Name)
+	return append(reads, Read{r.plan.Name, r.plan.Topic})
+}
+
+// Passage returns the times of an event that a group of the pipeline computed,
+// where it is among the newest.
+func (r *Runner) Passage(topic string, partition int32, offset int64) (observe.Passage, bool) {
+	for _, m := range r.metrics {
+		if p, ok := m.Find(topic, partition, offset); ok {
+			return p, true
+		}
+	}
+	return observe.Passage{}, false
+}
+
+// Passages returns the times of the newest events of all groups of the pipeline.
+func (r *Runner) Passages() []observe.Passage {
+	var list []observe.Passage
+	for _, m := range r.metrics {
+		list = append(list, m.Passages()...)
+	}
+	return list
 }
 
 // Models returns name@version and digest of each model.
@@ -240,15 +264,46 @@ func waitCommitted(ctx context.Context, log stream.Inspector, group string, p st
 	}
 }
 
+// NewChain is New for pipelines that run together: it also checks what is
+// between them, and returns their runners upstream first.
+func NewChain(pipelines []Pipeline, options Options) ([]*Runner, error) {
+	var runners []*Runner
+	var errs []error
+	for _, p := range pipelines {
+		r, err := New(p, options)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pipeline %q: %w", p.Name, err))
+			continue
+		}
+		if slices.ContainsFunc(runners, func(o *Runner) bool { return o.Name() == r.Name() }) {
+			errs = append(errs, fmt.Errorf("two pipelines are named %q: state and group have that name", p.Name))
+		}
+		runners = append(runners, r)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	order, found := Chain(runners)
+	var ordered []*Runner
+	for _, i := range order {
+		if err, ok := found[i]; ok {
+			errs = append(errs, fmt.Errorf("pipeline %q: %w", runners[i].Name(), err))
+		}
+		ordered = append(ordered, runners[i])
+	}
+	return ordered, errors.Join(errs...)
+}
+
 // Run checks the pipelines and runs them on log until ctx is done.
 func Run(ctx context.Context, log stream.Log, pipelines ...Pipeline) error {
-	runners := make([]*Runner, len(pipelines))
-	for i, p := range pipelines {
-		r, err := New(p, Options{})
-		if err != nil {
+	runners, err := NewChain(pipelines, Options{})
+	if err != nil {
+		return err
+	}
+	for _, r := range runners {
+		if err := r.CreateTopics(ctx, log); err != nil {
 			return err
 		}
-		runners[i] = r
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, r := range runners {

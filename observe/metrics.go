@@ -1,6 +1,9 @@
 package observe
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Counts is what a task has done since it was made; each field only grows. An
 // event is counted when its step is durable.
@@ -80,4 +83,14 @@ func (m *Metrics) Find(topic string, partition int32, offset int64) (Passage, bo
 		}
 	}
 	return Passage{}, false
+}
+
+// Passages returns the newest passages of all sessions, by their commit.
+func (m *Metrics) Passages() []Passage {
+	var list []Passage
+	for _, s := range m.sessions {
+		list = append(list, s.Trace.all()...)
+	}
+	slices.SortStableFunc(list, func(a, b Passage) int { return a.Committed.Compare(b.Committed) })
+	return list
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -55,4 +56,11 @@ func (t *Trace) find(topic string, partition int32, offset int64) (found Passage
 		}
 	}
 	return found, ok
+}
+
+// all returns what the trace has, in no order.
+func (t *Trace) all() []Passage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.ring)
 }

@@ -128,14 +128,18 @@ type hopStatus struct {
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	all := status{Version: s.options.Version, PID: os.Getpid(), Started: s.started.UTC(), Pipelines: []pipelineStatus{}}
 	for _, runner := range s.options.Runners {
-		lag, err := Lag(r.Context(), s.log, runner.Name(), runner.Input())
-		if err != nil {
-			refuse(w, err)
-			return
+		var lag int64
+		for _, read := range runner.Reads() {
+			n, err := Lag(r.Context(), s.log, read.Group, read.Topic)
+			if err != nil {
+				refuse(w, err)
+				return
+			}
+			lag += n
 		}
 		p := pipelineStatus{
 			Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),
-			Counts: runner.Metrics().Counts(), Lag: lag, Hops: map[string]hopStatus{},
+			Counts: runner.Counts(), Lag: lag, Hops: map[string]hopStatus{},
 		}
 		for _, hop := range observe.Hops {
 			h := runner.Metrics().Hop(hop)

@@ -50,6 +50,9 @@ func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
 	add("dead_letters", "Events that became dead letters.", func(c observe.Counts) uint64 { return c.DeadLetters })
 	add("late_events", "Events before the watermark.", func(c observe.Counts) uint64 { return c.Late })
 	add("dropped_events", "Events left out by a drop policy.", func(c observe.Counts) uint64 { return c.Dropped })
+	add("duplicates", "Events left out because they were seen before.", func(c observe.Counts) uint64 { return c.Duplicates })
+	add("approximate_outputs", "Outputs that read a window beyond its max.", func(c observe.Counts) uint64 { return c.Approximate })
+	add("timers", "Timers of functions that fired.", func(c observe.Counts) uint64 { return c.Timers })
 	add("steps", "Steps committed.", func(c observe.Counts) uint64 { return c.Steps })
 	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(c observe.Counts) uint64 { return c.Rejoined })
 	add("model_calls", "Calls of models.", func(c observe.Counts) uint64 { return c.ModelCalls })
@@ -68,7 +71,7 @@ func (c *pipelineCollector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
 	for _, r := range c.runners {
-		counts := r.Metrics().Counts()
+		counts := r.Counts()
 		for _, k := range c.counts {
 			metrics <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, float64(k.value(counts)), r.Name())
 		}

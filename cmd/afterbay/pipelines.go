@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay"
@@ -15,11 +14,13 @@ import (
 // pipeline is a pipeline that is ready to run, and its file.
 type pipeline struct {
 	file   string
+	source *config.File
+	index  int // in the file
 	runner *afterbay.Runner
 }
 
 func (p pipeline) describe() string {
-	text := fmt.Sprintf("%s and writes %s", p.runner.Input(), strings.Join(p.runner.Outputs(), ", "))
+	text := fmt.Sprintf("%s and writes %s", strings.Join(p.runner.Inputs(), ", "), strings.Join(p.runner.Outputs(), ", "))
 	for _, m := range p.runner.Models() {
 		text += "\n  model " + m
 	}
@@ -55,30 +56,37 @@ func (a *app) load(files []string, sessions int) ([]pipeline, error) {
 				found = append(found, file.Explain(i, err))
 				continue
 			}
-			all = append(all, pipeline{path, runner})
+			all = append(all, pipeline{path, file, i, runner})
 		}
 	}
 	if len(found) > 0 {
 		return nil, &exitError{exitInvalid, &invalidError{errors.Join(found...)}}
 	}
-	return upstreamFirst(all), nil
+	return upstreamFirst(all)
 }
 
 // upstreamFirst orders pipelines so that one which writes a topic comes before
-// those that read it, and decides the number of its partitions.
-func upstreamFirst(pipelines []pipeline) []pipeline {
-	var ordered []pipeline
-	for left := pipelines; len(left) > 0; {
-		next := slices.IndexFunc(left, func(p pipeline) bool {
-			return !slices.ContainsFunc(left, func(other pipeline) bool {
-				return slices.Contains(other.runner.Outputs(), p.runner.Input())
-			})
-		})
-		next = max(next, 0) // a cycle: any
-		ordered = append(ordered, left[next])
-		left = slices.Concat(left[:next], left[next+1:])
+// those that read it. The error is what is wrong between them.
+func upstreamFirst(pipelines []pipeline) ([]pipeline, error) {
+	runners := make([]*afterbay.Runner, len(pipelines))
+	for i, p := range pipelines {
+		runners[i] = p.runner
 	}
-	return ordered
+	order, found := afterbay.Chain(runners)
+	var ordered []pipeline
+	var errs []error
+	for _, i := range order {
+		ordered = append(ordered, pipelines[i])
+	}
+	for i, p := range pipelines {
+		if err, ok := found[i]; ok {
+			errs = append(errs, p.source.Explain(p.index, err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, &exitError{exitInvalid, &invalidError{errors.Join(errs...)}}
+	}
+	return ordered, nil
 }
 
 // sessionsOrCores returns the sessions of a pipeline: one per core where 0 are

@@ -89,7 +89,7 @@ func (p *process) work(log *embedded.Log, server *serve.Server) error {
 	stopServing()
 	err = errors.Join(err, outer.Wait())
 	for _, pipeline := range p.pipelines {
-		c := pipeline.runner.Metrics().Counts()
+		c := pipeline.runner.Counts()
 		fmt.Fprintf(p.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", pipeline.runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
 	}
 	return err
