@@ -1,0 +1,171 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/value"
+)
+
+func TestStoredStateIsReadBackAsItWas(t *testing.T) {
+	const seed = 5
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		k := &Keyed{}
+		for i := range rng.IntN(5) {
+			k.Timers = append(k.Timers, Timer{Name: fmt.Sprint("t", i), At: rng.Int64N(1e15) - 5e14, After: rng.Int64N(1000)})
+		}
+		slices.SortFunc(k.Timers, Timer.Compare)
+		for i := range rng.IntN(4) {
+			if k.Values == nil {
+				k.Values = map[string][]byte{}
+			}
+			k.Values[fmt.Sprint("v", i)] = []byte(strings.Repeat("x", rng.IntN(300)))
+		}
+		got, err := Parse(k.Append(nil))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if d := cmp.Diff(k, got); d != "" && !(k.Empty() && got.Empty()) {
+			t.Fatalf("seed %d: %s", seed, d)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	k := &Keyed{Timers: []Timer{{Name: "end", At: 7, After: 3}}, Values: map[string][]byte{"n": {1, 2}}}
+	f.Add(k.Append(nil))
+	f.Add([]byte{255, 255, 3})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		k, err := Parse(data)
+		if err != nil {
+			return
+		}
+		again, err := Parse(k.Append(nil))
+		if err != nil {
+			t.Fatalf("what was read cannot be written and read: %v", err)
+		}
+		if d := cmp.Diff(k, again); d != "" && !k.Empty() {
+			t.Fatal(d)
+		}
+	})
+}
+
+// call runs f for an event of a key with the given state.
+func call(f func(*Context) error, state *Keyed) (Effects, error) {
+	schema := &value.Schema{}
+	in, _ := schema.Add("text", value.Type{Kind: value.String, Optional: true})
+	out, _ := schema.Add("n", value.Type{Kind: value.Number})
+	function := Function{Version: 1, Keyed: true, Event: f}
+	return function.Run(NewContext(Invocation{
+		Key: "k", Time: time.Unix(100, 0), Offset: 41, Row: &schema.NewRows(1)[0],
+		Inputs: []value.Slot{in}, Outputs: []value.Slot{out}, Topics: []string{"out"}, State: state,
+	}))
+}
+
+func TestFailedCallHasNoEffects(t *testing.T) {
+	before := &Keyed{Values: map[string][]byte{"a": []byte("1")}, Timers: []Timer{{Name: "end", At: 5}}}
+	stored := string(before.Append(nil))
+	do := func(c *Context) {
+		c.Put("a", []byte("2"))
+		c.Put("b", []byte("3"))
+		c.StopTimer("end")
+		c.SetTimer("other", c.Time)
+		c.Emit(Output{Topic: "out"})
+	}
+	for name, f := range map[string]func(*Context) error{
+		"error":          func(c *Context) error { do(c); return errors.New("no") },
+		"panic":          func(c *Context) error { do(c); panic("no") },
+		"unknown input":  func(c *Context) error { do(c); c.Text("txt"); return nil },
+		"wrong type":     func(c *Context) error { do(c); c.SetText("n", ""); return nil },
+		"unknown topic":  func(c *Context) error { do(c); c.Emit(Output{Topic: "in"}); return nil },
+		"not finite":     func(c *Context) error { do(c); c.SetNumber("n", math.NaN()); return nil },
+		"too large":      func(c *Context) error { do(c); c.Put("c", make([]byte, StateMaxBytes)); return nil },
+		"nameless timer": func(c *Context) error { do(c); c.SetTimer("", c.Time); return nil },
+		"too many timers": func(c *Context) error {
+			do(c)
+			for i := range TimersMax + 1 {
+				c.SetTimer(fmt.Sprint(i), c.Time)
+			}
+			return nil
+		},
+		"too many outputs": func(c *Context) error {
+			for range EmitsMax + 1 {
+				c.Emit(Output{Topic: "out"})
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			effects, err := call(f, before)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if effects.State != nil || effects.Outputs != nil {
+				t.Errorf("effects %+v", effects)
+			}
+			if got := string(before.Append(nil)); got != stored {
+				t.Errorf("the state before is %q, was %q", got, stored)
+			}
+		})
+	}
+}
+
+func TestCallSeesWhatItWrote(t *testing.T) {
+	effects, err := call(func(c *Context) error {
+		c.Put("a", []byte("2"))
+		c.SetTimer("end", time.Unix(7, 1))
+		c.SetTimer("end", time.Unix(6, 1))
+		if got := string(c.Get("a")); got != "2" {
+			return fmt.Errorf("a is %q", got)
+		}
+		if c.Has("text") || c.Text("text") != "" {
+			return errors.New("an absent input is there")
+		}
+		c.Put("gone", nil)
+		return nil
+	}, &Keyed{Values: map[string][]byte{"gone": []byte("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Keyed{Values: map[string][]byte{"a": []byte("2")}, Timers: []Timer{{Name: "end", At: 6_000_001, After: 41}}}
+	if d := cmp.Diff(want, effects.State); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestRouteTakesTheFirstCaseThatHolds(t *testing.T) {
+	schema := &value.Schema{}
+	slot, _ := schema.Add("case", value.Type{Kind: value.Int})
+	row := &schema.NewRows(1)[0]
+	for _, c := range []struct {
+		then Then
+		on   bool
+		err  string
+	}{{GoOn, true, ""}, {Drop, false, ""}, {Dead, false, "case one is a dead letter"}} {
+		r := Route{Slot: slot, Names: []string{"one", "two"}, When: []*expression.Program{nil, nil}, Then: []Then{c.then, GoOn}}
+		row.Reset()
+		on, err := r.Take(row)
+		if on != c.on || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%v: %v, %v", c.then, on, err)
+		}
+		if took := (&Guard{Slot: slot, Case: 0}).Holds(row); took != c.on {
+			t.Errorf("%v: the first case's guard holds: %v", c.then, took)
+		}
+		if (&Guard{Slot: slot, Case: 1}).Holds(row) {
+			t.Errorf("%v: the second case's guard holds", c.then)
+		}
+	}
+	if _, err := (&Route{Slot: slot}).Take(row); err == nil {
+		t.Error("a route without a case that holds has no error")
+	}
+}
