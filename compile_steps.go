@@ -155,14 +155,14 @@ func (c *compiler) feature(path string, f *Feature) {
 	if !ok {
 		return
 	}
-	stage := step.Feature{Read: true, Add: true, ReadFirst: f.Elapsed}
+	stage := step.Feature{Name: f.Name, Read: true, Add: true, ReadFirst: f.Elapsed}
 	c.names.missing = nil
 	before := len(c.errs)
 	c.contribution(path, f, &stage)
 	feedback := len(c.names.missing) > 0
 	if feedback {
 		c.errs = c.errs[:before] // the names come later: look again then
-		stage = step.Feature{Read: true, Late: true}
+		stage = step.Feature{Name: f.Name, Read: true, Late: true}
 	} else if len(c.errs) > before {
 		return
 	}
@@ -280,6 +280,11 @@ func (c *compiler) spec(path string, f *Feature) (feature.Spec, bool) {
 	}
 	if f.Empty != nil {
 		spec.Empty = *f.Empty
+	}
+	spec.Max = f.Max
+	var err error
+	if spec.Overflow, err = feature.ParseOverflow(f.Overflow); err != nil {
+		c.fail(path+".overflow", "%v", err)
 	}
 	return spec, len(c.errs) == before
 }

@@ -45,15 +45,16 @@ func (s Spec) Validate() error {
 // Set is the ids that one partition remembers. It has one user at a time.
 //
 //  1. Remembered ids are numbered from 0 in order of arrival. An entry is the
-//     first 16 bytes of the id's SHA-256 and the event's time: with 128 bits,
-//     one of 10^12 ids meets another one's with a chance below 10^-14.
+//     first 16 bytes of the id's SHA-256 and the event's time. With 128 bits a
+//     collision never happens in practice: among 10^12 ids the chance of one is
+//     below 10^-14.
 //  2. The entries [first, next) are live. An entry leaves at the front: when
 //     there are more than the spec's Max, or when it is out of the window. One
-//     out of the window behind one that is not stays, but is no duplicate's
-//     original any more.
+//     out of the window behind one that is in it stays, but makes no event a
+//     duplicate.
 //  3. Entries are in pages, which are taken and given back whole, so nothing is
 //     ever copied to grow. A table of chains, as many as there were ever live
-//     entries, finds them by hash; see chain.
+//     entries, finds them by hash; see chains.
 //  4. The state has the entries in blocks of 64 by number, each whole, from the
 //     block of the first live entry to that of the newest one, which stays when
 //     nothing is live and keeps the numbers going. Entries of the first block

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"fmt"
 	"math"
 	"unsafe"
 )
@@ -73,7 +74,8 @@ func (s *Set) Touch(c *Cell, t int64) {
 // A feature of counts or elapsed time ignores v. With decimals v becomes the
 // integer nearest to v * 10^decimals, a tie going to the even one; it is an
 // error where that is beyond 2^53. Sums of these integers are exact below 2^63.
-// A v that is not finite is an error too. After an error c is unchanged.
+// A v that is not finite is an error too, and so is an entry more than the
+// feature may have of the key, an ErrFull. After an error c is unchanged.
 //
 // An entry that is out of every window, seen from the newest one of the feature
 // and key, is left out.
@@ -87,6 +89,9 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 		}
 	}
 	t = clampTime(t)
+	if f.dead && c.exacts[f.slot].refuses(f, t) {
+		return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.limit)
+	}
 	c.changed = true
 	c.newest = max(c.newest, t)
 	switch f.kind {
@@ -153,24 +158,13 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
 	}
 }
 
-// Overflowed reports whether the exact windows of feature i have gone over to
-// panes, of a sixtieth of the window each: a key that has more than 65,536
-// entries in its longest exact window does, until an event comes when nothing
-// is left in it.
-func (s *Set) Overflowed(c *Cell, i int) bool {
+// Approximate reports whether Read takes the exact windows of feature i from
+// panes, of a sixtieth of the window each: those of a key that had more entries
+// than the feature may have are so until an event comes when nothing is left in
+// the longest one.
+func (s *Set) Approximate(c *Cell, i int) bool {
 	f := &s.features[i]
 	return f.exacts > 0 && c.exacts[f.slot].over != nil
-}
-
-// Overflowed returns how many features of the key are so.
-func (c *Cell) Overflowed() int {
-	n := 0
-	for i := range c.exacts {
-		if c.exacts[i].over != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // DropWindows empties every window, for a key that has been silent for the

@@ -3,10 +3,9 @@ package feature
 import "math"
 
 const (
-	blockLen   = 64    // entries of a full block
-	groupLen   = 16    // blocks of a group
-	maxEntries = 65536 // of one key and feature
-	sparePanes = 60    // of a window that has more
+	blockLen   = 64 // entries of a full block
+	groupLen   = 16 // blocks of a group
+	sparePanes = 60 // of a window that has more
 )
 
 // span is a run of entries: its times and its total.
@@ -47,8 +46,8 @@ var noSpan = span{first: math.MaxInt64, last: math.MinInt64, total: nothing}
 //	    tail, of the sum over the group's blocks of the sum over the block's
 //	    entries that are in the window. So it depends on the stored entries
 //	    only, whether or not the process was restarted between them.
-//	 5. An entry beyond the limit turns the list into panes, a sixtieth of each
-//	    window, until nothing of the longest window is left.
+//	 5. An entry beyond the limit is refused, or turns the list into panes, a
+//	    sixtieth of each window, until nothing of the longest window is left.
 type exact struct {
 	queue
 	newest int64   // the greatest time of the entries
@@ -97,6 +96,14 @@ func (x *exact) tailWords(f *feature) []int64 {
 func (x *exact) blockWords(f *feature, k int) []int64 {
 	size := blockLen * f.entry
 	return x.live()[k*size : (k+1)*size]
+}
+
+// refuses reports that an entry of time t is beyond the limit. A list that is
+// full has a block, as the limit is no less than one, and has room where that
+// leaves.
+func (x *exact) refuses(f *feature, t int64) bool {
+	return len(x.live()) >= f.limit*f.entry && t > x.newest-f.longest &&
+		x.index.blocks[0].last > max(x.newest, t)-f.longest
 }
 
 // add appends an entry.

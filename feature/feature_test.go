@@ -103,6 +103,12 @@ func TestWrongSpecsAreNamed(t *testing.T) {
 		"not a multiple":           {Name: "x", Windows: []Window{{Name: "7s", Size: 7 * time.Second, Pane: 2 * time.Second}}, Aggregates: sum},
 		"needs a name, the text":   {Name: "x", Windows: []Window{{Size: 7 * time.Second}}, Aggregates: sum},
 		"the name is taken":        {Name: "good", Elapsed: true},
+		"max is 63: use 64":        {Name: "x", Windows: minute, Aggregates: sum, Max: 63},
+		"max is -1":                {Name: "x", Windows: minute, Aggregates: sum, Max: -1},
+		"entries, 32 MB of one":    {Name: "x", Windows: minute, Aggregates: sum, Max: 1 << 21},
+		"Overflow(2) is unknown":   {Name: "x", Windows: minute, Aggregates: sum, Overflow: 2},
+		"of exact windows":         {Name: "x", Windows: windowsOf(t, "60s/5s"), Aggregates: sum, Max: 64},
+		"max and overflow are of":  {Name: "x", Elapsed: true, Overflow: OverflowDead},
 	} {
 		_, err := NewSet([]Spec{{Name: "good", Elapsed: true}, spec})
 		if err == nil || !strings.Contains(err.Error(), why) {
@@ -142,6 +148,7 @@ func TestDigestTellsWhatStoredCellsMean(t *testing.T) {
 		"empty": func(s *Spec) { s.Empty = 7 },
 		"order": func(s *Spec) { s.Aggregates = []Aggregate{Count, Sum} },
 		"mean":  func(s *Spec) { s.Aggregates = []Aggregate{Count, Mean} },
+		"most":  func(s *Spec) { s.Max = 65_536 },
 	} {
 		if digest(change) != same {
 			t.Errorf("%s changes the digest, but not what is stored", what)
@@ -158,6 +165,8 @@ func TestDigestTellsWhatStoredCellsMean(t *testing.T) {
 		"floats":   func(s *Spec) { s.Decimals = -1 },
 		"max":      func(s *Spec) { s.Aggregates = append(s.Aggregates, Max) },
 		"min":      func(s *Spec) { s.Aggregates = append(s.Aggregates, Min) },
+		"most":     func(s *Spec) { s.Max = 65_537 },
+		"overflow": func(s *Spec) { s.Overflow = OverflowDead },
 		"counts":   func(s *Spec) { s.Aggregates = []Aggregate{Count} },
 		"last":     func(s *Spec) { s.Windows, s.Last = nil, 3 },
 		"more":     func(s *Spec) { s.Windows, s.Last = nil, 4 },
@@ -311,24 +320,24 @@ func TestValuesThatDoNotFitAreErrors(t *testing.T) {
 func TestOverflowGoesOverToPanes(t *testing.T) {
 	s := setOf(t, Spec{Name: "f", Windows: windowsOf(t, "60s", "1s"), Aggregates: []Aggregate{Count}, Decimals: 0})
 	c, state, out := s.NewCell(), store{}, make([]float64, 2)
-	for n := range int64(maxEntries) {
+	for n := range int64(defaultEntries) {
 		if err := s.Add(c, 0, n, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.Changes(c, nil, state.put)
-	if s.Overflowed(c, 0) || c.Overflowed() != 0 || len(state) != 1+maxEntries/64 {
-		t.Fatalf("%d entries are too many, or %d state entries the wrong number", maxEntries, len(state))
+	if s.Approximate(c, 0) || len(state) != 1+defaultEntries/64 {
+		t.Fatalf("%d entries are too many, or %d state entries the wrong number", defaultEntries, len(state))
 	}
-	if err := s.Add(c, 0, maxEntries, 0); err != nil {
+	if err := s.Add(c, 0, defaultEntries, 0); err != nil {
 		t.Fatal(err)
 	}
 	s.Changes(c, nil, state.put)
-	if !s.Overflowed(c, 0) || c.Overflowed() != 1 || len(state) != 1 || c.Bytes() > 2000 {
-		t.Fatalf("overflowed %t, %d state entries, %d bytes", s.Overflowed(c, 0), len(state), c.Bytes())
+	if !s.Approximate(c, 0) || len(state) != 1 || c.Bytes() > 2000 {
+		t.Fatalf("approximate %t, %d state entries, %d bytes", s.Approximate(c, 0), len(state), c.Bytes())
 	}
-	if s.Read(c, 0, maxEntries, out); out[0] != maxEntries+1 || out[1] != maxEntries+1 {
-		t.Errorf("counts %v, want %d", out, maxEntries+1)
+	if s.Read(c, 0, defaultEntries, out); out[0] != defaultEntries+1 || out[1] != defaultEntries+1 {
+		t.Errorf("counts %v, want %d", out, defaultEntries+1)
 	}
 	c, err := s.Load(state.get)
 	if err != nil {
@@ -340,17 +349,17 @@ func TestOverflowGoesOverToPanes(t *testing.T) {
 		over  bool
 		count float64
 	}{
-		{maxEntries + minute - 1, true, 2},
-		{maxEntries + 2*minute - 2, true, 2},
-		{maxEntries + 3*minute - 2, false, 1},
-		{maxEntries + 3*minute - 1, false, 2},
+		{defaultEntries + minute - 1, true, 2},
+		{defaultEntries + 2*minute - 2, true, 2},
+		{defaultEntries + 3*minute - 2, false, 1},
+		{defaultEntries + 3*minute - 1, false, 2},
 	} {
 		if err := s.Add(c, 0, step.t, 0); err != nil {
 			t.Fatal(err)
 		}
 		s.Read(c, 0, step.t, out)
-		if s.Overflowed(c, 0) != step.over || out[1] > step.count {
-			t.Errorf("at %d: overflowed %t, counts %v, want %+v", step.t, s.Overflowed(c, 0), out, step)
+		if s.Approximate(c, 0) != step.over || out[1] > step.count {
+			t.Errorf("at %d: approximate %t, counts %v, want %+v", step.t, s.Approximate(c, 0), out, step)
 		}
 	}
 }
@@ -419,13 +428,15 @@ func TestStoredBytesStayReadable(t *testing.T) {
 	}
 }
 
-func goldenSet(t testing.TB) *Set {
-	return setOf(t,
-		Spec{Name: "gap", Elapsed: true},
-		Spec{Name: "past", Last: 2, Aggregates: []Aggregate{Mean}, Decimals: -1},
-		Spec{Name: "exact", Windows: windowsOf(t, "60s"), Aggregates: []Aggregate{Sum}, Decimals: 2},
-		Spec{Name: "panes", Windows: windowsOf(t, "60s/10s"), Aggregates: []Aggregate{Max, Mean}, Decimals: 2},
-	)
+func goldenSet(t testing.TB) *Set { return setOf(t, goldenSpecs(t)...) }
+
+func goldenSpecs(t testing.TB) []Spec {
+	return []Spec{
+		{Name: "gap", Elapsed: true},
+		{Name: "past", Last: 2, Aggregates: []Aggregate{Mean}, Decimals: -1},
+		{Name: "exact", Windows: windowsOf(t, "60s"), Aggregates: []Aggregate{Sum}, Decimals: 2},
+		{Name: "panes", Windows: windowsOf(t, "60s/10s"), Aggregates: []Aggregate{Max, Mean}, Decimals: 2},
+	}
 }
 
 func TestLoadRefusesWhatChangesCannotHavePut(t *testing.T) {
@@ -521,8 +532,9 @@ func TestLoadRefusesPanesOutOfOrder(t *testing.T) {
 // FuzzLoad loads any bytes; what it takes must work and be stored as it is
 // loaded again.
 func FuzzLoad(f *testing.F) {
-	s := goldenSet(f)
-	s.features[2].limit, s.features[3].limit = 256, 256
+	specs := goldenSpecs(f)
+	specs[2].Max = 256
+	s := setOf(f, specs...)
 	c, state := s.NewCell(), store{}
 	for n := range int64(400) {
 		for i := range s.Len() {

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -26,8 +27,9 @@ func seeds(t *testing.T, n int64, test func(t *testing.T, random *rand.Rand)) {
 	}
 }
 
-// randomSpecs returns features whose windows are about as long as the unit.
-func randomSpecs(random *rand.Rand) []Spec {
+// randomSpecs returns features of a few windows, the exact ones of at most so
+// many entries.
+func randomSpecs(random *rand.Rand, most int) []Spec {
 	windows := []string{"1s", "7s", "60s", "90s", "300s/30s", "60s/5s", "10s/1s", "60s/60s", "1000s/1s", "400s/4s"}
 	var specs []Spec
 	for i := range 1 + random.Intn(4) {
@@ -48,6 +50,12 @@ func randomSpecs(random *rand.Rand) []Spec {
 				}
 				w.Name = fmt.Sprintf("w%d", k)
 				spec.Windows = append(spec.Windows, w)
+				if w.Pane == 0 {
+					spec.Max = most
+				}
+			}
+			if spec.Max > 0 && random.Intn(3) == 0 {
+				spec.Overflow = OverflowDead
 			}
 		}
 		specs = append(specs, spec)
@@ -172,15 +180,13 @@ func sameBits(a, b []float64) bool {
 // for bit, and the stored bytes of cells that were written and restarted at
 // different moments.
 func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
-	overflows, returns := 0, 0
+	overflows, returns, refused := 0, 0, 0
 	seeds(t, 60, func(t *testing.T, random *rand.Rand) {
-		specs := randomSpecs(random)
+		specs := randomSpecs(random, []int{64, 200, 1500, 1 << 20}[random.Intn(4)])
 		s := setOf(t, specs...)
-		limit := []int{64, 200, 1500, 1 << 20}[random.Intn(4)]
 		var refs []*reference
-		for i := range s.features {
-			s.features[i].limit = limit
-			refs = append(refs, newReference(specs[i], limit))
+		for _, spec := range specs {
+			refs = append(refs, newReference(spec))
 		}
 		twins, clock, over := newTwins(s), newClock(random), 0
 		for range 200 + random.Intn(2500)/len(specs) {
@@ -190,12 +196,8 @@ func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
 				if random.Intn(10) == 0 {
 					continue
 				}
-				v := randomValue(random)
-				refs[i].add(at, v)
-				for _, w := range twins {
-					if err := s.Add(w.cell, i, at, v); err != nil {
-						t.Fatal(err)
-					}
+				if !addAll(t, s, twins, refs[i], i, at, randomValue(random)) {
+					refused++
 				}
 				compareReads(t, s, twins, refs, i, at)
 				if random.Intn(10) == 0 {
@@ -205,7 +207,7 @@ func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
 			for _, w := range twins {
 				w.afterEvent(t, s, random)
 			}
-			now := twins[0].cell.Overflowed()
+			now := approximate(s, twins[0].cell)
 			if now > over {
 				overflows++
 			} else if now < over {
@@ -215,9 +217,35 @@ func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
 		}
 		compareStates(t, s, twins)
 	})
-	if *seedFlag == 0 && (overflows == 0 || returns == 0) {
-		t.Errorf("%d overflows and %d returns to exact windows, want some", overflows, returns)
+	if *seedFlag == 0 && (overflows == 0 || returns == 0 || refused == 0) {
+		t.Errorf("%d overflows, %d returns to exact windows and %d entries refused, want some", overflows, returns, refused)
 	}
+}
+
+// addAll adds an entry to feature i of the twins, which take it where the
+// reference does, and reports whether it does.
+func addAll(t *testing.T, s *Set, twins []*twin, ref *reference, i int, at int64, v float64) bool {
+	t.Helper()
+	taken := ref.add(at, v)
+	for k, w := range twins {
+		if err := s.Add(w.cell, i, at, v); (err == nil) != taken || err != nil && !errors.Is(err, ErrFull) {
+			t.Fatalf("twin %d feature %d at %d of %+v: %v, want it taken: %t", k, i, at, ref.spec, err, taken)
+		}
+		if got := s.Approximate(w.cell, i); got != ref.over {
+			t.Fatalf("twin %d feature %d at %d: approximate %t, want %t", k, i, at, got, ref.over)
+		}
+	}
+	return taken
+}
+
+// approximate returns how many features read exact windows from panes.
+func approximate(s *Set, c *Cell) (n int) {
+	for i := range s.Len() {
+		if s.Approximate(c, i) {
+			n++
+		}
+	}
+	return n
 }
 
 func compareReads(t *testing.T, s *Set, twins []*twin, refs []*reference, i int, at int64) {
@@ -248,7 +276,7 @@ func TestGroupsKeepTheOrderOfAdditions(t *testing.T) {
 	seeds(t, 3, func(t *testing.T, random *rand.Rand) {
 		spec := Spec{Name: "f", Windows: windowsOf(t, "1s", "10s", "100s"), Aggregates: []Aggregate{Sum, Min, Max, Count}, Decimals: -1}
 		s := setOf(t, spec)
-		refs, twins := []*reference{newReference(spec, maxEntries)}, newTwins(s)
+		refs, twins := []*reference{newReference(spec)}, newTwins(s)
 		now := int64(0)
 		for n := range 30_000 {
 			now += random.Int63n(30_000)
@@ -285,11 +313,8 @@ func TestGroupsKeepTheOrderOfAdditions(t *testing.T) {
 // silences that end its windows, at random commit boundaries.
 func TestStateDoesNotTellWhenItWasWritten(t *testing.T) {
 	seeds(t, 40, func(t *testing.T, random *rand.Rand) {
-		specs := randomSpecs(random)
+		specs := randomSpecs(random, 256)
 		s := setOf(t, specs...)
-		for i := range s.features {
-			s.features[i].limit = 256
-		}
 		twins, clock := newTwins(s), newClock(random)
 		for n := range 1500 {
 			at, i, v := clock.next(), random.Intn(len(specs)), randomValue(random)
@@ -297,7 +322,7 @@ func TestStateDoesNotTellWhenItWasWritten(t *testing.T) {
 			for _, w := range twins {
 				if drop {
 					s.DropWindows(w.cell)
-				} else if err := s.Add(w.cell, i, at, v); err != nil {
+				} else if err := s.Add(w.cell, i, at, v); err != nil && !errors.Is(err, ErrFull) {
 					t.Fatal(err)
 				}
 				w.afterEvent(t, s, random)

@@ -8,8 +8,7 @@ import (
 // reference is one feature of one key by its definition: it keeps every entry
 // and computes from all of them at every read.
 type reference struct {
-	spec  Spec
-	limit int
+	spec Spec
 
 	entries []refEntry // every one ever taken, by arrival
 	newest  int64      // the greatest time of them, where there are any
@@ -29,8 +28,8 @@ type refEntry struct {
 	v float64 // units with decimals
 }
 
-func newReference(spec Spec, limit int) *reference {
-	return &reference{spec: spec, limit: limit, panes: make([]refPanes, len(spec.Windows))}
+func newReference(spec Spec) *reference {
+	return &reference{spec: spec, panes: make([]refPanes, len(spec.Windows))}
 }
 
 func (r *reference) units(v float64) float64 {
@@ -50,8 +49,16 @@ func (r *reference) longest() int64 {
 	return longest
 }
 
-func (r *reference) add(t int64, v float64) {
+// add reports whether the entry was taken.
+func (r *reference) add(t int64, v float64) bool {
 	e := refEntry{t, r.units(v)}
+	if r.spec.Overflow == OverflowDead && r.longest() > 0 {
+		trial := *r
+		trial.panes = make([]refPanes, len(r.panes))
+		if trial.addExact(e, r.longest()); trial.over {
+			return false
+		}
+	}
 	for k, w := range r.spec.Windows {
 		if w.Pane > 0 {
 			r.panes[k].add(w.Pane.Microseconds(), int64(w.Size/w.Pane), e)
@@ -59,13 +66,21 @@ func (r *reference) add(t int64, v float64) {
 	}
 	if longest := r.longest(); longest > 0 {
 		r.addExact(e, longest)
-		return
+		return true
 	}
 	r.entries = append(r.entries, e)
 	r.newest = max(r.newest, t)
 	if len(r.entries) == 1 {
 		r.newest = t
 	}
+	return true
+}
+
+func (r *reference) limit() int {
+	if r.spec.Max == 0 {
+		return 65_536
+	}
+	return r.spec.Max
 }
 
 func (r *reference) addExact(e refEntry, longest int64) {
@@ -86,7 +101,7 @@ func (r *reference) addExact(e refEntry, longest int64) {
 	for len(r.blocks) == 0 && len(r.tail) > 0 && !live(r.tail[0]) {
 		r.tail = r.tail[1:]
 	}
-	if !r.over && 64*len(r.blocks)+len(r.tail) >= r.limit {
+	if !r.over && 64*len(r.blocks)+len(r.tail) >= r.limit() {
 		r.over = true
 		for _, old := range append(slices.Concat(r.blocks...), r.tail...) {
 			if live(old) {
@@ -107,7 +122,7 @@ func (r *reference) addExact(e refEntry, longest int64) {
 
 // newReference2 is r without the entries of exact windows.
 func newReference2(r *reference) *reference {
-	n := newReference(r.spec, r.limit)
+	n := newReference(r.spec)
 	for k, w := range r.spec.Windows {
 		if w.Pane > 0 {
 			n.panes[k] = r.panes[k]

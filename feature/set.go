@@ -25,12 +25,59 @@ type Spec struct {
 	Aggregates []Aggregate // of Windows and Last, in the order of the columns
 	Decimals   int         // 0 to 9: values are rounded to so many and sums are exact; -1: floats
 	Empty      float64     // mean, max and min of nothing, and elapsed before the first event
+
+	Max      int      // entries of exact windows of a key, 64 to 1,048,576, 16 bytes each; 0 is 65,536
+	Overflow Overflow // what becomes of exact windows beyond Max
 }
 
 const (
 	maxLast     = 1000
 	maxDecimals = 9
+
+	// Of Spec.Max. A list shorter than a block would keep more than it may; one
+	// of the most entries takes 16 MB of one key and goes over to panes in some
+	// 10 ms.
+	leastEntries   = blockLen
+	mostEntries    = 1 << 20
+	defaultEntries = 1 << 16
 )
+
+// Overflow is what becomes of the exact windows of a key and feature that has
+// more entries than it may.
+type Overflow uint8
+
+// The overflow policies of the pipeline file.
+const (
+	OverflowPane Overflow = iota // they go over to panes of a sixtieth each: see Set.Approximate
+	OverflowDead                 // they take no entry until there is room: see ErrFull
+)
+
+// ErrFull says that a feature of OverflowDead takes no more entries of a key.
+// The error names the feature, the limit and what to do.
+var ErrFull = errors.New("exact windows are full")
+
+// String returns the policy as the pipeline file writes it.
+func (o Overflow) String() string {
+	switch o {
+	case OverflowPane:
+		return "pane"
+	case OverflowDead:
+		return "dlq"
+	}
+	return fmt.Sprintf("Overflow(%d)", uint8(o))
+}
+
+// ParseOverflow reads a policy as the pipeline file writes it: pane or dlq; ""
+// is pane.
+func ParseOverflow(text string) (Overflow, error) {
+	switch text {
+	case "", "pane":
+		return OverflowPane, nil
+	case "dlq":
+		return OverflowDead, nil
+	}
+	return 0, fmt.Errorf("unknown overflow %q: use pane or dlq", text)
+}
 
 // Set is the features of a pipeline, in their order. It never changes and may
 // be used by many goroutines; a Cell is used by one at a time.
@@ -73,7 +120,8 @@ type feature struct {
 	entry               int // words of an exact entry
 	exacts              int // exact windows
 	longest             int64
-	limit               int // entries
+	limit               int  // entries
+	dead                bool // beyond the limit an entry is an error
 }
 
 // window is a Window made ready.
@@ -111,6 +159,9 @@ func NewSet(specs []Spec) (*Set, error) {
 
 // check returns what is wrong with the spec.
 func (spec *Spec) check() error {
+	if err := spec.checkMax(); err != nil {
+		return err
+	}
 	kinds := 0
 	for _, set := range []bool{len(spec.Windows) > 0, spec.Last != 0, spec.Elapsed} {
 		if set {
@@ -146,6 +197,22 @@ func (spec *Spec) check() error {
 	return checkWindows(spec.Windows)
 }
 
+// checkMax checks Max and Overflow, which are of exact windows.
+func (spec *Spec) checkMax() error {
+	exact := slices.ContainsFunc(spec.Windows, func(w Window) bool { return w.Pane == 0 })
+	switch {
+	case spec.Overflow > OverflowDead:
+		return fmt.Errorf("%v is unknown: use pane or dlq", spec.Overflow)
+	case !exact && (spec.Max != 0 || spec.Overflow != OverflowPane):
+		return errors.New("max and overflow are of exact windows, and there is none: leave them out")
+	case spec.Max != 0 && spec.Max < leastEntries:
+		return fmt.Errorf("max is %d: use 64 or more, as entries are kept in blocks of 64", spec.Max)
+	case spec.Max > mostEntries:
+		return fmt.Errorf("max is %d entries, %.0f MB of one key: use at most 1,048,576 (16 MB), or write the window in panes, size/pane", spec.Max, float64(spec.Max)*16/(1<<20))
+	}
+	return nil
+}
+
 func checkWindows(windows []Window) error {
 	for k, w := range windows {
 		if err := w.check(); err != nil {
@@ -162,7 +229,8 @@ func checkWindows(windows []Window) error {
 func (s *Set) add(spec Spec) {
 	f := feature{
 		name: spec.Name, aggregates: slices.Clone(spec.Aggregates), empty: spec.Empty,
-		decimals: spec.Decimals, float: spec.Decimals < 0, limit: maxEntries,
+		decimals: spec.Decimals, float: spec.Decimals < 0, limit: cmp.Or(spec.Max, defaultEntries),
+		dead: spec.Overflow == OverflowDead,
 	}
 	f.count = !slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a != Count })
 	if f.count {
@@ -250,7 +318,7 @@ func (s *Set) Retention() time.Duration { return time.Duration(s.longest) * time
 func (s *Set) KeepsForever() bool { return s.elapsed+s.lasts > 0 }
 
 // Digest returns a text that differs where stored cells mean something else:
-// where a feature has another name, place, kind, size or kept values. State
+// where a feature has another name, place, kind, size, limit or kept values. State
 // must be read by a set of the digest that wrote it. What a feature is computed
 // from is not in it.
 func (s *Set) Digest() string { return s.digest }
@@ -263,6 +331,9 @@ func (s *Set) sum() string {
 		fmt.Fprintf(&text, "%q kind %d decimals %d last %d", f.name, f.kind, f.decimals, f.last)
 		if f.kind == kindWindows {
 			fmt.Fprintf(&text, " entry %d sum %d max %d min %d", f.entry, cmp.Compare(f.sumAt, 0), cmp.Compare(f.maxAt, 0), cmp.Compare(f.minAt, 0))
+		}
+		if f.dead || f.limit != defaultEntries {
+			fmt.Fprintf(&text, " max %d dead %t", f.limit, f.dead)
 		}
 		for _, w := range f.windows {
 			fmt.Fprintf(&text, " window %d/%d exact %t", w.size, w.pane, w.exact)

@@ -244,6 +244,9 @@ func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, erro
 
 func (x *exact) load(f *feature, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
 	if r.upTo(1) == 1 {
+		if f.dead {
+			r.fail("panes of a feature that refuses")
+		}
 		x.newest, x.over = r.time(), make([]panes, f.exacts)
 		for _, w := range f.windows {
 			if w.exact {

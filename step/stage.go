@@ -67,6 +67,7 @@ func Number(p *expression.Program, row *value.Row) (float64, error) {
 // Feature reads a feature into its columns, folds a value into it, or
 // both.
 type Feature struct {
+	Name      string
 	Late      bool // which of the plan's sets
 	Index     int  // in the set
 	Read      bool

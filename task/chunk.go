@@ -38,6 +38,8 @@ type item struct {
 	notice    bool     // of a source: no event
 	announce  bool     // the source's watermark to all of the copies' partitions
 	failure   *failure
+
+	approximate []string // features read from windows beyond their max
 }
 
 // failure is why an event becomes a dead letter, and where.

@@ -19,6 +19,8 @@ const (
 	HeaderModels   = "afterbay-models"   // name@version sha256:digest, ...
 	HeaderPipeline = "afterbay-pipeline" // name sha256:digest generation
 
+	HeaderApproximate = "afterbay-approximate" // features of windows beyond their max, read in panes
+
 	HeaderStage     = "afterbay-stage"     // where a dead letter's event failed
 	HeaderError     = "afterbay-error"     // and why
 	HeaderAttempts  = "afterbay-attempts"  // how often it was tried
@@ -201,6 +203,10 @@ func (w *worker) provenance(it *item) {
 		s.headers = append(s.headers, stream.Header{Key: HeaderModels, Value: w.plan.models})
 	}
 	s.headers = append(s.headers, stream.Header{Key: HeaderPipeline, Value: it.partition.provenance})
+	if it.approximate != nil {
+		s.headers = append(s.headers, stream.Header{Key: HeaderApproximate, Value: []byte(strings.Join(it.approximate, ", "))})
+		w.metrics.Approximate.Add(1)
+	}
 }
 
 // deadLetter appends the record that an event became: its bytes as they came,

@@ -143,4 +143,7 @@ func (w *worker) readFeature(f *step.Feature, it *item) {
 	for i, slot := range f.Columns {
 		it.row.SetNumber(slot, out[i])
 	}
+	if set.Approximate(cell, f.Index) {
+		it.approximate = append(it.approximate, f.Name)
+	}
 }

@@ -47,7 +47,7 @@ func (f *directoryFlags) open(a *app, create bool) (serve.Directory, func() erro
 		return &serve.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
 	}
 	if _, err := os.Stat(filepath.Join(f.Data, "META")); !create && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run or afterbay produce", f.Data)}
+		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", f.Data)}
 	}
 	for deadline := time.Now().Add(lockedWait); ; {
 		log, err := a.openLog(f.Data)
