@@ -7,14 +7,19 @@ import (
 	"strings"
 )
 
-// Limits of what is loaded. Nothing is allocated on a file's word alone, so
-// memory while loading is about twice the file as XGBoost writes it, and at
-// most ten times a file made for the purpose.
+// Limits of what is loaded. Nothing else is allocated on a file's word alone,
+// so memory while loading is about twice the file as XGBoost writes it. A file
+// made for the purpose takes at most 256 MiB for the sets of its categorical
+// splits, and beside them ten times its size, or a hundred times where its
+// leaves are vectors.
 const (
-	fileMax   = 1 << 30 // bytes; 5,000 trees of depth 8 are 0.1 GB as JSON
-	treesMax  = 1 << 17 // bounds what trees cost beside their nodes
-	nodesMax  = 1 << 16 // of one tree: a flat node addresses its children in 16 bits
-	inputsMax = 1<<15 - 1
+	fileMax       = 1 << 30 // bytes; 5,000 trees of depth 8 are 0.1 GB as JSON
+	treesMax      = 1 << 17 // bounds what trees cost beside their nodes
+	nodesMax      = 1 << 16 // of one tree: a flat node addresses its children in 16 bits
+	inputsMax     = 1<<15 - 1
+	outputsMax    = 1 << 12
+	categoriesMax = 1 << 24 // from there on XGBoost takes a category for none
+	setWordsMax   = 1 << 26
 )
 
 // noChild marks a leaf.
@@ -26,28 +31,38 @@ type split struct {
 	input       int32
 	value       float32 // threshold; in a leaf its score
 	defaultLeft bool    // where a missing value goes
+	set         segment // of ensemble.listed: categories that go right; empty where the split is numeric
+}
+
+// segment is part of a list.
+type segment struct{ from, to int32 }
+
+// part is what one output of a model has of one tree of its file: a tree whose
+// leaves are vectors has a part for each output.
+type part struct {
+	nodes  []split
+	output int32 // where width is 1: what tree_info says
+	index  int32 // of the tree in the file
+	width  int32 // of its leaves
 }
 
 // ensemble is what a file says about its model.
 type ensemble struct {
 	objective, booster string
+	version            []int32   // of the XGBoost that wrote the file
 	base               []float32 // base_score, as written
 	inputs, classes    int64
 	targets            int64
 	names              []string
-	declared           int64 // trees that the file claims to have
-	groups             []int32
-	trees              [][]split
+	labels             [][]string // of an input: what its category codes stand for
+	declared, parallel int64      // trees that the file claims to have: all, and a round for each output
+	groups             []int32    // output of each tree of the file
+	weights            []float32  // of each tree of the file; empty where training dropped none
+	count              int        // trees of the file
+	parts              []part
+	listed             []int32 // categories of all sets, set behind set
+	setWords           int64   // what the sets take as bits
 	bestIteration      string
-}
-
-// columns is a tree as the file has it: one array per property of its nodes.
-type columns struct {
-	left, right, input       []int32
-	defaultLeft, splitType   []int32
-	value                    []float32
-	categories               []int32
-	nodes, deleted, leafSize int64
 }
 
 // field reads the value of one field of an object.
@@ -77,9 +92,11 @@ func decode(data []byte) (*ensemble, error) {
 		{"left_children", d.integersTo(&t.left)}, {"right_children", d.integersTo(&t.right)},
 		{"split_indices", d.integersTo(&t.input)}, {"split_conditions", d.numbersTo(&t.value)},
 		{"default_left", d.integersTo(&t.defaultLeft)}, {"split_type", d.integersTo(&t.splitType)},
-		{"categories_nodes", d.integersTo(&t.categories)}, {"tree_param", d.treeParameters},
+		{"categories", d.integersTo(&t.categories)}, {"categories_nodes", d.integersTo(&t.setNodes)},
+		{"categories_segments", d.integersTo(&t.setStarts)}, {"categories_sizes", d.integersTo(&t.setSizes)},
+		{"leaf_weights", d.numbersTo(&t.vectors)}, {"id", d.identity}, {"tree_param", d.treeParameters},
 	}
-	if err := d.record(field{"learner", d.learner}); err != nil {
+	if err := d.record(field{"learner", d.learner}, field{"version", d.integersTo(&d.version)}); err != nil {
 		return nil, err
 	}
 	if err := d.end(); err != nil {
@@ -133,7 +150,10 @@ func (d *decoder) learner() error {
 			})
 		}},
 		field{"gradient_booster", func() error {
-			return d.record(field{"name", d.textTo(&d.booster)}, field{"model", d.model})
+			// The booster dart keeps its trees one object deeper. XGBoost 3.4
+			// writes gbtree, and the weights into the model.
+			return d.record(field{"name", d.textTo(&d.booster)}, field{"model", d.model}, field{"weight_drop", d.numbersTo(&d.weights)},
+				field{"gbtree", func() error { return d.record(field{"model", d.model}) }})
 		}},
 		field{"learner_model_param", func() error {
 			return d.record(field{"base_score", d.baseScore}, field{"num_feature", d.countTo(&d.inputs)},
@@ -148,9 +168,11 @@ func (d *decoder) learner() error {
 func (d *decoder) model() error {
 	return d.record(
 		field{"gbtree_model_param", func() error {
-			return d.record(field{"num_trees", d.countTo(&d.declared)})
+			return d.record(field{"num_trees", d.countTo(&d.declared)}, field{"num_parallel_tree", d.countTo(&d.parallel)})
 		}},
 		field{"tree_info", d.integersTo(&d.groups)},
+		field{"cats", d.categoryLabels},
+		field{"weight_drop", d.numbersTo(&d.weights)},
 		field{"trees", func() error {
 			return d.array(func(i int) error {
 				if err := d.oneTree(i); err != nil {
@@ -233,119 +255,6 @@ func (d *decoder) baseScore() error {
 			return d.fault("%q is not a finite number or a list of them", clip([]byte(text)))
 		}
 		d.base = append(d.base, float32(value))
-	}
-	return nil
-}
-
-func (d *decoder) treeParameters() error {
-	return d.record(field{"num_nodes", d.countTo(&d.tree.nodes)}, field{"num_deleted", d.countTo(&d.tree.deleted)},
-		field{"size_leaf_vector", d.countTo(&d.tree.leafSize)})
-}
-
-// oneTree reads a tree and checks that it is one.
-func (d *decoder) oneTree(index int) error {
-	if index == treesMax {
-		return d.fault("more than %d trees", treesMax)
-	}
-	t := &d.tree
-	*t = columns{
-		left: t.left[:0], right: t.right[:0], input: t.input[:0], value: t.value[:0],
-		defaultLeft: t.defaultLeft[:0], splitType: t.splitType[:0], categories: t.categories[:0],
-	}
-	if err := d.record(d.fields...); err != nil {
-		return err
-	}
-	nodes, err := d.assemble()
-	if err != nil {
-		return err
-	}
-	if err := d.checkShape(nodes); err != nil {
-		return err
-	}
-	d.trees = append(d.trees, nodes)
-	return nil
-}
-
-// assemble turns the columns of a tree into nodes.
-func (d *decoder) assemble() ([]split, error) {
-	t := &d.tree
-	if t.leafSize > 1 {
-		return nil, d.fault("leaves that are vectors of %d scores are not supported yet", t.leafSize)
-	}
-	if len(t.categories) > 0 {
-		return nil, d.fault("categorical splits are not supported yet")
-	}
-	for _, kind := range t.splitType {
-		if kind != 0 {
-			return nil, d.fault("categorical splits are not supported yet")
-		}
-	}
-	n := len(t.left)
-	if n == 0 || int64(n) != t.nodes {
-		return nil, within("left_children", d.fault("%d values for %d nodes", n, t.nodes))
-	}
-	if n > nodesMax {
-		return nil, d.fault("a tree of %d nodes is not supported yet (at most %d)", n, nodesMax)
-	}
-	for _, column := range []struct {
-		name   string
-		length int
-	}{
-		{"right_children", len(t.right)}, {"split_indices", len(t.input)},
-		{"split_conditions", len(t.value)}, {"default_left", len(t.defaultLeft)},
-	} {
-		if column.length != n {
-			return nil, within(column.name, d.fault("%d values for %d nodes", column.length, n))
-		}
-	}
-	nodes := make([]split, n)
-	for i := range nodes {
-		nodes[i] = split{t.left[i], t.right[i], t.input[i], t.value[i], t.defaultLeft[i] != 0}
-	}
-	return nodes, nil
-}
-
-// checkShape walks from the root: every child exists and has one parent, every
-// node is met but those that pruning deleted, and every value can be used.
-func (d *decoder) checkShape(nodes []split) error {
-	met := make([]bool, len(nodes))
-	met[0] = true
-	queue := make([]int32, 1, len(nodes))
-	for next := 0; next < len(queue); next++ {
-		i := queue[next]
-		node := nodes[i]
-		place := func(name string, err error) error { return within(fmt.Sprintf("%s[%d]", name, i), err) }
-		if node.left == noChild && node.right == noChild {
-			if value := float64(node.value); math.IsNaN(value) || math.IsInf(value, 0) {
-				return place("split_conditions", d.fault("a leaf's score is %g, not finite", value))
-			}
-			continue
-		}
-		if node.value != node.value {
-			return place("split_conditions", d.fault("the threshold is NaN"))
-		}
-		if node.input < 0 {
-			return place("split_indices", d.fault("the split is on input %d", node.input))
-		}
-		for side, child := range [2]int32{node.left, node.right} {
-			name := [2]string{"left_children", "right_children"}[side]
-			if child < 0 || int(child) >= len(nodes) {
-				return place(name, d.fault("child %d is not one of the %d nodes", child, len(nodes)))
-			}
-			if met[child] {
-				return place(name, d.fault("child %d has another parent, or is the root", child))
-			}
-			met[child] = true
-			queue = append(queue, child)
-		}
-	}
-	if lost := len(nodes) - len(queue); int64(lost) != d.tree.deleted {
-		return d.fault("%d of %d nodes are out of the root's reach and %d are marked as deleted", lost, len(nodes), d.tree.deleted)
-	}
-	for i := range nodes {
-		if !met[i] {
-			nodes[i] = split{left: noChild, right: noChild}
-		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"log"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
@@ -39,6 +40,23 @@ func Example() {
 	// binary:logistic, 300 trees of depth up to 6, 32928 nodes
 	// amount 0.2757
 	// input "amount" is +Inf: a model of trees takes finite and missing values
+}
+
+// A model trained on a data frame knows what the codes of its inputs stand for.
+func ExampleModel_Categories() {
+	shop, err := tree.Parse("shop.ubj", read("testdata/kind-3.2.0-frame-categories.ubj.gz"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	colors := shop.Categories(0)
+	row := []float32{float32(slices.Index(colors, "green")), 3, 12, 0.5, 0, 1}
+	margins := make([]float32, shop.MarginsPerRow())
+	shop.Margins(model.Rows{Width: len(row), Values: row}, margins)
+	fmt.Printf("%s %q: green is %g\n", shop.Info().Names[0], colors, row[0])
+	fmt.Println("margin", margins[0])
+	// Output:
+	// color ["blue" "green" "red"]: green is 1
+	// margin 2.3051448
 }
 
 // read unpacks a file; tree.Load reads one that is not packed.

@@ -1,6 +1,9 @@
 package tree
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // node is one node of a flat tree. A row goes from node i to node
 // i + step + (1 if slot[input] >= threshold else 0): a comparison, no branch.
@@ -26,12 +29,23 @@ type node struct {
 // row takes exactly depth steps and none asks whether it arrived. Scores are
 // added in the order of the trees, in float32, which makes the sum that of
 // XGBoost bit for bit and that of a row alone.
+//
+// Categorical splits have slots behind these and a kernel of their own: see
+// setKernel.
 type flat struct {
-	nodes  []node    // tree after tree, each breadth first
-	leaves []float32 // score of nodes[i], where it is a leaf
-	trees  []span
-	base   float32
-	inputs int
+	nodes       []node    // tree after tree, each breadth first
+	leaves      []float32 // score of nodes[i], where it is a leaf
+	trees       []span    // output after output
+	outputs     []output
+	inputs      int
+	categorical []int32  // inputs that categorical splits are on
+	sets        []uint32 // of the categorical splits
+}
+
+// output is one margin of a row: the trees that make it, in their order.
+type output struct {
+	base  float32
+	trees []span
 }
 
 // span is the place of one tree.
@@ -52,21 +66,49 @@ const (
 	blockSlots = 1 << 16
 )
 
-func flatten(e *ensemble, base float32) *flat {
-	f := &flat{base: base, inputs: int(e.inputs)}
-	for _, tree := range e.trees {
-		f.add(tree)
+// flatten lays out an ensemble that was checked; base has one margin for each
+// output.
+func flatten(e *ensemble, base []float32) *flat {
+	f := &flat{inputs: int(e.inputs)}
+	b := builder{flat: f, ensemble: e, slots: map[int32]int{}, offsets: map[int32]int32{}}
+	counts := make([]int, len(base)+1)
+	for _, p := range e.parts {
+		counts[p.output+1]++
+	}
+	for i := range base { // where the trees of each output begin
+		counts[i+1] += counts[i]
+	}
+	sorted := make([]int, len(e.parts))
+	next := slices.Clone(counts)
+	for i, p := range e.parts {
+		sorted[next[p.output]] = i
+		next[p.output]++
+	}
+	for _, i := range sorted {
+		b.add(e.parts[i].nodes)
+	}
+	for i, margin := range base {
+		f.outputs = append(f.outputs, output{margin, f.trees[counts[i]:counts[i+1]]})
 	}
 	return f
 }
 
+// builder appends trees to a flat.
+type builder struct {
+	*flat
+	*ensemble
+	slots   map[int32]int   // of the categorical inputs
+	offsets map[int32]int32 // in sets, by the place in listed
+}
+
 // add appends a tree whose shape was checked.
-func (f *flat) add(tree []split) {
+func (b *builder) add(tree []split) {
 	type visit struct {
 		from  int32  // in tree
 		to    uint32 // in f.nodes
 		depth int32
 	}
+	f := b.flat
 	first := uint32(len(f.nodes))
 	f.nodes, f.leaves = append(f.nodes, node{}), append(f.leaves, 0)
 	queue := []visit{{0, first, 0}}
@@ -80,14 +122,22 @@ func (f *flat) add(tree []split) {
 		}
 		left := uint32(len(f.nodes))
 		f.nodes, f.leaves = append(f.nodes, node{}, node{}), append(f.leaves, 0, 0)
-		input := int(from.input)
-		if from.defaultLeft {
-			input += f.inputs
-		}
-		f.nodes[at.to] = node{key(from.value), uint16(input), uint16(left - at.to)}
+		threshold, slot := b.test(from)
+		f.nodes[at.to] = node{threshold, uint16(slot), uint16(left - at.to)}
 		queue = append(queue, visit{from.left, left, at.depth + 1}, visit{from.right, left + 1, at.depth + 1})
 	}
 	f.trees = append(f.trees, span{first, queue[len(queue)-1].depth})
+}
+
+// test returns threshold and slot of a split.
+func (b *builder) test(from split) (threshold int32, slot int) {
+	switch {
+	case from.categorical():
+		return b.set(from), b.slot(from.input)
+	case from.defaultLeft:
+		return key(from.value), int(from.input) + b.flat.inputs
+	}
+	return key(from.value), int(from.input)
 }
 
 // key maps floats to integers of the same order, and -0 to 0: sign and
@@ -110,8 +160,8 @@ func keys(value float32) (high, low int32) {
 }
 
 // margin scores one row, eight trees at a time.
-func (f *flat) margin(slots []int32) float32 {
-	sum, trees, nodes, leaves := f.base, f.trees, f.nodes, f.leaves
+func (f *flat) margin(slots []int32, sum float32, trees []span) float32 {
+	nodes, leaves := f.nodes, f.leaves
 	for ; len(trees) >= lanes; trees = trees[lanes:] {
 		t := (*[lanes]span)(trees)
 		i0, i1, i2, i3 := t[0].first, t[1].first, t[2].first, t[3].first
@@ -165,12 +215,12 @@ func (n *node) nextLane(slots [][lanes]int32, lane int) uint32 {
 
 // margins scores a block of rows, tree by tree, eight rows at a time. len(out)
 // is a multiple of lanes.
-func (f *flat) margins(slots [][lanes]int32, out []float32) {
+func (f *flat) margins(slots [][lanes]int32, of output, out []float32) {
 	for i := range out {
-		out[i] = f.base
+		out[i] = of.base
 	}
 	stride, nodes, leaves := f.stride(), f.nodes, f.leaves
-	for _, t := range f.trees {
+	for _, t := range of.trees {
 		rest := slots
 		for o := out; len(o) >= lanes; o = o[lanes:] {
 			s := rest[:stride]
@@ -202,32 +252,51 @@ func (f *flat) margins(slots [][lanes]int32, out []float32) {
 
 // scratch is the working memory of one call.
 type scratch struct {
-	row   []int32        // slots of one row
-	block [][lanes]int32 // slots of a block, eight rows side by side
+	row   []int32            // slots of one row
+	block [][lanes]int32     // slots of a block, eight rows side by side
+	sums  [blockRows]float32 // one output of a block
+	all   []float32          // all outputs of a block, where the scores are others
 }
 
 func (f *flat) scratch() *scratch {
-	eights := min(blockRows/lanes, max(1, blockSlots/lanes/f.stride()))
-	return &scratch{make([]int32, f.stride()), make([][lanes]int32, eights*f.stride())}
+	s := &scratch{row: make([]int32, f.stride())}
+	if len(f.categorical) == 0 {
+		eights := min(blockRows/lanes, max(1, blockSlots/lanes/f.stride()))
+		s.block = make([][lanes]int32, eights*f.stride())
+	}
+	return s
 }
 
 // stride is the slots of a row.
-func (f *flat) stride() int { return 2*f.inputs + 1 }
+func (f *flat) stride() int { return 2*f.inputs + 1 + len(f.categorical) }
 
 // score writes the margins of rows, which lie one behind the other: whole
 // eights in blocks, what is left over row by row.
 func (f *flat) score(s *scratch, rows, out []float32) {
-	for block := len(s.block) / f.stride() * lanes; len(out) >= lanes; {
-		n := min(block, len(out)/lanes*lanes)
+	if len(f.categorical) > 0 {
+		f.scoreSets(s, rows, out)
+		return
+	}
+	width := len(f.outputs)
+	for block := len(s.block) / f.stride() * lanes; len(out) >= lanes*width; {
+		n := min(block, len(out)/width/lanes*lanes)
 		for i := range n {
 			f.fillLane(s.block[i/lanes*f.stride():], i%lanes, rows[i*f.inputs:(i+1)*f.inputs])
 		}
-		f.margins(s.block, out[:n])
-		rows, out = rows[n*f.inputs:], out[n:]
+		for o, of := range f.outputs {
+			sums := s.sums[:n]
+			f.margins(s.block, of, sums)
+			for i, sum := range sums {
+				out[i*width+o] = sum
+			}
+		}
+		rows, out = rows[n*f.inputs:], out[n*width:]
 	}
-	for i := range out {
-		f.fill(s.row, rows[i*f.inputs:(i+1)*f.inputs])
-		out[i] = f.margin(s.row)
+	for ; len(out) > 0; rows, out = rows[f.inputs:], out[width:] {
+		f.fill(s.row, rows[:f.inputs])
+		for o, of := range f.outputs {
+			out[o] = f.margin(s.row, of.base, of.trees)
+		}
 	}
 }
 

@@ -2,48 +2,52 @@ package tree
 
 import "math"
 
-// exponent returns e to the x, the nearest float64 or a neighbour of it, for x
-// in [-700, 700] and NaN. It is a polynomial with each product rounded before
-// it is added, so it is the same on every architecture, which math.Exp is not.
-func exponent(x float64) float64 {
-	if x != x {
+// exponent is expf of glibc (and of the ARM optimized routines): e to the x to
+// within 0.51 units in the last place. Of all float32 two have another result
+// where the C library fuses products and sums, as it does on some processors.
+func exponent(x float32) float32 {
+	switch {
+	case x > 0x1.62e42ep6:
+		return float32(math.Inf(1))
+	case x < -0x1.9fe368p6:
+		return 0
+	case x != x:
 		return x
 	}
 	const (
-		perLn2  = 1.44269504088896338700e+00
-		ln2High = 6.93147180369123816490e-01 // 21 low bits are 0: times k is exact
-		ln2Low  = 1.90821492927058770002e-10
+		perLn2     = 0x1.71547652b82fep+0 * 32 // 32nds of a power of two
+		shift      = 0x1.8p52                  // rounds what it is added to
+		c0, c1, c2 = 0x1.c6af84b912394p-5 / (1 << 15), 0x1.ebfce50fac4f3p-3 / (1 << 10), 0x1.62e42ff0c52d6p-1 / (1 << 5)
 	)
-	k := math.Floor(float64(x*perLn2) + 0.5)
-	r := (x - float64(k*ln2High)) - float64(k*ln2Low) // in [-0.35, 0.35]
-	// Taylor: the first term left out is below 2^-57.
-	const (
-		c2, c3, c4, c5 = 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120
-		c6, c7, c8, c9 = 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880
-		c10, c11       = 1.0 / 3628800, 1.0 / 39916800
-		c12, c13       = 1.0 / 479001600, 1.0 / 6227020800
-	)
+	z := float64(perLn2 * float64(x))
+	rounded := z + shift
+	whole := math.Float64bits(rounded)
+	r := z - (rounded - shift)
 	r2 := float64(r * r)
-	r4 := float64(r2 * r2)
-	low := (c2 + float64(c3*r)) + float64((c4+float64(c5*r))*r2)
-	middle := (c6 + float64(c7*r)) + float64((c8+float64(c9*r))*r2)
-	high := (c10 + float64(c11*r)) + float64((c12+float64(c13*r))*r2)
-	tail := low + float64((middle+float64(high*r4))*r4)
-	sum := 1 + (r + float64(tail*r2))
-	return sum * math.Float64frombits(uint64(int64(k)+1023)<<52)
+	y := float64((float64(c0*r)+c1)*r2) + (float64(c2*r) + 1)
+	return float32(y * math.Float64frombits(exponentTable[whole%32]+whole<<47))
 }
 
-// probability is the logistic link of XGBoost: its float32 formula, with an
-// exponential that is at most a rounding away from the C library's.
+// exponentTable holds the bits of 2^(i/32), less i/32 in the place of the
+// exponent.
+var exponentTable = [32]uint64{
+	0x3ff0000000000000, 0x3fefd9b0d3158574, 0x3fefb5586cf9890f, 0x3fef9301d0125b51,
+	0x3fef72b83c7d517b, 0x3fef54873168b9aa, 0x3fef387a6e756238, 0x3fef1e9df51fdee1,
+	0x3fef06fe0a31b715, 0x3feef1a7373aa9cb, 0x3feedea64c123422, 0x3feece086061892d,
+	0x3feebfdad5362a27, 0x3feeb42b569d4f82, 0x3feeab07dd485429, 0x3feea47eb03a5585,
+	0x3feea09e667f3bcd, 0x3fee9f75e8ec5f74, 0x3feea11473eb0187, 0x3feea589994cce13,
+	0x3feeace5422aa0db, 0x3feeb737b0cdc5e5, 0x3feec49182a3f090, 0x3feed503b23e255d,
+	0x3feee89f995ad3ad, 0x3feeff76f2fb5e47, 0x3fef199bdd85529c, 0x3fef3720dcef9069,
+	0x3fef5818dcfba487, 0x3fef7c97337b9b5f, 0x3fefa4afa2a490da, 0x3fefd0765b6e4540,
+}
+
+// probability is the logistic link of XGBoost: its formula, in float32.
 func probability(margin float32) float32 {
 	x := -margin
 	if x > 88.7 { // XGBoost's bound, so that the power stays finite
 		x = 88.7
 	}
-	if x < -105 { // the power is below 2^-151: nothing beside 1
-		return 1
-	}
-	return 1 / (float32(exponent(float64(x))) + 1)
+	return 1 / (exponent(x) + 1)
 }
 
 // baseMargin is the margin of a base_score that is a probability, as XGBoost
@@ -54,7 +58,7 @@ func baseMargin(p float32) float32 {
 }
 
 // logarithm is logf of glibc (and of the ARM optimized routines) for positive
-// normal x. A logarithm that rounds better differs from it for one x in 250,
+// finite x. A logarithm that rounds better differs from it for one x in 250,
 // and then every margin of the model differs.
 func logarithm(x float32) float32 {
 	const (
@@ -62,6 +66,9 @@ func logarithm(x float32) float32 {
 		ln2        = 0x1.62e42fefa39efp-1
 	)
 	bits := math.Float32bits(x)
+	if bits < 1<<23 { // not normal
+		bits = math.Float32bits(x*(1<<23)) - 23<<23
+	}
 	offset := bits - 0x3f330000 // puts the fraction into [0.7, 1.4)
 	row := logarithmTable[offset>>19&15]
 	z := float64(math.Float32frombits(bits - offset&0xff800000))

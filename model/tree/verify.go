@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // verifyRows is a whole block, four rows and three, so every path is taken.
@@ -13,28 +14,30 @@ const verifyRows = blockRows + lanes + 3
 // where any bit differs: whoever shares calls between batches relies on it.
 func verify(e *ensemble, f *flat) error {
 	rows := generate(e, verifyRows)
-	width := int(e.inputs)
-	wanted := make([]float32, verifyRows)
-	for i := range wanted {
-		wanted[i] = walk(e.trees, f.base, rows[i*width:(i+1)*width])
+	width, outputs := int(e.inputs), len(f.outputs)
+	wanted := make([]float32, verifyRows*outputs)
+	for i := range verifyRows {
+		walk(e, f, rows[i*width:(i+1)*width], wanted[i*outputs:(i+1)*outputs])
 	}
 	s := f.scratch()
-	compare := func(how string, row int, got float32) error {
-		if math.Float32bits(got) == math.Float32bits(wanted[row]) || got != got && wanted[row] != wanted[row] {
-			return nil
+	compare := func(how string, row int, got []float32) error {
+		for i, margin := range wanted[row*outputs : (row+1)*outputs] {
+			if math.Float32bits(got[i]) != math.Float32bits(margin) && (got[i] == got[i] || margin == margin) {
+				return fmt.Errorf("a row scored %s has margin %g and walked margin %g", how, got[i], margin)
+			}
 		}
-		return fmt.Errorf("a row scored %s has margin %g and walked margin %g", how, got, wanted[row])
+		return nil
 	}
-	out := make([]float32, verifyRows)
+	out := make([]float32, len(wanted))
 	f.score(s, rows, out)
-	for i, got := range out {
-		if err := compare("in a batch", i, got); err != nil {
+	for i := range verifyRows {
+		if err := compare("in a batch", i, out[i*outputs:]); err != nil {
 			return err
 		}
 	}
 	for i := range verifyRows {
-		f.score(s, rows[i*width:(i+1)*width], out[:1])
-		if err := compare("alone", i, out[0]); err != nil {
+		f.score(s, rows[i*width:(i+1)*width], out[:outputs])
+		if err := compare("alone", i, out); err != nil {
 			return err
 		}
 	}
@@ -45,8 +48,8 @@ func verify(e *ensemble, f *flat) error {
 		shuffled = append(shuffled, rows[from*width:(from+1)*width]...)
 	}
 	f.score(s, shuffled, out)
-	for i, got := range out {
-		if err := compare("shuffled", i*stepOver%verifyRows, got); err != nil {
+	for i := range verifyRows {
+		if err := compare("shuffled", i*stepOver%verifyRows, out[i*outputs:]); err != nil {
 			return err
 		}
 	}
@@ -54,39 +57,48 @@ func verify(e *ensemble, f *flat) error {
 }
 
 // walk scores a row by following the trees as the file has them.
-func walk(trees [][]split, base float32, row []float32) float32 {
-	sum := base
-	for _, tree := range trees {
+func walk(e *ensemble, f *flat, row, out []float32) {
+	for i, of := range f.outputs {
+		out[i] = of.base
+	}
+	for _, p := range e.parts {
 		at := int32(0)
-		for tree[at].left != noChild {
-			n := tree[at]
+		for p.nodes[at].left != noChild {
+			n := &p.nodes[at]
 			value := row[n.input]
-			switch {
-			case value != value && n.defaultLeft, value < n.value:
+			left := value < n.value
+			if value != value {
+				left = n.defaultLeft
+			} else if n.categorical() {
+				_, listed := slices.BinarySearch(e.listed[n.set.from:n.set.to], int32(min(value, categoriesMax)))
+				left = value < 0 || !listed
+			}
+			if at = n.right; left {
 				at = n.left
-			default:
-				at = n.right
 			}
 		}
-		sum += tree[at].value
+		out[p.output] += p.nodes[at].value
 	}
-	return sum
 }
 
 // generate returns rows whose values lie at, just below and just above the
-// thresholds of their inputs, or are missing, zeros and extremes.
+// thresholds and categories of their inputs, or are missing, zeros and extremes.
 func generate(e *ensemble, count int) []float32 {
 	thresholds := make([][]float32, e.inputs)
-	for _, tree := range e.trees {
-		for _, n := range tree {
-			if n.left != noChild {
+	for _, p := range e.parts {
+		for _, n := range p.nodes {
+			switch {
+			case n.left == noChild:
+			case n.categorical():
+				thresholds[n.input] = append(thresholds[n.input], float32(e.listed[n.set.from]), float32(e.listed[n.set.to-1]))
+			default:
 				thresholds[n.input] = append(thresholds[n.input], n.value)
 			}
 		}
 	}
 	special := [...]float32{
 		float32(math.NaN()), 0, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32,
-		-math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32, 1,
+		-math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32, 1, categoriesMax,
 	}
 	state := uint64(1)
 	random := func(n int) int { // a fixed sequence: a model loads always or never

@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """Makes the golden files of this folder: models, rows, and what XGBoost itself says of them.
 
-  python3 -m venv V && V/bin/pip install xgboost==3.2.0 numpy scipy
+  python3 -m venv V && V/bin/pip install xgboost==3.2.0 numpy scipy pandas
   V/bin/python golden.py                   edge rows of the models here, and small models with theirs
   OLD/bin/python golden.py old             models as xgboost 1.0.2 and 1.3.3 (numpy<1.24), 1.7.6 (numpy<2), 2.1.4 and
                                            3.0.5 save them: old-VERSION-*.gz, to be run before the line above
+  ANY/bin/python golden.py kinds           models of each kind and objective as those versions, 3.2.0 and 3.4.1 save
+                                           them: kind-VERSION-*.gz
+  V/bin/python golden.py edges             edge rows of the models of kinds, to be run after the line above for each version
   V/bin/python golden.py live SEED FOLDER  random models for the live comparison; nothing is written here
 
-fraud.*.gz and amount.*.gz are given: models of 300 and 100 trees trained with XGBoost 3.2.0 on simulated payments, and
-rows.golden.gz holds 10,000 rows with their margins and predictions by both. Same versions, same bytes.
+fraud, amount, categories, dart and classes.*.gz are given: models of 60 to 300 trees trained with XGBoost 3.2.0 on
+simulated payments, and rows.golden.gz holds 10,000 rows with their margins and predictions by the first two. Same
+versions, same bytes.
 
-A .golden.gz holds little-endian uint32 rows, uint32 width, uint32 models, and float32 values: width columns of rows
-values, and for each model rows margins and rows predictions. For gzip's sake the values lie in four planes: byte 0 of
-all of them, then byte 1, 2 and 3.
+A .golden.gz holds little-endian uint32 rows, uint32 width, uint32 outputs, and float32 values: width columns of rows
+values, and for each output rows margins and rows predictions. The outputs of several models may follow each other, and
+the class that multi:softmax predicts stands with each of its outputs. For gzip's sake the values lie in four planes:
+byte 0 of all of them, then byte 1, 2 and 3. What XGBoost 3.2.0 says of a file counts, whichever version wrote it, but
+files of later versions have what those say.
 """
-import glob, gzip, json, os, sys, tempfile
+import glob, gzip, json, os, sys, tempfile, zlib
 import numpy as np
 import xgboost as xgb
 
@@ -29,10 +35,13 @@ def pack(path, data):
 def golden(path, rows, boosters):
     values = [rows.T.ravel()]
     for b in boosters:
-        d = xgb.DMatrix(rows, feature_names=b.feature_names)
-        values += [b.predict(d, output_margin=True), b.predict(d)]
+        d = xgb.DMatrix(rows, feature_names=b.feature_names, feature_types=b.feature_types)
+        margins = b.predict(d, output_margin=True).reshape(len(rows), -1)
+        predictions = b.predict(d).reshape(len(rows), -1)
+        for i in range(margins.shape[1]):
+            values += [margins[:, i], predictions[:, min(i, predictions.shape[1] - 1)]]
     planes = np.concatenate(values).astype("<f4").view("u1").reshape(-1, 4).T
-    pack(path, np.array([*rows.shape, len(boosters)], "<u4").tobytes() + planes.tobytes())
+    pack(path, np.array([*rows.shape, len(values) // 2], "<u4").tobytes() + planes.tobytes())
 
 
 def load(packed):
@@ -41,13 +50,31 @@ def load(packed):
     return b
 
 
+def content(booster):
+    with tempfile.TemporaryDirectory() as folder:  # save_raw knows formats since 1.6 only
+        booster.save_model(f"{folder}/model.json")
+        return json.load(open(f"{folder}/model.json"))
+
+
+# Values that are no category of any set, or only by their whole part.
+ODD = [np.float32(v) for v in (-1, -0.5, -1e-45, -0.0, 0, 1e-45, 0.5, 3.7, 31, 32, 33, 63, 64, 500, 1e6, 16777214,
+                               16777215, 16777216, 1e9, 4294967296, 3e38, -3e38, np.nan)]
+
+
 def edge_rows(booster, count, rng):
     """Rows at thresholds and one unit beside them, and of zeros, denormals, extremes and missing values."""
-    width = booster.num_features()
+    learner = content(booster)["learner"]
+    width = int(learner["learner_model_param"]["num_feature"])
     near = [[] for _ in range(width)]
-    for tree in json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]:
-        for left, feature, threshold in zip(tree["left_children"], tree["split_indices"], tree["split_conditions"]):
-            if left >= 0:
+    gbtree = learner["gradient_booster"].get("gbtree", learner["gradient_booster"])
+    for tree in gbtree["model"]["trees"]:
+        for node, (left, feature, threshold) in enumerate(zip(tree["left_children"], tree["split_indices"], tree["split_conditions"])):
+            if left >= 0 and tree.get("split_type", {node: 0})[node]:
+                at = tree["categories_nodes"].index(node)
+                start = tree["categories_segments"][at]
+                listed = tree["categories"][start : start + tree["categories_sizes"][at]]
+                near[feature] += [np.float32(c + d) for c in listed for d in (-1, -0.5, 0, 0, 0.7, 1)] + ODD
+            elif left >= 0:
                 t = np.float32(threshold)
                 near[feature] += [np.nextafter(t, np.float32(-np.inf)), t, np.nextafter(t, np.float32(np.inf))]
     tiny = np.float32(1e-45)
@@ -120,6 +147,129 @@ def links(path, rng):
     pack(path, np.array([len(bases), len(x)], "<u4").tobytes() + b"".join(np.asarray(v, "<f4").tobytes() for v in (bases, margins, x, y)))
 
 
+CATEGORIES = (3, 12, 70)  # of the first inputs of models with categorical splits
+
+
+def kind(rng, name):
+    """Rows and labels, rounds and parameters, and whether early stopping is on, for a model of a kind."""
+    x, y = data(rng, 400, 6)
+    types = None
+    if "categories" in name:
+        types = ["c"] * len(CATEGORIES) + ["q"] * (6 - len(CATEGORIES))
+        for i, count in enumerate(CATEGORIES):
+            codes = rng.zipf(1.3, 400) % count
+            x[:, i] = np.where(rng.random(400) < 0.06, np.nan, codes)
+            y += np.isin(codes, [1, 5, 7, 40]) * 1.5 + (codes % 3 == 2)
+    y = np.abs(y) + 0.01
+    d = dict(label=y)
+    objective, rounds, parameters = "reg:squarederror", 8, dict(max_depth=3)
+    first = name.split("-")[0]
+    if first in ("classes", "class"):
+        objective = dict(classes="multi:softprob", **{"class": "multi:softmax"})[first]
+        d["label"], parameters["num_class"] = (y * 2).astype(int) % 5, 5
+    elif first in ("ndcg", "map", "pairwise"):
+        objective, d["label"] = "rank:" + first, (y > 1).astype(int)
+        d["group"] = [40] * 10
+    elif first in ("poisson", "gamma", "tweedie", "cox", "aft"):
+        objective = dict(poisson="count:poisson", cox="survival:cox", aft="survival:aft").get(first, "reg:" + first)
+        d["label"] = np.floor(y * 3) if first == "poisson" else y
+        if first == "aft":
+            d.update(label=None, label_lower_bound=y, label_upper_bound=np.where(rng.random(400) < 0.3, np.inf, y))
+        if first != "gamma":
+            parameters["base_score"] = 0.7
+    elif first in ("logistic", "hinge"):
+        objective, d["label"] = "binary:" + first, (y > 1).astype(int)
+    elif first in ("targets", "vector", "labels"):
+        d["label"] = np.stack([y, -y, y * y], 1)
+        if first == "labels":
+            objective, d["label"] = "binary:logistic", (d["label"] > 1).astype(int)
+        if first == "vector":
+            parameters["multi_strategy"] = "multi_output_tree"
+    elif first == "quantiles":
+        objective, parameters["quantile_alpha"] = "reg:quantileerror", [0.1, 0.5, 0.9]
+    elif first == "many":
+        rounds, parameters = 5000, dict(max_depth=1, eta=0.01)
+    elif first == "single":
+        rounds = 1
+    elif first == "early":
+        rounds, parameters = 200, dict(max_depth=6, eta=0.5)
+    for word, more in dict(dart=dict(booster="dart", rate_drop=0.4), forest=dict(num_parallel_tree=3, subsample=0.6),
+                           onehot=dict(max_cat_to_onehot=1000), partition=dict(max_cat_to_onehot=1)).items():
+        if word in name.split("-"):
+            parameters.update(more)
+    return x, d, types, rounds, dict(objective=objective, tree_method="hist", nthread=1, seed=3, **parameters), first == "early"
+
+
+KINDS = {  # what each version can do, and what is worth a file
+    "1.0.2": "classes poisson gamma tweedie cox ndcg pairwise hinge dart",
+    "1.3.3": "classes class poisson aft map dart classes-dart",
+    "1.7.6": "classes poisson categories-onehot categories-partition logistic-categories-dart targets",
+    "2.1.4": "classes-categories cox quantiles targets labels",
+    "3.0.5": "classes categories classes-dart-forest ndcg",
+    "3.2.0": "classes class classes-forest classes-categories class-dart poisson gamma tweedie cox aft ndcg map pairwise hinge "
+             "categories-onehot categories-partition logistic-categories dart logistic-dart-categories targets targets-dart labels "
+             "vector quantiles many single early frame-categories",
+    "3.4.1": "classes-categories poisson aft dart classes-dart vector quantiles logistic-categories",
+}
+
+
+def build(rng, name, **more):
+    x, d, types, rounds, parameters, early = kind(rng, name)
+    parameters = {**more, **parameters}
+    if "frame" in name:  # codes stand for texts and numbers, which the file holds
+        import pandas as pd
+        names = ["color", "size", "shop", "n0", "n1", "n2"]
+        texts = [["blue", "green", "red"], [10 * i + 5 for i in range(12)], [f"K\u00f6ln {i}" for i in range(70)]]
+        x = pd.DataFrame(x, columns=names)
+        for name, values in zip(names, texts):
+            x[name] = pd.Categorical.from_codes(x[name].fillna(-1).astype(int), values)
+        types = None
+    options = {}
+    if types or hasattr(x, "columns"):
+        options = dict(feature_types=types, enable_categorical=True)
+    bounds = {key: d.pop(key) for key in list(d) if key not in ("label",)}
+    matrix = xgb.DMatrix(x, d["label"], **options)
+    if "group" in bounds:
+        matrix.set_group(bounds["group"])
+    for key in ("label_lower_bound", "label_upper_bound"):
+        if key in bounds:
+            matrix.set_float_info(key, bounds[key])
+    if early:
+        held = xgb.DMatrix(x[:100], d["label"][::-1][:100])
+        return xgb.train(parameters, matrix, rounds, evals=[(held, "held")], early_stopping_rounds=5, verbose_eval=False)
+    return xgb.train(parameters, matrix, rounds)
+
+
+def kinds():
+    for number, name in enumerate(KINDS[xgb.__version__].split()):
+        rng = np.random.default_rng([20261121, zlib.crc32(f"{xgb.__version__} {name}".encode())])
+        b = build(rng, name)
+        path = f"{HERE}/kind-{xgb.__version__}-{name}"
+        ubj = (number % 2 or name == "many") and tuple(map(int, xgb.__version__.split(".")[:2])) >= (1, 6)
+        save(path, b, "ubj" if ubj else "json")
+        if xgb.__version__ > "3.2.0":
+            golden(path + ".golden.gz", edge_rows(b, 200, rng), [b])
+
+
+def edges():
+    assert xgb.__version__ == "3.2.0", xgb.__version__
+    for packed in sorted(glob.glob(f"{HERE}/kind-*.[ju]*.gz")):
+        name = os.path.basename(packed).replace(".json.gz", "").replace(".ubj.gz", "")
+        if name.split("-")[1] <= "3.2.0":
+            b = load(packed)
+            rng = np.random.default_rng(zlib.crc32(name.encode()))
+            golden(f"{HERE}/{name}.golden.gz", edge_rows(b, 100 if "many" in name else 200, rng), [b])
+    rng = np.random.default_rng(5)
+    boosters = [load(f"{HERE}/{name}.ubj.gz") for name in ("categories", "dart", "classes")]
+    given = gzip.open(f"{HERE}/rows.golden.gz").read()
+    count, width, outputs = np.frombuffer(given[:12], "<u4")
+    planes = np.frombuffer(given[12:], "u1").reshape(4, -1)[:, : count * width]
+    rows = np.ascontiguousarray(planes.T).view("<f4").reshape(width, count).T[:2000]
+    golden(f"{HERE}/rows-kinds.golden.gz", np.ascontiguousarray(rows), boosters)
+    for name, b, count in zip(("categories", "dart", "classes"), boosters, (1000, 300, 300)):
+        golden(f"{HERE}/{name}-edges.golden.gz", edge_rows(b, count, rng), [b])
+
+
 def save(path, booster, kind):
     with tempfile.TemporaryDirectory() as folder:  # save_raw knows formats since 1.6 only
         booster.save_model(f"{folder}/model.{kind}")
@@ -171,12 +321,18 @@ def live(seed, folder):
         b = train(x, y, int(rng.integers(1, 40)), **parameters)
         save(f"{folder}/{i}", b, str(rng.choice(["json", "ubj"])))
         golden(f"{folder}/{i}.golden.gz", edge_rows(b, 150, rng), [b])
+    names = [name for name in KINDS["3.2.0"].split() if name not in ("many", "frame-categories")]
+    for i in range(24, 24 + len(names)):
+        b = build(rng, names[i - 24], eta=float(rng.uniform(0.05, 1)), min_child_weight=float(rng.choice([0, 1, 5])),
+                  subsample=float(rng.uniform(0.5, 1)), max_cat_to_onehot=int(rng.choice([1, 4, 20])))
+        save(f"{folder}/{i}", b, str(rng.choice(["json", "ubj"])))
+        golden(f"{folder}/{i}.golden.gz", edge_rows(b, 100, rng), [b])
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["live"]:
         live(int(sys.argv[2]), sys.argv[3])
-    elif sys.argv[1:] == ["old"]:
-        old()
+    elif len(sys.argv) == 2:
+        dict(old=old, kinds=kinds, edges=edges)[sys.argv[1]]()
     else:
         main()

@@ -1,0 +1,171 @@
+package tree
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// categorical reports whether a node sends listed categories to the right
+// instead of comparing with a threshold.
+func (s *split) categorical() bool { return s.set.to > s.set.from }
+
+// setWords is what a set takes in flat.sets: its length and its bits, of which
+// bit 0 is for missing values and bit c+1 for category c.
+func setWords(largest int32) int64 { return 2 + (int64(largest)+1)/32 }
+
+// code is the slot of a categorical input: which bit of a set to look at. The
+// category is the whole part of the value; XGBoost lets what is negative or too
+// large belong to no set, -0.5 included.
+func code(value float32) int32 {
+	switch {
+	case value != value:
+		return 0
+	case value < 0 || value >= categoriesMax:
+		return math.MaxInt32
+	}
+	return int32(value) + 1
+}
+
+// set returns the place in flat.sets of a split's set.
+func (b *builder) set(from split) int32 {
+	if at, known := b.offsets[from.set.from]; known {
+		return at // another part of the same tree has it
+	}
+	listed := b.listed[from.set.from:from.set.to]
+	at, words := len(b.sets), setWords(listed[len(listed)-1])
+	b.offsets[from.set.from] = int32(at)
+	b.sets = append(b.sets, make([]uint32, words)...)
+	b.sets[at] = uint32(words - 1)
+	bits := b.sets[at+1:]
+	if !from.defaultLeft {
+		bits[0] = 1
+	}
+	for _, category := range listed {
+		bits[(category+1)/32] |= 1 << (uint32(category+1) % 32)
+	}
+	return int32(at)
+}
+
+// slot returns the slot of a categorical input.
+func (b *builder) slot(input int32) int {
+	slot, known := b.slots[input]
+	if !known {
+		slot = 2*b.flat.inputs + 1 + len(b.categorical)
+		b.slots[input] = slot
+		b.categorical = append(b.categorical, input)
+	}
+	return slot
+}
+
+// scoreSets is score for models with categorical splits: row by row, with a
+// kernel that asks each node of which kind it is.
+func (f *flat) scoreSets(s *scratch, rows, out []float32) {
+	width := len(f.outputs)
+	for ; len(out) > 0; rows, out = rows[f.inputs:], out[width:] {
+		row := rows[:f.inputs]
+		f.fill(s.row, row)
+		codes := s.row[2*f.inputs+1:]
+		for i, input := range f.categorical {
+			codes[i] = code(row[input])
+		}
+		for o, of := range f.outputs {
+			out[o] = f.setKernel(s.row, of.base, of.trees)
+		}
+	}
+}
+
+// setKernel is margin for trees with categorical splits. Slots behind the one
+// of the leaves hold codes, and the threshold of a node that reads one is the
+// place of its set.
+func (f *flat) setKernel(slots []int32, sum float32, trees []span) float32 {
+	var at [lanes]uint32
+	for len(trees) > 0 {
+		n := min(lanes, len(trees))
+		depth := int32(0)
+		for i, t := range trees[:n] {
+			at[i], depth = t.first, max(depth, t.depth)
+		}
+		for range depth {
+			for i := range at[:n] {
+				at[i] += f.nextSet(f.nodes[at[i]], slots)
+			}
+		}
+		for _, i := range at[:n] {
+			sum += f.leaves[i]
+		}
+		trees = trees[n:]
+	}
+	return sum
+}
+
+// nextSet is next for a node of either kind.
+func (f *flat) nextSet(n node, slots []int32) uint32 {
+	value := slots[n.input]
+	var right uint32
+	if int(n.input) <= 2*f.inputs {
+		if value >= n.threshold {
+			right = 1
+		}
+	} else if word := uint32(value) / 32; word < f.sets[n.threshold] {
+		right = f.sets[uint32(n.threshold)+1+word] >> (uint32(value) % 32) & 1
+	}
+	return uint32(n.step) + right
+}
+
+// categoryLabels reads what the codes of the categorical inputs stand for.
+// XGBoost 3.1 and later write it when they were trained on data frames.
+func (d *decoder) categoryLabels() error {
+	return d.record(field{"enc", func() error {
+		return d.array(func(i int) error {
+			var offsets []int32
+			var values []int64
+			err := d.record(field{"offsets", d.integersTo(&offsets)}, field{"values", func() error {
+				return d.array(func(int) error {
+					value, err := d.integer()
+					values = append(values, value)
+					return err
+				})
+			}})
+			if err != nil {
+				return within(fmt.Sprintf("[%d]", i), err)
+			}
+			labels, valid := labelsOf(offsets, values)
+			if !valid {
+				return within(fmt.Sprintf("[%d].offsets", i), d.fault("not the places of texts"))
+			}
+			d.labels = append(d.labels, labels)
+			return nil
+		})
+	}})
+}
+
+// labelsOf returns texts, which lie one behind the other in values, or numbers.
+// Of texts beyond ASCII it returns none: XGBoost 3.2 takes their lengths from
+// pandas in characters and cuts their bytes by them, so they are not those that
+// training saw.
+func labelsOf(offsets []int32, values []int64) (labels []string, valid bool) {
+	if len(offsets) == 0 {
+		for _, value := range values {
+			labels = append(labels, strconv.FormatInt(value, 10))
+		}
+		return labels, true
+	}
+	text, ascii := make([]byte, len(values)), true
+	for i, value := range values {
+		text[i] = byte(value)
+		ascii = ascii && text[i] < utf8.RuneSelf
+	}
+	for i := range offsets[1:] {
+		from, to := int64(offsets[i]), int64(offsets[i+1])
+		if from < 0 || from > to || to > int64(len(text)) {
+			return nil, false
+		}
+		labels = append(labels, string(text[from:to]))
+	}
+	if !ascii {
+		return nil, true
+	}
+	return labels, true
+}
