@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
 )
 
@@ -43,7 +45,32 @@ func (c *modelInspectCommand) Run(a *app) error {
 	}
 	fmt.Fprintf(a.stdout, "kind     %s\nshape    %s\ndigest   sha256:%s\ntrees    %d\noutputs  %d\ninputs   %d\nnames    %s\n",
 		info.Kind, info.Describe, info.Digest, info.Trees, info.Outputs, info.Inputs, names)
+	for i := range info.Inputs {
+		if labels := m.Categories(i); labels != nil {
+			fmt.Fprintf(a.stdout, "codes    input %s takes %s\n", inputName(info, i), codes(labels))
+		}
+	}
 	return nil
+}
+
+func inputName(info model.Info, i int) string {
+	if i < len(info.Names) {
+		return info.Names[i]
+	}
+	return strconv.Itoa(i)
+}
+
+// codes writes what the numbers of a categorical input stand for, as the table
+// of constants that a pipeline maps them with.
+func codes(labels []string) string {
+	var text strings.Builder
+	for i, label := range labels {
+		if i > 0 {
+			text.WriteString(", ")
+		}
+		fmt.Fprintf(&text, "%q: %d", label, i)
+	}
+	return "{" + text.String() + "}"
 }
 
 // Run scores the rows.

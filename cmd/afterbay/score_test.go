@@ -1,7 +1,9 @@
 package main
 
 import (
+	"compress/gzip"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -97,5 +99,43 @@ func TestScoresAreTheModelsBitForBit(t *testing.T) {
 	r := command(t, "amount\n1\n", "model", "score", "model.ubj")
 	if r.code != exitFailure || !strings.Contains(r.stderr, "the header lacks inputs of the model: spend.count_60s") {
 		t.Errorf("%d %s", r.code, r.stderr)
+	}
+}
+
+func TestSeveralOutputsAreSeveralColumns(t *testing.T) {
+	file, err := os.Open("../../model/tree/testdata/classes.ubj.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tree.Parse("multi", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes := m.Info().Outputs
+	if classes < 3 || m.MarginsPerRow() != classes {
+		t.Fatalf("%d outputs, %d margins: not a model of several classes", classes, m.MarginsPerRow())
+	}
+	t.Chdir(t.TempDir())
+	write(t, "multi.ubj", string(data))
+	header := strings.Join(m.Info().Names, ",")
+	row := strings.Repeat("1,", m.Info().Inputs-1) + "1"
+	lines := strings.Split(must(t, header+"\n"+row+"\n", "model", "score", "multi.ubj"), "\n")
+	var want []string
+	for _, name := range []string{"margin_", "prediction_"} {
+		for i := range classes {
+			want = append(want, name+strconv.Itoa(i))
+		}
+	}
+	if lines[0] != strings.Join(want, ",") || strings.Count(lines[1], ",") != 2*classes-1 {
+		t.Errorf("%q", lines)
 	}
 }

@@ -33,7 +33,7 @@ func (a *app) score(m *tree.Model, source io.Reader, name string) error {
 	}
 	titles := slices.Clone(header)
 	out := newLines(a.stdout, false)
-	if err := out.write([]byte("margin,prediction")); err != nil {
+	if err := out.write([]byte(scoreHeader(m))); err != nil {
 		return err
 	}
 	rows := model.Rows{Width: len(columns), Values: make([]float32, 0, scoreRows*len(columns))}
@@ -117,22 +117,43 @@ func parseCell(cell string) (float32, error) {
 }
 
 func (a *app) writeScores(m *tree.Model, rows model.Rows, out *lines) error {
-	margins, scores := make([]float32, rows.Len()), make([]float32, rows.Len())
 	if rows.Len() == 0 {
 		return nil
 	}
+	perRow, outputs := m.MarginsPerRow(), m.Info().Outputs
+	margins, scores := make([]float32, rows.Len()*perRow), make([]float32, rows.Len()*outputs)
 	m.Margins(rows, margins)
 	if err := m.Predict(a.ctx, rows, scores); err != nil {
 		return err
 	}
 	var line []byte
-	for i := range margins {
-		line = strconv.AppendFloat(line[:0], float64(margins[i]), 'g', -1, 32)
-		line = append(line, ',')
-		line = strconv.AppendFloat(line, float64(scores[i]), 'g', -1, 32)
-		if err := out.write(line); err != nil {
+	for i := range rows.Len() {
+		line = line[:0]
+		for _, v := range slices.Concat(margins[i*perRow:(i+1)*perRow], scores[i*outputs:(i+1)*outputs]) {
+			line = append(strconv.AppendFloat(line, float64(v), 'g', -1, 32), ',')
+		}
+		if err := out.write(line[:len(line)-1]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// scoreHeader names the columns of the scores: margin and prediction, numbered
+// from 0 where there are several.
+func scoreHeader(m *tree.Model) string {
+	var names []string
+	for _, c := range []struct {
+		name string
+		n    int
+	}{{"margin", m.MarginsPerRow()}, {"prediction", m.Info().Outputs}} {
+		for i := range c.n {
+			name := c.name
+			if c.n > 1 {
+				name += "_" + strconv.Itoa(i)
+			}
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
 }
