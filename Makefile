@@ -46,6 +46,7 @@ lint: ## gofmt, go vet, staticcheck, shape of the code
 
 docs: ## write the generated parts of the documentation
 	go test ./cmd/afterbay -run TestHelp -update
+	go test ./config -run TestReference -update
 
 clean: ## remove what make made
 	rm -rf bin .venv demo-data

@@ -212,6 +212,7 @@ func (c *compiler) loadModels() {
 		}
 		if len(m.Outputs) != loaded.Info().Outputs {
 			c.fail(path+".outputs", "the model has %d outputs, %d are named", loaded.Info().Outputs, len(m.Outputs))
+			c.hint("name them in the model's order, those of classes by their number: {other: number, fraud: number}")
 			continue
 		}
 		for _, o := range m.Outputs {

@@ -130,6 +130,8 @@ func (c *compiler) inputTime(path string, in *Input) {
 		want, known = value.Time, true
 	}
 	switch {
+	case t.Unit == "":
+		c.fail(path+".unit", "missing: use s, ms, us or ns for an int, rfc3339 for a time")
 	case !known:
 		c.fail(path+".unit", "unknown unit %q: use s, ms, us or ns for an int, rfc3339 for a time", t.Unit)
 	case slot.Type.Kind != want || slot.Type.Optional:
@@ -206,6 +208,11 @@ func (c *compiler) merged(path string, list []Input) []*task.Plan {
 		copies = append(copies, c.copying(at, in, partitions, types, count))
 	}
 	if len(c.errs) > 0 {
+		for _, in := range list {
+			for _, f := range in.Fields {
+				c.names.broken[f.Name] = true
+			}
+		}
 		return nil
 	}
 	c.sources(list, types, count)

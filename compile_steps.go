@@ -295,6 +295,13 @@ func (c *compiler) score(path string, s *Score) {
 		i := slices.IndexFunc(c.pipeline.Models, func(m Model) bool { return m.Name == s.Model })
 		if i < 0 {
 			c.fail(path+".model", "no model is named %q", s.Model)
+			var known []string
+			for _, m := range c.pipeline.Models {
+				known = append(known, m.Name)
+			}
+			if near := expression.Nearest(s.Model, known); near != "" {
+				c.hint("did you mean " + near + "?")
+			}
 			return
 		}
 		if c.rows && len(c.errs) == 0 {
@@ -339,6 +346,7 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel) []value.Slo
 	}
 	if len(slots) != info.Inputs {
 		c.fail(path+".inputs", "model %s takes %d inputs, %d are given", m.name, info.Inputs, len(slots))
+		c.hint("its file has no names of them: give them in the order of training")
 		if len(info.Names) > 0 {
 			c.hint("it takes, in order: " + strings.Join(info.Names, ", "))
 		}

@@ -67,7 +67,7 @@ func (n *names) anyBroken(list []string) bool {
 // Slot implements expression.Names.
 func (n *names) Slot(name string) (value.Slot, bool) {
 	slot, ok := n.lookup(name)
-	if !ok && n.later[name] {
+	if !ok && (n.later[name] || n.broken[name]) {
 		n.missing = append(n.missing, name)
 	}
 	return slot, ok

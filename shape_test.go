@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"stream/memory":     {"stream"},
 	"stream/streamtest": {"stream"},
 	"state":             {"stream"},
-	"stream/embedded":   {"stream", "state"},
+	"stream/embedded":   {"stream", "state", "internal/vfs"},
 	"decode":            {"value"},
 	"expression":        {"value"},
 	"feature":           {},
@@ -45,7 +45,15 @@ var layers = map[string][]string{
 
 	"examples/fraud/generate": {"examples/fraud"},
 	"internal/reference":      {},
-	"cmd/afterbay":            {"", "value", "expression", "scenario", "config", "stream", "stream/embedded", "ingest", "serve", "observe", "task", "model", "model/tree", "examples/fraud"},
+	"rows":                    {"value", "expression"},
+	"sample":                  {"stream", "value", "decode", "expression", "ingest"},
+	"explain":                 {"", "expression", "observe", "serve", "stream", "task"},
+	"scenario":                {"", "config", "stream", "stream/embedded", "stream/memory", "task"},
+	"internal/vfs":            {},
+	"cmd/afterbay": {
+		"", "config", "examples/fraud", "explain", "expression", "ingest", "model", "model/tree", "observe", "rows", "sample",
+		"scenario", "serve", "stream", "stream/embedded", "stream/memory", "task", "value",
+	},
 }
 
 func TestLayersImportsGoOneWay(t *testing.T) {

@@ -20,26 +20,34 @@ type File struct {
 	places []map[string]place // of each pipeline's fields
 }
 
-// Load reads a pipeline file of at most 1 MiB. The paths of model files are
-// relative to its folder: in the result they are joined with it. An error is
-// Errors where the file was read but is not right.
+// Load reads a pipeline file of at most 1 MiB, and the environment variables
+// that it names. The paths of model files are relative to its folder: in the
+// result they are joined with it. An error is Errors where the file was read but
+// is not right.
 func Load(path string) (*File, error) {
+	file, err := LoadPartly(path)
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// LoadPartly is Load for who wants to find all that is wrong: beside an error of
+// type Errors it returns the file with the pipelines in which nothing is wrong.
+func LoadPartly(path string) (*File, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read pipeline file: %w", err)
 	}
-	file, err := Parse(path, data)
-	if err != nil {
-		return nil, err
-	}
+	file, err := parse(path, data, os.LookupEnv)
 	for _, p := range file.Pipelines {
 		for i, m := range p.Models {
-			if !filepath.IsAbs(m.File) {
+			if m.File != "" && !filepath.IsAbs(m.File) {
 				p.Models[i].File = filepath.Join(filepath.Dir(path), m.File)
 			}
 		}
 	}
-	return file, nil
+	return file, err
 }
 
 // readFile reads one byte more than a pipeline file may have, at most.
@@ -52,35 +60,49 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxBytes+1))
 }
 
-// Parse reads the text of a pipeline file; filename is for messages only. The
-// paths of model files stay as they are written. An error is Errors: all that
-// is wrong, in the order of the file.
+// Parse reads the text of a pipeline file in which no environment variable is
+// set; filename is for messages only. The paths of model files stay as they are
+// written. An error is Errors: all that is wrong, in the order of the file.
 func Parse(filename string, data []byte) (*File, error) {
+	return ParseWith(filename, data, func(string) (string, bool) { return "", false })
+}
+
+// ParseWith is Parse with the environment variables that lookup knows.
+func ParseWith(filename string, data []byte, lookup Lookup) (*File, error) {
+	file, err := parse(filename, data, lookup)
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// parse returns all that is wrong, and the pipelines in which nothing is.
+func parse(filename string, data []byte, lookup Lookup) (*File, error) {
+	file := &File{Name: filename}
 	if len(data) > maxBytes {
-		return nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: "split it: a file holds the pipelines of one chain"}}
+		return file, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: "split it: a file holds the pipelines of one chain"}}
 	}
 	s := newSource(filename, strings.TrimPrefix(string(data), "\uFEFF"))
+	file.source = s
 	documents, found := readDocuments(s)
-	file := &File{Name: filename, source: s}
 	lines := make(map[string]int) // of each pipeline's name
 	for _, d := range documents {
-		r := &reader{source: s, places: make(map[string]place), errors: found}
+		before := len(found)
+		r := &reader{source: s, places: make(map[string]place), errors: found, steps: listOf(step()).read, lookup: lookup}
 		var p afterbay.Pipeline
-		words(pipelineWords)(r, d.root, "", &p)
+		words(pipelineWords).read(r, d.root, "", &p)
 		if at := r.places["pipeline"]; p.Name != "" && lines[p.Name] > 0 {
 			r.fail(at.offset, "pipeline", "two pipelines are named "+shorten(p.Name),
 				fmt.Sprintf("rename one: its state and group have its name; the first is on line %d", lines[p.Name]))
 		} else {
 			lines[p.Name] = s.line(at.offset)
 		}
-		file.Pipelines = append(file.Pipelines, p)
-		file.places = append(file.places, r.places)
-		found = r.errors
+		if found = r.errors; len(found) == before && !r.full() {
+			file.Pipelines = append(file.Pipelines, p)
+			file.places = append(file.places, r.places)
+		}
 	}
-	if err := found.sorted(); err != nil {
-		return nil, err
-	}
-	return file, nil
+	return file, found.sorted()
 }
 
 // Explain turns an afterbay.Errors or *afterbay.Error in err, found in the

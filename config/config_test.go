@@ -135,6 +135,56 @@ var goodFiles = map[string][]afterbay.Pipeline{
 			{Emit: &afterbay.Emit{Topic: "audit"}},
 		},
 	}},
+	"routes.yaml": {{
+		Name: "contacts",
+		Inputs: []afterbay.Input{
+			{
+				Topic: "chats", Key: "customer",
+				Time: afterbay.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second, LateTo: "late-contacts"},
+				Fields: []afterbay.Field{
+					{Name: "kind", Type: "string"}, {Name: "customer", Type: "string"},
+					{Name: "ts", Type: "int"}, {Name: "text", Type: "optional string"},
+				},
+				Dedupe:      &afterbay.Dedupe{ID: "ts", Window: 24 * time.Hour, Max: 10_000_000},
+				Repartition: 8,
+			},
+			{
+				Topic: "calls", Key: "customer",
+				Fields: []afterbay.Field{{Name: "kind", Type: "string"}, {Name: "customer", Type: "string"}, {Name: "call", Type: "string"}},
+				Dedupe: &afterbay.Dedupe{ID: "call"},
+			},
+		},
+		Models: []afterbay.Model{{Name: "tone", Go: "tone", Version: 2, Outputs: []afterbay.Field{{Name: "angry", Type: "number"}}}},
+		Steps: []afterbay.Step{
+			{Features: []afterbay.Feature{
+				{Name: "recent", Windows: []string{"60s"}, Aggregates: []string{"count"}, Max: 64, Overflow: "dlq"},
+				{Name: "older", Windows: []string{"24h"}, Aggregates: []string{"count"}, Max: 1 << 20, Overflow: "pane"},
+			}},
+			{Call: &afterbay.Call{
+				Go: "language", When: `text != ""`, Inputs: []string{"text", "recent.*"},
+				Outputs: []afterbay.Field{{Name: "lang", Type: "string"}, {Name: "sure", Type: "optional number"}},
+				Topics:  []string{"alerts"},
+			}},
+			{Route: []afterbay.Case{
+				{Name: "chat", When: `kind == "chat"`, Steps: []afterbay.Step{
+					{Let: []afterbay.Binding{{Name: "body", Expr: `text ?? ""`}}},
+					{Score: &afterbay.Score{Model: "tone", Inputs: []string{"recent.count_60s"}}},
+					{Route: []afterbay.Case{
+						{Name: "english", When: `lang ?? "" == "en"`, Steps: []afterbay.Step{{Let: []afterbay.Binding{{Name: "answer", Expr: `"yes"`}}}}},
+						{Name: "default", Steps: []afterbay.Step{{Let: []afterbay.Binding{{Name: "answer", Expr: `"oui"`}}}}},
+					}},
+				}},
+				{Name: "junk", When: `kind == "junk"`, Then: "drop"},
+				{Name: "odd", When: `customer == ""`, Then: "dlq"},
+				{Name: "default", Then: "drop"},
+			}},
+			{Call: &afterbay.Call{Go: "count"}},
+			{Route: []afterbay.Case{
+				{Name: "all", When: "true", Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"customer"}}}}},
+				{Name: "default", Then: "dlq"},
+			}},
+		},
+	}},
 }
 
 func readGood(t testing.TB, name string) []byte {

@@ -6,6 +6,8 @@
 // merge keys, tags, tabs, a key written twice. Every finding is reported at
 // once, each with file, line, column, an excerpt and what to do next.
 //
+// Environment variables are named in values, as ${NAME} or ${NAME:-default}.
+//
 // Only the shape of the file is checked here. Names, expressions and models are
 // checked by whoever compiles the pipeline; File.Explain turns those findings
 // into positions in the file.

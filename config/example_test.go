@@ -42,3 +42,33 @@ steps:
 	//    11 |   - score: {model: fraud, inputs: [spend.sum_60, amount]}
 	//       |                                    ^
 }
+
+func ExampleParseWith() {
+	text := []byte(`pipeline: fraud
+input:
+  topic: payments-${STAGE:-test}
+  partitions: ${PARTITIONS}
+  key: customer
+  fields: {customer: string}
+steps:
+  - emit: {topic: decisions, value: [customer]}
+`)
+	variables := map[string]string{"PARTITIONS": "8"}
+	file, err := config.ParseWith("fraud.yaml", text, func(name string) (string, bool) {
+		value, set := variables[name]
+		return value, set
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(file.Pipelines[0].Input.Topic, file.Pipelines[0].Input.Partitions)
+
+	_, err = config.Parse("fraud.yaml", text)
+	fmt.Println(err)
+	// Output:
+	// payments-test 8
+	// fraud.yaml:4:15: input.partitions: the environment variable PARTITIONS is not set: export PARTITIONS=... or write ${PARTITIONS:-default}
+	//     4 |   partitions: ${PARTITIONS}
+	//       |               ^
+}

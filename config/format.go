@@ -1,13 +1,13 @@
 package config
 
 import (
-	"github.com/afterbay/afterbay/expression"
-
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/afterbay/afterbay/expression"
 )
 
 const day = 24 * time.Hour
@@ -49,15 +49,15 @@ func formatDuration(d time.Duration) string {
 // sizes are the units of a size, longest names first.
 var sizes = []struct {
 	name  string
-	bytes int64
+	bytes int
 }{
 	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
 }
 
 // parseSize reads a whole number of bytes, or of a unit: 512, 64KiB, 10MB.
-func parseSize(text string) (int64, bool) {
-	unit := int64(1)
+func parseSize(text string) (int, bool) {
+	unit := 1
 	for _, s := range sizes {
 		if digits, ok := strings.CutSuffix(text, s.name); ok {
 			text, unit = strings.TrimRight(digits, " "), s.bytes
@@ -65,13 +65,13 @@ func parseSize(text string) (int64, bool) {
 		}
 	}
 	count, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || int64(count) > math.MaxInt64/unit {
+	if err != nil || count > uint64(math.MaxInt/unit) {
 		return 0, false
 	}
-	return int64(count) * unit, true
+	return int(count) * unit, true
 }
 
-func formatSize(bytes int64) string {
+func formatSize(bytes int) string {
 	for _, s := range []int{2, 1, 0} {
 		if unit := sizes[s]; bytes >= unit.bytes && bytes%unit.bytes == 0 {
 			return fmt.Sprintf("%d%s", bytes/unit.bytes, unit.name)

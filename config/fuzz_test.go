@@ -16,7 +16,7 @@ import (
 // finding stands in the file, and that every character of every scalar is found
 // where its node says.
 func FuzzParse(f *testing.F) {
-	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml"} {
+	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml", "testdata/lint/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			f.Fatal(err)
@@ -30,6 +30,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Add([]byte(explained))
+	f.Add([]byte("pipeline: ${N}\ninput: {topic: '${TEXT}', key: \"\\u00e9${NONE:-k}\", fields: {k: string}}\nsteps:\n- let: {a: '${SELF}$${é}', b: |\n    ${TEXT}\n}\n- emit: {topic: o}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<14 {
 			return
@@ -41,7 +42,7 @@ func FuzzParse(f *testing.F) {
 		for _, d := range documents {
 			checkNode(t, source.text, d.root)
 		}
-		file, err := Parse("f.yaml", data)
+		file, err := ParseWith("f.yaml", data, fuzzed)
 		if err != nil {
 			found, ok := err.(Errors)
 			if !ok || len(found) == 0 || file != nil {
@@ -53,15 +54,34 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for i, places := range file.places {
-			for path := range places {
-				found, ok := file.Explain(i, &afterbay.Error{Path: path, Column: 3, Message: "is wrong", Hint: "correct it"}).(Errors)
-				if !ok {
-					t.Fatalf("%s is not explained", path)
+			for path, place := range places {
+				columns := 4
+				if place.scalar != nil {
+					columns = min(len([]rune(place.scalar.text))+3, 100)
 				}
-				checkErrors(t, "f.yaml", string(data), found)
+				for column := range columns {
+					found, ok := file.Explain(i, &afterbay.Error{Path: path, Column: column, Message: "is wrong", Hint: "correct it"}).(Errors)
+					if !ok {
+						t.Fatalf("%s is not explained", path)
+					}
+					checkErrors(t, "f.yaml", string(data), found)
+				}
 			}
 		}
 	})
+}
+
+// fuzzed is an environment with all that a value may hold. The names that the
+// fuzzer makes up are set too, to themselves.
+func fuzzed(name string) (string, bool) {
+	if len(name) > 4 {
+		return "", false
+	}
+	value, ok := map[string]string{"N": "8", "TEXT": "a: [b] # \n\t'\"", "SELF": "${N}", "NONE": "", "BAD": "\xff"}[name]
+	if !ok {
+		return name, true
+	}
+	return value, true
 }
 
 // checkNode checks that each character of a scalar is where offsetOf says, and
@@ -124,7 +144,7 @@ func TestSizesAndDurationsRoundTrip(t *testing.T) {
 			t.Errorf("%q is read as %v", text, d)
 		}
 	}
-	for text, want := range map[string]int64{"0": 0, "512": 512, "1B": 1, "64KiB": 65536, "10MB": 1e7, "10 MB": 1e7, "1GiB": 1 << 30, "1KB": 1000} {
+	for text, want := range map[string]int{"0": 0, "512": 512, "1B": 1, "64KiB": 65536, "10MB": 1e7, "10 MB": 1e7, "1GiB": 1 << 30, "1KB": 1000} {
 		if got, ok := parseSize(text); !ok || got != want {
 			t.Errorf("%s is read as %d (%v), want %d", text, got, ok, want)
 		}

@@ -1,23 +1,27 @@
 package config
 
 import (
+	"errors"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay"
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the expected texts of testdata/bad")
+var update = flag.Bool("update", false, "write the expected texts of testdata, and docs/reference")
 
 // TestBadFilesAreExplained compares what is said about each bad file with the
 // text beside it: file, line, column, field, excerpt and next step.
 func TestBadFilesAreExplained(t *testing.T) {
 	paths, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(paths) < 45 {
-		t.Fatalf("found %d bad files (%v), want 45 at least", len(paths), err)
+	if err != nil || len(paths) < 100 {
+		t.Fatalf("found %d bad files (%v), want 100 at least", len(paths), err)
 	}
 	for _, path := range paths {
 		name := filepath.Base(path)
@@ -32,20 +36,81 @@ func TestBadFilesAreExplained(t *testing.T) {
 				t.Fatalf("Parse returned %v, %v, want Errors", file, err)
 			}
 			checkErrors(t, name, string(data), found)
-			golden := strings.TrimSuffix(path, ".yaml") + ".txt"
-			if *update {
-				if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
-					t.Fatal(err)
+			checkGolden(t, path, err)
+		})
+	}
+}
+
+// TestFilesWithoutMeaningAreExplained does the same for files whose mistakes
+// only compiling shows: names, types, models, cases. They are what lint says of
+// them.
+func TestFilesWithoutMeaningAreExplained(t *testing.T) {
+	t.Chdir("testdata/lint")
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) < 25 {
+		t.Fatalf("found %d files (%v), want 25 at least", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(path, ".yaml"), func(t *testing.T) {
+			file, err := Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := compiled(t, file)
+			if len(found) == 0 {
+				t.Fatal("nothing is wrong")
+			}
+			for _, e := range found {
+				if e.File != path || e.Line == 0 || e.Field == "" || e.Message == "" || !strings.Contains(e.Excerpt, "^") {
+					t.Errorf("%+v: a part is missing", e)
 				}
 			}
-			want, readErr := os.ReadFile(golden)
-			if readErr != nil {
-				t.Fatal(readErr)
-			}
-			if diff := cmp.Diff(string(want), err.Error()+"\n"); diff != "" {
-				t.Errorf("explanation (-want +got):\n%s", diff)
-			}
+			checkGolden(t, path, found)
 		})
+	}
+}
+
+// compiled returns what is wrong with the pipelines of a file and between them.
+func compiled(t *testing.T, file *File) (found Errors) {
+	t.Helper()
+	explain := func(pipeline int, err error) {
+		var here Errors
+		if errors.As(file.Explain(pipeline, err), &here) {
+			found = append(found, here...)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var right []int
+	var runners []*afterbay.Runner
+	for i, p := range file.Pipelines {
+		runner, err := afterbay.New(p, afterbay.Options{})
+		explain(i, err)
+		if err == nil {
+			right, runners = append(right, i), append(runners, runner)
+		}
+	}
+	_, between := afterbay.Chain(runners)
+	for _, i := range slices.Sorted(maps.Keys(between)) {
+		explain(right[i], between[i])
+	}
+	return found
+}
+
+func checkGolden(t *testing.T, path string, found error) {
+	t.Helper()
+	golden := strings.TrimSuffix(path, ".yaml") + ".txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(found.Error()+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), found.Error()+"\n"); diff != "" {
+		t.Errorf("explanation (-want +got):\n%s", diff)
 	}
 }
 

@@ -42,6 +42,10 @@ type node struct {
 	foreign bool   // plain text that YAML reads as a hexadecimal number, an infinity or the like
 	items   []*node
 	entries []entry
+
+	// Of a scalar that named variables:
+	written string // text before they became their values
+	origin  []int  // of each character of text, and of its end, the column in written
 }
 
 // entry is a key of a mapping and its value.
@@ -56,7 +60,8 @@ type entry struct {
 // end with the end.
 //
 // Folding changes blanks and line breaks only, so the other characters are
-// counted, and blanks where they stand on one line.
+// counted, and blanks where they stand on one line. What a variable holds stands
+// where it is named.
 func (n *node) offsetOf(source string, column int) int {
 	if n.kind != scalar || n.style == block || column < 1 {
 		return n.offset
@@ -66,6 +71,10 @@ func (n *node) offsetOf(source string, column int) int {
 		at++
 	}
 	characters := []rune(n.text)
+	if n.origin != nil {
+		column = n.origin[min(column, len(n.origin))-1]
+		characters = []rune(n.written)
+	}
 	target := min(column-1, len(characters))
 	blanks := 0 // in a row, before the target
 	for _, c := range characters[:target] {

@@ -2,12 +2,7 @@ package config
 
 import (
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/afterbay/afterbay"
 )
@@ -18,6 +13,10 @@ type reader struct {
 	source *source
 	places map[string]place
 	errors Errors
+	steps  read[[]afterbay.Step] // of the cases of a route: a table cannot name itself
+
+	lookup   Lookup
+	expanded int // bytes of the scalars that named variables
 }
 
 // place is where a field stands: its value where that is a scalar, otherwise
@@ -31,12 +30,63 @@ type place struct {
 // wrong to the reader.
 type read[T any] func(r *reader, n *node, path string, into *T)
 
+// form is how values of type T are written.
+type form[T any] struct {
+	read  read[T]
+	shape shape
+}
+
+// shape says what a form reads, for the JSON Schema and the reference page.
+type shape struct {
+	kind      shapeKind
+	text      string         // of text: what it stands for
+	low, high string         // of a number, duration or size: as they are written
+	allowed   []string       // of a choice
+	of        []shape        // of a list or names: the element's; of either: the alternatives'
+	last      *shape         // of names: that of the one named default
+	words     func() []about // of a mapping
+	get       any            // func(*T) *U: the field that is read into; nil where it is not one
+}
+
+type shapeKind uint8
+
+const (
+	anyText shapeKind = iota
+	aChoice
+	aWhole
+	aNumber
+	aTrue
+	aDuration
+	aSize
+	aWindow
+	aConstant
+	aList
+	aNames   // a mapping from names
+	aMapping // of words
+	aStep    // a mapping of one of its words
+	either
+	theSteps // of the pipeline, again
+)
+
 // word is one word of a mapping: what the pipeline file may say there.
 type word[T any] struct {
 	name     string
 	required bool
-	read     read[T]
-	instead  string // of a word that is not built: what to do until it is; read is nil
+	or       string // the word that may be written instead of this one, and not beside it
+	form[T]
+	example string // of a value
+	means   string // what it says; "" is the comment of the field
+	absent  string // what holds without it; "" is what the comment of the field says of the zero value
+	instead string // of a word that is not accepted: what to do; read is nil
+	refused string // of a word that is not accepted: why; "" is that it is not built
+}
+
+// about is a word without its type.
+type about struct {
+	name, or, example, means, absent, instead, refused string
+	required, accepted                                 bool
+	shape                                              shape
+	try                                                func(r *reader, n *node, path string)
 }
 
 // fail adds a finding. Past the most that are reported it does nothing, which
@@ -101,74 +151,116 @@ func (r *reader) entries(n *node, path, hint string) []entry {
 }
 
 // words reads a mapping of known words into the fields of T.
-func words[T any](known []word[T]) read[T] {
-	return func(r *reader, n *node, path string, into *T) {
-		var names []string // of the words that are built
-		for _, w := range known {
-			if w.read != nil {
-				names = append(names, w.name)
+func words[T any](known []word[T]) form[T] {
+	return form[T]{
+		shape: shape{kind: aMapping, words: func() []about {
+			all := make([]about, len(known))
+			for i, w := range known {
+				all[i] = w.about()
 			}
+			return all
+		}},
+		read: func(r *reader, n *node, path string, into *T) { readWords(r, known, n, path, into) },
+	}
+}
+
+func (w *word[T]) about() about {
+	return about{
+		name: w.name, or: w.or, example: w.example, means: w.means, absent: w.absent, instead: w.instead, refused: w.refused,
+		required: w.required, accepted: w.read != nil, shape: w.shape,
+		try: func(r *reader, n *node, path string) { w.read(r, n, path, new(T)) },
+	}
+}
+
+func readWords[T any](r *reader, known []word[T], n *node, path string, into *T) {
+	var names []string // of the words that are accepted
+	for _, w := range known {
+		if w.read != nil {
+			names = append(names, w.name)
 		}
-		entries := r.entries(n, path, "write "+alternatives(names))
-		clean := len(entries) > 0
-		for _, e := range entries {
-			if r.full() {
-				return
-			}
-			here := join(path, e.key)
-			i := slices.IndexFunc(known, func(w word[T]) bool { return w.name == e.key })
-			switch {
-			case i < 0:
-				clean = false
-				r.fail(e.offset, here, "unknown word "+shorten(e.key), suggest(e.key, names, known))
-			case known[i].read == nil:
-				clean = false
-				r.fail(e.offset, here, "`"+e.key+"` is not supported yet", known[i].instead)
-			default:
-				known[i].read(r, e.value, here, into)
-			}
+	}
+	entries := r.entries(n, path, "write "+alternatives(names))
+	clean := len(entries) > 0
+	for _, e := range entries {
+		if r.full() {
+			return
 		}
-		// A word that is wrong is most likely the one that misses.
-		for _, w := range known {
-			if clean && w.required && !slices.ContainsFunc(entries, func(e entry) bool { return e.key == w.name }) {
-				r.missing(n, path, w.name)
-			}
+		here := join(path, e.key)
+		i := slices.IndexFunc(known, func(w word[T]) bool { return w.name == e.key })
+		switch {
+		case i < 0:
+			clean = false
+			r.fail(e.offset, here, "unknown word "+shorten(e.key), suggest(e.key, names, known))
+		case known[i].read != nil:
+			known[i].read(r, e.value, here, into)
+		case known[i].refused != "":
+			clean = false
+			r.fail(e.offset, here, known[i].refused, known[i].instead)
+		default:
+			clean = false
+			r.fail(e.offset, here, "`"+e.key+"` is not supported yet", known[i].instead)
+		}
+	}
+	for _, w := range known {
+		written := func(name string) int { return slices.IndexFunc(entries, func(e entry) bool { return e.key == name }) }
+		this, other := written(w.name), written(w.or)
+		switch {
+		case this >= 0 && other >= 0:
+			second := entries[max(this, other)]
+			r.fail(second.offset, join(path, second.key), fmt.Sprintf("`%s` and `%s` exclude each other", w.name, w.or), "remove one of them")
+		case clean && w.required && this < 0 && other < 0: // a word that is wrong is most likely the one that misses
+			r.missing(n, path, w.name, w.or)
 		}
 	}
 }
 
-func (r *reader) missing(n *node, path, name string) {
+func (r *reader) missing(n *node, path, name, or string) {
 	offset := n.offset
 	if p, ok := r.places[path]; ok {
 		offset = p.offset
 	}
-	r.fail(offset, path, fmt.Sprintf("`%s` is missing", name), fmt.Sprintf("add `%s: ...`", name))
+	hint := fmt.Sprintf("add `%s: ...`", name)
+	if or != "" {
+		hint += fmt.Sprintf(" or `%s: ...`", or)
+	}
+	r.fail(offset, path, fmt.Sprintf("`%s` is missing", name), hint)
 }
 
 // field reads into the field of T that get returns.
-func field[T, U any](get func(*T) *U, read read[U]) read[T] {
-	return func(r *reader, n *node, path string, into *T) { read(r, n, path, get(into)) }
+func field[T, U any](get func(*T) *U, f form[U]) form[T] {
+	f.shape.get = get
+	return form[T]{func(r *reader, n *node, path string, into *T) { f.read(r, n, path, get(into)) }, f.shape}
+}
+
+// optional reads into a field that is nil where its word is absent.
+func optional[T, U any](get func(*T) **U, f form[U]) form[T] {
+	f.shape.get = get
+	return form[T]{func(r *reader, n *node, path string, into *T) {
+		value := new(U)
+		*get(into) = value
+		f.read(r, n, path, value)
+	}, f.shape}
 }
 
 // named reads a mapping from names to values, in its order. name returns where
 // an element keeps its name.
-func named[T any](name func(*T) *string, read read[T]) read[[]T] {
-	return func(r *reader, n *node, path string, into *[]T) {
+func named[T any](name func(*T) *string, f form[T]) form[[]T] {
+	return form[[]T]{func(r *reader, n *node, path string, into *[]T) {
 		for _, e := range r.entries(n, path, "write `<name>: <value>`") {
 			var element T
 			*name(&element) = e.key
 			if e.key == "" {
 				r.fail(e.offset, path, "a name is empty", "write a name")
 			}
-			read(r, e.value, join(path, e.key), &element)
+			f.read(r, e.value, join(path, e.key), &element)
 			*into = append(*into, element)
 		}
-	}
+	}, shape{kind: aNames, of: []shape{f.shape}}}
 }
 
 // listOf reads a list.
-func listOf[T any](read read[T]) read[[]T] {
-	return func(r *reader, n *node, path string, into *[]T) {
+func listOf[T any](f form[T]) form[[]T] {
+	return form[[]T]{func(r *reader, n *node, path string, into *[]T) {
 		if !r.expect(n, path, list, "write `[...]`, or one `- ...` a line") {
 			return
 		}
@@ -176,253 +268,25 @@ func listOf[T any](read read[T]) read[[]T] {
 			here := fmt.Sprintf("%s[%d]", path, i)
 			r.place(here, item.offset, item)
 			var element T
-			read(r, item, here, &element)
+			f.read(r, item, here, &element)
 			*into = append(*into, element)
 		}
-	}
+	}, shape{kind: aList, of: []shape{f.shape}}}
 }
 
-// listOr reads a list by one, a mapping by the other.
-func listOr[T any](list_, mapping_ read[T]) read[T] {
-	return func(r *reader, n *node, path string, into *T) {
-		switch {
-		case n.kind == mapping:
-			mapping_(r, n, path, into)
-		case n.kind == scalar:
-			r.fail(n.offset, path, "must be a list or a mapping, is a single value", "write `[name]` or `{name: expression}`")
+// oneOf reads a node by the form that is for its kind. hint says what to write
+// where none is.
+func oneOf[T any](hint string, a kind, formA form[T], b kind, formB form[T]) form[T] {
+	return form[T]{func(r *reader, n *node, path string, into *T) {
+		switch n.kind {
+		case a:
+			formA.read(r, n, path, into)
+		case b:
+			formB.read(r, n, path, into)
+		case nothing:
+			r.fail(n.offset, path, "has no value", hint)
 		default:
-			list_(r, n, path, into)
+			r.fail(n.offset, path, fmt.Sprintf("must be %s or %s, is %s", a, b, n.kind), hint)
 		}
-	}
-}
-
-// scalar returns the text of a scalar.
-func (r *reader) scalar(n *node, path, hint string) (string, bool) {
-	if !r.expect(n, path, scalar, hint) {
-		return "", false
-	}
-	if i := strings.Index(n.text, "${"); i >= 0 {
-		at := n.offsetOf(r.source.text, len([]rune(n.text[:i]))+1)
-		r.fail(at, path, "`${...}` is not supported yet", "write the value itself")
-		return "", false
-	}
-	return n.text, true
-}
-
-// textOf reads any scalar as the text that stands there: a name or an
-// expression. example is shown where there is none.
-func textOf(example string) read[string] {
-	return func(r *reader, n *node, path string, into *string) {
-		hint := "write " + example
-		text, ok := r.scalar(n, path, hint)
-		switch text = strings.TrimRight(text, "\n"); {
-		case !ok:
-		case strings.TrimSpace(text) == "":
-			r.fail(n.offset, path, "is empty", hint)
-		default:
-			*into = text
-		}
-	}
-}
-
-// choice reads one of a few words.
-func choice[S ~string](allowed ...string) read[S] {
-	return func(r *reader, n *node, path string, into *S) {
-		hint := "write " + alternatives(allowed)
-		text, ok := r.scalar(n, path, hint)
-		switch {
-		case !ok:
-		case slices.Contains(allowed, text):
-			*into = S(text)
-		default:
-			if near := nearest(text, allowed); near != "" {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			}
-			r.fail(n.offset, path, shorten(text)+" is none of "+alternatives(allowed), hint)
-		}
-	}
-}
-
-// decimal is how a whole number is written: YAML's other forms (010, 0x1F,
-// 1_000) mean different numbers to different readers.
-var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
-
-// fractional is how a number with a point or an exponent is written.
-var fractional = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
-
-// whole reads a whole number from low to high.
-func whole[I ~int | ~int32](low, high int64) read[I] {
-	return func(r *reader, n *node, path string, into *I) {
-		hint := fmt.Sprintf("write a whole number from %s to %s", thousands(low), thousands(high))
-		text, ok := r.scalar(n, path, hint)
-		if !ok {
-			return
-		}
-		value, err := strconv.ParseInt(text, 10, 64)
-		switch {
-		case n.style != plain && decimal.MatchString(text):
-			r.fail(n.offset, path, "must be a number, is text", "remove the quotes")
-		case n.style != plain || !decimal.MatchString(text):
-			r.fail(n.offset, path, shorten(text)+" is not a whole number", hint)
-		case err != nil || value < low || value > high:
-			r.fail(n.offset, path, shorten(text)+" is out of range", hint)
-		default:
-			*into = I(value)
-		}
-	}
-}
-
-// number reads a finite number.
-func number(r *reader, n *node, path string, into **float64) {
-	text, ok := r.scalar(n, path, "write a number")
-	if !ok {
-		return
-	}
-	value, err := strconv.ParseFloat(text, 64)
-	if n.style != plain || !fractional.MatchString(text) || err != nil || math.IsInf(value, 0) {
-		r.fail(n.offset, path, shorten(text)+" is not a finite number", "write a number such as 0, -1 or 0.5, without quotes")
-		return
-	}
-	*into = &value
-}
-
-// onlyTrue reads the word true: what is not wanted is left out.
-func onlyTrue(r *reader, n *node, path string, into *bool) {
-	text, ok := r.scalar(n, path, "write `true`")
-	if *into = ok && text == "true" && n.style == plain; ok && !*into {
-		r.fail(n.offset, path, shorten(text)+" is not `true`", "write `true`, or remove the word")
-	}
-}
-
-// span reads a duration from low to high.
-func span(low, high time.Duration) read[time.Duration] {
-	return func(r *reader, n *node, path string, into *time.Duration) {
-		hint := fmt.Sprintf("write a duration from %s to %s, such as 20ms or 5s", formatDuration(low), formatDuration(high))
-		text, ok := r.scalar(n, path, hint)
-		if !ok {
-			return
-		}
-		value, ok := parseDuration(text)
-		switch {
-		case !ok:
-			r.fail(n.offset, path, shorten(text)+" is not a duration", hint)
-		case value < low || value > high:
-			r.fail(n.offset, path, shorten(text)+" is out of range", hint)
-		default:
-			*into = value
-		}
-	}
-}
-
-// window reads a window, a size or size/pane, as it is written: features are
-// named after it.
-func window(r *reader, n *node, path string, into *string) {
-	const hint = "write a size such as 60s or 24h, or size/pane such as 60s/5s"
-	text, ok := r.scalar(n, path, hint)
-	if !ok {
-		return
-	}
-	size, pane, paned := strings.Cut(text, "/")
-	if !paned {
-		pane = size
-	}
-	sizeValue, sizeOK := parseDuration(size)
-	paneValue, paneOK := parseDuration(pane)
-	if !sizeOK || !paneOK || sizeValue <= 0 || paneValue <= 0 {
-		r.fail(n.offset, path, shorten(text)+" is not a window", hint)
-		return
-	}
-	*into = text
-}
-
-// size reads a number of bytes from low to high.
-func size(low, high int64) read[int] {
-	return func(r *reader, n *node, path string, into *int) {
-		hint := fmt.Sprintf("write a size from %s to %s, such as 64KiB or 1MB", formatSize(low), formatSize(high))
-		text, ok := r.scalar(n, path, hint)
-		if !ok {
-			return
-		}
-		value, ok := parseSize(text)
-		switch {
-		case !ok:
-			r.fail(n.offset, path, shorten(text)+" is not a size", hint)
-		case value < low || value > high:
-			r.fail(n.offset, path, shorten(text)+" is out of range", hint)
-		default:
-			*into = int(value)
-		}
-	}
-}
-
-// constant reads a scalar, or a table of scalars of one kind.
-func constant(r *reader, n *node, path string, into *afterbay.Constant) {
-	if n.kind != mapping {
-		into.Value = r.constantScalar(n, path)
-		return
-	}
-	entries := r.entries(n, path, "write `<key>: <value>`")
-	into.Table = make(map[string]any, len(entries))
-	var first any
-	for _, e := range entries {
-		here := join(path, e.key)
-		value := r.constantScalar(e.value, here)
-		if value == nil {
-			continue
-		}
-		if first == nil {
-			first = value
-		}
-		if is, was := kindOf(value), kindOf(first); is != was {
-			r.fail(e.value.offset, here, fmt.Sprintf("is %s, but the table's first value is %s", is, was),
-				"write all values of a table as one kind; 1.0 is a number, 1 an int, '1' a string")
-			continue
-		}
-		into.Table[e.key] = value
-	}
-}
-
-// constantScalar returns a bool, int64, float64 or string; nil where it is
-// none.
-func (r *reader) constantScalar(n *node, path string) any {
-	const hint = "write true, false, a decimal number or text"
-	text, ok := r.scalar(n, path, hint)
-	switch {
-	case !ok:
-		return nil
-	case n.style != plain:
-		return text
-	case text == "true", text == "false":
-		return text == "true"
-	case decimal.MatchString(text):
-		value, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			r.fail(n.offset, path, shorten(text)+" does not fit into 64 bits", "write it as a number, such as 1e20, or quote it")
-			return nil
-		}
-		return value
-	case fractional.MatchString(text):
-		value, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsInf(value, 0) {
-			r.fail(n.offset, path, shorten(text)+" is out of range", "write a finite number, or quote it")
-			return nil
-		}
-		return value
-	case n.foreign || strings.Trim(text, "0123456789") == "" || strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
-		r.fail(n.offset, path, shorten(text)+" reads differently to different YAML readers", hint+"; quote it where it is text")
-		return nil
-	}
-	return text
-}
-
-func kindOf(value any) string {
-	switch value.(type) {
-	case bool:
-		return "a bool"
-	case int64:
-		return "an int"
-	case float64:
-		return "a number"
-	}
-	return "a string"
+	}, shape{kind: either, of: []shape{formA.shape, formB.shape}}}
 }

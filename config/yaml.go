@@ -33,9 +33,6 @@ type document struct {
 // readDocuments splits the text into documents and reads each. The split is
 // made here because the parser drops what follows an empty document.
 func readDocuments(s *source) ([]document, Errors) {
-	if err := checkText(s); err != nil {
-		return nil, Errors{err}
-	}
 	var documents []document
 	var found Errors
 	left := maxTokens
@@ -66,9 +63,10 @@ func readDocuments(s *source) ([]document, Errors) {
 }
 
 // checkText refuses what no pipeline file needs and YAML readers disagree on:
-// bytes that are not UTF-8, tabs and control characters.
-func checkText(s *source) *Error {
-	for i, c := range s.text {
+// bytes that are not UTF-8, tabs and control characters from start to end.
+func checkText(s *source, start, end int) *Error {
+	for i, c := range s.text[start:end] {
+		i += start
 		switch {
 		case c == utf8.RuneError && !strings.HasPrefix(s.text[i:], "\uFFFD"):
 			return s.errorAt(i, "", fmt.Sprintf("the byte 0x%02x is not UTF-8", s.text[i]), "save the file as UTF-8")
@@ -112,6 +110,9 @@ func readDocument(s *source, start, end int, left *int) (d document) {
 			d = document{err: s.errorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
 		}
 	}()
+	if d.err = checkText(s, start, end); d.err != nil {
+		return d
+	}
 	tokens := lexer.Tokenize(s.text[start:end])
 	if *left -= len(tokens); *left < 0 {
 		d.err = s.errorAt(start, "", fmt.Sprintf("the file has more than %d words and signs", maxTokens), "move large tables out of it")

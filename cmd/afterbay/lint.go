@@ -1,22 +1,172 @@
 package main
 
-import "fmt"
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+)
 
 type lintCommand struct {
 	Files []string `arg:"" name:"file" help:"Pipeline files."`
+	JSON  bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
 }
 
-// Run checks the files.
+// Run checks the files, and says all that is wrong with any of them.
 func (c *lintCommand) Run(a *app) error {
-	pipelines, err := a.load(c.Files, 1)
-	if err != nil {
-		return err
+	l := &linter{app: a, pipelines: make(map[string]string)}
+	for _, path := range c.Files {
+		l.check(path)
 	}
-	for _, p := range pipelines {
+	l.chain()
+	findings, files := 0, make(map[string]bool)
+	for _, f := range l.files {
+		for _, e := range f.sorted() {
+			if err := a.printFinding(e, c.JSON); err != nil {
+				return err
+			}
+			findings++
+			files[f.path] = true
+		}
+	}
+	for _, p := range l.right {
+		if c.JSON || files[p.file] {
+			continue
+		}
 		fmt.Fprintf(a.stdout, "%s: pipeline %s is right: it reads %s\n", p.file, p.runner.Name(), p.describe())
 		for _, w := range p.runner.Warnings() {
 			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.file, p.runner.Name(), w)
 		}
 	}
+	if findings > 0 {
+		return &exitError{exitInvalid, fmt.Errorf("%s in %s", counted(findings, "finding"), counted(len(files), "file"))}
+	}
 	return nil
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// linter gathers what is wrong with files.
+type linter struct {
+	app       *app
+	pipelines map[string]string // the file of each pipeline's name
+	files     []*lintedFile
+	right     []lintedPipeline // in which nothing is wrong by themselves
+}
+
+type lintedFile struct {
+	path  string
+	file  *config.File
+	found config.Errors
+}
+
+type lintedPipeline struct {
+	pipeline
+	in    *lintedFile
+	index int // in its file
+}
+
+// check finds what is wrong with the shape of a file and, in the pipelines whose
+// shape is right, with what they mean.
+func (l *linter) check(path string) {
+	file, err := config.LoadPartly(path)
+	f := &lintedFile{path: path, file: file}
+	l.files = append(l.files, f)
+	f.add(err)
+	if file == nil {
+		return
+	}
+	for i, p := range file.Pipelines {
+		if other, ok := l.pipelines[p.Name]; ok {
+			f.add(file.Explain(i, &afterbay.Error{
+				Path: "pipeline", Message: fmt.Sprintf("pipeline %q is in %s too", p.Name, other), Hint: "rename one, since its state has its name",
+			}))
+		} else {
+			l.pipelines[p.Name] = path
+		}
+		runner, err := afterbay.New(p, afterbay.Options{Sessions: 1, Logger: l.app.log})
+		if err != nil {
+			f.add(file.Explain(i, err))
+			continue
+		}
+		l.right = append(l.right, lintedPipeline{pipeline{file: path, runner: runner}, f, i})
+	}
+}
+
+// chain finds what is wrong between the pipelines.
+func (l *linter) chain() {
+	runners := make([]*afterbay.Runner, len(l.right))
+	for i, p := range l.right {
+		runners[i] = p.runner
+	}
+	_, found := afterbay.Chain(runners)
+	for i, errs := range found {
+		p := l.right[i]
+		p.in.add(p.in.file.Explain(p.index, errs))
+	}
+}
+
+// add notes what err says is wrong with the file.
+func (f *lintedFile) add(err error) {
+	var list config.Errors
+	var access *fs.PathError
+	switch {
+	case err == nil:
+	case errors.As(err, &list):
+		f.found = append(f.found, list...)
+	case errors.As(err, &access):
+		f.found = append(f.found, &config.Error{File: f.path, Message: access.Err.Error(), Hint: "name a pipeline file that can be read"})
+	default:
+		f.found = append(f.found, &config.Error{File: f.path, Message: err.Error()})
+	}
+}
+
+// sorted returns the findings in the order of the file.
+func (f *lintedFile) sorted() config.Errors {
+	slices.SortStableFunc(f.found, func(a, b *config.Error) int {
+		return cmp.Or(cmp.Compare(lineOf(a), lineOf(b)), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+	})
+	return f.found
+}
+
+// lineOf orders findings about a file as a whole last.
+func lineOf(e *config.Error) int {
+	if e.Line == 0 {
+		return math.MaxInt
+	}
+	return e.Line
+}
+
+// printedFinding is a finding as --json prints it.
+type printedFinding struct {
+	File    string `json:"file"`    // as it was named
+	Line    int    `json:"line"`    // from 1; 0 where the finding is about the file as a whole
+	Column  int    `json:"column"`  // in characters, from 1; 0 with line
+	Path    string `json:"path"`    // of the field: steps[1].score.inputs[2]; empty where YAML itself is unreadable
+	Message string `json:"message"` // what is wrong
+	Hint    string `json:"hint"`    // what to do next
+	Excerpt string `json:"excerpt"` // the line and a caret under the place, on two lines; empty where there is none
+}
+
+// printFinding prints to standard output as JSON, or else as text to standard
+// error.
+func (a *app) printFinding(e *config.Error, asJSON bool) error {
+	if !asJSON {
+		_, err := fmt.Fprintln(a.stderr, e)
+		return err
+	}
+	encoder := json.NewEncoder(a.stdout)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(printedFinding{e.File, e.Line, e.Column, e.Field, e.Message, e.Hint, e.Excerpt})
 }

@@ -1,0 +1,455 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The reference page and the JSON Schema are made here from the tables of words
+// and the comments of afterbay's structs.
+const (
+	referencePage   = "../docs/reference/pipeline-file.md"
+	referenceSchema = "../docs/reference/pipeline.schema.json"
+)
+
+func TestReferenceIsFresh(t *testing.T) {
+	comments := readComments(t)
+	schema, err := json.MarshalIndent(comments.schema(), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{referencePage: comments.page(), referenceSchema: string(schema) + "\n"} {
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is stale: run go test ./config -update (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// Every word says what it means and has an example that is right.
+func TestEveryWordIsExplained(t *testing.T) {
+	comments := readComments(t)
+	schema := validator{comments.schema()["$defs"].(object)}
+	seen := 0
+	comments.sections(func(s section) {
+		for _, w := range s.words {
+			if !w.accepted {
+				if w.instead == "" {
+					t.Errorf("%s: %s says not what to do instead", s.path, w.name)
+				}
+				continue
+			}
+			seen++
+			if w.means == "" || w.example == "" || !w.required && w.or == "" && w.absent == "" && !strings.HasSuffix(s.path, "steps[]") {
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.name, w)
+			}
+			n, r := exampleNode(t, w)
+			if w.try(r, n, w.name); len(r.errors) > 0 {
+				t.Errorf("%s: the example of %s is refused: %v", s.path, w.name, r.errors)
+			}
+			if why := schema.check(comments.shape(w.shape), instance(n), w.name); why != "" {
+				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.name, why)
+			}
+		}
+	})
+	if seen < 60 {
+		t.Errorf("only %d words were looked at", seen)
+	}
+}
+
+// Every field of a pipeline is set by a word, so that what is added to the
+// structs is added to the file.
+func TestEveryFieldHasAWord(t *testing.T) {
+	set := map[string]bool{
+		"Pipeline.Code": true, // is Go
+		"Model.Name":    true, "Constant.Name": true, "Constant.Value": true, "Constant.Table": true, "Feature.Name": true, "Case.Name": true,
+		"Binding.Name": true, "Field.Name": true, // names before a colon
+	}
+	structures := map[string]reflect.Type{}
+	note := func(get any) {
+		if get != nil {
+			structure, field := fieldOf(get)
+			set[structure+"."+field.Name] = true
+			structures[structure] = reflect.TypeOf(get).In(0).Elem()
+		}
+	}
+	var walk func(s shape)
+	walk = func(s shape) {
+		note(s.get)
+		for _, inner := range s.of {
+			walk(inner)
+		}
+	}
+	readComments(t).sections(func(s section) {
+		for _, w := range s.words {
+			walk(w.shape)
+		}
+	})
+	if len(structures) < 13 {
+		t.Errorf("found %d structs", len(structures))
+	}
+	for name, structure := range structures {
+		for i := range structure.NumField() {
+			if field := name + "." + structure.Field(i).Name; !set[field] {
+				t.Errorf("no word sets %s", field)
+			}
+		}
+	}
+}
+
+// exampleNode returns the value of a word's example, and a reader for it.
+func exampleNode(t *testing.T, w about) (*node, *reader) {
+	t.Helper()
+	s := newSource("example.yaml", w.name+": "+w.example+"\n")
+	documents, found := readDocuments(s)
+	if len(found) > 0 {
+		t.Fatalf("the example of %s cannot be read: %v", w.name, found)
+	}
+	r := &reader{source: s, places: make(map[string]place), steps: listOf(step()).read, lookup: set(nil)}
+	return documents[0].root.entries[0].value, r
+}
+
+// comments are those of the structs of a package, by Type and Type.Field.
+type comments map[string]string
+
+func readComments(t *testing.T) comments {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../pipeline.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := comments{}
+	text := func(groups ...*ast.CommentGroup) string {
+		var parts []string
+		for _, g := range groups {
+			parts = append(parts, strings.Fields(g.Text())...)
+		}
+		return strings.Join(parts, " ")
+	}
+	for _, decl := range file.Decls {
+		d, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range d.Specs {
+			s, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			all[s.Name.Name] = text(d.Doc)
+			if structure, ok := s.Type.(*ast.StructType); ok {
+				for _, f := range structure.Fields.List {
+					for _, name := range f.Names {
+						all[s.Name.Name+"."+name.Name] = text(f.Doc, f.Comment)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// fieldOf returns the struct and the field that get, a func(*T) *U, returns.
+func fieldOf(get any) (structure string, field reflect.StructField) {
+	call := reflect.ValueOf(get)
+	value := reflect.New(call.Type().In(0).Elem())
+	result := call.Call([]reflect.Value{value})[0]
+	for i := range value.Elem().NumField() {
+		if f := value.Elem().Field(i).Addr(); f.Pointer() == result.Pointer() && f.Type() == result.Type() {
+			return value.Elem().Type().Name(), value.Elem().Type().Field(i)
+		}
+	}
+	panic(fmt.Sprintf("%T returns no field", get))
+}
+
+// typeName returns the name of the struct below pointers and slices.
+func typeName(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t.Name()
+}
+
+var (
+	whenZero  = regexp.MustCompile(`^(?:0|""|nil) (?:(?:is|takes) )?(.*)$`)
+	isDefault = regexp.MustCompile(`(\S+) \(default\)`)
+	insteadOf = regexp.MustCompile(`^instead of \w+: `)
+	unit      = regexp.MustCompile(`^(\d+) (ms|s|h|KiB|MiB)$`)
+	bounds    = regexp.MustCompile(`, [\d,]+ to [\d,]+`) // which the column of values has
+	breaks    = regexp.MustCompile(`(?:; |\. |\.$)`)
+)
+
+// explain fills in what the comments say of a word.
+func (c comments) explain(w *about) {
+	gets := []any{w.shape.get}
+	if w.shape.kind == either {
+		gets = nil
+		for _, s := range w.shape.of {
+			if s.get != nil {
+				gets = append(gets, s.get)
+			}
+		}
+	}
+	var means []string
+	for _, get := range gets {
+		if get == nil {
+			continue
+		}
+		structure, field := fieldOf(get)
+		said, absent := c.read(structure + "." + field.Name)
+		if doc := c[typeName(field.Type)]; said == "" && doc != "" && structure != typeName(field.Type) {
+			said, _ = c.read(typeName(field.Type))
+			_, said, _ = strings.Cut(said, " ") // without the name of the type
+			said = strings.TrimPrefix(strings.TrimPrefix(said, "is "), "says ")
+		}
+		if said != "" {
+			means = append(means, said)
+		}
+		if w.absent == "" {
+			w.absent = absent
+		}
+	}
+	if w.means == "" {
+		w.means = strings.Join(means, "; or ")
+	}
+}
+
+// read returns what a comment says, and what it says of the zero value.
+func (c comments) read(name string) (means, absent string) {
+	var kept []string
+	for _, clause := range breaks.Split(c[name], -1) {
+		if m := whenZero.FindStringSubmatch(clause); m != nil {
+			absent = unit.ReplaceAllString(m[1], "$1$2")
+			continue
+		}
+		if m := isDefault.FindStringSubmatch(clause); m != nil {
+			absent = m[1]
+		}
+		clause = bounds.ReplaceAllString(isDefault.ReplaceAllString(clause, "$1"), "")
+		if clause = insteadOf.ReplaceAllString(clause, ""); clause != "" {
+			kept = append(kept, clause)
+		}
+	}
+	return strings.Join(kept, "; "), absent
+}
+
+// section is one mapping of the file.
+type section struct {
+	path  string
+	words []about
+}
+
+// sections calls visit for every mapping, in the order of the file.
+func (c comments) sections(visit func(section)) {
+	var walk func(path string, s shape)
+	walk = func(path string, s shape) {
+		switch s.kind {
+		case aMapping, aStep:
+			words := s.words()
+			for i := range words {
+				c.explain(&words[i])
+			}
+			nameByWord(words)
+			visit(section{path, words})
+			for _, w := range words {
+				walk(strings.TrimPrefix(path+"."+w.name, "."), w.shape)
+			}
+		case aNames:
+			walk(path+".<name>", s.of[0])
+			if s.last != nil {
+				walk(path+".default", *s.last)
+			}
+		case aList:
+			if path != "inputs" { // of input
+				walk(path+"[]", s.of[0])
+			}
+		case either:
+			for _, alternative := range s.of {
+				walk(path, alternative)
+			}
+		}
+	}
+	walk("", words(pipelineWords).shape)
+}
+
+// nameByWord writes the words for the fields that the comments of their struct
+// name.
+func nameByWord(words []about) {
+	var pairs []string
+	for _, w := range words {
+		if w.shape.get != nil {
+			_, field := fieldOf(w.shape.get)
+			for _, end := range []string{" ", ":", ","} {
+				pairs = append(pairs, " "+field.Name+end, " `"+w.name+"`"+end)
+			}
+		}
+	}
+	names := strings.NewReplacer(pairs...)
+	for i := range words {
+		words[i].means = names.Replace(words[i].means)
+	}
+}
+
+// value says what may stand behind a word.
+func (s shape) value() string {
+	plural := func(s shape) string {
+		text := s.value()
+		switch s.kind {
+		case anyText:
+			return strings.TrimPrefix(strings.TrimPrefix(text, "a "), "an ") + "s"
+		case aWindow:
+			return "windows"
+		case aStep, theSteps:
+			return "steps"
+		case aMapping:
+			return "mappings"
+		}
+		return text
+	}
+	switch s.kind {
+	case anyText:
+		if strings.HasPrefix(s.text, "a type") {
+			return "a type"
+		}
+		return s.text
+	case aChoice:
+		return "`" + strings.Join(s.allowed, "`, `") + "`"
+	case aWhole:
+		return "a whole number, " + s.low + " to " + s.high
+	case aNumber:
+		return "a number"
+	case aTrue:
+		return "`true`"
+	case aDuration:
+		return "a duration, " + s.low + " to " + s.high
+	case aSize:
+		return "a size, " + s.low + " to " + s.high
+	case aWindow:
+		return "a window"
+	case aConstant:
+		return "a constant"
+	case aList:
+		return "a list of " + plural(s.of[0])
+	case aNames:
+		return "names, each with " + s.of[0].value()
+	case aMapping, aStep:
+		return "a mapping"
+	case theSteps:
+		return "a list of steps"
+	}
+	var parts []string
+	for _, alternative := range s.of {
+		parts = append(parts, alternative.value())
+	}
+	return strings.Join(parts, ", or ")
+}
+
+const pageHead = `# The pipeline file, word by word
+
+Generated by ` + "`go test ./config -update`" + ` from the tables of package config and the comments of ` + "`pipeline.go`" + `; a test fails where this page is stale.
+How the words work together is in the [guide](../guide/pipeline-file.md).
+
+An editor with a YAML language server completes and checks a pipeline file by [pipeline.schema.json](pipeline.schema.json), if the file's first line says where that is, absolute or relative to
+the file:
+
+` + "```yaml\n# yaml-language-server: $schema=docs/reference/pipeline.schema.json\n```" + `
+
+` + "`afterbay lint`" + ` finds more: names, types, models, and what a schema cannot say.
+
+## Values
+
+| value | how it is written |
+|---|---|
+| a name | text; of an event's field, of a constant, or what a step above introduced: ` + "`amount`, `spend.sum_60s`, `fraud.score`, `meta.key`" + ` |
+| an expression | expr-lang over the names that stand above: ` + "`amount > 100 && country != \"US\"`" + ` |
+| a type | ` + "`bool`, `int`, `number`, `string`, `bytes`, `time`" + `, each with ` + "`optional`" + ` before it where it may be absent |
+| a whole number, a number | decimal, without quotes: ` + "`64`, `-0.5`, `1e6`" + `; not ` + "`010`, `0x1F`, `1_000`" + ` |
+| a duration | ` + "`20ms`, `5s`, `1h30m`, `1d12h`" + ` |
+| a size | ` + "`512`, `64KiB`, `1MB`" + ` |
+| a window | a duration, or size/pane: ` + "`60s`, `24h/1h`" + ` |
+| a constant | ` + "`true`" + `, a number, text, or a table from text to values of one of these kinds |
+
+Environment variables are read in every value: ` + "`${NAME}`" + ` is what the variable holds, and an error where it is not set; ` + "`${NAME:-default}`" + ` is the default where it is not set or empty;
+` + "`$${`" + ` is the text ` + "`${`" + `. What a variable holds is one value, read by the same rules as if it stood in the file, and adds no words. Inside ` + "`{ }` and `[ ]`" + ` such a value is quoted, and so is text.
+Names before a colon are not replaced.
+
+## What lint says
+
+` + "`afterbay lint FILE...`" + ` prints each finding as ` + "`file:line:column: path: message: hint`" + ` and an excerpt below it, and ends with code 3 where there is one. With ` + "`--json`" + ` each finding is a line of JSON on
+standard output:
+
+| field | what it is |
+|---|---|
+| ` + "`file`" + ` | the file, as it was named |
+| ` + "`line`, `column`" + ` | where, from 1, the column in characters; 0 where the finding is about the file as a whole |
+| ` + "`path`" + ` | the field: ` + "`steps[1].score.inputs[2]`, `steps[2].route.chat.when`" + `; empty where the YAML is unreadable |
+| ` + "`message`" + ` | what is wrong |
+| ` + "`hint`" + ` | what to do next; may be empty where the message says it |
+| ` + "`excerpt`" + ` | the line, and on a second line a caret under the place; empty where there is none |
+`
+
+// page returns the reference page.
+func (c comments) page() string {
+	var page bytes.Buffer
+	page.WriteString(pageHead)
+	c.sections(func(s section) {
+		title := "The words of a pipeline"
+		if s.path != "" {
+			title = "`" + s.path + "`"
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n", title)
+		if strings.HasSuffix(s.path, "steps[]") {
+			page.WriteString("One of these words each.\n\n")
+		}
+		page.WriteString("| word | value | without it | meaning | example |\n|---|---|---|---|---|\n")
+		var missing []string
+		for _, w := range s.words {
+			switch {
+			case w.accepted:
+				fmt.Fprintf(&page, "| `%s` | %s | %s | %s | `%s: %s` |\n", w.name, cell(w.shape.value()), cell(w.without()), strings.ReplaceAll(cell(w.means), "*", `\*`), w.name, cell(w.example))
+			case w.refused == "":
+				missing = append(missing, fmt.Sprintf("- `%s`: %s", w.name, w.instead))
+			}
+		}
+		if len(missing) > 0 {
+			fmt.Fprintf(&page, "\nNot built yet, and refused:\n\n%s\n", strings.Join(missing, "\n"))
+		}
+	})
+	return page.String()
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// without says what holds where the word is not written.
+func (w about) without() string {
+	switch {
+	case w.required && w.or != "":
+		return "required, or `" + w.or + "`"
+	case w.required:
+		return "required"
+	}
+	return w.absent
+}
