@@ -92,7 +92,7 @@ func (c *compiler) bindings(path, stage string, list []Binding) {
 		}
 		slot, ok := c.introduce(at, b.Name, program.Type())
 		if ok {
-			assigns = append(assigns, step.Assign{Slot: slot, Program: program})
+			assigns = append(assigns, step.Assign{Name: b.Name, Slot: slot, Program: program})
 		}
 	}
 	programs := make([]*expression.Program, len(assigns))
@@ -464,7 +464,7 @@ func (c *compiler) emit(path string, e *Emit) {
 		}
 	}
 	if e.ID != "" {
-		stage.ID = c.compute(path+".id", e.ID, stage, value.String)
+		stage.ID = c.compute(path+".id", "id", e.ID, stage, value.String)
 	}
 	c.emitValue(path+".value", e, stage)
 	programs := []*expression.Program{stage.When}
@@ -477,7 +477,7 @@ func (c *compiler) emit(path string, e *Emit) {
 
 // compute gives an emit's expression a slot of its own, so that what can fail
 // does so at the emit's place.
-func (c *compiler) compute(path, source string, stage *step.Emit, want ...value.Kind) *value.Slot {
+func (c *compiler) compute(path, name, source string, stage *step.Emit, want ...value.Kind) *value.Slot {
 	program := c.expression(path, source, want...)
 	if program == nil {
 		return nil
@@ -486,7 +486,7 @@ func (c *compiler) compute(path, source string, stage *step.Emit, want ...value.
 	if !ok {
 		return nil
 	}
-	stage.Compute = append(stage.Compute, step.Assign{Slot: slot, Program: program})
+	stage.Compute = append(stage.Compute, step.Assign{Name: name, Slot: slot, Program: program})
 	return &slot
 }
 
@@ -523,7 +523,7 @@ func (c *compiler) emitValue(path string, e *Emit, stage *step.Emit) {
 	}
 	for _, b := range e.Value {
 		at := path + "." + b.Name
-		if slot := c.compute(at, b.Expr, stage); slot != nil {
+		if slot := c.compute(at, "value."+b.Name, b.Expr, stage); slot != nil {
 			add(at, b.Name, *slot)
 		}
 	}

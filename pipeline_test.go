@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/reference"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/memory"
 )
 
@@ -343,5 +344,42 @@ func TestCancelledRunCommitsWhatItBegan(t *testing.T) {
 	}
 	if counts := runner.Metrics().Counts(); committed == 0 || uint64(committed) != counts.Events || committed == 20_000 {
 		t.Errorf("committed %d, counted %d", committed, counts.Events)
+	}
+}
+
+// TestStepTooLargeForSmallSegmentsIsTakenInPieces commits by time: the session
+// is found dead by its next poll, not by its next commit.
+func TestStepTooLargeForSmallSegmentsIsTakenInPieces(t *testing.T) {
+	p := payments()
+	p.Commit = afterbay.Commit{Interval: time.Millisecond}
+	var records []stream.Record
+	for i := range 600 {
+		records = append(records, payment("a", 1, i))
+	}
+	log, err := embedded.Open(t.TempDir(), embedded.Options{SegmentBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeLog(t, log)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	runner, err := afterbay.New(p, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.CreateTopics(ctx, log); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		r.Partition = stream.Partition{Topic: p.Input.Topic, Index: stream.ByKey}
+		if err := log.Append(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := runIdle(ctx, runner, log); err != nil {
+		t.Fatal(err)
+	}
+	if got := values(t, log, "out"); len(got) != len(records) {
+		t.Errorf("%d outputs", len(got))
 	}
 }

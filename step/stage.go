@@ -33,6 +33,7 @@ func (g *Guard) Holds(row *value.Row) bool {
 
 // Assign stores the value of an expression in a slot.
 type Assign struct {
+	Name    string // for errors
 	Slot    value.Slot
 	Program *expression.Program
 }
@@ -41,7 +42,7 @@ type Assign struct {
 func AssignAll(list []Assign, row *value.Row) error {
 	for i := range list {
 		if err := list[i].Program.Store(row, list[i].Slot); err != nil {
-			return fmt.Errorf("%s: %w", list[i].Slot.Name, err)
+			return fmt.Errorf("%s: %w", list[i].Name, err)
 		}
 	}
 	return nil

@@ -130,6 +130,9 @@ func (w *worker) turn(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if settled := w.settle(); settled != nil { // why the session is dead
+			return settled
+		}
 		return fmt.Errorf("poll: %w", err)
 	}
 	w.fault("read")

@@ -1,0 +1,518 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/task"
+)
+
+// outcome is all that a run leaves.
+type outcome struct {
+	transcript [][]string          // results of each command
+	records    map[string][]string // of each output partition, by the input partition they are from
+	state      []string
+	killed     map[string]int // processes, by stage
+}
+
+// place is the n-th record of a command.
+type place struct{ command, n int }
+
+// reading attributes what is in the log to the events of a scenario.
+type reading struct {
+	*run
+	topics  map[string]map[int32][]stream.Record
+	parents map[string]string   // position of each record -> that of the record it was made from
+	events  map[string]place    // by position
+	times   map[place]time.Time // of events, as the first pipeline found them
+	told    map[string]bool     // positions of records that are in the transcript
+}
+
+// outcome reads the log.
+func (r *run) outcome(ctx context.Context) (*outcome, error) {
+	read := &reading{
+		run: r, topics: map[string]map[int32][]stream.Record{}, parents: map[string]string{},
+		events: map[string]place{}, times: map[place]time.Time{}, told: map[string]bool{},
+	}
+	if err := read.all(ctx); err != nil {
+		return nil, err
+	}
+	read.findEvents()
+	read.findAnnouncers()
+	state, err := read.states(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &outcome{records: map[string][]string{}, state: state, killed: r.killed}
+	for topic, partitions := range read.topics {
+		for index, records := range partitions {
+			for i := range records {
+				from, _, _ := strings.Cut(source(&records[i]), "@")
+				name := fmt.Sprintf("%s/%d of %s", topic, index, from)
+				out.records[name] = append(out.records[name], describe(&records[i]))
+			}
+		}
+	}
+	out.transcript, err = read.transcript()
+	return out, err
+}
+
+// all reads the records of all topics.
+func (r *reading) all(ctx context.Context) error {
+	topics, err := r.engine.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range topics {
+		r.topics[t.Name] = map[int32][]stream.Record{}
+		for i := range t.Partitions {
+			p := stream.Partition{Topic: t.Name, Index: i}
+			if r.topics[t.Name][i], err = r.partition(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reading) partition(ctx context.Context, p stream.Partition) ([]stream.Record, error) {
+	first, next, err := r.engine.Offsets(ctx, p)
+	if err != nil || first == next {
+		return nil, err
+	}
+	var records []stream.Record
+	for record, err := range r.engine.Tail(ctx, p, first) {
+		if err != nil {
+			return nil, err
+		}
+		if records = append(records, record); record.Offset == next-1 {
+			break
+		}
+	}
+	return records, nil
+}
+
+// source returns the position of the record that a record was made from, "" of
+// an event.
+func source(r *stream.Record) string {
+	if from := header(r, task.HeaderSource); from != "" {
+		return from
+	}
+	return header(r, task.HeaderPosition)
+}
+
+func header(r *stream.Record, key string) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == key {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
+}
+
+func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
+
+// findEvents tells which record is which event: those that no pipeline wrote
+// are in each partition in the order of the scenario.
+func (r *reading) findEvents() {
+	queues := map[stream.Partition][]place{}
+	for i, records := range r.records {
+		for n := range records {
+			p := records[n].Partition
+			if p.Index == stream.ByKey {
+				p.Index = stream.PlaceRecord(&records[n], r.partitions)
+			}
+			queues[p] = append(queues[p], place{i, n})
+		}
+	}
+	for _, partitions := range r.topics {
+		for _, records := range partitions {
+			for i := range records {
+				record := &records[i]
+				if from := source(record); from != "" {
+					r.parents[position(record)] = from
+				} else if queue := queues[record.Partition]; len(queue) > 0 {
+					r.events[position(record)], queues[record.Partition] = queue[0], queue[1:]
+				}
+			}
+		}
+	}
+}
+
+// findAnnouncers tells which event made an announcement of a merged topic: the first
+// of its source partition at which the watermark was what it says.
+func (r *reading) findAnnouncers() {
+	first := map[string]string{} // source partition and watermark -> position
+	older := func(one, other string) bool { return offsetOf(one) < offsetOf(other) }
+	for _, sights := range r.sights {
+		for position, s := range sights {
+			partition, _, _ := strings.Cut(position, "@")
+			key := partition + " " + s.watermark.UTC().Format(time.RFC3339Nano)
+			if before, ok := first[key]; !ok || older(position, before) {
+				first[key] = position
+			}
+		}
+	}
+	for _, partitions := range r.topics {
+		for _, records := range partitions {
+			for i := range records {
+				from := header(&records[i], task.HeaderSource)
+				if from != "" && !strings.Contains(from, "@") {
+					r.parents[position(&records[i])] = first[from+" "+header(&records[i], task.HeaderWatermark)]
+				}
+			}
+		}
+	}
+}
+
+// offsetOf returns the offset of a position, -1 of what is none.
+func offsetOf(position string) int64 {
+	_, text, _ := strings.Cut(position, "@")
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	return -1
+}
+
+// eventOf returns the event that a position goes back to.
+func (r *reading) eventOf(position string) (place, bool) {
+	for range 3 * len(r.topics) { // a chain is no longer
+		if at, ok := r.events[position]; ok {
+			return at, true
+		}
+		position = r.parents[position]
+	}
+	return place{}, false
+}
+
+// states returns every entry of the state of every pipeline.
+func (r *reading) states(ctx context.Context) ([]string, error) {
+	groups, err := r.engine.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, group := range groups {
+		for _, topic := range slices.Sorted(maps.Keys(r.topics)) {
+			for i := range int32(len(r.topics[topic])) {
+				p := stream.Partition{Topic: topic, Index: i}
+				view, err := r.engine.State(ctx, group, p)
+				if err != nil {
+					return nil, err
+				}
+				for entry, err := range view.Scan(nil) {
+					if err != nil {
+						return nil, err
+					}
+					all = append(all, fmt.Sprintf("%s %v %q %x", group, p, entry.Key, entry.Value))
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// difference says where two runs left different records or state.
+func (o *outcome) difference(other *outcome) string {
+	names := slices.Sorted(maps.Keys(o.records))
+	for name := range other.records {
+		if o.records[name] == nil {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if d := firstDifference(o.records[name], other.records[name]); d != "" {
+			return name + ":\n" + d
+		}
+	}
+	if d := firstDifference(o.state, other.state); d != "" {
+		return "state:\n" + d
+	}
+	for i := range o.transcript { // what was read on the way
+		if d := firstDifference(o.transcript[i], other.transcript[i]); d != "" {
+			return d
+		}
+	}
+	return ""
+}
+
+func firstDifference(one, other []string) string {
+	for i := range max(len(one), len(other)) {
+		a, b := "nothing", "nothing"
+		if i < len(one) {
+			a = one[i]
+		}
+		if i < len(other) {
+			b = other[i]
+		}
+		if a != b {
+			return fmt.Sprintf("- %s\n+ %s", a, b)
+		}
+	}
+	return ""
+}
+
+func describe(r *stream.Record) string {
+	text := fmt.Sprintf("%q %s %q", r.Key, clock(r.Time), r.Value)
+	for _, h := range r.Headers {
+		text += fmt.Sprintf(" %s=%q", h.Key, h.Value)
+	}
+	return text
+}
+
+// transcript writes the results of each command, in the words of a scenario.
+func (r *reading) transcript() ([][]string, error) {
+	results := make([][]string, len(r.Scenario.commands))
+	lines := make([]map[int][]string, len(results)) // of an event, by its number
+	for i := range lines {
+		lines[i] = map[int][]string{}
+	}
+	for i := range r.pipelines {
+		r.sighted(i, lines)
+		for _, topic := range r.pipelines[i].runner.Outputs() {
+			if err := r.outputsOf(i, topic, lines); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := r.allTold(); err != nil {
+		return nil, err
+	}
+	for i, c := range r.Scenario.commands {
+		switch c.word {
+		case "event":
+			results[i] = r.summary(lines[i], c.event.times)
+		case "watermark":
+			results[i] = r.watermarks(i)
+		case "counts":
+			results[i] = r.counts(i)
+		case "state":
+			results[i] = r.notes[i]
+		}
+	}
+	return results, nil
+}
+
+// summary shows the results of the last of repeated events, and how many those
+// before had.
+func (r *reading) summary(lines map[int][]string, times int) []string {
+	kinds := map[string]int{}
+	for n := range times - 1 {
+		for _, line := range lines[n] {
+			word, _, _ := strings.Cut(line, " ")
+			kinds[word]++
+		}
+	}
+	var texts []string
+	for _, word := range slices.Sorted(maps.Keys(kinds)) {
+		texts = append(texts, fmt.Sprintf("%d %s", kinds[word], word))
+	}
+	if texts == nil {
+		return lines[times-1]
+	}
+	return append([]string{"before: " + strings.Join(texts, ", ")}, lines[times-1]...)
+}
+
+// sighted writes what is known of events but not in a record: that they were
+// late, or dropped.
+func (r *reading) sighted(i int, lines []map[int][]string) {
+	prefix := ""
+	if len(r.pipelines) > 1 {
+		prefix = r.pipelines[i].Name + ": "
+	}
+	sights := r.sights[r.pipelines[i].Name]
+	for _, position := range slices.Sorted(maps.Keys(sights)) {
+		s, own := sights[position], r.own(i, position)
+		at, ok := r.eventOf(position)
+		if !ok {
+			continue
+		}
+		if _, found := r.times[at]; !found && !s.at.IsZero() {
+			r.times[at] = s.at
+		}
+		var words []string
+		if s.late && s.stage == "" && own { // for a copy the copy's watermark counts
+			words = append(words, "late")
+		}
+		if s.dropped {
+			words = append(words, "dropped")
+		}
+		if r.shown["watermark"] && !s.at.IsZero() && own {
+			words = append(words, "watermark "+clock(s.watermark))
+		}
+		if words != nil {
+			lines[at.command][at.n] = append(lines[at.command][at.n], prefix+strings.Join(words, ", "))
+		}
+	}
+}
+
+// own reports whether a position is in the topic that the pipeline itself reads,
+// and not one that is copied to it.
+func (r *reading) own(i int, position string) bool {
+	reads := r.pipelines[i].runner.Reads()
+	return strings.HasPrefix(position, reads[len(reads)-1].Topic+"/")
+}
+
+// outputsOf writes the records that a pipeline wrote to a topic. Those of a
+// partition must come in the order of the events they are made of.
+func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error {
+	for index := range int32(len(r.topics[topic])) {
+		newest := map[string]int64{} // offset, by input partition
+		for _, record := range r.topics[topic][index] {
+			writer, _, _ := strings.Cut(header(&record, task.HeaderPipeline), " ")
+			if name, _, _ := strings.Cut(writer, ".from-"); name != r.pipelines[i].Name {
+				continue // an event, or of another pipeline
+			}
+			from := source(&record)
+			at, ok := r.eventOf(from)
+			if !ok {
+				return fmt.Errorf("%s of %v is made of %q, which is no event", record.Value, record.Partition, from)
+			}
+			partition, _, _ := strings.Cut(from, "@")
+			offset := offsetOf(from)
+			if offset < newest[partition] {
+				return fmt.Errorf("%s of %v is made of %s, but stands behind what is made of offset %d", record.Value, record.Partition, from, newest[partition])
+			}
+			newest[partition] = offset
+			r.told[position(&record)] = true
+			lines[at.command][at.n] = append(lines[at.command][at.n], r.line(&record, at))
+		}
+	}
+	return nil
+}
+
+// allTold sees that each record of a topic that pipelines write is an event or
+// in the transcript.
+func (r *reading) allTold() error {
+	for _, p := range r.pipelines {
+		for _, topic := range p.runner.Outputs() {
+			for _, records := range r.topics[topic] {
+				for i := range records {
+					at := position(&records[i])
+					if _, event := r.events[at]; !event && !r.told[at] {
+						return fmt.Errorf("%s at %s was written by nobody known", records[i].Value, at)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// line writes a record: its topic, what about it is unlike the event, what show
+// names, and its value.
+func (r *reading) line(record *stream.Record, at place) string {
+	event := &r.records[at.command][at.n]
+	words := []string{record.Partition.Topic}
+	add := func(name, value string) {
+		words = append(words, name+"="+quoted(value))
+	}
+	if r.shown["partition"] {
+		add("partition", strconv.Itoa(int(record.Partition.Index)))
+	}
+	if r.shown["key"] || string(record.Key) != string(event.Key) {
+		add("key", string(record.Key))
+	}
+	if t, ok := r.times[at]; r.shown["time"] || !record.Time.Equal(t) && (ok || !record.Time.Equal(event.Time)) {
+		add("time", clock(record.Time))
+	}
+	if r.shown["id"] {
+		add("id", header(record, task.HeaderID))
+	}
+	stage := header(record, task.HeaderStage)
+	if features := header(record, task.HeaderApproximate); features != "" {
+		add("approximate", features)
+	}
+	for _, h := range record.Headers {
+		if !strings.HasPrefix(h.Key, "afterbay-") && r.shown["headers"] {
+			add("header."+h.Key, string(h.Value))
+		}
+	}
+	if r.shown["row"] && stage != "" {
+		words = append(words, "row="+header(record, task.HeaderRow))
+	}
+	if stage != "" {
+		words = append(words, stage+": "+oneLine(header(record, task.HeaderError)))
+	}
+	switch same := string(record.Value) == string(event.Value); {
+	case same && stage != "": // as dead letters are
+	case same:
+		words = append(words, "unchanged")
+	case json.Valid(record.Value) && record.Value[0] == '{':
+		words = append(words, string(record.Value))
+	default:
+		add("value", string(record.Value))
+	}
+	return strings.Join(words, " ")
+}
+
+// oneLine writes what does not print as escapes.
+func oneLine(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if unicode.IsPrint(c) {
+			b.WriteRune(c)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
+		}
+	}
+	return b.String()
+}
+
+// quoted returns a value as an attribute's is written.
+func quoted(text string) string {
+	if text == "" || strings.ContainsAny(text, " \t\n\"{") || strconv.Quote(text) != `"`+text+`"` {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// watermarks writes the watermark of each partition as of its newest event
+// above the command.
+func (r *reading) watermarks(command int) []string {
+	i := r.named(r.Scenario.commands[command].args)
+	newest := map[string]time.Time{}
+	for position, s := range r.sights[r.pipelines[i].Name] {
+		at, ok := r.eventOf(position)
+		partition, _, _ := strings.Cut(position, "@")
+		if ok && r.own(i, position) && at.command < command && s.watermark.After(newest[partition]) {
+			newest[partition] = s.watermark
+		}
+	}
+	var lines []string
+	for _, partition := range slices.Sorted(maps.Keys(newest)) {
+		if lines = append(lines, clock(newest[partition])); r.partitions > 1 {
+			lines[len(lines)-1] = partition + " " + clock(newest[partition])
+		}
+	}
+	return lines
+}
+
+// counts writes what a pipeline made of the events above the command.
+func (r *reading) counts(command int) []string {
+	i := r.named(r.Scenario.commands[command].args)
+	var events, late, dropped, failed int
+	for position, s := range r.sights[r.pipelines[i].Name] {
+		if at, ok := r.eventOf(position); !ok || at.command >= command || !r.own(i, position) {
+			continue
+		}
+		events++
+		for _, c := range []struct {
+			holds bool
+			count *int
+		}{{s.late, &late}, {s.dropped, &dropped}, {s.stage != "", &failed}} {
+			if c.holds {
+				*c.count++
+			}
+		}
+	}
+	return []string{fmt.Sprintf("events=%d late=%d dropped=%d dead=%d", events, late, dropped, failed)}
+}

@@ -1,0 +1,270 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Bounds of a scenario.
+const (
+	fileMaxBytes  = 1 << 20
+	eventsMax     = 100_000
+	partitionsMax = 64
+)
+
+// Scenario is a scenario file that was read.
+type Scenario struct {
+	name        string
+	lines       []string
+	partitions  int32
+	environment map[string]string
+	shown       map[string]bool
+	commands    []command
+}
+
+// command is one line of a scenario and what stands indented below it.
+type command struct {
+	line   int // from 1
+	word   string
+	rest   string   // of the line
+	args   []string // rest, but of an event
+	event  *event
+	below  []string // without the indentation
+	indent int      // of the block, in bytes
+}
+
+// event is an event of a scenario as it is written there.
+type event struct {
+	topic     string // "" is the first input
+	at        time.Time
+	timed     bool // the time is written, so the time field is added
+	appended  time.Time
+	key       *string
+	partition int32
+	headers   []stream.Header
+	value     []byte
+	times     int
+	every     time.Duration
+}
+
+// Error is one thing wrong with a scenario file.
+type Error struct {
+	File    string
+	Line    int // from 1
+	Message string
+}
+
+// Error returns position and message.
+func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message) }
+
+// word is a command and the most words that may follow it; -1 is any number.
+type word struct {
+	name string
+	args int
+}
+
+// words are the commands, in the order of the reference page.
+var words = []word{
+	{"pipeline", 1}, {"partitions", 1}, {"env", -1}, {"show", -1},
+	{"event", -1}, {"crash", 1}, {"state", 2}, {"watermark", 1}, {"counts", 1},
+}
+
+// The stages of a turn of the loop at which a process can be killed.
+var stages = []string{"read", "model", "write", "sync", "after"}
+
+// shows are what a show command may name.
+var shows = []string{"id", "key", "time", "partition", "watermark", "row", "headers"}
+
+type parser struct {
+	*Scenario
+	now      time.Time // of the newest event
+	events   int
+	inFlight bool // an event stands above that nothing waited for
+	errs     []error
+}
+
+func (p *parser) fail(line int, format string, args ...any) {
+	if len(p.errs) < 20 {
+		p.errs = append(p.errs, &Error{p.name, line, fmt.Sprintf(format, args...)})
+	}
+}
+
+// day is where times without a date are.
+var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Parse reads the text of a scenario; name is its file's, which messages and
+// relative paths start from. An error is everything wrong, each an *Error.
+func Parse(name string, text []byte) (*Scenario, error) {
+	p := &parser{Scenario: &Scenario{name: name, partitions: 1, environment: map[string]string{}, shown: map[string]bool{}}, now: day}
+	switch {
+	case len(text) > fileMaxBytes:
+		return nil, &Error{name, 1, "the file is larger than 1 MiB"}
+	case !utf8.Valid(text):
+		return nil, &Error{name, 1, "the file is not UTF-8: write other bytes as value=\"\\xff\""}
+	}
+	p.lines = strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
+	p.split()
+	for i := range p.commands {
+		p.command(&p.commands[i])
+	}
+	if !slices.ContainsFunc(p.commands, func(c command) bool { return c.word == "pipeline" }) {
+		p.fail(1, "there is no pipeline: name a file, as in pipeline fraud.yaml, or write one indented below a line pipeline")
+	}
+	if len(p.errs) > 0 {
+		return nil, errors.Join(p.errs...)
+	}
+	return p.Scenario, nil
+}
+
+// split finds the commands and what is indented below them.
+func (p *parser) split() {
+	for i, line := range p.lines {
+		trimmed := strings.TrimSpace(line)
+		last := len(p.commands) - 1
+		switch {
+		case trimmed == "":
+			if last >= 0 && p.commands[last].word == "pipeline" && len(p.commands[last].below) > 0 {
+				p.commands[last].below = append(p.commands[last].below, "")
+			}
+		case line[0] == '#':
+		case line[0] != ' ' && line[0] != '\t':
+			word, rest := line, ""
+			if end := strings.IndexAny(line, " \t"); end > 0 {
+				word, rest = line[:end], strings.TrimSpace(line[end:])
+			}
+			p.commands = append(p.commands, command{line: i + 1, word: word, rest: rest})
+		case last < 0:
+			p.fail(i+1, "an indented line needs a command above it")
+		default:
+			p.below(&p.commands[last], i+1, line)
+		}
+	}
+}
+
+// words splits what stands behind a command.
+func (p *parser) words(line int, text string) (all []string) {
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		word, rest, err := nextWord(text)
+		if err != nil {
+			p.fail(line, "%v", err)
+			return all
+		}
+		all, text = append(all, word), rest
+	}
+	return all
+}
+
+func (p *parser) below(c *command, number int, line string) {
+	if c.word != "pipeline" {
+		if number != c.line+len(c.below)+1 {
+			p.fail(number, "results stand right below their command, without a line between")
+		}
+		c.below = append(c.below, strings.TrimSpace(line))
+		return
+	}
+	if c.indent == 0 {
+		c.indent = len(line) - len(strings.TrimLeft(line, " "))
+		for range number - c.line - 1 { // comments or nothing stand between
+			c.below = append(c.below, "")
+		}
+	}
+	if c.indent == 0 || len(line) < c.indent || strings.TrimSpace(line[:c.indent]) != "" {
+		p.fail(number, "the lines of a pipeline are indented by spaces, at least as far as its first line")
+		return
+	}
+	for len(c.below) < number-c.line-1 {
+		c.below = append(c.below, "")
+	}
+	c.below = append(c.below, line[c.indent:])
+}
+
+func (p *parser) command(c *command) {
+	i := slices.IndexFunc(words, func(w word) bool { return w.name == c.word })
+	if i < 0 {
+		known := make([]string, len(words))
+		for n, w := range words {
+			known[n] = w.name
+		}
+		p.fail(c.line, "unknown command %q: use %s", c.word, strings.Join(known, ", "))
+		return
+	}
+	if c.word != "event" {
+		c.args = p.words(c.line, c.rest)
+	}
+	if most := words[i].args; most >= 0 && len(c.args) > most {
+		p.fail(c.line, "%s takes at most %d words", c.word, most)
+		return
+	}
+	arg := ""
+	if len(c.args) > 0 {
+		arg = c.args[0]
+	}
+	switch c.word {
+	case "pipeline":
+		if (arg == "") == (len(c.below) == 0) {
+			p.fail(c.line, "a pipeline is a file's name, or YAML indented below")
+		}
+		if p.events > 0 {
+			p.fail(c.line, "pipelines stand above the first event")
+		}
+	case "partitions":
+		n, err := strconv.Atoi(arg)
+		if err != nil || n < 1 || n > partitionsMax {
+			p.fail(c.line, "partitions takes a number from 1 to %d", partitionsMax)
+			n = 1
+		}
+		p.partitions = int32(n)
+	case "show":
+		for _, name := range c.args {
+			if !slices.Contains(shows, name) {
+				p.fail(c.line, "unknown %q: show takes %s", name, strings.Join(shows, ", "))
+			}
+			p.shown[name] = true
+		}
+	case "env":
+		for _, word := range c.args {
+			name, value, ok := strings.Cut(word, "=")
+			if !ok || name == "" {
+				p.fail(c.line, "env takes variables as NAME=value")
+			}
+			p.environment[name] = value
+		}
+	case "event":
+		p.event(c)
+	case "state":
+		if arg == "" {
+			p.fail(c.line, "state takes a key, and a pipeline where there are several")
+		}
+		p.inFlight = false
+	case "crash":
+		p.crash(c, arg)
+	}
+}
+
+func (p *parser) crash(c *command, stage string) {
+	if stage == "" {
+		c.args = []string{"write"}
+	} else if !slices.Contains(stages, stage) {
+		p.fail(c.line, "unknown stage %q: use %s", stage, strings.Join(stages, ", "))
+	}
+	if !p.inFlight {
+		p.fail(c.line, "nothing is in flight that a crash could interrupt: put an event above it")
+	}
+	p.inFlight = false
+}
+
+// path returns a path of the scenario relative to its folder.
+func (s *Scenario) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(s.name), name)
+}

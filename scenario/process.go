@@ -1,0 +1,207 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// engine is a log that tools can ask.
+type engine interface {
+	stream.Log
+	stream.Inspector
+}
+
+// errKilled is what a killed process gets from its log.
+var errKilled = errors.New("the process was killed")
+
+// mortal is a log as a process sees it that can be killed: from then on nothing
+// of the process reaches the log, as after kill -9. What it handed over before
+// may or may not be committed.
+type mortal struct {
+	engine
+
+	mu       sync.Mutex // guards what follows
+	dead     bool
+	sessions []stream.Session
+	pending  []*stream.Pending // in the order they were handed over
+}
+
+// kill ends the process. It returns when at most one commit is undecided, the
+// newest: then a copy of an engine's files is one that a killed process could
+// have left, since the engine writes one frame at a time.
+func (m *mortal) kill() (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return false
+	}
+	m.dead = true
+	for _, s := range m.sessions {
+		s.Wake()
+	}
+	for _, p := range m.pending[:max(0, len(m.pending)-1)] {
+		<-p.Done()
+	}
+	return true
+}
+
+func (m *mortal) alive() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return errKilled
+	}
+	return nil
+}
+
+// Append implements stream.Log.
+func (m *mortal) Append(ctx context.Context, records ...stream.Record) error {
+	if err := m.alive(); err != nil {
+		return err
+	}
+	return m.engine.Append(ctx, records...)
+}
+
+// Join implements stream.Log.
+func (m *mortal) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	if err := m.alive(); err != nil {
+		return nil, err
+	}
+	s, err := m.engine.Join(ctx, group, topics...)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions = append(m.sessions, s)
+	return &mortalSession{s, m}, nil
+}
+
+type mortalSession struct {
+	stream.Session
+	process *mortal
+}
+
+// Poll implements stream.Session.
+func (s *mortalSession) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	if err := s.process.alive(); err != nil {
+		return stream.Batch{}, err
+	}
+	batch, err := s.Session.Poll(ctx, limit)
+	return batch, errors.Join(err, s.process.alive())
+}
+
+// Commit implements stream.Session.
+func (s *mortalSession) Commit(step stream.Step) *stream.Pending {
+	m := s.process
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		p := stream.NewPending()
+		p.Decide(errKilled)
+		return p
+	}
+	p := s.Session.Commit(step)
+	m.pending = slices.DeleteFunc(m.pending, func(p *stream.Pending) bool {
+		select {
+		case <-p.Done():
+			return true
+		default:
+			return false
+		}
+	})
+	m.pending = append(m.pending, p)
+	return p
+}
+
+// process is one life of a process that runs the pipelines.
+type process struct {
+	log     *mortal
+	runners []*afterbay.Runner
+	ctx     context.Context // done when a pipeline ended
+	stop    context.CancelFunc
+	group   *errgroup.Group
+}
+
+// start starts the pipelines.
+func start(ctx context.Context, log *mortal, runners []*afterbay.Runner) *process {
+	ctx, stop := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	p := &process{log: log, runners: runners, ctx: ctx, stop: stop, group: group}
+	for _, r := range runners {
+		group.Go(func() error { return r.Run(ctx, log) })
+	}
+	return p
+}
+
+// settle waits until everything that was appended is processed. It returns
+// errKilled where the process was killed meanwhile, and then it has ended.
+func (p *process) settle() error {
+	for _, r := range p.runners {
+		if err := r.WaitIdle(p.ctx, p.log); err != nil {
+			return errors.Join(p.end(), err)
+		}
+	}
+	if p.log.alive() != nil {
+		return p.end()
+	}
+	return nil
+}
+
+// end stops the pipelines, which commit what they began, and waits for them. It
+// returns errKilled where the process was killed.
+func (p *process) end() error {
+	p.stop()
+	if err := p.group.Wait(); err != nil && !errors.Is(err, errKilled) {
+		return err
+	}
+	return p.log.alive()
+}
+
+// copyFolder copies the files of a folder and of those in it.
+func copyFolder(to, from string) error {
+	return filepath.WalkDir(from, func(path string, entry os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // removed since it was listed
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		}
+		return copyFile(filepath.Join(to, name), path)
+	})
+}
+
+func copyFile(to, from string) (err error) {
+	in, err := os.Open(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	_, err = io.Copy(out, in)
+	return err
+}

@@ -1,0 +1,346 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/task"
+)
+
+// way is one way of running a scenario. The ways differ in all that must not
+// change a result.
+type way struct {
+	name     string
+	embedded bool
+	single   bool     // each event waits until the one before is processed
+	kills    []string // stages at which a process is killed, once at each
+	step     int      // events of a commit
+	interval time.Duration
+	batch    int // rows of a model's call
+	delivery afterbay.Delivery
+	options  afterbay.Options
+}
+
+var ways = []way{
+	{name: "memory log, all events at once"},
+	{name: "memory log, event by event, nothing cached", single: true, step: 1, batch: 1, options: afterbay.Options{Keys: 1}, delivery: afterbay.AtMostOnce},
+	{name: "memory log, three sessions, steps of two events", step: 2, batch: 2, options: afterbay.Options{Sessions: 3, Keys: 1}, delivery: afterbay.AtLeastOnce},
+	{name: "memory log, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: afterbay.Options{Keys: 1}},
+	{name: "embedded log, all events at once", embedded: true, interval: 20 * time.Millisecond},
+	{name: "embedded log, two sessions, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: afterbay.Options{Sessions: 2, Keys: 1}},
+}
+
+// A way that hangs is ended after wayTimeout, and eventTimeout more for each
+// event. Of a way that waits for each event only the first singleMax are single.
+const (
+	wayTimeout   = time.Minute
+	eventTimeout = 10 * time.Millisecond
+	singleMax    = 1000
+)
+
+// run is a scenario running in one way.
+type run struct {
+	*world
+	way     way
+	folder  string // of the embedded logs
+	engine  engine
+	opened  int // which of the folders engine is in
+	process *process
+	waiting []stream.Record  // not yet appended
+	singles int              // events that were waited for, because of the way
+	notes   map[int][]string // results that were read on the way, by command
+
+	files sync.Mutex // held while the log is appended to or copied; taken before mu
+
+	mu     sync.Mutex                  // guards what follows
+	kills  []string                    // stages at which a process is still to be killed
+	killed map[string]int              // processes, by stage
+	copies int                         // of the log's folder, each made by a kill
+	copied error                       // of the newest
+	sights map[string]map[string]sight // by pipeline and position
+	moved  error                       // an event was not computed twice alike
+}
+
+// sight is what was observed of an event.
+type sight struct {
+	at, watermark time.Time
+	late, dropped bool
+	stage         string
+}
+
+// run runs the scenario in one way.
+func (w *world) run(ctx context.Context, v way, folder string) (_ *outcome, err error) {
+	most := wayTimeout
+	for _, records := range w.records {
+		most += time.Duration(len(records)) * eventTimeout
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, most, fmt.Errorf("it took more than %v", most))
+	defer stop()
+	r := &run{
+		world: w, way: v, folder: folder, notes: map[int][]string{},
+		kills: slices.Clone(v.kills), killed: map[string]int{}, sights: map[string]map[string]sight{},
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.engine.Close()) }()
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.commands(ctx); err != nil {
+		_ = r.process.end() // what it would say is a consequence
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	if err := noKill(r.process.end()); err != nil {
+		return nil, err
+	}
+	if r.moved != nil {
+		return nil, r.moved
+	}
+	return r.outcome(ctx)
+}
+
+// open opens the log, which an embedded run finds as the last process left it.
+func (r *run) open() error {
+	if !r.way.embedded {
+		if r.engine == nil {
+			r.engine = memory.New(memory.Options{})
+		}
+		return nil
+	}
+	log, err := embedded.Open(r.copyOf(r.opened), embedded.Options{
+		SegmentBytes: 256 << 10, CheckpointInterval: time.Hour, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	r.engine = log
+	return nil
+}
+
+func (r *run) copyOf(n int) string { return filepath.Join(r.folder, strconv.Itoa(n)) }
+
+// begin starts a process on the log.
+func (r *run) begin(ctx context.Context) error {
+	log := &mortal{engine: r.engine}
+	v := r.way
+	v.options.Fault = func(stage string) { r.fault(log, stage) }
+	runners := make([]*afterbay.Runner, 0, len(r.pipelines))
+	for i := range r.pipelines {
+		v.options.Observe = func(o *task.Observed) { r.observe(r.pipelines[i].Name, o) }
+		one, err := r.runnerOf(i, v)
+		if err != nil {
+			return err
+		}
+		if err := one.CreateTopics(ctx, r.engine); err != nil {
+			return err
+		}
+		runners = append(runners, one)
+	}
+	r.process = start(ctx, log, runners)
+	return nil
+}
+
+// fault kills the process where it is to be killed at the stage, and keeps what
+// it leaves of its files.
+func (r *run) fault(log *mortal, stage string) {
+	r.mu.Lock()
+	wanted := slices.Contains(r.kills, stage)
+	r.mu.Unlock()
+	if !wanted {
+		return
+	}
+	r.files.Lock() // nothing is appended while the files are copied
+	defer r.files.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.kills, stage) || !log.kill() {
+		return
+	}
+	r.kills = slices.DeleteFunc(r.kills, func(s string) bool { return s == stage })
+	r.killed[stage]++
+	if r.way.embedded {
+		r.copies++
+		r.copied = copyFolder(r.copyOf(r.copies), r.copyOf(r.opened))
+	}
+}
+
+// observe notes what became of an event, which is the same each time that it is
+// computed.
+func (r *run) observe(pipeline string, o *task.Observed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	position := fmt.Sprintf("%v@%d", o.Record.Partition, o.Record.Offset)
+	now := sight{o.Time, o.Watermark, o.Late, o.Dropped, o.Stage}
+	if r.sights[pipeline] == nil {
+		r.sights[pipeline] = map[string]sight{}
+	}
+	if before, ok := r.sights[pipeline][position]; ok && before != now && r.moved == nil {
+		r.moved = fmt.Errorf("event %s was computed twice: once %+v and once %+v", position, before, now)
+	}
+	r.sights[pipeline][position] = now
+}
+
+// commands follows the scenario.
+func (r *run) commands(ctx context.Context) error {
+	for i := range r.Scenario.commands {
+		c := &r.Scenario.commands[i]
+		switch c.word {
+		case "event":
+			for _, record := range r.records[i] {
+				if len(r.waiting) > 0 && (r.serial || r.way.single && r.singles < singleMax) {
+					r.singles++
+					if err := r.settle(ctx); err != nil {
+						return err
+					}
+				}
+				r.waiting = append(r.waiting, record)
+			}
+		case "crash":
+			if err := r.crash(ctx, c); err != nil {
+				return err
+			}
+		case "state":
+			if err := r.settle(ctx); err != nil {
+				return err
+			}
+			lines, err := r.state(ctx, c)
+			if err != nil {
+				return err
+			}
+			r.notes[i] = lines
+		}
+	}
+	return r.settle(ctx)
+}
+
+// settle appends what waits, and waits until everything is processed, by as
+// many processes as it takes.
+func (r *run) settle(ctx context.Context) error {
+	if err := r.append(ctx); err != nil {
+		return err
+	}
+	for {
+		err := r.process.settle()
+		if !errors.Is(err, errKilled) {
+			return err
+		}
+		if err := r.revive(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// append appends what waits, to the log of a living process: what it returned
+// from is in the files that a kill leaves.
+func (r *run) append(ctx context.Context) error {
+	records := r.waiting
+	r.waiting = nil
+	if len(records) == 0 {
+		return nil
+	}
+	r.files.Lock()
+	defer r.files.Unlock()
+	if r.process.log.alive() != nil {
+		if err := errors.Join(noKill(r.process.end()), r.revive(ctx)); err != nil {
+			return err
+		}
+	}
+	return r.engine.Append(ctx, records...)
+}
+
+// noKill returns an error of a process that was to go on.
+func noKill(err error) error {
+	if errors.Is(err, errKilled) {
+		return nil
+	}
+	return err
+}
+
+// crash starts a process that is killed while it processes what was appended
+// since the last wait, and goes on with another.
+func (r *run) crash(ctx context.Context, c *command) error {
+	waiting := r.waiting
+	r.waiting = nil
+	if err := r.settle(ctx); err != nil { // what stands above, and the way's own kills
+		return err
+	}
+	if err := noKill(r.process.end()); err != nil {
+		return err
+	}
+	kills := r.kills // nobody runs
+	r.kills = []string{c.args[0]}
+	if err := r.engine.Append(ctx, waiting...); err != nil {
+		return err
+	}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	err := r.process.settle()
+	if err == nil {
+		err = r.process.end() // it may get there while it ends
+	}
+	r.kills = kills
+	switch {
+	case errors.Is(err, errKilled):
+		return r.revive(ctx)
+	case err == nil && r.way.name == ways[0].name:
+		return r.errorAt(c, "the process was never at stage %q with a step in flight", c.args[0])
+	case err == nil: // the way commits so early that nothing is in flight there
+		return r.begin(ctx)
+	}
+	return err
+}
+
+// revive starts a process on what the killed one left.
+func (r *run) revive(ctx context.Context) error {
+	if r.copied != nil {
+		return fmt.Errorf("copy of the log: %w", r.copied)
+	}
+	if r.way.embedded {
+		if err := r.engine.Close(); err != nil {
+			return err
+		}
+		r.opened = r.copies
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	return r.begin(ctx)
+}
+
+// state reads the features of a key.
+func (r *run) state(ctx context.Context, c *command) ([]string, error) {
+	key := c.args[0]
+	p := r.process.runners[r.named(c.args[1:])]
+	reads := p.Reads()
+	topic := reads[len(reads)-1].Topic
+	view, err := r.engine.State(ctx, p.Name(), stream.Partition{Topic: topic, Index: stream.Place([]byte(key), r.partitions)})
+	if err != nil {
+		return nil, err
+	}
+	columns, newest, err := p.Describe(key, view.Get)
+	if err != nil || columns == nil {
+		return nil, err
+	}
+	texts := []string{clock(newest)}
+	for _, column := range columns {
+		texts = append(texts, fmt.Sprintf("%s=%v", column.Name, column.Value))
+	}
+	return []string{strings.Join(texts, " ")}, nil
+}

@@ -1,0 +1,212 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// world is a scenario with its pipelines read and its records made: what every
+// way of running it starts from.
+type world struct {
+	*Scenario
+	pipelines []pipeline        // those that write a topic before those that read it
+	records   [][]stream.Record // of each command
+	serial    bool              // order is only promised where each event waits for the one before
+}
+
+// pipeline is a pipeline and where it is written.
+type pipeline struct {
+	afterbay.Pipeline
+	file   *config.File
+	index  int              // in file
+	runner *afterbay.Runner // to ask, not to run
+}
+
+// prepare reads the pipelines and makes the records.
+func (s *Scenario) prepare(code afterbay.Code) (*world, error) {
+	w := &world{Scenario: s, records: make([][]stream.Record, len(s.commands))}
+	var errs []error
+	for i := range s.commands {
+		if s.commands[i].word == "pipeline" {
+			errs = append(errs, w.load(&s.commands[i], code))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := w.chain(); err != nil {
+		return nil, err
+	}
+	w.serial = slices.ContainsFunc(w.pipelines, func(p pipeline) bool {
+		return len(p.runner.Reads()) > 1 || w.partitions > 1 && len(w.pipelines) > 1
+	})
+	for i := range s.commands {
+		errs = append(errs, w.check(i, &s.commands[i]))
+	}
+	return w, errors.Join(errs...)
+}
+
+func (s *Scenario) errorAt(c *command, format string, args ...any) error {
+	return &Error{s.name, c.line, fmt.Sprintf(format, args...)}
+}
+
+// load reads the pipelines of a pipeline command and checks them.
+func (w *world) load(c *command, code afterbay.Code) error {
+	path := w.name
+	text := []byte(strings.Repeat("\n", c.line) + strings.Join(c.below, "\n") + "\n") // with the scenario's line numbers
+	if len(c.args) > 0 {
+		path = w.path(c.args[0])
+		var err error
+		if text, err = readFile(path); err != nil {
+			return w.errorAt(c, "%v", err)
+		}
+	}
+	file, err := config.ParseWith(path, text, func(name string) (string, bool) {
+		value, ok := w.environment[name]
+		return value, ok
+	})
+	if err != nil {
+		return err
+	}
+	for i, p := range file.Pipelines {
+		if slices.ContainsFunc(w.pipelines, func(other pipeline) bool { return other.Name == p.Name }) {
+			return w.errorAt(c, "a second pipeline is named %q", p.Name)
+		}
+		p.Code = code
+		for m := range p.Models {
+			if name := &p.Models[m].File; *name != "" && !filepath.IsAbs(*name) {
+				*name = filepath.Join(filepath.Dir(path), *name)
+			}
+		}
+		w.divide(&p)
+		runner, err := afterbay.New(p, afterbay.Options{})
+		if err != nil {
+			return file.Explain(i, err)
+		}
+		w.pipelines = append(w.pipelines, pipeline{p, file, i, runner})
+	}
+	return nil
+}
+
+// divide gives the topics of a pipeline the partitions of the scenario.
+func (w *world) divide(p *afterbay.Pipeline) {
+	p.Input.Partitions = w.partitions
+	p.Inputs = slices.Clone(p.Inputs)
+	for i := range p.Inputs {
+		p.Inputs[i].Partitions = w.partitions
+	}
+	if len(p.Inputs) > 0 || p.Input.Repartition > 0 {
+		p.Input.Repartition = w.partitions
+	}
+}
+
+// chain orders the pipelines, and checks what they read of each other.
+func (w *world) chain() error {
+	runners := make([]*afterbay.Runner, len(w.pipelines))
+	for i, p := range w.pipelines {
+		runners[i] = p.runner
+	}
+	order, found := afterbay.Chain(runners)
+	var errs []error
+	var ordered []pipeline
+	for i, p := range w.pipelines {
+		if err, ok := found[i]; ok {
+			errs = append(errs, p.file.Explain(p.index, err))
+		}
+	}
+	for _, i := range order {
+		ordered = append(ordered, w.pipelines[i])
+	}
+	w.pipelines = ordered
+	return errors.Join(errs...)
+}
+
+// inputs returns what a pipeline reads.
+func (p *pipeline) inputs() []afterbay.Input {
+	if len(p.Inputs) > 0 {
+		return p.Inputs
+	}
+	return []afterbay.Input{p.Input}
+}
+
+// runnerOf makes a pipeline ready to run in a way.
+func (w *world) runnerOf(i int, v way) (*afterbay.Runner, error) {
+	p := w.pipelines[i].Pipeline
+	p.Commit = afterbay.Commit{Size: v.step, Interval: v.interval}
+	p.Delivery = v.delivery
+	p.Steps = withBatch(p.Steps, v.batch)
+	r, err := afterbay.New(p, v.options)
+	if err != nil {
+		return nil, fmt.Errorf("pipeline %q: %w", p.Name, err)
+	}
+	return r, nil
+}
+
+// withBatch returns the steps with another size of a model's calls.
+func withBatch(steps []afterbay.Step, size int) []afterbay.Step {
+	if size == 0 {
+		return steps
+	}
+	steps = slices.Clone(steps)
+	for i := range steps {
+		if steps[i].Score != nil {
+			score := *steps[i].Score
+			score.Batch.Size = size
+			steps[i].Score = &score
+		}
+		steps[i].Route = slices.Clone(steps[i].Route)
+		for j := range steps[i].Route {
+			steps[i].Route[j].Steps = withBatch(steps[i].Route[j].Steps, size)
+		}
+	}
+	return steps
+}
+
+// check compares a command with the pipelines, and makes an event's records.
+func (w *world) check(i int, c *command) error {
+	var named []string // the pipeline, where one is
+	switch c.word {
+	case "event":
+		return w.event(i, c)
+	case "state":
+		named = c.args[1:]
+	case "watermark", "counts":
+		named = c.args
+	}
+	if len(named) > 0 && !slices.ContainsFunc(w.pipelines, func(p pipeline) bool { return p.Name == named[0] }) {
+		return w.errorAt(c, "no pipeline is named %q", named[0])
+	}
+	return nil
+}
+
+func (w *world) event(i int, c *command) error {
+	if c.event.partition >= w.partitions {
+		return w.errorAt(c, "there is no partition %d: the line partitions says how many there are", c.event.partition)
+	}
+	var topics []string
+	for _, p := range w.pipelines {
+		for _, in := range p.inputs() {
+			if topics = append(topics, in.Topic); c.event.topic != "" && in.Topic != c.event.topic {
+				continue
+			}
+			for n := range c.event.times {
+				w.records[i] = append(w.records[i], c.event.record(&in, n))
+			}
+			return nil
+		}
+	}
+	return w.errorAt(c, "no pipeline reads topic %q; they read %s", c.event.topic, strings.Join(topics, ", "))
+}
+
+// named returns the pipeline that a command is about: the one it names, or the
+// first.
+func (w *world) named(args []string) int {
+	return max(0, slices.IndexFunc(w.pipelines, func(p pipeline) bool { return len(args) > 0 && p.Name == args[0] }))
+}
