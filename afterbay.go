@@ -24,7 +24,9 @@ type Options struct {
 
 	// Observe is called with every event when it was computed, in the order of
 	// its partition, before its step is committed; after a failed commit again.
-	// It must not keep what it gets. Sessions call it at the same time.
+	// It must not keep what it gets. Sessions call it at the same time. Where
+	// inputs are copied it is called for their events too, whose Row has the
+	// fields of their topic.
 	Observe func(*task.Observed)
 
 	// Rows ends the pipeline before the first score whose model cannot be

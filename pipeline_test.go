@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // payments is a pipeline without a model, over one partition.
@@ -381,5 +382,34 @@ func TestStepTooLargeForSmallSegmentsIsTakenInPieces(t *testing.T) {
 	}
 	if got := values(t, log, "out"); len(got) != len(records) {
 		t.Errorf("%d outputs", len(got))
+	}
+}
+
+// TestBadEventsOfCopiedTopicsAreDeadLetters reads a topic of more partitions
+// than those the pipeline writes.
+func TestBadEventsOfCopiedTopicsAreDeadLetters(t *testing.T) {
+	p := payments()
+	p.Input.Partitions, p.Input.Repartition = 8, 2
+	var bad []stream.Record
+	for i := range int32(8) {
+		bad = append(bad, stream.Record{Partition: stream.Partition{Topic: p.Input.Topic, Index: i}, Value: fmt.Appendf(nil, "broken %d", i)})
+	}
+	log := memory.New(memory.Options{})
+	defer closeLog(t, log)
+	runner, err := afterbay.New(p, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	answer, err := streamtest.RunAll(ctx, log, runner, bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answer.Values("dlq." + p.Name); len(got) != 8 {
+		t.Errorf("dead letters: %q", got)
+	}
+	if got := runner.Counts().DeadLetters; got != 8 {
+		t.Errorf("%d dead letters are counted", got)
 	}
 }

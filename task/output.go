@@ -253,12 +253,21 @@ func (w *worker) deadLetter(it *item) {
 		when = time.UnixMicro(it.time)
 	}
 	s.Outputs = append(s.Outputs, stream.Record{
-		Partition: stream.Partition{Topic: w.plan.DeadTopic, Index: it.partition.index},
+		Partition: stream.Partition{Topic: w.plan.DeadTopic, Index: w.deadPartition(it)},
 		Time:      when, Key: r.Key, Value: value,
 		Headers: s.headers[from:len(s.headers):len(s.headers)],
 	})
 	s.dead++
 	s.carried += len(value) + headerBytes(s.headers[from:])
+}
+
+// deadPartition is that of the event; but a topic that is copied may have more
+// partitions than those that the pipeline writes.
+func (w *worker) deadPartition(it *item) int32 {
+	if w.plan.Copy != nil {
+		return stream.ByKey
+	}
+	return it.partition.index
 }
 
 // deadLetterRoom is what a dead letter may be larger than an output: logs take

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/sample"
+)
+
+type initCommand struct {
+	Sample string `help:"File of events to learn from: NDJSON, or CSV with a header; - is standard input." required:"" placeholder:"FILE"`
+	Out    string `help:"Pipeline file to write." default:"pipeline.yaml" placeholder:"FILE"`
+	Key    string `help:"Field that events share state and order by, instead of the likeliest." placeholder:"FIELD"`
+	Time   string `help:"Field that says when an event happened, instead of the likeliest." placeholder:"FIELD"`
+	Format string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
+	Force  bool   `help:"Replace the pipeline file where it is there."`
+}
+
+// Run writes a pipeline file and says what to type next.
+func (c *initCommand) Run(a *app) error {
+	if _, err := os.Lstat(c.Out); err == nil && !c.Force {
+		return usage("%s is there already: name another file with --out, or replace it with --force", c.Out)
+	}
+	events, err := a.openEvents(c.Sample, c.Format)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	name := events.name
+	if c.Sample == "-" {
+		name = "" // the topic's name is made from it
+	}
+	found, err := sample.Infer(events, sample.Options{Name: name, Format: events.format, Key: c.Key, Time: c.Time})
+	if errors.As(err, new(*sample.KeyError)) {
+		return &exitError{exitUsage, fmt.Errorf("%s: %w", events.name, err)}
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.write(found.Pipeline()); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%d events of %s\n\n%s\n", found.Events, events.name, found.Table())
+	if found.Malformed > 0 {
+		fmt.Fprintf(a.stdout, "%d lines are no JSON object and will be dead letters, such as %s\n", found.Malformed, found.Problem)
+	}
+	if t := found.Time; t != nil && t.Newest.After(time.Now().Add(afterbay.DefaultMaxAhead)) {
+		fmt.Fprintf(a.stdout, "warning: %s reaches %v, which is ahead of this machine's clock: events more than max_ahead (%v) ahead will be dead letters\n", t.Field.Name, t.Newest.Format(time.RFC3339), afterbay.DefaultMaxAhead)
+	}
+	file := c.Sample
+	if file == "-" {
+		file = "events.ndjson"
+	}
+	format := ""
+	if events.format == ingest.CSV {
+		format = " --format csv"
+	}
+	fmt.Fprintf(a.stdout, `wrote %[1]s; next:
+  afterbay lint %[1]s
+  afterbay try %[1]s %[2]s
+  afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d --key %[6]s
+  afterbay run %[1]s --until-idle
+  afterbay tail %[7]s --limit 5
+`, shellWord(c.Out), shellWord(file), found.Topic, format, afterbay.DefaultPartitions, found.Key.Name, found.Output())
+	return nil
+}
+
+// write writes the file; where it appeared in between, it stays.
+func (c *initCommand) write(text []byte) error {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if !c.Force {
+		flags |= os.O_EXCL
+	}
+	file, err := os.OpenFile(c.Out, flags, 0o644)
+	if err == nil {
+		_, err = file.Write(text)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: name a file that can be written with --out", err)
+	}
+	return nil
+}
+
+// shellWord writes a name so that a shell reads it as one word.
+func shellWord(name string) string {
+	if strings.ContainsAny(name, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	}
+	return name
+}
+
+// events is a source of events.
+type events struct {
+	io.ReadCloser
+	name   string
+	format ingest.Format
+}
+
+// openEvents opens a file of events, or standard input for "-".
+func (a *app) openEvents(path, format string) (*events, error) {
+	e := &events{io.NopCloser(a.stdin), "standard input", ingest.Format(format)}
+	if path != "-" {
+		file, err := os.Open(path)
+		if errors.As(err, new(*fs.PathError)) {
+			err = fmt.Errorf("%w: name a file that can be read, or - for standard input", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		e.ReadCloser, e.name = file, path
+	}
+	if e.format == "" && strings.HasSuffix(strings.ToLower(path), ".csv") {
+		e.format = ingest.CSV
+	}
+	return e, nil
+}

@@ -1,0 +1,414 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/task"
+	"github.com/afterbay/afterbay/value"
+)
+
+// rehearsal runs the pipelines of a file on a log in memory, which nobody sees,
+// and hands over what they make of the events batch by batch, in the order of
+// the events.
+//
+// A pipeline that stands alone has the partitions it has in production, so that
+// watermarks, ids and rows are those. Where records of several partitions meet
+// again, in a chain or a copied input, their order depends on timing: there all
+// topics have one partition, and events keep the order in which they came.
+type rehearsal struct {
+	*app
+	log      *memory.Log
+	parts    []*part // upstream first
+	straight bool    // all topics have one partition
+	quiet    bool    // outputs are not looked at
+	batch    func([]*seen) error
+
+	appended int64
+	numbers  map[string]int64 // of the batch's events, and of what they led to, by position
+	next     map[stream.Partition]stream.Offset
+
+	mu   sync.Mutex // guards seen
+	seen []*seen    // of the batch
+}
+
+// part is a pipeline of a rehearsal.
+type part struct {
+	pipeline afterbay.Pipeline
+	runner   *afterbay.Runner
+	index    int
+	stages   map[string]string // of names, and of prefixes that end with "."
+}
+
+// seen is an event of a pipeline and what became of it.
+type seen struct {
+	*part
+	number  int64 // of the event given that it is, or comes from; from 1
+	record  stream.Record
+	row     value.Row
+	time    time.Time
+	late    bool
+	dropped bool
+	failed  bool
+	failure string // the stage where it failed
+	copied  bool   // by the task that copies several inputs: its row has no names
+	outputs []stream.Record
+}
+
+// rehearse loads a file. The pipelines that cut holds for, nil for none, end
+// before the first score whose model cannot be loaded. batch gets what a batch
+// of events led to.
+func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch func([]*seen) error) (*rehearsal, error) {
+	file, err := config.Load(path)
+	if errors.As(err, new(*fs.PathError)) {
+		err = fmt.Errorf("%w: name a pipeline file that can be read", err)
+	}
+	if err != nil {
+		return nil, &exitError{exitInvalid, &invalidError{err}}
+	}
+	r := &rehearsal{app: a, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
+	var found []error
+	var loaded []pipeline
+	parts := map[*afterbay.Runner]*part{}
+	r.straight = len(file.Pipelines) > 1 || slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return len(p.Inputs) > 0 || p.Input.Repartition > 0 })
+	for i, p := range file.Pipelines {
+		if r.straight {
+			p.Inputs = slices.Clone(p.Inputs)
+			for k := range p.Inputs {
+				onePartition(&p.Inputs[k])
+			}
+			onePartition(&p.Input)
+		}
+		play := &part{pipeline: p, stages: stagesOf(&p)}
+		play.runner, err = afterbay.New(p, afterbay.Options{
+			Sessions: 1, Logger: a.log, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
+		})
+		if err != nil {
+			found = append(found, file.Explain(i, err))
+			continue
+		}
+		parts[play.runner] = play
+		loaded = append(loaded, pipeline{path, file, i, play.runner})
+	}
+	if len(found) > 0 {
+		return nil, &exitError{exitInvalid, &invalidError{errors.Join(found...)}}
+	}
+	ordered, err := upstreamFirst(loaded)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range ordered {
+		parts[p.runner].index = i
+		r.parts = append(r.parts, parts[p.runner])
+	}
+	return r, nil
+}
+
+// onePartition gives a topic one partition, and what it is copied to. A value
+// out of range stays, to be found.
+func onePartition(in *afterbay.Input) {
+	if in.Topic != "" && in.Partitions >= 0 && in.Partitions <= 1024 {
+		in.Partitions = 1
+	}
+	if in.Repartition > 0 && in.Repartition <= 1024 {
+		in.Repartition = 1
+	}
+}
+
+// stagesOf returns which stage introduces each name of a pipeline.
+func stagesOf(p *afterbay.Pipeline) map[string]string {
+	stages := map[string]string{"meta.": ""}
+	for _, in := range append(slices.Clone(p.Inputs), p.Input) {
+		for _, f := range in.Fields {
+			stages[f.Name] = "event"
+		}
+	}
+	var walk func(steps []afterbay.Step)
+	walk = func(steps []afterbay.Step) {
+		for _, s := range steps {
+			for _, b := range s.Let {
+				stages[b.Name] = "let"
+			}
+			for _, f := range s.Features {
+				stages[f.Name], stages[f.Name+"."] = "features", "features"
+			}
+			if s.Score != nil {
+				stages[cmp.Or(s.Score.As, s.Score.Model)+"."] = "score"
+			}
+			if s.Call != nil {
+				for _, f := range s.Call.Outputs {
+					stages[f.Name] = "call"
+				}
+			}
+			for _, b := range s.Decide {
+				stages[b.Name] = "decide"
+			}
+			for _, way := range s.Route {
+				walk(way.Steps)
+			}
+		}
+	}
+	walk(p.Steps)
+	return stages
+}
+
+// stageNames is the order in which names are shown.
+var stageNames = []string{"event", "let", "features", "score", "call", "decide"}
+
+// stage returns the stage that introduces a name; "" is none to show.
+func (p *part) stage(name string) string {
+	if s, ok := p.stages[name]; ok {
+		return s
+	}
+	prefix, _, _ := strings.Cut(name, ".")
+	return p.stages[prefix+"."]
+}
+
+// observe keeps an event. Pipelines call it at the same time.
+func (r *rehearsal) observe(p *part, o *task.Observed) {
+	reads := p.runner.Reads()
+	s := &seen{
+		part: p, record: *o.Record, time: o.Time, late: o.Late, dropped: o.Dropped, failed: o.Err != nil, failure: o.Stage,
+		copied: o.Record.Partition.Topic != reads[len(reads)-1].Topic,
+	}
+	switch {
+	case !s.copied:
+		s.row = p.runner.Schema().NewRows(1)[0]
+		copy(s.row.Num, o.Row.Num)
+		copy(s.row.Present, o.Row.Present)
+		for i, text := range o.Row.Str {
+			s.row.Str[i] = strings.Clone(text)
+		}
+	case !s.failed && !s.dropped:
+		return // it is seen again as an event of the pipeline proper
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, s)
+}
+
+// run runs the pipelines while feed appends events.
+func (r *rehearsal) run(feed func(ctx context.Context) error) error {
+	defer r.log.Close()
+	for _, p := range r.parts {
+		if err := p.runner.CreateTopics(r.ctx, r.log); err != nil {
+			return err
+		}
+	}
+	ctx, stop := context.WithCancel(r.ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	var log stream.Log = r.log
+	if r.quiet {
+		log = newForgetful(r)
+	}
+	for _, p := range r.parts {
+		group.Go(func() error { return p.runner.Run(ctx, log) })
+	}
+	group.Go(func() error {
+		defer stop()
+		return feed(ctx)
+	})
+	err := group.Wait()
+	if r.ctx.Err() != nil {
+		return errors.New("ended by a signal")
+	}
+	return err
+}
+
+// publish appends the events of a source to a topic; "" is the input of the
+// first pipeline.
+func (r *rehearsal) publish(ctx context.Context, source *events, topic string) error {
+	topic = cmp.Or(topic, r.parts[0].runner.Input())
+	topics, err := r.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
+	if i < 0 {
+		return usage("no pipeline reads topic %s: use --topic %s", topic, r.parts[0].runner.Input())
+	}
+	_, err = ingest.Publish(ctx, &feed{r}, source, ingest.Options{Name: source.name, Format: source.format, Topic: topic, Key: topics[i].Key})
+	return err
+}
+
+// feed is an ingest.Appender.
+type feed struct{ *rehearsal }
+
+// Append implements ingest.Appender.
+func (f *feed) Append(ctx context.Context, records ...stream.Record) error {
+	return f.play(ctx, records)
+}
+
+// AppendOnce implements ingest.Appender.
+func (f *feed) AppendOnce(ctx context.Context, _ string, _ int64, records ...stream.Record) (int, error) {
+	return 0, f.play(ctx, records)
+}
+
+// play appends a batch, waits until the pipelines are done with it, and hands
+// over what they made of it.
+func (r *rehearsal) play(ctx context.Context, records []stream.Record) error {
+	if err := r.log.Append(ctx, records...); err != nil {
+		return err
+	}
+	clear(r.numbers)
+	for i := range records {
+		r.appended++
+		r.numbers[position(&records[i])] = r.appended
+	}
+	for _, p := range r.parts {
+		if err := p.runner.WaitIdle(ctx, r.log); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	batch := r.seen
+	r.seen = nil
+	r.mu.Unlock()
+	slices.SortFunc(batch, func(a, b *seen) int { // causes before what they led to
+		return cmp.Or(a.index-b.index, compareBool(b.copied, a.copied), strings.Compare(a.record.Partition.Topic, b.record.Partition.Topic),
+			int(a.record.Partition.Index-b.record.Partition.Index), cmp.Compare(a.record.Offset, b.record.Offset))
+	})
+	byPosition := map[string]*seen{}
+	for _, s := range batch {
+		at := position(&s.record)
+		if _, ok := r.numbers[at]; !ok {
+			r.numbers[at] = r.numbers[cause(&s.record)]
+		}
+		s.number = r.numbers[at]
+		byPosition[s.runner.Name()+" "+at] = s
+	}
+	slices.SortStableFunc(batch, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
+	if !r.quiet {
+		if err := r.outputs(ctx, byPosition); err != nil {
+			return err
+		}
+	}
+	return r.batch(batch)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
+
+// cause returns the position of the record that a pipeline made a record from.
+func cause(r *stream.Record) string {
+	if at := header(r, task.HeaderSource); at != "" { // a merged input's, which is nearer
+		return at
+	}
+	return header(r, task.HeaderPosition)
+}
+
+func header(r *stream.Record, key string) string {
+	for _, h := range r.Headers {
+		if h.Key == key {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// outputs gives the events the records that were made from them since the last
+// batch.
+func (r *rehearsal) outputs(ctx context.Context, events map[string]*seen) error {
+	topics, err := r.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range topics {
+		if !slices.ContainsFunc(r.parts, func(p *part) bool { return slices.Contains(p.runner.Outputs(), t.Name) }) {
+			continue
+		}
+		for index := range t.Partitions {
+			p := stream.Partition{Topic: t.Name, Index: index}
+			_, end, err := r.log.Offsets(ctx, p)
+			if err != nil {
+				return err
+			}
+			if r.next[p] == end {
+				continue // a tail would wait for more
+			}
+			for record, err := range r.log.Tail(ctx, p, r.next[p]) {
+				if err != nil {
+					return err
+				}
+				name, _, _ := strings.Cut(header(&record, task.HeaderPipeline), " ")
+				name, _, _ = strings.Cut(name, ".") // of the task that copies its input
+				if s := events[name+" "+header(&record, task.HeaderPosition)]; s != nil {
+					s.outputs = append(s.outputs, record)
+				}
+				if r.next[p]++; r.next[p] == end {
+					break
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// dead reports whether an output is a dead letter.
+func (s *seen) dead(output *stream.Record) bool {
+	return output.Partition.Topic == s.runner.Outputs()[len(s.runner.Outputs())-1]
+}
+
+// forgetful is a log that drops the outputs that no pipeline reads: over a long
+// run they would be most of what is in memory.
+type forgetful struct {
+	*memory.Log
+	read map[string]bool // topics
+}
+
+func newForgetful(r *rehearsal) *forgetful {
+	f := &forgetful{r.log, map[string]bool{}}
+	for _, p := range r.parts {
+		for _, read := range p.runner.Reads() {
+			f.read[read.Topic] = true
+		}
+	}
+	return f
+}
+
+// Join implements stream.Log.
+func (f *forgetful) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	s, err := f.Log.Join(ctx, group, topics...)
+	return &forgetfulSession{s, f.read}, err
+}
+
+type forgetfulSession struct {
+	stream.Session
+	read map[string]bool
+}
+
+// Commit implements stream.Session.
+func (s *forgetfulSession) Commit(step stream.Step) *stream.Pending {
+	var kept []stream.Record
+	for _, o := range step.Outputs {
+		if s.read[o.Partition.Topic] {
+			kept = append(kept, o)
+		}
+	}
+	step.Outputs = kept
+	return s.Session.Commit(step)
+}

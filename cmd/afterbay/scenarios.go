@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/afterbay/afterbay/scenario"
+)
+
+type testCommand struct {
+	Files  []string `arg:"" name:"file" help:"Scenario files."`
+	Update bool     `help:"Write what happens into the files, where it differs from what they expect."`
+}
+
+// Run runs the scenarios, and says of each whether it happens as it is written.
+func (c *testCommand) Run(a *app) error {
+	meter := newMeter(a.stderr)
+	failed := 0
+	for i, file := range c.Files {
+		failures, err := scenario.Run(a.ctx, file, scenario.Options{
+			Update: c.Update,
+			Progress: func(way string, number, of int) {
+				meter.show("scenario %d of %d: %s: way %d of %d, %s", i+1, len(c.Files), file, number, of, way)
+			},
+		})
+		meter.clear()
+		if a.ctx.Err() != nil {
+			return errors.New("ended by a signal")
+		}
+		if err == nil && len(failures) == 0 {
+			fmt.Fprintf(a.stdout, "ok    %s\n", file)
+			continue
+		}
+		failed++
+		fmt.Fprintf(a.stdout, "FAIL  %s\n", file)
+		for _, f := range failures {
+			fmt.Fprintf(a.stdout, "%s\n", indented(f.Error()))
+		}
+		if err != nil {
+			fmt.Fprintf(a.stdout, "%s\n", indented(err.Error()))
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d scenarios did not happen as they are written", failed, len(c.Files))
+	}
+	fmt.Fprintf(a.stdout, "%d scenarios happened as they are written\n", len(c.Files))
+	return nil
+}
+
+// indented puts four spaces before each line.
+func indented(text string) string {
+	return "    " + strings.ReplaceAll(text, "\n", "\n    ")
+}

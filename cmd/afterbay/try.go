@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/task"
+	"github.com/afterbay/afterbay/value"
+)
+
+type tryCommand struct {
+	File   string `arg:"" help:"Pipeline file."`
+	Events string `arg:"" help:"File of events: NDJSON, or CSV with a header; - is standard input." default:"-"`
+	Topic  string `help:"Topic that the events go to; the default is the input of the first pipeline." placeholder:"TOPIC"`
+	Format string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
+	Limit  *int   `help:"Print so many events; the default is 20, or all of them with --json." placeholder:"N"`
+	JSON   bool   `help:"Print JSON, an object a line, and the summary on standard error." name:"json"`
+}
+
+// Run prints what the pipelines make of the events.
+func (c *tryCommand) Run(a *app) error {
+	if c.Limit != nil && *c.Limit < 0 {
+		return usage("--limit %d: use 0 or more", *c.Limit)
+	}
+	source, err := a.openEvents(c.Events, c.Format)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	p := &printer{app: a, limit: 20, out: newLines(a.stdout, false)}
+	if c.JSON {
+		p.json, p.limit = true, -1
+	}
+	if c.Limit != nil {
+		p.limit = int64(*c.Limit)
+	}
+	r, err := a.rehearse(c.File, nil, p.batch)
+	if err != nil {
+		return err
+	}
+	for _, played := range r.parts {
+		p.tallies = append(p.tallies, newTally(played))
+	}
+	err = r.run(func(ctx context.Context) error { return r.publish(ctx, source, c.Topic) })
+	return errors.Join(err, p.out.close(), p.summary(r))
+}
+
+// printer prints events and sums them up.
+type printer struct {
+	*app
+	out     *lines
+	json    bool
+	limit   int64 // events printed; -1 is all
+	tallies []*tally
+}
+
+// batch takes what a batch of events led to.
+func (p *printer) batch(batch []*seen) error {
+	for _, s := range batch {
+		p.tallies[s.index].add(s)
+		if p.limit >= 0 && s.number > p.limit {
+			continue
+		}
+		var err error
+		if p.json {
+			err = p.object(s)
+		} else {
+			err = p.show(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show prints an event for people.
+func (p *printer) show(s *seen) error {
+	head := []string{fmt.Sprintf("event %d", s.number)}
+	if len(p.tallies) > 1 {
+		head = append(head, "pipeline "+s.runner.Name())
+	}
+	if len(s.record.Key) > 0 {
+		head = append(head, "key "+plain(string(s.record.Key)))
+	}
+	if !s.time.IsZero() {
+		head = append(head, s.time.UTC().Format("2006-01-02T15:04:05.999999Z"))
+	}
+	head = append(head, position(&s.record))
+	for word, there := range map[string]bool{"late": s.late, "dropped": s.dropped} {
+		if there {
+			head = append(head, word)
+		}
+	}
+	text := strings.Join(head, "  ") + "\n"
+	for _, stage := range stageNames {
+		text += wrap(stage, s.names(stage))
+	}
+	for i := range s.outputs {
+		o := &s.outputs[i]
+		if s.dead(o) {
+			text += fmt.Sprintf("  dead letter  %s: %s\n", header(o, task.HeaderStage), plain(header(o, task.HeaderError)))
+		} else {
+			text += fmt.Sprintf("  -> %s  %s\n", o.Partition.Topic, plain(string(o.Value)))
+		}
+	}
+	return p.out.write([]byte(text))
+}
+
+// plain writes text that comes from events on one line.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+// names returns the names of a stage that the event has, as name=value.
+func (s *seen) names(stage string) []string {
+	var list []string
+	for slot := range s.slots(stage) {
+		list = append(list, slot.Name+"="+short6(&s.row, slot))
+	}
+	return list
+}
+
+// slots yields the names of a stage that the event has.
+func (s *seen) slots(stage string) func(func(value.Slot) bool) {
+	return func(yield func(value.Slot) bool) {
+		if s.copied {
+			return
+		}
+		for _, slot := range s.runner.Schema().Slots {
+			if s.stage(slot.Name) == stage && s.row.Has(slot) && !yield(slot) {
+				return
+			}
+		}
+	}
+}
+
+// short6 writes a value for people: numbers in six digits, long texts cut.
+func short6(row *value.Row, slot value.Slot) string {
+	if slot.Type.Kind == value.Number {
+		return strconv.FormatFloat(row.Number(slot), 'g', 6, 64)
+	}
+	text := []rune(string(expression.AppendValue(nil, row, slot)))
+	if len(text) > 60 {
+		text = append(text[:57], []rune("...")...)
+	}
+	return string(text)
+}
+
+// wrap writes words behind a title, on lines of about a hundred characters.
+func wrap(title string, words []string) string {
+	var text strings.Builder
+	width := 0
+	for i, word := range words {
+		switch {
+		case i == 0:
+			width, _ = fmt.Fprintf(&text, "  %-9s", title)
+		case width+len(word) > 100:
+			width, _ = fmt.Fprintf(&text, "\n  %-9s", "")
+			width--
+		}
+		n, _ := text.WriteString(" " + word)
+		width += n
+	}
+	if len(words) > 0 {
+		text.WriteByte('\n')
+	}
+	return text.String()
+}
+
+// object prints an event as JSON.
+func (p *printer) object(s *seen) error {
+	type output struct {
+		Topic string          `json:"topic"`
+		Key   string          `json:"key,omitempty"`
+		Value json.RawMessage `json:"value"`
+	}
+	type dead struct {
+		Stage string `json:"stage"`
+		Error string `json:"error"`
+	}
+	event := struct {
+		Event    int64           `json:"event"`
+		Pipeline string          `json:"pipeline"`
+		Position string          `json:"position"`
+		Key      string          `json:"key"`
+		Time     string          `json:"time,omitempty"`
+		Late     bool            `json:"late,omitempty"`
+		Dropped  bool            `json:"dropped,omitempty"`
+		Names    json.RawMessage `json:"names"`
+		Outputs  []output        `json:"outputs,omitempty"`
+		Dead     []dead          `json:"dead_letters,omitempty"`
+	}{
+		Event: s.number, Pipeline: s.runner.Name(), Position: position(&s.record), Key: string(s.record.Key), Late: s.late, Dropped: s.dropped,
+		Names: s.object(),
+	}
+	if !s.time.IsZero() {
+		event.Time = s.time.UTC().Format("2006-01-02T15:04:05.000000Z")
+	}
+	for i := range s.outputs {
+		o := &s.outputs[i]
+		if s.dead(o) {
+			event.Dead = append(event.Dead, dead{header(o, task.HeaderStage), header(o, task.HeaderError)})
+			continue
+		}
+		made := output{o.Partition.Topic, string(o.Key), o.Value}
+		if !json.Valid(made.Value) {
+			made.Value, _ = json.Marshal(string(made.Value)) // a string always can
+		}
+		event.Outputs = append(event.Outputs, made)
+	}
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(event); err != nil {
+		return err
+	}
+	return p.out.write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
+}
+
+// object writes the names that the event has as JSON, by stage.
+func (s *seen) object() []byte {
+	text := []byte{'{'}
+	for _, stage := range stageNames {
+		opened := false
+		for slot := range s.slots(stage) {
+			if !opened {
+				text, opened = fmt.Appendf(text, "%q:{", stage), true
+			}
+			text = append(strconv.AppendQuote(text, slot.Name), ':')
+			text = append(expression.AppendValue(text, &s.row, slot), ',')
+		}
+		if opened {
+			text[len(text)-1] = '}'
+			text = append(text, ',')
+		}
+	}
+	return append(bytes.TrimSuffix(text, []byte{','}), '}')
+}
+
+// tally counts what became of a pipeline's events.
+type tally struct {
+	*part
+	events, late, dropped int
+	outputs               map[string]int            // by topic
+	dead                  map[string]int            // by stage
+	examples              map[string]string         // of dead letters
+	decisions             map[string]map[string]int // values by name
+}
+
+func newTally(p *part) *tally {
+	return &tally{part: p, outputs: map[string]int{}, dead: map[string]int{}, examples: map[string]string{}, decisions: map[string]map[string]int{}}
+}
+
+const decisionsMax = 20 // values of a name that are told apart
+
+func (t *tally) add(s *seen) {
+	t.events++
+	if s.late {
+		t.late++
+	}
+	if s.dropped {
+		t.dropped++
+	}
+	for i := range s.outputs {
+		o := &s.outputs[i]
+		if !s.dead(o) {
+			t.outputs[o.Partition.Topic]++
+			continue
+		}
+		stage := header(o, task.HeaderStage)
+		if t.dead[stage]++; t.dead[stage] == 1 {
+			t.examples[stage] = fmt.Sprintf("event %d: %s", s.number, plain(header(o, task.HeaderError)))
+		}
+	}
+	for slot := range s.slots("decide") {
+		if slot.Type.Kind != value.String && slot.Type.Kind != value.Bool {
+			continue
+		}
+		counts := t.decisions[slot.Name]
+		if counts == nil {
+			counts = map[string]int{}
+			t.decisions[slot.Name] = counts
+		}
+		text := strings.Trim(short6(&s.row, slot), `"`)
+		if _, known := counts[text]; !known && len(counts) >= decisionsMax {
+			text = "others"
+		}
+		counts[text]++
+	}
+}
+
+// summary prints what became of all events.
+func (p *printer) summary(r *rehearsal) error {
+	var text strings.Builder
+	if p.limit >= 0 && p.limit < r.appended {
+		fmt.Fprintf(&text, "the first %d of %d events are shown; --limit chooses how many\n", p.limit, r.appended)
+	}
+	for _, t := range p.tallies {
+		fmt.Fprintf(&text, "pipeline %s: %d events, %d late, %d dropped\n", t.runner.Name(), t.events, t.late, t.dropped)
+		outputs := t.runner.Outputs()
+		for _, topic := range outputs[:len(outputs)-1] {
+			fmt.Fprintf(&text, "  %-13s %d outputs\n", topic, t.outputs[topic])
+		}
+		for _, slot := range t.runner.Schema().Slots {
+			if counts := t.decisions[slot.Name]; counts != nil {
+				fmt.Fprintf(&text, "  %-13s %s\n", slot.Name, kinds(counts))
+			}
+		}
+		fmt.Fprintf(&text, "  %-13s %s\n", "dead letters", kinds(t.dead))
+		for _, stage := range slices.Sorted(maps.Keys(t.examples)) {
+			fmt.Fprintf(&text, "    %-11s %s\n", stage, t.examples[stage])
+		}
+		if t.pipeline.Input.Topic != "" && t.pipeline.Input.Time.Field == "" {
+			fmt.Fprintf(&text, "  its events have no field of event time (input.time): they happened as they were read, one after the other\n")
+		}
+	}
+	out := p.stdout
+	if p.json {
+		out = p.stderr
+	}
+	_, err := fmt.Fprint(out, text.String())
+	return err
+}
