@@ -140,6 +140,7 @@ func (r *Runner) Counts() observe.Counts {
 	all := r.metrics[0].Counts()
 	for _, m := range r.metrics[1:] {
 		c := m.Counts()
+		all.Assigned += c.Assigned
 		all.DeadLetters += c.DeadLetters
 		all.Duplicates += c.Duplicates
 		all.Rejoined += c.Rejoined
@@ -150,9 +151,9 @@ func (r *Runner) Counts() observe.Counts {
 // Warnings say what about the pipeline is allowed but will surprise.
 func (r *Runner) Warnings() []string {
 	if !r.plan.Feedback {
-		return nil
+		return r.warnings
 	}
-	return []string{"features read past predictions, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)"}
+	return append(slices.Clone(r.warnings), "features read past predictions, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 }
 
 // CreateTopics makes the topics that the pipeline reads and writes, where they

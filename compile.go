@@ -49,6 +49,7 @@ type compiler struct {
 	depth    int         // of cases
 	rows     bool        // end before the first score whose model cannot be loaded
 	cut      bool        // done so
+	warnings []string
 }
 
 type loadedModel struct {
@@ -68,6 +69,8 @@ func (c *compiler) hint(hint string) { c.errs[len(c.errs)-1].Hint = hint }
 type compiled struct {
 	plan   *task.Plan
 	copies []*task.Plan
+
+	warnings []string
 }
 
 // compile checks p and makes it ready to run.
@@ -101,7 +104,7 @@ func compile(p Pipeline, rows bool) (compiled, error) {
 		from.Digest = c.plan.Digest
 		from.Prepare()
 	}
-	return compiled{c.plan, copies}, nil
+	return compiled{c.plan, copies, c.warnings}, nil
 }
 
 func (c *compiler) steps(path string, steps []Step) {

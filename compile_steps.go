@@ -339,7 +339,7 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel) []value.Slo
 	}
 	info := m.Info()
 	if s.ByName != nil {
-		slots = c.byName(path+".inputs", s.ByName, info.Names)
+		return c.byName(path+".inputs", s.ByName, info.Names)
 	}
 	if len(c.errs) > before {
 		return slots
@@ -352,7 +352,7 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel) []value.Slo
 		}
 		return slots
 	}
-	c.checkOrder(path+".inputs", slots, info.Names)
+	c.checkOrder(path+".inputs", m, slots, info.Names)
 	return slots
 }
 
@@ -393,8 +393,9 @@ func (c *compiler) byName(path string, given []Binding, names []string) []value.
 }
 
 // checkOrder refuses a list that names the model's own features in another
-// order: a mistake that no count would show.
-func (c *compiler) checkOrder(path string, slots []value.Slot, names []string) {
+// order: a mistake that no count would show. Where only some have the model's
+// names, it warns of those that have not.
+func (c *compiler) checkOrder(path string, m loadedModel, slots []value.Slot, names []string) {
 	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
 	given, taken := make([]string, len(slots)), make([]string, len(names))
 	for i := range slots {
@@ -415,6 +416,18 @@ func (c *compiler) checkOrder(path string, slots []value.Slot, names []string) {
 				return
 			}
 		}
+	}
+	same := 0
+	var others []string
+	for i := range given {
+		if len(taken) != len(given) || given[i] == taken[i] {
+			same++
+		} else {
+			others = append(others, fmt.Sprintf("%s as %s", slots[i].Name, names[i]))
+		}
+	}
+	if same > 0 && len(others) > 0 {
+		c.warnings = append(c.warnings, fmt.Sprintf("model %s gets %s: if it was trained on other features, its scores are wrong; inputs: {name: name} says which is which", m.name, strings.Join(others, ", ")))
 	}
 }
 

@@ -131,3 +131,30 @@ func TestMissingModelSuggestsNothingElseIsWrong(t *testing.T) {
 		t.Errorf("a missing model is one error, not: %v", err)
 	}
 }
+
+func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
+	warnings := func(change func(inputs []string)) []string {
+		p := scored(t)
+		for _, s := range p.Steps {
+			if s.Score != nil {
+				change(s.Score.Inputs)
+			}
+		}
+		runner, err := afterbay.New(p, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runner.Warnings()
+	}
+	before := warnings(func([]string) {})
+	after := warnings(func(inputs []string) {
+		for i := range inputs {
+			if inputs[i] == "amount" {
+				inputs[i] = "ts"
+			}
+		}
+	})
+	if len(after) != len(before)+1 || !strings.Contains(after[0], "gets ts as amount") {
+		t.Errorf("before %q, after %q", before, after)
+	}
+}

@@ -44,20 +44,22 @@ func TestReadmePipelineIsRightButForItsModel(t *testing.T) {
 // TestReadmeCommandsWork runs the commands as typed, in a folder of the test.
 func TestReadmeCommandsWork(t *testing.T) {
 	dir := t.TempDir()
+	root, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
 	script := strings.NewReplacer(
-		"bin/afterbay", filepath.Join(dir, "afterbay"),
-		"--data data", "--data "+filepath.Join(dir, "data"),
-		"events.ndjson", filepath.Join(dir, "events.ndjson"),
-		"pipeline.yaml", "pipeline.yaml --listen 127.0.0.1:0",
-		"--events 100000", "--events 5000",
-	).Replace(block(t, "produce transactions"))
+		"go build -o bin/", "go -C "+root+" build -o "+dir+"/bin/", "go run ./examples", "go -C "+root+" run ./examples",
+		"examples/fraud/pipeline.yaml", root+"/examples/fraud/pipeline.yaml --listen 127.0.0.1:0", "--events 100000", "--events 5000",
+	).Replace("go run ./examples/fraud/generate --events 100000 > events.ndjson\n" + block(t, "afterbay init") + block(t, "produce transactions"))
 	script = strings.ReplaceAll(script, "kill %1", "kill %1\nwait %1")
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", script)
+	command.Dir = dir
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, script, out)
 	}
-	for _, want := range []string{"listening on", "appended 5000 records", `"action":"allow"`, "pipeline fraud: 5000 events"} {
+	for _, want := range []string{"wrote ", "decide ", "listening on", "appended 5000 records", `"action":"allow"`, "pipeline fraud: 5000 events"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -10,7 +10,7 @@ import (
 type Counts struct {
 	Events, Outputs, DeadLetters, Late, Dropped, Duplicates uint64
 	Approximate                                             uint64 // outputs made from windows beyond their max
-	Steps, Rejoined, Timers                                 uint64
+	Steps, Assigned, Rejoined, Timers                       uint64
 	ModelCalls, ModelRows                                   uint64
 }
 
@@ -18,7 +18,7 @@ type Counts struct {
 type Session struct {
 	Events, Outputs, DeadLetters, Late, Dropped, Duplicates atomic.Uint64
 	Approximate                                             atomic.Uint64
-	Steps, Rejoined, Timers                                 atomic.Uint64
+	Steps, Assigned, Rejoined, Timers                       atomic.Uint64
 	ModelCalls, ModelRows                                   atomic.Uint64
 
 	Latency Latency
@@ -34,6 +34,7 @@ func (s *Session) addTo(c *Counts) {
 	c.Duplicates += s.Duplicates.Load()
 	c.Approximate += s.Approximate.Load()
 	c.Steps += s.Steps.Load()
+	c.Assigned += s.Assigned.Load()
 	c.Rejoined += s.Rejoined.Load()
 	c.Timers += s.Timers.Load()
 	c.ModelCalls += s.ModelCalls.Load()

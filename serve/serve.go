@@ -175,8 +175,9 @@ func (s *Server) handler() http.Handler {
 	guarded.HandleFunc("GET /v1/state/{pipeline}", s.state)
 	guarded.HandleFunc("GET /v1/state/{pipeline}/{key...}", s.state)
 	guarded.HandleFunc("GET /v1/status", s.status)
+	guarded.HandleFunc("GET /v1/passage", s.passage)
 	guarded.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/status, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
+		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/status, /v1/passage, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
 	})
 	mux.Handle("/", s.bounded(s.guard(guarded)))
 	return mux

@@ -191,7 +191,7 @@ func (w *worker) assign(a stream.Assigned) error {
 		return fmt.Errorf("restore %v: %w", a.Partition, err)
 	}
 	w.partitions[a.Partition] = p
-	w.options.Logger.Debug("assigned", "pipeline", w.plan.Name, "partition", a.Partition, "next", a.Next)
+	w.metrics.Assigned.Add(1)
 	return nil
 }
 

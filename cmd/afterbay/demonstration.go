@@ -83,6 +83,7 @@ func (d *demonstration) process() error {
 		return nil
 	})
 	err := group.Wait()
+	d.keepPassages(d.example.data(), d.runner)
 	d.meter.clear()
 	if d.ctx.Err() != nil {
 		return nil
@@ -207,6 +208,7 @@ func (d *demonstration) summary(found *outputs) error {
 look further:
   afterbay tail decisions --data %[1]s --limit 3 --headers
   afterbay tail dlq.%[2]s --data %[1]s --limit 3 --headers
+  afterbay explain %[2]s:0:100:0 %[4]s --data %[1]s
   afterbay topics --data %[1]s
   afterbay state dump %[2]s --data %[1]s
   afterbay model inspect %[3]s

@@ -16,16 +16,21 @@ import (
 )
 
 type commands struct {
-	Run     runCommand     `cmd:"" help:"Run the pipelines of files until a signal ends the process."`
-	Lint    lintCommand    `cmd:"" help:"Check pipeline files and their models, and say all that is wrong."`
-	Produce produceCommand `cmd:"" help:"Append the records of a file or of standard input to a topic."`
-	Tail    tailCommand    `cmd:"" help:"Print the records of a topic."`
-	Topics  topicsCommand  `cmd:"" help:"List the topics and what they hold."`
-	State   stateCommand   `cmd:"" help:"Look into the state of a pipeline."`
-	Model   modelCommand   `cmd:"" help:"Look into a model, or score rows with it."`
-	Demo    demoCommand    `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`
-	Bench   benchCommand   `cmd:"" help:"Measure throughput and latency of the demo's pipeline here."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Init     initCommand     `cmd:"" help:"Write a pipeline file that fits a sample of events."`
+	Try      tryCommand      `cmd:"" help:"Show what the pipelines of a file make of events, event by event, and keep nothing."`
+	Lint     lintCommand     `cmd:"" help:"Check pipeline files and their models, and say all that is wrong."`
+	Test     testCommand     `cmd:"" help:"Run scenario files: events, crashes and what is expected of them."`
+	Run      runCommand      `cmd:"" help:"Run the pipelines of files until a signal ends the process."`
+	Produce  produceCommand  `cmd:"" help:"Append the records of a file or of standard input to a topic."`
+	Tail     tailCommand     `cmd:"" help:"Print the records of a topic."`
+	Explain  explainCommand  `cmd:"" help:"Say where an output came from: event, features, models, times."`
+	Features featuresCommand `cmd:"" help:"Write the feature rows of events to a file, to train a model with."`
+	Topics   topicsCommand   `cmd:"" help:"List the topics and what they hold."`
+	State    stateCommand    `cmd:"" help:"Look into the state of a pipeline."`
+	Model    modelCommand    `cmd:"" help:"Look into a model, or score rows with it."`
+	Demo     demoCommand     `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`
+	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency of the demo's pipeline here."`
+	Version  versionCommand  `cmd:"" help:"Print the version."`
 }
 
 // app is what a command gets from its surroundings.

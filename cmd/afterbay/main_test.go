@@ -86,7 +86,7 @@ steps:
 
 func TestHelpIsGolden(t *testing.T) {
 	var all strings.Builder
-	for _, name := range []string{"", "run", "lint", "produce", "tail", "topics", "state get", "state dump", "model inspect", "model score", "demo", "bench", "version"} {
+	for _, name := range []string{"", "init", "try", "lint", "test", "run", "produce", "tail", "explain", "features", "topics", "state get", "state dump", "model inspect", "model score", "demo", "bench", "version"} {
 		args := append(strings.Fields(name), "--help")
 		fmt.Fprintf(&all, "$ afterbay %s\n%s\n", strings.Join(args, " "), must(t, "", args...))
 	}
@@ -321,6 +321,21 @@ func TestUntilIdleWorksOffAChainOfFiles(t *testing.T) {
 	}
 	if out := must(t, "", "lint", "first.yaml", "second.yaml"); !strings.Contains(out, "first.yaml: pipeline counts is right: it reads in and writes mid, dlq.counts") {
 		t.Error(out)
+	}
+}
+
+// TestChangedFeaturesAreRefusedWithoutANewEvent sees that a run until idle looks
+// at the state also where it has nothing to do.
+func TestChangedFeaturesAreRefusedWithoutANewEvent(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "counts.yaml", countsPipeline)
+	must(t, numbered(70), "produce", "in", "--partitions", "3", "--key", "k")
+	must(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
+	must(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
+	write(t, "counts.yaml", strings.ReplaceAll(countsPipeline, "24h", "12h"))
+	r := command(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
+	if r.code == exitOK || !strings.Contains(r.stderr, "was written with other features") {
+		t.Errorf("%+v", r)
 	}
 }
 

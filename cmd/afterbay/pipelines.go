@@ -68,11 +68,7 @@ func (a *app) load(files []string, sessions int) ([]pipeline, error) {
 // upstreamFirst orders pipelines so that one which writes a topic comes before
 // those that read it. The error is what is wrong between them.
 func upstreamFirst(pipelines []pipeline) ([]pipeline, error) {
-	runners := make([]*afterbay.Runner, len(pipelines))
-	for i, p := range pipelines {
-		runners[i] = p.runner
-	}
-	order, found := afterbay.Chain(runners)
+	order, found := afterbay.Chain(runnersOf(pipelines))
 	var ordered []pipeline
 	var errs []error
 	for _, i := range order {
@@ -87,6 +83,14 @@ func upstreamFirst(pipelines []pipeline) ([]pipeline, error) {
 		return nil, &exitError{exitInvalid, &invalidError{errors.Join(errs...)}}
 	}
 	return ordered, nil
+}
+
+func runnersOf(pipelines []pipeline) []*afterbay.Runner {
+	runners := make([]*afterbay.Runner, len(pipelines))
+	for i, p := range pipelines {
+		runners[i] = p.runner
+	}
+	return runners
 }
 
 // sessionsOrCores returns the sessions of a pipeline: one per core where 0 are

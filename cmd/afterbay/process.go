@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/explain"
 	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 )
 
@@ -86,6 +91,7 @@ func (p *process) work(log *embedded.Log, server *serve.Server) error {
 		})
 	}
 	err := group.Wait()
+	p.keepPassages(p.dir, runnersOf(p.pipelines)...)
 	stopServing()
 	err = errors.Join(err, outer.Wait())
 	for _, pipeline := range p.pipelines {
@@ -95,15 +101,49 @@ func (p *process) work(log *embedded.Log, server *serve.Server) error {
 	return err
 }
 
-// waitIdle returns when all pipelines, upstream first, have committed all of
-// their input.
+// keepPassages leaves the times of the newest events for afterbay explain. They
+// are no results, so that failing costs a warning.
+func (a *app) keepPassages(dir string, runners ...*afterbay.Runner) {
+	if err := explain.WritePassages(dir, runners); err != nil {
+		a.log.Warn("the times of the newest events are not kept", "reason", err)
+	}
+}
+
+// waitIdle returns when all pipelines, upstream first, have their partitions, so
+// that what is wrong with their state was found, and have committed all of their
+// input.
 func waitIdle(ctx context.Context, log *embedded.Log, pipelines []pipeline) error {
 	for _, p := range pipelines {
+		if err := waitAssigned(ctx, log, p.runner); err != nil {
+			return err
+		}
 		if err := p.runner.WaitIdle(ctx, log); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return err
+		}
+	}
+	return nil
+}
+
+func waitAssigned(ctx context.Context, log *embedded.Log, runner *afterbay.Runner) error {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	partitions := uint64(0)
+	for _, read := range runner.Reads() {
+		i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == read.Topic })
+		partitions += uint64(topics[i].Partitions)
+	}
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for runner.Counts().Assigned < partitions {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
 		}
 	}
 	return nil

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/explain"
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream"
+)
+
+type explainCommand struct {
+	ID    string   `arg:"" name:"id" help:"Header afterbay-id of an output or dead letter, or topic/partition@offset of one or of an event."`
+	Files []string `arg:"" optional:"" name:"file" help:"Pipeline files: replay the partition up to the event, and print the row it was computed from."`
+	directoryFlags
+	JSON bool `help:"Print one object of JSON." name:"json"`
+}
+
+// Run says where one output came from.
+func (c *explainCommand) Run(a *app) (err error) {
+	var pipelines []afterbay.Pipeline
+	if len(c.Files) > 0 {
+		loaded, err := a.load(c.Files, 1)
+		if err != nil {
+			return err
+		}
+		for _, p := range loaded {
+			pipelines = append(pipelines, p.source.Pipelines[p.index])
+		}
+	}
+	directory, closeDirectory, err := c.open(a, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDirectory()) }()
+	meter := newMeter(a.stderr)
+	report, err := explain.Explain(a.ctx, c.ID, explain.Options{
+		Directory: directory, Pipelines: pipelines, Passage: c.passages(directory),
+		Progress: func(what string, n, of int64) { meter.show("%s: %d of %d records", what, n, of) },
+	})
+	meter.clear()
+	if errors.Is(err, explain.ErrOtherPipeline) {
+		return &exitError{exitUsage, err}
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(report)
+	}
+	if err := report.Write(a.stdout); err != nil {
+		return err
+	}
+	if len(c.Files) == 0 {
+		fmt.Fprintf(a.stdout, "%-14s name the pipeline file to see the feature row: afterbay explain %s FILE\n", "replay", c.ID)
+	}
+	return nil
+}
+
+// passages returns how events came through: as the process knows it that was
+// asked, or one that ended has left it in the directory.
+func (c *explainCommand) passages(directory serve.Directory) func(context.Context, string, stream.Partition, stream.Offset) (serve.Passage, bool, error) {
+	var left explain.Passages
+	if c.URL == "" {
+		left = explain.ReadPassages(c.Data)
+	}
+	client, _ := directory.(*serve.Client)
+	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (serve.Passage, bool, error) {
+		if client != nil {
+			if passage, found, err := client.Passage(ctx, pipeline, p, offset); found || err != nil {
+				return passage, found, err
+			}
+		}
+		passage, found := left.Find(pipeline, p, offset)
+		return passage, found, nil
+	}
+}

@@ -1,0 +1,80 @@
+package explain
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// Hops are the times of the way of an event and of those computed with it.
+type Hops struct {
+	First   int64         `json:"first"` // offset of the first event computed together
+	Next    int64         `json:"next"`  // and of the one behind the last
+	Queue   time.Duration `json:"queue_ns,omitempty"`
+	Known   bool          `json:"queue_known"` // Queue is: when the event came is known
+	Feature time.Duration `json:"feature_ns"`  // of the whole chunk, as are the next two
+	Model   time.Duration `json:"model_ns"`
+	Emit    time.Duration `json:"emit_ns"`
+	Commit  time.Duration `json:"commit_ns"`
+
+	committed time.Time
+}
+
+// Total is the time from the event's append to the durable output.
+func (h *Hops) Total() time.Duration { return h.Queue + h.Feature + h.Model + h.Emit + h.Commit }
+
+// hops finds the times of every record that a pipeline made, from the first.
+func (e *explanation) hops(ctx context.Context) error {
+	if e.Passage == nil {
+		return nil
+	}
+	var way []*Record
+	if e.report.Output != nil {
+		way = append(way, e.report.Output)
+	}
+	way = append(append(way, e.report.Event), e.report.Upstream...)
+	for i := len(way) - 2; i >= 0; i-- {
+		if err := e.hopsOf(ctx, way[i], way[i+1]); err != nil {
+			return err
+		}
+	}
+	for _, r := range e.report.Became {
+		if err := e.hopsOf(ctx, r, e.report.Event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hopsOf finds the times of the way from an event to what was made of it.
+func (e *explanation) hopsOf(ctx context.Context, r, event *Record) error {
+	p, offset, ok := parsePosition(r.Made.From)
+	if !ok {
+		return nil
+	}
+	passage, found, err := e.Passage(ctx, owner(r.Made.Pipeline), p, offset)
+	if err != nil || !found {
+		return err
+	}
+	h := &Hops{
+		First: passage.First, Next: passage.Next, Feature: passage.Feature, Model: passage.Model, Emit: passage.Emit,
+		Commit: passage.Committed.Sub(passage.Made), committed: passage.Committed,
+	}
+	switch {
+	case event.Missing != "":
+	case event.Made == nil: // its time is when it was appended
+		h.Queue, h.Known = passage.Begun.Sub(event.Time), true
+	case event.Made.Hops != nil:
+		h.Queue, h.Known = passage.Begun.Sub(event.Made.Hops.committed), true
+	}
+	h.Queue = max(h.Queue, 0)
+	r.Made.Hops = h
+	return nil
+}
+
+// owner returns the pipeline of a group: those that copy a pipeline's inputs
+// are named <pipeline>.from-<topic>, and no pipeline's name has a dot.
+func owner(group string) string {
+	name, _, _ := strings.Cut(group, ".")
+	return name
+}
