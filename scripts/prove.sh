@@ -34,8 +34,9 @@ prove kills "go test . -run Killed -v -timeout 60m -args -crash.kills=200 -answe
 prove same-answer "go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'Installed|Golden'"
-for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "feature FuzzLoad" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow"; do
+for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "feature FuzzLoad" "feature FuzzWindows" "dedupe FuzzSeen" "step FuzzParse" "sample FuzzInfer" "scenario FuzzScenario" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow"; do
 	set -- $target
-	prove "fuzz-${1//\//-}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
+	target=${2#Fuzz}
+	prove "fuzz-${1//\//-}-${target,,}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
 done
 prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000 && go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
