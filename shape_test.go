@@ -20,6 +20,7 @@ import (
 // layers lists, for each package, what else of the module it may import. An
 // event travels down this list; imports only ever point up it.
 var layers = map[string][]string{
+	"header":            {"stream"},
 	"stream":            {},
 	"value":             {},
 	"observe":           {},
@@ -39,7 +40,7 @@ var layers = map[string][]string{
 	"dedupe":         {},
 	"merge":          {},
 	"due":            {},
-	"task":           {"stream", "value", "decode", "dedupe", "due", "expression", "feature", "merge", "model", "observe", "step"},
+	"task":           {"stream", "value", "decode", "dedupe", "due", "expression", "feature", "header", "merge", "model", "observe", "step"},
 	"":               {"dedupe", "step", "stream", "value", "decode", "expression", "feature", "model", "model/tree", "observe", "task"},
 	"config":         {"", "expression"},
 	"ingest":         {"stream", "decode"},
@@ -51,11 +52,11 @@ var layers = map[string][]string{
 	"internal/reference":      {},
 	"rows":                    {"value", "expression"},
 	"sample":                  {"stream", "value", "decode", "expression", "ingest"},
-	"explain":                 {"", "expression", "observe", "serve", "stream", "task"},
-	"scenario":                {"", "config", "stream", "stream/embedded", "stream/memory", "task"},
+	"explain":                 {"", "expression", "header", "observe", "serve", "stream", "task"},
+	"scenario":                {"", "config", "header", "stream", "stream/embedded", "stream/memory", "task"},
 	"internal/vfs":            {},
 	"cmd/afterbay": {
-		"", "config", "examples/fraud", "explain", "expression", "ingest", "model", "model/tree", "observe", "rows", "sample",
+		"", "config", "examples/fraud", "explain", "expression", "header", "ingest", "model", "model/tree", "observe", "rows", "sample",
 		"scenario", "serve", "stream", "stream/embedded", "stream/memory", "task", "value",
 	},
 }

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/task"
 )
 
 // ErrNotFound says that no record has the id, or that none is at the position.
@@ -205,15 +205,6 @@ func parsePosition(text string) (p stream.Partition, offset stream.Offset, ok bo
 
 func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
 
-func header(r *stream.Record, key string) string {
-	for i := range r.Headers {
-		if r.Headers[i].Key == key {
-			return string(r.Headers[i].Value)
-		}
-	}
-	return ""
-}
-
 // newRecord reads the headers of a record.
 func newRecord(r *stream.Record) *Record {
 	record := &Record{}
@@ -221,8 +212,8 @@ func newRecord(r *stream.Record) *Record {
 	if err := json.Unmarshal(serve.AppendRecord(nil, r), record); err != nil {
 		panic("explain: a record's own JSON cannot be read: " + err.Error())
 	}
-	record.Position, record.Kind, record.ID, record.stored = position(r), KindEvent, header(r, task.HeaderID), *r
-	source, from := header(r, task.HeaderSource), header(r, task.HeaderPosition)
+	record.Position, record.Kind, record.ID, record.stored = position(r), KindEvent, header.Get(r, header.ID), *r
+	source, from := header.Get(r, header.Source), header.Get(r, header.Position)
 	switch {
 	case source != "" && !strings.Contains(source, "@"):
 		record.Kind = KindAnnouncement
@@ -233,7 +224,7 @@ func newRecord(r *stream.Record) *Record {
 		record.Kind, record.Made = KindOutput, newMade(r, from)
 		if record.Made.Stage != "" {
 			record.Kind = KindDead
-		} else if header(r, task.HeaderWatermark) != "" {
+		} else if header.Get(r, header.Watermark) != "" {
 			record.Kind = KindLate
 		}
 	}
@@ -246,18 +237,18 @@ const mergedSuffix = ".merged"
 
 func newMade(r *stream.Record, from string) *Made {
 	m := &Made{
-		From: from, Attempts: 1, Stage: header(r, task.HeaderStage), Error: header(r, task.HeaderError),
-		Truncated: header(r, task.HeaderTruncated),
+		From: from, Attempts: 1, Stage: header.Get(r, header.Stage), Error: header.Get(r, header.Error),
+		Truncated: header.Get(r, header.Truncated),
 	}
-	m.Pipeline, m.Digest, m.Generation = parsePipeline(header(r, task.HeaderPipeline))
-	m.Models = parseModels(header(r, task.HeaderModels))
-	if n, err := strconv.Atoi(header(r, task.HeaderAttempts)); err == nil {
+	m.Pipeline, m.Digest, m.Generation = parsePipeline(header.Get(r, header.Pipeline))
+	m.Models = parseModels(header.Get(r, header.Models))
+	if n, err := strconv.Atoi(header.Get(r, header.Attempts)); err == nil {
 		m.Attempts = n
 	}
-	if at, err := time.Parse(time.RFC3339Nano, header(r, task.HeaderWatermark)); err == nil {
+	if at, err := time.Parse(time.RFC3339Nano, header.Get(r, header.Watermark)); err == nil {
 		m.Watermark = at.UTC()
 	}
-	if row := header(r, task.HeaderRow); json.Valid([]byte(row)) {
+	if row := header.Get(r, header.Row); json.Valid([]byte(row)) {
 		m.Row = json.RawMessage(row)
 	}
 	return m
@@ -296,8 +287,8 @@ func differences(a, b *stream.Record) []string {
 	differ("value", !bytes.Equal(a.Value, b.Value))
 	differ("key", !bytes.Equal(a.Key, b.Key))
 	differ("time", !a.Time.Equal(b.Time))
-	for _, key := range []string{task.HeaderStage, task.HeaderError, task.HeaderWatermark, task.HeaderRow} {
-		differ(strings.TrimPrefix(key, "afterbay-"), header(a, key) != header(b, key))
+	for _, key := range []string{header.Stage, header.Error, header.Watermark, header.Row} {
+		differ(strings.TrimPrefix(key, "afterbay-"), header.Get(a, key) != header.Get(b, key))
 	}
 	return list
 }

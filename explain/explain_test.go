@@ -18,12 +18,12 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/explain"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
-	"github.com/afterbay/afterbay/task"
 )
 
 // half is a model in Go: half of its first input, so that feedback shows.
@@ -154,15 +154,6 @@ func stored(t *testing.T, d serve.Directory, topic string) []stream.Record {
 	return list
 }
 
-func header(r *stream.Record, key string) string {
-	for _, h := range r.Headers {
-		if h.Key == key {
-			return string(h.Value)
-		}
-	}
-	return ""
-}
-
 func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
 
 func newLog(t *testing.T) (*memory.Log, *serve.Local) {
@@ -184,12 +175,12 @@ func TestReplayGivesEveryOutputAgain(t *testing.T) {
 		}
 		for i := 0; i < len(all); i += max(1, len(all)/12) {
 			r := &all[i]
-			report, err := explain.Explain(t.Context(), header(r, task.HeaderID), explain.Options{Directory: d, Pipelines: []afterbay.Pipeline{everything()}})
+			report, err := explain.Explain(t.Context(), header.Get(r, header.ID), explain.Options{Directory: d, Pipelines: []afterbay.Pipeline{everything()}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			o := report.Output
-			if o == nil || o.Position != position(r) || string(o.Value) != string(r.Value) || o.Made.From != header(r, task.HeaderPosition) || report.Event.Position != o.Made.From {
+			if o == nil || o.Position != position(r) || string(o.Value) != string(r.Value) || o.Made.From != header.Get(r, header.Position) || report.Event.Position != o.Made.From {
 				t.Fatalf("%s: %+v", position(r), o)
 			}
 			kinds[o.Kind]++
@@ -238,7 +229,7 @@ func TestOutputsAreFoundByBisection(t *testing.T) {
 	computed(t, log, []afterbay.Pipeline{everything()}, payments(3000))
 	for _, topic := range []string{"scores", "dlq.cards", "late"} {
 		for _, r := range stored(t, d, topic) {
-			report, err := explain.Explain(t.Context(), header(&r, task.HeaderID), explain.Options{Directory: d})
+			report, err := explain.Explain(t.Context(), header.Get(&r, header.ID), explain.Options{Directory: d})
 			if err != nil || report.Output == nil || report.Output.Position != position(&r) {
 				t.Fatalf("%s: %+v, %v", position(&r), report, err)
 			}
@@ -256,8 +247,8 @@ func TestOutputsAreFoundByBisection(t *testing.T) {
 func TestEventsAreFoundByTheirIDs(t *testing.T) {
 	log, d := newLog(t)
 	records := payments(300)
-	records[17].Headers = []stream.Header{{Key: task.HeaderID, Value: []byte("mine")}}
-	records[18].Headers = []stream.Header{{Key: task.HeaderID, Value: []byte("0:1:2:3")}}
+	records[17].Headers = []stream.Header{{Key: header.ID, Value: []byte("mine")}}
+	records[18].Headers = []stream.Header{{Key: header.ID, Value: []byte("0:1:2:3")}}
 	computed(t, log, []afterbay.Pipeline{everything()}, records)
 	for id, want := range map[string]string{
 		"mine": position(&records[17]), "0:1:2:3": position(&records[18]),
@@ -318,7 +309,7 @@ func TestReplayFromALaterBeginningSaysSo(t *testing.T) {
 			continue
 		}
 		var offset int
-		if _, err := fmt.Sscanf(header(&r, task.HeaderPosition), "payments/0@%d", &offset); err != nil {
+		if _, err := fmt.Sscanf(header.Get(&r, header.Position), "payments/0@%d", &offset); err != nil {
 			t.Fatal(err)
 		}
 		if offset < 100 {
@@ -404,7 +395,7 @@ func TestReplayDoesNotWaitForTheCommitInterval(t *testing.T) {
 func TestOneOfSeveralRecordsWithAnIDIsTheOutput(t *testing.T) {
 	log, d := newLog(t)
 	records := payments(100)
-	records[17].Headers = []stream.Header{{Key: task.HeaderID, Value: []byte("mine")}}
+	records[17].Headers = []stream.Header{{Key: header.ID, Value: []byte("mine")}}
 	records[17].Value = []byte("broken")
 	computed(t, log, []afterbay.Pipeline{everything()}, records)
 	report, err := explain.Explain(t.Context(), "mine", explain.Options{Directory: d})
@@ -421,7 +412,7 @@ func TestAnIDThatOnlyStartsAlikeIsNotTaken(t *testing.T) {
 		}
 	}
 	timer := stream.Record{Partition: stream.Partition{Topic: "silences"}, Headers: []stream.Header{
-		{Key: task.HeaderID, Value: []byte("p:0:3:quiet:timer:1:0")}, {Key: task.HeaderPosition, Value: []byte("in/0@0")}, // the key is 3
+		{Key: header.ID, Value: []byte("p:0:3:quiet:timer:1:0")}, {Key: header.Position, Value: []byte("in/0@0")}, // the key is 3
 	}}
 	if err := log.Append(t.Context(), stream.Record{Partition: stream.Partition{Topic: "in"}}, timer); err != nil {
 		t.Fatal(err)
@@ -460,9 +451,9 @@ func TestHeadersOfADeadLetterAreRead(t *testing.T) {
 	}
 	dead := stream.Record{Partition: stream.Partition{Topic: "dlq.p"}, Value: []byte("{}")}
 	for key, text := range map[string]string{
-		task.HeaderID: "p:0:4", task.HeaderPosition: "gone/0@4", task.HeaderModels: "a@1 sha256:aa, b@22 sha256:bb", task.HeaderPipeline: "p sha256:cc 12",
-		task.HeaderStage: "score", task.HeaderError: "it \x1b[31mfailed\nbadly", task.HeaderAttempts: "3", task.HeaderWatermark: "2026-01-02T03:04:05.000006Z",
-		task.HeaderRow: `{"a":1}`, task.HeaderTruncated: "headers",
+		header.ID: "p:0:4", header.Position: "gone/0@4", header.Models: "a@1 sha256:aa, b@22 sha256:bb", header.Pipeline: "p sha256:cc 12",
+		header.Stage: "score", header.Error: "it \x1b[31mfailed\nbadly", header.Attempts: "3", header.Watermark: "2026-01-02T03:04:05.000006Z",
+		header.Row: `{"a":1}`, header.Truncated: "headers",
 	} {
 		dead.Headers = append(dead.Headers, stream.Header{Key: key, Value: []byte(text)})
 	}

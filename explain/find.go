@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/task"
 )
 
 // find returns the record that was asked for, or the event.
@@ -69,7 +69,7 @@ func (e *explanation) near(ctx context.Context, id string, partition int32, offs
 				return nil, err
 			}
 			e.report.Searched++
-			own := header(&r, task.HeaderID)
+			own := header.Get(&r, header.ID)
 			if n, ok := sameSource(own, id); !ok || n > offset {
 				break
 			}
@@ -133,7 +133,7 @@ func (e *explanation) lowest(ctx context.Context, id string, p stream.Partition,
 			return 0, err
 		}
 		e.report.Searched++
-		offset, ok := sameSource(header(&r, task.HeaderID), id)
+		offset, ok := sameSource(header.Get(&r, header.ID), id)
 		switch {
 		case !found || !ok:
 			return in.Next, nil
@@ -176,7 +176,7 @@ func (e *explanation) all(ctx context.Context, what string, take func(*stream.Re
 func (e *explanation) scan(ctx context.Context, id string) (found *Record, err error) {
 	err = e.all(ctx, "looking for "+id, func(r *stream.Record) (bool, error) {
 		e.report.Searched++
-		if header(r, task.HeaderID) != id {
+		if header.Get(r, header.ID) != id {
 			return true, nil
 		}
 		next := newRecord(r)
@@ -195,7 +195,7 @@ func (e *explanation) scan(ctx context.Context, id string) (found *Record, err e
 // became lists what was made of the event.
 func (e *explanation) became(ctx context.Context) error {
 	return e.all(ctx, "looking for what came of "+e.report.Event.Position, func(r *stream.Record) (bool, error) {
-		if header(r, task.HeaderPosition) != e.report.Event.Position && header(r, task.HeaderSource) != e.report.Event.Position {
+		if header.Get(r, header.Position) != e.report.Event.Position && header.Get(r, header.Source) != e.report.Event.Position {
 			return true, nil
 		}
 		if len(e.report.Became) < becameMax {

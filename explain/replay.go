@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/task"
@@ -162,7 +163,7 @@ func (p *player) compare(report *Report) {
 		}
 		made = s.Made
 		i := slices.IndexFunc(p.outputs, func(o stream.Record) bool {
-			return o.Partition.Topic == s.stored.Partition.Topic && header(&o, task.HeaderID) == s.ID
+			return o.Partition.Topic == s.stored.Partition.Topic && header.Get(&o, header.ID) == s.ID
 		})
 		if i < 0 {
 			wrong = append(wrong, "the replay does not write "+s.Position)
@@ -332,9 +333,9 @@ func (s *playing) Commit(step stream.Step) *stream.Pending {
 	for i := range step.Outputs {
 		o := &step.Outputs[i]
 		if s.replay.Digest == "" {
-			_, s.replay.Digest, _ = parsePipeline(header(o, task.HeaderPipeline))
+			_, s.replay.Digest, _ = parsePipeline(header.Get(o, header.Pipeline))
 		}
-		if header(o, task.HeaderPosition) == wanted {
+		if header.Get(o, header.Position) == wanted {
 			s.outputs = append(s.outputs, cloneRecord(o))
 		}
 	}

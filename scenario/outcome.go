@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/task"
 )
 
 // outcome is all that a run leaves.
@@ -103,19 +103,10 @@ func (r *reading) partition(ctx context.Context, p stream.Partition) ([]stream.R
 // source returns the position of the record that a record was made from, "" of
 // an event.
 func source(r *stream.Record) string {
-	if from := header(r, task.HeaderSource); from != "" {
+	if from := header.Get(r, header.Source); from != "" {
 		return from
 	}
-	return header(r, task.HeaderPosition)
-}
-
-func header(r *stream.Record, key string) string {
-	for i := range r.Headers {
-		if r.Headers[i].Key == key {
-			return string(r.Headers[i].Value)
-		}
-	}
-	return ""
+	return header.Get(r, header.Position)
 }
 
 func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
@@ -164,9 +155,9 @@ func (r *reading) findAnnouncers() {
 	for _, partitions := range r.topics {
 		for _, records := range partitions {
 			for i := range records {
-				from := header(&records[i], task.HeaderSource)
+				from := header.Get(&records[i], header.Source)
 				if from != "" && !strings.Contains(from, "@") {
-					r.parents[position(&records[i])] = first[from+" "+header(&records[i], task.HeaderWatermark)]
+					r.parents[position(&records[i])] = first[from+" "+header.Get(&records[i], header.Watermark)]
 				}
 			}
 		}
@@ -367,7 +358,7 @@ func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error
 	for index := range int32(len(r.topics[topic])) {
 		newest := map[string]int64{} // offset, by input partition
 		for _, record := range r.topics[topic][index] {
-			writer, _, _ := strings.Cut(header(&record, task.HeaderPipeline), " ")
+			writer, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
 			if name, _, _ := strings.Cut(writer, ".from-"); name != r.pipelines[i].Name {
 				continue // an event, or of another pipeline
 			}
@@ -425,10 +416,10 @@ func (r *reading) line(record *stream.Record, at place) string {
 		add("time", clock(record.Time))
 	}
 	if r.shown["id"] {
-		add("id", header(record, task.HeaderID))
+		add("id", header.Get(record, header.ID))
 	}
-	stage := header(record, task.HeaderStage)
-	if features := header(record, task.HeaderApproximate); features != "" {
+	stage := header.Get(record, header.Stage)
+	if features := header.Get(record, header.Approximate); features != "" {
 		add("approximate", features)
 	}
 	for _, h := range record.Headers {
@@ -437,10 +428,10 @@ func (r *reading) line(record *stream.Record, at place) string {
 		}
 	}
 	if r.shown["row"] && stage != "" {
-		words = append(words, "row="+header(record, task.HeaderRow))
+		words = append(words, "row="+header.Get(record, header.Row))
 	}
 	if stage != "" {
-		words = append(words, stage+": "+oneLine(header(record, task.HeaderError)))
+		words = append(words, stage+": "+oneLine(header.Get(record, header.Error)))
 	}
 	switch same := string(record.Value) == string(event.Value); {
 	case same && stage != "": // as dead letters are

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/due"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -247,7 +249,7 @@ func (w *worker) fireRest(limit int) error {
 		if p.markChunk != w.chunk {
 			continue
 		}
-		var later []*keyState // what is left is not due before the next chunk
+		var later []due.Entry // what is left is not due before the next chunk
 		watermark := p.marks[len(p.marks)-1].watermark
 		for n := 0; n < limit && p.timers.Until(watermark); n++ {
 			entry := p.timers.Pop()
@@ -259,44 +261,54 @@ func (w *worker) fireRest(limit int) error {
 				continue // noted again since, for sooner
 			}
 			k.awaited = false
-			next, err := w.fireKey(p, k, last, entry.At)
+			until := watermark // a key's timers fire in the order of their positions
+			if limit < math.MaxInt {
+				until = entry.At // at one position, all keys' in the order of time
+			}
+			next, blocked, err := w.fireKey(p, k, last, until)
 			if err != nil {
 				return err
 			}
-			switch {
-			case next <= entry.At:
-				later = append(later, k)
-				k.timer = next
-			case next != never && (!k.awaited || next < k.timer):
+			if blocked != never {
+				later = append(later, due.Entry{At: blocked, Key: k.key})
+			}
+			if next != never {
 				p.await(k, next)
 			}
 		}
-		for _, k := range later {
-			p.await(k, k.timer)
+		for _, entry := range later {
+			p.timers.Push(entry)
 		}
 	}
 	w.sortFirings()
 	return nil
 }
 
-// fireKey fires the timers of all functions of a key up to a time, and returns
-// when the next one is due; never where there is none.
-func (w *worker) fireKey(p *partition, k *keyState, last int32, until int64) (next int64, err error) {
-	next = never
+// fireKey fires the timers of all functions of a key up to a time. It returns the
+// time of the next one after that, and of one up to it that is left, since it was
+// set at the chunk's last event; never where there is none.
+func (w *worker) fireKey(p *partition, k *keyState, last int32, until int64) (next, blocked int64, err error) {
+	next, blocked = never, never
 	for _, c := range w.plan.Calls {
 		if !c.Function.Keyed {
 			continue
 		}
 		state, err := p.callState(w.plan, k, c)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		w.fire(p, k, c, state, last, until)
-		if timers := state.keyed.Timers; len(timers) > 0 && (next == never || timers[0].At < next) {
-			next = timers[0].At
+		for _, t := range state.keyed.Timers {
+			into := &next
+			if t.At <= until {
+				into = &blocked
+			}
+			if *into == never || t.At < *into {
+				*into = t.At
+			}
 		}
 	}
-	return next, nil
+	return next, blocked, nil
 }
 
 // sortFirings puts the timers that fired in the order of their outputs.
@@ -327,7 +339,7 @@ func (w *worker) writeCalled(it *item, c *step.Call, id, key string, at int64, o
 		if outputID == "" {
 			outputID = id + ":" + strconv.Itoa(n)
 		}
-		s.headers = append(s.headers, stream.Header{Key: HeaderID, Value: []byte(outputID)})
+		s.headers = append(s.headers, stream.Header{Key: header.ID, Value: []byte(outputID)})
 		w.provenance(it)
 		record.Headers = s.headers[from:len(s.headers):len(s.headers)]
 		s.Outputs = append(s.Outputs, record)
@@ -360,7 +372,7 @@ func (w *worker) deadTimer(it *item, f *firing, id string) {
 	timer := *it
 	timer.record = &stream.Record{
 		Partition: it.record.Partition, Offset: it.record.Offset, Time: time.UnixMicro(f.at),
-		Key: []byte(f.key), Value: []byte(f.timer), Headers: []stream.Header{{Key: HeaderID, Value: []byte(id)}},
+		Key: []byte(f.key), Value: []byte(f.timer), Headers: []stream.Header{{Key: header.ID, Value: []byte(id)}},
 	}
 	row := w.plan.Schema.NewRows(1)
 	timer.row, timer.time = &row[0], f.at

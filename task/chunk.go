@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/merge"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/step"
@@ -133,7 +134,7 @@ func (w *worker) count(it *item) {
 // event's, and does not say how long it has been in the log.
 func isOutput(r *stream.Record) bool {
 	for i := range r.Headers {
-		if key := r.Headers[i].Key; key == HeaderPosition || key == HeaderSource {
+		if key := r.Headers[i].Key; key == header.Position || key == header.Source {
 			return true
 		}
 	}

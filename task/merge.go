@@ -2,10 +2,10 @@ package task
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/merge"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -22,10 +22,6 @@ import (
 //  3. A source partition without events holds the others back until it was
 //     silent for idleAfter. Then its copier announces that it is idle: the
 //     clock is read once, and what it said is in the log.
-
-// HeaderSource is topic/partition@offset of the event that a copy is of. An
-// announcement has no offset; its watermark may be "idle".
-const HeaderSource = "afterbay-source"
 
 const (
 	idleAfter = 10 * time.Second
@@ -51,9 +47,9 @@ func (w *worker) hear(it *item) bool {
 	var from, watermark string
 	for i := range it.record.Headers {
 		switch h := &it.record.Headers[i]; h.Key {
-		case HeaderSource:
+		case header.Source:
 			from = text(h.Value)
-		case HeaderWatermark:
+		case header.Watermark:
 			watermark = text(h.Value)
 		}
 	}
@@ -95,16 +91,16 @@ func (w *worker) copy(it *item) {
 	s, r := w.step, it.record
 	it.partition.heard, it.partition.idle = w.now, false
 	if it.announce {
-		w.announce(it.partition, merge.Text(it.watermark))
+		w.announce(it.partition, merge.Text(it.watermark), it.watermark+w.plan.Time.Lateness.Microseconds())
 	}
 	if !it.alive() {
 		return
 	}
 	from := len(s.headers)
 	position := r.Partition.String() + "@" + strconv.FormatInt(int64(r.Offset), 10)
-	s.headers = append(s.headers, stream.Header{Key: HeaderSource, Value: []byte(position)},
-		stream.Header{Key: HeaderWatermark, Value: []byte(merge.Text(it.watermark))})
-	s.headers = appendCarried(s.headers, r.Headers)
+	s.headers = append(s.headers, stream.Header{Key: header.Source, Value: []byte(position)},
+		stream.Header{Key: header.Watermark, Value: []byte(merge.Text(it.watermark))})
+	s.headers = header.AppendCarried(s.headers, r.Headers)
 	at := len(s.bytes)
 	s.bytes = appendKey(s.bytes, it.row, w.plan.Key)
 	s.Outputs = append(s.Outputs, stream.Record{
@@ -112,32 +108,20 @@ func (w *worker) copy(it *item) {
 		Time:      time.UnixMicro(it.time), Key: s.bytes[at:len(s.bytes):len(s.bytes)], Value: r.Value,
 		Headers: s.headers[from:len(s.headers):len(s.headers)],
 	})
-	s.carried += len(r.Value) + headerBytes(s.headers[from:])
-}
-
-// appendCarried appends the headers that go on with a copy: those of its maker,
-// and its id.
-func appendCarried(dst, headers []stream.Header) []stream.Header {
-	for _, h := range headers {
-		if h.Key == HeaderID || !strings.HasPrefix(h.Key, "afterbay-") {
-			dst = append(dst, h)
-		}
-	}
-	return dst
+	s.carried += len(r.Value) + header.Bytes(s.headers[from:])
 }
 
 // announce writes a source's watermark to every partition of the merged topic.
-func (w *worker) announce(p *partition, watermark string) {
-	headers := []stream.Header{{Key: HeaderSource, Value: []byte(p.id.String())}, {Key: HeaderWatermark, Value: []byte(watermark)}}
-	when := p.newest
-	if when == never {
-		when = 0
+func (w *worker) announce(p *partition, watermark string, newest int64) {
+	headers := []stream.Header{{Key: header.Source, Value: []byte(p.id.String())}, {Key: header.Watermark, Value: []byte(watermark)}}
+	if newest == never {
+		newest = 0
 	}
 	for i := range w.plan.Copy.Partitions {
 		w.step.Outputs = append(w.step.Outputs, stream.Record{
-			Partition: stream.Partition{Topic: w.plan.Outputs[0], Index: i}, Time: time.UnixMicro(when), Headers: headers,
+			Partition: stream.Partition{Topic: w.plan.Outputs[0], Index: i}, Time: time.UnixMicro(newest), Headers: headers,
 		})
-		w.step.carried += headerBytes(headers)
+		w.step.carried += header.Bytes(headers)
 	}
 }
 
@@ -149,7 +133,7 @@ func (w *worker) idle(now time.Time) {
 		if !p.idle && now.Sub(p.heard) >= idleAfter {
 			p.idle = true
 			w.step.touch(p)
-			w.announce(p, merge.Idle())
+			w.announce(p, merge.Idle(), p.newest)
 		}
 	}
 }

@@ -8,25 +8,9 @@ import (
 	"unsafe"
 
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
-)
-
-// Headers of outputs and dead letters.
-const (
-	HeaderID       = "afterbay-id"       // deterministic id of the record
-	HeaderPosition = "afterbay-position" // topic/partition@offset of the event
-	HeaderModels   = "afterbay-models"   // name@version sha256:digest, ...
-	HeaderPipeline = "afterbay-pipeline" // name sha256:digest generation
-
-	HeaderApproximate = "afterbay-approximate" // features of windows beyond their max, read in panes
-
-	HeaderStage     = "afterbay-stage"     // where a dead letter's event failed
-	HeaderError     = "afterbay-error"     // and why
-	HeaderAttempts  = "afterbay-attempts"  // how often it was tried
-	HeaderWatermark = "afterbay-watermark" // RFC 3339, at the event's position
-	HeaderRow       = "afterbay-row"       // JSON of the names computed so far
-	HeaderTruncated = "afterbay-truncated" // what of a dead letter did not fit: value, row, headers
 )
 
 // text views bytes as a string without copying. The bytes must not change
@@ -36,7 +20,7 @@ func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // id returns the event's id: the one it brought, or its position.
 func (w *worker) id(r *stream.Record) string {
 	for i := range r.Headers {
-		if r.Headers[i].Key == HeaderID {
+		if r.Headers[i].Key == header.ID {
 			return text(r.Headers[i].Value)
 		}
 	}
@@ -121,15 +105,15 @@ func (w *worker) writeOutputs(c *step.Call, it *item) {
 func (w *worker) aside(it *item) {
 	s, r := w.step, it.record
 	from := len(s.headers)
-	s.headers = append(s.headers, stream.Header{Key: HeaderID, Value: []byte(w.id(r))})
+	s.headers = append(s.headers, stream.Header{Key: header.ID, Value: []byte(w.id(r))})
 	w.provenance(it)
-	s.headers = append(s.headers, stream.Header{Key: HeaderWatermark, Value: time.UnixMicro(it.watermark).UTC().AppendFormat(nil, time.RFC3339Nano)})
-	s.headers = appendForeign(s.headers, r.Headers)
+	s.headers = append(s.headers, stream.Header{Key: header.Watermark, Value: time.UnixMicro(it.watermark).UTC().AppendFormat(nil, time.RFC3339Nano)})
+	s.headers = header.AppendForeign(s.headers, r.Headers)
 	s.Outputs = append(s.Outputs, stream.Record{
 		Partition: stream.Partition{Topic: w.plan.Outputs[w.plan.Time.LateOutput], Index: it.partition.index},
 		Time:      time.UnixMicro(it.time), Key: r.Key, Value: r.Value, Headers: s.headers[from:len(s.headers):len(s.headers)],
 	})
-	s.carried += len(r.Value) + headerBytes(s.headers[from:])
+	s.carried += len(r.Value) + header.Bytes(s.headers[from:])
 }
 
 // outputsOfEventMax times the largest output is what the outputs of one event
@@ -169,7 +153,7 @@ func (w *worker) emit(e *step.Emit, it *item) {
 		record.Key = s.bytes[at:len(s.bytes):len(s.bytes)]
 	}
 	from := len(s.headers)
-	s.headers = append(s.headers, stream.Header{Key: HeaderID, Value: w.outputID(e, it)})
+	s.headers = append(s.headers, stream.Header{Key: header.ID, Value: w.outputID(e, it)})
 	w.provenance(it)
 	record.Headers = s.headers[from:len(s.headers):len(s.headers)]
 	s.Outputs = append(s.Outputs, record)
@@ -198,13 +182,13 @@ func (w *worker) provenance(it *item) {
 	b = strconv.AppendInt(b, int64(r.Partition.Index), 10)
 	b = strconv.AppendInt(append(b, '@'), int64(r.Offset), 10)
 	s.bytes = b
-	s.headers = append(s.headers, stream.Header{Key: HeaderPosition, Value: b[at:len(b):len(b)]})
+	s.headers = append(s.headers, stream.Header{Key: header.Position, Value: b[at:len(b):len(b)]})
 	if w.plan.models != nil {
-		s.headers = append(s.headers, stream.Header{Key: HeaderModels, Value: w.plan.models})
+		s.headers = append(s.headers, stream.Header{Key: header.Models, Value: w.plan.models})
 	}
-	s.headers = append(s.headers, stream.Header{Key: HeaderPipeline, Value: it.partition.provenance})
+	s.headers = append(s.headers, stream.Header{Key: header.Pipeline, Value: it.partition.provenance})
 	if it.approximate != nil {
-		s.headers = append(s.headers, stream.Header{Key: HeaderApproximate, Value: []byte(strings.Join(it.approximate, ", "))})
+		s.headers = append(s.headers, stream.Header{Key: header.Approximate, Value: []byte(strings.Join(it.approximate, ", "))})
 		w.metrics.Approximate.Add(1)
 	}
 }
@@ -217,16 +201,16 @@ func (w *worker) deadLetter(it *item) {
 	add := func(key, value string) {
 		s.headers = append(s.headers, stream.Header{Key: key, Value: []byte(value)})
 	}
-	add(HeaderID, w.id(r))
+	add(header.ID, w.id(r))
 	w.provenance(it)
-	add(HeaderStage, it.failure.stage)
-	add(HeaderError, cut(it.failure.err.Error(), 4<<10))
-	add(HeaderAttempts, "1")
+	add(header.Stage, it.failure.stage)
+	add(header.Error, cut(it.failure.err.Error(), 4<<10))
+	add(header.Attempts, "1")
 	if it.time != never && it.watermark != never {
-		add(HeaderWatermark, time.UnixMicro(it.watermark).UTC().Format(time.RFC3339Nano))
+		add(header.Watermark, time.UnixMicro(it.watermark).UTC().Format(time.RFC3339Nano))
 	}
 	value := r.Value
-	room := w.options.OutputMaxBytes + deadLetterRoom - len(r.Key) - headerBytes(s.headers[from:])
+	room := w.options.OutputMaxBytes + deadLetterRoom - len(r.Key) - header.Bytes(s.headers[from:])
 	var left []string
 	if len(value) > room {
 		value, left = value[:room], append(left, "value")
@@ -234,19 +218,19 @@ func (w *worker) deadLetter(it *item) {
 	room -= len(value)
 	at := len(s.bytes)
 	s.bytes = w.plan.appendRow(s.bytes, it)
-	if row := s.bytes[at:len(s.bytes):len(s.bytes)]; len(row)+len(HeaderRow) <= room {
-		s.headers = append(s.headers, stream.Header{Key: HeaderRow, Value: row})
-		room -= len(row) + len(HeaderRow)
+	if row := s.bytes[at:len(s.bytes):len(s.bytes)]; len(row)+len(header.Row) <= room {
+		s.headers = append(s.headers, stream.Header{Key: header.Row, Value: row})
+		room -= len(row) + len(header.Row)
 	} else {
 		s.bytes, left = s.bytes[:at], append(left, "row")
 	}
-	if headerBytes(r.Headers) <= room {
-		s.headers = appendForeign(s.headers, r.Headers)
+	if header.Bytes(r.Headers) <= room {
+		s.headers = header.AppendForeign(s.headers, r.Headers)
 	} else {
 		left = append(left, "headers")
 	}
 	if left != nil {
-		add(HeaderTruncated, strings.Join(left, ", "))
+		add(header.Truncated, strings.Join(left, ", "))
 	}
 	when := r.Time
 	if it.time != never {
@@ -258,7 +242,7 @@ func (w *worker) deadLetter(it *item) {
 		Headers: s.headers[from:len(s.headers):len(s.headers)],
 	})
 	s.dead++
-	s.carried += len(value) + headerBytes(s.headers[from:])
+	s.carried += len(value) + header.Bytes(s.headers[from:])
 }
 
 // deadPartition is that of the event; but a topic that is copied may have more
@@ -273,25 +257,6 @@ func (w *worker) deadPartition(it *item) int32 {
 // deadLetterRoom is what a dead letter may be larger than an output: logs take
 // records of 64 KiB more than the largest value.
 const deadLetterRoom = 60 << 10
-
-func headerBytes(headers []stream.Header) int {
-	n := 0
-	for i := range headers {
-		n += len(headers[i].Key) + len(headers[i].Value) + 16
-	}
-	return n
-}
-
-// appendForeign appends the headers that an event came with, but not those that
-// its dead letter has of its own.
-func appendForeign(dst, headers []stream.Header) []stream.Header {
-	for _, h := range headers {
-		if !strings.HasPrefix(h.Key, "afterbay-") {
-			dst = append(dst, h)
-		}
-	}
-	return dst
-}
 
 // cut returns the first n bytes of s, whole characters.
 func cut(s string, n int) string {

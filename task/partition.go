@@ -46,7 +46,7 @@ type partition struct {
 	moved      bool          // newest is not yet in a step
 	generation uint64
 	fresh      bool   // generation is not yet in a step
-	provenance []byte // value of HeaderPipeline
+	provenance []byte // value of header.Pipeline
 	keys       map[string]*keyState
 	due        due.Queue    // keys whose silence may end something
 	timers     due.Queue    // keys of which a timer may be due

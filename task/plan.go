@@ -54,7 +54,7 @@ type Plan struct {
 
 	writers []*step.Stage // emits and calls, in order
 	keyed   bool          // a call has state and timers
-	models  []byte        // value of HeaderModels; nil without models
+	models  []byte        // value of header.Models; nil without models
 	columns int           // most columns of a feature
 }
 

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
-	"github.com/afterbay/afterbay/task"
 )
 
 func TestDemoWouldSeeARepeatedOrMissingDecision(t *testing.T) {
@@ -18,7 +18,7 @@ func TestDemoWouldSeeARepeatedOrMissingDecision(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
-			headers := []stream.Header{{Key: task.HeaderID, Value: []byte(id)}, {Key: task.HeaderStage, Value: []byte("decode")}}
+			headers := []stream.Header{{Key: header.ID, Value: []byte(id)}, {Key: header.Stage, Value: []byte("decode")}}
 			record := stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Key: []byte(id), Value: []byte(`{"action":"allow"}`), Headers: headers}
 			if err := log.Append(t.Context(), record); err != nil {
 				t.Fatal(err)

@@ -16,11 +16,11 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/task"
 )
 
 // demonstration is the fraud example run once over generated payments.
@@ -139,11 +139,11 @@ func countOutputs(ctx context.Context, directory serve.Directory, topics []strin
 			found.records++
 			for _, h := range r.Headers {
 				switch {
-				case h.Key == task.HeaderID && ids[string(h.Value)]:
+				case h.Key == header.ID && ids[string(h.Value)]:
 					found.repeated++
-				case h.Key == task.HeaderID:
+				case h.Key == header.ID:
 					ids[string(h.Value)] = true
-				case h.Key == task.HeaderStage && i == len(topics)-1:
+				case h.Key == header.Stage && i == len(topics)-1:
 					found.dead[string(h.Value)]++
 				}
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -315,19 +316,10 @@ func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition
 
 // cause returns the position of the record that a pipeline made a record from.
 func cause(r *stream.Record) string {
-	if at := header(r, task.HeaderSource); at != "" { // a merged input's, which is nearer
+	if at := header.Get(r, header.Source); at != "" { // a merged input's, which is nearer
 		return at
 	}
-	return header(r, task.HeaderPosition)
-}
-
-func header(r *stream.Record, key string) string {
-	for _, h := range r.Headers {
-		if h.Key == key {
-			return string(h.Value)
-		}
-	}
-	return ""
+	return header.Get(r, header.Position)
 }
 
 // outputs gives the events the records that were made from them since the last
@@ -354,9 +346,9 @@ func (r *rehearsal) outputs(ctx context.Context, events map[string]*seen) error 
 				if err != nil {
 					return err
 				}
-				name, _, _ := strings.Cut(header(&record, task.HeaderPipeline), " ")
+				name, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
 				name, _, _ = strings.Cut(name, ".") // of the task that copies its input
-				if s := events[name+" "+header(&record, task.HeaderPosition)]; s != nil {
+				if s := events[name+" "+header.Get(&record, header.Position)]; s != nil {
 					s.outputs = append(s.outputs, record)
 				}
 				if r.next[p]++; r.next[p] == end {

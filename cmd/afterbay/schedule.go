@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/task"
 )
 
 const senders = 8 // appends under way at once; when all are, the schedule goes on and the wait counts
@@ -127,7 +127,7 @@ func (t *decisionTail) run(ctx context.Context, log stream.Log) error {
 		}
 		at := time.Now()
 		for _, h := range r.Headers {
-			if h.Key == task.HeaderPosition {
+			if h.Key == header.Position {
 				event, err := parsePosition(string(h.Value))
 				if err != nil {
 					return err

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/task"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/value"
 )
 
@@ -107,7 +107,7 @@ func (p *printer) show(s *seen) error {
 	for i := range s.outputs {
 		o := &s.outputs[i]
 		if s.dead(o) {
-			text += fmt.Sprintf("  dead letter  %s: %s\n", header(o, task.HeaderStage), plain(header(o, task.HeaderError)))
+			text += fmt.Sprintf("  dead letter  %s: %s\n", header.Get(o, header.Stage), plain(header.Get(o, header.Error)))
 		} else {
 			text += fmt.Sprintf("  -> %s  %s\n", o.Partition.Topic, plain(string(o.Value)))
 		}
@@ -213,7 +213,7 @@ func (p *printer) object(s *seen) error {
 	for i := range s.outputs {
 		o := &s.outputs[i]
 		if s.dead(o) {
-			event.Dead = append(event.Dead, dead{header(o, task.HeaderStage), header(o, task.HeaderError)})
+			event.Dead = append(event.Dead, dead{header.Get(o, header.Stage), header.Get(o, header.Error)})
 			continue
 		}
 		made := output{o.Partition.Topic, string(o.Key), o.Value}
@@ -281,9 +281,9 @@ func (t *tally) add(s *seen) {
 			t.outputs[o.Partition.Topic]++
 			continue
 		}
-		stage := header(o, task.HeaderStage)
+		stage := header.Get(o, header.Stage)
 		if t.dead[stage]++; t.dead[stage] == 1 {
-			t.examples[stage] = fmt.Sprintf("event %d: %s", s.number, plain(header(o, task.HeaderError)))
+			t.examples[stage] = fmt.Sprintf("event %d: %s", s.number, plain(header.Get(o, header.Error)))
 		}
 	}
 	for slot := range s.slots("decide") {

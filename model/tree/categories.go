@@ -59,27 +59,10 @@ func (b *builder) slot(input int32) int {
 	return slot
 }
 
-// scoreSets is score for models with categorical splits: row by row, with a
-// kernel that asks each node of which kind it is.
-func (f *flat) scoreSets(s *scratch, rows, out []float32) {
-	width := len(f.outputs)
-	for ; len(out) > 0; rows, out = rows[f.inputs:], out[width:] {
-		row := rows[:f.inputs]
-		f.fill(s.row, row)
-		codes := s.row[2*f.inputs+1:]
-		for i, input := range f.categorical {
-			codes[i] = code(row[input])
-		}
-		for o, of := range f.outputs {
-			out[o] = f.setKernel(s.row, of.base, of.trees)
-		}
-	}
-}
-
-// setKernel is margin for trees with categorical splits. Slots behind the one
+// setMargin is margin for trees with categorical splits. Slots behind the one
 // of the leaves hold codes, and the threshold of a node that reads one is the
 // place of its set.
-func (f *flat) setKernel(slots []int32, sum float32, trees []span) float32 {
+func (f *flat) setMargin(slots []int32, sum float32, trees []span) float32 {
 	var at [lanes]uint32
 	for len(trees) > 0 {
 		n := min(lanes, len(trees))

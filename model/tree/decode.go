@@ -9,7 +9,7 @@ import (
 
 // Limits of what is loaded. Nothing else is allocated on a file's word alone,
 // so memory while loading is about twice the file as XGBoost writes it. A file
-// made for the purpose takes at most 256 MiB for the sets of its categorical
+// made for the purpose takes at most 320 MiB for the sets of its categorical
 // splits, and beside them ten times its size, or a hundred times where its
 // leaves are vectors.
 const (

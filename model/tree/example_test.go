@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
@@ -20,7 +21,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	info := fraud.Info()
-	fmt.Println(info.Describe)
+	shape, _, _ := strings.Cut(info.Describe, ", kernel ") // which kernel depends on the processor
+	fmt.Println(shape)
 
 	row := make([]float32, info.Inputs)
 	row[0] = 950                 // amount

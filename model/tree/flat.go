@@ -13,7 +13,8 @@ type node struct {
 	step      uint16 // to the left child; the right one is next to it
 }
 
-// flat is an ensemble as arrays, laid out for speed.
+// flat is an ensemble as arrays, laid out to score rows one by one: see blocks
+// for many.
 //
 // Values and thresholds are compared as keys: integers in the order of the
 // floats, so that -0 equals 0, denormals count and a comparison takes one
@@ -30,8 +31,7 @@ type node struct {
 // added in the order of the trees, in float32, which makes the sum that of
 // XGBoost bit for bit and that of a row alone.
 //
-// Categorical splits have slots behind these and a kernel of their own: see
-// setKernel.
+// Categorical splits have slots behind these: see setMargin.
 type flat struct {
 	nodes       []node    // tree after tree, each breadth first
 	leaves      []float32 // score of nodes[i], where it is a leaf
@@ -58,13 +58,6 @@ type span struct {
 // waits for two loads, one after the other. Eight are 1.3 times as fast as four
 // and as many as the registers of amd64 hold.
 const lanes = 8
-
-// Rows meet a tree in blocks, so that its nodes stay in the nearest cache; rows
-// of many inputs in smaller blocks, so that their slots do.
-const (
-	blockRows  = 64
-	blockSlots = 1 << 16
-)
 
 // flatten lays out an ensemble that was checked; base has one margin for each
 // output.
@@ -204,98 +197,23 @@ func (n *node) next(slots []int32) uint32 {
 	return uint32(n.step) + right
 }
 
-// nextLane is next for one of eight rows.
-func (n *node) nextLane(slots [][lanes]int32, lane int) uint32 {
-	var right uint32
-	if slots[n.input][lane] >= n.threshold {
-		right = 1
-	}
-	return uint32(n.step) + right
-}
-
-// margins scores a block of rows, tree by tree, eight rows at a time. len(out)
-// is a multiple of lanes.
-func (f *flat) margins(slots [][lanes]int32, of output, out []float32) {
-	for i := range out {
-		out[i] = of.base
-	}
-	stride, nodes, leaves := f.stride(), f.nodes, f.leaves
-	for _, t := range of.trees {
-		rest := slots
-		for o := out; len(o) >= lanes; o = o[lanes:] {
-			s := rest[:stride]
-			rest = rest[stride:]
-			i0 := t.first
-			i1, i2, i3, i4, i5, i6, i7 := i0, i0, i0, i0, i0, i0, i0
-			for range t.depth {
-				i0 += nodes[i0].nextLane(s, 0)
-				i1 += nodes[i1].nextLane(s, 1)
-				i2 += nodes[i2].nextLane(s, 2)
-				i3 += nodes[i3].nextLane(s, 3)
-				i4 += nodes[i4].nextLane(s, 4)
-				i5 += nodes[i5].nextLane(s, 5)
-				i6 += nodes[i6].nextLane(s, 6)
-				i7 += nodes[i7].nextLane(s, 7)
-			}
-			eight := (*[lanes]float32)(o)
-			eight[0] += leaves[i0]
-			eight[1] += leaves[i1]
-			eight[2] += leaves[i2]
-			eight[3] += leaves[i3]
-			eight[4] += leaves[i4]
-			eight[5] += leaves[i5]
-			eight[6] += leaves[i6]
-			eight[7] += leaves[i7]
-		}
-	}
-}
-
-// scratch is the working memory of one call.
-type scratch struct {
-	row   []int32            // slots of one row
-	block [][lanes]int32     // slots of a block, eight rows side by side
-	sums  [blockRows]float32 // one output of a block
-	all   []float32          // all outputs of a block, where the scores are others
-}
-
-func (f *flat) scratch() *scratch {
-	s := &scratch{row: make([]int32, f.stride())}
-	if len(f.categorical) == 0 {
-		eights := min(blockRows/lanes, max(1, blockSlots/lanes/f.stride()))
-		s.block = make([][lanes]int32, eights*f.stride())
-	}
-	return s
-}
+// scratch returns memory for the slots of a row.
+func (f *flat) scratch() []int32 { return make([]int32, f.stride()) }
 
 // stride is the slots of a row.
 func (f *flat) stride() int { return 2*f.inputs + 1 + len(f.categorical) }
 
-// score writes the margins of rows, which lie one behind the other: whole
-// eights in blocks, what is left over row by row.
-func (f *flat) score(s *scratch, rows, out []float32) {
-	if len(f.categorical) > 0 {
-		f.scoreSets(s, rows, out)
-		return
-	}
+// score writes the margins of rows, which lie one behind the other.
+func (f *flat) score(slots []int32, rows, out []float32) {
 	width := len(f.outputs)
-	for block := len(s.block) / f.stride() * lanes; len(out) >= lanes*width; {
-		n := min(block, len(out)/width/lanes*lanes)
-		for i := range n {
-			f.fillLane(s.block[i/lanes*f.stride():], i%lanes, rows[i*f.inputs:(i+1)*f.inputs])
-		}
-		for o, of := range f.outputs {
-			sums := s.sums[:n]
-			f.margins(s.block, of, sums)
-			for i, sum := range sums {
-				out[i*width+o] = sum
-			}
-		}
-		rows, out = rows[n*f.inputs:], out[n*width:]
-	}
 	for ; len(out) > 0; rows, out = rows[f.inputs:], out[width:] {
-		f.fill(s.row, rows[:f.inputs])
+		f.fill(slots, rows[:f.inputs])
 		for o, of := range f.outputs {
-			out[o] = f.margin(s.row, of.base, of.trees)
+			if len(f.categorical) > 0 {
+				out[o] = f.setMargin(slots, of.base, of.trees)
+			} else {
+				out[o] = f.margin(slots, of.base, of.trees)
+			}
 		}
 	}
 }
@@ -307,13 +225,8 @@ func (f *flat) fill(slots []int32, row []float32) {
 		high[i], low[i] = keys(value)
 	}
 	slots[2*len(row)] = 0
-}
-
-// fillLane writes the slots of one of eight rows.
-func (f *flat) fillLane(slots [][lanes]int32, lane int, row []float32) {
-	high, low := slots[:len(row)], slots[len(row):2*len(row)]
-	for i, value := range row {
-		high[i][lane], low[i][lane] = keys(value)
+	codes := slots[2*len(row)+1:]
+	for i, input := range f.categorical {
+		codes[i] = code(row[input])
 	}
-	slots[2*len(row)][lane] = 0
 }

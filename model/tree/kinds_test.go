@@ -362,15 +362,15 @@ func TestRandomEnsemblesAreScoredAsWalked(t *testing.T) {
 			}
 			e.parts = append(e.parts, part{nodes: nodes, output: int32(random.IntN(len(base)))})
 		}
-		f := flatten(e, base)
-		if err := verify(e, f); err != nil {
+		f, b, rows := flatten(e, base), layBlocks(e, base), generate(e, verifyRows)
+		if err := verify(e, f, b, kernels(), rows); err != nil {
 			t.Fatalf("seed %d, round %d: %v", seed, round, err)
 		}
 		if round > 0 && len(f.sets) > 0 { // round 0 may have no split that a row meets
 			noticed := false
 			for i := 0; i < len(f.sets) && !noticed; i++ {
 				f.sets[i] ^= 1 << 1
-				noticed = verify(e, f) != nil
+				noticed = verify(e, f, nil, nil, rows) != nil
 				f.sets[i] ^= 1 << 1
 			}
 			if !noticed {

@@ -25,22 +25,44 @@ import (
 // not allocate.
 type Model struct {
 	flat      *flat
+	blocks    *blocks // nil where rows are scored one by one only
+	choice    choice
 	info      model.Info
 	link      link
 	labels    [][]string
 	scratches sync.Pool // of *scratch
 }
 
+// scratch is the working memory of one call.
+type scratch struct {
+	slots []int32       // of one row
+	block *blockScratch // nil where there are no blocks
+	all   []float32     // margins of a block, where the scores are others
+}
+
+// Options say how to load a model. The zero value is a good choice.
+type Options struct {
+	// Kernel is how batches are scored: "portable", "avx2" or "avx512". All
+	// give the same bits; one that the processor does not run is an error.
+	// Empty takes what the environment variable AFTERBAY_KERNEL names, or else
+	// the fastest: which one that is, and from how many rows on it is faster
+	// than scoring rows one by one, is measured for 2 ms.
+	Kernel string
+}
+
 var _ model.Model = (*Model)(nil)
 
 // Load reads a model that XGBoost saved as JSON or UBJSON, as Parse does. Files
 // of more than 1 GiB are refused.
-func Load(path string) (*Model, error) {
+func Load(path string) (*Model, error) { return LoadWith(path, Options{}) }
+
+// LoadWith is Load with options.
+func LoadWith(path string, options Options) (*Model, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, fmt.Errorf("load model: %w", err)
 	}
-	return Parse(filepath.Base(path), data)
+	return parseWith(filepath.Base(path), data, options)
 }
 
 func read(path string) ([]byte, error) {
@@ -79,15 +101,21 @@ func read(path string) ([]byte, error) {
 // To score with that one, save a slice of the booster.
 //
 // Categorical inputs take codes, as Booster.predict does: see Categories.
-func Parse(name string, data []byte) (*Model, error) {
-	m, err := parse(data)
+func Parse(name string, data []byte) (*Model, error) { return parseWith(name, data, Options{}) }
+
+func parseWith(name string, data []byte, options Options) (*Model, error) {
+	m, err := parse(data, options)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
 	return m, nil
 }
 
-func parse(data []byte) (*Model, error) {
+func parse(data []byte, options Options) (*Model, error) {
+	kernels, err := options.kernels()
+	if err != nil {
+		return nil, err
+	}
 	if len(data) > fileMax {
 		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), fileMax)
 	}
@@ -98,31 +126,39 @@ func parse(data []byte) (*Model, error) {
 	if err := e.refuse(); err != nil {
 		return nil, err
 	}
-	m := &Model{flat: flatten(e, e.margins()), link: e.link(), labels: e.labels}
-	if err := verify(e, m.flat); err != nil {
+	base := e.margins()
+	m := &Model{flat: flatten(e, base), blocks: layBlocks(e, base), link: e.link(), labels: e.labels}
+	rows := generate(e, verifyRows)
+	if err := verify(e, m.flat, m.blocks, kernels, rows); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
+	m.choice = choose(m.flat, m.blocks, kernels, rows, measureMax)
 	digest := sha256.Sum256(data)
 	m.info = model.Info{
 		Kind: "xgboost", Digest: hex.EncodeToString(digest[:]),
 		Inputs: int(e.inputs), Names: e.names, Outputs: e.outputs(), Trees: e.count,
-		Describe: e.describe(m.flat),
+		Describe: e.describe(m.flat, m.choice.kernel.name),
 	}
 	if m.link == class {
 		m.info.Outputs = 1
 	}
-	m.scratches.New = func() any {
-		s := m.flat.scratch()
-		if m.link == class {
-			s.all = make([]float32, blockRows*m.MarginsPerRow())
-		}
-		return s
-	}
+	m.scratches.New = func() any { return m.scratch() }
 	return m, nil
 }
 
-// describe returns objective and shape.
-func (e *ensemble) describe(f *flat) string {
+func (m *Model) scratch() *scratch {
+	s := &scratch{slots: m.flat.scratch()}
+	if m.blocks != nil {
+		s.block = m.blocks.scratch()
+	}
+	if m.link == class {
+		s.all = make([]float32, blockRows*m.MarginsPerRow())
+	}
+	return s
+}
+
+// describe returns objective, shape and what scores batches.
+func (e *ensemble) describe(f *flat, kernel string) string {
 	depth := int32(0)
 	for _, t := range f.trees {
 		depth = max(depth, t.depth)
@@ -131,7 +167,7 @@ func (e *ensemble) describe(f *flat) string {
 	if n := len(f.outputs); n > 1 {
 		text += fmt.Sprintf(" of %d outputs", n)
 	}
-	text += fmt.Sprintf(", %d trees of depth up to %d, %d nodes", e.count, depth, len(f.nodes))
+	text += fmt.Sprintf(", %d trees of depth up to %d, %d nodes, kernel %s", e.count, depth, len(f.nodes), kernel)
 	if e.stoppedEarly() {
 		text += fmt.Sprintf(", all used although training found its best iteration at %s", clip([]byte(e.bestIteration)))
 	}
@@ -260,7 +296,7 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 		if m.link == class {
 			margins = s.all[:(end-first)*m.MarginsPerRow()]
 		}
-		m.flat.score(s, rows.Values[first*rows.Width:end*rows.Width], margins)
+		m.score(s, rows.Values[first*rows.Width:end*rows.Width], margins)
 		m.link.apply(margins, m.MarginsPerRow(), block)
 	}
 	return nil
@@ -275,5 +311,18 @@ func (m *Model) Margins(rows model.Rows, out []float32) {
 	}
 	s := m.scratches.Get().(*scratch)
 	defer m.scratches.Put(s)
-	m.flat.score(s, rows.Values, out[:rows.Len()*m.MarginsPerRow()])
+	width := m.MarginsPerRow()
+	for first := 0; first < rows.Len(); first += blockRows {
+		end := min(first+blockRows, rows.Len())
+		m.score(s, rows.Values[first*rows.Width:end*rows.Width], out[first*width:end*width])
+	}
+}
+
+// score writes the margins of at most 64 rows.
+func (m *Model) score(s *scratch, rows, out []float32) {
+	if len(out) < m.choice.minimum*m.MarginsPerRow() {
+		m.flat.score(s.slots, rows, out)
+		return
+	}
+	m.blocks.score(&m.choice.kernel, s.block, rows, out)
 }

@@ -6,20 +6,18 @@ import (
 	"slices"
 )
 
-// verifyRows is a whole block, four rows and three, so every path is taken.
-const verifyRows = blockRows + lanes + 3
+// verifyRows is a whole block and part of one.
+const verifyRows = blockRows + 11
 
-// verify scores generated rows one by one, in blocks and in another order by
-// the flat kernel, and by walking the trees as the file has them, and fails
+// verify scores rows that generate returned one by one, and in two orders in
+// blocks by each kernel, and by walking the trees as the file has them. It fails
 // where any bit differs: whoever shares calls between batches relies on it.
-func verify(e *ensemble, f *flat) error {
-	rows := generate(e, verifyRows)
+func verify(e *ensemble, f *flat, b *blocks, by []kernel, rows []float32) error {
 	width, outputs := int(e.inputs), len(f.outputs)
 	wanted := make([]float32, verifyRows*outputs)
 	for i := range verifyRows {
 		walk(e, f, rows[i*width:(i+1)*width], wanted[i*outputs:(i+1)*outputs])
 	}
-	s := f.scratch()
 	compare := func(how string, row int, got []float32) error {
 		for i, margin := range wanted[row*outputs : (row+1)*outputs] {
 			if math.Float32bits(got[i]) != math.Float32bits(margin) && (got[i] == got[i] || margin == margin) {
@@ -29,28 +27,30 @@ func verify(e *ensemble, f *flat) error {
 		return nil
 	}
 	out := make([]float32, len(wanted))
-	f.score(s, rows, out)
+	f.score(f.scratch(), rows, out)
 	for i := range verifyRows {
-		if err := compare("in a batch", i, out[i*outputs:]); err != nil {
+		if err := compare("alone", i, out[i*outputs:]); err != nil {
 			return err
 		}
 	}
-	for i := range verifyRows {
-		f.score(s, rows[i*width:(i+1)*width], out[:outputs])
-		if err := compare("alone", i, out); err != nil {
-			return err
-		}
+	if b == nil {
+		return nil
 	}
-	const stepOver = 29 // coprime with verifyRows: visits each row once
-	shuffled := make([]float32, 0, len(rows))
-	for i := range verifyRows {
-		from := i * stepOver % verifyRows
-		shuffled = append(shuffled, rows[from*width:(from+1)*width]...)
-	}
-	f.score(s, shuffled, out)
-	for i := range verifyRows {
-		if err := compare("shuffled", i*stepOver%verifyRows, out[i*outputs:]); err != nil {
-			return err
+	s := b.scratch()
+	for i := range by {
+		for _, stepOver := range []int{1, 29} { // coprime with verifyRows: visits each row once
+			shuffled := make([]float32, 0, len(rows))
+			for i := range verifyRows {
+				from := i * stepOver % verifyRows
+				shuffled = append(shuffled, rows[from*width:(from+1)*width]...)
+			}
+			b.score(&by[i], s, shuffled[:blockRows*width], out[:blockRows*outputs])
+			b.score(&by[i], s, shuffled[blockRows*width:], out[blockRows*outputs:])
+			for row := range verifyRows {
+				if err := compare("by kernel "+by[i].name, row*stepOver%verifyRows, out[row*outputs:]); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,26 @@
+package header_test
+
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/stream"
+)
+
+func ExampleAppendForeign() {
+	decision := stream.Record{Headers: []stream.Header{
+		{Key: header.ID, Value: []byte("fraud:0:17:0")}, {Key: "trace", Value: []byte("4bf9")}, {Key: header.Stage, Value: []byte("let")},
+	}}
+	fmt.Println(header.Get(&decision, header.ID))
+	for _, h := range header.AppendForeign(nil, decision.Headers) {
+		fmt.Println("a dead letter keeps", h.Key)
+	}
+	for _, h := range header.AppendCarried(nil, decision.Headers) {
+		fmt.Println("a copy keeps", h.Key)
+	}
+	// Output:
+	// fraud:0:17:0
+	// a dead letter keeps trace
+	// a copy keeps afterbay-id
+	// a copy keeps trace
+}

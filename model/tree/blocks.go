@@ -1,0 +1,359 @@
+package tree
+
+import (
+	"math"
+	"math/bits"
+)
+
+// blockRows is how many rows a block has: the bits of a word.
+const blockRows = 64
+
+// blocks is an ensemble laid out to score 64 rows at a time. Bit r of a word
+// belongs to row r.
+//
+//  1. Each question of the ensemble ("is input 3 at least 0.5, or missing?") is
+//     put once, however many nodes ask it. Its answer is a word: a 1 for each
+//     row that goes right. Values are compared as they are, nothing is rounded.
+//  2. A tree sends its rows down from the root: of those that reach a node the
+//     ones with a 1 go right. What went right, of all nodes of one depth, is a
+//     word too, the plane of that depth.
+//  3. The planes of a tree are the digits of the leaves that the rows end in.
+//     Transposed they index the leaves, whose scores are added in the order of
+//     the trees, in float32: the margins are those of flat, bit for bit.
+//
+// No step depends on a row, so that all of it runs at full width and without a
+// branch to mispredict: about two operations for a node and 64 rows. Missing
+// rows of a block that is not full are scored and thrown away.
+//
+// Trees of depth up to 8 are laid out complete, filled up with question 0, which
+// all answer with left: the kernels in assembly score those. Deeper trees and
+// some that are nearly empty are loose, node by node.
+type blocks struct {
+	inputs    int
+	columns   []column
+	sets      []setColumn
+	answers   int      // questions, question 0 included
+	questions []uint32 // of the complete trees: see place
+	forks     []fork   // of the loose trees: parents before children
+	leaves    []float32
+	outputs   []blockOutput
+	forksMax  int // of one loose tree
+	leavesMax int // of one loose tree, a power of two
+}
+
+// blockOutput is one margin: its trees in their order.
+type blockOutput struct {
+	base float32
+	runs []run
+}
+
+// run is trees of one layout, one behind the other.
+type run struct {
+	depth int // of complete trees: 2, 4, 6 or 8; 0 marks one loose tree
+	first int // in questions; of a loose tree in forks
+	leaf  int // in leaves
+	count int // of trees; of a loose tree its forks
+	width int // of a loose tree its leaves, a power of two
+}
+
+// fork is a node of a loose tree: its question, and where in the words of the
+// tree the rows that go left and right are collected. The words of the forks
+// stand before those of the leaves.
+type fork struct {
+	question    uint32
+	left, right uint16
+}
+
+// column is the questions on one numeric input.
+type column struct {
+	input  int
+	ladder []int32     // keys of all thresholds, ascending from place 1; the length is a power of two
+	steps  int         // of the ladder that are thresholds
+	sides  [2]question // missing goes right; missing goes left
+}
+
+// question is questions that differ in the threshold only.
+type question struct {
+	first      int // in the answers
+	thresholds []float32
+	rungs      []uint32 // place of each in the ladder
+}
+
+// setColumn is the questions on one categorical input. Categories count from 1,
+// 0 is a missing one: see code.
+type setColumn struct {
+	input  int
+	first  int     // in the answers
+	count  int     // of sets
+	chunks int     // of eight categories that some set lists
+	bits   []uint8 // of chunk c and set s at c*count+s
+}
+
+// blockScratch is the working memory of one block.
+type blockScratch struct {
+	answers []uint64
+	words   []uint64           // of a ladder, or of the categories of an input
+	reach   []uint64           // of a tree: the rows that reach a node
+	sums    [blockRows]float32 // of one output
+	values  [blockRows]float32 // of one input
+	keys    [blockRows]int32
+	table   [256]uint64
+}
+
+func (b *blocks) scratch() *blockScratch {
+	words := 0
+	for i := range b.columns {
+		words = max(words, len(b.columns[i].ladder))
+	}
+	for i := range b.sets {
+		words = max(words, 8*b.sets[i].chunks)
+	}
+	return &blockScratch{
+		answers: make([]uint64, b.answers), words: make([]uint64, words),
+		reach: make([]uint64, max(blockRows, b.forksMax+b.leavesMax)),
+	}
+}
+
+// score writes the margins of at most 64 rows.
+func (b *blocks) score(k *kernel, s *blockScratch, rows, out []float32) {
+	width := len(b.outputs)
+	n := len(out) / width
+	b.ask(k, s, rows, n)
+	for o := range b.outputs {
+		of := &b.outputs[o]
+		for i := range s.sums {
+			s.sums[i] = of.base
+		}
+		for _, r := range of.runs {
+			switch {
+			case r.depth == 0:
+				b.loose(s, r)
+			case k.trees[r.depth/2-1] != nil:
+				k.complete(b, s, r)
+			default:
+				for range r.count {
+					b.complete(s, r)
+					r.first += 1<<r.depth - 1
+					r.leaf += 1 << r.depth
+				}
+			}
+		}
+		for i, sum := range s.sums[:n] {
+			out[i*width+o] = sum
+		}
+	}
+}
+
+// ask answers all questions for n rows.
+func (b *blocks) ask(k *kernel, s *blockScratch, rows []float32, n int) {
+	for i := range b.columns {
+		c := &b.columns[i]
+		at := c.input
+		for r := range n {
+			s.values[r] = rows[at]
+			at += b.inputs
+		}
+		if k.ask[0] != nil {
+			k.compare(s, c)
+		} else {
+			c.ask(s, n)
+		}
+	}
+	for i := range b.sets {
+		c := &b.sets[i]
+		at := c.input
+		for r := range n {
+			s.keys[r] = code(rows[at])
+			at += b.inputs
+		}
+		c.ask(s, s.keys[:n])
+	}
+}
+
+// ask collects the rows at the last rung of the ladder that each reaches; those
+// of all rungs from a threshold upwards are the ones that pass it.
+func (c *column) ask(s *blockScratch, n int) {
+	missing := uint64(0)
+	for r, value := range s.values[:n] {
+		if value != value {
+			missing |= 1 << (r % blockRows)
+		}
+		_, s.keys[r] = keys(value)
+	}
+	words := s.words[:len(c.ladder)]
+	clear(words[:c.steps+1])
+	climb(c.ladder, s.keys[:(n+3)&^3], words)
+	passed := uint64(0)
+	for i := c.steps; i > 0; i-- {
+		passed |= words[i]
+		words[i] = passed
+	}
+	for side := range c.sides {
+		q := &c.sides[side]
+		answers := s.answers[q.first : q.first+len(q.rungs)]
+		for i, rung := range q.rungs {
+			answers[i] = words[rung] | missing
+		}
+		missing = 0
+	}
+}
+
+// climb searches the ladder for four rows at a time, in the same steps for all,
+// with comparisons that compile to sets and not to branches.
+func climb(ladder, keys []int32, words []uint64) {
+	for r := 0; r+4 <= len(keys); r += 4 {
+		k := (*[4]int32)(keys[r:])
+		k0, k1, k2, k3 := k[0], k[1], k[2], k[3]
+		var at0, at1, at2, at3 uint32
+		for step := uint32(len(ladder)) / 2; step > 0; step /= 2 {
+			var up0, up1, up2, up3 uint32
+			if k0 >= ladder[at0+step] {
+				up0 = 1
+			}
+			if k1 >= ladder[at1+step] {
+				up1 = 1
+			}
+			if k2 >= ladder[at2+step] {
+				up2 = 1
+			}
+			if k3 >= ladder[at3+step] {
+				up3 = 1
+			}
+			at0 += step & -up0
+			at1 += step & -up1
+			at2 += step & -up2
+			at3 += step & -up3
+		}
+		bit := uint64(1) << (r % blockRows)
+		words[at0] |= bit
+		words[at1] |= bit << 1
+		words[at2] |= bit << 2
+		words[at3] |= bit << 3
+	}
+}
+
+// ask collects the rows of each category. The union over the categories of a set
+// is put together from eight of them at a time, by a table of all 256 unions.
+func (c *setColumn) ask(s *blockScratch, codes []int32) {
+	words := s.words[:8*c.chunks]
+	clear(words)
+	for r, category := range codes {
+		if int(category) < len(words) {
+			words[category] |= 1 << (r % blockRows)
+		}
+	}
+	answers := s.answers[c.first : c.first+c.count]
+	clear(answers)
+	for chunk := range c.chunks {
+		eight := (*[8]uint64)(words[8*chunk:])
+		if eight[0]|eight[1]|eight[2]|eight[3]|eight[4]|eight[5]|eight[6]|eight[7] == 0 {
+			continue
+		}
+		for bit, word := range eight {
+			known := s.table[:1<<bit]
+			for i, union := range known {
+				s.table[len(known)+i] = union | word
+			}
+		}
+		for i, set := range c.bits[chunk*c.count:][:len(answers)] {
+			answers[i] |= s.table[set]
+		}
+	}
+}
+
+// complete adds the scores of one complete tree, two depths at a time.
+func (b *blocks) complete(s *blockScratch, t run) {
+	questions, answers := b.questions[t.first:t.first+1<<t.depth-1], s.answers
+	reach := (*[blockRows]uint64)(s.reach)
+	reach[0] = math.MaxUint64
+	var planes [8]uint64
+	groups := 1
+	for depth := t.depth; depth > 2; depth -= 2 {
+		var upper, lower uint64
+		for g := groups - 1; g >= 0; g-- { // from behind: the children of g overwrite what was read
+			three := (*[3]uint32)(questions[3*g:])
+			all := reach[g]
+			right := all & answers[three[0]]
+			left := all ^ right
+			leftRight, rightRight := left&answers[three[1]], right&answers[three[2]]
+			upper |= right
+			lower |= leftRight | rightRight
+			four := (*[4]uint64)(reach[4*g:])
+			four[0], four[1], four[2], four[3] = left^leftRight, leftRight, right^rightRight, rightRight
+		}
+		planes[(depth-1)%8], planes[(depth-2)%8] = upper, lower
+		questions = questions[3*groups:]
+		groups *= 4
+	}
+	var upper, lower uint64
+	for g, all := range reach[:groups] {
+		three := (*[3]uint32)(questions[3*g:])
+		right := all & answers[three[0]]
+		upper |= right
+		lower |= (all^right)&answers[three[1]] | right&answers[three[2]]
+	}
+	planes[1], planes[0] = upper, lower
+	transpose(&planes)
+	leaves := b.leaves[t.leaf : t.leaf+1<<t.depth]
+	for k, ids := range planes {
+		for row := k; row < blockRows; row += 8 {
+			s.sums[row] += leaves[int(ids%256)&(len(leaves)-1)]
+			ids >>= 8
+		}
+	}
+}
+
+// loose adds the scores of one loose tree. Its leaves are numbered as they stand.
+func (b *blocks) loose(s *blockScratch, t run) {
+	reach := s.reach[:t.count+t.width]
+	clear(reach[t.count:]) // of leaves that only fill up
+	reach[0] = math.MaxUint64
+	for i, f := range b.forks[t.first : t.first+t.count] {
+		right := reach[i] & s.answers[f.question]
+		reach[f.right] = right
+		reach[f.left] = reach[i] ^ right
+	}
+	var planes [2][8]uint64
+	for half := reach[t.count:]; len(half) > 1; { // the rows of the upper half of the leaves have the digit
+		lower, upper := half[:len(half)/2], half[len(half)/2:]
+		plane := uint64(0)
+		for i, rows := range upper {
+			plane |= rows
+			lower[i] |= rows
+		}
+		digit := bits.Len(uint(len(lower))) - 1
+		planes[digit/8][digit%8] = plane
+		half = lower
+	}
+	transpose(&planes[0])
+	transpose(&planes[1])
+	leaves := b.leaves[t.leaf : t.leaf+t.width]
+	for k := range planes[0] {
+		low, high := planes[0][k], planes[1][k]
+		for row := k; row < blockRows; row += 8 {
+			s.sums[row] += leaves[int(low%256|high%256<<8)&(len(leaves)-1)]
+			low >>= 8
+			high >>= 8
+		}
+	}
+}
+
+// transpose turns eight planes into numbers: byte i of word k is that of row
+// 8*i+k, with the bit of plane p as digit p.
+func transpose(w *[8]uint64) {
+	for _, i := range [4]int{0, 1, 2, 3} {
+		swapped := (w[i]>>4 ^ w[i+4]) & 0x0f0f0f0f0f0f0f0f
+		w[i+4] ^= swapped
+		w[i] ^= swapped << 4
+	}
+	for _, i := range [4]int{0, 1, 4, 5} {
+		swapped := (w[i]>>2 ^ w[i+2]) & 0x3333333333333333
+		w[i+2] ^= swapped
+		w[i] ^= swapped << 2
+	}
+	for _, i := range [4]int{0, 2, 4, 6} {
+		swapped := (w[i]>>1 ^ w[i+1]) & 0x5555555555555555
+		w[i+1] ^= swapped
+		w[i] ^= swapped << 1
+	}
+}

@@ -1,0 +1,131 @@
+package tree
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+//go:generate go run ./internal/kernelgen
+
+// kernel is how blocks are scored: the steps that are written in assembly, or
+// nil for those in Go.
+type kernel struct {
+	name string
+
+	// ask answers questions on a numeric input for 64 values; one sends a
+	// missing value to the right, one to the left.
+	ask [2]func(values *[blockRows]float32, thresholds *float32, answers *uint64, count int)
+
+	// trees adds the scores of complete trees of depth 2, 4, 6 and 8.
+	trees [4]func(answers *uint64, questions *uint32, leaves *float32, sums *[blockRows]float32, count int)
+}
+
+// portable is the name of the kernel that needs no assembly.
+const portable = "portable"
+
+// kernels returns those that this processor runs, the portable one last.
+func kernels() []kernel { return append(vectorKernels(), kernel{name: portable}) }
+
+// kernels returns those to choose from: the named one, or all.
+func (o Options) kernels() ([]kernel, error) {
+	name, all := o.Kernel, kernels()
+	if name == "" {
+		name = os.Getenv("AFTERBAY_KERNEL")
+	}
+	if name == "" {
+		return all, nil
+	}
+	names := make([]string, len(all))
+	for i, k := range all {
+		if k.name == name {
+			return all[i : i+1], nil
+		}
+		names[i] = k.name
+	}
+	return nil, fmt.Errorf("kernel %q does not run here (hint: this processor runs %s)", clip([]byte(name)), strings.Join(names, ", "))
+}
+
+// A call into assembly cannot be interrupted, so that it is kept below about
+// 50 us: the garbage collector may wait for it.
+const (
+	callQuestions = 1 << 14 // questions in one call
+	callTrees     = 64      // trees in one call
+)
+
+// compare answers the questions on an input by comparing with each threshold.
+func (k *kernel) compare(s *blockScratch, c *column) {
+	for side := range c.sides {
+		q := &c.sides[side]
+		for from := 0; from < len(q.thresholds); from += callQuestions {
+			k.ask[side](&s.values, &q.thresholds[from], &s.answers[q.first+from], min(callQuestions, len(q.thresholds)-from))
+		}
+	}
+}
+
+// complete adds the scores of a run of complete trees.
+func (k *kernel) complete(b *blocks, s *blockScratch, r run) {
+	for ; r.count > 0; r.count -= callTrees {
+		k.trees[r.depth/2-1](&s.answers[0], &b.questions[r.first], &b.leaves[r.leaf], &s.sums, min(callTrees, r.count))
+		r.first += callTrees * (1<<r.depth - 1)
+		r.leaf += callTrees << r.depth
+	}
+}
+
+// choice is how a model scores: blocks by a kernel from minimum rows on, and
+// fewer rows one by one.
+type choice struct {
+	kernel  kernel
+	minimum int
+}
+
+const (
+	minimumUnmeasured = 16
+	measureMax        = 2 * time.Millisecond
+)
+
+// choose measures rows one by one and in a block by each kernel, and begins no
+// call after atMost: what was not measured is the first kernel, from 16 rows on.
+// Another kernel has to be clearly faster, so that noise does not decide. The
+// choice changes no score.
+func choose(f *flat, b *blocks, from []kernel, rows []float32, atMost time.Duration) choice {
+	alone := choice{kernel{name: portable}, blockRows + 1}
+	if b == nil {
+		return alone
+	}
+	start := time.Now()
+	measure := func(call func()) time.Duration {
+		least := time.Duration(0)
+		for range 3 {
+			before := time.Now()
+			if before.Sub(start) >= atMost {
+				break
+			}
+			call()
+			if took := max(1, time.Since(before)); least == 0 || took < least {
+				least = took
+			}
+		}
+		return least
+	}
+	best, bestTook := choice{from[0], minimumUnmeasured}, time.Duration(0)
+	const some = 4
+	slots, scratch := f.scratch(), b.scratch()
+	rows = rows[:blockRows*b.inputs]
+	out := make([]float32, blockRows*len(b.outputs))
+	one := measure(func() { f.score(slots, rows[:some*b.inputs], out[:some*len(b.outputs)]) }) / some
+	for i := range from {
+		took := measure(func() { b.score(&from[i], scratch, rows, out) })
+		if took > 0 && (bestTook == 0 || took < bestTook*4/5) {
+			best.kernel, bestTook = from[i], took
+		}
+	}
+	if one > 0 && bestTook > 0 {
+		best.minimum = max(2, int((bestTook+one-1)/one))
+	}
+	if best.minimum > blockRows {
+		return alone
+	}
+	return best
+}

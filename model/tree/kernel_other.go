@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package tree
+
+func vectorKernels() []kernel { return nil }

@@ -1,0 +1,240 @@
+package tree
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+const completeDepthMax = 8
+
+// Limits of what is scored in blocks: a model beyond them is scored row by row.
+const (
+	chunksMax   = 1 << 13 // 65,536 categories of an input
+	setBytesMax = 1 << 26 // of all inputs
+)
+
+// layout is what it takes to make blocks of an ensemble.
+type layout struct {
+	*blocks
+	*ensemble
+	thresholds [][2][]float32 // of each input: of splits that send a missing value right, and left
+	members    [][]split      // of each input: the splits on distinct sets
+	memberAt   map[int32]int  // of a set in members, by its place in listed
+	columnOf   []int          // of each input in columns
+	setOf      []int          // of each input in sets
+	setBytes   int
+}
+
+// layBlocks lays out an ensemble that was checked, or returns nil where its
+// categories are too many. base has one margin for each output.
+func layBlocks(e *ensemble, base []float32) *blocks {
+	l := layout{
+		blocks: &blocks{inputs: int(e.inputs), answers: 1}, ensemble: e,
+		thresholds: make([][2][]float32, e.inputs), members: make([][]split, e.inputs), memberAt: map[int32]int{},
+		columnOf: make([]int, e.inputs), setOf: make([]int, e.inputs),
+	}
+	for _, p := range e.parts {
+		for _, n := range p.nodes {
+			l.collect(n)
+		}
+	}
+	for input := range int(e.inputs) {
+		l.addColumn(input)
+		if !l.addSets(input) {
+			return nil
+		}
+	}
+	parts := slices.Clone(e.parts)
+	slices.SortStableFunc(parts, func(a, b part) int { return int(a.output - b.output) })
+	for output, margin := range base {
+		of := blockOutput{base: margin}
+		for len(parts) > 0 && int(parts[0].output) == output {
+			of.runs = l.addTree(of.runs, parts[0].nodes)
+			parts = parts[1:]
+		}
+		l.blocks.outputs = append(l.blocks.outputs, of)
+	}
+	l.leaves = append(l.leaves, make([]float32, 16)...) // kernels load 16 at a time
+	return l.blocks
+}
+
+// collect takes the question of a split.
+func (l *layout) collect(n split) {
+	switch {
+	case n.left == noChild:
+	case n.categorical():
+		if _, known := l.memberAt[n.set.from]; !known { // another part of the same tree may have it
+			l.memberAt[n.set.from] = len(l.members[n.input])
+			l.members[n.input] = append(l.members[n.input], n)
+		}
+	default:
+		list := &l.thresholds[n.input][sideOf(n)]
+		*list = append(*list, n.value)
+	}
+}
+
+// sideOf is the place of a split in column.sides.
+func sideOf(n split) int {
+	if n.defaultLeft {
+		return 1
+	}
+	return 0
+}
+
+// addColumn numbers the questions on a numeric input.
+func (l *layout) addColumn(input int) {
+	sides := &l.thresholds[input]
+	if len(sides[0])+len(sides[1]) == 0 {
+		return
+	}
+	for side, list := range sides {
+		slices.Sort(list)
+		sides[side] = slices.Compact(list) // -0 is 0
+	}
+	all := slices.Concat(sides[0], sides[1])
+	slices.Sort(all)
+	all = slices.Compact(all)
+	c := column{input: input, steps: len(all), ladder: make([]int32, 1<<bits.Len(uint(len(all))))}
+	for i := range c.ladder {
+		c.ladder[i] = math.MaxInt32 // no value reaches it
+	}
+	for i, threshold := range all {
+		c.ladder[i+1] = key(threshold)
+	}
+	for side, list := range sides {
+		q := question{first: l.answers, thresholds: list, rungs: make([]uint32, len(list))}
+		for i, threshold := range list {
+			at, _ := slices.BinarySearch(all, threshold)
+			q.rungs[i] = uint32(at + 1)
+		}
+		l.answers += len(list)
+		c.sides[side] = q
+	}
+	l.columnOf[input] = len(l.columns)
+	l.columns = append(l.columns, c)
+}
+
+// addSets numbers the questions on a categorical input.
+func (l *layout) addSets(input int) bool {
+	members := l.members[input]
+	if len(members) == 0 {
+		return true
+	}
+	largest := int32(0)
+	for _, n := range members {
+		largest = max(largest, l.listed[n.set.to-1])
+	}
+	c := setColumn{input: input, first: l.answers, count: len(members), chunks: (int(largest)+1)/8 + 1}
+	if l.setBytes += c.chunks * c.count; c.chunks > chunksMax || l.setBytes > setBytesMax {
+		return false
+	}
+	c.bits = make([]uint8, c.chunks*c.count)
+	for i, n := range members {
+		if !n.defaultLeft {
+			c.bits[i] |= 1
+		}
+		for _, category := range l.listed[n.set.from:n.set.to] {
+			c.bits[int(category+1)/8*c.count+i] |= 1 << ((category + 1) % 8)
+		}
+	}
+	l.answers += c.count
+	l.setOf[input] = len(l.sets)
+	l.sets = append(l.sets, c)
+	return true
+}
+
+// question returns the number of a split's question.
+func (l *layout) question(n split) uint32 {
+	if n.categorical() {
+		return uint32(l.sets[l.setOf[n.input]].first + l.memberAt[n.set.from])
+	}
+	q := &l.columns[l.columnOf[n.input]].sides[sideOf(n)]
+	at, _ := slices.BinarySearch(q.thresholds, n.value)
+	return uint32(q.first + at)
+}
+
+// addTree lays out a tree behind runs.
+func (l *layout) addTree(runs []run, nodes []split) []run {
+	depth, leaves := shapeOf(nodes)
+	// Complete trees that are almost empty are refused for the memory they take.
+	if depth > completeDepthMax || depth > 6 && leaves < 16 {
+		return append(runs, l.addLoose(nodes, leaves))
+	}
+	depth = max(2, (depth+1)/2*2)
+	first, leaf := len(l.questions), len(l.leaves)
+	l.questions = append(l.questions, make([]uint32, 1<<depth-1)...)
+	l.leaves = append(l.leaves, make([]float32, 1<<depth)...)
+	l.fill(nodes, 0, l.questions[first:], l.leaves[leaf:], depth, 0, 0)
+	if last := len(runs) - 1; last >= 0 && runs[last].depth == depth {
+		runs[last].count++
+		return runs
+	}
+	return append(runs, run{depth: depth, first: first, leaf: leaf, count: 1})
+}
+
+// shapeOf returns how deep the deepest leaf is, and the number of leaves.
+func shapeOf(nodes []split) (depth, leaves int) {
+	level, next := []int32{0}, []int32(nil)
+	for ; len(level) > 0; depth++ {
+		for _, i := range level {
+			if nodes[i].left == noChild {
+				leaves++
+			} else {
+				next = append(next, nodes[i].left, nodes[i].right)
+			}
+		}
+		level, next = next, level[:0]
+	}
+	return depth - 1, leaves
+}
+
+// place is where a complete tree has the question of a node, which stands at
+// position of a level: in groups of three, each a node of an even level and its
+// children. The groups of two levels stand behind those of the levels above.
+func place(level, position int) int {
+	above := 1<<(level&^1) - 1
+	if level%2 == 0 {
+		return above + 3*position
+	}
+	return above + 3*(position/2) + 1 + position%2
+}
+
+// fill lays out the node at and what is below it. Below a leaf stand leaves of
+// the same score.
+func (l *layout) fill(nodes []split, at int32, questions []uint32, leaves []float32, depth, level, position int) {
+	n := nodes[at]
+	if level == depth {
+		leaves[position] = n.value
+		return
+	}
+	left, right := at, at
+	if n.left != noChild {
+		left, right = n.left, n.right
+		questions[place(level, position)] = l.question(n)
+	}
+	l.fill(nodes, left, questions, leaves, depth, level+1, 2*position)
+	l.fill(nodes, right, questions, leaves, depth, level+1, 2*position+1)
+}
+
+// addLoose lays out a tree node by node, breadth first.
+func (l *layout) addLoose(nodes []split, leaves int) run {
+	r := run{first: len(l.forks), leaf: len(l.leaves), count: leaves - 1, width: 1 << bits.Len(uint(leaves-1))}
+	l.leaves = append(l.leaves, make([]float32, r.width)...)
+	l.forksMax, l.leavesMax = max(l.forksMax, r.count), max(l.leavesMax, r.width)
+	queue, leaf := []int32{0}, 0
+	word := func(child int32) uint16 {
+		if nodes[child].left != noChild {
+			queue = append(queue, child)
+			return uint16(len(queue) - 1)
+		}
+		l.leaves[r.leaf+leaf] = nodes[child].value
+		leaf++
+		return uint16(r.count + leaf - 1)
+	}
+	for next := 0; next < len(queue); next++ {
+		n := nodes[queue[next]]
+		l.forks = append(l.forks, fork{l.question(n), word(n.left), word(n.right)})
+	}
+	return r
+}

@@ -1,0 +1,103 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+// TestSpeed is what scripts/trees_bench.py runs: it compares and measures the
+// models of the folder that AFTERBAY_SPEED names.
+func TestSpeed(t *testing.T) {
+	folder := os.Getenv("AFTERBAY_SPEED")
+	if folder == "" {
+		t.Skip("NOT RUN: scripts/trees_bench.sh runs it")
+	}
+	paths, err := filepath.Glob(filepath.Join(folder, "*.ubj"))
+	if err != nil || len(paths) == 0 {
+		t.Fatal(err, paths)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".ubj")
+		m, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := readGolden(t, strings.TrimSuffix(path, "ubj")+"golden.gz")
+		t.Run("equal/"+name, func(t *testing.T) {
+			if got := difference(m, g); got != "" {
+				t.Fatal(got)
+			}
+			fmt.Printf("%s_rows_bit_equal_each_kernel %d rows\n", name, g.rows.Len())
+		})
+		t.Run("rows/"+name, func(t *testing.T) {
+			for _, k := range kernels() {
+				fmt.Printf("%s_%s_batch_64 %.0f rows/cpu-s\n", name, k.name, rowsPerSecond(scoredBy(m, choice{k, 1}), g.rows, blockRows))
+			}
+			fmt.Printf("%s_alone %.0f rows/cpu-s\n", name, rowsPerSecond(m, g.rows, 1))
+			half, most := quantiles(m, g.rows)
+			fmt.Printf("%s_alone_p50 %d ns\n%s_alone_p99 %d ns\n", name, half.Nanoseconds(), name, most.Nanoseconds())
+		})
+	}
+}
+
+// rowsPerSecond scores for about 0.2 s of processor time.
+func rowsPerSecond(m *Model, rows model.Rows, batch int) float64 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	next, scores := batches(rows, batch), make([]float32, batch*m.Info().Outputs)
+	start, scored := threadTime(), 0
+	for {
+		for range 1 + 256/batch {
+			_ = m.Predict(context.Background(), next(), scores)
+			scored += batch
+		}
+		if took := threadTime() - start; took > 200*time.Millisecond {
+			return float64(scored) / took.Seconds()
+		}
+	}
+}
+
+// batches returns parts of rows in turn.
+func batches(rows model.Rows, batch int) func() model.Rows {
+	at := 0
+	return func() model.Rows {
+		if at+batch > rows.Len() {
+			at = 0
+		}
+		part := model.Rows{Width: rows.Width, Values: rows.Values[at*rows.Width : (at+batch)*rows.Width]}
+		at += batch
+		return part
+	}
+}
+
+// threadTime is the processor time of the thread.
+func threadTime() time.Duration {
+	const thread = 1
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(thread, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// quantiles returns how long rows take one by one, by the clock on the wall.
+func quantiles(m *Model, rows model.Rows) (half, most time.Duration) {
+	next, score, times := batches(rows, 1), make([]float32, m.Info().Outputs), make([]time.Duration, 50_000)
+	for i := range times {
+		row, start := next(), time.Now()
+		_ = m.Predict(context.Background(), row, score)
+		times[i] = time.Since(start)
+	}
+	slices.Sort(times)
+	return times[len(times)/2], times[len(times)*99/100]
+}
