@@ -103,3 +103,47 @@ func TestFunctionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
 		}, events, 20)
 }
+
+// TestTimersOfAKeyFireInTheOrderOfTheirPositions sees that a timer set again at
+// one event is not called for a later one before what else is due at the first.
+func TestTimersOfAKeyFireInTheOrderOfTheirPositions(t *testing.T) {
+	p := visitPipeline()
+	p.Code.Functions = map[string]step.Function{"visits": {
+		Version: 1, Keyed: true,
+		Event: func(c *step.Context) error {
+			if c.Key == "ann" {
+				c.SetTimer("tick", c.Time.Add(10*time.Second))
+				c.SetTimer("end", c.Time.Add(100*time.Second))
+			}
+			c.SetInt("clicks", 1)
+			return nil
+		},
+		Timer: func(c *step.Context) error {
+			c.Emit(step.Output{Topic: "visits", Value: fmt.Appendf(nil, "%s at %d", c.Timer, c.Time.Unix())})
+			if c.Timer == "tick" {
+				c.SetTimer("tick", c.Time.Add(10*time.Second))
+			} else {
+				c.StopTimer("tick")
+			}
+			return nil
+		},
+	}}
+	for _, size := range []int{1, 2, 100} { // events of a step: the order does not depend on it
+		p.Commit.Size = size
+		runner, err := afterbay.New(p, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := memory.New(memory.Options{})
+		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{
+			click("ann", 100), click("bob", 1000), click("bob", 1001), click("bob", 1002),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(answer.Values("visits")), "[tick at 110 end at 200]"; got != want {
+			t.Errorf("steps of %d: %s, want %s", size, got, want)
+		}
+		closeLog(t, log)
+	}
+}
