@@ -159,7 +159,8 @@ func (w *worker) early(records []stream.Record) (int, error) {
 				return 0, fmt.Errorf("record of %v, which is not assigned", r.Partition)
 			}
 		}
-		if k, ok := p.keys[string(r.Key)]; ok && w.plan.Feedback && k.chunk == w.chunk && int(k.count) >= w.options.KeyWaves {
+		k := p.keys[string(r.Key)]
+		if k != nil && w.plan.Feedback && k.chunk == w.chunk && int(k.count) >= w.options.KeyWaves {
 			break
 		}
 		w.items = append(w.items, item{index: int32(i), record: r, partition: p, row: &w.rows[i], time: never, watermark: never})
@@ -181,7 +182,7 @@ func (w *worker) early(records []stream.Record) (int, error) {
 			w.judge(it)
 		}
 		if it.alive() && !w.plan.stateless() {
-			if err := w.link(int32(i), it); err != nil {
+			if err := w.link(int32(i), it, k); err != nil {
 				return 0, err
 			}
 		}
@@ -326,12 +327,14 @@ func (w *worker) setMeta(it *item) {
 	}
 }
 
-// link finds the key's state and appends the item to the key's chain.
-func (w *worker) link(i int32, it *item) error {
+// link appends the item to the chain of its key, whose state is k where that is
+// in memory.
+func (w *worker) link(i int32, it *item, k *keyState) (err error) {
 	p := it.partition
-	k, err := p.lookup(w.plan, it.record.Key)
-	if err != nil {
-		return err
+	if k == nil {
+		if k, err = p.lookup(w.plan, it.record.Key); err != nil {
+			return err
+		}
 	}
 	if k.chunk != w.chunk {
 		k.chunk, k.tail, k.count = w.chunk, i, 0
