@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -38,6 +40,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// crashDurable is what a child prints when its first step is durable.
+const crashDurable = "durable"
+
+// crashRestarts is how long children took from their start, in a process of
+// their own, to their first durable step.
+type crashRestarts []time.Duration
+
+func (r crashRestarts) String() string {
+	if len(r) == 0 {
+		return "none"
+	}
+	slices.Sort(r)
+	return fmt.Sprintf("%d, median %v, longest %v", len(r), r[len(r)/2].Round(time.Millisecond), r[len(r)-1].Round(time.Millisecond))
+}
+
 // runCrashChild runs the pipeline in the folder until the input is done, or
 // until it kills itself, as kill -9 does, at the hit of a stage. It prints the
 // stage right before.
@@ -58,7 +75,11 @@ func runCrashChild() error {
 		panic("the child hangs")
 	})
 	var hits atomic.Int64
+	var first sync.Once
 	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessions, Fault: func(at string) {
+		if at == "after" {
+			first.Do(func() { fmt.Println(crashDurable) })
+		}
 		if at == stage && hits.Add(1) == int64(hit) {
 			fmt.Println("killed at", at)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -76,9 +97,10 @@ func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*answerSeed, 2))
 	dir := crashFolder(t, events)
 	kills := map[string]int{}
+	var restarts crashRestarts
 	for n := 0; n < *crashKills; n++ {
 		stage := crashStages[n%len(crashStages)]
-		killed, err := startChild(t, dir, stage, 2+rng.IntN(8), 1+n%4)
+		killed, err := startChild(t, dir, stage, 2+rng.IntN(8), 1+n%4, &restarts)
 		if err != nil {
 			t.Fatalf("seed %d: kill %d at %s: %v", *answerSeed, n, stage, err)
 		}
@@ -86,7 +108,7 @@ func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
 			kills[stage]++
 		}
 	}
-	if killed, err := startChild(t, dir, "none", 1, 2); err != nil || killed {
+	if killed, err := startChild(t, dir, "none", 1, 2, &restarts); err != nil || killed {
 		t.Fatalf("the last child: killed %v, %v", killed, err)
 	}
 	for _, stage := range crashStages {
@@ -95,6 +117,7 @@ func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
 			t.Errorf("seed %d: nothing was killed at %s: more events are needed", *answerSeed, stage)
 		}
 	}
+	t.Logf("restarts to the first durable step: %v", restarts)
 	want := runVariant(t, variant{"memory", 64, 1, time.Millisecond}, events)
 	compareWithReference(t, want, events)
 	log := openLog(t, "embedded", filepath.Join(dir, "data"))
@@ -131,7 +154,7 @@ func crashFolder(t *testing.T, events []reference.Event) string {
 
 // startChild runs a child to its end, and reports whether it was killed at the
 // stage.
-func startChild(t *testing.T, dir, stage string, hit, sessions int) (killed bool, err error) {
+func startChild(t *testing.T, dir, stage string, hit, sessions int, restarts *crashRestarts) (killed bool, err error) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", crashChild, dir, stage, hit, sessions))
@@ -143,9 +166,11 @@ func startChild(t *testing.T, dir, stage string, hit, sessions int) (killed bool
 	if err := child.Start(); err != nil {
 		return false, err
 	}
-	said := ""
+	said, start := "", time.Now()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		said = lines.Text()
+		if said = lines.Text(); said == crashDurable {
+			*restarts = append(*restarts, time.Since(start))
+		}
 	}
 	err = child.Wait()
 	var exit *exec.ExitError

@@ -23,13 +23,15 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=' | tail -40
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=' | tail -120
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
 }
 
 prove crash-clones "go test ./stream/embedded ./state -run 'Crash|Simulation|Torn|Rot|Stale' -count 10 -v -timeout 60m"
+prove damage "go test ./stream/embedded -run 'AtEveryWrite|ErrorAtEvery|FullDiskAt|CheckpointPlus|Flipped' -v -timeout 60m -args -all"
+prove trees "PYTHON=\$PWD/.venv/bin/python scripts/trees_bench.sh"
 prove kills "go test . -run Killed -v -timeout 60m -args -crash.kills=200 -answer.seed=$seed -answer.events=400000"
 prove same-answer "go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"

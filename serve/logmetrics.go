@@ -14,6 +14,12 @@ func LogCollector(stats func() embedded.Stats) prometheus.Collector {
 	}
 	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 	add(counter, "frames_total", "Frames written and synced.", func(s *embedded.Stats) float64 { return float64(s.Frames) })
+	add(counter, "requests_total", "Appends and steps in frames.", func(s *embedded.Stats) float64 { return float64(s.Requests) })
+	add(gauge, "queued_requests", "Appends and steps that wait.", func(s *embedded.Stats) float64 { return float64(s.Queued) })
+	add(gauge, "queued_bytes", "Bytes that wait.", func(s *embedded.Stats) float64 { return float64(s.QueuedBytes) })
+	add(gauge, "queue_limit_bytes", "Bytes that may wait.", func(s *embedded.Stats) float64 { return float64(s.Limits.QueueBytes) })
+	add(gauge, "bytes_on_disk", "Size of the log's files.", func(s *embedded.Stats) float64 { return float64(s.LogBytes) })
+	add(gauge, "state_limit_bytes", "State kept in memory.", func(s *embedded.Stats) float64 { return float64(s.Limits.StateMemoryBytes) })
 	add(counter, "bytes_total", "Bytes written and synced.", func(s *embedded.Stats) float64 { return float64(s.Bytes) })
 	add(counter, "sync_seconds_total", "Time of all writes and syncs.", func(s *embedded.Stats) float64 { return s.SyncTotal.Seconds() })
 	add(gauge, "sync_max_seconds", "Longest write and sync.", func(s *embedded.Stats) float64 { return s.SyncMax.Seconds() })

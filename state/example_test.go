@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/state"
 )
@@ -12,7 +12,7 @@ import (
 // An engine applies the changes of frames that are durable, and makes a
 // checkpoint now and then.
 func Example() {
-	store, err := state.Open(state.Options{Dir: "state", FS: vfs.NewMem()})
+	store, err := state.Open(state.Options{Dir: "state", FS: vfs.NewMemory()})
 	if err != nil {
 		panic(err)
 	}

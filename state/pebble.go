@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/vfs"
+	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -24,17 +26,40 @@ type breaker struct {
 	once   sync.Once
 	failed chan struct{}
 	reason error
+	exits  sync.Once
+	gone   chan struct{} // closed when Pebble lacks a goroutine: its Close might wait for ever
 }
 
-func newBreaker() *breaker { return &breaker{failed: make(chan struct{})} }
+func newBreaker() *breaker { return &breaker{failed: make(chan struct{}), gone: make(chan struct{})} }
 
 func (b *breaker) Infof(string, ...any)  {}
 func (b *breaker) Errorf(string, ...any) {}
 
 func (b *breaker) Fatalf(format string, args ...any) {
-	b.fail(fmt.Errorf(format, args...))
+	f := fatal{text: fmt.Sprintf(format, args...)}
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			f.cause = err
+		}
+	}
+	b.fail(f)
+	b.exit()
+}
+
+// exit ends the calling goroutine, which is Pebble's.
+func (b *breaker) exit() {
+	b.exits.Do(func() { close(b.gone) })
 	runtime.Goexit()
 }
+
+// fatal is what Pebble told Fatalf.
+type fatal struct {
+	text  string
+	cause error
+}
+
+func (f fatal) Error() string { return f.text }
+func (f fatal) Unwrap() error { return f.cause }
 
 func (b *breaker) fail(reason error) {
 	b.once.Do(func() {
@@ -61,6 +86,7 @@ func (b *breaker) guard(ctx context.Context, f func() error) error {
 		result := error(nil)
 		defer func() {
 			if p := recover(); p != nil {
+				b.exits.Do(func() { close(b.gone) })
 				b.fail(fmt.Errorf("panic: %v", p))
 			}
 			if failure := b.err(); failure != nil && result == nil {
@@ -79,6 +105,12 @@ func (b *breaker) guard(ctx context.Context, f func() error) error {
 		return ctx.Err()
 	}
 }
+
+// damage is what Pebble found to be changed in a file.
+type damage struct{ info pebble.DataCorruptionInfo }
+
+func (d damage) Error() string { return fmt.Sprintf("%s is damaged: %v", d.info.Path, d.info.Details) }
+func (d damage) Unwrap() error { return d.info.Details }
 
 // users are the reads of Pebble under way, which panics when it is read after
 // it was closed.
@@ -109,26 +141,83 @@ func (u *users) close() {
 	u.count.Wait()
 }
 
-// openPebble opens the database behind s.
+// backgroundError ends a goroutine of Pebble that would try again without rest
+// what cannot succeed any more.
+func (s *Store) backgroundError(error) {
+	if s.broken.err() != nil || s.cut.Load() {
+		s.broken.exit()
+	}
+}
+
+// closePebble closes the database, and does not wait for one that lacks a
+// goroutine.
+func (s *Store) closePebble() error {
+	select {
+	case <-s.broken.gone:
+		return s.broken.err()
+	default:
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- fmt.Errorf("panic: %v", p)
+			}
+		}()
+		done <- s.db.Close()
+	}()
+	select {
+	case err := <-done:
+		return errors.Join(s.broken.err(), err)
+	case <-s.broken.gone:
+		return s.broken.err()
+	}
+}
+
+// locked is a file system whose user has its lock already.
+type locked struct{ vfs.FS }
+
+// Lock does nothing.
+func (locked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+// cutOff fails the calls that goroutines of a database that gave up still make,
+// so that the folder can be opened again.
+func (s *Store) cutOff(vfs.Call) (o vfs.Outcome) {
+	if s.cut.Load() {
+		o.Err = stream.ErrClosed
+	}
+	return o
+}
+
+// unlock lets the folder go.
+func (s *Store) unlock() error {
+	s.cut.Store(true)
+	return s.lock.Close()
+}
+
+// openPebble opens the database behind s. The lock of the folder is ours and
+// not the database's: one that gave up never releases it.
 func (s *Store) openPebble() error {
 	fs := s.opts.FS
 	if err := fs.MkdirAll(s.opts.Dir, 0o755); err != nil {
 		return err
 	}
-	lock, err := pebble.LockDirectory(s.opts.Dir, fs)
-	if err != nil {
+	var err error
+	if s.lock, err = fs.Lock(fs.PathJoin(s.opts.Dir, "LOCK")); err != nil {
 		return err
 	}
 	opts := &pebble.Options{
-		FS:                          vfs.OnDiskFull(fs, s.awaitSpace),
-		Lock:                        lock,
+		FS:                          pebblevfs.OnDiskFull(locked{vfs.Faulty(fs, s.cutOff)}, s.awaitSpace),
 		Logger:                      s.broken,
 		DisableWAL:                  true,
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
 		CacheSize:                   s.opts.CacheBytes,
 		MemTableSize:                32 << 20,
 		MemTableStopWritesThreshold: 4,
-		EventListener:               &pebble.EventListener{BackgroundError: func(error) {}},
+		EventListener: &pebble.EventListener{
+			BackgroundError: s.backgroundError,
+			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.broken.fail(damage{info}) }, // by default Fatalf, which would end the reader
+		},
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -138,17 +227,17 @@ func (s *Store) openPebble() error {
 		return err
 	})
 	if err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, s.unlock())
 	}
-	s.lock = lock
+	s.opened.Store(true)
 	return nil
 }
 
 // awaitSpace holds back Pebble's writers while the disk is full, since Pebble
-// itself would retry without rest, or give up for ever.
+// itself would retry without rest, or give up for ever. Open does not wait.
 func (s *Store) awaitSpace() {
 	const enough = 16 << 20
-	for !s.closing.Load() {
+	for s.opened.Load() && !s.closing.Load() {
 		usage, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
 		if err != nil || usage.AvailBytes > enough {
 			return

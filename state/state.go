@@ -9,13 +9,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/afterbay/afterbay/internal/vfs"
 )
 
 // Options of a Store. The zero value of every field but Dir is a good default.
@@ -60,7 +62,8 @@ var ErrFailed = errors.New("state checkpoint failed")
 type Store struct {
 	opts   Options
 	db     *pebble.DB
-	lock   *pebble.Lock
+	lock   io.Closer
+	cut    atomic.Bool // the database may use the disk no more
 	broken *breaker
 
 	mu     sync.Mutex // guards spaces and list
@@ -69,6 +72,7 @@ type Store struct {
 
 	checkpointing sync.Mutex // one checkpoint at a time
 	evicting      sync.Mutex // one eviction at a time
+	opened        atomic.Bool
 	closing       atomic.Bool
 	users         users
 
@@ -112,7 +116,7 @@ func Open(o Options) (*Store, error) {
 		o.CacheBytes = 64 << 20
 	}
 	if o.FS == nil {
-		o.FS = vfs.Default
+		o.FS = vfs.OS()
 	}
 	s := &Store{opts: o, broken: newBreaker(), spaces: map[string]*Space{}}
 	if err := s.openPebble(); err != nil {
@@ -252,6 +256,16 @@ func (s *Store) evict() {
 	s.crowded.Store(true)
 }
 
+// Full reports whether memory holds more than twice its limit, as more was
+// changed than checkpoints could write.
+func (s *Store) Full() bool {
+	if s.used.Load() <= 2*s.opts.MemoryMaxBytes {
+		return false
+	}
+	s.evict()
+	return s.used.Load() > 2*s.opts.MemoryMaxBytes
+}
+
 // Failed is closed when the store gave up; Err then tells why.
 func (s *Store) Failed() <-chan struct{} { return s.broken.failed }
 
@@ -282,13 +296,8 @@ func (s *Store) Stats() Stats {
 func (s *Store) Close() error {
 	s.closing.Store(true)
 	s.users.close()
-	err := s.broken.err()
-	if err == nil {
-		// Of a database that gave up goroutines may be gone that Close
-		// waits for: only its lock is released then.
-		err = s.broken.guard(context.Background(), s.db.Close)
-	}
-	if unlock := s.lock.Close(); err == nil {
+	err := s.closePebble()
+	if unlock := s.unlock(); err == nil {
 		err = unlock
 	}
 	return err

@@ -15,12 +15,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -45,8 +43,8 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
-func memory(t testing.TB) (*Store, *vfs.MemFS) {
-	fs := vfs.NewCrashableMem()
+func memory(t testing.TB) (*Store, *vfs.Memory) {
+	fs := vfs.NewMemory()
 	s := open(t, Options{Dir: "state", FS: fs})
 	t.Cleanup(func() {
 		if s.users.enter() == nil {
@@ -82,7 +80,7 @@ func dump(t testing.TB, scan iter.Seq2[stream.Entry, error]) map[string]string {
 // reopenings against a map, with keys and values of all sizes.
 func TestSpaceBehavesLikeAMap(t *testing.T) {
 	r := newRand(t)
-	fs := vfs.NewMem()
+	fs := vfs.NewMemory()
 	o := Options{Dir: "state", FS: fs, MemoryMaxBytes: 20_000}
 	store := open(t, o)
 	space := store.Space("group/topic/0")
@@ -167,7 +165,7 @@ func TestCrashKeepsThePrefixThatAppliedSpeaksOf(t *testing.T) {
 				break
 			}
 		}
-		after := open(t, Options{Dir: "state", FS: fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0})})
+		after := open(t, Options{Dir: "state", FS: fs.Crash(nil)})
 		for key, seqs := range last {
 			value, err := after.Space("s").Get([]byte(key))
 			if err != nil {
@@ -185,7 +183,7 @@ func TestCrashKeepsThePrefixThatAppliedSpeaksOf(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	store := open(t, Options{Dir: "s", FS: vfs.NewMem(), MemoryMaxBytes: 100_000})
+	store := open(t, Options{Dir: "s", FS: vfs.NewMemory(), MemoryMaxBytes: 100_000})
 	defer store.Close()
 	space := store.Space("a")
 	for seq := uint64(1); seq <= 5000; seq++ {
@@ -242,14 +240,14 @@ func TestScanSeesWholeApplies(t *testing.T) {
 func TestReadUnderWayDoesNotHideAnApply(t *testing.T) {
 	var hold atomic.Bool
 	held, release := make(chan struct{}), make(chan struct{})
-	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") && hold.Swap(false) {
+	decide := func(c vfs.Call) (o vfs.Outcome) {
+		if c.Kind == vfs.Read && strings.HasSuffix(c.Path, ".sst") && hold.Swap(false) {
 			close(held)
 			<-release
 		}
-		return nil
-	})
-	store := open(t, Options{Dir: "s", FS: errorfs.Wrap(vfs.NewMem(), inject), MemoryMaxBytes: 1})
+		return o
+	}
+	store := open(t, Options{Dir: "s", FS: vfs.Faulty(vfs.NewMemory(), decide), MemoryMaxBytes: 1})
 	defer store.Close()
 	space := store.Space("a")
 	settle := func(seq uint64) {
@@ -288,14 +286,14 @@ func TestReadUnderWayDoesNotHideAnApply(t *testing.T) {
 func TestFailingDatabaseDoesNotEndTheProcess(t *testing.T) {
 	for _, name := range []string{"MANIFEST", "sst"} {
 		var on atomic.Bool
-		inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-			writes := op.Kind.ReadOrWrite() == errorfs.OpIsWrite
-			if on.Load() && writes && strings.Contains(op.Path, name) {
-				return errorfs.ErrInjected
+		decide := func(c vfs.Call) (o vfs.Outcome) {
+			if on.Load() && c.Kind.Changes() && strings.Contains(c.Path, name) {
+				o.Err = vfs.EIO
 			}
-			return nil
-		})
-		store := open(t, Options{Dir: "s", FS: errorfs.Wrap(vfs.NewMem(), inject)})
+			return o
+		}
+		fs := vfs.Faulty(vfs.NewMemory(), decide)
+		store := open(t, Options{Dir: "s", FS: fs})
 		space := store.Space("a")
 		put(space, 1, "k", []byte("v"))
 		on.Store(true)
@@ -312,25 +310,58 @@ func TestFailingDatabaseDoesNotEndTheProcess(t *testing.T) {
 		if err := store.Close(); name == "MANIFEST" && !errors.Is(err, ErrFailed) {
 			t.Fatalf("%s: close: %v", name, err)
 		}
+		store = open(t, Options{Dir: "s", FS: fs}) // nothing of the first holds the folder
+		if err := store.Close(); err != nil {
+			t.Fatalf("%s: opened again: %v", name, err)
+		}
+	}
+}
+
+// TestOpenOnAFullDiskIsRefused opens a store where nothing can be written, and
+// again when there is room.
+func TestOpenOnAFullDiskIsRefused(t *testing.T) {
+	disk := vfs.NewMemory()
+	for _, name := range []string{"new", "old"} {
+		disk.SetCapacity(disk.Used() + 10)
+		done := make(chan error, 1)
+		go func() {
+			store, err := Open(Options{Dir: "s", FS: disk})
+			if err == nil {
+				err = store.Close()
+			}
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if !errors.Is(err, vfs.ENOSPC) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: open waits", name)
+		}
+		disk.SetCapacity(0)
+		if err := open(t, Options{Dir: "s", FS: disk}).Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 // TestFullDiskIsWaitedFor fills the disk during a checkpoint, which goes on
 // when there is room.
 func TestFullDiskIsWaitedFor(t *testing.T) {
-	mem := vfs.NewMem()
-	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 0})
+	mem := vfs.NewMemory()
 	var full atomic.Bool
-	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return syscall.ENOSPC
+	decide := func(c vfs.Call) (o vfs.Outcome) {
+		if full.Load() && c.Kind.Changes() {
+			o.Err = vfs.ENOSPC
 		}
-		return nil
-	})
-	store := open(t, Options{Dir: "s", FS: errorfs.Wrap(mem, inject)})
+		return o
+	}
+	store := open(t, Options{Dir: "s", FS: vfs.Faulty(mem, decide)})
 	defer store.Close()
 	put(store.Space("a"), 1, "k", []byte("v"))
 	full.Store(true)
+	mem.SetCapacity(1)
 	done := make(chan error)
 	go func() { done <- store.Checkpoint(t.Context(), 1, true) }()
 	select {
@@ -339,7 +370,7 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	full.Store(false)
-	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 40})
+	mem.SetCapacity(0)
 	if err := <-done; err != nil || store.Applied() != 1 {
 		t.Fatalf("checkpoint after the disk had room: %v, applied %d", err, store.Applied())
 	}
@@ -414,7 +445,7 @@ func TestMillionKeysAreSmall(t *testing.T) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	store := open(b, Options{Dir: "s", FS: vfs.NewMem()})
+	store := open(b, Options{Dir: "s", FS: vfs.NewMemory()})
 	defer store.Close()
 	space, value := store.Space("a"), make([]byte, 150)
 	keys := make([][]byte, 1<<17)
@@ -428,7 +459,7 @@ func BenchmarkApply(b *testing.B) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	store := open(b, Options{Dir: "s", FS: vfs.NewMem()})
+	store := open(b, Options{Dir: "s", FS: vfs.NewMemory()})
 	defer store.Close()
 	space, value := store.Space("a"), make([]byte, 150)
 	keys := make([][]byte, 1<<17)
@@ -458,5 +489,52 @@ func TestAppliedNeverGoesBack(t *testing.T) {
 	}
 	if got := s.Applied(); got != 5 {
 		t.Errorf("applied is %d after checkpoints at 5 and 3", got)
+	}
+}
+
+// TestDamagedCheckpointIsAnErrorOfTheReader flips bytes of the tables: a read
+// that meets one returns an error, and the store says that it failed.
+func TestDamagedCheckpointIsAnErrorOfTheReader(t *testing.T) {
+	disk := vfs.NewMemory()
+	store := open(t, Options{Dir: "s", FS: disk})
+	for i := range 500 {
+		put(store.Space("a"), 1, fmt.Sprint("key", i), fmt.Appendf(nil, "%0500d", i*i*i*i*i))
+	}
+	if err := errors.Join(store.Checkpoint(t.Context(), 1, true), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names, _ := disk.List("s")
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".sst") {
+			continue
+		}
+		f, err := disk.OpenReadWrite("s/"+name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, _ := f.Stat()
+		if _, err := f.WriteAt([]byte{1, 2, 3}, info.Size()/3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store = open(t, Options{Dir: "s", FS: disk})
+	done := make(chan error, 1)
+	go func() {
+		defer close(done) // also where the goroutine is ended
+		for i := range 500 {
+			if _, err := store.Space("a").Get(fmt.Append(nil, "key", i)); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	if err, returned := <-done; err == nil || !returned {
+		t.Fatalf("read of a damaged table: returned %v, %v", returned, err)
+	}
+	if err := store.Err(); !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), ".sst") {
+		t.Fatalf("the store says %v", err)
+	}
+	if err := store.Close(); !errors.Is(err, ErrFailed) {
+		t.Fatal(err)
 	}
 }

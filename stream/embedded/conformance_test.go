@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -29,7 +29,7 @@ func openAt(t *testing.T, dir string, o Options) stream.Log {
 }
 
 func TestConformance(t *testing.T) {
-	streamtest.Run(t, func(t *testing.T) stream.Log { return openAt(t, "data", conforming(vfs.NewMem())) })
+	streamtest.Run(t, func(t *testing.T) stream.Log { return openAt(t, "data", conforming(vfs.NewMemory())) })
 }
 
 func TestConformanceDurable(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSimulation(t *testing.T) {
 		seed := r.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			streamtest.Simulate(t, func(t *testing.T) stream.Log {
-				o := conforming(vfs.NewMem())
+				o := conforming(vfs.NewMemory())
 				o.SegmentBytes, o.RingBytes = 64<<10, 4<<10
 				return openAt(t, "data", o)
 			}, streamtest.Options{Seed: seed, Timeout: time.Hour})

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -72,14 +71,14 @@ func crashOptions(fs vfs.FS) Options {
 func TestCrashLeavesAPrefixWithAllThatWasAcked(t *testing.T) {
 	r := newRand(t)
 	for range 4 {
-		fs := vfs.NewCrashableMem()
+		fs := vfs.NewMemory()
 		rng := rand.New(rand.NewPCG(r.Uint64(), 2))
 		h := &history{log: newLog(t, crashOptions(fs)), rng: rand.New(rand.NewPCG(r.Uint64(), 3))}
 		done := make(chan struct{})
 		var group sync.WaitGroup
 		group.Go(func() { defer close(done); h.run(t, 150) })
 		type crash struct {
-			fs         *vfs.MemFS
+			fs         *vfs.Memory
 			from, upTo int64
 		}
 		var crashes []crash
@@ -90,7 +89,7 @@ func TestCrashLeavesAPrefixWithAllThatWasAcked(t *testing.T) {
 			case <-time.After(time.Duration(rng.IntN(4000)) * time.Microsecond):
 			}
 			c := crash{from: h.acked.Load()}
-			c.fs = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+			c.fs = fs.Crash(rng)
 			c.upTo = h.begun.Load()
 			crashes = append(crashes, c)
 		}
@@ -102,7 +101,7 @@ func TestCrashLeavesAPrefixWithAllThatWasAcked(t *testing.T) {
 }
 
 // checkCrash recovers fs several times; each must hold one of want.
-func checkCrash(t *testing.T, fs *vfs.MemFS, want []string, rng *rand.Rand) {
+func checkCrash(t *testing.T, fs *vfs.Memory, want []string, rng *rand.Rand) {
 	t.Helper()
 	var first string
 	for round := range 3 {
@@ -121,10 +120,10 @@ func checkCrash(t *testing.T, fs *vfs.MemFS, want []string, rng *rand.Rand) {
 			t.Fatalf("recovered what the log never held, or lost what was acked:\n%s\nwant one of %d, the first:\n%s", got, len(want), want[0])
 		}
 		if round == 1 { // again from where the first recovery left the disk
-			fs = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
+			fs = fs.Crash(rng)
 		}
 		if round == 0 { // without a clean close
-			crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+			crashed := fs.Crash(nil)
 			l.Close()
 			fs = crashed
 			continue
@@ -135,15 +134,15 @@ func checkCrash(t *testing.T, fs *vfs.MemFS, want []string, rng *rand.Rand) {
 
 // crashed returns a copy of the disk of a log with n appended records, after a
 // crash, and what the log held.
-func crashed(t *testing.T, o Options, n int) (*vfs.MemFS, string) {
+func crashed(t *testing.T, o Options, n int) (*vfs.Memory, string) {
 	t.Helper()
-	fs := vfs.NewCrashableMem()
+	fs := vfs.NewMemory()
 	o.fs = fs
 	l := newLog(t, o)
 	for i := range n {
 		appendValues(t, l, events, fmt.Sprint("value ", i, strings.Repeat(".", 100)))
 	}
-	return fs.CrashClone(vfs.CrashCloneCfg{}), dump(t, l)
+	return fs.Crash(nil), dump(t, l)
 }
 
 // framesOf returns the positions of the valid frames in a segment.
@@ -207,7 +206,7 @@ func TestTornTailIsCutAndReported(t *testing.T) {
 			} else if d != first {
 				t.Fatalf("%s: recovering twice differs:\n%s\n%s", name, d, first)
 			}
-			crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+			crashed := fs.Crash(nil)
 			if round == 0 {
 				appendValues(t, l, events, "after the cut")
 				if got := values(t, l, events, 8); !slices.Equal(got, []string{"after the cut"}) {
@@ -251,7 +250,7 @@ func TestRotIsRefusedWithFileAndOffset(t *testing.T) {
 // frame of a log that was closed, and of one that had a checkpoint.
 func TestNewestFrameIsDamageWhereItWasKnownToBeDurable(t *testing.T) {
 	for _, closed := range []bool{true, false} {
-		fs := vfs.NewCrashableMem()
+		fs := vfs.NewMemory()
 		l := newLog(t, small(fs))
 		appendValues(t, l, events, "a", "b")
 		if closed {
@@ -259,7 +258,7 @@ func TestNewestFrameIsDamageWhereItWasKnownToBeDurable(t *testing.T) {
 		} else if err := l.store.Checkpoint(t.Context(), l.applied.Load(), true); err != nil {
 			t.Fatal(err)
 		}
-		disk := fs.CrashClone(vfs.CrashCloneCfg{})
+		disk := fs.Crash(nil)
 		positions, b := framesOf(t, disk, firstSegment)
 		b[positions[len(positions)-1]+60] ^= 1
 		overwrite(t, disk, firstSegment, b)
@@ -274,7 +273,7 @@ func TestNewestFrameIsDamageWhereItWasKnownToBeDurable(t *testing.T) {
 // TestStateIsACacheOfTheLog removes the checkpoint of a closed log: the log
 // alone makes it again, and still knows that its newest frame was durable.
 func TestStateIsACacheOfTheLog(t *testing.T) {
-	fs := vfs.NewMem()
+	fs := vfs.NewMemory()
 	h := &history{log: newLog(t, crashOptions(fs)), rng: newRand(t)}
 	h.run(t, 50)
 	want := dump(t, h.log)
@@ -407,7 +406,7 @@ func TestStaleFrameIsNeverLive(t *testing.T) {
 // TestFrameInsideARecordIsNotEvidence carries the log's own bytes as a record
 // behind a torn frame: valid frames, but none after it.
 func TestFrameInsideARecordIsNotEvidence(t *testing.T) {
-	fs := vfs.NewCrashableMem()
+	fs := vfs.NewMemory()
 	l := newLog(t, small(fs))
 	appendValues(t, l, events, "a", "b")
 	positions, b := framesOf(t, fs, firstSegment)
@@ -415,7 +414,7 @@ func TestFrameInsideARecordIsNotEvidence(t *testing.T) {
 	for pad := range 8 {
 		appendValues(t, l, events, strings.Repeat("-", pad)+string(own))
 	}
-	disk := fs.CrashClone(vfs.CrashCloneCfg{})
+	disk := fs.Crash(nil)
 	positions, b = framesOf(t, disk, firstSegment)
 	b[positions[len(positions)-1]+33] ^= 1
 	overwrite(t, disk, firstSegment, b)
@@ -468,129 +467,6 @@ func TestDamagedMetaIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open("data", small(fs)); !errors.As(err, &damaged) {
-		t.Fatal(err)
-	}
-}
-
-// TestFailedSyncStopsTheLog fails one write or sync of a segment. Nothing is
-// acknowledged after it, reads go on, and a reopened log takes both outcomes.
-func TestFailedSyncStopsTheLog(t *testing.T) {
-	for _, kind := range []errorfs.OpKind{errorfs.OpFileWriteAt, errorfs.OpFileSyncData} {
-		var fail atomic.Bool
-		mem := vfs.NewCrashableMem()
-		inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == kind && strings.HasSuffix(op.Path, segmentSuffix) && fail.Swap(false) {
-				return errorfs.ErrInjected
-			}
-			return nil
-		})
-		l := newLog(t, small(errorfs.Wrap(mem, inject)))
-		appendValues(t, l, events, "a")
-		s, _ := join(t, l)
-		fail.Store(true)
-		if err := commit(t, s, step(1, "x")); !errors.Is(err, errorfs.ErrInjected) {
-			t.Fatalf("%v: commit: %v", kind, err)
-		}
-		if err := l.Append(t.Context(), record(events, "b")); !errors.Is(err, errorfs.ErrInjected) {
-			t.Fatalf("%v: append after a failed sync: %v", kind, err)
-		}
-		if got := values(t, l, events, 0); !slices.Equal(got, []string{"a"}) {
-			t.Fatalf("%v: %q", kind, got)
-		}
-		if _, next, _ := l.Offsets(t.Context(), scores); next != 0 {
-			t.Fatalf("%v: an output that is not durable is visible", kind)
-		}
-		if v, err := l.space("g", events).Get([]byte("last")); v != nil || err != nil {
-			t.Fatalf("%v: state that is not durable is visible: %q, %v", kind, v, err)
-		}
-		if err := l.Close(); !errors.Is(err, errorfs.ErrInjected) {
-			t.Fatalf("%v: close: %v", kind, err)
-		}
-		after := mustOpen(t, small(mem))
-		if got := values(t, after, events, 0); !slices.Equal(got, []string{"a"}) {
-			t.Fatalf("%v: %q after reopening", kind, got)
-		}
-		// What a reopened log shows is durable, whatever the failed sync did.
-		disk := mustOpen(t, small(mem.CrashClone(vfs.CrashCloneCfg{})))
-		if got, want := dump(t, disk), dump(t, after); got != want {
-			t.Fatalf("%v: after a crash:\n%s\nshown before:\n%s", kind, got, want)
-		}
-		disk.Close()
-		appendValues(t, after, events, "c")
-		after.Close()
-	}
-}
-
-// TestUnsyncedFrameIsInvisible holds a sync back and looks.
-func TestUnsyncedFrameIsInvisible(t *testing.T) {
-	var hold atomic.Bool
-	held, release := make(chan struct{}), make(chan struct{})
-	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, segmentSuffix) && hold.Swap(false) {
-			close(held)
-			<-release
-		}
-		return nil
-	})
-	l := newLog(t, small(errorfs.Wrap(vfs.NewMem(), inject)))
-	appendValues(t, l, events, "a")
-	s, _ := join(t, l)
-	hold.Store(true)
-	pending := s.Commit(step(1, "x"))
-	<-held
-	select {
-	case <-pending.Done():
-		t.Fatal("acknowledged before the sync")
-	default:
-	}
-	_, next, _ := l.Offsets(t.Context(), scores)
-	committed, _ := l.Committed(t.Context(), "g", events)
-	value, err := l.space("g", events).Get([]byte("last"))
-	if next != 0 || committed != 0 || value != nil || err != nil {
-		t.Fatalf("before the sync: next %d, committed %d, state %q, %v", next, committed, value, err)
-	}
-	close(release)
-	if err := pending.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestHeirWaitsForTheStepBeingWritten fences a session while its step is being
-// synced: the heir starts after that step.
-func TestHeirWaitsForTheStepBeingWritten(t *testing.T) {
-	var hold atomic.Bool
-	held, release := make(chan struct{}), make(chan struct{})
-	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, segmentSuffix) && hold.Swap(false) {
-			close(held)
-			<-release
-		}
-		return nil
-	})
-	l := newLog(t, small(errorfs.Wrap(vfs.NewMem(), inject)))
-	appendValues(t, l, events, "a", "b")
-	s, _ := join(t, l)
-	hold.Store(true)
-	pending := s.Commit(step(1, "x"))
-	<-held
-	s.Close()
-	heir, err := l.Join(t.Context(), "g", "events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	heir.Wake()
-	if b, err := heir.Poll(t.Context(), 10); err != nil || len(b.Assigned) != 0 {
-		t.Fatalf("during the sync: %+v, %v", b, err)
-	}
-	close(release)
-	b, err := heir.Poll(t.Context(), 10)
-	if err != nil || len(b.Assigned) != 1 || b.Assigned[0].Next != 1 {
-		t.Fatalf("after the sync: %+v, %v", b, err)
-	}
-	if v, err := b.Assigned[0].State.Get([]byte("last")); err != nil || string(v) != "x" {
-		t.Fatalf("state: %q, %v", v, err)
-	}
-	if err := pending.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

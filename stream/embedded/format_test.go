@@ -1,70 +1,145 @@
 package embedded
 
 import (
+	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 )
 
-var update = flag.Bool("update", false, "write the golden files again")
+var update = flag.Bool("update", false, "write the golden directories of the newest format that are missing")
 
-// TestReleasedFormatOpensForEver opens a log as format 1 wrote it, without its
-// checkpoint. Its files are never written again once they were released.
+// TestReleasedFormatOpensForEver opens the directories that a format left
+// behind: testdata/format1 holds, each with the want.txt that it reads as,
+//
+//   - log: META and one segment alone;
+//   - closed: a log that was closed, whose oldest segments were retired, so that
+//     its checkpoint is needed;
+//   - killed: the same before it was closed, with frames to redo.
+//
+// They were made by: go test ./stream/embedded -run ReleasedFormat -args -update
+// and are never written again.
 func TestReleasedFormatOpensForEver(t *testing.T) {
-	golden := filepath.Join("testdata", "format1")
 	if *update {
-		fs := vfs.NewMem()
-		h := &history{log: newLog(t, crashOptions(fs)), rng: newRand(t)}
-		h.run(t, 12)
-		h.log.Close()
-		for name, path := range map[string]string{"META": "data/META", "first.seg.gz": firstSegment} {
-			b, err := readFile(fs, path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if filepath.Ext(name) == ".gz" {
-				var zipped bytes.Buffer
-				w := gzip.NewWriter(&zipped)
-				w.Write(b)
-				w.Close()
-				b = zipped.Bytes()
-			}
-			if err := os.WriteFile(filepath.Join(golden, name), b, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(golden, "dump.txt"), []byte(h.dumps[len(h.dumps)-1]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeGolden(t, filepath.Join("testdata", fmt.Sprint("format", metaFormat)))
 	}
-	read := func(name string) []byte {
-		b, err := os.ReadFile(filepath.Join(golden, name))
+	archives, err := filepath.Glob("testdata/format*/*.zip")
+	if err != nil || len(archives) < 3 {
+		t.Fatalf("%d directories, %v", len(archives), err)
+	}
+	for _, path := range archives {
+		fs := unpack(t, path)
+		want, err := readFile(fs, "want.txt")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return b
+		for _, how := range []string{"as it is", "again", "without indexes"} {
+			if how == "without indexes" {
+				if err := fs.RemoveAll("data/idx"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l, err := Open("data", crashOptions(fs))
+			if err != nil {
+				t.Fatalf("%s, %s: %v", path, how, err)
+			}
+			if got := dump(t, l); got != string(want) {
+				t.Fatalf("%s, %s, reads:\n%s\nwant:\n%s", path, how, got, want)
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	zipped, err := gzip.NewReader(bytes.NewReader(read("first.seg.gz")))
+}
+
+func unpack(t *testing.T, path string) *vfs.Memory {
+	t.Helper()
+	archive, err := zip.OpenReader(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	segment, err := io.ReadAll(zipped)
+	defer archive.Close()
+	fs := vfs.NewMemory()
+	for _, file := range archive.File {
+		r, err := file.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs.MkdirAll(fs.PathDir(file.Name), 0o755)
+		overwrite(t, fs, file.Name, b)
+	}
+	return fs
+}
+
+// writeGolden makes the directories of today's format that are not there.
+func writeGolden(t *testing.T, dir string) {
+	disk := vfs.NewMemory()
+	h := &history{log: newLog(t, retainOptions(disk)), rng: newRand(t)}
+	h.run(t, 30)
+	h.sess.Close()
+	fillSegments(t, h.log, 5)
+	if err := h.log.store.Checkpoint(t.Context(), h.log.applied.Load(), true); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "retention", func() bool { signal(h.log.kick); return h.log.Stats().RetiredSegments > 1 })
+	h.run(t, 10)
+	want := dump(t, h.log)
+	killed := disk.Crash(nil)
+	if err := h.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, fs := range map[string]*vfs.Memory{"killed": killed, "closed": disk} {
+		path := filepath.Join(dir, name+".zip")
+		if _, err := os.Stat(path); err == nil {
+			continue
+		}
+		overwrite(t, fs, "want.txt", []byte(want))
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		for _, folder := range []string{".", "data", "data/log", "data/idx", "data/state"} {
+			packFolder(t, w, fs, folder)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func packFolder(t *testing.T, w *zip.Writer, fs vfs.FS, folder string) {
+	t.Helper()
+	names, err := fs.List(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fs := vfs.NewMem()
-	fs.MkdirAll("data/log", 0o755)
-	overwrite(t, fs, "data/META", read("META"))
-	overwrite(t, fs, firstSegment, segment)
-	l := mustOpen(t, crashOptions(fs))
-	defer l.Close()
-	if got, want := dump(t, l), string(read("dump.txt")); got != want {
-		t.Fatalf("read:\n%s\nwant:\n%s", got, want)
+	for _, name := range names {
+		path := fs.PathJoin(folder, name)
+		if info, err := fs.Stat(path); err != nil || info.IsDir() || name == "LOCK" {
+			continue
+		}
+		b, err := readFile(fs, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := w.Create(path)
+		if err == nil {
+			_, err = f.Write(b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

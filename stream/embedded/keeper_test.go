@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -55,7 +53,7 @@ func first(t testing.TB, l *Log) stream.Offset {
 }
 
 func TestRetentionTakesWholeSegmentsAndRecyclesThem(t *testing.T) {
-	fs := vfs.NewCrashableMem()
+	fs := vfs.NewMemory()
 	l := newLog(t, retainOptions(fs))
 	fillSegments(t, l, 12)
 	if err := l.store.Checkpoint(t.Context(), l.applied.Load(), true); err != nil {
@@ -80,7 +78,7 @@ func TestRetentionTakesWholeSegmentsAndRecyclesThem(t *testing.T) {
 	}
 	s.Close()
 	want := dump(t, l)
-	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	crashed := fs.Crash(nil)
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +96,7 @@ func TestRetentionTakesWholeSegmentsAndRecyclesThem(t *testing.T) {
 }
 
 func TestRetentionByAge(t *testing.T) {
-	o := crashOptions(vfs.NewMem())
+	o := crashOptions(vfs.NewMemory())
 	o.RetainAge = 20 * time.Millisecond
 	l := newLog(t, o)
 	fillSegments(t, l, 5)
@@ -146,7 +144,7 @@ func TestRetentionSparesWhatReadersNeed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := retainOptions(vfs.NewMem())
+			o := retainOptions(vfs.NewMemory())
 			if name == "recovery" {
 				o.CheckpointBytes = 1 << 40
 			}
@@ -172,7 +170,7 @@ func TestRetentionSparesWhatReadersNeed(t *testing.T) {
 }
 
 func TestReleaseUnreadLetsRetentionPassAGroup(t *testing.T) {
-	o := retainOptions(vfs.NewMem())
+	o := retainOptions(vfs.NewMemory())
 	o.ReleaseUnread = true
 	l := newLog(t, o)
 	appendValues(t, l, events, "first")
@@ -194,14 +192,14 @@ func TestReleaseUnreadLetsRetentionPassAGroup(t *testing.T) {
 // reads go on.
 func TestFullDiskRefusesAppendsAndHoldsSteps(t *testing.T) {
 	var full atomic.Bool
-	mem := vfs.NewMem()
-	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && op.Kind == errorfs.OpCreate && strings.Contains(op.Path, spareSuffix) {
-			return syscall.ENOSPC
+	mem := vfs.NewMemory()
+	decide := func(c vfs.Call) (o vfs.Outcome) {
+		if full.Load() && c.Kind == vfs.Create && strings.Contains(c.Path, spareSuffix) {
+			o.Err = vfs.ENOSPC
 		}
-		return nil
-	})
-	o := crashOptions(errorfs.Wrap(mem, inject))
+		return o
+	}
+	o := crashOptions(vfs.Faulty(mem, decide))
 	o.CheckpointBytes = 1 << 40
 	l := newLog(t, o)
 	s, _ := join(t, l)
@@ -214,7 +212,7 @@ func TestFullDiskRefusesAppendsAndHoldsSteps(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) {
+	if !errors.Is(err, ErrFull) || !errors.Is(err, vfs.ENOSPC) {
 		t.Fatalf("append on a full disk: %v", err)
 	}
 	if n, _ := l.spares.count(); n != 1 {
@@ -266,13 +264,13 @@ func TestFullDiskRefusesAppendsAndHoldsSteps(t *testing.T) {
 // TestCloseEndsAStepThatWaitsForSpace never finds room.
 func TestCloseEndsAStepThatWaitsForSpace(t *testing.T) {
 	var full atomic.Bool
-	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && op.Kind == errorfs.OpCreate && strings.Contains(op.Path, spareSuffix) {
-			return syscall.ENOSPC
+	decide := func(c vfs.Call) (o vfs.Outcome) {
+		if full.Load() && c.Kind == vfs.Create && strings.Contains(c.Path, spareSuffix) {
+			o.Err = vfs.ENOSPC
 		}
-		return nil
-	})
-	l := newLog(t, crashOptions(errorfs.Wrap(vfs.NewMem(), inject)))
+		return o
+	}
+	l := newLog(t, crashOptions(vfs.Faulty(vfs.NewMemory(), decide)))
 	s, _ := join(t, l)
 	full.Store(true)
 	var pending *stream.Pending
@@ -296,7 +294,7 @@ func TestCloseEndsAStepThatWaitsForSpace(t *testing.T) {
 // TestReadersKeepUpWhileSegmentsAreRecycled tails everything while retention
 // works at full speed: a reader never misses a record.
 func TestReadersKeepUpWhileSegmentsAreRecycled(t *testing.T) {
-	o := retainOptions(vfs.NewMem())
+	o := retainOptions(vfs.NewMemory())
 	o.RingBytes = 1 // all reads are cold
 	l := newLog(t, o)
 	const n = 600

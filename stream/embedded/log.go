@@ -107,7 +107,7 @@ func Open(dir string, o Options) (*Log, error) {
 		topics:  map[string]*topic{},
 		groups:  map[string]*group{},
 	}
-	l.queue.signal = make(chan struct{}, 1)
+	l.queue.signal, l.queue.most = make(chan struct{}, 1), l.opts.QueueBytes
 	l.spares.changed = make(chan struct{}, 1)
 	l.producers = newProducers(l.opts.MaxProducers)
 	if err := l.open(); err != nil {
@@ -258,8 +258,19 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := l.queue.add(r); err != nil {
-		return err
+	for {
+		freed, err := l.queue.add(r)
+		if err != nil {
+			return err
+		}
+		if freed == nil {
+			break
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	select {
 	case err := <-done:

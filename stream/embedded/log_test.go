@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -59,7 +59,7 @@ func mustOpen(t testing.TB, o Options) *Log {
 func newLog(t testing.TB, o Options) *Log {
 	t.Helper()
 	if o.fs == nil {
-		o = small(vfs.NewCrashableMem())
+		o = small(vfs.NewMemory())
 	}
 	l := mustOpen(t, o)
 	t.Cleanup(func() { l.Close() })
@@ -150,53 +150,78 @@ func commit(t testing.TB, s stream.Session, st stream.Step) error {
 func dump(t testing.TB, l *Log) string {
 	t.Helper()
 	var b bytes.Buffer
-	topics, err := l.Topics(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	for _, p := range partitions(t, l) {
+		first, next, err := l.Offsets(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%v %d-%d %q\n", p, first, next, values(t, l, p, first))
 	}
-	groups, err := l.Groups(t.Context())
+	return b.String() + dumpState(t, l)
+}
+
+func partitions(t testing.TB, l *Log) (all []stream.Partition) {
+	t.Helper()
+	topics, err := l.Topics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, topic := range topics {
 		for i := range topic.Partitions {
-			p := stream.Partition{Topic: topic.Name, Index: i}
-			first, next, err := l.Offsets(t.Context(), p)
+			all = append(all, stream.Partition{Topic: topic.Name, Index: i})
+		}
+	}
+	return all
+}
+
+// dumpState returns all that the log holds beside its records.
+func dumpState(t testing.TB, l *Log) string {
+	t.Helper()
+	state, err := readState(partitions(t, l), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func readState(all []stream.Partition, l *Log) (string, error) {
+	var b bytes.Buffer
+	ctx := context.Background()
+	groups, err := l.Groups(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, g := range groups {
+		for _, p := range all {
+			committed, err := l.Committed(ctx, g, p)
 			if err != nil {
-				t.Fatal(err)
+				return "", err
 			}
-			fmt.Fprintf(&b, "%v %d-%d %q\n", p, first, next, values(t, l, p, first))
-			for _, g := range groups {
-				committed, err := l.Committed(t.Context(), g, p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				fmt.Fprintf(&b, " %s %d", g, committed)
-				view, err := l.State(t.Context(), g, p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for e, err := range view.Scan(nil) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					fmt.Fprintf(&b, " %s=%s", e.Key, e.Value)
-				}
-				b.WriteByte('\n')
+			fmt.Fprintf(&b, "%s %v %d", g, p, committed)
+			view, err := l.State(ctx, g, p)
+			if err != nil {
+				return "", err
 			}
+			for e, err := range view.Scan(nil) {
+				if err != nil {
+					return "", err
+				}
+				fmt.Fprintf(&b, " %s=%s", e.Key, e.Value)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	for e, err := range l.cells.Scan(nil) {
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 		fmt.Fprintf(&b, "%q=%q\n", e.Key, e.Value)
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 func TestStepIsReadAfterReopen(t *testing.T) {
-	o := small(vfs.NewMem())
+	o := small(vfs.NewMemory())
 	l := newLog(t, o)
 	appendValues(t, l, events, "a", "b", "c")
 	s, b := join(t, l)
@@ -224,7 +249,7 @@ func TestStepIsReadAfterReopen(t *testing.T) {
 }
 
 func TestGroupCommitSharesSyncs(t *testing.T) {
-	o := small(vfs.NewMem())
+	o := small(vfs.NewMemory())
 	o.GroupInterval = 5 * time.Millisecond
 	l := newLog(t, o)
 	before := l.Stats().Frames
@@ -242,8 +267,8 @@ func TestGroupCommitSharesSyncs(t *testing.T) {
 }
 
 func TestAppendIsOneFrameAtOnceOnAnIdleLog(t *testing.T) {
-	o := small(vfs.NewMem())
-	o.GroupInterval = time.Hour
+	o := small(vfs.NewMemory())
+	o.GroupInterval = time.Minute
 	l := mustOpen(t, o)
 	defer l.Close()
 	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "events", Partitions: 1}); err != nil {
@@ -276,7 +301,7 @@ func TestTooLargeIsDecidedWithoutWriting(t *testing.T) {
 	if _, err := s.Poll(t.Context(), 1); !errors.Is(err, stream.ErrFenced) {
 		t.Fatalf("poll after a failed commit: %v", err)
 	}
-	o := small(vfs.NewMem())
+	o := small(vfs.NewMemory())
 	o.MaxRecordBytes = 10
 	other := newLog(t, o)
 	if err := other.Append(t.Context(), record(events, "0123456789")); !errors.Is(err, stream.ErrTooLarge) {
@@ -288,7 +313,7 @@ func TestTooLargeIsDecidedWithoutWriting(t *testing.T) {
 }
 
 func TestProducersAreBoundedAndSurvive(t *testing.T) {
-	o := small(vfs.NewMem())
+	o := small(vfs.NewMemory())
 	o.MaxProducers = 3
 	l := newLog(t, o)
 	once := func(producer string, first int64, want int) {
@@ -326,7 +351,7 @@ func TestProducersAreBoundedAndSurvive(t *testing.T) {
 
 // TestRepeatsInOneFrameAreSeen appends the same numbers at once.
 func TestRepeatsInOneFrameAreSeen(t *testing.T) {
-	o := small(vfs.NewMem())
+	o := small(vfs.NewMemory())
 	o.GroupInterval = 20 * time.Millisecond
 	l := newLog(t, o)
 	var group sync.WaitGroup
@@ -345,7 +370,7 @@ func TestRepeatsInOneFrameAreSeen(t *testing.T) {
 
 // TestColdReadersShareChunks reads a log larger than its ring, by partition.
 func TestColdReadersShareChunks(t *testing.T) {
-	o := small(vfs.NewMem())
+	o := small(vfs.NewMemory())
 	o.SegmentBytes, o.RingBytes = 1<<20, 8<<10
 	l := mustOpen(t, o)
 	defer func() { l.Close() }()
@@ -448,7 +473,7 @@ func TestZombieStepIsRefusedByTheWriter(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	r.decide = func(err error) { done <- err }
-	if err := l.queue.add(r); err != nil {
+	if _, err := l.queue.add(r); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; !errors.Is(err, stream.ErrFenced) {
@@ -475,7 +500,7 @@ func TestOptionsSayWhatIsWrong(t *testing.T) {
 
 // TestReopenWithOtherOptions changes every size between opens.
 func TestReopenWithOtherOptions(t *testing.T) {
-	fs := vfs.NewMem()
+	fs := vfs.NewMemory()
 	o := small(fs)
 	l := newLog(t, o)
 	for i := range 300 {

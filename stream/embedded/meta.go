@@ -15,7 +15,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -111,7 +111,7 @@ type dirLock struct{ io.Closer }
 // lockDir locks dir until release; the file names the process that has it.
 func lockDir(o Options, dir string) (*dirLock, error) {
 	path := o.fs.PathJoin(dir, "LOCK")
-	if o.fs != vfs.Default {
+	if o.fs != vfs.OS() {
 		lock, err := o.fs.Lock(path)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrLocked, err)

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 )
 
 // Options of a Log. The zero value of every field is a good default.
@@ -17,6 +17,14 @@ type Options struct {
 	// GroupInterval is the least time between the beginnings of two syncs
 	// while little is waiting, so that writers share them; 0 is 2 ms.
 	GroupInterval time.Duration
+	// GroupEvents and GroupBytes waiting begin a sync before that; a frame
+	// takes no more bytes, unless one append or step is larger; 0 is 2,048
+	// and 1 MiB.
+	GroupEvents int
+	GroupBytes  int
+	// QueueBytes may wait while the one frame in flight is written; an append
+	// beyond waits for room first; 0 is 64 MiB.
+	QueueBytes int
 	// RingBytes of the newest frames stay in memory, where readers that are
 	// caught up find their records; 0 is 64 MiB.
 	RingBytes int64
@@ -48,7 +56,8 @@ type Options struct {
 	// partition that another waits for; 0 is 10 s.
 	RebalanceTimeout time.Duration
 
-	// StateMemoryBytes bounds the state kept in memory; 0 is 1 GiB.
+	// StateMemoryBytes bounds the state kept in memory; 0 is 1 GiB. Where
+	// twice as much waits for a checkpoint, commits wait too.
 	StateMemoryBytes int64
 
 	// Logger hears what recovery cut and why the log stopped; nil is
@@ -66,21 +75,34 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("embedded: %s is %d, less than %d: %s", name, value, least, why))
 		}
 	}
+	most := func(name string, value, most int64, why string) {
+		if value > most {
+			errs = append(errs, fmt.Errorf("embedded: %s is %d, more than %d: %s", name, value, most, why))
+		}
+	}
 	least("SegmentBytes", o.SegmentBytes, 16<<10, "a segment holds many frames")
+	most("SegmentBytes", o.SegmentBytes, 1<<30, "recovery reads a segment into memory")
 	least("GroupInterval", int64(o.GroupInterval), 1, "time runs forward")
+	most("GroupInterval", int64(o.GroupInterval), int64(time.Minute), "every append waits as long")
+	least("GroupEvents", int64(o.GroupEvents), 1, "it is an amount")
+	least("GroupBytes", int64(o.GroupBytes), 1, "it is an amount")
 	least("RingBytes", o.RingBytes, 1, "it is an amount")
 	least("CheckpointInterval", int64(o.CheckpointInterval), 1, "time runs forward")
+	most("CheckpointInterval", int64(o.CheckpointInterval), int64(time.Hour), "a crash redoes as much")
 	least("CheckpointBytes", o.CheckpointBytes, 1, "it is an amount")
-	least("RetainBytes", o.RetainBytes, 1, "0 keeps all")
+	most("CheckpointBytes", o.CheckpointBytes, 1<<40, "a crash redoes as much")
 	least("RetainAge", int64(o.RetainAge), 1, "0 keeps all")
 	least("MaxRecordBytes", int64(o.MaxRecordBytes), 1, "it is an amount")
 	least("MaxFrameBytes", int64(o.MaxFrameBytes), 1<<10, "a frame holds a record at least")
 	least("MaxProducers", int64(o.MaxProducers), 1, "it is an amount")
 	least("RebalanceTimeout", int64(o.RebalanceTimeout), 1, "time runs forward")
-	least("StateMemoryBytes", o.StateMemoryBytes, 1, "it is an amount")
-	if d := o.withDefaults(); int64(d.MaxFrameBytes) > d.SegmentBytes {
-		errs = append(errs, fmt.Errorf("embedded: MaxFrameBytes %d is over SegmentBytes %d: a frame lies in one segment", d.MaxFrameBytes, d.SegmentBytes))
-	}
+	least("StateMemoryBytes", o.StateMemoryBytes, 64<<10, "what a step changes must fit")
+	d := o.withDefaults()
+	most("MaxFrameBytes", int64(d.MaxFrameBytes), d.SegmentBytes, "a frame lies in one segment")
+	most("MaxRecordBytes", int64(o.MaxRecordBytes), int64(d.MaxFrameBytes), "a record lies in one frame")
+	most("GroupBytes", int64(o.GroupBytes), int64(d.MaxFrameBytes), "a group is one frame")
+	least("QueueBytes", int64(o.QueueBytes), int64(d.MaxFrameBytes), "the largest append waits in it")
+	least("RetainBytes", o.RetainBytes, d.SegmentBytes, "files go whole, and the one being written stays")
 	return errors.Join(errs...)
 }
 
@@ -92,13 +114,17 @@ func (o Options) withDefaults() Options {
 	orElse(&o.CheckpointBytes, 64<<20)
 	orElse(&o.MaxRecordBytes, 1<<20+64<<10)
 	orElse(&o.MaxFrameBytes, int(min(16<<20, o.SegmentBytes)))
+	orElse(&o.GroupEvents, 2048)
+	orElse(&o.GroupBytes, min(1<<20, o.MaxFrameBytes))
+	orElse(&o.QueueBytes, max(64<<20, o.MaxFrameBytes))
 	orElse(&o.MaxProducers, 1<<16)
+	orElse(&o.StateMemoryBytes, 1<<30)
 	orElse(&o.RebalanceTimeout, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	if o.fs == nil {
-		o.fs = vfs.Default
+		o.fs = vfs.OS()
 	}
 	return o
 }

@@ -3,10 +3,11 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/state"
 )
@@ -57,7 +58,8 @@ func (l *Log) open() error {
 	if l.meta, found, err = readMeta(fs, l.dir); err != nil {
 		return err
 	}
-	if err := l.list(); err != nil {
+	others, err := l.list()
+	if err != nil {
 		return err
 	}
 	if !found {
@@ -73,7 +75,7 @@ func (l *Log) open() error {
 	}
 	l.producers.sort()
 	l.applied.Store(l.store.Applied())
-	if err := l.replay(); err != nil {
+	if err := l.replay(others); err != nil {
 		return err
 	}
 	for _, t := range l.topics {
@@ -100,40 +102,91 @@ func (l *Log) create() error {
 	return l.meta.write(l.opts.fs, l.dir)
 }
 
-// list finds segments and spares, and removes what a crash left half done.
-func (l *Log) list() error {
+// list finds segments, and returns the other files that frames may be in:
+// spares, and what a crash left half done.
+func (l *Log) list() (others []string, err error) {
 	fs := l.opts.fs
 	names, err := fs.List(l.path("log"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		path := l.path("log", name)
+		first, isSegment := segmentFirst(name)
+		switch {
+		case isSegment:
+			info, err := fs.Stat(path)
+			if err != nil {
+				return nil, err
+			}
+			l.segments = append(l.segments, &segment{path: path, first: first, last: first - 1, size: info.Size()})
+		case strings.HasSuffix(name, spareSuffix) || strings.HasSuffix(name, halfSuffix):
+			others = append(others, path)
+		}
+	}
+	return others, nil
+}
+
+// adopt makes spares of files that are no segments, or removes them. One that
+// begins with a frame after the newest was a segment whose name was synced and
+// is lost all the same.
+func (l *Log) adopt(others []string) error {
+	fs, newest := l.opts.fs, l.applied.Load()
+	for _, path := range others {
+		seq, err := l.firstFrame(path)
+		if err != nil {
+			return err
+		}
+		if seq > newest {
+			return l.damage(path, 0, newest+1, fmt.Sprintf("frame %d is in it, so those before it were durable, and the name of their segment", seq))
+		}
+	}
+	for _, path := range others {
 		info, err := fs.Stat(path)
 		if err != nil {
 			return err
 		}
-		first, isSegment := segmentFirst(name)
-		switch {
-		case isSegment:
-			l.segments = append(l.segments, &segment{path: path, first: first, last: first - 1, size: info.Size()})
-		case l.spares.known(name) && info.Size() == l.opts.SegmentBytes && len(l.spares.ready) < spareMost:
+		if l.spares.known(fs.PathBase(path)) && info.Size() == l.opts.SegmentBytes && len(l.spares.ready) < spareMost {
 			l.spares.ready = append(l.spares.ready, path)
-		case strings.HasSuffix(name, spareSuffix) || strings.HasSuffix(name, halfSuffix):
-			if err := fs.Remove(path); err != nil {
-				return err
-			}
+		} else if err := fs.Remove(path); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// firstFrame returns the seq of the frame that a file begins with, 0 where it
+// begins with none of this log.
+func (l *Log) firstFrame(path string) (seq uint64, err error) {
+	f, err := l.opts.fs.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	b := make([]byte, frameHeader)
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	h := parseHeader(b)
+	if n == len(b) && err == nil && h.seq > l.applied.Load() && l.meta.has(h.seq, h.epoch) {
+		if b, err = readFile(l.opts.fs, path); err == nil {
+			if _, _, bad := l.parse(b, h.seq); bad == nil {
+				seq = h.seq
+			}
+		}
+	}
+	return seq, errors.Join(err, f.Close())
+}
+
 // replay reads the segments: of those sealed and checkpointed only the index,
 // of the others all frames, and redoes those that the checkpoint lacks.
-func (l *Log) replay() error {
+func (l *Log) replay(others []string) error {
 	applied := l.applied.Load()
 	if len(l.segments) == 0 {
+		if err := l.adopt(others); err != nil {
+			return err
+		}
 		if newest := max(applied, l.meta.Clean, l.store.Seen()); newest > 0 {
 			return l.damage(l.path("log"), 0, newest, "it has no segments, though frames were durable")
 		}
@@ -158,7 +211,7 @@ func (l *Log) replay() error {
 		}
 	}
 	l.applied.Store(l.segments[len(l.segments)-1].last)
-	return nil
+	return l.adopt(others)
 }
 
 // trust takes what the index file says of a sealed segment that the checkpoint
@@ -272,9 +325,10 @@ func (l *Log) cut(s *segment, f vfs.File, rest []byte, bad uint64) error {
 		return nil
 	}
 	// Recycled segments have older frames' bytes here, where a torn frame has
-	// its own number, or that of the frame before.
+	// its own number, or that of the frame before. Before the first frame
+	// there are zeros.
 	h := parseHeader(rest)
-	if h.seq != bad && (h.durable != bad-1 || bad == 1) {
+	if h.seq != bad && h.durable != bad-1 || h == (header{}) {
 		return nil
 	}
 	l.recovery.CutSeq = bad

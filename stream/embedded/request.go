@@ -251,21 +251,39 @@ type queue struct {
 	waiting []*request
 	events  int
 	bytes   int
+	most    int           // bytes that may wait
+	freed   chan struct{} // closed when there is room; nil where nobody waits for it
 	refused error         // why nothing is accepted any more
 	signal  chan struct{} // one token: something was added
 }
 
-func (q *queue) add(r *request) error {
+// add queues r. Where there is no room for an append it returns what is closed
+// when there may be; a step, of which each session has one, always has room.
+func (q *queue) add(r *request) (freed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.refused != nil {
-		return q.refused
+		return nil, q.refused
+	}
+	if r.session == nil && len(q.waiting) > 0 && q.bytes+r.bytes > q.most {
+		if q.freed == nil {
+			q.freed = make(chan struct{})
+		}
+		return q.freed, nil
 	}
 	q.waiting = append(q.waiting, r)
 	q.events += len(r.of) + 1
 	q.bytes += r.bytes
 	signal(q.signal)
-	return nil
+	return nil, nil
+}
+
+// free tells those who wait for room.
+func (q *queue) free() {
+	if q.freed != nil {
+		close(q.freed)
+		q.freed = nil
+	}
 }
 
 // remove takes r back, unless the writer has it.
@@ -279,6 +297,7 @@ func (q *queue) remove(r *request) bool {
 	q.waiting = slices.Delete(q.waiting, i, i+1)
 	q.events -= len(r.of) + 1
 	q.bytes -= r.bytes
+	q.free()
 	return true
 }
 
@@ -303,6 +322,7 @@ func (q *queue) take(enough, most int) []*request {
 	q.bytes -= bytes
 	taken := slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
+	q.free()
 	return taken
 }
 
@@ -319,6 +339,7 @@ func (q *queue) takeIf(match func(*request) bool) (taken []*request) {
 		q.bytes -= r.bytes
 		return true
 	})
+	q.free()
 	return taken
 }
 
@@ -328,6 +349,7 @@ func (q *queue) refuse(err error) {
 	if q.refused == nil {
 		q.refused = err
 	}
+	q.free()
 	q.mu.Unlock()
 	signal(q.signal)
 }

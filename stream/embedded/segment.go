@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 )
 
 // segment is one file of the log. All segments but the last are sealed.

@@ -209,7 +209,7 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 	l.mu.Unlock()
 	if err == nil {
 		r.decide = pending.Decide
-		if err = l.queue.add(r); err != nil {
+		if _, err = l.queue.add(r); err != nil {
 			s.decided(r, err)
 		}
 	}

@@ -12,10 +12,14 @@ import (
 // Stats are counts since Open, and sizes at this moment.
 type Stats struct {
 	Frames, Bytes uint64 // written and durable; each frame took one sync
+	Requests      uint64 // appends, steps and topics in them
+	// Queued and QueuedBytes wait for the frame after the one in flight.
+	Queued, QueuedBytes int
 	// SyncTotal is the time of all writes and syncs of frames, SyncP50 and
 	// SyncP99 quantiles of them to 1/8, SyncMax the longest.
 	SyncTotal, SyncP50, SyncP99, SyncMax time.Duration
 	Segments, Spares                     int
+	LogBytes                             int64 // of the segments
 	RetiredSegments                      uint64
 	RingBytes                            int64
 	ColdReads                            uint64 // fetches that missed the ring
@@ -23,10 +27,20 @@ type Stats struct {
 	Applied, Checkpointed                uint64 // newest frame readers see; newest the checkpoint has
 	CutBytes                             int64  // by the recovery of this Open
 	State                                state.Stats
+	Limits                               Limits
+}
+
+// Limits are the bounds of a log, as its Options or their defaults say.
+type Limits struct {
+	SegmentBytes, RetainBytes   int64 // RetainBytes 0 is none
+	RingBytes, StateMemoryBytes int64
+	GroupEvents, GroupBytes     int
+	QueueBytes                  int
+	FramesInFlight              int
 }
 
 type counters struct {
-	frames, bytes, cold, refused, retired atomic.Uint64
+	frames, bytes, requests, cold, refused, retired atomic.Uint64
 
 	syncTotal, syncMax atomic.Int64
 	syncs              [64 * 8]atomic.Uint64 // by time: eight buckets to a doubling of nanoseconds
@@ -73,14 +87,25 @@ func (l *Log) Stats() Stats {
 	retired := c.retired.Load() // before segments: none is counted as both
 	l.mu.Lock()
 	segments, ring := len(l.segments), l.ring.bytes
+	logBytes := int64(0)
+	for _, s := range l.segments {
+		logBytes += s.size
+	}
 	l.mu.Unlock()
+	queued, _, queuedBytes := l.queue.size()
+	o := &l.opts
 	return Stats{
-		Frames: c.frames.Load(), Bytes: c.bytes.Load(),
+		Frames: c.frames.Load(), Bytes: c.bytes.Load(), Requests: c.requests.Load(),
+		Queued: queued, QueuedBytes: queuedBytes, LogBytes: logBytes,
 		SyncTotal: time.Duration(c.syncTotal.Load()), SyncMax: time.Duration(c.syncMax.Load()),
 		SyncP50: c.quantile(.5), SyncP99: c.quantile(.99),
 		Segments: segments, Spares: spares, RetiredSegments: retired,
 		RingBytes: ring, ColdReads: c.cold.Load(), RefusedAppends: c.refused.Load(),
 		Applied: l.applied.Load(), Checkpointed: l.store.Applied(),
 		CutBytes: l.recovery.CutBytes, State: l.store.Stats(),
+		Limits: Limits{
+			SegmentBytes: o.SegmentBytes, RetainBytes: o.RetainBytes, RingBytes: o.RingBytes, StateMemoryBytes: o.StateMemoryBytes,
+			GroupEvents: o.GroupEvents, GroupBytes: o.GroupBytes, QueueBytes: o.QueueBytes, FramesInFlight: 1,
+		},
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/afterbay/afterbay/internal/vfs"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -24,13 +24,6 @@ type writer struct {
 	producers       map[string]int64 // highest numbers in it
 }
 
-// A frame is begun before the interval is over when so much waits. It takes no
-// more than groupBytes, unless one request is larger.
-const (
-	groupEvents = 2048
-	groupBytes  = 1 << 20
-)
-
 // open opens the segment that is written to.
 func (w *writer) open() (err error) {
 	w.epoch = w.log.meta.Epochs[len(w.log.meta.Epochs)-1].Epoch
@@ -45,7 +38,7 @@ func (w *writer) run() {
 	l := w.log
 	for w.gather() {
 		w.refuseAppends()
-		batch := l.queue.take(groupBytes, l.opts.MaxFrameBytes-2*frameHeader)
+		batch := l.queue.take(l.opts.GroupBytes, l.opts.MaxFrameBytes-2*frameHeader)
 		if len(batch) == 0 {
 			continue
 		}
@@ -74,7 +67,7 @@ func (w *writer) gather() bool {
 		}
 		requests, events, bytes := l.queue.size()
 		wait := l.opts.GroupInterval - time.Since(w.began)
-		if requests > 0 && (wait <= 0 || events >= groupEvents || bytes >= groupBytes) {
+		if requests > 0 && (wait <= 0 || events >= l.opts.GroupEvents || bytes >= l.opts.GroupBytes) {
 			return true
 		}
 		if requests == 0 {
@@ -124,6 +117,9 @@ func (w *writer) write(batch []*request) error {
 	if err := w.room(frameHeader + align(most)); err != nil {
 		return err
 	}
+	if err := l.stateRoom(); err != nil {
+		return err
+	}
 	taken := w.admit(batch)
 	if len(taken) == 0 {
 		return nil
@@ -142,6 +138,7 @@ func (w *writer) write(batch []*request) error {
 	} else {
 		w.next++
 	}
+	l.stats.requests.Add(uint64(len(taken)))
 	for _, r := range taken {
 		r.settle(l, err)
 	}
@@ -300,6 +297,22 @@ func (w *writer) room(size int) error {
 		}
 		w.refuseAppends()
 	}
+}
+
+// stateRoom waits until enough of the state that changed is in the checkpoint,
+// so that the rest can leave memory.
+func (l *Log) stateRoom() error {
+	for l.store.Full() {
+		signal(l.due)
+		select {
+		case <-time.After(time.Millisecond):
+		case <-l.store.Failed():
+			return l.fail(l.store.Err())
+		case <-l.closing:
+			return stream.ErrClosed
+		}
+	}
+	return nil
 }
 
 // rotate seals the current segment and goes on in the file at path.

@@ -1,0 +1,18 @@
+// Package vfs is the file system under the embedded engine: the operating
+// system's, one in memory that crashes, and a wrapper that breaks calls. All
+// are Pebble's vfs.FS, since its checkpoint runs on them too.
+package vfs
+
+import "github.com/cockroachdb/pebble/v2/vfs"
+
+// FS is what the engine and its checkpoint ask of a file system.
+type FS = vfs.FS
+
+// File is an open file or folder of an FS.
+type File = vfs.File
+
+// WriteCategoryUnspecified is for writes that nobody counts by kind.
+const WriteCategoryUnspecified = vfs.WriteCategoryUnspecified
+
+// OS returns the file system of the operating system.
+func OS() FS { return vfs.Default }
