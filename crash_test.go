@@ -30,12 +30,14 @@ var crashStages = []string{"read", "model", "write", "sync", "after"}
 const crashChild = "AFTERBAY_CRASH_CHILD" // folder, stage and hit of a child process
 
 func TestMain(m *testing.M) {
-	if os.Getenv(crashChild) != "" {
-		if err := runCrashChild(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild} {
+		if arguments := os.Getenv(name); arguments != "" {
+			if err := run(arguments); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
-		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -58,10 +60,10 @@ func (r crashRestarts) String() string {
 // runCrashChild runs the pipeline in the folder until the input is done, or
 // until it kills itself, as kill -9 does, at the hit of a stage. It prints the
 // stage right before.
-func runCrashChild() error {
+func runCrashChild(arguments string) error {
 	var dir, stage string
 	var hit, sessions int
-	if _, err := fmt.Sscan(os.Getenv(crashChild), &dir, &stage, &hit, &sessions); err != nil {
+	if _, err := fmt.Sscan(arguments, &dir, &stage, &hit, &sessions); err != nil {
 		return err
 	}
 	file, err := config.Load(filepath.Join(dir, "fraud.yaml"))
@@ -100,7 +102,7 @@ func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
 	var restarts crashRestarts
 	for n := 0; n < *crashKills; n++ {
 		stage := crashStages[n%len(crashStages)]
-		killed, err := startChild(t, dir, stage, 2+rng.IntN(8), 1+n%4, &restarts)
+		killed, err := startChild(t, stage, fmt.Sprintf("%s=%s %s %d %d", crashChild, dir, stage, 2+rng.IntN(8), 1+n%4), &restarts)
 		if err != nil {
 			t.Fatalf("seed %d: kill %d at %s: %v", *answerSeed, n, stage, err)
 		}
@@ -108,7 +110,7 @@ func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
 			kills[stage]++
 		}
 	}
-	if killed, err := startChild(t, dir, "none", 1, 2, &restarts); err != nil || killed {
+	if killed, err := startChild(t, "none", fmt.Sprintf("%s=%s none 1 2", crashChild, dir), &restarts); err != nil || killed {
 		t.Fatalf("the last child: killed %v, %v", killed, err)
 	}
 	for _, stage := range crashStages {
@@ -153,11 +155,11 @@ func crashFolder(t *testing.T, events []reference.Event) string {
 }
 
 // startChild runs a child to its end, and reports whether it was killed at the
-// stage.
-func startChild(t *testing.T, dir, stage string, hit, sessions int, restarts *crashRestarts) (killed bool, err error) {
+// stage. What it is to do is a variable of its environment.
+func startChild(t *testing.T, stage, todo string, restarts *crashRestarts) (killed bool, err error) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
-	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", crashChild, dir, stage, hit, sessions))
+	child.Env = append(os.Environ(), todo)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {

@@ -218,6 +218,7 @@ func (w *worker) fire(p *partition, k *keyState, c *step.Call, state *callState,
 func (w *worker) fireOne(p *partition, k *keyState, c *step.Call, state *callState, timer int, i int32) {
 	t, before := state.keyed.Timers[timer], state.keyed.Without(timer)
 	w.metrics.Timers.Add(1)
+	w.fired++
 	w.keep(p, k, state, before)
 	if c.Function.Timer == nil {
 		return
@@ -251,7 +252,7 @@ func (w *worker) fireRest(limit int) error {
 		}
 		var later []due.Entry // what is left is not due before the next chunk
 		watermark := p.marks[len(p.marks)-1].watermark
-		for n := 0; n < limit && p.timers.Until(watermark); n++ {
+		for w.fired = 0; w.fired < limit && p.timers.Until(watermark); {
 			entry := p.timers.Pop()
 			k, err := p.lookup(w.plan, []byte(entry.Key))
 			if err != nil {
@@ -260,8 +261,8 @@ func (w *worker) fireRest(limit int) error {
 			if k.awaited && k.timer < entry.At {
 				continue // noted again since, for sooner
 			}
-			k.awaited = false
-			until := watermark // a key's timers fire in the order of their positions
+			k.awaited = k.awaited && k.timer != entry.At // what is noted for later stays
+			until := watermark                           // a key's timers fire in the order of their positions
 			if limit < math.MaxInt {
 				until = entry.At // at one position, all keys' in the order of time
 			}
@@ -276,7 +277,11 @@ func (w *worker) fireRest(limit int) error {
 				p.await(k, next)
 			}
 		}
-		for _, entry := range later {
+		if limit < math.MaxInt && !p.timers.Until(watermark) {
+			p.fired = p.marks[0].offset
+		}
+		slices.SortFunc(later, func(a, b due.Entry) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.At, b.At)) })
+		for _, entry := range slices.Compact(later) {
 			p.timers.Push(entry)
 		}
 	}

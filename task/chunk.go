@@ -171,7 +171,7 @@ func (w *worker) early(records []stream.Record) (int, error) {
 		p.moved = p.moved || p.newest != newest
 		w.step.touch(p)
 		if w.plan.keyed && it.watermark != never {
-			if p.timers.Over(it.watermark, firingsMax) {
+			if p.fired != int64(r.Offset) && p.timers.Over(it.watermark, firingsMax) {
 				w.stopAt(it)
 				break
 			}

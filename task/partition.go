@@ -54,6 +54,7 @@ type partition struct {
 	sources    *merge.State // nil without Plan.Sources
 	marks      []point      // of the chunk, where timers may fire
 	markChunk  uint64
+	fired      int64     // offset before which all that was due has fired, in steps of its own
 	heard      time.Time // when it last had a record or was said to be idle
 	idle       bool
 	step       uint64 // number of the newest step that moves it
@@ -105,7 +106,7 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 func newPartition(plan *Plan, a stream.Assigned) (*partition, error) {
 	p := &partition{
 		id: a.Partition, index: a.Partition.Index, view: a.State, next: a.Next,
-		newest: never, keys: map[string]*keyState{}, heard: time.Now(),
+		newest: never, fired: -1, keys: map[string]*keyState{}, heard: time.Now(),
 	}
 	if err := p.loadGeneration(plan); err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ type worker struct {
 	active  []int32 // items of the wave
 	score   scoreScratch
 	firings []firing
+	fired   int // timers, since that was last looked at
 	keyBuf  []byte
 	spent   [len(observe.Hops)]time.Duration
 	columns []float64

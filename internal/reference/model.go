@@ -67,9 +67,7 @@ func (m *xgboost) margin(row []float32) float32 {
 	return sum
 }
 
-// Probability is the logistic function as XGBoost computes it, with math.Exp
-// rounded to float32 in the place of expf.
+// Probability is the logistic function as XGBoost computes it.
 func Probability(margin float32) float32 {
-	e := float32(math.Exp(float64(min(-margin, 88.7))))
-	return 1 / (1 + e)
+	return 1 / (1 + exponent(min(-margin, 88.7)))
 }

@@ -80,8 +80,7 @@ type Options struct {
 	// Late is what becomes of an event before the watermark: "include" ("" is
 	// it too), "dlq" or "drop".
 	Late string
-	// Probability turns the sum of the trees into a score; nil takes math.Exp
-	// in XGBoost's formula.
+	// Probability turns the sum of the trees into a score; nil is Probability.
 	Probability func(margin float32) float32
 	// Score replaces the model as a whole; nil is Model.
 	Score func(row []float32) float64

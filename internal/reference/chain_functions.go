@@ -1,0 +1,259 @@
+package reference
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+)
+
+// call is one call of a function: of an event, or of a timer. What it changes
+// counts only where it returns no error.
+type call struct {
+	id, key   string
+	at        int64 // of the event or timer
+	watermark int64
+	offset    int64
+	values    map[string]string
+	timers    map[string]Timer
+	outputs   []written
+}
+
+type written struct {
+	topic, key, id string
+	value          []byte
+}
+
+func (c *call) number(name string) int64 {
+	n, _ := strconv.ParseInt(c.values[name], 10, 64) // 0 where there is none
+	return n
+}
+
+func (c *call) set(name string, n int64)    { c.values[name] = strconv.FormatInt(n, 10) }
+func (c *call) timer(name string, at int64) { c.timers[name] = Timer{at, c.offset} }
+func (c *call) write(o written)             { c.outputs = append(c.outputs, o) }
+func copied[V any](m map[string]V) map[string]V {
+	out := map[string]V{}
+	for name, v := range m {
+		out[name] = v
+	}
+	return out
+}
+
+// memory finds what a function keeps of a key.
+func (s *stage) memory(function, key string) *Memory {
+	for _, m := range s.memories {
+		if m.Function == function && m.Key == key {
+			return m
+		}
+	}
+	m := &Memory{Function: function, Key: key}
+	s.memories = append(s.memories, m)
+	return m
+}
+
+// run calls a function that keeps something by key, for the record m, at whose
+// position its outputs stand.
+func (s *stage) run(f func(*call) error, m *Message, kept *Memory, id string, at int64) error {
+	c := &call{
+		id: id, key: kept.Key, at: at, watermark: s.watermark, offset: m.Offset,
+		values: copied(kept.Values), timers: copied(kept.Timers),
+	}
+	if err := f(c); err != nil {
+		return err
+	}
+	kept.Values, kept.Timers = c.values, c.timers
+	for n, o := range c.outputs {
+		if o.id == "" {
+			o.id = id + ":" + strconv.Itoa(n)
+		}
+		record, key := *m, []byte(nil)
+		record.Key = []byte(kept.Key)
+		if o.key != "" {
+			key = []byte(o.key)
+		}
+		s.write(&record, o.topic, key, at, o.id, o.value)
+	}
+	return nil
+}
+
+// event calls a function for an event.
+func (s *stage) event(function string, a *arrival, f func(*call) error) error {
+	return s.run(f, &a.Message, s.memory(function, string(a.Key)), s.id(&a.Message)+":"+function, a.at)
+}
+
+// due is a timer whose time has come.
+type due struct {
+	memory *Memory
+	name   string
+	at     int64
+}
+
+func (d due) before(o due) bool {
+	switch {
+	case d.at != o.at:
+		return d.at < o.at
+	case d.memory.Key != o.memory.Key:
+		return d.memory.Key < o.memory.Key
+	case d.memory.Function != o.memory.Function:
+		return d.memory.Function < o.memory.Function
+	}
+	return d.name < o.name
+}
+
+// fire calls every timer that is due at the position of m, one after the other
+// in the order of time, key, function and name, but for those that a call
+// before takes back. What a call sets is for later positions.
+func (s *stage) fire(m *Message) {
+	var list []due
+	for _, kept := range s.memories {
+		for name, t := range kept.Timers {
+			if s.watermark != never && t.After < m.Offset && t.At <= s.watermark {
+				list = append(list, due{kept, name, t.At})
+			}
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].before(list[j]) })
+	for _, d := range list {
+		if t, ok := d.memory.Timers[d.name]; ok && t.After < m.Offset {
+			s.fireOne(m, d)
+		}
+	}
+}
+
+func (s *stage) fireOne(m *Message, d due) {
+	s.made.Fired++
+	kept := d.memory
+	kept.Timers = copied(kept.Timers)
+	delete(kept.Timers, d.name)
+	id := fmt.Sprintf("%s:%d:%s:%s:%s:%d", s.name, m.Partition, kept.Key, kept.Function, d.name, d.at)
+	call := func(c *call) error { return s.onTimer[kept.Function+"."+d.name](c) }
+	if err := s.run(call, m, kept, id, d.at); err != nil {
+		letter := Message{
+			Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Key: []byte(kept.Key), Value: []byte(d.name),
+			Headers: []Header{{"afterbay-id", id}},
+		}
+		s.dead(&letter, "timer", d.at, true)
+	}
+}
+
+var (
+	errRefused = errors.New("refused")
+	errPanic   = errors.New("panic")
+)
+
+// session counts the events of a key that come within 30 s of each other. What
+// it found it says when none came any more, what it has every minute. It fails
+// on some amounts, after it has changed everything.
+func session(spent float64, kind, sessions, milestones string, out map[string]any) func(*call) error {
+	return func(c *call) error {
+		n := c.number("n") + 1
+		before, _ := strconv.ParseFloat(c.values["spent"], 64)
+		total := before + spent
+		c.set("n", n)
+		c.values["spent"] = strconv.FormatFloat(total, 'g', -1, 64)
+		if n == 1 {
+			c.values["kind"] = kind
+			c.set("from", c.at)
+			c.timer("tick", c.at+60*second)
+		} else {
+			out["first_kind"] = c.values["kind"]
+		}
+		c.timer("end", c.at+30*second)
+		if n%5 == 0 {
+			c.timer("soon", c.at-second) // due already
+		}
+		if kind == "refund" {
+			delete(c.timers, "tick")
+		}
+		if n%10 == 0 {
+			c.write(written{topic: milestones, key: kind, value: object("n", n, "spent", total, "watermark", c.watermark)})
+			c.write(written{topic: sessions, id: fmt.Sprintf("milestone:%s:%d", c.key, n), value: object("n", n)})
+		}
+		switch cents := int64(math.Abs(spent)*100 + 0.5); {
+		case cents%97 == 1:
+			return errRefused
+		case cents%89 == 1:
+			return errPanic
+		}
+		out["session_n"], out["session_spent"] = n, total
+		return nil
+	}
+}
+
+// sessionTimers are the timers of session.
+func (s *stage) sessionTimers(sessions string) {
+	s.onTimer["session.end"] = func(c *call) error {
+		c.write(written{topic: sessions, value: object(
+			"n", c.number("n"), "kind", c.values["kind"], "from", c.number("from"), "ticks", c.number("ticks"),
+			"soons", c.number("soons"), "at", c.at, "watermark", c.watermark)})
+		c.values = map[string]string{}
+		delete(c.timers, "tick")
+		delete(c.timers, "soon")
+		return nil
+	}
+	s.onTimer["session.tick"] = func(c *call) error {
+		ticks := c.number("ticks") + 1
+		c.set("ticks", ticks)
+		c.timer("tick", c.at+60*second)
+		c.write(written{topic: sessions, key: fmt.Sprintf("tick-%d", ticks%3), value: object("ticks", ticks, "n", c.number("n"))})
+		if ticks%4 == 3 {
+			return errRefused
+		}
+		return nil
+	}
+	s.onTimer["session.soon"] = func(c *call) error {
+		c.set("soons", c.number("soons")+1)
+		return nil
+	}
+}
+
+// strikes counts a key's blocked events, and forgives one every two minutes.
+func strikes(score float64, action string, out map[string]any) func(*call) error {
+	return func(c *call) error {
+		if action == "block" {
+			c.set("n", c.number("n")+1)
+			c.values["worst"] = strconv.FormatFloat(score, 'g', -1, 64)
+			c.timer("forgive", c.at+120*second)
+		}
+		out["strikes"] = c.number("n")
+		return nil
+	}
+}
+
+func (s *stage) strikesTimers(sessions string) {
+	s.onTimer["strikes.forgive"] = func(c *call) error {
+		n := c.number("n") - 1
+		c.write(written{topic: sessions, value: object("forgiven", c.values["worst"], "left", n)})
+		if n == 0 {
+			c.values = map[string]string{}
+			return nil
+		}
+		c.set("n", n)
+		c.timer("forgive", c.at+120*second)
+		return nil
+	}
+}
+
+// devices counts the places that a key logs in from, and forgets one after ten
+// minutes.
+func devices(place string, out map[string]any) func(*call) error {
+	return func(c *call) error {
+		c.set(place, c.at)
+		c.timer(place, c.at+600*second)
+		out["devices"] = int64(len(c.values))
+		return nil
+	}
+}
+
+// devicesTimers are those of every place.
+func (s *stage) devicesTimers(places []string, sessions string) {
+	for _, place := range places {
+		s.onTimer["devices."+place] = func(c *call) error {
+			delete(c.values, place)
+			c.write(written{topic: sessions, value: object("forgotten", place, "left", int64(len(c.values)))})
+			return nil
+		}
+	}
+}

@@ -1,0 +1,415 @@
+package reference
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The bounds of dedupe in the file.
+const (
+	dedupeWindow = 60 * second
+	dedupeMax    = 50
+)
+
+var transactionFields = []field{
+	{name: "tx", kind: "string"}, {name: "terminal", kind: "string"}, {name: "customer", kind: "string"},
+	{name: "amount", kind: "number"}, {name: "country", kind: "string"}, {name: "ts", kind: "int"},
+}
+
+// Terminals computes one partition of transactions. Like the others it takes
+// where the log places a key.
+func Terminals(partition []Message, place func(key []byte) int) Made {
+	s := newStage("terminals", place)
+	type terminal struct {
+		newest int64
+		shop   counts
+		paid   []Entry
+	}
+	terminals := map[string]*terminal{}
+	for i := range partition {
+		a := &arrival{Message: partition[i]}
+		if !s.admit(a, transactionFields, "terminal", lateness) {
+			continue
+		}
+		if s.repeated(a.text("tx"), a.at, dedupeWindow, dedupeMax) {
+			s.made.Repeated++
+			continue
+		}
+		if a.at < s.watermark {
+			s.made.Late++
+			s.dead(&a.Message, "late", a.at, true)
+			continue
+		}
+		t := terminals[a.text("terminal")]
+		if t == nil || quiet(t.newest, s.watermark) {
+			t = &terminal{newest: never}
+			terminals[a.text("terminal")] = t
+		}
+		t.newest = max(t.newest, a.at)
+		amount := a.number("amount")
+		minute, hour := t.shop.add(a.at)
+		if amount < 1e6 {
+			t.paid = addEntry(t.paid, Entry{a.at, cents(amount)})
+		}
+		paid := overFlow(t.paid, a.at-3600*second, a.at)
+		band, err := bandOf(amount, a.text("country"))
+		if err != nil {
+			s.dead(&a.Message, "call", a.at, true)
+			continue
+		}
+		var share any
+		if amount >= 100 {
+			share = amount / float64(hour)
+		}
+		s.emit(a, 0, "by-customer", []byte(a.text("customer")),
+			"tx", a.text("tx"), "terminal", a.text("terminal"), "customer", a.text("customer"), "amount", amount,
+			"country", a.text("country"), "ts", a.fields["ts"], "shop_count_60s", minute, "shop_count_1h", hour,
+			"paid_sum_1h", paid.sum, "paid_max_1h", paid.max, "band", band, "cents", int64(math.Abs(amount)*100),
+			"foreign", a.text("country") != "US", "share", share)
+		if minute >= 5 {
+			s.emit(a, 1, "busy-terminals", nil, "terminal", a.text("terminal"), "shop_count_60s", minute, "band", band,
+				"meta_time", timeText(a.at))
+		}
+	}
+	return s.end(dedupeWindow, dedupeMax)
+}
+
+// bandOf is the function band.
+func bandOf(amount float64, country string) (string, error) {
+	switch {
+	case country == "NG" && amount > 150:
+		return "", errRefused
+	case amount >= 100:
+		return "high", nil
+	}
+	return "low", nil
+}
+
+func (a *arrival) text(name string) string    { return a.fields[name].(string) }
+func (a *arrival) number(name string) float64 { return a.fields[name].(float64) }
+
+func timeText(us int64) string {
+	return time.UnixMicro(us).UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+}
+
+// admit reads an event of a topic that is read as it is, moves the watermark and
+// fires timers. It reports whether the event goes on.
+func (s *stage) admit(a *arrival, fields []field, key string, lateness int64) bool {
+	var err error
+	if a.fields, err = read(a.Value, fields); err != nil {
+		s.dead(&a.Message, "decode", a.Time, false)
+		return false
+	}
+	if key != "" && a.text(key) != string(a.Key) {
+		s.dead(&a.Message, "key", a.Time, false)
+		return false
+	}
+	if at, ok := a.fields["at"].(int64); ok {
+		a.at = at
+		if a.at-a.Time > maxAhead {
+			err = errRefused
+		}
+	} else {
+		a.at, err = eventTime(a.fields["ts"].(int64), a.Time)
+	}
+	if err != nil {
+		s.dead(&a.Message, "time", a.Time, false)
+		return false
+	}
+	s.arrive(a.at, lateness)
+	s.fire(&a.Message)
+	return true
+}
+
+var paymentFields = append(transactionFields[:len(transactionFields):len(transactionFields)],
+	field{name: "shop_count_60s", kind: "number"}, field{name: "band", kind: "string"}, field{name: "share", kind: "number", optional: true})
+
+// fraud is what Fraud keeps of its partition.
+type fraud struct {
+	*stage
+	keys  *partition
+	score func(row []float32) float64
+}
+
+// Fraud computes one partition of by-customer.
+func Fraud(in []Message, place func(key []byte) int) (Made, error) {
+	trees, err := parseModel([]byte(model))
+	if err != nil {
+		return Made{}, fmt.Errorf("read model: %w", err)
+	}
+	s := fraud{newStage("fraud", place), &partition{Partition: Partition{Newest: never}, keys: map[string]*Key{}},
+		func(row []float32) float64 { return float64(Probability(trees.margin(row))) }}
+	s.sessionTimers("sessions")
+	s.strikesTimers("sessions")
+	for i := range in {
+		a := &arrival{Message: in[i]}
+		if !s.admit(a, paymentFields, "customer", 10*second) {
+			continue
+		}
+		if a.at < s.watermark {
+			s.made.Late++
+			s.made.Dropped++
+			s.aside(&a.Message, "too-late", a.at)
+			continue
+		}
+		switch stage := s.payment(a); stage {
+		case "":
+		case "drop":
+			s.made.Dropped++
+		default:
+			s.dead(&a.Message, stage, a.at, true)
+		}
+	}
+	return s.end(0, 0), nil
+}
+
+// route is the route of the file, with its nested one.
+func (s *fraud) route(a *arrival) (kind string, weight int64, stage string) {
+	amount := a.number("amount")
+	terminal := []byte(a.text("terminal"))
+	switch {
+	case a.text("country") == "us":
+		return "", 0, "drop"
+	case amount < 0 && amount > -60:
+		return "refund", 1, ""
+	case amount < 0 && amount > -250:
+		s.emit(a, 0, "refunds", terminal, "tx", a.text("tx"), "amount", amount, "weight", int64(2),
+			"meta_id", s.id(&a.Message), "meta_partition", int64(a.Partition))
+		return "refund", 2, ""
+	case amount < 0:
+		return "", 0, "route"
+	case a.number("shop_count_60s") > 12:
+		return "", 0, "route"
+	case amount > 0:
+		return a.text("band"), 0, ""
+	}
+	s.emit(a, 1, "refunds", nil, "tx", a.text("tx"), "kind", "zero")
+	return "zero", 0, ""
+}
+
+// payment computes an event that is on time.
+func (s *fraud) payment(a *arrival) (stage string) {
+	s.keys.Newest = s.watermark + lateness // key takes lateness off again
+	k := s.keys.key(a.text("customer"))
+	k.Newest = max(k.Newest, a.at)
+	where := int64(-1)
+	if code, ok := map[string]int64{"US": 0, "GB": 1, "DE": 2, "BR": 3, "NG": 4}[a.text("country")]; ok {
+		where = code
+	}
+	amount, spent := a.number("amount"), a.number("amount")
+	if share, ok := a.fields["share"].(float64); ok {
+		spent = share
+	}
+	kind, weight, stage := s.route(a)
+	if stage != "" {
+		return stage
+	}
+	f, err := k.features(a.at, amount)
+	if err != nil {
+		return "features"
+	}
+	out := map[string]any{}
+	if err := s.event("session", a, session(spent, kind, "sessions", "milestones", out)); err != nil {
+		return "call"
+	}
+	score := s.score(f.row(amount, where))
+	k.addScore(a.at, score)
+	action := "allow"
+	switch {
+	case score >= 0.9:
+		action = "block"
+	case score >= 0.5:
+		action = "review"
+	}
+	if err := s.event("strikes", a, strikes(score, action, out)); err != nil {
+		return "call"
+	}
+	s.emit(a, 2, "decisions", nil, "tx", a.text("tx"), "fraud_score", score, "action", action, "where", where, "kind", kind,
+		"weight", weight, "session_n", out["session_n"], "session_spent", out["session_spent"], "first_kind", out["first_kind"],
+		"strikes", out["strikes"], "spend_sum_3600s", f.spend[2].sum, "flow_count_1h", f.flow[1].count, "gap", f.gap,
+		"past_mean", f.past, "hot_count_600s", f.hot)
+	if action == "block" {
+		s.write(&a.Message, "freezes", nil, a.at, "freeze:"+a.text("tx"), object("tx", a.text("tx"), "customer", a.text("customer")))
+	}
+	s.emit(a, 4, "by-terminal", []byte(a.text("terminal")), "tx", a.text("tx"), "action", action, "strikes", out["strikes"])
+	return ""
+}
+
+// The inputs of activity.
+var activityInputs = map[string]struct {
+	key      string
+	lateness int64
+	dedupe   string
+	fields   []field
+}{
+	"transactions": {"customer", 5 * second, "tx", []field{
+		{name: "tx", kind: "string"}, {name: "customer", kind: "string"}, {name: "amount", kind: "number"}, {name: "ts", kind: "int"}}},
+	"logins": {"user", 20 * second, "", []field{
+		{name: "user", kind: "string"}, {name: "at", kind: "time"}, {name: "device", kind: "string", optional: true}, {name: "ok", kind: "bool"}}},
+}
+
+// activityPartitions is how many the merged topic has.
+const activityPartitions = 5
+
+// Copy computes what is copied of one partition of transactions or logins to
+// activity.merged. An announcement stands before the copy at whose event the
+// source's watermark came to another ten seconds.
+func Copy(topic string, in []Message, place func(key []byte) int) Made {
+	s := newStage("activity.from-"+topic, place)
+	input := activityInputs[topic]
+	for i := range in {
+		a := &arrival{Message: in[i]}
+		before := s.watermark
+		if !s.admit(a, input.fields, "", input.lateness) {
+			continue
+		}
+		if before == never || floorDiv(s.watermark, 10*second) > floorDiv(before, 10*second) {
+			for p := range activityPartitions {
+				s.made.Outputs = append(s.made.Outputs, Message{Topic: "activity.merged", Partition: p, Time: s.newest, Headers: []Header{
+					{"afterbay-source", fmt.Sprintf("%s/%d", a.Topic, a.Partition)}, {"afterbay-watermark", watermarkText(s.watermark)}}})
+			}
+		}
+		if input.dedupe != "" && s.repeated(a.text(input.dedupe), a.at, dedupeWindow, dedupeMax) {
+			s.made.Repeated++
+			continue
+		}
+		key := []byte(a.text(input.key))
+		out := Message{Topic: "activity.merged", Partition: s.place(key), Time: a.at, Key: key, Value: a.Value, Headers: []Header{
+			{"afterbay-source", a.position()}, {"afterbay-watermark", watermarkText(s.watermark)}}}
+		if id := a.header("afterbay-id"); id != "" {
+			out.Headers = append(out.Headers, Header{"afterbay-id", id})
+		}
+		out.Headers = append(out.Headers, foreign(a.Headers)...)
+		s.made.Outputs = append(s.made.Outputs, out)
+	}
+	return s.end(dedupeWindow, dedupeMax)
+}
+
+// visitor is what Activity keeps of a key.
+type visitor struct {
+	newest  int64
+	seen    counts
+	refused []Entry
+}
+
+// Activity computes one partition of activity.merged, of which the sources have
+// so many partitions.
+func Activity(in []Message, partitions map[string]int, place func(key []byte) int) Made {
+	s := newStage("activity", place)
+	s.sessionTimers("activity-sessions")
+	s.devicesTimers(Places, "activity-sessions")
+	told := map[string]int64{} // by source partition; math.MaxInt64 where it is idle
+	visitors := map[string]*visitor{}
+	for i := range in {
+		a := &arrival{Message: in[i], at: in[i].Time}
+		source, _, event := strings.Cut(a.header("afterbay-source"), "@")
+		told[source] = toldBy(a.header("afterbay-watermark"))
+		s.watermark = max(s.watermark, least(told, partitions))
+		s.fire(&a.Message)
+		if !event {
+			continue
+		}
+		topic := source[:strings.IndexByte(source, '/')]
+		var err error
+		if a.fields, err = read(a.Value, activityInputs[topic].fields); err != nil {
+			s.dead(&a.Message, "decode", a.Time, false)
+			continue
+		}
+		if a.at < s.watermark {
+			s.made.Late++
+			s.made.Dropped++
+			s.aside(&a.Message, "activity-late", a.at)
+			continue
+		}
+		v := visitors[string(a.Key)]
+		if v == nil || quiet(v.newest, s.watermark) {
+			v = &visitor{newest: never}
+			visitors[string(a.Key)] = v
+		}
+		v.newest = max(v.newest, a.at)
+		switch stage := s.visit(a, topic, v); stage {
+		case "":
+		case "drop":
+			s.made.Dropped++
+		default:
+			s.dead(&a.Message, stage, a.at, true)
+		}
+	}
+	return s.end(0, 0)
+}
+
+func toldBy(watermark string) int64 {
+	if watermark == "idle" {
+		return math.MaxInt64
+	}
+	at, err := time.Parse(time.RFC3339Nano, watermark)
+	if err != nil {
+		panic(err) // the records of the log are the engine's
+	}
+	return at.UnixMicro()
+}
+
+// least is the watermark: nothing is known before every source partition that is
+// not idle said something.
+func least(told map[string]int64, partitions map[string]int) int64 {
+	low := int64(math.MaxInt64)
+	for topic, n := range partitions {
+		for p := range n {
+			w, ok := told[topic+"/"+strconv.Itoa(p)]
+			if !ok {
+				return never
+			}
+			low = min(low, w)
+		}
+	}
+	if low == math.MaxInt64 {
+		return never
+	}
+	return low
+}
+
+// visit computes an event that is on time.
+func (s *stage) visit(a *arrival, topic string, v *visitor) (stage string) {
+	minute, hour := v.seen.add(a.at)
+	spent, _ := a.fields["amount"].(float64)
+	place, ok := a.fields["device"].(string)
+	if !ok {
+		place = "none"
+	}
+	granted, login := a.fields["ok"].(bool)
+	if login && !granted {
+		v.refused = addEntry(v.refused, Entry{a.at, 0})
+	}
+	refused := overFlow(v.refused, a.at-3600*second, a.at).count
+	out := map[string]any{"devices": int64(0)}
+	kind := "payment"
+	switch {
+	case topic == "logins":
+		kind = "refused"
+		if granted {
+			kind = "login"
+		}
+		if err := s.event("devices", a, devices(place, out)); err != nil {
+			return "call"
+		}
+	case spent == 0:
+		return "drop"
+	}
+	if err := s.event("session", a, session(spent, kind, "activity-sessions", "activity-milestones", out)); err != nil {
+		return "call"
+	}
+	var at any
+	if us, ok := a.fields["at"].(int64); ok {
+		at = timeText(us)
+	}
+	s.emit(a, 0, "activities", nil, "kind", kind, "devices", out["devices"], "tx", a.fields["tx"], "device", a.fields["device"],
+		"at", at, "session_n", out["session_n"], "session_spent", out["session_spent"], "first_kind", out["first_kind"],
+		"seen_count_60s", minute, "seen_count_1h", hour, "refused_count_1h", refused, "meta_topic", topic, "meta_offset", a.Offset)
+	if out["devices"].(int64) > 0 {
+		s.emit(a, 1, "by-device", []byte(place), "place", place, "devices", out["devices"], "user", a.fields["user"])
+	}
+	return ""
+}
