@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay"
@@ -18,6 +19,7 @@ type File struct {
 
 	source *source
 	places []map[string]place // of each pipeline's fields
+	wrong  []wrongPipeline
 }
 
 // Load reads a pipeline file of at most 1 MiB, and the environment variables
@@ -41,13 +43,22 @@ func LoadPartly(path string) (*File, error) {
 	}
 	file, err := parse(path, data, os.LookupEnv)
 	for _, p := range file.Pipelines {
-		for i, m := range p.Models {
-			if m.File != "" && !filepath.IsAbs(m.File) {
-				p.Models[i].File = filepath.Join(filepath.Dir(path), m.File)
-			}
-		}
+		joinModels(path, p.Models)
+	}
+	for _, w := range file.wrong {
+		joinModels(path, w.pipeline.Models)
 	}
 	return file, err
+}
+
+// joinModels makes the paths of model files relative to the folder of the
+// pipeline file.
+func joinModels(path string, models []afterbay.Model) {
+	for i, m := range models {
+		if m.File != "" && !filepath.IsAbs(m.File) {
+			models[i].File = filepath.Join(filepath.Dir(path), m.File)
+		}
+	}
 }
 
 // readFile reads one byte more than a pipeline file may have, at most.
@@ -97,12 +108,52 @@ func parse(filename string, data []byte, lookup Lookup) (*File, error) {
 		} else {
 			lines[p.Name] = s.line(at.offset)
 		}
-		if found = r.errors; len(found) == before && !r.full() {
+		found = r.errors
+		switch {
+		case r.full():
+		case len(found) == before:
 			file.Pipelines = append(file.Pipelines, p)
 			file.places = append(file.places, r.places)
+		default:
+			file.wrong = append(file.wrong, wrongPipeline{p, r.places, slices.Clone(found[before:])})
 		}
 	}
 	return file, found.sorted()
+}
+
+// wrongPipeline is what could be read of a pipeline that is not right.
+type wrongPipeline struct {
+	pipeline afterbay.Pipeline
+	places   map[string]place
+	found    Errors
+}
+
+// Above returns what check finds in the pipelines that are not right as they are
+// written, as far as it stands above the first mistake there and in another
+// part, such as a step: the rest may be wrong only because of the mistake.
+func (f *File) Above(check func(afterbay.Pipeline) error) Errors {
+	var above Errors
+	for _, w := range f.wrong {
+		var meaning afterbay.Errors
+		if !errors.As(check(w.pipeline), &meaning) {
+			continue
+		}
+		first := w.found.sorted().(Errors)[0]
+		for _, e := range meaning {
+			// A feature may use names that are introduced below.
+			below := e.Path == "steps" || part(e.Path) == part(first.Field) || strings.Contains(e.Path, ".features.") && (strings.HasSuffix(e.Path, ".value") || strings.HasSuffix(e.Path, ".when"))
+			if found := f.explain(w.places, e); !below && (found.Line < first.Line || found.Line == first.Line && found.Column < first.Column) {
+				above = append(above, found)
+			}
+		}
+	}
+	return above
+}
+
+// part is the first part of a path: input, models, steps[2].
+func part(path string) string {
+	first, _, _ := strings.Cut(path, ".")
+	return first
 }
 
 // Explain turns an afterbay.Errors or *afterbay.Error in err, found in the

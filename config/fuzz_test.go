@@ -42,6 +42,11 @@ func FuzzParse(f *testing.F) {
 		for _, d := range documents {
 			checkNode(t, source.text, d.root)
 		}
+		partly, _ := parse("f.yaml", data, fuzzed)
+		partly.Above(func(p afterbay.Pipeline) error {
+			_, err := afterbay.New(p, afterbay.Options{})
+			return err
+		})
 		file, err := ParseWith("f.yaml", data, fuzzed)
 		if err != nil {
 			found, ok := err.(Errors)

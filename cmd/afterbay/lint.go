@@ -77,8 +77,8 @@ type lintedPipeline struct {
 	index int // in its file
 }
 
-// check finds what is wrong with the shape of a file and, in the pipelines whose
-// shape is right, with what they mean.
+// check finds what is wrong with the shape of a file and with what its pipelines
+// mean: where the shape is not right, above the first mistake.
 func (l *linter) check(path string) {
 	file, err := config.LoadPartly(path)
 	f := &lintedFile{path: path, file: file}
@@ -87,6 +87,10 @@ func (l *linter) check(path string) {
 	if file == nil {
 		return
 	}
+	f.found = append(f.found, file.Above(func(p afterbay.Pipeline) error {
+		_, err := afterbay.New(p, afterbay.Options{})
+		return err
+	})...)
 	for i, p := range file.Pipelines {
 		if other, ok := l.pipelines[p.Name]; ok {
 			f.add(file.Explain(i, &afterbay.Error{

@@ -139,3 +139,29 @@ func TestLintReadsTheEnvironment(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 }
+
+// TestLintFindsWhatAMistakeOfShapeDoesNotHide sees that a misspelled word does
+// not keep back what is wrong above it, and makes nothing up below it.
+func TestLintFindsWhatAMistakeOfShapeDoesNotHide(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "bad.yaml", `pipeline: x
+input: {topic: t, key: k, fields: {k: string, v: numbr, w: number}}
+steps:
+  - let: {a: "w + "}
+  - features: {past: {value: score, last: 3, aggregates: [mean]}}
+  - lett: {score: w}
+  - emit: {topic: out, value: [score]}
+`)
+	r := command(t, "", "lint", "bad.yaml")
+	for _, want := range []string{
+		`bad.yaml:2:50: input.fields.v: unknown type "numbr"`, "bad.yaml:4:19: steps[0].let.a: the expression ends too early",
+		`bad.yaml:6:5: steps[2].lett: unknown word "lett": did you mean "let"?`, "3 findings in 1 file",
+	} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("no %q in\n%s", want, r.stderr)
+		}
+	}
+	if r.code != exitInvalid {
+		t.Errorf("exit code %d", r.code)
+	}
+}
