@@ -44,4 +44,5 @@ for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "fe
 	target=${2#Fuzz}
 	prove "fuzz-${1//\//-}-${target,,}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
 done
-prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000 && go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
+prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000"
+prove faults "go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
