@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 	}
 	var partitions int32
 	for i, in := range inputs {
-		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmpOr(in.Partitions, DefaultPartitions)}
+		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, DefaultPartitions)}
 		for _, t := range topics {
 			if t.Name == in.Topic && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
 				topic.Partitions = t.Partitions

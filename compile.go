@@ -118,14 +118,6 @@ func (c *compiler) steps(path string, steps []Step) {
 
 func deadTopic(pipeline string) string { return "dlq." + pipeline }
 
-func cmpOr[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
-}
-
 func (c *compiler) header() {
 	p := c.pipeline
 	if !validName(p.Name) {

@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func (c *compiler) meta(merged bool) {
 // input compiles one topic that is read as it is.
 func (c *compiler) input(path string, in *Input) {
 	plan := c.plan
-	plan.Topic, plan.MaxBytes = in.Topic, cmpOr(in.MaxBytes, DefaultMaxBytes)
+	plan.Topic, plan.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, DefaultMaxBytes)
 	if !validTopic(in.Topic) {
 		c.fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
 	}
@@ -114,7 +115,7 @@ func (c *compiler) inputTime(path string, in *Input) {
 	if t.MaxAhead < 0 {
 		c.fail(path+".max_ahead", "%v is negative", t.MaxAhead)
 	}
-	c.plan.Time = task.TimePlan{Lateness: t.Lateness, MaxAhead: cmpOr(t.MaxAhead, DefaultMaxAhead)}
+	c.plan.Time = task.TimePlan{Lateness: t.Lateness, MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}
 	c.late(path, in)
 	if t.Field == "" {
 		return
@@ -172,7 +173,7 @@ func (c *compiler) inputDedupe(path string, in *Input) {
 	case slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
 		c.fail(path+".id", "field %q is of type %v: an id is a string or int that is always there", in.Dedupe.ID, slot.Type)
 	}
-	spec := dedupe.Spec{Window: cmpOr(in.Dedupe.Window, 24*time.Hour), Max: cmpOr(in.Dedupe.Max, 1_000_000)}
+	spec := dedupe.Spec{Window: cmp.Or(in.Dedupe.Window, 24*time.Hour), Max: cmp.Or(in.Dedupe.Max, 1_000_000)}
 	if err := spec.Validate(); err != nil {
 		c.fail(path, "%v", err)
 	}
@@ -271,6 +272,6 @@ func (c *compiler) sources(list []Input, types map[string]value.Type, count map[
 			source.Fields = append(source.Fields, decode.Field{Name: f.Name, Slot: slot})
 		}
 		c.plan.Sources = append(c.plan.Sources, source)
-		c.plan.MaxBytes = max(c.plan.MaxBytes, cmpOr(in.MaxBytes, DefaultMaxBytes))
+		c.plan.MaxBytes = max(c.plan.MaxBytes, cmp.Or(in.MaxBytes, DefaultMaxBytes))
 	}
 }

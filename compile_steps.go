@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -309,14 +310,14 @@ func (c *compiler) score(path string, s *Score) {
 			return
 		}
 		for _, o := range c.pipeline.Models[i].Outputs {
-			c.names.broken[cmpOr(s.As, s.Model)+"."+o.Name] = true
+			c.names.broken[cmp.Or(s.As, s.Model)+"."+o.Name] = true
 		}
 		return
 	}
 	if s.Batch.Size < 0 || s.Batch.Size > 4096 {
 		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
 	}
-	stage := &step.Score{Model: m.Model, Name: m.name, Size: cmpOr(s.Batch.Size, 64)}
+	stage := &step.Score{Model: m.Model, Name: m.name, Size: cmp.Or(s.Batch.Size, 64)}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
 	}
@@ -432,7 +433,7 @@ func (c *compiler) checkOrder(path string, m loadedModel, slots []value.Slot, na
 }
 
 func (c *compiler) scoreOutputs(path string, s *Score, m loadedModel, stage *step.Score) {
-	prefix := cmpOr(s.As, s.Model)
+	prefix := cmp.Or(s.As, s.Model)
 	for _, f := range s.Fallback {
 		if !slices.ContainsFunc(m.outputs, func(o Field) bool { return o.Name == f.Name }) {
 			c.fail(path+".fallback."+f.Name, "the model has no output %q", f.Name)

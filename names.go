@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func laterNames(p *Pipeline) map[string]bool {
 		}
 		if s.Score != nil {
 			for _, o := range outputs[s.Score.Model] {
-				later[cmpOr(s.Score.As, s.Score.Model)+"."+o.Name] = true
+				later[cmp.Or(s.Score.As, s.Score.Model)+"."+o.Name] = true
 			}
 		}
 		if s.Call != nil {

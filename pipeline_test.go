@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
@@ -96,7 +97,7 @@ func stages(t *testing.T, log stream.Log, topic string) []string {
 	t.Helper()
 	var texts []string
 	for _, r := range readPartition(t, log, stream.Partition{Topic: topic}) {
-		texts = append(texts, header(&r, "afterbay-stage")+": "+header(&r, "afterbay-error"))
+		texts = append(texts, header.Get(&r, "afterbay-stage")+": "+header.Get(&r, "afterbay-error"))
 	}
 	return texts
 }
@@ -112,18 +113,18 @@ func TestOutputsCarryValuesIDsAndProvenance(t *testing.T) {
 	}
 	out := readPartition(t, log, stream.Partition{Topic: "out"})
 	for key, want := range map[string]string{"afterbay-id": "payments:0:1:0", "afterbay-position": "in/0@1"} {
-		if got := header(&out[1], key); got != want {
+		if got := header.Get(&out[1], key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
 	}
-	if got := header(&out[0], "afterbay-pipeline"); !strings.HasPrefix(got, "payments sha256:") || !strings.HasSuffix(got, " 1") {
+	if got := header.Get(&out[0], "afterbay-pipeline"); !strings.HasPrefix(got, "payments sha256:") || !strings.HasSuffix(got, " 1") {
 		t.Errorf("afterbay-pipeline is %q", got)
 	}
 	if !out[1].Time.Equal(time.UnixMilli(epoch + 10_000)) {
 		t.Errorf("time of the output is %v", out[1].Time)
 	}
 	alerts := readPartition(t, log, stream.Partition{Topic: "alerts"})
-	if len(alerts) != 1 || header(&alerts[0], "afterbay-id") != "alert:a" || string(alerts[0].Value) != `{"who":"a","share":0.6363636363636364}` {
+	if len(alerts) != 1 || header.Get(&alerts[0], "afterbay-id") != "alert:a" || string(alerts[0].Value) != `{"who":"a","share":0.6363636363636364}` {
 		t.Errorf("alerts: %v", alerts)
 	}
 }
@@ -169,17 +170,17 @@ func TestBadRecordsCostOneDeadLetterEach(t *testing.T) {
 		t.Fatalf("%d dead letters, want %d: %v", len(dead), len(bad), stages(t, log, "dlq.payments"))
 	}
 	for i, b := range bad {
-		if got := header(&dead[i], "afterbay-stage"); got != b.stage {
-			t.Errorf("%s: stage %q (%s), want %q", b.name, got, header(&dead[i], "afterbay-error"), b.stage)
+		if got := header.Get(&dead[i], "afterbay-stage"); got != b.stage {
+			t.Errorf("%s: stage %q (%s), want %q", b.name, got, header.Get(&dead[i], "afterbay-error"), b.stage)
 		}
-		if string(dead[i].Value) != b.value || header(&dead[i], "trace") != "t1" || header(&dead[i], "afterbay-error") == "" {
+		if string(dead[i].Value) != b.value || header.Get(&dead[i], "trace") != "t1" || header.Get(&dead[i], "afterbay-error") == "" {
 			t.Errorf("%s: the dead letter lost its value, headers or error", b.name)
 		}
-		if got, want := header(&dead[i], "afterbay-position"), fmt.Sprintf("in/0@%d", i+1); got != want {
+		if got, want := header.Get(&dead[i], "afterbay-position"), fmt.Sprintf("in/0@%d", i+1); got != want {
 			t.Errorf("%s: position %s, want %s", b.name, got, want)
 		}
 	}
-	if got := header(&dead[len(dead)-1], "afterbay-row"); !strings.Contains(got, `"spend.sum_1h":0`) {
+	if got := header.Get(&dead[len(dead)-1], "afterbay-row"); !strings.Contains(got, `"spend.sum_1h":0`) {
 		t.Errorf("the row of the last dead letter is %s", got)
 	}
 }
@@ -269,7 +270,7 @@ func TestRecordIDComesFromItsHeader(t *testing.T) {
 	r := payment("a", 40, 0)
 	r.Headers = []stream.Header{{Key: "afterbay-id", Value: []byte("order-7")}}
 	out := readPartition(t, run(t, payments(), r), stream.Partition{Topic: "out"})
-	if got := header(&out[0], "afterbay-id"); got != "order-7:0" {
+	if got := header.Get(&out[0], "afterbay-id"); got != "order-7:0" {
 		t.Errorf("id %q", got)
 	}
 }
@@ -282,7 +283,7 @@ func TestChangedPipelineRaisesTheGeneration(t *testing.T) {
 	runOn(t, log, p, payment("a", 40, 1))
 	out := readPartition(t, log, stream.Partition{Topic: "out"})
 	for i, want := range []string{" 1", " 2"} {
-		if got := header(&out[i], "afterbay-pipeline"); !strings.HasSuffix(got, want) {
+		if got := header.Get(&out[i], "afterbay-pipeline"); !strings.HasSuffix(got, want) {
 			t.Errorf("output %d: %q, want generation%s", i, got, want)
 		}
 	}

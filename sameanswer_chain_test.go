@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/reference"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
@@ -71,9 +72,9 @@ func messages(records []stream.Record) []reference.Message {
 // from is the partition that a record's event was read from: the order of one
 // that is written with another key is promised for each of them alone.
 func from(r *stream.Record) string {
-	at := header(r, "afterbay-position")
+	at := header.Get(r, "afterbay-position")
 	if at == "" {
-		at, _, _ = strings.Cut(header(r, "afterbay-source"), "@")
+		at, _, _ = strings.Cut(header.Get(r, "afterbay-source"), "@")
 	}
 	at, _, _ = strings.Cut(at, "@")
 	return at
@@ -167,7 +168,7 @@ func recordsDifference(records []stream.Record, want []string) string {
 }
 
 // isIdle reports an announcement that a source is idle, which the clock makes.
-func isIdle(r stream.Record) bool { return header(&r, "afterbay-watermark") == "idle" }
+func isIdle(r stream.Record) bool { return header.Get(&r, "afterbay-watermark") == "idle" }
 
 // functionsDifference compares what the functions of a pipeline keep.
 func (a *answer) functionsDifference(pipeline string, made map[string]reference.Made) string {

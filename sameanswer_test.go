@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
@@ -338,22 +339,13 @@ func compareDeadLetters(t *testing.T, partition string, got *answer, index int, 
 	t.Helper()
 	records := got.outputs[partition]
 	for i := range min(len(records), len(want)) {
-		g := fmt.Sprint(header(&records[i], "afterbay-position"), " ", header(&records[i], "afterbay-stage"))
+		g := fmt.Sprint(header.Get(&records[i], "afterbay-position"), " ", header.Get(&records[i], "afterbay-stage"))
 		w := fmt.Sprintf("payments/%d@%d %s", index, want[i].Offset, want[i].Stage)
 		if g != w {
-			t.Fatalf("%s@%d: got %s (%s), want %s", partition, i, g, header(&records[i], "afterbay-error"), w)
+			t.Fatalf("%s@%d: got %s (%s), want %s", partition, i, g, header.Get(&records[i], "afterbay-error"), w)
 		}
 	}
 	if len(records) != len(want) {
 		t.Fatalf("%s has %d records, want %d", partition, len(records), len(want))
 	}
-}
-
-func header(r *stream.Record, key string) string {
-	for _, h := range r.Headers {
-		if h.Key == key {
-			return string(h.Value)
-		}
-	}
-	return ""
 }

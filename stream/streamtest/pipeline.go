@@ -1,11 +1,12 @@
 package streamtest
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,16 +44,9 @@ func (a Answer) partitions() []stream.Partition {
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(x, y stream.Partition) int {
-		return cmpOr(bytes.Compare([]byte(x.Topic), []byte(y.Topic)), int(x.Index-y.Index))
+		return cmp.Or(strings.Compare(x.Topic, y.Topic), int(x.Index-y.Index))
 	})
 	return list
-}
-
-func cmpOr(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
 }
 
 // difference says where two answers differ first; "" where they do not.

@@ -13,7 +13,9 @@ import (
 )
 
 // A simulation is worth what it finds: each of these logs breaks one promise,
-// and some seed of the first 20 has to say so.
+// and some seed of the first 200 has to say so. The hardest to see, a lost change
+// that a later one may cover, is found by one seed of seven: that all miss it is
+// a chance of 1e-14.
 func TestSimulationFindsBrokenLogs(t *testing.T) {
 	for name, breakSession := range map[string]func(*broken, stream.Step) *stream.Pending{
 		"offsets are committed before outputs": func(b *broken, s stream.Step) *stream.Pending {
@@ -38,7 +40,7 @@ func TestSimulationFindsBrokenLogs(t *testing.T) {
 			return b.Session.Commit(s)
 		},
 		"a change is lost": func(b *broken, s stream.Step) *stream.Pending {
-			if len(s.Changes) > 1 && b.rarely() {
+			if len(s.Changes) > 0 && b.rarely() {
 				s.Changes = s.Changes[1:]
 			}
 			return b.Session.Commit(s)
@@ -57,7 +59,7 @@ func TestSimulationFindsBrokenLogs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(20) {
+			for seed := range uint64(200) {
 				var err error
 				synctest.Test(t, func(t *testing.T) {
 					log := &brokenLog{
