@@ -81,7 +81,7 @@ type Field struct{ Name, Type string }
 // Commit says how often steps are committed.
 type Commit struct {
 	Interval time.Duration // shortest time between two commits; 0 is 2 ms
-	Size     int           // most events in a step; 0 is 4,096
+	Size     int           // most events in a step; 0 is 8,192
 }
 
 // Model names a model file and its outputs.

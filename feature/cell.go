@@ -140,10 +140,7 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
 			out[0] = float64(max(0, t-last)) / 1e6
 		}
 	case kindLast:
-		sum := nothing
-		for _, value := range c.lasts[f.slot].live() {
-			f.add(&sum, value)
-		}
+		sum := f.foldValues(c.lasts[f.slot].live())
 		f.write(&sum, out)
 	case kindWindows:
 		for k := range f.windows {
@@ -165,6 +162,29 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
 func (s *Set) Approximate(c *Cell, i int) bool {
 	f := &s.features[i]
 	return f.exacts > 0 && c.exacts[f.slot].over != nil
+}
+
+// Warm reads a word of each part of the cell, and so brings it into the
+// processor's cache. What it returns says nothing.
+func (c *Cell) Warm() int64 {
+	n := c.newest
+	for i := range c.panes {
+		n += warmQueue(&c.panes[i].queue)
+	}
+	for i := range c.lasts {
+		n += warmQueue(&c.lasts[i])
+	}
+	for i := range c.elapsed {
+		n += c.elapsed[i]
+	}
+	return n
+}
+
+func warmQueue(q *queue) int64 {
+	if len(q.words) == 0 {
+		return 0
+	}
+	return q.words[len(q.words)-1]
 }
 
 // DropWindows empties every window, for a key that has been silent for the

@@ -112,7 +112,8 @@ type feature struct {
 	count      bool    // only counted: values do not matter
 	slot       int     // in the cell's slice of its kind; the exact list of windows
 
-	last int // how many of the newest values
+	last     int  // how many of the newest values
+	extremes bool // of which max or min are read
 
 	windows             []window
 	stride              int // words of a pane
@@ -245,6 +246,7 @@ func (s *Set) add(spec Spec) {
 		s.elapsed++
 	case spec.Last > 0:
 		f.kind, f.slot, f.last = kindLast, s.lasts, spec.Last
+		f.extremes = slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a == Max || a == Min })
 		s.lasts++
 		for _, a := range f.aggregates {
 			f.columns = append(f.columns, a.String())

@@ -53,6 +53,29 @@ func (f *feature) add(t *total, value int64) {
 	t.min = min(t.min, value)
 }
 
+// foldValues returns the total of values in their order.
+func (f *feature) foldValues(values []int64) total {
+	t := nothing
+	t.n = int64(len(values))
+	if f.float {
+		var sum float64
+		for _, v := range values {
+			sum += wordFloat(v)
+		}
+		t.sum = int64(math.Float64bits(sum))
+	} else {
+		for _, v := range values {
+			t.sum += v
+		}
+	}
+	if f.extremes {
+		for _, v := range values {
+			t.max, t.min = max(t.max, v), min(t.min, v)
+		}
+	}
+	return t
+}
+
 // maxUnits bounds a value in units of its last decimal: beyond it a float64
 // does not hold the unit any more.
 const maxUnits = 1 << 53

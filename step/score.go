@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/model"
@@ -35,12 +36,18 @@ func (s *Score) Skip(row *value.Row) error {
 
 // AppendRow appends the model's inputs; an absent value is missing, NaN.
 func (s *Score) AppendRow(dst []float32, row *value.Row) []float32 {
-	for _, slot := range s.Inputs {
-		v := float32(math.NaN())
-		if !slot.Type.Optional || row.Has(slot) {
-			v = float32(row.AsNumber(slot))
+	at := len(dst)
+	dst = slices.Grow(dst, len(s.Inputs))[:at+len(s.Inputs)]
+	for i := range s.Inputs {
+		slot := &s.Inputs[i]
+		switch {
+		case slot.Type.Optional && !row.Has(*slot):
+			dst[at+i] = float32(math.NaN())
+		case slot.Type.Kind == value.Number:
+			dst[at+i] = float32(math.Float64frombits(row.Num[slot.Index]))
+		default:
+			dst[at+i] = float32(int64(row.Num[slot.Index]))
 		}
-		dst = append(dst, v)
 	}
 	return dst
 }

@@ -54,12 +54,12 @@ func (p *Plan) Describe(key string, get func(stored []byte) ([]byte, error)) (co
 	if err := k.load(p, get); err != nil || k.newest == never {
 		return nil, time.Time{}, err
 	}
-	values := make([]float64, p.columns)
 	for i := range p.Stages {
 		f := p.Stages[i].Feature
 		if f == nil || !f.Read {
 			continue
 		}
+		values := make([]float64, len(f.Columns))
 		p.sets()[setOf(f)].Read(k.cells[setOf(f)], f.Index, k.newest, values)
 		for c, slot := range f.Columns {
 			columns = append(columns, Column{slot.Name, values[c]})

@@ -55,7 +55,6 @@ type Plan struct {
 	writers []*step.Stage // emits and calls, in order
 	keyed   bool          // a call has state and timers
 	models  []byte        // value of header.Models; nil without models
-	columns int           // most columns of a feature
 }
 
 // Prepare derives what the loop needs from the fields set, and must be called
@@ -64,9 +63,6 @@ func (p *Plan) Prepare() {
 	for i := range p.Stages {
 		if p.Stages[i].Emit != nil || p.Stages[i].Call != nil {
 			p.writers = append(p.writers, &p.Stages[i])
-		}
-		if f := p.Stages[i].Feature; f != nil {
-			p.columns = max(p.columns, len(f.Columns))
 		}
 	}
 	for _, c := range p.Calls {

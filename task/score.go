@@ -138,11 +138,7 @@ func (w *worker) feature(f *step.Feature, it *item) error {
 
 func (w *worker) readFeature(f *step.Feature, it *item) {
 	set, cell := w.plan.sets()[setOf(f)], it.key.cells[setOf(f)]
-	out := w.columns[:len(f.Columns)]
-	set.Read(cell, f.Index, it.time, out)
-	for i, slot := range f.Columns {
-		it.row.SetNumber(slot, out[i])
-	}
+	set.Read(cell, f.Index, it.time, it.row.Numbers(f.Columns[0], len(f.Columns)))
 	if set.Approximate(cell, f.Index) {
 		it.approximate = append(it.approximate, f.Name)
 	}

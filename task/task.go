@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Sessions       int                // members of the group in this process; 0 is 1
 	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms
-	StepEvents     int                // most events of a step; 0 is 4,096
+	StepEvents     int                // most events of a step; 0 is 8,192
 	ChunkEvents    int                // most events computed at once; 0 is 2,048
 	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
 	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
@@ -42,7 +42,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	def(&o.Sessions, 1)
-	def(&o.StepEvents, 4096)
+	def(&o.StepEvents, 8192)
 	def(&o.ChunkEvents, 2048)
 	def(&o.KeyWaves, 256)
 	def(&o.Keys, 200_000)
@@ -125,7 +125,8 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 
 // turn is one turn of the loop.
 func (w *worker) turn(ctx context.Context) error {
-	batch, err := w.poll(ctx)
+	room := w.room()
+	batch, err := w.poll(ctx, room)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -155,18 +156,19 @@ func (w *worker) turn(ctx context.Context) error {
 	if len(batch.Revoked) > 0 {
 		return w.revoke(batch.Revoked)
 	}
+	w.behind = len(batch.Records) == room
 	return w.commitDue()
 }
 
 // poll waits for records. A copier does not wait for ever: its partitions may
 // become idle.
-func (w *worker) poll(ctx context.Context) (stream.Batch, error) {
+func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	if w.plan.Copy == nil {
-		return w.session.Poll(ctx, w.room())
+		return w.session.Poll(ctx, room)
 	}
 	short, cancel := context.WithTimeout(ctx, idleCheck)
 	defer cancel()
-	batch, err := w.session.Poll(short, w.room())
+	batch, err := w.session.Poll(short, room)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		err = nil
 	}
@@ -207,6 +209,11 @@ func (w *worker) revoke(partitions []stream.Partition) error {
 	return nil
 }
 
+// behindInterval is the shortest time between two commits while more is there
+// to be read than one chunk: the events are late anyway, and what a larger step
+// writes of a key it writes once.
+const behindInterval = 20 * time.Millisecond
+
 // commitDue settles the outstanding commit if it is decided, and commits the
 // step being made when its time has come; else it makes sure that Poll
 // returns in time.
@@ -223,13 +230,17 @@ func (w *worker) commitDue() error {
 	if w.step.empty() {
 		return nil
 	}
-	wait := w.options.CommitInterval - time.Since(w.committed)
+	interval := w.options.CommitInterval
+	if w.behind {
+		interval = max(interval, behindInterval)
+	}
+	now, due := time.Now(), w.committed.Add(interval)
 	switch {
-	case wait <= 0 && w.pending == nil:
+	case !now.Before(due) && w.pending == nil:
 		return w.commit()
-	case wait > 0 && !w.waiting:
-		w.waiting = true
-		w.timer.Reset(wait)
+	case now.Before(due) && (w.waiting.IsZero() || due.Before(w.waiting)):
+		w.waiting = due
+		w.timer.Reset(due.Sub(now))
 	}
 	return nil
 }
@@ -241,7 +252,7 @@ func (w *worker) commit() error {
 	}
 	w.seal()
 	w.fault("write")
-	w.pending, w.committed, w.waiting = w.session.Commit(w.step.Step), time.Now(), false
+	w.pending, w.committed, w.waiting = w.session.Commit(w.step.Step), time.Now(), time.Time{}
 	w.fault("sync")
 	w.step, w.flying = w.flying, w.step
 	w.step.reset()

@@ -24,7 +24,8 @@ type worker struct {
 	pending    *stream.Pending // outcome of flying; nil when decided
 	committed  time.Time       // when the newest commit began
 	timer      *time.Timer     // wakes Poll when a commit is due
-	waiting    bool            // the timer runs
+	waiting    time.Time       // for this to come does the timer run; zero where it does not
+	behind     bool            // the last Poll brought all that was asked for
 
 	// of the chunk being computed
 	chunk   uint64
@@ -37,7 +38,8 @@ type worker struct {
 	fired   int // timers, since that was last looked at
 	keyBuf  []byte
 	spent   [len(observe.Hops)]time.Duration
-	columns []float64
+	ahead   [warmEvents]*keyState // of the events to come, where they are in memory
+	warmed  int64                 // keeps the reads of warm alive
 	scratch []byte
 }
 
@@ -47,8 +49,7 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 		scanners:   plan.scanners(),
 		partitions: map[stream.Partition]*partition{},
 		step:       newDraft(1), flying: newDraft(0),
-		rows:    plan.Schema.NewRows(options.ChunkEvents),
-		columns: make([]float64, plan.columns),
+		rows: plan.Schema.NewRows(options.ChunkEvents),
 	}
 	w.timer = time.AfterFunc(time.Hour, s.Wake)
 	w.timer.Stop()

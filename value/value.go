@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unsafe"
 )
 
 // Kind is what a slot holds.
@@ -151,6 +152,17 @@ func (r *Row) SetInt(s Slot, v int64) { r.Num[s.Index] = uint64(v); r.set(s) }
 
 // SetNumber stores a number.
 func (r *Row) SetNumber(s Slot, v float64) { r.Num[s.Index] = math.Float64bits(v); r.set(s) }
+
+// Numbers marks n number slots as present, those that the schema got one after
+// the other from first on, and returns where their values lie: what is written
+// there is what they hold.
+func (r *Row) Numbers(first Slot, n int) []float64 {
+	for bit := first.Bit; bit < first.Bit+n; bit++ {
+		r.Present[bit>>6] |= 1 << (bit & 63)
+	}
+	num := r.Num[first.Index : first.Index+n]
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(num))), n)
+}
 
 // SetText stores a string or bytes.
 func (r *Row) SetText(s Slot, v string) { r.Str[s.Index] = v; r.set(s) }

@@ -65,9 +65,14 @@ func (l *Log) place(r *request, records []stream.Record) error {
 		return err
 	}
 	var last *piece
+	var t *topic
+	name := ""
 	for i := range records {
 		rec := &records[i]
-		t := l.topics[rec.Partition.Topic]
+		if rec.Partition.Topic != name || t == nil {
+			name = rec.Partition.Topic
+			t = l.topics[name]
+		}
 		index := rec.Partition.Index
 		if t == nil || index < stream.ByKey || index >= t.Partitions {
 			return fmt.Errorf("%v: %w", rec.Partition, stream.ErrUnknownTopic)

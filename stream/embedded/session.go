@@ -150,22 +150,21 @@ type unread struct {
 	records int64
 }
 
-// fetch returns records, from another cursor first each time.
+// fetch returns records, as even a share of each cursor as there is: where one
+// partition filled a batch, its hottest key would be much of it. It begins with
+// another cursor each time.
 func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
 	if len(u.cursors) == 0 || limit <= 0 {
 		return nil, nil
 	}
 	s.turn++
 	records := make([]stream.Record, 0, min(int64(limit), u.records))
-	for i := range u.cursors {
-		c := u.cursors[(s.turn+i)%len(u.cursors)]
+	for left := len(u.cursors); left > 0; left-- {
+		c := u.cursors[(s.turn+left)%len(u.cursors)]
 		var err error
-		records, err = c.read(records, limit-len(records))
+		records, err = c.read(records, (limit-len(records)+left-1)/left)
 		if err != nil && len(records) == 0 {
 			return nil, err // else it comes back with the next Poll
-		}
-		if len(records) == limit {
-			break
 		}
 	}
 	return records, nil
