@@ -19,7 +19,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TestBaselineWorkNeedsNoCode runs testdata/baseline/pipeline.yaml over events
+// TestBaselineWorkNeedsNoCode runs examples/baseline/pipeline.yaml over events
 // whose scores XGBoost made one row at a time (scripts/baseline.py). With
 // AFTERBAY_BASELINE it takes the events and scores in that folder instead.
 func TestBaselineWorkNeedsNoCode(t *testing.T) {
@@ -84,23 +84,7 @@ func decision(score float64) string {
 
 func baselinePipeline(t testing.TB) afterbay.Pipeline {
 	t.Helper()
-	dir := t.TempDir()
-	model := unzip(t, "testdata/baseline/model.ubj.gz")
-	defer model.Close()
-	data, err := io.ReadAll(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipeline, err := os.ReadFile("testdata/baseline/pipeline.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{"model.ubj": data, "pipeline.yaml": pipeline} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, err := config.Load(filepath.Join(dir, "pipeline.yaml"))
+	file, err := config.Load("examples/baseline/pipeline.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

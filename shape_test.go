@@ -47,6 +47,7 @@ var layers = map[string][]string{
 	"serve":          {"", "stream", "stream/embedded", "ingest", "observe", "task"},
 	"examples/fraud": {},
 
+	"examples/baseline":       {},
 	"examples/fraud/generate": {"examples/fraud"},
 	"examples/library":        {"", "config", "step", "stream/embedded"},
 	"internal/reference":      {},
@@ -56,7 +57,7 @@ var layers = map[string][]string{
 	"scenario":                {"", "config", "header", "stream", "stream/embedded", "stream/memory", "task"},
 	"internal/vfs":            {},
 	"cmd/afterbay": {
-		"", "config", "examples/fraud", "explain", "expression", "header", "ingest", "model", "model/tree", "observe", "rows", "sample",
+		"", "config", "decode", "examples/baseline", "examples/fraud", "explain", "expression", "header", "ingest", "model", "model/tree", "observe", "rows", "sample",
 		"scenario", "serve", "stream", "stream/embedded", "stream/memory", "task", "value",
 	},
 }

@@ -5,7 +5,7 @@
 
 writes OUTDIR/events.ndjson.gz, N events of 100,000 users (Zipf 1.0; 50 a second of
 event time; up to some 3 s out of order; seed 7), and OUTDIR/scores.csv.gz, one score
-an event: the model of testdata/baseline called one row at a time, so that every row
+an event: the model of examples/baseline called one row at a time, so that every row
 sees the scores before it. testdata/baseline/{events.ndjson,scores.csv}.gz are
 
     scripts/baseline.py 20000 testdata/baseline
@@ -82,8 +82,7 @@ def main():
     n, out = int(sys.argv[1]), sys.argv[2]
     here = os.path.dirname(os.path.abspath(__file__))
     model = xgb.Booster(params={"nthread": 1})
-    with gzip.open(here + "/../testdata/baseline/model.ubj.gz") as f:
-        model.load_model(bytearray(f.read()))
+    model.load_model(here + "/../examples/baseline/model.ubj")
     states = {}
     with gzip.open(out + "/events.ndjson.gz", "wt", compresslevel=9) as events, gzip.open(out + "/scores.csv.gz", "wt") as scores:
         for i, event in enumerate(generate(n, "--text" in sys.argv)):
