@@ -1,22 +1,75 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay/examples/baseline"
+	"github.com/afterbay/afterbay/stream/embedded"
+)
 
 type benchCommand struct {
-	Dir    string `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
-	Events int    `help:"Events, where --rate is 0." default:"1000000"`
-	Seed   uint64 `help:"Seed of the generator." default:"1"`
+	Work   string  `help:"Work to measure: baseline, what peers are compared on, or fraud, what the demo does." enum:"baseline,fraud" default:"baseline"`
+	Dir    string  `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
+	Events int     `help:"Events to measure, where --rate is 0." default:"1000000"`
+	Warm   int     `help:"Events before those, so that most users are known." default:"500000"`
+	Seed   uint64  `help:"Seed of the generator." default:"1"`
+	Users  int     `help:"Users of the baseline." default:"100000"`
+	Zipf   float64 `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
+	Exact  bool    `help:"Exact windows in place of those in panes."`
 	sessionFlags
 	Rate           int           `help:"Events per second on a fixed schedule, to measure latency; 0 measures throughput on a log that is filled before." default:"0"`
 	Duration       time.Duration `help:"How long to keep the rate." default:"10s"`
+	Part           time.Duration `help:"Figures of their own for each part of this length, where a rate is kept for longer." default:"1m"`
+	Steady         bool          `help:"Exit with 1 unless memory and files stay level from the third part on."`
 	CommitInterval time.Duration `help:"Commit interval; 0 is the pipeline's." default:"0"`
+	Keys           int           `help:"Most decoded keys in memory by partition; 0 is the engine's default." default:"0"`
+	StateLimit     int64         `help:"Most bytes of state in memory; 0 is the engine's default." default:"0" placeholder:"BYTES"`
+	Retain         int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
+	Digest         bool          `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
 }
 
 // Run measures, and prints a line for each figure: name, value, unit.
 func (c *benchCommand) Run(a *app) error {
-	if c.Events < 1 || c.Rate < 0 || c.Duration <= 0 || c.CommitInterval < 0 {
-		return usage("--events and --duration are above 0, --rate and --commit-interval not below")
+	if err := c.validate(); err != nil {
+		return err
 	}
 	m := &measurement{app: a, options: c}
 	return m.run()
+}
+
+func (c *benchCommand) validate() error {
+	if c.Events < 1 || c.Rate < 0 || c.Duration <= 0 || c.CommitInterval < 0 || c.Part <= 0 || c.Keys < 0 || c.Warm < 0 {
+		return usage("--events, --duration and --part are above 0, --rate, --warm, --commit-interval and --keys not below")
+	}
+	switch {
+	case c.Work == "fraud" && (c.Users != 100_000 || c.Zipf != 1):
+		return usage("--users and --zipf are of --work baseline")
+	case c.Users < 1:
+		return usage("--users %d: use 1 or more", c.Users)
+	case c.Steady && (c.Rate == 0 || c.Duration < 3*c.Part):
+		return usage("--steady compares with the third part: use --rate, and --duration of at least three times --part, which is %s", c.Part)
+	case c.Digest && c.Rate > 0:
+		return usage("--digest needs --rate 0: events that are appended beside each other have no order of their own")
+	}
+	if err := (baseline.Options{Users: c.Users, Zipf: c.Zipf}).Validate(); err != nil {
+		return usage("--users, --zipf: %v", err)
+	}
+	if err := c.engine().Validate(); err != nil {
+		return usage("--state-limit, --retain: %v", err)
+	}
+	return nil
+}
+
+func (c *benchCommand) engine() embedded.Options {
+	return embedded.Options{StateMemoryBytes: c.StateLimit, RetainBytes: c.Retain}
+}
+
+// describe is the line of comment that says what the figures are of.
+func (c *benchCommand) describe() string {
+	if c.Rate > 0 {
+		return fmt.Sprintf("# %s: %d events/s by a schedule; events due within a millisecond are appended together, latency counts from each one's own time. "+
+			"cpu_cores_used is the whole process, harness_cores_used the generator's schedule without appends and the reader's work, measured alone", c.Work, c.Rate)
+	}
+	return fmt.Sprintf("# %s: a log that is filled before, %d events measured after %d", c.Work, c.Events, c.Warm)
 }

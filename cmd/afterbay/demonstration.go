@@ -39,10 +39,10 @@ type demonstration struct {
 }
 
 func (d *demonstration) run() (err error) {
-	if d.example, err = newExample(d.dir); err != nil {
+	if d.example, err = newExample(d.dir, fraudExample()); err != nil {
 		return err
 	}
-	if d.runner, err = d.example.load(d.app, d.sessions, 0); err != nil {
+	if d.runner, err = d.example.load(d.app, d.sessions); err != nil {
 		return err
 	}
 	if d.log, err = d.openLog(d.example.data()); err != nil {

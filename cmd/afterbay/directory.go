@@ -23,7 +23,12 @@ const (
 
 // openLog opens the log of a data directory.
 func (a *app) openLog(dir string) (*embedded.Log, error) {
-	log, err := embedded.Open(dir, embedded.Options{Logger: a.log})
+	return a.openLogWith(dir, embedded.Options{})
+}
+
+func (a *app) openLogWith(dir string, options embedded.Options) (*embedded.Log, error) {
+	options.Logger = a.log
+	log, err := embedded.Open(dir, options)
 	var damage *embedded.DamageError
 	switch {
 	case err == nil:

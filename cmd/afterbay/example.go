@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
@@ -19,14 +18,25 @@ const (
 	exampleTopic    = "transactions"
 )
 
-// example is the fraud example in a folder: pipeline file, model and data
-// directory.
-type example struct{ dir string }
+// exampleFiles are the pipeline file of an example and its model.
+type exampleFiles struct {
+	fs.FS
+	model string
+}
+
+// fraudExample returns the files of the fraud example.
+func fraudExample() exampleFiles { return exampleFiles{fraud.Files, exampleModel} }
+
+// example is an example in a folder: pipeline file, model and data directory.
+type example struct {
+	dir   string
+	files exampleFiles
+}
 
 // newExample writes the example's files into a folder. One that is there is
 // replaced if an example made it.
-func newExample(dir string) (*example, error) {
-	e := &example{dir}
+func newExample(dir string, files exampleFiles) (*example, error) {
+	e := &example{dir, files}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, &exitError{exitDamaged, fmt.Errorf("%w: name a folder that can be written with --dir", err)}
@@ -52,8 +62,8 @@ func (e *example) write() error {
 	if err := os.WriteFile(e.marker(), nil, 0o644); err != nil {
 		return err
 	}
-	for _, name := range []string{examplePipeline, exampleModel} {
-		text, err := fs.ReadFile(fraud.Files, name)
+	for _, name := range []string{examplePipeline, e.files.model} {
+		text, err := fs.ReadFile(e.files, name)
 		if err != nil {
 			return err
 		}
@@ -71,18 +81,13 @@ func (e *example) pipeline() string { return filepath.Join(e.dir, examplePipelin
 
 func (e *example) data() string { return filepath.Join(e.dir, "data") }
 
-// load returns the example's pipeline, with another commit interval where one
-// is given.
-func (e *example) load(a *app, sessions int, interval time.Duration) (*afterbay.Runner, error) {
+// load returns the example's pipeline.
+func (e *example) load(a *app, sessions int) (*afterbay.Runner, error) {
 	file, err := config.Load(e.pipeline())
 	if err != nil {
 		return nil, err
 	}
-	p := file.Pipelines[0]
-	if interval > 0 {
-		p.Commit.Interval = interval
-	}
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log})
+	runner, err := afterbay.New(file.Pipelines[0], afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log})
 	if err != nil {
 		return nil, file.Explain(0, err)
 	}

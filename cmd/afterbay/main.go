@@ -29,7 +29,7 @@ type commands struct {
 	State    stateCommand    `cmd:"" help:"Look into the state of a pipeline."`
 	Model    modelCommand    `cmd:"" help:"Look into a model, or score rows with it."`
 	Demo     demoCommand     `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`
-	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency of the demo's pipeline here."`
+	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency here, of the work that peers are compared on."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
 }
 

@@ -6,27 +6,30 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
-	"syscall"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/examples/fraud"
-	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/tree"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 )
 
-// measurement runs the fraud example and measures it.
+// measurement runs a work and measures it.
 type measurement struct {
 	*app
 	options *benchCommand
+	work    work
+	data    string // data directory
 	runner  *afterbay.Runner
 	log     *embedded.Log
+	meter   *meter
 }
 
 func (m *measurement) run() (err error) {
@@ -36,79 +39,172 @@ func (m *measurement) run() (err error) {
 			return fmt.Errorf("%w: name a folder with --dir", err)
 		}
 	}
-	example, err := newExample(dir)
+	m.work = m.options.work()
+	example, err := newExample(dir, m.work.files)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if m.runner, err = example.load(m.app, m.options.Sessions, m.options.CommitInterval); err != nil {
+	kernel, err := m.load(example)
+	if err != nil {
 		return err
 	}
-	if m.log, err = m.openLog(example.data()); err != nil {
+	m.data = example.data()
+	if m.log, err = m.openLogWith(m.data, m.options.engine()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.log.Close()) }()
 	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
 		return err
 	}
+	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(), kernel)
+	m.meter = newMeter(m.stderr)
+	defer m.meter.clear()
 	if m.options.Rate > 0 {
 		return m.latency()
 	}
 	return m.throughput()
 }
 
+// load makes the runner, and returns which kernel its model chose.
+func (m *measurement) load(e *example) (string, error) {
+	file, err := config.Load(e.pipeline())
+	if err != nil {
+		return "", err
+	}
+	p := file.Pipelines[0]
+	if m.options.CommitInterval > 0 {
+		p.Commit.Interval = m.options.CommitInterval
+	}
+	if m.options.Exact {
+		exactWindows(p)
+	}
+	// Loaded here rather than by the pipeline, which does not say what it chose.
+	loaded, err := tree.Load(p.Models[0].File)
+	if err != nil {
+		return "", err
+	}
+	p.Code.Models = map[string]model.Model{p.Models[0].Name: loaded}
+	p.Models[0].Go, p.Models[0].File = p.Models[0].Name, ""
+	m.runner, err = afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Sessions), Keys: m.options.Keys, Logger: m.app.log})
+	if err != nil {
+		return "", file.Explain(0, err)
+	}
+	_, kernel, _ := strings.Cut(loaded.Info().Describe, "kernel ")
+	kernel, _, _ = strings.Cut(kernel, ",")
+	return kernel, nil
+}
+
 func (m *measurement) print(name string, value float64, unit string) {
 	fmt.Fprintf(m.stdout, "%s %s %s\n", name, strconv.FormatFloat(value, 'f', -1, 64), unit)
 }
 
-// usageOf is what the process has used.
-type usageOf struct {
-	at     time.Time
-	cpu    time.Duration
-	memory runtime.MemStats
-}
+const chunk = 2048 // events of an append while the log is filled
 
-func usageNow() usageOf {
-	var u usageOf
-	var r syscall.Rusage
-	runtime.ReadMemStats(&u.memory)
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err == nil {
-		u.cpu = time.Duration(r.Utime.Nano() + r.Stime.Nano())
+// fill appends events, in order.
+func (m *measurement) fill(s *source, events int) error {
+	b := newBatch(m.runner.Input(), chunk)
+	for done := 0; done < events; done += len(b.records) {
+		b.fill(s, min(chunk, events-done))
+		if err := m.log.Append(m.ctx, b.records...); err != nil {
+			return err
+		}
+		m.meter.show("%d of %d events appended", done, events)
 	}
-	u.at = time.Now()
-	return u
+	return nil
 }
 
 // throughput fills the log, and then measures the pipeline working it off.
 func (m *measurement) throughput() error {
-	events := m.options.Events
-	source, end := payments(fraud.Options{Seed: m.options.Seed, Events: events})
-	begin := time.Now()
-	_, err := ingest.Publish(m.ctx, m.log, source, ingest.Options{Topic: exampleTopic, Key: "customer", Producer: "bench"})
-	if err = errors.Join(err, end()); err != nil {
+	s := m.work.source()
+	defer s.stop()
+	events := m.options.Warm + m.options.Events
+	// The first ones go through before the others are there: a group that has
+	// committed holds back retention.
+	first := min(events, chunk)
+	if err := m.fill(s, first); err != nil {
 		return err
 	}
-	m.print("ingest_events_per_second", round(float64(events)/time.Since(begin).Seconds(), 0), "events/s")
-	runtime.GC()
-	before := usageNow()
 	if err := m.whileRunning(func(ctx context.Context) error { return m.runner.WaitIdle(ctx, m.log) }); err != nil {
 		return err
 	}
-	m.figures(before, usageNow(), float64(events))
+	begin := time.Now()
+	if err := m.fill(s, events-first); err != nil {
+		return err
+	}
+	m.print("append_events_per_second", round(float64(events-first)/time.Since(begin).Seconds(), 0), "events/s")
+	runtime.GC()
+	var read *tails
+	var warm int
+	var before, after usageOf
+	err := m.whileRunning(func(ctx context.Context) (err error) {
+		if m.options.Digest {
+			read = newTails(m.log, func(stream.Partition) consumer { return newDigest() })
+			if err := read.start(ctx, m.runner.Outputs(), false); err != nil {
+				return err
+			}
+		}
+		if err := m.waitDecided(ctx, m.options.Warm); err != nil {
+			return err
+		}
+		warm, before = m.decided(), usageNow()
+		if err := m.runner.WaitIdle(ctx, m.log); err != nil {
+			return err
+		}
+		after = usageNow()
+		return read.end(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	m.figures(before, after, float64(events-warm))
 	for _, hop := range observe.Hops[1:] { // the queue was filled before
 		s := m.runner.Metrics().Hop(hop)
 		m.print(hop.String()+"_p99", round(s.Quantile(0.99).Seconds()*1e3, 3), "ms")
+	}
+	m.memory()
+	if !m.options.Digest {
+		return nil
+	}
+	return m.digests(read)
+}
+
+func (m *measurement) decided() int { return int(m.runner.Metrics().Counts().Events) }
+
+// waitDecided returns when so many events were computed.
+func (m *measurement) waitDecided(ctx context.Context, events int) error {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for m.decided() < events {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
 	}
 	return nil
 }
 
 func (m *measurement) figures(before, after usageOf, events float64) {
-	took := after.at.Sub(before.at)
+	took, cpu := after.at.Sub(before.at), after.cpu-before.cpu
 	m.print("events_per_second", round(events/took.Seconds(), 0), "events/s")
-	m.print("cpu_us_per_event", round(float64((after.cpu-before.cpu).Nanoseconds())/1e3/events, 3), "us")
+	m.print("events_per_cpu_second", round(events/cpu.Seconds(), 0), "events/s")
+	m.print("cpu_us_per_event", round(float64(cpu.Nanoseconds())/1e3/events, 3), "us")
 	m.print("allocs_per_event", round(float64(after.memory.Mallocs-before.memory.Mallocs)/events, 3), "allocs")
 	m.print("bytes_per_event", round(float64(after.memory.TotalAlloc-before.memory.TotalAlloc)/events, 1), "B")
-	m.print("cpu_cores_used", round((after.cpu-before.cpu).Seconds()/took.Seconds(), 3), "cores")
+	m.print("cpu_cores_used", round(cpu.Seconds()/took.Seconds(), 3), "cores")
+}
+
+// memory prints what the process and the state hold.
+func (m *measurement) memory() {
+	if now, peak, ok := residentBytes(); ok {
+		m.print("rss_mb", round(float64(now)/1e6, 1), "MB")
+		m.print("rss_peak_mb", round(float64(peak)/1e6, 1), "MB")
+	}
+	s := m.log.Stats()
+	m.print("state_mb", round(float64(s.State.Bytes)/1e6, 1), "MB")
+	m.print("state_evictions", float64(s.State.Evictions), "cells")
+	m.print("log_bytes_per_event", round(float64(s.Bytes)/float64(m.runner.Counts().Events), 1), "B")
 }
 
 func round(v float64, digits int) float64 {
@@ -119,7 +215,7 @@ func round(v float64, digits int) float64 {
 	return r
 }
 
-// whileRunning runs the pipeline until work returns.
+// whileRunning runs the pipeline until work returns, and shows how far it is.
 func (m *measurement) whileRunning(work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(m.ctx)
 	defer stop()
@@ -129,63 +225,17 @@ func (m *measurement) whileRunning(work func(context.Context) error) error {
 		defer stop()
 		return work(ctx)
 	})
-	return errors.Join(group.Wait(), m.ctx.Err())
-}
-
-// latency appends events by a schedule that does not wait for anything, and
-// measures from each event's place in it until its decision can be read.
-func (m *measurement) latency() error {
-	events := int(float64(m.options.Rate) * m.options.Duration.Seconds())
-	schedule := &schedule{rate: m.options.Rate, places: make(map[stream.Partition][]int)}
-	for line := range fraud.Events(fraud.Options{Seed: m.options.Seed, Events: events}) {
-		schedule.lines = append(schedule.lines, line)
-	}
-	var readings []reading
-	var before, after usageOf
-	err := m.whileRunning(func(ctx context.Context) error {
-		tails, err := tailDecisions(ctx, m.log, m.runner.Outputs()[0])
-		if err != nil {
-			return err
+	group.Go(func() error {
+		ticker := time.NewTicker(meterEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+				m.meter.show("%d events decided, %s", m.decided(), m.meter.rate(int64(m.decided())))
+			}
 		}
-		before = usageNow()
-		if err := schedule.run(ctx, m.log); err != nil {
-			return err
-		}
-		if err := m.runner.WaitIdle(ctx, m.log); err != nil {
-			return err
-		}
-		after = usageNow()
-		readings, err = tails.end(ctx)
-		return err
 	})
-	if err != nil {
-		return err
-	}
-	m.figures(before, after, float64(events))
-	return m.latencies(schedule, readings)
-}
-
-// latencies prints the quantiles.
-func (m *measurement) latencies(s *schedule, readings []reading) error {
-	found := make([]time.Duration, 0, len(readings))
-	for _, r := range readings {
-		places := s.places[r.partition]
-		if int(r.offset) >= len(places) {
-			return fmt.Errorf("a decision about %v@%d, which was not appended", r.partition, r.offset)
-		}
-		found = append(found, r.at.Sub(s.due(places[r.offset])))
-	}
-	if len(found) == 0 {
-		return errors.New("no decisions came: use more events")
-	}
-	slices.Sort(found)
-	for _, q := range []struct {
-		name  string
-		share float64
-	}{{"latency_p50", 0.5}, {"latency_p99", 0.99}, {"latency_p999", 0.999}} {
-		m.print(q.name, round(found[min(int(q.share*float64(len(found))), len(found)-1)].Seconds()*1e3, 3), "ms")
-	}
-	m.print("latency_max", round(found[len(found)-1].Seconds()*1e3, 3), "ms")
-	m.print("decisions", float64(len(found)), "records")
-	return nil
+	return errors.Join(group.Wait(), m.ctx.Err())
 }

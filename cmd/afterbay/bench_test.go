@@ -1,0 +1,115 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// figure returns what follows a name in what bench printed.
+func figure(t *testing.T, out, name string) string {
+	t.Helper()
+	_, after, ok := strings.Cut("\n"+out, "\n"+name+" ")
+	value, _, _ := strings.Cut(after, "\n")
+	if !ok || value == "" {
+		t.Fatalf("%s\nlacks %s", out, name)
+	}
+	return value
+}
+
+// TestEqualWorkHasEqualDigests runs one work with one session and with several,
+// and with a state that does not fit into memory.
+func TestEqualWorkHasEqualDigests(t *testing.T) {
+	bench := func(flags string) string {
+		return must(t, "", append(strings.Fields("bench --events 20000 --warm 5000 --users 20000 --zipf 0 --digest --dir "+t.TempDir()), strings.Fields(flags)...)...)
+	}
+	want := bench("--sessions 1")
+	if figure(t, want, "state_evictions") != "0 cells" || figure(t, want, "outputs") != "25000 records" {
+		t.Errorf("printed %s", want)
+	}
+	for _, flags := range []string{"--sessions 3 --commit-interval 7ms", "--state-limit 70000 --keys 100"} {
+		got := bench(flags)
+		for _, name := range []string{"outputs", "outputs_digest", "state", "state_digest"} {
+			if figure(t, got, name) != figure(t, want, name) {
+				t.Errorf("%s: %s is %s, want %s", flags, name, figure(t, got, name), figure(t, want, name))
+			}
+		}
+		if strings.Contains(flags, "--state-limit") && figure(t, got, "state_evictions") == "0 cells" {
+			t.Errorf("%s: nothing was evicted: %s", flags, got)
+		}
+	}
+	other := bench("--seed 2")
+	for _, name := range []string{"outputs_digest", "state_digest"} {
+		if figure(t, other, name) == figure(t, want, name) {
+			t.Errorf("another seed has the same %s", name)
+		}
+	}
+}
+
+func TestSteadyFailsWhereSomethingGrows(t *testing.T) {
+	level := partOfRun{resident: 100, files: 10, bytes: 1000}
+	run := func(change func(*partOfRun, int)) error {
+		parts := slices.Repeat([]partOfRun{level}, 10)
+		for i := range parts {
+			change(&parts[i], i)
+		}
+		return steady(parts)
+	}
+	if err := run(func(p *partOfRun, i int) { p.resident += float64(i % 2 * 10) }); err != nil {
+		t.Error(err)
+	}
+	if err := run(func(p *partOfRun, i int) {
+		if i == 0 || i == 9 { // the beginning, and one part out of line
+			p.resident, p.files = 20*float64(i), 5*float64(i)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*partOfRun, int){
+		"memory grow":                 func(p *partOfRun, i int) { p.resident += 3 * float64(i) },
+		"files grow":                  func(p *partOfRun, i int) { p.files += float64(i) },
+		"bytes of the directory grow": func(p *partOfRun, i int) { p.bytes += 50 * float64(i) },
+	} {
+		if err := run(change); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestQuantilesOfTimesAreAHundredthTooHighAtMost(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	parts := []*times{{}, {}}
+	var all []time.Duration
+	for i := range 20_000 {
+		d := time.Duration(r.Uint64() >> (1 + r.IntN(60)))
+		parts[i%2].add(d)
+		all = append(all, d)
+	}
+	slices.Sort(all)
+	merged := sum(parts)
+	for _, share := range []float64{0, 0.1, 0.5, 0.99, 0.999, 1} {
+		want := all[min(int(share*float64(len(all))), len(all)-1)]
+		if got := merged.quantile(share); got < want || float64(got) > float64(want)*1.01 {
+			t.Errorf("seed %d: quantile %v is %d, want %d", seed, share, got, want)
+		}
+	}
+	if merged.count != int64(len(all)) || merged.most != all[len(all)-1] {
+		t.Errorf("seed %d: %d times, the longest %v", seed, merged.count, merged.most)
+	}
+}
+
+func TestNumberOfAnEventIsFoundInItsOutput(t *testing.T) {
+	w := (&benchCommand{Work: "baseline"}).work()
+	for output, want := range map[string]int64{
+		`{"event_id":"e000000123","score":0.5}`: 123, `{"event_id":"e1234567890"}`: 1234567890, `{"a":1,"event_id":"e7`: 7,
+		`{"event_id":"e"}`: -1, `{"event_id":"e`: -1, `{}`: -1, ``: -1,
+	} {
+		got, ok := w.eventNumber([]byte(output))
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%s: %d, %v", output, got, ok)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// calibration is how long the schedule runs alone, to know what it costs.
+const calibration = 2 * time.Second
+
+// latency appends events by a schedule that does not wait for anything, and
+// measures from each event's place in it until its decision can be read.
+func (m *measurement) latency() error {
+	harness, err := m.calibrate()
+	if err != nil {
+		return err
+	}
+	source := m.work.source()
+	defer source.stop()
+	s := m.schedule(source, m.options.Duration)
+	read := newTails(m.log, func(stream.Partition) consumer {
+		return &latencies{work: &m.work, due: s.due, start: s.start, part: m.options.Part}
+	})
+	runtime.GC()
+	parts := &partsOfRun{measurement: m}
+	var before, after usageOf
+	err = m.whileRunning(func(ctx context.Context) error {
+		s.start = time.Now()
+		if err := read.start(ctx, m.runner.Outputs()[:1], false); err != nil {
+			return err
+		}
+		before = usageNow()
+		watched := parts.watch(ctx, s.start)
+		if err := errors.Join(s.run(ctx, m.log.Append), watched()); err != nil {
+			return err
+		}
+		if err := m.runner.WaitIdle(ctx, m.log); err != nil {
+			return err
+		}
+		after = usageNow()
+		return read.end(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	m.figures(before, after, float64(s.events))
+	reading, err := m.readingCost()
+	if err != nil {
+		return err
+	}
+	took := after.at.Sub(before.at).Seconds()
+	all := latenciesOf(read)
+	harness += reading.Seconds() * float64(sum(all).count) / took
+	m.print("harness_cores_used", round(harness, 3), "cores")
+	m.print("engine_cores_used", round((after.cpu-before.cpu).Seconds()/took-harness, 3), "cores")
+	m.memory()
+	return parts.report(all)
+}
+
+func (m *measurement) schedule(source *source, d time.Duration) *schedule {
+	return &schedule{rate: m.options.Rate, events: int64(float64(m.options.Rate) * d.Seconds()), topic: m.runner.Input(), source: source}
+}
+
+// calibrate returns how many cores the schedule takes that appends nothing.
+func (m *measurement) calibrate() (cores float64, err error) {
+	source := m.work.source()
+	defer source.stop()
+	s := m.schedule(source, min(calibration, m.options.Duration))
+	s.start = time.Now()
+	before := cpuNow()
+	err = s.run(m.ctx, func(context.Context, ...stream.Record) error { return nil })
+	return (cpuNow() - before).Seconds() / time.Since(s.start).Seconds(), err
+}
+
+// readingCost returns the processor time of reading one decision, from the
+// newest ones, with nothing else at work: the least of several readings.
+func (m *measurement) readingCost() (least time.Duration, err error) {
+	for range 5 {
+		read := newTails(m.log, func(stream.Partition) consumer {
+			now := time.Now()
+			return &latencies{work: &m.work, due: func(int64) time.Time { return now }, start: now, part: m.options.Part}
+		})
+		before := cpuNow()
+		if err := read.start(m.ctx, m.runner.Outputs()[:1], true); err != nil {
+			return 0, err
+		}
+		if err := read.end(m.ctx); err != nil {
+			return 0, err
+		}
+		cost := (cpuNow() - before) / time.Duration(max(1, sum(latenciesOf(read)).count))
+		if least == 0 || cost < least {
+			least = cost
+		}
+	}
+	return least, nil
+}
+
+// latenciesOf merges what the partitions' readers found, by part.
+func latenciesOf(read *tails) []*times {
+	var all []*times
+	for _, t := range read.tails {
+		for i, part := range t.consumer.(*latencies).parts {
+			if i == len(all) {
+				all = append(all, &times{})
+			}
+			all[i].merge(part)
+		}
+	}
+	return all
+}
+
+func sum(parts []*times) *times {
+	all := &times{}
+	for _, t := range parts {
+		all.merge(t)
+	}
+	return all
+}
+
+// partsOfRun are figures of the parts of a long run.
+type partsOfRun struct {
+	*measurement
+	list []partOfRun
+}
+
+// partOfRun is what was there at the end of a part.
+type partOfRun struct{ resident, files, bytes float64 }
+
+// watch looks at the end of each part. The function returned waits for the last.
+func (p *partsOfRun) watch(ctx context.Context, start time.Time) (wait func() error) {
+	var group errgroup.Group
+	group.Go(func() error {
+		for n := range int(p.options.Duration / p.options.Part) {
+			select {
+			case <-time.After(time.Until(start.Add(time.Duration(n+1) * p.options.Part))):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			resident, _, _ := residentBytes()
+			files, bytes := countFiles(p.data)
+			p.list = append(p.list, partOfRun{float64(resident), float64(files), float64(bytes)})
+		}
+		return nil
+	})
+	return group.Wait
+}
+
+// report prints the quantiles, and the figures of each part where there are
+// several.
+func (p *partsOfRun) report(found []*times) error {
+	all := sum(found)
+	if all.count == 0 {
+		return errors.New("no decisions came: use more events")
+	}
+	for _, q := range []struct {
+		name  string
+		share float64
+	}{{"latency_p50", 0.5}, {"latency_p99", 0.99}, {"latency_p999", 0.999}} {
+		p.print(q.name, milliseconds(all.quantile(q.share)), "ms")
+	}
+	p.print("latency_max", milliseconds(all.most), "ms")
+	p.print("decisions", float64(all.count), "records")
+	word := "part"
+	if p.options.Part == time.Minute {
+		word = "minute"
+	}
+	for i, part := range p.list {
+		name := fmt.Sprintf("_%s_%d", word, i+1)
+		if i < len(found) {
+			p.print("p99"+name, milliseconds(found[i].quantile(0.99)), "ms")
+		}
+		if part.resident > 0 {
+			p.print("rss"+name, round(part.resident/1e6, 1), "MB")
+		}
+		p.print("files"+name, part.files, "files")
+		p.print("directory"+name, round(part.bytes/1e6, 1), "MB")
+	}
+	if p.options.Steady {
+		return steady(p.list)
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return round(d.Seconds()*1e3, 3) }
+
+// steadyFactor is how much more the last parts may hold than the third one.
+const steadyFactor = 1.15
+
+// steady says what the last three parts, their median, hold more than the third.
+func steady(parts []partOfRun) error {
+	last := parts[max(len(parts)-3, 2):]
+	var errs []error
+	for _, test := range []struct {
+		name string
+		of   func(partOfRun) float64
+	}{
+		{"memory", func(p partOfRun) float64 { return p.resident }},
+		{"files", func(p partOfRun) float64 { return p.files }},
+		{"bytes of the directory", func(p partOfRun) float64 { return p.bytes }},
+	} {
+		third := test.of(parts[2])
+		ends := slices.SortedFunc(slices.Values(last), func(a, b partOfRun) int { return cmp.Compare(test.of(a), test.of(b)) })
+		if end := test.of(ends[len(ends)/2]); end > third*steadyFactor {
+			errs = append(errs, fmt.Errorf("%s grow: %.0f at the third part, %.0f at the end", test.name, third, end))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"iter"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/examples/baseline"
+	"github.com/afterbay/afterbay/examples/fraud"
+)
+
+// work is what a measurement runs.
+type work struct {
+	files  exampleFiles
+	number []byte // of an event, written behind this in its output
+	source func() *source
+}
+
+// source makes the events of a work.
+type source struct {
+	next func(dst []byte) (line, key []byte) // appends an event to dst; its key lies in it, nil where it has none
+	stop func()
+}
+
+func (c *benchCommand) work() work {
+	if c.Work == "fraud" {
+		return work{files: fraudExample(), number: []byte(`"tx":"t`), source: func() *source { return fraudSource(c.Seed) }}
+	}
+	options := baseline.Options{Seed: c.Seed, Users: c.Users, Zipf: c.Zipf}
+	return work{files: exampleFiles{baseline.Files, "model.ubj"}, number: []byte(`"event_id":"e`), source: func() *source {
+		return &source{next: baseline.NewGenerator(options).Append, stop: func() {}}
+	}}
+}
+
+// fraudSource makes payments without end.
+func fraudSource(seed uint64) *source {
+	const endless = 1 << 40
+	next, stop := iter.Pull(fraud.Events(fraud.Options{Seed: seed, Events: endless}))
+	return &source{stop: stop, next: func(dst []byte) ([]byte, []byte) {
+		line, _ := next()
+		from := len(dst)
+		dst = append(dst, line...)
+		key, _ := decode.Key(dst[from:], "customer")
+		return dst, key
+	}}
+}
+
+// exactWindows makes the windows of a pipeline exact.
+func exactWindows(p afterbay.Pipeline) {
+	for _, step := range p.Steps {
+		for _, f := range step.Features {
+			for i, window := range f.Windows {
+				f.Windows[i], _, _ = strings.Cut(window, "/")
+			}
+		}
+	}
+}
+
+// eventNumber returns the number of the event that an output is of.
+func (w *work) eventNumber(output []byte) (n int64, ok bool) {
+	_, digits, _ := bytes.Cut(output, w.number)
+	for i, digit := range digits {
+		if digit < '0' || digit > '9' {
+			return n, i > 0
+		}
+		n = n*10 + int64(digit-'0')
+	}
+	return n, len(digits) > 0
+}
