@@ -35,8 +35,8 @@ prove: deps build ## long proofs: many seeds, many kills, fuzzing, the baseline;
 demo: ## 200,000 card transactions become decisions, with a summary
 	go run ./cmd/afterbay demo
 
-bench: build ## throughput, CPU and latency of the fraud pipeline, and package benchmarks
-	scripts/bench.sh
+bench: ## throughput, CPU and latency of the baseline and of the demo, and package benchmarks
+	ROUNDS=$${ROUNDS:-1} scripts/bench.sh
 
 lint: ## gofmt, go vet, staticcheck, shape of the code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }

@@ -1,15 +1,177 @@
 #!/usr/bin/env bash
-# What `make bench` runs: throughput, CPU and latency of the fraud pipeline, one
-# `name value unit` line a figure; then the benchmarks of the packages.
+# Measures here, one `name value unit` line a figure: all parts but keys and soak,
+# or those named as arguments.
+#
+#   speed    the baseline work saturated: each kernel, busier keys, exact windows, two sessions
+#   latency  the baseline work on a schedule, 50,000 and 200,000 events a second
+#   keys     a million users in memory; ten million beyond the limit of the state, and the same answer
+#   soak     ten minutes at 100,000 events a second; fails where memory or files grow
+#   parts    JSON, windows, trees and log alone
+#   fraud    the demo's work
+#
+# Variants take turns, and a figure is the median of ROUNDS (5). For a quick look
+# make less of it: EVENTS, SECONDS_EACH, SOAK and SOAK_PART, KEYS (of the larger
+# keys), STATE_LIMIT, BENCHTIME. DIR is a folder on the disk to measure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+go build -trimpath -o bin/afterbay ./cmd/afterbay
+rounds=${ROUNDS:-5}
 events=${EVENTS:-1000000}
-for sessions in 1 2; do
-	echo "# afterbay bench --events $events --sessions $sessions"
-	bin/afterbay bench --events "$events" --sessions "$sessions"
+found=$(mktemp -d)
+trap 'rm -rf "$found"' EXIT
+
+# measure runs `afterbay bench` once and leaves its figures for median.
+measure() { # variant, flags of bench
+	local name=$1
+	shift
+	mkdir -p "$found/$name"
+	local out=$found/$name/$(find "$found/$name" -type f | wc -l)
+	if ! bin/afterbay bench ${DIR:+--dir "$DIR"} "$@" >"$out" 2>"$found/said"; then
+		rm -f "$out"
+		if grep -q 'does not run here' "$found/said"; then return; fi
+		cat "$found/said" >&2
+		return 1
+	fi
+}
+
+# median prints the figures of a variant whose names match.
+median() { # variant, pattern
+	local files=("$found/$1"/*)
+	[ -e "${files[0]}" ] || { echo "$1 NOT RUN: this processor does not run it"; return; }
+	head -1 "${files[0]}"
+	echo "# $1: median of ${#files[@]}$(sed -n 's/^kernel /, kernel /p' "${files[0]}")"
+	awk -v pattern="^($2)\$" '!/^#/ && NF == 3 && $1 ~ pattern {
+		if (!($1 in unit)) order[++n] = $1
+		unit[$1] = $3; values[$1] = values[$1] " " $2
+	}
+	END { for (i = 1; i <= n; i++) print order[i], unit[order[i]] values[order[i]] }' "${files[@]}" |
+		while read -r name unit values; do
+			echo "$1_$name $(tr ' ' '\n' <<<"$values" | sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }' OFMT=%.10g CONVFMT=%.10g) $unit"
+		done
+}
+
+progress() { printf '%s\r' "$*" >&2; }
+
+speed() {
+	local round figures='events_per_second|events_per_cpu_second|allocs_per_event|cpu_cores_used'
+	local saturated="--events $events --warm $events"
+	for round in $(seq "$rounds"); do
+		progress "speed: round $round of $rounds"
+		for kernel in avx512 avx2 portable; do
+			AFTERBAY_KERNEL=$kernel measure "$kernel" $saturated --sessions 1
+		done
+		measure zipf1.3 $saturated --sessions 1 --zipf 1.3
+		measure exact $saturated --sessions 1 --exact
+		measure exact_zipf1.3 $saturated --sessions 1 --exact --zipf 1.3
+		measure one_session $saturated --sessions 1
+		measure two_sessions $saturated --sessions 2
+	done
+	for name in avx512 avx2 portable zipf1.3 exact exact_zipf1.3 one_session two_sessions; do
+		median "$name" "$figures"
+	done
+	# Each round's two are compared with each other, since they met the same noise.
+	mkdir "$found/two_sessions_against_one"
+	for round in $(seq 0 $((rounds - 1))); do
+		awk '$1 == "events_per_second" { v[FILENAME] = $2; last = FILENAME } END { print "# two sessions against one of the same round"; for (f in v) if (f != last) print "events_per_second", v[last] / v[f], "times" }' \
+			"$found/one_session/$round" "$found/two_sessions/$round" >"$found/two_sessions_against_one/$round"
+	done
+	median two_sessions_against_one events_per_second
+}
+
+latency() {
+	local round figures='events_per_second|cpu_cores_used|harness_cores_used|engine_cores_used|latency_p50|latency_p99|latency_p999|latency_max|allocs_per_event'
+	for round in $(seq "$rounds"); do
+		progress "latency: 50,000/s, round $round of $rounds"
+		measure rate_50000 --rate 50000 --duration "${SECONDS_EACH:-20}s" --retain $((1 << 30)) --sessions 1
+	done
+	for round in $(seq $(((rounds + 1) / 2))); do
+		progress "latency: 200,000/s, round $round of $(((rounds + 1) / 2))"
+		measure rate_200000 --rate 200000 --duration "${SECONDS_EACH:-60}s" --retain $((1 << 30)) --sessions 1
+	done
+	for name in rate_50000 rate_200000; do
+		median "$name" "$figures"
+	done
+}
+
+keys() {
+	local users=${KEYS:-10000000} limit=${STATE_LIMIT:-$((1 << 30))} figures='events_per_second|events_per_cpu_second|rss_mb|rss_peak_mb|state_mb|state_evictions'
+	progress "keys: $((users / 10)) in memory"
+	# Six events a user: all but a quarter of a percent of them are met.
+	measure resident --users $((users / 10)) --zipf 0 --warm $((users / 10 * 5)) --events $((users / 10)) --retain $((1 << 30)) --sessions 1
+	median resident "$figures"
+	local all="--users $users --zipf 0 --warm $users --events $((users / 2)) --retain $((1 << 30)) --sessions 1 --digest"
+	progress "keys: $users beyond the limit"
+	measure limited $all --state-limit "$limit"
+	median limited "$figures"
+	progress "keys: $users in memory"
+	measure unlimited $all --state-limit $((limit * 64))
+	median unlimited "$figures"
+	grep -hE '^(outputs|state)' "$found/limited/0" | grep -vE '^state_(mb|ev)'
+	if ! grep -q '^state_evictions [1-9]' "$found/limited/0"; then
+		echo "keys: nothing was evicted: set STATE_LIMIT below the state" >&2
+		return 1
+	fi
+	if ! cmp -s <(grep -E '_digest' "$found/limited/0") <(grep -E '_digest' "$found/unlimited/0"); then
+		echo "keys: the answers differ" >&2
+		return 1
+	fi
+	echo "same_answer yes"
+}
+
+soak() {
+	progress "soak: ${SOAK:-10m}"
+	bin/afterbay bench ${DIR:+--dir "$DIR"} --rate 100000 --duration "${SOAK:-10m}" --part "${SOAK_PART:-1m}" --retain $((1 << 30)) --sessions 1 --steady 2>"$found/said" || { cat "$found/said" >&2; return 1; }
+	echo "steady yes"
+}
+
+parts() {
+	local round package pattern
+	for round in $(seq "$rounds"); do
+		while read -r package pattern; do
+			progress "parts: $package, round $round of $rounds"
+			local dir=$found/${package//\//_}
+			mkdir -p "$dir"
+			# A line of go test is BenchmarkName-cores, iterations, and pairs of value and unit.
+			go test -run '^$' -bench "$pattern" -benchtime "${BENCHTIME:-0.5s}" -benchmem "./$package" | awk -v package="$package" '
+				NR == 1 { print "# benchmarks of " package }
+				/^Benchmark/ {
+					sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1)
+					for (i = 3; i < NF; i += 2) { unit = $(i + 1); sub(/\/op$/, "", unit); gsub(/\//, "_per_", unit); print $1 "_" unit, $i, $(i + 1) }
+				}' >"$dir/$round"
+		done <<-'END'
+			decode ^Benchmark(Scan|ScanShuffled|Key|EncodingJSON)$
+			expression ^BenchmarkDecision$
+			feature ^BenchmarkAddRead$/^(panes|exact)$/^decimals=2$
+			model/tree ^BenchmarkPredict$
+			stream/embedded ^Benchmark(Append|Cycle)$
+		END
+	done
+	for package in decode expression feature model_tree stream_embedded; do
+		median "$package" '.*'
+	done
+}
+
+fraud() {
+	local round name
+	for round in $(seq "$rounds"); do
+		progress "fraud: round $round of $rounds"
+		measure fraud_one_session --work fraud --events "$events" --warm 100000 --sessions 1
+		measure fraud_two_sessions --work fraud --events "$events" --warm 100000 --sessions 2
+	done
+	for rate in 5000 50000; do
+		progress "fraud: $rate/s"
+		measure "fraud_rate_$rate" --work fraud --rate "$rate" --duration "${SECONDS_EACH:-20}s" --retain $((1 << 30)) --sessions 2
+	done
+	for name in fraud_one_session fraud_two_sessions fraud_rate_5000 fraud_rate_50000; do
+		median "$name" 'events_per_second|events_per_cpu_second|allocs_per_event|cpu_cores_used|harness_cores_used|latency_.*'
+	done
+}
+
+[ $# -gt 0 ] || set -- speed latency parts fraud
+for part in "$@"; do
+	case $part in
+	speed | latency | keys | soak | parts | fraud) "$part" ;;
+	*) echo "bench: no part $part: use speed, latency, keys, soak, parts or fraud" >&2; exit 2 ;;
+	esac
 done
-for rate in 5000 50000; do
-	echo "# afterbay bench --rate $rate --duration 20s --sessions 2"
-	bin/afterbay bench --rate "$rate" --duration 20s --sessions 2
-done
-go test -run '^$' -bench . -benchtime 0.3s ./decode ./expression ./feature ./model/tree ./stream/embedded
+printf '\r' >&2
