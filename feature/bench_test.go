@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"errors"
 	"fmt"
 	"math/rand"
 	"runtime"
@@ -156,5 +157,52 @@ func TestColdKeyIsSmall(t *testing.T) {
 			t.Errorf("%v: Bytes says %.0f, the heap %.0f", windows, said, real)
 		}
 		runtime.KeepAlive(cells)
+	}
+}
+
+// BenchmarkFeedback is what the baseline work does with an event of a user but
+// for its model: three windows of four aggregates, the seconds since the user's
+// newest event, and the mean of the last ten scores, to which one is added.
+func BenchmarkFeedback(b *testing.B) {
+	for i, windows := range [][]string{{"60s/5s", "300s/30s", "3600s/60s"}, {"60s", "300s", "3600s"}} {
+		b.Run([]string{"panes", "exact"}[i], func(b *testing.B) {
+			s := setOf(b,
+				Spec{Name: "spend", Windows: windowsOf(b, windows...), Aggregates: four, Decimals: 2},
+				Spec{Name: "gap", Elapsed: true, Decimals: -1},
+				Spec{Name: "past", Last: 10, Aggregates: []Aggregate{Mean}, Decimals: -1})
+			const events = 1 << 20
+			random := rand.New(rand.NewSource(1))
+			zipf := rand.NewZipf(random, 1.1, 1, 99_999)
+			keys := make([]*Cell, events)
+			cells := map[uint64]*Cell{}
+			for i := range keys {
+				k := zipf.Uint64()
+				if cells[k] == nil {
+					cells[k] = s.NewCell()
+				}
+				keys[i] = cells[k]
+			}
+			out, n := make([]float64, 12), 0
+			one := func() {
+				c, t := keys[n&(events-1)], 1_700_000_000_000_000+int64(n)*20_000
+				n++
+				if err := s.Add(c, 0, t, float64(n&0xffff)/100); err != nil {
+					b.Fatal(err)
+				}
+				for i := range 3 {
+					s.Read(c, i, t, out)
+				}
+				if err := errors.Join(s.Add(c, 1, t, 0), s.Add(c, 2, t, out[0])); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for range events {
+				one()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				one()
+			}
+		})
 	}
 }

@@ -133,15 +133,16 @@ parts() {
 			mkdir -p "$dir"
 			# A line of go test is BenchmarkName-cores, iterations, and pairs of value and unit.
 			go test -run '^$' -bench "$pattern" -benchtime "${BENCHTIME:-0.5s}" -benchmem "./$package" | awk -v package="$package" '
-				NR == 1 { print "# benchmarks of " package }
+				NR == 1 && package != "" { print "# benchmarks of " package }
 				/^Benchmark/ {
 					sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1)
 					for (i = 3; i < NF; i += 2) { unit = $(i + 1); sub(/\/op$/, "", unit); gsub(/\//, "_per_", unit); print $1 "_" unit, $i, $(i + 1) }
-				}' >"$dir/$round"
+				}' >>"$dir/$round"
 		done <<-'END'
 			decode ^Benchmark(Scan|ScanShuffled|Key|EncodingJSON)$
 			expression ^BenchmarkDecision$
 			feature ^BenchmarkAddRead$/^(panes|exact)$/^decimals=2$
+			feature ^BenchmarkFeedback$
 			model/tree ^BenchmarkPredict$
 			stream/embedded ^Benchmark(Append|Cycle)$
 		END

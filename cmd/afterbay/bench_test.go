@@ -1,11 +1,18 @@
 package main
 
 import (
+	"context"
+	"encoding/binary"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/afterbay/afterbay/stream"
 )
 
 // figure returns what follows a name in what bench printed.
@@ -111,5 +118,46 @@ func TestNumberOfAnEventIsFoundInItsOutput(t *testing.T) {
 		if ok != (want >= 0) || ok && got != want {
 			t.Errorf("%s: %d, %v", output, got, ok)
 		}
+	}
+}
+
+// TestScheduleWaitsForNothingButItsTime sends events whose appends take longer
+// than all senders together can bear: none is early or left out, and none that
+// found a sender free is late.
+func TestScheduleWaitsForNothingButItsTime(t *testing.T) {
+	for name, took := range map[string]time.Duration{"quick": time.Millisecond, "slow": 50 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				made := 0
+				s := &schedule{rate: 5000, events: 2000, topic: "in", start: time.Now(), source: &source{next: func(dst []byte) (line, key []byte) {
+					made++
+					return binary.BigEndian.AppendUint32(dst, uint32(made-1)), nil
+				}}}
+				var mu sync.Mutex
+				late := make(map[int64]time.Duration)
+				err := s.run(t.Context(), func(_ context.Context, records ...stream.Record) error {
+					now := time.Now()
+					mu.Lock()
+					for _, r := range records {
+						n := int64(binary.BigEndian.Uint32(r.Value))
+						late[n] = now.Sub(s.due(n))
+					}
+					mu.Unlock()
+					time.Sleep(took)
+					return nil
+				})
+				if err != nil || len(late) != 2000 || made != 2000 {
+					t.Fatalf("%d of %d events were sent: %v", len(late), made, err)
+				}
+				for n, by := range late {
+					if by < 0 || name == "quick" && by > tick {
+						t.Errorf("event %d was sent %v after it was due", n, by)
+					}
+				}
+				if latest := slices.Max(slices.Collect(maps.Values(late))); name == "slow" && latest < took/4 {
+					t.Errorf("no event was more than %v late", latest)
+				}
+			})
+		})
 	}
 }
