@@ -95,10 +95,11 @@ func (p *printer) show(s *seen) error {
 		head = append(head, s.time.UTC().Format("2006-01-02T15:04:05.999999Z"))
 	}
 	head = append(head, position(&s.record))
-	for word, there := range map[string]bool{"late": s.late, "dropped": s.dropped} {
-		if there {
-			head = append(head, word)
-		}
+	if s.late {
+		head = append(head, "late")
+	}
+	if s.dropped {
+		head = append(head, "dropped")
 	}
 	text := strings.Join(head, "  ") + "\n"
 	for _, stage := range stageNames {
