@@ -150,9 +150,6 @@ func (w *worker) early(records []stream.Record) (int, error) {
 	var p *partition
 	size := 0
 	for i := range records[:min(len(records), w.options.ChunkEvents)] {
-		if i%warmEvents == 0 {
-			w.warm(records[i:min(len(records), i+warmEvents)])
-		}
 		r := &records[i]
 		if size += len(r.Value); i > 0 && size > chunkBytesMax {
 			break
@@ -162,10 +159,7 @@ func (w *worker) early(records []stream.Record) (int, error) {
 				return 0, fmt.Errorf("record of %v, which is not assigned", r.Partition)
 			}
 		}
-		k := w.ahead[i%warmEvents]
-		if k == nil {
-			k = p.keys[string(r.Key)]
-		}
+		k := p.keys[string(r.Key)]
 		if k != nil && w.plan.Feedback && k.chunk == w.chunk && int(k.count) >= w.options.KeyWaves {
 			break
 		}
@@ -199,38 +193,6 @@ func (w *worker) early(records []stream.Record) (int, error) {
 		}
 	}
 	return len(w.items), nil
-}
-
-// warmEvents are looked at ahead, a few times what a processor has loads under
-// way, and few enough that their cells stay in its cache.
-const warmEvents = 128
-
-// warm looks up the keys of the events to come, and reads a word of each part
-// of their cells. The cells of many keys are nowhere near each other: to wait
-// for memory for all these events at once, rather than event by event, is much
-// of what an event costs.
-func (w *worker) warm(records []stream.Record) {
-	var p *partition
-	for i := range records {
-		r := &records[i]
-		if p == nil || p.id != r.Partition {
-			p = w.partitions[r.Partition]
-		}
-		w.ahead[i] = nil
-		if p != nil {
-			w.ahead[i] = p.keys[string(r.Key)]
-		}
-	}
-	for _, k := range w.ahead[:len(records)] {
-		if k == nil {
-			continue
-		}
-		for _, c := range k.cells {
-			if c != nil {
-				w.warmed += c.Warm()
-			}
-		}
-	}
 }
 
 // stopAt ends the chunk before an event at which very many timers are due. As

@@ -38,8 +38,6 @@ type worker struct {
 	fired   int // timers, since that was last looked at
 	keyBuf  []byte
 	spent   [len(observe.Hops)]time.Duration
-	ahead   [warmEvents]*keyState // of the events to come, where they are in memory
-	warmed  int64                 // keeps the reads of warm alive
 	scratch []byte
 }
 
