@@ -24,10 +24,12 @@ quick: ## tests that need Go alone; says what did not run
 	go test ./... 2>&1
 	@test -e .venv/xgboost-3.2.0 || echo "NOT RUN: comparison with an installed XGBoost (make deps installs it)"
 
-test: deps ## all tests, the race detector where goroutines meet
+test: deps ## all tests, the race detector where goroutines meet, a build for arm64
 	AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) go test -timeout 20m ./...
 	go test -race -timeout 15m ./stream/... ./task/... ./state/... ./ingest/... ./serve/...
 	go test -race -timeout 15m -skip Killed . -args -answer.events=10000
+	for target in linux/arm64 darwin/arm64; do \
+		echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} go build ./...; done
 
 prove: deps build ## long proofs: many seeds, many kills, fuzzing, the baseline; results in docs/results
 	scripts/prove.sh
