@@ -58,13 +58,9 @@ func badFiles(t *testing.T) {
 	}
 	must(t, "", "produce", "in", "--data", "held", "--partitions", "3")
 	must(t, numbered(3), "produce", "in", "--data", "damaged", "--partitions", "1")
-	meta := filepath.Join("damaged", "META")
-	text, err := os.ReadFile(meta)
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"META", "META.copy"} {
+		flip(t, filepath.Join("damaged", name), 20)
 	}
-	text[len(text)/2] ^= 1
-	write(t, meta, string(text))
 	must(t, numbered(3), "produce", "in", "--data", "good", "--partitions", "3", "--key", "k")
 }
 
@@ -92,7 +88,7 @@ var badInputs = []struct {
 	{"run counts.yaml --sessions -1", exitUsage, []string{"--sessions -1"}},
 	{"run counts.yaml --data good --listen TAKEN", exitFailure, []string{"address already in use", "--listen"}},
 	{"run counts.yaml --data held", exitLocked, []string{"held", "in use: by process", "choose another directory"}},
-	{"run counts.yaml --data damaged", exitDamaged, []string{"damaged/META", "restore the directory from a copy"}},
+	{"run counts.yaml --data damaged", exitDamaged, []string{"damaged/META", "afterbay doctor damaged"}},
 	{"run counts.yaml --data file/x", exitDamaged, []string{"file", "not a directory", "--data"}},
 	{"topics --data held", exitLocked, []string{"in use: by process", "does not answer"}},
 	{"topics --data none", exitFailure, []string{"none is no data directory", "--data"}},
@@ -136,6 +132,17 @@ var badInputs = []struct {
 	{"frobnicate", exitUsage, []string{"frobnicate", "--help"}},
 	{"run", exitUsage, []string{"<file>", "--help"}},
 	{"topics --colour", exitUsage, []string{"--colour"}},
+}
+
+// flip changes a byte of a file.
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[at] ^= 1
+	write(t, path, string(b))
 }
 
 func TestBadInputIsAClearErrorWithAnExitCode(t *testing.T) {

@@ -36,9 +36,9 @@ func (a *app) openLogWith(dir string, options embedded.Options) (*embedded.Log, 
 	case errors.Is(err, embedded.ErrLocked):
 		return nil, &exitError{exitLocked, fmt.Errorf("%w: end that process, or choose another directory with --data", err)}
 	case errors.As(err, &damage):
-		return nil, &exitError{exitDamaged, fmt.Errorf("%w: restore the directory from a copy, or start with another one by --data", err)}
+		return nil, &exitError{exitDamaged, fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err)}
 	}
-	return nil, &exitError{exitDamaged, fmt.Errorf("%w: make the directory readable and writable, or choose another with --data", err)}
+	return nil, &exitError{exitDamaged, fmt.Errorf("%w: make the directory readable and writable, see what afterbay doctor %s says, or choose another with --data", err, dir)}
 }
 
 // open returns the data directory: the log itself or, where a process holds it,
@@ -51,7 +51,7 @@ func (f *directoryFlags) open(a *app, create bool) (serve.Directory, func() erro
 		}
 		return &serve.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
 	}
-	if _, err := os.Stat(filepath.Join(f.Data, "META")); !create && errors.Is(err, fs.ErrNotExist) {
+	if !create && !isDirectory(f.Data) {
 		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", f.Data)}
 	}
 	for deadline := time.Now().Add(lockedWait); ; {
@@ -71,6 +71,13 @@ func (f *directoryFlags) open(a *app, create bool) (serve.Directory, func() erro
 		}
 		time.Sleep(lockedTry)
 	}
+}
+
+// isDirectory reports whether dir is a data directory: META or its copy is there.
+func isDirectory(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "META"))
+	_, errCopy := os.Stat(filepath.Join(dir, "META.copy"))
+	return !errors.Is(err, fs.ErrNotExist) || !errors.Is(errCopy, fs.ErrNotExist)
 }
 
 // reach finds the process that holds a data directory.

@@ -453,20 +453,3 @@ func TestUnknownSections(t *testing.T) {
 		l.Close()
 	}
 }
-
-func TestDamagedMetaIsRefused(t *testing.T) {
-	fs, _ := crashed(t, small(nil), 1)
-	b, _ := readFile(fs, "data/META")
-	b[12] ^= 1
-	overwrite(t, fs, "data/META", b)
-	var damaged *DamageError
-	if _, err := Open("data", small(fs)); !errors.As(err, &damaged) {
-		t.Fatal(err)
-	}
-	if err := fs.Remove("data/META"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open("data", small(fs)); !errors.As(err, &damaged) {
-		t.Fatal(err)
-	}
-}

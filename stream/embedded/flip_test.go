@@ -89,7 +89,7 @@ func flipDirectory(t *testing.T, rng *rand.Rand, closed bool) *flipped {
 func (d *flipped) classes(path string, b []byte) func(int) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
-	case base == "META", base == "LOCK":
+	case base == metaName, base == metaCopyName, base == "LOCK":
 		return func(int) string { return base }
 	case strings.HasSuffix(base, ".idx"):
 		return func(int) string { return "index" }
@@ -171,6 +171,9 @@ func (d *flipped) try(t *testing.T, path string, at int, bit byte) string {
 		return flipOpen
 	}
 	defer l.Close()
+	if isMeta := strings.HasPrefix(d.disk.PathBase(path), metaName); isMeta != (l.Recovery().LostMeta == path) {
+		t.Errorf("%s: byte %d of %s: Open says that it lost %q", d.name, at, path, l.Recovery().LostMeta)
+	}
 	whole, err := d.compare(l)
 	switch {
 	case whole && err != nil:
@@ -275,7 +278,7 @@ func TestFlippedBitIsNeverASilentLoss(t *testing.T) {
 				outcome := d.try(t, at.path, at.at, bit)
 				row[outcome]++
 				newest := strings.HasPrefix(class, "newest")
-				if outcome == flipLost || outcome == flipCut && (d.closed || !newest) || outcome == flipNothing && newest && !strings.HasSuffix(class, "padding") {
+				if outcome == flipLost || outcome != flipNothing && strings.HasPrefix(class, metaName) || outcome == flipCut && (d.closed || !newest) || outcome == flipNothing && newest && !strings.HasSuffix(class, "padding") {
 					t.Errorf("%s: bit %d of byte %d of %s (%s): %s", d.name, bit, at.at, at.path, class, outcome)
 				}
 			}

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meta is the file META: a line of JSON and a line with its checksum.
+// meta is the file META, and its copy: a line of JSON and a line with its
+// checksum.
 type meta struct {
 	Format int    `json:"format"`
 	Log    string `json:"log"`   // 16 random bytes; salt of every checksum
@@ -27,8 +28,12 @@ type meta struct {
 	// Epochs says which epoch the frames from a seq on carry: one entry for
 	// each Open that wrote frames which may still be there.
 	Epochs []epoch `json:"epochs"`
+	// Writes counts how often META was written; 0 was written by a version that
+	// knows no copy.
+	Writes uint64 `json:"writes,omitempty"`
 
 	salt uint32
+	lost *DamageError // what is wrong with the copy that was not read
 }
 
 type epoch struct {
@@ -50,40 +55,89 @@ func newMeta() meta {
 // carried as the bytes of a record.
 func saltOf(id []byte) uint32 { return crc32.Checksum(id, castagnoli) }
 
-// readMeta returns the META of dir; found is false where there is none.
+// The names of META. Both hold the same; META is written first, and versions
+// that know no copy read and write it alone.
+const metaName, metaCopyName = "META", "META.copy"
+
+// readMeta returns the newest valid META of dir; found is false where there is
+// none. A copy is never newer than a META that counts no writes.
 func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
-	path := fsys.PathJoin(dir, "META")
-	b, err := readFile(fsys, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return meta{}, false, nil
-	}
+	main, mainLost, err := readMetaFile(fsys, dir, metaName)
 	if err != nil {
 		return meta{}, false, err
 	}
+	spare, spareLost, err := readMetaFile(fsys, dir, metaCopyName)
+	if err != nil {
+		return meta{}, false, err
+	}
+	switch {
+	case mainLost == nil && spareLost == nil && main.Writes > 0 && spare.Writes > main.Writes:
+		return spare, true, nil
+	case mainLost == nil:
+		if spareLost != nil && spareLost.Reason != reasonMissing {
+			main.lost = spareLost
+		}
+		return main, true, nil
+	case spareLost == nil:
+		spare.lost = mainLost
+		return spare, true, nil
+	case mainLost.Reason == reasonMissing && spareLost.Reason == reasonMissing:
+		return meta{}, false, nil
+	}
+	mainLost.Reason += fmt.Sprintf("; of %s: %s", metaCopyName, spareLost.Reason)
+	return meta{}, false, mainLost
+}
+
+const reasonMissing = "it is missing"
+
+// readMetaFile reads one of the copies; lost says why there is nothing to read.
+func readMetaFile(fsys vfs.FS, dir, name string) (m meta, lost *DamageError, err error) {
+	path := fsys.PathJoin(dir, name)
+	bad := func(reason string) (meta, *DamageError, error) {
+		return meta{}, &DamageError{Dir: dir, Path: path, Reason: reason}, nil
+	}
+	b, err := readFile(fsys, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return bad(reasonMissing)
+	}
+	if err != nil {
+		return meta{}, nil, err
+	}
 	line, sum, _ := bytes.Cut(b, []byte("\n"))
 	if want := fmt.Sprintf("%08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want {
-		return meta{}, false, &DamageError{Path: path, Reason: "its checksum is wrong"}
+		return bad("its checksum is wrong")
 	}
 	if err := json.Unmarshal(line, &m); err != nil {
-		return meta{}, false, &DamageError{Path: path, Reason: err.Error()}
+		return bad(err.Error())
 	}
 	if m.Format != metaFormat {
-		return meta{}, false, fmt.Errorf("format %d: %w", m.Format, errFormat)
+		return meta{}, nil, fmt.Errorf("%s: format %d: %w", path, m.Format, errFormat)
 	}
 	id, err := hex.DecodeString(m.Log)
 	if err != nil {
-		return meta{}, false, &DamageError{Path: path, Reason: err.Error()}
+		return bad(err.Error())
 	}
 	m.salt = saltOf(id)
-	return m, true, nil
+	return m, nil, nil
 }
 
+// write replaces META and then its copy, each whole: at every moment one of
+// them holds what was written last or before that, whatever a crash leaves and
+// also where the other is damaged.
 func (m *meta) write(fsys vfs.FS, dir string) error {
+	m.Writes++
 	line, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	return writeFile(fsys, fsys.PathJoin(dir, "META"), fmt.Appendf(line, "\n%08x\n", crc32.Checksum(line, castagnoli)))
+	b := fmt.Appendf(line, "\n%08x\n", crc32.Checksum(line, castagnoli))
+	for _, name := range []string{metaName, metaCopyName} {
+		if err := writeFile(fsys, fsys.PathJoin(dir, name), bytes.Clone(b)); err != nil { // a vfs.File may change what it writes
+			return err
+		}
+	}
+	m.lost = nil
+	return nil
 }
 
 // begin adds a random epoch for the frames from seq on, and forgets those of

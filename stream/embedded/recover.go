@@ -20,12 +20,16 @@ type Recovery struct {
 	CutBytes int64 // of it
 	// ReplayedFrames were redone, since the last checkpoint lacked them.
 	ReplayedFrames int
+	// LostMeta is the copy of META that was damaged or missing, and was written
+	// again from the other; "" is none.
+	LostMeta string
 }
 
 // DamageError says that the log has damage which no interrupted write explains:
 // what was durable is missing or changed. It may be a *DamageError of Open,
 // which then cut nothing, or of a read.
 type DamageError struct {
+	Dir    string // of the log
 	Path   string // the file
 	Offset int64  // in bytes
 	Seq    uint64 // of the frame that should be there; 0 is unknown
@@ -34,12 +38,12 @@ type DamageError struct {
 
 // Error says where the damage is and what to do.
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("%s is damaged at byte %d (frame %d): %s (restore it from a copy, or cut the log there, which loses what follows)",
-		e.Path, e.Offset, e.Seq, e.Reason)
+	return fmt.Sprintf("%s is damaged at byte %d (frame %d): %s (next: afterbay doctor %s, which says what each way out would lose)",
+		e.Path, e.Offset, e.Seq, e.Reason, e.Dir)
 }
 
 func (l *Log) damage(path string, pos int64, seq uint64, reason string) error {
-	return &DamageError{Path: path, Offset: pos, Seq: seq, Reason: reason}
+	return &DamageError{Dir: l.dir, Path: path, Offset: pos, Seq: seq, Reason: reason}
 }
 
 // open brings memory to where the log is.
@@ -57,6 +61,10 @@ func (l *Log) open() error {
 	var found bool
 	if l.meta, found, err = readMeta(fs, l.dir); err != nil {
 		return err
+	}
+	if lost := l.meta.lost; lost != nil {
+		l.recovery.LostMeta = lost.Path
+		l.opts.Logger.Warn("a copy of META is damaged; the other is used, and written over it", "file", lost.Path, "reason", lost.Reason)
 	}
 	others, err := l.list()
 	if err != nil {
@@ -91,7 +99,7 @@ func (l *Log) open() error {
 // never had an acknowledged frame.
 func (l *Log) create() error {
 	if len(l.segments) > 0 {
-		return l.damage(l.path("META"), 0, 0, "it is missing beside a log")
+		return l.damage(l.path(metaName), 0, 0, "it is missing beside a log")
 	}
 	for _, dir := range []string{l.path("log"), l.path("idx"), l.dir, l.opts.fs.PathDir(l.dir)} {
 		if err := syncDir(l.opts.fs, dir); err != nil {
@@ -303,6 +311,9 @@ func (l *Log) tailEnd(s *segment, b []byte, last int) error {
 	if pos := l.findLater(rest, bad); pos >= 0 {
 		return l.damage(s.path, s.end, bad, fmt.Sprintf("a valid frame follows at byte %d, which was written when this one was durable", s.end+int64(pos)))
 	}
+	if l.outdated(rest, bad) {
+		return l.damage(s.path, s.end, bad, "it is whole, and of an Open that the copy of META in use does not know: META is gone, and a version that knows no copy wrote it last")
+	}
 	f, err := l.opts.fs.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
@@ -317,6 +328,16 @@ func (l *Log) tailEnd(s *segment, b []byte, last int) error {
 		err = f.SyncData()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// outdated reports whether b begins with frame seq of an epoch unknown to a copy
+// of META that nothing confirms. Versions without a copy leave an old one behind.
+func (l *Log) outdated(b []byte, seq uint64) bool {
+	if l.meta.lost == nil || l.meta.lost.Path != l.path(metaName) {
+		return false
+	}
+	f, _, err := parseFrame(b, l.meta.salt)
+	return err == nil && f.seq == seq && !l.meta.has(f.seq, f.epoch)
 }
 
 // cut removes what looks like the beginning of frame bad.
