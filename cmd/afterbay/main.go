@@ -27,6 +27,7 @@ type commands struct {
 	Features featuresCommand `cmd:"" help:"Write the feature rows of events to a file, to train a model with."`
 	Topics   topicsCommand   `cmd:"" help:"List the topics and what they hold."`
 	State    stateCommand    `cmd:"" help:"Look into the state of a pipeline."`
+	Doctor   doctorCommand   `cmd:"" help:"Check a data directory: every frame, index and block; and cut damage out of it."`
 	Model    modelCommand    `cmd:"" help:"Look into a model, or score rows with it."`
 	Demo     demoCommand     `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`
 	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency here, of the work that peers are compared on."`

@@ -86,7 +86,7 @@ steps:
 
 func TestHelpIsGolden(t *testing.T) {
 	var all strings.Builder
-	for _, name := range []string{"", "init", "try", "lint", "test", "run", "produce", "tail", "explain", "features", "topics", "state get", "state dump", "model inspect", "model score", "demo", "bench", "version"} {
+	for _, name := range []string{"", "init", "try", "lint", "test", "run", "produce", "tail", "explain", "features", "topics", "state get", "state dump", "doctor", "model inspect", "model score", "demo", "bench", "version"} {
 		args := append(strings.Fields(name), "--help")
 		fmt.Fprintf(&all, "$ afterbay %s\n%s\n", strings.Join(args, " "), must(t, "", args...))
 	}

@@ -160,7 +160,7 @@ func (c *checker) walkSegment(i int) error {
 		if next == 0 {
 			break
 		}
-		c.damage(Damage{Path: w.path, Offset: int64(pos), First: seq, Last: next - 1, What: fmt.Sprintf("%s not whole, and frame %d behind at byte %d is", frames(seq, next-1), next, at)})
+		c.damage(Damage{Path: w.path, Offset: int64(pos), First: seq, Last: next - 1, What: fmt.Sprintf("%s not whole, and frame %d behind, at byte %d, is", frames(seq, next-1), next, at)})
 		pos, seq = at, next
 	}
 	if !last {

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
+)
+
+// hurt makes a data directory of three records, and flips a bit of the second.
+func hurt(t *testing.T) (dir string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for _, value := range []string{"first", "second", "third"} {
+		held(t, "shop", value)
+	}
+	must(t, "", "doctor", "shop")
+	segment := filepath.Join("shop", "log", "00000000000000000001.seg")
+	b, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip(t, segment, strings.Index(string(b), "second"))
+	return "shop"
+}
+
+// held appends values to a directory with small files, and returns all that it
+// holds then.
+func held(t *testing.T, dir string, values ...string) (all string) {
+	t.Helper()
+	log, err := embedded.Open(dir, embedded.Options{SegmentBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p := stream.Partition{Topic: "in"}
+	err = log.CreateTopic(t.Context(), stream.Topic{Name: p.Topic, Partitions: 1})
+	for _, value := range values {
+		err = errors.Join(err, log.Append(t.Context(), stream.Record{Partition: p, Value: []byte(value)}))
+	}
+	first, next, offsetsErr := log.Offsets(t.Context(), p)
+	if err = errors.Join(err, offsetsErr); err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range log.Tail(t.Context(), p, first) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(r.Value) + " "
+		if first++; first == next {
+			break
+		}
+	}
+	return all
+}
+
+func TestDoctorCutsWhatItSaysAndAsksFirst(t *testing.T) {
+	for _, c := range []struct {
+		answer, args, want string
+	}{
+		{"y\n", "", "first "},
+		{"", "--yes", "first "},
+		{"", "--yes --keep 1", "first "},
+		{"YES\n", "--keep 4", "third "},
+	} {
+		dir := hurt(t)
+		for _, no := range []string{"", "\n", "n\n", "yep\n"} {
+			r := command(t, no, "doctor", dir, "--cut")
+			if r.code != exitFailure || !strings.Contains(r.stderr, "nothing was changed") || !strings.Contains(r.stdout, "[y/N]") {
+				t.Fatalf("answered %q: exit %d: %s", no, r.code, r.stderr)
+			}
+		}
+		if r := command(t, "", "doctor", dir); r.code != exitFailure || !strings.Contains(r.stdout, "it held in/0 offset 1\n") {
+			t.Fatalf("exit %d: %s", r.code, r.stdout)
+		}
+		if cuts, _ := filepath.Glob(dir + "/cut-*"); len(cuts) > 0 {
+			t.Fatalf("cut without consent: %q", cuts)
+		}
+		got := must(t, c.answer, append([]string{"doctor", dir, "--cut"}, strings.Fields(c.args)...)...)
+		if cuts, _ := filepath.Glob(dir + "/cut-*/log/*.seg"); len(cuts) != 1 || !strings.Contains(got, filepath.Dir(filepath.Dir(cuts[0]))) {
+			t.Errorf("cut into %q: %s", cuts, got)
+		}
+		if got := must(t, "", "doctor", dir, "--cut"); !strings.Contains(got, "shop is healthy") {
+			t.Errorf("cut again: %s", got)
+		}
+		if got := held(t, dir, "more"); got != c.want+"more " {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+func TestDoctorPrintsJSON(t *testing.T) {
+	dir := hurt(t)
+	var report struct {
+		embedded.Report
+		Cut string
+	}
+	r := command(t, "", "doctor", dir, "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil || r.code != exitFailure {
+		t.Fatalf("exit %d: %v: %s", r.code, err, r.stdout)
+	}
+	if report.Healthy || len(report.Damage) != 1 || report.Damage[0].First != 3 || len(report.Remedies) != 2 || report.Remedies[0].Last != 2 {
+		t.Errorf("%s", r.stdout)
+	}
+	if err := json.Unmarshal([]byte(must(t, "", "doctor", dir, "--cut", "--yes", "--json")), &report); err != nil || !report.Healthy || !strings.HasPrefix(report.Cut, "cut-") {
+		t.Errorf("%v: %+v", err, report)
+	}
+	if r := command(t, "", "doctor", hurt(t), "--cut", "--keep", "99"); r.code != exitUsage || !strings.Contains(r.stderr, "no remedy keeps frame 99") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}
+
+// TestDamagePageShowsASessionThatHappens follows the commands of docs/damage.md.
+func TestDamagePageShowsASessionThatHappens(t *testing.T) {
+	t.Parallel()
+	const page = "../../docs/damage.md"
+	r := &reader{T: t, dir: t.TempDir(), tools: guideTools(t)}
+	blocks := fences(t, page)
+	if len(blocks) < 4 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	for _, f := range blocks {
+		if err := r.follow(f); err != nil {
+			t.Fatalf("%s:%d: %v", page, f.line, err)
+		}
+	}
+}
