@@ -77,8 +77,8 @@ func (l *Log) publish(f *frame, at place, redo bool, metas *pairs) error {
 		s := &f.body[i]
 		var err error
 		switch s.kind {
-		case sectionInput, sectionOutput:
-			err = l.publishRecords(f.seq, s.payload, at, redo, metas, &hot)
+		case sectionInput, sectionOutput, sectionResult:
+			err = l.publishRecords(f.seq, s, at, redo, metas, &hot)
 		case sectionTopic:
 			err = l.publishTopic(s.payload, metas)
 		case sectionOffsets:
@@ -108,8 +108,8 @@ func (l *Log) publish(f *frame, at place, redo bool, metas *pairs) error {
 	return nil
 }
 
-func (l *Log) publishRecords(seq uint64, payload []byte, at place, redo bool, metas *pairs, hot *ringFrame) error {
-	v, err := parseRecords(payload)
+func (l *Log) publishRecords(seq uint64, s *section, at place, redo bool, metas *pairs, hot *ringFrame) error {
+	v, err := parseRecords(s)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (l *Log) publishRecords(seq uint64, payload []byte, at place, redo bool, me
 		metas.add(nextKey(p.Partition), binary.AppendUvarint(nil, uint64(p.next)))
 	}
 	if at.live {
-		p.blocks = append(p.blocks, block{seq, v.first, v.count, v.body})
+		p.blocks = append(p.blocks, block{seq, v.first, v.count, v.body, v.packed})
 		hot.parts = append(hot.parts, p)
 		for _, c := range p.readers {
 			signal(c.ready)

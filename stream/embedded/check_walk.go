@@ -242,8 +242,8 @@ func (c *checker) note(w *walked, f *frame, pos, n int) error {
 // section checks what a section holds, and adds it.
 func (r *run) section(s *section) error {
 	switch s.kind {
-	case sectionInput, sectionOutput:
-		return r.records(s.payload)
+	case sectionInput, sectionOutput, sectionResult:
+		return r.records(s)
 	case sectionTopic:
 		_, err := parseTopic(s.payload)
 		return err
@@ -272,12 +272,12 @@ func (r *run) section(s *section) error {
 	return nil
 }
 
-func (r *run) records(payload []byte) error {
-	v, err := parseRecords(payload)
+func (r *run) records(s *section) error {
+	v, err := parseRecords(s)
 	if err != nil {
 		return err
 	}
-	body := reader{b: v.body}
+	body := recordReader{reader: reader{b: v.body}, packed: v.packed}
 	for range v.count {
 		var record stream.Record
 		body.record(&record)

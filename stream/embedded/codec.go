@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -75,10 +76,7 @@ func appendNullable(b, v []byte) []byte {
 
 // appendRecord encodes what a record is beside its partition and offset.
 func appendRecord(b []byte, r *stream.Record) []byte {
-	b = binary.LittleEndian.AppendUint64(b, uint64(r.Time.UnixMicro()))
-	b = appendNullable(b, r.Key)
-	b = appendNullable(b, r.Value)
-	b = binary.AppendUvarint(b, uint64(len(r.Headers)))
+	b = appendContent(b, r)
 	for _, h := range r.Headers {
 		b = appendBytes(b, h.Key)
 		b = appendNullable(b, h.Value)
@@ -86,8 +84,49 @@ func appendRecord(b []byte, r *stream.Record) []byte {
 	return b
 }
 
-// record reads what appendRecord wrote. Its bytes are those of the reader.
-func (r *reader) record(to *stream.Record) {
+// appendContent encodes what comes before the headers of a record.
+func appendContent(b []byte, r *stream.Record) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Time.UnixMicro()))
+	b = appendNullable(b, r.Key)
+	b = appendNullable(b, r.Value)
+	return binary.AppendUvarint(b, uint64(len(r.Headers)))
+}
+
+// How a header of a result is given: whole; by its value, with the key of the
+// header at the same place of the record before; or as that header.
+const (
+	headerWhole = iota
+	headerValue
+	headerSame
+)
+
+// appendResult is appendRecord for what a step wrote after a record with the
+// headers before. Most of what a pipeline says about its outputs it says of all
+// of them.
+func appendResult(b []byte, r *stream.Record, before []stream.Header) []byte {
+	b = appendContent(b, r)
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		switch {
+		case i >= len(before) || h.Key != before[i].Key:
+			b = appendNullable(appendBytes(append(b, headerWhole), h.Key), h.Value)
+		case !bytes.Equal(h.Value, before[i].Value) || (h.Value == nil) != (before[i].Value == nil):
+			b = appendNullable(append(b, headerValue), h.Value)
+		default:
+			b = append(b, headerSame)
+		}
+	}
+	return b
+}
+
+// recordReader reads records one after the other. Their bytes are its own.
+type recordReader struct {
+	reader
+	packed bool            // by appendResult
+	before []stream.Header // of the record before
+}
+
+func (r *recordReader) record(to *stream.Record) {
 	to.Time = time.UnixMicro(int64(r.uint64())).UTC()
 	to.Key = r.nullable()
 	to.Value = r.nullable()
@@ -100,9 +139,28 @@ func (r *reader) record(to *stream.Record) {
 	if n > 0 {
 		to.Headers = make([]stream.Header, n)
 		for i := range to.Headers {
-			to.Headers[i] = stream.Header{Key: string(r.bytes()), Value: r.nullable()}
+			to.Headers[i] = r.header(i)
 		}
 	}
+	r.before = to.Headers
+}
+
+// header reads the header at place i of a record.
+func (r *recordReader) header(i int) stream.Header {
+	form := uint64(headerWhole)
+	if r.packed {
+		form = r.uvarint()
+	}
+	switch {
+	case form == headerWhole:
+		return stream.Header{Key: string(r.bytes()), Value: r.nullable()}
+	case form > headerSame || i >= len(r.before):
+		r.fail()
+		return stream.Header{}
+	case form == headerValue:
+		return stream.Header{Key: r.before[i].Key, Value: r.nullable()}
+	}
+	return r.before[i]
 }
 
 // recordBytes bounds the encoded size of a record.
@@ -121,11 +179,12 @@ func appendPartition(b []byte, p stream.Partition) []byte {
 
 // records is the payload of an INPUT or OUTPUT section.
 type records struct {
-	topic []byte
-	index int32
-	first stream.Offset
-	count int
-	body  []byte // the records, encoded
+	topic  []byte
+	index  int32
+	first  stream.Offset
+	count  int
+	body   []byte // the records, encoded
+	packed bool   // by appendResult
 }
 
 func appendRecordsHead(b []byte, p stream.Partition, first stream.Offset, count int) []byte {
@@ -139,10 +198,12 @@ func recordsHeadBytes(p stream.Partition) int {
 	return 2*binary.MaxVarintLen32 + len(p.Topic) + 8 + binary.MaxVarintLen64
 }
 
-func parseRecords(payload []byte) (records, error) {
-	r := reader{b: payload}
+// parseRecords reads a section of records.
+func parseRecords(s *section) (records, error) {
+	r := reader{b: s.payload}
 	v := records{topic: r.bytes(), index: int32(r.uvarint()), first: stream.Offset(r.uint64()), count: int(r.uvarint())}
 	v.body = r.b
+	_, v.packed = hasRecords(s.kind)
 	if r.bad || v.count < 0 || v.count > len(v.body) || v.first < 0 {
 		return v, fmt.Errorf("section of records: %w", errFormat)
 	}

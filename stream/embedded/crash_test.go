@@ -51,7 +51,13 @@ func (h *history) op(t testing.TB) {
 			t.Error(err)
 		}
 	default:
-		if err := commit(t, h.sess, step(stream.Offset(h.ops), value)); err != nil {
+		st := step(stream.Offset(h.ops), value)
+		for i := range h.rng.IntN(4) {
+			r := record(scores, "of "+value)
+			r.Headers = []stream.Header{{Key: "id", Value: fmt.Append(nil, i)}, {Key: "by", Value: []byte("the pipeline")}}
+			st.Outputs = append(st.Outputs, r)
+		}
+		if err := commit(t, h.sess, st); err != nil {
 			t.Error(err)
 		}
 	}

@@ -20,8 +20,8 @@ type cursor struct {
 	next  atomic.Int64
 	ready chan struct{} // gets a token when there is more
 
-	blocks []block // fetched
-	body   reader  // what is left of the first of them
+	blocks []block      // fetched
+	body   recordReader // what is left of the first of them
 	at     stream.Offset
 }
 
@@ -91,7 +91,7 @@ func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 
 // open begins with the first of the blocks.
 func (c *cursor) open() {
-	c.body, c.at = reader{b: c.blocks[0].body}, c.blocks[0].first
+	c.body, c.at = c.blocks[0].records(), c.blocks[0].first
 }
 
 // fetchBlocks are given to a cursor at once, which keeps their frames in memory.
@@ -186,13 +186,13 @@ func (l *Log) readChunk(path string, pos, end int64) (map[stream.Partition][]blo
 			return nil, l.damage(path, pos+int64(at), 0, err.Error())
 		}
 		for i := range f.body {
-			if k := f.body[i].kind; k == sectionInput || k == sectionOutput {
-				v, err := parseRecords(f.body[i].payload)
+			if ok, _ := hasRecords(f.body[i].kind); ok {
+				v, err := parseRecords(&f.body[i])
 				if err != nil {
 					return nil, l.damage(path, pos+int64(at), f.seq, err.Error())
 				}
 				p := v.partition()
-				blocks[p] = append(blocks[p], block{f.seq, v.first, v.count, v.body})
+				blocks[p] = append(blocks[p], block{f.seq, v.first, v.count, v.body, v.packed})
 			}
 		}
 		at += n

@@ -215,7 +215,7 @@ func tryValues(l *Log, p stream.Partition, from stream.Offset) (got []string, er
 	defer c.close()
 	records, err := c.read(nil, int(next-from))
 	for _, r := range records {
-		got = append(got, string(r.Value))
+		got = append(got, content(&r))
 	}
 	return got, err
 }

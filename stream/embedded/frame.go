@@ -22,7 +22,14 @@ const (
 	sectionState    uint16 = 4
 	sectionOffsets  uint16 = 5
 	sectionProducer uint16 = 6
+	sectionResult   uint16 = 7 // as sectionOutput, which nothing writes any more
 )
+
+// hasRecords reports whether sections of a kind hold records, and whether their
+// headers are as appendResult writes them.
+func hasRecords(kind uint16) (records, packed bool) {
+	return kind == sectionInput || kind == sectionOutput || kind == sectionResult, kind == sectionResult
+}
 
 // flagCritical says that a reader that does not know the section's kind must
 // not go on.

@@ -31,12 +31,13 @@ func FuzzFrame(f *testing.F) {
 			if again, m, err := parseFrame(b[:n], 7); err != nil || m != n || len(again.body) != len(fr.body) {
 				t.Fatalf("the valid prefix read again: %d bytes, %v", m, err)
 			}
-			for _, s := range fr.body {
+			for i := range fr.body {
+				s := &fr.body[i]
 				parseTopic(s.payload)
 				parseMoves(s.payload)
 				parseEdits(s.payload)
-				if v, err := parseRecords(s.payload); err == nil {
-					r, rec := reader{b: v.body}, stream.Record{}
+				if v, err := parseRecords(s); err == nil {
+					r, rec := recordReader{reader: reader{b: v.body}, packed: v.packed}, stream.Record{}
 					for range v.count {
 						r.record(&rec)
 					}

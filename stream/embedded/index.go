@@ -246,8 +246,8 @@ func (l *Log) rebuildIndex(s *segment) (*index, error) {
 		}
 		x.frame(pos)
 		for i := range f.body {
-			if k := f.body[i].kind; k == sectionInput || k == sectionOutput {
-				v, err := parseRecords(f.body[i].payload)
+			if ok, _ := hasRecords(f.body[i].kind); ok {
+				v, err := parseRecords(&f.body[i])
 				if err != nil {
 					return nil, l.damage(s.path, pos, seq, err.Error())
 				}

@@ -66,6 +66,7 @@ type Log struct {
 	queue   queue
 	spares  spares
 	chunks  chunkCache
+	bodies  bodies
 	stats   counters
 	applied atomic.Uint64 // newest frame whose changes are all applied
 	logged  atomic.Int64  // bytes written since the last checkpoint began

@@ -92,6 +92,15 @@ func appendValues(t testing.TB, l *Log, p stream.Partition, values ...string) {
 }
 
 // values reads what p holds from offset on.
+// content is the value of a record and its headers.
+func content(r *stream.Record) string {
+	text := string(r.Value)
+	for _, h := range r.Headers {
+		text += fmt.Sprintf(" %s=%s", h.Key, h.Value)
+	}
+	return text
+}
+
 func values(t testing.TB, l *Log, p stream.Partition, from stream.Offset) []string {
 	t.Helper()
 	_, next, err := l.Offsets(t.Context(), p)
@@ -106,7 +115,7 @@ func values(t testing.TB, l *Log, p stream.Partition, from stream.Offset) []stri
 		if err != nil || r.Offset != from {
 			t.Fatalf("%v: offset %d, %v; want %d", p, r.Offset, err, from)
 		}
-		got = append(got, string(r.Value))
+		got = append(got, content(&r))
 		if from++; from == next {
 			break
 		}

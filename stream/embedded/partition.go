@@ -30,10 +30,16 @@ type span struct {
 
 // block is the records of a partition in one section of a frame.
 type block struct {
-	seq   uint64
-	first stream.Offset
-	count int
-	body  []byte
+	seq    uint64
+	first  stream.Offset
+	count  int
+	body   []byte
+	packed bool // by appendResult
+}
+
+// records returns the reader of the block's records.
+func (b *block) records() recordReader {
+	return recordReader{reader: reader{b: b.body}, packed: b.packed}
 }
 
 func (b *block) next() stream.Offset { return b.first + stream.Offset(b.count) }

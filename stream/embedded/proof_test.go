@@ -81,7 +81,7 @@ func (f *full) note(t *testing.T, h *history) {
 			t.Fatal(err)
 		}
 		for _, r := range got {
-			f.records[p] = append(f.records[p], string(r.Value))
+			f.records[p] = append(f.records[p], content(&r))
 		}
 	}
 	f.states = append(f.states, dumpState(t, h.log))

@@ -33,11 +33,29 @@ type request struct {
 
 // piece is the records of a request for one partition.
 type piece struct {
-	part  *partition
-	count int
-	size  int // bound of body's length
-	body  []byte
-	first stream.Offset // set by the writer
+	part   *partition
+	count  int
+	size   int // bound of body's length
+	body   []byte
+	before []stream.Header // of the last record in it
+	first  stream.Offset   // set by the writer
+}
+
+// bodies are buffers for pieces, which the writer copies and gives back.
+type bodies struct{ pool sync.Pool }
+
+// get returns an empty buffer with room for size bytes.
+func (b *bodies) get(size int) []byte {
+	if body, ok := b.pool.Get().(*[]byte); ok && cap(*body) >= size {
+		return (*body)[:0]
+	}
+	return make([]byte, 0, size)
+}
+
+// put takes the buffer of a piece back.
+func (b *bodies) put(p *piece) {
+	b.pool.Put(&p.body)
+	p.body = nil
 }
 
 // addRecords encodes records into pieces.
@@ -50,11 +68,18 @@ func (l *Log) addRecords(r *request, records []stream.Record) error {
 		return err
 	}
 	for _, p := range r.pieces {
-		p.body = make([]byte, 0, p.size)
-		r.bytes += sectionHeader + recordsHeadBytes(p.part.Partition) + p.size
+		p.body = l.bodies.get(p.size)
 	}
 	for i, p := range r.of {
-		p.body = appendRecord(p.body, &records[i])
+		if rec := &records[i]; r.kind == sectionResult {
+			p.body = appendResult(p.body, rec, p.before)
+			p.before = rec.Headers
+		} else {
+			p.body = appendRecord(p.body, rec)
+		}
+	}
+	for _, p := range r.pieces {
+		r.bytes += sectionHeader + recordsHeadBytes(p.part.Partition) + len(p.body)
 	}
 	return nil
 }
@@ -185,7 +210,7 @@ func (l *Log) topicRequest(t stream.Topic) *request {
 
 // stepRequest makes the request of a step of s.
 func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
-	r := &request{kind: sectionOutput, session: s}
+	r := &request{kind: sectionResult, session: s}
 	l.mu.Lock()
 	for p := range step.Offsets {
 		sh := s.group.find(p)

@@ -214,10 +214,10 @@ func (w *writer) build(taken []*request) []byte {
 	h := header{seq: w.next, epoch: w.epoch, durable: w.next - 1}
 	h.sections = uint32(len(w.inputs) + len(w.outputs))
 	for _, p := range w.inputs {
-		b = p.encode(b, sectionInput, &p.inputs)
+		b = p.encode(b, sectionInput, &p.inputs, &w.log.bodies)
 	}
 	for _, p := range w.outputs {
-		b = p.encode(b, sectionOutput, &p.outputs)
+		b = p.encode(b, sectionResult, &p.outputs, &w.log.bodies)
 	}
 	w.inputs, w.outputs = w.inputs[:0], w.outputs[:0]
 	for _, r := range taken {
@@ -242,8 +242,9 @@ func (w *writer) collect(kind uint16, p *piece) {
 	p.part.outputs = append(p.part.outputs, p)
 }
 
-// encode appends pieces as one section, and gives them their offsets.
-func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece) []byte {
+// encode appends pieces as one section, gives them their offsets, and their
+// buffers back.
+func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece, bodies *bodies) []byte {
 	count := 0
 	first := p.built
 	for _, piece := range *pieces {
@@ -256,6 +257,7 @@ func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece) []byte {
 	b = appendRecordsHead(b, p.Partition, first, count)
 	for _, piece := range *pieces {
 		b = append(b, piece.body...)
+		bodies.put(piece)
 	}
 	endSection(b, start)
 	clear(*pieces)
