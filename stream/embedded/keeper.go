@@ -8,23 +8,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// keep prepares spares, writes indexes and retires segments, off the way of
-// commits.
+// keep writes indexes and retires segments, off the way of commits.
 func (l *Log) keep() {
-	const (
-		retry = 100 * time.Millisecond // while the disk is full
-		watch = time.Second            // for ages
-	)
+	const watch = time.Second // for ages
 	for {
 		l.saveIndexes()
 		if err := l.retire(); err != nil {
 			l.fail(err)
 		}
-		l.prepare()
 		var tick <-chan time.Time
-		if _, err := l.spares.count(); err != nil {
-			tick = time.After(retry)
-		} else if l.opts.RetainAge > 0 {
+		if l.opts.RetainAge > 0 {
 			tick = time.After(min(watch, l.opts.RetainAge))
 		}
 		select {

@@ -74,6 +74,7 @@ type Log struct {
 	closing  <-chan struct{} // closed by Close
 	stop     context.CancelFunc
 	kick     chan struct{} // the keeper has work
+	grown    chan struct{} // so may the filler have
 	due      chan struct{} // a checkpoint is due
 	writer   sync.WaitGroup
 	helpers  sync.WaitGroup
@@ -104,6 +105,7 @@ func Open(dir string, o Options) (*Log, error) {
 		closing: ctx.Done(),
 		stop:    stop,
 		kick:    make(chan struct{}, 1),
+		grown:   make(chan struct{}, 1),
 		due:     make(chan struct{}, 1),
 		topics:  map[string]*topic{},
 		groups:  map[string]*group{},
@@ -123,6 +125,7 @@ func Open(dir string, o Options) (*Log, error) {
 	}
 	l.writer.Go(w.run)
 	l.helpers.Go(l.keep)
+	l.helpers.Go(l.fillSpares)
 	l.helpers.Go(func() { l.checkpoints(ctx) })
 	return l, nil
 }

@@ -108,54 +108,6 @@ func (s *spares) known(name string) bool {
 	return found && err == nil
 }
 
-// prepare makes spares until there are enough.
-func (l *Log) prepare() {
-	for {
-		n, _ := l.spares.count()
-		if n >= spareFiles {
-			return
-		}
-		select {
-		case <-l.closing:
-			return
-		default:
-		}
-		path := l.spares.name(l)
-		if err := l.fill(path); err != nil {
-			l.spares.failed(err)
-			return
-		}
-		l.spares.add(path)
-	}
-}
-
-// fill makes a file of zeros. It gets its name when it is whole.
-func (l *Log) fill(path string) error {
-	fs, half := l.opts.fs, path+halfSuffix
-	f, err := fs.Create(half, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return fmt.Errorf("prepare segment: %w", err)
-	}
-	zeros := make([]byte, min(1<<20, l.opts.SegmentBytes))
-	for left := l.opts.SegmentBytes; left > 0 && err == nil; left -= int64(len(zeros)) {
-		zeros = zeros[:min(left, int64(len(zeros)))]
-		clear(zeros) // a vfs.File may change what it writes
-		if _, err = f.Write(zeros); err == nil && left%(8<<20) == 0 {
-			err = f.SyncData() // little at a time: commits share the disk
-		}
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = fs.Rename(half, path)
-	}
-	if err != nil {
-		return fmt.Errorf("prepare segment: %w", errors.Join(err, ignoreMissing(fs.Remove(half))))
-	}
-	return nil
-}
-
 // recycle makes a spare of a segment that is no longer part of the log.
 func (l *Log) recycle(s *segment) error {
 	n, _ := l.spares.count()

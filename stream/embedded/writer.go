@@ -142,6 +142,7 @@ func (w *writer) write(batch []*request) error {
 	for _, r := range taken {
 		r.settle(l, err)
 	}
+	signal(l.grown)
 	if l.logged.Add(int64(len(b))) >= l.opts.CheckpointBytes {
 		signal(l.due)
 	}
@@ -287,11 +288,12 @@ func (w *writer) room(size int) error {
 	}
 	l := w.log
 	for {
-		if path := l.spares.take(); path != "" {
+		path := l.spares.take()
+		signal(l.grown)
+		if path != "" {
 			signal(l.kick)
 			return w.rotate(path)
 		}
-		signal(l.kick)
 		select {
 		case <-l.spares.changed:
 		case <-l.closing:
