@@ -138,13 +138,14 @@ func (s *Space) apply(key, value []byte) {
 	c.flags |= dirty | recent
 }
 
-// swapDirty makes the dirty cells those to be handed over next. What an
-// interrupted checkpoint left pending stays pending.
-func (s *Space) swapDirty() {
+// swapDirty makes the dirty cells those to be handed over next, and returns how
+// many there are. What an interrupted checkpoint left pending stays pending.
+func (s *Space) swapDirty() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, s.dirty...)
 	s.dirty = nil
+	return len(s.pending)
 }
 
 // hand writes the next chunk of pending cells into batch and returns how many

@@ -25,7 +25,12 @@ type Options struct {
 	Dir            string // the folder of the checkpoint; made where absent
 	MemoryMaxBytes int64  // of cells in memory; 0 is 1 GiB. Cells not yet checkpointed may exceed it
 	CacheBytes     int64  // Pebble's block cache; 0 is 64 MiB
-	FS             vfs.FS // nil is the operating system's
+	// Rest is called between the chunks of a checkpoint that is in no hurry,
+	// with the share of its cells that is handed over, from 0 to 1, and holds
+	// the next chunk up until it returns. nil spreads nothing. It is not called
+	// while cells exceed MemoryMaxBytes: those handed over can be evicted.
+	Rest func(ctx context.Context, share float64)
+	FS   vfs.FS // nil is the operating system's
 }
 
 // Validate returns all that is wrong with the options.
@@ -168,8 +173,8 @@ func (s *Store) all() []*Space {
 
 // Checkpoint makes every change applied so far durable and Applied equal to
 // seq, of which the caller knows that all changes up to it were applied. It
-// goes in small chunks and rests between them, so that Apply and Get are not
-// held up; with hurry it does not rest. Applied never goes back: what it covers
+// goes in small chunks and rests between them, as Options.Rest says, so that
+// Apply and Get are not held up; with hurry it does not rest. Applied never goes back: what it covers
 // may be gone from the log, so a seq that was overtaken while it waited for its
 // turn does nothing.
 func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
@@ -179,10 +184,8 @@ func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
 		return nil
 	}
 	start := time.Now()
-	for _, space := range s.all() {
-		if err := s.handOver(ctx, space, hurry); err != nil {
-			return fmt.Errorf("checkpoint state: %w", err)
-		}
+	if err := s.handOver(ctx, hurry); err != nil {
+		return fmt.Errorf("checkpoint state: %w", err)
 	}
 	batch := s.db.NewBatch()
 	if err := setSeq(batch, keyApplied, seq); err != nil {
@@ -200,34 +203,64 @@ func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
 	return nil
 }
 
-// handOver gives the dirty cells of space to Pebble.
-func (s *Store) handOver(ctx context.Context, space *Space, hurry bool) error {
-	for space.swapDirty(); ; {
-		if err := ctx.Err(); err != nil {
-			return err
+// handOver gives the cells that are dirty to Pebble.
+func (s *Store) handOver(ctx context.Context, hurry bool) error {
+	spaces := s.all()
+	done, total := 0, 0
+	for _, space := range spaces {
+		total += space.swapDirty()
+	}
+	for _, space := range spaces {
+		for {
+			start := time.Now()
+			n, err := s.handChunk(ctx, space)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
+			if done += n; done < total && !hurry {
+				s.rest(ctx, start, float64(done)/float64(total))
+			}
 		}
-		start := time.Now()
-		batch := s.db.NewBatch()
-		n, err := space.hand(batch)
-		if err != nil || n == 0 {
-			return errors.Join(err, batch.Close())
-		}
-		if err := setSeq(batch, keySeen, s.latest.Load()); err != nil {
-			return err
-		}
-		if err := s.write(ctx, batch); err != nil {
-			return err
-		}
-		space.handed(n)
-		s.counters.handed.Add(uint64(n))
-		s.crowded.Store(false)
-		if hurry {
-			continue
-		}
-		select {
-		case <-time.After(2 * time.Since(start)): // a third of a core at most
-		case <-ctx.Done():
-		}
+	}
+	return nil
+}
+
+// handChunk gives some pending cells of space to Pebble, and returns how many.
+func (s *Store) handChunk(ctx context.Context, space *Space) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	batch := s.db.NewBatch()
+	n, err := space.hand(batch)
+	if err != nil || n == 0 {
+		return 0, errors.Join(err, batch.Close())
+	}
+	if err := setSeq(batch, keySeen, s.latest.Load()); err != nil {
+		return 0, err
+	}
+	if err := s.write(ctx, batch); err != nil {
+		return 0, err
+	}
+	space.handed(n)
+	s.counters.handed.Add(uint64(n))
+	s.crowded.Store(false)
+	return n, nil
+}
+
+// rest holds a checkpoint up after a chunk that was begun at start.
+func (s *Store) rest(ctx context.Context, start time.Time, share float64) {
+	if s.used.Load() > 2*s.opts.MemoryMaxBytes {
+		return // commits wait for it
+	}
+	select {
+	case <-time.After(2 * time.Since(start)): // a third of a core at most
+	case <-ctx.Done():
+	}
+	if s.opts.Rest != nil && s.used.Load() <= s.opts.MemoryMaxBytes {
+		s.opts.Rest(ctx, share)
 	}
 }
 

@@ -107,18 +107,22 @@ func (l *Log) needed(s *segment) bool {
 
 // checkpoints makes a checkpoint when enough time or log has passed.
 func (l *Log) checkpoints(ctx context.Context) {
-	ticker := time.NewTicker(l.opts.CheckpointInterval)
-	defer ticker.Stop()
+	l.began = time.Now()
 	for done := l.store.Applied(); ; {
+		l.dueAt.Store(l.opts.CheckpointBytes)
 		select {
-		case <-ticker.C:
+		case <-time.After(time.Until(l.began.Add(l.opts.CheckpointInterval))):
 		case <-l.due:
+			if l.logged.Load() < l.opts.CheckpointBytes && !l.store.Full() {
+				continue // it was for the checkpoint before
+			}
 		case <-l.store.Failed():
 			l.fail(l.store.Err())
 			return
 		case <-ctx.Done():
 			return
 		}
+		l.began = time.Now()
 		seq := l.applied.Load()
 		if seq == done {
 			continue
@@ -132,5 +136,26 @@ func (l *Log) checkpoints(ctx context.Context) {
 		}
 		done = seq
 		signal(l.kick)
+	}
+}
+
+// restCheckpoint spreads the checkpoint under way over half of what lies
+// between two, in time or in log: at once it would take a core for as long as
+// it lasts. More than a half would let recovery redo more.
+func (l *Log) restCheckpoint(ctx context.Context, share float64) {
+	until := l.began.Add(time.Duration(share / 2 * float64(l.opts.CheckpointInterval)))
+	bytes := int64(share / 2 * float64(l.opts.CheckpointBytes))
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for l.dueAt.Store(bytes); l.logged.Load() < bytes && !l.store.Full(); {
+		select {
+		case <-l.due:
+		case <-timer.C:
+			return
+		case <-l.store.Failed():
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }

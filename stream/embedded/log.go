@@ -70,6 +70,8 @@ type Log struct {
 	stats   counters
 	applied atomic.Uint64 // newest frame whose changes are all applied
 	logged  atomic.Int64  // bytes written since the last checkpoint began
+	dueAt   atomic.Int64  // so many of them are signalled
+	began   time.Time     // the last checkpoint; its goroutine's
 
 	closing  <-chan struct{} // closed by Close
 	stop     context.CancelFunc

@@ -28,8 +28,9 @@ type Options struct {
 	// RingBytes of the newest frames stay in memory, where readers that are
 	// caught up find their records; 0 is 64 MiB.
 	RingBytes int64
-	// CheckpointInterval and CheckpointBytes of log are how much is redone
-	// after a crash; 0 is 5 s and 64 MiB.
+	// CheckpointInterval or CheckpointBytes of log after a checkpoint began, the
+	// next one begins, and is spread over half as much: a crash redoes one and a
+	// half times as much at most; 0 is 5 s and 64 MiB.
 	CheckpointInterval time.Duration
 	CheckpointBytes    int64
 

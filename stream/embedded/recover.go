@@ -75,7 +75,7 @@ func (l *Log) open() error {
 			return err
 		}
 	}
-	if l.store, err = state.Open(state.Options{Dir: l.path("state"), FS: fs, MemoryMaxBytes: l.opts.StateMemoryBytes}); err != nil {
+	if l.store, err = state.Open(state.Options{Dir: l.path("state"), FS: fs, MemoryMaxBytes: l.opts.StateMemoryBytes, Rest: l.restCheckpoint}); err != nil {
 		return err
 	}
 	if err := l.loadCells(); err != nil {

@@ -143,7 +143,7 @@ func (w *writer) write(batch []*request) error {
 		r.settle(l, err)
 	}
 	signal(l.grown)
-	if l.logged.Add(int64(len(b))) >= l.opts.CheckpointBytes {
+	if l.logged.Add(int64(len(b))) >= l.dueAt.Load() {
 		signal(l.due)
 	}
 	return nil
