@@ -31,7 +31,7 @@ func TestTrickledCheckpointIsWholeAtEveryRest(t *testing.T) {
 	rests := 0
 	var share float64
 	rest := func(_ context.Context, done float64) {
-		if n := store.Stats().Handed - handed; n > chunkCells || done <= share || done >= 1 {
+		if n := store.Stats().Handed - handed; n > 256 || done <= share || done >= 1 {
 			t.Errorf("%d cells handed over without a rest; share %v after %v", n, done, share)
 		}
 		rests++
@@ -81,13 +81,17 @@ func TestTrickledCheckpointIsWholeAtEveryRest(t *testing.T) {
 // TestCheckpointDoesNotRestWhileMemoryIsOverItsLimit has nothing to evict but
 // what is handed over.
 func TestCheckpointDoesNotRestWhileMemoryIsOverItsLimit(t *testing.T) {
+	const limit = 160 << 10
 	rests := 0
 	rest := func(context.Context, float64) { rests++ }
-	store := open(t, Options{Dir: "state", FS: vfs.NewMemory(), MemoryMaxBytes: 64 << 10, Rest: rest})
+	store := open(t, Options{Dir: "state", FS: vfs.NewMemory(), MemoryMaxBytes: limit, Rest: rest})
 	defer store.Close()
 	space := store.Space("s")
 	for i := range 8 * chunkCells {
 		put(space, 1, fmt.Sprint(i), make([]byte, 100))
+	}
+	if used := store.Stats().Bytes; used <= limit || used >= 2*limit {
+		t.Fatalf("%d bytes of cells", used)
 	}
 	if err := store.Checkpoint(t.Context(), 1, false); err != nil || rests > 0 {
 		t.Fatalf("%d rests, %v", rests, err)
