@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/afterbay/afterbay/internal/vfs"
@@ -214,6 +215,12 @@ func (s *Store) openPebble() error {
 		CacheSize:                   s.opts.CacheBytes,
 		MemTableSize:                32 << 20,
 		MemTableStopWritesThreshold: 4,
+		// Every checkpoint is a table of L0 over all keys, so that a compaction
+		// writes most of the next level again: four times as many at once cost a
+		// quarter less CPU and half the bytes, and a search, which asks their
+		// filters, no more.
+		L0CompactionThreshold: 16,
+		L0StopWritesThreshold: 48,
 		EventListener: &pebble.EventListener{
 			BackgroundError: s.backgroundError,
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.broken.fail(damage{info}) }, // by default Fatalf, which would end the reader
@@ -221,6 +228,7 @@ func (s *Store) openPebble() error {
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		opts.Levels[i].Compression = uncompressed // the log's bytes are the most by far
 	}
 	err = s.broken.guard(context.Background(), func() (err error) {
 		s.db, err = pebble.Open(s.opts.Dir, opts)
@@ -232,6 +240,8 @@ func (s *Store) openPebble() error {
 	s.opened.Store(true)
 	return nil
 }
+
+func uncompressed() *block.CompressionProfile { return block.NoCompression }
 
 // awaitSpace holds back Pebble's writers while the disk is full, since Pebble
 // itself would retry without rest, or give up for ever. Open does not wait.
