@@ -103,7 +103,6 @@ func (l *Log) fill(path string) error {
 func (f *filler) step() (whole bool, err error) {
 	size := f.log.opts.SegmentBytes
 	if f.file == nil {
-		f.filled = 0
 		f.file, err = f.log.opts.fs.Create(f.path+halfSuffix, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return false, fmt.Errorf("prepare segment: %w", err)
@@ -116,17 +115,18 @@ func (f *filler) step() (whole bool, err error) {
 	clear(zeros) // a vfs.File may change what it writes
 	_, err = f.file.Write(zeros)
 	f.filled += int64(len(zeros))
+	whole = f.filled == size
 	switch {
 	case err != nil:
-	case f.filled < size:
-		_, err = f.file.SyncTo(f.filled) // begins to write, and waits for the step before
-	default:
+	case whole:
 		err = f.finish()
+	default:
+		_, err = f.file.SyncTo(f.filled) // begins to write, and waits for the step before
 	}
 	if err != nil {
 		return false, fmt.Errorf("prepare segment: %w", errors.Join(err, f.abandon()))
 	}
-	return f.filled == size, nil
+	return whole, nil
 }
 
 // finish gives the file its name.
@@ -135,7 +135,7 @@ func (f *filler) finish() error {
 	if err = errors.Join(err, f.file.Close()); err == nil {
 		err = f.log.opts.fs.Rename(f.path+halfSuffix, f.path)
 	}
-	f.file = nil
+	f.file, f.filled = nil, 0
 	if err != nil {
 		return errors.Join(err, ignoreMissing(f.log.opts.fs.Remove(f.path+halfSuffix)))
 	}
@@ -148,6 +148,6 @@ func (f *filler) abandon() error {
 		return nil
 	}
 	err := errors.Join(f.file.Close(), ignoreMissing(f.log.opts.fs.Remove(f.path+halfSuffix)))
-	f.file = nil
+	f.file, f.filled = nil, 0
 	return err
 }

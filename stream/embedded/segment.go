@@ -57,16 +57,22 @@ const (
 	spareMost  = 4
 )
 
-// take returns a spare, or "".
-func (s *spares) take() string {
+// next returns the spare to use next, or "".
+func (s *spares) next() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.ready) == 0 {
 		return ""
 	}
-	path := s.ready[0]
+	return s.ready[0]
+}
+
+// used says that the next spare is a segment of the log. Until then it counts,
+// so that nobody sees a spare less beside the full segment before it.
+func (s *spares) used() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ready = s.ready[1:]
-	return path
 }
 
 // count returns how many there are, and why there are not more.

@@ -288,12 +288,10 @@ func (w *writer) room(size int) error {
 	}
 	l := w.log
 	for {
-		path := l.spares.take()
-		signal(l.grown)
-		if path != "" {
-			signal(l.kick)
+		if path := l.spares.next(); path != "" {
 			return w.rotate(path)
 		}
+		signal(l.grown)
 		select {
 		case <-l.spares.changed:
 		case <-l.closing:
@@ -331,6 +329,8 @@ func (w *writer) rotate(path string) error {
 	w.current.sealed = time.Now()
 	l.segments = append(l.segments, s)
 	l.mu.Unlock()
+	l.spares.used()
+	signal(l.kick)
 	w.current = s
 	return nil
 }
