@@ -30,7 +30,7 @@ type Options struct {
 	RingBytes int64
 	// CheckpointInterval or CheckpointBytes of log after a checkpoint began, the
 	// next one begins, and is spread over half as much: a crash redoes one and a
-	// half times as much at most; 0 is 5 s and 64 MiB.
+	// half times as much at most; 0 is 5 s and 128 MiB.
 	CheckpointInterval time.Duration
 	CheckpointBytes    int64
 
@@ -112,7 +112,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.GroupInterval, 2*time.Millisecond)
 	orElse(&o.RingBytes, 64<<20)
 	orElse(&o.CheckpointInterval, 5*time.Second)
-	orElse(&o.CheckpointBytes, 64<<20)
+	orElse(&o.CheckpointBytes, 128<<20)
 	orElse(&o.MaxRecordBytes, 1<<20+64<<10)
 	orElse(&o.MaxFrameBytes, int(min(16<<20, o.SegmentBytes)))
 	orElse(&o.GroupEvents, 2048)
