@@ -311,3 +311,18 @@ func (s *Store) read(key []byte) ([]byte, error) {
 	}
 	return append([]byte{}, value...), closer.Close()
 }
+
+// lacks reports that Pebble has no key that starts with prefix, as far as it can
+// tell.
+func (s *Store) lacks(prefix []byte) bool {
+	if s.users.enter() != nil {
+		return false
+	}
+	defer s.users.leave()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return false
+	}
+	found := it.First()
+	return it.Close() == nil && !found
+}

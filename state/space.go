@@ -22,6 +22,8 @@ type Space struct {
 
 	mu      sync.Mutex // guards the rest
 	table   table
+	known   bool     // what Pebble may have of keys without a cell is in away
+	away    filter   // evicted keys, and some that came back since
 	dirty   []uint32 // cells whose dirty flag was set since the last swap
 	pending []uint32 // swapped out of dirty, the first taken of them handed
 	taken   int
@@ -45,12 +47,14 @@ const (
 	sweepCells = 1024
 )
 
-func newSpace(store *Store, prefix []byte) *Space {
-	return &Space{store: store, prefix: prefix, table: newTable()}
+func newSpace(store *Store, prefix []byte, known bool) *Space {
+	return &Space{store: store, prefix: prefix, table: newTable(), known: known}
 }
 
 // Get returns the value of key, or nil where there is none. The slice is the
-// caller's. A key that is not in memory costs a search in the checkpoint.
+// caller's. A key that is not in memory costs a search in the checkpoint, but
+// for most of those that never were in a space that this store has seen from
+// its beginning.
 func (s *Space) Get(key []byte) ([]byte, error) {
 	hash := maphash.Bytes(s.table.seed, key)
 	for {
@@ -64,6 +68,11 @@ func (s *Space) Get(key []byte) ([]byte, error) {
 			s.mu.Unlock()
 			s.store.counters.hits.Add(1)
 			return value, nil
+		}
+		if s.known && !s.away.has(hash) && !s.store.closing.Load() {
+			s.mu.Unlock()
+			s.store.counters.absent.Add(1)
+			return nil, nil
 		}
 		l := &load{hash: hash}
 		s.loads = append(s.loads, l)
@@ -214,6 +223,9 @@ func (s *Space) sweep(target int64) (evicted int) {
 		case c.flags&recent != 0:
 			c.flags &^= recent
 		default:
+			if s.known {
+				s.store.used.Add(s.away.add(maphash.Bytes(s.table.seed, s.table.key(s.clock))))
+			}
 			s.remove(s.clock)
 			if evicted++; s.store.used.Load() <= target {
 				return evicted

@@ -60,6 +60,8 @@ var ErrFailed = errors.New("state checkpoint failed")
 //     durable before the cells it speaks of.
 //  3. Each batch records the newest frame of the log that any cell could come
 //     from (Seen): a log that ends before it has lost frames.
+//  4. A space of which Pebble had nothing knows which of its keys Pebble may
+//     have, but for those with a cell: the evicted ones, and more by chance.
 //
 // A space has a mutex, so that partitions do not wait for each other. The order
 // is Store.checkpointing, Store.mu, Space.mu; no mutex is held while Pebble is
@@ -88,15 +90,16 @@ type Store struct {
 }
 
 type counters struct {
-	hits, misses, evictions, checkpoints, handed atomic.Uint64
-	checkpointTime                               atomic.Int64
+	hits, absent, misses, evictions, checkpoints, handed atomic.Uint64
+	checkpointTime                                       atomic.Int64
 }
 
 // Stats are counts since Open, and sizes at this moment.
 type Stats struct {
-	Cells, Bytes        int64 // in memory
-	DirtyCells          int64 // not yet checkpointed
-	Hits, Misses        uint64
+	Cells, Bytes        int64  // in memory
+	DirtyCells          int64  // not yet checkpointed
+	Hits, Misses        uint64 // reads that memory served, and that went to the checkpoint
+	Absent              uint64 // reads of which memory knew that there is nothing
 	Evictions           uint64
 	Checkpoints, Handed uint64        // checkpoints, and cells written by them
 	CheckpointTime      time.Duration // of the last checkpoint
@@ -154,11 +157,17 @@ func (s *Store) Space(name string) *Space {
 		panic("state: the name of a space must have 1 to 65,535 bytes")
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	space := s.spaces[name]
-	if space == nil {
-		prefix := binary.BigEndian.AppendUint16(nil, uint16(len(name)))
-		space = newSpace(s, append(prefix, name...))
+	s.mu.Unlock()
+	if space != nil {
+		return space
+	}
+	prefix := append(binary.BigEndian.AppendUint16(nil, uint16(len(name))), name...)
+	empty := s.lacks(prefix) // until there is a space that could hand it some
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if space = s.spaces[name]; space == nil {
+		space = newSpace(s, prefix, empty)
 		s.spaces[name] = space
 		s.list = append(s.list, space)
 	}
@@ -309,7 +318,7 @@ func (s *Store) Err() error { return s.broken.err() }
 func (s *Store) Stats() Stats {
 	c := &s.counters
 	st := Stats{
-		Bytes: s.used.Load(), Hits: c.hits.Load(), Misses: c.misses.Load(),
+		Bytes: s.used.Load(), Hits: c.hits.Load(), Misses: c.misses.Load(), Absent: c.absent.Load(),
 		Evictions: c.evictions.Load(), Checkpoints: c.checkpoints.Load(), Handed: c.handed.Load(),
 		CheckpointTime: time.Duration(c.checkpointTime.Load()),
 	}

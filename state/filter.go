@@ -1,0 +1,62 @@
+package state
+
+import "math/bits"
+
+// filter remembers hashes, at 12 bits each, and forgets none: what it does not
+// have was never added; of others it takes one in a hundred for one it has. It
+// grows by layers, each of four times the room of the one before.
+type filter struct {
+	layers [][]block
+	room   int // hashes that the last layer still takes
+}
+
+// block is a cache line, which a hash sets bits of.
+type block [8]uint64
+
+const (
+	filterLeast = 1 << 12 // hashes of the first layer
+	hashBits    = 12      // of a filter, by hash
+	hashProbes  = 6
+)
+
+// place returns the block of a layer that a hash belongs to, and where in it.
+func place(layer []block, hash uint64) (b *block, at uint64) {
+	i, _ := bits.Mul64(hash, uint64(len(layer)))
+	return &layer[i], hash * 0x9e3779b97f4a7c15
+}
+
+// has reports whether hash may have been added.
+func (f *filter) has(hash uint64) bool {
+	for k := len(f.layers) - 1; k >= 0; k-- { // most are in the last ones
+		b, at := place(f.layers[k], hash)
+		found := true
+		for range hashProbes {
+			found = found && b[at>>3&7]>>(at>>6&63)&1 != 0
+			at >>= 9
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds a hash and returns by how many bytes memory grew.
+func (f *filter) add(hash uint64) (grown int64) {
+	if f.has(hash) {
+		return 0
+	}
+	if f.room == 0 {
+		f.room = filterLeast << (2 * len(f.layers))
+		layer := make([]block, f.room*hashBits/512)
+		f.layers = append(f.layers, layer)
+		grown = int64(len(layer) * 64)
+	}
+	f.room--
+	b, at := place(f.layers[len(f.layers)-1], hash)
+	for range hashProbes {
+		b[at>>3&7] |= 1 << (at >> 6 & 63)
+		at >>= 9
+	}
+	return grown
+}
