@@ -48,14 +48,23 @@ func (s *Set) NewCell() *Cell {
 }
 
 // Reset makes c the cell of another key without events, of which nothing is
-// stored.
+// stored. It keeps what little memory most keys need.
 func (c *Cell) Reset() {
 	for i := range c.elapsed {
 		c.elapsed[i] = none
 	}
-	clear(c.lasts)
-	clear(c.panes)
-	clear(c.exacts)
+	for i := range c.lasts {
+		c.lasts[i].reset()
+	}
+	for i := range c.panes {
+		c.panes[i].queue.reset()
+		c.panes[i].forget()
+	}
+	for i := range c.exacts {
+		words := c.exacts[i].queue
+		words.reset()
+		c.exacts[i] = exact{queue: words}
+	}
 	c.newest, c.changed, c.stored = none, false, false
 }
 

@@ -140,6 +140,7 @@ func (s store) get(sub []byte) ([]byte, error) {
 // twin is one of several cells that see the same events.
 type twin struct {
 	cell  *Cell
+	spare *Cell // with what it had when it was the cell
 	state store
 	saves float64 // share of the events after which it writes its changes
 	loads float64 // share of those after which it starts again from the state
@@ -153,11 +154,13 @@ func (w *twin) afterEvent(t *testing.T, s *Set, random *rand.Rand) {
 	if random.Float64() >= w.loads {
 		return
 	}
-	cell, err := s.Load(w.state.get)
-	if err != nil {
+	if w.spare == nil {
+		w.spare = s.NewCell()
+	}
+	if err := s.Reload(w.spare, w.state.get); err != nil {
 		t.Fatal(err)
 	}
-	w.cell = cell
+	w.cell, w.spare = w.spare, w.cell
 }
 
 func newTwins(s *Set) []*twin {

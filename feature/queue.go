@@ -18,6 +18,17 @@ func (q *queue) drop(n int) {
 	}
 }
 
+// spareWords is how much room an empty queue may keep.
+const spareWords = 32
+
+// reset drops all items.
+func (q *queue) reset() {
+	if cap(q.words) > spareWords {
+		q.words = nil
+	}
+	q.words, q.head = q.words[:0], 0
+}
+
 // push appends an item of n words, whose content is left over from others, and
 // returns it.
 func (q *queue) push(n int) []int64 {

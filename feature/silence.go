@@ -1,6 +1,9 @@
 package feature
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Forget empties c, for a key that has been silent for so long that nothing of
 // it is kept. The next Changes deletes it from the state.
@@ -12,6 +15,37 @@ func (s *Set) Forget(c *Cell) {
 	clear(c.lasts)
 	c.newest = none
 }
+
+// Windowless reports whether the header that Changes put has nothing in any
+// window, as after DropWindows. A header that Load would refuse has not.
+func (s *Set) Windowless(header []byte) bool {
+	if s.panes+s.exacts == 0 {
+		return true
+	}
+	c, err := s.Load(func(sub []byte) ([]byte, error) {
+		if len(sub) > 0 {
+			return nil, errHasBlock
+		}
+		return header, nil
+	})
+	if err != nil {
+		return false
+	}
+	for i := range c.panes {
+		if len(c.panes[i].words) > 0 {
+			return false
+		}
+	}
+	for i := range c.exacts {
+		if x := &c.exacts[i]; !x.empty() {
+			return false
+		}
+	}
+	return true
+}
+
+// errHasBlock ends a load of which only the header is looked at.
+var errHasBlock = errors.New("a window has a block")
 
 // HeaderTime returns the newest time of a key, in microseconds, from the header
 // that Changes put, without loading the cell.

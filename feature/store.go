@@ -190,13 +190,23 @@ func appendBits(b []byte, v int64) []byte {
 // where there is none, and a new cell where there is no header. Bytes that
 // Changes cannot have put are an error.
 func (s *Set) Load(get func(sub []byte) ([]byte, error)) (*Cell, error) {
+	c := s.NewCell()
+	if err := s.Reload(c, get); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload makes c, a cell of the set, that which Load returns. It saves memory
+// where cells come and go. After an error c is good for another Reload only.
+func (s *Set) Reload(c *Cell, get func(sub []byte) ([]byte, error)) error {
+	c.Reset()
 	header, err := get(nil)
 	if err != nil {
-		return nil, fmt.Errorf("load features: %w", err)
+		return fmt.Errorf("load features: %w", err)
 	}
-	c := s.NewCell()
 	if header == nil {
-		return c, nil
+		return nil
 	}
 	r := &reader{rest: header}
 	if r.byte() != format {
@@ -207,14 +217,14 @@ func (s *Set) Load(get func(sub []byte) ([]byte, error)) (*Cell, error) {
 	}
 	for i := range s.features {
 		if err := s.load(c, i, r, get); err != nil {
-			return nil, fmt.Errorf("load feature %s: %w", s.features[i].name, err)
+			return fmt.Errorf("load feature %s: %w", s.features[i].name, err)
 		}
 	}
 	if err := r.end(); err != nil {
-		return nil, fmt.Errorf("load features: %w", err)
+		return fmt.Errorf("load features: %w", err)
 	}
 	c.stored = true
-	return c, nil
+	return nil
 }
 
 func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, error)) error {
