@@ -1,9 +1,11 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"testing"
+	"unsafe"
 
 	"github.com/afterbay/afterbay/internal/vfs"
 )
@@ -86,5 +88,34 @@ func TestNewKeysCostNoSearch(t *testing.T) {
 	defer store.Close()
 	if found := get(store.Space("a"), 1, 3000); found != 3000 {
 		t.Fatalf("%d of 3000 keys were found after a restart", found)
+	}
+}
+
+// TestMemoryIsWhatIsAccounted lets most values outgrow their slots, and compares
+// the bytes counted with those that chunks, cells and index take.
+func TestMemoryIsWhatIsAccounted(t *testing.T) {
+	const keys = 50_000
+	r := newRand(t)
+	store, _ := memory(t)
+	defer store.Close()
+	space := store.Space("a")
+	want := make([][]byte, keys)
+	for round := range 6 {
+		for i := range keys {
+			if round == 0 || i%5 > 0 {
+				want[i] = bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 10+round*12+r.IntN(10))
+				put(space, uint64(round*keys+i+1), fmt.Sprint("key", i), want[i])
+			}
+		}
+		counted := store.Stats().Bytes
+		taken := int64(space.table.slab.total + len(space.table.pages)*int(unsafe.Sizeof(page{})) + 4*len(space.table.index))
+		if ratio := float64(taken) / float64(counted); ratio > 1.45 || ratio < 0.8 {
+			t.Errorf("round %d: %d bytes are counted, %d taken", round, counted, taken)
+		}
+	}
+	for i := range keys {
+		if value, err := space.Get(fmt.Append(nil, "key", i)); err != nil || !bytes.Equal(value, want[i]) {
+			t.Fatalf("key%d is %x, %v, want %x", i, value, err, want[i])
+		}
 	}
 }

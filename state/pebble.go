@@ -213,7 +213,7 @@ func (s *Store) openPebble() error {
 		DisableWAL:                  true,
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
 		CacheSize:                   s.opts.CacheBytes,
-		MemTableSize:                32 << 20,
+		MemTableSize:                16 << 20,
 		MemTableStopWritesThreshold: 4,
 		// Every checkpoint is a table of L0 over all keys, so that a compaction
 		// writes most of the next level again: four times as many at once cost a

@@ -8,7 +8,10 @@ import (
 
 // slab holds bytes in slots of a few sizes, cut out of chunks.
 type slab struct {
+	arena   *arena
 	classes []class
+	total   int // bytes of all chunks
+	used    int // bytes of the slots in use
 }
 
 // class is the slots of one size.
@@ -28,6 +31,7 @@ type chunk struct {
 	fresh uint32
 	live  uint32
 	open  bool // listed in class.open
+	drain bool // its slots are not to be used again: what is in them moves
 }
 
 const (
@@ -47,7 +51,7 @@ var slotSizes = func() []int {
 }()
 
 func newSlab() slab {
-	s := slab{classes: make([]class, len(slotSizes)+1)}
+	s := slab{arena: &arena{taken: map[*byte][]byte{}}, classes: make([]class, len(slotSizes)+1)}
 	for i, size := range slotSizes {
 		s.classes[i].slot = size
 	}
@@ -84,7 +88,10 @@ func (s *slab) fits(c *cell, n int) bool {
 func (s *slab) take(c *cell, n int) {
 	c.class = uint8(sort.SearchInts(slotSizes, n))
 	k := &s.classes[c.class]
-	c.chunk = k.withRoom(n)
+	before := k.total
+	c.chunk = k.withRoom(n, s.arena)
+	s.total += k.total - before
+	s.used += s.size(c)
 	ch := &k.chunks[c.chunk]
 	ch.live++
 	if ch.free > 0 {
@@ -97,7 +104,7 @@ func (s *slab) take(c *cell, n int) {
 }
 
 // withRoom returns a chunk with a free slot for n bytes.
-func (k *class) withRoom(n int) uint32 {
+func (k *class) withRoom(n int, memory *arena) uint32 {
 	for len(k.open) > 0 {
 		i := k.open[len(k.open)-1]
 		ch := &k.chunks[i]
@@ -116,9 +123,9 @@ func (k *class) withRoom(n int) uint32 {
 	i := uint32(len(k.chunks))
 	if last := len(k.empty) - 1; last >= 0 {
 		i, k.empty = k.empty[last], k.empty[:last]
-		k.chunks[i] = chunk{data: make([]byte, size)}
+		k.chunks[i] = chunk{data: memory.take(size)}
 	} else {
-		k.chunks = append(k.chunks, chunk{data: make([]byte, size)})
+		k.chunks = append(k.chunks, chunk{data: memory.take(size)})
 	}
 	if k.slot > 0 {
 		k.list(i)
@@ -130,17 +137,20 @@ func (k *class) withRoom(n int) uint32 {
 func (s *slab) release(c *cell) {
 	k := &s.classes[c.class]
 	ch := &k.chunks[c.chunk]
+	s.used -= s.size(c)
 	ch.live--
 	if ch.live == 0 {
 		k.total -= len(ch.data)
+		s.total -= len(ch.data)
 		if ch.open {
 			k.forget(c.chunk)
 		}
+		s.arena.give(ch.data)
 		*ch = chunk{}
 		k.empty = append(k.empty, c.chunk)
 		return
 	}
-	if !ch.open {
+	if !ch.open && !ch.drain {
 		k.list(c.chunk)
 	}
 	binary.LittleEndian.PutUint32(s.at(c), ch.free)
@@ -158,4 +168,27 @@ func (k *class) forget(i uint32) {
 	at := slices.Index(k.open, i)
 	k.open[at] = k.open[len(k.open)-1]
 	k.open = k.open[:len(k.open)-1]
+}
+
+// wasteful reports that a quarter of the memory and more is free slots, as when
+// most values outgrew theirs.
+func (s *slab) wasteful() bool { return s.total-s.used > s.total/4+chunkMost }
+
+// move gives c, of n bytes, another slot where a third of its chunk is free, so that
+// the chunk's memory can be given back.
+func (s *slab) move(c *cell, n int) {
+	k := &s.classes[c.class]
+	ch := &k.chunks[c.chunk]
+	filling := int(ch.fresh+1)*k.slot <= len(ch.data)
+	if k.slot == 0 || filling || !ch.drain && 3*int(ch.live)*k.slot > 2*len(ch.data) {
+		return
+	}
+	if ch.drain = true; ch.open {
+		ch.open = false
+		k.forget(c.chunk)
+	}
+	old, data := *c, s.at(c)
+	s.take(c, n)
+	copy(s.at(c), data[:n])
+	s.release(&old)
 }

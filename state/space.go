@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -48,7 +49,9 @@ const (
 )
 
 func newSpace(store *Store, prefix []byte, known bool) *Space {
-	return &Space{store: store, prefix: prefix, table: newTable(), known: known}
+	s := &Space{store: store, prefix: prefix, table: newTable(), known: known}
+	runtime.AddCleanup(s, (*arena).release, s.table.slab.arena)
+	return s
 }
 
 // Get returns the value of key, or nil where there is none. The slice is the
@@ -61,7 +64,7 @@ func (s *Space) Get(key []byte) ([]byte, error) {
 		s.mu.Lock()
 		if id, found := s.table.find(hash, key); found {
 			value := s.table.value(id)
-			s.table.cells[id].flags |= recent
+			s.table.cell(id).flags |= recent
 			if value != nil {
 				value = append([]byte{}, value...)
 			}
@@ -140,11 +143,14 @@ func (s *Space) apply(key, value []byte) {
 		id = s.table.insert(hash, key)
 	}
 	s.set(id, key, value)
-	c := &s.table.cells[id]
+	c := s.table.cell(id)
 	if c.flags&dirty == 0 {
 		s.dirty = append(s.dirty, id)
 	}
 	c.flags |= dirty | recent
+	if s.table.slab.wasteful() {
+		s.table.compact()
+	}
 }
 
 // swapDirty makes the dirty cells those to be handed over next, and returns how
@@ -167,7 +173,7 @@ func (s *Space) hand(batch *pebble.Batch) (int, error) {
 	for s.taken < min(len(s.pending), chunkCells) && size < chunkBytes {
 		id := s.pending[s.taken]
 		s.taken++
-		c := &s.table.cells[id]
+		c := s.table.cell(id)
 		c.flags = c.flags&^dirty | handed
 		key = append(key[:len(s.prefix)], s.table.key(id)...)
 		value := s.table.value(id)
@@ -190,7 +196,7 @@ func (s *Space) handed(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range s.pending[:n] {
-		c := &s.table.cells[id]
+		c := s.table.cell(id)
 		c.flags &^= handed
 		if c.flags&dirty == 0 && c.valueLen < 0 {
 			s.remove(id)
@@ -205,7 +211,7 @@ func (s *Space) remove(id uint32) { s.store.used.Add(-s.table.remove(id)) }
 func (s *Space) slots() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.table.cells)
+	return int(s.table.made)
 }
 
 // sweep moves the clock's hand over some cells, evicts those that are clean and
@@ -213,11 +219,11 @@ func (s *Space) slots() int {
 func (s *Space) sweep(target int64) (evicted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range min(sweepCells, len(s.table.cells)) {
-		if s.clock++; int(s.clock) >= len(s.table.cells) {
+	for range min(sweepCells, s.table.made) {
+		if s.clock++; s.clock >= s.table.made {
 			s.clock = 0
 		}
-		c := &s.table.cells[s.clock]
+		c := s.table.cell(s.clock)
 		switch {
 		case c.flags&live == 0 || c.flags&(dirty|handed) != 0:
 		case c.flags&recent != 0:

@@ -23,7 +23,7 @@ import (
 // Options of a Store. The zero value of every field but Dir is a good default.
 type Options struct {
 	Dir            string // the folder of the checkpoint; made where absent
-	MemoryMaxBytes int64  // of cells in memory; 0 is 1 GiB. Cells not yet checkpointed may exceed it
+	MemoryMaxBytes int64  // of cells in memory; 0 is 1 GiB. Cells not yet checkpointed may exceed it by a quarter
 	CacheBytes     int64  // Pebble's block cache; 0 is 64 MiB
 	// Rest is called between the chunks of a checkpoint that is in no hurry,
 	// with the share of its cells that is handed over, from 0 to 1, and holds
@@ -261,14 +261,14 @@ func (s *Store) handChunk(ctx context.Context, space *Space) (int, error) {
 
 // rest holds a checkpoint up after a chunk that was begun at start.
 func (s *Store) rest(ctx context.Context, start time.Time, share float64) {
-	if s.used.Load() > 2*s.opts.MemoryMaxBytes {
-		return // commits wait for it
+	if s.used.Load() > s.opts.MemoryMaxBytes {
+		return // the sooner cells are clean, the sooner they can leave
 	}
 	select {
 	case <-time.After(2 * time.Since(start)): // a third of a core at most
 	case <-ctx.Done():
 	}
-	if s.opts.Rest != nil && s.used.Load() <= s.opts.MemoryMaxBytes {
+	if s.opts.Rest != nil {
 		s.opts.Rest(ctx, share)
 	}
 }
@@ -298,14 +298,15 @@ func (s *Store) evict() {
 	s.crowded.Store(true)
 }
 
-// Full reports whether memory holds more than twice its limit, as more was
-// changed than checkpoints could write.
+// Full reports whether memory holds more than a quarter above its limit, as more
+// was changed than checkpoints could write.
 func (s *Store) Full() bool {
-	if s.used.Load() <= 2*s.opts.MemoryMaxBytes {
+	most := s.opts.MemoryMaxBytes + s.opts.MemoryMaxBytes/4
+	if s.used.Load() <= most {
 		return false
 	}
 	s.evict()
-	return s.used.Load() > 2*s.opts.MemoryMaxBytes
+	return s.used.Load() > most
 }
 
 // Failed is closed when the store gave up; Err then tells why.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Flags of a cell.
@@ -30,12 +31,18 @@ type cell struct {
 // index, at half of the load.
 const cellBytes = 24 + 8
 
+// page is cells that lie together. Cells come by pages, so that they need not be
+// copied when there are more.
+type page [1 << 12]cell
+
 // table finds cells by key: open addressing with linear probing over ids.
 type table struct {
 	seed  maphash.Seed
 	index []uint32 // cell id + 1; 0 is empty; length is a power of two
-	cells []cell
-	free  uint32 // id + 1 of the first free cell
+	pages []*page  // of cells
+	made  uint32   // cells, in use or free
+	mover uint32   // the cell at which compact goes on
+	free  uint32   // id + 1 of the first free cell
 	count int
 	slab  slab
 }
@@ -44,11 +51,15 @@ func newTable() table {
 	return table{seed: maphash.MakeSeed(), index: make([]uint32, 16), slab: newSlab()}
 }
 
+func (t *table) cell(id uint32) *cell {
+	return &t.pages[id/uint32(len(page{}))][id%uint32(len(page{}))]
+}
+
 func (t *table) find(hash uint64, key []byte) (id uint32, found bool) {
 	mask := uint32(len(t.index) - 1)
 	for i := uint32(hash) & mask; t.index[i] != 0; i = (i + 1) & mask {
 		id := t.index[i] - 1
-		if t.cells[id].hash == uint32(hash) && bytes.Equal(t.key(id), key) {
+		if t.cell(id).hash == uint32(hash) && bytes.Equal(t.key(id), key) {
 			return id, true
 		}
 	}
@@ -63,12 +74,15 @@ func (t *table) insert(hash uint64, key []byte) uint32 {
 	id := t.free
 	if id > 0 {
 		id--
-		t.free = t.cells[id].slot
+		t.free = t.cell(id).slot
 	} else {
-		id = uint32(len(t.cells))
-		t.cells = append(t.cells, cell{})
+		id = t.made
+		if t.made++; id%uint32(len(page{})) == 0 {
+			memory := t.slab.arena.take(int(unsafe.Sizeof(page{})))
+			t.pages = append(t.pages, (*page)(unsafe.Pointer(unsafe.SliceData(memory))))
+		}
 	}
-	t.cells[id] = cell{hash: uint32(hash), class: noClass, valueLen: -1, flags: live}
+	*t.cell(id) = cell{hash: uint32(hash), class: noClass, valueLen: -1, flags: live}
 	t.place(id)
 	t.count++
 	return id
@@ -76,7 +90,7 @@ func (t *table) insert(hash uint64, key []byte) uint32 {
 
 func (t *table) place(id uint32) {
 	mask := uint32(len(t.index) - 1)
-	i := t.cells[id].hash & mask
+	i := t.cell(id).hash & mask
 	for t.index[i] != 0 {
 		i = (i + 1) & mask
 	}
@@ -84,22 +98,25 @@ func (t *table) place(id uint32) {
 }
 
 func (t *table) grow() {
-	t.index = make([]uint32, 2*len(t.index))
-	for id := range t.cells {
-		if t.cells[id].flags&live != 0 {
-			t.place(uint32(id))
+	arena, old := t.slab.arena, t.index
+	memory := arena.take(2 * 4 * len(old))
+	t.index = unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(memory))), 2*len(old))
+	for id := range t.made {
+		if t.cell(id).flags&live != 0 {
+			t.place(id)
 		}
 	}
+	arena.give(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(old))), 4*len(old)))
 }
 
 func (t *table) key(id uint32) []byte {
-	c := &t.cells[id]
+	c := t.cell(id)
 	return t.slab.at(c)[:c.keyLen]
 }
 
 // value returns the bytes of the value in place, nil for a deletion.
 func (t *table) value(id uint32) []byte {
-	c := &t.cells[id]
+	c := t.cell(id)
 	if c.valueLen < 0 {
 		return nil
 	}
@@ -109,7 +126,7 @@ func (t *table) value(id uint32) []byte {
 // set writes key and value, nil for a deletion, into a cell and returns by how
 // many bytes memory grew. The slices must not alias the slab.
 func (t *table) set(id uint32, key, value []byte) (grown int64) {
-	c := &t.cells[id]
+	c := t.cell(id)
 	if c.class == noClass {
 		grown = cellBytes
 	} else {
@@ -131,23 +148,35 @@ func (t *table) set(id uint32, key, value []byte) (grown int64) {
 	return grown + int64(t.slab.size(c))
 }
 
+// compact looks at a few cells and moves those that hold back memory.
+func (t *table) compact() {
+	for range 8 {
+		if t.mover++; t.mover >= t.made {
+			t.mover = 0
+		}
+		if c := t.cell(t.mover); c.flags&live != 0 && c.class != noClass {
+			t.slab.move(c, int(c.keyLen)+int(max(c.valueLen, 0)))
+		}
+	}
+}
+
 // remove frees a cell and returns how many bytes that gave back. The entries
 // behind it in the index move up, so that a search never meets a gap.
 func (t *table) remove(id uint32) int64 {
 	mask := uint32(len(t.index) - 1)
-	i := t.cells[id].hash & mask
+	i := t.cell(id).hash & mask
 	for t.index[i] != id+1 {
 		i = (i + 1) & mask
 	}
 	for j := (i + 1) & mask; t.index[j] != 0; j = (j + 1) & mask {
-		home := t.cells[t.index[j]-1].hash & mask
+		home := t.cell(t.index[j]-1).hash & mask
 		if (j-home)&mask >= (j-i)&mask {
 			t.index[i] = t.index[j]
 			i = j
 		}
 	}
 	t.index[i] = 0
-	c := &t.cells[id]
+	c := t.cell(id)
 	bytes := int64(cellBytes + t.slab.size(c))
 	t.slab.release(c)
 	*c = cell{slot: t.free}

@@ -26,7 +26,7 @@ type Options struct {
 	// beyond waits for room first; 0 is 64 MiB.
 	QueueBytes int
 	// RingBytes of the newest frames stay in memory, where readers that are
-	// caught up find their records; 0 is 64 MiB.
+	// caught up find their records; 0 is 32 MiB.
 	RingBytes int64
 	// CheckpointInterval or CheckpointBytes of log after a checkpoint began, the
 	// next one begins, and is spread over half as much: a crash redoes one and a
@@ -57,8 +57,8 @@ type Options struct {
 	// partition that another waits for; 0 is 10 s.
 	RebalanceTimeout time.Duration
 
-	// StateMemoryBytes bounds the state kept in memory; 0 is 1 GiB. Where
-	// twice as much waits for a checkpoint, commits wait too.
+	// StateMemoryBytes bounds the state kept in memory; 0 is 1 GiB. Where a
+	// quarter more is needed, as it waits for a checkpoint, commits wait too.
 	StateMemoryBytes int64
 
 	// Logger hears what recovery cut and why the log stopped; nil is
@@ -110,7 +110,7 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	orElse(&o.SegmentBytes, 64<<20)
 	orElse(&o.GroupInterval, 2*time.Millisecond)
-	orElse(&o.RingBytes, 64<<20)
+	orElse(&o.RingBytes, 32<<20)
 	orElse(&o.CheckpointInterval, 5*time.Second)
 	orElse(&o.CheckpointBytes, 128<<20)
 	orElse(&o.MaxRecordBytes, 1<<20+64<<10)

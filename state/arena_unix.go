@@ -1,0 +1,13 @@
+//go:build unix
+
+package state
+
+import "syscall"
+
+func systemMemory(size int) ([]byte, error) {
+	return syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+}
+
+// returnMemory gives memory back. Where the process has too many mappings for
+// that, it stays.
+func returnMemory(b []byte) { _ = syscall.Munmap(b) }
