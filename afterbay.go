@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Sessions int          // members of the pipeline's group in this process; 0 is 1
 	Keys     int          // most decoded keys in memory by partition; 0 is 200,000
+	KeyBytes int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB
 	Logger   *slog.Logger // nil discards
 
 	// Observe is called with every event when it was computed, in the order of
@@ -57,7 +58,7 @@ func New(p Pipeline, options Options) (*Runner, error) {
 	}
 	r := &Runner{pipeline: p, compiled: made, task: task.Options{
 		Sessions: options.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
-		Keys: options.Keys, Logger: options.Logger, Fault: options.Fault, Observe: options.Observe,
+		Keys: options.Keys, KeyBytes: options.KeyBytes, Logger: options.Logger, Fault: options.Fault, Observe: options.Observe,
 	}}
 	for range 1 + len(made.copies) {
 		r.metrics = append(r.metrics, observe.NewMetrics(max(options.Sessions, 1)))

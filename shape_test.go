@@ -40,11 +40,13 @@ var layers = map[string][]string{
 	"dedupe":         {},
 	"merge":          {},
 	"due":            {},
-	"task":           {"stream", "value", "decode", "dedupe", "due", "expression", "feature", "header", "merge", "model", "observe", "step"},
+	"silence":        {"due", "feature", "stream"},
+	"statekey":       {},
+	"task":           {"stream", "value", "decode", "dedupe", "due", "expression", "feature", "header", "internal/circle", "merge", "model", "observe", "silence", "statekey", "step"},
 	"":               {"dedupe", "step", "stream", "value", "decode", "expression", "feature", "model", "model/tree", "observe", "task"},
 	"config":         {"", "expression"},
 	"ingest":         {"stream", "decode"},
-	"serve":          {"", "stream", "stream/embedded", "ingest", "observe", "task"},
+	"serve":          {"", "stream", "stream/embedded", "ingest", "observe", "statekey"},
 	"examples/fraud": {},
 
 	"examples/baseline":       {},
@@ -56,6 +58,7 @@ var layers = map[string][]string{
 	"explain":                 {"", "expression", "header", "observe", "serve", "stream", "task"},
 	"scenario":                {"", "config", "header", "stream", "stream/embedded", "stream/memory", "task"},
 	"internal/vfs":            {},
+	"internal/circle":         {},
 	"cmd/afterbay": {
 		"", "config", "decode", "examples/baseline", "examples/fraud", "explain", "expression", "header", "ingest", "model", "model/tree", "observe", "rows", "sample",
 		"scenario", "serve", "stream", "stream/embedded", "stream/memory", "task", "value",

@@ -12,6 +12,7 @@ type Counts struct {
 	Approximate                                             uint64 // outputs made from windows beyond their max
 	Steps, Assigned, Rejoined, Timers                       uint64
 	ModelCalls, ModelRows                                   uint64
+	KeyLoads, KeyEvictions                                  uint64 // keys decoded from the committed state, and forgotten for want of room
 }
 
 // Session is what one session of a task counts. It has one writer.
@@ -20,6 +21,8 @@ type Session struct {
 	Approximate                                             atomic.Uint64
 	Steps, Assigned, Rejoined, Timers                       atomic.Uint64
 	ModelCalls, ModelRows                                   atomic.Uint64
+	KeyLoads, KeyEvictions                                  atomic.Uint64
+	Keys, KeyBytes, DueBytes                                atomic.Int64 // see Memory
 
 	Latency Latency
 	Trace   Trace
@@ -39,6 +42,8 @@ func (s *Session) addTo(c *Counts) {
 	c.Timers += s.Timers.Load()
 	c.ModelCalls += s.ModelCalls.Load()
 	c.ModelRows += s.ModelRows.Load()
+	c.KeyLoads += s.KeyLoads.Load()
+	c.KeyEvictions += s.KeyEvictions.Load()
 }
 
 // Metrics are the counters and latencies of a task. They may be read at any
@@ -64,6 +69,24 @@ func (m *Metrics) Counts() Counts {
 		s.addTo(&c)
 	}
 	return c
+}
+
+// Memory is what a task keeps in memory of keys, beside what the log does, as
+// of its newest commit.
+type Memory struct {
+	Keys, KeyBytes int64 // decoded keys
+	DueBytes       int64 // when keys fall silent and timers are due
+}
+
+// Memory adds up the sessions.
+func (m *Metrics) Memory() Memory {
+	var sum Memory
+	for _, s := range m.sessions {
+		sum.Keys += s.Keys.Load()
+		sum.KeyBytes += s.KeyBytes.Load()
+		sum.DueBytes += s.DueBytes.Load()
+	}
+	return sum
 }
 
 // Hop adds up the latencies of one hop over the sessions.

@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/task"
 )
 
 // Directory is what tools do with a data directory. Local does it with the log,
@@ -228,7 +228,7 @@ func (l *Local) Entries(ctx context.Context, pipeline string, key *string) iter.
 						yield(Entry{}, fmt.Errorf("state of %q beside partition %d: %w", pipeline, v.partition, err))
 						return
 					}
-					if key != nil && !task.Owns(e.Key, *key) {
+					if key != nil && !statekey.Owns(e.Key, *key) {
 						continue
 					}
 					if !yield(newEntry(v.partition, e), nil) {
@@ -246,7 +246,7 @@ func prefixes(key *string) [][]byte {
 	if key == nil {
 		return [][]byte{nil}
 	}
-	return task.StatePrefixes(*key)
+	return statekey.Prefixes(*key)
 }
 
 // Stored returns the key as it is stored, kind and all.

@@ -31,12 +31,18 @@ func (s *Server) metrics() http.Handler {
 type pipelineCollector struct {
 	runners []*afterbay.Runner
 	counts  []count
+	gauges  []gauge
 	hop     *prometheus.Desc
 }
 
 type count struct {
 	desc  *prometheus.Desc
 	value func(observe.Counts) uint64
+}
+
+type gauge struct {
+	desc  *prometheus.Desc
+	value func(observe.Memory) int64
 }
 
 func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
@@ -57,6 +63,14 @@ func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
 	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(c observe.Counts) uint64 { return c.Rejoined })
 	add("model_calls", "Calls of models.", func(c observe.Counts) uint64 { return c.ModelCalls })
 	add("model_rows", "Rows scored by models.", func(c observe.Counts) uint64 { return c.ModelRows })
+	add("key_loads", "Keys decoded from the committed state.", func(c observe.Counts) uint64 { return c.KeyLoads })
+	add("key_evictions", "Decoded keys forgotten for want of room.", func(c observe.Counts) uint64 { return c.KeyEvictions })
+	measure := func(name, help string, value func(observe.Memory) int64) {
+		c.gauges = append(c.gauges, gauge{prometheus.NewDesc("afterbay_"+name, help, []string{"pipeline"}, nil), value})
+	}
+	measure("keys", "Decoded keys in memory.", func(m observe.Memory) int64 { return m.Keys })
+	measure("key_bytes", "Memory of decoded keys.", func(m observe.Memory) int64 { return m.KeyBytes })
+	measure("due_bytes", "Memory of when keys fall silent and timers are due.", func(m observe.Memory) int64 { return m.DueBytes })
 	return c
 }
 
@@ -64,6 +78,9 @@ func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
 func (c *pipelineCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, k := range c.counts {
 		descs <- k.desc
+	}
+	for _, g := range c.gauges {
+		descs <- g.desc
 	}
 	descs <- c.hop
 }
@@ -74,6 +91,9 @@ func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
 		counts := r.Counts()
 		for _, k := range c.counts {
 			metrics <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, float64(k.value(counts)), r.Name())
+		}
+		for _, g := range c.gauges {
+			metrics <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(r.Metrics().Memory())), r.Name())
 		}
 		for _, hop := range observe.Hops {
 			metrics <- &histogram{c.hop, r.Name(), hop.String(), r.Metrics().Hop(hop)}

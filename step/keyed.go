@@ -36,6 +36,18 @@ type Keyed struct {
 // Empty reports that there is nothing to keep.
 func (k *Keyed) Empty() bool { return len(k.Values) == 0 && len(k.Timers) == 0 }
 
+// Bytes returns about how much memory k takes.
+func (k *Keyed) Bytes() int {
+	n := 64
+	for name, v := range k.Values {
+		n += 64 + len(name) + len(v)
+	}
+	for i := range k.Timers {
+		n += 32 + len(k.Timers[i].Name)
+	}
+	return n
+}
+
 func (k *Keyed) clone() *Keyed {
 	next := &Keyed{Values: maps.Clone(k.Values), Timers: slices.Clone(k.Timers)}
 	if next.Values == nil {

@@ -2,17 +2,16 @@ package task
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/due"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -41,13 +40,6 @@ type firing struct {
 	err     error
 }
 
-// point is a position where timers may fire: an item that has a watermark.
-type point struct {
-	item      int32
-	offset    int64
-	watermark int64
-}
-
 // firingsMax is about how many timers fire in one chunk. Where more are due at
 // one position, they take several steps, before that position's event.
 const firingsMax = 4096
@@ -56,19 +48,7 @@ func (w *worker) mark(p *partition, it *item) {
 	if p.markChunk != w.chunk {
 		p.markChunk, p.marks = w.chunk, p.marks[:0]
 	}
-	p.marks = append(p.marks, point{it.index, int64(it.record.Offset), it.watermark})
-}
-
-// position returns the first item of the chunk at which a timer is due.
-func (p *partition) position(chunk uint64, t *step.Timer) (int32, bool) {
-	if p.markChunk != chunk {
-		return 0, false
-	}
-	i := sort.Search(len(p.marks), func(i int) bool { return p.marks[i].offset > t.After && p.marks[i].watermark >= t.At })
-	if i == len(p.marks) {
-		return 0, false
-	}
-	return p.marks[i].item, true
+	p.marks.Add(it.index, int64(it.record.Offset), it.watermark)
 }
 
 // call calls a function for an event. The first error is the event's.
@@ -136,7 +116,7 @@ func (p *partition) callState(plan *Plan, k *keyState, c *step.Call) (*callState
 		k.calls = make([]*callState, len(plan.Calls))
 	}
 	if k.calls[c.Index] == nil {
-		data, err := p.view.Get(appendCallKey(nil, k.key, c.Name))
+		data, err := p.view.Get(statekey.AppendCall(nil, k.key, c.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -145,20 +125,16 @@ func (p *partition) callState(plan *Plan, k *keyState, c *step.Call) (*callState
 			return nil, fmt.Errorf("key %q of function %s in %v: %w", k.key, c.Name, p.id, err)
 		}
 		k.calls[c.Index] = &callState{keyed: keyed}
+		p.decoded.Resize(k, k.bytes())
 	}
 	return k.calls[c.Index], nil
-}
-
-func appendCallKey(dst []byte, key, function string) []byte {
-	dst = binary.AppendUvarint(append(dst, kindCall), uint64(len(key)))
-	return append(append(dst, key...), function...)
 }
 
 // sealCall turns what a function keeps of a key into a change of state.
 func (w *worker) sealCall(p *partition, k *keyState, c *step.Call, state *callState) {
 	s := w.step
 	at := len(s.bytes)
-	s.bytes = appendCallKey(s.bytes, k.key, c.Name)
+	s.bytes = statekey.AppendCall(s.bytes, k.key, c.Name)
 	key := s.bytes[at:len(s.bytes):len(s.bytes)]
 	if state.keyed.Empty() {
 		w.change(p, key, nil)
@@ -174,21 +150,19 @@ func (p *partition) loadTimers(plan *Plan) error {
 	if !plan.keyed {
 		return nil
 	}
-	var entries []due.Entry
-	for entry, err := range p.view.Scan([]byte{kindCall}) {
+	for entry, err := range p.view.Scan([]byte{statekey.Call}) {
 		if err != nil {
 			return err
 		}
 		keyed, err := step.Parse(entry.Value)
-		size, n := binary.Uvarint(entry.Key[1:])
-		if err != nil || n <= 0 || size > uint64(len(entry.Key)-1-n) {
+		key, ok := statekey.CallKey(entry.Key)
+		if err != nil || !ok {
 			return fmt.Errorf("function state of %v: %w", p.id, errStateCorrupt)
 		}
 		if len(keyed.Timers) > 0 {
-			entries = append(entries, due.Entry{At: keyed.Timers[0].At, Key: string(entry.Key[1+n : 1+n+int(size)])})
+			p.timers.Push(due.Entry{At: keyed.Timers[0].At, Key: text(key)})
 		}
 	}
-	p.timers.Fill(entries)
 	return nil
 }
 
@@ -197,14 +171,14 @@ func (p *partition) loadTimers(plan *Plan) error {
 // on when it is called: before the next event of its key, or else at the end of
 // the chunk.
 func (w *worker) fire(p *partition, k *keyState, c *step.Call, state *callState, last int32, until int64) {
-	for {
+	for p.markChunk == w.chunk {
 		first, at := -1, last
 		for i := range state.keyed.Timers {
 			t := &state.keyed.Timers[i]
 			if t.At > until {
 				break
 			}
-			if item, ok := p.position(w.chunk, t); ok && (item < at || item == at && first < 0) {
+			if item, ok := p.marks.First(t.At, t.After); ok && (item < at || item == at && first < 0) {
 				first, at = i, item
 			}
 		}
@@ -251,7 +225,7 @@ func (w *worker) fireRest(limit int) error {
 			continue
 		}
 		var later []due.Entry // what is left is not due before the next chunk
-		watermark := p.marks[len(p.marks)-1].watermark
+		watermark := p.marks.Watermark()
 		for w.fired = 0; w.fired < limit && p.timers.Until(watermark); {
 			entry := p.timers.Pop()
 			k, err := p.lookup(w.plan, []byte(entry.Key))
@@ -278,7 +252,7 @@ func (w *worker) fireRest(limit int) error {
 			}
 		}
 		if limit < math.MaxInt && !p.timers.Until(watermark) {
-			p.fired = p.marks[0].offset
+			p.fired = p.marks.Begin()
 		}
 		slices.SortFunc(later, func(a, b due.Entry) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.At, b.At)) })
 		for _, entry := range slices.Compact(later) {

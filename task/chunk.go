@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/merge"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/silence"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
@@ -24,10 +25,10 @@ type item struct {
 	source    int       // in the plan's Sources
 	key       *keyState // nil where the pipeline keeps no state, or the event died before
 	row       *value.Row
-	time      int64 // event time, microseconds; never until it is known
-	watermark int64 // at the record's position
-	ended     ended // what the key's silence before this event ended
-	next      int32 // next item of the same key; 0 is none, since an item never follows itself
+	time      int64         // event time, microseconds; never until it is known
+	watermark int64         // at the record's position
+	ended     silence.Ended // what the key's silence before this event ended
+	next      int32         // next item of the same key; 0 is none, since an item never follows itself
 	emits     uint64
 	called    []called // outputs of functions
 	written   int      // bytes of its outputs
@@ -347,14 +348,16 @@ func (w *worker) link(i int32, it *item, k *keyState) (err error) {
 	if w.plan.featureless() {
 		return nil
 	}
-	it.ended = w.plan.endedBy(k.newest, it.watermark)
-	if it.ended == endedAll || it.ended == endedWindows && !w.plan.keeps() {
+	if k.newest != never {
+		it.ended = w.plan.terms.Ended(k.newest, it.watermark)
+	}
+	if it.ended == silence.All || it.ended == silence.Windows && !w.plan.terms.Outlives() {
 		k.newest = never
 	}
 	k.newest = max(k.newest, it.time)
 	k.observe(w.plan, 0, it)
-	if !k.queued || it.ended != endedNothing { // what is queued is for when it is forgotten
-		p.queue(w.plan, k, endedNothing)
+	if !k.queued || it.ended != silence.Nothing { // what is queued is for when it is forgotten
+		p.queue(w.plan, k, silence.Nothing)
 	}
 	w.touch(p, k)
 	return nil
@@ -366,7 +369,7 @@ func (k *keyState) observe(plan *Plan, set int, it *item) {
 	if k.cells[set] == nil {
 		return
 	}
-	k.end(plan, set, it.ended)
+	plan.terms.End(set, k.cells[set], it.ended)
 	plan.sets()[set].Touch(k.cells[set], it.time)
 }
 
@@ -474,9 +477,11 @@ func (w *worker) expire() error {
 		return nil
 	}
 	for _, p := range w.step.touched {
-		if err := p.expire(w.plan, func(k *keyState) { w.touch(p, k) }); err != nil {
+		n, err := p.expire(w.plan, expiriesMax-w.step.ended, func(k *keyState) { w.touch(p, k) })
+		if err != nil {
 			return err
 		}
+		w.step.ended += n
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/afterbay/afterbay/stream"
@@ -26,32 +25,12 @@ type Column struct {
 	Value float64
 }
 
-// StatePrefixes returns what the state keys of a user key start with, in their
-// order. Owns tells which of the keys found are really its.
-func StatePrefixes(key string) [][]byte {
-	var list [][]byte
-	for _, kind := range kindBlock {
-		list = append(list, append(binary.AppendUvarint([]byte{kind}, uint64(len(key))), key...))
-	}
-	for _, kind := range kindCell {
-		list = append(list, append([]byte{kind}, key...))
-	}
-	return list
-}
-
-// Owns reports whether a state key that starts with one of StatePrefixes(key)
-// is of that user key, and not of a longer one.
-func Owns(stored []byte, key string) bool {
-	header := stored[0] == kindCell[0] || stored[0] == kindCell[1]
-	return !header || string(stored[1:]) == key
-}
-
 // Describe returns the features of a user key as of its newest event, in the
 // order of the stages, from its stored entries, which get returns by state key;
 // nil where the key has none.
 func (p *Plan) Describe(key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
 	k := &keyState{key: key, newest: never}
-	if err := k.load(p, get); err != nil || k.newest == never {
+	if err := k.load(p, nil, get); err != nil || k.newest == never {
 		return nil, time.Time{}, err
 	}
 	for i := range p.Stages {

@@ -7,6 +7,7 @@ import (
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/merge"
+	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -74,7 +75,7 @@ func (p *partition) loadSources(plan *Plan) error {
 		sources = append(sources, merge.Source{Topic: s.Topic, Partitions: s.Partitions})
 	}
 	p.sources = merge.New(sources)
-	for entry, err := range p.view.Scan([]byte{kindSource}) {
+	for entry, err := range p.view.Scan([]byte{statekey.Source}) {
 		if err != nil {
 			return err
 		}

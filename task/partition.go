@@ -11,23 +11,10 @@ import (
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/due"
 	"github.com/afterbay/afterbay/feature"
+	"github.com/afterbay/afterbay/internal/circle"
 	"github.com/afterbay/afterbay/merge"
+	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
-)
-
-// Kinds of state keys: the first byte of each. A key has an entry and blocks in
-// each of the plan's sets.
-const (
-	kindGeneration = 'g' // -> generation, digests
-	kindWatermark  = 'w' // -> newest event time
-	kindSource     = 's' // topic/partition -> newest watermark that came from there
-	kindID         = 'd' // number -> ids seen
-	kindCall       = 'c' // user key, function -> its state and timers
-)
-
-var (
-	kindCell  = [2]byte{'e', 'l'} // user key -> header of the early, late cell
-	kindBlock = [2]byte{'E', 'L'} // user key, block -> entries of an exact window
 )
 
 const never = math.MinInt64
@@ -48,11 +35,17 @@ type partition struct {
 	fresh      bool   // generation is not yet in a step
 	provenance []byte // value of header.Pipeline
 	keys       map[string]*keyState
+	decoded    circle.Circle[*keyState]
+	spare      []*keyState // evicted, to be used again
+	loads      uint64      // keys decoded
+	keyBuf     []byte
 	due        due.Queue    // keys whose silence may end something
+	dueBytes   int64        // of due, at most
+	overdue    bool         // more keys had ended than one step takes
 	timers     due.Queue    // keys of which a timer may be due
 	ids        *dedupe.Set  // seen; nil without Plan.Dedupe
 	sources    *merge.State // nil without Plan.Sources
-	marks      []point      // of the chunk, where timers may fire
+	marks      due.Marks    // of the chunk, where timers may fire
 	markChunk  uint64
 	fired      int64     // offset before which all that was due has fired, in steps of its own
 	heard      time.Time // when it last had a record or was said to be idle
@@ -62,6 +55,7 @@ type partition struct {
 
 // keyState is the decoded state of one key.
 type keyState struct {
+	circle.Member
 	key     string
 	newest  int64            // event time of its newest event
 	cells   [2]*feature.Cell // early and late
@@ -77,25 +71,6 @@ type keyState struct {
 	count int32  // and how many it has
 }
 
-// span of an expiry check: what a key's silence up to a watermark ended.
-type ended uint8
-
-const (
-	endedNothing ended = iota
-	endedWindows
-	endedAll
-)
-
-func (p *Plan) endedBy(newest, watermark int64) ended {
-	switch {
-	case newest == never || watermark < newest+p.Retention.Microseconds():
-		return endedNothing
-	case watermark < newest+p.Keep.Microseconds():
-		return endedWindows
-	}
-	return endedAll
-}
-
 func (p *partition) watermark(lateness time.Duration) int64 {
 	if p.newest == never {
 		return never
@@ -103,16 +78,24 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 	return p.newest - lateness.Microseconds()
 }
 
-func newPartition(plan *Plan, a stream.Assigned) (*partition, error) {
+// dueBuckets is how finely the keys that fall silent are put into buckets by the
+// time of that: one of them at a time takes several times the memory.
+const dueBuckets = 128
+
+// newPartition restores what is kept beside a partition. The times at which keys
+// may end take dueBytes at most.
+func newPartition(plan *Plan, a stream.Assigned, dueBytes int64) (*partition, error) {
 	p := &partition{
 		id: a.Partition, index: a.Partition.Index, view: a.State, next: a.Next,
-		newest: never, fired: -1, keys: map[string]*keyState{}, heard: time.Now(),
+		newest: never, fired: -1, keys: map[string]*keyState{}, heard: time.Now(), dueBytes: dueBytes,
+		keyBuf: make([]byte, 0, 256),
 	}
+	p.due.Width = max(plan.Retention/dueBuckets, time.Second).Microseconds()
 	if err := p.loadGeneration(plan); err != nil {
 		return nil, err
 	}
 	p.provenance = fmt.Appendf(nil, "%s sha256:%s %d", plan.Name, plan.Digest, p.generation)
-	if data, err := p.view.Get([]byte{kindWatermark}); err != nil {
+	if data, err := p.view.Get([]byte{statekey.Watermark}); err != nil {
 		return nil, err
 	} else if len(data) == 8 {
 		p.newest = int64(binary.BigEndian.Uint64(data))
@@ -131,7 +114,7 @@ func (p *partition) loadIDs(plan *Plan) error {
 		return nil
 	}
 	p.ids = dedupe.New(plan.Dedupe.Spec)
-	for entry, err := range p.view.Scan([]byte{kindID}) {
+	for entry, err := range p.view.Scan([]byte{statekey.ID}) {
 		if err != nil {
 			return err
 		}
@@ -145,7 +128,7 @@ func (p *partition) loadIDs(plan *Plan) error {
 // loadGeneration compares what wrote the state with the plan. Cells of another
 // meaning are refused: guessing would make every later score wrong.
 func (p *partition) loadGeneration(plan *Plan) error {
-	data, err := p.view.Get([]byte{kindGeneration})
+	data, err := p.view.Get([]byte{statekey.Generation})
 	if err != nil {
 		return err
 	}
@@ -180,31 +163,6 @@ func (e *ErrOtherFeatures) Error() string {
 	return fmt.Sprintf("the state of pipeline %q beside %v was written with other features: give the pipeline another name, which starts from the beginning of its input with empty state, or undo the change", e.Pipeline, e.Partition)
 }
 
-// loadExpiry finds when each stored key may end. Keys keep no timers in the
-// state: the newest event time, which is there anyway, decides.
-func (p *partition) loadExpiry(plan *Plan) error {
-	if plan.featureless() {
-		return nil
-	}
-	set := 0 // the one that keeps a key longest
-	if plan.Early == nil || plan.Late != nil && !plan.Early.KeepsForever() {
-		set = 1
-	}
-	var entries []due.Entry
-	for entry, err := range p.view.Scan([]byte{kindCell[set]}) {
-		if err != nil {
-			return err
-		}
-		newest, err := feature.HeaderTime(entry.Value)
-		if err != nil {
-			return fmt.Errorf("key %q in %v: %w", entry.Key[1:], p.id, err)
-		}
-		entries = append(entries, due.Entry{At: newest + plan.Retention.Microseconds(), Key: string(entry.Key[1:])})
-	}
-	p.due.Fill(entries)
-	return nil
-}
-
 // stateless reports that nothing is kept by key.
 func (p *Plan) stateless() bool { return p.featureless() && !p.keyed }
 
@@ -217,116 +175,39 @@ func (p *partition) lookup(plan *Plan, key []byte) (*keyState, error) {
 	if k, ok := p.keys[string(key)]; ok {
 		return k, nil
 	}
-	k := &keyState{key: string(key), newest: never}
-	if err := k.load(plan, p.view.Get); err != nil {
+	k := &keyState{}
+	if last := len(p.spare) - 1; last >= 0 {
+		k, p.spare = p.spare[last], p.spare[:last]
+	}
+	*k = keyState{key: string(key), newest: never, cells: k.cells}
+	if err := k.load(plan, p.keyBuf, p.view.Get); err != nil {
 		return nil, fmt.Errorf("key %q in %v: %w", key, p.id, err)
 	}
 	k.queued = k.newest != never // loadExpiry queued every stored key
 	p.keys[k.key] = k
+	p.decoded.Add(k, k.bytes())
+	p.loads++
 	return k, nil
 }
 
-// load reads the key's cells from its stored entries.
-func (k *keyState) load(plan *Plan, get func(stored []byte) ([]byte, error)) error {
+// load reads the key's cells from its stored entries. It makes their keys in buf.
+func (k *keyState) load(plan *Plan, buf []byte, get func(stored []byte) ([]byte, error)) error {
 	for i, set := range plan.sets() {
 		if set == nil {
 			continue
 		}
-		cell, err := set.Load(func(sub []byte) ([]byte, error) {
-			return get(appendStateKey(nil, i, k.key, sub))
+		if k.cells[i] == nil {
+			k.cells[i] = set.NewCell()
+		}
+		err := set.Reload(k.cells[i], func(sub []byte) ([]byte, error) {
+			return get(statekey.AppendCell(buf[:0], i, k.key, sub))
 		})
 		if err != nil {
 			return err
 		}
-		k.cells[i] = cell
-		if newest, ok := cell.Last(); ok {
+		if newest, ok := k.cells[i].Last(); ok {
 			k.newest = max(k.newest, newest)
 		}
 	}
 	return nil
-}
-
-// appendStateKey appends the key of a cell's header, where sub is empty, or of
-// one of its blocks.
-func appendStateKey(dst []byte, set int, key string, sub []byte) []byte {
-	if len(sub) == 0 {
-		return append(append(dst, kindCell[set]), key...)
-	}
-	dst = binary.AppendUvarint(append(dst, kindBlock[set]), uint64(len(key)))
-	return append(append(dst, key...), sub...)
-}
-
-// end drops what a silent key lost, in one of the plan's sets.
-func (k *keyState) end(plan *Plan, set int, what ended) {
-	if what == endedNothing || k.cells[set] == nil {
-		return
-	}
-	if what == endedAll {
-		plan.sets()[set].Forget(k.cells[set])
-	} else {
-		plan.sets()[set].DropWindows(k.cells[set])
-	}
-}
-
-// expire ends the silent keys that the watermark has reached, and calls changed
-// for each. A key that had an event since it was queued is queued again.
-func (p *partition) expire(plan *Plan, changed func(*keyState)) error {
-	watermark := p.watermark(plan.Time.Lateness)
-	for p.due.Until(watermark) {
-		entry := p.due.Pop()
-		k, err := p.lookup(plan, []byte(entry.Key))
-		if err != nil {
-			return err
-		}
-		if k.due != 0 && k.due != entry.At {
-			continue // it was queued again since, for sooner
-		}
-		k.queued = false
-		if k.newest == never {
-			continue
-		}
-		what := plan.endedBy(k.newest, watermark)
-		for set := range k.cells {
-			k.end(plan, set, what)
-		}
-		if what != endedNothing {
-			changed(k)
-		}
-		if what == endedAll || what == endedWindows && !plan.keeps() {
-			k.newest = never
-			continue
-		}
-		p.queue(plan, k, what)
-	}
-	return nil
-}
-
-// keeps reports whether a key outlives its windows.
-func (p *Plan) keeps() bool {
-	return p.Early != nil && p.Early.KeepsForever() || p.Late != nil && p.Late.KeepsForever()
-}
-
-// queue notes when k is to be looked at next: when its windows end, or, where
-// those have, when it is forgotten.
-func (p *partition) queue(plan *Plan, k *keyState, after ended) {
-	wait := plan.Retention
-	if after == endedWindows {
-		wait = plan.Keep
-	}
-	k.queued, k.due = true, k.newest+wait.Microseconds()
-	p.due.Push(due.Entry{At: k.due, Key: k.key})
-}
-
-// evict forgets decoded keys that the step being made does not change, until at
-// most limit remain. They are read again from the committed state, so it is
-// called only when no step is outstanding.
-func (p *partition) evict(limit int) {
-	for key, k := range p.keys {
-		if len(p.keys) <= limit {
-			return
-		}
-		if !k.dirty {
-			delete(p.keys, key)
-		}
-	}
 }

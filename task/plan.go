@@ -8,6 +8,7 @@ import (
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/feature"
+	"github.com/afterbay/afterbay/silence"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
@@ -55,11 +56,13 @@ type Plan struct {
 	writers []*step.Stage // emits and calls, in order
 	keyed   bool          // a call has state and timers
 	models  []byte        // value of header.Models; nil without models
+	terms   silence.Terms // of Early, Late, Retention and Keep
 }
 
 // Prepare derives what the loop needs from the fields set, and must be called
 // before the plan is used.
 func (p *Plan) Prepare() {
+	p.terms = silence.Terms{Sets: p.sets(), Retention: p.Retention, Keep: p.Keep}
 	for i := range p.Stages {
 		if p.Stages[i].Emit != nil || p.Stages[i].Call != nil {
 			p.writers = append(p.writers, &p.Stages[i])

@@ -29,6 +29,7 @@ type Options struct {
 	ChunkEvents    int                // most events computed at once; 0 is 2,048
 	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
 	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
+	KeyBytes       int64              // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
 	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB
 	Logger         *slog.Logger       // nil discards
 	Observe        func(*Observed)    // called with each event when it was computed; nil is none
@@ -47,6 +48,9 @@ func (o Options) withDefaults() Options {
 	def(&o.KeyWaves, 256)
 	def(&o.Keys, 200_000)
 	def(&o.OutputMaxBytes, 1<<20)
+	if o.KeyBytes == 0 {
+		o.KeyBytes = 256 << 20
+	}
 	if o.CommitInterval == 0 {
 		o.CommitInterval = 2 * time.Millisecond
 	}
@@ -153,6 +157,9 @@ func (w *worker) turn(ctx context.Context) error {
 			}
 		}
 	}
+	if err := w.expireRest(); err != nil {
+		return err
+	}
 	if len(batch.Revoked) > 0 {
 		return w.revoke(batch.Revoked)
 	}
@@ -184,15 +191,16 @@ func (w *worker) room() int {
 }
 
 func (w *worker) full() bool {
-	return w.step.events >= w.options.StepEvents || w.step.size() >= stepBytesMax
+	return w.step.events >= w.options.StepEvents || w.step.size() >= stepBytesMax || w.step.ended >= expiriesMax
 }
 
 func (w *worker) assign(a stream.Assigned) error {
-	p, err := newPartition(w.plan, a)
+	p, err := newPartition(w.plan, a, w.options.KeyBytes/4*3/int64(w.options.Sessions))
 	if err != nil {
 		return fmt.Errorf("restore %v: %w", a.Partition, err)
 	}
 	w.partitions[a.Partition] = p
+	p.overdue = !w.plan.featureless() && p.due.Until(p.watermark(w.plan.Time.Lateness))
 	w.metrics.Assigned.Add(1)
 	return nil
 }
@@ -270,9 +278,7 @@ func (w *worker) settle() error {
 	w.fault("after")
 	w.measureCommit(w.pending.At())
 	w.pending = nil
-	for _, p := range w.partitions {
-		p.evict(w.options.Keys)
-	}
+	w.bound()
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
@@ -71,6 +72,7 @@ type draft struct {
 	dropped  int
 	repeats  int // duplicates
 	notices  int // of sources: no events
+	ended    int // keys looked at for their silence
 	carried  int // bytes of outputs that are not in bytes: dead letters
 	dirty    []*keyState
 	owners   []*partition // of dirty, item by item
@@ -129,26 +131,27 @@ func (w *worker) seal() {
 	s := w.step
 	for i, k := range s.dirty {
 		w.sealKey(s.owners[i], k)
+		s.owners[i].decoded.Resize(k, k.bytes())
 	}
 	for _, p := range s.touched {
 		s.Offsets[p.id] = p.next
 		if p.moved {
 			at := len(s.bytes)
 			s.bytes = binary.BigEndian.AppendUint64(s.bytes, uint64(p.newest))
-			w.change(p, []byte{kindWatermark}, s.bytes[at:])
+			w.change(p, []byte{statekey.Watermark}, s.bytes[at:])
 			p.moved = false
 		}
 		if p.sources != nil {
-			p.sources.Changes(func(position string, data []byte) { w.change(p, append([]byte{kindSource}, position...), data) })
+			p.sources.Changes(func(position string, data []byte) { w.change(p, append([]byte{statekey.Source}, position...), data) })
 		}
 		if p.ids != nil {
-			p.ids.Changes(func(key, data []byte) { w.copyChange(p, append([]byte{kindID}, key...), data) })
+			p.ids.Changes(func(key, data []byte) { w.copyChange(p, append([]byte{statekey.ID}, key...), data) })
 		}
 		if p.fresh {
 			at := len(s.bytes)
 			s.bytes = binary.AppendUvarint(s.bytes, p.generation)
 			s.bytes = append(append(append(s.bytes, w.plan.Cells...), ' '), w.plan.Digest...)
-			w.change(p, []byte{kindGeneration}, s.bytes[at:])
+			w.change(p, []byte{statekey.Generation}, s.bytes[at:])
 			p.fresh = false
 		}
 	}
@@ -178,7 +181,7 @@ func (w *worker) sealKey(p *partition, k *keyState) {
 		}
 		w.scratch = set.Changes(k.cells[i], w.scratch, func(sub, data []byte) {
 			at := len(s.bytes)
-			s.bytes = appendStateKey(s.bytes, i, k.key, sub)
+			s.bytes = statekey.AppendCell(s.bytes, i, k.key, sub)
 			w.copyChange(p, s.bytes[at:len(s.bytes):len(s.bytes)], data)
 		})
 	}

@@ -1,0 +1,139 @@
+package afterbay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/reference"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/stream/memory"
+)
+
+// TestSameAnswerWithLittleMemory gives keys and state next to no memory, so that
+// every key is decoded again for every step, most are read from the disk, and
+// when keys fall silent is read again from the state all the time.
+func TestSameAnswerWithLittleMemory(t *testing.T) {
+	events := reference.Generate(*answerSeed, min(*answerEvents, 20_000))
+	want := runVariant(t, variant{engine: "memory", batch: 64, sessions: 1, interval: time.Millisecond}, events)
+	for name, limit := range map[string]struct{ state, keys int64 }{
+		"keys":           {0, 1},
+		"few keys":       {0, 200_000},
+		"state":          {64 << 10, 0},
+		"keys and state": {64 << 10, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log stream.Log = memory.New(memory.Options{})
+			if limit.state > 0 {
+				var err error
+				if log, err = embedded.Open(t.TempDir(), embedded.Options{StateMemoryBytes: limit.state, CheckpointBytes: 64 << 10}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			defer closeLog(t, log)
+			p := answerPipeline(t)
+			p.Commit.Interval = time.Millisecond
+			runner, err := afterbay.New(p, afterbay.Options{Sessions: 2, KeyBytes: limit.keys})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := runner.CreateTopics(t.Context(), log); err != nil {
+				t.Fatal(err)
+			}
+			appendEvents(t, log, p.Input.Topic, events)
+			runUntilIdle(t, runner, log)
+			readAnswer(t, runner, log).mustEqual(t, want)
+			if c := runner.Counts(); (c.KeyEvictions == 0) != (limit.keys == 0) {
+				t.Errorf("%d decoded keys were evicted", c.KeyEvictions)
+			}
+			if l, ok := log.(*embedded.Log); ok && len(events) == 20_000 && l.Stats().State.Evictions == 0 {
+				t.Error("no state was evicted")
+			}
+		})
+	}
+}
+
+// TestManyKeysFallSilentAtOnce lets the watermark of each partition jump over
+// the windows of thousands of keys, more than one step has room for.
+func TestManyKeysFallSilentAtOnce(t *testing.T) {
+	const keys, hour = 60_000, 3_600_000
+	log, err := embedded.Open(t.TempDir(), embedded.Options{MaxFrameBytes: 2 << 20}) // what all of them change has no room
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeLog(t, log)
+	runner, err := afterbay.New(baselinePipeline(t), afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	var records []stream.Record
+	add := func(key string, ts int64) {
+		value := fmt.Appendf(nil, `{"event_id": "e%d", "user_id": "%s", "ts": %d, "amount": 1.25, "country": "DE", "channel": "app", "device": "ios"}`, len(records), key, ts)
+		records = append(records, stream.Record{
+			Partition: stream.Partition{Topic: runner.Input(), Index: stream.ByKey}, Key: []byte(key), Value: value, Time: time.UnixMilli(ts),
+		})
+	}
+	const begin = 1_760_000_000_000
+	for i := range keys {
+		add(fmt.Sprintf("u%060d", i), begin)
+	}
+	for i := range 100 { // one in each partition at least
+		add(fmt.Sprint("v", i), begin+2*hour)
+	}
+	for chunk := range slices.Chunk(records, 5000) {
+		if err := log.Append(t.Context(), chunk...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx, log) }()
+	idle := runner.WaitIdle(ctx, log)
+	for tick := time.NewTicker(5 * time.Millisecond); windows(t, log, runner) > 100 && ctx.Err() == nil; {
+		<-tick.C
+	}
+	late := ctx.Err()
+	stop()
+	if err := errors.Join(idle, late, <-done); err != nil {
+		t.Fatal(err)
+	}
+	if left := windows(t, log, runner); left != 100 {
+		t.Errorf("%d keys have windows, want 100", left)
+	}
+	if c := runner.Counts(); c.Outputs != keys+100 || c.Rejoined > 0 {
+		t.Errorf("%d outputs, and %d sessions failed", c.Outputs, c.Rejoined)
+	}
+}
+
+// windows returns how many keys have something in a window.
+func windows(t *testing.T, log stream.Log, runner *afterbay.Runner) (n int) {
+	t.Helper()
+	for i := range int32(answerPartitions) {
+		view, err := log.(stream.Inspector).State(t.Context(), runner.Name(), stream.Partition{Topic: runner.Input(), Index: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for entry, err := range view.Scan([]byte("e")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			columns, _, err := runner.Describe(string(entry.Key[1:]), view.Get)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if columns[0].Value > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
