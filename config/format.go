@@ -71,6 +71,10 @@ func parseSize(text string) (int, bool) {
 	return int(count) * unit, true
 }
 
+// ParseSize reads a size as pipeline files write it, in bytes: 512, 64KiB, 10MB.
+// ok is false where text is none.
+func ParseSize(text string) (bytes int, ok bool) { return parseSize(text) }
+
 func formatSize(bytes int) string {
 	for _, s := range []int{2, 1, 0} {
 		if unit := sizes[s]; bytes >= unit.bytes && bytes%unit.bytes == 0 {

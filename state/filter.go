@@ -6,12 +6,12 @@ import "math/bits"
 // have was never added; of others it takes one in a hundred for one it has. It
 // grows by layers, each of four times the room of the one before.
 type filter struct {
-	layers [][]block
+	layers [][]line
 	room   int // hashes that the last layer still takes
 }
 
-// block is a cache line, which a hash sets bits of.
-type block [8]uint64
+// line is a cache line, which a hash sets bits of.
+type line [8]uint64
 
 const (
 	filterLeast = 1 << 12 // hashes of the first layer
@@ -19,8 +19,8 @@ const (
 	hashProbes  = 6
 )
 
-// place returns the block of a layer that a hash belongs to, and where in it.
-func place(layer []block, hash uint64) (b *block, at uint64) {
+// place returns the line of a layer that a hash belongs to, and where in it.
+func place(layer []line, hash uint64) (b *line, at uint64) {
 	i, _ := bits.Mul64(hash, uint64(len(layer)))
 	return &layer[i], hash * 0x9e3779b97f4a7c15
 }
@@ -48,7 +48,7 @@ func (f *filter) add(hash uint64) (grown int64) {
 	}
 	if f.room == 0 {
 		f.room = filterLeast << (2 * len(f.layers))
-		layer := make([]block, f.room*hashBits/512)
+		layer := make([]line, f.room*hashBits/512)
 		f.layers = append(f.layers, layer)
 		grown = int64(len(layer) * 64)
 	}

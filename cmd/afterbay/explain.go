@@ -23,7 +23,7 @@ type explainCommand struct {
 func (c *explainCommand) Run(a *app) (err error) {
 	var pipelines []afterbay.Pipeline
 	if len(c.Files) > 0 {
-		loaded, err := a.load(c.Files, 1)
+		loaded, err := a.load(c.Files, 1, nil)
 		if err != nil {
 			return err
 		}

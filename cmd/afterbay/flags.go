@@ -1,5 +1,11 @@
 package main
 
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay/config"
+)
+
 // directoryFlags say which data directory a command works on.
 type directoryFlags struct {
 	Data  string `help:"Data directory. Where a process holds it, the command asks that process." default:"data" placeholder:"DIR"`
@@ -17,4 +23,30 @@ type listenFlags struct {
 // sessionFlags say how many sessions a pipeline has.
 type sessionFlags struct {
 	Sessions int `help:"Sessions of each pipeline, which share its partitions; 0 is one per core." default:"0"`
+}
+
+// stateFlags bound the memory of state.
+type stateFlags struct {
+	StateLimit byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for what is committed, the rest for decoded keys and when they fall silent. What has no room is read from the disk when it is needed." default:"1GiB" placeholder:"SIZE"`
+}
+
+// log and keys are the shares of the log and of a number of pipelines, each.
+func (f *stateFlags) log() int64 { return int64(f.StateLimit) / 4 * 3 }
+func (f *stateFlags) keys(pipelines int) int64 {
+	return int64(f.StateLimit) / 4 / int64(max(1, pipelines))
+}
+
+// byteSize is a number of bytes, written as in pipeline files.
+type byteSize int64
+
+const stateLeast = 16 << 20
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *byteSize) UnmarshalText(text []byte) error {
+	n, ok := config.ParseSize(string(text))
+	if !ok || n < stateLeast {
+		return fmt.Errorf("%q: use a size of 16MiB or more, as in 512MiB or 4GiB", text)
+	}
+	*s = byteSize(n)
+	return nil
 }

@@ -28,14 +28,18 @@ func (p pipeline) describe() string {
 }
 
 // load reads and checks the pipelines of files. The error is all that is wrong
-// with them.
-func (a *app) load(files []string, sessions int) ([]pipeline, error) {
+// with them. keys returns KeyBytes of each of a number of pipelines; nil is the
+// default.
+func (a *app) load(files []string, sessions int, keys func(pipelines int) int64) ([]pipeline, error) {
 	if sessions < 0 {
 		return nil, usage("--sessions %d: use 1 or more, or 0 for one per core", sessions)
 	}
 	var all []pipeline
+	var loaded []*config.File
 	var found []error
 	names := map[string]string{}
+	options := afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log}
+	count := 0
 	for _, path := range files {
 		file, err := config.Load(path)
 		if errors.As(err, new(*fs.PathError)) {
@@ -45,13 +49,20 @@ func (a *app) load(files []string, sessions int) ([]pipeline, error) {
 			found = append(found, err)
 			continue
 		}
+		loaded, count = append(loaded, file), count+len(file.Pipelines)
+	}
+	if keys != nil {
+		options.KeyBytes = keys(count)
+	}
+	for _, file := range loaded {
+		path := file.Name
 		for i, p := range file.Pipelines {
 			if other, ok := names[p.Name]; ok {
 				found = append(found, fmt.Errorf("%s: pipeline %q is in %s too: rename one, since its state has its name", path, p.Name, other))
 				continue
 			}
 			names[p.Name] = path
-			runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log})
+			runner, err := afterbay.New(p, options)
 			if err != nil {
 				found = append(found, file.Explain(i, err))
 				continue

@@ -21,9 +21,10 @@ import (
 // beside them.
 type process struct {
 	*app
-	pipelines []pipeline
-	dir       string
-	untilIdle bool
+	pipelines  []pipeline
+	dir        string
+	untilIdle  bool
+	stateBytes int64 // of the log; 0 is its default
 }
 
 func (p *process) run(listen listenFlags) (err error) {
@@ -36,7 +37,7 @@ func (p *process) run(listen listenFlags) (err error) {
 			return &exitError{exitUsage, err}
 		}
 	}
-	log, err := p.openLog(p.dir)
+	log, err := p.openLogWith(p.dir, embedded.Options{StateMemoryBytes: p.stateBytes})
 	if err != nil {
 		return err
 	}

@@ -5,15 +5,16 @@ type runCommand struct {
 	Data  string   `help:"Data directory; it is made where it is not there." default:"data" placeholder:"DIR"`
 	listenFlags
 	sessionFlags
+	stateFlags
 	UntilIdle bool `help:"Exit when all input is processed and committed."`
 }
 
 // Run runs the pipelines.
 func (c *runCommand) Run(a *app) error {
-	pipelines, err := a.load(c.Files, c.Sessions)
+	pipelines, err := a.load(c.Files, c.Sessions, c.keys)
 	if err != nil {
 		return err
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, untilIdle: c.UntilIdle}
+	p := &process{app: a, pipelines: pipelines, dir: c.Data, stateBytes: c.log(), untilIdle: c.UntilIdle}
 	return p.run(c.listenFlags)
 }

@@ -44,7 +44,7 @@ func (c *stateGetCommand) nothing() error {
 
 // describe prints the features of the key, a line each.
 func (c *stateGetCommand) describe(a *app) error {
-	pipelines, err := a.load([]string{c.File}, 1)
+	pipelines, err := a.load([]string{c.File}, 1, nil)
 	if err != nil {
 		return err
 	}
