@@ -20,12 +20,15 @@ func (r Rows) Len() int {
 
 // Info describes a loaded model.
 type Info struct {
-	Kind     string   // "xgboost"
-	Digest   string   // sha256 of the file, 64 hex digits
-	Inputs   int      // columns of a row
-	Names    []string // names of the inputs, in order; empty where the file has none
-	Outputs  int      // scores per row
-	Trees    int
+	Kind    string   // "xgboost"
+	Digest  string   // sha256 of the file, 64 hex digits
+	Inputs  int      // columns of a row
+	Names   []string // names of the inputs, in order; empty where the file has none
+	Outputs int      // scores per row
+	Trees   int
+	// Remote says that Predict asks something outside the process, which may
+	// bill or remember: such a model gets no event before it is durable.
+	Remote   bool
 	Describe string // objective and shape, for people
 }
 

@@ -218,6 +218,22 @@ type Session interface {
 	Close() error
 }
 
+// EarlyReader is a Session that can read records before they are durable, so
+// that one sync makes them and the step that comes of them durable.
+type EarlyReader interface {
+	Session
+
+	// ReadEarly says whether Poll may return records of an Append that has not
+	// returned; at first it may not. They have the offsets that they keep. A
+	// step of them becomes durable with them or after them, never before, and
+	// until then nobody sees either: not Tail, no Inspector, no session that
+	// did not ask for it, and neither Append nor Commit is decided. A crash or
+	// a failed write loses both. The records were then computed although they
+	// never came to be, and others may come at their offsets: so only who
+	// changes nothing outside the log while computing may ask for it.
+	ReadEarly(on bool)
+}
+
 // Pending is a commit whose outcome is known later.
 type Pending struct {
 	done chan struct{}

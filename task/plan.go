@@ -57,6 +57,7 @@ type Plan struct {
 	keyed   bool          // a call has state and timers
 	models  []byte        // value of header.Models; nil without models
 	terms   silence.Terms // of Early, Late, Retention and Keep
+	remote  bool          // a model is
 }
 
 // Prepare derives what the loop needs from the fields set, and must be called
@@ -66,6 +67,9 @@ func (p *Plan) Prepare() {
 	for i := range p.Stages {
 		if p.Stages[i].Emit != nil || p.Stages[i].Call != nil {
 			p.writers = append(p.writers, &p.Stages[i])
+		}
+		if s := p.Stages[i].Score; s != nil {
+			p.remote = p.remote || s.Model.Info().Remote
 		}
 	}
 	for _, c := range p.Calls {

@@ -24,7 +24,7 @@ import (
 // Options bound the loop. The zero value is good for an embedded log.
 type Options struct {
 	Sessions       int                // members of the group in this process; 0 is 1
-	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms
+	CommitInterval time.Duration      // shortest time between two commits; 0 is none where the log is read early, and else 2 ms
 	StepEvents     int                // most events of a step; 0 is 8,192
 	ChunkEvents    int                // most events computed at once; 0 is 2,048
 	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
@@ -51,14 +51,15 @@ func (o Options) withDefaults() Options {
 	if o.KeyBytes == 0 {
 		o.KeyBytes = 256 << 20
 	}
-	if o.CommitInterval == 0 {
-		o.CommitInterval = 2 * time.Millisecond
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
+
+// commitInterval is the default where a step cannot share the sync of its
+// inputs. Where it can, the log says when there is something to compute.
+const commitInterval = 2 * time.Millisecond
 
 // Task is one pipeline running over the partitions of its input.
 type Task struct {

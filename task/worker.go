@@ -52,6 +52,12 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 	}
 	w.timer = time.AfterFunc(time.Hour, s.Wake)
 	w.timer.Stop()
+	// What is computed changes nothing outside the log unless a model is remote.
+	if early, ok := s.(stream.EarlyReader); ok && !plan.remote {
+		early.ReadEarly(true)
+	} else if options.CommitInterval == 0 {
+		w.options.CommitInterval = commitInterval
+	}
 	return w
 }
 

@@ -17,8 +17,10 @@ import (
 type cursor struct {
 	log   *Log
 	part  *partition
+	share *share // of a session; nil of a tail
 	next  atomic.Int64
 	ready chan struct{} // gets a token when there is more
+	early bool          // it reads early; its session writes this under Log.mu
 
 	blocks []block      // fetched
 	body   recordReader // what is left of the first of them
@@ -58,7 +60,7 @@ func (c *cursor) close() {
 func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 	for n := 0; n < limit; {
 		if len(c.blocks) == 0 {
-			blocks, err := c.log.fetch(c.part, stream.Offset(c.next.Load()))
+			blocks, err := c.log.fetch(c.part, stream.Offset(c.next.Load()), c.early)
 			if err != nil || len(blocks) == 0 {
 				return dst, err
 			}
@@ -98,10 +100,10 @@ func (c *cursor) open() {
 const fetchBlocks = 16
 
 // fetch returns blocks that begin with the one that holds offset from, none
-// where it is still to be written.
-func (l *Log) fetch(p *partition, from stream.Offset) ([]block, error) {
+// where it is still to be written and cannot be read early.
+func (l *Log) fetch(p *partition, from stream.Offset, early bool) ([]block, error) {
 	l.mu.Lock()
-	if err := l.usable(); err != nil || from >= p.next {
+	if err := l.usable(); err != nil || from >= p.end(early) {
 		l.mu.Unlock()
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (l *Log) fetch(p *partition, from stream.Offset) ([]block, error) {
 	x := seg.index
 	if x == nil { // pushed out by other readers in between
 		l.mu.Unlock()
-		return l.fetch(p, from)
+		return l.fetch(p, from, early)
 	}
 	n, found := x.chunk(p.Partition, from)
 	if !found {

@@ -122,6 +122,7 @@ func (g *group) remove(s *session, err error) {
 		return
 	}
 	s.err = err
+	g.log.answered(s)
 	for len(s.shares) > 0 {
 		s.drop(s.shares[0])
 	}

@@ -77,6 +77,7 @@ type Log struct {
 	stop     context.CancelFunc
 	kick     chan struct{} // the keeper has work
 	grown    chan struct{} // so may the filler have
+	nobody   chan struct{} // one token: no session is awaited any more
 	due      chan struct{} // a checkpoint is due
 	writer   sync.WaitGroup
 	helpers  sync.WaitGroup
@@ -91,6 +92,7 @@ type Log struct {
 	segments  []*segment // oldest first; the last is written
 	indexes   []*segment // sealed segments whose index is in memory, oldest use first
 	ring      ring
+	awaited   []*session // whose steps the frame in flight waits for
 }
 
 // Open opens the log in dir, or makes one. It redoes what the last checkpoint
@@ -108,6 +110,7 @@ func Open(dir string, o Options) (*Log, error) {
 		stop:    stop,
 		kick:    make(chan struct{}, 1),
 		grown:   make(chan struct{}, 1),
+		nobody:  make(chan struct{}, 1),
 		due:     make(chan struct{}, 1),
 		topics:  map[string]*topic{},
 		groups:  map[string]*group{},

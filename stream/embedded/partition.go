@@ -15,6 +15,7 @@ type partition struct {
 	next    stream.Offset // to be written
 	spans   []span        // where its records are on disk, in order
 	blocks  []block       // the newest ones, in the ring, in order
+	early   []block       // inputs of the frame in flight that sessions may read
 	readers []*cursor
 
 	// The writer's own, of the frame being built.
@@ -72,13 +73,29 @@ func (p *partition) span(offset stream.Offset) *span {
 }
 
 // hot returns the blocks of the ring from offset on, nil where it has left the
-// ring.
+// ring, and of those that may be read early behind them.
 func (p *partition) hot(offset stream.Offset) []block {
-	i := sort.Search(len(p.blocks), func(i int) bool { return p.blocks[i].next() > offset })
-	if i == len(p.blocks) || p.blocks[i].first > offset {
+	if offset >= p.next {
+		return blocksFrom(p.early, offset)
+	}
+	return blocksFrom(p.blocks, offset)
+}
+
+// blocksFrom returns the blocks from the one with offset on, nil where none has it.
+func blocksFrom(blocks []block, offset stream.Offset) []block {
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].next() > offset })
+	if i == len(blocks) || blocks[i].first > offset {
 		return nil
 	}
-	return p.blocks[i:]
+	return blocks[i:]
+}
+
+// end returns the offset after the last record that a session may read.
+func (p *partition) end(early bool) stream.Offset {
+	if n := len(p.early); early && n > 0 {
+		return max(p.next, p.early[n-1].next())
+	}
+	return p.next
 }
 
 func comparePartitions(a, b stream.Partition) int {

@@ -24,6 +24,7 @@ type request struct {
 	session  *session // of a step; nil is an append
 	shares   []*share // that the step touches
 	admitted bool     // they are marked as being written
+	ahead    bool     // it was made of records that were read early
 
 	records  []stream.Record // of an append
 	producer string          // of AppendOnce
@@ -284,6 +285,7 @@ type queue struct {
 	most    int           // bytes that may wait
 	freed   chan struct{} // closed when there is room; nil where nobody waits for it
 	refused error         // why nothing is accepted any more
+	hurried bool          // the steps are to be written at once
 	signal  chan struct{} // one token: something was added
 }
 
@@ -331,11 +333,11 @@ func (q *queue) remove(r *request) bool {
 	return true
 }
 
-// size returns how much waits.
-func (q *queue) size() (requests, events, bytes int) {
+// size returns how much waits, and whether steps are to be written at once.
+func (q *queue) size() (requests, events, bytes int, hurried bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting), q.events, q.bytes
+	return len(q.waiting), q.events, q.bytes, q.hurried
 }
 
 // take returns the requests at the front, at least one and as many as make
@@ -370,6 +372,33 @@ func (q *queue) takeIf(match func(*request) bool) (taken []*request) {
 		return true
 	})
 	q.free()
+	return taken
+}
+
+// hurry has the steps that wait written at once, without the appends, if there
+// is one of s that read early.
+func (q *queue) hurry(s *session) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if slices.ContainsFunc(q.waiting, func(r *request) bool { return r.session == s && r.ahead }) {
+		q.hurried = true
+		signal(q.signal)
+	}
+}
+
+// takeSteps returns the steps that fit into most bytes.
+func (q *queue) takeSteps(most int) []*request {
+	bytes := 0
+	taken := q.takeIf(func(r *request) bool {
+		if r.session == nil || bytes+r.bytes > most {
+			return false
+		}
+		bytes += r.bytes
+		return true
+	})
+	q.mu.Lock()
+	q.hurried = false
+	q.mu.Unlock()
 	return taken
 }
 

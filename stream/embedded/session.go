@@ -24,6 +24,11 @@ type session struct {
 	err     error     // why it is dead
 	pending bool      // a commit is outstanding
 
+	early bool          // it reads early
+	ahead bool          // it has read early since its last commit
+	idle  bool          // it is in Poll and has nothing to do
+	took  time.Duration // from Poll to Commit, where it had read early
+
 	turn int // which of shares the next Poll starts at
 }
 
@@ -67,7 +72,7 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 // away notes that the session leaves Poll.
 func (s *session) away() {
 	s.log.mu.Lock()
-	s.polling, s.seen = false, time.Now()
+	s.polling, s.idle, s.seen = false, false, time.Now()
 	s.log.mu.Unlock()
 }
 
@@ -93,11 +98,16 @@ func (s *session) look() (batch stream.Batch, available unread, overdue time.Dur
 	}
 	for _, sh := range s.shares {
 		if !sh.paused && !sh.revoked {
-			if n := int64(sh.part.next) - sh.cursor.next.Load(); n > 0 {
+			end := sh.part.end(s.early)
+			if n := int64(end) - sh.cursor.next.Load(); n > 0 {
 				available.cursors = append(available.cursors, sh.cursor)
 				available.records += n
+				s.ahead = s.ahead || end > sh.part.next
 			}
 		}
+	}
+	if s.early && available.records == 0 && len(batch.Revoked)+len(batch.Assigned) == 0 {
+		s.rest()
 	}
 	return batch, available, overdue, nil
 }
@@ -133,6 +143,7 @@ func (s *session) own(sh *share) stream.Assigned {
 	next := max(sh.committed, sh.part.first())
 	sh.owner, sh.paused = s, false
 	sh.cursor = s.log.cursorAt(sh.part, next, s.ready)
+	sh.cursor.share, sh.cursor.early = sh, s.early
 	s.shares = append(s.shares, sh)
 	return stream.Assigned{Partition: sh.part.Partition, Next: next, State: s.log.space(s.group.name, sh.part.Partition)}
 }
@@ -201,6 +212,7 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 		err = errOutstanding
 	case err == nil:
 		s.pending = true
+		s.moveOn(r)
 	}
 	if err != nil {
 		s.group.remove(s, stream.ErrFenced)
@@ -210,6 +222,8 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 		r.decide = pending.Decide
 		if _, err = l.queue.add(r); err != nil {
 			s.decided(r, err)
+		} else if r.ahead {
+			l.answer(s)
 		}
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 type Stats struct {
 	Frames, Bytes uint64 // written and durable; each frame took one sync
 	Requests      uint64 // appends, steps and topics in them
+	FusedSteps    uint64 // in the frame of the inputs that they are made of
 	// Queued and QueuedBytes wait for the frame after the one in flight.
 	Queued, QueuedBytes int
 	// SyncTotal is the time of all writes and syncs of frames, SyncP50 and
@@ -40,7 +41,7 @@ type Limits struct {
 }
 
 type counters struct {
-	frames, bytes, requests, cold, refused, retired atomic.Uint64
+	frames, bytes, requests, fused, cold, refused, retired atomic.Uint64
 
 	syncTotal, syncMax atomic.Int64
 	syncs              [64 * 8]atomic.Uint64 // by time: eight buckets to a doubling of nanoseconds
@@ -92,10 +93,10 @@ func (l *Log) Stats() Stats {
 		logBytes += s.size
 	}
 	l.mu.Unlock()
-	queued, _, queuedBytes := l.queue.size()
+	queued, _, queuedBytes, _ := l.queue.size()
 	o := &l.opts
 	return Stats{
-		Frames: c.frames.Load(), Bytes: c.bytes.Load(), Requests: c.requests.Load(),
+		Frames: c.frames.Load(), Bytes: c.bytes.Load(), Requests: c.requests.Load(), FusedSteps: c.fused.Load(),
 		Queued: queued, QueuedBytes: queuedBytes, LogBytes: logBytes,
 		SyncTotal: time.Duration(c.syncTotal.Load()), SyncMax: time.Duration(c.syncMax.Load()),
 		SyncP50: c.quantile(.5), SyncP99: c.quantile(.99),

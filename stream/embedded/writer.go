@@ -22,6 +22,7 @@ type writer struct {
 	// Of the frame being built.
 	inputs, outputs []*partition
 	producers       map[string]int64 // highest numbers in it
+	offered         []*partition     // whose inputs may be read early
 }
 
 // open opens the segment that is written to.
@@ -38,11 +39,10 @@ func (w *writer) run() {
 	l := w.log
 	for w.gather() {
 		w.refuseAppends()
-		batch := l.queue.take(l.opts.GroupBytes, l.opts.MaxFrameBytes-2*frameHeader)
+		batch := w.take()
 		if len(batch) == 0 {
 			continue
 		}
-		w.began = time.Now()
 		if err := w.write(batch); err != nil {
 			for _, r := range batch {
 				r.settle(l, err)
@@ -57,6 +57,17 @@ func (w *writer) run() {
 	}
 }
 
+// take returns what the next frame begins with. Steps that are to be written at
+// once have a frame of their own, which does not put off the next.
+func (w *writer) take() []*request {
+	q, most := &w.log.queue, w.log.opts.MaxFrameBytes-2*frameHeader
+	if _, _, _, hurried := q.size(); hurried {
+		return q.takeSteps(most)
+	}
+	w.began = time.Now()
+	return q.take(w.log.opts.GroupBytes, most)
+}
+
 // gather waits until a frame is worth a sync. It returns false when nothing is
 // accepted any more.
 func (w *writer) gather() bool {
@@ -65,9 +76,9 @@ func (w *writer) gather() bool {
 		if l.queue.refusal() != nil {
 			return false
 		}
-		requests, events, bytes := l.queue.size()
+		requests, events, bytes, hurried := l.queue.size()
 		wait := l.opts.GroupInterval - time.Since(w.began)
-		if requests > 0 && (wait <= 0 || events >= l.opts.GroupEvents || bytes >= l.opts.GroupBytes) {
+		if requests > 0 && (wait <= 0 || hurried || events >= l.opts.GroupEvents || bytes >= l.opts.GroupBytes) {
 			return true
 		}
 		if requests == 0 {
@@ -110,6 +121,7 @@ func (w *writer) refuseAppends() {
 // Requests that it decides otherwise it takes out of batch.
 func (w *writer) write(batch []*request) error {
 	l := w.log
+	clear(w.producers)
 	most := 0
 	for _, r := range batch {
 		most += r.bytes
@@ -121,6 +133,10 @@ func (w *writer) write(batch []*request) error {
 		return err
 	}
 	taken := w.admit(batch)
+	if w.offer(taken) {
+		defer w.withdraw()
+		taken = append(taken, w.answers(most)...)
+	}
 	if len(taken) == 0 {
 		return nil
 	}
@@ -154,7 +170,6 @@ func (w *writer) write(batch []*request) error {
 func (w *writer) admit(batch []*request) []*request {
 	l := w.log
 	taken := batch[:0:0]
-	clear(w.producers)
 	for _, r := range batch {
 		err := error(nil)
 		switch {
