@@ -46,10 +46,13 @@ func (s *session) ReadEarly(on bool) {
 func (s *session) rest() {
 	s.idle = true
 	s.log.answered(s)
-	if s.pending {
+	if s.pending && s.quick() {
 		s.log.queue.hurry(s)
 	}
 }
+
+// quick reports whether the step of s is worth waiting for. Its caller holds mu.
+func (s *session) quick() bool { return s.took <= s.log.opts.GroupInterval }
 
 // moveOn notes that s commits r. Its caller holds mu.
 func (s *session) moveOn(r *request) {
@@ -111,7 +114,7 @@ func (p *partition) readEarly() bool {
 // await tells s that there is something to read early, and notes that its step
 // is awaited if it will be quick. Its caller holds mu.
 func (l *Log) await(s *session) {
-	if s.idle && !s.pending && s.took <= l.opts.GroupInterval && !slices.Contains(l.awaited, s) {
+	if s.idle && !s.pending && s.quick() && !slices.Contains(l.awaited, s) {
 		l.awaited = append(l.awaited, s)
 	}
 	signal(s.ready)

@@ -21,6 +21,9 @@ func (s *simulation) consume(ctx context.Context, rng *rand.Rand) error {
 		if err != nil {
 			return unlessDone(ctx, err)
 		}
+		if early, ok := session.(stream.EarlyReader); ok {
+			early.ReadEarly(rng.IntN(4) > 0)
+		}
 		c := &consumer{session: session, rng: rng, owned: map[stream.Partition]*input{}, step: newWork()}
 		err = c.run(ctx)
 		if closeErr := session.Close(); closeErr != nil {

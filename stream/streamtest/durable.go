@@ -15,6 +15,15 @@ import (
 // that it returned before was closed. Every case has its own topics, groups and
 // producers in it.
 func RunDurable(t *testing.T, open func(t *testing.T) stream.Log) {
+	runDurable(t, open, false)
+	t.Run("ReadingEarly", func(t *testing.T) {
+		if readsEarly(t, open(t)) {
+			runDurable(t, open, true)
+		}
+	})
+}
+
+func runDurable(t *testing.T, open func(t *testing.T) stream.Log, early bool) {
 	for _, c := range []struct {
 		name string
 		test func(*store)
@@ -30,7 +39,7 @@ func RunDurable(t *testing.T, open func(t *testing.T) stream.Log) {
 		t.Run(c.name, func(t *testing.T) {
 			s := &store{open: func() *harness {
 				h := newHarness(t, open(t))
-				h.prefix = c.name + "-"
+				h.prefix, h.early = fmt.Sprint(c.name, early, "-"), early
 				return h
 			}}
 			s.harness = s.open()

@@ -131,14 +131,28 @@ func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stre
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sessions++
-	return &faultySession{
+	s := &faultySession{
 		inner: session,
 		turn:  make(chan struct{}, 1),
 		log:   f,
 		join:  func(ctx context.Context) (stream.Session, error) { return f.Log.Join(ctx, group, topics...) },
 		rng:   rand.New(rand.NewPCG(f.options.Seed, f.sessions)),
 		owned: map[stream.Partition]bool{},
-	}, nil
+	}
+	if _, ok := session.(stream.EarlyReader); ok {
+		return &earlySession{s}, nil
+	}
+	return s, nil
+}
+
+// earlySession is a faultySession of a log whose sessions can read early.
+type earlySession struct{ *faultySession }
+
+// ReadEarly implements stream.EarlyReader.
+func (s *earlySession) ReadEarly(on bool) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.inner.(stream.EarlyReader).ReadEarly(on)
 }
 
 // faultySession belongs to one goroutine, as every session. Beside it, a decider

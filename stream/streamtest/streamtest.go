@@ -26,11 +26,26 @@ import (
 // The logs should have a rebalance timeout of 50 to 100 ms: some cases wait for
 // it. No case sleeps; on a machine so busy that a member is fenced although it
 // polls all the time, a case starts again.
+//
+// Where sessions are of type stream.EarlyReader every case runs a second time,
+// with sessions that read early, beside those about reading early.
 func Run(t *testing.T, newLog func(t *testing.T) stream.Log) {
-	for _, c := range slices.Concat(topicCases, appendCases, tailCases, pollCases, commitCases, stateCases, memberCases, closeCases) {
+	cases := slices.Concat(topicCases, appendCases, tailCases, pollCases, commitCases, stateCases, memberCases, closeCases)
+	runCases(t, newLog, false, cases)
+	t.Run("ReadingEarly", func(t *testing.T) {
+		if readsEarly(t, newLog(t)) {
+			runCases(t, newLog, true, slices.Concat(cases, earlyCases))
+		}
+	})
+}
+
+func runCases(t *testing.T, newLog func(t *testing.T) stream.Log, early bool, cases []testCase) {
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			for range 5 {
-				reason := newHarness(t, newLog(t)).try(c.test)
+				h := newHarness(t, newLog(t))
+				h.early = early
+				reason := h.try(c.test)
 				if reason == "" {
 					return
 				}
@@ -54,6 +69,7 @@ type harness struct {
 	inspect stream.Inspector
 	closed  bool
 	prefix  string // of topics, groups and producers
+	early   bool   // sessions read early
 }
 
 const deadline = 30 * time.Second
@@ -260,6 +276,9 @@ func (h *harness) join(group string, topics ...string) *member {
 	session, err := h.Join(h.ctx, h.prefix+group, topics...)
 	h.ok(err)
 	h.Cleanup(func() { _ = session.Close() })
+	if h.early {
+		session.(stream.EarlyReader).ReadEarly(true)
+	}
 	return &member{
 		Session: session,
 		h:       h,
