@@ -56,8 +56,9 @@ func (s *session) quick() bool { return s.took <= s.log.opts.GroupInterval }
 
 // moveOn notes that s commits r. Its caller holds mu.
 func (s *session) moveOn(r *request) {
-	if r.ahead = s.ahead; s.ahead {
-		s.ahead, s.took = false, time.Since(s.seen)
+	r.ahead, s.ahead = s.ahead, false
+	if s.early {
+		s.took = time.Since(s.seen)
 	}
 }
 

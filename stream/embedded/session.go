@@ -27,7 +27,7 @@ type session struct {
 	early bool          // it reads early
 	ahead bool          // it has read early since its last commit
 	idle  bool          // it is in Poll and has nothing to do
-	took  time.Duration // from Poll to Commit, where it had read early
+	took  time.Duration // from Poll to Commit, the last time
 
 	turn int // which of shares the next Poll starts at
 }
