@@ -24,7 +24,7 @@ import (
 // Options bound the loop. The zero value is good for an embedded log.
 type Options struct {
 	Sessions       int                // members of the group in this process; 0 is 1
-	CommitInterval time.Duration      // shortest time between two commits; 0 is none where the log is read early, and else 2 ms
+	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or the log's own where it is read early
 	StepEvents     int                // most events of a step; 0 is 8,192
 	ChunkEvents    int                // most events computed at once; 0 is 2,048
 	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256

@@ -52,8 +52,9 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 	}
 	w.timer = time.AfterFunc(time.Hour, s.Wake)
 	w.timer.Stop()
-	// What is computed changes nothing outside the log unless a model is remote.
-	if early, ok := s.(stream.EarlyReader); ok && !plan.remote {
+	// Events that may never come to be are computed only where nobody outside
+	// the log is told: no remote model, no observer.
+	if early, ok := s.(stream.EarlyReader); ok && !plan.remote && options.Observe == nil {
 		early.ReadEarly(true)
 	} else if options.CommitInterval == 0 {
 		w.options.CommitInterval = commitInterval
