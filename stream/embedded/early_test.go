@@ -129,6 +129,17 @@ func TestInputsReadEarlyAndTheirStepAreSeenByNobodyBeforeTheSync(t *testing.T) {
 	if got := values(t, l, scores, 0); !slices.Equal(got, []string{"xx"}) {
 		t.Fatalf("%q", got)
 	}
+	wantWithdrawn(t, l)
+}
+
+// wantWithdrawn fails where what was read early stays beside what is durable.
+func wantWithdrawn(t *testing.T, l *Log) {
+	t.Helper()
+	eventually(t, "the end of reading early", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.topics["events"].parts[0].early == nil
+	})
 }
 
 // appendingWhenShut is appending into a frame whose sync will be held.
@@ -270,6 +281,7 @@ func TestRefusedAppendsAreNotReadEarly(t *testing.T) {
 func TestRepeatedAndCancelledAppendsAreNotReadEarly(t *testing.T) {
 	g := newGate(frameSync)
 	o := small(vfs.Faulty(vfs.NewMemory(), g.decide))
+	o.GroupInterval = 300 * time.Millisecond
 	l := newLog(t, o)
 	s := joinEarly(t, l)
 	first := appendingWhenShut(t, g, l, "first")
@@ -295,20 +307,29 @@ func TestRepeatedAndCancelledAppendsAreNotReadEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancelled := appending(ctx, l, "cancelled")
 	eventually(t, "a queued append", func() bool { n, _, _, _ := l.queue.size(); return n == 2 })
-	b, c := once(1, "1 again", "2 again", "3"), once(3, "3 again")
+	b, c := once(1, "1 again", "2 again", "3", "4", "5"), once(3, "3 again")
 	cancel()
 	if err := <-cancelled; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	close(g.release)
-	if got := valuesOf(receive(t, s, 3)); !slices.Equal(got, []string{"1", "2", "3"}) {
-		t.Fatalf("%q", got)
+	go func() {
+		eventually(t, "a session that waits", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return s.(*session).idle
+		})
+		close(g.release)
+	}()
+	got := receive(t, s, 5)
+	if _, next, _ := l.Offsets(t.Context(), events); next != 1 {
+		t.Fatalf("what was to be read early is durable: %d", next)
 	}
-	if err := errors.Join(<-first, <-a, <-b, <-c, commit(t, s, step(4, "x"))); err != nil {
+	if err := errors.Join(commit(t, s, step(6, "x")), <-first, <-a, <-b, <-c); err != nil {
 		t.Fatal(err)
 	}
-	if got := values(t, l, events, 0); !slices.Equal(got, []string{"first", "1", "2", "3"}) {
-		t.Fatalf("%q", got)
+	want := []string{"first", "1", "2", "3", "4", "5"}
+	if all := values(t, l, events, 0); !slices.Equal(all, want) || !slices.Equal(valuesOf(got), want[1:]) || got[4].Offset != 5 {
+		t.Fatalf("read %q, the log holds %q", valuesOf(got), all)
 	}
 }
 
@@ -377,6 +398,51 @@ func TestFencedSessionsStepIsRefusedAndItsInputsStay(t *testing.T) {
 	}
 }
 
+// TestStepOfASessionFencedWhileItsFrameWaitsIsRefused fences a session whose step
+// is queued while its frame waits for that of another.
+func TestStepOfASessionFencedWhileItsFrameWaitsIsRefused(t *testing.T) {
+	o := small(vfs.NewMemory())
+	o.GroupInterval = time.Second
+	l := newLog(t, o)
+	s := joinEarly(t, l)
+	joined, err := l.Join(t.Context(), "other", "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := joined.Poll(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	other := joined.(stream.EarlyReader)
+	other.ReadEarly(true)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		receive(t, other, 1)
+	}()
+	eventually(t, "a session that waits", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return other.(*session).idle
+	})
+	appended := appending(t.Context(), l, "a")
+	receive(t, s, 1)
+	<-read
+	pending := s.Commit(step(1, "x"))
+	l.mu.Lock()
+	s.(*session).group.remove(s.(*session), stream.ErrFenced)
+	l.mu.Unlock()
+	err = commit(t, other, stream.Step{Offsets: map[stream.Partition]stream.Offset{events: 1}})
+	if err := errors.Join(err, <-appended); err != nil {
+		t.Fatal(err)
+	}
+	if err := pending.Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
+		t.Fatalf("step of a fenced session: %v", err)
+	}
+	if _, next, _ := l.Offsets(t.Context(), scores); next != 0 || l.Stats().FusedSteps != 1 {
+		t.Fatalf("%d outputs, %d steps fused", next, l.Stats().FusedSteps)
+	}
+}
+
 // TestFailedWriteDecidesNothingThatWasReadEarly fails the frame whose inputs a
 // session has, and whose step is in it or behind it.
 func TestFailedWriteDecidesNothingThatWasReadEarly(t *testing.T) {
@@ -402,6 +468,7 @@ func TestFailedWriteDecidesNothingThatWasReadEarly(t *testing.T) {
 		if err := <-appended; !errors.Is(err, vfs.EIO) {
 			t.Fatalf("%v: append: %v", kind, err)
 		}
+		wantWithdrawn(t, l)
 		if got := dump(t, l); got != before {
 			t.Fatalf("%v: the log holds\n%swant\n%s", kind, got, before)
 		}
