@@ -15,6 +15,7 @@ func LogCollector(stats func() embedded.Stats) prometheus.Collector {
 	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 	add(counter, "frames_total", "Frames written and synced.", func(s *embedded.Stats) float64 { return float64(s.Frames) })
 	add(counter, "requests_total", "Appends and steps in frames.", func(s *embedded.Stats) float64 { return float64(s.Requests) })
+	add(counter, "fused_steps_total", "Steps written by the sync of their inputs.", func(s *embedded.Stats) float64 { return float64(s.FusedSteps) })
 	add(gauge, "queued_requests", "Appends and steps that wait.", func(s *embedded.Stats) float64 { return float64(s.Queued) })
 	add(gauge, "queued_bytes", "Bytes that wait.", func(s *embedded.Stats) float64 { return float64(s.QueuedBytes) })
 	add(gauge, "queue_limit_bytes", "Bytes that may wait.", func(s *embedded.Stats) float64 { return float64(s.Limits.QueueBytes) })

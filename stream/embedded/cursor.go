@@ -17,10 +17,9 @@ import (
 type cursor struct {
 	log   *Log
 	part  *partition
-	share *share // of a session; nil of a tail
 	next  atomic.Int64
 	ready chan struct{} // gets a token when there is more
-	early bool          // it reads early; its session writes this under Log.mu
+	early *session      // that reads early by it, or nil; it writes this, under Log.mu
 
 	blocks []block      // fetched
 	body   recordReader // what is left of the first of them
@@ -60,7 +59,7 @@ func (c *cursor) close() {
 func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 	for n := 0; n < limit; {
 		if len(c.blocks) == 0 {
-			blocks, err := c.log.fetch(c.part, stream.Offset(c.next.Load()), c.early)
+			blocks, err := c.log.fetch(c.part, stream.Offset(c.next.Load()), c.early != nil)
 			if err != nil || len(blocks) == 0 {
 				return dst, err
 			}

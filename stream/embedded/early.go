@@ -37,9 +37,16 @@ func (s *session) ReadEarly(on bool) {
 	defer s.log.mu.Unlock()
 	s.early = on
 	for _, sh := range s.shares {
-		sh.cursor.early = on
+		s.setEarly(sh.cursor)
 	}
 	s.log.answered(s)
+}
+
+// setEarly lets c read early if s does. Its caller holds mu.
+func (s *session) setEarly(c *cursor) {
+	if c.early = nil; s.early {
+		c.early = s
+	}
 }
 
 // rest notes that s has nothing to do. Its caller holds mu.
@@ -99,8 +106,8 @@ func (w *writer) offer(taken []*request) bool {
 	}
 	for _, p := range w.offered {
 		for _, c := range p.readers {
-			if c.early && !c.share.paused && !c.share.revoked {
-				l.await(c.share.owner)
+			if c.early != nil {
+				l.await(c.early)
 			}
 		}
 	}
@@ -109,7 +116,7 @@ func (w *writer) offer(taken []*request) bool {
 
 // readEarly reports whether a session reads p early.
 func (p *partition) readEarly() bool {
-	return slices.ContainsFunc(p.readers, func(c *cursor) bool { return c.early })
+	return slices.ContainsFunc(p.readers, func(c *cursor) bool { return c.early != nil })
 }
 
 // await tells s that there is something to read early, and notes that its step

@@ -211,9 +211,9 @@ func TestSessionThatDoesNotCommitIsNotAwaited(t *testing.T) {
 			t.Error(err)
 		}
 		polling, stop = context.WithTimeout(t.Context(), time.Hour)
-		appended := appending(t.Context(), l, "paused")
 		go func() {
-			if err := <-appended; err != nil || time.Since(start) > 0 {
+			synctest.Wait() // until it is in Poll
+			if err := l.Append(t.Context(), record(events, "paused")); err != nil || time.Since(start) > 0 {
 				t.Errorf("append beside a paused session took %v, %v", time.Since(start), err)
 			}
 			stop()

@@ -164,6 +164,8 @@ func (g *ledger) check(t testing.TB, l *Log) error {
 		return fmt.Errorf("acknowledged event %.20s is lost, of %d", g.acked[i], len(g.acked))
 	case len(slices.Compact(slices.Sorted(slices.Values(in)))) != len(in):
 		return fmt.Errorf("an event is there twice")
+	case int(committed) > len(in):
+		return fmt.Errorf("committed %d of %d events", committed, len(in))
 	case committed < g.committed:
 		return fmt.Errorf("committed %d, though %d was acknowledged", committed, g.committed)
 	case string(n) != fmt.Sprint(committed) && committed+stream.Offset(len(n)) > 0 || len(out) != int(committed):

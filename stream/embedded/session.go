@@ -143,7 +143,7 @@ func (s *session) own(sh *share) stream.Assigned {
 	next := max(sh.committed, sh.part.first())
 	sh.owner, sh.paused = s, false
 	sh.cursor = s.log.cursorAt(sh.part, next, s.ready)
-	sh.cursor.share, sh.cursor.early = sh, s.early
+	s.setEarly(sh.cursor)
 	s.shares = append(s.shares, sh)
 	return stream.Assigned{Partition: sh.part.Partition, Next: next, State: s.log.space(s.group.name, sh.part.Partition)}
 }
