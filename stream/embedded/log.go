@@ -43,7 +43,8 @@ var (
 // what readers see, to those who wait for it. Recovery applies frames by the
 // same code. Invariants:
 //
-//  1. Nothing of frame s leaves the writer before s is durable.
+//  1. Nothing of frame s leaves the writer before s is durable, but that its
+//     inputs go to sessions that read early: see early.go.
 //  2. Frame s+1 is written after s is durable. So of a log that was not closed
 //     only the newest frame can be torn, and a valid frame s+1 proves that s
 //     was durable.

@@ -15,7 +15,8 @@ type Options struct {
 	// files keep theirs.
 	SegmentBytes int64
 	// GroupInterval is the least time between the beginnings of two syncs
-	// while little is waiting, so that writers share them; 0 is 2 ms.
+	// while little is waiting, so that writers share them, and the most that a
+	// frame waits for steps of the sessions that read early; 0 is 2 ms.
 	GroupInterval time.Duration
 	// GroupEvents and GroupBytes waiting begin a sync before that; a frame
 	// takes no more bytes, unless one append or step is larger; 0 is 2,048
