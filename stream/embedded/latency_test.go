@@ -161,13 +161,13 @@ func TestStepsShareTheSyncOfTheirInputs(t *testing.T) {
 		fused float64       // share of the frames, at least
 	}{
 		{"a little", timing{rate: 500, sync: always, event: 4500}, 1300 * time.Microsecond, 1500 * time.Microsecond, .99},
-		{"5,000 a second", timing{rate: 5000, sync: always, event: 4500}, 2500 * time.Microsecond, 1500 * time.Microsecond, .99},
-		{"50,000 a second", timing{rate: 50_000, sync: always, event: 4500}, 3 * ms, 1500 * time.Microsecond, .99},
-		{"syncs that stall", timing{rate: 50_000, sync: stalling, event: 4500}, 3 * ms, 1500 * time.Microsecond, .95},
-		{"too much", timing{rate: 200_000, sync: always, event: 4500}, 7500 * time.Microsecond, 0, 0},
-		{"slow", timing{rate: 1000, sync: always, event: 900_000}, 40 * ms, 0, 0},
+		{"5,000 a second", timing{rate: 5000, sync: always, event: 4500}, 3 * ms, 1500 * time.Microsecond, .98},
+		{"50,000 a second", timing{rate: 50_000, sync: always, event: 4500}, 3500 * time.Microsecond, 1200 * time.Microsecond, .98},
+		{"syncs that stall", timing{rate: 50_000, sync: stalling, event: 4500}, 3500 * time.Microsecond, 1200 * time.Microsecond, .93},
+		{"too much", timing{rate: 200_000, sync: always, event: 4500}, 9 * ms, -2 * ms, 0},
+		{"slow", timing{rate: 1000, sync: always, event: 900_000}, 12 * ms, -2 * ms, 0},
 	} {
-		c.load.events = c.load.rate / 2
+		c.load.events = c.load.rate / 4
 		late, without := c.load.latencies(t)
 		c.load.early = true
 		early, with := c.load.latencies(t)
