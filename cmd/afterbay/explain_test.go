@@ -351,7 +351,7 @@ func TestExplainSeesThatTheFileOrModelChanged(t *testing.T) {
 		}
 		return strings.Join(r.Why, "\n")
 	}
-	if why := change(true, "commit: {interval: 5ms}", "commit: {interval: 59s}"); why != "" {
+	if why := change(true, "delivery: exactly-once", "delivery: exactly-once\ncommit: {interval: 59s}"); why != "" {
 		t.Errorf("how often is committed is no difference: %s", why)
 	}
 	why := change(false, `: "allow"'`, `: "pass"'`)
