@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/dedupe"
+	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/task"
 	"github.com/afterbay/afterbay/value"
 )
@@ -115,7 +116,7 @@ func (c *compiler) inputTime(path string, in *Input) {
 	if t.MaxAhead < 0 {
 		c.fail(path+".max_ahead", "%v is negative", t.MaxAhead)
 	}
-	c.plan.Time = task.TimePlan{Lateness: t.Lateness, MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}
+	c.plan.Time = task.TimePlan{Lateness: t.Lateness, EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return

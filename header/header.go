@@ -39,6 +39,17 @@ func Get(r *stream.Record, key string) string {
 	return ""
 }
 
+// Written reports whether a pipeline wrote a record with these headers: then its
+// time is the event's, and does not say how long it has been in the log.
+func Written(headers []stream.Header) bool {
+	for i := range headers {
+		if key := headers[i].Key; key == Position || key == Source {
+			return true
+		}
+	}
+	return false
+}
+
 // Bytes is about how many bytes headers take in a log.
 func Bytes(headers []stream.Header) int {
 	n := 0

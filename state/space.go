@@ -124,15 +124,40 @@ func (s *Space) diskKey(key []byte) []byte {
 func (s *Space) Apply(seq uint64, changes iter.Seq2[[]byte, []byte]) {
 	raise(&s.store.latest, seq)
 	s.mu.Lock()
+	var ahead [32]change
+	n := 0
 	for key, value := range changes {
-		s.apply(key, value)
+		ahead[n] = change{maphash.Bytes(s.table.seed, key), key, value}
+		if n++; n == len(ahead) {
+			s.applyAll(ahead[:n])
+			n = 0
+		}
 	}
+	s.applyAll(ahead[:n])
 	s.mu.Unlock()
 	s.store.evict()
 }
 
-func (s *Space) apply(key, value []byte) {
-	hash := maphash.Bytes(s.table.seed, key)
+// change is a value, nil for none, that a key with this hash gets.
+type change struct {
+	hash       uint64
+	key, value []byte
+}
+
+// applyAll makes changes in order. The cells of many keys are nowhere near each
+// other, so it looks for all of them first: their memory comes meanwhile.
+func (s *Space) applyAll(changes []change) {
+	hashes := [32]uint64{}
+	for i := range changes {
+		hashes[i] = changes[i].hash
+	}
+	s.table.warm(hashes[:len(changes)])
+	for i := range changes {
+		s.apply(changes[i].hash, changes[i].key, changes[i].value)
+	}
+}
+
+func (s *Space) apply(hash uint64, key, value []byte) {
 	for _, l := range s.loads {
 		if l.hash == hash {
 			l.stale = true

@@ -45,6 +45,8 @@ type table struct {
 	free  uint32   // id + 1 of the first free cell
 	count int
 	slab  slab
+
+	warmed byte // keeps the reads of warm alive
 }
 
 func newTable() table {
@@ -64,6 +66,29 @@ func (t *table) find(hash uint64, key []byte) (id uint32, found bool) {
 		}
 	}
 	return 0, false
+}
+
+// warm reads what find and set are to read for these hashes. Each loop's reads
+// do not wait for each other, as those of one search do.
+func (t *table) warm(hashes []uint64) {
+	var ids [32]uint32
+	mask := uint32(len(t.index) - 1)
+	for i, hash := range hashes {
+		ids[i] = t.index[uint32(hash)&mask]
+	}
+	for i := range hashes {
+		if id := ids[i]; id > 0 && t.cell(id-1).class == noClass {
+			ids[i] = 0
+		}
+	}
+	sum := byte(0)
+	for i := range hashes {
+		if id := ids[i]; id > 0 {
+			data := t.slab.at(t.cell(id - 1))
+			sum += data[0] + data[len(data)-1]
+		}
+	}
+	t.warmed = sum
 }
 
 // insert makes a cell for key, which has none, as a deletion without bytes.

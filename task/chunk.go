@@ -90,7 +90,7 @@ func (w *worker) measure(start, made time.Time, n int) {
 	end := time.Now()
 	for i := range w.items[:n] {
 		it := &w.items[i]
-		if !isOutput(it.record) {
+		if !header.Written(it.record.Headers) {
 			w.metrics.Latency.Record(observe.Queue, start.Sub(it.record.Time), 1)
 		}
 		w.count(it)
@@ -131,17 +131,6 @@ func (w *worker) count(it *item) {
 	}
 }
 
-// isOutput reports whether a pipeline wrote the record: then its time is the
-// event's, and does not say how long it has been in the log.
-func isOutput(r *stream.Record) bool {
-	for i := range r.Headers {
-		if key := r.Headers[i].Key; key == header.Position || key == header.Source {
-			return true
-		}
-	}
-	return false
-}
-
 // early takes records in log order through decoding, event time and the stages
 // before the waves. Where features read predictions it stops before a key's
 // events need more than KeyWaves waves: a hot key delays but does not block.
@@ -151,6 +140,9 @@ func (w *worker) early(records []stream.Record) (int, error) {
 	var p *partition
 	size := 0
 	for i := range records[:min(len(records), w.options.ChunkEvents)] {
+		if i%warmKeys == 0 {
+			w.warm(records[i:min(len(records), i+warmKeys)])
+		}
 		r := &records[i]
 		if size += len(r.Value); i > 0 && size > chunkBytesMax {
 			break
@@ -160,7 +152,10 @@ func (w *worker) early(records []stream.Record) (int, error) {
 				return 0, fmt.Errorf("record of %v, which is not assigned", r.Partition)
 			}
 		}
-		k := p.keys[string(r.Key)]
+		k := w.ahead[i%warmKeys]
+		if k == nil {
+			k = p.keys[string(r.Key)]
+		}
 		if k != nil && w.plan.Feedback && k.chunk == w.chunk && int(k.count) >= w.options.KeyWaves {
 			break
 		}
@@ -194,6 +189,38 @@ func (w *worker) early(records []stream.Record) (int, error) {
 		}
 	}
 	return len(w.items), nil
+}
+
+// warmKeys are looked at ahead: a few times what a processor has loads under
+// way, and few enough that their cells stay in its cache.
+const warmKeys = 128
+
+// warm looks up the keys of the events to come, and reads of their cells. What
+// is kept of many keys is nowhere near each other: to wait for memory for all of
+// them at once, rather than one by one, saves much of what an event costs.
+func (w *worker) warm(records []stream.Record) {
+	var p *partition
+	for i := range records {
+		r := &records[i]
+		if p == nil || p.id != r.Partition {
+			p = w.partitions[r.Partition]
+		}
+		w.ahead[i] = nil
+		if p != nil {
+			w.ahead[i] = p.keys[string(r.Key)]
+		}
+	}
+	w.warmCells(w.ahead[:len(records)])
+}
+
+func (w *worker) warmCells(keys []*keyState) {
+	for _, k := range keys {
+		for i := 0; k != nil && i < len(k.cells); i++ {
+			if c := k.cells[i]; c != nil {
+				w.warmed += c.Warm()
+			}
+		}
+	}
 }
 
 // stopAt ends the chunk before an event at which very many timers are due. As
@@ -236,7 +263,7 @@ func (w *worker) admit(it *item) {
 			return
 		}
 	}
-	t, err := plan.timeOf(it)
+	t, err := plan.Time.Of(it.row, r.Time)
 	if err != nil {
 		it.fail("time", err)
 		return
@@ -284,37 +311,6 @@ func appendKey(dst []byte, row *value.Row, slot value.Slot) []byte {
 	}
 	return strconv.AppendInt(dst, row.Int(slot), 10)
 }
-
-// timeOf returns the event time in microseconds.
-func (p *Plan) timeOf(it *item) (int64, error) {
-	t := &p.Time
-	appended := it.record.Time.UnixMicro()
-	if !t.FromField {
-		return appended, nil
-	}
-	v := it.row.Int(t.Slot)
-	if t.Unit != 0 {
-		perUnit, perMicro := int64(t.Unit/time.Microsecond), int64(time.Microsecond/max(t.Unit, 1))
-		switch {
-		case perUnit == 0:
-			v /= perMicro
-		case v > math.MaxInt64/perUnit/2 || v < math.MinInt64/perUnit/2:
-			return 0, fmt.Errorf("time %d is out of range", v)
-		default:
-			v *= perUnit
-		}
-	}
-	if v < timeMin || v > timeMax {
-		return 0, fmt.Errorf("time %d us is outside the years 1678 to 2261", v)
-	}
-	if ahead := v - appended; ahead > t.MaxAhead.Microseconds() {
-		return 0, fmt.Errorf("event time is %v after the record was appended; max_ahead is %v", time.Duration(min(ahead, timeMax))*time.Microsecond, t.MaxAhead)
-	}
-	return v, nil
-}
-
-// Event times that fit time.Duration arithmetic in nanoseconds.
-const timeMax, timeMin = math.MaxInt64 / 1000, -timeMax
 
 func (w *worker) setMeta(it *item) {
 	m, r := &w.plan.Meta, it.record

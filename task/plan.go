@@ -87,11 +87,8 @@ func (p *Plan) Topics() []string {
 
 // TimePlan says where the event time stands.
 type TimePlan struct {
-	FromField bool
-	Slot      value.Slot
-	Unit      time.Duration // of an int field; 0 for a field of kind time
-	Lateness  time.Duration
-	MaxAhead  time.Duration
+	step.EventTime
+	Lateness time.Duration
 
 	Late       LatePolicy
 	LateOutput int // in Plan.Outputs, of LateTopic

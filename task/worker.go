@@ -40,6 +40,8 @@ type worker struct {
 	keyBuf  []byte
 	spent   [len(observe.Hops)]time.Duration
 	scratch []byte
+	ahead   [warmKeys]*keyState // of the events to come, where they are in memory
+	warmed  int64               // keeps the reads of warm alive
 }
 
 func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *worker {
@@ -137,6 +139,9 @@ func (w *worker) touch(p *partition, k *keyState) {
 func (w *worker) seal() {
 	s := w.step
 	for i, k := range s.dirty {
+		if i%warmKeys == 0 {
+			w.warmCells(s.dirty[i:min(len(s.dirty), i+warmKeys)])
+		}
 		w.sealKey(s.owners[i], k)
 		s.owners[i].decoded.Resize(k, k.bytes())
 	}
