@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-	"unsafe"
 
 	"github.com/afterbay/afterbay/value"
 )
@@ -83,7 +82,7 @@ func (f *Field) readText(src []byte, i int, row *value.Row) (int, string) {
 		return end, reason
 	}
 	inside := src[i+1 : end-1]
-	v := alias(inside)
+	v := value.Text(inside)
 	if escaped {
 		v = unescape(inside)
 	}
@@ -93,7 +92,7 @@ func (f *Field) readText(src []byte, i int, row *value.Row) (int, string) {
 		if err != nil {
 			return i, "not standard base64 with padding"
 		}
-		row.SetText(f.Slot, alias(decoded))
+		row.SetText(f.Slot, value.Text(decoded))
 	case value.Time:
 		at, ok := instant(v)
 		if !ok {
@@ -105,9 +104,6 @@ func (f *Field) readText(src []byte, i int, row *value.Row) (int, string) {
 	}
 	return end, ""
 }
-
-// alias returns b as a string without copying it.
-func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // numeral is a number as it is written: value = digits * 10^exponent.
 type numeral struct {
@@ -215,7 +211,7 @@ func (n *numeral) float(literal []byte) (float64, string) {
 		}
 		return v, ""
 	}
-	v, err := strconv.ParseFloat(alias(literal), 64)
+	v, err := strconv.ParseFloat(value.Text(literal), 64)
 	if err != nil {
 		return 0, "out of the range of number: " + clip(literal)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/value"
 )
 
 // callState is what a function keeps of a key, in memory ahead of the committed
@@ -60,7 +61,7 @@ func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
 		return err, nil
 	}
 	ctx := step.Invocation{
-		ID: it.row.Text(w.plan.Meta.ID), Key: text(it.record.Key), Time: time.UnixMicro(it.time).UTC(), Watermark: timeOrZero(it.watermark),
+		ID: it.row.Text(w.plan.Meta.ID), Key: value.Text(it.record.Key), Time: time.UnixMicro(it.time).UTC(), Watermark: timeOrZero(it.watermark),
 		Offset: int64(it.record.Offset), Row: it.row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
 	}
 	var state *callState
@@ -160,7 +161,7 @@ func (p *partition) loadTimers(plan *Plan) error {
 			return fmt.Errorf("function state of %v: %w", p.id, errStateCorrupt)
 		}
 		if len(keyed.Timers) > 0 {
-			p.timers.Push(due.Entry{At: keyed.Timers[0].At, Key: text(key)})
+			p.timers.Push(due.Entry{At: keyed.Timers[0].At, Key: value.Text(key)})
 		}
 	}
 	return nil

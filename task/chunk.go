@@ -282,7 +282,7 @@ func (w *worker) admit(it *item) {
 func (w *worker) judge(it *item) {
 	if p, t := it.partition, it.time; p.ids != nil {
 		w.keyBuf = appendKey(w.keyBuf[:0], it.row, w.plan.Dedupe.Slot)
-		if p.ids.Seen(text(w.keyBuf), t, p.newest) {
+		if p.ids.Seen(value.Text(w.keyBuf), t, p.newest) {
 			it.skip, it.repeat = true, true
 			return
 		}
@@ -317,7 +317,7 @@ func (w *worker) setMeta(it *item) {
 	it.row.SetInt(m.Time, it.time)
 	it.row.SetInt(m.Partition, int64(r.Partition.Index))
 	it.row.SetInt(m.Offset, int64(r.Offset))
-	it.row.SetText(m.Key, text(r.Key))
+	it.row.SetText(m.Key, value.Text(r.Key))
 	it.row.SetText(m.ID, w.id(r))
 	if m.Topic != nil {
 		it.row.SetText(*m.Topic, w.plan.Sources[it.source].Topic)

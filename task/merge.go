@@ -9,6 +9,7 @@ import (
 	"github.com/afterbay/afterbay/merge"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/value"
 )
 
 // Topics that are read together, or have another key, are first copied to one
@@ -49,9 +50,9 @@ func (w *worker) hear(it *item) bool {
 	for i := range it.record.Headers {
 		switch h := &it.record.Headers[i]; h.Key {
 		case header.Source:
-			from = text(h.Value)
+			from = value.Text(h.Value)
 		case header.Watermark:
-			watermark = text(h.Value)
+			watermark = value.Text(h.Value)
 		}
 	}
 	heard, err := p.sources.Read(from, watermark)

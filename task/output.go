@@ -5,23 +5,19 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/value"
 )
-
-// text views bytes as a string without copying. The bytes must not change
-// while the string is used.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // id returns the event's id: the one it brought, or its position.
 func (w *worker) id(r *stream.Record) string {
 	for i := range r.Headers {
 		if r.Headers[i].Key == header.ID {
-			return text(r.Headers[i].Value)
+			return value.Text(r.Headers[i].Value)
 		}
 	}
 	at := len(w.step.bytes)
@@ -29,7 +25,7 @@ func (w *worker) id(r *stream.Record) string {
 	b = strconv.AppendInt(append(b, ':'), int64(r.Partition.Index), 10)
 	b = strconv.AppendInt(append(b, ':'), int64(r.Offset), 10)
 	w.step.bytes = b
-	return text(b[at:])
+	return value.Text(b[at:])
 }
 
 // markEmit evaluates at its place what can fail about an emit, and notes that the
@@ -95,7 +91,7 @@ func (w *worker) writeOutputs(c *step.Call, it *item) {
 			continue
 		}
 		id := it.row.Text(w.plan.Meta.ID) + ":" + c.Name
-		if err := w.writeCalled(it, c, id, text(it.record.Key), it.time, made.outputs); err != nil && it.failure == nil {
+		if err := w.writeCalled(it, c, id, value.Text(it.record.Key), it.time, made.outputs); err != nil && it.failure == nil {
 			it.fail("call", err)
 		}
 	}

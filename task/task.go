@@ -218,9 +218,8 @@ func (w *worker) revoke(partitions []stream.Partition) error {
 	return nil
 }
 
-// behindInterval is the shortest time between two commits while more is there
-// to be read than one chunk: the events are late anyway, and what a larger step
-// writes of a key it writes once.
+// behindInterval is CommitInterval, at least, while there is more to be read than
+// one chunk: the events are late anyway, and a step writes each key once.
 const behindInterval = 20 * time.Millisecond
 
 // commitDue settles the outstanding commit if it is decided, and commits the
@@ -283,12 +282,17 @@ func (w *worker) settle() error {
 	return nil
 }
 
-// finish commits everything computed and waits for it.
+// finish commits all that is computed and the ends of silent keys, and waits.
 func (w *worker) finish() error {
-	if !w.step.empty() {
+	for {
+		if err := w.expireRest(); err != nil {
+			return err
+		}
+		if w.step.empty() {
+			return w.settle()
+		}
 		if err := w.commit(); err != nil {
 			return err
 		}
 	}
-	return w.settle()
 }

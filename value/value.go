@@ -105,6 +105,10 @@ func (s *Schema) Lookup(name string) (Slot, bool) {
 	return s.Slots[i], true
 }
 
+// Text views bytes as a string without copying. The bytes must not change while
+// the string is used.
+func Text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
 // Row is the values of one event. Strings may alias the record they came from.
 type Row struct {
 	Num     []uint64 // bits of bool, int64, float64 or microseconds
