@@ -196,6 +196,12 @@ func (s *Store) unlock() error {
 	return s.lock.Close()
 }
 
+// formatVersion is that of the database's files.
+const formatVersion = pebble.FormatTableFormatV6
+
+// damaged is what a read that Pebble refused becomes.
+func (s *Store) damaged(err error) error { return damaged(s.opts.Dir, err, s.broken.err()) }
+
 // openPebble opens the database behind s. The lock of the folder is ours and
 // not the database's: one that gave up never releases it.
 func (s *Store) openPebble() error {
@@ -207,11 +213,14 @@ func (s *Store) openPebble() error {
 	if s.lock, err = fs.Lock(fs.PathJoin(s.opts.Dir, "LOCK")); err != nil {
 		return err
 	}
+	if err := checkManifest(fs, s.opts.Dir); err != nil {
+		return errors.Join(err, s.unlock())
+	}
 	opts := &pebble.Options{
 		FS:                          pebblevfs.OnDiskFull(locked{vfs.Faulty(fs, s.cutOff)}, s.awaitSpace),
 		Logger:                      s.broken,
 		DisableWAL:                  true,
-		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		FormatMajorVersion:          formatVersion,
 		CacheSize:                   s.opts.CacheBytes,
 		MemTableSize:                16 << 20,
 		MemTableStopWritesThreshold: 4,
@@ -235,7 +244,7 @@ func (s *Store) openPebble() error {
 		return err
 	})
 	if err != nil {
-		return errors.Join(err, s.unlock())
+		return errors.Join(s.damaged(err), s.unlock())
 	}
 	s.opened.Store(true)
 	return nil

@@ -285,7 +285,7 @@ func (s *Space) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 		defer s.store.users.leave()
 		memory, it, err := s.capture(prefix)
 		if err != nil {
-			yield(stream.Entry{}, fmt.Errorf("scan state: %w", err))
+			yield(stream.Entry{}, fmt.Errorf("scan state: %w", s.store.damaged(err)))
 			return
 		}
 		err = s.merge(memory, it, yield)
@@ -293,7 +293,7 @@ func (s *Space) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 			err = closeErr
 		}
 		if err != nil && err != errStopped {
-			yield(stream.Entry{}, fmt.Errorf("scan state: %w", err))
+			yield(stream.Entry{}, fmt.Errorf("scan state: %w", s.store.damaged(err)))
 		}
 	}
 }

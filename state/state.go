@@ -112,7 +112,8 @@ var (
 	keySeen    = []byte("\x00\x00seen")
 )
 
-// Open opens the store in o.Dir, or makes one.
+// Open opens the store in o.Dir, or makes one. A *DamageError says that the
+// checkpoint is damaged.
 func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -132,8 +133,12 @@ func Open(o Options) (*Store, error) {
 	}
 	for key, to := range map[*[]byte]*atomic.Uint64{&keyApplied: &s.applied, &keySeen: &s.seen} {
 		value, err := s.read(*key)
-		if err != nil || (value != nil && len(value) != 8) {
-			return nil, errors.Join(fmt.Errorf("open state in %s: read %s: %w", o.Dir, (*key)[2:], err), s.Close())
+		if err == nil && value != nil && len(value) != 8 {
+			err = fmt.Errorf("it has %d bytes", len(value))
+		}
+		if err != nil {
+			err = fmt.Errorf("read %s: %w", (*key)[2:], err)
+			return nil, errors.Join(fmt.Errorf("open state in %s: %w", o.Dir, s.damaged(err)), s.Close())
 		}
 		if value != nil {
 			to.Store(binary.LittleEndian.Uint64(value))
