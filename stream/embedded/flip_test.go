@@ -2,12 +2,16 @@ package embedded
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/stream"
@@ -40,7 +44,8 @@ type flipped struct {
 // flipDirectory makes a directory with sealed and written segments, indexes and
 // a checkpoint: of a process that was killed, where the checkpoint lacks the
 // newest frames, or of one that closed its log, whose oldest segments were
-// retired.
+// retired. It was opened three times, so that the checkpoint's MANIFEST lists
+// tables and what became of them.
 func flipDirectory(t *testing.T, rng *rand.Rand, closed bool) *flipped {
 	t.Helper()
 	disk := vfs.NewMemory()
@@ -50,6 +55,14 @@ func flipDirectory(t *testing.T, rng *rand.Rand, closed bool) *flipped {
 		o.RetainBytes = 3 * o.SegmentBytes
 	}
 	h := &history{log: newLog(t, o), rng: rng}
+	for range 2 {
+		h.run(t, 8)
+		h.sess.Close()
+		if err := h.log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		h.log = mustOpen(t, o)
+	}
 	h.run(t, 60)
 	if err := h.log.store.Checkpoint(t.Context(), h.log.applied.Load(), true); err != nil {
 		t.Fatal(err)
@@ -168,9 +181,13 @@ func (d *flipped) try(t *testing.T, path string, at int, bit byte) string {
 	o.RingBytes = 1 // all reads are of the disk
 	l, err := Open("data", o)
 	if err != nil {
+		if damage := (*DamageError)(nil); !errors.As(err, &damage) || !strings.Contains(err.Error(), "afterbay doctor data") {
+			t.Errorf("%s: byte %d of %s: %v names no file, or nothing to do", d.name, at, path, err)
+		}
 		return flipOpen
 	}
 	defer l.Close()
+	defer wear(t, l, path)
 	if isMeta := strings.HasPrefix(d.disk.PathBase(path), metaName); isMeta != (l.Recovery().LostMeta == path) {
 		t.Errorf("%s: byte %d of %s: Open says that it lost %q", d.name, at, path, l.Recovery().LostMeta)
 	}
@@ -184,6 +201,20 @@ func (d *flipped) try(t *testing.T, path string, at int, bit byte) string {
 		return flipCut
 	}
 	return flipLost
+}
+
+// wear goes on with a log after a flip in its checkpoint until the database
+// merged its tables: neither that nor a read may end the process.
+func wear(t *testing.T, l *Log, path string) {
+	if !strings.Contains(path, "/state/MANIFEST") {
+		return
+	}
+	for i := range 4 {
+		appendValues(t, l, events, fmt.Sprint("wear ", i))
+		if err := l.store.Checkpoint(t.Context(), l.applied.Load(), true); err != nil {
+			t.Errorf("after a flip in %s: %v", path, err)
+		}
+	}
 }
 
 // compare reads everything, and reports whether it is what the log held, up to
@@ -311,5 +342,57 @@ func TestFirstFrameIsReportedWhereItIsCut(t *testing.T) {
 			t.Fatalf("bit %d: %d topics, %+v", bit, len(topics), l.Recovery())
 		}
 		l.Close()
+	}
+}
+
+// TestManifestWithoutItsEndIsRefused flips each bit of the second record of the
+// MANIFEST of a log that was opened twice, and cuts all but the first: it lists
+// tables, and not which sequence numbers they have.
+func TestManifestWithoutItsEndIsRefused(t *testing.T) {
+	disk := vfs.NewMemory()
+	o := small(disk)
+	o.CheckpointBytes = 1 << 40
+	var crashed *vfs.Memory
+	for range 2 {
+		l := mustOpen(t, o)
+		create(t, l, 1)
+		appendValues(t, l, events, "a", "b")
+		if err := l.store.Checkpoint(t.Context(), l.applied.Load(), true); err != nil {
+			t.Fatal(err)
+		}
+		crashed = disk.Crash(nil)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	desc, err := pebble.Peek("data/state", crashed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := readFile(crashed, desc.ManifestFilename)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := func(at int) int { return at + 7 + int(binary.LittleEndian.Uint16(b[at+4:])) } // a header and its bytes
+	second := after(0)
+	for bit := range 8 * (after(second) - second) {
+		fs, flipped := crashed.Copy(), slices.Clone(b)
+		if flipped[second+bit/8] ^= 1 << (bit % 8); bit == 0 {
+			flipped = flipped[:second]
+		}
+		if err := writeFile(fs, desc.ManifestFilename, flipped); err != nil {
+			t.Fatal(err)
+		}
+		damage := (*DamageError)(nil)
+		if l, err := Open("data", small(fs)); err == nil {
+			l.Close()
+			t.Fatalf("bit %d: the log opens", bit)
+		} else if !errors.As(err, &damage) || damage.Path != desc.ManifestFilename || damage.Offset != int64(second) {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+		report, err := check(small(fs).withDefaults(), "data")
+		if err != nil || len(report.Damage) != 1 || report.Damage[0].Path != desc.ManifestFilename || len(report.Remedies) != 1 || report.Remedies[0].LostFrames > 0 {
+			t.Fatalf("bit %d: Check says %+v, %v", bit, report, err)
+		}
 	}
 }

@@ -76,10 +76,10 @@ func (l *Log) open() error {
 		}
 	}
 	if l.store, err = state.Open(state.Options{Dir: l.path("state"), FS: fs, MemoryMaxBytes: l.opts.StateMemoryBytes, Rest: l.restCheckpoint}); err != nil {
-		return err
+		return l.badState(err)
 	}
 	if err := l.loadCells(); err != nil {
-		return fmt.Errorf("read state: %w", err)
+		return fmt.Errorf("read state: %w", l.badState(err))
 	}
 	l.producers.sort()
 	l.applied.Store(l.store.Applied())
