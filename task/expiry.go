@@ -100,9 +100,6 @@ func (w *worker) expireRest() error {
 		return err
 	}
 	w.session.Wake()
-	if w.full() {
-		return w.commit()
-	}
 	return nil
 }
 

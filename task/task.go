@@ -244,7 +244,7 @@ func (w *worker) commitDue() error {
 	}
 	now, due := time.Now(), w.committed.Add(interval)
 	switch {
-	case !now.Before(due) && w.pending == nil:
+	case !now.Before(due) && w.pending == nil || w.full():
 		return w.commit()
 	case now.Before(due) && (w.waiting.IsZero() || due.Before(w.waiting)):
 		w.waiting = due
