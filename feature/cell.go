@@ -7,14 +7,13 @@ import (
 )
 
 // Cell is what a Set keeps of one key. It has one user at a time, and is used
-// with the set that made it only.
+// with one set only: that which made it, or made the zero Cell ready by Reset or
+// Reload.
 type Cell struct {
 	newest  int64 // none before the first event
 	changed bool  // since the last Changes
 	stored  bool  // the state has a header
-	elapsed []int64
-	lasts   []queue
-	panes   []panes
+	words   []int64
 	exacts  []exact
 }
 
@@ -28,37 +27,17 @@ func clampTime(t int64) int64 { return min(max(t, -maxTime), maxTime) }
 
 // NewCell returns the cell of a key without events.
 func (s *Set) NewCell() *Cell {
-	c := &Cell{newest: none}
-	if s.elapsed > 0 {
-		c.elapsed = make([]int64, s.elapsed)
-		for i := range c.elapsed {
-			c.elapsed[i] = none
-		}
-	}
-	if s.lasts > 0 {
-		c.lasts = make([]queue, s.lasts)
-	}
-	if s.panes > 0 {
-		c.panes = make([]panes, s.panes)
-	}
-	if s.exacts > 0 {
-		c.exacts = make([]exact, s.exacts)
-	}
+	c := &Cell{}
+	s.Reset(c)
 	return c
 }
 
 // Reset makes c the cell of another key without events, of which nothing is
 // stored. It keeps what little memory most keys need.
-func (c *Cell) Reset() {
-	for i := range c.elapsed {
-		c.elapsed[i] = none
-	}
-	for i := range c.lasts {
-		c.lasts[i].reset()
-	}
-	for i := range c.panes {
-		c.panes[i].queue.reset()
-		c.panes[i].forget()
+func (s *Set) Reset(c *Cell) {
+	s.clear(c)
+	if c.exacts == nil && s.exacts > 0 {
+		c.exacts = make([]exact, s.exacts)
 	}
 	for i := range c.exacts {
 		words := c.exacts[i].queue
@@ -98,34 +77,52 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 		}
 	}
 	t = clampTime(t)
-	if f.dead && c.exacts[f.slot].refuses(f, t) {
+	if f.dead && c.exacts[f.exact].refuses(f, t) {
 		return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.limit)
 	}
 	c.changed = true
 	c.newest = max(c.newest, t)
 	switch f.kind {
 	case kindElapsed:
-		c.elapsed[f.slot] = max(c.elapsed[f.slot], t)
+		c.words[f.place.at] = max(c.words[f.place.at], t)
 	case kindLast:
-		q := &c.lasts[f.slot]
-		if len(q.live()) == f.last {
-			q.drop(1)
-		}
-		q.push(1)[0] = value
+		s.addLast(c, f, value)
 	case kindWindows:
 		if f.exacts > 0 {
-			c.exacts[f.slot].add(f, t, value)
+			s.addExact(c, f, t, value)
 		}
 		if f.exacts == len(f.windows) {
 			break
 		}
 		for k := range f.windows {
 			if w := &f.windows[k]; !w.exact {
-				c.panes[w.slot].add(f, w.grid, t, value)
+				s.addPane(c, f, w, t, value)
 			}
 		}
 	}
 	return nil
+}
+
+// addLast puts a value in the place of the oldest one where there are all.
+func (s *Set) addLast(c *Cell, f *feature, value int64) {
+	e := extent(c.words[f.place.at])
+	if e.count() < f.last {
+		s.push(c, &f.place)[0] = value
+		return
+	}
+	c.words[e.from()+e.head()] = value
+	if e.head()+1 == f.last {
+		c.words[f.place.at] -= int64(e.head()) << headShift
+	} else {
+		c.words[f.place.at] += 1 << headShift
+	}
+}
+
+// values returns the newest values: those of the first part came first.
+func (f *feature) values(words []int64) (first, second []int64) {
+	e := extent(words[f.place.at])
+	words = words[e.from() : e.from()+e.count()]
+	return words[e.head():], words[:e.head()]
 }
 
 // Read puts feature i as of time t, in microseconds, at the start of out, which
@@ -145,19 +142,19 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
 	switch f.kind {
 	case kindElapsed:
 		out[0] = f.empty
-		if last := c.elapsed[f.slot]; last != none {
+		if last := c.words[f.place.at]; last != none {
 			out[0] = float64(max(0, t-last)) / 1e6
 		}
 	case kindLast:
-		sum := f.foldValues(c.lasts[f.slot].live())
+		sum := f.foldValues(f.values(c.words))
 		f.write(&sum, out)
 	case kindWindows:
 		for k := range f.windows {
 			var sum total
 			if w := &f.windows[k]; w.exact {
-				sum = c.exacts[f.slot].read(f, w, t)
+				sum = f.readExact(c, w, t)
 			} else {
-				sum = c.panes[w.slot].read(f, w.grid, t)
+				sum = f.readPanes(c.words, w, t)
 			}
 			out = f.write(&sum, out)
 		}
@@ -170,7 +167,7 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
 // the longest one.
 func (s *Set) Approximate(c *Cell, i int) bool {
 	f := &s.features[i]
-	return f.exacts > 0 && c.exacts[f.slot].over != nil
+	return f.exacts > 0 && c.exacts[f.exact].over
 }
 
 // Warm reads a word of each part of the cell, and so brings it into the
@@ -201,8 +198,10 @@ func warmQueue(q *queue) int64 {
 // next Changes deletes it from the state.
 func (s *Set) DropWindows(c *Cell) {
 	c.changed = true
-	for i := range c.panes {
-		c.panes[i].reset()
+	for k := range s.places {
+		if p := &s.places[k]; p.windowed {
+			s.empty(c, p)
+		}
 	}
 	for i := range c.exacts {
 		c.exacts[i].reset()
@@ -214,30 +213,12 @@ func (s *Set) DropWindows(c *Cell) {
 
 // Bytes returns about how much memory the cell takes.
 func (c *Cell) Bytes() int {
-	word := func(q *queue) int { return 8 * cap(q.words) }
-	n := int(unsafe.Sizeof(*c)) + 8*len(c.elapsed) + len(c.lasts)*int(unsafe.Sizeof(queue{})) +
-		len(c.panes)*int(unsafe.Sizeof(panes{})) + len(c.exacts)*int(unsafe.Sizeof(exact{}))
-	pane := func(p *panes) {
-		n += word(&p.queue)
-		if p.base != nil {
-			n += int(unsafe.Sizeof(total{}))
-		}
-	}
-	for i := range c.lasts {
-		n += word(&c.lasts[i])
-	}
-	for i := range c.panes {
-		pane(&c.panes[i])
-	}
+	n := int(unsafe.Sizeof(*c)) + 8*cap(c.words) + len(c.exacts)*int(unsafe.Sizeof(exact{}))
 	for i := range c.exacts {
 		x := &c.exacts[i]
-		n += word(&x.queue)
+		n += 8 * cap(x.words)
 		if in := x.index; in != nil {
 			n += int(unsafe.Sizeof(*in)) + (cap(in.blocks)+cap(in.groups))*int(unsafe.Sizeof(span{})) + 8*cap(in.reach)
-		}
-		n += len(x.over) * int(unsafe.Sizeof(panes{}))
-		for k := range x.over {
-			pane(&x.over[k])
 		}
 	}
 	return n

@@ -50,10 +50,10 @@ var noSpan = span{first: math.MaxInt64, last: math.MinInt64, total: nothing}
 //	    sixtieth of each window, until nothing of the longest window is left.
 type exact struct {
 	queue
-	newest int64   // the greatest time of the entries
-	first  uint64  // number of the first block
-	index  *index  // nil where there is no block
-	over   []panes // by exact window, once over the limit
+	newest int64  // the greatest time of the entries
+	first  uint64 // number of the first block
+	index  *index // nil where there is no block
+	over   bool   // over the limit: the entries are in panes of the cell
 	saved  saved
 }
 
@@ -71,9 +71,9 @@ type index struct {
 type saved struct{ from, to, valid uint64 }
 
 // empty reports that there are no entries, in panes or not.
-func (x *exact) empty() bool { return len(x.words) == 0 && x.over == nil }
+func (x *exact) empty() bool { return len(x.words) == 0 && !x.over }
 
-// reset drops every entry. Blocks count from 0 again.
+// reset drops every entry that is not in panes. Blocks count from 0 again.
 func (x *exact) reset() { *x = exact{saved: saved{from: x.saved.from, to: x.saved.to}} }
 
 // blocks returns the number of blocks.
@@ -106,12 +106,18 @@ func (x *exact) refuses(f *feature, t int64) bool {
 		x.index.blocks[0].last > max(x.newest, t)-f.longest
 }
 
-// add appends an entry.
-func (x *exact) add(f *feature, t, value int64) {
+// addExact appends an entry.
+func (s *Set) addExact(c *Cell, f *feature, t, value int64) {
+	x := &c.exacts[f.exact]
 	switch {
 	case x.empty():
 		x.newest = t
-	case x.over != nil && t-f.longest >= x.newest:
+	case x.over && t-f.longest >= x.newest:
+		for k := range f.windows {
+			if w := &f.windows[k]; w.exact {
+				s.empty(c, &w.place)
+			}
+		}
 		x.reset()
 		x.newest = t
 	case t > x.newest:
@@ -119,15 +125,15 @@ func (x *exact) add(f *feature, t, value int64) {
 	case t <= x.newest-f.longest:
 		return
 	}
-	if x.over == nil {
+	if !x.over {
 		x.expire(f)
 		if len(x.live()) < f.limit*f.entry {
 			x.append(f, t, value)
 			return
 		}
-		x.overflow(f)
+		s.overflow(c, f)
 	}
-	x.addOver(f, t, value)
+	s.addOver(c, f, t, value)
 }
 
 // expire drops what no window can read any more.
@@ -204,27 +210,29 @@ func (x *exact) full(f *feature, s span) {
 
 // overflow turns the entries into panes. Those that no window reads are too far
 // behind to be in one.
-func (x *exact) overflow(f *feature) {
+func (s *Set) overflow(c *Cell, f *feature) {
+	x := &c.exacts[f.exact]
 	live, newest := x.live(), x.newest
 	x.reset()
-	x.newest, x.over = newest, make([]panes, f.exacts)
+	x.newest, x.over = newest, true
 	for k := 0; k < len(live); k += f.entry {
-		x.addOver(f, live[k], live[k+f.entry-1])
+		s.addOver(c, f, live[k], live[k+f.entry-1])
 	}
 }
 
-func (x *exact) addOver(f *feature, t, value int64) {
+func (s *Set) addOver(c *Cell, f *feature, t, value int64) {
 	for k := range f.windows {
 		if w := &f.windows[k]; w.exact {
-			x.over[w.slot].add(f, w.grid, t, value)
+			s.addPane(c, f, w, t, value)
 		}
 	}
 }
 
-// read returns the total of the window w as of time t.
-func (x *exact) read(f *feature, w *window, t int64) total {
-	if x.over != nil {
-		return x.over[w.slot].read(f, w.grid, t)
+// readExact returns the total of the exact window w as of time t.
+func (f *feature) readExact(c *Cell, w *window, t int64) total {
+	x := &c.exacts[f.exact]
+	if x.over {
+		return f.readPanes(c.words, w, t)
 	}
 	live := x.live()
 	if len(live) == 0 {

@@ -305,7 +305,7 @@ func TestValuesThatDoNotFitAreErrors(t *testing.T) {
 	}
 	out := make([]float64, 1)
 	for v, want := range map[float64]float64{0.125: 0.12, 0.375: 0.38, -0.125: -0.12, 1.005: 1, 2.675: 2.68} {
-		c.Reset()
+		s.Reset(c)
 		if err := s.Add(c, 0, 5, v); err != nil {
 			t.Fatal(err)
 		}

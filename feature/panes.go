@@ -28,145 +28,191 @@ func (g grid) index(t, hint int64) int64 {
 	return i
 }
 
-// panes is one window in panes: those that got an entry, by index. A pane is
-// dropped when it is grid.panes or more behind the newest one, and an entry so
-// far behind is not added.
+// The panes of one window are a queue of those that got an entry, by index. A
+// pane is dropped when it is grid.panes or more behind the newest one, and an
+// entry so far behind is not added.
 //
 // The sum of floats is the left fold over the panes by index, of sums in the
-// order of arrival. base keeps the total of all panes but the newest, which
-// takes nearly all entries, so most reads look at two totals. It is a function
-// of the panes alone: forgotten when an earlier pane changes or leaves, but for
-// integers, where it can follow.
-type panes struct {
-	queue
-	newest int64  // index of the last live pane
-	base   *total // nil, or with n < 0, where it is not known
-}
-
-func (p *panes) known() bool { return p.base != nil && p.base.n >= 0 }
-
-func (p *panes) forget() {
-	if p.base != nil {
-		p.base.n = -1
-	}
-}
+// order of arrival. The base, an item behind the room of the queue, keeps the
+// total of all panes but the newest, which takes nearly all entries, so most
+// reads look at two totals. It is a function of the panes alone: forgotten when
+// an earlier pane changes or leaves, but for integers, where it can follow.
 
 // few is how many panes are folded at every read rather than keeping a base.
 const few = 8
 
-// age returns how many panes a pane is behind the newest one.
-func (p *panes) age(first int64) int64 { return (p.newest - first) & paneMask }
+// base returns where the base is: a number of entries, less than 0 where it is
+// not known, then as a pane. It is nil where the queue has no room for one.
+func (p *place) base(words []int64) []int64 {
+	e := extent(words[p.at])
+	if !p.based || e.room() <= few {
+		return nil
+	}
+	at := e.from() + e.room()*p.stride
+	return words[at : at+p.stride]
+}
 
-// add folds a value into the pane of time t.
-func (p *panes) add(f *feature, g grid, t, value int64) {
-	i := g.index(t, p.newest)
-	switch empty := len(p.words) == 0; {
-	case empty || i > p.newest:
-		p.advance(f, g, i, empty)
-		f.fold(p.words[len(p.words)-f.stride:], value)
-	case i == p.newest:
-		f.fold(p.words[len(p.words)-f.stride:], value)
-	case p.newest-i < g.panes:
-		if f.float {
-			p.forget()
-		} else if p.known() {
-			f.add(p.base, value)
-		}
-		f.fold(p.late(f, i), value)
+func known(base []int64) bool { return len(base) > 0 && base[0] >= 0 }
+
+func (p *place) forget(words []int64) {
+	if base := p.base(words); base != nil {
+		base[0] = -1
 	}
 }
 
-// advance makes i the newest pane and drops those that it leaves behind.
-func (p *panes) advance(f *feature, g grid, i int64, empty bool) {
-	if !empty {
-		if p.known() {
-			last := f.paneTotal(p.words[len(p.words)-f.stride:])
-			f.merge(p.base, &last)
+// age returns how many panes a pane is behind the newest one.
+func age(newest, first int64) int64 { return (newest - first) & paneMask }
+
+// addPane folds a value into the pane of time t of a window.
+func (s *Set) addPane(c *Cell, f *feature, w *window, t, value int64) {
+	e, newest := extent(c.words[w.at]), c.words[w.at+1]
+	i := w.index(t, newest)
+	switch empty := e.count() == 0; {
+	case empty || i > newest:
+		f.fold(s.advance(c, f, w, i), value)
+	case i == newest:
+		at := e.from() + (e.head()+e.count()-1)*f.stride
+		f.fold(c.words[at:at+f.stride], value)
+	case newest-i < w.panes:
+		if base := w.base(c.words); known(base) && f.float {
+			base[0] = -1
+		} else if known(base) {
+			sum := f.baseTotal(base)
+			f.add(&sum, value)
+			f.putBase(base, &sum)
 		}
-		live, old := p.live(), 0
-		shift := min(i-p.newest, g.panes)
-		for old < len(live) && shift+p.age(live[old]) >= g.panes {
-			if p.known() {
-				p.leave(f, live[old:])
-			}
-			old += f.stride
-		}
-		p.drop(old)
+		f.fold(s.late(c, f, w, i), value)
 	}
-	p.newest = i
-	f.clear(p.push(f.stride), i)
+}
+
+// advance makes i the newest pane, drops those that it leaves behind, and
+// returns it.
+func (s *Set) advance(c *Cell, f *feature, w *window, i int64) []int64 {
+	words := c.words
+	e, newest := extent(words[w.at]), words[w.at+1]
+	if live := e.live(words, f.stride); len(live) > 0 {
+		base := w.base(words)
+		if known(base) {
+			sum, last := f.baseTotal(base), f.paneTotal(live[len(live)-f.stride:])
+			f.merge(&sum, &last)
+			f.putBase(base, &sum)
+		}
+		old := 0
+		shift := min(i-newest, w.panes)
+		for len(live) > 0 && shift+age(newest, live[0]) >= w.panes {
+			if known(base) {
+				f.leave(base, live)
+			}
+			live = live[f.stride:]
+			old++
+		}
+		words[w.at] = int64(e.drop(old))
+	}
+	words[w.at+1] = i
+	pane := s.push(c, &w.place)
+	f.clear(pane, i)
+	return pane
 }
 
 // leave takes a pane out of the base, or forgets the base where it cannot tell
 // what is left: integers come out exactly, a greatest or least value does not.
-func (p *panes) leave(f *feature, pane []int64) {
-	gone := f.paneTotal(pane)
-	if f.float || f.maxAt > 0 && gone.max == p.base.max || f.minAt > 0 && gone.min == p.base.min {
-		p.forget()
+func (f *feature) leave(base, pane []int64) {
+	gone, sum := f.paneTotal(pane), f.baseTotal(base)
+	if f.float || f.maxAt > 0 && gone.max == sum.max || f.minAt > 0 && gone.min == sum.min {
+		base[0] = -1
 		return
 	}
-	p.base.n -= gone.n
-	p.base.sum -= gone.sum
+	sum.n -= gone.n
+	sum.sum -= gone.sum
+	f.putBase(base, &sum)
 }
 
 // late returns the pane of an index behind the newest one, made where it is
 // missing.
-func (p *panes) late(f *feature, i int64) []int64 {
-	live, want := p.live(), p.newest-i
+func (s *Set) late(c *Cell, f *feature, w *window, i int64) []int64 {
+	e, newest := extent(c.words[w.at]), c.words[w.at+1]
+	live, want := e.live(c.words, f.stride), newest-i
 	at := len(live) - f.stride
-	for at >= 0 && p.age(live[at]) < want {
+	for at >= 0 && age(newest, live[at]) < want {
 		at -= f.stride
 	}
-	if at >= 0 && p.age(live[at]) == want {
+	if at >= 0 && age(newest, live[at]) == want {
 		return live[at : at+f.stride]
 	}
-	p.push(f.stride)
-	live, at = p.live(), at+f.stride
+	s.push(c, &w.place)
+	live, at = extent(c.words[w.at]).live(c.words, f.stride), at+f.stride
 	copy(live[at+f.stride:], live[at:])
 	f.clear(live[at:], i)
 	return live[at : at+f.stride]
 }
 
-// read returns the total of the panes at or before that of time t, and less
+// readPanes returns the total of the panes at or before that of time t, and less
 // than the window's number of panes before the newest of both.
-func (p *panes) read(f *feature, g grid, t int64) total {
-	live := p.live()
+func (f *feature) readPanes(words []int64, w *window, t int64) total {
+	newest, live := words[w.at+1], extent(words[w.at]).live(words, f.stride)
 	if len(live) == 0 {
 		return nothing
 	}
-	i := g.index(t, p.newest)
-	if i >= p.newest {
+	i := w.index(t, newest)
+	if i >= newest {
 		whole := len(live)
-		for len(live) > 0 && i-p.newest+p.age(live[0]) >= g.panes {
+		for len(live) > 0 && i-newest+age(newest, live[0]) >= w.panes {
 			live = live[f.stride:]
 		}
 		if len(live) == whole && whole > few*f.stride {
-			return p.wholly(f, live)
+			return f.wholly(w.base(words), live)
 		}
 		return f.foldPanes(live)
 	}
-	for len(live) > 0 && p.age(live[len(live)-f.stride]) < p.newest-i {
+	for len(live) > 0 && age(newest, live[len(live)-f.stride]) < newest-i {
 		live = live[:len(live)-f.stride]
 	}
 	return f.foldPanes(live)
 }
 
-// wholly returns the total of all live panes.
-func (p *panes) wholly(f *feature, live []int64) total {
+// wholly returns the total of all live panes, which are more than a few.
+func (f *feature) wholly(base, live []int64) total {
 	last := live[len(live)-f.stride:]
-	if !p.known() {
-		if p.base == nil {
-			p.base = new(total)
-		}
-		*p.base = f.foldPanes(live[:len(live)-f.stride])
+	if !known(base) {
+		sum := f.foldPanes(live[:len(live)-f.stride])
+		f.putBase(base, &sum)
 	}
-	out, t := *p.base, f.paneTotal(last)
-	f.merge(&out, &t)
-	return out
+	t := nothing
+	t.n = base[0] + last[0]>>paneBits
+	if at := f.sumAt; at > 0 && f.float {
+		t.sum = addFloat(base[at], last[at])
+	} else if at > 0 {
+		t.sum = base[at] + last[at]
+	}
+	if at := f.maxAt; at > 0 {
+		t.max = max(base[at], last[at])
+	}
+	if at := f.minAt; at > 0 {
+		t.min = min(base[at], last[at])
+	}
+	return t
 }
 
-// reset drops every pane.
-func (p *panes) reset() { *p = panes{} }
+// baseTotal returns a base that is known.
+func (f *feature) baseTotal(base []int64) total {
+	t := nothing
+	t.n = base[0]
+	f.takeTotal(&t, base)
+	return t
+}
+
+func (f *feature) putBase(base []int64, t *total) {
+	base[0] = t.n
+	if f.sumAt > 0 {
+		base[f.sumAt] = t.sum
+	}
+	if f.maxAt > 0 {
+		base[f.maxAt] = t.max
+	}
+	if f.minAt > 0 {
+		base[f.minAt] = t.min
+	}
+}
 
 // clear makes a pane that of index i without entries.
 func (f *feature) clear(pane []int64, i int64) {
@@ -204,6 +250,12 @@ func (f *feature) fold(pane []int64, value int64) {
 func (f *feature) paneTotal(pane []int64) total {
 	t := nothing
 	t.n = pane[0] >> paneBits
+	f.takeTotal(&t, pane)
+	return t
+}
+
+// takeTotal takes all but the number of entries from a pane or a base.
+func (f *feature) takeTotal(t *total, pane []int64) {
 	if f.sumAt > 0 {
 		t.sum = pane[f.sumAt]
 	}
@@ -213,7 +265,6 @@ func (f *feature) paneTotal(pane []int64) total {
 	if f.minAt > 0 {
 		t.min = pane[f.minAt]
 	}
-	return t
 }
 
 // foldPanes returns the total of panes in their order.

@@ -18,12 +18,12 @@ func (q *queue) drop(n int) {
 	}
 }
 
-// spareWords is how much room an empty queue may keep.
-const spareWords = 32
+// spareEntries is how much room an empty list may keep, in words.
+const spareEntries = 32
 
 // reset drops all items.
 func (q *queue) reset() {
-	if cap(q.words) > spareWords {
+	if cap(q.words) > spareEntries {
 		q.words = nil
 	}
 	q.words, q.head = q.words[:0], 0

@@ -89,6 +89,8 @@ type Set struct {
 	exacts   int // of features with exact windows
 	longest  int64
 	digest   string
+	places   []place // of the queues, in the order they lie in
+	blank    []int64 // the words of a key without events
 }
 
 type kind uint8
@@ -110,7 +112,7 @@ type feature struct {
 	decimals   int
 	scale      float64 // 10^decimals
 	count      bool    // only counted: values do not matter
-	slot       int     // in the cell's slice of its kind; the exact list of windows
+	place      place   // of elapsed or last
 
 	last     int  // how many of the newest values
 	extremes bool // of which max or min are read
@@ -119,7 +121,8 @@ type feature struct {
 	stride              int // words of a pane
 	sumAt, maxAt, minAt int // in a pane; 0 is not kept
 	entry               int // words of an exact entry
-	exacts              int // exact windows
+	exacts              int // exact windows,
+	exact               int // of which the cell has this list
 	longest             int64
 	limit               int  // entries
 	dead                bool // beyond the limit an entry is an error
@@ -128,9 +131,9 @@ type feature struct {
 // window is a Window made ready.
 type window struct {
 	grid        // of the panes; of an exact window those it goes over to
+	place       // of them
 	size  int64 // microseconds
 	exact bool
-	slot  int // in the cell's panes, or among the feature's exact windows
 }
 
 // NewSet checks the specs and makes them ready. The error names every spec that
@@ -154,6 +157,7 @@ func NewSet(specs []Spec) (*Set, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	s.plan()
 	s.digest = s.sum()
 	return s, nil
 }
@@ -242,10 +246,14 @@ func (s *Set) add(spec Spec) {
 	}
 	switch {
 	case spec.Elapsed:
-		f.kind, f.slot, f.columns = kindElapsed, s.elapsed, []string{""}
+		f.kind, f.place.at, f.columns = kindElapsed, len(s.blank), []string{""}
+		s.blank = append(s.blank, none)
 		s.elapsed++
 	case spec.Last > 0:
-		f.kind, f.slot, f.last = kindLast, s.lasts, spec.Last
+		f.kind, f.last = kindLast, spec.Last
+		f.place = place{at: len(s.blank), stride: 1, least: 1, most: f.last}
+		s.places = append(s.places, f.place)
+		s.blank = append(s.blank, 0)
 		f.extremes = slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a == Max || a == Min })
 		s.lasts++
 		for _, a := range f.aggregates {
@@ -283,14 +291,16 @@ func (s *Set) addWindows(f *feature, windows []Window) {
 		w := window{size: spec.Size.Microseconds(), exact: spec.Pane == 0}
 		if w.exact {
 			w.grid = grid{pane: w.size / sparePanes, panes: sparePanes}
-			w.slot = f.exacts
 			f.exacts++
 			f.longest = max(f.longest, w.size)
 		} else {
 			w.grid = grid{pane: spec.Pane.Microseconds(), panes: int64(spec.Size / spec.Pane)}
-			w.slot = s.panes
+			w.least = 1
 			s.panes++
 		}
+		w.at, w.stride, w.most, w.windowed, w.based = len(s.blank), f.stride, itemMask, true, w.panes > few
+		s.places = append(s.places, w.place)
+		s.blank = append(s.blank, 0, 0)
 		s.longest = max(s.longest, w.size)
 		f.windows = append(f.windows, w)
 		for _, a := range f.aggregates {
@@ -298,7 +308,7 @@ func (s *Set) addWindows(f *feature, windows []Window) {
 		}
 	}
 	if f.exacts > 0 {
-		f.slot = s.exacts
+		f.exact = s.exacts
 		s.exacts++
 	}
 }

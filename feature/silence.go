@@ -9,10 +9,7 @@ import (
 // it is kept. The next Changes deletes it from the state.
 func (s *Set) Forget(c *Cell) {
 	s.DropWindows(c)
-	for i := range c.elapsed {
-		c.elapsed[i] = none
-	}
-	clear(c.lasts)
+	s.clear(c)
 	c.newest = none
 }
 
@@ -31,8 +28,8 @@ func (s *Set) Windowless(header []byte) bool {
 	if err != nil {
 		return false
 	}
-	for i := range c.panes {
-		if len(c.panes[i].words) > 0 {
+	for k := range s.places {
+		if p := &s.places[k]; p.windowed && extent(c.words[p.at]).count() > 0 {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Set) Changes(c *Cell, scratch []byte, put func(sub, value []byte)) []by
 	}
 	for i := range s.features {
 		if f := &s.features[i]; f.exacts > 0 {
-			scratch = c.exacts[f.slot].changes(f, i, scratch, put)
+			scratch = c.exacts[f.exact].changes(f, i, scratch, put)
 		}
 	}
 	c.changed = false
@@ -95,22 +95,16 @@ func (s *Set) appendHeader(b []byte, c *Cell) []byte {
 	for i := range s.features {
 		switch f := &s.features[i]; f.kind {
 		case kindElapsed:
-			b = appendTime(b, c.elapsed[f.slot])
+			b = appendTime(b, c.words[f.place.at])
 		case kindLast:
-			live := c.lasts[f.slot].live()
-			b = binary.AppendUvarint(b, uint64(len(live)))
-			for _, value := range live {
-				b = f.appendValue(b, value)
-			}
+			first, second := f.values(c.words)
+			b = binary.AppendUvarint(b, uint64(len(first)+len(second)))
+			b = f.appendValues(f.appendValues(b, first), second)
 		case kindWindows:
 			if f.exacts > 0 {
-				b = c.exacts[f.slot].appendTo(b, f)
+				b = f.appendExact(b, c)
 			}
-			for _, w := range f.windows {
-				if !w.exact {
-					b = c.panes[w.slot].appendTo(b, f)
-				}
-			}
+			b = f.appendWindows(b, c.words, false)
 		}
 	}
 	return b
@@ -123,13 +117,21 @@ func appendTime(b []byte, t int64) []byte {
 	return binary.AppendVarint(append(b, 1), t)
 }
 
-func (x *exact) appendTo(b []byte, f *feature) []byte {
-	if x.over != nil {
-		b = binary.AppendVarint(append(b, 1), x.newest)
-		for k := range x.over {
-			b = x.over[k].appendTo(b, f)
+// appendWindows appends the panes of the exact windows, or of the others.
+func (f *feature) appendWindows(b []byte, words []int64, exact bool) []byte {
+	for k := range f.windows {
+		if w := &f.windows[k]; w.exact == exact {
+			b = f.appendPanes(b, words, w)
 		}
-		return b
+	}
+	return b
+}
+
+func (f *feature) appendExact(b []byte, c *Cell) []byte {
+	x := &c.exacts[f.exact]
+	if x.over {
+		b = binary.AppendVarint(append(b, 1), x.newest)
+		return f.appendWindows(b, c.words, true)
 	}
 	tail := x.tailWords(f)
 	b = binary.AppendUvarint(append(b, 0), x.first)
@@ -150,15 +152,15 @@ func (f *feature) appendEntries(b []byte, words []int64) []byte {
 	return b
 }
 
-func (p *panes) appendTo(b []byte, f *feature) []byte {
-	live := p.live()
+func (f *feature) appendPanes(b []byte, words []int64, w *window) []byte {
+	newest, live := words[w.at+1], extent(words[w.at]).live(words, f.stride)
 	b = binary.AppendUvarint(b, uint64(len(live)/f.stride))
 	if len(live) == 0 {
 		return b
 	}
-	b = binary.AppendVarint(b, p.newest)
+	b = binary.AppendVarint(b, newest)
 	for ; len(live) > 0; live = live[f.stride:] {
-		b = binary.AppendUvarint(b, uint64(p.age(live[0])))
+		b = binary.AppendUvarint(b, uint64(age(newest, live[0])))
 		b = binary.AppendUvarint(b, uint64(live[0]>>paneBits))
 		if f.sumAt > 0 && f.float {
 			b = appendBits(b, live[f.sumAt])
@@ -171,6 +173,13 @@ func (p *panes) appendTo(b []byte, f *feature) []byte {
 		if f.minAt > 0 {
 			b = f.appendValue(b, live[f.minAt])
 		}
+	}
+	return b
+}
+
+func (f *feature) appendValues(b []byte, values []int64) []byte {
+	for _, value := range values {
+		b = f.appendValue(b, value)
 	}
 	return b
 }
@@ -197,10 +206,10 @@ func (s *Set) Load(get func(sub []byte) ([]byte, error)) (*Cell, error) {
 	return c, nil
 }
 
-// Reload makes c, a cell of the set, that which Load returns. It saves memory
+// Reload makes c, a cell of the set or the zero Cell, that which Load returns. It saves memory
 // where cells come and go. After an error c is good for another Reload only.
 func (s *Set) Reload(c *Cell, get func(sub []byte) ([]byte, error)) error {
-	c.Reset()
+	s.Reset(c)
 	header, err := get(nil)
 	if err != nil {
 		return fmt.Errorf("load features: %w", err)
@@ -231,38 +240,42 @@ func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, erro
 	f := &s.features[i]
 	switch f.kind {
 	case kindElapsed:
-		c.elapsed[f.slot] = r.optionalTime()
+		c.words[f.place.at] = r.optionalTime()
 	case kindLast:
-		q := &c.lasts[f.slot]
-		for range r.upTo(uint64(f.last)) {
-			q.push(1)[0] = r.value(f)
+		n := r.upTo(uint64(f.last))
+		s.reserve(c, &f.place, int(n))
+		for range n {
+			s.push(c, &f.place)[0] = r.value(f)
 		}
 	case kindWindows:
 		if f.exacts > 0 {
-			if err := c.exacts[f.slot].load(f, i, r, get); err != nil {
+			if err := s.loadExact(c, i, r, get); err != nil {
 				return err
 			}
 		}
-		for _, w := range f.windows {
-			if !w.exact {
-				c.panes[w.slot].load(f, w.grid, r)
-			}
-		}
+		s.loadWindows(c, f, false, r)
 	}
 	return r.err
 }
 
-func (x *exact) load(f *feature, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
+// loadWindows loads the panes of the exact windows, or of the others.
+func (s *Set) loadWindows(c *Cell, f *feature, exact bool, r *reader) {
+	for k := range f.windows {
+		if w := &f.windows[k]; w.exact == exact {
+			s.loadPanes(c, f, w, r)
+		}
+	}
+}
+
+func (s *Set) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
+	f := &s.features[feature]
+	x := &c.exacts[f.exact]
 	if r.upTo(1) == 1 {
 		if f.dead {
 			r.fail("panes of a feature that refuses")
 		}
-		x.newest, x.over = r.time(), make([]panes, f.exacts)
-		for _, w := range f.windows {
-			if w.exact {
-				x.over[w.slot].load(f, w.grid, r)
-			}
-		}
+		x.newest, x.over = r.time(), true
+		s.loadWindows(c, f, true, r)
 		return r.err
 	}
 	x.first = r.upTo(maxIndex)
@@ -282,15 +295,15 @@ func (x *exact) load(f *feature, feature int, r *reader, get func(sub []byte) ([
 		if err := b.end(); err != nil {
 			return fmt.Errorf("block %d: %w", x.next(), err)
 		}
-		s := f.scan(x.tailWords(f))
-		x.full(f, s)
-		x.newest = max(x.newest, s.last)
+		tail := f.scan(x.tailWords(f))
+		x.full(f, tail)
+		x.newest = max(x.newest, tail.last)
 	}
 	x.loadEntries(f, tail, r)
-	s := f.scan(x.tailWords(f))
-	x.newest = max(x.newest, s.last)
+	rest := f.scan(x.tailWords(f))
+	x.newest = max(x.newest, rest.last)
 	if x.index != nil {
-		x.index.tail = s
+		x.index.tail = rest
 	}
 	x.saved = saved{from: x.first, to: x.next(), valid: x.next()}
 	return r.err
@@ -308,17 +321,19 @@ func (x *exact) loadEntries(f *feature, n uint64, r *reader) {
 	}
 }
 
-func (p *panes) load(f *feature, g grid, r *reader) {
-	n := r.upTo(uint64(g.panes))
+func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
+	n := r.upTo(uint64(w.panes))
 	if n == 0 {
 		return
 	}
-	p.newest = r.varint()
-	if limit := maxTime/g.pane + 1; p.newest < -limit || p.newest > limit {
+	newest := r.varint()
+	if limit := maxTime/w.pane + 1; newest < -limit || newest > limit {
 		r.fail("pane out of range")
-		p.newest = 0
+		newest = 0
 	}
-	behind := uint64(g.panes)
+	s.reserve(c, &w.place, int(n))
+	c.words[w.at+1] = newest
+	behind := uint64(w.panes)
 	for ; n > 0; n-- {
 		age := r.upTo(behind - 1)
 		count := r.upTo(maxCount)
@@ -327,8 +342,8 @@ func (p *panes) load(f *feature, g grid, r *reader) {
 			return
 		}
 		behind = age
-		pane := p.push(f.stride)
-		f.clear(pane, p.newest-int64(age))
+		pane := s.push(c, &w.place)
+		f.clear(pane, newest-int64(age))
 		pane[0] |= int64(count) << paneBits
 		if f.sumAt > 0 && f.float {
 			pane[f.sumAt] = r.bits()

@@ -53,23 +53,33 @@ func (f *feature) add(t *total, value int64) {
 	t.min = min(t.min, value)
 }
 
-// foldValues returns the total of values in their order.
-func (f *feature) foldValues(values []int64) total {
+// foldValues returns the total of values in their order, those of first before
+// those of second.
+func (f *feature) foldValues(first, second []int64) total {
 	t := nothing
-	t.n = int64(len(values))
+	t.n = int64(len(first) + len(second))
 	if f.float {
 		var sum float64
-		for _, v := range values {
+		for _, v := range first {
+			sum += wordFloat(v)
+		}
+		for _, v := range second {
 			sum += wordFloat(v)
 		}
 		t.sum = int64(math.Float64bits(sum))
 	} else {
-		for _, v := range values {
+		for _, v := range first {
+			t.sum += v
+		}
+		for _, v := range second {
 			t.sum += v
 		}
 	}
 	if f.extremes {
-		for _, v := range values {
+		for _, v := range first {
+			t.max, t.min = max(t.max, v), min(t.min, v)
+		}
+		for _, v := range second {
 			t.max, t.min = max(t.max, v), min(t.min, v)
 		}
 	}
