@@ -105,24 +105,23 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 
 // addLast puts a value in the place of the oldest one where there are all.
 func (s *Set) addLast(c *Cell, f *feature, value int64) {
-	e := extent(c.words[f.place.at])
-	if e.count() < f.last {
+	e, begin := extent(c.words[f.place.at]), extent(c.words[f.place.at+1]).from()
+	if e.to()-begin < f.last {
 		s.push(c, &f.place)[0] = value
 		return
 	}
-	c.words[e.from()+e.head()] = value
-	if e.head()+1 == f.last {
-		c.words[f.place.at] -= int64(e.head()) << headShift
-	} else {
-		c.words[f.place.at] += 1 << headShift
+	at := e.from()
+	c.words[at] = value
+	if at++; at == e.to() {
+		at = begin
 	}
+	c.words[f.place.at] = int64(extentOf(at, e.to()))
 }
 
 // values returns the newest values: those of the first part came first.
 func (f *feature) values(words []int64) (first, second []int64) {
 	e := extent(words[f.place.at])
-	words = words[e.from() : e.from()+e.count()]
-	return words[e.head():], words[:e.head()]
+	return words[e.from():e.to()], words[extent(words[f.place.at+1]).from():e.from()]
 }
 
 // Read puts feature i as of time t, in microseconds, at the start of out, which

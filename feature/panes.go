@@ -44,12 +44,11 @@ const few = 8
 // base returns where the base is: a number of entries, less than 0 where it is
 // not known, then as a pane. It is nil where the queue has no room for one.
 func (p *place) base(words []int64) []int64 {
-	e := extent(words[p.at])
-	if !p.based || e.room() <= few {
+	room := extent(words[p.at+1])
+	if !p.based || room.len() <= few*p.stride {
 		return nil
 	}
-	at := e.from() + e.room()*p.stride
-	return words[at : at+p.stride]
+	return words[room.to() : room.to()+p.stride]
 }
 
 func known(base []int64) bool { return len(base) > 0 && base[0] >= 0 }
@@ -65,14 +64,13 @@ func age(newest, first int64) int64 { return (newest - first) & paneMask }
 
 // addPane folds a value into the pane of time t of a window.
 func (s *Set) addPane(c *Cell, f *feature, w *window, t, value int64) {
-	e, newest := extent(c.words[w.at]), c.words[w.at+1]
+	e, newest := extent(c.words[w.at]), c.words[w.at+2]
 	i := w.index(t, newest)
-	switch empty := e.count() == 0; {
-	case empty || i > newest:
+	switch empty := e.len() == 0; {
+	case i == newest && !empty:
+		f.fold(c.words[e.to()-f.stride:e.to()], value)
+	case i > newest || empty:
 		f.fold(s.advance(c, f, w, i), value)
-	case i == newest:
-		at := e.from() + (e.head()+e.count()-1)*f.stride
-		f.fold(c.words[at:at+f.stride], value)
 	case newest-i < w.panes:
 		if base := w.base(c.words); known(base) && f.float {
 			base[0] = -1
@@ -89,8 +87,8 @@ func (s *Set) addPane(c *Cell, f *feature, w *window, t, value int64) {
 // returns it.
 func (s *Set) advance(c *Cell, f *feature, w *window, i int64) []int64 {
 	words := c.words
-	e, newest := extent(words[w.at]), words[w.at+1]
-	if live := e.live(words, f.stride); len(live) > 0 {
+	newest := words[w.at+2]
+	if live := w.live(words); len(live) > 0 {
 		base := w.base(words)
 		if known(base) {
 			sum, last := f.baseTotal(base), f.paneTotal(live[len(live)-f.stride:])
@@ -99,16 +97,15 @@ func (s *Set) advance(c *Cell, f *feature, w *window, i int64) []int64 {
 		}
 		old := 0
 		shift := min(i-newest, w.panes)
-		for len(live) > 0 && shift+age(newest, live[0]) >= w.panes {
+		for old < len(live) && shift+age(newest, live[old]) >= w.panes {
 			if known(base) {
-				f.leave(base, live)
+				f.leave(base, live[old:])
 			}
-			live = live[f.stride:]
-			old++
+			old += f.stride
 		}
-		words[w.at] = int64(e.drop(old))
+		w.drop(words, old)
 	}
-	words[w.at+1] = i
+	words[w.at+2] = i
 	pane := s.push(c, &w.place)
 	f.clear(pane, i)
 	return pane
@@ -130,8 +127,8 @@ func (f *feature) leave(base, pane []int64) {
 // late returns the pane of an index behind the newest one, made where it is
 // missing.
 func (s *Set) late(c *Cell, f *feature, w *window, i int64) []int64 {
-	e, newest := extent(c.words[w.at]), c.words[w.at+1]
-	live, want := e.live(c.words, f.stride), newest-i
+	newest := c.words[w.at+2]
+	live, want := w.live(c.words), newest-i
 	at := len(live) - f.stride
 	for at >= 0 && age(newest, live[at]) < want {
 		at -= f.stride
@@ -140,7 +137,7 @@ func (s *Set) late(c *Cell, f *feature, w *window, i int64) []int64 {
 		return live[at : at+f.stride]
 	}
 	s.push(c, &w.place)
-	live, at = extent(c.words[w.at]).live(c.words, f.stride), at+f.stride
+	live, at = w.live(c.words), at+f.stride
 	copy(live[at+f.stride:], live[at:])
 	f.clear(live[at:], i)
 	return live[at : at+f.stride]
@@ -149,7 +146,7 @@ func (s *Set) late(c *Cell, f *feature, w *window, i int64) []int64 {
 // readPanes returns the total of the panes at or before that of time t, and less
 // than the window's number of panes before the newest of both.
 func (f *feature) readPanes(words []int64, w *window, t int64) total {
-	newest, live := words[w.at+1], extent(words[w.at]).live(words, f.stride)
+	newest, live := words[w.at+2], w.live(words)
 	if len(live) == 0 {
 		return nothing
 	}

@@ -253,7 +253,7 @@ func (s *Set) add(spec Spec) {
 		f.kind, f.last = kindLast, spec.Last
 		f.place = place{at: len(s.blank), stride: 1, least: 1, most: f.last}
 		s.places = append(s.places, f.place)
-		s.blank = append(s.blank, 0)
+		s.blank = append(s.blank, 0, 0)
 		f.extremes = slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a == Max || a == Min })
 		s.lasts++
 		for _, a := range f.aggregates {
@@ -298,9 +298,9 @@ func (s *Set) addWindows(f *feature, windows []Window) {
 			w.least = 1
 			s.panes++
 		}
-		w.at, w.stride, w.most, w.windowed, w.based = len(s.blank), f.stride, itemMask, true, w.panes > few
+		w.at, w.stride, w.most, w.windowed, w.based = len(s.blank), f.stride, 2*maxPanes, true, w.panes > few
 		s.places = append(s.places, w.place)
-		s.blank = append(s.blank, 0, 0)
+		s.blank = append(s.blank, 0, 0, 0)
 		s.longest = max(s.longest, w.size)
 		f.windows = append(f.windows, w)
 		for _, a := range f.aggregates {

@@ -29,7 +29,7 @@ func (s *Set) Windowless(header []byte) bool {
 		return false
 	}
 	for k := range s.places {
-		if p := &s.places[k]; p.windowed && extent(c.words[p.at]).count() > 0 {
+		if p := &s.places[k]; p.windowed && len(p.live(c.words)) > 0 {
 			return false
 		}
 	}

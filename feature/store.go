@@ -153,7 +153,7 @@ func (f *feature) appendEntries(b []byte, words []int64) []byte {
 }
 
 func (f *feature) appendPanes(b []byte, words []int64, w *window) []byte {
-	newest, live := words[w.at+1], extent(words[w.at]).live(words, f.stride)
+	newest, live := words[w.at+2], w.live(words)
 	b = binary.AppendUvarint(b, uint64(len(live)/f.stride))
 	if len(live) == 0 {
 		return b
@@ -332,7 +332,7 @@ func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
 		newest = 0
 	}
 	s.reserve(c, &w.place, int(n))
-	c.words[w.at+1] = newest
+	c.words[w.at+2] = newest
 	behind := uint64(w.panes)
 	for ; n > 0; n-- {
 		age := r.upTo(behind - 1)

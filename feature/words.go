@@ -5,20 +5,20 @@ import "slices"
 // The words of a cell are one array without pointers, so that a key is in few
 // cache lines and the garbage collector has nothing to follow:
 //
-//	| front: times, and an extent of every queue | queue | queue | ... |
+//	| front: times, and what queues there are | queue | queue | ... |
 //
 //	elapsed: the time, or none
-//	last:    an extent
-//	panes:   an extent and the index of the newest pane, then where the queue lies
+//	last:    the extent of the values, and that of their room
+//	panes:   the extent of the panes, that of their room, the index of the newest
 //
 // A queue is items of a few words each. It has room for some; one that needs
 // more moves those behind it. That of panes is linear: items come at the end and
 // leave at the front. That of the newest values is linear until it is full, and
-// a ring from then on.
+// a ring from then on: its extent begins at the oldest value.
 
-// place is where the extent of a queue is, and what does not change of it.
+// place is where a queue is in the front, and what does not change of it.
 type place struct {
-	at       int  // of the extent, in the front
+	at       int  // of its extent; that of its room is the next word
 	stride   int  // words of an item
 	least    int  // items that there is always room for
 	most     int  // items, at most
@@ -34,40 +34,23 @@ func (p *place) size(items int) int {
 	return items * p.stride
 }
 
-// extent is where the items of a queue lie: from bit 33 on the first word of its
-// room, from 22 the items it has room for, from 11 the first one, from 0 their
-// number.
+// extent is a run of words: the place of the first one, and 32 bits lower that
+// after the last one.
 type extent uint64
 
-const (
-	itemBits  = 11
-	itemMask  = 1<<itemBits - 1
-	headShift = itemBits
-	roomShift = 2 * itemBits
-	fromShift = 3 * itemBits
-)
+func extentOf(from, to int) extent { return extent(from)<<32 | extent(to) }
 
-func extentOf(from, room int) extent {
-	return extent(from)<<fromShift | extent(room)<<roomShift
-}
+func (e extent) from() int { return int(e >> 32) }
+func (e extent) to() int   { return int(uint32(e)) }
+func (e extent) len() int  { return e.to() - e.from() }
 
-func (e extent) from() int  { return int(e >> fromShift) }
-func (e extent) room() int  { return int(e>>roomShift) & itemMask }
-func (e extent) head() int  { return int(e>>headShift) & itemMask }
-func (e extent) count() int { return int(e) & itemMask }
-
-// drop returns the extent without n items at the front.
-func (e extent) drop(n int) extent {
-	if n == e.count() {
-		return extentOf(e.from(), e.room())
-	}
-	return e + extent(n)<<headShift - extent(n)
-}
+// shifted returns the extent n words further on.
+func (e extent) shifted(n int) extent { return extentOf(e.from()+n, e.to()+n) }
 
 // live returns the words of the items of a linear queue, oldest first.
-func (e extent) live(words []int64, stride int) []int64 {
-	from := e.from() + e.head()*stride
-	return words[from : from+e.count()*stride]
+func (p *place) live(words []int64) []int64 {
+	e := extent(words[p.at])
+	return words[e.from():e.to()]
 }
 
 // spareWords is how many words an empty cell may keep.
@@ -76,8 +59,10 @@ const spareWords = 64
 // plan lays out the words of a key without events.
 func (s *Set) plan() {
 	for _, p := range s.places {
-		s.blank[p.at] = int64(extentOf(len(s.blank), p.least))
+		from := len(s.blank)
 		s.blank = append(s.blank, make([]int64, p.size(p.least))...)
+		s.blank[p.at] = int64(extentOf(from, from))
+		s.blank[p.at+1] = int64(extentOf(from, len(s.blank)))
 	}
 }
 
@@ -92,23 +77,24 @@ func (s *Set) clear(c *Cell) {
 // resize gives a queue, which is no ring, room for so many items, no fewer than
 // it has. They come to the front of it.
 func (s *Set) resize(c *Cell, p *place, items int) {
-	words, e := c.words, extent(c.words[p.at])
-	live := e.live(words, p.stride)
-	end := e.from() + p.size(e.room())
-	tail, more := words[end:], p.size(items)-p.size(e.room())
+	words, room := c.words, extent(c.words[p.at+1])
+	live, begin := p.live(words), room.from()
+	end := begin + p.size(room.len()/p.stride)
+	tail, more := words[end:], begin+p.size(items)-end
 	total := len(words) + more
 	if total > cap(words) || more < 0 && cap(words) > 2*total+spareWords {
-		words = slices.Grow([]int64(nil), total)
-		words = append(words, c.words[:e.from()]...)
+		words = append(slices.Grow([]int64(nil), total), words[:begin]...)
 	}
 	words = words[:total]
-	copy(words[e.from():], live)
+	copy(words[begin:], live)
 	copy(words[end+more:], tail)
 	c.words = words
-	words[p.at] = int64(extentOf(e.from(), items) + extent(e.count()))
+	words[p.at] = int64(extentOf(begin, begin+len(live)))
+	words[p.at+1] = int64(extentOf(begin, begin+items*p.stride))
 	for k := range s.places {
-		if at := s.places[k].at; at > p.at {
-			words[at] += int64(more) << fromShift
+		if at := s.places[k].at; more != 0 && at > p.at {
+			words[at] = int64(extent(words[at]).shifted(more))
+			words[at+1] = int64(extent(words[at+1]).shifted(more))
 		}
 	}
 	p.forget(words)
@@ -117,40 +103,49 @@ func (s *Set) resize(c *Cell, p *place, items int) {
 // push appends an item, whose content is left over from others, to a queue that
 // is no ring, and returns it.
 func (s *Set) push(c *Cell, p *place) []int64 {
-	e := extent(c.words[p.at])
-	if e.head()+e.count() == e.room() {
+	end := extent(c.words[p.at]).to()
+	if end == extent(c.words[p.at+1]).to() {
 		s.widen(c, p)
-		e = extent(c.words[p.at])
+		end = extent(c.words[p.at]).to()
 	}
-	c.words[p.at]++
-	at := e.from() + (e.head()+e.count())*p.stride
-	return c.words[at : at+p.stride]
+	c.words[p.at] += int64(p.stride)
+	return c.words[end : end+p.stride]
+}
+
+// drop removes n words at the front.
+func (p *place) drop(words []int64, n int) {
+	e := extent(words[p.at])
+	if n == e.len() {
+		begin := extent(words[p.at+1]).from()
+		words[p.at] = int64(extentOf(begin, begin))
+		return
+	}
+	words[p.at] = int64(extentOf(e.from()+n, e.to()))
 }
 
 // widen makes room for an item more: by moving the live ones to the front where
 // at least a third is free, which costs each pushed item a bounded number of
 // moves; else, or where the queue was once far longer, by half as many more.
 func (s *Set) widen(c *Cell, p *place) {
-	e := extent(c.words[p.at])
-	count, room := e.count(), e.room()
-	if e.head() == 0 || e.head() < count/2 || room > 8*count+2*few {
-		room = min(count+max(1, count/2), p.most)
+	e, room := extent(c.words[p.at]), extent(c.words[p.at+1])
+	free, count, items := e.from()-room.from(), e.len()/p.stride, room.len()/p.stride
+	if free == 0 || free < e.len()/2 || items > 8*count+2*few {
+		items = min(count+max(1, count/2), p.most)
 	}
-	s.resize(c, p, room)
+	s.resize(c, p, items)
 }
 
 // reserve makes room for so many items of an empty queue.
 func (s *Set) reserve(c *Cell, p *place, items int) {
-	if items > extent(c.words[p.at]).room() {
+	if items*p.stride > extent(c.words[p.at+1]).len() {
 		s.resize(c, p, items)
 	}
 }
 
 // empty drops every item.
 func (s *Set) empty(c *Cell, p *place) {
-	e := extent(c.words[p.at])
-	c.words[p.at] = int64(e.drop(e.count()))
-	if e.room() > p.least+1 {
+	p.drop(c.words, extent(c.words[p.at]).len())
+	if extent(c.words[p.at+1]).len() > (p.least+1)*p.stride {
 		s.resize(c, p, p.least)
 		return
 	}
