@@ -113,7 +113,7 @@ func (k *keyState) bytes() int {
 	n := int(unsafe.Sizeof(*k)) + 56 + len(k.key)
 	for _, c := range k.cells {
 		if c != nil {
-			n += c.Bytes()
+			n += c.Bytes() - int(unsafe.Sizeof(*c)) // which is in k
 		}
 	}
 	for _, c := range k.calls {

@@ -58,7 +58,7 @@ type keyState struct {
 	circle.Member
 	key     string
 	newest  int64            // event time of its newest event
-	cells   [2]*feature.Cell // early and late
+	cells   [2]*feature.Cell // early and late, of own; nil where there is no set
 	calls   []*callState     // by Plan.Calls; nil until looked at
 	awaited bool             // the partition's timers have it,
 	timer   int64            // then
@@ -69,6 +69,8 @@ type keyState struct {
 	chunk uint64 // the chunk it was last seen in,
 	tail  int32  // its newest item there,
 	count int32  // and how many it has
+
+	own [2]feature.Cell
 }
 
 func (p *partition) watermark(lateness time.Duration) int64 {
@@ -179,7 +181,7 @@ func (p *partition) lookup(plan *Plan, key []byte) (*keyState, error) {
 	if last := len(p.spare) - 1; last >= 0 {
 		k, p.spare = p.spare[last], p.spare[:last]
 	}
-	*k = keyState{key: string(key), newest: never, cells: k.cells}
+	*k = keyState{key: string(key), newest: never, own: k.own}
 	if err := k.load(plan, p.keyBuf, p.view.Get); err != nil {
 		return nil, fmt.Errorf("key %q in %v: %w", key, p.id, err)
 	}
@@ -196,9 +198,7 @@ func (k *keyState) load(plan *Plan, buf []byte, get func(stored []byte) ([]byte,
 		if set == nil {
 			continue
 		}
-		if k.cells[i] == nil {
-			k.cells[i] = set.NewCell()
-		}
+		k.cells[i] = &k.own[i]
 		err := set.Reload(k.cells[i], func(sub []byte) ([]byte, error) {
 			return get(statekey.AppendCell(buf[:0], i, k.key, sub))
 		})
