@@ -160,6 +160,67 @@ func TestColdKeyIsSmall(t *testing.T) {
 	}
 }
 
+// TestKeyOfOneEventTakesTwoObjects holds what most keys of a large population
+// cost: a cell and its words.
+func TestKeyOfOneEventTakesTwoObjects(t *testing.T) {
+	s := setOf(t,
+		Spec{Name: "spend", Windows: windowsOf(t, "60s/5s", "300s/30s", "3600s/60s"), Aggregates: four, Decimals: 2},
+		Spec{Name: "gap", Elapsed: true})
+	var c *Cell
+	objects := testing.AllocsPerRun(100, func() {
+		c = s.NewCell()
+		for i := range 2 {
+			if err := s.Add(c, i, 1_700_000_000_000_000, 12.5); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if n := c.Bytes(); n > 250 || objects > 2 {
+		t.Errorf("%d B in %.0f objects, want at most 250 B in 2", n, objects)
+	}
+	again := testing.AllocsPerRun(100, func() {
+		s.Reset(c)
+		if err := s.Add(c, 0, 1_800_000_000_000_000, 1); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if again > 0 {
+		t.Errorf("%.0f objects for another key in the same cell, want none", again)
+	}
+}
+
+// TestQueuesLieBesideEachOther holds that the queues of a cell share no word and
+// leave little free, with keys that grow, fall silent and start again.
+func TestQueuesLieBesideEachOther(t *testing.T) {
+	seeds(t, 10, func(t *testing.T, random *rand.Rand) {
+		specs := randomSpecs(random, 256)
+		s := setOf(t, specs...)
+		c, clock := s.NewCell(), newClock(random)
+		for range 3000 {
+			i := random.Intn(len(specs))
+			if err := s.Add(c, i, clock.next(), randomValue(random)); err != nil && !errors.Is(err, ErrFull) {
+				t.Fatal(err)
+			}
+			if random.Intn(200) == 0 {
+				s.DropWindows(c)
+			}
+			c.Warm()
+			at := -1
+			for k := range s.places {
+				p := &s.places[k]
+				live, room := extent(c.words[p.at]), extent(c.words[p.at+1])
+				if at >= 0 && room.from() != at || live.from() < room.from() || live.to() < live.from() || live.to() > room.to() {
+					t.Fatalf("queue %d is %d to %d of %d to %d, want it at %d", k, live.from(), live.to(), room.from(), room.to(), at)
+				}
+				at = room.from() + p.size(room.len()/p.stride)
+			}
+			if at >= 0 && at != len(c.words) || cap(c.words) > 2*len(c.words)+2*spareWords {
+				t.Fatalf("the queues end at %d of %d words, with room for %d", at, len(c.words), cap(c.words))
+			}
+		}
+	})
+}
+
 // BenchmarkFeedback is what the baseline work does with an event of a user but
 // for its model: three windows of four aggregates, the seconds since the user's
 // newest event, and the mean of the last ten scores, to which one is added.

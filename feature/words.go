@@ -77,27 +77,37 @@ func (s *Set) clear(c *Cell) {
 // resize gives a queue, which is no ring, room for so many items, no fewer than
 // it has. They come to the front of it.
 func (s *Set) resize(c *Cell, p *place, items int) {
-	words, room := c.words, extent(c.words[p.at+1])
-	live, begin := p.live(words), room.from()
-	end := begin + p.size(room.len()/p.stride)
-	tail, more := words[end:], begin+p.size(items)-end
+	e, room := extent(c.words[p.at]), extent(c.words[p.at+1])
+	begin := room.from()
+	if e.from() > begin {
+		copy(c.words[begin:], c.words[e.from():e.to()])
+	}
+	c.words[p.at] = int64(extentOf(begin, begin+e.len()))
+	if more := p.size(items) - p.size(room.len()/p.stride); more != 0 {
+		s.shift(c, p, more)
+		c.words[p.at+1] = int64(extentOf(begin, begin+items*p.stride))
+		p.forget(c.words)
+	}
+}
+
+// shift moves what lies behind a queue.
+func (s *Set) shift(c *Cell, p *place, more int) {
+	room := extent(c.words[p.at+1])
+	end := room.from() + p.size(room.len()/p.stride)
+	words, tail := c.words, c.words[end:]
 	total := len(words) + more
 	if total > cap(words) || more < 0 && cap(words) > 2*total+spareWords {
-		words = append(slices.Grow([]int64(nil), total), words[:begin]...)
+		words = append(slices.Grow([]int64(nil), total), words[:end+min(more, 0)]...)
 	}
 	words = words[:total]
-	copy(words[begin:], live)
 	copy(words[end+more:], tail)
 	c.words = words
-	words[p.at] = int64(extentOf(begin, begin+len(live)))
-	words[p.at+1] = int64(extentOf(begin, begin+items*p.stride))
 	for k := range s.places {
-		if at := s.places[k].at; more != 0 && at > p.at {
+		if at := s.places[k].at; at > p.at {
 			words[at] = int64(extent(words[at]).shifted(more))
 			words[at+1] = int64(extent(words[at+1]).shifted(more))
 		}
 	}
-	p.forget(words)
 }
 
 // push appends an item, whose content is left over from others, to a queue that
@@ -125,12 +135,13 @@ func (p *place) drop(words []int64, n int) {
 
 // widen makes room for an item more: by moving the live ones to the front where
 // at least a third is free, which costs each pushed item a bounded number of
-// moves; else, or where the queue was once far longer, by half as many more.
+// moves; else, or where the queue was once far longer, by half as many more, as
+// one that grows by a single item moves the whole cell too often.
 func (s *Set) widen(c *Cell, p *place) {
 	e, room := extent(c.words[p.at]), extent(c.words[p.at+1])
 	free, count, items := e.from()-room.from(), e.len()/p.stride, room.len()/p.stride
 	if free == 0 || free < e.len()/2 || items > 8*count+2*few {
-		items = min(count+max(1, count/2), p.most)
+		items = min(count+max(1, min(count, 2), count/2), p.most)
 	}
 	s.resize(c, p, items)
 }
@@ -145,11 +156,10 @@ func (s *Set) reserve(c *Cell, p *place, items int) {
 // empty drops every item.
 func (s *Set) empty(c *Cell, p *place) {
 	p.drop(c.words, extent(c.words[p.at]).len())
+	p.forget(c.words)
 	if extent(c.words[p.at+1]).len() > (p.least+1)*p.stride {
 		s.resize(c, p, p.least)
-		return
 	}
-	p.forget(c.words)
 }
 
 // Warm reads a word of each part of the cell, which brings it into the
