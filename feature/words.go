@@ -153,10 +153,9 @@ func (s *Set) reserve(c *Cell, p *place, items int) {
 	}
 }
 
-// empty drops every item.
+// empty drops every item, and all room that a few do not need, so the base too.
 func (s *Set) empty(c *Cell, p *place) {
 	p.drop(c.words, extent(c.words[p.at]).len())
-	p.forget(c.words)
 	if extent(c.words[p.at+1]).len() > (p.least+1)*p.stride {
 		s.resize(c, p, p.least)
 	}
