@@ -169,29 +169,6 @@ func (s *Set) Approximate(c *Cell, i int) bool {
 	return f.exacts > 0 && c.exacts[f.exact].over
 }
 
-// Warm reads a word of each part of the cell, and so brings it into the
-// processor's cache. What it returns says nothing.
-func (c *Cell) Warm() int64 {
-	n := c.newest
-	for i := range c.panes {
-		n += warmQueue(&c.panes[i].queue)
-	}
-	for i := range c.lasts {
-		n += warmQueue(&c.lasts[i])
-	}
-	for i := range c.elapsed {
-		n += c.elapsed[i]
-	}
-	return n
-}
-
-func warmQueue(q *queue) int64 {
-	if len(q.words) == 0 {
-		return 0
-	}
-	return q.words[len(q.words)-1] + q.words[q.head]
-}
-
 // DropWindows empties every window, for a key that has been silent for the
 // retention. Where the set keeps nothing for ever the cell is as new, and the
 // next Changes deletes it from the state.
