@@ -24,7 +24,7 @@ type benchCommand struct {
 	Steady         bool          `help:"Exit with 1 unless memory and files stay level from the third part on."`
 	CommitInterval time.Duration `help:"Commit interval; 0 is the pipeline's." default:"0"`
 	Keys           int           `help:"Most decoded keys in memory by partition; 0 is the engine's default." default:"0"`
-	StateLimit     int64         `help:"Most bytes of state in memory; 0 is the engine's default." default:"0" placeholder:"BYTES"`
+	StateLimit     int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
 	Retain         int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
 	Digest         bool          `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
 }
@@ -62,7 +62,7 @@ func (c *benchCommand) validate() error {
 }
 
 func (c *benchCommand) engine() embedded.Options {
-	return embedded.Options{StateMemoryBytes: c.StateLimit, RetainBytes: c.Retain}
+	return embedded.Options{StateMemoryBytes: c.StateLimit - c.StateLimit/4, RetainBytes: c.Retain}
 }
 
 // describe is the line of comment that says what the figures are of.

@@ -86,7 +86,7 @@ func (m *measurement) load(e *example) (string, error) {
 	}
 	p.Code.Models = map[string]model.Model{p.Models[0].Name: loaded}
 	p.Models[0].Go, p.Models[0].File = p.Models[0].Name, ""
-	m.runner, err = afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Sessions), Keys: m.options.Keys, Logger: m.app.log})
+	m.runner, err = afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Sessions), Keys: m.options.Keys, KeyBytes: m.options.StateLimit / 4, Logger: m.app.log})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}
