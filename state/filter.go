@@ -41,6 +41,14 @@ func (f *filter) has(hash uint64) bool {
 	return false
 }
 
+// bytes returns the memory of all layers.
+func (f *filter) bytes() (n int64) {
+	for _, layer := range f.layers {
+		n += int64(len(layer) * 64)
+	}
+	return n
+}
+
 // add adds a hash and returns by how many bytes memory grew.
 func (f *filter) add(hash uint64) (grown int64) {
 	if f.has(hash) {

@@ -49,7 +49,7 @@ func TestFilterHasAllThatWasAddedAndLittleElse(t *testing.T) {
 // evicted from, and all that were.
 func TestNewKeysCostNoSearch(t *testing.T) {
 	fs := vfs.NewMemory()
-	store := open(t, Options{Dir: "s", FS: fs, MemoryMaxBytes: 20_000})
+	store := open(t, Options{Dir: "s", FS: fs, MemoryMaxBytes: 64 << 10})
 	space := store.Space("a")
 	for seq := uint64(1); seq <= 3000; seq++ {
 		put(space, seq, fmt.Sprint("key", seq), []byte("value"))

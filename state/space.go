@@ -255,7 +255,7 @@ func (s *Space) sweep(target int64) (evicted int) {
 			c.flags &^= recent
 		default:
 			if s.known {
-				s.store.used.Add(s.away.add(maphash.Bytes(s.table.seed, s.table.key(s.clock))))
+				s.evicted(maphash.Bytes(s.table.seed, s.table.key(s.clock)))
 			}
 			s.remove(s.clock)
 			if evicted++; s.store.used.Load() <= target {
@@ -264,6 +264,19 @@ func (s *Space) sweep(target int64) (evicted int) {
 		}
 	}
 	return evicted
+}
+
+// evicted notes that Pebble alone has a key with this hash. Filters take an
+// eighth of the memory at most: cells are worth more.
+func (s *Space) evicted(hash uint64) {
+	grown := s.away.add(hash)
+	s.store.used.Add(grown)
+	if s.store.filters.Add(grown) > s.store.opts.MemoryMaxBytes/8 {
+		bytes := s.away.bytes()
+		s.store.used.Add(-bytes)
+		s.store.filters.Add(-bytes)
+		s.known, s.away = false, filter{}
+	}
 }
 
 func (s *Space) sizes() (cells, dirty int64) {

@@ -84,7 +84,8 @@ type Store struct {
 	users         users
 
 	applied, seen, latest atomic.Uint64
-	used                  atomic.Int64 // bytes of cells
+	used                  atomic.Int64 // bytes of cells and filters
+	filters               atomic.Int64 // bytes of filters
 	crowded               atomic.Bool  // nothing was evictable; until the next checkpointed chunk
 	counters              counters
 }
@@ -304,14 +305,17 @@ func (s *Store) evict() {
 }
 
 // Full reports whether memory holds more than a quarter above its limit, as more
-// was changed than checkpoints could write.
+// was changed than checkpoints could write. To wait for them helps then.
 func (s *Store) Full() bool {
 	most := s.opts.MemoryMaxBytes + s.opts.MemoryMaxBytes/4
 	if s.used.Load() <= most {
 		return false
 	}
 	s.evict()
-	return s.used.Load() > most
+	return s.used.Load() > most && slices.ContainsFunc(s.all(), func(space *Space) bool {
+		_, dirty := space.sizes()
+		return dirty > 0
+	})
 }
 
 // Failed is closed when the store gave up; Err then tells why.

@@ -205,6 +205,34 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// A commit waits while the store is full. That ends with a checkpoint, however
+// many keys were evicted before: what is known of them stays small.
+func TestStoreIsNotFullAfterACheckpoint(t *testing.T) {
+	store := open(t, Options{Dir: "s", FS: vfs.NewMemory(), MemoryMaxBytes: 64 << 10})
+	defer store.Close()
+	spaces := []*Space{store.Space("a"), store.Space("b")}
+	const keys = 40_000
+	for seq := uint64(1); seq <= keys; seq++ {
+		put(spaces[seq%2], seq, fmt.Sprint("key", seq), bytes.Repeat([]byte{1}, 100))
+		if seq%200 == 0 {
+			if err := store.Checkpoint(t.Context(), seq, true); err != nil {
+				t.Fatal(err)
+			}
+			if store.Full() {
+				t.Fatalf("full after the checkpoint of frame %d, with %d bytes", seq, store.used.Load())
+			}
+		}
+	}
+	if n := store.filters.Load(); n > 8<<10 {
+		t.Errorf("%d bytes of filters in a memory of 64 KiB", n)
+	}
+	for seq := uint64(1); seq <= keys; seq += 997 {
+		if v, err := spaces[seq%2].Get(fmt.Append(nil, "key", seq)); err != nil || len(v) != 100 {
+			t.Fatalf("key%d: %d bytes, %v", seq, len(v), err)
+		}
+	}
+}
+
 // TestScanSeesWholeApplies reads while pairs of keys are changed together and
 // checkpoints run.
 func TestScanSeesWholeApplies(t *testing.T) {
