@@ -36,7 +36,7 @@ func TestEqualWorkHasEqualDigests(t *testing.T) {
 	if figure(t, want, "state_evictions") != "0 cells" || figure(t, want, "outputs") != "25000 records" {
 		t.Errorf("printed %s", want)
 	}
-	for _, flags := range []string{"--sessions 3 --commit-interval 7ms", "--state-limit 70000 --keys 100"} {
+	for _, flags := range []string{"--sessions 3 --commit-interval 7ms", "--state-limit 90000 --keys 100"} {
 		got := bench(flags)
 		for _, name := range []string{"outputs", "outputs_digest", "state", "state_digest"} {
 			if figure(t, got, name) != figure(t, want, name) {
