@@ -42,7 +42,8 @@ type piece struct {
 	first  stream.Offset   // set by the writer
 }
 
-// bodies are buffers for pieces, which the writer copies and gives back.
+// bodies are buffers for the results of steps, which the writer copies and gives
+// back. Those of inputs it does not: who reads early keeps them.
 type bodies struct{ pool sync.Pool }
 
 // get returns an empty buffer with room for size bytes.
@@ -55,8 +56,9 @@ func (b *bodies) get(size int) []byte {
 
 // put takes the buffer of a piece back.
 func (b *bodies) put(p *piece) {
-	b.pool.Put(&p.body)
+	body := p.body
 	p.body = nil
+	b.pool.Put(&body)
 }
 
 // addRecords encodes records into pieces.
@@ -69,7 +71,11 @@ func (l *Log) addRecords(r *request, records []stream.Record) error {
 		return err
 	}
 	for _, p := range r.pieces {
-		p.body = l.bodies.get(p.size)
+		if r.kind == sectionResult {
+			p.body = l.bodies.get(p.size)
+		} else {
+			p.body = make([]byte, 0, p.size)
+		}
 	}
 	for i, p := range r.of {
 		if rec := &records[i]; r.kind == sectionResult {

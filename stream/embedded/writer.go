@@ -258,8 +258,8 @@ func (w *writer) collect(kind uint16, p *piece) {
 	p.part.outputs = append(p.part.outputs, p)
 }
 
-// encode appends pieces as one section, gives them their offsets, and their
-// buffers back.
+// encode appends pieces as one section, gives them their offsets, and the
+// buffers of results back.
 func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece, bodies *bodies) []byte {
 	count := 0
 	first := p.built
@@ -273,7 +273,9 @@ func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece, bodies *bodi
 	b = appendRecordsHead(b, p.Partition, first, count)
 	for _, piece := range *pieces {
 		b = append(b, piece.body...)
-		bodies.put(piece)
+		if kind == sectionResult {
+			bodies.put(piece)
+		}
 	}
 	endSection(b, start)
 	clear(*pieces)
