@@ -43,6 +43,12 @@ func newPatient(t *testing.T, r *rand.Rand, closed, retired bool) *patient {
 	h.log = mustOpen(t, o)
 	if retired {
 		eventually(t, "retention", func() bool { signal(h.log.kick); return h.log.Stats().RetiredSegments > 0 })
+		// What follows reads the whole log: nothing may be let go meanwhile.
+		if err := h.log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		o.RetainBytes = 0
+		h.log = mustOpen(t, o)
 	}
 	h.run(t, 30)
 	h.sess.Close()
@@ -118,7 +124,7 @@ func (p *patient) foldMeta() *meta {
 func (p *patient) try(t *testing.T, path string, at int, bit byte) string {
 	t.Helper()
 	disk := p.disk.Copy()
-	b, err := readFile(disk, path)
+	b, err := vfs.ReadFile(disk, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +219,7 @@ func contentsOf(t *testing.T, disk *vfs.Memory) map[string]string {
 			} else if info.IsDir() {
 				walk(path)
 			} else if name != "LOCK" {
-				b, err := readFile(disk, path)
+				b, err := vfs.ReadFile(disk, path)
 				if err != nil {
 					t.Fatal(err)
 				}
