@@ -2,10 +2,8 @@ package state
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -35,7 +33,7 @@ func checkManifest(files vfs.FS, dir string) error {
 	if err != nil || !desc.Exists {
 		return err
 	}
-	b, err := readFile(files, desc.ManifestFilename)
+	b, err := vfs.ReadFile(files, desc.ManifestFilename)
 	if err != nil {
 		return err
 	}
@@ -135,21 +133,4 @@ func listsTables(edit []byte) bool {
 		}
 	}
 	return false
-}
-
-func readFile(files vfs.FS, path string) (b []byte, err error) {
-	f, err := files.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b = make([]byte, info.Size())
-	if n, err := f.ReadAt(b, 0); n < len(b) || err != nil && err != io.EOF {
-		return nil, errors.Join(io.ErrUnexpectedEOF, err)
-	}
-	return b, nil
 }

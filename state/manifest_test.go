@@ -115,7 +115,7 @@ func (c *chronicle) manifest(t testing.TB) (string, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := readFile(c.disk, desc.ManifestFilename)
+	b, err := vfs.ReadFile(c.disk, desc.ManifestFilename)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestLongRecordsOfAManifestAreRead(t *testing.T) {
 		sizes = append(sizes, -left, 100)
 	}
 	written := writeRecords(t, f, sizes)
-	b, err := readFile(disk, "m")
+	b, err := vfs.ReadFile(disk, "m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestDamagedCheckpointDoesNotEndTheProcess(t *testing.T) {
 	slices.Sort(names)
 	for _, name := range names {
 		path := "s/" + name
-		b, err := readFile(c.disk, path)
+		b, err := vfs.ReadFile(c.disk, path)
 		if err != nil {
 			t.Fatal(err)
 		}

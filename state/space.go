@@ -124,7 +124,7 @@ func (s *Space) diskKey(key []byte) []byte {
 func (s *Space) Apply(seq uint64, changes iter.Seq2[[]byte, []byte]) {
 	raise(&s.store.latest, seq)
 	s.mu.Lock()
-	var ahead [32]change
+	var ahead [aheadMost]change
 	n := 0
 	for key, value := range changes {
 		ahead[n] = change{maphash.Bytes(s.table.seed, key), key, value}
@@ -138,6 +138,9 @@ func (s *Space) Apply(seq uint64, changes iter.Seq2[[]byte, []byte]) {
 	s.store.evict()
 }
 
+// aheadMost is how many changes are looked for at once.
+const aheadMost = 32
+
 // change is a value, nil for none, that a key with this hash gets.
 type change struct {
 	hash       uint64
@@ -147,11 +150,7 @@ type change struct {
 // applyAll makes changes in order. The cells of many keys are nowhere near each
 // other, so it looks for all of them first: their memory comes meanwhile.
 func (s *Space) applyAll(changes []change) {
-	hashes := [32]uint64{}
-	for i := range changes {
-		hashes[i] = changes[i].hash
-	}
-	s.table.warm(hashes[:len(changes)])
+	s.table.warm(changes)
 	for i := range changes {
 		s.apply(changes[i].hash, changes[i].key, changes[i].value)
 	}

@@ -68,21 +68,21 @@ func (t *table) find(hash uint64, key []byte) (id uint32, found bool) {
 	return 0, false
 }
 
-// warm reads what find and set are to read for these hashes. Each loop's reads
+// warm reads what find and set are to read for at most aheadMost changes. Each loop's reads
 // do not wait for each other, as those of one search do.
-func (t *table) warm(hashes []uint64) {
-	var ids [32]uint32
+func (t *table) warm(changes []change) {
+	var ids [aheadMost]uint32
 	mask := uint32(len(t.index) - 1)
-	for i, hash := range hashes {
-		ids[i] = t.index[uint32(hash)&mask]
+	for i := range changes {
+		ids[i] = t.index[uint32(changes[i].hash)&mask]
 	}
-	for i := range hashes {
+	for i := range changes {
 		if id := ids[i]; id > 0 && t.cell(id-1).class == noClass {
 			ids[i] = 0
 		}
 	}
 	sum := byte(0)
-	for i := range hashes {
+	for i := range changes {
 		if id := ids[i]; id > 0 {
 			data := t.slab.at(t.cell(id - 1))
 			sum += data[0] + data[len(data)-1]

@@ -3,7 +3,12 @@
 // are Pebble's vfs.FS, since its checkpoint runs on them too.
 package vfs
 
-import "github.com/cockroachdb/pebble/v2/vfs"
+import (
+	"errors"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
 
 // FS is what the engine and its checkpoint ask of a file system.
 type FS = vfs.FS
@@ -16,3 +21,26 @@ const WriteCategoryUnspecified = vfs.WriteCategoryUnspecified
 
 // OS returns the file system of the operating system.
 func OS() FS { return vfs.Default }
+
+// ReadFile reads a whole file. A file that got shorter meanwhile is
+// io.ErrUnexpectedEOF.
+func ReadFile(fs FS, path string) (b []byte, err error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b = make([]byte, info.Size())
+	n, err := f.ReadAt(b, 0)
+	switch {
+	case err != nil && err != io.EOF:
+		return nil, err
+	case n < len(b):
+		return nil, io.ErrUnexpectedEOF
+	}
+	return b, nil
+}

@@ -128,7 +128,7 @@ func (l *Log) publishRecords(seq uint64, s *section, at place, redo bool, metas 
 		metas.add(nextKey(p.Partition), binary.AppendUvarint(nil, uint64(p.next)))
 	}
 	if at.live {
-		p.blocks = append(p.blocks, block{seq, v.first, v.count, v.body, v.packed})
+		p.blocks = append(p.blocks, v.block(seq))
 		hot.parts = append(hot.parts, p)
 		for _, c := range p.readers {
 			signal(c.ready)

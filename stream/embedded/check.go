@@ -237,7 +237,7 @@ func (c *checker) indexes() error {
 	for i, w := range c.segments {
 		s := &segment{path: w.path, first: w.first, size: w.size}
 		path := c.path("idx", s.indexName())
-		b, err := readFile(c.fs, path)
+		b, err := vfs.ReadFile(c.fs, path)
 		if err != nil {
 			if err = ignoreMissing(err); err != nil {
 				return err

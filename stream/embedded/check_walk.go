@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -133,7 +134,7 @@ func (c *checker) sound() bool { return c.report.Checkpoint.Sound || !c.report.C
 func (c *checker) walkSegment(i int) error {
 	w := c.segments[i]
 	w.stretches = nil
-	b, err := readFile(c.fs, w.path)
+	b, err := vfs.ReadFile(c.fs, w.path)
 	if err != nil {
 		return err
 	}
@@ -277,7 +278,8 @@ func (r *run) records(s *section) error {
 	if err != nil {
 		return err
 	}
-	body := recordReader{reader: reader{b: v.body}, packed: v.packed}
+	whole := v.block(0)
+	body := whole.records()
 	for range v.count {
 		var record stream.Record
 		body.record(&record)

@@ -198,12 +198,15 @@ func recordsHeadBytes(p stream.Partition) int {
 	return 2*binary.MaxVarintLen32 + len(p.Topic) + 8 + binary.MaxVarintLen64
 }
 
+// block returns the records as those of frame seq.
+func (v *records) block(seq uint64) block { return block{seq, v.first, v.count, v.body, v.packed} }
+
 // parseRecords reads a section of records.
 func parseRecords(s *section) (records, error) {
 	r := reader{b: s.payload}
 	v := records{topic: r.bytes(), index: int32(r.uvarint()), first: stream.Offset(r.uint64()), count: int(r.uvarint())}
 	v.body = r.b
-	_, v.packed = hasRecords(s.kind)
+	v.packed = s.kind == sectionResult
 	if r.bad || v.count < 0 || v.count > len(v.body) || v.first < 0 {
 		return v, fmt.Errorf("section of records: %w", errFormat)
 	}

@@ -158,7 +158,7 @@ func framesOf(t *testing.T, fs vfs.FS, path string) (positions []int, b []byte) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err = readFile(fs, path); err != nil {
+	if b, err = vfs.ReadFile(fs, path); err != nil {
 		t.Fatal(err)
 	}
 	for pos := 0; pos < len(b); {
@@ -296,7 +296,7 @@ func TestStateIsACacheOfTheLog(t *testing.T) {
 	if err := fs.RemoveAll("data/state"); err != nil {
 		t.Fatal(err)
 	}
-	b, err := readFile(fs, newest.path)
+	b, err := vfs.ReadFile(fs, newest.path)
 	if err != nil {
 		t.Fatal(err)
 	}

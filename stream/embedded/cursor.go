@@ -187,13 +187,13 @@ func (l *Log) readChunk(path string, pos, end int64) (map[stream.Partition][]blo
 			return nil, l.damage(path, pos+int64(at), 0, err.Error())
 		}
 		for i := range f.body {
-			if ok, _ := hasRecords(f.body[i].kind); ok {
+			if f.body[i].hasRecords() {
 				v, err := parseRecords(&f.body[i])
 				if err != nil {
 					return nil, l.damage(path, pos+int64(at), f.seq, err.Error())
 				}
 				p := v.partition()
-				blocks[p] = append(blocks[p], block{f.seq, v.first, v.count, v.body, v.packed})
+				blocks[p] = append(blocks[p], v.block(f.seq))
 			}
 		}
 		at += n

@@ -1,10 +1,8 @@
 package embedded
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -65,20 +63,7 @@ func (g *ledger) runEarly(t *testing.T, mu *sync.Mutex) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for w := range writers {
-		group.Go(func() {
-			for i := range n {
-				value := fmt.Sprint(w, "-", i, strings.Repeat("v", i*7%400))
-				mu.Lock()
-				g.begun[value] = true
-				mu.Unlock()
-				if err := g.log.Append(t.Context(), record(events, value)); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				g.acked = append(g.acked, value)
-				mu.Unlock()
-			}
-		})
+		group.Go(func() { g.appendAs(t, mu, w, n) })
 	}
 	for next := 0; next < writers*n; {
 		b, err := s.Poll(t.Context(), 5)

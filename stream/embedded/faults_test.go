@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,6 +113,22 @@ func (g *ledger) step() error {
 		}
 		return err
 	})
+}
+
+// appendAs appends n values as writer w, beside others. mu guards the lists.
+func (g *ledger) appendAs(t *testing.T, mu *sync.Mutex, w, n int) {
+	for i := range n {
+		value := fmt.Sprint(w, "-", i, strings.Repeat("v", i*7%400))
+		mu.Lock()
+		g.begun[value] = true
+		mu.Unlock()
+		if err := g.log.Append(t.Context(), record(events, value)); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		g.acked = append(g.acked, value)
+		mu.Unlock()
+	}
 }
 
 func answer(records []stream.Record, next stream.Offset) stream.Step {
@@ -447,7 +464,7 @@ func newestOnDisk(t *testing.T, disk *vfs.Memory) (newest uint64) {
 		return 0
 	}
 	for _, name := range names {
-		b, err := readFile(disk, "data/log/"+name)
+		b, err := vfs.ReadFile(disk, "data/log/"+name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -271,7 +271,7 @@ func (d *flipped) places(t *testing.T) map[string][]bytePlace {
 			if info, err := d.disk.Stat(path); err != nil || info.IsDir() {
 				continue
 			}
-			b, err := readFile(d.disk, path)
+			b, err := vfs.ReadFile(d.disk, path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,7 +369,7 @@ func TestManifestWithoutItsEndIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := readFile(crashed, desc.ManifestFilename)
+	b, err := vfs.ReadFile(crashed, desc.ManifestFilename)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestReleasedFormatOpensForEver(t *testing.T) {
 	}
 	for _, path := range archives {
 		fs := unpack(t, path)
-		want, err := readFile(fs, "want.txt")
+		want, err := vfs.ReadFile(fs, "want.txt")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func packFolder(t *testing.T, w *zip.Writer, fs vfs.FS, folder string) {
 		if info, err := fs.Stat(path); err != nil || info.IsDir() || name == "LOCK" {
 			continue
 		}
-		b, err := readFile(fs, path)
+		b, err := vfs.ReadFile(fs, path)
 		if err != nil {
 			t.Fatal(err)
 		}

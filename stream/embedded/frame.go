@@ -25,10 +25,9 @@ const (
 	sectionResult   uint16 = 7 // as sectionOutput, which nothing writes any more
 )
 
-// hasRecords reports whether sections of a kind hold records, and whether their
-// headers are as appendResult writes them.
-func hasRecords(kind uint16) (records, packed bool) {
-	return kind == sectionInput || kind == sectionOutput || kind == sectionResult, kind == sectionResult
+// hasRecords reports whether the section holds records.
+func (s *section) hasRecords() bool {
+	return s.kind == sectionInput || s.kind == sectionOutput || s.kind == sectionResult
 }
 
 // flagCritical says that a reader that does not know the section's kind must

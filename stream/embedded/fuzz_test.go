@@ -37,7 +37,8 @@ func FuzzFrame(f *testing.F) {
 				parseMoves(s.payload)
 				parseEdits(s.payload)
 				if v, err := parseRecords(s); err == nil {
-					r, rec := recordReader{reader: reader{b: v.body}, packed: v.packed}, stream.Record{}
+					whole, rec := v.block(0), stream.Record{}
+					r := whole.records()
 					for range v.count {
 						r.record(&rec)
 					}

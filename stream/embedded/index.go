@@ -8,6 +8,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -215,7 +216,7 @@ func (l *Log) loadIndex(s *segment) (*index, error) {
 	if copied.index != nil {
 		return copied.index, nil
 	}
-	b, err := readFile(l.opts.fs, l.path("idx", s.indexName()))
+	b, err := vfs.ReadFile(l.opts.fs, l.path("idx", s.indexName()))
 	if err == nil {
 		_, err = decodeIndex(&copied, b, l.meta.salt)
 	}
@@ -233,7 +234,7 @@ func (l *Log) loadIndex(s *segment) (*index, error) {
 
 // rebuildIndex makes the index of a sealed segment from its frames.
 func (l *Log) rebuildIndex(s *segment) (*index, error) {
-	b, err := readFile(l.opts.fs, s.path)
+	b, err := vfs.ReadFile(l.opts.fs, s.path)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func (l *Log) rebuildIndex(s *segment) (*index, error) {
 		}
 		x.frame(pos)
 		for i := range f.body {
-			if ok, _ := hasRecords(f.body[i].kind); ok {
+			if f.body[i].hasRecords() {
 				v, err := parseRecords(&f.body[i])
 				if err != nil {
 					return nil, l.damage(s.path, pos, seq, err.Error())

@@ -424,7 +424,7 @@ func TestColdReadersShareChunks(t *testing.T) {
 	names, _ := o.fs.List("data/idx")
 	for i, name := range names {
 		path := "data/idx/" + name
-		b, _ := readFile(o.fs, path)
+		b, _ := vfs.ReadFile(o.fs, path)
 		b[len(b)/2] ^= 1
 		writeFile(o.fs, path, b)
 		if i%2 == 0 {

@@ -15,8 +15,9 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/vfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/afterbay/afterbay/internal/vfs"
 )
 
 // meta is the file META, and its copy: a line of JSON and a line with its
@@ -96,7 +97,7 @@ func readMetaFile(fsys vfs.FS, dir, name string) (m meta, lost *DamageError, err
 	bad := func(reason string) (meta, *DamageError, error) {
 		return meta{}, &DamageError{Dir: dir, Path: path, Reason: reason}, nil
 	}
-	b, err := readFile(fsys, path)
+	b, err := vfs.ReadFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return bad(reasonMissing)
 	}

@@ -17,7 +17,7 @@ var metaPaths = []string{"data/" + metaName, "data/" + metaCopyName}
 // flip changes a byte of a file.
 func flip(t *testing.T, fs vfs.FS, path string, at int) {
 	t.Helper()
-	b, err := readFile(fs, path)
+	b, err := vfs.ReadFile(fs, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestVersionsWithoutACopyGoOnWithMeta(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spare, err := readFile(fs, metaPaths[1])
+	spare, err := vfs.ReadFile(fs, metaPaths[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestVersionsWithoutACopyGoOnWithMeta(t *testing.T) {
 	if err := older.write(fs, "data"); err != nil {
 		t.Fatal(err)
 	}
-	b2, _ := readFile(fs, metaPaths[0])
+	b2, _ := vfs.ReadFile(fs, metaPaths[0])
 	line := strings.Replace(string(b2), `,"writes":1`, "", 1)
 	line, _, _ = strings.Cut(line, "\n")
 	overwrite(t, fs, metaPaths[0], fmt.Appendf(nil, "%s\n%08x\n", line, crc32.Checksum([]byte(line), castagnoli)))

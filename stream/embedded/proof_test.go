@@ -418,20 +418,7 @@ func TestAckedIsDurable(t *testing.T) {
 	var mu sync.Mutex // guards the ledger's lists
 	var group sync.WaitGroup
 	for w := range 6 {
-		group.Go(func() {
-			for i := range 80 {
-				value := fmt.Sprint(w, "-", i, strings.Repeat("v", i*7%400))
-				mu.Lock()
-				g.begun[value] = true
-				mu.Unlock()
-				if err := g.log.Append(t.Context(), record(events, value)); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				g.acked = append(g.acked, value)
-				mu.Unlock()
-			}
-		})
+		group.Go(func() { g.appendAs(t, &mu, w, 80) })
 	}
 	committer := ledger{log: g.log, patience: time.Minute}
 	var ledgers []ledger

@@ -178,7 +178,7 @@ func (l *Log) firstFrame(path string) (seq uint64, err error) {
 	}
 	h := parseHeader(b)
 	if n == len(b) && err == nil && h.seq > l.applied.Load() && l.meta.has(h.seq, h.epoch) {
-		if b, err = readFile(l.opts.fs, path); err == nil {
+		if b, err = vfs.ReadFile(l.opts.fs, path); err == nil {
 			if _, _, bad := l.parse(b, h.seq); bad == nil {
 				seq = h.seq
 			}
@@ -225,7 +225,7 @@ func (l *Log) replay(others []string) error {
 // trust takes what the index file says of a sealed segment that the checkpoint
 // has all of.
 func (l *Log) trust(s *segment, next uint64) (bool, error) {
-	b, err := readFile(l.opts.fs, l.path("idx", s.indexName()))
+	b, err := vfs.ReadFile(l.opts.fs, l.path("idx", s.indexName()))
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
@@ -257,7 +257,7 @@ func (l *Log) firstSegment() error {
 
 // scan reads the frames of segment i.
 func (l *Log) scan(s *segment, i int) error {
-	b, err := readFile(l.opts.fs, s.path)
+	b, err := vfs.ReadFile(l.opts.fs, s.path)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (s *surgeon) cutIndexes() error {
 // copies whole.
 func (s *surgeon) writeMeta() error {
 	for _, name := range []string{metaName, metaCopyName} {
-		b, err := readFile(s.fs, s.path(name))
+		b, err := vfs.ReadFile(s.fs, s.path(name))
 		if err == nil {
 			err = writeFile(s.fs, s.fs.PathJoin(s.folder, name), b)
 		}
@@ -179,7 +179,7 @@ func (s *surgeon) cutAfter() error {
 
 // rewrite makes a segment of the frames of a file that stay.
 func (s *surgeon) rewrite(w *walked, p *stretch) error {
-	b, err := readFile(s.fs, w.path)
+	b, err := vfs.ReadFile(s.fs, w.path)
 	if err != nil {
 		return err
 	}

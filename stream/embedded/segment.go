@@ -3,7 +3,6 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -134,24 +133,6 @@ func syncDir(fs vfs.FS, dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// readFile reads a whole file.
-func readFile(fs vfs.FS, path string) ([]byte, error) {
-	f, err := fs.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	b := make([]byte, info.Size())
-	n, err := f.ReadAt(b, 0)
-	if err == io.EOF && n == len(b) || n == 0 && len(b) == 0 {
-		err = nil
-	}
-	return b, errors.Join(err, f.Close())
 }
 
 // writeFile replaces a file whole: a crash leaves the old one or the new one.
