@@ -76,10 +76,7 @@ func TestManyKeysFallSilentAtOnce(t *testing.T) {
 	}
 	var records []stream.Record
 	add := func(key string, ts int64) {
-		value := fmt.Appendf(nil, `{"event_id": "e%d", "user_id": "%s", "ts": %d, "amount": 1.25, "country": "DE", "channel": "app", "device": "ios"}`, len(records), key, ts)
-		records = append(records, stream.Record{
-			Partition: stream.Partition{Topic: runner.Input(), Index: stream.ByKey}, Key: []byte(key), Value: value, Time: time.UnixMilli(ts),
-		})
+		records = append(records, baselineEvent(runner.Input(), len(records), key, ts))
 	}
 	const begin = 1_760_000_000_000
 	for i := range keys {
@@ -111,6 +108,54 @@ func TestManyKeysFallSilentAtOnce(t *testing.T) {
 	}
 	if c := runner.Counts(); c.Outputs != keys+100 || c.Rejoined > 0 {
 		t.Errorf("%d outputs, and %d sessions failed", c.Outputs, c.Rejoined)
+	}
+}
+
+// TestKeysThatComeAndGoTakeNoMoreMemory has keys that fall silent over and over,
+// and looks at what is noted of when they do.
+func TestKeysThatComeAndGoTakeNoMoreMemory(t *testing.T) {
+	const keys, rounds, begin, hour = 200, 200, 1_760_000_000_000, 3_600_000
+	log := memory.New(memory.Options{})
+	defer closeLog(t, log)
+	p := baselinePipeline(t)
+	p.Commit.Interval = time.Millisecond
+	runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx, log) }()
+	var noted [rounds]int64
+	for round := range rounds {
+		var records []stream.Record
+		for i := round % 2; i < keys; i += 2 { // while the other half is silent
+			records = append(records, baselineEvent(runner.Input(), i, fmt.Sprint("user", i), begin+int64(2*round)*hour))
+		}
+		if err := errors.Join(log.Append(ctx, records...), runner.WaitIdle(ctx, log)); err != nil {
+			t.Fatal(err)
+		}
+		noted[round] = runner.Metrics().Memory().DueBytes
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	soon, last := noted[rounds/10], noted[rounds-1]
+	if soon == 0 || last > 2*soon {
+		t.Errorf("%d bytes are noted, and after ten times the rounds %d", soon, last)
+	}
+}
+
+// baselineEvent is the i-th event of the baseline work, placed in topic by its key.
+func baselineEvent(topic string, i int, key string, ts int64) stream.Record {
+	value := fmt.Appendf(nil, `{"event_id": "e%d", "user_id": "%s", "ts": %d, "amount": 1.25, "country": "DE", "channel": "app", "device": "ios"}`, i, key, ts)
+	return stream.Record{
+		Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Key: []byte(key), Value: value, Time: time.UnixMilli(ts),
 	}
 }
 

@@ -13,9 +13,9 @@ func (s *Set) Forget(c *Cell) {
 	c.newest = none
 }
 
-// Windowless reports whether the header that Changes put has nothing in any
+// HeaderWindowless reports whether the header that Changes put has nothing in any
 // window, as after DropWindows. A header that Load would refuse has not.
-func (s *Set) Windowless(header []byte) bool {
+func (s *Set) HeaderWindowless(header []byte) bool {
 	if s.panes+s.exacts == 0 {
 		return true
 	}
@@ -25,9 +25,12 @@ func (s *Set) Windowless(header []byte) bool {
 		}
 		return header, nil
 	})
-	if err != nil {
-		return false
-	}
+	return err == nil && s.Windowless(c)
+}
+
+// Windowless reports whether the cell has nothing in any window, as after
+// DropWindows.
+func (s *Set) Windowless(c *Cell) bool {
 	for k := range s.places {
 		if p := &s.places[k]; p.windowed && len(p.live(c.words)) > 0 {
 			return false

@@ -17,7 +17,7 @@ func TestWindowlessHeadersHaveNothingToDrop(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Changes(c, nil, state.put)
-				if windowless := s.Windowless([]byte(state[""])); windowless != (n == 0) {
+				if windowless := s.HeaderWindowless([]byte(state[""])); windowless != (n == 0) {
 					t.Fatalf("after %d entries: windowless is %t", n, windowless)
 				}
 				if err := s.Add(c, 0, n, 1); err != nil {
@@ -26,7 +26,7 @@ func TestWindowlessHeadersHaveNothingToDrop(t *testing.T) {
 			}
 			s.DropWindows(c)
 			s.Changes(c, nil, state.put)
-			if !s.Windowless([]byte(state[""])) || s.Windowless([]byte("?")) {
+			if !s.HeaderWindowless([]byte(state[""])) || s.HeaderWindowless([]byte("?")) {
 				t.Error("a dropped window is there, or a broken header is taken")
 			}
 		})

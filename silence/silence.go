@@ -5,14 +5,9 @@
 package silence
 
 import (
-	"fmt"
-	"iter"
 	"time"
-	"unsafe"
 
-	"github.com/afterbay/afterbay/due"
 	"github.com/afterbay/afterbay/feature"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // Ended is what a key's silence up to a watermark ended.
@@ -55,9 +50,21 @@ func (t *Terms) End(set int, cell *feature.Cell, what Ended) {
 	}
 }
 
+// EndAll is End for both cells of a key.
+func (t *Terms) EndAll(cells [2]*feature.Cell, what Ended) {
+	for set, cell := range cells {
+		t.End(set, cell, what)
+	}
+}
+
 // Outlives reports whether a key is more than its windows.
 func (t *Terms) Outlives() bool {
 	return t.Sets[0] != nil && t.Sets[0].KeepsForever() || t.Sets[1] != nil && t.Sets[1].KeepsForever()
+}
+
+// windows reports whether keys have any.
+func (t *Terms) windows() bool {
+	return t.Sets[0] != nil && t.Sets[0].Retention() > 0 || t.Sets[1] != nil && t.Sets[1].Retention() > 0
 }
 
 // Longest returns the set whose headers tell of every key there is.
@@ -68,44 +75,15 @@ func (t *Terms) Longest() int {
 	return 0
 }
 
-// Next returns when a key is to be looked at next, with something of it left:
-// when its windows end, or, where those have, when it is forgotten.
-func (t *Terms) Next(newest int64, after Ended) int64 {
-	if after == Windows {
-		return newest + t.Keep.Microseconds()
-	}
-	return newest + t.Retention.Microseconds()
-}
-
-// trimKeys is after how many keys of a scan their times are held to their limit.
-const trimKeys = 4096
-
-// Load pushes when each of the keys is to be looked at whose headers of the set
-// Longest a scan yields, after a byte of kind, but for those that are known
-// already. It holds q to a number of bytes.
-func (t *Terms) Load(q *due.Queue, bytes, watermark int64, known func(key []byte) bool, scan iter.Seq2[stream.Entry, error]) error {
-	for entry, err := range scan {
-		if err != nil {
-			return err
-		}
-		key := entry.Key[1:]
-		if known(key) {
-			continue
-		}
-		newest, err := feature.HeaderTime(entry.Value)
-		if err != nil {
-			return fmt.Errorf("key %q: %w", key, err)
-		}
-		after := t.Ended(newest, watermark)
-		if after != Nothing && !t.windowless(entry.Value) {
-			after = Nothing // its windows are there: they end now
-		}
-		q.Push(due.Entry{At: t.Next(newest, after), Key: unsafe.String(unsafe.SliceData(key), len(key))})
-		if q.Len()%trimKeys == 0 {
-			q.Trim(bytes)
+// Windowed reports whether a key's cells, of which one is nil where there is no
+// such set, have anything in a window.
+func (t *Terms) Windowed(cells [2]*feature.Cell) bool {
+	for i, c := range cells {
+		if c != nil && !t.Sets[i].Windowless(c) {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // windowless reports whether a header shows that all of the key's windows have
@@ -113,5 +91,5 @@ func (t *Terms) Load(q *due.Queue, bytes, watermark int64, known func(key []byte
 func (t *Terms) windowless(header []byte) bool {
 	set := t.Longest()
 	other := t.Sets[1-set]
-	return (other == nil || other.Retention() == 0) && t.Sets[set].Windowless(header)
+	return (other == nil || other.Retention() == 0) && t.Sets[set].HeaderWindowless(header)
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/due"
 	"github.com/afterbay/afterbay/feature"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -50,18 +49,27 @@ func TestKeysAreLookedAtWhenTheirSilenceEndsSomething(t *testing.T) {
 			}
 		}
 	}
-	var q due.Queue
-	if err := s.Load(&q, 1<<20, 2*minute, func(key []byte) bool { return string(key) == "known" }, scan); err != nil {
+	q := s.NewQueue()
+	if err := q.Load(1<<20, func(key []byte) bool { return string(key) == "known" }, scan); err != nil {
 		t.Fatal(err)
 	}
-	want := []due.Entry{{At: minute, Key: "ended"}, {At: 3 * minute, Key: "fresh"}, {At: hour + second, Key: "without"}}
+	type look struct {
+		key string
+		at  int64
+		end Ended
+	}
+	want := []look{{"ended", minute, Windows}, {"fresh", 3 * minute, Windows}, {"ended", hour, All}, {"without", hour + second, All}, {"fresh", hour + 2*minute, All}}
 	for _, w := range want {
-		if got := q.Pop(); got != w {
+		if q.Until(w.at - 1) {
+			t.Errorf("before %v there is one", w)
+		}
+		entry, end := q.Pop(w.at)
+		if got := (look{entry.Key, entry.At, end}); got != w {
 			t.Errorf("got %v, want %v", got, w)
 		}
 	}
-	if q.Len() != 0 || !s.Outlives() || s.Longest() != 0 {
-		t.Errorf("%d more", q.Len())
+	if q.Until(1<<60) || !s.Outlives() || s.Longest() != 0 {
+		t.Error("there are more")
 	}
 }
 

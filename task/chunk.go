@@ -344,7 +344,9 @@ func (w *worker) link(i int32, it *item, k *keyState) (err error) {
 	if w.plan.featureless() {
 		return nil
 	}
-	if k.newest != never {
+	if k.newest == never {
+		p.due.Push(k.key, it.time, silence.All)
+	} else {
 		it.ended = w.plan.terms.Ended(k.newest, it.watermark)
 	}
 	if it.ended == silence.All || it.ended == silence.Windows && !w.plan.terms.Outlives() {
@@ -352,8 +354,8 @@ func (w *worker) link(i int32, it *item, k *keyState) (err error) {
 	}
 	k.newest = max(k.newest, it.time)
 	k.observe(w.plan, 0, it)
-	if !k.queued || it.ended != silence.Nothing { // what is queued is for when it is forgotten
-		p.queue(w.plan, k, silence.Nothing)
+	if !k.queued {
+		p.queue(k)
 	}
 	w.touch(p, k)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/afterbay/afterbay/due"
 	"github.com/afterbay/afterbay/silence"
 	"github.com/afterbay/afterbay/statekey"
 )
@@ -16,21 +15,29 @@ const expiriesMax = 1024
 // loadExpiry finds when each key may end. Of decoded keys memory knows it better
 // than the state.
 func (p *partition) loadExpiry(plan *Plan) error {
+	p.due = plan.terms.NewQueue()
 	if plan.featureless() {
 		return nil
 	}
-	p.due.Reset()
 	known := func(key []byte) bool { return p.keys[string(key)] != nil }
-	scan := p.view.Scan(statekey.Header(plan.terms.Longest()))
-	if err := plan.terms.Load(&p.due, p.dueBytes, p.watermark(plan.Time.Lateness), known, scan); err != nil {
+	if err := p.due.Load(p.dueBytes, known, p.view.Scan(statekey.Header(plan.terms.Longest()))); err != nil {
 		return fmt.Errorf("keys of %v: %w", p.id, err)
 	}
 	for _, k := range p.decoded.All() {
-		if k.newest != never {
-			p.queue(plan, k, silence.Nothing)
+		if k.newest == never {
+			continue
 		}
+		if k.queued {
+			p.queue(k)
+		}
+		p.due.Push(k.key, k.newest, silence.All)
 	}
 	return nil
+}
+
+// queue notes when the windows of k are to be looked at.
+func (p *partition) queue(k *keyState) {
+	k.queued, k.due = true, p.due.Push(k.key, k.newest, silence.Windows)
 }
 
 // expire ends the silent keys that the watermark has reached, looking at most at
@@ -38,50 +45,46 @@ func (p *partition) loadExpiry(plan *Plan) error {
 // key that had an event since it was queued is queued again.
 func (p *partition) expire(plan *Plan, limit int, changed func(*keyState)) (n int, err error) {
 	watermark := p.watermark(plan.Time.Lateness)
-	if horizon, cut := p.due.Horizon(); cut && watermark >= horizon {
-		if err := p.loadExpiry(plan); err != nil {
+	if p.due.Cut(watermark) {
+		if err = p.loadExpiry(plan); err != nil {
 			return 0, err
 		}
 	}
-	var last due.Entry
 	for ; n < limit && p.due.Until(watermark); n++ {
-		entry := p.due.Pop()
-		if entry == last {
-			continue // queued twice, as a key that was not remembered is
-		}
-		last = entry
+		entry, end := p.due.Pop(watermark)
 		k, err := p.lookup(plan, []byte(entry.Key))
 		if err != nil {
 			return n, err
 		}
-		if k.due != 0 && k.due != entry.At {
-			continue // it was queued again since, for sooner
+		if end == silence.Windows {
+			if k.due != 0 && k.due != entry.At {
+				continue // it is queued twice, as a key that was not remembered is
+			}
+			k.queued = false
 		}
-		k.queued = false
-		if k.newest == never {
-			continue
-		}
-		what := plan.terms.Ended(k.newest, watermark)
-		for set, cell := range k.cells {
-			plan.terms.End(set, cell, what)
-		}
-		if what != silence.Nothing {
+		if k.newest != never && p.end(plan, k, end, plan.terms.Ended(k.newest, watermark)) {
 			changed(k)
 		}
-		if what == silence.All || what == silence.Windows && !plan.terms.Outlives() {
-			k.newest = never
-			continue
-		}
-		p.queue(plan, k, what)
 	}
 	p.overdue = p.due.Until(watermark)
 	return n, nil
 }
 
-// queue notes when k is to be looked at next.
-func (p *partition) queue(plan *Plan, k *keyState, after silence.Ended) {
-	k.queued, k.due = true, plan.terms.Next(k.newest, after)
-	p.due.Push(due.Entry{At: k.due, Key: k.key})
+// end ends the windows of k, or all of it, or queues it again where its silence
+// did not.
+func (p *partition) end(plan *Plan, k *keyState, end, ended silence.Ended) bool {
+	if ended < end {
+		at := p.due.Push(k.key, k.newest, end)
+		if end == silence.Windows {
+			k.queued, k.due = true, at
+		}
+		return false
+	}
+	plan.terms.EndAll(k.cells, end)
+	if end == silence.All || !plan.terms.Outlives() {
+		k.newest = never
+	}
+	return true
 }
 
 // expireRest goes on with the keys that had ended when a step was full.

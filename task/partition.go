@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/feature"
 	"github.com/afterbay/afterbay/internal/circle"
 	"github.com/afterbay/afterbay/merge"
+	"github.com/afterbay/afterbay/silence"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -39,7 +40,7 @@ type partition struct {
 	spare      []*keyState // evicted, to be used again
 	loads      uint64      // keys decoded
 	keyBuf     []byte
-	due        due.Queue    // keys whose silence may end something
+	due        *silence.Queue
 	dueBytes   int64        // of due, at most
 	overdue    bool         // more keys had ended than one step takes
 	timers     due.Queue    // keys of which a timer may be due
@@ -63,7 +64,7 @@ type keyState struct {
 	awaited bool             // the partition's timers have it,
 	timer   int64            // then
 	dirty   bool             // in the step being made
-	queued  bool             // the partition's due has it,
+	queued  bool             // the partition's due has its windows,
 	due     int64            // then; 0 where that was not remembered
 
 	chunk uint64 // the chunk it was last seen in,
@@ -80,10 +81,6 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 	return p.newest - lateness.Microseconds()
 }
 
-// dueBuckets is how finely the keys that fall silent are put into buckets by the
-// time of that: one of them at a time takes several times the memory.
-const dueBuckets = 128
-
 // newPartition restores what is kept beside a partition. The times at which keys
 // may end take dueBytes at most.
 func newPartition(plan *Plan, a stream.Assigned, dueBytes int64) (*partition, error) {
@@ -92,7 +89,6 @@ func newPartition(plan *Plan, a stream.Assigned, dueBytes int64) (*partition, er
 		newest: never, fired: -1, keys: map[string]*keyState{}, heard: time.Now(), dueBytes: dueBytes,
 		keyBuf: make([]byte, 0, 256),
 	}
-	p.due.Width = max(plan.Retention/dueBuckets, time.Second).Microseconds()
 	if err := p.loadGeneration(plan); err != nil {
 		return nil, err
 	}
@@ -185,7 +181,7 @@ func (p *partition) lookup(plan *Plan, key []byte) (*keyState, error) {
 	if err := k.load(plan, p.keyBuf, p.view.Get); err != nil {
 		return nil, fmt.Errorf("key %q in %v: %w", key, p.id, err)
 	}
-	k.queued = k.newest != never // loadExpiry queued every stored key
+	k.queued = plan.terms.Windowed(k.cells) // those of stored keys are in the queue
 	p.keys[k.key] = k
 	p.decoded.Add(k, k.bytes())
 	p.loads++
