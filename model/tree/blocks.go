@@ -175,10 +175,11 @@ func (b *blocks) ask(k *kernel, s *blockScratch, rows []float32, n int) {
 func (c *column) ask(s *blockScratch, n int) {
 	missing := uint64(0)
 	for r, value := range s.values[:n] {
+		s.keys[r] = key(value)
 		if value != value {
 			missing |= 1 << (r % blockRows)
+			s.keys[r] = math.MinInt32
 		}
-		_, s.keys[r] = keys(value)
 	}
 	words := s.words[:len(c.ladder)]
 	clear(words[:c.steps+1])

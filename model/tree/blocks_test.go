@@ -63,6 +63,10 @@ func TestTreesOfEveryShapeAreScoredAsWalked(t *testing.T) {
 	for _, leaves := range []int{2, 3, 100, 255, 256, 257, 511, 512, 513, 5000} {
 		shapes[fmt.Sprintf("%d leaves", leaves)] = [][]split{randomTree(random, 2*leaves-1, 7)}
 	}
+	for range lanes + 1 {
+		shapes["as deep as is walked in assembly"] = append(shapes["as deep as is walked in assembly"], chain(random, walkDepthMax))
+		shapes["deeper"] = append(shapes["deeper"], chain(random, walkDepthMax+1))
+	}
 	for name, trees := range shapes {
 		e := &ensemble{inputs: 7}
 		for _, nodes := range trees {
@@ -96,7 +100,7 @@ func TestEveryThresholdOfAnInputIsTold(t *testing.T) {
 			}
 		}
 		want, got, s := make([]float32, len(values)), make([]float32, len(values)), b.scratch()
-		f.score(f.scratch(), values, want)
+		f.score(&kernel{}, f.scratch(), values, want)
 		for _, k := range kernels() {
 			for from := 0; from < len(values); from += blockRows {
 				end := min(from+blockRows, len(values))

@@ -29,9 +29,9 @@ func code(value float32) int32 {
 }
 
 // set returns the place in flat.sets of a split's set.
-func (b *builder) set(from split) int32 {
+func (b *builder) set(from split) uint32 {
 	if at, known := b.offsets[from.set.from]; known {
-		return at // another part of the same tree has it
+		return uint32(at) // another part of the same tree has it
 	}
 	listed := b.listed[from.set.from:from.set.to]
 	at, words := len(b.sets), setWords(listed[len(listed)-1])
@@ -45,7 +45,7 @@ func (b *builder) set(from split) int32 {
 	for _, category := range listed {
 		bits[(category+1)/32] |= 1 << (uint32(category+1) % 32)
 	}
-	return int32(at)
+	return uint32(at)
 }
 
 // slot returns the slot of a categorical input.
@@ -60,9 +60,9 @@ func (b *builder) slot(input int32) int {
 }
 
 // setMargin is margin for trees with categorical splits. Slots behind the one
-// of the leaves hold codes, and the threshold of a node that reads one is the
-// place of its set.
-func (f *flat) setMargin(slots []int32, sum float32, trees []span) float32 {
+// of the leaves hold codes, and a node that reads one has the place of its set
+// in below.
+func (f *flat) setMargin(slots []uint32, sum float32, trees []span) float32 {
 	var at [lanes]uint32
 	for len(trees) > 0 {
 		n := min(lanes, len(trees))
@@ -84,15 +84,15 @@ func (f *flat) setMargin(slots []int32, sum float32, trees []span) float32 {
 }
 
 // nextSet is next for a node of either kind.
-func (f *flat) nextSet(n node, slots []int32) uint32 {
+func (f *flat) nextSet(n node, slots []uint32) uint32 {
 	value := slots[n.input]
 	var right uint32
 	if int(n.input) <= 2*f.inputs {
-		if value >= n.threshold {
+		if value > n.below {
 			right = 1
 		}
-	} else if word := uint32(value) / 32; word < f.sets[n.threshold] {
-		right = f.sets[uint32(n.threshold)+1+word] >> (uint32(value) % 32) & 1
+	} else if word := value / 32; word < f.sets[n.below] {
+		right = f.sets[n.below+1+word] >> (value % 32) & 1
 	}
 	return uint32(n.step) + right
 }

@@ -2,15 +2,17 @@ package tree
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
 // node is one node of a flat tree. A row goes from node i to node
-// i + step + (1 if slot[input] >= threshold else 0): a comparison, no branch.
+// i + step + (1 if slot[input] > below else 0): a comparison whose carry is added,
+// no branch.
 type node struct {
-	threshold int32  // a key
-	input     uint16 // of the slots of a row
-	step      uint16 // to the left child; the right one is next to it
+	below uint32 // the greatest key that goes left
+	input uint16 // of the slots of a row
+	step  uint16 // to the left child; the right one is next to it
 }
 
 // flat is an ensemble as arrays, laid out to score rows one by one: see blocks
@@ -20,13 +22,13 @@ type node struct {
 // floats, so that -0 equals 0, denormals count and a comparison takes one
 // cycle. A row is scored from 2*inputs+1 slots:
 //
-//	slot[i]        = the value's key, or MaxInt32 where it is missing
-//	slot[inputs+i] = the value's key, or MinInt32 where it is missing
+//	slot[i]        = the value's key, or MaxUint32 where it is missing
+//	slot[inputs+i] = the value's key, or 0 where it is missing
 //	slot[2*inputs] = 0
 //
 // so a missing value goes where its node sends it without a test: a node whose
 // default is right reads the first copy, one whose default is left the second.
-// A leaf compares slot[2*inputs] with MaxInt32 and has step 0, so that every
+// A leaf compares slot[2*inputs] with MaxUint32 and has step 0, so that every
 // row takes exactly depth steps and none asks whether it arrived. Scores are
 // added in the order of the trees, in float32, which makes the sum that of
 // XGBoost bit for bit and that of a row alone.
@@ -38,6 +40,7 @@ type flat struct {
 	trees       []span    // output after output
 	outputs     []output
 	inputs      int
+	deepest     int32    // steps of any tree
 	categorical []int32  // inputs that categorical splits are on
 	sets        []uint32 // of the categorical splits
 }
@@ -51,12 +54,13 @@ type output struct {
 // span is the place of one tree.
 type span struct {
 	first uint32 // its root in nodes
-	depth int32  // steps from the root to the deepest leaf
+	depth int32  // steps from the root to the deepest leaf, of the trees walked beside it
 }
 
 // lanes is how many independent walks run interleaved: each step of a walk
 // waits for two loads, one after the other. Eight are 1.3 times as fast as four
-// and as many as the registers of amd64 hold.
+// and as many as the registers of amd64 hold. They take as many steps as the
+// deepest of their trees needs: a step at a leaf stays there.
 const lanes = 8
 
 // flatten lays out an ensemble that was checked; base has one margin for each
@@ -82,6 +86,16 @@ func flatten(e *ensemble, base []float32) *flat {
 	}
 	for i, margin := range base {
 		f.outputs = append(f.outputs, output{margin, f.trees[counts[i]:counts[i+1]]})
+		for group := range slices.Chunk(f.outputs[i].trees, lanes) {
+			if len(group) < lanes {
+				break
+			}
+			deepest := slices.MaxFunc(group, func(a, b span) int { return int(a.depth - b.depth) })
+			for j := range group {
+				group[j].depth = deepest.depth
+			}
+			f.deepest = max(f.deepest, deepest.depth)
+		}
 	}
 	return f
 }
@@ -109,28 +123,28 @@ func (b *builder) add(tree []split) {
 		at := queue[next]
 		from := tree[at.from]
 		if from.left == noChild {
-			f.nodes[at.to] = node{threshold: math.MaxInt32, input: uint16(2 * f.inputs)}
+			f.nodes[at.to] = node{below: math.MaxUint32, input: uint16(2 * f.inputs)}
 			f.leaves[at.to] = from.value
 			continue
 		}
 		left := uint32(len(f.nodes))
 		f.nodes, f.leaves = append(f.nodes, node{}, node{}), append(f.leaves, 0, 0)
-		threshold, slot := b.test(from)
-		f.nodes[at.to] = node{threshold, uint16(slot), uint16(left - at.to)}
+		below, slot := b.test(from)
+		f.nodes[at.to] = node{below, uint16(slot), uint16(left - at.to)}
 		queue = append(queue, visit{from.left, left, at.depth + 1}, visit{from.right, left + 1, at.depth + 1})
 	}
 	f.trees = append(f.trees, span{first, queue[len(queue)-1].depth})
 }
 
-// test returns threshold and slot of a split.
-func (b *builder) test(from split) (threshold int32, slot int) {
+// test returns the greatest key that a split sends left, and its slot.
+func (b *builder) test(from split) (below uint32, slot int) {
 	switch {
 	case from.categorical():
 		return b.set(from), b.slot(from.input)
 	case from.defaultLeft:
-		return key(from.value), int(from.input) + b.flat.inputs
+		return unsigned(from.value) - 1, int(from.input) + b.flat.inputs
 	}
-	return key(from.value), int(from.input)
+	return unsigned(from.value) - 1, int(from.input)
 }
 
 // key maps floats to integers of the same order, and -0 to 0: sign and
@@ -143,31 +157,40 @@ func key(value float32) int32 {
 	return bits
 }
 
-// keys returns the two slots of a value.
-func keys(value float32) (high, low int32) {
+// unsigned is key in the order of unsigned integers, above 0 and below MaxUint32.
+func unsigned(value float32) uint32 { return uint32(key(value)) ^ 1<<31 }
+
+// slotsOf returns the two slots of a value.
+func slotsOf(value float32) (high, low uint32) {
 	if value != value {
-		return math.MaxInt32, math.MinInt32
+		return math.MaxUint32, 0
 	}
-	k := key(value)
+	k := unsigned(value)
 	return k, k
 }
 
 // margin scores one row, eight trees at a time.
-func (f *flat) margin(slots []int32, sum float32, trees []span) float32 {
+func (f *flat) margin(k *kernel, slots []uint32, sum float32, trees []span) float32 {
 	nodes, leaves := f.nodes, f.leaves
+	if k.walk != nil && f.deepest <= walkDepthMax {
+		for n := 0; len(trees) >= lanes; trees = trees[n:] {
+			n = min(callWalks, len(trees)) &^ (lanes - 1)
+			sum = k.walk(&nodes[0], &leaves[0], &slots[0], &trees[0], sum, n/lanes)
+		}
+	}
 	for ; len(trees) >= lanes; trees = trees[lanes:] {
 		t := (*[lanes]span)(trees)
-		i0, i1, i2, i3 := t[0].first, t[1].first, t[2].first, t[3].first
-		i4, i5, i6, i7 := t[4].first, t[5].first, t[6].first, t[7].first
-		for range max(t[0].depth, t[1].depth, t[2].depth, t[3].depth, t[4].depth, t[5].depth, t[6].depth, t[7].depth) {
-			i0 += nodes[i0].next(slots)
-			i1 += nodes[i1].next(slots)
-			i2 += nodes[i2].next(slots)
-			i3 += nodes[i3].next(slots)
-			i4 += nodes[i4].next(slots)
-			i5 += nodes[i5].next(slots)
-			i6 += nodes[i6].next(slots)
-			i7 += nodes[i7].next(slots)
+		i0, i1, i2, i3 := uint64(t[0].first), uint64(t[1].first), uint64(t[2].first), uint64(t[3].first)
+		i4, i5, i6, i7 := uint64(t[4].first), uint64(t[5].first), uint64(t[6].first), uint64(t[7].first)
+		for range t[0].depth {
+			i0 = nodes[i0].next(slots, i0)
+			i1 = nodes[i1].next(slots, i1)
+			i2 = nodes[i2].next(slots, i2)
+			i3 = nodes[i3].next(slots, i3)
+			i4 = nodes[i4].next(slots, i4)
+			i5 = nodes[i5].next(slots, i5)
+			i6 = nodes[i6].next(slots, i6)
+			i7 = nodes[i7].next(slots, i7)
 		}
 		sum += leaves[i0]
 		sum += leaves[i1]
@@ -179,32 +202,31 @@ func (f *flat) margin(slots []int32, sum float32, trees []span) float32 {
 		sum += leaves[i7]
 	}
 	for _, t := range trees {
-		i := t.first
+		i := uint64(t.first)
 		for range t.depth {
-			i += nodes[i].next(slots)
+			i = nodes[i].next(slots, i)
 		}
 		sum += leaves[i]
 	}
 	return sum
 }
 
-// next returns how far it is to the child that a row goes to.
-func (n *node) next(slots []int32) uint32 {
-	var right uint32 // this form compiles to a set, not to a branch
-	if slots[n.input] >= n.threshold {
-		right = 1
-	}
-	return uint32(n.step) + right
+// next returns the child of node i that a row goes to. It compiles to a
+// subtraction and an addition of its carry.
+func (n *node) next(slots []uint32, i uint64) uint64 {
+	_, right := bits.Sub64(uint64(n.below), uint64(slots[n.input]), 0)
+	i, _ = bits.Add64(i, uint64(n.step), right)
+	return i
 }
 
 // scratch returns memory for the slots of a row.
-func (f *flat) scratch() []int32 { return make([]int32, f.stride()) }
+func (f *flat) scratch() []uint32 { return make([]uint32, f.stride()) }
 
 // stride is the slots of a row.
 func (f *flat) stride() int { return 2*f.inputs + 1 + len(f.categorical) }
 
 // score writes the margins of rows, which lie one behind the other.
-func (f *flat) score(slots []int32, rows, out []float32) {
+func (f *flat) score(k *kernel, slots []uint32, rows, out []float32) {
 	width := len(f.outputs)
 	for ; len(out) > 0; rows, out = rows[f.inputs:], out[width:] {
 		f.fill(slots, rows[:f.inputs])
@@ -212,21 +234,21 @@ func (f *flat) score(slots []int32, rows, out []float32) {
 			if len(f.categorical) > 0 {
 				out[o] = f.setMargin(slots, of.base, of.trees)
 			} else {
-				out[o] = f.margin(slots, of.base, of.trees)
+				out[o] = f.margin(k, slots, of.base, of.trees)
 			}
 		}
 	}
 }
 
 // fill writes the slots of one row.
-func (f *flat) fill(slots []int32, row []float32) {
+func (f *flat) fill(slots []uint32, row []float32) {
 	high, low := slots[:len(row)], slots[len(row):2*len(row)]
 	for i, value := range row {
-		high[i], low[i] = keys(value)
+		high[i], low[i] = slotsOf(value)
 	}
 	slots[2*len(row)] = 0
 	codes := slots[2*len(row)+1:]
 	for i, input := range f.categorical {
-		codes[i] = code(row[input])
+		codes[i] = uint32(code(row[input]))
 	}
 }

@@ -275,7 +275,7 @@ func TestDamageToAnyNodeIsNoticed(t *testing.T) {
 		if damaged.nodes[i].step == 0 {
 			damaged.leaves[i] = math.Float32frombits(math.Float32bits(damaged.leaves[i]) ^ 1<<20)
 		} else {
-			damaged.nodes[i] = node{threshold: math.MaxInt32, input: uint16(2 * damaged.inputs)}
+			damaged.nodes[i] = node{below: math.MaxUint32, input: uint16(2 * damaged.inputs)}
 		}
 		other := scoredBy(m, choice{minimum: blockRows + 1})
 		other.flat = &damaged
@@ -291,14 +291,14 @@ func TestDamageToAnyNodeIsNoticed(t *testing.T) {
 
 func reachedNodes(f *flat, rows model.Rows) []bool {
 	reached := make([]bool, len(f.nodes))
-	slots := make([]int32, f.stride())
+	slots := f.scratch()
 	for i := range rows.Len() {
 		f.fill(slots, rows.Values[i*rows.Width:(i+1)*rows.Width])
 		for _, tree := range f.trees {
-			at := tree.first
+			at := uint64(tree.first)
 			reached[at] = true
 			for range tree.depth {
-				at += f.nodes[at].next(slots)
+				at = f.nodes[at].next(slots, at)
 				reached[at] = true
 			}
 		}

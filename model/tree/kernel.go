@@ -9,14 +9,17 @@ import (
 
 //go:generate go run ./internal/kernelgen
 
-// kernel is how blocks are scored: the steps that are written in assembly, or
-// nil for those in Go.
+// kernel is how rows are scored: the steps that are written in assembly, or nil
+// for those in Go.
 type kernel struct {
 	name string
 
 	// ask answers questions on a numeric input for 64 values; one sends a
 	// missing value to the right, one to the left.
 	ask [2]func(values *[blockRows]float32, thresholds *float32, answers *uint64, count int)
+
+	// walk adds to sum the scores of one row by groups of eight trees.
+	walk func(nodes *node, leaves *float32, slots *uint32, trees *span, sum float32, groups int) float32
 
 	// trees adds the scores of complete trees of depth 2, 4, 6 and 8.
 	trees [4]func(answers *uint64, questions *uint32, leaves *float32, sums *[blockRows]float32, count int)
@@ -52,6 +55,8 @@ func (o Options) kernels() ([]kernel, error) {
 const (
 	callQuestions = 1 << 14 // questions in one call
 	callTrees     = 64      // trees in one call
+	callWalks     = 512     // trees in one call for one row
+	walkDepthMax  = 64      // steps in each of them
 )
 
 // compare answers the questions on an input by comparing with each threshold.
@@ -85,12 +90,12 @@ const (
 	measureMax        = 2 * time.Millisecond
 )
 
-// choose measures rows one by one and in a block by each kernel, and begins no
-// call after atMost: what was not measured is the first kernel, from 16 rows on.
+// choose measures rows one by one by the first kernel, and in a block by each. It
+// begins no call after atMost: what was not measured is the first, from 16 rows on.
 // Another kernel has to be clearly faster, so that noise does not decide. The
 // choice changes no score.
 func choose(f *flat, b *blocks, from []kernel, rows []float32, atMost time.Duration) choice {
-	alone := choice{kernel{name: portable}, blockRows + 1}
+	alone := choice{from[0], blockRows + 1}
 	if b == nil {
 		return alone
 	}
@@ -114,7 +119,7 @@ func choose(f *flat, b *blocks, from []kernel, rows []float32, atMost time.Durat
 	slots, scratch := f.scratch(), b.scratch()
 	rows = rows[:blockRows*b.inputs]
 	out := make([]float32, blockRows*len(b.outputs))
-	one := measure(func() { f.score(slots, rows[:some*b.inputs], out[:some*len(b.outputs)]) }) / some
+	one := measure(func() { f.score(&from[0], slots, rows[:some*b.inputs], out[:some*len(b.outputs)]) }) / some
 	for i := range from {
 		took := measure(func() { b.score(&from[i], scratch, rows, out) })
 		if took > 0 && (bestTook == 0 || took < bestTook*4/5) {

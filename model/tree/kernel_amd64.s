@@ -17,6 +17,63 @@
 	ANDQ (DI)(R13*8), reach; \
 	ORQ  reach, plane
 
+// A step of a walk. The carry is 1 where the slot is above the greatest key that
+// goes left: to add it is all that the comparison takes.
+#define STEP(at) \
+	MOVL 4(SI)(at*8), CX; \
+	MOVL (SI)(at*8), BX; \
+	MOVWLZX CX, AX; \
+	SHRL $16, CX; \
+	CMPL BX, (DI)(AX*4); \
+	ADCL CX, at
+
+// func walkEight(nodes *node, leaves *float32, slots *uint32, trees *span, sum float32, groups int) float32
+TEXT ·walkEight(SB), NOSPLIT, $0-52
+	MOVQ nodes+0(FP), SI
+	MOVQ slots+16(FP), DI
+	MOVSS sum+32(FP), X0
+group:
+	MOVQ trees+24(FP), DX
+	MOVL 0(DX), R8
+	MOVL 8(DX), R9
+	MOVL 16(DX), R10
+	MOVL 24(DX), R11
+	MOVL 32(DX), R12
+	MOVL 40(DX), R13
+	MOVL 48(DX), R14
+	MOVL 56(DX), R15
+	MOVL 4(DX), AX
+	ADDQ $64, DX
+	MOVQ DX, trees+24(FP)
+	MOVL AX, DX
+	TESTL DX, DX
+	JZ leaves
+step:
+	STEP(R8)
+	STEP(R9)
+	STEP(R10)
+	STEP(R11)
+	STEP(R12)
+	STEP(R13)
+	STEP(R14)
+	STEP(R15)
+	DECL DX
+	JNZ step
+leaves:
+	MOVQ leaves+8(FP), DX
+	ADDSS (DX)(R8*4), X0
+	ADDSS (DX)(R9*4), X0
+	ADDSS (DX)(R10*4), X0
+	ADDSS (DX)(R11*4), X0
+	ADDSS (DX)(R12*4), X0
+	ADDSS (DX)(R13*4), X0
+	ADDSS (DX)(R14*4), X0
+	ADDSS (DX)(R15*4), X0
+	DECQ groups+40(FP)
+	JNZ group
+	MOVSS X0, ret+48(FP)
+	RET
+
 // func askLeftAVX512(values *[blockRows]float32, thresholds *float32, answers *uint64, count int)
 TEXT ·askLeftAVX512(SB), NOSPLIT, $0-32
 	MOVQ values+0(FP), AX

@@ -370,7 +370,7 @@ func TestRandomEnsemblesAreScoredAsWalked(t *testing.T) {
 			noticed := false
 			for i := 0; i < len(f.sets) && !noticed; i++ {
 				f.sets[i] ^= 1 << 1
-				noticed = verify(e, f, nil, nil, rows) != nil
+				noticed = verify(e, f, nil, kernels(), rows) != nil
 				f.sets[i] ^= 1 << 1
 			}
 			if !noticed {

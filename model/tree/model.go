@@ -35,7 +35,7 @@ type Model struct {
 
 // scratch is the working memory of one call.
 type scratch struct {
-	slots []int32       // of one row
+	slots []uint32      // of one row
 	block *blockScratch // nil where there are no blocks
 	all   []float32     // margins of a block, where the scores are others
 }
@@ -321,7 +321,7 @@ func (m *Model) Margins(rows model.Rows, out []float32) {
 // score writes the margins of at most 64 rows.
 func (m *Model) score(s *scratch, rows, out []float32) {
 	if len(out) < m.choice.minimum*m.MarginsPerRow() {
-		m.flat.score(s.slots, rows, out)
+		m.flat.score(&m.choice.kernel, s.slots, rows, out)
 		return
 	}
 	m.blocks.score(&m.choice.kernel, s.block, rows, out)

@@ -182,11 +182,11 @@ func TestWidestAndLargestTreesAreScored(t *testing.T) {
 	if err := verify(e, f, b, kernels(), rows); err != nil {
 		t.Fatal(err)
 	}
-	f.nodes[0].threshold ^= 1 << 30
+	f.nodes[0].below ^= 1 << 30
 	if verify(e, f, b, kernels(), rows) == nil {
 		t.Error("a damaged tree passes")
 	}
-	f.nodes[0].threshold ^= 1 << 30
+	f.nodes[0].below ^= 1 << 30
 	b.forks[0].question ^= 1
 	if verify(e, f, b, kernels(), rows) == nil {
 		t.Error("a damaged loose tree passes")
@@ -204,15 +204,16 @@ func TestThresholdsOfEveryKindSplitAsFloats(t *testing.T) {
 	for _, threshold := range values {
 		for _, defaultLeft := range []bool{false, true} {
 			root := split{left: 1, right: 2, value: threshold, defaultLeft: defaultLeft}
-			e := &ensemble{inputs: 1, parts: []part{{nodes: []split{root, {left: noChild, value: 1}, {left: noChild, value: 2}}}}}
+			same := part{nodes: []split{root, {left: noChild, value: 1}, {left: noChild, value: 2}}}
+			e := &ensemble{inputs: 1, parts: slices.Repeat([]part{same}, lanes+1)}
 			f, b := flatten(e, []float32{0}), layBlocks(e, []float32{0})
 			out, want := make([]float32, 1), make([]float32, 1)
 			for _, value := range append(values, missing) {
 				walk(e, f, []float32{value}, want)
-				if f.score(f.scratch(), []float32{value}, out); out[0] != want[0] {
-					t.Errorf("%g at threshold %g, default left %v: leaf %g, want %g", value, threshold, defaultLeft, out[0], want[0])
-				}
 				for _, k := range kernels() {
+					if f.score(&k, f.scratch(), []float32{value}, out); out[0] != want[0] {
+						t.Errorf("kernel %s, alone: %g at threshold %g, default left %v: leaf %g, want %g", k.name, value, threshold, defaultLeft, out[0], want[0])
+					}
 					if b.score(&k, b.scratch(), []float32{value}, out); out[0] != want[0] {
 						t.Errorf("kernel %s: %g at threshold %g, default left %v: leaf %g, want %g", k.name, value, threshold, defaultLeft, out[0], want[0])
 					}

@@ -27,10 +27,12 @@ func verify(e *ensemble, f *flat, b *blocks, by []kernel, rows []float32) error 
 		return nil
 	}
 	out := make([]float32, len(wanted))
-	f.score(f.scratch(), rows, out)
-	for i := range verifyRows {
-		if err := compare("alone", i, out[i*outputs:]); err != nil {
-			return err
+	for i := range by {
+		f.score(&by[i], f.scratch(), rows, out)
+		for row := range verifyRows {
+			if err := compare("alone by kernel "+by[i].name, row, out[row*outputs:]); err != nil {
+				return err
+			}
 		}
 	}
 	if b == nil {
