@@ -67,7 +67,7 @@ type fork struct {
 // column is the questions on one numeric input.
 type column struct {
 	input  int
-	ladder []int32     // keys of all thresholds, ascending from place 1; the length is a power of two
+	ladder []uint32    // the greatest keys below all thresholds, a search tree: below place i stand 2i and 2i+1; the length is a power of two
 	steps  int         // of the ladder that are thresholds
 	sides  [2]question // missing goes right; missing goes left
 }
@@ -76,7 +76,7 @@ type column struct {
 type question struct {
 	first      int // in the answers
 	thresholds []float32
-	rungs      []uint32 // place of each in the ladder
+	rungs      []uint32 // rank of each among all thresholds of the input, from 1
 }
 
 // setColumn is the questions on one categorical input. Categories count from 1,
@@ -96,7 +96,7 @@ type blockScratch struct {
 	reach   []uint64           // of a tree: the rows that reach a node
 	sums    [blockRows]float32 // of one output
 	values  [blockRows]float32 // of one input
-	keys    [blockRows]int32
+	keys    [blockRows]uint32
 	table   [256]uint64
 }
 
@@ -170,7 +170,7 @@ func (b *blocks) ask(k *kernel, s *blockScratch, rows []float32, n int) {
 	}
 }
 
-// ask collects the rows at the last rung of the ladder that each reaches; those
+// ask collects the rows at the last threshold that each reaches; those
 // of all rungs from a threshold upwards are the ones that pass it.
 func (c *column) ask(s *blockScratch, n int) {
 	missing := uint64(0)
@@ -178,7 +178,7 @@ func (c *column) ask(s *blockScratch, n int) {
 		s.keys[r] = key(value)
 		if value != value {
 			missing |= 1 << (r % blockRows)
-			s.keys[r] = math.MinInt32
+			s.keys[r] = 0
 		}
 	}
 	words := s.words[:len(c.ladder)]
@@ -199,43 +199,34 @@ func (c *column) ask(s *blockScratch, n int) {
 	}
 }
 
-// climb searches the ladder for four rows at a time, in the same steps for all,
-// with comparisons that compile to sets and not to branches.
-func climb(ladder, keys []int32, words []uint64) {
+// climb searches the ladder for four rows at a time, in the same steps for all:
+// a comparison whose carry is added, no branch.
+func climb(ladder, keys []uint32, words []uint64) {
 	for r := 0; r+4 <= len(keys); r += 4 {
-		k := (*[4]int32)(keys[r:])
-		k0, k1, k2, k3 := k[0], k[1], k[2], k[3]
-		var at0, at1, at2, at3 uint32
-		for step := uint32(len(ladder)) / 2; step > 0; step /= 2 {
-			var up0, up1, up2, up3 uint32
-			if k0 >= ladder[at0+step] {
-				up0 = 1
-			}
-			if k1 >= ladder[at1+step] {
-				up1 = 1
-			}
-			if k2 >= ladder[at2+step] {
-				up2 = 1
-			}
-			if k3 >= ladder[at3+step] {
-				up3 = 1
-			}
-			at0 += step & -up0
-			at1 += step & -up1
-			at2 += step & -up2
-			at3 += step & -up3
+		k := (*[4]uint32)(keys[r:])
+		k0, k1, k2, k3 := uint64(k[0]), uint64(k[1]), uint64(k[2]), uint64(k[3])
+		at0, at1, at2, at3 := uint64(1), uint64(1), uint64(1), uint64(1)
+		for steps := len(ladder); steps > 1; steps /= 2 {
+			_, up0 := bits.Sub64(uint64(ladder[at0]), k0, 0)
+			at0, _ = bits.Add64(at0, at0, up0)
+			_, up1 := bits.Sub64(uint64(ladder[at1]), k1, 0)
+			at1, _ = bits.Add64(at1, at1, up1)
+			_, up2 := bits.Sub64(uint64(ladder[at2]), k2, 0)
+			at2, _ = bits.Add64(at2, at2, up2)
+			_, up3 := bits.Sub64(uint64(ladder[at3]), k3, 0)
+			at3, _ = bits.Add64(at3, at3, up3)
 		}
-		bit := uint64(1) << (r % blockRows)
-		words[at0] |= bit
-		words[at1] |= bit << 1
-		words[at2] |= bit << 2
-		words[at3] |= bit << 3
+		bit, first := uint64(1)<<(r%blockRows), uint64(len(ladder))
+		words[at0-first] |= bit
+		words[at1-first] |= bit << 1
+		words[at2-first] |= bit << 2
+		words[at3-first] |= bit << 3
 	}
 }
 
 // ask collects the rows of each category. The union over the categories of a set
 // is put together from eight of them at a time, by a table of all 256 unions.
-func (c *setColumn) ask(s *blockScratch, codes []int32) {
+func (c *setColumn) ask(s *blockScratch, codes []uint32) {
 	words := s.words[:8*c.chunks]
 	clear(words)
 	for r, category := range codes {
@@ -262,14 +253,15 @@ func (c *setColumn) ask(s *blockScratch, codes []int32) {
 	}
 }
 
-// complete adds the scores of one complete tree, two depths at a time.
+// complete adds the scores of one complete tree: two depths at a time down to the
+// last four.
 func (b *blocks) complete(s *blockScratch, t run) {
 	questions, answers := b.questions[t.first:t.first+1<<t.depth-1], s.answers
 	reach := (*[blockRows]uint64)(s.reach)
 	reach[0] = math.MaxUint64
 	var planes [8]uint64
-	groups := 1
-	for depth := t.depth; depth > 2; depth -= 2 {
+	groups, depth := 1, t.depth
+	for ; depth > 4; depth -= 2 {
 		var upper, lower uint64
 		for g := groups - 1; g >= 0; g-- { // from behind: the children of g overwrite what was read
 			three := (*[3]uint32)(questions[3*g:])
@@ -286,22 +278,52 @@ func (b *blocks) complete(s *blockScratch, t run) {
 		questions = questions[3*groups:]
 		groups *= 4
 	}
-	var upper, lower uint64
-	for g, all := range reach[:groups] {
-		three := (*[3]uint32)(questions[3*g:])
-		right := all & answers[three[0]]
-		upper |= right
-		lower |= (all^right)&answers[three[1]] | right&answers[three[2]]
+	if depth == 4 {
+		lastFour(answers, questions, reach[:groups], &planes)
+	} else {
+		planes[1], planes[0] = lastTwo(answers, (*[3]uint32)(questions), math.MaxUint64)
 	}
-	planes[1], planes[0] = upper, lower
 	transpose(&planes)
-	leaves := b.leaves[t.leaf : t.leaf+1<<t.depth]
+	leaves, sums := (*[leavesRead]float32)(b.leaves[t.leaf:]), &s.sums
 	for k, ids := range planes {
-		for row := k; row < blockRows; row += 8 {
-			s.sums[row] += leaves[int(ids%256)&(len(leaves)-1)]
-			ids >>= 8
-		}
+		sums[k] += leaves[uint8(ids)]
+		sums[k+8] += leaves[uint8(ids>>8)]
+		sums[k+16] += leaves[uint8(ids>>16)]
+		sums[k+24] += leaves[uint8(ids>>24)]
+		sums[k+32] += leaves[uint8(ids>>32)]
+		sums[k+40] += leaves[uint8(ids>>40)]
+		sums[k+48] += leaves[uint8(ids>>48)]
+		sums[k+56] += leaves[uint8(ids>>56)]
 	}
+}
+
+// lastFour makes the planes of the four depths above the leaves, of the rows that
+// reach the nodes at the first of them.
+func lastFour(answers []uint64, questions []uint32, reach []uint64, planes *[8]uint64) {
+	var plane3, plane2, plane1, plane0 uint64
+	last := questions[3*len(reach):]
+	for g, all := range reach {
+		three, twelve := (*[3]uint32)(questions[3*g:]), (*[12]uint32)(last[12*g:])
+		right := all & answers[three[0]]
+		left := all ^ right
+		leftRight, rightRight := left&answers[three[1]], right&answers[three[2]]
+		plane3 |= right
+		plane2 |= leftRight | rightRight
+		a1, a0 := lastTwo(answers, (*[3]uint32)(twelve[0:]), left^leftRight)
+		b1, b0 := lastTwo(answers, (*[3]uint32)(twelve[3:]), leftRight)
+		c1, c0 := lastTwo(answers, (*[3]uint32)(twelve[6:]), right^rightRight)
+		d1, d0 := lastTwo(answers, (*[3]uint32)(twelve[9:]), rightRight)
+		plane1 |= a1 | b1 | c1 | d1
+		plane0 |= a0 | b0 | c0 | d0
+	}
+	planes[3], planes[2], planes[1], planes[0] = plane3, plane2, plane1, plane0
+}
+
+// lastTwo returns, of the rows that reach a node above two depths of questions,
+// those that go right there and those that go right below.
+func lastTwo(answers []uint64, three *[3]uint32, all uint64) (upper, lower uint64) {
+	right := all & answers[three[0]]
+	return right, (all^right)&answers[three[1]] | right&answers[three[2]]
 }
 
 // loose adds the scores of one loose tree. Its leaves are numbered as they stand.

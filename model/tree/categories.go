@@ -18,14 +18,14 @@ func setWords(largest int32) int64 { return 2 + (int64(largest)+1)/32 }
 // code is the slot of a categorical input: which bit of a set to look at. The
 // category is the whole part of the value; XGBoost lets what is negative or too
 // large belong to no set, -0.5 included.
-func code(value float32) int32 {
+func code(value float32) uint32 {
 	switch {
 	case value != value:
 		return 0
 	case value < 0 || value >= categoriesMax:
 		return math.MaxInt32
 	}
-	return int32(value) + 1
+	return uint32(value) + 1
 }
 
 // set returns the place in flat.sets of a split's set.

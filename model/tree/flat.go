@@ -142,30 +142,27 @@ func (b *builder) test(from split) (below uint32, slot int) {
 	case from.categorical():
 		return b.set(from), b.slot(from.input)
 	case from.defaultLeft:
-		return unsigned(from.value) - 1, int(from.input) + b.flat.inputs
+		return key(from.value) - 1, int(from.input) + b.flat.inputs
 	}
-	return unsigned(from.value) - 1, int(from.input)
+	return key(from.value) - 1, int(from.input)
 }
 
-// key maps floats to integers of the same order, and -0 to 0: sign and
-// magnitude to two's complement.
-func key(value float32) int32 {
+// key maps floats to integers of the same order, above 0 and below MaxUint32, and
+// -0 to the key of 0: sign and magnitude to two's complement, of which the sign is turned.
+func key(value float32) uint32 {
 	bits := int32(math.Float32bits(value))
 	if bits < 0 {
 		bits = math.MinInt32 - bits
 	}
-	return bits
+	return uint32(bits) ^ 1<<31
 }
-
-// unsigned is key in the order of unsigned integers, above 0 and below MaxUint32.
-func unsigned(value float32) uint32 { return uint32(key(value)) ^ 1<<31 }
 
 // slotsOf returns the two slots of a value.
 func slotsOf(value float32) (high, low uint32) {
 	if value != value {
 		return math.MaxUint32, 0
 	}
-	k := unsigned(value)
+	k := key(value)
 	return k, k
 }
 
@@ -249,6 +246,6 @@ func (f *flat) fill(slots []uint32, row []float32) {
 	slots[2*len(row)] = 0
 	codes := slots[2*len(row)+1:]
 	for i, input := range f.categorical {
-		codes[i] = uint32(code(row[input]))
+		codes[i] = code(row[input])
 	}
 }

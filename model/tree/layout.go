@@ -8,6 +8,10 @@ import (
 
 const completeDepthMax = 8
 
+// leavesRead is how many leaves of a complete tree may be read whatever its depth:
+// kernels load 16 at a time, and a byte numbers those of the deepest.
+const leavesRead = 1 << completeDepthMax
+
 // Limits of what is scored in blocks: a model beyond them is scored row by row.
 const (
 	chunksMax   = 1 << 13 // 65,536 categories of an input
@@ -55,7 +59,7 @@ func layBlocks(e *ensemble, base []float32) *blocks {
 		}
 		l.blocks.outputs = append(l.blocks.outputs, of)
 	}
-	l.leaves = append(l.leaves, make([]float32, 16)...) // kernels load 16 at a time
+	l.leaves = append(l.leaves, make([]float32, leavesRead)...)
 	return l.blocks
 }
 
@@ -95,12 +99,13 @@ func (l *layout) addColumn(input int) {
 	all := slices.Concat(sides[0], sides[1])
 	slices.Sort(all)
 	all = slices.Compact(all)
-	c := column{input: input, steps: len(all), ladder: make([]int32, 1<<bits.Len(uint(len(all))))}
-	for i := range c.ladder {
-		c.ladder[i] = math.MaxInt32 // no value reaches it
-	}
-	for i, threshold := range all {
-		c.ladder[i+1] = key(threshold)
+	c := column{input: input, steps: len(all), ladder: make([]uint32, 1<<bits.Len(uint(len(all))))}
+	for i := 1; i < len(c.ladder); i++ {
+		c.ladder[i] = math.MaxUint32 // no value is above it
+		level := bits.Len(uint(i)) - 1
+		if at := (2*(i-1<<level) + 1) * len(c.ladder) >> (level + 1); at <= len(all) {
+			c.ladder[i] = key(all[at-1]) - 1
+		}
 	}
 	for side, list := range sides {
 		q := question{first: l.answers, thresholds: list, rungs: make([]uint32, len(list))}
