@@ -468,6 +468,7 @@ func (c *compiler) emit(path string, e *Emit) {
 	c.writers++
 	if e.When != "" {
 		stage.When = c.expression(path+".when", e.When, value.Bool)
+		c.order(stage.When)
 	}
 	if e.Key != "" {
 		for _, slot := range c.expand(path+".key", e.Key) {
@@ -481,20 +482,22 @@ func (c *compiler) emit(path string, e *Emit) {
 		stage.ID = c.compute(path+".id", "id", e.ID, stage, value.String)
 	}
 	c.emitValue(path+".value", e, stage)
-	programs := []*expression.Program{stage.When}
-	for _, a := range stage.Compute {
-		programs = append(programs, a.Program)
-	}
-	c.order(programs...)
 	c.add(step.Stage{Name: "emit", Emit: stage})
 }
 
 // compute gives an emit's expression a slot of its own, so that what can fail
-// does so at the emit's place.
+// does so at the emit's place. A name alone cannot fail and never changes: its
+// own slot will do, under another name, as the emit's author did not list it.
 func (c *compiler) compute(path, name, source string, stage *step.Emit, want ...value.Kind) *value.Slot {
 	program := c.expression(path, source, want...)
 	if program == nil {
 		return nil
+	}
+	c.order(program)
+	if name, ok := program.Name(); ok {
+		slot, _ := c.names.Slot(name)
+		slot.Name = c.hiddenName()
+		return &slot
 	}
 	slot, ok := c.introduce(path, c.hiddenName(), program.Type())
 	if !ok {

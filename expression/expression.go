@@ -113,6 +113,13 @@ func (p *Program) Type() value.Type { return p.typ }
 // their first use.
 func (p *Program) Uses() []string { return slices.Clone(p.uses) }
 
+// Name returns the name of the slot whose value the expression is, where it is
+// no more than that.
+func (p *Program) Name() (name string, ok bool) {
+	name, ok = dotted(p.node)
+	return name, ok && len(p.uses) == 1 && p.uses[0] == name
+}
+
 // Fits returns why the result cannot be stored in a slot of type t, or nil. Its
 // type must be the slot's, except that the slot may be optional where the
 // result is not, and that a result chosen among literal ints fits a number.

@@ -364,6 +364,18 @@ func TestEvaluationErrorsHaveTheirPlace(t *testing.T) {
 	}
 }
 
+func TestNameIsOfASlotAlone(t *testing.T) {
+	n := newNames(t, sampleSlots...)
+	for source, want := range map[string]string{
+		"amount": "amount", "(amount)": "amount", "spend.sum_60s": "spend.sum_60s", "mean": "mean",
+		"limit": "", "-amount": "", "1": "", "ok ? amount : amount": "", "mean ?? amount": "", "region[country] ?? 0": "",
+	} {
+		if got, ok := must(t, n, source).Name(); ok != (want != "") || ok && got != want {
+			t.Errorf("the name of %s is %q, %t, want %q", source, got, ok, want)
+		}
+	}
+}
+
 func TestUsesAreTheSlotsInOrder(t *testing.T) {
 	n := newNames(t, sampleSlots...)
 	p := must(t, n, `ok ? spend.sum_60s + limit : (mean ?? amount) + spend.sum_60s + (region[country] ?? 0)`)
