@@ -37,6 +37,26 @@ func AppendValue(dst []byte, row *value.Row, slot value.Slot) []byte {
 	return appendString(dst, row.Text(slot))
 }
 
+// AppendRow appends the values that a row of the schema has as a JSON object, in
+// the schema's order. Slots without a name of their own, which begins with a zero
+// byte, are left out.
+func AppendRow(dst []byte, row *value.Row, schema *value.Schema) []byte {
+	dst = append(dst, '{')
+	first := true
+	for _, slot := range schema.Slots {
+		if !row.Has(slot) || slot.Name[0] == 0 {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(strconv.AppendQuote(dst, slot.Name), ':')
+		dst = AppendValue(dst, row, slot)
+	}
+	return append(dst, '}')
+}
+
 // AppendJSON evaluates the expression and appends the result as AppendValue
 // would. On an error dst is returned as it was.
 func (p *Program) AppendJSON(dst []byte, row *value.Row) ([]byte, error) {

@@ -213,12 +213,19 @@ func (w *worker) warm(records []stream.Record) {
 	w.warmCells(w.ahead[:len(records)])
 }
 
+// warmCells reads of the keys themselves first: where a cell's words are, and how
+// many, is then known when they are asked for, so that no guess holds up the rest.
 func (w *worker) warmCells(keys []*keyState) {
 	for _, k := range keys {
-		for i := 0; k != nil && i < len(k.cells); i++ {
-			if c := k.cells[i]; c != nil {
-				w.warmed += c.Warm()
-			}
+		if k != nil {
+			early, _ := k.own[0].Last()
+			late, _ := k.own[1].Last()
+			w.warmed += int64(k.chunk) + int64(k.count) + early + late
+		}
+	}
+	for _, k := range keys {
+		if k != nil {
+			w.warmed += k.own[0].Warm() + k.own[1].Warm()
 		}
 	}
 }

@@ -213,7 +213,7 @@ func (w *worker) deadLetter(it *item) {
 	}
 	room -= len(value)
 	at := len(s.bytes)
-	s.bytes = w.plan.appendRow(s.bytes, it)
+	s.bytes = expression.AppendRow(s.bytes, it.row, w.plan.Schema)
 	if row := s.bytes[at:len(s.bytes):len(s.bytes)]; len(row)+len(header.Row) <= room {
 		s.headers = append(s.headers, stream.Header{Key: header.Row, Value: row})
 		room -= len(row) + len(header.Row)
@@ -260,23 +260,4 @@ func cut(s string, n int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "")
-}
-
-// appendRow appends the names the event had when it failed, as JSON.
-func (p *Plan) appendRow(dst []byte, it *item) []byte {
-	dst = append(dst, '{')
-	first := true
-	for _, slot := range p.Schema.Slots {
-		if !it.row.Has(slot) || slot.Name[0] == 0 { // a value of an emit has no name
-			continue
-		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = strconv.AppendQuote(dst, slot.Name)
-		dst = append(dst, ':')
-		dst = expression.AppendValue(dst, it.row, slot)
-	}
-	return append(dst, '}')
 }

@@ -54,23 +54,25 @@ type partition struct {
 	step       uint64 // number of the newest step that moves it
 }
 
-// keyState is the decoded state of one key.
+// keyState is the decoded state of one key: four lines of a processor's cache,
+// each cell in one.
 type keyState struct {
 	circle.Member
-	key     string
-	newest  int64            // event time of its newest event
-	cells   [2]*feature.Cell // early and late, of own; nil where there is no set
-	calls   []*callState     // by Plan.Calls; nil until looked at
-	awaited bool             // the partition's timers have it,
-	timer   int64            // then
-	dirty   bool             // in the step being made
-	queued  bool             // the partition's due has its windows,
-	due     int64            // then; 0 where that was not remembered
+	key    string
+	newest int64            // event time of its newest event
+	cells  [2]*feature.Cell // early and late, of own; nil where there is no set
 
-	chunk uint64 // the chunk it was last seen in,
-	tail  int32  // its newest item there,
-	count int32  // and how many it has
+	chunk   uint64       // the chunk it was last seen in,
+	tail    int32        // its newest item there,
+	count   int32        // and how many it has
+	calls   []*callState // by Plan.Calls; nil until looked at
+	timer   int64        // where awaited
+	due     int64        // where queued; 0 where that was not remembered
+	awaited bool         // the partition's timers have it
+	queued  bool         // the partition's due has its windows
+	dirty   bool         // in the step being made
 
+	_   uint64 // own begins a line
 	own [2]feature.Cell
 }
 
