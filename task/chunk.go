@@ -224,8 +224,8 @@ func (w *worker) warmCells(keys []*keyState) {
 		}
 	}
 	for _, k := range keys {
-		if k != nil {
-			w.warmed += k.own[0].Warm() + k.own[1].Warm()
+		if k != nil && k.key != "" {
+			w.warmed += int64(k.key[0]) + k.own[0].Warm() + k.own[1].Warm()
 		}
 	}
 }
