@@ -26,7 +26,7 @@ type Options struct {
 	Sessions       int                // members of the group in this process; 0 is 1
 	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or the log's own where it is read early
 	StepEvents     int                // most events of a step; 0 is 8,192
-	ChunkEvents    int                // most events computed at once; 0 is 2,048
+	ChunkEvents    int                // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
 	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
 	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
 	KeyBytes       int64              // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
@@ -44,7 +44,7 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.Sessions, 1)
 	def(&o.StepEvents, 8192)
-	def(&o.ChunkEvents, 2048)
+	def(&o.ChunkEvents, 1024)
 	def(&o.KeyWaves, 256)
 	def(&o.Keys, 200_000)
 	def(&o.OutputMaxBytes, 1<<20)
