@@ -226,6 +226,7 @@ func (s *Store) handOver(ctx context.Context, hurry bool) error {
 		total += space.swapDirty()
 	}
 	for _, space := range spaces {
+		space.order()
 		for {
 			start := time.Now()
 			n, err := s.handChunk(ctx, space)
