@@ -117,6 +117,7 @@ func Open(dir string, o Options) (*Log, error) {
 		groups:  map[string]*group{},
 	}
 	l.queue.signal, l.queue.most = make(chan struct{}, 1), l.opts.QueueBytes
+	l.queue.enough.events, l.queue.enough.bytes = l.opts.GroupEvents, l.opts.GroupBytes
 	l.spares.changed = make(chan struct{}, 1)
 	l.producers = newProducers(l.opts.MaxProducers)
 	if err := l.open(); err != nil {

@@ -288,11 +288,12 @@ type queue struct {
 	waiting []*request
 	events  int
 	bytes   int
-	most    int           // bytes that may wait
-	freed   chan struct{} // closed when there is room; nil where nobody waits for it
-	refused error         // why nothing is accepted any more
-	hurried bool          // the steps are to be written at once
-	signal  chan struct{} // one token: something was added
+	most    int                         // bytes that may wait
+	enough  struct{ events, bytes int } // begin a frame before its time
+	freed   chan struct{}               // closed when there is room; nil where nobody waits for it
+	refused error                       // why nothing is accepted any more
+	hurried bool                        // the steps are to be written at once
+	signal  chan struct{}               // one token: there is something, or enough
 }
 
 // add queues r. Where there is no room for an append it returns what is closed
@@ -312,7 +313,9 @@ func (q *queue) add(r *request) (freed <-chan struct{}, err error) {
 	q.waiting = append(q.waiting, r)
 	q.events += len(r.of) + 1
 	q.bytes += r.bytes
-	signal(q.signal)
+	if len(q.waiting) == 1 || q.events >= q.enough.events || q.bytes >= q.enough.bytes {
+		signal(q.signal) // else the writer, which has a timer, would only go on waiting
+	}
 	return nil, nil
 }
 

@@ -78,7 +78,7 @@ func (w *writer) gather() bool {
 		}
 		requests, events, bytes, hurried := l.queue.size()
 		wait := l.opts.GroupInterval - time.Since(w.began)
-		if requests > 0 && (wait <= 0 || hurried || events >= l.opts.GroupEvents || bytes >= l.opts.GroupBytes) {
+		if requests > 0 && (wait <= 0 || hurried || events >= l.queue.enough.events || bytes >= l.queue.enough.bytes) {
 			return true
 		}
 		if requests == 0 {
