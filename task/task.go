@@ -164,7 +164,10 @@ func (w *worker) turn(ctx context.Context) error {
 	if len(batch.Revoked) > 0 {
 		return w.revoke(batch.Revoked)
 	}
-	w.behind = len(batch.Records) == room
+	w.delay = 0
+	if len(batch.Records) == room {
+		w.delay = min(behindInterval, time.Since(batch.Records[0].Time)/2)
+	}
 	return w.commitDue()
 }
 
@@ -218,8 +221,9 @@ func (w *worker) revoke(partitions []stream.Partition) error {
 	return nil
 }
 
-// behindInterval is CommitInterval, at least, while there is more to be read than
-// one chunk: the events are late anyway, and a step writes each key once.
+// behindInterval is CommitInterval, while there is more to be read than one chunk
+// and the events are twice as late: a step writes each key once. Of those that
+// are less late, a step makes half as much later again.
 const behindInterval = 20 * time.Millisecond
 
 // commitDue settles the outstanding commit if it is decided, and commits the
@@ -238,11 +242,7 @@ func (w *worker) commitDue() error {
 	if w.step.empty() {
 		return nil
 	}
-	interval := w.options.CommitInterval
-	if w.behind {
-		interval = max(interval, behindInterval)
-	}
-	now, due := time.Now(), w.committed.Add(interval)
+	now, due := time.Now(), w.committed.Add(max(w.options.CommitInterval, w.delay))
 	switch {
 	case !now.Before(due) && w.pending == nil || w.full():
 		return w.commit()

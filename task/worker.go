@@ -26,7 +26,7 @@ type worker struct {
 	committed  time.Time       // when the newest commit began
 	timer      *time.Timer     // wakes Poll when a commit is due
 	waiting    time.Time       // for this to come does the timer run; zero where it does not
-	behind     bool            // the last Poll brought all that was asked for
+	delay      time.Duration   // of commits, while Poll brings all that is asked for
 
 	// of the chunk being computed
 	chunk   uint64
