@@ -87,6 +87,7 @@ type Store struct {
 	used                  atomic.Int64 // bytes of cells and filters
 	filters               atomic.Int64 // bytes of filters
 	crowded               atomic.Bool  // nothing was evictable; until the next checkpointed chunk
+	room                  chan struct{}
 	counters              counters
 }
 
@@ -128,7 +129,7 @@ func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = vfs.OS()
 	}
-	s := &Store{opts: o, broken: newBreaker(), spaces: map[string]*Space{}}
+	s := &Store{opts: o, broken: newBreaker(), spaces: map[string]*Space{}, room: make(chan struct{}, 1)}
 	if err := s.openPebble(); err != nil {
 		return nil, fmt.Errorf("open state in %s: %w", o.Dir, err)
 	}
@@ -263,6 +264,7 @@ func (s *Store) handChunk(ctx context.Context, space *Space) (int, error) {
 	space.handed(n)
 	s.counters.handed.Add(uint64(n))
 	s.crowded.Store(false)
+	s.tellRoom()
 	return n, nil
 }
 
@@ -290,6 +292,7 @@ func (s *Store) evict() {
 	if s.used.Load() <= limit || s.crowded.Load() || !s.evicting.TryLock() {
 		return
 	}
+	defer s.tellRoom()
 	defer s.evicting.Unlock()
 	target := limit - limit/64
 	for range 2 { // the first pass may only take away second chances
@@ -317,6 +320,17 @@ func (s *Store) Full() bool {
 		_, dirty := space.sizes()
 		return dirty > 0
 	})
+}
+
+// Room gets a token, which it holds for one reader, when Full may have become
+// false: cells were handed over or evicted.
+func (s *Store) Room() <-chan struct{} { return s.room }
+
+func (s *Store) tellRoom() {
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
 }
 
 // Failed is closed when the store gave up; Err then tells why.

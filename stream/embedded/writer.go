@@ -324,7 +324,7 @@ func (l *Log) stateRoom() error {
 	for l.store.Full() {
 		signal(l.due)
 		select {
-		case <-time.After(time.Millisecond):
+		case <-l.store.Room():
 		case <-l.store.Failed():
 			return l.fail(l.store.Err())
 		case <-l.closing:
