@@ -14,7 +14,7 @@ func TestCellsAreHandedOverInTheOrderOfKeys(t *testing.T) {
 	store, _ := memory(t)
 	s := store.Space("s")
 	for i := range 3*chunkCells + 7 {
-		put(s, uint64(i+1), fmt.Sprint(r.IntN(1000), "/", r.IntN(1_000_000)), []byte("value"))
+		put(s, uint64(i+1), fmt.Sprint("users/", r.IntN(1000), "/", r.IntN(1_000_000)), []byte("value"))
 	}
 	put(s, 5000, "", []byte("the empty key"))
 	s.swapDirty()
