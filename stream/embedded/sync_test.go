@@ -1,12 +1,15 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/vfs"
 )
@@ -140,5 +143,32 @@ func TestHeirWaitsForTheStepBeingWritten(t *testing.T) {
 	}
 	if err := pending.Wait(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestEnoughEventsDoNotWaitForTheInterval appends beside each other what is
+// enough for a frame, long before its time.
+func TestEnoughEventsDoNotWaitForTheInterval(t *testing.T) {
+	o := small(vfs.NewMemory())
+	if err := newLog(t, o).Close(); err != nil {
+		t.Fatal(err)
+	}
+	const appends = 5
+	o.GroupInterval, o.GroupEvents = time.Minute, 2*appends // an append counts as an event too
+	l := mustOpen(t, o)
+	defer l.Close()
+	appendValues(t, l, events, "the first")
+	before := l.Stats().Frames
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var group errgroup.Group
+	for range appends {
+		group.Go(func() error { return l.Append(ctx, record(events, "v")) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Stats().Frames - before; n != 1 {
+		t.Errorf("%d frames, want one for all", n)
 	}
 }
