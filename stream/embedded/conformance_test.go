@@ -15,7 +15,7 @@ import (
 func conforming(fs vfs.FS) Options {
 	o := small(fs)
 	o.SegmentBytes, o.MaxFrameBytes, o.RingBytes = 4<<20, 0, 64<<10
-	o.RebalanceTimeout, o.CheckpointInterval = 75*time.Millisecond, 5*time.Millisecond
+	o.RebalanceTimeout, o.CheckpointInterval = time.Second, 5*time.Millisecond // a second, as machines have other things to do
 	return o
 }
 
@@ -44,7 +44,7 @@ func TestSimulation(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			streamtest.Simulate(t, func(t *testing.T) stream.Log {
 				o := conforming(vfs.NewMemory())
-				o.SegmentBytes, o.RingBytes = 64<<10, 4<<10
+				o.SegmentBytes, o.RingBytes, o.RebalanceTimeout = 64<<10, 4<<10, 75*time.Millisecond
 				return openAt(t, "data", o)
 			}, streamtest.Options{Seed: seed, Timeout: time.Hour})
 		})
