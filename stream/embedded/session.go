@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -100,8 +101,7 @@ func (s *session) look() (batch stream.Batch, available unread, overdue time.Dur
 		if !sh.paused && !sh.revoked {
 			end := sh.part.end(s.early)
 			if n := int64(end) - sh.cursor.next.Load(); n > 0 {
-				available.cursors = append(available.cursors, sh.cursor)
-				available.records += n
+				available.add(sh.cursor, n)
 				s.ahead = s.ahead || end > sh.part.next
 			}
 		}
@@ -158,11 +158,19 @@ func (s *session) drop(sh *share) {
 // unread is what a Poll may read.
 type unread struct {
 	cursors []*cursor
-	records int64
+	waiting []int64 // records of each
+	records int64   // of all
 }
 
-// fetch returns records, as even a share of each cursor as there is: where one
-// partition filled a batch, its hottest key would be much of it. It begins with
+func (u *unread) add(c *cursor, n int64) {
+	u.cursors, u.waiting = append(u.cursors, c), append(u.waiting, n)
+	u.records += n
+}
+
+// fetch returns records of all cursors, of each in proportion to what waits
+// there: so those that are behind go through the log side by side, and what one
+// reads from a file serves all. It is half of an even share at least: a
+// partition that is far behind does not hold up the others. It begins with
 // another cursor each time.
 func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
 	if len(u.cursors) == 0 || limit <= 0 {
@@ -170,10 +178,14 @@ func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
 	}
 	s.turn++
 	records := make([]stream.Record, 0, min(int64(limit), u.records))
+	waiting := u.records
 	for left := len(u.cursors); left > 0; left-- {
-		c := u.cursors[(s.turn+left)%len(u.cursors)]
+		i := (s.turn + left) % len(u.cursors)
+		room := limit - len(records)
+		share := float64(room) * max(float64(u.waiting[i])/float64(waiting), 0.5/float64(left))
+		waiting -= u.waiting[i]
 		var err error
-		records, err = c.read(records, (limit-len(records)+left-1)/left)
+		records, err = u.cursors[i].read(records, min(room, int(math.Ceil(share))))
 		if err != nil && len(records) == 0 {
 			return nil, err // else it comes back with the next Poll
 		}
