@@ -27,7 +27,7 @@ func LogCollector(stats func() embedded.Stats) prometheus.Collector {
 	add(gauge, "segments", "Files of the log.", func(s *embedded.Stats) float64 { return float64(s.Segments) })
 	add(gauge, "spare_segments", "Files ready to be written.", func(s *embedded.Stats) float64 { return float64(s.Spares) })
 	add(counter, "retired_segments_total", "Files that retention let go of.", func(s *embedded.Stats) float64 { return float64(s.RetiredSegments) })
-	add(gauge, "ring_bytes", "Newest frames kept in memory.", func(s *embedded.Stats) float64 { return float64(s.RingBytes) })
+	add(gauge, "ring_bytes", "Newest records kept in memory.", func(s *embedded.Stats) float64 { return float64(s.RingBytes) })
 	add(counter, "cold_reads_total", "Reads that memory could not serve.", func(s *embedded.Stats) float64 { return float64(s.ColdReads) })
 	add(counter, "refused_appends_total", "Appends refused for want of space.", func(s *embedded.Stats) float64 { return float64(s.RefusedAppends) })
 	add(gauge, "checkpoint_lag_frames", "Frames that a restart would redo.", func(s *embedded.Stats) float64 { return float64(s.Applied - min(s.Applied, s.Checkpointed)) })

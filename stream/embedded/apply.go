@@ -72,7 +72,7 @@ func (l *Log) applyState(f *frame) error {
 func (l *Log) publish(f *frame, at place, redo bool, metas *pairs) error {
 	at.segment.index.frame(at.pos)
 	at.segment.last, at.segment.end = f.seq, at.pos+int64(at.bytes)
-	hot := ringFrame{seq: f.seq, bytes: int64(at.bytes)}
+	hot := ringFrame{seq: f.seq}
 	for i := range f.body {
 		s := &f.body[i]
 		var err error
@@ -102,7 +102,7 @@ func (l *Log) publish(f *frame, at place, redo bool, metas *pairs) error {
 	for _, name := range l.producers.trim() {
 		metas.add(producerKey(name), nil)
 	}
-	if at.live {
+	if len(hot.parts) > 0 {
 		l.ring.add(hot, l.opts.RingBytes)
 	}
 	return nil
@@ -130,6 +130,7 @@ func (l *Log) publishRecords(seq uint64, s *section, at place, redo bool, metas 
 	if at.live {
 		p.blocks = append(p.blocks, v.block(seq))
 		hot.parts = append(hot.parts, p)
+		hot.bytes += blockBytes + int64(len(s.payload))
 		for _, c := range p.readers {
 			signal(c.ready)
 		}

@@ -367,7 +367,7 @@ func TestMissingSegmentIsRefused(t *testing.T) {
 
 // stale is a frame that looks right in its place.
 func stale(seq uint64, e uint32, salt uint32) []byte {
-	b := beginSection(newFrame(200), sectionInput, flagCritical)
+	b := beginSection(newFrame(nil, 200), sectionInput, flagCritical)
 	b = appendRecordsHead(b, events, 1, 1)
 	b = appendRecord(b, ptr(record(events, "stale")))
 	endSection(b, frameHeader)
@@ -438,7 +438,7 @@ func TestUnknownSections(t *testing.T) {
 		positions, b := framesOf(t, fs, firstSegment)
 		last := positions[len(positions)-1]
 		end := last + align(parseHeader(b[last:]).length)
-		frame := append(beginSection(newFrame(100), 99, flags), "of the future"...)
+		frame := append(beginSection(newFrame(nil, 100), 99, flags), "of the future"...)
 		endSection(frame, frameHeader)
 		seq := uint64(len(positions)) + 1
 		copy(b[end:], sealFrame(frame, header{seq: seq, epoch: m.Epochs[0].Epoch, sections: 1, durable: seq - 1}, m.salt))

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -121,8 +122,24 @@ func frameSum(b []byte, salt uint32) uint32 {
 	return crc32.Update(crc32.Update(salt, castagnoli, b[:4]), castagnoli, b[8:])
 }
 
-// newFrame returns an empty frame with room for size bytes after its header.
-func newFrame(size int) []byte { return make([]byte, frameHeader, align(frameHeader+size)) }
+// newFrame returns an empty frame with room for size bytes after its header, in
+// b where that has it.
+func newFrame(b []byte, size int) []byte {
+	if n := align(frameHeader + size); cap(b) < n {
+		b = make([]byte, n)
+	}
+	return b[:frameHeader]
+}
+
+// keepRecords gives the records of f memory of their own, which outlives the
+// bytes that it was parsed from.
+func (f *frame) keepRecords() {
+	for i := range f.body {
+		if s := &f.body[i]; s.hasRecords() {
+			s.payload = bytes.Clone(s.payload)
+		}
+	}
+}
 
 // sealFrame writes the header of b, whose sections are complete, and pads it.
 func sealFrame(b []byte, h header, salt uint32) []byte {

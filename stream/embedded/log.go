@@ -64,15 +64,16 @@ type Log struct {
 	cells    *state.Space // topics, offsets and producers, as state
 	recovery Recovery
 
-	queue   queue
-	spares  spares
-	chunks  chunkCache
-	bodies  bodies
-	stats   counters
-	applied atomic.Uint64 // newest frame whose changes are all applied
-	logged  atomic.Int64  // bytes written since the last checkpoint began
-	dueAt   atomic.Int64  // so many of them are signalled
-	began   time.Time     // the last checkpoint; its goroutine's
+	queue    queue
+	spares   spares
+	chunks   chunkCache
+	bodies   bodies // of results
+	sections bodies // of steps
+	stats    counters
+	applied  atomic.Uint64 // newest frame whose changes are all applied
+	logged   atomic.Int64  // bytes written since the last checkpoint began
+	dueAt    atomic.Int64  // so many of them are signalled
+	began    time.Time     // the last checkpoint; its goroutine's
 
 	closing  <-chan struct{} // closed by Close
 	stop     context.CancelFunc

@@ -156,7 +156,7 @@ func TestVersionsWithoutACopyGoOnWithMeta(t *testing.T) {
 	line, _, _ = strings.Cut(line, "\n")
 	overwrite(t, fs, metaPaths[0], fmt.Appendf(nil, "%s\n%08x\n", line, crc32.Checksum([]byte(line), castagnoli)))
 	overwrite(t, fs, metaPaths[1], spare)
-	payload := beginSection(newFrame(200), sectionInput, flagCritical)
+	payload := beginSection(newFrame(nil, 200), sectionInput, flagCritical)
 	payload = appendRecordsHead(payload, events, 3, 1)
 	payload = appendRecord(payload, ptr(record(events, "of the older version")))
 	endSection(payload, frameHeader)

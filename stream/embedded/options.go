@@ -26,7 +26,7 @@ type Options struct {
 	// QueueBytes may wait while the one frame in flight is written; an append
 	// beyond waits for room first; 0 is 64 MiB.
 	QueueBytes int
-	// RingBytes of the newest frames stay in memory, where readers that are
+	// RingBytes of the newest records stay in memory, where readers that are
 	// caught up find their records; 0 is 32 MiB.
 	RingBytes int64
 	// CheckpointInterval or CheckpointBytes of log after a checkpoint began, the

@@ -38,6 +38,10 @@ type block struct {
 	packed bool // by appendResult
 }
 
+// blockBytes is what a block in the ring costs beside its records, and its share of
+// what is known of their frame.
+const blockBytes = 128
+
 // records returns the reader of the block's records.
 func (b *block) records() recordReader {
 	return recordReader{reader: reader{b: b.body}, packed: b.packed}
@@ -102,7 +106,7 @@ func comparePartitions(a, b stream.Partition) int {
 	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Index, b.Index))
 }
 
-// ring holds the newest frames within a number of bytes.
+// ring holds the records of the newest frames within a number of bytes.
 type ring struct {
 	frames []ringFrame // oldest first
 	bytes  int64

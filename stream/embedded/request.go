@@ -42,7 +42,7 @@ type piece struct {
 	first  stream.Offset   // set by the writer
 }
 
-// bodies are buffers for the results of steps, which the writer copies and gives
+// bodies are buffers for what steps write, which the writer copies and gives
 // back. Those of inputs it does not: who reads early keeps them.
 type bodies struct{ pool sync.Pool }
 
@@ -54,12 +54,8 @@ func (b *bodies) get(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// put takes the buffer of a piece back.
-func (b *bodies) put(p *piece) {
-	body := p.body
-	p.body = nil
-	b.pool.Put(&body)
-}
+// put takes a buffer back.
+func (b *bodies) put(body []byte) { b.pool.Put(&body) }
 
 // addRecords encodes records into pieces.
 func (l *Log) addRecords(r *request, records []stream.Record) error {
@@ -229,7 +225,7 @@ func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
 	}
 	l.mu.Unlock()
 	slices.SortFunc(r.shares, func(a, b *share) int { return comparePartitions(a.part.Partition, b.part.Partition) })
-	if err := r.addChanges(s.group.name, step); err != nil {
+	if err := r.addChanges(&l.sections, s.group.name, step); err != nil {
 		return nil, err
 	}
 	if len(r.shares) > 0 {
@@ -250,7 +246,7 @@ func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
 }
 
 // addChanges encodes the changes of a step, a section for each partition.
-func (r *request) addChanges(group string, step *stream.Step) error {
+func (r *request) addChanges(buffers *bodies, group string, step *stream.Step) error {
 	size := 0
 	bodies := map[stream.Partition]int{} // bytes
 	for i := range step.Changes {
@@ -267,7 +263,7 @@ func (r *request) addChanges(group string, step *stream.Step) error {
 			return fmt.Errorf("a step moves %v to offset %d", p, next)
 		}
 	}
-	r.sections = make([]byte, 0, size+64*len(step.Offsets))
+	r.sections = buffers.get(size + 64*len(step.Offsets))
 	for _, p := range slices.SortedFunc(maps.Keys(bodies), comparePartitions) {
 		r.addSection(sectionState, func(b []byte) []byte {
 			b = appendEditsHead(b, group, p)

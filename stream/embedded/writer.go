@@ -23,6 +23,7 @@ type writer struct {
 	inputs, outputs []*partition
 	producers       map[string]int64 // highest numbers in it
 	offered         []*partition     // whose inputs may be read early
+	buffer          []byte           // it, and the next one
 }
 
 // open opens the segment that is written to.
@@ -146,6 +147,7 @@ func (w *writer) write(batch []*request) error {
 		at := place{segment: w.current, pos: w.current.end, bytes: len(b), live: true}
 		var f frame
 		if f, _, err = l.parse(b, w.next); err == nil {
+			f.keepRecords()
 			err = l.apply(&f, at, true)
 		}
 	}
@@ -226,7 +228,7 @@ func (w *writer) build(taken []*request) []byte {
 			w.collect(r.kind, p)
 		}
 	}
-	b := newFrame(size)
+	b := newFrame(w.buffer, size)
 	h := header{seq: w.next, epoch: w.epoch, durable: w.next - 1}
 	h.sections = uint32(len(w.inputs) + len(w.outputs))
 	for _, p := range w.inputs {
@@ -239,8 +241,16 @@ func (w *writer) build(taken []*request) []byte {
 	for _, r := range taken {
 		b = append(b, r.sections...)
 		h.sections += uint32(r.count)
+		if r.session != nil {
+			w.log.sections.put(r.sections)
+			r.sections = nil
+		}
 	}
-	return sealFrame(b, h, w.log.meta.salt)
+	b = sealFrame(b, h, w.log.meta.salt)
+	if w.buffer = nil; cap(b) <= 4*w.log.opts.GroupBytes {
+		w.buffer = b // most have room in it; larger ones are rare
+	}
+	return b
 }
 
 // collect adds a piece to those of its partition in the frame being built.
@@ -274,7 +284,8 @@ func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece, bodies *bodi
 	for _, piece := range *pieces {
 		b = append(b, piece.body...)
 		if kind == sectionResult {
-			bodies.put(piece)
+			bodies.put(piece.body)
+			piece.body = nil
 		}
 	}
 	endSection(b, start)
