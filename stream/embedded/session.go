@@ -167,23 +167,32 @@ func (u *unread) add(c *cursor, n int64) {
 	u.records += n
 }
 
+// least is of how many of its records a cursor is sure, of a batch of limit: half
+// of an even share.
+func (u *unread) least(i, limit int) float64 {
+	return min(float64(limit)/float64(2*len(u.cursors)), float64(u.waiting[i]))
+}
+
 // fetch returns records of all cursors, of each in proportion to what waits
 // there: so those that are behind go through the log side by side, and what one
-// reads from a file serves all. It is half of an even share at least: a
-// partition that is far behind does not hold up the others. It begins with
-// another cursor each time.
+// reads from a file serves all. A partition that is far behind leaves the others
+// their least. It begins with another cursor each time.
 func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
 	if len(u.cursors) == 0 || limit <= 0 {
 		return nil, nil
 	}
 	s.turn++
 	records := make([]stream.Record, 0, min(int64(limit), u.records))
-	waiting := u.records
+	waiting, kept := float64(u.records), 0.0
+	for i := range u.cursors {
+		kept += u.least(i, limit)
+	}
 	for left := len(u.cursors); left > 0; left-- {
 		i := (s.turn + left) % len(u.cursors)
-		room := limit - len(records)
-		share := float64(room) * max(float64(u.waiting[i])/float64(waiting), 0.5/float64(left))
-		waiting -= u.waiting[i]
+		least, room := u.least(i, limit), limit-len(records)
+		kept -= least
+		share := max(least, min(float64(room)*float64(u.waiting[i])/waiting, float64(room)-kept))
+		waiting -= float64(u.waiting[i])
 		var err error
 		records, err = u.cursors[i].read(records, min(room, int(math.Ceil(share))))
 		if err != nil && len(records) == 0 {
