@@ -222,7 +222,7 @@ func (s *Store) openPebble() error {
 		DisableWAL:                  true,
 		FormatMajorVersion:          formatVersion,
 		CacheSize:                   s.opts.CacheBytes,
-		MemTableSize:                16 << 20,
+		MemTableSize:                8 << 20, // a full one, and the one behind it
 		MemTableStopWritesThreshold: 4,
 		// Every checkpoint is a table of L0 over all keys, so that a compaction
 		// writes most of the next level again: four times as many at once cost a

@@ -221,7 +221,7 @@ type chunk struct {
 }
 
 // chunksMost times chunkBytes, and a frame each, bound the cache.
-const chunksMost = 16
+const chunksMost = 8
 
 func (cc *chunkCache) get(id chunkID, load func() (map[stream.Partition][]block, error)) (map[stream.Partition][]block, error) {
 	cc.mu.Lock()

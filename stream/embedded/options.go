@@ -27,7 +27,7 @@ type Options struct {
 	// beyond waits for room first; 0 is 64 MiB.
 	QueueBytes int
 	// RingBytes of the newest records stay in memory, where readers that are
-	// caught up find their records; 0 is 32 MiB.
+	// caught up find their records; 0 is 16 MiB.
 	RingBytes int64
 	// CheckpointInterval or CheckpointBytes of log after a checkpoint began, the
 	// next one begins, and is spread over half as much: a crash redoes one and a
@@ -111,7 +111,7 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	orElse(&o.SegmentBytes, 64<<20)
 	orElse(&o.GroupInterval, 2*time.Millisecond)
-	orElse(&o.RingBytes, 32<<20)
+	orElse(&o.RingBytes, 16<<20)
 	orElse(&o.CheckpointInterval, 5*time.Second)
 	orElse(&o.CheckpointBytes, 128<<20)
 	orElse(&o.MaxRecordBytes, 1<<20+64<<10)
