@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/afterbay/afterbay"
@@ -181,4 +182,80 @@ func windows(t *testing.T, log stream.Log, runner *afterbay.Runner) (n int) {
 		}
 	}
 	return n
+}
+
+// TestAStepIsCommittedWhereItsTimerMeetsRecords lets the timer of a step run out
+// while Poll brings all that is asked for, of events so late that the step is put
+// off. Nothing comes after them.
+func TestAStepIsCommittedWhereItsTimerMeetsRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &timedLog{Log: memory.New(memory.Options{})}
+		defer closeLog(t, log)
+		p := baselinePipeline(t)
+		p.Commit.Interval = 5 * time.Millisecond
+		runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runner.CreateTopics(t.Context(), log); err != nil {
+			t.Fatal(err)
+		}
+		add := func(ctx context.Context, n int) error {
+			var records []stream.Record
+			for i := range n {
+				r := baselineEvent(runner.Input(), i, "user", time.Now().Add(-time.Minute).UnixMilli())
+				r.Partition.Index = 0
+				records = append(records, r)
+			}
+			return log.Log.Append(ctx, records...)
+		}
+		// The first is committed at once; the second waits; the timer comes with the rest.
+		log.before = []func(context.Context) error{
+			func(ctx context.Context) error { return add(ctx, 1) },
+			func(ctx context.Context) error { return add(ctx, 1) },
+			func(ctx context.Context) error { time.Sleep(6 * time.Millisecond); return add(ctx, 1024) },
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		done := make(chan error, 1)
+		go func() { done <- runner.Run(ctx, log) }()
+		time.Sleep(time.Second)
+		if committed := runner.Counts().Outputs; committed != 1026 {
+			t.Errorf("%d outputs are committed, want 1026", committed)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// timedLog does something before each of the first polls of its sessions that
+// own a partition.
+type timedLog struct {
+	stream.Log
+	before []func(context.Context) error
+}
+
+func (l *timedLog) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	s, err := l.Log.Join(ctx, group, topics...)
+	return &timedSession{Session: s, log: l}, err
+}
+
+type timedSession struct {
+	stream.Session
+	log   *timedLog
+	owner bool
+}
+
+func (s *timedSession) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	if before := s.log.before; s.owner && len(before) > 0 {
+		s.log.before = before[1:]
+		if err := before[0](ctx); err != nil {
+			return stream.Batch{}, err
+		}
+	}
+	batch, err := s.Session.Poll(ctx, limit)
+	s.owner = s.owner || len(batch.Assigned) > 0
+	return batch, err
 }

@@ -246,7 +246,7 @@ func (w *worker) commitDue() error {
 	switch {
 	case !now.Before(due) && w.pending == nil || w.full():
 		return w.commit()
-	case now.Before(due) && (w.waiting.IsZero() || due.Before(w.waiting)):
+	case now.Before(due) && !due.Equal(w.waiting): // or it was for a time that has passed
 		w.waiting = due
 		w.timer.Reset(due.Sub(now))
 	}

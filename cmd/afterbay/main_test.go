@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,12 @@ func command(t testing.TB, stdin string, args ...string) result {
 	var stdout, stderr bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that should fail may run on
 	defer cancel()
+	stuck := context.AfterFunc(ctx, func() {
+		if ctx.Err() == context.DeadlineExceeded {
+			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // what it waits for
+		}
+	})
+	defer stuck()
 	code := run(ctx, args, strings.NewReader(stdin), &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
