@@ -53,13 +53,23 @@ func (q *Queue) Until(watermark int64) bool {
 	return q.windows.Until(watermark) || q.keys.Until(watermark)
 }
 
-// Pop removes the first key that is to be looked at by a watermark, of which
-// there must be one, and says for which end.
-func (q *Queue) Pop(watermark int64) (due.Entry, Ended) {
-	if q.windows.Until(watermark) {
-		return q.windows.Pop(), Windows
+// Look is a key that is to be looked at, and for which end.
+type Look struct {
+	due.Entry
+	End Ended
+}
+
+// Pop removes keys that are to be looked at by a watermark, the first ones and at
+// most as many as to holds, and returns them in it.
+func (q *Queue) Pop(watermark int64, to []Look) []Look {
+	n := 0
+	for ; n < len(to) && q.windows.Until(watermark); n++ {
+		to[n] = Look{q.windows.Pop(), Windows}
 	}
-	return q.keys.Pop(), All
+	for ; n < len(to) && q.keys.Until(watermark); n++ {
+		to[n] = Look{q.keys.Pop(), All}
+	}
+	return to[:n]
 }
 
 // Cut reports whether keys were let go that are to be looked at by a watermark:

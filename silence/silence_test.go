@@ -63,8 +63,8 @@ func TestKeysAreLookedAtWhenTheirSilenceEndsSomething(t *testing.T) {
 		if q.Until(w.at - 1) {
 			t.Errorf("before %v there is one", w)
 		}
-		entry, end := q.Pop(w.at)
-		if got := (look{entry.Key, entry.At, end}); got != w {
+		at := q.Pop(w.at, make([]Look, 2))
+		if got := (look{at[0].Key, at[0].At, at[0].End}); got != w || len(at) != 1 {
 			t.Errorf("got %v, want %v", got, w)
 		}
 	}

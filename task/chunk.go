@@ -362,7 +362,7 @@ func (w *worker) link(i int32, it *item, k *keyState) (err error) {
 	k.newest = max(k.newest, it.time)
 	k.observe(w.plan, 0, it)
 	if !k.queued {
-		p.queue(k)
+		p.queue(k, silence.Windows)
 	}
 	w.touch(p, k)
 	return nil

@@ -28,16 +28,18 @@ func (p *partition) loadExpiry(plan *Plan) error {
 			continue
 		}
 		if k.queued {
-			p.queue(k)
+			p.queue(k, silence.Windows)
 		}
-		p.due.Push(k.key, k.newest, silence.All)
+		p.queue(k, silence.All)
 	}
 	return nil
 }
 
-// queue notes when the windows of k are to be looked at.
-func (p *partition) queue(k *keyState) {
-	k.queued, k.due = true, p.due.Push(k.key, k.newest, silence.Windows)
+// queue notes when k is to be looked at, for the end of its windows or its own.
+func (p *partition) queue(k *keyState, end silence.Ended) {
+	if at := p.due.Push(k.key, k.newest, end); end == silence.Windows {
+		k.queued, k.due = true, at
+	}
 }
 
 // expire ends the silent keys that the watermark has reached, looking at most at
@@ -46,45 +48,52 @@ func (p *partition) queue(k *keyState) {
 func (p *partition) expire(plan *Plan, limit int, changed func(*keyState)) (n int, err error) {
 	watermark := p.watermark(plan.Time.Lateness)
 	if p.due.Cut(watermark) {
-		if err = p.loadExpiry(plan); err != nil {
-			return 0, err
-		}
+		err = p.loadExpiry(plan)
 	}
-	for ; n < limit && p.due.Until(watermark); n++ {
-		entry, end := p.due.Pop(watermark)
-		k, err := p.lookup(plan, []byte(entry.Key))
-		if err != nil {
-			return n, err
+	var looks [warmKeys]silence.Look
+	for err == nil && n < limit && p.due.Until(watermark) {
+		at := p.due.Pop(watermark, looks[:min(limit-n, len(looks))])
+		n += len(at)
+		err = p.look(plan, at, watermark, changed)
+	}
+	p.overdue = p.due.Until(watermark)
+	return n, err
+}
+
+// look ends what silence up to a watermark ended of keys. As in warm, it waits
+// for memory for all of them at once.
+func (p *partition) look(plan *Plan, at []silence.Look, watermark int64, changed func(*keyState)) (err error) {
+	var keys [warmKeys]*keyState
+	for i := range at {
+		keys[i] = p.keys[at[i].Key]
+	}
+	for i, look := range at {
+		k := keys[i]
+		if k == nil {
+			if k, err = p.lookup(plan, []byte(look.Key)); err != nil {
+				return err
+			}
 		}
-		if end == silence.Windows {
-			if k.due != 0 && k.due != entry.At {
+		if look.End == silence.Windows {
+			if k.due != 0 && k.due != look.At {
 				continue // it is queued twice, as a key that was not remembered is
 			}
 			k.queued = false
 		}
-		if k.newest != never && p.end(plan, k, end, plan.terms.Ended(k.newest, watermark)) {
-			changed(k)
+		if k.newest == never {
+			continue
 		}
-	}
-	p.overdue = p.due.Until(watermark)
-	return n, nil
-}
-
-// end ends the windows of k, or all of it, or queues it again where its silence
-// did not.
-func (p *partition) end(plan *Plan, k *keyState, end, ended silence.Ended) bool {
-	if ended < end {
-		at := p.due.Push(k.key, k.newest, end)
-		if end == silence.Windows {
-			k.queued, k.due = true, at
+		if plan.terms.Ended(k.newest, watermark) < look.End { // it had an event since
+			p.queue(k, look.End)
+			continue
 		}
-		return false
+		plan.terms.EndAll(k.cells, look.End)
+		if look.End == silence.All || !plan.terms.Outlives() {
+			k.newest = never
+		}
+		changed(k)
 	}
-	plan.terms.EndAll(k.cells, end)
-	if end == silence.All || !plan.terms.Outlives() {
-		k.newest = never
-	}
-	return true
+	return nil
 }
 
 // expireRest goes on with the keys that had ended when a step was full.
