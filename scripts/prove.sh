@@ -26,7 +26,7 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=' | tail -120
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, ' | tail -120
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }

@@ -192,12 +192,14 @@ func (p *partsOfRun) report(found []*times) error {
 
 func milliseconds(d time.Duration) float64 { return round(d.Seconds()*1e3, 3) }
 
-// steadyFactor is how much more the last parts may hold than the third one.
-const steadyFactor = 1.15
+// steadyFactor is how much more the last parts may hold than early ones.
+const steadyFactor = 1.12
 
-// steady says what the last three parts, their median, hold more than the third.
+// steady says what the last three parts hold more than the three after the
+// second, by their medians: files are merged now and then.
 func steady(parts []partOfRun) error {
-	last := parts[max(len(parts)-3, 2):]
+	from := min(2, len(parts)-1)
+	early, last := parts[from:min(from+3, len(parts))], parts[max(len(parts)-3, from):]
 	var errs []error
 	for _, test := range []struct {
 		name string
@@ -207,10 +209,12 @@ func steady(parts []partOfRun) error {
 		{"files", func(p partOfRun) float64 { return p.files }},
 		{"bytes of the directory", func(p partOfRun) float64 { return p.bytes }},
 	} {
-		third := test.of(parts[2])
-		ends := slices.SortedFunc(slices.Values(last), func(a, b partOfRun) int { return cmp.Compare(test.of(a), test.of(b)) })
-		if end := test.of(ends[len(ends)/2]); end > third*steadyFactor {
-			errs = append(errs, fmt.Errorf("%s grow: %.0f at the third part, %.0f at the end", test.name, third, end))
+		median := func(parts []partOfRun) float64 {
+			ordered := slices.SortedFunc(slices.Values(parts), func(a, b partOfRun) int { return cmp.Compare(test.of(a), test.of(b)) })
+			return test.of(ordered[len(ordered)/2])
+		}
+		if begin, end := median(early), median(last); end > begin*steadyFactor {
+			errs = append(errs, fmt.Errorf("%s grow: %.0f in early parts, %.0f at the end", test.name, begin, end))
 		}
 	}
 	return errors.Join(errs...)
