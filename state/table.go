@@ -68,8 +68,8 @@ func (t *table) find(hash uint64, key []byte) (id uint32, found bool) {
 	return 0, false
 }
 
-// warm reads what find and set are to read for at most aheadMost changes. Each loop's reads
-// do not wait for each other, as those of one search do.
+// warm reads what find and set are to read for at most aheadMost changes. Each
+// loop's reads do not wait for each other, as those of one search do.
 func (t *table) warm(changes []change) {
 	var ids [aheadMost]uint32
 	mask := uint32(len(t.index) - 1)

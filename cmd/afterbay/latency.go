@@ -196,10 +196,10 @@ func milliseconds(d time.Duration) float64 { return round(d.Seconds()*1e3, 3) }
 const steadyFactor = 1.12
 
 // steady says what the last three parts hold more than the three after the
-// second, by their medians: files are merged now and then.
+// second, by their medians: files are merged now and then. There are three parts
+// at least.
 func steady(parts []partOfRun) error {
-	from := min(2, len(parts)-1)
-	early, last := parts[from:min(from+3, len(parts))], parts[max(len(parts)-3, from):]
+	early, last := parts[2:min(5, len(parts))], parts[max(2, len(parts)-3):]
 	var errs []error
 	for _, test := range []struct {
 		name string
