@@ -59,6 +59,7 @@ var layers = map[string][]string{
 	"scenario":                {"", "config", "header", "stream", "stream/embedded", "stream/memory", "task"},
 	"internal/vfs":            {},
 	"internal/circle":         {},
+	"internal/kafkatest":      {},
 	"cmd/afterbay": {
 		"", "config", "decode", "examples/baseline", "examples/fraud", "explain", "expression", "header", "ingest", "model", "model/tree", "observe", "rows", "sample",
 		"scenario", "serve", "stream", "stream/embedded", "stream/memory", "task", "value",
