@@ -23,7 +23,7 @@ var layers = map[string][]string{
 	"header":            {"stream"},
 	"stream":            {},
 	"value":             {},
-	"observe":           {},
+	"observe":           {"stream"},
 	"model":             {},
 	"stream/memory":     {"stream"},
 	"stream/streamtest": {"stream"},

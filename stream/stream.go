@@ -176,6 +176,12 @@ type Inspector interface {
 	// written.
 	Offsets(ctx context.Context, p Partition) (first, next Offset, err error)
 
+	// Peek returns the first committed record of p from offset on, or from the
+	// first retained one where that is later, and whether there is one. It does
+	// not wait. There may be none although the next offset to be written is
+	// higher: a log may give offsets to what is no record.
+	Peek(ctx context.Context, p Partition, from Offset) (r Record, found bool, err error)
+
 	// Committed returns the next offset that group reads of p; 0 before its
 	// first commit.
 	Committed(ctx context.Context, group string, p Partition) (Offset, error)

@@ -69,6 +69,11 @@ func TestRetentionTakesWholeSegmentsAndRecyclesThem(t *testing.T) {
 			t.Fatalf("tail below the first offset: %v", err)
 		}
 	}
+	for _, below := range []stream.Offset{0, from - 1} {
+		if r, found, err := l.Peek(t.Context(), events, below); err != nil || !found || r.Offset != from {
+			t.Fatalf("peek below the first offset: %d, %v, %v; want %d", r.Offset, found, err, from)
+		}
+	}
 	if got := values(t, l, events, from); len(got) == 0 {
 		t.Fatal("nothing is left")
 	}

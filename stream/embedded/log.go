@@ -353,6 +353,25 @@ func (l *Log) Offsets(_ context.Context, p stream.Partition) (first, next stream
 	return part.first(), part.next, nil
 }
 
+// Peek implements stream.Inspector.
+func (l *Log) Peek(_ context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
+	l.mu.Lock()
+	part, err := l.part(p.Topic, p.Index)
+	if err := errors.Join(l.usable(), err); err != nil {
+		l.mu.Unlock()
+		return stream.Record{}, false, fmt.Errorf("peek: %w", err)
+	}
+	c := l.cursorAt(part, max(from, part.first()), make(chan struct{}, 1))
+	l.mu.Unlock()
+	defer c.close()
+	var record [1]stream.Record
+	got, err := c.read(record[:0], 1)
+	if err != nil || len(got) == 0 {
+		return stream.Record{}, false, err
+	}
+	return got[0], true, nil
+}
+
 // Committed implements stream.Inspector.
 func (l *Log) Committed(_ context.Context, name string, p stream.Partition) (stream.Offset, error) {
 	l.mu.Lock()

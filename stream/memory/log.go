@@ -353,6 +353,20 @@ func (l *Log) Offsets(_ context.Context, p stream.Partition) (first, next stream
 	return 0, stream.Offset(len(records)), nil
 }
 
+// Peek implements stream.Inspector.
+func (l *Log) Peek(_ context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	records, err := l.partition(p)
+	if err != nil {
+		return stream.Record{}, false, fmt.Errorf("peek into %v: %w", p, err)
+	}
+	if from = max(from, 0); from >= stream.Offset(len(records)) {
+		return stream.Record{}, false, nil
+	}
+	return records[from], true, nil
+}
+
 // Committed implements stream.Inspector.
 func (l *Log) Committed(_ context.Context, group string, p stream.Partition) (stream.Offset, error) {
 	l.mu.Lock()

@@ -85,6 +85,8 @@ func unknownTopic(h *harness) {
 		}
 		_, _, err = h.inspect.Offsets(h.ctx, p)
 		h.wantError("offsets", err, stream.ErrUnknownTopic)
+		_, _, err = h.inspect.Peek(h.ctx, p, 0)
+		h.wantError("peek", err, stream.ErrUnknownTopic)
 		_, err = h.inspect.Committed(h.ctx, "g", p)
 		h.wantError("committed", err, stream.ErrUnknownTopic)
 		_, err = h.inspect.State(h.ctx, "g", p)

@@ -126,6 +126,12 @@ func earlySteps(h *harness) {
 				h.Errorf("%d outputs, %d committed, %d inputs, %v", outputs, committed, inputs, err)
 				return
 			}
+			r, found, err := h.inspect.Peek(h.ctx, in, inputs)
+			_, after, afterErr := h.inspect.Offsets(h.ctx, in)
+			if err := errors.Join(err, afterErr); err != nil || found && r.Offset >= after {
+				h.Errorf("peeked at %d, and then there are %d inputs, %v", r.Offset, after, err)
+				return
+			}
 			select {
 			case <-stop:
 				return

@@ -30,7 +30,7 @@ import (
 // Where sessions are of type stream.EarlyReader every case runs a second time,
 // with sessions that read early, beside those about reading early.
 func Run(t *testing.T, newLog func(t *testing.T) stream.Log) {
-	cases := slices.Concat(topicCases, appendCases, tailCases, pollCases, commitCases, stateCases, memberCases, closeCases)
+	cases := slices.Concat(topicCases, appendCases, tailCases, peekCases, pollCases, commitCases, stateCases, memberCases, closeCases)
 	runCases(t, newLog, false, cases)
 	t.Run("ReadingEarly", func(t *testing.T) {
 		if readsEarly(t, newLog(t)) {
