@@ -104,6 +104,9 @@ func (r *Runner) Reads() []Read {
 	return append(reads, Read{r.plan.Name, r.plan.Topic})
 }
 
+// Lag returns how far the pipeline may fall behind.
+func (r *Runner) Lag() Lag { return r.pipeline.Lag }
+
 // Passage returns the times of an event that a group of the pipeline computed,
 // where it is among the newest.
 func (r *Runner) Passage(topic string, partition int32, offset int64) (observe.Passage, bool) {

@@ -134,6 +134,22 @@ func (c *compiler) header() {
 	if p.Commit.Size < 0 || p.Commit.Size > 1<<20 {
 		c.fail("commit.size", "%d is out of range: use 1 to 1048576 events", p.Commit.Size)
 	}
+	c.lag(p.Lag)
+}
+
+func (c *compiler) lag(l Lag) {
+	for _, at := range []struct {
+		path string
+		time.Duration
+	}{{"lag.warn", l.Warn}, {"lag.critical", l.Critical}} {
+		if at.Duration != 0 && (at.Duration < time.Second || at.Duration > 30*24*time.Hour) {
+			c.fail(at.path, "%v is out of range: use 1s to 720h", at.Duration)
+		}
+	}
+	if l.Critical != 0 && l.Critical < l.Warn {
+		c.fail("lag.critical", "%v is below warn, %v", l.Critical, l.Warn)
+		c.hint("a pipeline is late before it is too late: make warn the shorter one")
+	}
 }
 
 func validName(name string) bool {

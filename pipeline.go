@@ -19,6 +19,7 @@ type Pipeline struct {
 	Constants []Constant
 	Steps     []Step
 
+	Lag  Lag  `json:"-"`
 	Code Code `json:"-"` // what the steps name that is written in Go
 }
 
@@ -82,6 +83,13 @@ type Field struct{ Name, Type string }
 type Commit struct {
 	Interval time.Duration // shortest time between two commits; 0 is 2 ms, or the log's own where a step shares the sync of its inputs
 	Size     int           // most events in a step; 0 is 8,192
+}
+
+// Lag says how far the pipeline may fall behind: how long ago the oldest event
+// that it has not committed may have come in. It decides no output.
+type Lag struct {
+	Warn     time.Duration // beyond it a metric turns 1 and a line is logged; 0 is never
+	Critical time.Duration // beyond it, besides, the process is not ready; 0 is never
 }
 
 // Model names a model file and its outputs.

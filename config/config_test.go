@@ -103,6 +103,7 @@ var goodFiles = map[string][]afterbay.Pipeline{
 		},
 		Delivery: afterbay.AtLeastOnce,
 		Commit:   afterbay.Commit{Interval: 20 * time.Millisecond, Size: 2000},
+		Lag:      afterbay.Lag{Warn: 10 * time.Second, Critical: time.Minute},
 		Models: []afterbay.Model{{
 			Name: "deep", File: "/models/deep.json", Version: 7,
 			Outputs: []afterbay.Field{{Name: "harmful", Type: "number"}, {Name: "spam", Type: "number"}},

@@ -46,7 +46,8 @@ var pipelineWords = []word[afterbay.Pipeline]{
 		example: "{interval: 20ms}", absent: "as below"},
 	{name: "queue", instead: "remove it: the bounds are built in"},
 	{name: "budget", instead: "remove it, and watch the latency in the metrics"},
-	{name: "lag", instead: "remove it, and watch the lag in the metrics"},
+	{name: "lag", form: field(func(p *afterbay.Pipeline) *afterbay.Lag { return &p.Lag }, words(lagWords)),
+		example: "{warn: 10s, critical: 60s}", absent: "no bounds"},
 	{name: "models", form: field(func(p *afterbay.Pipeline) *[]afterbay.Model { return &p.Models },
 		named(func(m *afterbay.Model) *string { return &m.Name }, words(modelWords))),
 		example: "{fraud: {file: fraud.ubj, version: 3, outputs: {score: number}}}", means: "names, each of a model", absent: "none"},
@@ -105,6 +106,11 @@ var lateWords = []word[afterbay.EventTime]{
 var commitWords = []word[afterbay.Commit]{
 	{name: "interval", form: field(func(c *afterbay.Commit) *time.Duration { return &c.Interval }, span(time.Millisecond, time.Minute)), example: "20ms"},
 	{name: "size", form: field(func(c *afterbay.Commit) *int { return &c.Size }, whole[int](1, 1<<20)), example: "1000"},
+}
+
+var lagWords = []word[afterbay.Lag]{
+	{name: "warn", form: field(func(l *afterbay.Lag) *time.Duration { return &l.Warn }, span(time.Second, 30*day)), example: "10s"},
+	{name: "critical", form: field(func(l *afterbay.Lag) *time.Duration { return &l.Critical }, span(time.Second, 30*day)), example: "60s"},
 }
 
 var modelWords = []word[afterbay.Model]{
