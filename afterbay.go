@@ -92,16 +92,16 @@ func (r *Runner) Inputs() []string {
 func (r *Runner) Outputs() []string { return r.plan.Topics() }
 
 // Read is a consumer group of a pipeline and the topic it reads.
-type Read struct{ Group, Topic string }
+type Read = observe.Read
 
 // Reads returns what the pipeline reads, its own group last; the others copy its
 // inputs to the topic it reads.
 func (r *Runner) Reads() []Read {
 	var reads []Read
 	for _, from := range r.copies {
-		reads = append(reads, Read{from.Name, from.Topic})
+		reads = append(reads, Read{Group: from.Name, Topic: from.Topic})
 	}
-	return append(reads, Read{r.plan.Name, r.plan.Topic})
+	return append(reads, Read{Group: r.plan.Name, Topic: r.plan.Topic})
 }
 
 // Lag returns how far the pipeline may fall behind.

@@ -292,8 +292,8 @@ func (c *compiler) finish() error {
 }
 
 // digests returns the digest of what decides outputs, and of what decides the
-// meaning of stored cells. How often is committed and how many rows share a
-// call decide neither.
+// meaning of stored cells. How often is committed, how many rows share a call
+// and how far behind is too far decide neither.
 func (c *compiler) digests() (meaning, cells string) {
 	p := *c.pipeline
 	var features []Feature

@@ -29,7 +29,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		{"commit interval", func(p *afterbay.Pipeline) { p.Commit.Interval = -1 }, `commit.interval: -1ns is out of range`},
 		{"commit size", func(p *afterbay.Pipeline) { p.Commit.Size = 1 << 30 }, `commit.size: 1073741824 is out of range`},
 		{"lag beyond bounds", func(p *afterbay.Pipeline) { p.Lag.Warn = time.Millisecond }, `lag.warn: 1ms is out of range: use 1s to 720h`},
-		{"lag critical before warn", func(p *afterbay.Pipeline) { p.Lag = afterbay.Lag{Warn: time.Minute, Critical: time.Second} }, `lag.critical: 1s is below warn, 1m0s: a pipeline is late`},
+		{"lag critical before warn", func(p *afterbay.Pipeline) { p.Lag = afterbay.Lag{Warn: time.Minute, Critical: time.Second} }, `lag.critical: 1s is below warn, 1m0s (a pipeline is late`},
 		{"topic", func(p *afterbay.Pipeline) { p.Input.Topic = "a/b" }, `input.topic: "a/b" is not a topic name`},
 		{"partitions", func(p *afterbay.Pipeline) { p.Input.Partitions = 5000 }, `input.partitions: 5000 is out of range`},
 		{"no key", func(p *afterbay.Pipeline) { p.Input.Key = "" }, `input.key: missing: name the field`},

@@ -86,7 +86,7 @@ type Commit struct {
 }
 
 // Lag says how far the pipeline may fall behind: how long ago the oldest event
-// that it has not committed may have come in. It decides no output.
+// that it has not committed may have come in.
 type Lag struct {
 	Warn     time.Duration // beyond it a metric turns 1 and a line is logged; 0 is never
 	Critical time.Duration // beyond it, besides, the process is not ready; 0 is never

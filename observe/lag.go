@@ -28,7 +28,7 @@ type Lag struct {
 // Age returns the lag's seconds.
 func (l Lag) Age() time.Duration { return time.Duration(l.Seconds * float64(time.Second)) }
 
-// Read is a topic that a group reads.
+// Read is a consumer group and a topic that it reads.
 type Read struct{ Group, Topic string }
 
 // LagSource is what a LagMeter asks of a log; every stream.Inspector that is a
@@ -97,11 +97,13 @@ func (m *LagMeter) Measure(ctx context.Context, log LagSource, reads ...Read) ([
 			list = append(list, Lag{Group: read.Group, Topic: read.Topic, Partition: p})
 		}
 	}
+	appended := make([]time.Time, len(list)) // of the oldest records
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(lagAtOnce)
 	for i := range list {
 		group.Go(func() error {
-			if err := m.measure(ctx, log, &list[i]); err != nil {
+			var err error
+			if appended[i], err = m.measure(ctx, log, &list[i]); err != nil {
 				return fmt.Errorf("measure lag of %q in %s/%d: %w", list[i].Group, list[i].Topic, list[i].Partition, err)
 			}
 			return nil
@@ -109,6 +111,12 @@ func (m *LagMeter) Measure(ctx context.Context, log LagSource, reads ...Read) ([
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
+	}
+	now := time.Now()
+	for i := range list {
+		if list[i].Records > 0 {
+			list[i].Seconds = max(0, now.Sub(appended[i]).Seconds())
+		}
 	}
 	slices.SortFunc(list, compareLags)
 	return list, nil
@@ -120,39 +128,38 @@ func compareLags(a, b Lag) int {
 		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-// measure fills in the lag in one partition. It asks for the end before what is
+// measure fills in the lag in one partition but for its seconds, and returns when
+// the oldest record was appended. It asks for the end before what is
 // committed, so that what is processed meanwhile does not count.
-func (m *LagMeter) measure(ctx context.Context, log LagSource, l *Lag) error {
+func (m *LagMeter) measure(ctx context.Context, log LagSource, l *Lag) (time.Time, error) {
 	p := stream.Partition{Topic: l.Topic, Index: l.Partition}
 	asked := time.Now()
 	first, next, err := log.Offsets(ctx, p)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	now := time.Now()
-	m.saw(p, look{asked, now, next})
+	m.saw(p, look{asked, time.Now(), next})
 	if l.Committed, err = log.Committed(ctx, l.Group, p); err != nil {
-		return err
+		return time.Time{}, err
 	}
 	if l.Next = max(next, l.Committed); l.Committed >= next {
-		return nil
+		return time.Time{}, nil
 	}
 	share := shareOf{l.Group, p}
 	o, known := m.known(share, max(first, l.Committed))
 	if !known {
 		r, found, err := log.Peek(ctx, p, l.Committed)
 		if err != nil {
-			return err
+			return time.Time{}, err
 		}
 		if !found || r.Offset >= next { // nothing but what is no record
-			return nil
+			return time.Time{}, nil
 		}
 		o = oldest{l.Committed, r.Offset, r.Time}
 		m.remember(share, o)
 	}
 	l.Records = int64(next - o.offset)
-	l.Seconds = m.age(p, o, now).Seconds()
-	return nil
+	return m.appended(p, o), nil
 }
 
 // known returns the first record from an offset on, where it was read before.
@@ -208,9 +215,9 @@ func forget(ends []look, now time.Time) []look {
 	return slices.Delete(ends, least, least+1)
 }
 
-// age returns how long ago a record of p was appended: by its time, as far as
-// that agrees with when p was seen without and with it.
-func (m *LagMeter) age(p stream.Partition, o oldest, now time.Time) time.Duration {
+// appended returns when a record of p was appended: its time, as far as that
+// agrees with when p was seen without and with it.
+func (m *LagMeter) appended(p stream.Partition, o oldest) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ends := m.ends[p]
@@ -222,5 +229,5 @@ func (m *LagMeter) age(p stream.Partition, o oldest, now time.Time) time.Duratio
 	if with > 0 && at.Before(ends[with-1].asked) {
 		at = ends[with-1].asked
 	}
-	return max(0, now.Sub(at))
+	return at
 }

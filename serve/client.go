@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -162,6 +163,17 @@ func (c *Client) Entries(ctx context.Context, pipeline string, key *string) iter
 		path += "/" + url.PathEscape(*key)
 	}
 	return readLines(ctx, c, path, func(line []byte) (e Entry, err error) { return e, json.Unmarshal(line, &e) })
+}
+
+// Lag implements Directory.
+func (c *Client) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
+	path := "/v1/lag"
+	if pipeline != "" {
+		path += "/" + url.PathEscape(pipeline)
+	}
+	var reply Lags
+	err := c.call(ctx, http.MethodGet, path, nil, &reply)
+	return reply.Lag, err
 }
 
 // readLines yields the lines of a stream.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -33,6 +34,11 @@ type Directory interface {
 	// Entries yields the state of a pipeline in the order of partition and
 	// key: all of it, or what belongs to one user key. An error ends it.
 	Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error]
+
+	// Lag returns how far a pipeline, or with "" every one, is behind in each
+	// partition that it reads, the worst first. One that does not run is known
+	// by what it committed.
+	Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
 }
 
 var (
@@ -78,7 +84,12 @@ type Entry struct {
 var ErrUnknownPipeline = errors.New("unknown pipeline")
 
 // Local is the Directory of a log that this process has open.
-type Local struct{ Log }
+type Local struct {
+	Log
+
+	reads []observe.Read // of the pipelines of this process
+	lag   observe.LagMeter
+}
 
 // List implements Directory.
 func (l *Local) List(ctx context.Context) ([]Topic, error) {
@@ -264,6 +275,14 @@ func newEntry(partition int32, e stream.Entry) Entry {
 	return entry
 }
 
+func unknownPipeline(name string, groups []string) error {
+	hint := "none has committed anything yet: start one with afterbay run"
+	if len(groups) > 0 {
+		hint = "there are " + strings.Join(groups, ", ")
+	}
+	return fmt.Errorf("%w %q: %s", ErrUnknownPipeline, name, hint)
+}
+
 type stateView struct {
 	partition int32
 	state     stream.View
@@ -277,11 +296,7 @@ func (l *Local) views(ctx context.Context, pipeline string) ([]stateView, error)
 		return nil, fmt.Errorf("list pipelines: %w", err)
 	}
 	if !slices.Contains(groups, pipeline) {
-		hint := "none has committed anything yet: start one with afterbay run"
-		if len(groups) > 0 {
-			hint = "there are " + strings.Join(groups, ", ")
-		}
-		return nil, fmt.Errorf("%w %q: %s", ErrUnknownPipeline, pipeline, hint)
+		return nil, unknownPipeline(pipeline, groups)
 	}
 	topics, err := l.Topics(ctx)
 	if err != nil {

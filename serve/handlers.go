@@ -128,14 +128,14 @@ type hopStatus struct {
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	all := status{Version: s.options.Version, PID: os.Getpid(), Started: s.started.UTC(), Pipelines: []pipelineStatus{}}
 	for _, runner := range s.options.Runners {
-		var lag int64
-		for _, read := range runner.Reads() {
-			n, err := Lag(r.Context(), s.log, read.Group, read.Topic)
-			if err != nil {
-				refuse(w, err)
-				return
-			}
-			lag += n
+		list, err := s.local.lag.Measure(r.Context(), s.log, runner.Reads()...)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		lag := int64(0)
+		for _, l := range list {
+			lag += l.Records
 		}
 		p := pipelineStatus{
 			Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),
@@ -148,31 +148,4 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		all.Pipelines = append(all.Pipelines, p)
 	}
 	ingest.WriteJSON(w, http.StatusOK, all)
-}
-
-// Lag returns how many records of a topic a pipeline has not yet committed.
-func Lag(ctx context.Context, log Log, pipeline, topic string) (int64, error) {
-	topics, err := log.Topics(ctx)
-	if err != nil {
-		return 0, err
-	}
-	lag := int64(0)
-	for _, t := range topics {
-		for i := range t.Partitions {
-			p := stream.Partition{Topic: t.Name, Index: i}
-			if t.Name != topic {
-				continue
-			}
-			first, next, err := log.Offsets(ctx, p)
-			if err != nil {
-				return 0, err
-			}
-			committed, err := log.Committed(ctx, pipeline, p)
-			if err != nil {
-				return 0, err
-			}
-			lag += int64(next - max(first, committed))
-		}
-	}
-	return lag, nil
 }

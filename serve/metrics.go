@@ -22,6 +22,7 @@ func (s *Server) metrics() http.Handler {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPipelineCollector(s.options.Runners),
+		newLagCollector(s.lag),
 	)
 	registry.MustRegister(s.options.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})

@@ -83,6 +83,7 @@ type Server struct {
 	options  Options
 	log      Log
 	local    *Local
+	lag      *lagWatch
 	listener net.Listener
 	http     *http.Server
 	admin    string        // token for the command line on this machine
@@ -105,10 +106,21 @@ func Listen(log Log, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w: choose another address with --listen, port 0 takes a free one", err)
 	}
+	s := newServer(log, o)
+	s.listener = listener
+	return s, nil
+}
+
+// newServer returns a server that listens nowhere.
+func newServer(log Log, o Options) *Server {
 	s := &Server{
-		options: o, log: log, local: &Local{Log: log}, listener: listener, admin: rand.Text(),
+		options: o, log: log, local: &Local{Log: log}, admin: rand.Text(),
 		ending: make(chan struct{}), requests: make(chan struct{}, requestsMax), started: time.Now(),
 	}
+	for _, r := range o.Runners {
+		s.local.reads = append(s.local.reads, r.Reads()...)
+	}
+	s.lag = &lagWatch{local: s.local, runners: o.Runners, logger: o.Logger, warned: map[string]bool{}}
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
@@ -116,7 +128,7 @@ func Listen(log Log, o Options) (*Server, error) {
 		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
-	return s, nil
+	return s
 }
 
 // Address returns the host:port that is listened on.
@@ -125,7 +137,8 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 // Admin returns what the command line needs to reach the server.
 func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin) }
 
-// Ready makes /readyz say whether the process does its work.
+// Ready makes /readyz say whether the process does its work. It says no besides
+// while a pipeline is further behind than its lag.critical.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
 // Run serves until ctx is done; then it takes no more requests, ends streams
@@ -138,6 +151,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		return nil
 	})
+	group.Go(func() error { return s.lag.run(ctx) })
 	group.Go(func() error {
 		<-ctx.Done()
 		s.ready.Store(false)
@@ -152,19 +166,30 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// unready returns why the process should get no work; "" where it should.
+func (s *Server) unready() string {
+	if !s.ready.Load() {
+		return "not ready"
+	}
+	if why := s.lag.late(); why != "" {
+		return "not ready: " + why
+	}
+	return ""
+}
+
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	health := func(ok func() bool) http.HandlerFunc {
+	health := func(wrong func() string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
-			if !ok() {
-				http.Error(w, "not ready", http.StatusServiceUnavailable)
+			if why := wrong(); why != "" {
+				http.Error(w, why, http.StatusServiceUnavailable)
 				return
 			}
 			fmt.Fprintln(w, "ok")
 		}
 	}
-	mux.Handle("GET /healthz", health(func() bool { return true }))
-	mux.Handle("GET /readyz", health(s.ready.Load))
+	mux.Handle("GET /healthz", health(func() string { return "" }))
+	mux.Handle("GET /readyz", health(s.unready))
 
 	guarded := http.NewServeMux()
 	guarded.Handle("GET /metrics", s.metrics())
@@ -174,10 +199,12 @@ func (s *Server) handler() http.Handler {
 	guarded.HandleFunc("GET /v1/topics/{topic}/records", s.records)
 	guarded.HandleFunc("GET /v1/state/{pipeline}", s.state)
 	guarded.HandleFunc("GET /v1/state/{pipeline}/{key...}", s.state)
+	guarded.HandleFunc("GET /v1/lag", s.showLag)
+	guarded.HandleFunc("GET /v1/lag/{pipeline}", s.showLag)
 	guarded.HandleFunc("GET /v1/status", s.status)
 	guarded.HandleFunc("GET /v1/passage", s.passage)
 	guarded.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/status, /v1/passage, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
+		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/lag/{pipeline}, /v1/status, /v1/passage, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
 	})
 	mux.Handle("/", s.bounded(s.guard(guarded)))
 	return mux

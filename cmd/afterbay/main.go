@@ -26,6 +26,7 @@ type commands struct {
 	Explain  explainCommand  `cmd:"" help:"Say where an output came from: event, features, models, times."`
 	Features featuresCommand `cmd:"" help:"Write the feature rows of events to a file, to train a model with."`
 	Topics   topicsCommand   `cmd:"" help:"List the topics and what they hold."`
+	Lag      lagCommand      `cmd:"" help:"Say how far pipelines are behind, partition by partition, the worst first."`
 	State    stateCommand    `cmd:"" help:"Look into the state of a pipeline."`
 	Doctor   doctorCommand   `cmd:"" help:"Check a data directory: every frame, index and block; and cut damage out of it."`
 	Model    modelCommand    `cmd:"" help:"Look into a model, or score rows with it."`

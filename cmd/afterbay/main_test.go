@@ -93,7 +93,7 @@ steps:
 
 func TestHelpIsGolden(t *testing.T) {
 	var all strings.Builder
-	for _, name := range []string{"", "init", "try", "lint", "test", "run", "produce", "tail", "explain", "features", "topics", "state get", "state dump", "doctor", "model inspect", "model score", "demo", "bench", "version"} {
+	for _, name := range []string{"", "init", "try", "lint", "test", "run", "produce", "tail", "explain", "features", "topics", "lag", "state get", "state dump", "doctor", "model inspect", "model score", "demo", "bench", "version"} {
 		args := append(strings.Fields(name), "--help")
 		fmt.Fprintf(&all, "$ afterbay %s\n%s\n", strings.Join(args, " "), must(t, "", args...))
 	}
@@ -283,7 +283,7 @@ func TestCommandsReachTheProcessThatHoldsTheDirectory(t *testing.T) {
 	follow, _ = background(t, "tail", "out", "--follow", "--limit", "501")
 	follow.wait(t, `{"k":"key 9","twice":2}`)
 
-	lines := []string{"topics", "tail in", "tail out --headers", "state dump counts", "state get counts key_3", "tail mid --from -3 --partition 1"}
+	lines := []string{"topics", "tail in", "tail out --headers", "state dump counts", "state get counts key_3", "tail mid --from -3 --partition 1", "lag", "lag counts --json"}
 	held := map[string]string{}
 	for _, line := range lines {
 		held[line] = must(t, "", fields(line)...)
