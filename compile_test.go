@@ -9,7 +9,11 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/reference"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // scored is payments with the reference's model, whose 29 inputs are named.
@@ -159,5 +163,35 @@ func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
 	})
 	if len(after) != len(before)+1 || !strings.Contains(after[0], "gets ts as amount") {
 		t.Errorf("before %q, after %q", before, after)
+	}
+}
+
+// TestBoundsOfLagChangeNoOutput sees that a pipeline is the same one to its
+// state and to what it wrote, whatever is said of its lag.
+func TestBoundsOfLagChangeNoOutput(t *testing.T) {
+	var wrote []string
+	for _, lag := range []afterbay.Lag{{}, {Warn: time.Second, Critical: time.Minute}} {
+		runner, err := afterbay.New(afterbay.Pipeline{
+			Name: "copy", Lag: lag,
+			Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
+			Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}}},
+		}, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if runner.Lag() != lag {
+			t.Errorf("%+v, want %+v", runner.Lag(), lag)
+		}
+		log := memory.New(memory.Options{})
+		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("1"), Value: []byte(`{"n":1}`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range answer[stream.Partition{Topic: "out"}] {
+			wrote = append(wrote, header.Get(&r, header.Pipeline))
+		}
+	}
+	if len(wrote) != 2 || wrote[0] == "" || wrote[0] != wrote[1] {
+		t.Errorf("written by %q", wrote)
 	}
 }

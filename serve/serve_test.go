@@ -375,6 +375,7 @@ func TestStateStatusAndMetricsOfAPipeline(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+	checkLag(t, url, local, client)
 	checkStatus(t, url)
 	checkMetrics(t, url)
 }
@@ -389,6 +390,31 @@ func entries(t testing.TB, d serve.Directory, key *string) []serve.Entry {
 		all = append(all, e)
 	}
 	return all
+}
+
+// checkLag asks a log, and the server that has it, how far an idle pipeline is
+// behind.
+func checkLag(t *testing.T, url string, local, client serve.Directory) {
+	t.Helper()
+	var all [2][]observe.Lag
+	for i, d := range []serve.Directory{local, client} {
+		var err error
+		if all[i], err = d.Lag(t.Context(), "copy"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Lag(t.Context(), "nobody"); !errors.Is(err, serve.ErrUnknownPipeline) {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(all[0], all[1]); diff != "" || len(all[0]) != 3 || all[0][0].Records != 0 || all[0][0].Seconds != 0 {
+		t.Errorf("%+v: %s", all, diff)
+	}
+	const want = `afterbay_lag_seconds{group="copy",partition="2",topic="in"} 0`
+	for { // measured soon after the start
+		if _, text := get(t, url+"/metrics"); strings.Contains(text, want) {
+			return
+		}
+	}
 }
 
 func checkStatus(t *testing.T, url string) {
