@@ -166,6 +166,26 @@ func TestAgeIsThatOfTheAppendWhateverTheTimeSays(t *testing.T) {
 	}
 }
 
+// TestQuietPartitionForgetsNoLook keeps the age of the only record that came to
+// a second, for an hour.
+func TestQuietPartitionForgetsNoLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		for range 100 {
+			b.measure()
+			time.Sleep(time.Second)
+		}
+		b.write(0, 1, time.Unix(1, 0))
+		b.write(1, 1, time.Now().Add(24*time.Hour))
+		for range 3600 {
+			b.measure()
+			time.Sleep(time.Second)
+		}
+		b.want(0, 1, 3601*time.Second) // the look before it
+		b.want(1, 1, 3600*time.Second) // the first that found it
+	})
+}
+
 // TestAgeOfWhatCameBeforeTheMeterIsByItsTime has only that to go by.
 func TestAgeOfWhatCameBeforeTheMeterIsByItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

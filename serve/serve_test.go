@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -410,11 +411,12 @@ func checkLag(t *testing.T, url string, local, client serve.Directory) {
 		t.Errorf("%+v: %s", all, diff)
 	}
 	const want = `afterbay_lag_seconds{group="copy",partition="2",topic="in"} 0`
-	for { // measured soon after the start
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); { // measured soon after the start
 		if _, text := get(t, url+"/metrics"); strings.Contains(text, want) {
 			return
 		}
 	}
+	t.Errorf("metrics lack %s", want)
 }
 
 func checkStatus(t *testing.T, url string) {
