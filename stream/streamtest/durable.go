@@ -14,16 +14,16 @@ import (
 // Open is called again and again, on the same data, each time after the log
 // that it returned before was closed. Every case has its own topics, groups and
 // producers in it.
-func RunDurable(t *testing.T, open func(t *testing.T) stream.Log) {
-	runDurable(t, open, false)
+func RunDurable(t *testing.T, open func(t *testing.T) stream.Log, allowed ...Allowance) {
+	runDurable(t, open, false, allowed)
 	t.Run("ReadingEarly", func(t *testing.T) {
 		if readsEarly(t, open(t)) {
-			runDurable(t, open, true)
+			runDurable(t, open, true, allowed)
 		}
 	})
 }
 
-func runDurable(t *testing.T, open func(t *testing.T) stream.Log, early bool) {
+func runDurable(t *testing.T, open func(t *testing.T) stream.Log, early bool, allowed []Allowance) {
 	for _, c := range []struct {
 		name string
 		test func(*store)
@@ -40,6 +40,7 @@ func runDurable(t *testing.T, open func(t *testing.T) stream.Log, early bool) {
 			s := &store{open: func() *harness {
 				h := newHarness(t, open(t))
 				h.prefix, h.early = fmt.Sprint(c.name, early, "-"), early
+				h.remote = slices.Contains(allowed, Remote)
 				return h
 			}}
 			s.harness = s.open()

@@ -194,10 +194,13 @@ func pollKeepsLimit(h *harness) {
 
 func pollTakesTurns(h *harness) {
 	ps := h.topic("in", 4)
+	m := h.join("g", "in")
+	m.own(4)
+	m.Pause(ps...) // until there are records of each
 	for _, p := range ps {
 		h.append(p, numbers(100)...)
 	}
-	m := h.join("g", "in")
+	m.Resume(ps...)
 	for {
 		_, err := m.pollUntil(h.ctx, 10)
 		h.ok(err)
@@ -206,6 +209,9 @@ func pollTakesTurns(h *harness) {
 			continue
 		}
 		for _, p := range ps {
+			if read(p) == 0 && h.remote {
+				panic(stalled("no records of a partition were at hand"))
+			}
 			if read(p) < 25 {
 				h.Fatalf("a partition was read to its end when %v was read to %d", p, read(p))
 			}
