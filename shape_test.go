@@ -29,6 +29,7 @@ var layers = map[string][]string{
 	"stream/streamtest": {"stream"},
 	"state":             {"stream", "internal/vfs"},
 	"stream/embedded":   {"stream", "state", "internal/vfs"},
+	"stream/kafka":      {"stream", "state"},
 	"decode":            {"value"},
 	"expression":        {"value"},
 	"feature":           {},

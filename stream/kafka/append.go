@@ -1,0 +1,133 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// place returns the partition of each record, and what is wrong with them.
+func (l *Log) place(ctx context.Context, records []stream.Record) ([]int32, error) {
+	places := make([]int32, len(records))
+	var t topicInfo
+	for i := range records {
+		r := &records[i]
+		if i == 0 || r.Partition.Topic != t.name {
+			var err error
+			if t, err = l.topics.get(ctx, r.Partition.Topic); err != nil {
+				return nil, err
+			}
+		}
+		switch n, index := int32(len(t.leaders)), r.Partition.Index; {
+		case index == stream.ByKey:
+			places[i] = stream.PlaceRecord(r, n)
+		case index < 0 || index >= n:
+			return nil, fmt.Errorf("%v: %w", r.Partition, stream.ErrUnknownTopic)
+		default:
+			places[i] = index
+		}
+		if n := size(r); n > l.opts.MaxRecordBytes {
+			return nil, fmt.Errorf("a record of %d bytes for %v, the limit is %d (MaxRecordBytes, and max.message.bytes of the topic): %w", n, r.Partition, l.opts.MaxRecordBytes, stream.ErrTooLarge)
+		}
+	}
+	return places, nil
+}
+
+// setTimes gives the records that come in without a time one.
+func setTimes(records []stream.Record) {
+	now := time.UnixMilli(time.Now().UnixMilli())
+	for i := range records {
+		r := &records[i]
+		if r.Time.IsZero() {
+			r.Time = now
+		}
+		r.Time = r.Time.Truncate(time.Microsecond)
+	}
+}
+
+// copyRecords makes records of the client with bytes of their own: a caller
+// that gives up may use its own again while the client still sends.
+func copyRecords(records []stream.Record, places []int32) []kgo.Record {
+	total, headers := 0, 0
+	for i := range records {
+		r := &records[i]
+		total += len(r.Key) + len(r.Value)
+		for _, h := range r.Headers {
+			total += len(h.Value)
+		}
+		headers += len(r.Headers) + 1
+	}
+	bytes := make([]byte, 0, total)
+	own := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		first := len(bytes)
+		bytes = append(bytes, b...)
+		return bytes[first:len(bytes):len(bytes)]
+	}
+	out := make([]kgo.Record, len(records))
+	slab := make([]kgo.RecordHeader, 0, headers)
+	for i := range records {
+		o := &out[i]
+		slab = encode(o, &records[i], slab)
+		o.Partition, o.Key, o.Value = places[i], own(o.Key), own(o.Value)
+		for j := range o.Headers {
+			o.Headers[j].Value = own(o.Headers[j].Value)
+		}
+	}
+	return out
+}
+
+// produce sends records by client, those of one call together, and waits.
+func (l *Log) produce(ctx context.Context, client *kgo.Client, together *sync.Mutex, records []kgo.Record) error {
+	w := &written{}
+	w.left.Add(len(records))
+	together.Lock()
+	for i := range records {
+		client.Produce(ctx, &records[i], w.promise)
+	}
+	together.Unlock()
+	return w.wait(ctx)
+}
+
+// tooLarge gives the brokers' refusal of a size its name.
+func tooLarge(err error) error {
+	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) {
+		return fmt.Errorf("%w: set MaxRecordBytes below max.message.bytes of the topic, or raise that: %w", stream.ErrTooLarge, err)
+	}
+	return err
+}
+
+// Append implements stream.Log. After an error records may have been written in
+// part; AppendOnce promises more.
+func (l *Log) Append(ctx context.Context, records ...stream.Record) error {
+	if err := l.usable(); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	places, err := l.place(ctx, records)
+	if err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	ctx, cancel := l.until(ctx)
+	defer cancel()
+	setTimes(records)
+	out := copyRecords(records, places)
+	if err := l.produce(ctx, l.client, &l.appending, out); err != nil {
+		return fmt.Errorf("append: %w", l.failure(ctx, err))
+	}
+	for i := range records {
+		records[i].Partition.Index, records[i].Offset = places[i], stream.Offset(out[i].Offset)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The changelog of a group and a topic has the topic's partitions, compacted.
+// The key of a record is a byte that says what it is, and a name:
+//
+//	p              the position: the committed offset, 8 bytes, big endian
+//	v key          a value, or none where the key was deleted; with the header
+//	               "parts" the number of parts that hold it
+//	c n key part   a part of a value: n bytes of key, and its number
+//
+// Each step writes the position of each partition that it touches, and the parts
+// of a value before the value. So a changelog that was read to the end of a
+// transaction is whole.
+const (
+	kindPosition = 'p'
+	kindValue    = 'v'
+	kindPart     = 'c'
+	partsHeader  = "parts"
+)
+
+const (
+	changelogPrefix = "afterbay-"
+	changelogSuffix = "-changelog"
+	deleteRetention = 24 * time.Hour // how long compaction keeps that a key was deleted
+)
+
+// changelogOf returns the partition of the changelog that keeps the state of
+// group beside p.
+func changelogOf(group string, p stream.Partition) stream.Partition {
+	return stream.Partition{Topic: changelogPrefix + safeName(group) + "-" + p.Topic + changelogSuffix, Index: p.Index}
+}
+
+// safeName makes a name of the characters that topics and ids may have. Two
+// names never become the same.
+func safeName(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "_%02x", c)
+		}
+	}
+	return b.String()
+}
+
+// partKey returns the key of a part.
+func partKey(b []byte, key []byte, part int) []byte {
+	b = append(b, kindPart)
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	b = append(b, key...)
+	return binary.AppendUvarint(b, uint64(part))
+}
+
+var errChangelog = errors.New("not a record of a changelog: does another program write to it?")
+
+// replay folds the records of a changelog.
+type replay struct {
+	apply    func(key, value []byte) // a nil value deletes
+	counted  func(key string, parts int)
+	position int64 // of the newest step; -1 before the first
+	parts    map[string][][]byte
+	broken   map[string]bool // values whose parts compaction took, as newer ones follow
+}
+
+func newReplay(apply func(key, value []byte)) *replay {
+	return &replay{apply: apply, counted: func(string, int) {}, position: -1, parts: map[string][][]byte{}, broken: map[string]bool{}}
+}
+
+// record takes the next record. What it applies keeps the record's bytes.
+func (c *replay) record(r *kgo.Record) error {
+	if r.Attrs.IsControl() {
+		return nil
+	}
+	if len(r.Key) == 0 {
+		return errChangelog
+	}
+	switch key := r.Key[1:]; r.Key[0] {
+	case kindPosition:
+		if len(r.Value) != 8 {
+			return errChangelog
+		}
+		c.position = int64(binary.BigEndian.Uint64(r.Value))
+	case kindPart:
+		return c.part(key, r.Value)
+	case kindValue:
+		c.value(key, r)
+	default:
+		return errChangelog
+	}
+	return nil
+}
+
+func (c *replay) part(rest, value []byte) error {
+	n, size := binary.Uvarint(rest)
+	if size <= 0 || n > uint64(len(rest)-size) {
+		return errChangelog
+	}
+	key := string(rest[size : size+int(n)])
+	number, size := binary.Uvarint(rest[size+int(n):])
+	if size <= 0 || number > 1<<20 {
+		return errChangelog
+	}
+	if value == nil {
+		return nil
+	}
+	parts := c.parts[key]
+	for uint64(len(parts)) <= number {
+		parts = append(parts, nil)
+	}
+	parts[number] = value
+	c.parts[key] = parts
+	return nil
+}
+
+func (c *replay) value(key []byte, r *kgo.Record) {
+	count := 0
+	for _, h := range r.Headers {
+		if h.Key == partsHeader {
+			n, _ := binary.Uvarint(h.Value)
+			count = int(n)
+		}
+	}
+	name := string(key)
+	parts := c.parts[name]
+	delete(c.parts, name)
+	delete(c.broken, name)
+	c.counted(name, count)
+	if count == 0 {
+		c.apply(key, r.Value)
+		return
+	}
+	var value []byte
+	for i := range count {
+		if i >= len(parts) || parts[i] == nil {
+			c.broken[name] = true
+			return
+		}
+		value = append(value, parts[i]...)
+	}
+	c.apply(key, value)
+}
+
+// end checks that nothing is missing.
+func (c *replay) end() error {
+	for key := range c.broken {
+		return fmt.Errorf("the changelog lacks a part of the value of %q", key)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// mechanism returns nil where nobody is to be named.
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	switch s.Mechanism {
+	case "":
+		return nil, nil
+	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
+		if s.User == "" {
+			return nil, fmt.Errorf("kafka: SASL %s without a user", s.Mechanism)
+		}
+	case "OAUTHBEARER":
+		if s.Token == nil {
+			return nil, fmt.Errorf("kafka: SASL %s without a token", s.Mechanism)
+		}
+		return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+			token, err := s.Token(ctx)
+			return oauth.Auth{Token: token}, err
+		}), nil
+	}
+	switch s.Mechanism {
+	case "PLAIN":
+		return plain.Auth{User: s.User, Pass: s.Password}.AsMechanism(), nil
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: s.User, Pass: s.Password}.AsSha256Mechanism(), nil
+	case "SCRAM-SHA-512":
+		return scram.Auth{User: s.User, Pass: s.Password}.AsSha512Mechanism(), nil
+	}
+	return nil, fmt.Errorf("kafka: unknown SASL mechanism %q; there are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER", s.Mechanism)
+}
+
+// newClient makes a client with the options that all clients of the log share.
+// Retries of records stay unlimited: where they are limited, a flush and the
+// commit after it succeed although records are missing.
+func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
+	o := &l.opts
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(o.Brokers...),
+		kgo.ClientID(o.ClientID),
+		kgo.SoftwareNameAndVersion("afterbay", "1"),
+		kgo.DisableClientMetrics(),
+		kgo.WithLogger(logger{o.Logger}),
+		kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.RetryBackoffFn(backOff),
+		kgo.ConcurrentTransactionsBackoff(2 * time.Millisecond),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(int32(o.MaxRecordBytes + batchOverhead)),
+		kgo.MaxBufferedRecords(1 << 16),
+		kgo.MaxBufferedBytes(max(64<<20, 2*o.MaxRecordBytes)),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.FetchMaxBytes(int32(o.BufferBytes)),
+		kgo.FetchMaxPartitionBytes(int32(max(1<<20, o.BufferBytes/4))),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+	}
+	if o.Rack != "" {
+		opts = append(opts, kgo.Rack(o.Rack))
+	}
+	if o.TLS != nil {
+		opts = append(opts, kgo.DialTLSConfig(o.TLS.Clone()))
+	}
+	if o.dial != nil {
+		opts = append(opts, kgo.Dialer(o.dial))
+	}
+	if m, _ := o.SASL.mechanism(); m != nil {
+		opts = append(opts, kgo.SASL(m))
+	}
+	return kgo.NewClient(append(opts, more...)...)
+}
+
+// batchOverhead is what a batch of one record has beside its key, value and
+// headers, generously.
+const batchOverhead = 16 << 10
+
+// backOff is how long to wait before the try after tries that failed: a leader
+// moves within milliseconds, and a broker that is down for minutes.
+func backOff(tries int) time.Duration {
+	return min(10*time.Millisecond<<min(tries-1, 10), time.Second)
+}

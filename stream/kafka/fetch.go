@@ -1,0 +1,159 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The consumer of the client library tells of records only, not of the offsets
+// it passed over. To know that a partition was read to an offset, behind which
+// there may be nothing but markers or what compaction left, these read by
+// requests of their own.
+
+// fetchWait is how long a broker holds a fetch of what is not decided yet.
+const fetchWait = 10 * time.Millisecond
+
+// readTo visits what p holds from offset from on to its end at the call,
+// markers included: all that was written before, once the transactions under way
+// are decided. It returns the next offset.
+func (l *Log) readTo(ctx context.Context, p stream.Partition, from int64, visit func(*kgo.Record) error) (next int64, err error) {
+	end, err := l.listOffset(ctx, p, latest)
+	if err != nil {
+		return from, err
+	}
+	for next = from; next < end; {
+		records, after, err := l.fetch(ctx, p, next)
+		if err != nil {
+			return next, fmt.Errorf("read %v at %d: %w", p, next, err)
+		}
+		for _, r := range records {
+			if err := visit(r); err != nil {
+				return next, fmt.Errorf("offset %d of %v: %w", r.Offset, p, err)
+			}
+		}
+		next = after
+	}
+	return next, nil
+}
+
+// fetch returns committed records and markers from an offset on, and the offset
+// after what it saw; none where nothing more is decided.
+func (l *Log) fetch(ctx context.Context, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
+	for tries := 1; ; tries++ {
+		part, err := l.fetchOnce(ctx, p, from)
+		if err == nil {
+			part.FetchPartition.Err = nil
+			return part.Records, part.next, nil
+		}
+		if err = l.retry(ctx, p, tries, err); err != nil {
+			return nil, from, err
+		}
+	}
+}
+
+// retry waits, and returns err where trying again is of no use.
+func (l *Log) retry(ctx context.Context, p stream.Partition, tries int, err error) error {
+	switch {
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		return fmt.Errorf("%w: %w", stream.ErrTrimmed, err)
+	case ctx.Err() != nil || l.ctx.Err() != nil || !kerr.IsRetriable(err) && !isNetwork(err):
+		return l.failure(ctx, err)
+	}
+	if err := l.wait(ctx, backOff(tries)); err != nil {
+		return err
+	}
+	if _, err := l.topics.refresh(ctx, p.Topic); err != nil && errors.Is(err, stream.ErrUnknownTopic) {
+		return err
+	}
+	return nil
+}
+
+// isNetwork reports whether err is no answer of a broker.
+func isNetwork(err error) bool {
+	var answer *kerr.Error
+	return !errors.As(err, &answer) && !errors.Is(err, stream.ErrUnknownTopic) && !errors.Is(err, stream.ErrClosed)
+}
+
+type fetched struct {
+	kgo.FetchPartition
+	next int64
+}
+
+func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64) (fetched, error) {
+	t, err := l.topics.partition(ctx, p)
+	if err != nil {
+		return fetched{}, err
+	}
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = int32(fetchWait/time.Millisecond), 1, int32(l.opts.BufferBytes), 1
+	topic := kmsg.NewFetchRequestTopic()
+	topic.Topic, topic.TopicID = t.name, t.id
+	part := kmsg.NewFetchRequestTopicPartition()
+	part.Partition, part.FetchOffset, part.PartitionMaxBytes = p.Index, from, int32(l.opts.BufferBytes)
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	answer, err := l.client.Broker(int(t.leaders[p.Index])).RetriableRequest(ctx, req)
+	if err != nil {
+		return fetched{}, err
+	}
+	resp := answer.(*kmsg.FetchResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return fetched{}, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return fetched{}, kerr.UnknownTopicOrPartition
+	}
+	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: p.Topic, Partition: p.Index,
+	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
+	return fetched{got, next}, got.Err
+}
+
+// What listOffset can be asked for.
+const (
+	latest   int64 = -1 // the end, with what is not committed
+	earliest int64 = -2 // the first retained offset
+)
+
+// listOffset returns an offset of p.
+func (l *Log) listOffset(ctx context.Context, p stream.Partition, which int64) (int64, error) {
+	for tries := 1; ; tries++ {
+		offset, err := l.listOffsetOnce(ctx, p, which)
+		if err == nil {
+			return offset, nil
+		}
+		if err = l.retry(ctx, p, tries, err); err != nil {
+			return 0, fmt.Errorf("list offsets of %v: %w", p, err)
+		}
+	}
+}
+
+func (l *Log) listOffsetOnce(ctx context.Context, p stream.Partition, which int64) (int64, error) {
+	if _, err := l.topics.partition(ctx, p); err != nil {
+		return 0, err
+	}
+	req := kmsg.NewPtrListOffsetsRequest()
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = p.Topic
+	part := kmsg.NewListOffsetsRequestTopicPartition()
+	part.Partition, part.Timestamp = p.Index, which
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, l.client)
+	if err != nil {
+		return 0, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, kerr.UnknownTopicOrPartition
+	}
+	got := &resp.Topics[0].Partitions[0]
+	return got.Offset, kerr.ErrorForCode(got.ErrorCode)
+}

@@ -1,0 +1,251 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// onAssigned is called by the client before it fetches the offsets of added.
+func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for topic, indexes := range added {
+		for _, index := range indexes {
+			s.share(stream.Partition{Topic: topic, Index: index})
+		}
+	}
+}
+
+// share returns the share of p, or makes it. Its caller holds mu.
+func (s *session) share(p stream.Partition) *share {
+	sh := s.find(p)
+	if sh == nil && s.err == nil {
+		sh = &share{partition: p, cancel: func() {}, released: make(chan struct{})}
+		s.shares = append(s.shares, sh)
+	}
+	return sh
+}
+
+// onOffsets is called by the client with the committed offsets of partitions,
+// before it reads them. The states are restored beside it, while the client
+// holds still. Where a rebalance comes before the client has read them it is
+// called again.
+func (s *session) onOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	for topic, partitions := range offsets {
+		for index, offset := range partitions {
+			p := stream.Partition{Topic: topic, Index: index}
+			next := offset.EpochOffset().Offset
+			never := next < 0
+			if never {
+				var err error
+				if next, err = s.log.listOffset(ctx, p, earliest); err != nil {
+					return nil, err
+				}
+			}
+			partitions[index] = kgo.NewOffset().At(next)
+			s.begin(p, next, never)
+		}
+	}
+	return offsets, nil
+}
+
+// begin restores the state of a share; never says that nothing was committed.
+func (s *session) begin(p stream.Partition, next int64, never bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.share(p)
+	if sh == nil || sh.begun {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	sh.begun, sh.next, sh.cancel = true, next, cancel
+	s.hold(true, p)
+	s.work.Go(func() {
+		defer cancel()
+		err := s.restore(ctx, sh, never)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			s.endLocked(fmt.Errorf("restore the state of group %q beside %v: %w", s.group, p, err))
+		default:
+			sh.restored = true
+			s.hold(false, p)
+			signal(s.ready)
+		}
+	})
+}
+
+// restore reads the changelog on from where the local copy is, up to its end:
+// the offset is that of the newest transaction (the client asks for a stable
+// one), and so must be the position in the changelog.
+func (s *session) restore(ctx context.Context, sh *share, never bool) error {
+	l := s.log
+	copied, err := l.store.local(s.group, sh.partition)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	sh.local = copied
+	s.mu.Unlock()
+	changelog := changelogOf(s.group, sh.partition)
+	t, err := l.topics.refresh(ctx, changelog.Topic)
+	if err != nil {
+		return err
+	}
+	first, err := l.listOffset(ctx, changelog, earliest)
+	if err != nil {
+		return err
+	}
+	end, err := l.listOffset(ctx, changelog, latest)
+	if err != nil {
+		return err
+	}
+	next, err := copied.take(s, t.id, first, end)
+	if err != nil {
+		return err
+	}
+	position, err := s.catchUp(ctx, copied, changelog, next, end)
+	if err != nil {
+		return err
+	}
+	want := sh.next
+	if never {
+		want = -1
+	}
+	if position != want {
+		return fmt.Errorf("the group committed offset %d and its changelog %q says %d: they are written together, so somebody changed one of them; reset both, or use another pipeline name to begin anew", want, changelog.Topic, position)
+	}
+	if !copied.caughtUp(s) {
+		return stream.ErrFenced
+	}
+	return nil
+}
+
+// catchUp applies the changelog from next to end, and returns the position that
+// it is at then.
+func (s *session) catchUp(ctx context.Context, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
+	var changes [][2][]byte
+	parts := map[string]int{}
+	r := newReplay(func(key, value []byte) {
+		changes = append(changes, [2][]byte{key, value})
+	})
+	r.counted = func(key string, n int) {
+		if n > 0 || copied.partsOf([]byte(key)) > 0 || parts[key] > 0 {
+			parts[key] = n
+		}
+	}
+	r.position = copied.positionNow()
+	for next < end {
+		records, after, err := s.log.fetch(ctx, changelog, next)
+		if err != nil {
+			return 0, err
+		}
+		for _, record := range records {
+			if err := r.record(record); err != nil {
+				return 0, fmt.Errorf("offset %d of %v: %w", record.Offset, changelog, err)
+			}
+		}
+		next = after
+		if !copied.apply(s, edits{next, r.position, pairs(changes), parts}) {
+			return 0, stream.ErrFenced
+		}
+		changes = nil
+		clear(parts)
+	}
+	return r.position, r.end()
+}
+
+// onRevoked is called by the client before it gives up partitions, which waits
+// until it returns.
+func (s *session) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	s.mu.Lock()
+	began := time.Now()
+	var waiting []*share
+	for _, sh := range slices.Clone(s.shares) {
+		if !slices.Contains(lost[sh.partition.Topic], sh.partition.Index) {
+			continue
+		}
+		sh.revoked = true
+		sh.cancel()
+		if !sh.given {
+			s.release(sh)
+			continue
+		}
+		waiting = append(waiting, sh)
+	}
+	s.mu.Unlock()
+	signal(s.ready)
+	for _, sh := range waiting {
+		for isOpen(sh.released) {
+			patience := s.patience(began)
+			if patience <= 0 {
+				s.end(stream.ErrFenced)
+				return
+			}
+			timer := time.NewTimer(patience)
+			select {
+			case <-sh.released:
+			case <-timer.C:
+			}
+			timer.Stop()
+		}
+	}
+}
+
+func isOpen(c chan struct{}) bool {
+	select {
+	case <-c:
+		return false
+	default:
+		return true
+	}
+}
+
+// patience is how long the group waits for a member that was last in Poll when
+// it was, and that was asked to give up partitions at began.
+func (s *session) patience(began time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	timeout := s.log.opts.RebalanceTimeout
+	if s.polling {
+		return timeout
+	}
+	if s.seen.After(began) {
+		began = s.seen
+	}
+	return timeout - time.Since(began)
+}
+
+// release makes a share nobody's. Its caller holds mu.
+func (s *session) release(sh *share) {
+	sh.cancel()
+	if sh.local != nil {
+		sh.local.leave(s)
+	}
+	if sh.begun {
+		s.hold(false, sh.partition)
+	}
+	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
+	sh.queue, sh.buffered = nil, 0
+	close(sh.released)
+}
+
+// pairs yields changes.
+func pairs(changes [][2][]byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for _, c := range changes {
+			if !yield(c[0], c[1]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Offsets implements stream.Inspector. It waits for transactions under way. The
+// next offset is the one after the last record: markers at the end of p are
+// left out, so that who read all records is at the end.
+func (l *Log) Offsets(ctx context.Context, p stream.Partition) (first, next stream.Offset, err error) {
+	if err := l.usable(); err != nil {
+		return 0, 0, err
+	}
+	from, err := l.listOffset(ctx, p, earliest)
+	if err != nil {
+		return 0, 0, err
+	}
+	end, err := l.listOffset(ctx, p, latest)
+	if err != nil {
+		return 0, 0, err
+	}
+	for back := int64(2); ; back *= 4 {
+		start := max(from, end-back)
+		last := int64(-1)
+		if _, err := l.readTo(ctx, p, start, func(r *kgo.Record) error {
+			if !r.Attrs.IsControl() {
+				last = r.Offset
+			}
+			return nil
+		}); err != nil {
+			return 0, 0, err
+		}
+		if last >= 0 {
+			return stream.Offset(from), stream.Offset(last + 1), nil
+		}
+		if start == from {
+			return stream.Offset(from), stream.Offset(from), nil
+		}
+	}
+}
+
+// Committed implements stream.Inspector. It waits for transactions under way.
+func (l *Log) Committed(ctx context.Context, group string, p stream.Partition) (stream.Offset, error) {
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	if _, err := l.topics.partition(ctx, p); err != nil {
+		return 0, err
+	}
+	offset, err := l.committed(ctx, group, p)
+	return stream.Offset(max(offset, 0)), err
+}
+
+// committed returns the offset of p that group committed, -1 where it did not,
+// when no transaction is under way that may move it.
+func (l *Log) committed(ctx context.Context, group string, p stream.Partition) (int64, error) {
+	t, err := l.topics.get(ctx, p.Topic)
+	if err != nil {
+		return 0, err
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	topic := kmsg.NewOffsetFetchRequestGroupTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, []int32{p.Index}
+	g.Topics = append(g.Topics, topic)
+	req.Groups = append(req.Groups, g)
+	for tries := 1; ; tries++ {
+		offset, err := l.offsetFetch(ctx, req)
+		if err == nil {
+			return offset, nil
+		}
+		if !errors.Is(err, kerr.UnstableOffsetCommit) && !kerr.IsRetriable(err) {
+			return 0, l.failure(ctx, fmt.Errorf("read what group %q committed of %v: %w", group, p, err))
+		}
+		if err := l.wait(ctx, min(backOff(tries), 5*fetchWait)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// offsetFetch returns the one offset that req asks for.
+func (l *Log) offsetFetch(ctx context.Context, req *kmsg.OffsetFetchRequest) (int64, error) {
+	resp, err := req.RequestWith(ctx, l.client)
+	if err != nil {
+		return 0, err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return 0, err
+	}
+	for _, g := range resp.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); errors.Is(err, kerr.GroupIDNotFound) {
+			return -1, nil
+		} else if err != nil {
+			return 0, err
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				return p.Offset, kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	}
+	return -1, nil
+}
+
+// Groups implements stream.Inspector.
+func (l *Log) Groups(ctx context.Context) ([]string, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	var groups []string
+	shards := l.client.RequestSharded(ctx, kmsg.NewPtrListGroupsRequest())
+	for _, shard := range shards {
+		if shard.Err != nil {
+			return nil, l.failure(ctx, fmt.Errorf("list groups: %w", shard.Err))
+		}
+		for _, g := range shard.Resp.(*kmsg.ListGroupsResponse).Groups {
+			if strings.HasPrefix(g.Group, producerPrefix) {
+				continue
+			}
+			committed, err := l.everCommitted(ctx, g.Group)
+			if err != nil {
+				return nil, err
+			}
+			if committed {
+				groups = append(groups, g.Group)
+			}
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups), nil
+}
+
+func (l *Log) everCommitted(ctx context.Context, group string) (bool, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	req.Groups = append(req.Groups, g)
+	resp, err := req.RequestWith(ctx, l.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return false, l.failure(ctx, fmt.Errorf("read what group %q committed: %w", group, err))
+	}
+	for _, g := range resp.Groups {
+		if len(g.Topics) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// State implements stream.Inspector. It reads the changelog whole, into memory.
+func (l *Log) State(ctx context.Context, group string, p stream.Partition) (stream.View, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	if _, err := l.topics.partition(ctx, p); err != nil {
+		return nil, err
+	}
+	entries := tableView{}
+	changelog := changelogOf(group, p)
+	if _, err := l.topics.refresh(ctx, changelog.Topic); errors.Is(err, stream.ErrUnknownTopic) {
+		return entries, nil
+	}
+	from, err := l.listOffset(ctx, changelog, earliest)
+	if err != nil {
+		return nil, err
+	}
+	r := newReplay(func(key, value []byte) {
+		if value == nil {
+			delete(entries, string(key))
+		} else {
+			entries[string(key)] = value
+		}
+	})
+	_, err = l.readTo(ctx, changelog, from, r.record)
+	if err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state of group %q beside %v: %w", group, p, err)
+	}
+	return entries, nil
+}
+
+// tableView is a state that was read whole.
+type tableView map[string][]byte
+
+// Get implements stream.View.
+func (v tableView) Get(key []byte) ([]byte, error) { return bytes.Clone(v[string(key)]), nil }
+
+// Scan implements stream.View.
+func (v tableView) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
+	return func(yield func(stream.Entry, error) bool) {
+		var keys []string
+		for key := range v {
+			if strings.HasPrefix(key, string(prefix)) {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			if !yield(stream.Entry{Key: []byte(key), Value: append([]byte{}, v[key]...)}, nil) {
+				return
+			}
+		}
+	}
+}

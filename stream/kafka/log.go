@@ -1,0 +1,135 @@
+// Package kafka is a stream.Log on Apache Kafka 2.5 and later: the same
+// pipelines over many machines. A step is one short transaction of its outputs,
+// the changes of its state, as records of a compacted changelog, and its input
+// offsets.
+//
+// What differs from other engines:
+//
+//   - Offsets have gaps: the markers of transactions take some.
+//   - An Append whose broker fails midway may be written in part; one by
+//     AppendOnce is whole or absent.
+//   - Times that an append sets are of milliseconds.
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+var (
+	_ stream.Log       = (*Log)(nil)
+	_ stream.Inspector = (*Log)(nil)
+	_ stream.Session   = (*session)(nil)
+)
+
+// Log is a stream.Log and stream.Inspector on Apache Kafka. Make one with Open.
+//
+// Each session has a client of its own, for its group and its transactions; so
+// has each producer of AppendOnce, and each Tail. All else shares one client.
+type Log struct {
+	opts   Options
+	client *kgo.Client
+	store  *store
+	topics topicCache
+	keys   keyStore
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	appending sync.Mutex // held while the records of one append enter the client, so that they stay together
+
+	mu        sync.Mutex // guards the rest
+	closed    bool
+	sessions  map[*session]bool
+	slots     map[string]map[int]bool // taken, by group
+	producers producers
+	tails     sync.WaitGroup
+}
+
+// Open connects to the brokers.
+func Open(ctx context.Context, o Options) (*Log, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	l := &Log{opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	var err error
+	if l.client, err = l.newClient(); err != nil {
+		return nil, fmt.Errorf("open kafka: %w", err)
+	}
+	l.topics.log, l.keys.log, l.producers.log = l, l, l
+	if err = l.client.Ping(ctx); err != nil {
+		err = fmt.Errorf("reach %v: %w: see that a broker listens there, and that TLS and SASL are what it asks for", o.Brokers, err)
+	}
+	if err == nil {
+		l.store, err = openStore(&l.opts)
+	}
+	if err != nil {
+		l.cancel()
+		l.client.Close()
+		return nil, fmt.Errorf("open kafka: %w", err)
+	}
+	return l, nil
+}
+
+// usable returns why the log can do nothing any more, or nil.
+func (l *Log) usable() error {
+	if l.ctx.Err() != nil {
+		return stream.ErrClosed
+	}
+	return nil
+}
+
+// until returns ctx that also ends with the log.
+func (l *Log) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	both, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(l.ctx, cancel)
+	return both, func() { stop(); cancel() }
+}
+
+// failure says why what was done with ctx failed: the log was closed, the
+// caller gave up, or err.
+func (l *Log) failure(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case l.ctx.Err() != nil:
+		return stream.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, kgo.ErrClientClosed):
+		return stream.ErrClosed
+	}
+	return err
+}
+
+// Close implements stream.Log.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	l.cancel()
+	var sessions []*session
+	for s := range l.sessions {
+		sessions = append(sessions, s)
+	}
+	l.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, s := range sessions {
+		closing.Go(func() { s.end(stream.ErrClosed); <-s.ended })
+	}
+	closing.Wait()
+	l.tails.Wait()
+	l.producers.close()
+	l.client.Close()
+	return l.store.close()
+}

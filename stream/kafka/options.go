@@ -1,0 +1,147 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Options say how a Log reaches its brokers and what bounds it. The zero value
+// of every field but Brokers is a good default.
+type Options struct {
+	Brokers []string // host:port of some brokers; the others are found by them
+
+	// Dir is the local folder that makes restarts fast: it holds a copy of the
+	// state and the identity by which a process takes up its partitions again.
+	// One process uses it. Where it is empty, a temporary folder is removed by
+	// Close, and a process that starts again is a stranger that reads its state
+	// back from the changelog.
+	Dir string
+
+	Delivery     Delivery    // when the outputs of a step are written
+	ClientID     string      // shown in the brokers' logs and quotas; "" is afterbay
+	Rack         string      // reads go to a replica in it where there is one
+	TLS          *tls.Config // nil speaks plain text
+	SASL         SASL        // who is asking; nobody where its Mechanism is empty
+	ServerGroups bool        // the brokers assign partitions (KIP-848) in place of the members
+
+	// Stay keeps a session's partitions reserved when it is closed, until
+	// SessionTimeout: a process that restarts within it has them back without a
+	// rebalance. It needs Dir. Otherwise a closed session leaves its group, and
+	// the other members have its partitions at once.
+	Stay bool
+
+	SessionTimeout     time.Duration // a member that is silent for as long is removed; 0 is 6 s
+	HeartbeatInterval  time.Duration // 0 is a quarter of SessionTimeout
+	RebalanceTimeout   time.Duration // a member may go without Poll for as long while others wait; 0 is 10 s
+	TransactionTimeout time.Duration // a commit that takes longer is aborted by the broker; 0 is 2 s
+
+	Replication     int           // of the topics made here; 0 is the broker's default
+	MaxRecordBytes  int           // key, value and headers of one record together; 0 is 900 KB, below the brokers' default of 1 MiB a batch
+	BufferRecords   int           // read ahead of Poll by a session; 0 is 20,000
+	BufferBytes     int           // of a fetch from one broker; 0 is 8 MiB
+	MaxProducers    int           // of AppendOnce with an open transactional client; 0 is 64
+	RebuildAfter    time.Duration // a local state that was caught up longer ago is rebuilt; 0 is 12 h, half of the changelogs' delete.retention.ms
+	CheckpointEvery time.Duration // of the local state; 0 is 5 s
+
+	StateMemoryBytes int64 // of cells in memory; 0 is 1 GiB
+
+	Logger *slog.Logger // nil is slog.Default
+
+	dial func(ctx context.Context, network, host string) (net.Conn, error) // nil is TCP
+}
+
+// Delivery says when the outputs of a step are written. State and offsets are
+// committed exactly once in each.
+type Delivery int
+
+const (
+	// ExactlyOnce writes outputs in the transaction of their step: readers see
+	// all of it at once, an interval later.
+	ExactlyOnce Delivery = iota
+	// AtLeastOnce writes outputs before the transaction of their step: readers
+	// see them sooner, and after a crash some of them again, identical.
+	AtLeastOnce
+	// AtMostOnce writes outputs after the transaction of their step: after a
+	// crash some are missing.
+	AtMostOnce
+)
+
+// SASL is who a client says that it is.
+type SASL struct {
+	Mechanism      string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; "" for none
+	User, Password string // of PLAIN and SCRAM
+	// Token returns the bearer token of OAUTHBEARER, at each new connection.
+	Token func(ctx context.Context) (string, error)
+}
+
+// Validate returns all that is wrong with the options, and why.
+func (o Options) Validate() error {
+	var errs []error
+	wrong := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("kafka: "+format, args...))
+		}
+	}
+	wrong(len(o.Brokers) == 0, "Brokers is empty: name one as host:port")
+	for _, broker := range o.Brokers {
+		_, _, err := net.SplitHostPort(broker)
+		wrong(err != nil, "broker %q is not host:port", broker)
+	}
+	wrong(o.Stay && o.Dir == "", "Stay without Dir: a process that starts again has no identity to take its partitions up by")
+	wrong(o.Delivery < ExactlyOnce || o.Delivery > AtMostOnce, "Delivery is %d: there are exactly, at least and at most once", o.Delivery)
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"SessionTimeout", o.SessionTimeout}, {"HeartbeatInterval", o.HeartbeatInterval}, {"RebalanceTimeout", o.RebalanceTimeout},
+		{"TransactionTimeout", o.TransactionTimeout}, {"RebuildAfter", o.RebuildAfter}, {"CheckpointEvery", o.CheckpointEvery},
+	} {
+		wrong(d.value < 0, "%s is %v: time runs forward", d.name, d.value)
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Replication", int64(o.Replication)}, {"MaxRecordBytes", int64(o.MaxRecordBytes)}, {"BufferRecords", int64(o.BufferRecords)},
+		{"BufferBytes", int64(o.BufferBytes)}, {"MaxProducers", int64(o.MaxProducers)}, {"StateMemoryBytes", o.StateMemoryBytes},
+	} {
+		wrong(n.value < 0, "%s is %d: it is an amount", n.name, n.value)
+	}
+	wrong(o.Replication > 1<<15-1, "Replication is %d: there are no so many brokers", o.Replication)
+	wrong(o.MaxRecordBytes > 512<<20, "MaxRecordBytes is %d, more than 512 MiB: a fetch brings a record whole", o.MaxRecordBytes)
+	d := o.withDefaults()
+	wrong(d.HeartbeatInterval >= d.SessionTimeout, "HeartbeatInterval is %v, not below SessionTimeout, %v: every member would be removed", d.HeartbeatInterval, d.SessionTimeout)
+	if _, err := o.SASL.mechanism(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) withDefaults() Options {
+	orElse(&o.ClientID, "afterbay")
+	orElse(&o.SessionTimeout, 6*time.Second)
+	orElse(&o.HeartbeatInterval, o.SessionTimeout/4)
+	orElse(&o.RebalanceTimeout, 10*time.Second)
+	orElse(&o.TransactionTimeout, 2*time.Second)
+	orElse(&o.MaxRecordBytes, 900_000)
+	orElse(&o.BufferRecords, 20_000)
+	orElse(&o.BufferBytes, 8<<20)
+	orElse(&o.MaxProducers, 64)
+	orElse(&o.RebuildAfter, deleteRetention/2)
+	orElse(&o.CheckpointEvery, 5*time.Second)
+	orElse(&o.StateMemoryBytes, 1<<30)
+	orElse(&o.Logger, slog.Default())
+	return o
+}
+
+func orElse[T comparable](value *T, def T) {
+	var zero T
+	if *value == zero {
+		*value = def
+	}
+}

@@ -1,0 +1,254 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// A producer of AppendOnce is a transactional id, and its highest number the
+// committed offset of a consumer group that nobody joins: the transaction that
+// writes the records moves it. Two processes that append for one producer fence
+// each other, and each that comes reads the number anew. Brokers forget a
+// producer when they forget the offsets of a group (offsets.retention.minutes,
+// a week by default).
+const (
+	producerPrefix = "afterbay-producer-"
+	producersTopic = "__afterbay-producers" // the offsets are of its partition 0, which holds nothing
+)
+
+// producers are the transactional clients of the most recent producers.
+type producers struct {
+	log    *Log
+	mu     sync.Mutex // guards the rest
+	byName map[string]*producer
+	calls  int64
+}
+
+type producer struct {
+	name string
+	id   string
+	call int64 // its latest, under producers.mu
+	uses int   // under producers.mu
+
+	mu      sync.Mutex // held by an append
+	client  *kgo.Client
+	highest int64
+}
+
+// take returns a producer for a call, and drops one that nobody uses where
+// there are too many.
+func (ps *producers) take(name string) *producer {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.byName == nil {
+		ps.byName = map[string]*producer{}
+	}
+	p := ps.byName[name]
+	if p == nil {
+		p = &producer{name: name, id: producerPrefix + safeName(name)}
+		ps.byName[name] = p
+	}
+	ps.calls++
+	p.call, p.uses = ps.calls, p.uses+1
+	if len(ps.byName) > ps.log.opts.MaxProducers {
+		var oldest *producer
+		for _, other := range ps.byName {
+			if other.uses == 0 && (oldest == nil || other.call < oldest.call) {
+				oldest = other
+			}
+		}
+		if oldest != nil {
+			delete(ps.byName, oldest.name)
+			oldest.drop()
+		}
+	}
+	return p
+}
+
+func (ps *producers) give(p *producer) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p.uses--
+}
+
+func (ps *producers) close() {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, p := range ps.byName {
+		p.mu.Lock()
+		p.drop()
+		p.mu.Unlock()
+	}
+}
+
+// drop gives up the client: the next append fences it and asks again.
+func (p *producer) drop() {
+	if p.client != nil {
+		p.client.Close()
+		p.client = nil
+	}
+}
+
+// open makes the client, which ends the transactions of those before it, and
+// then reads the highest number.
+func (p *producer) open(ctx context.Context, l *Log) error {
+	if p.client != nil {
+		return nil
+	}
+	if _, err := l.ensureTopic(ctx, producersTopic, 1); err != nil {
+		return err
+	}
+	client, err := l.newClient(kgo.TransactionalID(p.id), kgo.TransactionTimeout(l.opts.TransactionTimeout))
+	if err != nil {
+		return err
+	}
+	if _, _, err = client.ProducerID(ctx); err == nil {
+		p.highest, err = l.committed(ctx, p.id, stream.Partition{Topic: producersTopic})
+	}
+	if err != nil {
+		client.Close()
+		return err
+	}
+	p.client, p.highest = client, max(p.highest, 0)
+	return nil
+}
+
+// AppendOnce implements stream.Log, by a transaction for each call.
+func (l *Log) AppendOnce(ctx context.Context, name string, first int64, records ...stream.Record) (repeated int, err error) {
+	if err := l.usable(); err != nil {
+		return 0, fmt.Errorf("append once: %w", err)
+	}
+	if first < 1 {
+		return 0, fmt.Errorf("append once: number %d of producer %q, the first is 1", first, name)
+	}
+	places, err := l.place(ctx, records)
+	if err != nil {
+		return 0, fmt.Errorf("append once: %w", err)
+	}
+	ctx, cancel := l.until(ctx)
+	defer cancel()
+	p := l.producers.take(name)
+	defer l.producers.give(p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for tries := 1; ; tries++ {
+		repeated, err = p.append(ctx, l, first, records, places)
+		if err == nil {
+			return repeated, nil
+		}
+		p.drop()
+		if !fenced(err) || tries == 10 {
+			return 0, fmt.Errorf("append once: %w", l.failure(ctx, err))
+		}
+		if err := l.wait(ctx, backOff(tries)); err != nil {
+			return 0, fmt.Errorf("append once: %w", err)
+		}
+	}
+}
+
+// fenced reports whether err says that the transactional id has a newer owner,
+// so that nothing was committed.
+func fenced(err error) bool {
+	return errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerIDMapping)
+}
+
+func (p *producer) append(ctx context.Context, l *Log, first int64, records []stream.Record, places []int32) (repeated int, err error) {
+	if err := p.open(ctx, l); err != nil {
+		return 0, err
+	}
+	setTimes(records)
+	repeated = int(min(max(p.highest-first+1, 0), int64(len(records))))
+	if fresh := records[repeated:]; len(fresh) > 0 {
+		out := copyRecords(fresh, places[repeated:])
+		highest := first + int64(len(records)) - 1
+		if err := p.commit(ctx, l, out, highest); err != nil {
+			return 0, err
+		}
+		p.highest = highest
+		for i := range fresh {
+			fresh[i].Partition.Index, fresh[i].Offset = places[repeated+i], stream.Offset(out[i].Offset)
+		}
+	}
+	for i := range records[:repeated] {
+		records[i].Partition.Index, records[i].Offset = places[i], -1
+	}
+	return repeated, nil
+}
+
+func (p *producer) commit(ctx context.Context, l *Log, out []kgo.Record, highest int64) error {
+	if err := p.client.BeginTransaction(); err != nil {
+		return err
+	}
+	var alone sync.Mutex
+	if err := l.produce(ctx, p.client, &alone, out); err != nil {
+		return errors.Join(err, p.client.EndTransaction(ctx, kgo.TryAbort))
+	}
+	t, err := l.topics.get(ctx, producersTopic)
+	if err != nil {
+		return err
+	}
+	offset := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	offset.Offset = highest
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, append(topic.Partitions, offset)
+	if err := commitOffsets(ctx, p.client, p.id, p.id, member{generation: -1}, topic); err != nil {
+		return errors.Join(err, p.client.EndTransaction(ctx, kgo.TryAbort))
+	}
+	return p.client.EndTransaction(ctx, kgo.TryCommit)
+}
+
+// member is who commits offsets: nobody has generation -1.
+type member struct {
+	id         string
+	instance   *string
+	generation int32
+}
+
+// commitOffsets adds offsets of a group to the transaction under way.
+func commitOffsets(ctx context.Context, client *kgo.Client, transaction, group string, m member, topics ...kmsg.TxnOffsetCommitRequestTopic) error {
+	id, epoch, err := client.ProducerID(ctx)
+	if err != nil {
+		return err
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group = transaction, group
+	req.ProducerID, req.ProducerEpoch = id, epoch
+	req.Generation, req.MemberID, req.InstanceID = m.generation, m.id, m.instance
+	req.Topics = topics
+	for tries := 1; ; tries++ {
+		resp, err := req.RequestWith(ctx, client)
+		if err != nil {
+			return fmt.Errorf("commit offsets: %w", err)
+		}
+		var bad error
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					bad = err
+				}
+			}
+		}
+		if bad == nil {
+			return nil
+		}
+		if !errors.Is(bad, kerr.ConcurrentTransactions) && !kerr.IsRetriable(bad) {
+			return fmt.Errorf("commit offsets: %w", bad)
+		}
+		timer := time.NewTimer(backOff(tries) / 5)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}

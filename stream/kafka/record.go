@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Kafka keeps times to the millisecond and from 1970 on. What is left of a time
+// is in a header that readers do not see: 2 bytes of microseconds to add, or 8
+// bytes of all microseconds since 1970.
+const timeHeader = "afterbay-us"
+
+// encode makes out a record of Kafka, with the bytes of r. Headers are appended
+// to headers, which is returned.
+func encode(out *kgo.Record, r *stream.Record, headers []kgo.RecordHeader) []kgo.RecordHeader {
+	out.Topic, out.Partition = r.Partition.Topic, r.Partition.Index
+	out.Key, out.Value = r.Key, r.Value
+	first := len(headers)
+	for _, h := range r.Headers {
+		headers = append(headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	us := r.Time.UnixMicro()
+	switch rest := us % 1000; {
+	case us < 0:
+		headers = append(headers, kgo.RecordHeader{Key: timeHeader, Value: binary.BigEndian.AppendUint64(nil, uint64(us))})
+		us = 0
+	case rest != 0:
+		headers = append(headers, kgo.RecordHeader{Key: timeHeader, Value: binary.BigEndian.AppendUint16(nil, uint16(rest))})
+	}
+	out.Timestamp = time.UnixMilli(us / 1000)
+	if len(headers) > first {
+		out.Headers = headers[first:len(headers):len(headers)]
+	}
+	return headers
+}
+
+// decode is the way back. The bytes of r stay where they are.
+func decode(r *kgo.Record) stream.Record {
+	out := stream.Record{
+		Partition: stream.Partition{Topic: r.Topic, Index: r.Partition},
+		Offset:    stream.Offset(r.Offset),
+		Time:      r.Timestamp,
+		Key:       r.Key,
+		Value:     r.Value,
+	}
+	n := len(r.Headers)
+	if n == 0 {
+		return out
+	}
+	if last := &r.Headers[n-1]; last.Key == timeHeader {
+		switch len(last.Value) {
+		case 2:
+			out.Time = out.Time.Add(time.Duration(binary.BigEndian.Uint16(last.Value)) * time.Microsecond)
+			n--
+		case 8:
+			out.Time = time.UnixMicro(int64(binary.BigEndian.Uint64(last.Value)))
+			n--
+		}
+	}
+	if n > 0 {
+		out.Headers = make([]stream.Header, n)
+		for i, h := range r.Headers[:n] {
+			out.Headers[i] = stream.Header{Key: h.Key, Value: h.Value}
+		}
+	}
+	return out
+}
+
+// size is what a record takes of Options.MaxRecordBytes.
+func size(r *stream.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// recordPool lends slices of records to the client, which are given back when
+// all of their records were decoded.
+type recordPool struct{ free chan []kgo.Record }
+
+var _ kgo.PoolRecords = (*recordPool)(nil)
+
+func newRecordPool() *recordPool { return &recordPool{free: make(chan []kgo.Record, 64)} }
+
+// GetRecords implements kgo.PoolRecords.
+func (p *recordPool) GetRecords(n int) []kgo.Record {
+	select {
+	case records := <-p.free:
+		if cap(records) >= n {
+			return records[:0]
+		}
+	default:
+	}
+	return make([]kgo.Record, 0, n)
+}
+
+// PutRecords implements kgo.PoolRecords.
+func (p *recordPool) PutRecords(records []kgo.Record) {
+	select {
+	case p.free <- records:
+	default:
+	}
+}
+
+// logger passes on what the client warns of.
+type logger struct{ to *slog.Logger }
+
+// Level implements kgo.Logger.
+func (logger) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+
+// Log implements kgo.Logger.
+func (l logger) Log(level kgo.LogLevel, message string, pairs ...any) {
+	to := slog.LevelWarn
+	if level == kgo.LogLevelError {
+		to = slog.LevelError
+	}
+	l.to.Log(nil, to, "kafka: "+strings.TrimSpace(message), pairs...) //nolint:staticcheck // there is no context
+}

@@ -1,0 +1,483 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// session is one member of a group, with a client that reads for it, beats its
+// heart and commits its transactions.
+//
+// The client's goroutine says in callbacks what was assigned and revoked; the
+// session hands that to Poll, and the callback of a revocation waits until the
+// Poll after that: so a partition has one owner, and what its owner computed can
+// be committed.
+//
+//  1. assigned: a share is made, and its state restored beside heartbeats.
+//  2. restored: Poll returns it as Assigned.
+//  3. revoked: Poll returns it as Revoked; the callback waits.
+//  4. The Poll after releases it, once no commit is outstanding.
+//
+// A member that lets the callback wait longer than the rebalance timeout ends.
+type session struct {
+	log    *Log
+	group  string
+	slot   int
+	id     string // of its transactions
+	member string // its static name; "" is none
+	client *kgo.Client
+	wake   chan struct{} // holds one token: Poll returns early
+	ready  chan struct{} // holds one token: there may be something for Poll
+	room   chan struct{} // holds one token: there may be room for more records
+
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	work   sync.WaitGroup // goroutines
+	ended  chan struct{}  // closed when nothing of the session is left
+
+	mu      sync.Mutex // guards the rest, and the fields of shares
+	shares  []*share
+	polling bool      // in Poll
+	seen    time.Time // when it last was in Poll
+	pending bool      // a commit is outstanding
+	err     error     // why it is dead
+	turn    int       // which of shares the next Poll begins with
+
+	step stepRecords // of the commit under way
+}
+
+// share is a partition of a session.
+type share struct {
+	partition stream.Partition
+	local     *local
+	next      int64 // the committed offset, when it was assigned
+	begun     bool  // its state is being restored or was
+	restored  bool
+	given     bool // Poll returned it as Assigned
+	revoked   bool // the group takes it away
+	told      bool // Poll returned it as Revoked
+	leaving   bool // a Poll came after that
+	paused    bool // by the task
+	cancel    context.CancelFunc
+	released  chan struct{} // closed when it is the session's no more
+
+	queue    [][]*kgo.Record // read ahead
+	buffered int             // records in queue
+}
+
+// Join implements stream.Log.
+func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	s, err := l.join(ctx, group, slices.Compact(slices.Sorted(slices.Values(topics))))
+	if err != nil {
+		return nil, fmt.Errorf("join %q: %w", group, err)
+	}
+	return s, nil
+}
+
+func (l *Log) join(ctx context.Context, group string, topics []string) (*session, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	for _, topic := range topics {
+		t, err := l.topics.refresh(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.ensureChangelog(ctx, group, t); err != nil {
+			return nil, err
+		}
+	}
+	s := &session{
+		log: l, group: group, seen: time.Now(), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
+	if err := l.register(s); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.Lock() // callbacks come before the client is known
+	var err error
+	s.client, err = l.newClient(s.clientOptions(topics)...)
+	s.mu.Unlock()
+	if err != nil {
+		s.cancel()
+		l.unregister(s)
+		return nil, err
+	}
+	s.work.Go(s.read)
+	// This ends a transaction that a crash left, which would hide offsets.
+	if _, _, err := s.client.ProducerID(ctx); err != nil {
+		s.end(stream.ErrClosed)
+		<-s.ended
+		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
+	}
+	return s, nil
+}
+
+// ensureChangelog makes the changelog of a group and a topic, or checks it.
+func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) error {
+	name := changelogOf(group, stream.Partition{Topic: t.name}).Topic
+	if len(name) > 249 {
+		return fmt.Errorf("the names of group and topic %q are too long: their changelog would be %q, and a topic has 249 characters", t.name, name)
+	}
+	changelog, err := l.ensureTopic(ctx, name, int32(len(t.leaders)),
+		"cleanup.policy", "compact", "delete.retention.ms", fmt.Sprint(deleteRetention.Milliseconds()), "segment.bytes", fmt.Sprint(64<<20))
+	if err != nil {
+		return fmt.Errorf("changelog %q: %w", name, err)
+	}
+	if n := len(changelog.leaders); n != len(t.leaders) {
+		return fmt.Errorf("topic %q has %d partitions, and the state beside it %d (topic %q): keys would leave their state; read the topic through a repartition topic, or use another pipeline name to begin anew", t.name, len(t.leaders), n, name)
+	}
+	return nil
+}
+
+// register notes a session and gives it the first free slot of its group in this
+// process: with the process's identity it names the member and its transactions,
+// so that who starts again ends what it left.
+func (l *Log) register(s *session) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return stream.ErrClosed
+	}
+	taken := l.slots[s.group]
+	if taken == nil {
+		taken = map[int]bool{}
+		l.slots[s.group] = taken
+	}
+	for taken[s.slot] {
+		s.slot++
+	}
+	taken[s.slot] = true
+	l.sessions[s] = true
+	name := fmt.Sprintf("%s-%d", l.store.id, s.slot)
+	s.id = "afterbay-" + safeName(s.group) + "-" + name
+	if l.opts.Dir != "" {
+		s.member = "afterbay-" + name
+	}
+	return nil
+}
+
+func (l *Log) unregister(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.sessions, s)
+	delete(l.slots[s.group], s.slot)
+}
+
+func (s *session) clientOptions(topics []string) []kgo.Opt {
+	o := &s.log.opts
+	opts := []kgo.Opt{
+		kgo.WithPools(newRecordPool()),
+		kgo.TransactionalID(s.id),
+		kgo.TransactionTimeout(o.TransactionTimeout),
+		kgo.ConsumerGroup(s.group),
+		kgo.ConsumeTopics(topics...),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(o.SessionTimeout),
+		kgo.HeartbeatInterval(o.HeartbeatInterval),
+		kgo.RebalanceTimeout(o.RebalanceTimeout + o.SessionTimeout),
+		kgo.OnPartitionsAssigned(s.onAssigned),
+		kgo.OnPartitionsRevoked(s.onRevoked),
+		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) { s.end(stream.ErrFenced) }),
+		kgo.AdjustFetchOffsetsFn(s.onOffsets),
+	}
+	if s.member != "" {
+		opts = append(opts, kgo.InstanceID(s.member))
+	}
+	if o.ServerGroups {
+		opts = append(opts, kgo.ServerSideBalancer())
+	}
+	return opts
+}
+
+// read moves records from the client to the shares.
+func (s *session) read() {
+	for {
+		fetches := s.client.PollFetches(s.ctx)
+		if s.ctx.Err() != nil || fetches.IsClientClosed() {
+			return
+		}
+		s.mu.Lock()
+		fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+			if f.Err != nil {
+				s.readFailed(f)
+				return
+			}
+			sh := s.find(stream.Partition{Topic: f.Topic, Index: f.Partition})
+			if len(f.Records) > 0 && sh != nil && !sh.revoked {
+				sh.queue = append(sh.queue, f.Records)
+				sh.buffered += len(f.Records)
+			}
+		})
+		s.mu.Unlock()
+		signal(s.ready)
+		for s.full() {
+			select {
+			case <-s.room:
+			case <-s.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// readFailed ends the session where a partition cannot be read. Its caller
+// holds mu.
+func (s *session) readFailed(f kgo.FetchTopicPartition) {
+	var group *kgo.ErrGroupSession
+	switch err := f.Err; {
+	case errors.As(err, &group), kerr.IsRetriable(err), errors.Is(err, context.Canceled):
+		// The client tries again; a group that is lost is told by a callback.
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		s.endLocked(fmt.Errorf("%s/%d: what group %q should read next is gone: retention was faster than it; raise retention, or set the group's offset: %w", f.Topic, f.Partition, s.group, stream.ErrTrimmed))
+	default:
+		s.endLocked(fmt.Errorf("read %s/%d: %w", f.Topic, f.Partition, err))
+	}
+}
+
+// full reports whether enough was read ahead. A paused partition does not hold
+// up the others: the client stopped reading it.
+func (s *session) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, sh := range s.shares {
+		if !sh.paused {
+			n += sh.buffered
+		}
+	}
+	return n >= s.log.opts.BufferRecords
+}
+
+func (s *session) find(p stream.Partition) *share {
+	for _, sh := range s.shares {
+		if sh.partition == p {
+			return sh
+		}
+	}
+	return nil
+}
+
+// Poll implements stream.Session.
+func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	woken := false
+	s.enter()
+	defer s.away()
+	for {
+		select {
+		case <-s.wake:
+			woken = true
+		default:
+		}
+		batch, err := s.look(limit)
+		if err != nil {
+			return stream.Batch{}, fmt.Errorf("poll: %w", err)
+		}
+		if woken || len(batch.Revoked)+len(batch.Assigned)+len(batch.Records) > 0 {
+			return batch, nil
+		}
+		select {
+		case <-s.ready:
+		case <-s.wake:
+			woken = true
+		case <-ctx.Done():
+			return stream.Batch{}, ctx.Err()
+		}
+	}
+}
+
+func (s *session) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polling = true
+	for _, sh := range s.shares {
+		sh.leaving = sh.told
+	}
+}
+
+func (s *session) away() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polling, s.seen = false, time.Now()
+}
+
+// look returns what there is for Poll.
+func (s *session) look(limit int) (batch stream.Batch, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return batch, s.err
+	}
+	for _, sh := range slices.Clone(s.shares) {
+		switch {
+		case sh.leaving && !s.pending:
+			s.release(sh)
+		case sh.revoked && !sh.told:
+			sh.told = true
+			batch.Revoked = append(batch.Revoked, sh.partition)
+		case sh.restored && !sh.given:
+			sh.given = true
+			batch.Assigned = append(batch.Assigned, stream.Assigned{Partition: sh.partition, Next: stream.Offset(sh.next), State: sh.local.space})
+		}
+	}
+	batch.Records = s.take(limit)
+	return batch, nil
+}
+
+// take returns records that were read ahead, as even a share of each partition
+// as there is, beginning with another each time.
+func (s *session) take(limit int) []stream.Record {
+	var readable []*share
+	total := 0
+	for _, sh := range s.shares {
+		if sh.given && !sh.paused && !sh.revoked && sh.buffered > 0 {
+			readable = append(readable, sh)
+			total += sh.buffered
+		}
+	}
+	if total == 0 || limit <= 0 {
+		return nil
+	}
+	s.turn++
+	records := make([]stream.Record, 0, min(limit, total))
+	for left := len(readable); left > 0; left-- {
+		sh := readable[(s.turn+left)%len(readable)]
+		records = sh.take(records, (limit-len(records)+left-1)/left)
+	}
+	signal(s.room)
+	return records
+}
+
+// take moves at most limit records out of the queue.
+func (sh *share) take(to []stream.Record, limit int) []stream.Record {
+	for limit > 0 && len(sh.queue) > 0 {
+		head := sh.queue[0]
+		n := min(limit, len(head))
+		for _, r := range head[:n] {
+			out := decode(r)
+			out.Partition.Topic = sh.partition.Topic
+			to = append(to, out)
+			r.Recycle()
+		}
+		limit -= n
+		sh.buffered -= n
+		if sh.queue[0] = head[n:]; len(head) == n {
+			sh.queue = sh.queue[1:]
+		}
+	}
+	return to
+}
+
+// Pause implements stream.Session.
+func (s *session) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
+
+// Resume implements stream.Session.
+func (s *session) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
+
+func (s *session) setPaused(partitions []stream.Partition, paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var changed []stream.Partition
+	for _, p := range partitions {
+		if sh := s.find(p); sh != nil && sh.given && sh.paused != paused {
+			sh.paused = paused
+			changed = append(changed, p)
+		}
+	}
+	s.hold(paused, changed...)
+	if paused {
+		signal(s.room)
+	} else {
+		signal(s.ready)
+	}
+}
+
+// hold tells the client whether to read partitions.
+func (s *session) hold(still bool, partitions ...stream.Partition) {
+	set := map[string][]int32{}
+	for _, p := range partitions {
+		set[p.Topic] = append(set[p.Topic], p.Index)
+	}
+	if still {
+		s.client.PauseFetchPartitions(set)
+	} else {
+		s.client.ResumeFetchPartitions(set)
+	}
+}
+
+// Wake implements stream.Session.
+func (s *session) Wake() { signal(s.wake) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Close implements stream.Session.
+func (s *session) Close() error {
+	s.end(stream.ErrClosed)
+	<-s.ended
+	return nil
+}
+
+// end makes the session dead, for the first reason given.
+func (s *session) end(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLocked(reason)
+}
+
+func (s *session) endLocked(reason error) {
+	if s.err != nil {
+		return
+	}
+	s.err = reason
+	s.cancel()
+	for _, sh := range slices.Clone(s.shares) {
+		s.release(sh)
+	}
+	signal(s.ready)
+	go s.leave()
+}
+
+// leave lets go of everything.
+func (s *session) leave() {
+	s.work.Wait()
+	patience, cancel := context.WithTimeout(context.Background(), s.log.opts.TransactionTimeout)
+	defer cancel()
+	// Without it the broker would do so, after the timeout of the transaction.
+	_ = s.client.EndTransaction(patience, kgo.TryAbort)
+	id, _ := s.client.GroupMetadata()
+	if s.member != "" && !s.log.opts.Stay {
+		s.leaveStatic(patience, id)
+	}
+	s.client.CloseAllowingRebalance()
+	s.log.unregister(s)
+	close(s.ended)
+}
+
+// leaveStatic takes a static member out of its group: the client does not.
+func (s *session) leaveStatic(ctx context.Context, id string) {
+	_ = s.client.LeaveGroupContext(ctx)
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = s.group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID, m.InstanceID = id, &s.member
+	req.Members = append(req.Members, m)
+	_, _ = req.RequestWith(ctx, s.client)
+}

@@ -1,0 +1,91 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Tail implements stream.Log. Each has connections of its own: a broker answers
+// one fetch of a connection after the other, and a tail's waits.
+func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		l.mu.Lock()
+		if l.closed {
+			l.mu.Unlock()
+			yield(stream.Record{}, stream.ErrClosed)
+			return
+		}
+		l.tails.Add(1)
+		l.mu.Unlock()
+		ctx, cancel := l.until(ctx)
+		err := l.tail(ctx, p, int64(from), func(r *kgo.Record) bool { return yield(decode(r), nil) })
+		failure := l.failure(ctx, err)
+		cancel()
+		l.tails.Done()
+		if failure != nil {
+			yield(stream.Record{}, fmt.Errorf("tail %v: %w", p, failure))
+		}
+	}
+}
+
+// tail returns nil where yield wants no more.
+func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield func(*kgo.Record) bool) error {
+	if _, err := l.topics.partition(ctx, p); err != nil {
+		return err
+	}
+	first, err := l.listOffset(ctx, p, earliest)
+	if err != nil {
+		return err
+	}
+	if from < first {
+		return fmt.Errorf("offset %d, the first is %d: %w", from, first, stream.ErrTrimmed)
+	}
+	if err := l.reached(ctx, p, from); err != nil {
+		return err
+	}
+	client, err := l.newClient(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{p.Topic: {p.Index: kgo.NewOffset().At(from)}}))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for _, f := range fetches.Errors() {
+			if errors.Is(f.Err, kerr.OffsetOutOfRange) {
+				return fmt.Errorf("%w: %w", stream.ErrTrimmed, f.Err)
+			}
+			if !kerr.IsRetriable(f.Err) {
+				return f.Err
+			}
+		}
+		for it := fetches.RecordIter(); !it.Done(); {
+			if r := it.Next(); r.Offset >= from && !yield(r) {
+				return nil
+			}
+		}
+	}
+}
+
+// reached waits until p has grown to offset: a broker refuses to read beyond
+// the end.
+func (l *Log) reached(ctx context.Context, p stream.Partition, offset int64) error {
+	for tries := 1; ; tries++ {
+		end, err := l.listOffset(ctx, p, latest)
+		if err != nil || end >= offset {
+			return err
+		}
+		if err := l.wait(ctx, backOff(tries)); err != nil {
+			return err
+		}
+	}
+}

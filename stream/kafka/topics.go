@@ -1,0 +1,265 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// topicInfo is what metadata says of a topic.
+type topicInfo struct {
+	name    string
+	id      [16]byte
+	leaders []int32 // by partition
+}
+
+// topicCache remembers the metadata of topics: the number of partitions of a
+// topic seldom changes, and who needs a leader asks again when it is another.
+type topicCache struct {
+	log   *Log
+	mu    sync.Mutex // guards topics
+	known map[string]topicInfo
+}
+
+// get returns a topic, from memory where it is there.
+func (c *topicCache) get(ctx context.Context, name string) (topicInfo, error) {
+	c.mu.Lock()
+	t, ok := c.known[name]
+	c.mu.Unlock()
+	if ok {
+		return t, nil
+	}
+	return c.refresh(ctx, name)
+}
+
+// refresh asks the brokers for a topic.
+func (c *topicCache) refresh(ctx context.Context, name string) (topicInfo, error) {
+	topics, err := c.ask(ctx, name)
+	if err != nil {
+		return topicInfo{}, err
+	}
+	if len(topics) == 0 {
+		return topicInfo{}, fmt.Errorf("topic %q: %w", name, stream.ErrUnknownTopic)
+	}
+	return topics[0], nil
+}
+
+// ask returns the topics of these names that exist, or all.
+func (c *topicCache) ask(ctx context.Context, names ...string) ([]topicInfo, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(name)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, c.log.client)
+	if err != nil {
+		return nil, c.log.failure(ctx, fmt.Errorf("read metadata: %w", err))
+	}
+	var topics []topicInfo
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]topicInfo{}
+	}
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		name := *cmp.Or(t.Topic, new(string))
+		err := kerr.ErrorForCode(t.ErrorCode)
+		switch {
+		case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.InvalidTopicException):
+			delete(c.known, name)
+			continue
+		case errors.Is(err, kerr.LeaderNotAvailable): // it was made just now
+		case err != nil:
+			return nil, fmt.Errorf("read metadata of topic %q: %w", name, err)
+		}
+		info := topicInfo{name: name, id: t.TopicID, leaders: make([]int32, len(t.Partitions))}
+		for _, p := range t.Partitions {
+			if int(p.Partition) < len(info.leaders) {
+				info.leaders[p.Partition] = p.Leader
+			}
+		}
+		c.known[name] = info
+		topics = append(topics, info)
+	}
+	return topics, nil
+}
+
+// partition returns the topic of p where it has p.
+func (c *topicCache) partition(ctx context.Context, p stream.Partition) (topicInfo, error) {
+	t, err := c.get(ctx, p.Topic)
+	if err == nil && (p.Index < 0 || int(p.Index) >= len(t.leaders)) {
+		return t, fmt.Errorf("%v: %w", p, stream.ErrUnknownTopic)
+	}
+	return t, err
+}
+
+// internal reports whether a topic is Afterbay's or Kafka's own.
+func internal(name string) bool {
+	return strings.HasPrefix(name, "__") || strings.HasPrefix(name, changelogPrefix) && strings.HasSuffix(name, changelogSuffix)
+}
+
+// Topics implements stream.Log. Changelogs are left out.
+func (l *Log) Topics(ctx context.Context) ([]stream.Topic, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	infos, err := l.topics.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := l.keys.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var topics []stream.Topic
+	for _, t := range infos {
+		if !internal(t.name) {
+			topics = append(topics, stream.Topic{Name: t.name, Partitions: int32(len(t.leaders)), Key: keys[t.name]})
+		}
+	}
+	slices.SortFunc(topics, func(a, b stream.Topic) int { return strings.Compare(a.Name, b.Name) })
+	return topics, nil
+}
+
+// CreateTopic implements stream.Log.
+func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if t.Partitions < 1 {
+		return fmt.Errorf("create topic %q: %d partitions, want at least 1", t.Name, t.Partitions)
+	}
+	// The time of an output is its event's: the broker must neither refuse nor
+	// replace it.
+	info, err := l.ensureTopic(ctx, t.Name, t.Partitions, "message.timestamp.type", "CreateTime", "message.timestamp.after.max.ms", "9223372036854775807")
+	if err != nil {
+		return fmt.Errorf("create topic %q: %w", t.Name, err)
+	}
+	if n := len(info.leaders); n != int(t.Partitions) {
+		return fmt.Errorf("create topic %q: it has %d partitions, not %d", t.Name, n, t.Partitions)
+	}
+	if t.Key == "" {
+		return nil
+	}
+	return l.keys.set(ctx, t.Name, t.Key)
+}
+
+// ensureTopic makes a topic where it is not there, and returns it when the
+// brokers know it.
+func (l *Log) ensureTopic(ctx context.Context, name string, partitions int32, configs ...string) (topicInfo, error) {
+	info, err := l.topics.refresh(ctx, name)
+	if err == nil || !errors.Is(err, stream.ErrUnknownTopic) {
+		return info, err
+	}
+	req := kmsg.NewPtrCreateTopicsRequest()
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, -1
+	if l.opts.Replication > 0 {
+		t.ReplicationFactor = int16(l.opts.Replication)
+	}
+	for pair := range slices.Chunk(configs, 2) {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = pair[0], &pair[1]
+		t.Configs = append(t.Configs, c)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, l.client)
+	if err != nil {
+		return info, l.failure(ctx, err)
+	}
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			if t.ErrorMessage != nil {
+				return info, fmt.Errorf("%w: %s", err, *t.ErrorMessage)
+			}
+			return info, err
+		}
+	}
+	for tries := 1; ; tries++ { // the brokers hear of it one by one
+		info, err = l.topics.refresh(ctx, name)
+		if err == nil && len(info.leaders) > 0 && !slices.Contains(info.leaders, -1) {
+			return info, nil
+		}
+		if err != nil && !errors.Is(err, stream.ErrUnknownTopic) {
+			return info, err
+		}
+		if err := l.wait(ctx, backOff(tries)); err != nil {
+			return info, err
+		}
+	}
+}
+
+// wait waits for d, or returns why not.
+func (l *Log) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.ctx.Done():
+		return stream.ErrClosed
+	}
+}
+
+// keysTopic holds the Key of each topic that has one, by its name: Kafka's
+// topics have no room for it.
+const keysTopic = "__afterbay-topics"
+
+// keyStore reads and writes keysTopic. It is small, and read whole.
+type keyStore struct {
+	log *Log
+	mu  sync.Mutex // held by set, so that the first key of a topic in this process stays
+}
+
+func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
+	keys := map[string]string{}
+	p := stream.Partition{Topic: keysTopic}
+	_, err := k.log.topics.get(ctx, keysTopic)
+	if errors.Is(err, stream.ErrUnknownTopic) {
+		return keys, nil
+	}
+	if err == nil {
+		_, err = k.log.readTo(ctx, p, 0, func(r *kgo.Record) error {
+			if !r.Attrs.IsControl() {
+				keys[string(r.Key)] = string(r.Value)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the keys of topics: %w", err)
+	}
+	return keys, nil
+}
+
+func (k *keyStore) set(ctx context.Context, topic, key string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	keys, err := k.read(ctx)
+	if err != nil || keys[topic] != "" {
+		return err
+	}
+	_, err = k.log.ensureTopic(ctx, keysTopic, 1, "cleanup.policy", "compact")
+	if err == nil {
+		err = k.log.client.ProduceSync(ctx, &kgo.Record{Topic: keysTopic, Key: []byte(topic), Value: []byte(key)}).FirstErr()
+	}
+	if err != nil {
+		return fmt.Errorf("write the key of topic %q: %w", topic, k.log.failure(ctx, err))
+	}
+	return nil
+}
