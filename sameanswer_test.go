@@ -12,12 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/stream/kafka"
 	"github.com/afterbay/afterbay/stream/memory"
 )
 
@@ -50,8 +53,12 @@ type answer struct {
 func TestSameLogSameAnswer(t *testing.T) {
 	events := reference.Generate(*answerSeed, *answerEvents)
 	var first *answer
-	for _, engine := range []string{"memory", "embedded"} {
-		for _, batch := range []int{1, 7, 64, 1000} {
+	for _, engine := range []string{"memory", "embedded", "kafka"} {
+		batches := []int{1, 7, 64, 1000}
+		if engine == "kafka" {
+			batches = []int{7, 1000}
+		}
+		for _, batch := range batches {
 			for _, sessions := range []int{1, 4} {
 				for _, interval := range []time.Duration{time.Millisecond, time.Second} {
 					v := variant{engine, batch, sessions, interval}
@@ -127,10 +134,28 @@ func runVariant(t *testing.T, v variant, events []reference.Event) *answer {
 
 func openLog(t testing.TB, engine, dir string) stream.Log {
 	t.Helper()
-	if engine == "memory" {
+	switch engine {
+	case "memory":
 		return memory.New(memory.Options{})
+	case "kafka":
+		return openKafka(t, dir)
 	}
 	log, err := embedded.Open(dir, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// openKafka opens a log on a broker in this process.
+func openKafka(t testing.TB, dir string) stream.Log {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: cluster.ListenAddrs(), Dir: dir, HeartbeatInterval: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
