@@ -62,3 +62,15 @@ func TestConformanceDurable(t *testing.T) {
 		})
 	}
 }
+
+func TestConformanceOfOtherDeliveries(t *testing.T) {
+	for _, delivery := range []Delivery{AtLeastOnce, AtMostOnce} {
+		t.Run(fmt.Sprint(delivery), func(t *testing.T) {
+			streamtest.Run(t, func(t *testing.T) stream.Log {
+				o := conforming(fake(t))
+				o.Delivery = delivery
+				return openAt(t, o)
+			}, streamtest.Remote)
+		})
+	}
+}

@@ -39,7 +39,7 @@ func TestSimulation(t *testing.T) {
 				o := conforming(fake(t, kfake.ListenFn(network.Listen)))
 				o.dial = network.DialContext
 				return openAt(t, o)
-			}, streamtest.Options{Seed: n, Timeout: 10*time.Minute, Remote: true, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}})
+			}, streamtest.Options{Seed: n, Timeout: 10 * time.Minute, Remote: true, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}})
 		})
 	}
 }

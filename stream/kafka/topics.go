@@ -230,9 +230,6 @@ func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
 	keys := map[string]string{}
 	p := stream.Partition{Topic: keysTopic}
 	_, err := k.log.topics.get(ctx, keysTopic)
-	if errors.Is(err, stream.ErrUnknownTopic) {
-		return keys, nil
-	}
 	if err == nil {
 		_, err = k.log.readTo(ctx, p, 0, func(r *kgo.Record) error {
 			if !r.Attrs.IsControl() {
@@ -240,6 +237,9 @@ func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
 			}
 			return nil
 		})
+	}
+	if errors.Is(err, stream.ErrUnknownTopic) {
+		return keys, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the keys of topics: %w", err)

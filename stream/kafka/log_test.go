@@ -1,0 +1,280 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+var in = stream.Partition{Topic: "in"}
+
+// open returns a log with topic in, of one partition, that is closed by the
+// end of the test.
+func open(t *testing.T, o Options) *Log {
+	t.Helper()
+	l := openAt(t, o).(*Log)
+	t.Cleanup(func() { closeLog(t, l) })
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func closeLog(t *testing.T, l *Log) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// own joins group g and polls until it owns in, or has an error.
+func own(t *testing.T, l *Log) (stream.Session, stream.Assigned, error) {
+	t.Helper()
+	s, err := l.Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		batch, err := s.Poll(t.Context(), 1)
+		if err != nil {
+			return s, stream.Assigned{}, err
+		}
+		if len(batch.Assigned) > 0 {
+			return s, batch.Assigned[0], nil
+		}
+	}
+}
+
+func mustOwn(t *testing.T, l *Log) (stream.Session, stream.Assigned) {
+	t.Helper()
+	s, a, err := own(t, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, a
+}
+
+// commit commits one change beside in, at offset next.
+func commit(t *testing.T, s stream.Session, next stream.Offset, key string, value []byte) {
+	t.Helper()
+	step := stream.Step{
+		Changes: []stream.Change{{Partition: in, Key: []byte(key), Value: value}},
+		Offsets: map[stream.Partition]stream.Offset{in: next},
+	}
+	if err := s.Commit(step).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantValue(t *testing.T, view stream.View, key string, want []byte) {
+	t.Helper()
+	got, err := view.Get([]byte(key))
+	if err != nil || !bytes.Equal(got, want) || (got == nil) != (want == nil) {
+		t.Fatalf("%s is %.40q (%d bytes), %v; want %.40q (%d bytes)", key, got, len(got), err, want, len(want))
+	}
+}
+
+// A value over the limit of a record goes in parts, through restarts with the
+// local state and without.
+func TestLargeValuesAreKeptInParts(t *testing.T) {
+	o := conforming(fake(t))
+	o.MaxRecordBytes = 1000
+	kept := t.TempDir()
+	value := func(n int) []byte { return []byte(strings.Repeat("0123456789", n)) }
+	for i, want := range [][]byte{value(500), value(1200), value(150), value(3), value(700), nil} {
+		o.Dir = ""
+		if i%2 == 0 {
+			o.Dir = kept
+		}
+		l := open(t, o)
+		s, _ := mustOwn(t, l)
+		commit(t, s, 0, "large", want)
+		commit(t, s, 0, "small", []byte("s"))
+		closeLog(t, l)
+		for _, dir := range []string{"", kept} {
+			o.Dir = dir
+			l = open(t, o)
+			_, a := mustOwn(t, l)
+			wantValue(t, a.State, "large", want)
+			wantValue(t, a.State, "small", []byte("s"))
+			view, err := l.State(t.Context(), "g", in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantValue(t, view, "large", want)
+			closeLog(t, l)
+		}
+	}
+	l := open(t, o)
+	live := map[string]bool{} // what compaction would keep
+	if _, err := l.readTo(t.Context(), changelogOf("g", in), 0, func(r *kgo.Record) error {
+		if len(r.Key) > 0 && r.Key[0] == kindPart && !r.Attrs.IsControl() {
+			live[string(r.Key)] = r.Value != nil
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(live) < 13 {
+		t.Errorf("%d parts were ever written", len(live))
+	}
+	for key, left := range live {
+		if left {
+			t.Errorf("part %q is left of a value that is gone", key)
+		}
+	}
+}
+
+// The group's offset and the position in the changelog are written together:
+// where they differ somebody changed one, and the state is of another offset.
+func TestOffsetWithoutItsStateIsRefused(t *testing.T) {
+	o := conforming(fake(t))
+	l := open(t, o)
+	if err := l.Append(t.Context(), stream.Record{Partition: in}, stream.Record{Partition: in}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := mustOwn(t, l)
+	commit(t, s, 1, "a", []byte("1"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	move(t, l, 2)
+	_, _, err := own(t, l)
+	if err == nil || !strings.Contains(err.Error(), "committed offset 2") || !strings.Contains(err.Error(), "says 1") {
+		t.Fatalf("%v, want what differs", err)
+	}
+	move(t, l, 1)
+	_, a := mustOwn(t, l)
+	wantValue(t, a.State, "a", []byte("1"))
+}
+
+// move sets the committed offset of in, as tools do while nobody is in the group.
+func move(t *testing.T, l *Log, offset int64) {
+	t.Helper()
+	topic, err := l.topics.get(t.Context(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group = "g"
+	rt := kmsg.NewOffsetCommitRequestTopic()
+	rt.Topic, rt.TopicID = "in", topic.id
+	rp := kmsg.NewOffsetCommitRequestTopicPartition()
+	rp.Offset = offset
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	for {
+		resp, err := req.RequestWith(t.Context(), l.client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Topics[0].Partitions[0].ErrorCode == 0 {
+			return
+		}
+		if err := l.wait(t.Context(), time.Millisecond); err != nil { // a member is leaving
+			t.Fatal(err)
+		}
+	}
+}
+
+// A local state is taken as it is, but for what the changelog holds since; one
+// that was caught up too long ago may lack deletions that compaction forgot.
+func TestLocalStateIsUsedWhileItIsFresh(t *testing.T) {
+	o := conforming(fake(t))
+	o.Dir = t.TempDir()
+	l := open(t, o)
+	s, _ := mustOwn(t, l)
+	commit(t, s, 0, "a", []byte("1"))
+	closeLog(t, l)
+	for i, fresh := range []bool{true, true, false} {
+		if o.RebuildAfter = time.Hour; !fresh {
+			o.RebuildAfter = time.Nanosecond
+		}
+		l = open(t, o)
+		copied, err := l.store.local("g", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied.mu.Lock()
+		if copied.next == 0 {
+			t.Fatal("the local state has no mark")
+		}
+		copied.mu.Unlock()
+		copied.space.Apply(l.store.seq.Add(1), pairs([][2][]byte{{[]byte("ghost"), []byte("g")}}))
+		s, a := mustOwn(t, l)
+		if fresh {
+			wantValue(t, a.State, "ghost", []byte("g"))
+		} else {
+			wantValue(t, a.State, "ghost", nil)
+		}
+		wantValue(t, a.State, "a", []byte("1"))
+		wantValue(t, a.State, "b", map[bool][]byte{false: []byte("2")}[i == 0])
+		commit(t, s, 0, "b", []byte("2"))
+		closeLog(t, l)
+	}
+}
+
+// An error of one record aborts the whole step, and nothing of it is visible.
+func TestFailedRecordAbortsItsStep(t *testing.T) {
+	o := conforming(fake(t))
+	o.MaxRecordBytes = 2 << 20 // more than the broker takes
+	l := open(t, o)
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "out", Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := mustOwn(t, l)
+	out := stream.Partition{Topic: "out"}
+	err := s.Commit(stream.Step{
+		Outputs: []stream.Record{{Partition: out, Value: []byte("small")}, {Partition: stream.Partition{Topic: "out", Index: 1}, Value: make([]byte, 3<<19)}},
+		Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("1")}},
+		Offsets: map[stream.Partition]stream.Offset{in: 1},
+	}).Wait(t.Context())
+	if err == nil {
+		t.Fatal("a step was committed without one of its records")
+	}
+	_, a := mustOwn(t, l)
+	wantValue(t, a.State, "a", nil)
+	if _, next, err := l.Offsets(t.Context(), out); err != nil || next != 0 || a.Next != 0 {
+		t.Fatalf("%d outputs, %v, and offset %d", next, err, a.Next)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for want, o := range map[string]Options{
+		"Brokers is empty":       {},
+		"is not host:port":       {Brokers: []string{"host"}},
+		"Stay without Dir":       {Brokers: []string{"h:1"}, Stay: true},
+		"HeartbeatInterval":      {Brokers: []string{"h:1"}, SessionTimeout: time.Second, HeartbeatInterval: time.Second},
+		"unknown SASL mechanism": {Brokers: []string{"h:1"}, SASL: SASL{Mechanism: "NTLM", User: "u"}},
+		"without a token":        {Brokers: []string{"h:1"}, SASL: SASL{Mechanism: "OAUTHBEARER"}},
+		"RebuildAfter is -1s":    {Brokers: []string{"h:1"}, RebuildAfter: -time.Second},
+		"there are exactly":      {Brokers: []string{"h:1"}, Delivery: 3},
+	} {
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+	if err := (Options{Brokers: []string{"h:1", "[::1]:2"}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBrokerThatIsDownIsNamed(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	l, err := Open(ctx, conforming([]string{"127.0.0.1:1"}))
+	if err == nil {
+		closeLog(t, l)
+	}
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Fatal(fmt.Errorf("%w, want the broker's name", err))
+	}
+}
