@@ -1,8 +1,8 @@
 // Package stream holds the words the whole engine speaks: records in
 // partitions, and the step that moves partitions forward. It imports only the
-// standard library; every engine (stream/memory, stream/embedded) implements
-// Log and Session, and stream/streamtest checks that each keeps every promise
-// made in the comments here.
+// standard library; every engine (stream/memory, stream/embedded, stream/kafka)
+// implements Log and Session, and stream/streamtest checks that each keeps every
+// promise made in the comments here.
 package stream
 
 import (
@@ -27,7 +27,9 @@ const ByKey int32 = -1
 // String returns the partition as topic/index.
 func (p Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.Index) }
 
-// Offset is a position in a partition. The first record ever has offset 0.
+// Offset is a position in a partition. The first record ever has offset 0. On
+// Kafka some offsets are of no record but of the marker of a transaction:
+// readers take the next offset from the record before it, never by counting.
 type Offset int64
 
 // Record is one event at rest. Key, Value and Headers must not be modified
@@ -73,7 +75,7 @@ type Batch struct {
 	// what touches them before that, and drop their state after.
 	Revoked  []Partition
 	Assigned []Assigned
-	Records  []Record // in offset order, without gaps but those of retention, within a partition
+	Records  []Record // in offset order within a partition, none left out but by retention
 }
 
 // Assigned is a partition that became the session's, with its state caught up
@@ -142,7 +144,8 @@ type Log interface {
 	// Append writes records outside any step: the way in for events. It
 	// returns when they are durable, all or none, with Partition, Offset and
 	// Time set in the slice given. The bytes of the records may be reused
-	// after it returned.
+	// after it returned. On Kafka an append that ends in an error may have
+	// been written in part; AppendOnce is whole on every engine.
 	Append(ctx context.Context, records ...Record) error
 
 	// AppendOnce is Append for a producer that numbers its records:
@@ -172,8 +175,8 @@ type Log interface {
 
 // Inspector is what tools may ask of a log without joining a group.
 type Inspector interface {
-	// Offsets returns the first retained offset of p and the next one to be
-	// written.
+	// Offsets returns the first retained offset of p and the one after its
+	// last record.
 	Offsets(ctx context.Context, p Partition) (first, next Offset, err error)
 
 	// Peek returns the first committed record of p from offset on, or from the

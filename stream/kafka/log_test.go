@@ -222,6 +222,29 @@ func TestLocalStateIsUsedWhileItIsFresh(t *testing.T) {
 	}
 }
 
+// A commit may be known late: its session lost the partition, and the heir has
+// read it back and gone on.
+func TestLateCommitLeavesTheHeirsStateAlone(t *testing.T) {
+	l := open(t, conforming(fake(t)))
+	copied, err := l.store.local("g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, heir := &session{}, &session{}
+	for _, s := range []*session{late, heir} {
+		if _, err := copied.take(s, [16]byte{1}, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := func(value string) edits {
+		return edits{changes: pairs([][2][]byte{{[]byte("a"), []byte(value)}})}
+	}
+	if !copied.apply(heir, set("heir")) || copied.apply(late, set("late")) {
+		t.Fatal("the copy follows another than its owner")
+	}
+	wantValue(t, copied.space, "a", []byte("heir"))
+}
+
 // An error of one record aborts the whole step, and nothing of it is visible.
 func TestFailedRecordAbortsItsStep(t *testing.T) {
 	o := conforming(fake(t))

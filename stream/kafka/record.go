@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"encoding/binary"
 	"log/slog"
 	"strings"
@@ -121,5 +122,5 @@ func (l logger) Log(level kgo.LogLevel, message string, pairs ...any) {
 	if level == kgo.LogLevelError {
 		to = slog.LevelError
 	}
-	l.to.Log(nil, to, "kafka: "+strings.TrimSpace(message), pairs...) //nolint:staticcheck // there is no context
+	l.to.Log(context.Background(), to, "kafka: "+strings.TrimSpace(message), pairs...)
 }

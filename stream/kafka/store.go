@@ -33,7 +33,7 @@ type store struct {
 	cells *state.Store
 	marks *state.Space
 	seq   atomic.Uint64
-	stop  context.CancelFunc
+	stop  chan struct{}
 	done  chan struct{}
 
 	mu     sync.Mutex // guards locals
@@ -65,7 +65,7 @@ const (
 )
 
 func openStore(o *Options) (*store, error) {
-	s := &store{opts: o, dir: o.Dir, locals: map[string]*local{}, done: make(chan struct{})}
+	s := &store{opts: o, dir: o.Dir, locals: map[string]*local{}, stop: make(chan struct{}), done: make(chan struct{})}
 	err := error(nil)
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "afterbay-kafka-"); err != nil {
@@ -83,9 +83,7 @@ func openStore(o *Options) (*store, error) {
 		return nil, errors.Join(err, s.cells.Close(), s.remove())
 	}
 	s.seq.Store(s.cells.Seen() + 1)
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	go s.checkpoints(ctx)
+	go s.checkpoints()
 	return s, nil
 }
 
@@ -114,27 +112,29 @@ func (s *store) remove() error {
 }
 
 func (s *store) close() error {
-	s.stop()
+	close(s.stop)
 	<-s.done
 	var err error
 	if s.opts.Dir != "" {
-		err = errors.Join(s.checkpoint(context.Background()), s.checkpoint(context.Background()))
+		err = errors.Join(s.checkpoint(), s.checkpoint())
 	}
 	return errors.Join(err, s.cells.Close(), s.remove())
 }
 
-func (s *store) checkpoints(ctx context.Context) {
+// checkpoints ends between two: one that is cut short writes on in the
+// background, to a store that is being closed.
+func (s *store) checkpoints() {
 	defer close(s.done)
 	ticker := time.NewTicker(s.opts.CheckpointEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			if err := s.checkpoint(ctx); err != nil && ctx.Err() == nil {
+			if err := s.checkpoint(); err != nil {
 				s.opts.Logger.Error("kafka: the local state is not kept: a restart reads it from the changelog", "error", err)
 				return
 			}
-		case <-ctx.Done():
+		case <-s.stop:
 			return
 		}
 	}
@@ -142,14 +142,14 @@ func (s *store) checkpoints(ctx context.Context) {
 
 // checkpoint makes the cells durable, and then marks them so; the marks are
 // durable after the next.
-func (s *store) checkpoint(ctx context.Context) error {
+func (s *store) checkpoint() error {
 	marks := map[string][]byte{}
 	s.mu.Lock()
 	for name, l := range s.locals {
 		marks[name] = l.mark()
 	}
 	s.mu.Unlock()
-	if err := s.cells.Checkpoint(ctx, s.seq.Load(), true); err != nil {
+	if err := s.cells.Checkpoint(context.Background(), s.seq.Load(), true); err != nil {
 		return err
 	}
 	s.marks.Apply(s.seq.Add(1), func(yield func(key, value []byte) bool) {
