@@ -51,6 +51,39 @@ func (l *Log) Offsets(ctx context.Context, p stream.Partition) (first, next stre
 	}
 }
 
+// Peek implements stream.Inspector. It sees nothing behind a transaction under
+// way.
+func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
+	if err := l.usable(); err != nil {
+		return stream.Record{}, false, err
+	}
+	for next := int64(max(from, 0)); ; {
+		records, after, err := l.fetch(ctx, p, next)
+		if errors.Is(err, stream.ErrTrimmed) { // or behind the end
+			first, listErr := l.listOffset(ctx, p, earliest)
+			if listErr == nil && next < first {
+				next = first
+				continue
+			}
+			return stream.Record{}, false, listErr
+		}
+		if err != nil {
+			return stream.Record{}, false, fmt.Errorf("peek into %v: %w", p, err)
+		}
+		for _, r := range records {
+			if !r.Attrs.IsControl() {
+				out := decode(r)
+				out.Partition = p
+				return out, true, nil
+			}
+		}
+		if after <= next {
+			return stream.Record{}, false, nil
+		}
+		next = after
+	}
+}
+
 // Committed implements stream.Inspector. It waits for transactions under way.
 func (l *Log) Committed(ctx context.Context, group string, p stream.Partition) (stream.Offset, error) {
 	if err := l.usable(); err != nil {
