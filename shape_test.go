@@ -50,6 +50,7 @@ var layers = map[string][]string{
 	"serve":          {"", "stream", "stream/embedded", "ingest", "observe", "statekey"},
 	"examples/fraud": {},
 
+	"bench/peers":             {"examples/baseline", "model", "model/tree"},
 	"examples/baseline":       {},
 	"examples/fraud/generate": {"examples/fraud"},
 	"examples/library":        {"", "config", "step", "stream/embedded"},

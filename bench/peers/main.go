@@ -1,0 +1,237 @@
+// Command peers measures other stream processors on the work of
+// examples/baseline beside afterbay, on one broker: scripts/peers.sh. It prints
+// one `name value unit` line a figure.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// options say what to measure.
+type options struct {
+	address              string
+	brokerPID            int
+	work                 string
+	events               int
+	warm                 int
+	rates                []int
+	seconds              int
+	rounds               int
+	seed                 uint64
+	only                 []string
+	keep                 bool
+	ours                 []string
+	oursDrain, oursPaced []string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := measureAll(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+func parse() (options, error) {
+	var o options
+	words := func(name, value, help string, into *[]string) {
+		*into = strings.Fields(value)
+		flag.Func(name, fmt.Sprintf("%s (default %q)", help, value), func(s string) error { *into = strings.Fields(s); return nil })
+	}
+	flag.StringVar(&o.address, "broker", "127.0.0.1:9092", "address of the broker")
+	flag.IntVar(&o.brokerPID, "broker-pid", 0, "its process, whose CPU time is counted")
+	flag.StringVar(&o.work, "work", "", "folder to work in, with model.deprecated, an absolute path")
+	flag.IntVar(&o.events, "events", 2_000_000, "events to drain; 0 leaves that out")
+	flag.IntVar(&o.warm, "warm", 200_000, "events before a schedule begins")
+	flag.IntVar(&o.seconds, "seconds", 30, "length of a schedule, of which the first 5 do not count; 0 leaves latency out")
+	flag.IntVar(&o.rounds, "rounds", 1, "rounds; figures are medians")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed of the generator")
+	flag.BoolVar(&o.keep, "keep", false, "keep the folders of the runs")
+	o.rates = []int{2000}
+	flag.Func("rates", "events a second of each schedule, with commas (default 2000)", func(s string) error {
+		o.rates = nil
+		for _, word := range strings.Split(s, ",") {
+			rate, err := strconv.Atoi(word)
+			if err != nil {
+				return err
+			}
+			o.rates = append(o.rates, rate)
+		}
+		return nil
+	})
+	flag.Func("only", "systems to measure, with commas: afterbay, streams, streams_tuned, flink, python", func(s string) error {
+		o.only = strings.Split(s, ",")
+		return nil
+	})
+	words("afterbay", "bin/afterbay run --listen none --engine kafka://{broker} --data {dir}/data {dir}/pipeline.yaml", "how afterbay is started", &o.ours)
+	words("afterbay-drain", "", "its further arguments for throughput", &o.oursDrain)
+	words("afterbay-paced", "", "its further arguments for latency", &o.oursPaced)
+	flag.Parse()
+	return o, o.validate()
+}
+
+func (o options) validate() error {
+	switch {
+	case flag.NArg() > 0:
+		return fmt.Errorf("%q is no flag", flag.Arg(0))
+	case !strings.HasPrefix(o.work, "/"):
+		return errors.New("-work is an absolute path")
+	case o.events < 0 || o.warm < 1 || o.rounds < 1 || slices.ContainsFunc(o.rates, func(rate int) bool { return rate < 1 }):
+		return errors.New("-warm, -rounds and -rates are above 0, -events not below")
+	case o.seconds != 0 && o.seconds <= int(settle.Seconds()):
+		return fmt.Errorf("-seconds is 0 or above %.0f", settle.Seconds())
+	}
+	return nil
+}
+
+func measureAll(ctx context.Context) error {
+	o, err := parse()
+	if err != nil {
+		return err
+	}
+	all, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	on, err := connect(o.address, o.brokerPID)
+	if err != nil {
+		return err
+	}
+	defer on.client.Close()
+	b := &bench{options: o, broker: on}
+	fmt.Printf("# baseline: drain of %d events; schedules of %v events/s for %d s after %d events; seed %d; medians of %d\n", o.events, o.rates, o.seconds, o.warm, o.seed, o.rounds)
+	if err := b.load(ctx); err != nil {
+		return err
+	}
+	t := &table{values: map[string][]float64{}}
+	for round := range o.rounds {
+		for _, s := range all {
+			err = errors.Join(err, b.measure(ctx, t, s, round))
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	t.print(all)
+	return err
+}
+
+// chosen returns the systems to measure.
+func (o options) chosen() ([]system, error) {
+	all := systems(o.ours, o.oursDrain, o.oursPaced)
+	if o.only == nil {
+		return all, nil
+	}
+	var chosen []system
+	for _, name := range o.only {
+		i := slices.IndexFunc(all, func(s system) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-only: there is no system %q", name)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// measure takes all figures of a system in one round. What fails leaves its
+// figures out.
+func (b *bench) measure(ctx context.Context, t *table, s system, round int) error {
+	var errs []error
+	take := func(prefix string, figures []figure, err error) {
+		if err != nil {
+			err = fmt.Errorf("%s, round %d: %w", prefix, round+1, err)
+			fmt.Fprintln(os.Stderr, "peers:", err)
+			errs = append(errs, fmt.Errorf("%s was not measured", prefix))
+			return
+		}
+		for _, f := range figures {
+			t.add(prefix+"_"+f.name, round, f.value, f.unit)
+			fmt.Fprintf(os.Stderr, "round %d: %s_%s %.4g %s\n", round+1, prefix, f.name, f.value, f.unit)
+		}
+	}
+	id := func(kind string) string {
+		return fmt.Sprintf("peers-%s-%s-%d", strings.ReplaceAll(s.name, "_", "-"), kind, round)
+	}
+	if b.events > 0 {
+		figures, err := b.drain(ctx, id("drain"), s)
+		take(s.name, figures, err)
+	}
+	for _, rate := range b.rates {
+		if b.seconds > 0 {
+			figures, err := b.paced(ctx, id(strconv.Itoa(rate)), s, rate)
+			take(fmt.Sprintf("%s_rate_%d", s.name, rate), figures, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// table holds figures by name, a value a round; NaN where one was not taken.
+type table struct {
+	names  []string
+	units  map[string]string
+	values map[string][]float64
+}
+
+func (t *table) add(name string, round int, value float64, unit string) {
+	if t.values[name] == nil {
+		t.names = append(t.names, name)
+	}
+	if t.units == nil {
+		t.units = map[string]string{}
+	}
+	t.units[name] = unit
+	for len(t.values[name]) <= round {
+		t.values[name] = append(t.values[name], math.NaN())
+	}
+	t.values[name][round] = value
+}
+
+// print prints the median of each figure, and of what the first system's are
+// against those of each other one in the same round.
+func (t *table) print(all []system) {
+	for _, name := range t.names {
+		fmt.Printf("%s %.4g %s\n", name, median(t.values[name]), t.units[name])
+	}
+	if all[0].name != "afterbay" {
+		return
+	}
+	for _, s := range all[1:] {
+		fmt.Printf("# afterbay against %s, of the same round\n", s.name)
+		for _, name := range t.names {
+			figure, ok := strings.CutPrefix(name, s.name+"_")
+			ours := t.values["afterbay_"+figure]
+			if !ok || ours == nil || t.units[name] == "events" || t.units[name] == "score" {
+				continue
+			}
+			var ratios []float64
+			for round, theirs := range t.values[name] {
+				if round < len(ours) {
+					ratios = append(ratios, ours[round]/theirs)
+				}
+			}
+			fmt.Printf("afterbay_against_%s_%s %.3g times\n", s.name, figure, median(ratios))
+		}
+	}
+}
+
+// median returns the median of what is a number.
+func median(values []float64) float64 {
+	sorted := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	slices.Sort(sorted)
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a system that runs.
+type process struct {
+	command *exec.Cmd
+	log     string // file of what it says
+	ended   chan struct{}
+}
+
+const stopWait = 15 * time.Second
+
+// begin starts a system. What it says goes to a file in dir.
+func begin(dir string, argv []string) (*process, error) {
+	log := filepath.Join(dir, "log")
+	file, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	p := &process{command: exec.Command(argv[0], argv[1:]...), log: log, ended: make(chan struct{})}
+	p.command.Stdout, p.command.Stderr = file, file
+	if err := p.command.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.command.Wait() // how it ended is in its log
+	}()
+	return p, nil
+}
+
+// stop ends the process and waits for it.
+func (p *process) stop() {
+	_ = p.command.Process.Signal(syscall.SIGTERM) // it may be gone
+	select {
+	case <-p.ended:
+	case <-time.After(stopWait):
+		_ = p.command.Process.Kill()
+		<-p.ended
+	}
+}
+
+// check fails where the process has ended, with the last lines it said.
+func (p *process) check(ctx context.Context) error {
+	select {
+	case <-p.ended:
+		said, err := os.ReadFile(p.log)
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+		return fmt.Errorf("%s ended: %s", p.command.Path, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	case <-ctx.Done():
+		return ctx.Err()
+	default:
+		return nil
+	}
+}
+
+const tick = 10 * time.Millisecond // the kernel counts CPU time in hundredths of a second
+
+// cpuOf returns the CPU time of a process and its threads, user and system.
+func cpuOf(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in parentheses, may hold blanks; user and system time are the
+	// 12th and 13th field after it.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, errors.New("/proc/PID/stat is short")
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[12], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(user+system) * tick, nil
+}
+
+// residentMost returns the most bytes a process had in memory.
+func residentMost(pid int) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, errors.New("/proc/PID/status lacks VmHWM")
+}

@@ -1,0 +1,63 @@
+package main
+
+import "strings"
+
+// system is a program that does the work. Words in braces in its arguments are
+// replaced for each run.
+type system struct {
+	name string
+	argv []string
+	// drain and paced are further arguments: the setting that its users would
+	// take for throughput, and the one they would take for latency.
+	drain, paced []string
+}
+
+// java is how the peers on the JVM start. Without a limit the heap would grow to
+// a quarter of the machine before it is collected.
+func java(module, class string, arguments ...string) []string {
+	return append([]string{
+		"java", "-Xms1g", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+		"-cp", "bench/peers/" + module + "/target/" + module + "-1.jar:bench/peers/" + module + "/target/libs/*", class, "{work}/model.deprecated", "{in}", "{out}",
+	}, arguments...)
+}
+
+// systems returns what is compared. Why each setting is what it is: README.md.
+func systems(afterbay, afterbayDrain, afterbayPaced []string) []system {
+	streams := []string{
+		"application.id={id}", "bootstrap.servers={broker}", "state.dir={dir}/state", "processing.guarantee=exactly_once_v2", "auto.offset.reset=earliest",
+	}
+	flink := java("flink", "peers.Flink", "{broker}", "{id}", "parallelism.default=2", "pipeline.object-reuse=true", "state.backend.type=hashmap",
+		"execution.checkpointing.mode=EXACTLY_ONCE", "execution.checkpointing.dir=file://{dir}/checkpoints")
+	return []system{
+		{name: "afterbay", argv: afterbay, drain: afterbayDrain, paced: afterbayPaced},
+		{name: "streams", argv: append(java("streams", "peers.Streams", "rocksdb"), streams...)},
+		{
+			name: "streams_tuned",
+			argv: append(append(java("streams", "peers.Streams", "memory"), streams...),
+				"num.stream.threads=2", "statestore.cache.max.bytes=268435456"),
+			paced: []string{"commit.interval.ms=10"},
+		},
+		{
+			name: "flink", argv: flink,
+			drain: []string{"execution.checkpointing.interval=1s"},
+			paced: []string{"execution.checkpointing.interval=100ms", "execution.buffer-timeout.interval=5ms"},
+		},
+		{name: "python", argv: []string{".venv/bin/python", "bench/peers/python/worker.py", "examples/baseline/model.ubj", "{in}", "{out}", "{broker}", "{id}"}},
+	}
+}
+
+// run is one run of a system.
+type run struct {
+	broker, work, dir, id, in, out string
+}
+
+// fill returns arguments with the words of a run.
+func (r run) fill(argv []string) []string {
+	replacer := strings.NewReplacer("{broker}", r.broker, "{work}", r.work, "{dir}", r.dir, "{id}", r.id, "{in}", r.in, "{out}", r.out)
+	out := make([]string, len(argv))
+	for i, argument := range argv {
+		out[i] = replacer.Replace(argument)
+	}
+	return out
+}
