@@ -13,7 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const partitions = 4
+const (
+	partitions   = 4
+	servedWithin = 30 * time.Second
+)
 
 // broker is a Kafka broker on this machine.
 type broker struct {
@@ -34,15 +37,32 @@ func connect(address string, pid int) (*broker, error) {
 	return &broker{address: address, pid: pid, client: client, admin: kadm.NewClient(client)}, nil
 }
 
-func (b *broker) createTopics(ctx context.Context, topics ...string) error {
-	made, err := b.admin.CreateTopics(ctx, partitions, 1, nil, topics...)
+// createTopic makes a topic and waits until the broker serves it, which is some
+// time after it says that it is made.
+func (b *broker) createTopic(ctx context.Context, topic string) error {
+	made, err := b.admin.CreateTopics(ctx, partitions, 1, nil, topic)
+	if err == nil {
+		err = made.Error()
+	}
 	if err != nil {
-		return fmt.Errorf("create topics: %w", err)
+		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
-	if err := made.Error(); err != nil {
-		return fmt.Errorf("create topics: %w", err)
+	ctx, cancel := context.WithTimeout(ctx, servedWithin)
+	defer cancel()
+	for {
+		offsets, err := b.admin.ListCommittedOffsets(ctx, topic)
+		if err == nil {
+			err = offsets.Error()
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for topic %s: %w", topic, err)
+		case <-time.After(sampleEvery):
+		}
 	}
-	return nil
 }
 
 // deleteTopics deletes the topics whose names begin with prefix: those of a run

@@ -46,10 +46,6 @@ func main() {
 
 func parse() (options, error) {
 	var o options
-	words := func(name, value, help string, into *[]string) {
-		*into = strings.Fields(value)
-		flag.Func(name, fmt.Sprintf("%s (default %q)", help, value), func(s string) error { *into = strings.Fields(s); return nil })
-	}
 	flag.StringVar(&o.address, "broker", "127.0.0.1:9092", "address of the broker")
 	flag.IntVar(&o.brokerPID, "broker-pid", 0, "its process, whose CPU time is counted")
 	flag.StringVar(&o.work, "work", "", "folder to work in, with model.deprecated, an absolute path")
@@ -71,15 +67,23 @@ func parse() (options, error) {
 		}
 		return nil
 	})
-	flag.Func("only", "systems to measure, with commas: afterbay, streams, streams_tuned, flink, python", func(s string) error {
+	flag.Func("only", "systems to measure, with commas: "+strings.Join(names(systems(nil)), ", "), func(s string) error {
 		o.only = strings.Split(s, ",")
 		return nil
 	})
-	words("afterbay", "bin/afterbay run --listen none --engine kafka://{broker} --data {dir}/data {dir}/pipeline.yaml", "how afterbay is started", &o.ours)
-	words("afterbay-drain", "", "its further arguments for throughput", &o.oursDrain)
-	words("afterbay-paced", "", "its further arguments for latency", &o.oursPaced)
+	ours := "bin/afterbay run --listen none --engine kafka://{broker} --data {dir}/data {dir}/pipeline.yaml"
+	flag.StringVar(&ours, "afterbay", ours, "how afterbay is started")
 	flag.Parse()
+	o.ours = strings.Fields(ours)
 	return o, o.validate()
+}
+
+func names(all []system) []string {
+	var out []string
+	for _, s := range all {
+		out = append(out, s.name)
+	}
+	return out
 }
 
 func (o options) validate() error {
@@ -130,7 +134,7 @@ func measureAll(ctx context.Context) error {
 
 // chosen returns the systems to measure.
 func (o options) chosen() ([]system, error) {
-	all := systems(o.ours, o.oursDrain, o.oursPaced)
+	all := systems(o.ours)
 	if o.only == nil {
 		return all, nil
 	}

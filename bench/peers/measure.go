@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/examples/baseline"
@@ -53,7 +52,7 @@ func (b *bench) load(ctx context.Context) error {
 	if err := b.broker.deleteTopics(ctx, "peers-"); err != nil {
 		return err
 	}
-	if err := b.broker.createTopics(ctx, inputTopic); err != nil {
+	if err := b.broker.createTopic(ctx, inputTopic); err != nil {
 		return err
 	}
 	count := b.events
@@ -84,8 +83,9 @@ func (b *bench) load(ctx context.Context) error {
 	return failed
 }
 
-// prepare makes folder and output of a run.
-func (b *bench) prepare(ctx context.Context, name, in string) (run, error) {
+// prepare makes folder and output of a run, and the pipeline file of ours, with
+// further lines.
+func (b *bench) prepare(ctx context.Context, name, in, lines string) (run, error) {
 	r := run{broker: b.broker.address, work: b.work, dir: filepath.Join(b.work, name), id: name, in: in, out: name + "-results"}
 	if err := os.RemoveAll(r.dir); err != nil {
 		return r, err
@@ -93,19 +93,21 @@ func (b *bench) prepare(ctx context.Context, name, in string) (run, error) {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return r, err
 	}
-	for _, file := range []string{"pipeline.yaml", "model.ubj"} {
-		data, err := baseline.Files.ReadFile(file)
-		if err != nil {
-			return r, err
-		}
-		if file == "pipeline.yaml" {
-			data = []byte(strings.NewReplacer("pipeline: baseline", "pipeline: "+name, "topic: posts", "topic: "+in, "topic: results", "topic: "+r.out).Replace(string(data)))
-		}
-		if err := os.WriteFile(filepath.Join(r.dir, file), data, 0o644); err != nil {
-			return r, err
-		}
+	pipeline, err := baseline.Files.ReadFile("pipeline.yaml")
+	if err != nil {
+		return r, err
 	}
-	return r, b.broker.createTopics(ctx, r.out)
+	model, err := baseline.Files.ReadFile("model.ubj")
+	if err != nil {
+		return r, err
+	}
+	err = errors.Join(
+		os.WriteFile(filepath.Join(r.dir, "pipeline.yaml"), r.pipeline(string(pipeline), lines), 0o644),
+		os.WriteFile(filepath.Join(r.dir, "model.ubj"), model, 0o644))
+	if err != nil {
+		return r, err
+	}
+	return r, b.broker.createTopic(ctx, r.out)
 }
 
 // end deletes what a run left on the broker and, unless it is to be kept, on disk.
@@ -145,7 +147,7 @@ func (b *bench) sample(ctx context.Context, p *process, topic string) (sample, e
 
 // drain measures how fast a system works off the events that lie there.
 func (b *bench) drain(ctx context.Context, name string, s system) (_ []figure, err error) {
-	r, err := b.prepare(ctx, name, inputTopic)
+	r, err := b.prepare(ctx, name, inputTopic, s.drainFile)
 	if err != nil {
 		return nil, err
 	}
@@ -235,11 +237,11 @@ func (a *answers) figures() []figure {
 // reader of committed records has its result.
 func (b *bench) paced(ctx context.Context, name string, s system, rate int) (_ []figure, err error) {
 	in := name + "-posts"
-	r, err := b.prepare(ctx, name, in)
+	r, err := b.prepare(ctx, name, in, s.pacedFile)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.broker.createTopics(ctx, in); err != nil {
+	if err := b.broker.createTopic(ctx, in); err != nil {
 		return nil, err
 	}
 	n := b.warm + rate*b.seconds

@@ -7,30 +7,35 @@ import "strings"
 type system struct {
 	name string
 	argv []string
-	// drain and paced are further arguments: the setting that its users would
-	// take for throughput, and the one they would take for latency.
-	drain, paced []string
+	// drain and paced are further arguments, or lines of the pipeline file: the
+	// settings that its users would take for throughput and for latency.
+	drain, paced         []string
+	drainFile, pacedFile string
 }
 
 // java is how the peers on the JVM start. Without a limit the heap would grow to
 // a quarter of the machine before it is collected.
 func java(module, class string, arguments ...string) []string {
 	return append([]string{
-		"java", "-Xms1g", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED",
 		"-cp", "bench/peers/" + module + "/target/" + module + "-1.jar:bench/peers/" + module + "/target/libs/*", class, "{work}/model.deprecated", "{in}", "{out}",
 	}, arguments...)
 }
 
 // systems returns what is compared. Why each setting is what it is: README.md.
-func systems(afterbay, afterbayDrain, afterbayPaced []string) []system {
+func systems(afterbay []string) []system {
 	streams := []string{
-		"application.id={id}", "bootstrap.servers={broker}", "state.dir={dir}/state", "processing.guarantee=exactly_once_v2", "auto.offset.reset=earliest",
+		"application.id={id}", "bootstrap.servers={broker}", "state.dir={dir}/state", "processing.guarantee=exactly_once_v2",
 	}
 	flink := java("flink", "peers.Flink", "{broker}", "{id}", "parallelism.default=2", "pipeline.object-reuse=true", "state.backend.type=hashmap",
 		"execution.checkpointing.mode=EXACTLY_ONCE", "execution.checkpointing.dir=file://{dir}/checkpoints")
 	return []system{
-		{name: "afterbay", argv: afterbay, drain: afterbayDrain, paced: afterbayPaced},
+		{name: "afterbay", argv: afterbay, pacedFile: "commit: {interval: 10ms}\n"},
+		{
+			name: "afterbay_at_least_once", argv: afterbay,
+			drainFile: "delivery: at-least-once\n", pacedFile: "delivery: at-least-once\ncommit: {interval: 10ms}\n",
+		},
 		{name: "streams", argv: append(java("streams", "peers.Streams", "rocksdb"), streams...)},
 		{
 			name: "streams_tuned",
@@ -60,4 +65,11 @@ func (r run) fill(argv []string) []string {
 		out[i] = replacer.Replace(argument)
 	}
 	return out
+}
+
+// pipeline returns the pipeline file of examples/baseline with names of a run,
+// and further lines.
+func (r run) pipeline(file, lines string) []byte {
+	replacer := strings.NewReplacer("pipeline: baseline", lines+"pipeline: "+r.id, "topic: posts", "topic: "+r.in, "topic: results", "topic: "+r.out)
+	return []byte(replacer.Replace(file))
 }

@@ -75,6 +75,17 @@ def decision(score):
     return "block" if score >= 0.9 else "review" if score >= 0.5 else "allow"
 
 
+def write(producer, topic, value, key):
+    while True:
+        try:
+            producer.produce(topic, value, key)
+        except BufferError:  # the broker is behind
+            producer.poll(0.1)
+            continue
+        producer.poll(0)
+        return
+
+
 def commit(consumer, producer):
     producer.flush()
     try:
@@ -114,8 +125,7 @@ def main():
         for user, event, score in zip(states, events, scores):
             user.scored(score)
             result = {"event_id": event["event_id"], "score": score, "decision": decision(score), "model_version": "fraud-v1"}
-            producer.produce(topic_out, json.dumps(result), event["user_id"])
-            producer.poll(0)
+            write(producer, topic_out, json.dumps(result), event["user_id"])
     commit(consumer, producer)
     consumer.close()
 

@@ -1,13 +1,13 @@
 package peers;
 
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Properties;
 import java.util.stream.Collectors;
-import java.util.Arrays;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.serialization.AbstractDeserializationSchema;
-import org.apache.flink.api.common.serialization.SerializationSchema;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.configuration.Configuration;
@@ -19,6 +19,7 @@ import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsIni
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
+import org.apache.kafka.clients.producer.ProducerRecord;
 
 /** The work in Flink. Arguments: model, input, output, broker, id, then key=value of the settings. */
 public final class Flink {
@@ -41,11 +42,7 @@ public final class Flink {
                 .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
                 .setTransactionalIdPrefix(id)
                 .setKafkaProducerConfig(transactions)
-                .setRecordSerializer(KafkaRecordSerializationSchema.<Scored>builder()
-                        .setTopic(output)
-                        .setKeySerializationSchema((SerializationSchema<Scored>) scored -> scored.user.getBytes())
-                        .setValueSerializationSchema((SerializationSchema<Scored>) scored -> Json.bytes(scored.result))
-                        .build())
+                .setRecordSerializer(new Results(output))
                 .build();
         env.fromSource(source, WatermarkStrategy.noWatermarks(), "events")
                 .keyBy(event -> event.userId)
@@ -64,6 +61,19 @@ public final class Flink {
         @Override
         public Event deserialize(byte[] data) {
             return Json.event(data);
+        }
+    }
+
+    private static final class Results implements KafkaRecordSerializationSchema<Scored> {
+        private final String output;
+
+        Results(String output) {
+            this.output = output;
+        }
+
+        @Override
+        public ProducerRecord<byte[], byte[]> serialize(Scored scored, KafkaSinkContext context, Long timestamp) {
+            return new ProducerRecord<>(output, scored.user.getBytes(StandardCharsets.UTF_8), Json.bytes(scored.result));
         }
     }
 
