@@ -151,7 +151,7 @@ func (b *bench) drain(ctx context.Context, name string, s system) (_ []figure, e
 	if err != nil {
 		return nil, err
 	}
-	p, err := begin(r.dir, r.fill(slices.Concat(s.argv, s.drain)))
+	p, err := begin(r.dir, r.fill(slices.Concat(s.argv, s.drain)), s.drainEnvironment)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (b *bench) paced(ctx context.Context, name string, s system, rate int) (_ [
 	for range b.warm {
 		produce()
 	}
-	p, err := begin(r.dir, r.fill(slices.Concat(s.argv, s.paced)))
+	p, err := begin(r.dir, r.fill(slices.Concat(s.argv, s.paced)), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -181,6 +181,7 @@ func TestReadmeAndSourcesAgree(t *testing.T) {
 			}
 		}
 	}
+	has(strings.TrimPrefix(throughput, "JDK_JAVA_OPTIONS="))
 	version := regexp.MustCompile(`<artifactId>([\w.-]+)</artifactId><version>([\w.-]+)</version></dependency>`)
 	for _, path := range []string{"work/pom.xml", "streams/pom.xml", "flink/pom.xml"} {
 		pom, err := os.ReadFile(path)

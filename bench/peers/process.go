@@ -23,8 +23,9 @@ type process struct {
 
 const stopWait = 15 * time.Second
 
-// begin starts a system. What it says goes to a file in dir.
-func begin(dir string, argv []string) (*process, error) {
+// begin starts a system, with environment added to that of this process. What
+// it says goes to a file in dir.
+func begin(dir string, argv, environment []string) (*process, error) {
 	log := filepath.Join(dir, "log")
 	file, err := os.Create(log)
 	if err != nil {
@@ -33,6 +34,7 @@ func begin(dir string, argv []string) (*process, error) {
 	defer file.Close()
 	p := &process{command: exec.Command(argv[0], argv[1:]...), log: log, ended: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr = file, file
+	p.command.Env = append(os.Environ(), environment...)
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}

@@ -11,7 +11,12 @@ type system struct {
 	// settings that its users would take for throughput and for latency.
 	drain, paced         []string
 	drainFile, pacedFile string
+	drainEnvironment     []string // NAME=value
 }
+
+// throughput is the collector for throughput; the JVM's own choice is one for
+// short pauses.
+const throughput = "JDK_JAVA_OPTIONS=-XX:+UseParallelGC"
 
 // java is how the peers on the JVM start. Without a limit the heap would grow to
 // a quarter of the machine before it is collected.
@@ -36,12 +41,13 @@ func systems(afterbay []string) []system {
 			name: "afterbay_at_least_once", argv: afterbay,
 			drainFile: "delivery: at-least-once\n", pacedFile: "delivery: at-least-once\ncommit: {interval: 10ms}\n",
 		},
-		{name: "streams", argv: append(java("streams", "peers.Streams", "rocksdb"), streams...)},
+		{name: "streams", argv: append(java("streams", "peers.Streams"), streams...)},
 		{
 			name: "streams_tuned",
-			argv: append(append(java("streams", "peers.Streams", "memory"), streams...),
+			argv: append(append(java("streams", "peers.Streams"), streams...),
 				"num.stream.threads=2", "statestore.cache.max.bytes=268435456"),
-			paced: []string{"commit.interval.ms=10"},
+			paced:            []string{"commit.interval.ms=10"},
+			drainEnvironment: []string{throughput},
 		},
 		{
 			name: "flink", argv: flink,

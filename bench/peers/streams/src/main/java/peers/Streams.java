@@ -11,21 +11,20 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
-import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
-/** The work in Kafka Streams. Arguments: model, input, output, store (rocksdb or memory), then key=value of the settings. */
+/** The work in Kafka Streams. Arguments: model, input, output, then key=value of the settings. */
 public final class Streams {
     private static final String STORE = "users";
 
     public static void main(String[] args) {
         Properties settings = new Properties();
-        for (int i = 4; i < args.length; i++) {
+        for (int i = 3; i < args.length; i++) {
             String[] setting = args[i].split("=", 2);
             settings.put(setting[0], setting[1]);
         }
-        KafkaStreams streams = new KafkaStreams(topology(new Model(args[0]), args[1], args[2], args[3].equals("memory")), settings);
+        KafkaStreams streams = new KafkaStreams(topology(new Model(args[0]), args[1], args[2]), settings);
         streams.setUncaughtExceptionHandler(e -> {
             e.printStackTrace();
             Runtime.getRuntime().halt(1);
@@ -35,8 +34,7 @@ public final class Streams {
         streams.start();
     }
 
-    private static Topology topology(Model model, String input, String output, boolean memory) {
-        KeyValueBytesStoreSupplier store = memory ? Stores.inMemoryKeyValueStore(STORE) : Stores.persistentKeyValueStore(STORE);
+    private static Topology topology(Model model, String input, String output) {
         Serde<Event> events = Serdes.serdeFrom((topic, event) -> {
             throw new UnsupportedOperationException();
         }, (topic, data) -> Json.event(data));
@@ -44,7 +42,8 @@ public final class Streams {
             throw new UnsupportedOperationException();
         });
         StreamsBuilder builder = new StreamsBuilder();
-        builder.addStateStore(Stores.keyValueStoreBuilder(store, Serdes.String(), StateSerde.serde()).withCachingEnabled());
+        builder.addStateStore(Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(STORE), Serdes.String(), StateSerde.serde())
+                .withCachingEnabled());
         builder.stream(input, Consumed.with(Serdes.String(), events))
                 .processValues(() -> new Scorer(model), STORE)
                 .to(output, Produced.with(Serdes.String(), results));
