@@ -157,7 +157,7 @@ func (a *answers) take(value []byte) (int, error) {
 	return i, nil
 }
 
-// readAll reads all committed results of a topic.
+// readAll reads all committed results of a topic that nothing writes to any more.
 func (b *broker) readAll(ctx context.Context, topic string, want []float32) (*answers, error) {
 	reader, err := b.reader(topic)
 	if err != nil {
@@ -165,16 +165,15 @@ func (b *broker) readAll(ctx context.Context, topic string, want []float32) (*an
 	}
 	defer reader.Close()
 	a := newAnswers(want)
-	for quiet := false; a.found < len(want) || !quiet; {
-		wait, cancel := context.WithTimeout(ctx, time.Second)
+	for {
+		wait, cancel := context.WithTimeout(ctx, quietFor)
 		fetches := reader.PollFetches(wait)
 		cancel()
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		quiet = fetches.NumRecords() == 0
-		if quiet && a.found < len(want) && a.records > 0 {
-			break
+		if fetches.NumRecords() == 0 {
+			return a, nil
 		}
 		for _, record := range fetches.Records() {
 			if _, err := a.take(record.Value); err != nil {
@@ -182,5 +181,4 @@ func (b *broker) readAll(ctx context.Context, topic string, want []float32) (*an
 			}
 		}
 	}
-	return a, nil
 }

@@ -46,7 +46,7 @@ func main() {
 
 func parse() (options, error) {
 	var o options
-	flag.StringVar(&o.address, "broker", "127.0.0.1:9092", "address of the broker")
+	flag.StringVar(&o.address, "broker", "127.0.0.1:9092", "address of the broker; its topics that begin with peers- are deleted")
 	flag.IntVar(&o.brokerPID, "broker-pid", 0, "its process, whose CPU time is counted")
 	flag.StringVar(&o.work, "work", "", "folder to work in, with model.deprecated, an absolute path")
 	flag.IntVar(&o.events, "events", 2_000_000, "events to drain; 0 leaves that out")

@@ -123,6 +123,9 @@ func TestQuantilesAndMedians(t *testing.T) {
 			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
 	}
+	if got := median([]float64{5, 1, 2}); got != 2 {
+		t.Errorf("median of 5, 1, 2 is %v", got)
+	}
 	table := table{values: map[string][]float64{}}
 	table.add("a", 1, 3, "x") // nothing in round 0
 	table.add("a", 2, 1, "x")
