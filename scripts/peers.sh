@@ -22,7 +22,7 @@ if [[ " $* " == *" -help "* ]]; then exec bin/peers -help; fi
 make -s deps >&2
 .venv/bin/pip install --quiet --disable-pip-version-check confluent-kafka==2.16.1
 [ -e $binary ] || .venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target $binary xgboost-cpu==2.1.4
-(cd bench/peers && mvn -B -q -C package)
+(cd bench/peers && mvn -B -q -C clean package)
 
 export AFTERBAY_KAFKA=$root/.kafka/libs-4.3.1
 broker() { "$root/scripts/kafka" "$1" --dir "$work/broker" "${@:2}" >&2; }

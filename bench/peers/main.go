@@ -19,19 +19,18 @@ import (
 
 // options say what to measure.
 type options struct {
-	address              string
-	brokerPID            int
-	work                 string
-	events               int
-	warm                 int
-	rates                []int
-	seconds              int
-	rounds               int
-	seed                 uint64
-	only                 []string
-	keep                 bool
-	ours                 []string
-	oursDrain, oursPaced []string
+	address   string
+	brokerPID int
+	work      string
+	events    int
+	warm      int
+	rates     []int
+	seconds   int
+	rounds    int
+	seed      uint64
+	only      []string
+	keep      bool
+	ours      []string
 }
 
 func main() {
