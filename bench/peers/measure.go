@@ -146,7 +146,7 @@ func (b *bench) sample(ctx context.Context, p *process, topic string) (sample, e
 }
 
 // drain measures how fast a system works off the events that lie there.
-func (b *bench) drain(ctx context.Context, name string, s system) (_ []figure, err error) {
+func (b *bench) drain(ctx context.Context, name string, s system) ([]figure, error) {
 	r, err := b.prepare(ctx, name, inputTopic, s.drainFile)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (a *answers) figures() []figure {
 
 // paced measures latency: from when an event is due by the schedule until a
 // reader of committed records has its result.
-func (b *bench) paced(ctx context.Context, name string, s system, rate int) (_ []figure, err error) {
+func (b *bench) paced(ctx context.Context, name string, s system, rate int) ([]figure, error) {
 	in := name + "-posts"
 	r, err := b.prepare(ctx, name, in, s.pacedFile)
 	if err != nil {
@@ -270,6 +270,7 @@ func (b *bench) paced(ctx context.Context, name string, s system, rate int) (_ [
 	if err = errors.Join(err, schedule.err); err != nil {
 		return nil, err
 	}
+	p.stop()
 	from := b.warm + int(settle.Seconds())*rate
 	took := l.since(from, func(i int) time.Time { return schedule.due(i-b.warm, rate) })
 	events := float64(n - from)

@@ -52,7 +52,7 @@ func systems(afterbay []string) []system {
 		{
 			name: "flink", argv: flink,
 			drain: []string{"execution.checkpointing.interval=1s"},
-			paced: []string{"execution.checkpointing.interval=100ms", "execution.buffer-timeout.interval=5ms"},
+			paced: []string{"execution.checkpointing.interval=250ms", "execution.buffer-timeout.interval=5ms"},
 		},
 		{name: "python", argv: []string{".venv/bin/python", "bench/peers/python/worker.py", "examples/baseline/model.ubj", "{in}", "{out}", "{broker}", "{id}"}},
 	}

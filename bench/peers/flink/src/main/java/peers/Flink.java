@@ -8,6 +8,7 @@ import java.util.stream.Collectors;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.serialization.AbstractDeserializationSchema;
+import org.apache.flink.api.common.serialization.SerializationSchema;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.configuration.Configuration;
@@ -19,7 +20,6 @@ import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsIni
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
-import org.apache.kafka.clients.producer.ProducerRecord;
 
 /** The work in Flink. Arguments: model, input, output, broker, id, then key=value of the settings. */
 public final class Flink {
@@ -42,7 +42,11 @@ public final class Flink {
                 .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
                 .setTransactionalIdPrefix(id)
                 .setKafkaProducerConfig(transactions)
-                .setRecordSerializer(new Results(output))
+                .setRecordSerializer(KafkaRecordSerializationSchema.<Scored>builder()
+                        .setTopic(output)
+                        .setKeySerializationSchema(new Users())
+                        .setValueSerializationSchema(new Results())
+                        .build())
                 .build();
         env.fromSource(source, WatermarkStrategy.noWatermarks(), "events")
                 .keyBy(event -> event.userId)
@@ -64,16 +68,17 @@ public final class Flink {
         }
     }
 
-    private static final class Results implements KafkaRecordSerializationSchema<Scored> {
-        private final String output;
-
-        Results(String output) {
-            this.output = output;
-        }
-
+    private static final class Users implements SerializationSchema<Scored> {
         @Override
-        public ProducerRecord<byte[], byte[]> serialize(Scored scored, KafkaSinkContext context, Long timestamp) {
-            return new ProducerRecord<>(output, scored.user.getBytes(StandardCharsets.UTF_8), Json.bytes(scored.result));
+        public byte[] serialize(Scored scored) {
+            return scored.user.getBytes(StandardCharsets.UTF_8);
+        }
+    }
+
+    private static final class Results implements SerializationSchema<Scored> {
+        @Override
+        public byte[] serialize(Scored scored) {
+            return Json.bytes(scored.result);
         }
     }
 
