@@ -81,7 +81,7 @@ type Field struct{ Name, Type string }
 
 // Commit says how often steps are committed.
 type Commit struct {
-	Interval time.Duration // shortest time between two commits; 0 is 2 ms, or the log's own where a step shares the sync of its inputs
+	Interval time.Duration // shortest time between two commits; 0 is 2 ms, on Kafka 50 ms, or the log's own where a step shares the sync of its inputs
 	Size     int           // most events in a step; 0 is 8,192
 }
 

@@ -243,6 +243,15 @@ type EarlyReader interface {
 	ReadEarly(on bool)
 }
 
+// Bounded is a Session whose log has more to say about steps than others.
+type Bounded interface {
+	Session
+
+	// Bounds returns how far apart commits should be where nobody says so, and
+	// the most bytes that key, value and headers of a record take together.
+	Bounds() (commitInterval time.Duration, recordBytes int)
+}
+
 // Pending is a commit whose outcome is known later.
 type Pending struct {
 	done chan struct{}

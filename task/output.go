@@ -250,9 +250,10 @@ func (w *worker) deadPartition(it *item) int32 {
 	return it.partition.index
 }
 
-// deadLetterRoom is what a dead letter may be larger than an output: logs take
-// records of 64 KiB more than the largest value.
-const deadLetterRoom = 60 << 10
+const (
+	recordRoom     = 64 << 10 // what a record may be larger than the largest value
+	deadLetterRoom = 60 << 10 // what a dead letter may be larger than an output
+)
 
 // cut returns the first n bytes of s, whole characters.
 func cut(s string, n int) string {

@@ -24,13 +24,13 @@ import (
 // Options bound the loop. The zero value is good for an embedded log.
 type Options struct {
 	Sessions       int                // members of the group in this process; 0 is 1
-	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or the log's own where it is read early
+	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or what the log asks for
 	StepEvents     int                // most events of a step; 0 is 8,192
 	ChunkEvents    int                // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
 	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
 	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
 	KeyBytes       int64              // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
-	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB
+	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
 	Logger         *slog.Logger       // nil discards
 	Observe        func(*Observed)    // called with each event when it was computed; nil is none
 	Fault          func(Stage string) // called at each stage of a turn by crash tests; nil is none

@@ -61,6 +61,13 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 	} else if options.CommitInterval == 0 {
 		w.options.CommitInterval = commitInterval
 	}
+	if bounded, ok := s.(stream.Bounded); ok {
+		interval, recordBytes := bounded.Bounds()
+		if options.CommitInterval == 0 {
+			w.options.CommitInterval = interval
+		}
+		w.options.OutputMaxBytes = min(w.options.OutputMaxBytes, recordBytes-recordRoom)
+	}
 	return w
 }
 
