@@ -114,7 +114,7 @@ func (s *session) transact(ctx context.Context, step *stream.Step) error {
 	if err != nil {
 		return fmt.Errorf("commit: %w", cmp.Or(s.dead(), err))
 	}
-	beside := s.log.opts.Delivery
+	beside := s.log.opts.delivery(s.group)
 	if beside == AtLeastOnce {
 		err = s.writeOutputs(ctx, step, places)
 	}
@@ -128,7 +128,7 @@ func (s *session) transact(ctx context.Context, step *stream.Step) error {
 		if dead := s.dead(); dead != nil {
 			return fmt.Errorf("commit: %w", dead)
 		}
-		return fmt.Errorf("commit: the outcome is unknown: %w: %w", stream.ErrFenced, err)
+		return s.afterCommit(ctx, err)
 	}
 	s.apply(step)
 	return nil
@@ -153,7 +153,7 @@ func (s *session) writeOutputs(ctx context.Context, step *stream.Step, places []
 func (s *session) build(step *stream.Step, places []int32) error {
 	b := &s.step
 	b.records, b.headers, b.bytes = b.records[:0], b.headers[:0], b.bytes[:0]
-	if s.log.opts.Delivery == ExactlyOnce {
+	if s.log.opts.delivery(s.group) == ExactlyOnce {
 		for i := range step.Outputs {
 			r := b.add()
 			b.headers = encode(r, &step.Outputs[i], b.headers)

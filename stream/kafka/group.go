@@ -98,8 +98,16 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	s.mu.Unlock()
 	changelog := changelogOf(s.group, sh.partition)
 	t, err := l.topics.refresh(ctx, changelog.Topic)
+	for tries := 1; passing(err) && ctx.Err() == nil; tries++ {
+		if err = l.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
+			t, err = l.topics.refresh(ctx, changelog.Topic)
+		}
+	}
 	if err != nil {
 		return err
+	}
+	if n := int32(len(t.leaders)); changelog.Index >= n {
+		return refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q got more partitions, and the state beside it has %d (topic %q): keys would leave their state", sh.partition.Topic, n, changelog.Topic)
 	}
 	first, err := l.listOffset(ctx, changelog, earliest)
 	if err != nil {
@@ -121,8 +129,11 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	if never {
 		want = -1
 	}
+	if position < 0 && want >= 0 {
+		return refuse("restore the topic; or delete the group's offsets, or use another pipeline name, to compute the state anew from what the input still has", "the group committed offset %d and its changelog %q is empty: it was deleted", want, changelog.Topic)
+	}
 	if position != want {
-		return fmt.Errorf("the group committed offset %d and its changelog %q says %d: they are written together, so somebody changed one of them; reset both, or use another pipeline name to begin anew", want, changelog.Topic, position)
+		return refuse("reset both, or use another pipeline name to begin anew", "the group committed offset %d and its changelog %q says %d: they are written together, so somebody changed one of them", want, changelog.Topic, position)
 	}
 	if !copied.caughtUp(s) {
 		return stream.ErrFenced

@@ -64,10 +64,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		return nil, fmt.Errorf("open kafka: %w", err)
 	}
 	l.topics.log, l.keys.log, l.producers.log = l, l, l
-	if err = l.client.Ping(ctx); err != nil {
-		err = fmt.Errorf("reach %v: %w: see that a broker listens there, and that TLS and SASL are what it asks for", o.Brokers, err)
-	}
-	if err == nil {
+	if err = l.reach(ctx); err == nil {
 		l.store, err = openStore(&l.opts)
 	}
 	if err != nil {
@@ -106,7 +103,7 @@ func (l *Log) failure(ctx context.Context, err error) error {
 	case errors.Is(err, kgo.ErrClientClosed):
 		return stream.ErrClosed
 	}
-	return err
+	return advise(err)
 }
 
 // Close implements stream.Log.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -22,12 +24,13 @@ type Options struct {
 	// back from the changelog.
 	Dir string
 
-	Delivery     Delivery    // when the outputs of a step are written
-	ClientID     string      // shown in the brokers' logs and quotas; "" is afterbay
-	Rack         string      // reads go to a replica in it where there is one
-	TLS          *tls.Config // nil speaks plain text
-	SASL         SASL        // who is asking; nobody where its Mechanism is empty
-	ServerGroups bool        // the brokers assign partitions (KIP-848) in place of the members
+	Delivery     Delivery            // when the outputs of a step are written
+	Deliveries   map[string]Delivery // the same for some groups, where it is another
+	ClientID     string              // shown in the brokers' logs and quotas; "" is afterbay
+	Rack         string              // reads go to a replica in it where there is one
+	TLS          *tls.Config         // nil speaks plain text
+	SASL         SASL                // who is asking; nobody where its Mechanism is empty
+	ServerGroups bool                // the brokers assign partitions (KIP-848) in place of the members
 
 	// Stay keeps a session's partitions reserved when it is closed, until
 	// SessionTimeout: a process that restarts within it has them back without a
@@ -47,6 +50,7 @@ type Options struct {
 	MaxProducers    int           // of AppendOnce with an open transactional client; 0 is 64
 	RebuildAfter    time.Duration // a local state that was caught up longer ago is rebuilt; 0 is 12 h, half of the changelogs' delete.retention.ms
 	CheckpointEvery time.Duration // of the local state; 0 is 5 s
+	CommitInterval  time.Duration // between the commits of who says nothing else; 0 is 50 ms
 
 	StateMemoryBytes int64 // of cells in memory; 0 is 1 GiB
 
@@ -93,13 +97,15 @@ func (o Options) Validate() error {
 		wrong(err != nil, "broker %q is not host:port", broker)
 	}
 	wrong(o.Stay && o.Dir == "", "Stay without Dir: a process that starts again has no identity to take its partitions up by")
-	wrong(o.Delivery < ExactlyOnce || o.Delivery > AtMostOnce, "Delivery is %d: there are exactly, at least and at most once", o.Delivery)
+	for _, d := range append(slices.Collect(maps.Values(o.Deliveries)), o.Delivery) {
+		wrong(d < ExactlyOnce || d > AtMostOnce, "Delivery is %d: there are exactly, at least and at most once", d)
+	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{
 		{"SessionTimeout", o.SessionTimeout}, {"HeartbeatInterval", o.HeartbeatInterval}, {"RebalanceTimeout", o.RebalanceTimeout},
-		{"TransactionTimeout", o.TransactionTimeout}, {"RebuildAfter", o.RebuildAfter}, {"CheckpointEvery", o.CheckpointEvery},
+		{"TransactionTimeout", o.TransactionTimeout}, {"RebuildAfter", o.RebuildAfter}, {"CheckpointEvery", o.CheckpointEvery}, {"CommitInterval", o.CommitInterval},
 	} {
 		wrong(d.value < 0, "%s is %v: time runs forward", d.name, d.value)
 	}
@@ -122,6 +128,14 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
+// delivery is that of a group.
+func (o *Options) delivery(group string) Delivery {
+	if d, ok := o.Deliveries[group]; ok {
+		return d
+	}
+	return o.Delivery
+}
+
 func (o Options) withDefaults() Options {
 	orElse(&o.ClientID, "afterbay")
 	orElse(&o.SessionTimeout, 6*time.Second)
@@ -134,6 +148,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.MaxProducers, 64)
 	orElse(&o.RebuildAfter, deleteRetention/2)
 	orElse(&o.CheckpointEvery, 5*time.Second)
+	orElse(&o.CommitInterval, 50*time.Millisecond)
 	orElse(&o.StateMemoryBytes, 1<<30)
 	orElse(&o.Logger, slog.Default())
 	return o

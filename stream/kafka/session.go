@@ -77,11 +77,24 @@ type share struct {
 
 // Join implements stream.Log.
 func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
-	s, err := l.join(ctx, group, slices.Compact(slices.Sorted(slices.Values(topics))))
-	if err != nil {
-		return nil, fmt.Errorf("join %q: %w", group, err)
+	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
+	for tries := 1; ; tries++ {
+		s, err := l.join(ctx, group, topics)
+		if err == nil {
+			return s, nil
+		}
+		if err = l.failure(ctx, err); passing(err) && ctx.Err() == nil {
+			err = l.await(ctx, tries, "join "+group, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("join %q: %w", group, err)
+		}
 	}
-	return s, nil
+}
+
+// Bounds implements stream.Bounded.
+func (s *session) Bounds() (commitInterval time.Duration, recordBytes int) {
+	return s.log.opts.CommitInterval, s.log.opts.MaxRecordBytes
 }
 
 func (l *Log) join(ctx context.Context, group string, topics []string) (*session, error) {
@@ -128,7 +141,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) error {
 	name := changelogOf(group, stream.Partition{Topic: t.name}).Topic
 	if len(name) > 249 {
-		return fmt.Errorf("the names of group and topic %q are too long: their changelog would be %q, and a topic has 249 characters", t.name, name)
+		return refuse("shorten the name of the pipeline", "the changelog of topic %q would be %q, and names of topics have 249 characters", t.name, name)
 	}
 	changelog, err := l.ensureTopic(ctx, name, int32(len(t.leaders)),
 		"cleanup.policy", "compact", "delete.retention.ms", fmt.Sprint(deleteRetention.Milliseconds()), "segment.bytes", fmt.Sprint(64<<20))
@@ -136,7 +149,7 @@ func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) er
 		return fmt.Errorf("changelog %q: %w", name, err)
 	}
 	if n := len(changelog.leaders); n != len(t.leaders) {
-		return fmt.Errorf("topic %q has %d partitions, and the state beside it %d (topic %q): keys would leave their state; read the topic through a repartition topic, or use another pipeline name to begin anew", t.name, len(t.leaders), n, name)
+		return refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q has %d partitions, and the state beside it %d (topic %q): keys would leave their state", t.name, len(t.leaders), n, name)
 	}
 	return nil
 }
@@ -193,6 +206,7 @@ func (s *session) clientOptions(topics []string) []kgo.Opt {
 		kgo.OnPartitionsRevoked(s.onRevoked),
 		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) { s.end(stream.ErrFenced) }),
 		kgo.AdjustFetchOffsetsFn(s.onOffsets),
+		kgo.WithHooks(s),
 	}
 	if s.member != "" {
 		opts = append(opts, kgo.InstanceID(s.member))
@@ -244,7 +258,7 @@ func (s *session) readFailed(f kgo.FetchTopicPartition) {
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		s.endLocked(fmt.Errorf("%s/%d: what group %q should read next is gone: retention was faster than it; raise retention, or set the group's offset: %w", f.Topic, f.Partition, s.group, stream.ErrTrimmed))
 	default:
-		s.endLocked(fmt.Errorf("read %s/%d: %w", f.Topic, f.Partition, err))
+		s.endLocked(fmt.Errorf("read %s/%d: %w", f.Topic, f.Partition, advise(err)))
 	}
 }
 

@@ -75,6 +75,9 @@ func openStore(o *Options) (*store, error) {
 		return nil, err
 	}
 	s.cells, err = state.Open(state.Options{Dir: filepath.Join(s.dir, "state"), MemoryMaxBytes: o.StateMemoryBytes})
+	if heldBy(err) {
+		err = fmt.Errorf("%s: %w", s.dir, ErrLocked)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.remove())
 	}

@@ -83,7 +83,7 @@ func (c *topicCache) ask(ctx context.Context, names ...string) ([]topicInfo, err
 			continue
 		case errors.Is(err, kerr.LeaderNotAvailable): // it was made just now
 		case err != nil:
-			return nil, fmt.Errorf("read metadata of topic %q: %w", name, err)
+			return nil, fmt.Errorf("read metadata of topic %q: %w", name, advise(err))
 		}
 		info := topicInfo{name: name, id: t.TopicID, leaders: make([]int32, len(t.Partitions))}
 		for _, p := range t.Partitions {
@@ -183,9 +183,9 @@ func (l *Log) ensureTopic(ctx context.Context, name string, partitions int32, co
 	for _, t := range resp.Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			if t.ErrorMessage != nil {
-				return info, fmt.Errorf("%w: %s", err, *t.ErrorMessage)
+				err = fmt.Errorf("%w: %s", err, *t.ErrorMessage)
 			}
-			return info, err
+			return info, advise(err)
 		}
 	}
 	for tries := 1; ; tries++ { // the brokers hear of it one by one

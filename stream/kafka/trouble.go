@@ -1,0 +1,169 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// ErrLocked says that another process, or another Log of this one, has the
+// folder Options.Dir.
+var ErrLocked = errors.New("the folder is in use by another process")
+
+// advice is what to do about answers of brokers that stay the same until
+// somebody does it.
+var advice = map[*kerr.Error]string{
+	kerr.TopicAuthorizationFailed:           "allow the principal to Read, Write, Create and Describe the topics of the pipeline, and those that start with afterbay- and __afterbay-",
+	kerr.GroupAuthorizationFailed:           "allow the principal to Read the groups named as the pipelines, and Describe them",
+	kerr.TransactionalIDAuthorizationFailed: "allow the principal to Write and Describe transactional ids that start with afterbay-",
+	kerr.ClusterAuthorizationFailed:         "allow the principal to Create topics, or create them before",
+	kerr.SaslAuthenticationFailed:           "see that the mechanism, the user and the password or token are those that the brokers know",
+	kerr.UnsupportedSaslMechanism:           "choose a mechanism that the brokers have in sasl.enabled.mechanisms",
+	kerr.IllegalSaslState:                   "name a SASL mechanism and a user: the brokers ask who is there",
+	kerr.FencedInstanceID:                   "another process runs with this one's identity, so its state folder was copied, or used again while this one stood still: end one of the two, and give each process a folder of its own",
+	kerr.InvalidReplicationFactor:           "set Replication to as many brokers as there are, or less",
+	kerr.PolicyViolation:                    "create the topic as the brokers' policy wants it",
+	kerr.InvalidSessionTimeout:              "set SessionTimeout within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
+	kerr.InvalidTransactionTimeout:          "set TransactionTimeout below transaction.max.timeout.ms of the brokers",
+	kerr.GroupMaxSizeReached:                "run fewer sessions, or raise group.max.size of the brokers",
+	kerr.InconsistentGroupProtocol:          "end the other members of the group first: all of them use the same group protocol",
+	kerr.UnsupportedVersion:                 "use brokers of Kafka 2.5 or later; groups assigned by the brokers need 4.0",
+}
+
+// advised is an error that stays until somebody does what it says: nothing is
+// gained by trying again.
+type advised struct {
+	error
+	next string
+}
+
+// Error returns what is wrong and what to do.
+func (a *advised) Error() string { return strings.TrimSuffix(a.error.Error(), ".") + ": " + a.next }
+
+// Unwrap returns what is wrong.
+func (a *advised) Unwrap() error { return a.error }
+
+// refuse makes an advised error.
+func refuse(next, format string, args ...any) error {
+	return &advised{fmt.Errorf(format, args...), next}
+}
+
+// advise adds what to do to an answer of a broker, where that is known.
+func advise(err error) error {
+	var answer *kerr.Error
+	if lasting(err) || !errors.As(err, &answer) {
+		return err
+	}
+	if next, ok := advice[answer]; ok {
+		return &advised{err, next}
+	}
+	return err
+}
+
+// lasting reports whether err is advised.
+func lasting(err error) bool {
+	var a *advised
+	return errors.As(err, &a)
+}
+
+// passing reports whether what failed with err may succeed when it is tried
+// again: brokers are down, or busy with each other.
+func passing(err error) bool {
+	var answer *kerr.Error
+	switch {
+	case err == nil, lasting(err), errors.Is(err, stream.ErrClosed), errors.Is(err, stream.ErrUnknownTopic):
+		return false
+	case errors.As(err, &answer):
+		return answer.Retriable
+	}
+	return true
+}
+
+// await notes that nobody answers, and waits before the next try.
+func (l *Log) await(ctx context.Context, tries int, what string, err error) error {
+	if tries%30 == 1 { // about every half minute
+		l.opts.Logger.Warn("kafka: waiting for the brokers", "brokers", l.opts.Brokers, "to", what, "reason", err)
+	}
+	return l.wait(ctx, backOff(tries))
+}
+
+// OnGroupManageError is called by the client when the group is lost, after it
+// told that the partitions are.
+func (s *session) OnGroupManageError(err error) {
+	err = advise(err)
+	if !lasting(err) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil || errors.Is(s.err, stream.ErrFenced) {
+		s.endLocked(err)
+		s.err = fmt.Errorf("be a member of group %q: %w", s.group, err)
+	}
+}
+
+// afterCommit gives the error of a commit its meaning. What no new session would
+// do better ends the task; for all else the outcome is unknown, and a new
+// session finds out.
+func (s *session) afterCommit(ctx context.Context, err error) error {
+	err = advise(err)
+	var answer *kerr.Error
+	switch {
+	case errors.Is(err, stream.ErrTooLarge), lasting(err):
+		return fmt.Errorf("commit: %w", err)
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		return fmt.Errorf("commit: %w", refuse("nothing of the step was committed; make the topics that are gone again, as afterbay run does when it starts", "a topic that the step writes, or its changelog, is gone: %w", err))
+	case errors.As(err, &answer) && !answer.Retriable && s.replaced(ctx):
+		return fmt.Errorf("commit: %w", advise(kerr.FencedInstanceID))
+	}
+	return fmt.Errorf("commit: the outcome is unknown: %w: %w", stream.ErrFenced, err)
+}
+
+// replaced reports whether another process joined under this member's static
+// name. Without that check two processes of one identity would fence each other
+// for ever.
+func (s *session) replaced(ctx context.Context) bool {
+	if s.member == "" || s.log.opts.ServerGroups {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.log.opts.SessionTimeout)
+	defer cancel()
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.InstanceID = s.group, &s.member
+	req.MemberID, req.Generation = s.client.GroupMetadata()
+	resp, err := req.RequestWith(ctx, s.client)
+	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID)
+}
+
+// reach asks the brokers for anything, so that what is wrong with the way to
+// them is known at once: records would be tried for ever.
+func (l *Log) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachMax)
+	defer cancel()
+	err := l.client.Ping(ctx)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v", reachMax)
+	}
+	if err = advise(err); lasting(err) {
+		return fmt.Errorf("reach %s: %w", strings.Join(l.opts.Brokers, ", "), err)
+	}
+	return refuse("see that a broker listens there, and that TLS and SASL are what it asks for", "reach %s: %w", strings.Join(l.opts.Brokers, ", "), err)
+}
+
+const reachMax = 10 * time.Second
+
+// heldBy reports whether err says that a folder's lock is held.
+func heldBy(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process")
+}

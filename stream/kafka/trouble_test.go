@@ -1,0 +1,310 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// network is a way to brokers that can be cut.
+type network struct {
+	mu    sync.Mutex // guards the rest
+	down  bool
+	conns []net.Conn
+}
+
+func (n *network) dial(ctx context.Context, kind, host string) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down {
+		return nil, &net.OpError{Op: "dial", Net: kind, Err: syscall.ECONNREFUSED}
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, kind, host)
+	if err == nil {
+		n.conns = append(n.conns, conn)
+	}
+	return conn, err
+}
+
+// set cuts the network, or mends it.
+func (n *network) set(down bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down = down
+	for _, conn := range n.conns {
+		_ = conn.Close()
+	}
+	n.conns = nil
+}
+
+// shown is a log that tests read.
+type shown struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (s *shown) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *shown) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// ownAgain joins until in is owned, as a task does.
+func ownAgain(t *testing.T, l *Log) (stream.Session, stream.Assigned) {
+	t.Helper()
+	for {
+		s, a, err := own(t, l)
+		if err == nil {
+			return s, a
+		}
+		if !errors.Is(err, stream.ErrFenced) {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Brokers that are gone are waited for, by a join, too, and nothing is lost.
+func TestBrokersThatAreGoneAreWaitedFor(t *testing.T) {
+	var way network
+	var told shown
+	o := conforming(fake(t))
+	o.dial, o.Logger = way.dial, slog.New(slog.NewTextHandler(&told, nil))
+	o.SessionTimeout = 500 * time.Millisecond
+	l := open(t, o)
+	s, _ := mustOwn(t, l)
+	commit(t, s, 1, "a", []byte("1"))
+	way.set(true)
+	pending := s.Commit(stream.Step{
+		Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("2")}},
+		Offsets: map[stream.Partition]stream.Offset{in: 2},
+	})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lost := pending.Wait(t.Context())
+	joined := make(chan stream.Session)
+	go func() {
+		defer close(joined)
+		s, err := l.Join(t.Context(), "g", "in")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		joined <- s
+	}()
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(told.String(), "waiting for the brokers"); time.Sleep(time.Millisecond) {
+		select {
+		case <-joined:
+			t.Fatal("joined nobody")
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody is told that the brokers are waited for")
+		}
+	}
+	way.set(false)
+	s, ok := <-joined
+	if !ok {
+		return
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, a := ownAgain(t, l)
+	want := "1"
+	if lost == nil {
+		want = "2"
+	}
+	wantValue(t, a.State, "a", []byte(want))
+}
+
+func wantAdvice(t *testing.T, err error, want ...string) {
+	t.Helper()
+	if err == nil || errors.Is(err, stream.ErrFenced) {
+		t.Fatalf("%v: a task would join again", err)
+	}
+	for _, text := range want {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %q", err, text)
+		}
+	}
+}
+
+// failing answers a kind of request with an error.
+func failing(t *testing.T, answer func(kmsg.Request) kmsg.Response, key kmsg.Key) []string {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cluster.ControlKey(key.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		return answer(req), nil, true
+	})
+	return cluster.ListenAddrs()
+}
+
+func TestRefusalsOfBrokersSayWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		key    kmsg.Key
+		answer func(kmsg.Request) kmsg.Response
+		want   string
+	}{
+		"group": {kmsg.JoinGroup, func(req kmsg.Request) kmsg.Response {
+			r := req.ResponseKind().(*kmsg.JoinGroupResponse)
+			r.ErrorCode = kerr.GroupAuthorizationFailed.Code
+			return r
+		}, "allow the principal to Read the groups"},
+		"group is full": {kmsg.JoinGroup, func(req kmsg.Request) kmsg.Response {
+			r := req.ResponseKind().(*kmsg.JoinGroupResponse)
+			r.ErrorCode = kerr.GroupMaxSizeReached.Code
+			return r
+		}, "run fewer sessions"},
+		"transactional id": {kmsg.InitProducerID, func(req kmsg.Request) kmsg.Response {
+			r := req.ResponseKind().(*kmsg.InitProducerIDResponse)
+			r.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
+			return r
+		}, "transactional ids that start with afterbay-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := open(t, conforming(failing(t, c.answer, c.key)))
+			var err error
+			for ok := true; ok; ok = errors.Is(err, stream.ErrFenced) { // the task joins again
+				var s stream.Session
+				if s, err = l.Join(t.Context(), "g", "in"); err == nil {
+					_, err = s.Poll(t.Context(), 1)
+					_ = s.Close()
+				}
+			}
+			wantAdvice(t, err, c.want)
+		})
+	}
+}
+
+func removeTopic(t *testing.T, l *Log, name string) {
+	t.Helper()
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	topic := kmsg.NewDeleteTopicsRequestTopic()
+	topic.Topic = &name
+	req.Topics, req.TopicNames = append(req.Topics, topic), []string{name}
+	resp, err := req.RequestWith(t.Context(), l.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDeletedChangelogIsRefused(t *testing.T) {
+	l := open(t, conforming(fake(t)))
+	if err := l.Append(t.Context(), stream.Record{Partition: in}, stream.Record{Partition: in}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := mustOwn(t, l)
+	commit(t, s, 1, "a", []byte("1"))
+	removeTopic(t, l, changelogOf("g", in).Topic)
+	err := s.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{in: 2}}).Wait(t.Context())
+	wantAdvice(t, err, "its changelog, is gone", "make the topics that are gone again")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = own(t, l)
+	wantAdvice(t, err, "committed offset 1", "it was deleted", "use another pipeline name")
+}
+
+func TestOtherPartitionCountIsRefused(t *testing.T) {
+	l := open(t, conforming(fake(t)))
+	name := changelogOf("g", in).Topic
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: name, Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Join(t.Context(), "g", "in")
+	wantAdvice(t, err, "has 1 partitions, and the state beside it 2", "use another pipeline name")
+	removeTopic(t, l, name)
+	s, _ := mustOwn(t, l)
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	topic := kmsg.NewCreatePartitionsRequestTopic()
+	topic.Topic, topic.Count = "in", 2
+	req.Topics = append(req.Topics, topic)
+	if _, err := req.RequestWith(t.Context(), l.client); err != nil {
+		t.Fatal(err)
+	}
+	s2, err := l.Join(t.Context(), "g", "in")
+	if err == nil {
+		_ = s2.Close()
+	}
+	wantAdvice(t, err, "has 2 partitions, and the state beside it 1")
+	_ = s.Close()
+}
+
+// Two processes of one identity: the older one ends, and does not fence the
+// other in turn.
+func TestIdentityUsedTwiceEndsTheOlderProcess(t *testing.T) {
+	o := conforming(broker(t))
+	o.RebalanceTimeout, o.HeartbeatInterval = 10*time.Second, time.Second // so that a commit may come first
+	o.Dir = t.TempDir()
+	older := open(t, o)
+	s, _ := mustOwn(t, older)
+	commit(t, s, 0, "a", []byte("1"))
+	identity, err := os.ReadFile(filepath.Join(o.Dir, slotFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(o.Dir, slotFile), identity, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newer := open(t, o)
+	heir, a := ownAgain(t, newer)
+	wantValue(t, a.State, "a", []byte("1"))
+	commit(t, heir, 0, "a", []byte("2"))
+	err = s.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
+	if errors.Is(err, stream.ErrFenced) { // its heart beat first
+		_, err = s.Poll(t.Context(), 1)
+	}
+	wantAdvice(t, err, "another process runs with this one's identity", "a folder of its own")
+	commit(t, heir, 0, "a", []byte("3"))
+}
+
+func TestFolderInUseIsLocked(t *testing.T) {
+	o := conforming(fake(t))
+	o.Dir = t.TempDir()
+	open(t, o)
+	if _, err := Open(t.Context(), o); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), o.Dir) {
+		t.Error(err)
+	}
+}
+
+func TestDeliveryIsByGroup(t *testing.T) {
+	o := Options{Delivery: AtLeastOnce, Deliveries: map[string]Delivery{"g": ExactlyOnce}}
+	if o.delivery("g") != ExactlyOnce || o.delivery("h") != AtLeastOnce {
+		t.Error(o)
+	}
+}
