@@ -64,7 +64,7 @@ var layers = map[string][]string{
 	"internal/kafkatest":      {},
 	"cmd/afterbay": {
 		"", "config", "decode", "examples/baseline", "examples/fraud", "explain", "expression", "header", "ingest", "model", "model/tree", "observe", "rows", "sample",
-		"scenario", "serve", "stream", "stream/embedded", "stream/memory", "task", "value",
+		"scenario", "serve", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "value",
 	},
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 const (
@@ -41,8 +42,8 @@ func (a *app) openLogWith(dir string, options embedded.Options) (*embedded.Log, 
 	return nil, &exitError{exitDamaged, fmt.Errorf("%w: make the directory readable and writable, see what afterbay doctor %s says, or choose another with --data", err, dir)}
 }
 
-// open returns the data directory: the log itself or, where a process holds it,
-// that process. The function returned closes it. A directory that is not there
+// open returns the log of --engine, or the data directory: the log itself or,
+// where a process holds it, that process. The function returned closes it. A directory that is not there
 // is made where create is set.
 func (f *directoryFlags) open(a *app, create bool) (serve.Directory, func() error, error) {
 	if f.URL != "" {
@@ -50,6 +51,13 @@ func (f *directoryFlags) open(a *app, create bool) (serve.Directory, func() erro
 			return nil, nil, usage("--url %s: use http://host:port", f.URL)
 		}
 		return &serve.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
+	}
+	if f.Engine != "" {
+		log, err := a.openKafka(f.Engine, func(*kafka.Options) {})
+		if err != nil {
+			return nil, nil, err
+		}
+		return &serve.Local{Log: log}, log.Close, nil
 	}
 	if !create && !isDirectory(f.Data) {
 		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", f.Data)}

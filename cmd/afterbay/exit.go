@@ -18,11 +18,12 @@ const (
 	exitInvalid = 3 // a pipeline file or model is not right
 	exitLocked  = 4 // another process has the data directory, and does not answer
 	exitDamaged = 5 // the data directory is damaged, or cannot be read or written
+	exitEngine  = 6 // the brokers of --engine cannot be reached, or refuse
 )
 
 const description = `Streaming inference: events in a log become decisions in a log, exactly once.
 
-Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 invalid pipeline file or model; 4 the data directory is held by another process that does not answer; 5 the data directory is damaged or cannot be written.`
+Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 invalid pipeline file or model; 4 the data directory is held by another process that does not answer; 5 the data directory is damaged or cannot be written; 6 the brokers of --engine cannot be reached, or refuse.`
 
 // exitError is an error with its exit code.
 type exitError struct {

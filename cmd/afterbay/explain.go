@@ -66,7 +66,11 @@ func (c *explainCommand) Run(a *app) (err error) {
 // asked, or one that ended has left it in the directory.
 func (c *explainCommand) passages(directory serve.Directory) func(context.Context, string, stream.Partition, stream.Offset) (serve.Passage, bool, error) {
 	var left explain.Passages
-	if c.URL == "" {
+	switch {
+	case c.URL != "":
+	case c.Engine != "":
+		left = explain.ReadPassages(kafkaDir(c.Data))
+	default:
 		left = explain.ReadPassages(c.Data)
 	}
 	client, _ := directory.(*serve.Client)

@@ -8,6 +8,7 @@ import (
 
 // directoryFlags say which data directory a command works on.
 type directoryFlags struct {
+	engineFlags
 	Data  string `help:"Data directory. Where a process holds it, the command asks that process." default:"data" placeholder:"DIR"`
 	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
 	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`

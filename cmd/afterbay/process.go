@@ -15,14 +15,17 @@ import (
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/stream/kafka"
 )
 
-// process runs pipelines over the log of a data directory, and serves HTTP
-// beside them.
+// process runs pipelines over the log of a data directory or of Kafka, and
+// serves HTTP beside them.
 type process struct {
 	*app
 	pipelines  []pipeline
 	dir        string
+	engine     string // "" is the log in dir
+	leave      bool
 	untilIdle  bool
 	stateBytes int64 // of the log; 0 is its default
 }
@@ -37,7 +40,7 @@ func (p *process) run(listen listenFlags) (err error) {
 			return &exitError{exitUsage, err}
 		}
 	}
-	log, err := p.openLogWith(p.dir, embedded.Options{StateMemoryBytes: p.stateBytes})
+	log, err := p.open(&options)
 	if err != nil {
 		return err
 	}
@@ -48,7 +51,6 @@ func (p *process) run(listen listenFlags) (err error) {
 			return err
 		}
 	}
-	options.Collectors = []prometheus.Collector{serve.LogCollector(log.Stats)}
 	var server *serve.Server
 	if listen.Listen != "none" {
 		if server, err = serve.Listen(log, options); err != nil {
@@ -63,9 +65,35 @@ func (p *process) run(listen listenFlags) (err error) {
 	return p.work(log, server)
 }
 
+// open opens the log that the process works on. From then on dir is where it
+// keeps what is its own.
+func (p *process) open(options *serve.Options) (serve.Log, error) {
+	if p.engine == "" {
+		log, err := p.openLogWith(p.dir, embedded.Options{StateMemoryBytes: p.stateBytes})
+		if err != nil {
+			return nil, err
+		}
+		options.Collectors = []prometheus.Collector{serve.LogCollector(log.Stats)}
+		return log, nil
+	}
+	data := p.dir
+	p.dir = kafkaDir(data)
+	log, err := p.openKafka(p.engine, func(o *kafka.Options) {
+		o.Dir, o.Stay, o.StateMemoryBytes = p.dir, !p.leave, p.stateBytes
+		o.Deliveries = map[string]kafka.Delivery{}
+		for _, pipeline := range p.pipelines {
+			o.Deliveries[pipeline.runner.Name()] = deliveryOf(pipeline.source.Pipelines[pipeline.index].Delivery)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return log, nil
+}
+
 // work runs the pipelines until the first signal, or until there is nothing to
 // do. The server ends after them, so that they can be watched to the end.
-func (p *process) work(log *embedded.Log, server *serve.Server) error {
+func (p *process) work(log serve.Log, server *serve.Server) error {
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(p.ctx))
@@ -113,7 +141,7 @@ func (a *app) keepPassages(dir string, runners ...*afterbay.Runner) {
 // waitIdle returns when all pipelines, upstream first, have their partitions, so
 // that what is wrong with their state was found, and have committed all of their
 // input.
-func waitIdle(ctx context.Context, log *embedded.Log, pipelines []pipeline) error {
+func waitIdle(ctx context.Context, log serve.Log, pipelines []pipeline) error {
 	for _, p := range pipelines {
 		if err := waitAssigned(ctx, log, p.runner); err != nil {
 			return err
@@ -128,7 +156,7 @@ func waitIdle(ctx context.Context, log *embedded.Log, pipelines []pipeline) erro
 	return nil
 }
 
-func waitAssigned(ctx context.Context, log *embedded.Log, runner *afterbay.Runner) error {
+func waitAssigned(ctx context.Context, log serve.Log, runner *afterbay.Runner) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
@@ -152,7 +180,11 @@ func waitAssigned(ctx context.Context, log *embedded.Log, runner *afterbay.Runne
 
 // announce prints what runs, where, and what to type next.
 func (p *process) announce(server *serve.Server) {
-	fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)
+	if p.engine == "" {
+		fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)
+	} else {
+		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine, p.dir)
+	}
 	for _, pipeline := range p.pipelines {
 		fmt.Fprintf(p.stdout, "pipeline %s reads %s\n", pipeline.runner.Name(), pipeline.describe())
 		for _, w := range pipeline.runner.Warnings() {
@@ -163,7 +195,10 @@ func (p *process) announce(server *serve.Server) {
 		fmt.Fprintf(p.stdout, "listening on http://%s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.Address())
 	}
 	data := ""
-	if p.dir != "data" {
+	switch {
+	case p.engine != "":
+		data = " --engine '" + p.engine + "'"
+	case p.dir != "data":
 		data = " --data " + p.dir
 	}
 	if server == nil || p.untilIdle {

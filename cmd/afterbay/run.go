@@ -2,11 +2,13 @@ package main
 
 type runCommand struct {
 	Files []string `arg:"" name:"file" help:"Pipeline files. Their pipelines share one log."`
-	Data  string   `help:"Data directory; it is made where it is not there." default:"data" placeholder:"DIR"`
+	Data  string   `help:"Data directory; it is made where it is not there. On Kafka each process has its own, for a copy of its state and the identity by which it takes up its partitions again." default:"data" placeholder:"DIR"`
+	engineFlags
 	listenFlags
 	sessionFlags
 	stateFlags
 	UntilIdle bool `help:"Exit when all input is processed and committed."`
+	Leave     bool `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
 }
 
 // Run runs the pipelines.
@@ -15,6 +17,6 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, stateBytes: c.log(), untilIdle: c.UntilIdle}
+	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: c.Engine, leave: c.Leave, stateBytes: c.log(), untilIdle: c.UntilIdle}
 	return p.run(c.listenFlags)
 }
