@@ -1,0 +1,253 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// Level says how much a Finding matters.
+type Level string
+
+// The levels, the worst last.
+const (
+	Sound   Level = "ok"      // as it should be
+	Note    Level = "note"    // worth to know; nothing is wrong
+	Warning Level = "warning" // it works, but slower or less safe than it could
+	Fault   Level = "fault"   // pipelines do not run, or lose what they should keep
+)
+
+// Finding is one thing that Examine looked at.
+type Finding struct {
+	Level  Level  `json:"level"`
+	About  string `json:"about"`            // the broker, topic, group or id
+	Found  string `json:"found"`            // what is so
+	Means  string `json:"means,omitempty"`  // what follows from it; empty where all is well
+	Change string `json:"change,omitempty"` // what to do, where possible as a command
+}
+
+// Plan is what pipelines want of the brokers. The zero value is all that the
+// brokers hold for Afterbay.
+type Plan struct {
+	Reads  []Reading
+	Writes []string // topics
+}
+
+// Reading is a group and a topic that it reads.
+type Reading struct{ Group, Topic string }
+
+func (p *Plan) empty() bool { return len(p.Reads)+len(p.Writes) == 0 }
+
+// topics returns what the plan reads and writes, in order.
+func (p *Plan) topics() []string {
+	topics := slices.Clone(p.Writes)
+	for _, r := range p.Reads {
+		topics = append(topics, r.Topic)
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}
+
+// Examine asks the brokers whether pipelines can run on them, and how well: how
+// they are reached, what version they are, their settings, the topics, and what
+// the user may do. It changes nothing. The error is of the options; all else is
+// a finding.
+func Examine(ctx context.Context, o Options, plan Plan) ([]Finding, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	e := &examination{log: &Log{opts: o.withDefaults()}, plan: plan, topics: map[string]*kmsg.MetadataResponseTopic{}, configs: map[string]map[string]string{}}
+	l := e.log
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	defer l.cancel()
+	l.topics.log = l
+	var err error
+	// Who examines wants to hear of the first failure.
+	l.client, err = l.newClient(kgo.DialTimeout(examineTimeout), kgo.RequestRetries(1), kgo.RetryTimeout(examineTimeout), kgo.WithLogger(nil))
+	if err != nil {
+		return nil, fmt.Errorf("examine kafka: %w", err)
+	}
+	defer l.client.Close()
+	e.server = strings.Join(o.Brokers, ",")
+	for _, step := range []func(context.Context) bool{e.seeds, e.cluster, e.versions, e.settings, e.examineTopics, e.rights} {
+		if !step(ctx) {
+			break
+		}
+	}
+	return e.findings, ctx.Err()
+}
+
+// examineTimeout is how long a broker has for an answer.
+const examineTimeout = 5 * time.Second
+
+// examination is an Examine under way.
+type examination struct {
+	log      *Log
+	plan     Plan
+	server   string // as commands name it
+	findings []Finding
+
+	brokers []kmsg.MetadataResponseBroker
+	topics  map[string]*kmsg.MetadataResponseTopic
+	configs map[string]map[string]string // by topic; nil where they are not to be seen
+	broker  map[string]string            // settings of one broker; nil where they are not to be seen
+}
+
+func (e *examination) find(level Level, about, found, means, change string) {
+	e.findings = append(e.findings, Finding{level, about, found, means, change})
+}
+
+func (e *examination) sound(about, format string, args ...any) {
+	e.find(Sound, about, fmt.Sprintf(format, args...), "", "")
+}
+
+// seeds tries each address that the options name.
+func (e *examination) seeds(ctx context.Context) bool {
+	reached := false
+	for i, seed := range e.log.client.SeedBrokers() {
+		about := "broker " + e.log.opts.Brokers[i]
+		if _, err := seed.Request(ctx, askVersions()); err != nil {
+			e.unreachable(about, err)
+			continue
+		}
+		reached = true
+		e.sound(about, "it answers")
+	}
+	return reached
+}
+
+func askVersions() *kmsg.ApiVersionsRequest {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "afterbay", "1"
+	return req
+}
+
+// unreachable says why a broker does not answer.
+func (e *examination) unreachable(about string, err error) {
+	var dns *net.DNSError
+	var eof *kgo.ErrFirstReadEOF
+	found := fmt.Sprintf("it does not answer: %v", err)
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		e.find(Fault, about, found, "it does not know the user, the password or the way they are shown", "see that SASL mechanism, user and password are those of the listener: kafka-configs.sh --bootstrap-server "+e.server+" --describe --entity-type users")
+	case errors.As(err, &dns):
+		e.find(Fault, about, found, "its name has no address here", "name another address, or make the name known to this machine")
+	case errors.As(err, &eof), errors.Is(err, io.EOF):
+		e.find(Fault, about, found, "it ended the connection at once, as a listener does that wants TLS or SASL, or another user and password", "use TLS and SASL as the broker's listeners and listener.security.protocol.map say")
+	case strings.Contains(err.Error(), "tls: "), strings.Contains(err.Error(), "x509: "):
+		e.find(Fault, about, found, "the two do not agree on TLS", "connect without TLS where the listener is PLAINTEXT; else trust the authority that signed the broker's certificate")
+	default:
+		e.find(Fault, about, found, "no broker listens there, or a firewall is between", "start the broker; see that its advertised.listeners can be reached from this machine")
+	}
+}
+
+// cluster learns of all brokers and topics, and tries each broker where it says
+// that it is.
+func (e *examination) cluster(ctx context.Context) bool {
+	req := kmsg.NewPtrMetadataRequest()
+	req.IncludeTopicAuthorizedOperations = true
+	if !e.plan.empty() { // else nil: all that the user may see
+		for _, name := range append(e.plan.topics(), append(e.plan.changelogs(), offsetsTopic, transactionsTopic, keysTopic)...) {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = kmsg.StringPtr(name)
+			req.Topics = append(req.Topics, t)
+		}
+	}
+	resp, err := req.RequestWith(ctx, e.log.client)
+	if err != nil {
+		e.unreachable("cluster", err)
+		return false
+	}
+	for i := range resp.Topics {
+		if name := resp.Topics[i].Topic; name != nil {
+			e.topics[*name] = &resp.Topics[i]
+		}
+	}
+	e.brokers = resp.Brokers
+	slices.SortFunc(e.brokers, func(a, b kmsg.MetadataResponseBroker) int { return int(a.NodeID - b.NodeID) })
+	if e.plan.empty() {
+		e.plan = planOf(e.topics)
+	}
+	return true
+}
+
+// versions asks each broker what it is.
+func (e *examination) versions(ctx context.Context) bool {
+	byVersion := map[string][]int32{}
+	var newest *kmsg.ApiVersionsResponse
+	for i := range e.brokers {
+		b := &e.brokers[i]
+		answer, err := e.log.client.Broker(int(b.NodeID)).Request(ctx, askVersions())
+		if err != nil {
+			e.unreachable(fmt.Sprintf("broker %d, %s:%d", b.NodeID, b.Host, b.Port), err)
+			continue
+		}
+		resp := answer.(*kmsg.ApiVersionsResponse)
+		newest = resp
+		versions := kversion.FromApiVersionsResponse(resp)
+		name := versions.VersionGuess()
+		byVersion[name] = append(byVersion[name], b.NodeID)
+		if v, _ := versions.LookupMaxKeyVersion(int16(kmsg.TxnOffsetCommit)); v < 3 {
+			e.find(Fault, fmt.Sprintf("broker %d", b.NodeID), "Kafka "+name, "before 2.5 offsets cannot be fenced by the member that commits them", "upgrade it to 2.5 or later")
+		}
+	}
+	for name, ids := range byVersion {
+		e.sound(e.named(ids), "Kafka %s", name)
+	}
+	if len(byVersion) > 1 {
+		e.find(Note, "cluster", "brokers of several versions", "what an older broker lacks is used by none", "end the upgrade")
+	}
+	if newest != nil {
+		e.features(newest)
+	}
+	return true
+}
+
+// features looks at what the cluster agreed on.
+func (e *examination) features(resp *kmsg.ApiVersionsResponse) {
+	levels := map[string]int16{}
+	for _, f := range resp.FinalizedFeatures {
+		levels[f.Name] = f.MaxVersionLevel
+	}
+	upgrade := func(feature string) string {
+		return fmt.Sprintf("kafka-features.sh --bootstrap-server %s upgrade --feature %s", e.server, feature)
+	}
+	if v := levels["transaction.version"]; v < 2 {
+		e.find(Warning, "cluster", fmt.Sprintf("feature transaction.version=%d", v), "a record of an ended transaction that comes late can fall into the next one (KIP-890)", upgrade("transaction.version=2")+" (Kafka 4.0 and later)")
+	} else {
+		e.sound("cluster", "feature transaction.version=%d", v)
+	}
+	switch v := levels["group.version"]; {
+	case v >= 1:
+		e.sound("cluster", "feature group.version=%d", v)
+	case e.log.opts.ServerGroups:
+		e.find(Fault, "cluster", fmt.Sprintf("feature group.version=%d", v), "the brokers assign no partitions (KIP-848), and the options ask for it", upgrade("group.version=1")+" (Kafka 4.0 and later), or use classic groups")
+	default:
+		e.find(Note, "cluster", fmt.Sprintf("feature group.version=%d", v), "groups are classic ones, as the options ask for; the brokers could not assign partitions (KIP-848)", "")
+	}
+}
+
+// named returns how brokers are called: all of them, or each.
+func (e *examination) named(ids []int32) string {
+	if len(ids) == len(e.brokers) && len(ids) > 1 {
+		return "all brokers"
+	}
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = fmt.Sprint(id)
+	}
+	if len(ids) == 1 {
+		return "broker " + names[0]
+	}
+	return "brokers " + strings.Join(names, ", ")
+}

@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// rights tries what the user of the options may do. The brokers say what is
+// allowed of topics; groups and transactional ids are tried by requests that
+// fail where they are allowed: of a member and of a transaction that are not
+// there.
+func (e *examination) rights(ctx context.Context) bool {
+	if e.plan.empty() {
+		return true
+	}
+	needs := map[string][]kmsg.ACLOperation{}
+	for _, r := range e.plan.Reads {
+		needs[r.Topic] = append(needs[r.Topic], kmsg.ACLOperationDescribe, kmsg.ACLOperationRead)
+		needs[r.changelog()] = append(needs[r.changelog()], kmsg.ACLOperationDescribe, kmsg.ACLOperationRead, kmsg.ACLOperationWrite)
+	}
+	for _, name := range e.plan.Writes {
+		needs[name] = append(needs[name], kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite)
+	}
+	needs[keysTopic] = []kmsg.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationRead}
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		slices.Sort(needs[name])
+		e.topicRights(name, slices.Compact(needs[name]))
+	}
+	groups := map[string]bool{}
+	for _, r := range e.plan.Reads {
+		groups[r.Group] = true
+	}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		e.groupRights(ctx, group)
+		e.transactionRights(ctx, group)
+	}
+	return true
+}
+
+func (e *examination) topicRights(name string, needs []kmsg.ACLOperation) {
+	t := e.topics[name]
+	if t == nil {
+		return
+	}
+	var missing []string
+	for _, op := range needs {
+		if e.hidden(name) || t.ErrorCode == 0 && t.AuthorizedOperations >= 0 && t.AuthorizedOperations&(1<<op) == 0 {
+			missing = append(missing, operationNames[op])
+		}
+	}
+	about := "topic " + name
+	if len(missing) == 0 {
+		if t.ErrorCode == 0 && t.AuthorizedOperations >= 0 {
+			e.sound(about, "all that is needed is allowed")
+		}
+		return
+	}
+	e.find(Fault, about, "not allowed: "+strings.Join(missing, ", "), "the pipeline does not start, or stops at its first step", e.allow("--operation "+strings.Join(missing, " --operation ")+" --topic "+name))
+}
+
+var operationNames = map[kmsg.ACLOperation]string{
+	kmsg.ACLOperationDescribe: "Describe", kmsg.ACLOperationRead: "Read", kmsg.ACLOperationWrite: "Write",
+}
+
+// groupRights tries the heartbeat of a member that is not there. Where Kafka
+// has no groups yet that would make their topic, so it is left out.
+func (e *examination) groupRights(ctx context.Context, group string) {
+	about := "group " + group
+	if !e.made(offsetsTopic, offsetsFactor) {
+		e.find(Note, about, "its rights were not tried", "no group was ever made, and a try would make topic "+offsetsTopic, "examine again when a pipeline has run")
+		return
+	}
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID = group, "afterbay-doctor"
+	resp, err := req.RequestWith(ctx, e.log.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	e.tried(about, err, kerr.GroupAuthorizationFailed, "nobody can join it", "--operation Read --group "+group)
+}
+
+// transactionRights tries to abort a transaction that is not there.
+func (e *examination) transactionRights(ctx context.Context, group string) {
+	prefix := "afterbay-" + safeName(group) + "-"
+	about := "transactional id " + prefix + "*"
+	if !e.made(transactionsTopic, transactionsFactor) {
+		e.find(Note, about, "its rights were not tried", "no transaction ever began, and a try would make topic "+transactionsTopic, "examine again when a pipeline has run")
+		return
+	}
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID, req.ProducerID = prefix+"doctor", 1<<62
+	resp, err := req.RequestWith(ctx, e.log.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	e.tried(about, err, kerr.TransactionalIDAuthorizationFailed, "no step can be committed", "--operation Write --operation Describe --resource-pattern-type prefixed --transactional-id "+prefix)
+}
+
+// made reports whether a topic of Kafka's own is there or may be, so that no
+// request makes it. Brokers without the setting do not keep such topics.
+func (e *examination) made(name, setting string) bool {
+	_, ok := e.has(name)
+	return ok || e.hidden(name) || e.broker != nil && e.broker[setting] == ""
+}
+
+// tried says what came of a request that is bound to fail. An answer other than
+// refused means that it is allowed.
+func (e *examination) tried(about string, err, refused error, means, allow string) {
+	var answer *kerr.Error
+	switch {
+	case errors.Is(err, refused):
+		e.find(Fault, about, "not allowed", means, e.allow(allow))
+	case err != nil && !errors.As(err, &answer):
+		e.find(Warning, about, fmt.Sprintf("its rights could not be tried: %v", err), "whether it may be used is not known", "examine again")
+	default:
+		e.sound(about, "all that is needed is allowed")
+	}
+}

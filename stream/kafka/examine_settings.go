@@ -1,0 +1,192 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// setting is a broker setting, and when it is not as it should be.
+type setting struct {
+	name    string
+	wrong   func(e *examination, value int64) bool
+	level   Level
+	means   string
+	want    func(e *examination) int64
+	dynamic bool // a command changes it, without a restart
+}
+
+func milliseconds(d time.Duration) int64 { return d.Milliseconds() }
+
+// brokerSettings are those that decide whether pipelines run, how long an
+// output waits, and how long one does after a crash.
+var brokerSettings = []setting{
+	{
+		name: "add.partitions.to.txn.retry.backoff.ms", level: Warning,
+		wrong: func(_ *examination, v int64) bool { return v > 5 },
+		want:  func(*examination) int64 { return 1 },
+		means: "the first record of each transaction waits this long when the transaction before is not written out: most of what a small transaction takes. Short commit intervals gain nothing below it",
+	}, {
+		name: "transaction.abort.timed.out.transaction.cleanup.interval.ms", level: Warning,
+		wrong: func(_ *examination, v int64) bool { return v > 1000 },
+		want:  func(*examination) int64 { return 1000 },
+		means: "the transaction of a process that was killed is ended up to this long after its timeout; until then nobody reads past it, and its partitions wait",
+	}, {
+		name: "transaction.max.timeout.ms", level: Fault,
+		wrong: func(e *examination, v int64) bool { return v < milliseconds(e.log.opts.TransactionTimeout) },
+		want:  func(e *examination) int64 { return milliseconds(e.log.opts.TransactionTimeout) },
+		means: "the transaction timeout that is asked for is longer, so no transaction begins",
+	}, {
+		name: "group.min.session.timeout.ms", level: Fault,
+		wrong: func(e *examination, v int64) bool {
+			return !e.log.opts.ServerGroups && v > milliseconds(e.log.opts.SessionTimeout)
+		},
+		want:  func(e *examination) int64 { return milliseconds(e.log.opts.SessionTimeout) },
+		means: "the session timeout that is asked for is shorter, so nobody is let into a group",
+	}, {
+		name: "group.max.session.timeout.ms", level: Fault,
+		wrong: func(e *examination, v int64) bool {
+			return !e.log.opts.ServerGroups && v < milliseconds(e.log.opts.SessionTimeout)
+		},
+		want:  func(e *examination) int64 { return milliseconds(e.log.opts.SessionTimeout) },
+		means: "the session timeout that is asked for is longer, so nobody is let into a group",
+	}, {
+		name: "group.consumer.session.timeout.ms", level: Warning, dynamic: true,
+		wrong: func(e *examination, v int64) bool { return e.log.opts.ServerGroups && v > 10_000 },
+		want:  func(*examination) int64 { return 6000 },
+		means: "where the brokers assign partitions this is how long those of a killed process wait for another",
+	}, {
+		name: "group.initial.rebalance.delay.ms", level: Note,
+		wrong: func(_ *examination, v int64) bool { return v > 0 },
+		want:  func(*examination) int64 { return 0 },
+		means: "an empty group waits this long for more members, so a pipeline starts that much later",
+	}, {
+		name: "message.max.bytes", level: Fault, dynamic: true,
+		wrong: func(e *examination, v int64) bool { return v < e.batchBytes() },
+		want:  func(e *examination) int64 { return e.batchBytes() },
+		means: "a batch that a pipeline may write is larger, where a topic has no limit of its own: the step is refused, again and again",
+	}, {
+		name: "offsets.retention.minutes", level: Warning,
+		wrong: func(_ *examination, v int64) bool { return v < 24*60 },
+		want:  func(*examination) int64 { return 7 * 24 * 60 },
+		means: "a pipeline that is stopped for longer has its offsets forgotten but not its state, and refuses to go on",
+	},
+}
+
+// batchBytes is the largest batch that the options allow.
+func (e *examination) batchBytes() int64 {
+	return int64(e.log.opts.MaxRecordBytes + batchOverhead)
+}
+
+// settings asks each broker for its settings.
+func (e *examination) settings(ctx context.Context) bool {
+	type reading struct {
+		value int64
+		ids   []int32
+	}
+	readings := map[string][]reading{}
+	for i := range e.brokers {
+		id := e.brokers[i].NodeID
+		configs, err := e.describe(ctx, kmsg.ConfigResourceTypeBroker, fmt.Sprint(id), int(id))
+		if err != nil {
+			e.find(Note, e.named([]int32{id}), fmt.Sprintf("its settings are not to be seen: %v", err), "what they are is not checked", e.allow("--operation DescribeConfigs --cluster"))
+			continue
+		}
+		if e.broker == nil {
+			e.broker = configs
+		}
+		if configs["unclean.leader.election.enable"] == "true" {
+			e.find(Warning, e.named([]int32{id}), "unclean.leader.election.enable=true", "a replica that lacks records may lead a partition: committed outputs and state are lost", e.alterBroker("unclean.leader.election.enable=false"))
+		}
+		for _, s := range brokerSettings {
+			v, err := strconv.ParseInt(configs[s.name], 10, 64)
+			if err != nil {
+				continue // a broker of another version
+			}
+			at := slices.IndexFunc(readings[s.name], func(r reading) bool { return r.value == v })
+			if at < 0 {
+				at = len(readings[s.name])
+				readings[s.name] = append(readings[s.name], reading{value: v})
+			}
+			readings[s.name][at].ids = append(readings[s.name][at].ids, id)
+		}
+	}
+	for _, s := range brokerSettings {
+		for _, r := range readings[s.name] {
+			e.judge(s, r.value, e.named(r.ids))
+		}
+	}
+	return true
+}
+
+func (e *examination) judge(s setting, value int64, about string) {
+	found := fmt.Sprintf("%s=%d", s.name, value)
+	if !s.wrong(e, value) {
+		e.sound(about, "%s", found)
+		return
+	}
+	pair := fmt.Sprintf("%s=%d", s.name, s.want(e))
+	change := "write " + pair + " into server.properties of each broker, and restart them one after the other"
+	if s.dynamic {
+		change = e.alterBroker(pair)
+	}
+	e.find(s.level, about, found, s.means, change)
+}
+
+func (e *examination) alterBroker(pair string) string {
+	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type brokers --entity-default --add-config %s", e.server, pair)
+}
+
+func (e *examination) alterTopic(topic, pair string) string {
+	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s", e.server, topic, pair)
+}
+
+// allow returns the command that lets the user do more.
+func (e *examination) allow(what string) string {
+	user := "NAME"
+	if e.log.opts.SASL.User != "" {
+		user = e.log.opts.SASL.User
+	}
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s %s", e.server, user, what)
+}
+
+// describe returns the settings of a broker or a topic, asked of a broker where
+// node is not negative.
+func (e *examination) describe(ctx context.Context, kind kmsg.ConfigResourceType, name string, node int) (map[string]string, error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kind, name
+	req.Resources = append(req.Resources, r)
+	var resp *kmsg.DescribeConfigsResponse
+	var err error
+	if node >= 0 {
+		var answer kmsg.Response
+		if answer, err = e.log.client.Broker(node).Request(ctx, req); err == nil {
+			resp = answer.(*kmsg.DescribeConfigsResponse)
+		}
+	} else {
+		resp, err = req.RequestWith(ctx, e.log.client)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Resources) != 1 {
+		return nil, errors.New("no answer")
+	}
+	if err := kerr.ErrorForCode(resp.Resources[0].ErrorCode); err != nil {
+		return nil, err
+	}
+	configs := map[string]string{}
+	for _, c := range resp.Resources[0].Configs {
+		if c.Value != nil {
+			configs[c.Name] = *c.Value
+		}
+	}
+	return configs, nil
+}

@@ -1,0 +1,290 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Kafka's own topics.
+const (
+	offsetsTopic      = "__consumer_offsets"
+	transactionsTopic = "__transaction_state"
+
+	offsetsFactor      = "offsets.topic.replication.factor"
+	transactionsFactor = "transaction.state.log.replication.factor"
+)
+
+// changelogs returns the names of the changelogs of a plan.
+func (p *Plan) changelogs() []string {
+	var names []string
+	for _, r := range p.Reads {
+		names = append(names, r.changelog())
+	}
+	return names
+}
+
+func (r Reading) changelog() string {
+	return changelogOf(r.Group, stream.Partition{Topic: r.Topic}).Topic
+}
+
+// planOf returns the plan of those who left changelogs.
+func planOf(topics map[string]*kmsg.MetadataResponseTopic) (p Plan) {
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		if !internal(name) || strings.HasPrefix(name, "__") {
+			continue
+		}
+		middle := strings.TrimSuffix(strings.TrimPrefix(name, changelogPrefix), changelogSuffix)
+		best := ""
+		for topic := range topics {
+			if len(topic) > len(best) && strings.HasSuffix(middle, "-"+topic) && !internal(topic) {
+				best = topic
+			}
+		}
+		if best == "" {
+			continue // its topic is gone, or not to be seen
+		}
+		group, err := url.PathUnescape(strings.ReplaceAll(strings.TrimSuffix(middle, "-"+best), "_", "%"))
+		if err == nil {
+			p.Reads = append(p.Reads, Reading{group, best})
+		}
+	}
+	return p
+}
+
+// has returns a topic that is there and may be seen.
+func (e *examination) has(name string) (*kmsg.MetadataResponseTopic, bool) {
+	t := e.topics[name]
+	return t, t != nil && len(t.Partitions) > 0 && t.ErrorCode != kerr.TopicAuthorizationFailed.Code
+}
+
+// hidden reports whether the user may not see a topic.
+func (e *examination) hidden(name string) bool {
+	t := e.topics[name]
+	return t != nil && t.ErrorCode == kerr.TopicAuthorizationFailed.Code
+}
+
+// examineTopics looks at Kafka's own topics, at those of the plan and at their
+// changelogs.
+func (e *examination) examineTopics(ctx context.Context) bool {
+	e.own(ctx, offsetsTopic, offsetsFactor, "")
+	e.own(ctx, transactionsTopic, transactionsFactor, "transaction.state.log.min.isr")
+	if e.plan.empty() {
+		e.find(Note, "cluster", "no topic of a pipeline", "topics and rights are not examined", "name pipeline files")
+		return true
+	}
+	for _, name := range e.plan.topics() {
+		e.topic(ctx, name)
+	}
+	for _, r := range e.plan.Reads {
+		e.changelog(ctx, r)
+	}
+	return true
+}
+
+// own looks at a topic of Kafka's own, or at the settings by which it will be
+// made: replication, and in sync where there is one.
+func (e *examination) own(ctx context.Context, name, replication, inSync string) {
+	about := "topic " + name
+	if _, ok := e.has(name); ok {
+		e.replicas(ctx, name)
+		return
+	}
+	if e.hidden(name) {
+		e.find(Note, about, "it is not to be seen", "how often it is replicated is not checked", e.allow("--operation Describe --operation DescribeConfigs --topic "+name))
+		return
+	}
+	factor, err := strconv.Atoi(e.broker[replication])
+	if err != nil {
+		return
+	}
+	best := min(len(e.brokers), 3)
+	change := fmt.Sprintf("%s=%d", replication, best)
+	least, err := strconv.Atoi(e.broker[inSync])
+	if err == nil {
+		change += fmt.Sprintf(" and %s=%d", inSync, max(best-1, 1))
+	}
+	change = "write " + change + " into server.properties of each broker, and restart them one after the other"
+	found := "it is not there, and is to have " + counted(factor, "replica")
+	switch {
+	case factor > len(e.brokers):
+		e.find(Fault, about, found+", on "+counted(len(e.brokers), "broker"), "it cannot be made, so nobody joins a group or begins a transaction", change)
+	case least > factor:
+		e.find(Fault, about, fmt.Sprintf("%s, %d of them in sync", found, least), "nobody begins a transaction", change)
+	case factor < best:
+		e.find(Warning, about, found, "with the disk of one broker the offsets and transactions of all pipelines are lost", change)
+	default:
+		e.sound(about, "it is made when it is needed, with %s", counted(factor, "replica"))
+	}
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// settingsOf returns the settings of a topic, nil where they are not to be seen.
+func (e *examination) settingsOf(ctx context.Context, name string) map[string]string {
+	if configs, ok := e.configs[name]; ok {
+		return configs
+	}
+	configs, err := e.describe(ctx, kmsg.ConfigResourceTypeTopic, name, -1)
+	if err != nil {
+		e.find(Note, "topic "+name, fmt.Sprintf("its settings are not to be seen: %v", err), "what they are is not checked", e.allow("--operation DescribeConfigs --topic "+name))
+	}
+	e.configs[name] = configs
+	return configs
+}
+
+// topic looks at a topic that pipelines read or write.
+func (e *examination) topic(ctx context.Context, name string) {
+	about := "topic " + name
+	if e.hidden(name) {
+		return // rights says so
+	}
+	t, ok := e.has(name)
+	if !ok {
+		e.missing(ctx, name, -1)
+		return
+	}
+	e.replicas(ctx, name)
+	configs := e.settingsOf(ctx, name)
+	if v := configs["message.timestamp.type"]; v == "LogAppendTime" && slices.Contains(e.plan.Writes, name) {
+		e.find(Warning, about, "message.timestamp.type="+v, "the times of outputs are replaced by those of their arrival, so a pipeline that reads them by time gives other answers each time", e.alterTopic(name, "message.timestamp.type=CreateTime"))
+	}
+	if slices.Contains(e.plan.Writes, name) {
+		e.batches(name, configs)
+	}
+	if slices.ContainsFunc(e.plan.Reads, func(r Reading) bool { return r.Topic == name }) && strings.Contains(configs["cleanup.policy"], "compact") {
+		e.find(Warning, about, "cleanup.policy="+configs["cleanup.policy"], "events of a key that were not read yet are removed when newer ones come", e.alterTopic(name, "cleanup.policy=delete"))
+	}
+	e.sound(about, "it has %s", counted(len(t.Partitions), "partition"))
+}
+
+// batches checks that what is written fits.
+func (e *examination) batches(name string, configs map[string]string) {
+	most, err := strconv.ParseInt(configs["max.message.bytes"], 10, 64)
+	if err == nil && most < e.batchBytes() {
+		e.find(Fault, "topic "+name, fmt.Sprintf("max.message.bytes=%d", most), "a batch that a pipeline may write is larger: the step is refused, again and again", e.alterTopic(name, fmt.Sprintf("max.message.bytes=%d", e.batchBytes())))
+	}
+}
+
+// missing tries whether a topic could be made, without making it.
+func (e *examination) missing(ctx context.Context, name string, partitions int32) {
+	about := "topic " + name
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.ValidateOnly = true
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, -1
+	if e.log.opts.Replication > 0 {
+		t.ReplicationFactor = int16(e.log.opts.Replication)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, e.log.client)
+	if err == nil && len(resp.Topics) == 1 {
+		if err = kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil && resp.Topics[0].ErrorMessage != nil {
+			err = fmt.Errorf("%w: %s", err, *resp.Topics[0].ErrorMessage)
+		}
+	}
+	switch {
+	case err == nil:
+		e.sound(about, "it is not there; it is made when a pipeline starts")
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		e.find(Fault, about, "it is not there, and may not be made", "the pipeline does not start", e.allow("--operation Create --topic "+name)+", or make it: kafka-topics.sh --bootstrap-server "+e.server+" --create --topic "+name)
+	default:
+		e.find(Fault, about, fmt.Sprintf("it is not there, and cannot be made: %v", err), "the pipeline does not start", "make it: kafka-topics.sh --bootstrap-server "+e.server+" --create --topic "+name)
+	}
+}
+
+// replicas looks at how many brokers have a topic.
+func (e *examination) replicas(ctx context.Context, name string) {
+	about := "topic " + name
+	t := e.topics[name]
+	factor, inSync, dead := len(t.Partitions[0].Replicas), len(t.Partitions[0].ISR), 0
+	for _, p := range t.Partitions {
+		factor, inSync = min(factor, len(p.Replicas)), min(inSync, len(p.ISR))
+		if p.Leader < 0 {
+			dead++
+		}
+	}
+	least, err := strconv.Atoi(e.settingsOf(ctx, name)["min.insync.replicas"])
+	if err != nil {
+		least = 1
+	}
+	found := fmt.Sprintf("%s, min.insync.replicas=%d", counted(factor, "replica"), least)
+	reassign := "kafka-reassign-partitions.sh --bootstrap-server " + e.server + " --execute --reassignment-json-file FILE, with more replicas of each partition"
+	change := e.alterTopic(name, fmt.Sprintf("min.insync.replicas=%d", max(factor-1, 1)))
+	switch {
+	case dead > 0:
+		e.find(Fault, about, fmt.Sprintf("%s without a leader", counted(dead, "partition")), "nobody reads or writes them", "start the brokers that have them")
+	case least > factor:
+		e.find(Fault, about, found, "nothing can be written to it", change)
+	case inSync < least:
+		e.find(Fault, about, fmt.Sprintf("%s, of which %d are in sync", found, inSync), "nothing can be written to some of its partitions", "start the brokers that have its other replicas")
+	case factor == 1 && len(e.brokers) == 1:
+		e.find(Note, about, found, "there is one broker: with its disk all is lost, and while it is down nothing runs", "")
+	case factor == 1:
+		e.find(Warning, about, found, "with the disk of its broker it is lost, and while that is down nothing runs", reassign)
+	case least == factor:
+		e.find(Warning, about, found, "while one of its brokers is down nothing can be written to it", change)
+	case least == 1 && factor > 2:
+		e.find(Warning, about, found, "what was acknowledged may be on one disk alone", change)
+	case inSync < factor:
+		e.find(Warning, about, fmt.Sprintf("%s, of which %d are in sync", found, inSync), "a broker is down or behind", "start it, or wait until it has caught up")
+	default:
+		e.sound(about, "%s", found)
+	}
+}
+
+// changelog looks at the changelog of a group and a topic.
+func (e *examination) changelog(ctx context.Context, r Reading) {
+	name := r.changelog()
+	about := "topic " + name
+	if e.hidden(name) {
+		return // rights says so
+	}
+	source, known := e.has(r.Topic)
+	t, ok := e.has(name)
+	if !ok {
+		partitions := int32(-1)
+		if known {
+			partitions = int32(len(source.Partitions))
+		}
+		e.missing(ctx, name, partitions)
+		return
+	}
+	if n := len(t.Partitions); known && n != len(source.Partitions) {
+		e.find(Fault, about, fmt.Sprintf("it has %s, and topic %s has %d", counted(n, "partition"), r.Topic, len(source.Partitions)), "keys would leave their state, so the pipeline does not start", "read the topic through a repartition topic, or use another pipeline name to begin anew")
+	} else {
+		e.sound(about, "it has %s, as topic %s", counted(n, "partition"), r.Topic)
+	}
+	e.replicas(ctx, name)
+	configs := e.settingsOf(ctx, name)
+	if configs == nil {
+		return
+	}
+	e.batches(name, configs)
+	if v := configs["cleanup.policy"]; v != "compact" {
+		e.find(Fault, about, "cleanup.policy="+v, "state that was not changed for the retention time is deleted", e.alterTopic(name, "cleanup.policy=compact"))
+	} else {
+		e.sound(about, "cleanup.policy=compact")
+	}
+	least := 2 * milliseconds(e.log.opts.RebuildAfter)
+	if v, err := strconv.ParseInt(configs["delete.retention.ms"], 10, 64); err == nil && v < least {
+		e.find(Fault, about, fmt.Sprintf("delete.retention.ms=%d", v), fmt.Sprintf("a process that was away for less than %v takes its local state as it is, and compaction may have forgotten deletions: deleted keys come back", e.log.opts.RebuildAfter), e.alterTopic(name, fmt.Sprintf("delete.retention.ms=%d", least)))
+	} else if err == nil {
+		e.sound(about, "delete.retention.ms=%d", v)
+	}
+}
