@@ -76,7 +76,7 @@ func dump(t testing.TB, scan iter.Seq2[stream.Entry, error]) map[string]string {
 	return got
 }
 
-// TestSpaceBehavesLikeAMap runs random changes, checkpoints, evictions and
+// TestSpaceBehavesLikeAMap runs random changes, clearings, checkpoints, evictions and
 // reopenings against a map, with keys and values of all sizes.
 func TestSpaceBehavesLikeAMap(t *testing.T) {
 	r := newRand(t)
@@ -99,6 +99,12 @@ func TestSpaceBehavesLikeAMap(t *testing.T) {
 			seq++
 			put(space, seq, key, nil)
 			delete(want, key)
+		case n < 553:
+			seq++
+			if err := space.Clear(t.Context(), seq); err != nil {
+				t.Fatal(err)
+			}
+			clear(want)
 		case n < 980:
 			value, err := space.Get([]byte(key))
 			if expect, ok := want[key]; err != nil || ok != (value != nil) || string(value) != expect {

@@ -1,0 +1,45 @@
+package state
+
+import (
+	"context"
+	"fmt"
+)
+
+// Clear deletes all that the space holds, as of frame seq, without a look at
+// its keys on the disk. It becomes durable as changes do, after those that an
+// earlier Checkpoint covers. A Get or Scan beside it may see some of what was
+// there; nobody may Apply meanwhile.
+func (s *Space) Clear(ctx context.Context, seq uint64) error {
+	raise(&s.store.latest, seq)
+	s.store.checkpointing.Lock() // no cell is on its way to Pebble
+	defer s.store.checkpointing.Unlock()
+	batch := s.store.db.NewBatch()
+	err := batch.DeleteRange(s.prefix, after(s.prefix), nil)
+	if err == nil {
+		err = setSeq(batch, keySeen, s.store.latest.Load())
+	}
+	if err == nil {
+		err = s.store.write(ctx, batch)
+	}
+	if err != nil {
+		return fmt.Errorf("clear a space of state: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loads {
+		l.stale = true
+	}
+	for id := range s.table.made {
+		if s.table.cell(id).flags&live != 0 {
+			s.remove(id)
+		}
+	}
+	bytes := s.away.bytes()
+	s.store.used.Add(-bytes)
+	s.store.filters.Add(-bytes)
+	s.dirty, s.pending, s.taken = nil, nil, 0
+	s.known, s.away = true, filter{} // Pebble has nothing of it
+	s.store.crowded.Store(false)
+	s.store.tellRoom()
+	return nil
+}
