@@ -11,6 +11,9 @@ import (
 // there; nobody may Apply meanwhile.
 func (s *Space) Clear(ctx context.Context, seq uint64) error {
 	raise(&s.store.latest, seq)
+	if s.empty() {
+		return nil
+	}
 	s.store.checkpointing.Lock() // no cell is on its way to Pebble
 	defer s.store.checkpointing.Unlock()
 	batch := s.store.db.NewBatch()
@@ -42,4 +45,11 @@ func (s *Space) Clear(ctx context.Context, seq uint64) error {
 	s.store.crowded.Store(false)
 	s.store.tellRoom()
 	return nil
+}
+
+// empty reports that neither memory nor Pebble has anything of the space.
+func (s *Space) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known && s.away.bytes() == 0 && s.table.count == 0
 }
