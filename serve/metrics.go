@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // metrics serves what the pipelines count, and the process's own figures.
@@ -24,6 +25,9 @@ func (s *Server) metrics() http.Handler {
 		newPipelineCollector(s.options.Runners),
 		newLagCollector(s.lag),
 	)
+	if log, ok := s.log.(stream.Restorer); ok {
+		registry.MustRegister(newRestoreCollector(log))
+	}
 	registry.MustRegister(s.options.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

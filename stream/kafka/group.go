@@ -15,11 +15,14 @@ import (
 // onAssigned is called by the client before it fetches the offsets of added.
 func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for topic, indexes := range added {
 		for _, index := range indexes {
 			s.share(stream.Partition{Topic: topic, Index: index})
 		}
+	}
+	s.mu.Unlock()
+	if len(added) > 0 {
+		s.awaitStable(added)
 	}
 }
 
@@ -89,6 +92,11 @@ func (s *session) begin(p stream.Partition, next int64, never bool) {
 // one), and so must be the position in the changelog.
 func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	l := s.log
+	p, done, err := l.restoring(ctx, s.group, sh.partition)
+	if err != nil {
+		return err
+	}
+	defer done()
 	copied, err := l.store.local(s.group, sh.partition)
 	if err != nil {
 		return err
@@ -121,7 +129,7 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	if err != nil {
 		return err
 	}
-	position, err := s.catchUp(ctx, copied, changelog, next, end)
+	position, err := s.catchUp(ctx, p, copied, changelog, next, end)
 	if err != nil {
 		return err
 	}
@@ -143,7 +151,7 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 
 // catchUp applies the changelog from next to end, and returns the position that
 // it is at then.
-func (s *session) catchUp(ctx context.Context, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
+func (s *session) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
 	var changes [][2][]byte
 	parts := map[string]int{}
 	r := newReplay(func(key, value []byte) {
@@ -156,6 +164,9 @@ func (s *session) catchUp(ctx context.Context, copied *local, changelog stream.P
 	}
 	r.position = copied.positionNow()
 	for next < end {
+		if err := s.log.progressed(ctx, p, next, end); err != nil {
+			return 0, err
+		}
 		records, after, err := s.log.fetch(ctx, changelog, next)
 		if err != nil {
 			return 0, err

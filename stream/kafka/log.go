@@ -25,6 +25,7 @@ import (
 var (
 	_ stream.Log       = (*Log)(nil)
 	_ stream.Inspector = (*Log)(nil)
+	_ stream.Restorer  = (*Log)(nil)
 	_ stream.Session   = (*session)(nil)
 )
 
@@ -50,6 +51,9 @@ type Log struct {
 	slots     map[string]map[int]bool // taken, by group
 	producers producers
 	tails     sync.WaitGroup
+	restores  map[*progress]bool
+
+	restoreRoom chan struct{} // one token for each restore that reads
 }
 
 // Open connects to the brokers.
@@ -57,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	l := &Log{opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{}}
+	l := &Log{opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{}, restoreRoom: make(chan struct{}, restoresMost)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	var err error
 	if l.client, err = l.newClient(); err != nil {

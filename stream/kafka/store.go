@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +50,7 @@ type local struct {
 	large *state.Space // the number of parts of each value that has parts
 
 	mu     sync.Mutex // guards the rest
+	made   int        // how often it was begun anew
 	owner  *session   // who may change it
 	topic  [16]byte   // the id of the changelog
 	next   int64      // all of the changelog before is in space
@@ -86,6 +89,9 @@ func openStore(o *Options) (*store, error) {
 		return nil, errors.Join(err, s.cells.Close(), s.remove())
 	}
 	s.seq.Store(s.cells.Seen() + 1)
+	if err := s.known(); err != nil {
+		return nil, errors.Join(err, s.cells.Close(), s.remove())
+	}
 	go s.checkpoints()
 	return s, nil
 }
@@ -133,7 +139,7 @@ func (s *store) checkpoints() {
 	for {
 		select {
 		case <-ticker.C:
-			if err := s.checkpoint(); err != nil {
+			if err := errors.Join(s.purge(), s.checkpoint()); err != nil {
 				s.opts.Logger.Error("kafka: the local state is not kept: a restart reads it from the changelog", "error", err)
 				return
 			}
@@ -146,28 +152,101 @@ func (s *store) checkpoints() {
 // checkpoint makes the cells durable, and then marks them so; the marks are
 // durable after the next.
 func (s *store) checkpoint() error {
-	marks := map[string][]byte{}
+	type marked struct {
+		copied *local
+		mark   []byte
+		made   int
+	}
+	var all []marked
 	s.mu.Lock()
-	for name, l := range s.locals {
-		marks[name] = l.mark()
+	for _, l := range s.locals {
+		if mark, made := l.mark(); mark != nil {
+			all = append(all, marked{l, mark, made})
+		}
 	}
 	s.mu.Unlock()
 	if err := s.cells.Checkpoint(context.Background(), s.seq.Load(), true); err != nil {
 		return err
 	}
-	s.marks.Apply(s.seq.Add(1), func(yield func(key, value []byte) bool) {
-		for name, mark := range marks {
-			if !yield([]byte(name), mark) {
-				return
-			}
+	for _, m := range all {
+		m.copied.mu.Lock()
+		if m.copied.made == m.made { // else the mark is of cells that are gone
+			s.setMark(m.copied.name, m.mark)
 		}
-	})
+		m.copied.mu.Unlock()
+	}
 	return nil
+}
+
+func (s *store) setMark(name string, mark []byte) {
+	s.marks.Apply(s.seq.Add(1), func(yield func(key, value []byte) bool) { yield([]byte(name), mark) })
+}
+
+// known notes the copies that earlier processes left.
+func (s *store) known() error {
+	var names []string
+	for e, err := range s.marks.Scan(nil) {
+		if err != nil {
+			return err
+		}
+		names = append(names, string(e.Key))
+	}
+	for _, name := range names {
+		if _, err := s.named(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes copies that nobody owns and that are too old to be used.
+func (s *store) purge() error {
+	s.mu.Lock()
+	locals := slices.Collect(maps.Values(s.locals))
+	s.mu.Unlock()
+	for _, l := range locals {
+		if err := l.purge(); err != nil {
+			return fmt.Errorf("remove the local state of %q: %w", l.name, err)
+		}
+	}
+	return nil
+}
+
+func (l *local) purge() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owner != nil || l.topic == [16]byte{} || l.fresh() {
+		return nil
+	}
+	err := l.clear()
+	l.topic = [16]byte{}
+	return err
+}
+
+// fresh reports whether compaction cannot have forgotten deletions since.
+func (l *local) fresh() bool { return time.Since(l.caught) < l.store.opts.RebuildAfter }
+
+// clear empties a copy. Its mark goes first, durably: it must not speak of cells
+// that are gone.
+func (l *local) clear() error {
+	l.made++
+	ctx := context.Background()
+	if l.topic != [16]byte{} {
+		l.store.setMark(l.name, nil)
+		if err := l.store.cells.Checkpoint(ctx, l.store.seq.Load(), true); err != nil {
+			return err
+		}
+	}
+	clear(l.parts)
+	return errors.Join(l.space.Clear(ctx, l.store.seq.Add(1)), l.large.Clear(ctx, l.store.seq.Add(1)))
 }
 
 // local returns the copy of the state of group beside p.
 func (s *store) local(group string, p stream.Partition) (*local, error) {
-	name := group + "\x00" + p.String()
+	return s.named(group + "\x00" + p.String())
+}
+
+func (s *store) named(name string) (*local, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.locals[name]; l != nil {
@@ -195,16 +274,21 @@ func (s *store) local(group string, p stream.Partition) (*local, error) {
 	return l, nil
 }
 
-func (l *local) mark() []byte {
+// mark returns what says how far a copy is, nil for one that was never begun,
+// and how often it was begun.
+func (l *local) mark() (mark []byte, made int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.topic == [16]byte{} {
+		return nil, l.made
+	}
 	if l.whole {
 		l.caught = time.Now()
 	}
 	b := append(make([]byte, 0, 40), l.topic[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(l.next))
 	b = binary.BigEndian.AppendUint64(b, uint64(l.caught.UnixMilli()))
-	return binary.BigEndian.AppendUint64(b, uint64(l.position))
+	return binary.BigEndian.AppendUint64(b, uint64(l.position)), l.made
 }
 
 // take makes s the one who may change the copy, and returns where to go on
@@ -215,35 +299,14 @@ func (l *local) take(s *session, topic [16]byte, first, end int64) (next int64, 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owner, l.whole = s, false
-	if l.topic == topic && l.next >= first && l.next <= end && time.Since(l.caught) < l.store.opts.RebuildAfter {
+	if l.topic == topic && l.next >= first && l.next <= end && l.fresh() {
 		return l.next, nil
 	}
-	for _, space := range []*state.Space{l.space, l.large} {
-		if err := empty(space, l.store.seq.Add(1)); err != nil {
-			return 0, fmt.Errorf("empty the local state: %w", err)
-		}
+	if err := l.clear(); err != nil {
+		return 0, fmt.Errorf("empty the local state: %w", err)
 	}
 	l.topic, l.next, l.position, l.caught = topic, first, -1, time.Now()
-	clear(l.parts)
 	return l.next, nil
-}
-
-func empty(space *state.Space, seq uint64) (err error) {
-	var keys [][]byte
-	for e, scanErr := range space.Scan(nil) {
-		if scanErr != nil {
-			return scanErr
-		}
-		keys = append(keys, e.Key)
-	}
-	space.Apply(seq, func(yield func(key, value []byte) bool) {
-		for _, key := range keys {
-			if !yield(key, nil) {
-				return
-			}
-		}
-	})
-	return nil
 }
 
 // apply follows what was committed, where s may.

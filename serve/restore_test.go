@@ -1,0 +1,35 @@
+package serve
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+type restoring []stream.Restoring
+
+func (r restoring) Restores() []stream.Restoring { return r }
+
+func TestRestoresAreMetrics(t *testing.T) {
+	log := restoring{{Group: "g", Partition: stream.Partition{Topic: "in", Index: 3}, Left: 70, Took: 1500 * time.Millisecond}}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newRestoreCollector(log))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			got[f.GetName()+labels(m)] = m.GetGauge().GetValue()
+		}
+	}
+	want := map[string]float64{"afterbay_restore_records group=g partition=3 topic=in": 70, "afterbay_restore_seconds group=g partition=3 topic=in": 1.5}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,249 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+func fakeCluster(t *testing.T) *kfake.Cluster {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster
+}
+
+// writeState leaves n values of 1,000 bytes beside each partition of in.
+func writeState(t *testing.T, o Options, partitions int32, n int) {
+	t.Helper()
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: partitions}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+	for len(step.Offsets) < int(partitions) {
+		batch, err := s.Poll(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range batch.Assigned {
+			step.Offsets[a.Partition] = 0
+		}
+	}
+	for i := range n {
+		step.Changes = step.Changes[:0]
+		for p := range step.Offsets {
+			step.Changes = append(step.Changes, stream.Change{Partition: p, Key: fmt.Append(nil, i), Value: bytes.Repeat([]byte{byte(i)}, 1000)})
+		}
+		if err := s.Commit(step).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantWritten(t *testing.T, view stream.View, n int) {
+	t.Helper()
+	for i := range n {
+		wantValue(t, view, fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, 1000))
+	}
+}
+
+// A restore is cut short by a rebalance, and goes on where it was when its
+// partition comes back; meanwhile it says how far it is.
+func TestRestoreGoesOnAfterARebalanceInItsMiddle(t *testing.T) {
+	const values = 40
+	cluster := fakeCluster(t)
+	o := conforming(cluster.ListenAddrs())
+	writeState(t, o, 2, values)
+	var fetches atomic.Int64
+	held := make(chan struct{})
+	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		if len(r.Topics) == 1 && len(r.Topics[0].Partitions) == 1 && r.Topics[0].Partitions[0].PartitionMaxBytes == 4000 && fetches.Add(1) > 6 {
+			cluster.SleepControl(func() { <-held })
+		}
+		return nil, nil, false
+	})
+	o.BufferBytes = 4000
+	o.Dir = t.TempDir()
+	first := openAt(t, o).(*Log)
+	defer closeLog(t, first)
+	s, err := first.Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fetches.Load() < 7 {
+		_, _ = s.Poll(timeLimit(t, 10*time.Millisecond), 1)
+	}
+	restores := first.Restores()
+	if len(restores) != 2 || restores[0].Left == 0 || restores[0].Left < restores[1].Left {
+		t.Fatalf("%+v", restores)
+	}
+	o.Dir = t.TempDir()
+	second := openAt(t, o).(*Log)
+	other, err := second.Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(first.Restores()) > 1 { // one partition moves while it is read back
+		_, _ = s.Poll(timeLimit(t, 10*time.Millisecond), 1)
+		_, _ = other.Poll(timeLimit(t, 10*time.Millisecond), 1)
+	}
+	close(held)
+	mine, theirs := assignedOne(t, s), assignedOne(t, other)
+	if mine.Partition == theirs.Partition {
+		t.Fatalf("%v has two owners", mine.Partition)
+	}
+	wantWritten(t, mine.State, values)
+	wantWritten(t, theirs.State, values)
+	copied, err := first.store.local("g", theirs.Partition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied.mu.Lock()
+	partly := copied.next
+	copied.mu.Unlock()
+	if partly == 0 {
+		t.Error("what was read before the rebalance is forgotten")
+	}
+	closeLog(t, second)
+	back := assignedOne(t, s)
+	wantWritten(t, back.State, values)
+	if len(first.Restores()) > 0 {
+		t.Errorf("%+v", first.Restores())
+	}
+}
+
+// timeLimit returns a context that ends after d.
+func timeLimit(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func assignedOne(t *testing.T, s stream.Session) stream.Assigned {
+	t.Helper()
+	ctx := timeLimit(t, 20*time.Second)
+	for {
+		batch, err := s.Poll(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch.Assigned) > 0 {
+			return batch.Assigned[0]
+		}
+	}
+}
+
+// More state than memory may hold is checkpointed while it is read.
+func TestRestoreKeepsWithinMemory(t *testing.T) {
+	const values, most = 300, 60_000
+	o := conforming(fake(t))
+	writeState(t, o, 1, values)
+	o.CheckpointEvery, o.StateMemoryBytes, o.BufferBytes = time.Hour, most, 10_000
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	_, a := mustOwn(t, l)
+	if got := l.store.cells.Stats(); got.Bytes > 2*most || got.Checkpoints == 0 {
+		t.Errorf("%d bytes in memory after %d checkpoints", got.Bytes, got.Checkpoints)
+	}
+	wantWritten(t, a.State, values)
+}
+
+// A state that nobody owned for long is of no use, and leaves the disk.
+func TestLocalStateIsRemovedWhenItIsOld(t *testing.T) {
+	o := conforming(fake(t))
+	o.Dir, o.CheckpointEvery = t.TempDir(), time.Hour
+	writeState(t, o, 1, 3)
+	look := func(age time.Duration, want int) {
+		t.Helper()
+		o.RebuildAfter = age
+		l := openAt(t, o).(*Log)
+		defer closeLog(t, l)
+		if err := l.store.purge(); err != nil {
+			t.Fatal(err)
+		}
+		copied, err := l.store.local("g", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for range copied.space.Scan(nil) {
+			n++
+		}
+		mark, err := l.store.marks.Get([]byte(copied.name))
+		if err != nil || n != want || (mark != nil) != (want > 0) {
+			t.Errorf("%d values, mark %x, %v; want %d", n, mark, err, want)
+		}
+	}
+	look(time.Hour, 3)
+	look(time.Nanosecond, 0)
+	look(time.Hour, 0)
+	o.RebuildAfter = time.Nanosecond
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	_, a := mustOwn(t, l)
+	if err := l.store.purge(); err != nil {
+		t.Fatal(err)
+	}
+	wantWritten(t, a.State, 3) // it is owned
+}
+
+// The offsets of a transaction that is just being committed are awaited for
+// milliseconds, not for the second that the client library sleeps.
+func TestTakeoverDoesNotSleepForMarkers(t *testing.T) {
+	cluster := fakeCluster(t)
+	o := conforming(cluster.ListenAddrs())
+	writeState(t, o, 1, 1)
+	var left atomic.Int64
+	left.Store(4)
+	cluster.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		r := req.(*kmsg.OffsetFetchRequest)
+		if left.Add(-1) < 0 || !r.RequireStable {
+			return nil, nil, false
+		}
+		resp := r.ResponseKind().(*kmsg.OffsetFetchResponse)
+		for _, g := range r.Groups {
+			rg := kmsg.NewOffsetFetchResponseGroup()
+			rg.Group = g.Group
+			for _, t := range g.Topics {
+				rt := kmsg.NewOffsetFetchResponseGroupTopic()
+				rt.Topic, rt.TopicID = t.Topic, t.TopicID
+				for _, p := range t.Partitions {
+					rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+					rp.Partition, rp.ErrorCode = p, kerr.UnstableOffsetCommit.Code
+					rt.Partitions = append(rt.Partitions, rp)
+				}
+				rg.Topics = append(rg.Topics, rt)
+			}
+			resp.Groups = append(resp.Groups, rg)
+		}
+		return resp, nil, true
+	})
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	began := time.Now()
+	mustOwn(t, l)
+	if took := time.Since(began); took > 900*time.Millisecond || left.Load() >= 0 {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -1,0 +1,20 @@
+package stream
+
+import "time"
+
+// Restorer is a Log whose sessions read the state of a partition back before
+// Poll returns it.
+type Restorer interface {
+	// Restores returns the restores under way, the longest to go first.
+	Restores() []Restoring
+}
+
+// Restoring is a partition whose state is being read back. Its records wait
+// meanwhile.
+type Restoring struct {
+	Group     string
+	Partition Partition
+	Left      int64         // records to be read, about
+	Took      time.Duration // since the partition was assigned
+	Rest      time.Duration // what is left at the rate so far; 0 where that is not known
+}
