@@ -16,11 +16,14 @@ import (
 )
 
 type doctorCommand struct {
-	Dir  string `arg:"" help:"Data directory. No process may hold it."`
-	JSON bool   `help:"Print one object of JSON." name:"json"`
-	Cut  bool   `help:"Make the directory open again by the remedy that loses least. What is cut away is kept in DIR/cut-TIME."`
-	Keep uint64 `help:"With --cut, take the remedy that keeps this frame." placeholder:"FRAME"`
-	Yes  bool   `help:"With --cut, do not ask."`
+	Paths  []string `arg:"" optional:"" name:"dir" help:"Data directory, which no process may hold; with --engine, pipeline files."`
+	Engine string   `help:"Check brokers instead: how they are reached, their versions and settings, and the topics and rights of the pipelines of the files, or of those that left state there. Nothing is changed." placeholder:"kafka://HOST:PORT"`
+	JSON   bool     `help:"Print one object of JSON." name:"json"`
+	Cut    bool     `help:"Make the directory open again by the remedy that loses least. What is cut away is kept in DIR/cut-TIME."`
+	Keep   uint64   `help:"With --cut, take the remedy that keeps this frame." placeholder:"FRAME"`
+	Yes    bool     `help:"With --cut, do not ask."`
+
+	dir string
 }
 
 // errDamaged ends a command that found damage, and has said so.
@@ -33,8 +36,15 @@ func (c *doctorCommand) Run(a *app) error {
 		return usage("--yes and --keep belong to --cut")
 	case c.Cut && c.JSON && !c.Yes:
 		return usage("--json asks nothing: add --yes")
+	case c.Engine != "" && c.Cut:
+		return usage("--cut is for a data directory")
+	case c.Engine != "":
+		return c.examine(a)
+	case len(c.Paths) != 1:
+		return usage("name one data directory, or brokers with --engine")
 	}
-	report, err := embedded.Check(c.Dir)
+	c.dir = c.Paths[0]
+	report, err := embedded.Check(c.dir)
 	if err != nil {
 		return c.explain(err)
 	}
@@ -57,10 +67,10 @@ func (c *doctorCommand) Run(a *app) error {
 		}
 	}
 	folder := "cut-" + time.Now().UTC().Format("20060102T150405Z")
-	if err := embedded.Cut(c.Dir, r, folder); err != nil {
+	if err := embedded.Cut(c.dir, r, folder); err != nil {
 		return c.explain(err)
 	}
-	if report, err = embedded.Check(c.Dir); err != nil {
+	if report, err = embedded.Check(c.dir); err != nil {
 		return c.explain(err)
 	}
 	return c.print(a, report, folder)

@@ -28,7 +28,7 @@ type commands struct {
 	Topics   topicsCommand   `cmd:"" help:"List the topics and what they hold."`
 	Lag      lagCommand      `cmd:"" help:"Say how far pipelines are behind, partition by partition, the worst first."`
 	State    stateCommand    `cmd:"" help:"Look into the state of a pipeline."`
-	Doctor   doctorCommand   `cmd:"" help:"Check a data directory: every frame, index and block; and cut damage out of it."`
+	Doctor   doctorCommand   `cmd:"" help:"Check a data directory: every frame, index and block; and cut damage out of it. Or check the brokers of Kafka."`
 	Model    modelCommand    `cmd:"" help:"Look into a model, or score rows with it."`
 	Demo     demoCommand     `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`
 	Bench    benchCommand    `cmd:"" help:"Measure throughput and latency here, of the work that peers are compared on."`

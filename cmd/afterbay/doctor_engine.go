@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/afterbay/afterbay/stream/kafka"
+)
+
+const examineMax = time.Minute
+
+// errUnfit ends a command that found brokers unfit, and has said so.
+var errUnfit = errors.New("the brokers are not as pipelines need them")
+
+// examine looks at the brokers of --engine, for the pipelines of files or what
+// pipelines left there.
+func (c *doctorCommand) examine(a *app) error {
+	options, err := parseEngine(c.Engine, os.Getenv)
+	if err != nil {
+		return usage("--engine: %w", err)
+	}
+	options.Logger = a.log
+	var plan kafka.Plan
+	if len(c.Paths) > 0 {
+		pipelines, err := a.load(c.Paths, 1, nil)
+		if err != nil {
+			return err
+		}
+		plan = planOf(pipelines)
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, examineMax)
+	defer cancel()
+	findings, err := kafka.Examine(ctx, options, plan)
+	if err != nil {
+		return fmt.Errorf("examine the brokers: %w", err)
+	}
+	healthy := true
+	for _, f := range findings {
+		healthy = healthy && f.Level != kafka.Fault
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetEscapeHTML(false)
+		err = encoder.Encode(struct {
+			Healthy  bool            `json:"healthy"`
+			Findings []kafka.Finding `json:"findings"`
+		}{healthy, findings})
+	} else {
+		err = writeFindings(a, findings)
+	}
+	if err == nil && !healthy {
+		err = &exitError{exitFailure, errUnfit}
+	}
+	return err
+}
+
+// planOf returns what pipelines read and write.
+func planOf(pipelines []pipeline) (plan kafka.Plan) {
+	for _, p := range pipelines {
+		for _, r := range p.runner.Reads() {
+			plan.Reads = append(plan.Reads, kafka.Reading{Group: r.Group, Topic: r.Topic})
+		}
+		plan.Writes = append(plan.Writes, p.runner.Outputs()...)
+		if reads := p.runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads
+			plan.Writes = append(plan.Writes, reads[len(reads)-1].Topic)
+		}
+	}
+	return plan
+}
+
+func writeFindings(a *app, findings []kafka.Finding) error {
+	out := bufio.NewWriter(a.stdout)
+	counts := map[kafka.Level]int{}
+	for _, f := range findings {
+		counts[f.Level]++
+		fmt.Fprintf(out, "%-8s %s: %s\n", f.Level, f.About, f.Found)
+		if f.Means != "" {
+			fmt.Fprintf(out, "%8s %s\n", "", f.Means)
+		}
+		if f.Change != "" {
+			fmt.Fprintf(out, "%8s change: %s\n", "", f.Change)
+		}
+	}
+	fmt.Fprintf(out, "%s, %s, %s; %d as it should be\n", counted(counts[kafka.Fault], "fault"), counted(counts[kafka.Warning], "warning"), counted(counts[kafka.Note], "note"), counts[kafka.Sound])
+	return out.Flush()
+}
