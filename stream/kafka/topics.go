@@ -143,8 +143,9 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 		return fmt.Errorf("create topic %q: %d partitions, want at least 1", t.Name, t.Partitions)
 	}
 	// The time of an output is its event's: the broker must neither refuse nor
-	// replace it.
-	info, err := l.ensureTopic(ctx, t.Name, t.Partitions, "message.timestamp.type", "CreateTime", "message.timestamp.after.max.ms", "9223372036854775807")
+	// replace it, nor count its age from it: outputs of old events would be gone
+	// before anybody read them.
+	info, err := l.ensureTopic(ctx, t.Name, t.Partitions, "message.timestamp.type", "CreateTime", "message.timestamp.after.max.ms", "9223372036854775807", "retention.ms", "-1")
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)
 	}
