@@ -10,18 +10,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
+// real is the broker of the tests that need a real one.
+var real = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100"}}}
+
+func TestMain(m *testing.M) { os.Exit(real.Run(m)) }
+
 // broker returns the address of a real broker that holds nothing.
 func broker(t *testing.T) []string {
 	t.Helper()
-	address := os.Getenv("AFTERBAY_KAFKA_ADDRESS")
-	if address == "" {
-		t.Skip("NOT RUN: AFTERBAY_KAFKA_ADDRESS names no broker")
-	}
-	o := conforming([]string{address})
+	o := conforming(real.Get(t).Addresses())
 	l := openAt(t, o).(*Log)
 	clean(t, l)
 	if err := l.Close(); err != nil {
@@ -106,6 +108,9 @@ func onBroker(t *testing.T) Options {
 }
 
 func TestConformanceOnABroker(t *testing.T) {
+	if os.Getenv("AFTERBAY_PROVE") == "" {
+		t.Skip("NOT RUN: it takes a minute; set AFTERBAY_PROVE=1")
+	}
 	streamtest.Run(t, func(t *testing.T) stream.Log { return openAt(t, onBroker(t)) }, streamtest.Remote)
 }
 
