@@ -17,7 +17,7 @@ import (
 )
 
 // broker is the real one of the tests that need one.
-var broker = kafkatest.Shared{Options: kafkatest.Options{Secure: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}}}
+var broker = kafkatest.Shared{Options: kafkatest.Options{Secure: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000", "log.retention.check.interval.ms=500", "log.initial.task.delay.ms=100"}}}
 
 // fakeEngine starts a broker in this process, and returns its URL.
 func fakeEngine(t testing.TB, more ...kfake.Opt) string {
@@ -218,8 +218,8 @@ steps:
 	}
 }
 
-// realEngine returns the URL of a broker's listener, "" of the open one, with an
-// empty set of topics whose names are prefixed.
+// realEngine returns the URL of a real broker, which tests share: their topics
+// have names of their own.
 func realEngine(t *testing.T) string { return "kafka://" + broker.Get(t).Brokers[0].Address }
 
 // TestSecureBrokersCheckWhoAsks connects by TLS and every mechanism, and sees

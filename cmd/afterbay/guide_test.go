@@ -97,6 +97,9 @@ func TestGuidesDoWhatTheySay(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(guide), ".md"), func(t *testing.T) {
 			t.Parallel()
 			r := &reader{T: t, dir: t.TempDir(), tools: tools}
+			if filepath.Base(guide) == "kafka.md" {
+				r.engine = guideEngine(t)
+			}
 			for _, f := range fences(t, guide) {
 				if err := r.follow(f); err != nil {
 					t.Fatalf("%s:%d: %v", guide, f.line, err)
@@ -106,11 +109,21 @@ func TestGuidesDoWhatTheySay(t *testing.T) {
 	}
 }
 
+// guideEngine returns the URL of a real broker or, where there is none, of one in
+// this process.
+func guideEngine(t *testing.T) string {
+	if os.Getenv("AFTERBAY_KAFKA") == "" && os.Getenv("AFTERBAY_FULL") != "1" {
+		return fakeEngine(t)
+	}
+	return realEngine(t)
+}
+
 // reader follows a guide.
 type reader struct {
 	*testing.T
 	dir     string
 	tools   string
+	engine  string // AFTERBAY_ENGINE
 	printed string // by the newest commands
 	skipped bool   // the newest commands
 }
@@ -153,7 +166,7 @@ func (r *reader) run(f fence) error {
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-e", "-c", f.text)
 	c.Dir, c.WaitDelay = r.dir, time.Second
-	c.Env = append(os.Environ(), "PATH="+r.tools+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC")
+	c.Env = append(os.Environ(), "AFTERBAY_ENGINE="+r.engine, "PATH="+r.tools+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC")
 	out, err := c.CombinedOutput()
 	if c.ProcessState == nil || c.ProcessState.ExitCode() != want {
 		return fmt.Errorf("%w, want exit code %d\n%s\n%s", err, want, f.text, out)
