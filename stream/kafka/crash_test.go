@@ -1,0 +1,249 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// fakeCluster is fake, for tests that interfere with the broker, and options
+// with which a member that is silent is soon removed.
+func fakeCluster(t *testing.T) (*kfake.Cluster, Options) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	o := conforming(cluster.ListenAddrs())
+	o.SessionTimeout, o.TransactionTimeout = 300*time.Millisecond, 300*time.Millisecond
+	return cluster, o
+}
+
+// A zombie is fenced by the offsets that it commits, also where they do not
+// move: its step has nothing but what parked work came to.
+func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
+	for _, static := range []bool{false, true} {
+		t.Run(fmt.Sprintf("static=%v", static), func(t *testing.T) {
+			cluster, o := fakeCluster(t)
+			dead := o
+			if static {
+				dead.Dir = t.TempDir()
+			}
+			s, _ := mustOwn(t, open(t, dead))
+			commit(t, s, 0, "parked", []byte("1"))
+			id, _ := s.(*session).client.GroupMetadata()
+			// It never hears that it was removed.
+			cluster.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				if r := req.(*kmsg.HeartbeatRequest); r.MemberID == id {
+					return r.ResponseKind(), nil, true
+				}
+				return nil, nil, false
+			})
+			l := open(t, o)
+			heir, a := mustOwn(t, l)
+			err := s.Commit(stream.Step{
+				Changes: []stream.Change{{Partition: in, Key: []byte("parked")}},
+				Offsets: map[stream.Partition]stream.Offset{in: 0},
+			}).Wait(t.Context())
+			if !errors.Is(err, stream.ErrFenced) {
+				t.Fatalf("a zombie's commit: %v", err)
+			}
+			view, err := l.State(t.Context(), "g", in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantValue(t, view, "parked", []byte("1"))
+			commit(t, heir, 0, "parked", nil)
+			wantValue(t, a.State, "parked", nil)
+		})
+	}
+}
+
+// cord is the network of a process. Once it is pulled the process is as good as
+// killed.
+type cord struct {
+	mu     sync.Mutex
+	conns  []net.Conn
+	pulled bool
+}
+
+func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, host)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && c.pulled {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	c.conns = append(c.conns, conn)
+	return conn, err
+}
+
+func (c *cord) pull() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pulled = true
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
+// pollRecords polls until n records came.
+func pollRecords(t *testing.T, s stream.Session, limit, n int) []stream.Record {
+	t.Helper()
+	var records []stream.Record
+	for len(records) < n {
+		batch, err := s.Poll(t.Context(), limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, batch.Records...)
+	}
+	return records
+}
+
+// What was read ahead, and what was polled beyond a step, is read again by the
+// heir: offsets are the step's, not the client's.
+func TestCrashWithPrefetchedRecordsLosesNone(t *testing.T) {
+	_, o := fakeCluster(t)
+	kill := &cord{}
+	dead := o
+	dead.dial = kill.dial
+	l := open(t, dead)
+	s, err := l.Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []stream.Record
+	for i := range 100 {
+		records = append(records, stream.Record{Partition: in, Value: fmt.Append(nil, i)})
+	}
+	if err := l.Append(t.Context(), records...); err != nil {
+		t.Fatal(err)
+	}
+	pollRecords(t, s, 10, 10)
+	commit(t, s, 4, "read", []byte("4"))
+	m := s.(*session)
+	m.mu.Lock()
+	ahead := m.shares[0].buffered
+	m.mu.Unlock()
+	if ahead == 0 {
+		t.Fatal("nothing was read ahead")
+	}
+	kill.pull()
+	heir, err := open(t, o).Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range pollRecords(t, heir, 1000, 96) {
+		if want := fmt.Sprint(4 + i); string(r.Value) != want || int(r.Offset) != 4+i {
+			t.Fatalf("record %d is %q at offset %d, want %s", i, r.Value, r.Offset, want)
+		}
+	}
+}
+
+// Markers of a transaction reach the offsets before the changelog: who restores
+// waits for all that was written, decided or not.
+func TestRestoreWaitsForAChangelogBehindItsOffset(t *testing.T) {
+	o := conforming(fake(t))
+	l := open(t, o)
+	if err := l.Append(t.Context(), stream.Record{Partition: in}, stream.Record{Partition: in}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := mustOwn(t, l)
+	commit(t, s, 1, "a", []byte("1"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	late, err := l.newClient(kgo.TransactionalID("late"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	if err := late.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	changelog := changelogOf("g", in)
+	for _, r := range []*kgo.Record{{Key: []byte("va"), Value: []byte("2")}, {Key: []byte{kindPosition}, Value: []byte{7: 2}}} {
+		r.Topic, r.Partition = changelog.Topic, changelog.Index
+		if err := late.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(t, l, 2)
+	if s, err = l.Join(t.Context(), "g", "in"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		batch, err := s.Poll(short, 1)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v, %v before the changelog is decided", batch, err)
+		}
+	}
+	if err := late.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		batch, err := s.Poll(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch.Assigned) > 0 {
+			if a := batch.Assigned[0]; a.Next != 2 {
+				t.Fatalf("the next offset is %d, want 2", a.Next)
+			}
+			wantValue(t, batch.Assigned[0].State, "a", []byte("2"))
+			return
+		}
+	}
+}
+
+// Compaction forgets in the end that a key was deleted. A local state that was
+// not there to hear of it would bring the key back.
+func TestLocalStateOlderThanTombstonesIsRebuilt(t *testing.T) {
+	cluster, o := fakeCluster(t)
+	forgets := map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0"}
+	if err := cluster.CreateTopic(changelogOf("g", in).Topic, 1, forgets); err != nil {
+		t.Fatal(err)
+	}
+	kept := o
+	kept.Dir = t.TempDir()
+	l := open(t, kept)
+	s, _ := mustOwn(t, l)
+	commit(t, s, 0, "first", []byte("1")) // else the changelog begins later, which is reason enough
+	commit(t, s, 0, "deleted", []byte("1"))
+	commit(t, s, 0, "left", []byte("1"))
+	closeLog(t, l)
+	l = open(t, o)
+	s, _ = mustOwn(t, l)
+	commit(t, s, 0, "deleted", nil)
+	commit(t, s, 0, "left", []byte("2"))
+	commit(t, s, 0, "other", []byte("2"))
+	closeLog(t, l)
+	for range 3 {
+		cluster.Compact()
+	}
+	for _, age := range []time.Duration{time.Hour, time.Nanosecond} {
+		kept.RebuildAfter = age
+		l = open(t, kept)
+		_, a := mustOwn(t, l)
+		wantValue(t, a.State, "left", []byte("2"))
+		// The first shows that the danger is real.
+		wantValue(t, a.State, "deleted", map[time.Duration][]byte{time.Hour: []byte("1")}[age])
+		closeLog(t, l)
+	}
+}
