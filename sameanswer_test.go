@@ -111,7 +111,11 @@ func answerPipeline(t *testing.T) afterbay.Pipeline {
 
 func runVariant(t *testing.T, v variant, events []reference.Event) *answer {
 	t.Helper()
-	p := answerPipeline(t)
+	return runPipeline(t, answerPipeline(t), v, events)
+}
+
+func runPipeline(t *testing.T, p afterbay.Pipeline, v variant, events []reference.Event) *answer {
+	t.Helper()
 	p.Commit.Interval = v.interval
 	for _, s := range p.Steps {
 		if s.Score != nil {

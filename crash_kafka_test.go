@@ -1,0 +1,512 @@
+package afterbay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/kafkatest"
+	"github.com/afterbay/afterbay/internal/reference"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/kafka"
+)
+
+var (
+	crashKafka    = flag.Int("crash.kafka", 5, "kills of workers of the tests on a real Kafka; of brokers there are a quarter as many")
+	crashReplicas = flag.Bool("crash.replicas", false, "kill one of three brokers")
+	crashDefaults = flag.Bool("crash.defaults", false, "leave the settings that docs/howto/kafka-broker.md names at the broker's defaults")
+)
+
+// crashRate is how many events come in a second while workers are killed.
+const crashRate = 1000
+
+// crashRun is a run of the pipelines by processes on a real Kafka.
+type crashRun struct {
+	*testing.T
+	cluster *kafkatest.Cluster
+	dir     string
+	log     *kafka.Log // of the test: it writes the input and reads the output
+	admin   *kadm.Client
+	runners map[kafka.Delivery]*afterbay.Runner
+	watches map[kafka.Delivery][]*crashWatch // of decisions, by partition
+	workers map[string]*crashWorker
+	rng     *rand.Rand
+	kills   map[string]int // by stage
+	gaps    map[string][]time.Duration
+	begun   time.Time
+	hurry   chan struct{} // closed when the rest of the events may come at once
+	fed     chan struct{} // closed when all events are in
+}
+
+// crashWatch is a read_committed reader of a partition.
+type crashWatch struct {
+	mu      sync.Mutex
+	records []stream.Record
+	at      []time.Time // when they came
+}
+
+func newCrashRun(t *testing.T, options kafkatest.Options) *crashRun {
+	options.Speed = true
+	options.Settings = append(options.Settings, "log.retention.ms=-1") // the events are years old
+	if !*crashDefaults {
+		options.Settings = append(options.Settings,
+			"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
+			"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+	}
+	c := &crashRun{
+		T: t, begun: time.Now(), cluster: kafkatest.Start(t, options), dir: t.TempDir(), rng: rand.New(rand.NewPCG(*answerSeed, 6)),
+		runners: map[kafka.Delivery]*afterbay.Runner{}, watches: map[kafka.Delivery][]*crashWatch{},
+		workers: map[string]*crashWorker{}, kills: map[string]int{}, gaps: map[string][]time.Duration{},
+		hurry: make(chan struct{}), fed: make(chan struct{}),
+	}
+	for name, data := range map[string][]byte{"fraud.yaml": reference.Pipeline(), "fraud.json": reference.Model()} {
+		c.must(os.WriteFile(filepath.Join(c.dir, name), data, 0o600))
+	}
+	var err error
+	c.log, err = kafka.Open(t.Context(), kafka.Options{Brokers: c.cluster.Addresses()})
+	c.must(err)
+	t.Cleanup(func() { closeLog(t, c.log) })
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.cluster.Addresses()...))
+	c.must(err)
+	t.Cleanup(client.Close)
+	c.admin = kadm.NewClient(client)
+	for _, d := range crashDeliveries {
+		p, err := crashPipeline(c.dir, d)
+		c.must(err)
+		c.runners[d], err = afterbay.New(p, afterbay.Options{})
+		c.must(err)
+		c.must(c.runners[d].CreateTopics(t.Context(), c.log))
+	}
+	c.watch()
+	t.Cleanup(c.showLogs)
+	return c
+}
+
+func (c *crashRun) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// showLogs shows why workers may have failed.
+func (c *crashRun) showLogs() {
+	if !c.Failed() {
+		return
+	}
+	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log"))
+	for _, name := range logs {
+		text, _ := os.ReadFile(name)
+		c.Logf("the end of %s:\n%s", filepath.Base(name), text[max(0, len(text)-4000):])
+	}
+}
+
+// watch reads the decisions as they become visible.
+func (c *crashRun) watch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	c.Cleanup(func() {
+		cancel()
+		watching.Wait()
+	})
+	for d, runner := range c.runners {
+		for i := range int32(answerPartitions) {
+			w := &crashWatch{}
+			c.watches[d] = append(c.watches[d], w)
+			watching.Go(func() {
+				for r, err := range c.log.Tail(ctx, stream.Partition{Topic: runner.Outputs()[0], Index: i}, 0) {
+					if ctx.Err() != nil {
+						return
+					}
+					if err != nil {
+						c.Errorf("read decisions: %v", err)
+						return
+					}
+					r.Value = bytes.Clone(r.Value)
+					w.mu.Lock()
+					w.records, w.at = append(w.records, r), append(w.at, time.Now())
+					w.mu.Unlock()
+				}
+			})
+		}
+	}
+}
+
+// gap is the longest time that no decision of a partition became visible, and
+// that ended after since.
+func (w *crashWatch) gap(since time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest := time.Duration(0)
+	for i := len(w.at) - 1; i > 0 && w.at[i].After(since); i-- {
+		longest = max(longest, w.at[i].Sub(w.at[i-1]))
+	}
+	return longest
+}
+
+func (w *crashWatch) seenAfter(moment time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.at) > 0 && w.at[len(w.at)-1].After(moment)
+}
+
+// feed writes the events: at crashRate until there is hurry.
+func (c *crashRun) feed(events []reference.Event) {
+	defer close(c.fed)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for size := crashRate / 100; len(events) > 0; {
+		select {
+		case <-tick.C:
+		case <-c.hurry:
+			size = 5000
+		}
+		chunk := events[:min(size, len(events))]
+		appendEvents(c.T, c.log, c.runners[kafka.ExactlyOnce].Input(), chunk)
+		events = events[len(chunk):]
+	}
+}
+
+func (c *crashRun) start(name string, stay bool) *crashWorker {
+	c.Helper()
+	c.workers[name] = startWorker(c.T, c.cluster.Addresses(), c.dir, name, stay)
+	return c.workers[name]
+}
+
+// recovered waits until all that is in the input is decided, and more was seen
+// of each partition after that.
+func (c *crashRun) recovered() {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), 90*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- c.settle(ctx) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			c.must(err)
+			return
+		case <-tick.C:
+			for _, w := range c.workers {
+				select {
+				case <-w.ended:
+					if !w.ending {
+						c.Fatalf("worker %s ended with %v", w.name, w.err)
+					}
+				default:
+				}
+			}
+		}
+	}
+}
+
+func (c *crashRun) settle(ctx context.Context) error {
+	for _, runner := range c.runners {
+		if err := runner.WaitIdle(ctx, c.log); err != nil {
+			return err
+		}
+	}
+	moment := time.Now()
+	for _, watches := range c.watches {
+		for _, w := range watches {
+			for !w.seenAfter(moment) {
+				select {
+				case <-c.fed:
+					return errors.New("all events are in: more are needed")
+				case <-ctx.Done():
+					return fmt.Errorf("a partition stands still: %w", ctx.Err())
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// note keeps the longest output gap since a moment, of what happened then.
+func (c *crashRun) note(what string, since time.Time) {
+	gaps := map[kafka.Delivery]time.Duration{}
+	for d, watches := range c.watches {
+		for _, w := range watches {
+			gaps[d] = max(gaps[d], w.gap(since).Round(time.Millisecond))
+		}
+	}
+	c.Logf("%3.0f s: %s: no output for %v, at-least-once %v", time.Since(c.begun).Seconds(), what, gaps[kafka.ExactlyOnce], gaps[kafka.AtLeastOnce])
+	c.gaps[what] = append(c.gaps[what], gaps[kafka.ExactlyOnce])
+}
+
+// kill ends a worker at a stage with a step in flight.
+func (c *crashRun) kill(n int, takeover bool) {
+	c.Helper()
+	stage, delivery, name := crashStages[n%len(crashStages)], crashDeliveries[n/2%2], []string{"one", "two"}[n%2]
+	c.workers[name].order(c.T, "killed", stage, delivery, 1+c.rng.IntN(8))
+	killed := time.Now()
+	c.kills[stage]++
+	if takeover {
+		c.recovered()
+		c.note("taken over", killed)
+	}
+	c.start(name, true).atWork(c.T)
+	c.recovered()
+	if !takeover {
+		c.note("restarted in place", killed)
+	}
+}
+
+// killBroker ends a broker; where there are others they go on without it.
+func (c *crashRun) killBroker(i int) {
+	c.Helper()
+	killed := time.Now()
+	c.must(c.cluster.Brokers[i].Kill())
+	if len(c.cluster.Brokers) > 1 {
+		c.recovered()
+		c.note("one broker killed", killed)
+	}
+	c.must(c.cluster.Brokers[i].Start(c.Context()))
+	c.recovered()
+	if len(c.cluster.Brokers) == 1 {
+		c.note("the broker killed", killed)
+	}
+}
+
+// stop makes a zombie: a worker that stands still with a step in its hands until
+// others have its partitions, and then goes on.
+func (c *crashRun) stop(n int) {
+	c.Helper()
+	stage, delivery, w := []string{"write", "sync", "model"}[n%3], crashDeliveries[n%2], c.workers["one"]
+	w.saidBefore("")
+	w.order(c.T, "stopped", stage, delivery, 1+c.rng.IntN(8))
+	stopped := time.Now()
+	c.recovered()
+	c.note("stopped", stopped)
+	if w.saidBefore("joining again") {
+		c.Errorf("worker one is stopped and says something")
+	}
+	c.must(w.child.Process.Signal(syscall.SIGCONT))
+	w.until(c.T, `joining again" pipeline=`+c.runners[delivery].Name()+" ")
+	c.recovered()
+}
+
+// joinAndLeave lets a third worker join, and leave again while a fourth reads
+// its state back.
+func (c *crashRun) joinAndLeave() {
+	c.Helper()
+	joined := time.Now()
+	third := c.start("three", false)
+	third.atWork(c.T)
+	c.recovered()
+	c.note("joined", joined)
+
+	release := c.hold()
+	fourth := c.start("four", false)
+	c.members(4)
+	if fourth.saidBefore(crashDurable) {
+		c.Error("a state was read back before its changelog was decided")
+	}
+	third.end(c.T)
+	c.members(3)
+	release()
+	fourth.atWork(c.T)
+	c.recovered()
+	left := time.Now()
+	fourth.end(c.T)
+	c.recovered()
+	c.note("left", left)
+}
+
+// hold keeps the ends of all changelogs undecided until it is released: states
+// that are being read back wait for them.
+func (c *crashRun) hold() (release func()) {
+	c.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.cluster.Addresses()...), kgo.TransactionalID("hold"),
+		kgo.TransactionTimeout(10*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	c.must(err)
+	c.must(client.BeginTransaction())
+	for _, runner := range c.runners {
+		for i := range int32(answerPartitions) {
+			topic := "afterbay-" + runner.Name() + "-" + runner.Input() + "-changelog"
+			c.must(client.ProduceSync(c.Context(), &kgo.Record{Topic: topic, Partition: i, Key: []byte("undecided")}).FirstErr())
+		}
+	}
+	return func() {
+		c.must(client.EndTransaction(c.Context(), kgo.TryAbort))
+		client.Close()
+	}
+}
+
+// members waits until each group has n members, each with a partition.
+func (c *crashRun) members(n int) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	defer cancel()
+	for _, runner := range c.runners {
+		for shared := false; !shared; {
+			groups, err := c.admin.DescribeGroups(ctx, runner.Name())
+			c.must(err)
+			g := groups[runner.Name()]
+			shared = g.State == "Stable" && len(g.Members) == n
+			for _, m := range g.Members {
+				assigned, ok := m.Assigned.AsConsumer()
+				shared = shared && ok && len(assigned.Topics) > 0
+			}
+		}
+	}
+}
+
+// finish lets the rest of the events come, ends the workers, and compares what
+// they left with the run in which nothing fails.
+func (c *crashRun) finish(events []reference.Event) {
+	c.Helper()
+	c.Logf("%3.0f s: the rest of the events", time.Since(c.begun).Seconds())
+	close(c.hurry)
+	<-c.fed
+	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
+	defer cancel()
+	for _, runner := range c.runners {
+		c.must(runner.WaitIdle(ctx, c.log))
+	}
+	for _, name := range []string{"one", "two"} {
+		c.workers[name].end(c.T)
+	}
+	c.Logf("%3.0f s: the workers ended", time.Since(c.begun).Seconds())
+	for _, d := range crashDeliveries {
+		c.compare(d, events)
+	}
+	for what, gaps := range c.gaps {
+		slices.Sort(gaps)
+		c.Logf("%-20s %d times, the longest gap of the output: median %d ms, longest %d ms", what, len(gaps), gaps[len(gaps)/2].Milliseconds(), gaps[len(gaps)-1].Milliseconds())
+	}
+}
+
+func (c *crashRun) compare(d kafka.Delivery, events []reference.Event) {
+	c.Helper()
+	p, err := crashPipeline(c.dir, d)
+	c.must(err)
+	want := runPipeline(c.T, p, variant{"memory", 64, 1, time.Millisecond}, events)
+	if d == kafka.ExactlyOnce {
+		compareWithReference(c.T, want, events)
+	}
+	got := readAnswer(c.T, c.runners[d], c.log)
+	topic := c.runners[d].Outputs()[0]
+	seen := &answer{outputs: map[string][]stream.Record{}, state: want.state}
+	for i, w := range c.watches[d] {
+		name := fmt.Sprintf("%s/%d", topic, i)
+		deadline := time.Now().Add(10 * time.Second)
+		for len(w.read()) < len(got.outputs[name]) && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
+		seen.outputs[name] = w.read()
+	}
+	if d == kafka.AtLeastOnce {
+		repeated := 0
+		for _, a := range []*answer{got, seen} {
+			repeated = a.dropRepeated()
+		}
+		c.Logf("at-least-once: %d decisions were written again, the same", repeated)
+	}
+	got.mustEqual(c.T, want)
+	for name := range want.outputs {
+		if _, ok := seen.outputs[name]; !ok {
+			delete(want.outputs, name)
+		}
+	}
+	seen.mustEqual(c.T, want)
+}
+
+func (w *crashWatch) read() []stream.Record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clip(w.records)
+}
+
+// dropRepeated leaves out records that are the same as one before them, and
+// returns how many there were. One that differs from its first in anything
+// stays, where nothing is wanted.
+func (a *answer) dropRepeated() int {
+	repeated := 0
+	for name, records := range a.outputs {
+		before := map[string]bool{}
+		var firsts []stream.Record
+		for i := range records {
+			if text := describe(&records[i]); before[text] {
+				repeated++
+			} else {
+				before[text] = true
+				firsts = append(firsts, records[i])
+			}
+		}
+		a.outputs[name] = firsts
+	}
+	return repeated
+}
+
+func TestKilledWorkersOnKafkaLeaveTheSameAnswer(t *testing.T) {
+	kafkatest.Need(t)
+	events := reference.Generate(*answerSeed, *answerEvents)
+	c := newCrashRun(t, kafkatest.Options{})
+	go c.feed(events)
+	for _, name := range []string{"one", "two"} {
+		c.start(name, true)
+	}
+	for _, name := range []string{"one", "two"} {
+		c.workers[name].atWork(t)
+	}
+	c.recovered()
+	kills := *crashKafka
+	for n := range kills {
+		c.kill(n, n%2 == 1 && (kills > 5 || n == 1))
+		if n%4 == 0 && n/4 < max(kills/4, 1) {
+			c.killBroker(0)
+		}
+		if n%10 == 2 {
+			c.stop(n / 10)
+		}
+		if n%10 == 3 {
+			c.joinAndLeave()
+		}
+	}
+	c.finish(events)
+	for _, stage := range crashStages {
+		t.Logf("killed at %-5s %d times with a step in flight", stage, c.kills[stage])
+		if c.kills[stage] == 0 {
+			t.Errorf("seed %d: nothing was killed at %s", *answerSeed, stage)
+		}
+	}
+}
+
+func TestKilledReplicaLosesNothing(t *testing.T) {
+	if !*crashReplicas {
+		t.Skip("NOT RUN: three brokers need minutes (scripts/prove.sh kafka-replicas)")
+	}
+	events := reference.Generate(*answerSeed, *answerEvents)
+	c := newCrashRun(t, kafkatest.Options{Brokers: 3})
+	go c.feed(events)
+	for _, name := range []string{"one", "two"} {
+		c.start(name, true)
+	}
+	for _, name := range []string{"one", "two"} {
+		c.workers[name].atWork(t)
+	}
+	c.recovered()
+	for i := range c.cluster.Brokers {
+		c.killBroker(i)
+		c.kill(i, false)
+	}
+	c.finish(events)
+}
