@@ -32,7 +32,7 @@ var (
 )
 
 // crashRate is how many events come in a second while workers are killed.
-const crashRate = 1000
+const crashRate = 500
 
 // crashRun is a run of the pipelines by processes on a real Kafka.
 type crashRun struct {

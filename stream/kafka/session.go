@@ -477,6 +477,7 @@ func (s *session) leave() {
 	// Without it the broker would do so, after the timeout of the transaction.
 	_ = s.client.EndTransaction(patience, kgo.TryAbort)
 	id, _ := s.client.GroupMetadata()
+	_ = s.client.LeaveGroupContext(patience) // as part of Close it would wait for brokers that are down
 	if s.member != "" && !s.log.opts.Stay {
 		s.leaveStatic(patience, id)
 	}
@@ -487,7 +488,6 @@ func (s *session) leave() {
 
 // leaveStatic takes a static member out of its group: the client does not.
 func (s *session) leaveStatic(ctx context.Context, id string) {
-	_ = s.client.LeaveGroupContext(ctx)
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
 	m := kmsg.NewLeaveGroupRequestMember()
