@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -244,6 +245,43 @@ func TestLocalStateOlderThanTombstonesIsRebuilt(t *testing.T) {
 		wantValue(t, a.State, "left", []byte("2"))
 		// The first shows that the danger is real.
 		wantValue(t, a.State, "deleted", map[time.Duration][]byte{time.Hour: []byte("1")}[age])
+		closeLog(t, l)
+	}
+}
+
+// A topic may take less than MaxRecordBytes says. The step is refused whole, and
+// the error says what to set; the next session goes on from before it.
+func TestOutputLargerThanItsTopicTakes(t *testing.T) {
+	cluster, o := fakeCluster(t)
+	if err := cluster.CreateTopic("out", 1, map[string]string{"max.message.bytes": "2000"}); err != nil {
+		t.Fatal(err)
+	}
+	for delivery := ExactlyOnce; delivery <= AtLeastOnce; delivery++ {
+		o.Delivery = delivery
+		l := open(t, o)
+		s, a := mustOwn(t, l)
+		err := s.Commit(stream.Step{
+			Outputs: []stream.Record{{Partition: stream.Partition{Topic: "out"}, Value: make([]byte, 5000)}},
+			Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("1")}},
+			Offsets: map[stream.Partition]stream.Offset{in: a.Next + 1},
+		}).Wait(t.Context())
+		if !errors.Is(err, stream.ErrTooLarge) || !strings.Contains(err.Error(), "max.message.bytes") {
+			t.Fatalf("delivery %d: %v, want what is too large for what", delivery, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s, a = mustOwn(t, l)
+		wantValue(t, a.State, "a", nil)
+		if a.Next != 0 {
+			t.Fatalf("delivery %d: the next offset is %d", delivery, a.Next)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, next, err := l.Offsets(t.Context(), stream.Partition{Topic: "out"}); err != nil || next != 0 {
+			t.Fatalf("delivery %d: %d outputs, %v", delivery, next, err)
+		}
 		closeLog(t, l)
 	}
 }
