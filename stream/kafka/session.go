@@ -120,7 +120,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.Lock() // callbacks come before the client is known
 	var err error
-	s.client, err = l.newClient(s.clientOptions(topics)...)
+	s.client, err = l.newClient(s.clientOptions()...)
 	s.mu.Unlock()
 	if err != nil {
 		s.cancel()
@@ -128,13 +128,36 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 		return nil, err
 	}
 	s.work.Go(s.read)
-	// This ends a transaction that a crash left, which would hide offsets.
-	if _, _, err := s.client.ProducerID(ctx); err != nil {
+	// This ends a transaction that a crash left, which hides offsets: the client
+	// would ask for them again after a second.
+	if _, _, err = s.client.ProducerID(ctx); err != nil {
+		err = fmt.Errorf("begin with transactional id %q: %w", s.id, err)
+	} else {
+		err = l.decided(ctx, group, topics)
+	}
+	if err != nil {
 		s.end(stream.ErrClosed)
 		<-s.ended
-		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
+		return nil, l.failure(ctx, err)
 	}
+	s.client.AddConsumeTopics(topics...)
 	return s, nil
+}
+
+// decided waits until no transaction that is under way moves an offset of group.
+func (l *Log) decided(ctx context.Context, group string, topics []string) error {
+	for _, topic := range topics {
+		t, err := l.topics.get(ctx, topic)
+		if err != nil {
+			return err
+		}
+		for index := range t.leaders {
+			if _, err := l.committed(ctx, group, stream.Partition{Topic: topic, Index: int32(index)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ensureChangelog makes the changelog of a group and a topic, or checks it.
@@ -188,14 +211,13 @@ func (l *Log) unregister(s *session) {
 	delete(l.slots[s.group], s.slot)
 }
 
-func (s *session) clientOptions(topics []string) []kgo.Opt {
+func (s *session) clientOptions() []kgo.Opt {
 	o := &s.log.opts
 	opts := []kgo.Opt{
 		kgo.WithPools(newRecordPool()),
 		kgo.TransactionalID(s.id),
 		kgo.TransactionTimeout(o.TransactionTimeout),
 		kgo.ConsumerGroup(s.group),
-		kgo.ConsumeTopics(topics...),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
