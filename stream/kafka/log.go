@@ -6,8 +6,10 @@
 // What differs from other engines:
 //
 //   - Offsets have gaps: the markers of transactions take some.
-//   - An Append whose broker fails midway may be written in part; one by
-//     AppendOnce is whole or absent.
+//   - An Append whose broker fails midway may be written in part, and records
+//     with times of more than a day ago twice: brokers that come back have
+//     forgotten their producer (producer.id.expiration.ms). One by AppendOnce is
+//     whole or absent.
 //   - Times that an append sets are of milliseconds.
 package kafka
 
