@@ -116,7 +116,7 @@ func (l *Log) committed(ctx context.Context, group string, p stream.Partition) (
 		if err == nil {
 			return offset, nil
 		}
-		if !errors.Is(err, kerr.UnstableOffsetCommit) && !kerr.IsRetriable(err) {
+		if !errors.Is(err, kerr.UnstableOffsetCommit) && !passing(err) {
 			return 0, l.failure(ctx, fmt.Errorf("read what group %q committed of %v: %w", group, p, err))
 		}
 		if err := l.wait(ctx, min(backOff(tries), 5*fetchWait)); err != nil {
