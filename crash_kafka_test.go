@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -388,11 +389,19 @@ func (c *crashRun) finish(events []reference.Event) {
 	for _, d := range crashDeliveries {
 		c.compare(d, events)
 	}
-	for what, gaps := range c.gaps {
+	for _, what := range slices.Sorted(maps.Keys(c.gaps)) {
+		gaps := c.gaps[what]
 		slices.Sort(gaps)
-		c.Logf("%-20s %d times, the longest gap of the output: median %d ms, longest %d ms", what, len(gaps), gaps[len(gaps)/2].Milliseconds(), gaps[len(gaps)-1].Milliseconds())
+		median := gaps[len(gaps)/2]
+		c.Logf("%s %d times: the longest gap of the output %d ms, median %d ms", what, len(gaps), gaps[len(gaps)-1].Milliseconds(), median.Milliseconds())
+		if most, ok := crashGaps[what]; ok && len(gaps) >= 10 && median > most {
+			c.Errorf("%s: a gap of %v, want at most %v", what, median, most)
+		}
 	}
 }
+
+// crashGaps are the longest gaps allowed, as medians of ten and more.
+var crashGaps = map[string]time.Duration{"taken over": 8 * time.Second, "restarted in place": 1500 * time.Millisecond}
 
 func (c *crashRun) compare(d kafka.Delivery, events []reference.Event) {
 	c.Helper()
