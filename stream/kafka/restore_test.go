@@ -9,21 +9,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
 )
-
-func fakeCluster(t *testing.T) *kfake.Cluster {
-	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	return cluster
-}
 
 // writeState leaves n values of 1,000 bytes beside each partition of in.
 func writeState(t *testing.T, o Options, partitions int32, n int) {
@@ -69,7 +58,7 @@ func wantWritten(t *testing.T, view stream.View, n int) {
 // partition comes back; meanwhile it says how far it is.
 func TestRestoreGoesOnAfterARebalanceInItsMiddle(t *testing.T) {
 	const values = 40
-	cluster := fakeCluster(t)
+	cluster, _ := fakeCluster(t)
 	o := conforming(cluster.ListenAddrs())
 	writeState(t, o, 2, values)
 	var fetches atomic.Int64
@@ -210,7 +199,7 @@ func TestLocalStateIsRemovedWhenItIsOld(t *testing.T) {
 // The offsets of a transaction that is just being committed are awaited for
 // milliseconds, not for the second that the client library sleeps.
 func TestTakeoverDoesNotSleepForMarkers(t *testing.T) {
-	cluster := fakeCluster(t)
+	cluster, _ := fakeCluster(t)
 	o := conforming(cluster.ListenAddrs())
 	writeState(t, o, 1, 1)
 	var left atomic.Int64
