@@ -250,10 +250,8 @@ func (w *worker) deadPartition(it *item) int32 {
 	return it.partition.index
 }
 
-const (
-	recordRoom     = 64 << 10 // what a record may be larger than the largest value
-	deadLetterRoom = 60 << 10 // what a dead letter may be larger than an output
-)
+// What a record may be larger than the largest value, and a dead letter than an output.
+const recordRoom, deadLetterRoom = 64 << 10, 60 << 10
 
 // cut returns the first n bytes of s, whole characters.
 func cut(s string, n int) string {

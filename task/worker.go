@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/binary"
 	"time"
 
@@ -63,9 +64,7 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 	}
 	if bounded, ok := s.(stream.Bounded); ok {
 		interval, recordBytes := bounded.Bounds()
-		if options.CommitInterval == 0 {
-			w.options.CommitInterval = interval
-		}
+		w.options.CommitInterval = cmp.Or(options.CommitInterval, interval)
 		w.options.OutputMaxBytes = min(w.options.OutputMaxBytes, recordBytes-recordRoom)
 	}
 	return w
