@@ -19,8 +19,9 @@ import (
 type askedLog struct {
 	stream.Log
 	stream.Inspector
-	mu    sync.Mutex // guards asked
-	asked []string   // groups
+	mu        sync.Mutex      // guards the rest
+	asked     []string        // groups
+	delivered map[string]bool // topics
 }
 
 func (l *askedLog) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
@@ -39,6 +40,15 @@ func (s *askedSession) ReadEarly(on bool) {
 	defer s.log.mu.Unlock()
 	if on {
 		s.log.asked = append(s.log.asked, s.group)
+	}
+}
+
+// Deliver implements stream.Deliverer. What was delivered may be written.
+func (s *askedSession) Deliver(outputs []stream.Record) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for i := range outputs {
+		s.log.delivered[outputs[i].Partition.Topic] = true
 	}
 }
 
@@ -86,7 +96,7 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 			t.Fatal(err)
 		}
 		engine := memory.New(memory.Options{})
-		log := &askedLog{Log: engine, Inspector: engine}
+		log := &askedLog{Log: engine, Inspector: engine, delivered: map[string]bool{}}
 		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("4"), Value: []byte(`{"n":4}`)}})
 		if err != nil {
 			t.Fatal(err)
@@ -104,5 +114,31 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 		if err := log.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestCopiesOfInputsAreNotDelivered runs a pipeline that copies its input: a copy
+// that came twice would count twice.
+func TestCopiesOfInputsAreNotDelivered(t *testing.T) {
+	runner, err := afterbay.New(afterbay.Pipeline{
+		Name:  "copying",
+		Input: afterbay.Input{Topic: "numbers", Partitions: 2, Repartition: 2, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
+		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "same", Names: []string{"n"}}}},
+	}, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := memory.New(memory.Options{})
+	log := &askedLog{Log: engine, Inspector: engine, delivered: map[string]bool{}}
+	defer closeLog(t, log)
+	answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("other"), Value: []byte(`{"n":4}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answer.Values("same"); len(got) != 1 {
+		t.Fatal(answer)
+	}
+	if len(log.delivered) != 1 || !log.delivered["same"] {
+		t.Errorf("delivered to %v, want only to the output", log.delivered)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 )
 
@@ -243,13 +244,40 @@ type EarlyReader interface {
 	ReadEarly(on bool)
 }
 
-// Bounded is a Session whose log has more to say about steps than others.
-type Bounded interface {
+// Deliverer is a Session of a log that may be set to write outputs apart from
+// their step: at once, so that they do not wait for its commit and some may come
+// again after a crash, or after it, so that some may be missing.
+type Deliverer interface {
 	Session
 
-	// Bounds returns how far apart commits should be where nobody says so, and
-	// the most bytes that key, value and headers of a record take together.
-	Bounds() (commitInterval time.Duration, recordBytes int)
+	// Deliver takes the outputs that the next Commit's step has so far, those of
+	// the calls before first, to be written as the log is set. The step's others
+	// are committed with it. It returns before any is written, and errors are
+	// Commit's. The bytes must not be modified until the step is committed.
+	Deliver(outputs []Record)
+}
+
+// Pacer is a Session that says what steps suit its log.
+type Pacer interface {
+	Session
+	Pace() Pace
+}
+
+// Pace is when a step is committed, where nobody asked for anything else.
+type Pace struct {
+	Interval    time.Duration // shortest time between two commits
+	Events      int           // most of a step
+	Bytes       int           // of outputs and changes: a step that has more is committed
+	RecordBytes int           // most that key, value and headers of a record take together
+}
+
+// PaceOf returns the pace of a session, and 2 ms, 8,192 events and 1 MiB, which
+// fit in the largest frame of any log, where it says none.
+func PaceOf(s Session) Pace {
+	if p, ok := s.(Pacer); ok {
+		return p.Pace()
+	}
+	return Pace{Interval: 2 * time.Millisecond, Events: 8192, Bytes: 1 << 20, RecordBytes: math.MaxInt}
 }
 
 // Pending is a commit whose outcome is known later.

@@ -242,12 +242,8 @@ func (w *worker) stopAt(it *item) {
 	w.mark(it.partition, it)
 }
 
-// chunkBytesMax bounds the input of a chunk, and stepBytesMax what a step holds
-// when it is committed, so that a step fits in the log's largest frame.
-const (
-	chunkBytesMax = 1 << 20
-	stepBytesMax  = 1 << 20
-)
+// chunkBytesMax bounds the input of a chunk.
+const chunkBytesMax = 1 << 20
 
 // admit decodes the event and finds its key, time and watermark.
 func (w *worker) admit(it *item) {

@@ -24,8 +24,8 @@ import (
 // Options bound the loop. The zero value is good for an embedded log.
 type Options struct {
 	Sessions       int                // members of the group in this process; 0 is 1
-	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or what the log asks for
-	StepEvents     int                // most events of a step; 0 is 8,192
+	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or the log's own
+	StepEvents     int                // most events of a step; 0 is 8,192, or the log's own
 	ChunkEvents    int                // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
 	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
 	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
@@ -43,7 +43,6 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	def(&o.Sessions, 1)
-	def(&o.StepEvents, 8192)
 	def(&o.ChunkEvents, 1024)
 	def(&o.KeyWaves, 256)
 	def(&o.Keys, 200_000)
@@ -56,10 +55,6 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
-
-// commitInterval is the default where a step cannot share the sync of its
-// inputs. Where it can, the log says when there is something to compute.
-const commitInterval = 2 * time.Millisecond
 
 // Task is one pipeline running over the partitions of its input.
 type Task struct {
@@ -152,6 +147,9 @@ func (w *worker) turn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if d, ok := w.session.(stream.Deliverer); ok && w.plan.Copy == nil { // a copy counts as an event
+			d.Deliver(w.step.Outputs)
+		}
 		if rest = rest[n:]; w.full() {
 			if err := w.commit(); err != nil {
 				return err
@@ -195,7 +193,7 @@ func (w *worker) room() int {
 }
 
 func (w *worker) full() bool {
-	return w.step.events >= w.options.StepEvents || w.step.size() >= stepBytesMax || w.step.ended >= expiriesMax
+	return w.step.events >= w.options.StepEvents || w.step.size() >= w.bytes || w.step.ended >= expiriesMax
 }
 
 func (w *worker) assign(a stream.Assigned) error {

@@ -16,6 +16,7 @@ import (
 type worker struct {
 	plan     *Plan
 	options  Options
+	bytes    int // of a step, at most
 	session  stream.Session
 	metrics  *observe.Session
 	scanners []*decode.Scanner // by source; the only one where there are none
@@ -53,19 +54,17 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 		step:       newDraft(1), flying: newDraft(0),
 		rows: plan.Schema.NewRows(options.ChunkEvents),
 	}
+	pace := stream.PaceOf(s)
+	w.options.OutputMaxBytes = min(options.OutputMaxBytes, pace.RecordBytes-recordRoom)
+	w.options.StepEvents, w.bytes = cmp.Or(options.StepEvents, pace.Events), pace.Bytes
 	w.timer = time.AfterFunc(time.Hour, s.Wake)
 	w.timer.Stop()
 	// Events that may never come to be are computed only where nobody outside
 	// the log is told: no remote model, no observer.
 	if early, ok := s.(stream.EarlyReader); ok && !plan.remote && options.Observe == nil {
-		early.ReadEarly(true)
-	} else if options.CommitInterval == 0 {
-		w.options.CommitInterval = commitInterval
-	}
-	if bounded, ok := s.(stream.Bounded); ok {
-		interval, recordBytes := bounded.Bounds()
-		w.options.CommitInterval = cmp.Or(options.CommitInterval, interval)
-		w.options.OutputMaxBytes = min(w.options.OutputMaxBytes, recordBytes-recordRoom)
+		early.ReadEarly(true) // it says when there is something to compute
+	} else {
+		w.options.CommitInterval = cmp.Or(options.CommitInterval, pace.Interval)
 	}
 	return w
 }

@@ -89,11 +89,8 @@ func copyRecords(records []stream.Record, places []int32) []kgo.Record {
 // produce sends records by client, those of one call together, and waits.
 func (l *Log) produce(ctx context.Context, client *kgo.Client, together *sync.Mutex, records []kgo.Record) error {
 	w := &written{}
-	w.left.Add(len(records))
 	together.Lock()
-	for i := range records {
-		client.Produce(ctx, &records[i], w.promise)
-	}
+	w.begin(ctx, client, records)
 	together.Unlock()
 	return w.wait(ctx)
 }

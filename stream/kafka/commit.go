@@ -42,30 +42,42 @@ type touched struct {
 // Commit implements stream.Session.
 func (s *session) Commit(step stream.Step) *stream.Pending {
 	pending := stream.NewPending()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	err := s.admit(&step)
-	if err == nil && len(step.Outputs)+len(step.Offsets) > 0 {
-		s.pending = true
-		s.work.Go(func() {
-			err := s.transact(s.ctx, &step)
-			s.decided(err)
-			pending.Decide(err)
-			s.Wake()
-		})
+	if err != nil || len(step.Outputs)+len(step.Offsets) == 0 {
+		pending.Decide(err)
+		s.Wake()
 		return pending
 	}
-	if err != nil {
-		s.endLocked(stream.ErrFenced)
-		err = fmt.Errorf("commit: %w", err)
-	}
-	pending.Decide(err)
-	s.Wake()
+	s.coming, s.flying = s.flying, s.coming
+	go func() {
+		defer s.work.Done()
+		err := s.transact(s.ctx, &step)
+		s.decided(err)
+		pending.Decide(err)
+		s.Wake()
+	}()
 	return pending
 }
 
-// admit checks that the session owns what a step touches, and notes it.
+// admit begins the commit of a step in which there is anything, which ends with
+// work.Done; or it ends the session.
 func (s *session) admit(step *stream.Step) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.check(step); err != nil {
+		s.endLocked(stream.ErrFenced)
+		return fmt.Errorf("commit: %w", err)
+	}
+	if len(step.Outputs)+len(step.Offsets) > 0 {
+		s.pending = true
+		s.work.Add(1)
+	}
+	return nil
+}
+
+// check checks that the session owns what a step touches, and notes it. Its
+// caller holds mu.
+func (s *session) check(step *stream.Step) error {
 	switch {
 	case s.err != nil:
 		return s.err
@@ -107,22 +119,25 @@ func (s *session) decided(err error) {
 // error of any record aborts it. What fails is not tried again: the session
 // ends, and whoever joins next finds out what was committed.
 func (s *session) transact(ctx context.Context, step *stream.Step) error {
-	places, err := s.log.place(ctx, step.Outputs)
-	if err == nil {
-		err = s.build(step, places)
+	e := s.flying
+	apart, within := step.Outputs[:e.taken], step.Outputs[e.taken:]
+	places, err := s.log.place(ctx, within)
+	if err = cmp.Or(e.err, err); err == nil {
+		err = s.build(step, within, places)
+	}
+	late := s.log.opts.delivery(s.group) == AtMostOnce && len(apart) > 0
+	if late && err == nil {
+		places, err = s.log.place(ctx, apart)
 	}
 	if err != nil {
 		return fmt.Errorf("commit: %w", cmp.Or(s.dead(), err))
 	}
-	beside := s.log.opts.delivery(s.group)
-	if beside == AtLeastOnce {
-		err = s.writeOutputs(ctx, step, places)
-	}
+	err = e.sent.wait(ctx)
 	if err == nil && len(s.step.records) > 0 {
 		err = s.transaction(ctx)
 	}
-	if err == nil && beside == AtMostOnce {
-		err = s.writeOutputs(ctx, step, places)
+	if err == nil && late {
+		err = s.log.produce(ctx, s.log.client, &s.log.appending, copyRecords(apart, places))
 	}
 	if err != nil {
 		if dead := s.dead(); dead != nil {
@@ -131,6 +146,7 @@ func (s *session) transact(ctx context.Context, step *stream.Step) error {
 		return s.afterCommit(ctx, err)
 	}
 	s.apply(step)
+	e.reset()
 	return nil
 }
 
@@ -141,24 +157,14 @@ func (s *session) dead() error {
 	return s.err
 }
 
-// writeOutputs writes outputs outside the transaction.
-func (s *session) writeOutputs(ctx context.Context, step *stream.Step, places []int32) error {
-	if len(step.Outputs) == 0 {
-		return nil
-	}
-	return s.log.produce(ctx, s.log.client, &s.log.appending, copyRecords(step.Outputs, places))
-}
-
-// build makes the records of the transaction.
-func (s *session) build(step *stream.Step, places []int32) error {
+// build makes the records of the transaction, with these outputs.
+func (s *session) build(step *stream.Step, outputs []stream.Record, places []int32) error {
 	b := &s.step
 	b.records, b.headers, b.bytes = b.records[:0], b.headers[:0], b.bytes[:0]
-	if s.log.opts.delivery(s.group) == ExactlyOnce {
-		for i := range step.Outputs {
-			r := b.add()
-			b.headers = encode(r, &step.Outputs[i], b.headers)
-			r.Partition = places[i]
-		}
+	for i := range outputs {
+		r := b.add()
+		b.headers = encode(r, &outputs[i], b.headers)
+		r.Partition = places[i]
 	}
 	now := time.Now()
 	for i := range b.touched {
@@ -246,10 +252,8 @@ func (s *session) transaction(ctx context.Context) error {
 	}
 	b := &s.step
 	b.err = nil
-	b.left.Add(len(b.records))
-	for i := range b.records {
-		s.client.Produce(ctx, &b.records[i], b.promise)
-	}
+	b.begin(ctx, s.client, b.records)
+	send(s.client)
 	if err := b.wait(ctx); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
@@ -353,6 +357,15 @@ type written struct {
 	left sync.WaitGroup
 	mu   sync.Mutex // guards err
 	err  error      // the first
+}
+
+// begin hands records to client.
+func (w *written) begin(ctx context.Context, client *kgo.Client, records []kgo.Record) {
+	w.left.Add(len(records))
+	promise := w.promise // a value for all
+	for i := range records {
+		client.Produce(ctx, &records[i], promise)
+	}
 }
 
 func (w *written) promise(_ *kgo.Record, err error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"math/bits"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -82,31 +84,43 @@ func size(r *stream.Record) int {
 	return n
 }
 
-// recordPool lends slices of records to the client, which are given back when
-// all of their records were decoded.
-type recordPool struct{ free chan []kgo.Record }
+// recordPool lends slices of records to the client, one for each batch of a
+// producer, which are given back when all of their records were decoded. Those of
+// a power of two records or more are together.
+type recordPool struct {
+	mu   sync.Mutex // guards the rest
+	free [32][][]kgo.Record
+	left int // records that free has room for
+}
 
 var _ kgo.PoolRecords = (*recordPool)(nil)
 
-func newRecordPool() *recordPool { return &recordPool{free: make(chan []kgo.Record, 64)} }
+func newRecordPool(most int) *recordPool { return &recordPool{left: most} }
 
 // GetRecords implements kgo.PoolRecords.
 func (p *recordPool) GetRecords(n int) []kgo.Record {
-	select {
-	case records := <-p.free:
-		if cap(records) >= n {
-			return records[:0]
-		}
-	default:
+	class := bits.Len(uint(max(n, 1) - 1)) // of slices of at least n
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free := p.free[class]
+	last := len(free) - 1
+	if last < 0 {
+		return make([]kgo.Record, 0, 1<<class)
 	}
-	return make([]kgo.Record, 0, n)
+	records := free[last]
+	free[last], p.free[class] = nil, free[:last]
+	p.left += cap(records)
+	return records[:0]
 }
 
 // PutRecords implements kgo.PoolRecords.
 func (p *recordPool) PutRecords(records []kgo.Record) {
-	select {
-	case p.free <- records:
-	default:
+	class := bits.Len(uint(cap(records))) - 1
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if class >= 0 && cap(records) <= p.left {
+		p.free[class] = append(p.free[class], records)
+		p.left -= cap(records)
 	}
 }
 

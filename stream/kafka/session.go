@@ -36,6 +36,7 @@ type session struct {
 	id     string // of its transactions
 	member string // its static name; "" is none
 	client *kgo.Client
+	beside *kgo.Client   // writes outputs outside transactions as they are made; nil but under AtLeastOnce
 	wake   chan struct{} // holds one token: Poll returns early
 	ready  chan struct{} // holds one token: there may be something for Poll
 	room   chan struct{} // holds one token: there may be room for more records
@@ -53,7 +54,8 @@ type session struct {
 	err     error     // why it is dead
 	turn    int       // which of shares the next Poll begins with
 
-	step stepRecords // of the commit under way
+	step           stepRecords // of the commit under way
+	flying, coming *delivered  // outputs written beside that, and beside the next
 }
 
 // share is a partition of a session.
@@ -92,11 +94,6 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	}
 }
 
-// Bounds implements stream.Bounded.
-func (s *session) Bounds() (commitInterval time.Duration, recordBytes int) {
-	return s.log.opts.CommitInterval, s.log.opts.MaxRecordBytes
-}
-
 func (l *Log) join(ctx context.Context, group string, topics []string) (*session, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
@@ -113,15 +110,21 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 	s := &session{
 		log: l, group: group, seen: time.Now(), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		flying: &delivered{}, coming: &delivered{},
 	}
 	if err := l.register(s); err != nil {
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mu.Lock() // callbacks come before the client is known
 	var err error
-	s.client, err = l.newClient(s.clientOptions()...)
-	s.mu.Unlock()
+	if l.opts.delivery(s.group) == AtLeastOnce {
+		s.beside, err = l.newClient(kgo.ProducerLinger(gather))
+	}
+	if err == nil {
+		s.mu.Lock() // callbacks come before the client is known
+		s.client, err = l.newClient(s.clientOptions()...)
+		s.mu.Unlock()
+	}
 	if err != nil {
 		s.cancel()
 		l.unregister(s)
@@ -214,7 +217,8 @@ func (l *Log) unregister(s *session) {
 func (s *session) clientOptions() []kgo.Opt {
 	o := &s.log.opts
 	opts := []kgo.Opt{
-		kgo.WithPools(newRecordPool()),
+		kgo.WithPools(newRecordPool(o.BufferRecords)),
+		kgo.ProducerLinger(gather),
 		kgo.TransactionalID(s.id),
 		kgo.TransactionTimeout(o.TransactionTimeout),
 		kgo.ConsumerGroup(s.group),
@@ -241,6 +245,10 @@ func (s *session) clientOptions() []kgo.Opt {
 
 // read moves records from the client to the shares.
 func (s *session) read() {
+	pause := fillPause
+	if s.beside != nil {
+		pause = 0
+	}
 	for {
 		fetches := s.client.PollFetches(s.ctx)
 		if s.ctx.Err() != nil || fetches.IsClientClosed() {
@@ -260,6 +268,11 @@ func (s *session) read() {
 		})
 		s.mu.Unlock()
 		signal(s.ready)
+		if pause > 0 && fetches.NumRecords() < fewRecords {
+			if s.log.wait(s.ctx, pause) != nil {
+				return
+			}
+		}
 		for s.full() {
 			select {
 			case <-s.room:
@@ -269,6 +282,13 @@ func (s *session) read() {
 		}
 	}
 }
+
+// A fetch of few records costs as much as one of hundreds. So after one the next
+// is let fill for a moment, where the events wait for their commit anyway.
+const (
+	fewRecords = 256
+	fillPause  = 2 * time.Millisecond
+)
 
 // readFailed ends the session where a partition cannot be read. Its caller
 // holds mu.
@@ -504,6 +524,9 @@ func (s *session) leave() {
 		s.leaveStatic(patience, id)
 	}
 	s.client.CloseAllowingRebalance()
+	if s.beside != nil {
+		s.beside.Close()
+	}
 	s.log.unregister(s)
 	close(s.ended)
 }

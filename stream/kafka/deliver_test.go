@@ -1,0 +1,146 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// readValues reads p from its beginning up to n values.
+func readValues(t *testing.T, l *Log, p stream.Partition, n int) string {
+	t.Helper()
+	var values []string
+	for r, err := range l.Tail(t.Context(), p, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if values = append(values, string(r.Value)); len(values) == n {
+			break
+		}
+	}
+	return strings.Join(values, " ")
+}
+
+// TestOutputsHandedOverEarlyAreWrittenOnce makes steps whose outputs are handed
+// over in several parts, beside commits of those before.
+func TestOutputsHandedOverEarlyAreWrittenOnce(t *testing.T) {
+	for _, delivery := range []Delivery{ExactlyOnce, AtLeastOnce, AtMostOnce} {
+		t.Run(fmt.Sprint(delivery), func(t *testing.T) {
+			o := conforming(fake(t))
+			o.Delivery = delivery
+			l := open(t, o)
+			out := stream.Partition{Topic: "out"}
+			if err := l.CreateTopic(t.Context(), stream.Topic{Name: "out", Partitions: 1}); err != nil {
+				t.Fatal(err)
+			}
+			s, _ := mustOwn(t, l)
+			var want []string
+			var pending *stream.Pending
+			for i := range 5 {
+				step := stream.Step{Offsets: map[stream.Partition]stream.Offset{in: stream.Offset(i + 1)}}
+				for j := range 6 {
+					value := fmt.Sprintf("%d-%d", i, j)
+					want = append(want, value)
+					step.Outputs = append(step.Outputs, stream.Record{Partition: out, Time: time.UnixMilli(1), Value: []byte(value)})
+					if j%2 == 1 {
+						s.(stream.Deliverer).Deliver(step.Outputs)
+					}
+				}
+				if pending != nil {
+					if err := pending.Wait(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				pending = s.Commit(step)
+			}
+			if err := pending.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := readValues(t, l, out, len(want)); got != strings.Join(want, " ") {
+				t.Errorf("wrote %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestAtLeastOnceIsSeenBeforeTheCommit reads outputs of a step that is not
+// committed, and never is.
+func TestAtLeastOnceIsSeenBeforeTheCommit(t *testing.T) {
+	o := conforming(fake(t))
+	o.Delivery = AtLeastOnce
+	l := open(t, o)
+	s, _ := mustOwn(t, l)
+	s.(stream.Deliverer).Deliver([]stream.Record{{Partition: in, Time: time.UnixMilli(1), Value: []byte("early")}})
+	if got := readValues(t, l, in, 1); got != "early" {
+		t.Errorf("read %q", got)
+	}
+	if next, err := l.Committed(t.Context(), "g", in); err != nil || next != 0 {
+		t.Errorf("offset %d is committed, %v", next, err)
+	}
+}
+
+// TestStepWhoseEarlyOutputFailsIsNotCommitted hands over what cannot be written.
+func TestStepWhoseEarlyOutputFailsIsNotCommitted(t *testing.T) {
+	for name, bad := range map[string]struct {
+		record stream.Record
+		want   error
+	}{
+		"too large":     {stream.Record{Partition: in, Value: make([]byte, 2000)}, stream.ErrTooLarge},
+		"unknown topic": {stream.Record{Partition: stream.Partition{Topic: "nowhere"}}, stream.ErrUnknownTopic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := conforming(fake(t))
+			o.Delivery, o.MaxRecordBytes = AtLeastOnce, 1000
+			l := open(t, o)
+			s, _ := mustOwn(t, l)
+			outputs := []stream.Record{{Partition: in, Value: []byte("good")}, bad.record}
+			s.(stream.Deliverer).Deliver(outputs)
+			err := s.Commit(stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
+			if !errors.Is(err, bad.want) {
+				t.Errorf("the commit ended with %v, want %v", err, bad.want)
+			}
+			if next, err := l.Committed(t.Context(), "g", in); err != nil || next != 0 {
+				t.Errorf("offset %d is committed, %v", next, err)
+			}
+		})
+	}
+}
+
+// TestOutputsThatAreNotDeliveredAreCommittedWithTheirStep commits a step of which
+// a part is handed over, and another one that fails: nothing of the rest is seen.
+func TestOutputsThatAreNotDeliveredAreCommittedWithTheirStep(t *testing.T) {
+	for _, delivery := range []Delivery{AtLeastOnce, AtMostOnce} {
+		t.Run(fmt.Sprint(delivery), func(t *testing.T) {
+			o := conforming(fake(t))
+			o.Delivery = delivery
+			l := open(t, o)
+			for _, topic := range []string{"apart", "within"} {
+				if err := l.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			apart, within := stream.Partition{Topic: "apart"}, stream.Partition{Topic: "within"}
+			s, _ := mustOwn(t, l)
+			for i, to := range []stream.Partition{in, {Topic: "in", Index: 9}} { // the second is not owned
+				step := stream.Step{Offsets: map[stream.Partition]stream.Offset{to: 1}}
+				for _, p := range []stream.Partition{apart, within} {
+					step.Outputs = append(step.Outputs, stream.Record{Partition: p, Time: time.UnixMilli(1), Value: fmt.Append(nil, i)})
+				}
+				s.(stream.Deliverer).Deliver(step.Outputs[:1])
+				if err := s.Commit(step).Wait(t.Context()); (err == nil) != (i == 0) {
+					t.Fatalf("commit %d: %v", i, err)
+				}
+			}
+			if got := readValues(t, l, within, 1) + readValues(t, l, apart, 1); got != "00" {
+				t.Errorf("read %q", got)
+			}
+			if _, next, err := l.Offsets(t.Context(), within); err != nil || next != 1 {
+				t.Errorf("the next offset is %d, %v", next, err)
+			}
+		})
+	}
+}
