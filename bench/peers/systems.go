@@ -39,7 +39,7 @@ func systems(afterbay []string) []system {
 		{name: "afterbay", argv: afterbay, pacedFile: "commit: {interval: 10ms}\n"},
 		{
 			name: "afterbay_at_least_once", argv: afterbay,
-			drainFile: "delivery: at-least-once\n", pacedFile: "delivery: at-least-once\ncommit: {interval: 10ms}\n",
+			drainFile: "delivery: at-least-once\n", pacedFile: "delivery: at-least-once\n",
 		},
 		{name: "streams", argv: append(java("streams", "peers.Streams"), streams...)},
 		{

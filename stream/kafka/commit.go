@@ -71,6 +71,9 @@ func (s *session) admit(step *stream.Step) error {
 	if len(step.Outputs)+len(step.Offsets) > 0 {
 		s.pending = true
 		s.work.Add(1)
+		if now := time.Now(); s.beside == nil {
+			s.every, s.begun = min(now.Sub(s.begun), commitInterval), now
+		}
 	}
 	return nil
 }

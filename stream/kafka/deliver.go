@@ -14,6 +14,8 @@ var (
 	_ stream.Pacer     = (*session)(nil)
 )
 
+const commitInterval = 50 * time.Millisecond
+
 // Pace implements stream.Pacer: a transaction costs as much as hundreds of
 // records, and the brokers take some 20 ms between two of one member.
 func (s *session) Pace() stream.Pace {

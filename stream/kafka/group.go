@@ -258,6 +258,7 @@ func (s *session) release(sh *share) {
 	}
 	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
 	sh.queue, sh.buffered = nil, 0
+	signal(s.room) // the reader may wait for what nobody will take
 	close(sh.released)
 }
 

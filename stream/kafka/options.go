@@ -45,8 +45,8 @@ type Options struct {
 
 	Replication     int           // of the topics made here; 0 is the broker's default
 	MaxRecordBytes  int           // key, value and headers of one record together; 0 is 900 KB, below the brokers' default of 1 MiB a batch
-	BufferRecords   int           // read ahead of Poll by a session; 0 is 8,192
-	BufferBytes     int           // of a fetch from one broker; 0 is 2 MiB
+	BufferRecords   int           // read ahead of Poll by a session; 0 is 4,096
+	BufferBytes     int           // of a fetch from one broker; 0 is 1 MiB
 	MaxProducers    int           // of AppendOnce with an open transactional client; 0 is 64
 	RebuildAfter    time.Duration // a local state that was caught up longer ago is rebuilt; 0 is 12 h, half of the changelogs' delete.retention.ms
 	CheckpointEvery time.Duration // of the local state; 0 is 5 s
@@ -144,12 +144,12 @@ func (o Options) withDefaults() Options {
 	orElse(&o.RebalanceTimeout, 10*time.Second)
 	orElse(&o.TransactionTimeout, 2*time.Second)
 	orElse(&o.MaxRecordBytes, 900_000)
-	orElse(&o.BufferRecords, 8192)
-	orElse(&o.BufferBytes, 2<<20)
+	orElse(&o.BufferRecords, 4096)
+	orElse(&o.BufferBytes, 1<<20)
 	orElse(&o.MaxProducers, 64)
 	orElse(&o.RebuildAfter, deleteRetention/2)
 	orElse(&o.CheckpointEvery, 5*time.Second)
-	orElse(&o.CommitInterval, 50*time.Millisecond)
+	orElse(&o.CommitInterval, commitInterval)
 	orElse(&o.StateMemoryBytes, 1<<30)
 	orElse(&o.Logger, slog.Default())
 	return o

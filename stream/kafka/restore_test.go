@@ -57,16 +57,21 @@ func wantWritten(t *testing.T, view stream.View, n int) {
 // A restore is cut short by a rebalance, and goes on where it was when its
 // partition comes back; meanwhile it says how far it is.
 func TestRestoreGoesOnAfterARebalanceInItsMiddle(t *testing.T) {
-	const values = 40
+	const values = 500
 	cluster, _ := fakeCluster(t)
 	o := conforming(cluster.ListenAddrs())
 	writeState(t, o, 2, values)
-	var fetches atomic.Int64
+	var holding atomic.Bool
+	fetches := map[int32]int{} // by partition; the broker's goroutine counts
 	held := make(chan struct{})
 	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		r := req.(*kmsg.FetchRequest)
-		if len(r.Topics) == 1 && len(r.Topics[0].Partitions) == 1 && r.Topics[0].Partitions[0].PartitionMaxBytes == 4000 && fetches.Add(1) > 6 {
+		if len(r.Topics) == 1 && len(r.Topics[0].Partitions) == 1 && r.Topics[0].Partitions[0].PartitionMaxBytes == 4000 {
+			if fetches[r.Topics[0].Partitions[0].Partition]++; fetches[0] < 3 || fetches[1] < 3 {
+				return nil, nil, false // each has read something
+			}
+			holding.Store(true)
 			cluster.SleepControl(func() { <-held })
 		}
 		return nil, nil, false
@@ -79,7 +84,7 @@ func TestRestoreGoesOnAfterARebalanceInItsMiddle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for fetches.Load() < 7 {
+	for !holding.Load() {
 		_, _ = s.Poll(timeLimit(t, 10*time.Millisecond), 1)
 	}
 	restores := first.Restores()

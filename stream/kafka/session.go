@@ -48,11 +48,13 @@ type session struct {
 
 	mu      sync.Mutex // guards the rest, and the fields of shares
 	shares  []*share
-	polling bool      // in Poll
-	seen    time.Time // when it last was in Poll
-	pending bool      // a commit is outstanding
-	err     error     // why it is dead
-	turn    int       // which of shares the next Poll begins with
+	polling bool          // in Poll
+	seen    time.Time     // when it last was in Poll
+	pending bool          // a commit is outstanding
+	err     error         // why it is dead
+	turn    int           // which of shares the next Poll begins with
+	begun   time.Time     // when the newest commit began
+	every   time.Duration // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
 
 	step           stepRecords // of the commit under way
 	flying, coming *delivered  // outputs written beside that, and beside the next
@@ -245,10 +247,6 @@ func (s *session) clientOptions() []kgo.Opt {
 
 // read moves records from the client to the shares.
 func (s *session) read() {
-	pause := fillPause
-	if s.beside != nil {
-		pause = 0
-	}
 	for {
 		fetches := s.client.PollFetches(s.ctx)
 		if s.ctx.Err() != nil || fetches.IsClientClosed() {
@@ -266,6 +264,7 @@ func (s *session) read() {
 				sh.buffered += len(f.Records)
 			}
 		})
+		pause := s.every / fillShare
 		s.mu.Unlock()
 		signal(s.ready)
 		if pause > 0 && fetches.NumRecords() < fewRecords {
@@ -284,10 +283,11 @@ func (s *session) read() {
 }
 
 // A fetch of few records costs as much as one of hundreds. So after one the next
-// is let fill for a moment, where the events wait for their commit anyway.
+// is let fill for a moment, a share of the time between commits that outputs wait
+// for anyway.
 const (
 	fewRecords = 256
-	fillPause  = 2 * time.Millisecond
+	fillShare  = 8
 )
 
 // readFailed ends the session where a partition cannot be read. Its caller
