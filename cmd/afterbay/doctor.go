@@ -41,7 +41,7 @@ func (c *doctorCommand) Run(a *app) error {
 	case c.Engine != "":
 		return c.examine(a)
 	case len(c.Paths) != 1:
-		return usage("name one data directory, or brokers with --engine")
+		return usage("name one data directory: afterbay doctor <dir>, or brokers: --engine; afterbay doctor --help says more")
 	}
 	c.dir = c.Paths[0]
 	report, err := embedded.Check(c.dir)
