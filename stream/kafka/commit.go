@@ -253,6 +253,9 @@ func (s *session) transaction(ctx context.Context) error {
 	if err := s.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
+	if err := s.prove(ctx); err != nil {
+		return err
+	}
 	b := &s.step
 	b.err = nil
 	b.begin(ctx, s.client, b.records)

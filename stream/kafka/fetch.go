@@ -29,8 +29,12 @@ func (l *Log) readTo(ctx context.Context, p stream.Partition, from int64, visit 
 	if err != nil {
 		return from, err
 	}
+	var waiting stall
 	for next = from; next < end; {
 		records, after, err := l.fetch(ctx, p, next)
+		if err == nil && after == next {
+			err = waiting.over(ctx, l, p)
+		}
 		if err != nil {
 			return next, fmt.Errorf("read %v at %d: %w", p, next, err)
 		}

@@ -163,12 +163,18 @@ func (s *session) catchUp(ctx context.Context, p *progress, copied *local, chang
 		}
 	}
 	r.position = copied.positionNow()
+	var waiting stall
 	for next < end {
 		if err := s.log.progressed(ctx, p, next, end); err != nil {
 			return 0, err
 		}
 		records, after, err := s.log.fetch(ctx, changelog, next)
 		if err != nil {
+			return 0, err
+		}
+		if after > next {
+			waiting = stall{}
+		} else if err := waiting.over(ctx, s.log, changelog); err != nil {
 			return 0, err
 		}
 		for _, record := range records {

@@ -111,10 +111,16 @@ func (l *Log) committed(ctx context.Context, group string, p stream.Partition) (
 	topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, []int32{p.Index}
 	g.Topics = append(g.Topics, topic)
 	req.Groups = append(req.Groups, g)
+	var waiting stall
 	for tries := 1; ; tries++ {
 		offset, err := l.offsetFetch(ctx, req)
 		if err == nil {
 			return offset, nil
+		}
+		if errors.Is(err, kerr.UnstableOffsetCommit) {
+			if err := l.stalled(ctx, &waiting, group); err != nil {
+				return 0, err
+			}
 		}
 		if !errors.Is(err, kerr.UnstableOffsetCommit) && !passing(err) {
 			return 0, l.failure(ctx, fmt.Errorf("read what group %q committed of %v: %w", group, p, err))

@@ -56,8 +56,9 @@ type session struct {
 	begun   time.Time     // when the newest commit began
 	every   time.Duration // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
 
-	step           stepRecords // of the commit under way
-	flying, coming *delivered  // outputs written beside that, and beside the next
+	step           stepRecords     // of the commit under way
+	proven         map[string]bool // topics in which nothing is left of sessions before
+	flying, coming *delivered      // outputs written beside that, and beside the next
 }
 
 // share is a partition of a session.
