@@ -253,7 +253,7 @@ func (s *session) transaction(ctx context.Context) error {
 	if err := s.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	if err := s.prove(ctx); err != nil {
+	if err := s.log.prove(ctx, s.client, s.proven, s.step.records); err != nil {
 		return err
 	}
 	b := &s.step

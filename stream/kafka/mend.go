@@ -64,33 +64,34 @@ func (l *Log) stalled(ctx context.Context, waiting *stall, group string) error {
 	return waiting.over(ctx, l, stream.Partition{Topic: offsetsTopic, Index: partitionOfID(group, len(t.leaders))})
 }
 
-// prove sees, before the session first writes to a topic, that nothing of a
-// transaction before is undecided there.
-func (s *session) prove(ctx context.Context) error {
+// proven are topics in which nothing is left of transactions before, of a
+// client's id.
+type proven map[string]bool
+
+// prove sees, before client first writes to a topic, that nothing of its id is
+// undecided there: the next commit would show it.
+func (l *Log) prove(ctx context.Context, client *kgo.Client, topics proven, records []kgo.Record) error {
 	last := ""
-	for i := range s.step.records {
-		topic := s.step.records[i].Topic
-		if topic == last || s.proven[topic] {
+	for i := range records {
+		topic := records[i].Topic
+		if topic == last || topics[topic] {
 			continue
 		}
 		last = topic
-		if err := s.proveTopic(ctx, topic); err != nil {
+		if err := l.proveTopic(ctx, client, topic); err != nil {
 			return err
 		}
-		if s.proven == nil {
-			s.proven = map[string]bool{}
-		}
-		s.proven[topic] = true
+		topics[topic] = true
 	}
 	return nil
 }
 
-func (s *session) proveTopic(ctx context.Context, topic string) error {
-	producer, epoch, err := s.client.ProducerID(ctx)
+func (l *Log) proveTopic(ctx context.Context, client *kgo.Client, topic string) error {
+	producer, epoch, err := client.ProducerID(ctx)
 	if err != nil {
 		return err
 	}
-	t, err := s.log.topics.get(ctx, topic)
+	t, err := l.topics.get(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -98,13 +99,13 @@ func (s *session) proveTopic(ctx context.Context, topic string) error {
 	for index := range t.leaders {
 		all = append(all, int32(index))
 	}
-	transactions, err := s.log.opens(ctx, topic, all...)
+	transactions, err := l.opens(ctx, topic, all...)
 	if err != nil {
 		return nil // who may not ask, or whose brokers do not answer that, is no worse off
 	}
 	for _, o := range transactions {
 		if o.producer == producer && o.epoch < epoch {
-			if err := s.log.mend(ctx, o.partition); err != nil {
+			if err := l.mend(ctx, o.partition); err != nil {
 				return err
 			}
 		}

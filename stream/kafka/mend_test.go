@@ -156,14 +156,23 @@ func (r *restarted) step(next int64, key, value string) {
 	}
 }
 
-// decide writes into the log of the coordinator what it does when it decides.
+// decide says that the coordinator decided the step.
 func (r *restarted) decide(states ...kmsg.TransactionState) {
 	r.Helper()
-	ids, err := r.log.topics.get(r.Context(), transactionsTopic)
+	groups, err := r.log.topics.get(r.Context(), offsetsTopic)
 	if err != nil {
 		r.Fatal(err)
 	}
-	groups, err := r.log.topics.get(r.Context(), offsetsTopic)
+	r.decideOn([]kmsg.TxnMetadataValueTopic{
+		{Topic: changelogOf("g", in).Topic, Partitions: []int32{in.Index}},
+		{Topic: offsetsTopic, Partitions: []int32{partitionOfID("g", len(groups.leaders))}},
+	}, states...)
+}
+
+// decideOn writes into the log of the coordinator what it does when it decides.
+func (r *restarted) decideOn(topics []kmsg.TxnMetadataValueTopic, states ...kmsg.TransactionState) {
+	r.Helper()
+	ids, err := r.log.topics.get(r.Context(), transactionsTopic)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -171,10 +180,7 @@ func (r *restarted) decide(states ...kmsg.TransactionState) {
 	for i, state := range states {
 		value := kmsg.NewTxnMetadataValue()
 		value.ProducerID, value.ProducerEpoch, value.State = r.pid, r.epoch+int16(min(i, 1)), state
-		value.Topics = []kmsg.TxnMetadataValueTopic{
-			{Topic: changelogOf("g", in).Topic, Partitions: []int32{in.Index}},
-			{Topic: offsetsTopic, Partitions: []int32{partitionOfID("g", len(groups.leaders))}},
-		}
+		value.Topics = topics
 		r.produce(stream.Partition{Topic: transactionsTopic, Index: partitionOfID(r.id, len(ids.leaders))}, false,
 			rawBatch(-1, -1, [2][]byte{key.AppendTo(nil), value.AppendTo(nil)}))
 	}
@@ -240,5 +246,24 @@ func TestPartitionOfIDIsJavas(t *testing.T) {
 		if got := partitionOfID(id, 50); got != want {
 			t.Errorf("%q has partition %d, want %d", id, got, want)
 		}
+	}
+}
+
+// What a producer left undecided is decided before its successor writes there,
+// whose commit would show it.
+func TestWhatIsLeftOfAProducerIsDecidedBeforeItsNextWrite(t *testing.T) {
+	l := open(t, onBroker(t))
+	p := &producer{name: "p", id: producerPrefix + "p"}
+	r := newRestarted(t, l, p.id)
+	r.produce(in, true, rawBatch(r.pid, r.epoch, [2][]byte{nil, []byte("lost")}))
+	r.decideOn([]kmsg.TxnMetadataValueTopic{{Topic: in.Topic, Partitions: []int32{in.Index}}}, kmsg.TransactionStateOngoing, kmsg.TransactionStatePrepareAbort)
+	if _, err := l.AppendOnce(t.Context(), "p", 1, stream.Record{Partition: in, Value: []byte("kept")}); err != nil {
+		t.Fatal(err)
+	}
+	for record, err := range l.Tail(t.Context(), in, 0) {
+		if err != nil || string(record.Value) != "kept" {
+			t.Errorf("the topic begins with %q, %v", record.Value, err)
+		}
+		break
 	}
 }

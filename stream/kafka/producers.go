@@ -42,6 +42,7 @@ type producer struct {
 	mu      sync.Mutex // held by an append
 	client  *kgo.Client
 	highest int64
+	proven  proven
 }
 
 // take returns a producer for a call, and drops one that nobody uses where
@@ -118,7 +119,7 @@ func (p *producer) open(ctx context.Context, l *Log) error {
 		client.Close()
 		return err
 	}
-	p.client, p.highest = client, max(p.highest, 0)
+	p.client, p.highest, p.proven = client, max(p.highest, 0), proven{}
 	return nil
 }
 
@@ -185,6 +186,9 @@ func (p *producer) append(ctx context.Context, l *Log, first int64, records []st
 }
 
 func (p *producer) commit(ctx context.Context, l *Log, out []kgo.Record, highest int64) error {
+	if err := l.prove(ctx, p.client, p.proven, out); err != nil {
+		return err
+	}
 	if err := p.client.BeginTransaction(); err != nil {
 		return err
 	}

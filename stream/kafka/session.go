@@ -56,9 +56,9 @@ type session struct {
 	begun   time.Time     // when the newest commit began
 	every   time.Duration // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
 
-	step           stepRecords     // of the commit under way
-	proven         map[string]bool // topics in which nothing is left of sessions before
-	flying, coming *delivered      // outputs written beside that, and beside the next
+	step           stepRecords // of the commit under way
+	proven         proven
+	flying, coming *delivered // outputs written beside that, and beside the next
 }
 
 // share is a partition of a session.
@@ -113,7 +113,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 	s := &session{
 		log: l, group: group, seen: time.Now(), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		flying: &delivered{}, coming: &delivered{},
+		flying: &delivered{}, coming: &delivered{}, proven: proven{},
 	}
 	if err := l.register(s); err != nil {
 		return nil, err
