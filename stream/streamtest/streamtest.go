@@ -59,6 +59,7 @@ func runCases(t *testing.T, newLog func(t *testing.T) stream.Log, early bool, ca
 					return
 				}
 				t.Log("again, since ", reason)
+				h.close() // its members would stay in their groups, which the next log may share
 			}
 			t.Fatal("that is no accident")
 		})
