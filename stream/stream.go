@@ -181,9 +181,10 @@ type Inspector interface {
 	Offsets(ctx context.Context, p Partition) (first, next Offset, err error)
 
 	// Peek returns the first committed record of p from offset on, or from the
-	// first retained one where that is later, and whether there is one. It does
-	// not wait. There may be none although the next offset to be written is
-	// higher: a log may give offsets to what is no record.
+	// first retained one where that is later, and whether there is one: what an
+	// Append or a Commit wrote that ended before is found. It does not wait for one
+	// to come. There may be none although the next offset to be written is higher:
+	// a log may give offsets to what is no record.
 	Peek(ctx context.Context, p Partition, from Offset) (r Record, found bool, err error)
 
 	// Committed returns the next offset that group reads of p; 0 before its

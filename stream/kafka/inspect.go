@@ -51,12 +51,14 @@ func (l *Log) Offsets(ctx context.Context, p stream.Partition) (first, next stre
 	}
 }
 
-// Peek implements stream.Inspector. It sees nothing behind a transaction under
-// way.
+// Peek implements stream.Inspector. It waits for transactions under way, as
+// Offsets does: the markers of a commit come some milliseconds after its answer,
+// and what it wrote is there when Commit said so.
 func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
 	if err := l.usable(); err != nil {
 		return stream.Record{}, false, err
 	}
+	end := int64(-1)
 	for next := int64(max(from, 0)); ; {
 		records, after, err := l.fetch(ctx, p, next)
 		if errors.Is(err, stream.ErrTrimmed) { // or behind the end
@@ -77,10 +79,14 @@ func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) 
 				return out, true, nil
 			}
 		}
-		if after <= next {
+		if after <= next && end < 0 { // of the call: what is written later may never end
+			if end, err = l.listOffset(ctx, p, latest); err != nil {
+				return stream.Record{}, false, err
+			}
+		}
+		if next = max(next, after); end >= 0 && next >= end {
 			return stream.Record{}, false, nil
 		}
-		next = after
 	}
 }
 

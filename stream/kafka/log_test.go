@@ -301,3 +301,48 @@ func TestBrokerThatIsDownIsNamed(t *testing.T) {
 		t.Fatal(fmt.Errorf("%w, want the broker's name", err))
 	}
 }
+
+// The markers of a commit come after its answer, and those of a transaction before
+// it may come later still: what a step wrote is found all the same.
+func TestPeekFindsWhatIsCommittedBehindATransactionUnderWay(t *testing.T) {
+	eachBroker(t, func(t *testing.T, o Options) {
+		l := open(t, o)
+		out := stream.Partition{Topic: "out"}
+		if err := l.CreateTopic(t.Context(), stream.Topic{Name: "out", Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
+		other, err := l.newClient(kgo.TransactionalID("other"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if err := other.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.ProduceSync(t.Context(), &kgo.Record{Topic: "out"}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := mustOwn(t, l)
+		step := stream.Step{Outputs: []stream.Record{{Partition: out, Value: []byte("committed")}}, Offsets: map[stream.Partition]stream.Offset{in: 0}}
+		if err := s.Commit(step).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		found := make(chan string)
+		go func() {
+			r, _, err := l.Peek(t.Context(), out, 0)
+			found <- fmt.Sprint(string(r.Value), err)
+		}()
+		select {
+		case got := <-found:
+			t.Errorf("peeked %q before it was decided", got)
+			return
+		case <-time.After(5 * fetchWait):
+		}
+		if err := other.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-found; got != "committed<nil>" {
+			t.Errorf("peeked %q", got)
+		}
+	})
+}
