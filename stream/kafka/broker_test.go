@@ -17,7 +17,7 @@ import (
 )
 
 // real is the broker of the tests that need a real one.
-var real = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100"}}}
+var real = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100", "log.cleaner.backoff.ms=50"}}}
 
 func TestMain(m *testing.M) { os.Exit(real.Run(m)) }
 

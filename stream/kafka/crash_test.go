@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -36,39 +37,57 @@ func fakeCluster(t *testing.T) (*kfake.Cluster, Options) {
 func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 	for _, static := range []bool{false, true} {
 		t.Run(fmt.Sprintf("static=%v", static), func(t *testing.T) {
-			cluster, o := fakeCluster(t)
-			dead := o
-			if static {
-				dead.Dir = t.TempDir()
-			}
-			s, _ := mustOwn(t, open(t, dead))
-			commit(t, s, 0, "parked", []byte("1"))
-			id, _ := s.(*session).client.GroupMetadata()
-			// It never hears that it was removed.
-			cluster.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				cluster.KeepControl()
-				if r := req.(*kmsg.HeartbeatRequest); r.MemberID == id {
-					return r.ResponseKind(), nil, true
+			eachBroker(t, func(t *testing.T, o Options) {
+				dead := o
+				dead.HeartbeatInterval = 5 * time.Second // so that it does not hear that it was removed
+				if static {
+					dead.Dir = t.TempDir()
 				}
-				return nil, nil, false
+				s, _ := mustOwn(t, open(t, dead))
+				commit(t, s, 0, "parked", []byte("1"))
+				l := open(t, o)
+				removeMember(t, l, s.(*session))
+				heir, a := mustOwn(t, l)
+				err := s.Commit(stream.Step{
+					Changes: []stream.Change{{Partition: in, Key: []byte("parked")}},
+					Offsets: map[stream.Partition]stream.Offset{in: 0},
+				}).Wait(t.Context())
+				if !errors.Is(err, stream.ErrFenced) {
+					t.Fatalf("a zombie's commit: %v", err)
+				}
+				view, err := l.State(t.Context(), "g", in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantValue(t, view, "parked", []byte("1"))
+				commit(t, heir, 0, "parked", nil)
+				wantValue(t, a.State, "parked", nil)
 			})
-			l := open(t, o)
-			heir, a := mustOwn(t, l)
-			err := s.Commit(stream.Step{
-				Changes: []stream.Change{{Partition: in, Key: []byte("parked")}},
-				Offsets: map[stream.Partition]stream.Offset{in: 0},
-			}).Wait(t.Context())
-			if !errors.Is(err, stream.ErrFenced) {
-				t.Fatalf("a zombie's commit: %v", err)
-			}
-			view, err := l.State(t.Context(), "g", in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			wantValue(t, view, "parked", []byte("1"))
-			commit(t, heir, 0, "parked", nil)
-			wantValue(t, a.State, "parked", nil)
 		})
+	}
+}
+
+// removeMember takes a session out of its group, as the group does with a member
+// that was silent for too long.
+func removeMember(t *testing.T, l *Log, s *session) {
+	t.Helper()
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = s.group
+	m := kmsg.NewLeaveGroupRequestMember()
+	if m.MemberID, _ = s.client.GroupMetadata(); s.member != "" {
+		m.InstanceID = &s.member
+	}
+	req.MemberID, req.Members = m.MemberID, append(req.Members, m)
+	resp, err := req.RequestWith(t.Context(), l.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kerr.ErrorForCode(resp.ErrorCode)
+	for _, m := range resp.Members {
+		err = errors.Join(err, kerr.ErrorForCode(m.ErrorCode))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -118,10 +137,13 @@ func pollRecords(t *testing.T, s stream.Session, limit, n int) []stream.Record {
 // What was read ahead, and what was polled beyond a step, is read again by the
 // heir: offsets are the step's, not the client's.
 func TestCrashWithPrefetchedRecordsLosesNone(t *testing.T) {
-	_, o := fakeCluster(t)
+	eachBroker(t, crashWithPrefetched)
+}
+
+func crashWithPrefetched(t *testing.T, o Options) {
 	kill := &cord{}
 	dead := o
-	dead.dial = kill.dial
+	dead.dial, dead.SessionTimeout, dead.TransactionTimeout = kill.dial, time.Second, 300*time.Millisecond
 	l := open(t, dead)
 	s, err := l.Join(t.Context(), "g", "in")
 	if err != nil {
@@ -158,7 +180,10 @@ func TestCrashWithPrefetchedRecordsLosesNone(t *testing.T) {
 // Markers of a transaction reach the offsets before the changelog: who restores
 // waits for all that was written, decided or not.
 func TestRestoreWaitsForAChangelogBehindItsOffset(t *testing.T) {
-	o := conforming(fake(t))
+	eachBroker(t, restoreWaitsForTheChangelog)
+}
+
+func restoreWaitsForTheChangelog(t *testing.T, o Options) {
 	l := open(t, o)
 	if err := l.Append(t.Context(), stream.Record{Partition: in}, stream.Record{Partition: in}); err != nil {
 		t.Fatal(err)
@@ -216,14 +241,42 @@ func TestRestoreWaitsForAChangelogBehindItsOffset(t *testing.T) {
 // Compaction forgets in the end that a key was deleted. A local state that was
 // not there to hear of it would bring the key back.
 func TestLocalStateOlderThanTombstonesIsRebuilt(t *testing.T) {
-	cluster, o := fakeCluster(t)
-	forgets := map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0"}
-	if err := cluster.CreateTopic(changelogOf("g", in).Topic, 1, forgets); err != nil {
-		t.Fatal(err)
-	}
+	t.Run("fake", func(t *testing.T) {
+		cluster, o := fakeCluster(t)
+		olderThanTombstones(t, o, func(*Log, func()) {
+			for range 3 {
+				cluster.Compact()
+			}
+		})
+	})
+	t.Run("broker", func(t *testing.T) {
+		olderThanTombstones(t, onBroker(t), func(l *Log, write func()) {
+			for remembered := true; remembered; {
+				write() // a segment that is written to is not compacted, nor one twice for nothing
+				remembered = false
+				if _, err := l.readTo(t.Context(), changelogOf("g", in), 0, func(r *kgo.Record) error {
+					remembered = remembered || string(r.Key) == "vdeleted"
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if err := l.wait(t.Context(), 50*time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	})
+}
+
+// olderThanTombstones is given what makes brokers forget, which may write.
+func olderThanTombstones(t *testing.T, o Options, compact func(l *Log, write func())) {
 	kept := o
 	kept.Dir = t.TempDir()
 	l := open(t, kept)
+	if _, err := l.ensureTopic(t.Context(), changelogOf("g", in).Topic, 1, "cleanup.policy", "compact",
+		"delete.retention.ms", "0", "min.cleanable.dirty.ratio", "0", "segment.ms", "100"); err != nil {
+		t.Fatal(err)
+	}
 	s, _ := mustOwn(t, l)
 	commit(t, s, 0, "first", []byte("1")) // else the changelog begins later, which is reason enough
 	commit(t, s, 0, "deleted", []byte("1"))
@@ -233,11 +286,8 @@ func TestLocalStateOlderThanTombstonesIsRebuilt(t *testing.T) {
 	s, _ = mustOwn(t, l)
 	commit(t, s, 0, "deleted", nil)
 	commit(t, s, 0, "left", []byte("2"))
-	commit(t, s, 0, "other", []byte("2"))
+	compact(l, func() { commit(t, s, 0, "other", []byte("2")) })
 	closeLog(t, l)
-	for range 3 {
-		cluster.Compact()
-	}
 	for _, age := range []time.Duration{time.Hour, time.Nanosecond} {
 		kept.RebuildAfter = age
 		l = open(t, kept)
@@ -252,8 +302,11 @@ func TestLocalStateOlderThanTombstonesIsRebuilt(t *testing.T) {
 // A topic may take less than MaxRecordBytes says. The step is refused whole, and
 // the error says what to set; the next session goes on from before it.
 func TestOutputLargerThanItsTopicTakes(t *testing.T) {
-	cluster, o := fakeCluster(t)
-	if err := cluster.CreateTopic("out", 1, map[string]string{"max.message.bytes": "2000"}); err != nil {
+	eachBroker(t, outputTooLargeForItsTopic)
+}
+
+func outputTooLargeForItsTopic(t *testing.T, o Options) {
+	if _, err := open(t, o).ensureTopic(t.Context(), "out", 1, "max.message.bytes", "2000"); err != nil {
 		t.Fatal(err)
 	}
 	for delivery := ExactlyOnce; delivery <= AtLeastOnce; delivery++ {
