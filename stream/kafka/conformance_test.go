@@ -13,14 +13,16 @@ import (
 )
 
 // fake starts a broker in this process, until the test ends.
-func fake(t *testing.T, more ...kfake.Opt) []string {
+func fake(t *testing.T, more ...kfake.Opt) []string { return fakeWith(t, more...).ListenAddrs() }
+
+func fakeWith(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100 * time.Millisecond)}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	return cluster.ListenAddrs()
+	return cluster
 }
 
 // conforming returns options as the suite wants them.

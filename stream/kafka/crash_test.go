@@ -22,11 +22,7 @@ import (
 // with which a member that is silent is soon removed.
 func fakeCluster(t *testing.T) (*kfake.Cluster, Options) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := fakeWith(t)
 	o := conforming(cluster.ListenAddrs())
 	o.SessionTimeout, o.TransactionTimeout = 300*time.Millisecond, 300*time.Millisecond
 	return cluster, o

@@ -1,19 +1,28 @@
 package kafka
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"math/rand/v2"
+	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
-var seed = flag.Uint64("seed", 0, "seed of random tests; 0 draws one")
+var (
+	seed  = flag.Uint64("seed", 0, "seed of random tests; 0 draws one")
+	seeds = flag.Int("seeds", 10, "simulations of each kind")
+)
 
 func newRand(t *testing.T) *rand.Rand {
 	t.Helper()
@@ -25,21 +34,124 @@ func newRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 0))
 }
 
-// TestSimulation runs consumers with faults and rebalances in virtual time.
-func TestSimulation(t *testing.T) {
-	r := newRand(t)
+// simulate runs consumers on a broker of its own, in virtual time. Each of its
+// requests may fail as broken says: nil is that none does.
+func simulate(t *testing.T, seed uint64, broken func(*kfake.Cluster, *Options)) {
 	faults := streamtest.DefaultPercent()
 	faults[streamtest.Rebalance] = 1 // a group of Kafka takes longer than the poll of a consumer
 	faults[streamtest.Takeover] = 1
-	for range 10 {
-		n := r.Uint64()
-		synctest.Test(t, func(t *testing.T) {
-			streamtest.Simulate(t, func(t *testing.T) stream.Log {
-				var network kfake.VirtualNetwork
-				o := conforming(fake(t, kfake.ListenFn(network.Listen)))
-				o.dial = network.DialContext
-				return openAt(t, o)
-			}, streamtest.Options{Seed: n, Timeout: 10 * time.Minute, Remote: true, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}})
-		})
+	synctest.Test(t, func(t *testing.T) {
+		streamtest.Simulate(t, func(t *testing.T) stream.Log {
+			var network kfake.VirtualNetwork
+			cluster := fakeWith(t, kfake.ListenFn(network.Listen))
+			o := conforming(cluster.ListenAddrs())
+			o.dial = network.DialContext
+			if broken != nil {
+				broken(cluster, &o)
+			}
+			return openAt(t, o)
+		}, streamtest.Options{Seed: seed, Timeout: 10 * time.Minute, Remote: true, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}})
+	})
+}
+
+// TestSimulation runs consumers with faults and rebalances.
+func TestSimulation(t *testing.T) {
+	r := newRand(t)
+	for range *seeds {
+		simulate(t, r.Uint64(), nil)
 	}
+}
+
+// TestSimulationWithRequestsThatFail runs them on brokers that refuse requests,
+// also after they did what was asked, and on connections that break.
+func TestSimulationWithRequestsThatFail(t *testing.T) {
+	r := newRand(t)
+	hits := map[string]int{}
+	for range *seeds {
+		seed := r.Uint64()
+		var handles map[string]*kfake.FaultHandle
+		simulate(t, seed, func(cluster *kfake.Cluster, o *Options) {
+			lose := &losses{dial: o.dial, rng: rand.New(rand.NewPCG(seed, 1))}
+			o.dial = lose.connect
+			handles = failRequests(cluster, rand.New(rand.NewPCG(seed, 2)))
+		})
+		for name, h := range handles {
+			hits[name] += h.Hits()
+		}
+	}
+	for name, n := range hits {
+		if n == 0 && *seeds >= 10 {
+			t.Errorf("%s was never the answer", name)
+		}
+	}
+	t.Log(hits)
+}
+
+// failRequests makes every 50th request fail that may, in each way that it may.
+func failRequests(cluster *kfake.Cluster, r *rand.Rand) map[string]*kfake.FaultHandle {
+	handles := map[string]*kfake.FaultHandle{}
+	for key, errs := range map[kmsg.Key][]*kerr.Error{
+		kmsg.Produce:         {kerr.NotLeaderForPartition, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut},
+		kmsg.Fetch:           {kerr.NotLeaderForPartition, kerr.KafkaStorageError},
+		kmsg.ListOffsets:     {kerr.NotLeaderForPartition},
+		kmsg.Metadata:        {kerr.LeaderNotAvailable},
+		kmsg.OffsetFetch:     {kerr.UnstableOffsetCommit, kerr.CoordinatorLoadInProgress},
+		kmsg.FindCoordinator: {kerr.CoordinatorNotAvailable},
+		kmsg.JoinGroup:       {kerr.CoordinatorLoadInProgress},
+		kmsg.SyncGroup:       {kerr.RebalanceInProgress},
+		kmsg.Heartbeat:       {kerr.NotCoordinator, kerr.RebalanceInProgress, kerr.UnknownMemberID},
+		kmsg.InitProducerID:  {kerr.ConcurrentTransactions, kerr.NotCoordinator},
+		kmsg.TxnOffsetCommit: {kerr.CoordinatorLoadInProgress, kerr.RequestTimedOut, kerr.IllegalGeneration, kerr.UnknownMemberID},
+		kmsg.EndTxn:          {kerr.ConcurrentTransactions, kerr.NotCoordinator, kerr.InvalidProducerEpoch},
+	} {
+		for _, err := range errs {
+			handles[key.Name()+" "+err.Message] = cluster.Fault(kfake.Fault{
+				Keys: []kmsg.Key{key}, Err: err, Count: -1, When: func(kmsg.Request) bool { return r.IntN(50) == 0 },
+			})
+		}
+	}
+	return handles
+}
+
+// losses is a network whose connections break now and then, some of them with
+// answers to what was done under way.
+type losses struct {
+	dial func(ctx context.Context, network, host string) (net.Conn, error)
+
+	mu  sync.Mutex // guards rng
+	rng *rand.Rand
+}
+
+func (l *losses) connect(ctx context.Context, network, host string) (net.Conn, error) {
+	conn, err := l.dial(ctx, network, host)
+	if err != nil {
+		return nil, err
+	}
+	return &lossy{conn, l}, nil
+}
+
+func (l *losses) now() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rng.IntN(500) == 0
+}
+
+type lossy struct {
+	net.Conn
+	losses *losses
+}
+
+func (c *lossy) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.losses.now() {
+		return 0, errors.Join(net.ErrClosed, c.Close())
+	}
+	return n, err
+}
+
+func (c *lossy) Write(b []byte) (int, error) {
+	if c.losses.now() {
+		return 0, errors.Join(net.ErrClosed, c.Close())
+	}
+	return c.Conn.Write(b)
 }

@@ -55,8 +55,21 @@ func (c *topicCache) refresh(ctx context.Context, name string) (topicInfo, error
 	return topics[0], nil
 }
 
-// ask returns the topics of these names that exist, or all.
+// ask returns the topics of these names that exist, or all. It waits for one
+// that is being made, of which brokers may say no more than that.
 func (c *topicCache) ask(ctx context.Context, names ...string) ([]topicInfo, error) {
+	for tries := 1; ; tries++ {
+		topics, err := c.askOnce(ctx, names)
+		if !errors.Is(err, kerr.LeaderNotAvailable) {
+			return topics, err
+		}
+		if err := c.log.wait(ctx, backOff(tries)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *topicCache) askOnce(ctx context.Context, names []string) ([]topicInfo, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
 		t := kmsg.NewMetadataRequestTopic()
@@ -81,7 +94,7 @@ func (c *topicCache) ask(ctx context.Context, names ...string) ([]topicInfo, err
 		case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.InvalidTopicException):
 			delete(c.known, name)
 			continue
-		case errors.Is(err, kerr.LeaderNotAvailable): // it was made just now
+		case errors.Is(err, kerr.LeaderNotAvailable) && len(t.Partitions) > 0:
 		case err != nil:
 			return nil, fmt.Errorf("read metadata of topic %q: %w", name, advise(err))
 		}

@@ -158,11 +158,7 @@ func wantAdvice(t *testing.T, err error, want ...string) {
 // failing answers a kind of request with an error.
 func failing(t *testing.T, answer func(kmsg.Request) kmsg.Response, key kmsg.Key) []string {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := fakeWith(t)
 	cluster.ControlKey(key.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		return answer(req), nil, true
@@ -306,5 +302,20 @@ func TestDeliveryIsByGroup(t *testing.T) {
 	o := Options{Delivery: AtLeastOnce, Deliveries: map[string]Delivery{"g": ExactlyOnce}}
 	if o.delivery("g") != ExactlyOnce || o.delivery("h") != AtLeastOnce {
 		t.Error(o)
+	}
+}
+
+// Brokers say of a topic that is being made that it is there, and nothing about
+// its partitions.
+func TestTopicThatIsBeingMadeIsAwaited(t *testing.T) {
+	cluster := fakeWith(t)
+	o := conforming(cluster.ListenAddrs())
+	open(t, o)
+	fresh := openAt(t, o).(*Log)
+	defer closeLog(t, fresh)
+	answers := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "in", Err: kerr.LeaderNotAvailable, Count: 3})
+	record := stream.Record{Partition: stream.Partition{Topic: "in", Index: stream.ByKey}}
+	if err := fresh.Append(t.Context(), record); err != nil || answers.Hits() != 3 {
+		t.Errorf("%v after %d answers", err, answers.Hits())
 	}
 }
