@@ -37,9 +37,6 @@ func newRand(t *testing.T) *rand.Rand {
 // simulate runs consumers on a broker of its own, in virtual time. Each of its
 // requests may fail as broken says: nil is that none does.
 func simulate(t *testing.T, seed uint64, broken func(*kfake.Cluster, *Options)) {
-	faults := streamtest.DefaultPercent()
-	faults[streamtest.Rebalance] = 1 // a group of Kafka takes longer than the poll of a consumer
-	faults[streamtest.Takeover] = 1
 	synctest.Test(t, func(t *testing.T) {
 		streamtest.Simulate(t, func(t *testing.T) stream.Log {
 			var network kfake.VirtualNetwork
@@ -50,8 +47,23 @@ func simulate(t *testing.T, seed uint64, broken func(*kfake.Cluster, *Options)) 
 				broken(cluster, &o)
 			}
 			return openAt(t, o)
-		}, streamtest.Options{Seed: seed, Timeout: 10 * time.Minute, Remote: true, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}})
+		}, simulation(seed))
 	})
+}
+
+func simulation(seed uint64) streamtest.Options {
+	faults := streamtest.DefaultPercent()
+	faults[streamtest.Rebalance] = 1 // a group of Kafka takes longer than the poll of a consumer
+	faults[streamtest.Takeover] = 1
+	return streamtest.Options{Seed: seed, Timeout: 10 * time.Minute, Remote: true, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}}
+}
+
+// TestSimulationOnABroker runs them on a real one, in real time.
+func TestSimulationOnABroker(t *testing.T) {
+	r := newRand(t)
+	for range max(1, *seeds/10) {
+		streamtest.Simulate(t, func(t *testing.T) stream.Log { return openAt(t, onBroker(t)) }, simulation(r.Uint64()))
+	}
 }
 
 // TestSimulation runs consumers with faults and rebalances.
