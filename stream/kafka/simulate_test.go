@@ -42,7 +42,7 @@ func simulate(t *testing.T, seed uint64, broken func(*kfake.Cluster, *Options)) 
 			var network kfake.VirtualNetwork
 			cluster := fakeWith(t, kfake.ListenFn(network.Listen))
 			o := conforming(cluster.ListenAddrs())
-			o.dial = network.DialContext
+			o.dial, o.CheckpointEvery = network.DialContext, 200*time.Millisecond
 			if broken != nil {
 				broken(cluster, &o)
 			}

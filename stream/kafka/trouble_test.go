@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,6 +24,7 @@ import (
 
 // network is a way to brokers that can be cut.
 type network struct {
+	kfake.VirtualNetwork
 	mu    sync.Mutex // guards the rest
 	down  bool
 	conns []net.Conn
@@ -34,7 +36,7 @@ func (n *network) dial(ctx context.Context, kind, host string) (net.Conn, error)
 	if n.down {
 		return nil, &net.OpError{Op: "dial", Net: kind, Err: syscall.ECONNREFUSED}
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, kind, host)
+	conn, err := n.DialContext(ctx, kind, host)
 	if err == nil {
 		n.conns = append(n.conns, conn)
 	}
@@ -90,11 +92,15 @@ func ownAgain(t *testing.T, l *Log) (stream.Session, stream.Assigned) {
 
 // Brokers that are gone are waited for, by a join, too, and nothing is lost.
 func TestBrokersThatAreGoneAreWaitedFor(t *testing.T) {
+	synctest.Test(t, waitForBrokers) // the client library tries for some 10 s before it says so
+}
+
+func waitForBrokers(t *testing.T) {
 	var way network
 	var told shown
-	o := conforming(fake(t))
+	o := conforming(fake(t, kfake.ListenFn(way.Listen)))
 	o.dial, o.Logger = way.dial, slog.New(slog.NewTextHandler(&told, nil))
-	o.SessionTimeout = 500 * time.Millisecond
+	o.SessionTimeout, o.CheckpointEvery = 500*time.Millisecond, time.Minute
 	l := open(t, o)
 	s, _ := mustOwn(t, l)
 	commit(t, s, 1, "a", []byte("1"))
@@ -117,7 +123,7 @@ func TestBrokersThatAreGoneAreWaitedFor(t *testing.T) {
 		}
 		joined <- s
 	}()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(told.String(), "waiting for the brokers"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(told.String(), "waiting for the brokers"); time.Sleep(100 * time.Millisecond) {
 		select {
 		case <-joined:
 			t.Fatal("joined nobody")
