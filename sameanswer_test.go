@@ -27,6 +27,7 @@ import (
 var (
 	answerSeed   = flag.Uint64("answer.seed", 20261121, "seed of the same-answer tests")
 	answerEvents = flag.Int("answer.events", 100_000, "events of the same-answer tests")
+	answerBroker = flag.Int("answer.broker", 1, "ways of running on a real Kafka in the same-answer tests, at most 4")
 )
 
 const answerPartitions = 4
@@ -53,28 +54,42 @@ type answer struct {
 func TestSameLogSameAnswer(t *testing.T) {
 	events := reference.Generate(*answerSeed, *answerEvents)
 	var first *answer
-	for _, engine := range []string{"memory", "embedded", "kafka"} {
+	for _, v := range variants("memory", "embedded", "kafka", "kafka broker") {
+		t.Run(v.String(), func(t *testing.T) {
+			got := runVariant(t, v, events)
+			if first == nil {
+				first = got
+				compareWithReference(t, got, events)
+				return
+			}
+			got.mustEqual(t, first)
+		})
+	}
+}
+
+// variants are ways to run on these engines: all of them, and fewer where they
+// take long.
+func variants(engines ...string) (all []variant) {
+	for _, engine := range engines {
 		batches := []int{1, 7, 64, 1000}
 		if engine == "kafka" {
 			batches = []int{7, 1000}
 		}
+		if engine == "kafka broker" {
+			all = append(all, []variant{
+				{engine, 7, 4, time.Millisecond}, {engine, 1000, 1, 50 * time.Millisecond}, {engine, 1000, 4, 50 * time.Millisecond}, {engine, 7, 1, time.Second},
+			}[:*answerBroker]...)
+			continue
+		}
 		for _, batch := range batches {
 			for _, sessions := range []int{1, 4} {
 				for _, interval := range []time.Duration{time.Millisecond, time.Second} {
-					v := variant{engine, batch, sessions, interval}
-					t.Run(v.String(), func(t *testing.T) {
-						got := runVariant(t, v, events)
-						if first == nil {
-							first = got
-							compareWithReference(t, got, events)
-							return
-						}
-						got.mustEqual(t, first)
-					})
+					all = append(all, variant{engine, batch, sessions, interval})
 				}
 			}
 		}
 	}
+	return all
 }
 
 func TestSameAnswerSeesOneFlippedByte(t *testing.T) {
@@ -143,6 +158,8 @@ func openLog(t testing.TB, engine, dir string) stream.Log {
 		return memory.New(memory.Options{})
 	case "kafka":
 		return openKafka(t, dir)
+	case "kafka broker":
+		return openBroker(t, dir)
 	}
 	log, err := embedded.Open(dir, embedded.Options{})
 	if err != nil {

@@ -1,0 +1,101 @@
+package afterbay_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/internal/kafkatest"
+	"github.com/afterbay/afterbay/internal/reference"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/kafka"
+)
+
+// realKafka is the broker of the tests that kill nobody.
+var realKafka = kafkatest.Shared{Options: kafkatest.Options{Speed: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1"}}}
+
+// openBroker opens a log on a real broker that holds nothing else.
+func openBroker(t testing.TB, dir string) stream.Log {
+	t.Helper()
+	brokers := realKafka.Get(t).Addresses()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	empty(t, kadm.NewClient(client))
+	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// empty removes all topics and groups, once those who left them are gone.
+func empty(t testing.TB, admin *kadm.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		topics, err := admin.ListTopics(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups, err := admin.ListGroups(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(topics) == 0 && len(groups) == 0 {
+			return
+		}
+		if len(topics) > 0 {
+			_, err = admin.DeleteTopics(ctx, topics.Names()...)
+		}
+		if err == nil && len(groups) > 0 {
+			_, err = admin.DeleteGroups(ctx, groups.Groups()...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("topics %v and groups %v do not go", topics.Names(), groups.Groups())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// chainOnBroker runs the whole chain over the events, and what is behind the
+// stored log over that, one after the other.
+func chainOnBroker(t *testing.T, v variant, events []reference.Message, between stored, want map[string]*answer) {
+	t.Helper()
+	compare := func(t *testing.T, got map[string]*answer) {
+		t.Helper()
+		for _, name := range slices.Sorted(maps.Keys(got)) {
+			if d := got[name].chainDifference(want[name]); d != "" {
+				t.Fatalf("seed %d: %s: %s", *answerSeed, name, d)
+			}
+		}
+	}
+	t.Run("events", func(t *testing.T) {
+		whole := newChainRun(t, v)
+		err := whole.run(t.Context(), whole.log, wholeChain, func(ctx context.Context) error { return appendMessages(ctx, whole.log, events) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := mustBeChain(t, whole.chainRunners, whole.log)
+		compare(t, map[string]*answer{"terminals": answers["terminals"], "copies": copies(answers["activity"])})
+	})
+	t.Run("stored", func(t *testing.T) {
+		again := newChainRun(t, v)
+		if err := again.replay(t.Context(), between); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, again.replayed(t, between))
+	})
+}
