@@ -204,7 +204,9 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 // Run processes the input of log until ctx is done; then it commits what was
 // computed and returns nil.
 func (r *Runner) Run(ctx context.Context, log stream.Log) error {
-	if err := r.CreateTopics(ctx, log); err != nil {
+	if err := r.CreateTopics(ctx, log); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)

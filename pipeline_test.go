@@ -414,3 +414,25 @@ func TestBadEventsOfCopiedTopicsAreDeadLetters(t *testing.T) {
 		t.Errorf("%d dead letters are counted", got)
 	}
 }
+
+// starting is a log that is asked for its topics when the context ends.
+type starting struct {
+	stream.Log
+	stop context.CancelFunc
+}
+
+func (s *starting) Topics(ctx context.Context) ([]stream.Topic, error) {
+	s.stop()
+	return nil, ctx.Err()
+}
+
+func TestRunThatIsEndedWhileItStartsIsNoFailure(t *testing.T) {
+	runner, err := afterbay.New(payments(), afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if err := runner.Run(ctx, &starting{memory.New(memory.Options{}), stop}); err != nil {
+		t.Error(err)
+	}
+}

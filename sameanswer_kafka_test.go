@@ -5,10 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/internal/reference"
@@ -22,52 +18,13 @@ var realKafka = kafkatest.Shared{Options: kafkatest.Options{Speed: true, Setting
 // openBroker opens a log on a real broker that holds nothing else.
 func openBroker(t testing.TB, dir string) stream.Log {
 	t.Helper()
-	brokers := realKafka.Get(t).Addresses()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	empty(t, kadm.NewClient(client))
-	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, Dir: dir})
+	cluster := realKafka.Get(t)
+	cluster.Empty(t)
+	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: cluster.Addresses(), Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return log
-}
-
-// empty removes all topics and groups, once those who left them are gone.
-func empty(t testing.TB, admin *kadm.Client) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		topics, err := admin.ListTopics(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		groups, err := admin.ListGroups(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(topics) == 0 && len(groups) == 0 {
-			return
-		}
-		if len(topics) > 0 {
-			_, err = admin.DeleteTopics(ctx, topics.Names()...)
-		}
-		if err == nil && len(groups) > 0 {
-			_, err = admin.DeleteGroups(ctx, groups.Groups()...)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("topics %v and groups %v do not go", topics.Names(), groups.Groups())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // chainOnBroker runs the whole chain over the events, and what is behind the

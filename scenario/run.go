@@ -24,9 +24,10 @@ import (
 type way struct {
 	name     string
 	embedded bool
-	single   bool     // each event waits until the one before is processed
-	kills    []string // stages at which a process is killed, once at each
-	step     int      // events of a commit
+	other    func() (engine, error) // opens a log of another kind, of tests
+	single   bool                   // each event waits until the one before is processed
+	kills    []string               // stages at which a process is killed, once at each
+	step     int                    // events of a commit
 	interval time.Duration
 	batch    int // rows of a model's call
 	delivery afterbay.Delivery
@@ -117,10 +118,17 @@ func (w *world) run(ctx context.Context, v way, folder string) (_ *outcome, err 
 
 // open opens the log, which an embedded run finds as the last process left it.
 func (r *run) open() error {
-	if !r.way.embedded {
-		if r.engine == nil {
-			r.engine = memory.New(memory.Options{})
+	switch {
+	case !r.way.embedded && r.engine != nil:
+		return nil
+	case r.way.other != nil:
+		log, err := r.way.other()
+		if err == nil {
+			r.engine = log
 		}
+		return err
+	case !r.way.embedded:
+		r.engine = memory.New(memory.Options{})
 		return nil
 	}
 	log, err := embedded.Open(r.copyOf(r.opened), embedded.Options{
