@@ -12,14 +12,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// emptyMax is how long members may take to leave their groups.
-const emptyMax = time.Minute
+const (
+	emptyMax = time.Minute // members may take as long to leave their groups
+	again    = 10 * time.Millisecond
+)
 
 // Empty removes all topics and groups, so that a test finds what it would on a
 // cluster of its own. The members of groups have to be gone, or about to go.
 func (c *Cluster) Empty(t testing.TB) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addresses()...))
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addresses()...), kgo.MetadataMinAge(again)) // else it remembers topics for 5 s
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +29,7 @@ func (c *Cluster) Empty(t testing.TB) {
 	ctx, cancel := context.WithTimeout(t.Context(), emptyMax)
 	defer cancel()
 	admin := kadm.NewClient(client)
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(again)
 	defer tick.Stop()
 	for {
 		left, err := remove(ctx, admin)
