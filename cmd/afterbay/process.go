@@ -51,6 +51,9 @@ func (p *process) run(listen listenFlags) (err error) {
 			return err
 		}
 	}
+	if brokers, ok := log.(*kafka.Log); ok {
+		brokers.WarnOfTimes(p.ctx, planOf(p.pipelines).Writes...)
+	}
 	var server *serve.Server
 	if listen.Listen != "none" {
 		if server, err = serve.Listen(log, options); err != nil {

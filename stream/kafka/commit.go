@@ -374,10 +374,12 @@ func (w *written) begin(ctx context.Context, client *kgo.Client, records []kgo.R
 	}
 }
 
-func (w *written) promise(_ *kgo.Record, err error) {
+func (w *written) promise(r *kgo.Record, err error) {
 	if err != nil {
 		w.mu.Lock()
-		w.err = cmp.Or(w.err, err)
+		if w.err == nil {
+			w.err = fmt.Errorf("topic %q: %w", r.Topic, err)
+		}
 		w.mu.Unlock()
 	}
 	w.left.Done()

@@ -79,7 +79,7 @@ func Examine(ctx context.Context, o Options, plan Plan) ([]Finding, error) {
 	}
 	defer l.client.Close()
 	e.server = strings.Join(o.Brokers, ",")
-	for _, step := range []func(context.Context) bool{e.seeds, e.cluster, e.versions, e.settings, e.examineTopics, e.rights} {
+	for _, step := range []func(context.Context) bool{e.seeds, e.cluster, e.versions, e.settings, e.quotas, e.examineTopics, e.offsets, e.rights} {
 		if !step(ctx) {
 			break
 		}
@@ -157,7 +157,7 @@ func (e *examination) cluster(ctx context.Context) bool {
 	req := kmsg.NewPtrMetadataRequest()
 	req.IncludeTopicAuthorizedOperations = true
 	if !e.plan.empty() { // else nil: all that the user may see
-		for _, name := range append(e.plan.topics(), append(e.plan.changelogs(), offsetsTopic, transactionsTopic, keysTopic)...) {
+		for _, name := range append(e.plan.topics(), append(e.plan.changelogs(), offsetsTopic, transactionsTopic, keysTopic, producersTopic)...) {
 			t := kmsg.NewMetadataRequestTopic()
 			t.Topic = kmsg.StringPtr(name)
 			req.Topics = append(req.Topics, t)

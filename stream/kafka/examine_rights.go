@@ -39,9 +39,24 @@ func (e *examination) rights(ctx context.Context) bool {
 	}
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		e.groupRights(ctx, group)
-		e.transactionRights(ctx, group)
+		e.transactionRights(ctx, "afterbay-"+safeName(group)+"-", "no step can be committed")
 	}
+	e.producerRights(ctx)
 	return true
+}
+
+// producerRights tries what AppendOnce needs: a transactional id and a group of
+// each producer.
+func (e *examination) producerRights(ctx context.Context) {
+	before := len(e.findings)
+	e.topicRights(producersTopic, []kmsg.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationRead})
+	e.tryGroup(ctx, "group "+producerPrefix+"*", producerPrefix+"doctor", "--operation Read --operation Describe --resource-pattern-type prefixed --group "+producerPrefix)
+	e.transactionRights(ctx, producerPrefix, "")
+	for i := before; i < len(e.findings); i++ {
+		if f := &e.findings[i]; f.Level == Fault {
+			f.Level, f.Means = Warning, "pipelines run, but what remembers who appended is refused: afterbay produce of a file, and POST with Idempotency-Key"
+		}
+	}
 }
 
 func (e *examination) topicRights(name string, needs []kmsg.ACLOperation) {
@@ -69,10 +84,13 @@ var operationNames = map[kmsg.ACLOperation]string{
 	kmsg.ACLOperationDescribe: "Describe", kmsg.ACLOperationRead: "Read", kmsg.ACLOperationWrite: "Write",
 }
 
-// groupRights tries the heartbeat of a member that is not there. Where Kafka
-// has no groups yet that would make their topic, so it is left out.
 func (e *examination) groupRights(ctx context.Context, group string) {
-	about := "group " + group
+	e.tryGroup(ctx, "group "+group, group, "--operation Read --operation Describe --group "+group)
+}
+
+// tryGroup tries the heartbeat of a member that is not there. Where Kafka has no
+// groups yet that would make their topic, so it is left out.
+func (e *examination) tryGroup(ctx context.Context, about, group, allow string) {
 	if !e.made(offsetsTopic, offsetsFactor) {
 		e.find(Note, about, "its rights were not tried", "no group was ever made, and a try would make topic "+offsetsTopic, "examine again when a pipeline has run")
 		return
@@ -83,12 +101,11 @@ func (e *examination) groupRights(ctx context.Context, group string) {
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
-	e.tried(about, err, kerr.GroupAuthorizationFailed, "nobody can join it", "--operation Read --group "+group)
+	e.tried(about, err, kerr.GroupAuthorizationFailed, "nobody can join it", allow)
 }
 
 // transactionRights tries to abort a transaction that is not there.
-func (e *examination) transactionRights(ctx context.Context, group string) {
-	prefix := "afterbay-" + safeName(group) + "-"
+func (e *examination) transactionRights(ctx context.Context, prefix, means string) {
 	about := "transactional id " + prefix + "*"
 	if !e.made(transactionsTopic, transactionsFactor) {
 		e.find(Note, about, "its rights were not tried", "no transaction ever began, and a try would make topic "+transactionsTopic, "examine again when a pipeline has run")
@@ -100,7 +117,7 @@ func (e *examination) transactionRights(ctx context.Context, group string) {
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
-	e.tried(about, err, kerr.TransactionalIDAuthorizationFailed, "no step can be committed", "--operation Write --operation Describe --resource-pattern-type prefixed --transactional-id "+prefix)
+	e.tried(about, err, kerr.TransactionalIDAuthorizationFailed, means, "--operation Write --operation Describe --resource-pattern-type prefixed --transactional-id "+prefix)
 }
 
 // made reports whether a topic of Kafka's own is there or may be, so that no

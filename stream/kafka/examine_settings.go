@@ -2,13 +2,11 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -75,9 +73,11 @@ var brokerSettings = []setting{
 		name: "offsets.retention.minutes", level: Warning,
 		wrong: func(_ *examination, v int64) bool { return v < 24*60 },
 		want:  func(*examination) int64 { return 7 * 24 * 60 },
-		means: "a pipeline that is stopped for longer has its offsets forgotten but not its state, and refuses to go on",
+		means: "a pipeline that is stopped for longer has its offsets forgotten but not its state, and refuses to go on until they are set again",
 	},
 }
+
+const uncleanMeans = "a replica that lacks records may lead a partition: committed outputs and state are lost"
 
 // batchBytes is the largest batch that the options allow.
 func (e *examination) batchBytes() int64 {
@@ -93,7 +93,7 @@ func (e *examination) settings(ctx context.Context) bool {
 	readings := map[string][]reading{}
 	for i := range e.brokers {
 		id := e.brokers[i].NodeID
-		configs, err := e.describe(ctx, kmsg.ConfigResourceTypeBroker, fmt.Sprint(id), int(id))
+		configs, err := e.log.describeConfigs(ctx, kmsg.ConfigResourceTypeBroker, fmt.Sprint(id), int(id))
 		if err != nil {
 			e.find(Note, e.named([]int32{id}), fmt.Sprintf("its settings are not to be seen: %v", err), "what they are is not checked", e.allow("--operation DescribeConfigs --cluster"))
 			continue
@@ -102,7 +102,10 @@ func (e *examination) settings(ctx context.Context) bool {
 			e.broker = configs
 		}
 		if configs["unclean.leader.election.enable"] == "true" {
-			e.find(Warning, e.named([]int32{id}), "unclean.leader.election.enable=true", "a replica that lacks records may lead a partition: committed outputs and state are lost", e.alterBroker("unclean.leader.election.enable=false"))
+			e.find(Warning, e.named([]int32{id}), "unclean.leader.election.enable=true", uncleanMeans, e.alterBroker("unclean.leader.election.enable=false"))
+		}
+		if configs["auto.create.topics.enable"] == "true" {
+			e.find(Note, e.named([]int32{id}), "auto.create.topics.enable=true", "who reads or writes a topic before its pipeline starts makes it with the brokers' number of partitions and their retention, and the pipeline refuses the number", "write auto.create.topics.enable=false into server.properties of each broker, and restart them one after the other; or start pipelines first")
 		}
 		for _, s := range brokerSettings {
 			v, err := strconv.ParseInt(configs[s.name], 10, 64)
@@ -143,10 +146,6 @@ func (e *examination) alterBroker(pair string) string {
 	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type brokers --entity-default --add-config %s", e.server, pair)
 }
 
-func (e *examination) alterTopic(topic, pair string) string {
-	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s", e.server, topic, pair)
-}
-
 // allow returns the command that lets the user do more.
 func (e *examination) allow(what string) string {
 	user := "NAME"
@@ -154,39 +153,4 @@ func (e *examination) allow(what string) string {
 		user = e.log.opts.SASL.User
 	}
 	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s %s", e.server, user, what)
-}
-
-// describe returns the settings of a broker or a topic, asked of a broker where
-// node is not negative.
-func (e *examination) describe(ctx context.Context, kind kmsg.ConfigResourceType, name string, node int) (map[string]string, error) {
-	req := kmsg.NewPtrDescribeConfigsRequest()
-	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kind, name
-	req.Resources = append(req.Resources, r)
-	var resp *kmsg.DescribeConfigsResponse
-	var err error
-	if node >= 0 {
-		var answer kmsg.Response
-		if answer, err = e.log.client.Broker(node).Request(ctx, req); err == nil {
-			resp = answer.(*kmsg.DescribeConfigsResponse)
-		}
-	} else {
-		resp, err = req.RequestWith(ctx, e.log.client)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if len(resp.Resources) != 1 {
-		return nil, errors.New("no answer")
-	}
-	if err := kerr.ErrorForCode(resp.Resources[0].ErrorCode); err != nil {
-		return nil, err
-	}
-	configs := map[string]string{}
-	for _, c := range resp.Resources[0].Configs {
-		if c.Value != nil {
-			configs[c.Name] = *c.Value
-		}
-	}
-	return configs, nil
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,187 @@ func TestExamineFindsWhatHurtsState(t *testing.T) {
 	wantFinding(t, findings, Sound, "topic new", "it is made when a pipeline starts")
 }
 
+// Outputs have the times of their events, which brokers may hold against them.
+func TestExamineFindsSettingsThatLoseOutputs(t *testing.T) {
+	o := conforming(fake(t))
+	ran(t, o)
+	wantNothing(t, examine(t, o, examined), "topic out", Warning)
+	for _, c := range []struct{ name, value, want string }{
+		{"retention.ms", "3600000", "--entity-name out --add-config retention.ms=-1"},
+		{"message.timestamp.before.max.ms", "60000", "message.timestamp.before.max.ms=9223372036854775807"},
+		{"message.timestamp.after.max.ms", "60000", "message.timestamp.after.max.ms=9223372036854775807"},
+	} {
+		alter(t, o, "out", c.name, c.value)
+		wantFinding(t, examine(t, o, examined), Warning, "topic out", c.name+"="+c.value, c.want)
+	}
+	alter(t, o, "in", "retention.ms", "3600000") // the age of an input is that of its append
+	wantNothing(t, examine(t, o, examined), "topic in", Warning)
+	var told shown
+	o.Logger = slog.New(slog.NewTextHandler(&told, nil))
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	l.WarnOfTimes(t.Context(), "out", "not there")
+	if got := told.String(); strings.Count(got, "a topic does not suit outputs") != 3 || !strings.Contains(got, "retention.ms=-1") {
+		t.Error(got)
+	}
+	alter(t, o, "out", "message.timestamp.type", "LogAppendTime") // then ages count from it
+	findings := examine(t, o, examined)
+	wantFinding(t, findings, Warning, "topic out", "LogAppendTime")
+	for _, f := range findings {
+		if f.About == "topic out" && strings.Contains(f.Found, "retention.ms") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if got := timeTraps(map[string]string{"retention.ms": "1", "cleanup.policy": "compact"}); got != nil {
+		t.Error(got)
+	}
+}
+
+// wantNothing wants no finding of a level about what.
+func wantNothing(t *testing.T, findings []Finding, about string, level Level) {
+	t.Helper()
+	for _, f := range findings {
+		if f.About == about && f.Level == level {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// forget makes the brokers forget what group g committed.
+func forget(t *testing.T, o Options) {
+	t.Helper()
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Groups = []string{"g"}
+	resp, err := req.RequestWith(t.Context(), l.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Groups[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Offsets that differ from the state are found before a pipeline refuses them.
+func TestExamineFindsOffsetsThatAreNotThoseOfTheState(t *testing.T) {
+	o := conforming(fake(t))
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if err := l.Append(t.Context(), stream.Record{Partition: in}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _ := mustOwn(t, l)
+	for i := range stream.Offset(20) {
+		commit(t, s, i+1, "a", []byte("1"))
+	}
+	const about = "group g in topic in"
+	wantFinding(t, examine(t, o, examined), Sound, about)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	findings := examine(t, o, examined)
+	wantFinding(t, findings, Sound, about)
+	wantFinding(t, findings, Note, "group g", "nobody is in it", "forget its offsets")
+	forget(t, o)
+	wantFinding(t, examine(t, o, examined), Fault, about, "partition [0]", `printf 'in,0,20\n' > offsets.csv; kafka-consumer-groups.sh --bootstrap-server `+o.Brokers[0]+` --group 'g' --reset-offsets --from-file offsets.csv --execute`)
+	_, _, err := own(t, l)
+	wantAdvice(t, err, "offsets.retention.minutes", `printf 'in,0,20\n'`, "use another pipeline name")
+
+	setOffset(t, o, 20)
+	wantFinding(t, examine(t, o, examined), Sound, about)
+	s, a := mustOwn(t, l)
+	wantValue(t, a.State, "a", []byte("1"))
+	if a.Next != 20 {
+		t.Errorf("next is %d", a.Next)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	setOffset(t, o, 3)
+	wantFinding(t, examine(t, o, examined), Fault, about, "in,0,20")
+	_, _, err = own(t, l)
+	wantAdvice(t, err, "committed offset 3", "says 20", "in,0,20")
+
+	removeTopic(t, l, changelogOf("g", in).Topic)
+	if _, err := l.ensureTopic(t.Context(), changelogOf("g", in).Topic, 1, "cleanup.policy", "compact"); err != nil {
+		t.Fatal(err)
+	}
+	wantFinding(t, examine(t, o, examined), Fault, about, "deleted", "--group 'g' --delete-offsets --topic in")
+}
+
+// setOffset sets what group g committed, as Kafka's own command does.
+func setOffset(t *testing.T, o Options, offset int64) {
+	t.Helper()
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group = "g"
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	info, err := l.topics.get(t.Context(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic.Topic, topic.TopicID = info.name, info.id
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	topic.Partitions = append(topic.Partitions, p)
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(t.Context(), l.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An output that a topic refuses for its time ends the pipeline with what to do.
+func TestOutputRefusedForItsTimeSaysWhatToChange(t *testing.T) {
+	o := onBroker(t)
+	ran(t, o)
+	alter(t, o, "out", "message.timestamp.before.max.ms", "60000")
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	s, a := mustOwn(t, l)
+	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{a.Partition: 0}, Outputs: []stream.Record{{Partition: stream.Partition{Topic: "out"}, Value: []byte("v"), Time: time.Unix(1, 0)}}}
+	wantAdvice(t, s.Commit(step).Wait(t.Context()), `topic "out"`, "INVALID_TIMESTAMP", "message.timestamp.before.max.ms")
+}
+
+func TestExamineFindsQuotas(t *testing.T) {
+	o := conforming(fake(t))
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	wantFinding(t, examine(t, o, examined), Sound, "quotas")
+	req := kmsg.NewPtrAlterClientQuotasRequest()
+	for _, name := range []*string{kmsg.StringPtr("afterbay"), kmsg.StringPtr("another"), nil} {
+		entry := kmsg.NewAlterClientQuotasRequestEntry()
+		entity := kmsg.NewAlterClientQuotasRequestEntryEntity()
+		entity.Type, entity.Name = "client-id", name
+		entry.Entity = append(entry.Entity, entity)
+		op := kmsg.NewAlterClientQuotasRequestEntryOp()
+		op.Key, op.Value = "producer_byte_rate", 1000
+		entry.Ops = append(entry.Ops, op)
+		req.Entries = append(req.Entries, entry)
+	}
+	if _, err := req.RequestWith(t.Context(), l.client); err != nil {
+		t.Fatal(err)
+	}
+	findings := examine(t, o, examined)
+	wantFinding(t, findings, Warning, "quotas", "producer_byte_rate of client-id afterbay is 1000", "--entity-type clients --entity-name afterbay --delete-config producer_byte_rate")
+	wantFinding(t, findings, Warning, "quotas", "every client-id", "--entity-type clients --entity-default")
+	for _, f := range findings {
+		if strings.Contains(f.Found, "another") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 func TestExamineFindsSettingsThatRefuse(t *testing.T) {
 	o := conforming(fake(t, kfake.BrokerConfigs(map[string]string{"transaction.max.timeout.ms": "1000", "message.max.bytes": "1000"})))
 	findings := examine(t, o, examined)
@@ -193,7 +375,7 @@ func TestExamineFindsTopicsOfKafkaThatCannotBeMade(t *testing.T) {
 func TestExamineOnABroker(t *testing.T) {
 	cluster := kafkatest.Start(t, kafkatest.Options{Secure: true, Settings: []string{
 		"transaction.max.timeout.ms=1000", "group.min.session.timeout.ms=10000", "message.max.bytes=100000", "offsets.retention.minutes=60",
-		"unclean.leader.election.enable=true", "transaction.abort.timed.out.transaction.cleanup.interval.ms=10000", "group.initial.rebalance.delay.ms=3000",
+		"unclean.leader.election.enable=true", "auto.create.topics.enable=true", "transaction.abort.timed.out.transaction.cleanup.interval.ms=10000", "group.initial.rebalance.delay.ms=3000",
 	}})
 	bad := conforming(cluster.Addresses())
 	findings := examine(t, bad, examined)
@@ -204,6 +386,7 @@ func TestExamineOnABroker(t *testing.T) {
 		wantFinding(t, findings, Warning, "broker 1", words)
 	}
 	wantFinding(t, findings, Note, "broker 1", "group.initial.rebalance.delay.ms=3000")
+	wantFinding(t, findings, Note, "broker 1", "auto.create.topics.enable=true", "auto.create.topics.enable=false")
 	wantFinding(t, findings, Sound, "cluster", "transaction.version=2")
 	wantFinding(t, findings, Sound, "cluster", "group.version=1")
 	wantFinding(t, findings, Sound, "broker 1", "Kafka v4.")
@@ -231,7 +414,11 @@ func TestExamineOnABroker(t *testing.T) {
 	wantFinding(t, findings, Note, "broker 1", "CLUSTER_AUTHORIZATION_FAILED", "--operation DescribeConfigs --cluster")
 	wantFinding(t, findings, Fault, "topic out", "Write", "kafka-acls.sh", "User:worker --operation Write --operation Describe --topic out")
 	wantFinding(t, findings, Fault, "topic afterbay-g-in-changelog", "not allowed: Read, Write, Describe")
-	wantFinding(t, findings, Fault, "group g", "not allowed", "--operation Read --group g")
+	wantFinding(t, findings, Fault, "group g", "not allowed", "--operation Read --operation Describe --group g")
+	wantFinding(t, findings, Warning, "group afterbay-producer-*", "pipelines run", "--resource-pattern-type prefixed --group afterbay-producer-")
+	wantFinding(t, findings, Warning, "transactional id afterbay-producer-*", "afterbay produce", "prefixed --transactional-id afterbay-producer-")
+	wantFinding(t, findings, Warning, "topic "+producersTopic, "not allowed: Describe, Read")
+	wantFinding(t, findings, Note, "quotas", "not to be seen")
 	wantFinding(t, findings, Fault, "transactional id afterbay-g-*", "--resource-pattern-type prefixed --transactional-id afterbay-g-")
 
 	worker.SASL.Password = "wrong"

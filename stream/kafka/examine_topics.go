@@ -140,7 +140,7 @@ func (e *examination) settingsOf(ctx context.Context, name string) map[string]st
 	if configs, ok := e.configs[name]; ok {
 		return configs
 	}
-	configs, err := e.describe(ctx, kmsg.ConfigResourceTypeTopic, name, -1)
+	configs, err := e.log.describeConfigs(ctx, kmsg.ConfigResourceTypeTopic, name, -1)
 	if err != nil {
 		e.find(Note, "topic "+name, fmt.Sprintf("its settings are not to be seen: %v", err), "what they are is not checked", e.allow("--operation DescribeConfigs --topic "+name))
 	}
@@ -161,14 +161,14 @@ func (e *examination) topic(ctx context.Context, name string) {
 	}
 	e.replicas(ctx, name)
 	configs := e.settingsOf(ctx, name)
-	if v := configs["message.timestamp.type"]; v == "LogAppendTime" && slices.Contains(e.plan.Writes, name) {
-		e.find(Warning, about, "message.timestamp.type="+v, "the times of outputs are replaced by those of their arrival, so a pipeline that reads them by time gives other answers each time", e.alterTopic(name, "message.timestamp.type=CreateTime"))
-	}
 	if slices.Contains(e.plan.Writes, name) {
 		e.batches(name, configs)
+		for _, trap := range timeTraps(configs) {
+			e.find(Warning, about, trap.found, trap.means, alterTopic(e.server, name, trap.want))
+		}
 	}
 	if slices.ContainsFunc(e.plan.Reads, func(r Reading) bool { return r.Topic == name }) && strings.Contains(configs["cleanup.policy"], "compact") {
-		e.find(Warning, about, "cleanup.policy="+configs["cleanup.policy"], "events of a key that were not read yet are removed when newer ones come", e.alterTopic(name, "cleanup.policy=delete"))
+		e.find(Warning, about, "cleanup.policy="+configs["cleanup.policy"], "events of a key that were not read yet are removed when newer ones come", alterTopic(e.server, name, "cleanup.policy=delete"))
 	}
 	e.sound(about, "it has %s", counted(len(t.Partitions), "partition"))
 }
@@ -177,7 +177,7 @@ func (e *examination) topic(ctx context.Context, name string) {
 func (e *examination) batches(name string, configs map[string]string) {
 	most, err := strconv.ParseInt(configs["max.message.bytes"], 10, 64)
 	if err == nil && most < e.batchBytes() {
-		e.find(Fault, "topic "+name, fmt.Sprintf("max.message.bytes=%d", most), "a batch that a pipeline may write is larger: the step is refused, again and again", e.alterTopic(name, fmt.Sprintf("max.message.bytes=%d", e.batchBytes())))
+		e.find(Fault, "topic "+name, fmt.Sprintf("max.message.bytes=%d", most), "a batch that a pipeline may write is larger: the step is refused, again and again", alterTopic(e.server, name, fmt.Sprintf("max.message.bytes=%d", e.batchBytes())))
 	}
 }
 
@@ -219,13 +219,17 @@ func (e *examination) replicas(ctx context.Context, name string) {
 			dead++
 		}
 	}
-	least, err := strconv.Atoi(e.settingsOf(ctx, name)["min.insync.replicas"])
+	configs := e.settingsOf(ctx, name)
+	if configs["unclean.leader.election.enable"] == "true" && e.broker["unclean.leader.election.enable"] != "true" && factor > 1 {
+		e.find(Warning, about, "unclean.leader.election.enable=true", uncleanMeans, alterTopic(e.server, name, "unclean.leader.election.enable=false"))
+	}
+	least, err := strconv.Atoi(configs["min.insync.replicas"])
 	if err != nil {
 		least = 1
 	}
 	found := fmt.Sprintf("%s, min.insync.replicas=%d", counted(factor, "replica"), least)
 	reassign := "kafka-reassign-partitions.sh --bootstrap-server " + e.server + " --execute --reassignment-json-file FILE, with more replicas of each partition"
-	change := e.alterTopic(name, fmt.Sprintf("min.insync.replicas=%d", max(factor-1, 1)))
+	change := alterTopic(e.server, name, fmt.Sprintf("min.insync.replicas=%d", max(factor-1, 1)))
 	switch {
 	case dead > 0:
 		e.find(Fault, about, fmt.Sprintf("%s without a leader", counted(dead, "partition")), "nobody reads or writes them", "start the brokers that have them")
@@ -277,13 +281,13 @@ func (e *examination) changelog(ctx context.Context, r Reading) {
 	}
 	e.batches(name, configs)
 	if v := configs["cleanup.policy"]; v != "compact" {
-		e.find(Fault, about, "cleanup.policy="+v, "state that was not changed for the retention time is deleted", e.alterTopic(name, "cleanup.policy=compact"))
+		e.find(Fault, about, "cleanup.policy="+v, "state that was not changed for the retention time is deleted", alterTopic(e.server, name, "cleanup.policy=compact"))
 	} else {
 		e.sound(about, "cleanup.policy=compact")
 	}
 	least := 2 * milliseconds(e.log.opts.RebuildAfter)
 	if v, err := strconv.ParseInt(configs["delete.retention.ms"], 10, 64); err == nil && v < least {
-		e.find(Fault, about, fmt.Sprintf("delete.retention.ms=%d", v), fmt.Sprintf("a process that was away for less than %v takes its local state as it is, and compaction may have forgotten deletions: deleted keys come back", e.log.opts.RebuildAfter), e.alterTopic(name, fmt.Sprintf("delete.retention.ms=%d", least)))
+		e.find(Fault, about, fmt.Sprintf("delete.retention.ms=%d", v), fmt.Sprintf("a process that was away for less than %v takes its local state as it is, and compaction may have forgotten deletions: deleted keys come back", e.log.opts.RebuildAfter), alterTopic(e.server, name, fmt.Sprintf("delete.retention.ms=%d", least)))
 	} else if err == nil {
 		e.sound(about, "delete.retention.ms=%d", v)
 	}

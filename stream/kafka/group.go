@@ -137,11 +137,8 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	if never {
 		want = -1
 	}
-	if position < 0 && want >= 0 {
-		return refuse("restore the topic; or delete the group's offsets, or use another pipeline name, to compute the state anew from what the input still has", "the group committed offset %d and its changelog %q is empty: it was deleted", want, changelog.Topic)
-	}
 	if position != want {
-		return refuse("reset both, or use another pipeline name to begin anew", "the group committed offset %d and its changelog %q says %d: they are written together, so somebody changed one of them", want, changelog.Topic, position)
+		return l.apart(s.group, sh.partition, want, position)
 	}
 	if !copied.caughtUp(s) {
 		return stream.ErrFenced

@@ -1,0 +1,67 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The offset of a group and the position in its changelog are written together,
+// so they say the same, or somebody changed one of them: -1 is none. Brokers do so
+// themselves: they forget the offsets of a group that nobody was in for
+// offsets.retention.minutes, and those of a topic that is deleted. A topic of the
+// same name may hold other records, so nobody goes on at the position unasked.
+
+// apart says what is wrong where the two differ, and what to do.
+func (l *Log) apart(group string, p stream.Partition, committed, position int64) error {
+	changelog := changelogOf(group, p).Topic
+	server := strings.Join(l.opts.Brokers, ",")
+	anew := "use another pipeline name to begin anew"
+	switch {
+	case position < 0:
+		return refuse(fmt.Sprintf("restore the topic; or, to compute the state anew from what the input still has, delete the group's offsets (%s), or %s", deleteOffsets(server, group, p.Topic), anew),
+			"the group committed offset %d and its changelog %q is empty: it was deleted", committed, changelog)
+	case committed < 0:
+		return refuse(fmt.Sprintf("where the topic is the one that was read, set the offset again while no process of the pipeline runs (%s; afterbay doctor prints one for all partitions); else %s", setOffsets(server, group, []string{setLine(p, position)}), anew),
+			"the group has no committed offset, and its changelog %q says %d: brokers forget offsets when nobody was in the group for offsets.retention.minutes, or when the topic was deleted", changelog, position)
+	}
+	return refuse(fmt.Sprintf("set the offset again while no process of the pipeline runs (%s), or %s", setOffsets(server, group, []string{setLine(p, position)}), anew),
+		"the group committed offset %d and its changelog %q says %d: they are written together, so somebody changed one of them", committed, changelog, position)
+}
+
+// setLine is a line of a file of offsets, as Kafka's own command reads it.
+func setLine(p stream.Partition, offset int64) string {
+	return fmt.Sprintf("%s,%d,%d", p.Topic, p.Index, offset)
+}
+
+// setOffsets returns the command that sets offsets of a group.
+func setOffsets(server, group string, lines []string) string {
+	return fmt.Sprintf("printf '%s\\n' > offsets.csv; kafka-consumer-groups.sh --bootstrap-server %s --group '%s' --reset-offsets --from-file offsets.csv --execute", strings.Join(lines, `\n`), server, group)
+}
+
+func deleteOffsets(server, group, topic string) string {
+	return fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server %s --group '%s' --delete-offsets --topic %s", server, group, topic)
+}
+
+// positionOf returns what a changelog says that was committed, -1 where it is
+// empty. It reads from the end: each step writes the position last.
+func (l *Log) positionOf(ctx context.Context, changelog stream.Partition) (int64, error) {
+	first, err := l.listOffset(ctx, changelog, earliest)
+	if err != nil {
+		return 0, err
+	}
+	end, err := l.listOffset(ctx, changelog, latest)
+	if err != nil {
+		return 0, err
+	}
+	for back := int64(8); ; back *= 8 {
+		start := max(first, end-back)
+		r := newReplay(func([]byte, []byte) {})
+		_, err := l.readTo(ctx, changelog, start, r.record)
+		if err != nil || r.position >= 0 || start == first {
+			return r.position, err
+		}
+	}
+}
