@@ -51,7 +51,7 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.ClientID(o.ClientID),
 		kgo.SoftwareNameAndVersion("afterbay", "1"),
 		kgo.DisableClientMetrics(),
-		kgo.WithLogger(logger{o.Logger}),
+		kgo.WithLogger(l.told),
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RetryBackoffFn(backOff),
 		kgo.ConcurrentTransactionsBackoff(2 * time.Millisecond),

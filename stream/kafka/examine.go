@@ -68,6 +68,7 @@ func Examine(ctx context.Context, o Options, plan Plan) ([]Finding, error) {
 	}
 	e := &examination{log: &Log{opts: o.withDefaults()}, plan: plan, topics: map[string]*kmsg.MetadataResponseTopic{}, configs: map[string]map[string]string{}}
 	l := e.log
+	l.told = newLogger(l.opts.Logger)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	defer l.cancel()
 	l.topics.log = l

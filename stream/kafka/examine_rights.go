@@ -28,7 +28,10 @@ func (e *examination) rights(ctx context.Context) bool {
 	for _, name := range e.plan.Writes {
 		needs[name] = append(needs[name], kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite)
 	}
-	needs[keysTopic] = []kmsg.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationRead}
+	needs[keysTopic] = []kmsg.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationRead, kmsg.ACLOperationWrite}
+	if _, ok := e.has(keysTopic); !ok && !e.hidden(keysTopic) {
+		e.missing(ctx, keysTopic, 1)
+	}
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
 		slices.Sort(needs[name])
 		e.topicRights(name, slices.Compact(needs[name]))
@@ -45,16 +48,24 @@ func (e *examination) rights(ctx context.Context) bool {
 	return true
 }
 
-// producerRights tries what AppendOnce needs: a transactional id and a group of
-// each producer.
+// producerRights tries what the way in needs: to write to the inputs, and for
+// AppendOnce a transactional id and a group of each producer.
 func (e *examination) producerRights(ctx context.Context) {
 	before := len(e.findings)
+	for _, r := range e.plan.Reads {
+		if !slices.Contains(e.plan.Writes, r.Topic) {
+			e.topicRights(r.Topic, []kmsg.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite})
+		}
+	}
+	if _, ok := e.has(producersTopic); !ok && !e.hidden(producersTopic) {
+		e.missing(ctx, producersTopic, 1)
+	}
 	e.topicRights(producersTopic, []kmsg.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationRead})
 	e.tryGroup(ctx, "group "+producerPrefix+"*", producerPrefix+"doctor", "--operation Read --operation Describe --resource-pattern-type prefixed --group "+producerPrefix)
 	e.transactionRights(ctx, producerPrefix, "")
 	for i := before; i < len(e.findings); i++ {
 		if f := &e.findings[i]; f.Level == Fault {
-			f.Level, f.Means = Warning, "pipelines run, but what remembers who appended is refused: afterbay produce of a file, and POST with Idempotency-Key"
+			f.Level, f.Means = Note, "pipelines run; afterbay produce and POST are refused to this user, or those of a file and with Idempotency-Key"
 		}
 	}
 }

@@ -415,9 +415,9 @@ func TestExamineOnABroker(t *testing.T) {
 	wantFinding(t, findings, Fault, "topic out", "Write", "kafka-acls.sh", "User:worker --operation Write --operation Describe --topic out")
 	wantFinding(t, findings, Fault, "topic afterbay-g-in-changelog", "not allowed: Read, Write, Describe")
 	wantFinding(t, findings, Fault, "group g", "not allowed", "--operation Read --operation Describe --group g")
-	wantFinding(t, findings, Warning, "group afterbay-producer-*", "pipelines run", "--resource-pattern-type prefixed --group afterbay-producer-")
-	wantFinding(t, findings, Warning, "transactional id afterbay-producer-*", "afterbay produce", "prefixed --transactional-id afterbay-producer-")
-	wantFinding(t, findings, Warning, "topic "+producersTopic, "not allowed: Describe, Read")
+	wantFinding(t, findings, Note, "group afterbay-producer-*", "pipelines run", "--resource-pattern-type prefixed --group afterbay-producer-")
+	wantFinding(t, findings, Note, "transactional id afterbay-producer-*", "afterbay produce", "prefixed --transactional-id afterbay-producer-")
+	wantFinding(t, findings, Note, "topic "+producersTopic, "not allowed: Describe, Read")
 	wantFinding(t, findings, Note, "quotas", "not to be seen")
 	wantFinding(t, findings, Fault, "transactional id afterbay-g-*", "--resource-pattern-type prefixed --transactional-id afterbay-g-")
 

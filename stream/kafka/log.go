@@ -41,6 +41,7 @@ type Log struct {
 	store  *store
 	topics topicCache
 	keys   keyStore
+	told   *logger
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -64,6 +65,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{}, restoreRoom: make(chan struct{}, restoresMost)}
+	l.told = newLogger(l.opts.Logger)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	var err error
 	if l.client, err = l.newClient(); err != nil {

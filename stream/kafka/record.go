@@ -124,17 +124,34 @@ func (p *recordPool) PutRecords(records []kgo.Record) {
 	}
 }
 
-// logger passes on what the client warns of.
-type logger struct{ to *slog.Logger }
+// logger passes on what the clients of a log warn of, the same at most every half
+// minute: brokers that are down are tried a hundred times in it. The rest is for
+// who debugs.
+type logger struct {
+	to   *slog.Logger
+	mu   sync.Mutex // guards said
+	said map[string]time.Time
+}
+
+func newLogger(to *slog.Logger) *logger { return &logger{to: to, said: map[string]time.Time{}} }
+
+const sayEvery = 30 * time.Second
 
 // Level implements kgo.Logger.
-func (logger) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+func (*logger) Level() kgo.LogLevel { return kgo.LogLevelWarn }
 
 // Log implements kgo.Logger.
-func (l logger) Log(level kgo.LogLevel, message string, pairs ...any) {
+func (l *logger) Log(level kgo.LogLevel, message string, pairs ...any) {
 	to := slog.LevelWarn
 	if level == kgo.LogLevelError {
 		to = slog.LevelError
 	}
+	l.mu.Lock()
+	if last, ok := l.said[message]; ok && time.Since(last) < sayEvery {
+		to = slog.LevelDebug
+	} else {
+		l.said[message] = time.Now()
+	}
+	l.mu.Unlock()
 	l.to.Log(context.Background(), to, "kafka: "+strings.TrimSpace(message), pairs...)
 }

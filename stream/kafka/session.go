@@ -52,6 +52,7 @@ type session struct {
 	seen    time.Time     // when it last was in Poll
 	pending bool          // a commit is outstanding
 	err     error         // why it is dead
+	looking bool          // for a topic that may be gone
 	turn    int           // which of shares the next Poll begins with
 	begun   time.Time     // when the newest commit began
 	every   time.Duration // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
@@ -227,6 +228,7 @@ func (s *session) clientOptions() []kgo.Opt {
 		kgo.ConsumerGroup(s.group),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
+		kgo.KeepRetryableFetchErrors(), // or nobody hears that a topic is gone
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(o.SessionTimeout),
 		kgo.HeartbeatInterval(o.HeartbeatInterval),
@@ -296,6 +298,8 @@ const (
 func (s *session) readFailed(f kgo.FetchTopicPartition) {
 	var group *kgo.ErrGroupSession
 	switch err := f.Err; {
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		s.lookFor(f.Topic)
 	case errors.As(err, &group), kerr.IsRetriable(err), errors.Is(err, context.Canceled):
 		// The client tries again; a group that is lost is told by a callback.
 	case errors.Is(err, kerr.OffsetOutOfRange):
@@ -303,6 +307,31 @@ func (s *session) readFailed(f kgo.FetchTopicPartition) {
 	default:
 		s.endLocked(fmt.Errorf("read %s/%d: %w", f.Topic, f.Partition, advise(err)))
 	}
+}
+
+// lookFor ends the session where a topic that it reads is gone: one of the same
+// name that comes later is another. A broker that did not hear of a topic yet
+// says the same for a moment. Its caller holds mu.
+func (s *session) lookFor(topic string) {
+	if s.looking || s.err != nil {
+		return
+	}
+	s.looking = true
+	s.work.Go(func() {
+		_, err := s.log.topics.refresh(s.ctx, topic)
+		for tries := 1; errors.Is(err, stream.ErrUnknownTopic) && tries < 8; tries++ {
+			if s.log.wait(s.ctx, backOff(tries)) != nil {
+				return
+			}
+			_, err = s.log.topics.refresh(s.ctx, topic)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.looking = false
+		if errors.Is(err, stream.ErrUnknownTopic) {
+			s.endLocked(refuse("restore it; or, since the state is of its records, begin anew under another pipeline name", "topic %q is gone: somebody deleted it", topic))
+		}
+	})
 }
 
 // full reports whether enough was read ahead. A paused partition does not hold

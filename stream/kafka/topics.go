@@ -163,7 +163,7 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)
 	}
 	if n := len(info.leaders); n != int(t.Partitions) {
-		return fmt.Errorf("create topic %q: it has %d partitions, not %d", t.Name, n, t.Partitions)
+		return refuse("name its number of partitions, or another topic", "create topic %q: it has %d partitions, not %d", t.Name, n, t.Partitions)
 	}
 	if t.Key == "" {
 		return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
@@ -239,6 +240,38 @@ func TestDeletedChangelogIsRefused(t *testing.T) {
 	}
 	_, _, err = own(t, l)
 	wantAdvice(t, err, "committed offset 1", "it was deleted", "use another pipeline name")
+}
+
+// A topic that is gone is another one when it comes back.
+func TestDeletedInputIsRefused(t *testing.T) {
+	l := open(t, conforming(fake(t)))
+	s, _ := mustOwn(t, l)
+	commit(t, s, 1, "a", []byte("1"))
+	removeTopic(t, l, "in")
+	var err error
+	for err == nil { // the group may take it away before
+		_, err = s.Poll(t.Context(), 1)
+	}
+	wantAdvice(t, err, `topic "in" is gone`, "begin anew under another pipeline name")
+}
+
+// What the client library says over and over is said once.
+func TestSameWarningIsLoggedOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told shown
+		l := newLogger(slog.New(slog.NewTextHandler(&told, nil)))
+		for range 100 {
+			l.Log(kgo.LogLevelWarn, "no way", "addr", "a:1")
+			time.Sleep(time.Second)
+		}
+		l.Log(kgo.LogLevelError, "another")
+		if got := strings.Count(told.String(), "no way"); got != 4 {
+			t.Errorf("%d times", got)
+		}
+		if !strings.Contains(told.String(), "level=ERROR msg=\"kafka: another\"") {
+			t.Error(told.String())
+		}
+	})
 }
 
 func TestOtherPartitionCountIsRefused(t *testing.T) {
