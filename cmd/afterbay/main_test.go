@@ -230,7 +230,7 @@ func (s *screen) String() string {
 
 func (s *screen) wait(t testing.TB, text string) {
 	t.Helper()
-	for deadline := time.After(20 * time.Second); !strings.Contains(s.String(), text); {
+	for deadline := time.After(time.Minute); !strings.Contains(s.String(), text); {
 		select {
 		case <-s.changed:
 		case <-deadline:
