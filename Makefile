@@ -13,12 +13,15 @@ help: ## list the targets
 build: ## build bin/afterbay
 	go build -trimpath -o bin/afterbay ./cmd/afterbay
 
-deps: .venv/xgboost-3.2.0 $(KAFKA) ## install what the tests need: XGBoost into .venv, Kafka into .kafka
+deps: .venv/xgboost-3.2.0 .venv/kubernetes-validate-1.37.0 $(KAFKA) ## install what the tests need: XGBoost and schemas of Kubernetes into .venv, Kafka into .kafka
 .venv/xgboost-3.2.0:
 	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
 	python3 -m venv .venv || { apt-get update -q && apt-get install -qy python3 python3-venv && python3 -m venv .venv; } \
 		|| { echo "deps: python3 with venv is needed: install it and run make again"; exit 1; }
 	.venv/bin/pip install --quiet --disable-pip-version-check xgboost==3.2.0 numpy==2.4.6
+	touch $@
+.venv/kubernetes-validate-1.37.0: .venv/xgboost-3.2.0
+	.venv/bin/pip install --quiet --disable-pip-version-check kubernetes-validate==1.37.0
 	touch $@
 $(KAFKA):
 	@echo "deps: jars of Apache Kafka 4.3.1 (tests start its broker)"
