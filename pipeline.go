@@ -19,8 +19,9 @@ type Pipeline struct {
 	Constants []Constant
 	Steps     []Step
 
-	Lag  Lag  `json:"-"`
-	Code Code `json:"-"` // what the steps name that is written in Go
+	Lag    Lag    `json:"-"`
+	Engine Engine `json:"-"` // for who opens the log, as afterbay run does: a Runner is given one
+	Code   Code   `json:"-"` // what the steps name that is written in Go
 }
 
 // Code is what a pipeline calls by name in the program that embeds it.
@@ -90,6 +91,26 @@ type Commit struct {
 type Lag struct {
 	Warn     time.Duration // beyond it a metric turns 1 and a line is logged; 0 is never
 	Critical time.Duration // beyond it, besides, the process is not ready; 0 is never
+}
+
+// Engine is the log that a process runs its pipelines on.
+type Engine struct {
+	URL          string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory; "" is embedded
+	CA           string // a file of certificates to trust, PEM; "" is those of the system
+	Cert         string // a file of this client's certificate, PEM; "" is none
+	Key          string // a file of its key, PEM; "" is none
+	SASL         string // how to say who is there: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is nobody
+	User         string // of plain and scram; of oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
+	Password     string // of the user; "" is AFTERBAY_KAFKA_PASSWORD
+	PasswordFile string // a file of the password; "" is AFTERBAY_KAFKA_PASSWORD
+	Token        string // of oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
+	TokenFile    string // a file of the token, read again at each connection; "" is AFTERBAY_KAFKA_TOKEN
+	TokenURL     string // where OAuth 2.0 gives tokens for client credentials, which are the user and the password; "" is none
+	Scope        string // of the tokens that TokenURL gives; "" is none
+	ClientID     string // shown in the brokers' logs and quotas; "" is afterbay
+	Rack         string // reads go to a replica in it where there is one; "" is none
+	Groups       string // classic (default), where the members assign partitions, or server, where the brokers do (KIP-848, Kafka 4.0)
+	Replication  int    // copies of the topics that are made; 0 is the brokers' default
 }
 
 // Model names a model file and its outputs.

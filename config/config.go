@@ -23,8 +23,8 @@ type File struct {
 }
 
 // Load reads a pipeline file of at most 1 MiB, and the environment variables
-// that it names. The paths of model files are relative to its folder: in the
-// result they are joined with it. An error is Errors where the file was read but
+// that it names. The paths of files are relative to its folder: in the result
+// they are joined with it. An error is Errors where the file was read but
 // is not right.
 func Load(path string) (*File, error) {
 	file, err := LoadPartly(path)
@@ -42,21 +42,26 @@ func LoadPartly(path string) (*File, error) {
 		return nil, fmt.Errorf("read pipeline file: %w", err)
 	}
 	file, err := parse(path, data, os.LookupEnv)
-	for _, p := range file.Pipelines {
-		joinModels(path, p.Models)
+	for i := range file.Pipelines {
+		joinPaths(path, &file.Pipelines[i])
 	}
-	for _, w := range file.wrong {
-		joinModels(path, w.pipeline.Models)
+	for i := range file.wrong {
+		joinPaths(path, &file.wrong[i].pipeline)
 	}
 	return file, err
 }
 
-// joinModels makes the paths of model files relative to the folder of the
-// pipeline file.
-func joinModels(path string, models []afterbay.Model) {
-	for i, m := range models {
-		if m.File != "" && !filepath.IsAbs(m.File) {
-			models[i].File = filepath.Join(filepath.Dir(path), m.File)
+// joinPaths makes the paths of files that a pipeline names relative to the
+// folder of the pipeline file.
+func joinPaths(path string, p *afterbay.Pipeline) {
+	e := &p.Engine
+	files := []*string{&e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile}
+	for i := range p.Models {
+		files = append(files, &p.Models[i].File)
+	}
+	for _, file := range files {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(filepath.Dir(path), *file)
 		}
 	}
 }
@@ -72,7 +77,7 @@ func readFile(path string) ([]byte, error) {
 }
 
 // Parse reads the text of a pipeline file in which no environment variable is
-// set; filename is for messages only. The paths of model files stay as they are
+// set; filename is for messages only. The paths of files stay as they are
 // written. An error is Errors: all that is wrong, in the order of the file.
 func Parse(filename string, data []byte) (*File, error) {
 	return ParseWith(filename, data, func(string) (string, bool) { return "", false })

@@ -104,6 +104,10 @@ var goodFiles = map[string][]afterbay.Pipeline{
 		Delivery: afterbay.AtLeastOnce,
 		Commit:   afterbay.Commit{Interval: 20 * time.Millisecond, Size: 2000},
 		Lag:      afterbay.Lag{Warn: 10 * time.Second, Critical: time.Minute},
+		Engine: afterbay.Engine{
+			URL: "kafka+tls://a:9093,b:9093", CA: "/tls/ca.pem", Cert: "tls/client.pem", Key: "tls/client.key", SASL: "oauthbearer", User: "scorer",
+			PasswordFile: "/run/secrets/kafka", TokenURL: "https://login/token", Scope: "kafka", ClientID: "everything-1", Rack: "r1", Groups: "server", Replication: 3,
+		},
 		Models: []afterbay.Model{{
 			Name: "deep", File: "/models/deep.json", Version: 7,
 			Outputs: []afterbay.Field{{Name: "harmful", Type: "number"}, {Name: "spam", Type: "number"}},
@@ -230,7 +234,7 @@ func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 	}
 }
 
-func TestLoadJoinsModelPathsWithTheFolder(t *testing.T) {
+func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	path := filepath.Join("testdata", "good", "fraud.yaml")
 	file, err := Load(path)
 	if err != nil {
@@ -247,6 +251,9 @@ func TestLoadJoinsModelPathsWithTheFolder(t *testing.T) {
 	}
 	if got := file.Pipelines[0].Models[0].File; got != "/models/deep.json" {
 		t.Errorf("absolute model path became %q", got)
+	}
+	if e := file.Pipelines[0].Engine; e.CA != "/tls/ca.pem" || e.PasswordFile != "/run/secrets/kafka" || e.Cert != filepath.Join("testdata", "good", "tls", "client.pem") || e.Key != filepath.Join("testdata", "good", "tls", "client.key") {
+		t.Errorf("paths of the engine are %+v", e)
 	}
 }
 

@@ -60,6 +60,7 @@ const (
 	aSize
 	aWindow
 	aConstant
+	aSecret
 	aList
 	aNames   // a mapping from names
 	aMapping // of words

@@ -67,11 +67,11 @@ func TestEveryWordIsExplained(t *testing.T) {
 				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.name, w)
 			}
 			n, r := exampleNode(t, w)
-			if w.try(r, n, w.name); len(r.errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.name, r.errors)
-			}
 			if why := schema.check(comments.shape(w.shape), instance(n), w.name); why != "" {
 				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.name, why)
+			}
+			if w.try(r, n, w.name); len(r.errors) > 0 {
+				t.Errorf("%s: the example of %s is refused: %v", s.path, w.name, r.errors)
 			}
 		}
 	})
@@ -128,7 +128,7 @@ func exampleNode(t *testing.T, w about) (*node, *reader) {
 	if len(found) > 0 {
 		t.Fatalf("the example of %s cannot be read: %v", w.name, found)
 	}
-	r := &reader{source: s, places: make(map[string]place), steps: listOf(step()).read, lookup: set(nil)}
+	r := &reader{source: s, places: make(map[string]place), steps: listOf(step()).read, lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y"})}
 	return documents[0].root.entries[0].value, r
 }
 
@@ -351,6 +351,8 @@ func (s shape) value() string {
 		return "a window"
 	case aConstant:
 		return "a constant"
+	case aSecret:
+		return "`${NAME}` of the environment"
 	case aList:
 		return "a list of " + plural(s.of[0])
 	case aNames:

@@ -40,6 +40,28 @@ func textOf(what string) form[string] {
 	}, shape{kind: anyText, text: what}}
 }
 
+// secret reads text that a variable of the environment holds: what stands in a
+// file is read by all who have the file. instead is the word that names a file
+// of it. The line is not shown, since others read what is printed.
+func secret(instead string) form[string] {
+	hint := fmt.Sprintf("write ${NAME} and export NAME=..., or use `%s`", instead)
+	return form[string]{func(r *reader, n *node, path string, into *string) {
+		if n.kind == scalar && !aVariable.MatchString(n.text) && !r.full() {
+			found := r.source.errorAt(n.offset, path, "a secret has no place in the file", hint)
+			found.Excerpt = ""
+			r.errors = append(r.errors, found)
+			return
+		}
+		if text, ok := r.scalar(n, path, hint); ok {
+			*into = text
+		}
+	}, shape{kind: aSecret}}
+}
+
+var aVariable = regexp.MustCompile(secretText)
+
+const secretText = `^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`
+
 // choice reads one of a few words.
 func choice[S ~string](allowed ...string) form[S] {
 	return form[S]{func(r *reader, n *node, path string, into *S) {

@@ -78,6 +78,8 @@ func (c comments) shape(s shape) object {
 		return object{"anyOf": []any{matching(sizeText), object{"type": "integer", "minimum": float64(low), "maximum": float64(high)}}}
 	case aWindow:
 		return matching(durationText + "(/" + durationText + ")?")
+	case aSecret:
+		return object{"type": "string", "pattern": secretText}
 	case aConstant:
 		one := object{"type": []any{"string", "number", "boolean"}}
 		return object{"anyOf": []any{one, object{"type": "object", "minProperties": 1.0, "additionalProperties": one}}}

@@ -24,6 +24,8 @@ var (
 	readFields     = named(fieldName, field(fieldType, readType))
 	readLate       = choice[string]("dlq", "drop", "include")
 	readInput      = words(inputWords)
+	readURL        = textOf("a URL")
+	readPath       = textOf("the path of a file")
 )
 
 func bindingName(b *afterbay.Binding) *string { return &b.Name }
@@ -48,6 +50,10 @@ var pipelineWords = []word[afterbay.Pipeline]{
 	{name: "budget", instead: "remove it, and watch the latency in the metrics"},
 	{name: "lag", form: field(func(p *afterbay.Pipeline) *afterbay.Lag { return &p.Lag }, words(lagWords)),
 		example: "{warn: 10s, critical: 60s}", absent: "no bounds"},
+	{name: "engine", form: field(func(p *afterbay.Pipeline) *afterbay.Engine { return &p.Engine },
+		oneOf("write kafka://HOST:PORT, or `{url: ...}`", scalar, field(engineURL, readURL), mapping, words(engineWords))),
+		example: "kafka://broker-1:9092,broker-2:9092", absent: "the log of a data directory",
+		means: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
 	{name: "models", form: field(func(p *afterbay.Pipeline) *[]afterbay.Model { return &p.Models },
 		named(func(m *afterbay.Model) *string { return &m.Name }, words(modelWords))),
 		example: "{fraud: {file: fraud.ubj, version: 3, outputs: {score: number}}}", means: "names, each of a model", absent: "none"},
@@ -111,6 +117,29 @@ var commitWords = []word[afterbay.Commit]{
 var lagWords = []word[afterbay.Lag]{
 	{name: "warn", form: field(func(l *afterbay.Lag) *time.Duration { return &l.Warn }, span(time.Second, 30*day)), example: "10s"},
 	{name: "critical", form: field(func(l *afterbay.Lag) *time.Duration { return &l.Critical }, span(time.Second, 30*day)), example: "60s"},
+}
+
+func engineURL(e *afterbay.Engine) *string { return &e.URL }
+
+var engineWords = []word[afterbay.Engine]{
+	{name: "url", required: true, form: field(engineURL, readURL), example: "kafka+tls://broker-1:9093"},
+	{name: "ca", form: field(func(e *afterbay.Engine) *string { return &e.CA }, readPath), example: "ca.pem"},
+	{name: "cert", form: field(func(e *afterbay.Engine) *string { return &e.Cert }, readPath), example: "client.pem"},
+	{name: "key", form: field(func(e *afterbay.Engine) *string { return &e.Key }, readPath), example: "client.key"},
+	{name: "sasl", form: field(func(e *afterbay.Engine) *string { return &e.SASL }, choice[string]("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")),
+		example: "scram-sha-512", means: "how to say who is there"},
+	{name: "user", form: field(func(e *afterbay.Engine) *string { return &e.User }, readName), example: "fraud"},
+	{name: "password", or: "password_file", form: field(func(e *afterbay.Engine) *string { return &e.Password }, secret("password_file")), example: "${KAFKA_PASSWORD}"},
+	{name: "password_file", form: field(func(e *afterbay.Engine) *string { return &e.PasswordFile }, readPath), example: "/run/secrets/kafka"},
+	{name: "token", or: "token_file", form: field(func(e *afterbay.Engine) *string { return &e.Token }, secret("token_file")), example: "${KAFKA_TOKEN}"},
+	{name: "token_file", or: "token_url", form: field(func(e *afterbay.Engine) *string { return &e.TokenFile }, readPath), example: "/run/secrets/token"},
+	{name: "token_url", or: "token", form: field(func(e *afterbay.Engine) *string { return &e.TokenURL }, readURL), example: "https://login.example.com/oauth2/token"},
+	{name: "scope", form: field(func(e *afterbay.Engine) *string { return &e.Scope }, readName), example: "kafka"},
+	{name: "client_id", form: field(func(e *afterbay.Engine) *string { return &e.ClientID }, readName), example: "fraud-1"},
+	{name: "rack", form: field(func(e *afterbay.Engine) *string { return &e.Rack }, readName), example: "eu-west-1a"},
+	{name: "groups", form: field(func(e *afterbay.Engine) *string { return &e.Groups }, choice[string]("classic", "server")), example: "server",
+		means: "who assigns partitions: the members (classic), or the brokers (server: KIP-848, Kafka 4.0)"},
+	{name: "replication", form: field(func(e *afterbay.Engine) *int { return &e.Replication }, whole[int](1, 1<<15-1)), example: "3"},
 }
 
 var modelWords = []word[afterbay.Model]{

@@ -42,18 +42,23 @@ func (a *app) openLogWith(dir string, options embedded.Options) (*embedded.Log, 
 	return nil, &exitError{exitDamaged, fmt.Errorf("%w: make the directory readable and writable, see what afterbay doctor %s says, or choose another with --data", err, dir)}
 }
 
-// open returns the log of --engine, or the data directory: the log itself or,
-// where a process holds it, that process. The function returned closes it. A directory that is not there
-// is made where create is set.
-func (f *directoryFlags) open(a *app, create bool) (serve.Directory, func() error, error) {
+// open returns the log of the engine, which pipelines may name, or the data
+// directory: the log itself or, where a process holds it, that process. The
+// function returned closes it. A directory that is not there is made where create
+// is set.
+func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve.Directory, func() error, error) {
 	if f.URL != "" {
 		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
 			return nil, nil, usage("--url %s: use http://host:port", f.URL)
 		}
 		return &serve.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
 	}
-	if f.Engine != "" {
-		log, err := a.openKafka(f.Engine, func(*kafka.Options) {})
+	engine, err := f.resolve(pipelines)
+	if err != nil {
+		return nil, nil, err
+	}
+	if engine.isKafka() {
+		log, err := a.openKafka(engine, func(*kafka.Options) {})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,8 +17,8 @@ import (
 )
 
 type doctorCommand struct {
-	Paths  []string `arg:"" optional:"" name:"dir" help:"Data directory, which no process may hold; with --engine, pipeline files."`
-	Engine string   `help:"Check brokers instead: how they are reached, their versions and settings, and the topics and rights of the pipelines of the files, or of those that left state there. Nothing is changed." placeholder:"kafka://HOST:PORT"`
+	Paths  []string `arg:"" optional:"" name:"dir" help:"Data directory, which no process may hold; or pipeline files, to check the brokers of their engine or of --engine."`
+	Engine string   `help:"Check brokers instead: how they are reached, their versions and settings, and the topics and rights of the pipelines of the files, or of those that left state there. Nothing is changed." placeholder:"URL"`
 	JSON   bool     `help:"Print one object of JSON." name:"json"`
 	Cut    bool     `help:"Make the directory open again by the remedy that loses least. What is cut away is kept in DIR/cut-TIME."`
 	Keep   uint64   `help:"With --cut, take the remedy that keeps this frame." placeholder:"FRAME"`
@@ -29,6 +30,15 @@ type doctorCommand struct {
 // errDamaged ends a command that found damage, and has said so.
 var errDamaged = errors.New("the directory is damaged")
 
+// aboutBrokers reports whether brokers are meant, no directory.
+func (c *doctorCommand) aboutBrokers() bool {
+	if c.Engine != "" || len(c.Paths) == 0 {
+		return c.Engine != ""
+	}
+	about, err := os.Stat(c.Paths[0])
+	return err == nil && about.Mode().IsRegular()
+}
+
 // Run examines a directory, and repairs it where it should.
 func (c *doctorCommand) Run(a *app) error {
 	switch {
@@ -36,9 +46,9 @@ func (c *doctorCommand) Run(a *app) error {
 		return usage("--yes and --keep belong to --cut")
 	case c.Cut && c.JSON && !c.Yes:
 		return usage("--json asks nothing: add --yes")
-	case c.Engine != "" && c.Cut:
+	case c.aboutBrokers() && c.Cut:
 		return usage("--cut is for a data directory")
-	case c.Engine != "":
+	case c.aboutBrokers():
 		return c.examine(a)
 	case len(c.Paths) != 1:
 		return usage("name one data directory: afterbay doctor <dir>, or brokers: --engine; afterbay doctor --help says more")

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/stream/kafka"
@@ -17,22 +19,29 @@ const examineMax = time.Minute
 // errUnfit ends a command that found brokers unfit, and has said so.
 var errUnfit = errors.New("the brokers are not as pipelines need them")
 
-// examine looks at the brokers of --engine, for the pipelines of files or what
+// examine looks at the brokers of an engine, for the pipelines of files or what
 // pipelines left there.
 func (c *doctorCommand) examine(a *app) error {
-	options, err := parseEngine(c.Engine, os.Getenv)
-	if err != nil {
-		return usage("--engine: %w", err)
-	}
-	options.Logger = a.log
-	var plan kafka.Plan
+	var pipelines []pipeline
 	if len(c.Paths) > 0 {
-		pipelines, err := a.load(c.Paths, 1, nil)
-		if err != nil {
+		var err error
+		if pipelines, err = a.load(c.Paths, 1, nil); err != nil {
 			return err
 		}
-		plan = planOf(pipelines)
 	}
+	flags := engineFlags{cmp.Or(c.Engine, os.Getenv("AFTERBAY_ENGINE"))}
+	engine, err := flags.resolve(pipelines)
+	if err != nil {
+		return err
+	}
+	if !engine.isKafka() {
+		return usage("%s names no brokers: add --engine kafka://HOST:PORT, or `engine: kafka://HOST:PORT` to the file; of a data directory name the folder", strings.Join(c.Paths, ", "))
+	}
+	options, err := a.kafkaOptions(engine)
+	if err != nil {
+		return err
+	}
+	plan := planOf(pipelines)
 	ctx, cancel := context.WithTimeout(a.ctx, examineMax)
 	defer cancel()
 	findings, err := kafka.Examine(ctx, options, plan)

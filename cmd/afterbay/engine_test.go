@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/afterbay/afterbay/internal/kafkatest"
+	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 // broker is the real one of the tests that need one.
@@ -28,6 +30,18 @@ func fakeEngine(t testing.TB, more ...kfake.Opt) string {
 	}
 	t.Cleanup(cluster.Close)
 	return "kafka://" + strings.Join(cluster.ListenAddrs(), ",")
+}
+
+// engineOptions returns the options of a URL.
+func engineOptions(url string, env func(string) string) (kafka.Options, error) {
+	flags := engineFlags{url}
+	e, err := flags.resolve(nil)
+	if err != nil || !e.isKafka() {
+		return kafka.Options{}, err
+	}
+	e.env = env
+	o, found := e.options()
+	return o, errors.Join(e.wrong(found), o.Validate())
 }
 
 func TestEngineURLs(t *testing.T) {
@@ -48,32 +62,43 @@ func TestEngineURLs(t *testing.T) {
 		{"kafka+tls://a:1?sasl=oauthbearer&token_file=" + secretFile, ""},
 		{"http://a:1", "use kafka://HOST:PORT"},
 		{"kafka:a:1", "use kafka://HOST:PORT"},
-		{"kafka://", "name the brokers"},
-		{"kafka://a:1/topic", "nothing behind them"},
+		{"kafka://", "HOST:PORT and nothing else"},
+		{"kafka://a:1/topic", "HOST:PORT and nothing else"},
 		{"kafka://a", `broker "a" is not HOST:PORT`},
 		{"kafka://a:1,", `broker "" is not HOST:PORT`},
 		{"kafka://a:0", "is not HOST:PORT"},
 		{"kafka://u:secret@a:1", "no place for a user and a password"},
-		{"kafka://a:1?password=x", `unknown setting "password": there are ca, cert,`},
-		{"kafka://a:1?rack=a&rack=b", "rack needs one value"},
-		{"kafka://a:1?rack=", "rack needs one value"},
-		{"kafka://a:1?%zz", "read the settings"},
+		{"kafka://a:1?password=x", "setting password: unknown setting: there are ca, cert,"},
+		{"kafka://a:1?token=x", "setting token: unknown setting"},
+		{"kafka://a:1?rack=a&rack=b", "setting rack: "},
+		{"kafka://a:1?rack=", "is not one value"},
+		{"kafka://a:1?%zz", "settings cannot be read"},
 		{"kafka://a:1?groups=848", "use classic"},
-		{"kafka://a:1?replication=0", "1 or more"},
-		{"kafka://a:1?ca=" + noPEM, "are of kafka+tls://"},
+		{"kafka://a:1?replication=0", "a number from 1"},
+		{"kafka://a:1?replication=40000", "a number from 1"},
+		{"embedded", ""},
+		{"embedded://a", "embedded, which has no settings"},
+		{"kafka://a:1?ca=" + noPEM, "write kafka+tls:// in the URL"},
 		{"kafka+tls://a:1?ca=" + noPEM, "holds no certificate"},
 		{"kafka+tls://a:1?ca=/not/there", "no such file"},
-		{"kafka+tls://a:1?cert=" + noPEM, "cert and key belong together"},
-		{"kafka+tls://a:1?cert=" + noPEM + "&key=" + noPEM, "cert and key"},
-		{"kafka://a:1?user=u", "need the setting sasl"},
-		{"kafka://a:1?sasl=plain", "without a user"},
+		{"kafka+tls://a:1?cert=" + noPEM, "a certificate without its key"},
+		{"kafka+tls://a:1?key=" + noPEM, "a key without its certificate"},
+		{"kafka+tls://a:1?cert=" + noPEM + "&key=" + noPEM, "of a certificate and of its key"},
+		{"kafka://a:1?user=u", "setting user: it says nothing here: it is of sasl"},
+		{"kafka://a:1?sasl=plain", "plain without a user"},
 		{"kafka://a:1?sasl=ntlm&user=u", "unknown SASL mechanism"},
 		{"kafka://a:1?sasl=plain&user=u&password_file=/not/there", "no such file"},
-		{"kafka://a:1?sasl=plain&user=u&token_file=" + secretFile, "token_file is of"},
-		{"kafka://a:1?sasl=oauthbearer", "needs AFTERBAY_KAFKA_TOKEN"},
-		{"kafka://a:1?sasl=oauthbearer&user=u&token_file=" + secretFile, "no user"},
+		{"kafka://a:1?sasl=plain&user=u&token_file=" + secretFile, "setting token_file: it says nothing here"},
+		{"kafka://a:1?sasl=oauthbearer", "oauthbearer without a token: export AFTERBAY_KAFKA_TOKEN"},
+		{"kafka://a:1?sasl=oauthbearer&token_url=https://idp/token&user=u&scope=s", ""},
+		{"kafka://a:1?sasl=oauthbearer&token_url=https://idp/token", "without a user"},
+		{"kafka://a:1?sasl=oauthbearer&token_url=idp&user=u", "it is no address of tokens"},
+		{"kafka://a:1?sasl=oauthbearer&token_url=https://u:secret@idp&user=u", "it is no address of tokens"},
+		{"kafka://a:1?sasl=oauthbearer&scope=s&token_file=" + secretFile, "setting scope: it says nothing here"},
+		{"kafka://a:1?sasl=oauthbearer&token_url=https://idp/token&user=u&token_file=" + secretFile, "setting token_file: it says nothing here"},
+		{"kafka://a:1?sasl=oauthbearer&user=u&token_file=" + secretFile, "setting user: it says nothing here"},
 	} {
-		_, err := parseEngine(c.url, func(name string) string { return env[name] })
+		_, err := engineOptions(c.url, func(name string) string { return env[name] })
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.url, err, c.want)
 		}
@@ -81,7 +106,7 @@ func TestEngineURLs(t *testing.T) {
 			t.Errorf("%s: the password is in the error: %v", c.url, err)
 		}
 	}
-	o, err := parseEngine("kafka://a:1,b:2?sasl=scram-sha-256&user=u&password_file="+secretFile, os.Getenv)
+	o, err := engineOptions("kafka://a:1,b:2?sasl=scram-sha-256&user=u&password_file="+secretFile, os.Getenv)
 	if err != nil || o.SASL.Password != "p w" || o.SASL.Mechanism != "SCRAM-SHA-256" || !slices.Equal(o.Brokers, []string{"a:1", "b:2"}) {
 		t.Errorf("%+v, %v", o.SASL, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/explain"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 type explainCommand struct {
@@ -22,16 +23,16 @@ type explainCommand struct {
 // Run says where one output came from.
 func (c *explainCommand) Run(a *app) (err error) {
 	var pipelines []afterbay.Pipeline
+	var loaded []pipeline
 	if len(c.Files) > 0 {
-		loaded, err := a.load(c.Files, 1, nil)
-		if err != nil {
+		if loaded, err = a.load(c.Files, 1, nil); err != nil {
 			return err
 		}
 		for _, p := range loaded {
 			pipelines = append(pipelines, p.source.Pipelines[p.index])
 		}
 	}
-	directory, closeDirectory, err := c.open(a, false)
+	directory, closeDirectory, err := c.open(a, false, loaded...)
 	if err != nil {
 		return err
 	}
@@ -68,10 +69,13 @@ func (c *explainCommand) passages(directory serve.Directory) func(context.Contex
 	var left explain.Passages
 	switch {
 	case c.URL != "":
-	case c.Engine != "":
-		left = explain.ReadPassages(kafkaDir(c.Data))
 	default:
 		left = explain.ReadPassages(c.Data)
+		if local, ok := directory.(*serve.Local); ok {
+			if _, ok := local.Log.(*kafka.Log); ok {
+				left = explain.ReadPassages(kafkaDir(c.Data))
+			}
+		}
 	}
 	client, _ := directory.(*serve.Client)
 	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (serve.Passage, bool, error) {

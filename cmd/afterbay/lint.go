@@ -20,7 +20,7 @@ type lintCommand struct {
 
 // Run checks the files, and says all that is wrong with any of them.
 func (c *lintCommand) Run(a *app) error {
-	l := &linter{app: a, pipelines: make(map[string]string)}
+	l := &linter{app: a, pipelines: make(map[string]string), engine: &engine{}}
 	for _, path := range c.Files {
 		l.check(path)
 	}
@@ -61,6 +61,7 @@ func counted(n int, what string) string {
 type linter struct {
 	app       *app
 	pipelines map[string]string // the file of each pipeline's name
+	engine    *engine           // the newest that a pipeline names
 	files     []*lintedFile
 	right     []lintedPipeline // in which nothing is wrong by themselves
 }
@@ -99,12 +100,16 @@ func (l *linter) check(path string) {
 		} else {
 			l.pipelines[p.Name] = path
 		}
-		runner, err := afterbay.New(p, afterbay.Options{Sessions: 1, Logger: l.app.log})
-		if err != nil {
+		here := pipeline{file: path, source: file, index: i}
+		engine, found := l.engine.next(here)
+		if l.engine = engine; len(found) > 0 {
+			f.add(file.Explain(i, found))
+		}
+		if here.runner, err = afterbay.New(p, afterbay.Options{Sessions: 1, Logger: l.app.log}); err != nil {
 			f.add(file.Explain(i, err))
 			continue
 		}
-		l.right = append(l.right, lintedPipeline{pipeline{file: path, runner: runner}, f, i})
+		l.right = append(l.right, lintedPipeline{here, f, i})
 	}
 }
 

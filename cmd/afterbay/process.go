@@ -24,7 +24,7 @@ type process struct {
 	*app
 	pipelines  []pipeline
 	dir        string
-	engine     string // "" is the log in dir
+	engine     *engine // where it is no Kafka, the log in dir
 	leave      bool
 	untilIdle  bool
 	stateBytes int64 // of the log; 0 is its default
@@ -71,7 +71,7 @@ func (p *process) run(listen listenFlags) (err error) {
 // open opens the log that the process works on. From then on dir is where it
 // keeps what is its own.
 func (p *process) open(options *serve.Options) (serve.Log, error) {
-	if p.engine == "" {
+	if !p.engine.isKafka() {
 		log, err := p.openLogWith(p.dir, embedded.Options{StateMemoryBytes: p.stateBytes})
 		if err != nil {
 			return nil, err
@@ -183,10 +183,10 @@ func waitAssigned(ctx context.Context, log serve.Log, runner *afterbay.Runner) e
 
 // announce prints what runs, where, and what to type next.
 func (p *process) announce(server *serve.Server) {
-	if p.engine == "" {
-		fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)
+	if p.engine.isKafka() {
+		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine.URL, p.dir)
 	} else {
-		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine, p.dir)
+		fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)
 	}
 	for _, pipeline := range p.pipelines {
 		fmt.Fprintf(p.stdout, "pipeline %s reads %s\n", pipeline.runner.Name(), pipeline.describe())
@@ -197,16 +197,10 @@ func (p *process) announce(server *serve.Server) {
 	if server != nil {
 		fmt.Fprintf(p.stdout, "listening on http://%s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.Address())
 	}
-	data := ""
-	switch {
-	case p.engine != "":
-		data = " --engine '" + p.engine + "'"
-	case p.dir != "data":
-		data = " --data " + p.dir
-	}
 	if server == nil || p.untilIdle {
 		return
 	}
+	data := p.engine.flag(p.dir)
 	runner := p.pipelines[0].runner
 	fmt.Fprintf(p.stdout, "next, in another terminal:\n  afterbay produce %s events.ndjson%s\n  afterbay tail %s --follow%s\n",
 		runner.Input(), data, runner.Outputs()[0], data)

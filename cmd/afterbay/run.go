@@ -17,6 +17,10 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: c.Engine, leave: c.Leave, stateBytes: c.log(), untilIdle: c.UntilIdle}
+	engine, err := c.resolve(pipelines)
+	if err != nil {
+		return err
+	}
+	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, stateBytes: c.log(), untilIdle: c.UntilIdle}
 	return p.run(c.listenFlags)
 }

@@ -52,7 +52,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	if i < 0 {
 		return usage("%s has no pipeline %q", c.File, c.Pipeline)
 	}
-	stored, err := c.stored(a)
+	stored, err := c.stored(a, pipelines)
 	if err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func (c *stateGetCommand) describe(a *app) error {
 }
 
 // stored returns the entries of the key by stored key.
-func (c *stateGetCommand) stored(a *app) (entries map[string][]byte, err error) {
-	directory, closeDirectory, err := c.open(a, false)
+func (c *stateGetCommand) stored(a *app, pipelines []pipeline) (entries map[string][]byte, err error) {
+	directory, closeDirectory, err := c.open(a, false, pipelines...)
 	if err != nil {
 		return nil, err
 	}

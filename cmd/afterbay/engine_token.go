@@ -1,0 +1,106 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// grant gets bearer tokens for client credentials (RFC 6749, section 4.4), and
+// keeps one for most of its life.
+type grant struct {
+	url, scope, user string
+	password         func() (string, error)
+	client           http.Client
+
+	mu    sync.Mutex // guards the rest
+	kept  string
+	until time.Time
+}
+
+const (
+	grantMax   = 10 * time.Second // of a request
+	grantBytes = 1 << 20          // of an answer
+
+	grantSeconds = 24 * 60 * 60 // that a token is kept at most
+)
+
+// newGrant returns a grant that trusts the certificates of a file, if one is
+// named, beside those of the system.
+func newGrant(e *engine) *grant {
+	g := &grant{url: e.TokenURL, scope: e.Scope, user: e.first(e.User, envUser), password: func() (string, error) { return e.secret(e.Password, e.PasswordFile, envPassword) }}
+	g.client.Timeout = grantMax
+	if more, err := os.ReadFile(e.CA); err == nil {
+		trusted, err := x509.SystemCertPool()
+		if err != nil {
+			trusted = x509.NewCertPool()
+		}
+		trusted.AppendCertsFromPEM(more)
+		g.client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted}}
+	}
+	return g
+}
+
+// token returns one that lasts for a fifth of its life at least.
+func (g *grant) token(ctx context.Context) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Now().Before(g.until) {
+		return g.kept, nil
+	}
+	token, lasts, err := g.ask(ctx)
+	if err != nil {
+		return "", fmt.Errorf("get a token of %s: %w", g.url, err)
+	}
+	g.kept, g.until = token, time.Now().Add(lasts/5*4)
+	return token, nil
+}
+
+func (g *grant) ask(ctx context.Context) (token string, lasts time.Duration, err error) {
+	password, err := g.password()
+	if err != nil {
+		return "", 0, err
+	}
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if g.scope != "" {
+		form.Set("scope", g.scope)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", 0, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	r.SetBasicAuth(url.QueryEscape(g.user), url.QueryEscape(password))
+	reply, err := g.client.Do(r)
+	if err != nil {
+		return "", 0, err
+	}
+	defer reply.Body.Close()
+	var answer struct {
+		AccessToken      string `json:"access_token"`
+		ExpiresIn        int64  `json:"expires_in"` // seconds
+		Error            string `json:"error"`
+		ErrorDescription string `json:"error_description"`
+	}
+	err = json.NewDecoder(io.LimitReader(reply.Body, grantBytes)).Decode(&answer)
+	switch {
+	case reply.StatusCode != http.StatusOK:
+		return "", 0, fmt.Errorf("%s %s: see that the user and the password are a client's there", reply.Status, cmp.Or(answer.ErrorDescription, answer.Error))
+	case err != nil:
+		return "", 0, fmt.Errorf("read the answer: %w", err)
+	case answer.AccessToken == "":
+		return "", 0, fmt.Errorf("the answer holds no access_token")
+	}
+	return answer.AccessToken, time.Duration(min(answer.ExpiresIn, grantSeconds)) * time.Second, nil
+}
