@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures here, one `name value unit` line a figure: all parts but keys and soak,
-# or those named as arguments.
+# Measures here, one `name value unit` line a figure: speed, latency, parts and
+# fraud, or what is named as arguments.
 #
 #   speed    the baseline work saturated: each kernel, busier keys, exact windows, two sessions
 #   latency  the baseline work on a schedule, 50,000 and 200,000 events a second
@@ -8,6 +8,13 @@
 #   soak     ten minutes at 100,000 events a second; fails where memory or files grow
 #   parts    JSON, windows, trees and log alone
 #   fraud    the demo's work
+#
+# and on a Kafka broker of its own, set as it comes (AFTERBAY_KAFKA names the jars):
+#
+#   kafka_latency  until a reader of committed records has a decision, 2,000 and 5,000 events a
+#                  second, exactly-once every 10 ms and at-least-once
+#   kafka_steady   five minutes at 50,000 events a second, exactly-once; fails where memory or
+#                  files grow, or the pipeline is a second behind
 #
 # Variants take turns, and a figure is the median of ROUNDS (5). For a quick look
 # make less of it: EVENTS, SECONDS_EACH, SOAK and SOAK_PART, KEYS (of the larger
@@ -170,11 +177,43 @@ fraud() {
 	done
 }
 
+# kafka_broker starts a broker until this script ends.
+kafka_broker() { # options of scripts/kafka start
+	port=${BENCH_PORT:-9592}
+	trap 'scripts/kafka stop --dir "$found/broker" >/dev/null; rm -rf "$found"' EXIT
+	scripts/kafka start --dir "$found/broker" --port "$port" --jvm -Xms1g --jvm -Xmx1g "$@" >&2
+}
+
+kafka_latency() {
+	local round rate figures='events_per_second|latency_.*|commit_.*|cpu_us_per_event|engine_cpu_us_per_event|harness_cores_used|rss_mb'
+	kafka_broker
+	for round in $(seq "$rounds"); do
+		for rate in 2000 5000; do
+			progress "kafka_latency: $rate/s, round $round of $rounds"
+			local on="--engine kafka://127.0.0.1:$port --rate $rate --duration ${SECONDS_EACH:-20}s"
+			measure "exactly_once_$rate" $on --commit-interval 10ms
+			measure "at_least_once_$rate" $on --delivery at-least-once
+		done
+	done
+	for rate in 2000 5000; do
+		median "exactly_once_$rate" "$figures"
+		median "at_least_once_$rate" "$figures"
+	done
+}
+
+kafka_steady() {
+	# What was read long ago goes, else it is the disk that is measured.
+	kafka_broker --set log.retention.bytes=$((256 << 20)) --set log.segment.bytes=$((64 << 20))
+	progress "kafka_steady: ${SOAK:-5m}"
+	bin/afterbay bench ${DIR:+--dir "$DIR"} --engine "kafka://127.0.0.1:$port" --rate 50000 --duration "${SOAK:-5m}" --part "${SOAK_PART:-20s}" --steady --max-lag 1s 2>"$found/said" || { cat "$found/said" >&2; return 1; }
+	echo "steady yes"
+}
+
 [ $# -gt 0 ] || set -- speed latency parts fraud
 for part in "$@"; do
 	case $part in
-	speed | latency | keys | soak | parts | fraud) "$part" ;;
-	*) echo "bench: no part $part: use speed, latency, keys, soak, parts or fraud" >&2; exit 2 ;;
+	speed | latency | keys | soak | parts | fraud | kafka_latency | kafka_steady) "$part" ;;
+	*) echo "bench: no part $part: see the head of scripts/bench.sh" >&2; exit 2 ;;
 	esac
 done
 printf '\r' >&2

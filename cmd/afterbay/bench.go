@@ -17,12 +17,15 @@ type benchCommand struct {
 	Users  int     `help:"Users of the baseline." default:"100000"`
 	Zipf   float64 `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
 	Exact  bool    `help:"Exact windows in place of those in panes."`
+	Engine string  `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
 	sessionFlags
 	Rate           int           `help:"Events per second on a fixed schedule, to measure latency; 0 measures throughput on a log that is filled before." default:"0"`
 	Duration       time.Duration `help:"How long to keep the rate." default:"10s"`
 	Part           time.Duration `help:"Figures of their own for each part of this length, where a rate is kept for longer." default:"1m"`
 	Steady         bool          `help:"Exit with 1 unless memory and files stay level from the third part on."`
+	MaxLag         time.Duration `help:"Exit with 1 where the pipeline, looked at every second of a rate, was behind for longer; 0 does not look." default:"0" placeholder:"DURATION"`
 	CommitInterval time.Duration `help:"Commit interval; 0 is the pipeline's." default:"0"`
+	Delivery       string        `help:"Delivery of the pipeline, with --engine." enum:"exactly-once,at-least-once,at-most-once," default:"" placeholder:"MODE"`
 	Keys           int           `help:"Most decoded keys in memory by partition; 0 is the engine's default." default:"0"`
 	StateLimit     int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
 	Retain         int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
@@ -34,12 +37,23 @@ func (c *benchCommand) Run(a *app) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	m := &measurement{app: a, options: c}
+	flags := engineFlags{c.Engine}
+	engine, err := flags.resolve(nil)
+	if err != nil {
+		return err
+	}
+	if !engine.isKafka() && c.Delivery != "" {
+		return usage("--delivery needs --engine kafka://HOST:PORT: the log in a folder commits outputs with their step")
+	}
+	if engine.isKafka() && c.Retain > 0 {
+		return usage("--retain is of the log in a folder")
+	}
+	m := &measurement{app: a, options: c, engine: engine}
 	return m.run()
 }
 
 func (c *benchCommand) validate() error {
-	if c.Events < 1 || c.Rate < 0 || c.Duration <= 0 || c.CommitInterval < 0 || c.Part <= 0 || c.Keys < 0 || c.Warm < 0 {
+	if c.Events < 1 || c.Rate < 0 || c.MaxLag < 0 || c.Duration <= 0 || c.CommitInterval < 0 || c.Part <= 0 || c.Keys < 0 || c.Warm < 0 {
 		return usage("--events, --duration and --part are above 0, --rate, --warm, --commit-interval and --keys not below")
 	}
 	switch {
@@ -49,25 +63,34 @@ func (c *benchCommand) validate() error {
 		return usage("--users %d: use 1 or more", c.Users)
 	case c.Steady && (c.Rate == 0 || c.Duration < 3*c.Part):
 		return usage("--steady compares with the third part: use --rate, and --duration of at least three times --part, which is %s", c.Part)
+	case c.MaxLag > 0 && c.Rate == 0:
+		return usage("--max-lag needs --rate: a log that is filled before is far behind")
 	case c.Digest && c.Rate > 0:
 		return usage("--digest needs --rate 0: events that are appended beside each other have no order of their own")
 	}
 	if err := (baseline.Options{Users: c.Users, Zipf: c.Zipf}).Validate(); err != nil {
 		return usage("--users, --zipf: %v", err)
 	}
-	if err := c.engine().Validate(); err != nil {
+	if err := c.embedded().Validate(); err != nil {
 		return usage("--state-limit, --retain: %v", err)
 	}
 	return nil
 }
 
-func (c *benchCommand) engine() embedded.Options {
+// embedded are the options of the log in a folder.
+func (c *benchCommand) embedded() embedded.Options {
 	return embedded.Options{StateMemoryBytes: c.StateLimit - c.StateLimit/4, RetainBytes: c.Retain}
 }
 
 // describe is the line of comment that says what the figures are of.
-func (c *benchCommand) describe() string {
-	if c.Rate > 0 {
+func (c *benchCommand) describe(onKafka bool) string {
+	switch {
+	case onKafka && c.Rate > 0:
+		return fmt.Sprintf("# %s on Kafka: %d events/s by a schedule of which the first %v do not count; events due within a millisecond are appended together, latency counts from each one's own time "+
+			"until a reader of committed records has its decision. cpu_cores_used is the whole process, harness_cores_used the same schedule appended without pipeline and reader; the brokers count in neither", c.Work, c.Rate, c.settle())
+	case onKafka:
+		return fmt.Sprintf("# %s on Kafka: topics that are filled before, %d events measured after %d; brokers do not count", c.Work, c.Events, c.Warm)
+	case c.Rate > 0:
 		return fmt.Sprintf("# %s: %d events/s by a schedule; events due within a millisecond are appended together, latency counts from each one's own time. "+
 			"cpu_cores_used is the whole process, harness_cores_used the generator's schedule without appends and the reader's work, measured alone", c.Work, c.Rate)
 	}

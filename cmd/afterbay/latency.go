@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -26,21 +27,33 @@ func (m *measurement) latency() error {
 	}
 	source := m.work.source()
 	defer source.stop()
-	s := m.schedule(source, m.options.Duration)
+	settle := m.settle()
+	s := m.schedule(source, settle+m.options.Duration)
+	var counts time.Time // what is due from then on
 	read := newTails(m.log, func(stream.Partition) consumer {
-		return &latencies{work: &m.work, due: s.due, start: s.start, part: m.options.Part}
+		return &latencies{work: &m.work, due: s.due, start: counts, part: m.options.Part}
 	})
 	runtime.GC()
 	parts := &partsOfRun{measurement: m}
+	behind := &lagWatch{measurement: m}
 	var before, after usageOf
 	err = m.whileRunning(func(ctx context.Context) error {
+		if err := m.waitReady(ctx); err != nil {
+			return err
+		}
 		s.start = time.Now()
+		counts = s.start.Add(settle)
 		if err := read.start(ctx, m.runner.Outputs()[:1], false); err != nil {
 			return err
 		}
+		var group errgroup.Group
+		group.Go(func() error { return s.run(ctx, m.log.Append) })
+		if err := until(ctx, counts); err != nil {
+			return errors.Join(err, group.Wait())
+		}
 		before = usageNow()
-		watched := parts.watch(ctx, s.start)
-		if err := errors.Join(s.run(ctx, m.log.Append), watched()); err != nil {
+		watched, stop := parts.watch(ctx, counts), behind.watch(ctx)
+		if err := errors.Join(group.Wait(), watched(), stop()); err != nil {
 			return err
 		}
 		if err := m.runner.WaitIdle(ctx, m.log); err != nil {
@@ -52,26 +65,46 @@ func (m *measurement) latency() error {
 	if err != nil {
 		return err
 	}
-	m.figures(before, after, float64(s.events))
+	all := latenciesOf(read)
+	events := float64(s.events) - settle.Seconds()*float64(s.rate)
+	m.figures(before, after, events)
+	took := after.at.Sub(before.at).Seconds()
 	reading, err := m.readingCost()
 	if err != nil {
 		return err
 	}
-	took := after.at.Sub(before.at).Seconds()
-	all := latenciesOf(read)
 	harness += reading.Seconds() * float64(sum(all).count) / took
 	m.print("harness_cores_used", round(harness, 3), "cores")
-	m.print("engine_cores_used", round((after.cpu-before.cpu).Seconds()/took-harness, 3), "cores")
+	alone := (after.cpu-before.cpu).Seconds()/took - harness
+	m.print("engine_cores_used", round(alone, 3), "cores")
+	m.print("engine_cpu_us_per_event", round(alone*took*1e6/events, 3), "us")
 	m.memory()
-	return parts.report(all)
+	m.hops(observe.Hops[:], quantiles)
+	return errors.Join(parts.report(all), behind.report())
+}
+
+// until returns at a time, or where ctx ends before, with its error.
+func until(ctx context.Context, at time.Time) error {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (m *measurement) schedule(source *source, d time.Duration) *schedule {
 	return &schedule{rate: m.options.Rate, events: int64(float64(m.options.Rate) * d.Seconds()), topic: m.runner.Input(), source: source}
 }
 
-// calibrate returns how many cores the schedule takes that appends nothing.
+// calibrate returns how many cores the schedule takes: that appends nothing, or
+// on Kafka that appends where nobody reads.
 func (m *measurement) calibrate() (cores float64, err error) {
+	if m.engine.isKafka() {
+		return m.calibrateOnKafka()
+	}
 	source := m.work.source()
 	defer source.stop()
 	s := m.schedule(source, min(calibration, m.options.Duration))
@@ -84,6 +117,9 @@ func (m *measurement) calibrate() (cores float64, err error) {
 // readingCost returns the processor time of reading one decision, from the
 // newest ones, with nothing else at work: the least of several readings.
 func (m *measurement) readingCost() (least time.Duration, err error) {
+	if m.engine.isKafka() {
+		return 0, nil // its connections would cost more
+	}
 	for range 5 {
 		read := newTails(m.log, func(stream.Partition) consumer {
 			now := time.Now()
@@ -161,11 +197,8 @@ func (p *partsOfRun) report(found []*times) error {
 	if all.count == 0 {
 		return errors.New("no decisions came: use more events")
 	}
-	for _, q := range []struct {
-		name  string
-		share float64
-	}{{"latency_p50", 0.5}, {"latency_p99", 0.99}, {"latency_p999", 0.999}} {
-		p.print(q.name, milliseconds(all.quantile(q.share)), "ms")
+	for _, q := range quantiles {
+		p.print("latency_"+q.name, milliseconds(all.quantile(q.share)), "ms")
 	}
 	p.print("latency_max", milliseconds(all.most), "ms")
 	p.print("decisions", float64(all.count), "records")

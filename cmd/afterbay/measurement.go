@@ -17,19 +17,23 @@ import (
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 // measurement runs a work and measures it.
 type measurement struct {
 	*app
-	options *benchCommand
-	work    work
-	data    string // data directory
-	runner  *afterbay.Runner
-	log     *embedded.Log
-	meter   *meter
+	options  *benchCommand
+	work     work
+	data     string // data directory
+	engine   *engine
+	delivery kafka.Delivery
+	runner   *afterbay.Runner
+	log      serve.Log
+	meter    *meter
 }
 
 func (m *measurement) run() (err error) {
@@ -50,14 +54,15 @@ func (m *measurement) run() (err error) {
 		return err
 	}
 	m.data = example.data()
-	if m.log, err = m.openLogWith(m.data, m.options.engine()); err != nil {
+	closeLog, err := m.open()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.log.Close()) }()
+	defer func() { err = errors.Join(err, closeLog()) }()
 	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(), kernel)
+	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(m.engine.isKafka()), kernel)
 	m.meter = newMeter(m.stderr)
 	defer m.meter.clear()
 	if m.options.Rate > 0 {
@@ -78,6 +83,9 @@ func (m *measurement) load(e *example) (string, error) {
 	}
 	if m.options.Exact {
 		exactWindows(p)
+	}
+	if m.engine.isKafka() {
+		p = m.alone(p)
 	}
 	// Loaded here rather than by the pipeline, which does not say what it chose.
 	loaded, err := tree.Load(p.Models[0].File)
@@ -150,7 +158,7 @@ func (m *measurement) throughput() error {
 			}
 			warm, before = m.decided(), usageNow()
 		}
-		if err := m.runner.WaitIdle(ctx, m.log); err != nil {
+		if err := errors.Join(m.waitDecided(ctx, events), m.runner.WaitIdle(ctx, m.log)); err != nil { // brokers are not to be asked all the time
 			return err
 		}
 		after = usageNow()
@@ -160,10 +168,7 @@ func (m *measurement) throughput() error {
 		return err
 	}
 	m.figures(before, after, float64(events-warm))
-	for _, hop := range observe.Hops[1:] { // the queue was filled before
-		s := m.runner.Metrics().Hop(hop)
-		m.print(hop.String()+"_p99", round(s.Quantile(0.99).Seconds()*1e3, 3), "ms")
-	}
+	m.hops(observe.Hops[1:], quantiles[1:2]) // the queue was filled before
 	m.memory()
 	if !m.options.Digest {
 		return nil
@@ -203,10 +208,32 @@ func (m *measurement) memory() {
 		m.print("rss_mb", round(float64(now)/1e6, 1), "MB")
 		m.print("rss_peak_mb", round(float64(peak)/1e6, 1), "MB")
 	}
-	s := m.log.Stats()
+	log, ok := m.log.(*embedded.Log)
+	if !ok {
+		return
+	}
+	s := log.Stats()
 	m.print("state_mb", round(float64(s.State.Bytes)/1e6, 1), "MB")
 	m.print("state_evictions", float64(s.State.Evictions), "cells")
 	m.print("log_bytes_per_event", round(float64(s.Bytes)/float64(m.runner.Counts().Events), 1), "B")
+}
+
+// quantile is a share of events, and its name in figures.
+type quantile struct {
+	name  string
+	share float64
+}
+
+var quantiles = []quantile{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}}
+
+// hops prints quantiles of the time that events spent in hops.
+func (m *measurement) hops(hops []observe.Hop, of []quantile) {
+	for _, hop := range hops {
+		s := m.runner.Metrics().Hop(hop)
+		for _, q := range of {
+			m.print(hop.String()+"_"+q.name, milliseconds(s.Quantile(q.share)), "ms")
+		}
+	}
 }
 
 func round(v float64, digits int) float64 {

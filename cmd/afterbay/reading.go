@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 // consumer is given the records of a partition, in order.
@@ -23,7 +23,7 @@ type consumer interface{ consume(*stream.Record) error }
 
 // tails read topics as their records become durable. A nil one reads nothing.
 type tails struct {
-	log   *embedded.Log
+	log   serve.Log
 	new   func(stream.Partition) consumer
 	stop  context.CancelFunc
 	group errgroup.Group
@@ -37,7 +37,7 @@ type partitionTail struct {
 	next      atomic.Int64 // offset that was not yet read
 }
 
-func newTails(log *embedded.Log, consumer func(stream.Partition) consumer) *tails {
+func newTails(log serve.Log, consumer func(stream.Partition) consumer) *tails {
 	return &tails{log: log, new: consumer}
 }
 
@@ -225,7 +225,7 @@ func (t *times) quantile(share float64) time.Duration {
 type latencies struct {
 	work  *work
 	due   func(event int64) time.Time
-	start time.Time
+	start time.Time // what was due before does not count
 	part  time.Duration
 	parts []*times
 }
@@ -237,6 +237,9 @@ func (l *latencies) consume(r *stream.Record) error {
 		return fmt.Errorf("output %q of %v has no event's number", strings.ToValidUTF8(string(r.Value), "?"), r.Partition)
 	}
 	due := l.due(event)
+	if due.Before(l.start) {
+		return nil
+	}
 	for part := int(due.Sub(l.start) / l.part); part >= len(l.parts); {
 		l.parts = append(l.parts, &times{})
 	}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -345,4 +346,27 @@ func TestPeekFindsWhatIsCommittedBehindATransactionUnderWay(t *testing.T) {
 			t.Errorf("peeked %q", got)
 		}
 	})
+}
+
+func TestRemoveLeavesNothing(t *testing.T) {
+	o := conforming(fake(t))
+	ran(t, o)
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	for range 2 { // what is gone is no error
+		if err := l.Remove(t.Context(), "g", "in", "out"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	topics, err := l.topics.ask(t.Context())
+	for _, info := range topics {
+		if info.name != keysTopic {
+			t.Errorf("topic %s is left", info.name)
+		}
+	}
+	keys, keysErr := l.keys.read(t.Context())
+	groups, groupsErr := l.Groups(t.Context())
+	if err := errors.Join(err, keysErr, groupsErr); err != nil || keys["in"] != "" || len(groups) > 0 {
+		t.Errorf("left are keys %v, groups %v, %v", keys, groups, err)
+	}
 }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream/kafka"
+)
+
+const (
+	benchPrefix = "afterbay-bench-" // of names on brokers
+	benchSettle = 5 * time.Second   // of a schedule, before it counts
+	benchClean  = 30 * time.Second  // to delete what was made
+)
+
+// settle is how long a schedule runs on Kafka before it counts: connections and
+// the brokers' own topics are made first.
+func (c *benchCommand) settle() time.Duration { return min(benchSettle, c.Duration) }
+
+func (m *measurement) settle() time.Duration {
+	if m.engine.isKafka() {
+		return m.options.settle()
+	}
+	return 0
+}
+
+// alone gives a pipeline and its topics names that nobody else has.
+func (m *measurement) alone(p afterbay.Pipeline) afterbay.Pipeline {
+	p.Name = benchPrefix + strings.ToLower(rand.Text()[:10])
+	p.Input.Topic = p.Name + "-" + p.Input.Topic
+	for _, step := range p.Steps {
+		if step.Emit != nil {
+			step.Emit.Topic = p.Name + "-" + step.Emit.Topic
+		}
+	}
+	if m.options.Delivery != "" {
+		p.Delivery = afterbay.Delivery(m.options.Delivery)
+	}
+	m.delivery = deliveryOf(p.Delivery)
+	return p
+}
+
+// scratch is the topic that a calibration writes.
+func (m *measurement) scratch() string { return m.runner.Name() + "-scratch" }
+
+// open opens the log. The function returned closes it, and deletes what there is
+// of it on brokers.
+func (m *measurement) open() (closeLog func() error, err error) {
+	if !m.engine.isKafka() {
+		log, err := m.openLogWith(m.data, m.options.embedded())
+		m.log = log
+		return log.Close, err
+	}
+	log, err := m.openKafka(m.engine, func(o *kafka.Options) {
+		o.Dir, o.Delivery, o.StateMemoryBytes = kafkaDir(m.data), m.delivery, m.options.StateLimit-m.options.StateLimit/4
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.log = log
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), benchClean)
+		defer cancel()
+		err := log.Remove(ctx, m.runner.Name(), append(m.runner.Outputs(), m.runner.Input(), m.scratch())...)
+		return errors.Join(err, log.Close())
+	}, nil
+}
+
+// waitReady returns when the pipeline has its partitions, which it has at once
+// but on Kafka.
+func (m *measurement) waitReady(ctx context.Context) error {
+	if m.engine.isKafka() {
+		return waitAssigned(ctx, m.log, m.runner)
+	}
+	return nil
+}
+
+// calibrateOnKafka returns how many cores appending on the schedule takes, once
+// connections are warm.
+func (m *measurement) calibrateOnKafka() (cores float64, err error) {
+	topics, err := m.log.Topics(m.ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range topics {
+		if t.Name == m.runner.Input() {
+			t.Name = m.scratch()
+			if err := m.log.CreateTopic(m.ctx, t); err != nil {
+				return 0, err
+			}
+		}
+	}
+	source := m.work.source()
+	defer source.stop()
+	warm := min(calibration, m.options.Duration)
+	s := m.schedule(source, warm+m.settle())
+	s.topic, s.start = m.scratch(), time.Now()
+	var group errgroup.Group
+	group.Go(func() error { return s.run(m.ctx, m.log.Append) })
+	err = until(m.ctx, s.start.Add(warm))
+	before, counts := cpuNow(), time.Now()
+	err = errors.Join(err, group.Wait())
+	return (cpuNow() - before).Seconds() / time.Since(counts).Seconds(), err
+}
+
+// lagWatch looks every second how far the pipeline is behind.
+type lagWatch struct {
+	*measurement
+	meter observe.LagMeter
+	most  time.Duration
+}
+
+// watch looks until the function returned is called, which waits for the last
+// look.
+func (w *lagWatch) watch(ctx context.Context) (stop func() error) {
+	if w.options.MaxLag == 0 {
+		return func() error { return nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				done <- nil
+				return
+			}
+			if err := w.look(ctx); err != nil && ctx.Err() == nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	return func() error { cancel(); return <-done }
+}
+
+func (w *lagWatch) look(ctx context.Context) error {
+	lags, err := w.meter.Measure(ctx, w.log, w.runner.Reads()...)
+	for _, l := range lags {
+		w.most = max(w.most, l.Age())
+	}
+	return err
+}
+
+// report prints the most, and is an error where that is too much.
+func (w *lagWatch) report() error {
+	if w.options.MaxLag == 0 {
+		return nil
+	}
+	w.print("lag_max", milliseconds(w.most), "ms")
+	if w.most > w.options.MaxLag {
+		return fmt.Errorf("the pipeline was %v behind, more than %v", w.most.Round(time.Millisecond), w.options.MaxLag)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Remove deletes topics, and a group that no member has any more: its state and
+// what it committed of them. What is not there is no error. It is for what was
+// made to measure or to try, since nothing of it comes back.
+func (l *Log) Remove(ctx context.Context, group string, topics ...string) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	add := func(name string) {
+		topic := kmsg.NewDeleteTopicsRequestTopic()
+		topic.Topic = &name
+		req.Topics, req.TopicNames = append(req.Topics, topic), append(req.TopicNames, name)
+	}
+	for _, name := range topics {
+		add(name)
+		add(changelogOf(group, stream.Partition{Topic: name}).Topic)
+	}
+	resp, err := req.RequestWith(ctx, l.client)
+	if err != nil {
+		return fmt.Errorf("delete topics: %w", l.failure(ctx, err))
+	}
+	var errs []error
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			errs = append(errs, fmt.Errorf("delete topic %q: %w", *t.Topic, advise(err)))
+		}
+	}
+	groups := kmsg.NewPtrDeleteGroupsRequest()
+	groups.Groups = []string{group}
+	gone, err := groups.RequestWith(ctx, l.client)
+	if err == nil {
+		err = kerr.ErrorForCode(gone.Groups[0].ErrorCode)
+	}
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		errs = append(errs, fmt.Errorf("delete group %q: %w", group, l.failure(ctx, err)))
+	}
+	return errors.Join(append(errs, l.keys.forget(ctx, topics))...)
+}
+
+// forget drops the keys of topics.
+func (k *keyStore) forget(ctx context.Context, topics []string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	keys, err := k.read(ctx)
+	for _, topic := range topics {
+		if err == nil && keys[topic] != "" {
+			err = k.log.client.ProduceSync(ctx, &kgo.Record{Topic: keysTopic, Key: []byte(topic)}).FirstErr()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("forget the keys of topics: %w", k.log.failure(ctx, err))
+	}
+	return nil
+}
