@@ -76,3 +76,28 @@ func TestConformanceOfOtherDeliveries(t *testing.T) {
 		})
 	}
 }
+
+// serverGroups lets brokers in this process assign partitions, and look for
+// silent members as often as tests want it.
+func serverGroups(t *testing.T, session time.Duration) Options {
+	t.Helper()
+	o := conforming(fake(t, kfake.BrokerConfigs(map[string]string{
+		"group.consumer.heartbeat.interval.ms": "10", "group.consumer.session.timeout.ms": fmt.Sprint(session.Milliseconds()),
+	})))
+	o.ServerGroups = true
+	return o
+}
+
+func TestConformanceOfServerGroups(t *testing.T) {
+	for _, static := range []bool{false, true} {
+		t.Run(fmt.Sprintf("static=%v", static), func(t *testing.T) {
+			streamtest.Run(t, func(t *testing.T) stream.Log {
+				o := serverGroups(t, 6*time.Second)
+				if static {
+					o.Dir = t.TempDir()
+				}
+				return openAt(t, o)
+			}, streamtest.Remote)
+		})
+	}
+}

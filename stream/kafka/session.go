@@ -563,6 +563,12 @@ func (s *session) leave() {
 
 // leaveStatic takes a static member out of its group: the client does not.
 func (s *session) leaveStatic(ctx context.Context, id string) {
+	if s.log.opts.ServerGroups {
+		req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.member, -1
+		_, _ = req.RequestWith(ctx, s.client)
+		return
+	}
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
 	m := kmsg.NewLeaveGroupRequestMember()
