@@ -19,7 +19,8 @@ import (
 )
 
 // broker is the real one of the tests that need one.
-var broker = kafkatest.Shared{Options: kafkatest.Options{Secure: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000", "log.retention.check.interval.ms=500", "log.initial.task.delay.ms=100"}}}
+var broker = kafkatest.Shared{Options: kafkatest.Options{Secure: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000", "log.retention.check.interval.ms=500", "log.initial.task.delay.ms=100",
+	"listener.name.sasl.oauthbearer.connections.max.reauth.ms=3000"}}}
 
 // fakeEngine starts a broker in this process, and returns its URL.
 func fakeEngine(t testing.TB, more ...kfake.Opt) string {

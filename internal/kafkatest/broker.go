@@ -27,8 +27,9 @@ type Broker struct {
 	// With Options.Secure: user admin, password admin-secret, may do everything,
 	// worker, password worker-secret, what ACLs allow, by PLAIN, SCRAM-SHA-256 and
 	// SCRAM-SHA-512; OAUTHBEARER takes unsigned tokens.
-	SASL string
-	TLS  string // SASL over TLS: Cluster.CertificateFile
+	SASL   string
+	TLS    string // SASL over TLS: Cluster.CertificateFile
+	Mutual string // TLS, for who has Cluster.ClientFiles, and may do everything
 
 	script, dir string
 	number      int
@@ -40,7 +41,7 @@ func newBroker(script, dir string, number, port int, secure bool) *Broker {
 	at := func(offset int) string { return "127.0.0.1:" + strconv.Itoa(port+offset) }
 	b := &Broker{Address: at(0), script: script, dir: dir, number: number}
 	if secure {
-		b.SASL, b.TLS = at(2), at(3)
+		b.SASL, b.TLS, b.Mutual = at(2), at(3), at(4)
 	}
 	return b
 }

@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Brokers  int      // 1, the default, or 3: three times replicated, at least two in sync
 	Settings []string // more broker settings, "key=value"; the last one of a key counts
-	Secure   bool     // listen at Broker.SASL and Broker.TLS too, and check ACLs
+	Secure   bool     // listen at Broker.SASL, Broker.TLS and Broker.Mutual too, and check ACLs
 	Speed    bool     // compile as in production: the broker starts later and becomes faster
 	JVM      []string // more flags of the JVM, after -Xms256m -Xmx512m
 }
@@ -132,6 +132,12 @@ func (c *Cluster) Addresses() []string {
 // CertificateFile is what a client of Broker.TLS has to trust, in PEM.
 func (c *Cluster) CertificateFile() string { return filepath.Join(c.dir, "ca.pem") }
 
+// ClientFiles are the certificate of a client of Broker.Mutual and its key, in
+// PEM.
+func (c *Cluster) ClientFiles() (certificate, key string) {
+	return filepath.Join(c.dir, "client.pem"), filepath.Join(c.dir, "client.key")
+}
+
 func start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	script, err := findScript()
 	if err != nil {
@@ -157,7 +163,10 @@ func start(ctx context.Context, options Options) (_ *Cluster, err error) {
 		args = append(args, "--set", setting)
 	}
 	if options.Secure {
-		args = append(args, "--secure")
+		if err := writeClient(c.dir); err != nil {
+			return nil, fmt.Errorf("make certificates: %w", err)
+		}
+		args = append(args, "--secure", "--clients", filepath.Join(c.dir, "authority.pem"))
 	}
 	if !options.Speed {
 		args = append(args, "--jvm", "-XX:TieredStopAtLevel=1")
@@ -216,6 +225,7 @@ func findScript() (string, error) {
 
 const (
 	portsBroker = 10 // from one broker's ports to the next one's
+	portsUsed   = 5  // by a broker
 	portClaim   = 9  // of the first broker's ten: no broker uses it
 )
 
@@ -232,8 +242,8 @@ func claimPorts(brokers int) (base int, claim net.Listener, err error) {
 			continue
 		}
 		free := true
-		for i := range brokers * 4 {
-			l, err := listen(base + i/4*portsBroker + i%4)
+		for i := range brokers * portsUsed {
+			l, err := listen(base + i/portsUsed*portsBroker + i%portsUsed)
 			if err != nil {
 				free = false
 				break

@@ -114,6 +114,8 @@ func TestScriptRefusesWhatItDoesNotKnow(t *testing.T) {
 		"--set is KEY=VALUE":   {"--set", "x"},
 		"no option --zz":       {"--zz", "x"},
 		"--port needs a value": {"--port"},
+		"--clients needs":      {"--clients", "x"},
+		"--clients is a file":  {"--secure", "--clients", "x"},
 	} {
 		s.do(want, false, "prepare", args...)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
@@ -25,10 +26,10 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 		if s.Token == nil {
 			return nil, fmt.Errorf("kafka: SASL %s without a token", s.Mechanism)
 		}
-		return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+		return bearer{oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
 			token, err := s.Token(ctx)
 			return oauth.Auth{Token: token}, err
-		}), nil
+		})}, nil
 	}
 	switch s.Mechanism {
 	case "PLAIN":
@@ -39,6 +40,25 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 		return scram.Auth{User: s.User, Pass: s.Password}.AsSha512Mechanism(), nil
 	}
 	return nil, fmt.Errorf("kafka: unknown SASL mechanism %q; there are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER", s.Mechanism)
+}
+
+// bearer is a mechanism that says why a broker refuses a token.
+type bearer struct{ sasl.Mechanism }
+
+// Authenticate implements sasl.Mechanism.
+func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	session, first, err := b.Mechanism.Authenticate(ctx, host)
+	return bearerSession{session}, first, err
+}
+
+type bearerSession struct{ sasl.Session }
+
+// Challenge implements sasl.Session: who is let in gets an empty one.
+func (s bearerSession) Challenge(reason []byte) (bool, []byte, error) {
+	if len(reason) > 0 {
+		return false, nil, fmt.Errorf("the broker refuses the token (%.200q): %w", reason, kerr.SaslAuthenticationFailed)
+	}
+	return s.Session.Challenge(reason)
 }
 
 // newClient makes a client with the options that all clients of the log share.
