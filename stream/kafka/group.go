@@ -13,7 +13,8 @@ import (
 )
 
 // onAssigned is called by the client before it fetches the offsets of added.
-func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
+func (s *session) onAssigned(_ context.Context, client *kgo.Client, added map[string][]int32) {
+	s.rejoin(client, added)
 	s.mu.Lock()
 	for topic, indexes := range added {
 		for _, index := range indexes {

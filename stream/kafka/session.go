@@ -32,6 +32,7 @@ import (
 type session struct {
 	log    *Log
 	group  string
+	topics []string
 	slot   int
 	id     string // of its transactions
 	member string // its static name; "" is none
@@ -112,7 +113,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 		}
 	}
 	s := &session{
-		log: l, group: group, seen: time.Now(), ended: make(chan struct{}),
+		log: l, group: group, topics: topics, seen: time.Now(), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		flying: &delivered{}, coming: &delivered{}, proven: proven{},
 	}
@@ -229,7 +230,6 @@ func (s *session) clientOptions() []kgo.Opt {
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
 		kgo.KeepRetryableFetchErrors(), // or nobody hears that a topic is gone
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(o.SessionTimeout),
 		kgo.HeartbeatInterval(o.HeartbeatInterval),
 		kgo.RebalanceTimeout(o.RebalanceTimeout + o.SessionTimeout),
@@ -242,8 +242,10 @@ func (s *session) clientOptions() []kgo.Opt {
 	if s.member != "" {
 		opts = append(opts, kgo.InstanceID(s.member))
 	}
-	if o.ServerGroups {
-		opts = append(opts, kgo.ServerSideBalancer())
+	if o.ServerGroups { // the library knows by the balancer which of theirs is wanted
+		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	} else {
+		opts = append(opts, kgo.Balancers(resuming{kgo.CooperativeStickyBalancer()}))
 	}
 	return opts
 }

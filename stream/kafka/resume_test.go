@@ -1,0 +1,104 @@
+package kafka
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// resumable are options of a process that keeps its place in its groups, also
+// where a busy machine is slow to start it again.
+func resumable(t *testing.T) Options {
+	o := onBroker(t) // a fake one has all members join again
+	o.Dir, o.Stay, o.SessionTimeout = t.TempDir(), true, 30*time.Second
+	return o
+}
+
+// ownSome polls until the session, which owns these, owns n partitions.
+func ownSome(t *testing.T, s stream.Session, n int, owned ...stream.Partition) []stream.Partition {
+	t.Helper()
+	for len(owned) != n {
+		batch, err := s.Poll(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owned = slices.DeleteFunc(owned, func(p stream.Partition) bool { return slices.Contains(batch.Revoked, p) })
+		for _, a := range batch.Assigned {
+			owned = append(owned, a.Partition)
+		}
+	}
+	slices.SortFunc(owned, func(a, b stream.Partition) int { return int(a.Index - b.Index) })
+	return owned
+}
+
+// TestLeaderThatComesBackDisturbsNobody restarts the member that leads a group,
+// within its session timeout: all members go on as the generation that they are.
+func TestLeaderThatComesBackDisturbsNobody(t *testing.T) {
+	o := resumable(t)
+	l := openAt(t, o).(*Log)
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 8}); err != nil {
+		t.Fatal(err)
+	}
+	join := func(l *Log) stream.Session {
+		s, err := l.Join(t.Context(), "g", "in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	leader := join(l)
+	all := ownSome(t, leader, 8)
+	o.Stay = false // those that are opened from here on leave no place behind
+	others := o
+	others.Dir = t.TempDir()
+	other := openAt(t, others).(*Log)
+	defer closeLog(t, other)
+	follower := join(other)
+	shared := make(chan []stream.Partition)
+	go func() { shared <- ownSome(t, follower, 4) }()
+	before := ownSome(t, leader, 4, all...)
+	<-shared
+	_, generation := follower.(*session).client.GroupMetadata()
+	closeLog(t, l)
+	l = openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	leader = join(l)
+	if after := ownSome(t, leader, 4); !slices.Equal(before, after) {
+		t.Errorf("it had %v, and comes back to %v", before, after)
+	}
+	for range 50 { // time for a rebalance that was asked for
+		step := stream.Step{Offsets: map[stream.Partition]stream.Offset{before[0]: 0}}
+		if err := leader.Commit(step).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for who, s := range map[string]stream.Session{"the leader": leader, "the other member": follower} {
+		if _, now := s.(*session).client.GroupMetadata(); now != generation {
+			t.Errorf("%s is of generation %d, and was of %d", who, now, generation)
+		}
+	}
+}
+
+// TestMemberThatComesBackToAnotherTopicReadsIt restarts a member to read another
+// topic than the one that brokers reserved for it.
+func TestMemberThatComesBackToAnotherTopicReadsIt(t *testing.T) {
+	o := resumable(t)
+	for i, topic := range []string{"in", "other", "in"} {
+		o.Stay = i < 2
+		l := open(t, o)
+		if err := l.CreateTopic(t.Context(), stream.Topic{Name: "other", Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := l.Join(t.Context(), "g", topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owned := fmt.Sprint(ownSome(t, s, 1)); owned != fmt.Sprintf("[%s/0]", topic) {
+			t.Errorf("it owns %s, and reads %s", owned, topic)
+		}
+		closeLog(t, l)
+	}
+}
