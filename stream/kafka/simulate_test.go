@@ -36,33 +36,33 @@ func newRand(t *testing.T) *rand.Rand {
 
 // simulate runs consumers on a broker of its own, in virtual time. Each of its
 // requests may fail as broken says: nil is that none does.
-func simulate(t *testing.T, seed uint64, broken func(*kfake.Cluster, *Options)) {
+func simulate(t *testing.T, seed uint64, delivery Delivery, broken func(*kfake.Cluster, *Options)) {
 	synctest.Test(t, func(t *testing.T) {
 		streamtest.Simulate(t, func(t *testing.T) stream.Log {
 			var network kfake.VirtualNetwork
 			cluster := fakeWith(t, kfake.ListenFn(network.Listen))
 			o := conforming(cluster.ListenAddrs())
-			o.dial, o.CheckpointEvery = network.DialContext, 200*time.Millisecond
+			o.dial, o.CheckpointEvery, o.Delivery = network.DialContext, 200*time.Millisecond, delivery
 			if broken != nil {
 				broken(cluster, &o)
 			}
 			return openAt(t, o)
-		}, simulation(seed))
+		}, simulation(seed, delivery))
 	})
 }
 
-func simulation(seed uint64) streamtest.Options {
+func simulation(seed uint64, delivery Delivery) streamtest.Options {
 	faults := streamtest.DefaultPercent()
 	faults[streamtest.Rebalance] = 1 // a group of Kafka takes longer than the poll of a consumer
 	faults[streamtest.Takeover] = 1
-	return streamtest.Options{Seed: seed, Timeout: 10 * time.Minute, Remote: true, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}}
+	return streamtest.Options{Seed: seed, Timeout: 10 * time.Minute, Remote: true, Repeats: delivery == AtLeastOnce, Faults: streamtest.FaultyOptions{Percent: faults, Stall: time.Second}}
 }
 
 // TestSimulationOnABroker runs them on a real one, in real time.
 func TestSimulationOnABroker(t *testing.T) {
 	r := newRand(t)
 	for range max(1, *seeds/10) {
-		streamtest.Simulate(t, func(t *testing.T) stream.Log { return openAt(t, onBroker(t)) }, simulation(r.Uint64()))
+		streamtest.Simulate(t, func(t *testing.T) stream.Log { return openAt(t, onBroker(t)) }, simulation(r.Uint64(), ExactlyOnce))
 	}
 }
 
@@ -70,7 +70,15 @@ func TestSimulationOnABroker(t *testing.T) {
 func TestSimulation(t *testing.T) {
 	r := newRand(t)
 	for range *seeds {
-		simulate(t, r.Uint64(), nil)
+		simulate(t, r.Uint64(), ExactlyOnce, nil)
+	}
+}
+
+// TestSimulationAtLeastOnce runs them with outputs that may come again.
+func TestSimulationAtLeastOnce(t *testing.T) {
+	r := newRand(t)
+	for range max(1, *seeds/2) {
+		simulate(t, r.Uint64(), AtLeastOnce, nil)
 	}
 }
 
@@ -82,7 +90,7 @@ func TestSimulationWithRequestsThatFail(t *testing.T) {
 	for range *seeds {
 		seed := r.Uint64()
 		var handles map[string]*kfake.FaultHandle
-		simulate(t, seed, func(cluster *kfake.Cluster, o *Options) {
+		simulate(t, seed, ExactlyOnce, func(cluster *kfake.Cluster, o *Options) {
 			lose := &losses{dial: o.dial, rng: rand.New(rand.NewPCG(seed, 1))}
 			o.dial = lose.connect
 			handles = failRequests(cluster, rand.New(rand.NewPCG(seed, 2)))

@@ -24,7 +24,7 @@ func (s *simulation) consume(ctx context.Context, rng *rand.Rand) error {
 		if early, ok := session.(stream.EarlyReader); ok {
 			early.ReadEarly(rng.IntN(4) > 0)
 		}
-		c := &consumer{session: session, rng: rng, owned: map[stream.Partition]*input{}, step: newWork()}
+		c := &consumer{session: session, deliver: s.Repeats, rng: rng, owned: map[stream.Partition]*input{}, step: newWork()}
 		err = c.run(ctx)
 		if closeErr := session.Close(); closeErr != nil {
 			return closeErr
@@ -51,6 +51,7 @@ func unlessDone(ctx context.Context, err error) error {
 // where it fails both are thrown away with the consumer.
 type consumer struct {
 	session stream.Session
+	deliver bool // outputs as they are made
 	rng     *rand.Rand
 	owned   map[stream.Partition]*input
 	revoked []stream.Partition // by the last Poll
@@ -150,6 +151,9 @@ func (c *consumer) take(batch stream.Batch) error {
 		if err := c.number(r); err != nil {
 			return err
 		}
+	}
+	if d, ok := c.session.(stream.Deliverer); ok && c.deliver {
+		d.Deliver(c.step.Outputs)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stre
 		log:   f,
 		join:  func(ctx context.Context) (stream.Session, error) { return f.Log.Join(ctx, group, topics...) },
 		rng:   rand.New(rand.NewPCG(f.options.Seed, f.sessions)),
-		owned: map[stream.Partition]bool{},
+		owned: map[stream.Partition]bool{}, handed: true,
 	}
 	if _, ok := session.(stream.EarlyReader); ok {
 		return &earlySession{s}, nil
@@ -173,6 +173,9 @@ type faultySession struct {
 	outstanding *stream.Pending // nil before the first commit
 	dead        atomic.Bool     // a commit failed
 	deciders    sync.WaitGroup
+
+	handed bool            // inner has the newest commit; with the turn, as what follows
+	early  []stream.Record // delivered of the step after it, not handed on
 }
 
 func (s *faultySession) chance(f Fault) bool { return s.rng.IntN(100) < s.log.options.Percent[f] }
@@ -290,7 +293,7 @@ func (s *faultySession) Commit(step stream.Step) *stream.Pending {
 		pending.Decide(fmt.Errorf("commit after a failed commit: %w", stream.ErrFenced))
 		return pending
 	}
-	s.outstanding = pending
+	s.outstanding, s.handed = pending, false
 	if s.chance(Takeover) {
 		s.takeover()
 	}
@@ -319,6 +322,8 @@ func (s *faultySession) start(step stream.Step, lost bool) *stream.Pending {
 	}
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
+	defer s.deliver()
+	s.handed = true
 	return s.inner.Commit(step)
 }
 
@@ -362,6 +367,30 @@ func isDone(p *stream.Pending) bool {
 		return false
 	}
 }
+
+// Deliver implements stream.Deliverer, where the log that it wraps does.
+func (s *faultySession) Deliver(outputs []stream.Record) {
+	if s.dead.Load() {
+		return
+	}
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if s.early = outputs; s.handed {
+		s.deliver()
+	}
+}
+
+// deliver hands on what was delivered of the next step, once the commit before it
+// was. Its caller has the turn.
+func (s *faultySession) deliver() {
+	if d, ok := s.inner.(stream.Deliverer); ok && len(s.early) > 0 {
+		d.Deliver(s.early)
+	}
+	s.early = nil
+}
+
+// Pace implements stream.Pacer.
+func (s *faultySession) Pace() stream.Pace { return stream.PaceOf(s.inner) }
 
 // Pause implements stream.Session.
 func (s *faultySession) Pause(partitions ...stream.Partition) {
