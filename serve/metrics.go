@@ -28,6 +28,9 @@ func (s *Server) metrics() http.Handler {
 	if log, ok := s.log.(stream.Restorer); ok {
 		registry.MustRegister(newRestoreCollector(log))
 	}
+	if log, ok := s.log.(stream.Follower); ok {
+		registry.MustRegister(newStandbyCollector(log))
+	}
 	registry.MustRegister(s.options.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

@@ -35,3 +35,24 @@ func (c *restoreCollector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(c.seconds, prometheus.GaugeValue, r.Took.Seconds(), by...)
 	}
 }
+
+// standbyCollector shows the copies of states that other processes own.
+type standbyCollector struct {
+	log    stream.Follower
+	behind *prometheus.Desc
+}
+
+func newStandbyCollector(log stream.Follower) *standbyCollector {
+	return &standbyCollector{log, prometheus.NewDesc("afterbay_standby_records",
+		"Records of the changelog that a warm copy of another process's state lacks; absent where the process keeps none.", []string{"group", "topic", "partition"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *standbyCollector) Describe(descs chan<- *prometheus.Desc) { descs <- c.behind }
+
+// Collect implements prometheus.Collector.
+func (c *standbyCollector) Collect(metrics chan<- prometheus.Metric) {
+	for _, s := range c.log.Standbys() {
+		metrics <- prometheus.MustNewConstMetric(c.behind, prometheus.GaugeValue, float64(s.Behind), s.Group, s.Partition.Topic, fmt.Sprint(s.Partition.Index))
+	}
+}

@@ -14,10 +14,15 @@ type restoring []stream.Restoring
 
 func (r restoring) Restores() []stream.Restoring { return r }
 
-func TestRestoresAreMetrics(t *testing.T) {
+type following []stream.Standby
+
+func (f following) Standbys() []stream.Standby { return f }
+
+func TestRestoresAndStandbysAreMetrics(t *testing.T) {
 	log := restoring{{Group: "g", Partition: stream.Partition{Topic: "in", Index: 3}, Left: 70, Took: 1500 * time.Millisecond}}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newRestoreCollector(log))
+	registry.MustRegister(newStandbyCollector(following{{Group: "g", Partition: stream.Partition{Topic: "in", Index: 4}, Behind: 12}}))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +33,10 @@ func TestRestoresAreMetrics(t *testing.T) {
 			got[f.GetName()+labels(m)] = m.GetGauge().GetValue()
 		}
 	}
-	want := map[string]float64{"afterbay_restore_records group=g partition=3 topic=in": 70, "afterbay_restore_seconds group=g partition=3 topic=in": 1.5}
+	want := map[string]float64{
+		"afterbay_restore_records group=g partition=3 topic=in": 70, "afterbay_restore_seconds group=g partition=3 topic=in": 1.5,
+		"afterbay_standby_records group=g partition=4 topic=in": 12,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -128,6 +128,9 @@ func (a *app) openKafka(e *engine, complete func(*kafka.Options)) (*kafka.Log, e
 		return nil, err
 	}
 	complete(&options)
+	if err := options.Validate(); err != nil {
+		return nil, usage("%w", err)
+	}
 	log, err := kafka.Open(a.ctx, options)
 	switch {
 	case err == nil:

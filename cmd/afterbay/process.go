@@ -26,6 +26,7 @@ type process struct {
 	dir        string
 	engine     *engine // where it is no Kafka, the log in dir
 	leave      bool
+	standbys   int
 	untilIdle  bool
 	stateBytes int64 // of the log; 0 is its default
 }
@@ -82,7 +83,7 @@ func (p *process) open(options *serve.Options) (serve.Log, error) {
 	data := p.dir
 	p.dir = kafkaDir(data)
 	log, err := p.openKafka(p.engine, func(o *kafka.Options) {
-		o.Dir, o.Stay, o.StateMemoryBytes = p.dir, !p.leave, p.stateBytes
+		o.Dir, o.Stay, o.StateMemoryBytes, o.Standbys = p.dir, !p.leave, p.stateBytes, p.standbys
 		o.Deliveries = map[string]kafka.Delivery{}
 		for _, pipeline := range p.pipelines {
 			o.Deliveries[pipeline.runner.Name()] = deliveryOf(pipeline.source.Pipelines[pipeline.index].Delivery)

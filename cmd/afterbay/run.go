@@ -9,6 +9,7 @@ type runCommand struct {
 	stateFlags
 	UntilIdle bool `help:"Exit when all input is processed and committed."`
 	Leave     bool `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
+	Standbys  int  `help:"On Kafka, how many other processes keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
 }
 
 // Run runs the pipelines.
@@ -21,6 +22,6 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, stateBytes: c.log(), untilIdle: c.UntilIdle}
+	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, standbys: c.Standbys, stateBytes: c.log(), untilIdle: c.UntilIdle}
 	return p.run(c.listenFlags)
 }

@@ -73,6 +73,7 @@ type replay struct {
 	counted  func(key string, parts int)
 	position int64 // of the newest step; -1 before the first
 	parts    map[string][][]byte
+	held     int64           // the offset of the oldest record in parts
 	broken   map[string]bool // values whose parts compaction took, as newer ones follow
 }
 
@@ -95,7 +96,7 @@ func (c *replay) record(r *kgo.Record) error {
 		}
 		c.position = int64(binary.BigEndian.Uint64(r.Value))
 	case kindPart:
-		return c.part(key, r.Value)
+		return c.part(key, r)
 	case kindValue:
 		c.value(key, r)
 	default:
@@ -104,7 +105,7 @@ func (c *replay) record(r *kgo.Record) error {
 	return nil
 }
 
-func (c *replay) part(rest, value []byte) error {
+func (c *replay) part(rest []byte, r *kgo.Record) error {
 	n, size := binary.Uvarint(rest)
 	if size <= 0 || n > uint64(len(rest)-size) {
 		return errChangelog
@@ -114,14 +115,17 @@ func (c *replay) part(rest, value []byte) error {
 	if size <= 0 || number > 1<<20 {
 		return errChangelog
 	}
-	if value == nil {
+	if r.Value == nil {
 		return nil
+	}
+	if len(c.parts) == 0 {
+		c.held = r.Offset
 	}
 	parts := c.parts[key]
 	for uint64(len(parts)) <= number {
 		parts = append(parts, nil)
 	}
-	parts[number] = value
+	parts[number] = r.Value
 	c.parts[key] = parts
 	return nil
 }
@@ -152,6 +156,16 @@ func (c *replay) value(key []byte, r *kgo.Record) {
 		value = append(value, parts[i]...)
 	}
 	c.apply(key, value)
+}
+
+// whole returns the offset to read on from by who knows nothing of the records
+// before next but what was applied: the parts of values that are not whole are
+// read again.
+func (c *replay) whole(next int64) int64 {
+	if len(c.parts) > 0 {
+		return c.held
+	}
+	return next
 }
 
 // end checks that nothing is missing.

@@ -52,7 +52,7 @@ func (l *Log) readTo(ctx context.Context, p stream.Partition, from int64, visit 
 // after what it saw; none where nothing more is decided.
 func (l *Log) fetch(ctx context.Context, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
 	for tries := 1; ; tries++ {
-		part, err := l.fetchOnce(ctx, p, from)
+		part, err := l.fetchOnce(ctx, p, from, fetchWait)
 		if err == nil {
 			part.FetchPartition.Err = nil
 			return part.Records, part.next, nil
@@ -91,13 +91,13 @@ type fetched struct {
 	next int64
 }
 
-func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64) (fetched, error) {
+func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64, wait time.Duration) (fetched, error) {
 	t, err := l.topics.partition(ctx, p)
 	if err != nil {
 		return fetched{}, err
 	}
 	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = int32(fetchWait/time.Millisecond), 1, int32(l.opts.BufferBytes), 1
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = int32(wait/time.Millisecond), 1, int32(l.opts.BufferBytes), 1
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.TopicID = t.name, t.id
 	part := kmsg.NewFetchRequestTopicPartition()

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -147,49 +146,6 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	return nil
 }
 
-// catchUp applies the changelog from next to end, and returns the position that
-// it is at then.
-func (s *session) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
-	var changes [][2][]byte
-	parts := map[string]int{}
-	r := newReplay(func(key, value []byte) {
-		changes = append(changes, [2][]byte{key, value})
-	})
-	r.counted = func(key string, n int) {
-		if n > 0 || copied.partsOf([]byte(key)) > 0 || parts[key] > 0 {
-			parts[key] = n
-		}
-	}
-	r.position = copied.positionNow()
-	var waiting stall
-	for next < end {
-		if err := s.log.progressed(ctx, p, next, end); err != nil {
-			return 0, err
-		}
-		records, after, err := s.log.fetch(ctx, changelog, next)
-		if err != nil {
-			return 0, err
-		}
-		if after > next {
-			waiting = stall{}
-		} else if err := waiting.over(ctx, s.log, changelog); err != nil {
-			return 0, err
-		}
-		for _, record := range records {
-			if err := r.record(record); err != nil {
-				return 0, fmt.Errorf("offset %d of %v: %w", record.Offset, changelog, err)
-			}
-		}
-		next = after
-		if !copied.apply(s, edits{next, r.position, pairs(changes), parts}) {
-			return 0, stream.ErrFenced
-		}
-		changes = nil
-		clear(parts)
-	}
-	return r.position, r.end()
-}
-
 // onRevoked is called by the client before it gives up partitions, which waits
 // until it returns.
 func (s *session) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
@@ -264,15 +220,4 @@ func (s *session) release(sh *share) {
 	sh.queue, sh.buffered = nil, 0
 	signal(s.room) // the reader may wait for what nobody will take
 	close(sh.released)
-}
-
-// pairs yields changes.
-func pairs(changes [][2][]byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for _, c := range changes {
-			if !yield(c[0], c[1]) {
-				return
-			}
-		}
-	}
 }

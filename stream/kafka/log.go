@@ -28,6 +28,7 @@ var (
 	_ stream.Log       = (*Log)(nil)
 	_ stream.Inspector = (*Log)(nil)
 	_ stream.Restorer  = (*Log)(nil)
+	_ stream.Follower  = (*Log)(nil)
 	_ stream.Session   = (*session)(nil)
 )
 

@@ -38,6 +38,12 @@ type Options struct {
 	// the other members have its partitions at once.
 	Stay bool
 
+	// Standbys is how many other processes keep a warm copy of the state beside
+	// each partition: one of them takes over soon when the owner dies. The copies
+	// share StateMemoryBytes with the states that the process owns. The most that
+	// a member of the group asks for counts; one with 0 keeps none itself.
+	Standbys int
+
 	SessionTimeout     time.Duration // a member that is silent for as long is removed; 0 is 6 s
 	HeartbeatInterval  time.Duration // 0 is a quarter of SessionTimeout
 	RebalanceTimeout   time.Duration // a member may go without Poll for as long while others wait; 0 is 10 s
@@ -114,11 +120,12 @@ func (o Options) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Replication", int64(o.Replication)}, {"MaxRecordBytes", int64(o.MaxRecordBytes)}, {"BufferRecords", int64(o.BufferRecords)},
+		{"Standbys", int64(o.Standbys)}, {"Replication", int64(o.Replication)}, {"MaxRecordBytes", int64(o.MaxRecordBytes)}, {"BufferRecords", int64(o.BufferRecords)},
 		{"BufferBytes", int64(o.BufferBytes)}, {"MaxProducers", int64(o.MaxProducers)}, {"StateMemoryBytes", o.StateMemoryBytes},
 	} {
 		wrong(n.value < 0, "%s is %d: it is an amount", n.name, n.value)
 	}
+	wrong(o.Standbys > 0 && o.ServerGroups, "Standbys with ServerGroups: brokers that assign partitions do not know who has a warm copy")
 	wrong(o.Replication > 1<<15-1, "Replication is %d: there are no so many brokers", o.Replication)
 	wrong(o.MaxRecordBytes > 512<<20, "MaxRecordBytes is %d, more than 512 MiB: a fetch brings a record whole", o.MaxRecordBytes)
 	d := o.withDefaults()

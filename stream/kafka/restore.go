@@ -94,15 +94,7 @@ func (l *Log) progressed(ctx context.Context, p *progress, next, end int64) erro
 	if say {
 		l.opts.Logger.Info("kafka: restoring state", "group", r.Group, "partition", r.Partition, "records_left", r.Left, "seconds_left", r.Rest.Round(time.Second).Seconds())
 	}
-	for l.store.cells.Full() {
-		if err := l.store.checkpoint(); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return nil
+	return l.store.makeRoom(ctx)
 }
 
 // stableMost is how long a new assignment waits for transactions that are just

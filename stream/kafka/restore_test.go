@@ -3,12 +3,14 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
@@ -239,5 +241,45 @@ func TestTakeoverDoesNotSleepForMarkers(t *testing.T) {
 	mustOwn(t, l)
 	if took := time.Since(began); took > 900*time.Millisecond || left.Load() >= 0 {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// Who goes on where another stopped in the middle of a value reads all its parts.
+func TestRestoreThatIsCutInAValueReadsItsPartsAgain(t *testing.T) {
+	l := open(t, conforming(fake(t)))
+	copied, err := l.store.local("g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := binary.AppendUvarint(nil, 2)
+	records := []*kgo.Record{
+		{Offset: 4, Key: []byte("vother"), Value: []byte("1")},
+		{Offset: 5, Key: partKey(nil, []byte("a"), 0), Value: []byte("left")},
+		{Offset: 6, Key: partKey(nil, []byte("a"), 1), Value: []byte("right")},
+		{Offset: 7, Key: []byte("va"), Value: []byte{}, Headers: []kgo.RecordHeader{{Key: partsHeader, Value: n}}},
+		{Offset: 8, Key: []byte{kindPosition}, Value: []byte{7: 3}},
+	}
+	for cut := range records {
+		who := &session{}
+		from, err := copied.take(who, [16]byte{1, byte(cut)}, 4, 9)
+		if err != nil || from != 4 {
+			t.Fatal(from, err)
+		}
+		for _, to := range []int{cut + 1, len(records)} {
+			f := newFollower(who, copied, changelogOf("g", in), from)
+			if err := f.follow(records[from-4:to], int64(4+to)); err != nil {
+				t.Fatal(err)
+			}
+			if from, err = copied.take(who, copied.topic, 4, 9); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.replay.end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantValue(t, copied.space, "a", []byte("leftright"))
+		if from != 9 || copied.positionNow() != 3 {
+			t.Errorf("cut after %d: at %d, position %d", cut, from, copied.positionNow())
+		}
 	}
 }

@@ -41,22 +41,24 @@ type session struct {
 	wake   chan struct{} // holds one token: Poll returns early
 	ready  chan struct{} // holds one token: there may be something for Poll
 	room   chan struct{} // holds one token: there may be room for more records
+	duties chan struct{} // holds one token: standbys may have changed
 
 	ctx    context.Context // ends with the session
 	cancel context.CancelFunc
 	work   sync.WaitGroup // goroutines
 	ended  chan struct{}  // closed when nothing of the session is left
 
-	mu      sync.Mutex // guards the rest, and the fields of shares
-	shares  []*share
-	polling bool          // in Poll
-	seen    time.Time     // when it last was in Poll
-	pending bool          // a commit is outstanding
-	err     error         // why it is dead
-	looking bool          // for a topic that may be gone
-	turn    int           // which of shares the next Poll begins with
-	begun   time.Time     // when the newest commit began
-	every   time.Duration // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
+	mu       sync.Mutex // guards the rest, and the fields of shares
+	shares   []*share
+	polling  bool                          // in Poll
+	seen     time.Time                     // when it last was in Poll
+	standbys map[stream.Partition]*standby // that it is to be
+	pending  bool                          // a commit is outstanding
+	err      error                         // why it is dead
+	looking  bool                          // for a topic that may be gone
+	turn     int                           // which of shares the next Poll begins with
+	begun    time.Time                     // when the newest commit began
+	every    time.Duration                 // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
 
 	step           stepRecords // of the commit under way
 	proven         proven
@@ -114,7 +116,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 	}
 	s := &session{
 		log: l, group: group, topics: topics, seen: time.Now(), ended: make(chan struct{}),
-		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1),
 		flying: &delivered{}, coming: &delivered{}, proven: proven{},
 	}
 	if err := l.register(s); err != nil {
@@ -136,6 +138,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 		return nil, err
 	}
 	s.work.Go(s.read)
+	s.work.Go(s.standBy)
 	// This ends a transaction that a crash left, which hides offsets: the client
 	// would ask for them again after a second.
 	if _, _, err = s.client.ProducerID(ctx); err != nil {
@@ -245,7 +248,7 @@ func (s *session) clientOptions() []kgo.Opt {
 	if o.ServerGroups { // the library knows by the balancer which of theirs is wanted
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.CooperativeStickyBalancer()))
 	} else {
-		opts = append(opts, kgo.Balancers(resuming{kgo.CooperativeStickyBalancer()}))
+		opts = append(opts, kgo.Balancers(&balancer{resuming{kgo.CooperativeStickyBalancer()}, s}))
 	}
 	return opts
 }

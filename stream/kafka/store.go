@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +53,7 @@ type local struct {
 
 	mu     sync.Mutex // guards the rest
 	made   int        // how often it was begun anew
-	owner  *session   // who may change it
+	owner  any        // who may change it: the session that owns the partition, or a *standby; nil is nobody
 	topic  [16]byte   // the id of the changelog
 	next   int64      // all of the changelog before is in space
 	caught time.Time  // when next was the changelog's end, or the reading began from its beginning
@@ -178,6 +180,19 @@ func (s *store) checkpoint() error {
 	return nil
 }
 
+// makeRoom waits while changes fill the memory faster than checkpoints empty it.
+func (s *store) makeRoom(ctx context.Context) error {
+	for s.cells.Full() {
+		if err := s.checkpoint(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 func (s *store) setMark(name string, mark []byte) {
 	s.marks.Apply(s.seq.Add(1), func(yield func(key, value []byte) bool) { yield([]byte(name), mark) })
 }
@@ -199,7 +214,8 @@ func (s *store) known() error {
 	return nil
 }
 
-// purge removes copies that nobody owns and that are too old to be used.
+// purge removes copies that nobody owns or keeps warm and that are too old to be
+// used.
 func (s *store) purge() error {
 	s.mu.Lock()
 	locals := slices.Collect(maps.Values(s.locals))
@@ -291,14 +307,18 @@ func (l *local) mark() (mark []byte, made int) {
 	return binary.BigEndian.AppendUint64(b, uint64(l.position)), l.made
 }
 
-// take makes s the one who may change the copy, and returns where to go on
-// reading the changelog with this id and these offsets. A copy that is of no
-// use is emptied: of another changelog, or of one that let go of what follows
-// it, or so old that compaction may have forgotten deletions.
-func (l *local) take(s *session, topic [16]byte, first, end int64) (next int64, err error) {
+// take makes who the one who may change the copy, and returns where to go on
+// reading the changelog with this id and these offsets; a standby is refused
+// while somebody else may. A copy that is of no use is emptied: of another
+// changelog, or of one that let go of what follows it, or so old that compaction
+// may have forgotten deletions.
+func (l *local) take(who any, topic [16]byte, first, end int64) (next int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owner, l.whole = s, false
+	if _, ok := who.(*standby); ok && l.owner != nil && l.owner != who {
+		return 0, errTaken
+	}
+	l.owner, l.whole = who, false
 	if l.topic == topic && l.next >= first && l.next <= end && l.fresh() {
 		return l.next, nil
 	}
@@ -309,11 +329,11 @@ func (l *local) take(s *session, topic [16]byte, first, end int64) (next int64, 
 	return l.next, nil
 }
 
-// apply follows what was committed, where s may.
-func (l *local) apply(s *session, e edits) bool {
+// apply follows what was committed, where who may.
+func (l *local) apply(who any, e edits) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owner != s {
+	if l.owner != who {
 		return false
 	}
 	seq := l.store.seq.Add(1)
@@ -338,6 +358,38 @@ func (l *local) apply(s *session, e edits) bool {
 	return true
 }
 
+// copies returns up to which offset of its changelog each usable copy of a state
+// of group is, by topic and partition.
+func (s *store) copies(group string) map[string]map[int32]int64 {
+	s.mu.Lock()
+	locals := slices.Collect(maps.Values(s.locals))
+	s.mu.Unlock()
+	copies := map[string]map[int32]int64{}
+	for _, l := range locals {
+		name, ok := strings.CutPrefix(l.name, group+"\x00")
+		slash := strings.LastIndexByte(name, '/')
+		index, err := strconv.ParseInt(name[slash+1:], 10, 32)
+		if next := l.usable(); ok && err == nil && slash > 0 && next > 0 {
+			if copies[name[:slash]] == nil {
+				copies[name[:slash]] = map[int32]int64{}
+			}
+			copies[name[:slash]][int32(index)] = next
+		}
+	}
+	return copies
+}
+
+// usable returns up to which offset of the changelog the copy is, 0 where take
+// would empty it for its age.
+func (l *local) usable() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.topic == [16]byte{} || !l.whole && !l.fresh() {
+		return 0
+	}
+	return l.next
+}
+
 func (l *local) positionNow() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,6 +403,30 @@ func (l *local) partsOf(key []byte) int {
 	return l.parts[string(key)]
 }
 
+// seen notes that all that was in the changelog at a moment is in the copy of a
+// standby.
+func (l *local) seen(who any, moment time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owner == who {
+		l.caught = moment
+	}
+}
+
+// others reports whether another than who may change the copy.
+func (l *local) others(who any) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owner != nil && l.owner != who
+}
+
+// kept reports whether the copy is who's to change and of use to go on with.
+func (l *local) kept(who any) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owner == who && l.fresh()
+}
+
 // caughtUp notes that the copy is at the end of its changelog.
 func (l *local) caughtUp(s *session) bool {
 	l.mu.Lock()
@@ -361,11 +437,11 @@ func (l *local) caughtUp(s *session) bool {
 	return l.owner == s
 }
 
-// leave ends the time of s as the owner.
-func (l *local) leave(s *session) {
+// leave ends the time of who as the owner.
+func (l *local) leave(who any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owner == s {
+	if l.owner == who {
 		if l.whole {
 			l.caught = time.Now()
 		}

@@ -1,0 +1,95 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// catchUp applies the changelog from next to end, and returns the position that
+// it is at then.
+func (s *session) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
+	f := newFollower(s, copied, changelog, next)
+	var waiting stall
+	for f.next < end {
+		if err := s.log.progressed(ctx, p, f.next, end); err != nil {
+			return 0, err
+		}
+		records, after, err := s.log.fetch(ctx, changelog, f.next)
+		if err != nil {
+			return 0, err
+		}
+		if after > f.next {
+			waiting = stall{}
+		} else if err := waiting.over(ctx, s.log, changelog); err != nil {
+			return 0, err
+		}
+		if err := f.follow(records, after); err != nil {
+			return 0, err
+		}
+	}
+	return f.replay.position, f.replay.end()
+}
+
+// follower applies a changelog to a copy.
+type follower struct {
+	who       any
+	copied    *local
+	changelog stream.Partition
+	next      int64 // to read
+	replay    *replay
+	changes   [][2][]byte
+	parts     map[string]int
+}
+
+// newFollower returns one that has the copy from next on.
+func newFollower(who any, copied *local, changelog stream.Partition, next int64) *follower {
+	f := &follower{who: who, copied: copied, changelog: changelog, next: next, parts: map[string]int{}}
+	f.replay = newReplay(func(key, value []byte) {
+		f.changes = append(f.changes, [2][]byte{key, value})
+	})
+	f.replay.counted = func(key string, n int) {
+		if n > 0 || copied.partsOf([]byte(key)) > 0 || f.parts[key] > 0 {
+			f.parts[key] = n
+		}
+	}
+	f.replay.position = copied.positionNow()
+	return f
+}
+
+// follow applies the next records, up to the offset after. Where the copy is
+// another's by then it changes nothing and returns errTaken.
+func (f *follower) follow(records []*kgo.Record, after int64) error {
+	for _, record := range records {
+		if err := f.replay.record(record); err != nil {
+			return fmt.Errorf("offset %d of %v: %w", record.Offset, f.changelog, err)
+		}
+	}
+	f.next = after
+	if !f.copied.apply(f.who, edits{f.replay.whole(after), f.replay.position, pairs(f.changes), f.parts}) {
+		return errTaken
+	}
+	clear(f.changes) // their bytes are of the fetch
+	f.changes = f.changes[:0]
+	clear(f.parts)
+	return nil
+}
+
+// errTaken says that a copy is another's to change. To a session that is to be
+// fenced, to a standby that there is nothing to do.
+var errTaken = fmt.Errorf("the local state has another owner: %w", stream.ErrFenced)
+
+// pairs yields changes.
+func pairs(changes [][2][]byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for _, c := range changes {
+			if !yield(c[0], c[1]) {
+				return
+			}
+		}
+	}
+}

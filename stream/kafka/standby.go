@@ -1,0 +1,237 @@
+package kafka
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// standby is a copy of a state of another process that a session keeps warm. It
+// reads what the owner committed, and no more of the changelog than that: whoever
+// takes the partition over goes on from there as from any local copy. The
+// goroutine of session.standBy owns it.
+//
+// It never changes a copy that somebody else may: the owner of the partition in
+// the same process, which takes it without asking, or one that is yet to leave.
+type standby struct {
+	partition, changelog stream.Partition
+	copied               *local
+	topic                [16]byte // the id of the changelog
+	follower             *follower
+	failed               int // times in sequence
+	again                time.Time
+
+	behind int64 // records; -1 before that is known. The session's mutex guards it
+}
+
+const (
+	// standbyPause is between two looks at what owners committed. A fetch of some
+	// hundred milliseconds costs little more than one of a few.
+	standbyPause = 200 * time.Millisecond
+	// standbySaid is how often in sequence a standby fails before that is logged:
+	// leaders move.
+	standbySaid = 8
+)
+
+// setDuty says what the session is standby of.
+func (s *session) setDuty(d duty) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keep := map[stream.Partition]*standby{}
+	for topic, indexes := range d {
+		for _, index := range indexes {
+			p := stream.Partition{Topic: topic, Index: index}
+			if keep[p] = s.standbys[p]; keep[p] == nil {
+				keep[p] = &standby{partition: p, changelog: changelogOf(s.group, p), behind: -1}
+			}
+		}
+	}
+	s.standbys = keep
+	signal(s.duties)
+}
+
+// standBy keeps the copies warm until the session ends: a fetch of each in turn,
+// so that one fetch is in memory and the first reading of a large one does not
+// hold up the others.
+func (s *session) standBy() {
+	var known []*standby
+	defer func() { leaveAll(known, nil) }()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-s.duties:
+		case <-pause.C:
+		case <-s.ctx.Done():
+			return
+		}
+		list := s.dutyNow()
+		leaveAll(known, list)
+		known = list
+		next := standbyPause
+		for _, sb := range list {
+			if time.Now().Before(sb.again) {
+				continue
+			}
+			more, err := s.keepWarm(sb)
+			if s.ctx.Err() != nil {
+				return
+			}
+			if s.warmed(sb, err); more {
+				next = 0
+			}
+		}
+		if len(list) > 0 {
+			pause.Reset(next)
+		}
+	}
+}
+
+// dutyNow returns the standbys in order.
+func (s *session) dutyNow() []*standby {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*standby, 0, len(s.standbys))
+	for _, sb := range s.standbys {
+		list = append(list, sb)
+	}
+	slices.SortFunc(list, func(a, b *standby) int {
+		return cmp.Or(strings.Compare(a.partition.Topic, b.partition.Topic), cmp.Compare(a.partition.Index, b.partition.Index))
+	})
+	return list
+}
+
+// leaveAll ends those of known that are not in list.
+func leaveAll(known, list []*standby) {
+	for _, sb := range known {
+		if sb.copied != nil && !slices.Contains(list, sb) {
+			sb.copied.leave(sb)
+		}
+	}
+}
+
+// warmed notes how a look went. What fails is tried again, later each time.
+func (s *session) warmed(sb *standby, err error) {
+	switch {
+	case err == nil:
+		sb.failed = 0
+		return
+	case errors.Is(err, errTaken):
+		sb.follower = nil
+		s.lag(sb, -1)
+		return
+	}
+	sb.follower = nil
+	sb.failed++
+	sb.again = time.Now().Add(backOff(sb.failed))
+	if sb.failed%standbySaid == 0 {
+		s.log.opts.Logger.Warn("kafka: a standby is not kept warm: a takeover of the partition will read more of its changelog", "group", s.group, "partition", sb.partition, "error", err)
+	}
+}
+
+// keepWarm applies the next fetch of the changelog, and reports whether there is
+// more. What makes a copy useless meanwhile shows in the next take, which begins
+// anew: the changelog was made anew, or let go of what follows, or the copy is
+// so old that deletions may be forgotten.
+func (s *session) keepWarm(sb *standby) (more bool, err error) {
+	l := s.log
+	if sb.follower == nil {
+		if err := s.beginStandby(sb); err != nil {
+			return false, err
+		}
+	}
+	if !sb.copied.kept(sb) {
+		sb.follower = nil // taken by the owner, or too old
+		return true, nil
+	}
+	if err := l.store.makeRoom(s.ctx); err != nil {
+		return false, err
+	}
+	moment := time.Now()
+	part, err := l.fetchOnce(s.ctx, sb.changelog, sb.follower.next, 0)
+	if t, known := l.topics.partition(s.ctx, sb.changelog); err == nil && (known != nil || t.id != sb.topic) {
+		err = kerr.UnknownTopicID
+	}
+	if err != nil {
+		if _, told := l.topics.refresh(s.ctx, sb.changelog.Topic); told != nil {
+			err = told
+		}
+		return false, fmt.Errorf("read %v at %d: %w", sb.changelog, sb.follower.next, err)
+	}
+	if err := sb.follower.follow(part.Records, part.next); err != nil {
+		return false, err
+	}
+	s.lag(sb, max(0, part.HighWatermark-part.next))
+	if more = part.next < part.LastStableOffset; !more {
+		sb.copied.seen(sb, moment)
+	}
+	return more, nil
+}
+
+// beginStandby takes the copy where nobody else may change it.
+func (s *session) beginStandby(sb *standby) error {
+	l := s.log
+	var err error
+	if sb.copied, err = l.store.local(s.group, sb.partition); err != nil {
+		return err
+	}
+	if sb.copied.others(sb) {
+		return errTaken
+	}
+	t, err := l.topics.refresh(s.ctx, sb.changelog.Topic)
+	if err != nil {
+		return err
+	}
+	first, err := l.listOffsetOnce(s.ctx, sb.changelog, earliest)
+	if err != nil {
+		return err
+	}
+	end, err := l.listOffsetOnce(s.ctx, sb.changelog, latest)
+	if err != nil {
+		return err
+	}
+	next, err := sb.copied.take(sb, t.id, first, end)
+	if err != nil {
+		return err
+	}
+	sb.topic, sb.follower = t.id, newFollower(sb, sb.copied, sb.changelog, next)
+	return nil
+}
+
+// lag notes how many records of the changelog a standby lacks.
+func (s *session) lag(sb *standby, behind int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sb.behind = behind
+}
+
+// Standbys implements stream.Follower.
+func (l *Log) Standbys() []stream.Standby {
+	l.mu.Lock()
+	sessions := make([]*session, 0, len(l.sessions))
+	for s := range l.sessions {
+		sessions = append(sessions, s)
+	}
+	l.mu.Unlock()
+	var list []stream.Standby
+	for _, s := range sessions {
+		s.mu.Lock()
+		for _, sb := range s.standbys {
+			if sb.behind >= 0 {
+				list = append(list, stream.Standby{Group: s.group, Partition: sb.partition, Behind: sb.behind})
+			}
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(list, func(a, b stream.Standby) int {
+		return cmp.Or(cmp.Compare(b.Behind, a.Behind), strings.Compare(a.Group, b.Group), strings.Compare(a.Partition.Topic, b.Partition.Topic), cmp.Compare(a.Partition.Index, b.Partition.Index))
+	})
+	return list
+}

@@ -1,0 +1,525 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// dump returns a whole state.
+func dump(t *testing.T, view stream.View) string {
+	t.Helper()
+	var b strings.Builder
+	for e, err := range view.Scan(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%q=%q\n", e.Key, e.Value)
+	}
+	return b.String()
+}
+
+// until polls the condition, with whom waiting for it meanwhile.
+func until(t *testing.T, what string, met func() bool, polling ...stream.Session) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !met(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+		if len(polling) == 0 {
+			<-timeLimit(t, 5*time.Millisecond).Done()
+		}
+		for _, s := range polling {
+			if _, err := s.Poll(timeLimit(t, 5*time.Millisecond), 1); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// warmed reports whether n copies of the log lack nothing.
+func warmed(l *Log, n int) func() bool {
+	return func() bool {
+		list := l.Standbys()
+		return len(list) == n && list[0].Behind == 0
+	}
+}
+
+func mustJoin(t *testing.T, l *Log) stream.Session {
+	t.Helper()
+	s, err := l.Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// restoreStarts notes where the reading of changelogs by owners begins, by
+// partition, while it is on.
+type restoreStarts struct {
+	mu    sync.Mutex
+	on    bool
+	first map[int32]int64
+}
+
+func watchRestores(cluster *kfake.Cluster) *restoreStarts {
+	r := &restoreStarts{first: map[int32]int64{}}
+	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		f := req.(*kmsg.FetchRequest)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.on || f.MaxWaitMillis != int32(fetchWait/time.Millisecond) {
+			return nil, nil, false
+		}
+		for _, topic := range f.Topics {
+			for _, p := range topic.Partitions {
+				if _, ok := r.first[p.Partition]; !ok {
+					r.first[p.Partition] = p.FetchOffset
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	return r
+}
+
+// change commits random changes beside p, values small and in parts and none, and
+// returns what the state is then, also where the commit fails.
+func change(ctx context.Context, rng *rand.Rand, s stream.Session, p stream.Partition, state map[string]string) (map[string]string, error) {
+	after := maps.Clone(state)
+	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{p: 0}}
+	for range 1 + rng.IntN(4) {
+		key := fmt.Sprint("key", rng.IntN(60))
+		value := bytes.Repeat([]byte{byte('a' + rng.IntN(26))}, 1+rng.IntN(30)*rng.IntN(120))
+		if after[key] = string(value); rng.IntN(4) == 0 {
+			value = nil
+			delete(after, key)
+		}
+		step.Changes = append(step.Changes, stream.Change{Partition: p, Key: []byte(key), Value: value})
+	}
+	return after, s.Commit(step).Wait(ctx)
+}
+
+func dumpOf(state map[string]string) string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(state)) {
+		fmt.Fprintf(&b, "%q=%q\n", key, state[key])
+	}
+	return b.String()
+}
+
+// A process is killed. The one that kept its state warm has its partition, not
+// one that was there before, with the state of an uncrashed run, for the reading
+// of what came last.
+func TestStandbyTakesOver(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	cluster, o := fakeCluster(t)
+	o.MaxRecordBytes, o.BufferBytes = 1000, 3000
+	restores := watchRestores(cluster)
+	kill := &cord{}
+	dying := o
+	dying.dial, dying.Standbys = kill.dial, 1
+	s, _ := mustOwn(t, open(t, dying))
+	state := map[string]string{}
+	commits := func(n int) {
+		t.Helper()
+		for range n {
+			var err error
+			if state, err = change(t.Context(), rng, s, in, state); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	commits(200)
+	var idle []stream.Session
+	for range 2 {
+		idle = append(idle, mustJoin(t, open(t, o)))
+	}
+	o.Standbys = 1
+	warm := open(t, o)
+	heir := mustJoin(t, warm)
+	all := append(idle, heir)
+	until(t, "there is a warm copy", warmed(warm, 1), append(all, s)...)
+	commits(20)
+	copied, err := warm.store.local("g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the copy has most", func() bool { return copied.usable() > 400 }, append(all, s)...)
+	had := copied.usable()
+	restores.mu.Lock()
+	restores.on = true
+	restores.mu.Unlock()
+	kill.pull()
+	until(t, "somebody owns the partition", func() bool { return owned(heir) || owned(idle[0]) || owned(idle[1]) }, all...)
+	if !owned(heir) {
+		t.Fatal("a process without a copy took over")
+	}
+	restores.mu.Lock()
+	defer restores.mu.Unlock()
+	if first, ok := restores.first[0]; ok && first < had {
+		t.Errorf("the changelog was read from %d on, and the copy had all before %d", first, had)
+	}
+	if got := dump(t, copied.space); got != dumpOf(state) {
+		t.Errorf("the state is %s, want %s", got, dumpOf(state))
+	}
+	if len(warm.Standbys()) > 0 {
+		t.Errorf("%+v of a partition that it owns", warm.Standbys())
+	}
+}
+
+// owned reports whether Poll gave the session a partition.
+func owned(s stream.Session) bool {
+	m := s.(*session)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.shares, func(sh *share) bool { return sh.given && !sh.revoked })
+}
+
+// What is not committed is in no copy, and neither is what was aborted.
+func TestStandbyHasNothingUncommitted(t *testing.T) {
+	_, o := fakeCluster(t)
+	o.Standbys = 1
+	s, _ := mustOwn(t, open(t, o))
+	commit(t, s, 0, "a", []byte("1"))
+	warm := open(t, o)
+	idle := mustJoin(t, warm)
+	until(t, "the copy is warm", warmed(warm, 1), s, idle)
+	late, err := warm.newClient(kgo.TransactionalID("late"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	copied, err := warm.store.local("g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changelog := changelogOf("g", in)
+	for _, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
+		if err := late.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			r := &kgo.Record{Topic: changelog.Topic, Partition: changelog.Index, Key: []byte("va"), Value: []byte("2")}
+			if err := late.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until(t, "the standby sees that there is more", func() bool {
+			list := warm.Standbys()
+			return len(list) == 1 && list[0].Behind == 3
+		}, s, idle)
+		wantValue(t, copied.space, "a", []byte("1"))
+		if err := late.EndTransaction(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the copy is warm", warmed(warm, 1), s, idle)
+	}
+	wantValue(t, copied.space, "a", []byte("2"))
+}
+
+// holdStandbys makes the fetches of standbys fail while it is on.
+func holdStandbys(cluster *kfake.Cluster) *atomic.Bool {
+	var hold atomic.Bool
+	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if r := req.(*kmsg.FetchRequest); hold.Load() && r.MaxWaitMillis == 0 {
+			return nil, errors.New("held"), true
+		}
+		return nil, nil, false
+	})
+	return &hold
+}
+
+// behind joins a log whose standby is warm, and holds it up while what does.
+func behind(t *testing.T, o Options, hold *atomic.Bool, s stream.Session, what func()) (*Log, *local) {
+	t.Helper()
+	l := open(t, o)
+	idle := mustJoin(t, l)
+	until(t, "the copy is warm", warmed(l, 1), s, idle)
+	copied, err := l.store.local("g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold.Store(true)
+	what()
+	hold.Store(false)
+	return l, copied
+}
+
+// A changelog that let go of what a copy needs next, or that was made anew, makes
+// the copy begin anew.
+func TestStandbyOfAnotherChangelogBeginsAnew(t *testing.T) {
+	for _, how := range []string{"trimmed", "made anew"} {
+		t.Run(how, func(t *testing.T) {
+			cluster, o := fakeCluster(t)
+			hold := holdStandbys(cluster)
+			o.Standbys = 1
+			l := open(t, o)
+			s, _ := mustOwn(t, l)
+			commit(t, s, 0, "old", []byte("1"))
+			changelog := changelogOf("g", in)
+			warm, copied := behind(t, o, hold, s, func() {
+				if how == "made anew" {
+					deleteTopic(t, l, changelog.Topic)
+					if err := cluster.CreateTopic(changelog.Topic, 1, nil); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					for range 5 {
+						commit(t, s, 0, "more", []byte("1"))
+					}
+					end, err := l.listOffset(t.Context(), changelog, latest)
+					if err != nil {
+						t.Fatal(err)
+					}
+					deleteBefore(t, l, changelog, end)
+				}
+				for range 9 { // an offset that the copy had before
+					r := &kgo.Record{Topic: changelog.Topic, Partition: changelog.Index, Key: []byte("vlater"), Value: []byte("2")}
+					if _, err := l.topics.refresh(t.Context(), changelog.Topic); err != nil {
+						t.Fatal(err)
+					}
+					client, err := l.newClient()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+						t.Fatal(err)
+					}
+					client.Close()
+				}
+			})
+			until(t, "the copy began anew", func() bool {
+				value, err := copied.space.Get([]byte("later"))
+				return err == nil && value != nil && warmed(warm, 1)()
+			})
+			wantValue(t, copied.space, "old", nil)
+		})
+	}
+}
+
+func deleteTopic(t *testing.T, l *Log, name string) {
+	t.Helper()
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	topic := kmsg.NewDeleteTopicsRequestTopic()
+	topic.Topic = kmsg.StringPtr(name)
+	req.Topics, req.TopicNames = append(req.Topics, topic), append(req.TopicNames, name)
+	resp, err := req.RequestWith(t.Context(), l.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteBefore(t *testing.T, l *Log, p stream.Partition, offset int64) {
+	t.Helper()
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	topic := kmsg.NewDeleteRecordsRequestTopic()
+	topic.Topic = p.Topic
+	part := kmsg.NewDeleteRecordsRequestTopicPartition()
+	part.Partition, part.Offset = p.Index, offset
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(t.Context(), l.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A standby that heard nothing for so long that compaction may have forgotten
+// deletions begins anew.
+func TestStandbyOlderThanTombstonesBeginsAnew(t *testing.T) {
+	for _, age := range []time.Duration{time.Hour, 700 * time.Millisecond} {
+		t.Run(age.String(), func(t *testing.T) {
+			cluster, o := fakeCluster(t)
+			forgets := map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0"}
+			if err := cluster.CreateTopic(changelogOf("g", in).Topic, 1, forgets); err != nil {
+				t.Fatal(err)
+			}
+			hold := holdStandbys(cluster)
+			o.Standbys = 1
+			s, _ := mustOwn(t, open(t, o))
+			for _, key := range []string{"first", "deleted", "left"} {
+				commit(t, s, 0, key, []byte("1"))
+			}
+			o.RebuildAfter = age
+			warm, copied := behind(t, o, hold, s, func() {
+				commit(t, s, 0, "deleted", nil)
+				commit(t, s, 0, "left", []byte("2"))
+				commit(t, s, 0, "other", []byte("2"))
+				for range 3 {
+					cluster.Compact()
+				}
+				if age < time.Hour {
+					<-timeLimit(t, age).Done()
+				}
+			})
+			until(t, "the copy is warm", func() bool {
+				value, err := copied.space.Get([]byte("other"))
+				return err == nil && value != nil && warmed(warm, 1)()
+			})
+			wantValue(t, copied.space, "left", []byte("2"))
+			// The first shows that the danger is real.
+			wantValue(t, copied.space, "deleted", map[time.Duration][]byte{time.Hour: []byte("1")}[age])
+		})
+	}
+}
+
+// churn is a group whose members come and go.
+type churn struct {
+	*testing.T
+	rng     *rand.Rand
+	options Options
+	dirs    []string
+	members []*churner // nil where there is none
+	states  map[stream.Partition][]map[string]string
+	taken   int
+}
+
+type churner struct {
+	log     *Log
+	cord    *cord
+	session stream.Session
+	owned   map[stream.Partition]bool
+}
+
+func (c *churn) start(i int) {
+	m := &churner{cord: &cord{}, owned: map[stream.Partition]bool{}}
+	o := c.options
+	o.Dir, o.dial = c.dirs[i], m.cord.dial
+	m.log = openAt(c.T, o).(*Log)
+	c.members[i] = m
+}
+
+// end closes a process, or kills it first.
+func (c *churn) end(i int, kill bool) {
+	m := c.members[i]
+	if kill {
+		m.cord.pull()
+	}
+	closeLog(c.T, m.log)
+	c.members[i] = nil
+}
+
+// turn is one of a member's loop. A session that was fenced begins anew.
+func (c *churn) turn(m *churner) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Millisecond)
+	defer cancel()
+	if m.session == nil {
+		m.session = mustJoin(c.T, m.log)
+	}
+	batch, err := m.session.Poll(ctx, 1)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	for _, p := range batch.Revoked {
+		delete(m.owned, p)
+	}
+	for _, a := range batch.Assigned {
+		m.owned[a.Partition] = true
+		c.check(a)
+	}
+	for p := range m.owned {
+		if err != nil {
+			break
+		}
+		before := c.states[p][0]
+		var after map[string]string
+		if after, err = change(c.Context(), c.rng, m.session, p, before); err == nil {
+			c.states[p] = []map[string]string{after}
+		} else { // nobody knows
+			c.states[p] = append(c.states[p], after)
+		}
+	}
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, stream.ErrFenced) {
+		c.Fatal(err)
+	}
+	if err := m.session.Close(); err != nil {
+		c.Fatal(err)
+	}
+	m.session, m.owned = nil, map[stream.Partition]bool{}
+}
+
+// check compares a state that was taken over with what was committed.
+func (c *churn) check(a stream.Assigned) {
+	c.Helper()
+	c.taken++
+	got := dump(c.T, a.State)
+	for _, state := range c.states[a.Partition] {
+		if got == dumpOf(state) {
+			c.states[a.Partition] = []map[string]string{state}
+			return
+		}
+	}
+	c.Fatalf("the state beside %v is\n%s\nwant\n%s", a.Partition, got, dumpOf(c.states[a.Partition][0]))
+}
+
+// Processes come, go and are killed while partitions move and their copies are in
+// the making. Every state that is taken over is that of what was committed.
+func TestStatesAreRightWhileMembersComeAndGo(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	_, o := fakeCluster(t)
+	o.Standbys, o.MaxRecordBytes, o.BufferBytes, o.Stay = 1, 1000, 3000, true
+	c := &churn{T: t, rng: rand.New(rand.NewPCG(seed, 0)), options: o, members: make([]*churner, 3), states: map[stream.Partition][]map[string]string{}}
+	for range c.members {
+		c.dirs = append(c.dirs, t.TempDir())
+	}
+	c.start(0)
+	if err := c.members[0].log.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 4}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int32(4) {
+		c.states[stream.Partition{Topic: "in", Index: i}] = []map[string]string{{}}
+	}
+	for range 12 {
+		switch i := c.rng.IntN(len(c.members)); {
+		case c.members[i] == nil:
+			c.start(i)
+		case slices.IndexFunc(c.members, func(m *churner) bool { return m != nil && m != c.members[i] }) >= 0:
+			c.end(i, c.rng.IntN(2) == 0)
+		}
+		for began := time.Now(); time.Since(began) < 500*time.Millisecond; {
+			for _, m := range c.members {
+				if m != nil {
+					c.turn(m)
+				}
+			}
+		}
+	}
+	for i, m := range c.members {
+		if m != nil {
+			c.end(i, false)
+		}
+	}
+	t.Logf("%d states were taken over", c.taken)
+}
