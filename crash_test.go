@@ -30,7 +30,7 @@ var crashStages = []string{"read", "model", "write", "sync", "after"}
 const crashChild = "AFTERBAY_CRASH_CHILD" // folder, stage and hit of a child process
 
 func TestMain(m *testing.M) {
-	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild} {
+	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild} {
 		if arguments := os.Getenv(name); arguments != "" {
 			if err := run(arguments); err != nil {
 				fmt.Fprintln(os.Stderr, err)

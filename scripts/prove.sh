@@ -47,6 +47,7 @@ prove kafka-crash-defaults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3
 prove kafka-replicas "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run KilledReplica -v -timeout 60m -args -crash.replicas -answer.seed=$seed"
 prove kafka-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_latency"
 prove kafka-steady "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_steady"
+prove kafka-keys "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run StandbyOnKafka -v -timeout 60m -args -keys.kafka=1000000 -answer.seed=$seed"
 prove same-answer "go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'Installed|Golden'"

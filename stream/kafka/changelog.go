@@ -70,7 +70,7 @@ var errChangelog = errors.New("not a record of a changelog: does another program
 // replay folds the records of a changelog.
 type replay struct {
 	apply    func(key, value []byte) // a nil value deletes
-	counted  func(key string, parts int)
+	counted  func(key []byte, parts int)
 	position int64 // of the newest step; -1 before the first
 	parts    map[string][][]byte
 	held     int64           // the offset of the oldest record in parts
@@ -78,7 +78,7 @@ type replay struct {
 }
 
 func newReplay(apply func(key, value []byte)) *replay {
-	return &replay{apply: apply, counted: func(string, int) {}, position: -1, parts: map[string][][]byte{}, broken: map[string]bool{}}
+	return &replay{apply: apply, counted: func([]byte, int) {}, position: -1, parts: map[string][][]byte{}, broken: map[string]bool{}}
 }
 
 // record takes the next record. What it applies keeps the record's bytes.
@@ -138,11 +138,14 @@ func (c *replay) value(key []byte, r *kgo.Record) {
 			count = int(n)
 		}
 	}
-	name := string(key)
-	parts := c.parts[name]
-	delete(c.parts, name)
-	delete(c.broken, name)
-	c.counted(name, count)
+	var parts [][]byte
+	if len(c.parts)+len(c.broken) > 0 {
+		name := string(key)
+		parts = c.parts[name]
+		delete(c.parts, name)
+		delete(c.broken, name)
+	}
+	c.counted(key, count)
 	if count == 0 {
 		c.apply(key, r.Value)
 		return
@@ -150,7 +153,7 @@ func (c *replay) value(key []byte, r *kgo.Record) {
 	var value []byte
 	for i := range count {
 		if i >= len(parts) || parts[i] == nil {
-			c.broken[name] = true
+			c.broken[string(key)] = true
 			return
 		}
 		value = append(value, parts[i]...)

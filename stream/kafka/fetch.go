@@ -116,7 +116,7 @@ func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64, wai
 		return fetched{}, kerr.UnknownTopicOrPartition
 	}
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: p.Topic, Partition: p.Index,
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: p.Topic, Partition: p.Index, Pools: []kgo.Pool{l.records},
 	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
 	return fetched{got, next}, got.Err
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // catchUp applies the changelog from next to end, and returns the position that
-// it is at then.
+// it is at then. To fetch ahead meanwhile was tried, and is not faster.
 func (s *session) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
 	f := newFollower(s, copied, changelog, next)
 	var waiting stall
@@ -52,9 +52,9 @@ func newFollower(who any, copied *local, changelog stream.Partition, next int64)
 	f.replay = newReplay(func(key, value []byte) {
 		f.changes = append(f.changes, [2][]byte{key, value})
 	})
-	f.replay.counted = func(key string, n int) {
-		if n > 0 || copied.partsOf([]byte(key)) > 0 || f.parts[key] > 0 {
-			f.parts[key] = n
+	f.replay.counted = func(key []byte, n int) {
+		if n > 0 || copied.partsOf(key) > 0 || f.parts[string(key)] > 0 {
+			f.parts[string(key)] = n
 		}
 	}
 	f.replay.position = copied.positionNow()
@@ -76,6 +76,9 @@ func (f *follower) follow(records []*kgo.Record, after int64) error {
 	clear(f.changes) // their bytes are of the fetch
 	f.changes = f.changes[:0]
 	clear(f.parts)
+	for _, record := range records {
+		record.Recycle()
+	}
 	return nil
 }
 

@@ -58,6 +58,7 @@ type Log struct {
 	restores  map[*progress]bool
 
 	restoreRoom chan struct{} // one token for each restore that reads
+	records     *recordPool   // of fetches; who does not recycle them leaves them to the collector
 }
 
 // Open connects to the brokers.
@@ -65,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	l := &Log{opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{}, restoreRoom: make(chan struct{}, restoresMost)}
+	l := &Log{opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{}, restoreRoom: make(chan struct{}, restoresMost), records: newRecordPool(1 << 14)}
 	l.told = newLogger(l.opts.Logger)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	var err error

@@ -251,7 +251,7 @@ func holdStandbys(cluster *kfake.Cluster) *atomic.Bool {
 }
 
 // behind joins a log whose standby is warm, and holds it up while what does.
-func behind(t *testing.T, o Options, hold *atomic.Bool, s stream.Session, what func()) (*Log, *local) {
+func behind(t *testing.T, o Options, hold *atomic.Bool, s stream.Session, what func(*Log)) (*Log, *local) {
 	t.Helper()
 	l := open(t, o)
 	idle := mustJoin(t, l)
@@ -261,9 +261,19 @@ func behind(t *testing.T, o Options, hold *atomic.Bool, s stream.Session, what f
 		t.Fatal(err)
 	}
 	hold.Store(true)
-	what()
+	what(l)
 	hold.Store(false)
 	return l, copied
+}
+
+// wantStored checks a value in the copy of in.
+func wantStored(t *testing.T, l *Log, key, want string) {
+	t.Helper()
+	copied, err := l.store.local("g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, copied.space, key, []byte(want))
 }
 
 // A changelog that let go of what a copy needs next, or that was made anew, makes
@@ -278,7 +288,7 @@ func TestStandbyOfAnotherChangelogBeginsAnew(t *testing.T) {
 			s, _ := mustOwn(t, l)
 			commit(t, s, 0, "old", []byte("1"))
 			changelog := changelogOf("g", in)
-			warm, copied := behind(t, o, hold, s, func() {
+			warm, copied := behind(t, o, hold, s, func(*Log) {
 				if how == "made anew" {
 					deleteTopic(t, l, changelog.Topic)
 					if err := cluster.CreateTopic(changelog.Topic, 1, nil); err != nil {
@@ -368,7 +378,7 @@ func TestStandbyOlderThanTombstonesBeginsAnew(t *testing.T) {
 				commit(t, s, 0, key, []byte("1"))
 			}
 			o.RebuildAfter = age
-			warm, copied := behind(t, o, hold, s, func() {
+			warm, copied := behind(t, o, hold, s, func(l *Log) {
 				commit(t, s, 0, "deleted", nil)
 				commit(t, s, 0, "left", []byte("2"))
 				commit(t, s, 0, "other", []byte("2"))
@@ -378,6 +388,10 @@ func TestStandbyOlderThanTombstonesBeginsAnew(t *testing.T) {
 				if age < time.Hour {
 					<-timeLimit(t, age).Done()
 				}
+				if err := l.store.purge(); err != nil { // it is the standby's to empty
+					t.Fatal(err)
+				}
+				wantStored(t, l, "left", "1")
 			})
 			until(t, "the copy is warm", func() bool {
 				value, err := copied.space.Get([]byte("other"))
