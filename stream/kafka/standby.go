@@ -147,10 +147,6 @@ func (s *session) keepWarm(sb *standby) (more bool, err error) {
 			return false, err
 		}
 	}
-	if !sb.copied.kept(sb) {
-		sb.follower = nil // taken by the owner, or too old
-		return true, nil
-	}
 	if err := l.store.makeRoom(s.ctx); err != nil {
 		return false, err
 	}
@@ -164,6 +160,10 @@ func (s *session) keepWarm(sb *standby) (more bool, err error) {
 			err = told
 		}
 		return false, fmt.Errorf("read %v at %d: %w", sb.changelog, sb.follower.next, err)
+	}
+	if !sb.copied.kept(sb) { // taken by an owner, or too old by now
+		sb.follower = nil
+		return true, nil
 	}
 	if err := sb.follower.follow(part.Records, part.next); err != nil {
 		return false, err

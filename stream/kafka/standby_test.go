@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -235,15 +236,49 @@ func TestStandbyHasNothingUncommitted(t *testing.T) {
 		until(t, "the copy is warm", warmed(warm, 1), s, idle)
 	}
 	wantValue(t, copied.space, "a", []byte("2"))
+	if err := idle.Close(); err != nil {
+		t.Fatal(err)
+	}
+	idle = mustJoin(t, warm) // another session goes on with the copy
+	until(t, "the copy is warm", warmed(warm, 1), s, idle)
 }
 
-// holdStandbys makes the fetches of standbys fail while it is on.
+// Who is told to stand by for what it still owns leaves it alone.
+func TestStandbyLeavesTheOwnersStateAlone(t *testing.T) {
+	o := conforming(fake(t))
+	l := open(t, o)
+	s, a := mustOwn(t, l)
+	m := s.(*session)
+	m.setDuty(duty{"in": {0}})
+	for i := range 50 {
+		key := fmt.Sprint(i)
+		commit(t, s, 0, key, []byte("1"))
+		wantValue(t, a.State, key, []byte("1"))
+		<-timeLimit(t, 5*time.Millisecond).Done()
+	}
+	if len(l.Standbys()) > 0 {
+		t.Errorf("%+v of what it owns", l.Standbys())
+	}
+	copied, err := l.store.local("g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if copied.others(m) {
+		t.Error("the owner may not change its state")
+	}
+}
+
+// holdStandbys makes the fetches of standbys hang while it is on.
 func holdStandbys(cluster *kfake.Cluster) *atomic.Bool {
 	var hold atomic.Bool
 	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		if r := req.(*kmsg.FetchRequest); hold.Load() && r.MaxWaitMillis == 0 {
-			return nil, errors.New("held"), true
+			cluster.SleepControl(func() {
+				for hold.Load() {
+					runtime.Gosched()
+				}
+			})
 		}
 		return nil, nil, false
 	})
