@@ -340,14 +340,17 @@ func TestStandbyOnKafkaTakesOverSoon(t *testing.T) {
 	two.kill()
 	took, records, allocated, objects := k.cold()
 
-	t.Logf("kafka_keys_keys %d keys", *keysKafka)
-	t.Logf("kafka_keys_takeover_seconds %.2f s", takeover.Seconds())
-	t.Logf("kafka_keys_second_takeover_seconds %.2f s", again.Seconds())
-	t.Logf("kafka_keys_restart_in_place_seconds %.2f s", restart.Seconds())
-	t.Logf("kafka_keys_cold_restore_seconds %.2f s", took.Seconds())
-	t.Logf("kafka_keys_cold_restore_rate %.0f records/s", float64(records)/took.Seconds())
-	t.Logf("kafka_keys_cold_restore_bytes %.0f B/record", float64(allocated)/float64(records))
-	t.Logf("kafka_keys_cold_restore_allocs %.2f allocs/record", float64(objects)/float64(records))
+	figure := func(name string, value float64, unit string) {
+		fmt.Fprintf(t.Output(), "kafka_keys_%s %.3g %s\n", name, value, unit)
+	}
+	figure("keys", float64(*keysKafka), "keys")
+	figure("takeover_seconds", takeover.Seconds(), "s")
+	figure("second_takeover_seconds", again.Seconds(), "s")
+	figure("restart_in_place_seconds", restart.Seconds(), "s")
+	figure("cold_restore_seconds", took.Seconds(), "s")
+	figure("cold_restore_rate", float64(records)/took.Seconds(), "records/s")
+	figure("cold_restore_bytes", float64(allocated)/float64(records), "B/record")
+	figure("cold_restore_allocs", float64(objects)/float64(records), "allocs/record")
 	if takeover > keysTakeover || again > keysTakeover {
 		t.Errorf("takeovers of %v and %v, want at most %v", takeover, again, keysTakeover)
 	}

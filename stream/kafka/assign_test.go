@@ -61,7 +61,13 @@ func (g *fakeGroup) round() (again bool) {
 	}
 	slices.SortFunc(members, func(a, b kmsg.JoinGroupResponseMember) int { return strings.Compare(a.MemberID, b.MemberID) })
 	given := g.plan(members)
+	before := g.owners()
 	for _, m := range g.members {
+		for _, p := range given[m.id].Topics[0].Partitions {
+			if o := before[p]; o != nil && o != m {
+				g.Fatalf("partition %d is given to %s before %s gave it up", p, m.id, o.id)
+			}
+		}
 		now := given[m.id]
 		for p := range m.owned {
 			if !slices.Contains(now.Topics[0].Partitions, p) {
