@@ -35,7 +35,7 @@ func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("static=%v", static), func(t *testing.T) {
 			eachBroker(t, func(t *testing.T, o Options) {
 				dead := o
-				dead.HeartbeatInterval = 5 * time.Second // so that it does not hear that it was removed
+				dead.SessionTimeout, dead.HeartbeatInterval = 60*time.Second, 50*time.Second // so that it does not hear that it was removed
 				if static {
 					dead.Dir = t.TempDir()
 				}
