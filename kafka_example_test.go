@@ -2,6 +2,7 @@ package afterbay_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -52,16 +54,21 @@ func TestKafkaExampleWorksAsTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // a decision that is lost is waited for
+	defer cancel()
 	command := func(text string) *exec.Cmd {
-		c := exec.CommandContext(t.Context(), "bash", "-e", "-c", text)
-		c.Dir = dir
+		c := exec.CommandContext(ctx, "bash", "-e", "-c", text)
+		c.Dir, c.WaitDelay = dir, time.Second
 		c.Env = append(os.Environ(), "AFTERBAY_KAFKA="+libs, "AFTERBAY_KAFKA_DIR="+filepath.Join(dir, "broker"), fmt.Sprintf("AFTERBAY_KAFKA_PORT=%d", port), "LC_ALL=C")
 		return c
 	}
 	once := "mkdir alone; bin/afterbay produce transactions events.ndjson --partitions 4 --key customer --data alone\nbin/afterbay " + run + " --listen none --until-idle --data alone\n" +
 		"bin/afterbay tail decisions --data alone > alone.ndjson\n"
 	typed = strings.Replace(typed, "scripts/kafka stop\n", "bin/afterbay tail decisions > both.ndjson\nscripts/kafka stop\nunset AFTERBAY_ENGINE\n"+once, 1)
-	defer func() { _ = command("scripts/kafka stop").Run() }() // of a test that failed on the way
+	defer func() { // where the commands ended on the way
+		stop := exec.Command(dir+"/scripts/kafka", "stop", "--dir", dir+"/broker")
+		_ = stop.Run()
+	}()
 	out, err := command(typed).CombinedOutput()
 	if err != nil {
 		logs, _ := exec.CommandContext(t.Context(), "tail", "-n", "20", dir+"/one.log", dir+"/two.log").CombinedOutput()

@@ -48,7 +48,6 @@ prove kafka-replicas "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go 
 prove kafka-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_latency"
 prove kafka-steady "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_steady"
 prove kafka-keys "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run StandbyOnKafka -v -timeout 60m -args -keys.kafka=1000000 -answer.seed=$seed"
-prove same-answer "go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed"
 prove kafka-conformance "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./stream/kafka -run 'OnABroker|Zombie|Prefetched|Changelog|Tombstones|LargerThan|Peek' -count 5 -v -timeout 60m -args -seed=$seed -seeds=200"
 prove kafka-simulation "go test ./stream/kafka -run 'TestSimulation(WithRequestsThatFail)?\$' -v -timeout 60m -args -seed=$seed -seeds=1000"
 prove kafka-scenarios "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./scenario -run OnABroker -v -timeout 60m -args '-scenario.broker=*.txt'"

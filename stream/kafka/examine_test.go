@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/internal/kafkatest"
@@ -221,6 +222,13 @@ func TestExamineFindsOffsetsThatAreNotThoseOfTheState(t *testing.T) {
 		commit(t, s, i+1, "a", []byte("1"))
 	}
 	const about = "group g in topic in"
+	wantFinding(t, examine(t, o, examined), Sound, about)
+	for range 100 { // the position is far from the end, as behind a transaction that was aborted
+		aborted := &kgo.Record{Topic: changelogOf("g", in).Topic, Key: []byte("vb"), Value: []byte("1")}
+		if err := l.client.ProduceSync(t.Context(), aborted).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	wantFinding(t, examine(t, o, examined), Sound, about)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

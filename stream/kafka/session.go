@@ -232,7 +232,6 @@ func (s *session) clientOptions() []kgo.Opt {
 		kgo.ConsumerGroup(s.group),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
-		kgo.KeepRetryableFetchErrors(), // or nobody hears that a topic is gone
 		kgo.SessionTimeout(o.SessionTimeout),
 		kgo.HeartbeatInterval(o.HeartbeatInterval),
 		kgo.RebalanceTimeout(o.RebalanceTimeout + o.SessionTimeout),
