@@ -102,7 +102,7 @@ var badInputs = []struct {
 	{"doctor damaged --cut --yes", exitFailure, []string{"nothing was changed", "restore it from a copy"}},
 	{"doctor good --yes", exitUsage, []string{"--yes and --keep belong to --cut"}},
 	{"doctor good --cut --json", exitUsage, []string{"add --yes"}},
-	{"doctor", exitUsage, []string{"<dir>", "--help"}},
+	{"doctor", exitUsage, []string{"name one data directory", "--engine"}},
 	{"produce gone --data good", exitFailure, []string{`topic "gone": unknown topic`, "the topics are ", "--partitions"}},
 	{"produce in gone.csv --data good", exitFailure, []string{"gone.csv: no such file", "name a file"}},
 	{"produce in . --data good", exitFailure, []string{"is a directory"}},
