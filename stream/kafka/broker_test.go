@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -11,7 +12,8 @@ import (
 )
 
 // real is the broker of the tests that need a real one.
-var real = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100", "log.cleaner.backoff.ms=50"}}}
+var real = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100", "log.cleaner.backoff.ms=50",
+	"group.consumer.min.session.timeout.ms=1000", "group.consumer.session.timeout.ms=2000", "group.consumer.min.heartbeat.interval.ms=50", "group.consumer.heartbeat.interval.ms=100"}}}
 
 func TestMain(m *testing.M) { os.Exit(real.Run(m)) }
 
@@ -45,4 +47,21 @@ func TestConformanceDurableOnABroker(t *testing.T) {
 	o := onBroker(t)
 	o.Dir = t.TempDir()
 	streamtest.RunDurable(t, func(t *testing.T) stream.Log { return openAt(t, o) }, streamtest.Remote)
+}
+
+func TestConformanceOfServerGroupsOnABroker(t *testing.T) {
+	if os.Getenv("AFTERBAY_PROVE") == "" {
+		t.Skip("NOT RUN: it takes minutes; set AFTERBAY_PROVE=1")
+	}
+	for _, static := range []bool{false, true} {
+		t.Run(fmt.Sprintf("static=%v", static), func(t *testing.T) {
+			streamtest.Run(t, func(t *testing.T) stream.Log {
+				o := onBroker(t)
+				if o.ServerGroups = true; static {
+					o.Dir = t.TempDir()
+				}
+				return openAt(t, o)
+			}, streamtest.Remote)
+		})
+	}
 }

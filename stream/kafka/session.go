@@ -554,7 +554,11 @@ func (s *session) leave() {
 	_ = s.client.EndTransaction(patience, kgo.TryAbort)
 	id, _ := s.client.GroupMetadata()
 	_ = s.client.LeaveGroupContext(patience) // as part of Close it would wait for brokers that are down
-	if s.member != "" && !s.log.opts.Stay {
+	switch o := &s.log.opts; {
+	case s.member == "":
+	case o.ServerGroups:
+		s.leaveServerGroup(patience, id)
+	case !o.Stay:
 		s.leaveStatic(patience, id)
 	}
 	s.client.CloseAllowingRebalance()
@@ -567,16 +571,22 @@ func (s *session) leave() {
 
 // leaveStatic takes a static member out of its group: the client does not.
 func (s *session) leaveStatic(ctx context.Context, id string) {
-	if s.log.opts.ServerGroups {
-		req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-		req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.member, -1
-		_, _ = req.RequestWith(ctx, s.client)
-		return
-	}
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
 	m := kmsg.NewLeaveGroupRequestMember()
 	m.MemberID, m.InstanceID = id, &s.member
 	req.Members = append(req.Members, m)
+	_, _ = req.RequestWith(ctx, s.client)
+}
+
+// leaveServerGroup says that a static member ends, for a while or for good, of
+// whom brokers otherwise would not let another in under its name until its session
+// timed out. The client says it without the name, which Kafka refuses.
+func (s *session) leaveServerGroup(ctx context.Context, id string) {
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.member, -1
+	if s.log.opts.Stay {
+		req.MemberEpoch = -2
+	}
 	_, _ = req.RequestWith(ctx, s.client)
 }
