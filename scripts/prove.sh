@@ -45,6 +45,7 @@ prove kills "go test . -run 'Killed(Processes|Chain)' -v -timeout 60m -args -cra
 prove kafka-crash "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run KilledWorkersOnKafka -v -timeout 60m -args -crash.kafka=20 -answer.seed=$seed -answer.events=300000"
 prove kafka-crash-defaults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run KilledWorkersOnKafka -v -timeout 60m -args -crash.defaults -answer.seed=$seed"
 prove kafka-replicas "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run KilledReplica -v -timeout 60m -args -crash.replicas -answer.seed=$seed"
+prove kafka-options "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./stream/kafka -run 'OnABroker|OnBrokers' -v -timeout 60m"
 prove kafka-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_latency"
 prove kafka-steady "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_steady"
 prove kafka-keys "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run StandbyOnKafka -v -timeout 60m -args -keys.kafka=1000000 -answer.seed=$seed"

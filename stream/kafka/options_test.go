@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,6 +77,9 @@ func TestServerGroupsOnABroker(t *testing.T) {
 func TestStaticMembersOfServerGroupsOnABroker(t *testing.T) {
 	o := onBroker(t)
 	o.ServerGroups, o.Dir, o.Stay = true, t.TempDir(), true
+	o.TransactionTimeout = time.Second // as long does a killed one try to say that it ends
+	var said strings.Builder
+	o.Logger = slog.New(slog.NewTextHandler(&said, nil))
 	var kill *cord
 	start := func() (*Log, *groupMember, time.Duration) {
 		kill = &cord{}
@@ -107,9 +112,13 @@ func TestStaticMembersOfServerGroupsOnABroker(t *testing.T) {
 	closeLog(t, l)
 	l, m, _ = start()
 	took = time.Since(began)
-	t.Logf("one that was killed, after %v", took.Round(10*time.Millisecond))
 	wantValue(t, m.owned[in], "a", []byte("1"))
 	closeLog(t, l)
+	refused := strings.Count(said.String(), "UnreleasedInstanceID after")
+	t.Logf("one that was killed, after %v, with %d refusals", took.Round(10*time.Millisecond), refused)
+	if refused > 4 {
+		t.Errorf("it asked %d times within %v", refused, serverSession)
+	}
 }
 
 // groupMember is a session and what it owns.

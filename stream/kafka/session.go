@@ -54,6 +54,7 @@ type session struct {
 	seen     time.Time                     // when it last was in Poll
 	standbys map[stream.Partition]*standby // that it is to be
 	pending  bool                          // a commit is outstanding
+	held     bool                          // the brokers keep its static name for one that was killed
 	err      error                         // why it is dead
 	looking  bool                          // for a topic that may be gone
 	turn     int                           // which of shares the next Poll begins with
@@ -565,9 +566,17 @@ func (s *session) leave() {
 	if s.beside != nil {
 		s.beside.Close()
 	}
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if held { // else the next session asks at once
+		_ = s.log.wait(context.Background(), heldWait)
+	}
 	s.log.unregister(s)
 	close(s.ended)
 }
+
+const heldWait = time.Second
 
 // leaveStatic takes a static member out of its group: the client does not.
 func (s *session) leaveStatic(ctx context.Context, id string) {

@@ -99,6 +99,11 @@ func (l *Log) await(ctx context.Context, tries int, what string, err error) erro
 // OnGroupManageError is called by the client when the group is lost, after it
 // told that the partitions are.
 func (s *session) OnGroupManageError(err error) {
+	if errors.Is(err, kerr.UnreleasedInstanceID) {
+		s.mu.Lock()
+		s.held = true
+		s.mu.Unlock()
+	}
 	err = advise(err)
 	if !lasting(err) {
 		return
