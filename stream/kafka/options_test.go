@@ -101,6 +101,9 @@ func TestStaticMembersOfServerGroupsOnABroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeLog(t, l)
+	if n := membersOf(t, o.Brokers); n != 1 {
+		t.Errorf("the group has %d members while one is away", n)
+	}
 	l, m, took := start()
 	t.Logf("one that ended has its partitions after %v", took.Round(10*time.Millisecond))
 	if took > serverSession*3/4 {
@@ -119,6 +122,20 @@ func TestStaticMembersOfServerGroupsOnABroker(t *testing.T) {
 	if refused > 4 {
 		t.Errorf("it asked %d times within %v", refused, serverSession)
 	}
+}
+
+// membersOf returns how many members group g has.
+func membersOf(t *testing.T, brokers []string) int {
+	t.Helper()
+	l := openAt(t, conforming(brokers)).(*Log)
+	defer closeLog(t, l)
+	req := kmsg.NewPtrConsumerGroupDescribeRequest()
+	req.Groups = []string{"g"}
+	resp, err := req.RequestWith(t.Context(), l.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(resp.Groups[0].Members)
 }
 
 // groupMember is a session and what it owns.
