@@ -156,7 +156,7 @@ func crashWithPrefetched(t *testing.T, o Options) {
 	commit(t, s, 4, "read", []byte("4"))
 	m := s.(*session)
 	m.mu.Lock()
-	ahead := m.shares[0].buffered
+	ahead := m.shares[0].buffered()
 	m.mu.Unlock()
 	if ahead == 0 {
 		t.Fatal("nothing was read ahead")

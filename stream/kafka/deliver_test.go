@@ -148,7 +148,7 @@ func TestOutputsThatAreNotDeliveredAreCommittedWithTheirStep(t *testing.T) {
 // TestReaderGoesOnWhenAPartitionIsGivenUp has a reader wait for room while all
 // that it read ahead is of a partition that goes to another member.
 func TestReaderGoesOnWhenAPartitionIsGivenUp(t *testing.T) {
-	sh := &share{partition: in, buffered: 2, cancel: func() {}, released: make(chan struct{})}
+	sh := &share{partition: in, queue: make([]stream.Record, 2), cancel: func() {}, released: make(chan struct{})}
 	s := &session{log: &Log{opts: Options{BufferRecords: 1}}, room: make(chan struct{}, 1), shares: []*share{sh}}
 	if !s.full() {
 		t.Fatal("there is room")

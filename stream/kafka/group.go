@@ -217,7 +217,7 @@ func (s *session) release(sh *share) {
 		s.hold(false, sh.partition)
 	}
 	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
-	sh.queue, sh.buffered = nil, 0
+	sh.queue, sh.taken = nil, 0
 	signal(s.room) // the reader may wait for what nobody will take
 	close(sh.released)
 }

@@ -81,9 +81,11 @@ type share struct {
 	cancel    context.CancelFunc
 	released  chan struct{} // closed when it is the session's no more
 
-	queue    [][]*kgo.Record // read ahead
-	buffered int             // records in queue
+	queue []stream.Record // read ahead
+	taken int             // the first of queue, which are gone
 }
+
+func (sh *share) buffered() int { return len(sh.queue) - sh.taken }
 
 // Join implements stream.Log.
 func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
@@ -226,7 +228,7 @@ func (l *Log) unregister(s *session) {
 func (s *session) clientOptions() []kgo.Opt {
 	o := &s.log.opts
 	opts := []kgo.Opt{
-		kgo.WithPools(newRecordPool(o.BufferRecords)),
+		kgo.WithPools(newRecordPool(4 * o.BufferRecords)),
 		kgo.ProducerLinger(gather),
 		kgo.TransactionalID(s.id),
 		kgo.TransactionTimeout(o.TransactionTimeout),
@@ -267,9 +269,8 @@ func (s *session) read() {
 				return
 			}
 			sh := s.find(stream.Partition{Topic: f.Topic, Index: f.Partition})
-			if len(f.Records) > 0 && sh != nil && !sh.revoked {
-				sh.queue = append(sh.queue, f.Records)
-				sh.buffered += len(f.Records)
+			if sh != nil && !sh.revoked {
+				sh.put(f.Records)
 			}
 		})
 		pause := s.every / fillShare
@@ -347,7 +348,7 @@ func (s *session) full() bool {
 	n := 0
 	for _, sh := range s.shares {
 		if !sh.paused {
-			n += sh.buffered
+			n += sh.buffered()
 		}
 	}
 	return n >= s.log.opts.BufferRecords
@@ -434,9 +435,9 @@ func (s *session) take(limit int) []stream.Record {
 	var readable []*share
 	total := 0
 	for _, sh := range s.shares {
-		if sh.given && !sh.paused && !sh.revoked && sh.buffered > 0 {
+		if sh.given && !sh.paused && !sh.revoked && sh.buffered() > 0 {
 			readable = append(readable, sh)
-			total += sh.buffered
+			total += sh.buffered()
 		}
 	}
 	if total == 0 || limit <= 0 {
@@ -452,22 +453,30 @@ func (s *session) take(limit int) []stream.Record {
 	return records
 }
 
+// put appends records to the queue, and gives the client's back to it: it makes
+// the next ones where these still are in the processor's cache.
+func (sh *share) put(records []*kgo.Record) {
+	if len(sh.queue)+len(records) > cap(sh.queue) {
+		rest := copy(sh.queue, sh.queue[sh.taken:])
+		clear(sh.queue[rest:])
+		sh.queue, sh.taken = sh.queue[:rest], 0
+	}
+	for _, r := range records {
+		out := decode(r)
+		out.Partition.Topic = sh.partition.Topic
+		sh.queue = append(sh.queue, out)
+		r.Recycle()
+	}
+}
+
 // take moves at most limit records out of the queue.
 func (sh *share) take(to []stream.Record, limit int) []stream.Record {
-	for limit > 0 && len(sh.queue) > 0 {
-		head := sh.queue[0]
-		n := min(limit, len(head))
-		for _, r := range head[:n] {
-			out := decode(r)
-			out.Partition.Topic = sh.partition.Topic
-			to = append(to, out)
-			r.Recycle()
-		}
-		limit -= n
-		sh.buffered -= n
-		if sh.queue[0] = head[n:]; len(head) == n {
-			sh.queue = sh.queue[1:]
-		}
+	head := sh.queue[sh.taken:]
+	head = head[:min(limit, len(head))]
+	to = append(to, head...)
+	clear(head) // let go of what they point to
+	if sh.taken += len(head); sh.taken == len(sh.queue) {
+		sh.queue, sh.taken = sh.queue[:0], 0
 	}
 	return to
 }
