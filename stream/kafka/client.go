@@ -85,7 +85,7 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.FetchMaxBytes(int32(o.BufferBytes)),
-		kgo.FetchMaxPartitionBytes(int32(max(256<<10, o.BufferBytes/4))),
+		kgo.FetchMaxPartitionBytes(int32(max(64<<10, o.BufferBytes/8))),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 	}
 	if o.Rack != "" {
