@@ -133,7 +133,7 @@ func (w *worker) emit(e *step.Emit, it *item) {
 	s.bytes = b
 	record := stream.Record{
 		Partition: stream.Partition{Topic: w.plan.Outputs[e.Output], Index: it.partition.index},
-		Time:      time.UnixMicro(it.time), Key: it.record.Key, Value: b[at:len(b):len(b)],
+		Time:      time.UnixMicro(it.time), Value: b[at:len(b):len(b)],
 	}
 	if it.written += len(record.Value); len(record.Value) > w.options.OutputMaxBytes || it.written > outputsOfEventMax*w.options.OutputMaxBytes {
 		s.bytes = b[:at]
@@ -142,10 +142,14 @@ func (w *worker) emit(e *step.Emit, it *item) {
 		}
 		return
 	}
+	at = len(s.bytes)
 	if e.Key != nil {
 		record.Partition.Index = stream.ByKey
-		at := len(s.bytes)
 		s.bytes = appendKey(s.bytes, it.row, *e.Key)
+	} else { // a copy: the event's own would keep all that it was read with
+		s.bytes = append(s.bytes, it.record.Key...)
+	}
+	if e.Key != nil || it.record.Key != nil {
 		record.Key = s.bytes[at:len(s.bytes):len(s.bytes)]
 	}
 	from := len(s.headers)
