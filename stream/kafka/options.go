@@ -55,7 +55,7 @@ type Options struct {
 	BufferBytes     int           // of a fetch from one broker; 0 is 1 MiB
 	MaxProducers    int           // of AppendOnce with an open transactional client; 0 is 64
 	RebuildAfter    time.Duration // a local state that was caught up longer ago is rebuilt; 0 is 12 h, half of the changelogs' delete.retention.ms
-	CheckpointEvery time.Duration // of the local state; 0 is 5 s
+	CheckpointEvery time.Duration // of the local state; 0 is 10 s
 	CommitInterval  time.Duration // between the commits of who says nothing else; 0 is 50 ms
 
 	StateMemoryBytes int64 // of cells in memory; 0 is 1 GiB
@@ -155,7 +155,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.BufferBytes, 1<<20)
 	orElse(&o.MaxProducers, 64)
 	orElse(&o.RebuildAfter, deleteRetention/2)
-	orElse(&o.CheckpointEvery, 5*time.Second)
+	orElse(&o.CheckpointEvery, 10*time.Second)
 	orElse(&o.CommitInterval, commitInterval)
 	orElse(&o.StateMemoryBytes, 1<<30)
 	orElse(&o.Logger, slog.Default())
