@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -69,6 +71,7 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID(o.ClientID),
+		kgo.MaxVersions(versions()),
 		kgo.SoftwareNameAndVersion("afterbay", "1"),
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(l.told),
@@ -101,6 +104,14 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 		opts = append(opts, kgo.SASL(m))
 	}
 	return kgo.NewClient(append(opts, more...)...)
+}
+
+// versions are the newest of each request. Brokers up to 4.3 refuse the newest
+// ApiVersions and are asked again, which each connection waits for.
+func versions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.ApiVersions), 4)
+	return v
 }
 
 // batchOverhead is what a batch of one record has beside its key, value and

@@ -141,7 +141,8 @@ func (l *Log) listOffset(ctx context.Context, p stream.Partition, which int64) (
 }
 
 func (l *Log) listOffsetOnce(ctx context.Context, p stream.Partition, which int64) (int64, error) {
-	if _, err := l.topics.partition(ctx, p); err != nil {
+	t, err := l.topics.partition(ctx, p)
+	if err != nil {
 		return 0, err
 	}
 	req := kmsg.NewPtrListOffsetsRequest()
@@ -151,10 +152,11 @@ func (l *Log) listOffsetOnce(ctx context.Context, p stream.Partition, which int6
 	part.Partition, part.Timestamp = p.Index, which
 	topic.Partitions = append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, l.client)
+	answer, err := l.client.Broker(int(t.leaders[p.Index])).RetriableRequest(ctx, req)
 	if err != nil {
 		return 0, err
 	}
+	resp := answer.(*kmsg.ListOffsetsResponse)
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 		return 0, kerr.UnknownTopicOrPartition
 	}

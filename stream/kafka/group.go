@@ -1,9 +1,11 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,7 +24,11 @@ func (s *session) onAssigned(_ context.Context, client *kgo.Client, added map[st
 	}
 	s.mu.Unlock()
 	if len(added) > 0 {
-		s.awaitStable(added)
+		select {
+		case <-s.alone:
+			s.awaitStable(added)
+		case <-s.ctx.Done():
+		}
 	}
 }
 
@@ -53,14 +59,14 @@ func (s *session) onOffsets(ctx context.Context, offsets map[string]map[int32]kg
 				}
 			}
 			partitions[index] = kgo.NewOffset().At(next)
-			s.begin(p, next, never)
+			s.receive(p, next, never)
 		}
 	}
 	return offsets, nil
 }
 
-// begin restores the state of a share; never says that nothing was committed.
-func (s *session) begin(p stream.Partition, next int64, never bool) {
+// receive restores the state of a share; never says that nothing was committed.
+func (s *session) receive(p stream.Partition, next int64, never bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := s.share(p)
@@ -105,23 +111,7 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	sh.local = copied
 	s.mu.Unlock()
 	changelog := changelogOf(s.group, sh.partition)
-	t, err := l.topics.refresh(ctx, changelog.Topic)
-	for tries := 1; passing(err) && ctx.Err() == nil; tries++ {
-		if err = l.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
-			t, err = l.topics.refresh(ctx, changelog.Topic)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if n := int32(len(t.leaders)); changelog.Index >= n {
-		return refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q got more partitions, and the state beside it has %d (topic %q): keys would leave their state", sh.partition.Topic, n, changelog.Topic)
-	}
-	first, err := l.listOffset(ctx, changelog, earliest)
-	if err != nil {
-		return err
-	}
-	end, err := l.listOffset(ctx, changelog, latest)
+	t, first, end, err := l.bounds(ctx, sh.partition, changelog)
 	if err != nil {
 		return err
 	}
@@ -144,6 +134,26 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 		return stream.ErrFenced
 	}
 	return nil
+}
+
+// bounds returns the topic of the changelog of p, its first offset and its end,
+// asking for all of them at once.
+func (l *Log) bounds(ctx context.Context, p, changelog stream.Partition) (t topicInfo, first, end int64, err error) {
+	var firstErr, endErr error
+	var asking sync.WaitGroup
+	asking.Go(func() { first, firstErr = l.listOffset(ctx, changelog, earliest) })
+	asking.Go(func() { end, endErr = l.listOffset(ctx, changelog, latest) })
+	t, err = l.topics.refresh(ctx, changelog.Topic)
+	for tries := 1; passing(err) && ctx.Err() == nil; tries++ {
+		if err = l.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
+			t, err = l.topics.refresh(ctx, changelog.Topic)
+		}
+	}
+	asking.Wait()
+	if n := int32(len(t.leaders)); err == nil && changelog.Index >= n {
+		err = refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q got more partitions, and the state beside it has %d (topic %q): keys would leave their state", p.Topic, n, changelog.Topic)
+	}
+	return t, first, end, cmp.Or(err, firstErr, endErr)
 }
 
 // onRevoked is called by the client before it gives up partitions, which waits

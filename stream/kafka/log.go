@@ -14,6 +14,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,13 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		return nil, fmt.Errorf("open kafka: %w", err)
 	}
 	l.topics.log, l.keys.log, l.producers.log = l, l, l
-	if err = l.reach(ctx); err == nil {
-		l.store, err = openStore(&l.opts)
-	}
-	if err != nil {
+	reached := make(chan error, 1)
+	go func() { reached <- l.reach(ctx) }()
+	l.store, err = openStore(&l.opts)
+	if err = cmp.Or(<-reached, err); err != nil {
+		if l.store != nil {
+			err = errors.Join(err, l.store.close())
+		}
 		l.cancel()
 		l.client.Close()
 		return nil, fmt.Errorf("open kafka: %w", err)

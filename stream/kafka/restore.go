@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -123,6 +124,26 @@ func (s *session) awaitStable(added map[string][]int32) {
 	req.Groups = append(req.Groups, g)
 	for tries := 1; s.unstable(ctx, req); tries++ {
 		if s.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
+			s.mu.Lock()
+			if s.err == nil {
+				s.work.Go(func() { s.watchOffsets(req) })
+			}
+			s.mu.Unlock()
+			return
+		}
+	}
+}
+
+// watchOffsets sees that the offsets of req are decided, for which the client
+// library waits beside it.
+func (s *session) watchOffsets(req *kmsg.OffsetFetchRequest) {
+	var waiting stall
+	for s.unstable(s.ctx, req) {
+		if err := s.log.stalled(s.ctx, &waiting, s.group); err != nil {
+			s.end(fmt.Errorf("read what group %q committed: %w", s.group, err))
+			return
+		}
+		if s.log.wait(s.ctx, time.Second) != nil {
 			return
 		}
 	}

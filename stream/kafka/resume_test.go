@@ -1,10 +1,17 @@
 package kafka
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -13,7 +20,8 @@ import (
 // where a busy machine is slow to start it again.
 func resumable(t *testing.T) Options {
 	o := onBroker(t) // a fake one has all members join again
-	o.Dir, o.Stay, o.SessionTimeout = t.TempDir(), true, 30*time.Second
+	o.Dir, o.Stay = t.TempDir(), true
+	o.SessionTimeout, o.RebalanceTimeout = 30*time.Second, 30*time.Second
 	return o
 }
 
@@ -57,9 +65,27 @@ func TestLeaderThatComesBackDisturbsNobody(t *testing.T) {
 	other := openAt(t, others).(*Log)
 	defer closeLog(t, other)
 	follower := join(other)
-	shared := make(chan []stream.Partition)
-	go func() { shared <- ownSome(t, follower, 4) }()
+	shared := make(chan struct{})
+	var following sync.WaitGroup
+	defer following.Wait()
+	following.Go(func() {
+		owned := 0
+		for {
+			batch, err := follower.Poll(t.Context(), 1)
+			if err != nil {
+				return
+			}
+			if owned += len(batch.Assigned) - len(batch.Revoked); len(batch.Assigned) > 0 && owned == 4 {
+				close(shared)
+			}
+		}
+	})
+	defer follower.Close()
 	before := ownSome(t, leader, 4, all...)
+	leader.Wake()
+	if _, err := leader.Poll(t.Context(), 1); err != nil { // it gives up what was revoked
+		t.Fatal(err)
+	}
 	<-shared
 	_, generation := follower.(*session).client.GroupMetadata()
 	closeLog(t, l)
@@ -100,5 +126,64 @@ func TestMemberThatComesBackToAnotherTopicReadsIt(t *testing.T) {
 			t.Errorf("it owns %s, and reads %s", owned, topic)
 		}
 		closeLog(t, l)
+	}
+}
+
+// TestMemberThatCannotBeginHoldsNothing has brokers that do not end the
+// transaction which a member left: others have its partitions until they do.
+func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
+	cluster, o := fakeCluster(t)
+	stuck := o
+	stuck.Dir, stuck.Stay = t.TempDir(), true
+	l := open(t, stuck)
+	s, _ := mustOwn(t, l)
+	id := s.(*session).id
+	others := open(t, o)
+	heir, err := others.Join(t.Context(), "g", "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for generation := int32(0); generation <= 0; {
+		_, generation = heir.(*session).client.GroupMetadata()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var ended atomic.Bool
+	cluster.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		r := req.(*kmsg.InitProducerIDRequest)
+		if ended.Load() || r.TransactionalID == nil || *r.TransactionalID != id {
+			return nil, nil, false
+		}
+		resp := r.ResponseKind().(*kmsg.InitProducerIDResponse)
+		resp.ErrorCode = kerr.ConcurrentTransactions.Code
+		return resp, nil, true
+	})
+	joined := make(chan stream.Session)
+	go func() {
+		defer close(joined)
+		if s, err := l.Join(t.Context(), "g", "in"); err != nil {
+			t.Error(err)
+		} else {
+			joined <- s
+		}
+	}()
+	soon, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	for batch := (stream.Batch{}); len(batch.Assigned) == 0; {
+		if batch, err = heir.Poll(soon, 1); errors.Is(err, stream.ErrFenced) { // on a busy machine
+			heir, err = others.Join(soon, "g", "in")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(t, heir, 0, "a", []byte("1"))
+	ended.Store(true)
+	if s, ok := <-joined; ok {
+		if err := errors.Join(heir.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -46,6 +46,7 @@ type session struct {
 	ctx    context.Context // ends with the session
 	cancel context.CancelFunc
 	work   sync.WaitGroup // goroutines
+	alone  chan struct{}  // closed when no transaction is left of who had its id before
 	ended  chan struct{}  // closed when nothing of the session is left
 
 	mu       sync.Mutex // guards the rest, and the fields of shares
@@ -91,7 +92,7 @@ func (sh *share) buffered() int { return len(sh.queue) - sh.taken }
 func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
 	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
 	for tries := 1; ; tries++ {
-		s, err := l.join(ctx, group, topics)
+		s, err := l.join(ctx, group, topics, tries == 1)
 		if err == nil {
 			return s, nil
 		}
@@ -104,12 +105,22 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	}
 }
 
-func (l *Log) join(ctx context.Context, group string, topics []string) (*session, error) {
+// join makes a session. A quick one joins its group beside ending what it left,
+// which is done in milliseconds or, where brokers are not well, not soon: then
+// others are to have the partitions meanwhile.
+func (l *Log) join(ctx context.Context, group string, topics []string, quick bool) (*session, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
+	names := slices.Clone(topics)
 	for _, topic := range topics {
-		t, err := l.topics.refresh(ctx, topic)
+		names = append(names, changelogOf(group, stream.Partition{Topic: topic}).Topic)
+	}
+	if _, err := l.topics.ask(ctx, names...); err != nil {
+		return nil, err
+	}
+	for _, topic := range topics {
+		t, err := l.topics.recent(ctx, topic)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +129,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 		}
 	}
 	s := &session{
-		log: l, group: group, topics: topics, seen: time.Now(), ended: make(chan struct{}),
+		log: l, group: group, topics: topics, seen: time.Now(), alone: make(chan struct{}), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1),
 		flying: &delivered{}, coming: &delivered{}, proven: proven{},
 	}
@@ -142,36 +153,37 @@ func (l *Log) join(ctx context.Context, group string, topics []string) (*session
 	}
 	s.work.Go(s.read)
 	s.work.Go(s.standBy)
-	// This ends a transaction that a crash left, which hides offsets: the client
-	// would ask for them again after a second.
-	if _, _, err = s.client.ProducerID(ctx); err != nil {
-		err = fmt.Errorf("begin with transactional id %q: %w", s.id, err)
-	} else {
-		err = l.decided(ctx, group, topics)
+	if quick {
+		s.client.AddConsumeTopics(topics...)
 	}
-	if err != nil {
+	if err := s.begin(ctx, quick); err != nil {
 		s.end(stream.ErrClosed)
 		<-s.ended
-		return nil, l.failure(ctx, err)
+		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
 	}
-	s.client.AddConsumeTopics(topics...)
+	if !quick {
+		s.client.AddConsumeTopics(topics...)
+	}
 	return s, nil
 }
 
-// decided waits until no transaction that is under way moves an offset of group.
-func (l *Log) decided(ctx context.Context, group string, topics []string) error {
-	for _, topic := range topics {
-		t, err := l.topics.get(ctx, topic)
-		if err != nil {
-			return err
-		}
-		for index := range t.leaders {
-			if _, err := l.committed(ctx, group, stream.Partition{Topic: topic, Index: int32(index)}); err != nil {
-				return err
-			}
-		}
+// begin ends a transaction that a crash left, which hides offsets: the client
+// would ask for them again after a second.
+func (s *session) begin(ctx context.Context, quick bool) error {
+	within := ctx
+	if quick {
+		short, cancel := context.WithTimeout(ctx, s.log.opts.TransactionTimeout)
+		defer cancel()
+		within = short
 	}
-	return nil
+	_, _, err := s.client.ProducerID(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return errors.New("the transaction that it left is not ended yet") // whatever the last answer was
+	}
+	if err == nil {
+		close(s.alone)
+	}
+	return err
 }
 
 // ensureChangelog makes the changelog of a group and a topic, or checks it.

@@ -22,6 +22,7 @@ type topicInfo struct {
 	name    string
 	id      [16]byte
 	leaders []int32 // by partition
+	asked   time.Time
 }
 
 // topicCache remembers the metadata of topics: the number of partitions of a
@@ -38,6 +39,21 @@ func (c *topicCache) get(ctx context.Context, name string) (topicInfo, error) {
 	t, ok := c.known[name]
 	c.mu.Unlock()
 	if ok {
+		return t, nil
+	}
+	return c.refresh(ctx, name)
+}
+
+// recently is how long what the brokers said of a topic is taken for what they
+// would say: a process that starts needs it several times.
+const recently = time.Second
+
+// recent returns a topic, from memory where the brokers were just asked for it.
+func (c *topicCache) recent(ctx context.Context, name string) (topicInfo, error) {
+	c.mu.Lock()
+	t, ok := c.known[name]
+	c.mu.Unlock()
+	if ok && time.Since(t.asked) < recently {
 		return t, nil
 	}
 	return c.refresh(ctx, name)
@@ -76,6 +92,7 @@ func (c *topicCache) askOnce(ctx context.Context, names []string) ([]topicInfo, 
 		t.Topic = kmsg.StringPtr(name)
 		req.Topics = append(req.Topics, t)
 	}
+	asked := time.Now()
 	resp, err := req.RequestWith(ctx, c.log.client)
 	if err != nil {
 		return nil, c.log.failure(ctx, fmt.Errorf("read metadata: %w", err))
@@ -98,7 +115,7 @@ func (c *topicCache) askOnce(ctx context.Context, names []string) ([]topicInfo, 
 		case err != nil:
 			return nil, fmt.Errorf("read metadata of topic %q: %w", name, advise(err))
 		}
-		info := topicInfo{name: name, id: t.TopicID, leaders: make([]int32, len(t.Partitions))}
+		info := topicInfo{name: name, id: t.TopicID, leaders: make([]int32, len(t.Partitions)), asked: asked}
 		for _, p := range t.Partitions {
 			if int(p.Partition) < len(info.leaders) {
 				info.leaders[p.Partition] = p.Leader
@@ -174,7 +191,7 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 // ensureTopic makes a topic where it is not there, and returns it when the
 // brokers know it.
 func (l *Log) ensureTopic(ctx context.Context, name string, partitions int32, configs ...string) (topicInfo, error) {
-	info, err := l.topics.refresh(ctx, name)
+	info, err := l.topics.recent(ctx, name)
 	if err == nil || !errors.Is(err, stream.ErrUnknownTopic) {
 		return info, err
 	}
@@ -236,8 +253,9 @@ const keysTopic = "__afterbay-topics"
 
 // keyStore reads and writes keysTopic. It is small, and read whole.
 type keyStore struct {
-	log *Log
-	mu  sync.Mutex // held by set, so that the first key of a topic in this process stays
+	log   *Log
+	mu    sync.Mutex // held by set, so that the first key of a topic in this process stays
+	known sync.Map   // topics that have a key, which stays
 }
 
 func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
@@ -248,6 +266,7 @@ func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
 		_, err = k.log.readTo(ctx, p, 0, func(r *kgo.Record) error {
 			if !r.Attrs.IsControl() {
 				keys[string(r.Key)] = string(r.Value)
+				k.known.Store(string(r.Key), true)
 			}
 			return nil
 		})
@@ -264,6 +283,9 @@ func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
 func (k *keyStore) set(ctx context.Context, topic, key string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if _, ok := k.known.Load(topic); ok {
+		return nil
+	}
 	keys, err := k.read(ctx)
 	if err != nil || keys[topic] != "" {
 		return err
