@@ -25,12 +25,15 @@ import (
 )
 
 // kafkaChild says what a worker process is to do: brokers, the folder of the
-// test, its name, and whether it keeps its partitions when it ends.
+// test, its name, whether it keeps its partitions when it ends, and its session
+// timeout.
 const kafkaChild = "AFTERBAY_KAFKA_CHILD"
 
-// crashDeliveries are those whose state is the uncrashed run's. A worker runs
-// the pipeline in each of them, so that every kill tries both.
-var crashDeliveries = []kafka.Delivery{kafka.ExactlyOnce, kafka.AtLeastOnce}
+// crashDeliveries are all. A worker runs the pipeline in each of them, so that
+// every kill tries all of them.
+var crashDeliveries = []kafka.Delivery{kafka.ExactlyOnce, kafka.AtLeastOnce, kafka.AtMostOnce}
+
+var crashNames = map[kafka.Delivery]string{kafka.ExactlyOnce: "exactly-once", kafka.AtLeastOnce: "at-least-once", kafka.AtMostOnce: "at-most-once"}
 
 // crashPipeline is the pipeline in the folder; each delivery writes topics of
 // its own.
@@ -41,8 +44,8 @@ func crashPipeline(dir string, delivery kafka.Delivery) (afterbay.Pipeline, erro
 	}
 	p := file.Pipelines[0]
 	p.Commit.Interval = 50 * time.Millisecond
-	if delivery == kafka.AtLeastOnce {
-		const suffix = "-at-least"
+	if delivery != kafka.ExactlyOnce {
+		suffix := "-" + crashNames[delivery]
 		p.Name += suffix
 		for _, s := range p.Steps {
 			if s.Emit != nil {
@@ -65,7 +68,8 @@ type crashOrder struct {
 func runKafkaChild(arguments string) error {
 	var brokers, dir, name string
 	var stay bool
-	if _, err := fmt.Sscan(arguments, &brokers, &dir, &name, &stay); err != nil {
+	var session time.Duration
+	if _, err := fmt.Sscan(arguments, &brokers, &dir, &name, &stay, (*int64)(&session)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -86,7 +90,7 @@ func runKafkaChild(arguments string) error {
 	for _, delivery := range crashDeliveries {
 		group.Go(func() error {
 			return runDelivery(ctx, dir, kafka.Options{
-				Brokers: strings.Split(brokers, ","), Dir: filepath.Join(dir, fmt.Sprint(name, "-", delivery)), Stay: stay, Delivery: delivery,
+				Brokers: strings.Split(brokers, ","), Dir: filepath.Join(dir, fmt.Sprint(name, "-", delivery)), Stay: stay, Delivery: delivery, SessionTimeout: session,
 			}, &order)
 		})
 	}
@@ -99,7 +103,7 @@ func runDelivery(ctx context.Context, dir string, o kafka.Options, order *atomic
 		return err
 	}
 	var first sync.Once
-	runner, err := afterbay.New(p, afterbay.Options{Logger: slog.New(slog.NewTextHandler(os.Stdout, nil)), Fault: func(stage string) {
+	runner, err := afterbay.New(p, afterbay.Options{Logger: slog.New(slog.NewTextHandler(io.MultiWriter(os.Stdout, os.Stderr), nil)), Fault: func(stage string) {
 		if stage == "after" {
 			first.Do(func() { fmt.Println(crashDurable, o.Delivery) })
 		}
@@ -142,7 +146,7 @@ type crashWorker struct {
 
 // startWorker starts a process; one of a name starts again what the one before
 // it left.
-func startWorker(t *testing.T, brokers []string, dir, name string, stay bool) *crashWorker {
+func startWorker(t *testing.T, brokers []string, dir, name string, stay bool, session time.Duration) *crashWorker {
 	t.Helper()
 	w := &crashWorker{name: name, child: exec.Command(os.Args[0]), said: make(chan string, 10_000), ended: make(chan struct{})}
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -151,7 +155,7 @@ func startWorker(t *testing.T, brokers []string, dir, name string, stay bool) *c
 	}
 	defer log.Close()
 	w.child.Stderr = log
-	w.child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %v", kafkaChild, strings.Join(brokers, ","), dir, name, stay))
+	w.child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %v %d", kafkaChild, strings.Join(brokers, ","), dir, name, stay, session))
 	if w.orders, err = w.child.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +175,13 @@ func startWorker(t *testing.T, brokers []string, dir, name string, stay bool) *c
 		close(w.said)
 	}()
 	t.Cleanup(func() {
+		if t.Failed() {
+			_ = w.child.Process.Signal(syscall.SIGQUIT) // its log then says where it stands
+			select {
+			case <-w.ended:
+			case <-time.After(5 * time.Second):
+			}
+		}
 		_ = w.child.Process.Kill()
 		<-w.ended
 	})
