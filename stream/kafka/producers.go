@@ -156,18 +156,10 @@ func (l *Log) AppendOnce(ctx context.Context, name string, first int64, records 
 	}
 }
 
-// fenced reports whether somebody else appended for the producer, or the brokers
-// and its client differ about where they are. What came of the transaction is
-// found out by the next client, so it may try again.
+// fenced reports whether err says that the transactional id has a newer owner,
+// so that nothing was committed.
 func fenced(err error) bool {
-	for _, answer := range []error{
-		kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidProducerIDMapping, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidTxnState,
-	} {
-		if errors.Is(err, answer) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerIDMapping)
 }
 
 func (p *producer) append(ctx context.Context, l *Log, first int64, records []stream.Record, places []int32) (repeated int, err error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -357,25 +356,5 @@ func TestTopicThatIsBeingMadeIsAwaited(t *testing.T) {
 	record := stream.Record{Partition: stream.Partition{Topic: "in", Index: stream.ByKey}}
 	if err := fresh.Append(t.Context(), record); err != nil || answers.Hits() != 3 {
 		t.Errorf("%v after %d answers", err, answers.Hits())
-	}
-}
-
-// A client that the brokers do not follow any more is no reason to fail: the next
-// one finds out what was written.
-func TestAppendOnceGoesOnWithAnotherClient(t *testing.T) {
-	cluster := fakeWith(t)
-	l := open(t, conforming(cluster.ListenAddrs()))
-	for i, c := range []struct {
-		key kmsg.Key
-		err *kerr.Error
-	}{{kmsg.Produce, kerr.OutOfOrderSequenceNumber}, {kmsg.TxnOffsetCommit, kerr.InvalidProducerEpoch}, {kmsg.EndTxn, kerr.InvalidTxnState}} {
-		answer := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{c.key}, Err: c.err})
-		repeated, err := l.AppendOnce(t.Context(), "p", int64(i+1), stream.Record{Partition: in, Value: fmt.Append(nil, i)})
-		if err != nil || repeated != 0 || answer.Hits() != 1 {
-			t.Errorf("%v: %d repeated, %v, after %d answers", c.err, repeated, err, answer.Hits())
-		}
-	}
-	if got := readValues(t, l, in, 3); got != "0 1 2" {
-		t.Errorf("read %s", got)
 	}
 }
