@@ -284,6 +284,27 @@ func (k *keysRun) cold() (took time.Duration, records int64, allocated, objects 
 	return took, records, after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
 }
 
+// trickle appends the events after those sent, so many a second, until it is
+// stopped.
+func (k *keysRun) trickle(events []reference.Event, sent *int, rate int) (stop func()) {
+	ending, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for *sent < len(events) {
+			select {
+			case <-tick.C:
+			case <-ending:
+				return
+			}
+			appendEvents(k.T, k.log, "payments", events[*sent:*sent+rate/100])
+			*sent += rate / 100
+		}
+	}()
+	return func() { close(ending); <-ended }
+}
+
 // A worker with much state is killed: the one that stands by for it goes on soon.
 // One that restarts in place goes on sooner. What comes of it is what comes of a
 // run in which nothing happens.
@@ -306,21 +327,7 @@ func TestStandbyOnKafkaTakesOverSoon(t *testing.T) {
 	one, two := k.start("one"), k.start("two")
 	appendEvents(t, k.log, "payments", events[:*keysKafka])
 	sent := *keysKafka
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for sent < len(events) {
-			select {
-			case <-tick.C:
-			case <-stop:
-				return
-			}
-			appendEvents(t, k.log, "payments", events[sent:sent+rate/100])
-			sent += rate / 100
-		}
-	}()
+	stop := k.trickle(events, &sent, rate)
 	k.recovered(func() { k.awaitWarm(one, two) })
 	takeover := k.recovered(one.kill)
 	restart := k.recovered(func() {
@@ -334,8 +341,7 @@ func TestStandbyOnKafkaTakesOverSoon(t *testing.T) {
 		again = k.recovered(two.kill)
 		two = one
 	}
-	close(stop)
-	<-stopped
+	stop()
 	k.must(k.runner.WaitIdle(t.Context(), k.log))
 	two.kill()
 	took, records, allocated, objects := k.cold()

@@ -1,0 +1,274 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Join implements stream.Log.
+func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
+	for tries := 1; ; tries++ {
+		s, err := l.join(ctx, group, topics, tries == 1)
+		if err == nil {
+			return s, nil
+		}
+		if err = l.failure(ctx, err); passing(err) && ctx.Err() == nil {
+			err = l.await(ctx, tries, "join "+group, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("join %q: %w", group, err)
+		}
+	}
+}
+
+// join makes a session. A quick one joins its group beside ending what it left,
+// which is done in milliseconds or, where brokers are not well, not soon: then
+// others are to have the partitions meanwhile.
+func (l *Log) join(ctx context.Context, group string, topics []string, quick bool) (*session, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	names := slices.Clone(topics)
+	for _, topic := range topics {
+		names = append(names, changelogOf(group, stream.Partition{Topic: topic}).Topic)
+	}
+	if _, err := l.topics.ask(ctx, names...); err != nil {
+		return nil, err
+	}
+	for _, topic := range topics {
+		t, err := l.topics.recent(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.ensureChangelog(ctx, group, t); err != nil {
+			return nil, err
+		}
+	}
+	s := &session{
+		log: l, group: group, topics: topics, seen: time.Now(), alone: make(chan struct{}), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1),
+		flying: &delivered{}, coming: &delivered{}, proven: proven{},
+	}
+	if err := l.register(s); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	var err error
+	if l.opts.delivery(s.group) == AtLeastOnce {
+		s.beside, err = l.newClient(kgo.ProducerLinger(gather))
+	}
+	if err == nil {
+		s.mu.Lock() // callbacks come before the client is known
+		s.client, err = l.newClient(s.clientOptions()...)
+		s.mu.Unlock()
+	}
+	if err != nil {
+		s.cancel()
+		l.unregister(s)
+		return nil, err
+	}
+	s.work.Go(s.read)
+	s.work.Go(s.standBy)
+	if quick {
+		s.client.AddConsumeTopics(topics...)
+	}
+	if err := s.begin(ctx, quick); err != nil {
+		s.end(stream.ErrClosed)
+		<-s.ended
+		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
+	}
+	if !quick {
+		s.client.AddConsumeTopics(topics...)
+	}
+	return s, nil
+}
+
+// begin ends a transaction that a crash left, which hides offsets: the client
+// would ask for them again after a second.
+func (s *session) begin(ctx context.Context, quick bool) error {
+	within := ctx
+	if quick {
+		short, cancel := context.WithTimeout(ctx, s.log.opts.TransactionTimeout)
+		defer cancel()
+		within = short
+	}
+	_, _, err := s.client.ProducerID(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return errors.New("the transaction that it left is not ended yet") // whatever the last answer was
+	}
+	if err == nil {
+		close(s.alone)
+	}
+	return err
+}
+
+// ensureChangelog makes the changelog of a group and a topic, or checks it.
+func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) error {
+	name := changelogOf(group, stream.Partition{Topic: t.name}).Topic
+	if len(name) > 249 {
+		return refuse("shorten the name of the pipeline", "the changelog of topic %q would be %q, and names of topics have 249 characters", t.name, name)
+	}
+	changelog, err := l.ensureTopic(ctx, name, int32(len(t.leaders)),
+		"cleanup.policy", "compact", "delete.retention.ms", fmt.Sprint(deleteRetention.Milliseconds()), "segment.bytes", fmt.Sprint(64<<20))
+	if err != nil {
+		return fmt.Errorf("changelog %q: %w", name, err)
+	}
+	if n := len(changelog.leaders); n != len(t.leaders) {
+		return refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q has %d partitions, and the state beside it %d (topic %q): keys would leave their state", t.name, len(t.leaders), n, name)
+	}
+	return nil
+}
+
+// register notes a session and gives it the first free slot of its group in this
+// process: with the process's identity it names the member and its transactions,
+// so that who starts again ends what it left.
+func (l *Log) register(s *session) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return stream.ErrClosed
+	}
+	taken := l.slots[s.group]
+	if taken == nil {
+		taken = map[int]bool{}
+		l.slots[s.group] = taken
+	}
+	for taken[s.slot] {
+		s.slot++
+	}
+	taken[s.slot] = true
+	l.sessions[s] = true
+	name := fmt.Sprintf("%s-%d", l.store.id, s.slot)
+	s.id = "afterbay-" + safeName(s.group) + "-" + name
+	if l.opts.Dir != "" {
+		s.member = "afterbay-" + name
+	}
+	return nil
+}
+
+func (l *Log) unregister(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.sessions, s)
+	delete(l.slots[s.group], s.slot)
+}
+
+func (s *session) clientOptions() []kgo.Opt {
+	o := &s.log.opts
+	opts := []kgo.Opt{
+		kgo.WithPools(newRecordPool(4 * o.BufferRecords)),
+		kgo.ProducerLinger(gather),
+		kgo.TransactionalID(s.id),
+		kgo.TransactionTimeout(o.TransactionTimeout),
+		kgo.ConsumerGroup(s.group),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+		kgo.SessionTimeout(o.SessionTimeout),
+		kgo.HeartbeatInterval(o.HeartbeatInterval),
+		kgo.RebalanceTimeout(o.RebalanceTimeout + o.SessionTimeout),
+		kgo.OnPartitionsAssigned(s.onAssigned),
+		kgo.OnPartitionsRevoked(s.onRevoked),
+		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) { s.end(stream.ErrFenced) }),
+		kgo.AdjustFetchOffsetsFn(s.onOffsets),
+		kgo.WithHooks(s),
+	}
+	if s.member != "" {
+		opts = append(opts, kgo.InstanceID(s.member))
+	}
+	if o.ServerGroups { // the library knows by the balancer which of theirs is wanted
+		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	} else {
+		opts = append(opts, kgo.Balancers(&balancer{resuming{kgo.CooperativeStickyBalancer()}, s}))
+	}
+	return opts
+}
+
+// Close implements stream.Session.
+func (s *session) Close() error {
+	s.end(stream.ErrClosed)
+	<-s.ended
+	return nil
+}
+
+// end makes the session dead, for the first reason given.
+func (s *session) end(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLocked(reason)
+}
+
+func (s *session) endLocked(reason error) {
+	if s.err != nil {
+		return
+	}
+	s.err = reason
+	s.cancel()
+	for _, sh := range slices.Clone(s.shares) {
+		s.release(sh)
+	}
+	signal(s.ready)
+	go s.leave()
+}
+
+// leave lets go of everything.
+func (s *session) leave() {
+	s.work.Wait()
+	patience, cancel := context.WithTimeout(context.Background(), s.log.opts.TransactionTimeout)
+	defer cancel()
+	// Without it the broker would do so, after the timeout of the transaction.
+	_ = s.client.EndTransaction(patience, kgo.TryAbort)
+	id, _ := s.client.GroupMetadata()
+	_ = s.client.LeaveGroupContext(patience) // as part of Close it would wait for brokers that are down
+	switch o := &s.log.opts; {
+	case s.member == "":
+	case o.ServerGroups:
+		s.leaveServerGroup(patience, id)
+	case !o.Stay:
+		s.leaveStatic(patience, id)
+	}
+	s.client.CloseAllowingRebalance()
+	if s.beside != nil {
+		s.beside.Close()
+	}
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if held { // else the next session asks at once
+		_ = s.log.wait(context.Background(), heldWait)
+	}
+	s.log.unregister(s)
+	close(s.ended)
+}
+
+const heldWait = time.Second
+
+// leaveStatic takes a static member out of its group: the client does not.
+func (s *session) leaveStatic(ctx context.Context, id string) {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = s.group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID, m.InstanceID = id, &s.member
+	req.Members = append(req.Members, m)
+	_, _ = req.RequestWith(ctx, s.client)
+}
+
+// leaveServerGroup says that a static member ends, for a while or for good, of
+// whom brokers otherwise would not let another in under its name until its session
+// timed out. The client says it without the name, which Kafka refuses.
+func (s *session) leaveServerGroup(ctx context.Context, id string) {
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.member, -1
+	if s.log.opts.Stay {
+		req.MemberEpoch = -2
+	}
+	_, _ = req.RequestWith(ctx, s.client)
+}
