@@ -266,10 +266,25 @@ func (s *session) transaction(ctx context.Context) error {
 	if err := s.commitOffsets(ctx); err != nil {
 		return err
 	}
-	if err := s.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := s.log.end(ctx, s.client, &b.records[len(b.records)-1]); err != nil {
 		return fmt.Errorf("end: %w", err)
 	}
 	return nil
+}
+
+// end commits the transaction of client, in which written was. The client library
+// sends the first records of a topic before it notes that it knows the topic; a
+// transaction that ends between finds none of its partitions, takes itself for
+// empty, aborts and returns no error.
+func (l *Log) end(ctx context.Context, client *kgo.Client, written *kgo.Record) error {
+	for tries := 1; ; tries++ {
+		if leader, _, err := client.PartitionLeader(written.Topic, written.Partition); leader >= 0 || err != nil {
+			return client.EndTransaction(ctx, kgo.TryCommit)
+		}
+		if err := l.wait(ctx, backOff(tries)/10); err != nil {
+			return err
+		}
+	}
 }
 
 // commitOffsets adds the step's offsets to the transaction, as the member that

@@ -370,3 +370,40 @@ func TestRemoveLeavesNothing(t *testing.T) {
 		t.Errorf("left are keys %v, groups %v, %v", keys, groups, err)
 	}
 }
+
+// The client library sends what waited for a topic to be known, and notes after it
+// that it is.
+func TestFirstTransactionOfAClientIsNotTakenForEmpty(t *testing.T) {
+	l := open(t, conforming(fake(t)))
+	release := make(chan struct{})
+	client, err := l.newClient(kgo.TransactionalID("first"), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+		return func(r *kgo.Record, _ int) int {
+			if r.Key == nil {
+				return 0
+			}
+			<-release
+			return -1 // nowhere
+		}
+	})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error)
+	first := &kgo.Record{Topic: "in", Value: []byte("first")}
+	client.Produce(t.Context(), first, func(_ *kgo.Record, err error) { sent <- err })
+	client.Produce(t.Context(), &kgo.Record{Topic: "in", Key: []byte("holds up")}, nil)
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { close(release) })
+	if err := l.end(t.Context(), client, first); err != nil {
+		t.Fatal(err)
+	}
+	if r, found, err := l.Peek(t.Context(), in, 0); err != nil || string(r.Value) != "first" {
+		t.Errorf("found %v %q, %v, after it was committed", found, r.Value, err)
+	}
+}

@@ -207,7 +207,7 @@ func (p *producer) commit(ctx context.Context, l *Log, out []kgo.Record, highest
 	if err := commitOffsets(ctx, p.client, p.id, p.id, member{generation: -1}, topic); err != nil {
 		return errors.Join(err, p.client.EndTransaction(ctx, kgo.TryAbort))
 	}
-	return p.client.EndTransaction(ctx, kgo.TryCommit)
+	return l.end(ctx, p.client, &out[0])
 }
 
 // member is who commits offsets: nobody has generation -1.
