@@ -97,7 +97,7 @@ var badInputs = []struct {
 	{"topics --url http://127.0.0.1:1", exitFailure, []string{"connection refused"}},
 	{"doctor held", exitLocked, []string{"in use: by process", "end that process first"}},
 	{"doctor none", exitFailure, []string{"none", "no data directory"}},
-	{"doctor file", exitDamaged, []string{"file", "no data directory"}},
+	{"doctor file", exitInvalid, []string{"file:1:1", "must be a mapping"}},
 	{"doctor damaged", exitFailure, []string{"the directory is damaged"}},
 	{"doctor damaged --cut --yes", exitFailure, []string{"nothing was changed", "restore it from a copy"}},
 	{"doctor good --yes", exitUsage, []string{"--yes and --keep belong to --cut"}},

@@ -66,12 +66,9 @@ func Examine(ctx context.Context, o Options, plan Plan) ([]Finding, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	e := &examination{log: &Log{opts: o.withDefaults()}, plan: plan, topics: map[string]*kmsg.MetadataResponseTopic{}, configs: map[string]map[string]string{}}
+	e := &examination{log: newLog(o), plan: plan, topics: map[string]*kmsg.MetadataResponseTopic{}, configs: map[string]map[string]string{}}
 	l := e.log
-	l.told = newLogger(l.opts.Logger)
-	l.ctx, l.cancel = context.WithCancel(context.Background())
 	defer l.cancel()
-	l.topics.log = l
 	var err error
 	// Who examines wants to hear of the first failure.
 	l.client, err = l.newClient(kgo.DialTimeout(examineTimeout), kgo.RequestRetries(1), kgo.RetryTimeout(examineTimeout), kgo.WithLogger(nil))

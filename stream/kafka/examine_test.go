@@ -257,6 +257,9 @@ func TestExamineFindsOffsetsThatAreNotThoseOfTheState(t *testing.T) {
 	wantAdvice(t, err, "committed offset 3", "says 20", "in,0,20")
 
 	removeTopic(t, l, changelogOf("g", in).Topic)
+	if topics, err := l.topics.ask(t.Context(), changelogOf("g", in).Topic); err != nil || len(topics) > 0 {
+		t.Fatal(topics, err)
+	}
 	if _, err := l.ensureTopic(t.Context(), changelogOf("g", in).Topic, 1, "cleanup.policy", "compact"); err != nil {
 		t.Fatal(err)
 	}

@@ -62,19 +62,28 @@ type Log struct {
 	records     *recordPool   // of fetches; who does not recycle them leaves them to the collector
 }
 
+// newLog returns a log without a client and a store.
+func newLog(o Options) *Log {
+	l := &Log{
+		opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{},
+		restoreRoom: make(chan struct{}, restoresMost), records: newRecordPool(1 << 14),
+	}
+	l.told = newLogger(l.opts.Logger)
+	l.topics.log, l.keys.log, l.producers.log = l, l, l
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
 // Open connects to the brokers.
 func Open(ctx context.Context, o Options) (*Log, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	l := &Log{opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{}, restoreRoom: make(chan struct{}, restoresMost), records: newRecordPool(1 << 14)}
-	l.told = newLogger(l.opts.Logger)
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l := newLog(o)
 	var err error
 	if l.client, err = l.newClient(); err != nil {
 		return nil, fmt.Errorf("open kafka: %w", err)
 	}
-	l.topics.log, l.keys.log, l.producers.log = l, l, l
 	reached := make(chan error, 1)
 	go func() { reached <- l.reach(ctx) }()
 	l.store, err = openStore(&l.opts)

@@ -91,7 +91,7 @@ func TestSimulationWithRequestsThatFail(t *testing.T) {
 		seed := r.Uint64()
 		var handles map[string]*kfake.FaultHandle
 		simulate(t, seed, ExactlyOnce, func(cluster *kfake.Cluster, o *Options) {
-			lose := &losses{dial: o.dial, rng: rand.New(rand.NewPCG(seed, 1))}
+			lose := &losses{dial: o.dial, rng: rand.New(rand.NewPCG(seed, 1)), calm: 50}
 			o.dial = lose.connect
 			handles = failRequests(cluster, rand.New(rand.NewPCG(seed, 2)))
 		})
@@ -138,8 +138,9 @@ func failRequests(cluster *kfake.Cluster, r *rand.Rand) map[string]*kfake.FaultH
 type losses struct {
 	dial func(ctx context.Context, network, host string) (net.Conn, error)
 
-	mu  sync.Mutex // guards rng
-	rng *rand.Rand
+	mu   sync.Mutex // guards the rest
+	rng  *rand.Rand
+	calm int // how much is still not lost: who opens a log hears of the first failure
 }
 
 func (l *losses) connect(ctx context.Context, network, host string) (net.Conn, error) {
@@ -153,7 +154,8 @@ func (l *losses) connect(ctx context.Context, network, host string) (net.Conn, e
 func (l *losses) now() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rng.IntN(500) == 0
+	l.calm--
+	return l.calm < 0 && l.rng.IntN(500) == 0
 }
 
 type lossy struct {
