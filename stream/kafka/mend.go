@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 	"unicode/utf16"
@@ -195,9 +196,10 @@ func (l *Log) decidedID(ctx context.Context, o undecided) (string, error) {
 			if err := kerr.ErrorForCode(d.ErrorCode); err != nil {
 				return "", fmt.Errorf("describe transaction %q: %w", state.TransactionalID, err)
 			}
-			// The decision of one may raise the epoch by one.
 			done := d.State == "Empty" || d.State == "CompleteCommit" || d.State == "CompleteAbort"
-			if d.ProducerID != o.producer || d.ProducerEpoch > o.epoch+1 || done {
+			// The decision of one may raise the epoch by one.
+			later := d.State == "Ongoing" && (d.ProducerID != o.producer || d.ProducerEpoch > o.epoch+1)
+			if done || later {
 				return state.TransactionalID, nil
 			}
 		}
@@ -312,11 +314,15 @@ func (l *Log) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetadataV
 }
 
 // partitionOfID returns the partition of an internal topic that has a
-// transactional id or a group: Java's hash of the string, without its sign.
+// transactional id or a group: the amount of Java's hash of the string, which is 0
+// for the one hash that has none (org.apache.kafka.common.utils.Utils.abs).
 func partitionOfID(id string, partitions int) int32 {
 	var hash int32
 	for _, unit := range utf16.Encode([]rune(id)) {
 		hash = 31*hash + int32(unit)
 	}
-	return (hash & 0x7fffffff) % int32(max(partitions, 1))
+	if hash == math.MinInt32 {
+		return 0
+	}
+	return max(hash, -hash) % int32(max(partitions, 1))
 }

@@ -240,11 +240,42 @@ func TestLostMarkersOfAnUnknownDecisionAreRefused(t *testing.T) {
 }
 
 func TestPartitionOfIDIsJavas(t *testing.T) {
-	for id, want := range map[string]int32{ // "...".hashCode() & 0x7fffffff, modulo 50
-		"": 0, "a": 97 % 50, "ab": (97*31 + 98) % 50, "polygenelubricants": 0,
+	for id, want := range map[string]int32{ // the amount of "...".hashCode(), modulo 50
+		"": 0, "a": 97 % 50, "ab": (97*31 + 98) % 50, "reference": 925155509 % 50, "afterbay-": 1019658031 % 50, "polygenelubricants": 0,
 	} {
 		if got := partitionOfID(id, 50); got != want {
 			t.Errorf("%q has partition %d, want %d", id, got, want)
+		}
+	}
+}
+
+// What coordinators decide is found where they write it.
+func TestDecisionsAreReadWhereCoordinatorsWriteThem(t *testing.T) {
+	l := open(t, onBroker(t))
+	for i := range 6 { // hashes of both signs
+		id := strings.Repeat("reference", i+1)
+		client, err := l.newClient(kgo.TransactionalID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		r := &kgo.Record{Topic: in.Topic}
+		if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		pid, epoch, err := client.ProducerID(t.Context())
+		if err == nil {
+			err = l.end(t.Context(), client, r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := l.decision(t.Context(), id, undecided{partition: in, producer: pid, epoch: epoch})
+		if err != nil || got == nil || got.State != kmsg.TransactionStatePrepareCommit {
+			t.Errorf("%s was decided as %+v, %v", id, got, err)
 		}
 	}
 }
