@@ -78,6 +78,9 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	}
 	s.work.Go(s.read)
 	s.work.Go(s.standBy)
+	if !l.opts.ServerGroups {
+		s.work.Go(s.oversee)
+	}
 	if quick {
 		s.client.AddConsumeTopics(topics...)
 	}

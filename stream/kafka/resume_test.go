@@ -187,3 +187,28 @@ func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
 		}
 	}
 }
+
+// A partition that no member has, as after a rebalance that was cut short, is
+// shared out.
+func TestPartitionWithoutAnOwnerIsSharedOut(t *testing.T) {
+	cluster, _ := fakeCluster(t)
+	o := conforming(cluster.ListenAddrs())
+	o.Dir, o.SessionTimeout = t.TempDir(), 200*time.Millisecond
+	l := open(t, o)
+	var emptied atomic.Bool
+	cluster.ControlKey(int16(kmsg.SyncGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if emptied.Swap(true) {
+			return nil, nil, false
+		}
+		for i := range req.(*kmsg.SyncGroupRequest).GroupAssignment { // the first plan leaves it to nobody
+			a := &req.(*kmsg.SyncGroupRequest).GroupAssignment[i]
+			none := kmsg.NewConsumerMemberAssignment()
+			a.MemberAssignment = none.AppendTo(nil)
+		}
+		return nil, nil, false
+	})
+	mustOwn(t, l)
+	if !emptied.Load() {
+		t.Error("the partition was assigned at once")
+	}
+}

@@ -1,0 +1,48 @@
+package kafka
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// oversee sees that no partition stays without an owner. A member that gives
+// partitions up joins again after it, so that the group shares them out. Where it
+// is replaced under its static name in between, the brokers move nothing, and
+// nobody would join again.
+func (s *session) oversee() {
+	for s.log.wait(s.ctx, s.log.opts.SessionTimeout) == nil {
+		if s.orphans() {
+			s.log.opts.Logger.Info("kafka: partitions have no owner: the group shares them out anew", "group", s.group)
+			s.client.ForceRebalance()
+		}
+	}
+}
+
+// orphans reports whether the group is at rest and leaves a partition to nobody.
+func (s *session) orphans() bool {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{s.group}
+	resp, err := req.RequestWith(s.ctx, s.log.client)
+	if err != nil || len(resp.Groups) != 1 || resp.Groups[0].ErrorCode != 0 || resp.Groups[0].State != "Stable" {
+		return false // it is not at rest, or nobody knows
+	}
+	owned := map[string]int{}
+	for i := range resp.Groups[0].Members {
+		var given kmsg.ConsumerMemberAssignment
+		if given.ReadFrom(resp.Groups[0].Members[i].MemberAssignment) != nil {
+			return false
+		}
+		for _, t := range given.Topics {
+			owned[t.Topic] += len(t.Partitions)
+		}
+	}
+	for _, topic := range s.topics {
+		t, err := s.log.topics.get(s.ctx, topic)
+		if err != nil {
+			return false
+		}
+		if owned[topic] < len(t.leaders) {
+			return true
+		}
+	}
+	return false
+}
