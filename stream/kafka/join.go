@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 		s.client.AddConsumeTopics(topics...)
 	}
 	if err := s.begin(ctx, quick); err != nil {
+		err = cmp.Or(s.dead(), err) // the group may have been refused meanwhile
 		s.end(stream.ErrClosed)
 		<-s.ended
 		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
