@@ -48,11 +48,7 @@ func deleteOffsets(server, group, topic string) string {
 // positionOf returns what a changelog says that was committed, -1 where it is
 // empty. It reads from the end: each step writes the position last.
 func (l *Log) positionOf(ctx context.Context, changelog stream.Partition) (int64, error) {
-	first, err := l.listOffset(ctx, changelog, earliest)
-	if err != nil {
-		return 0, err
-	}
-	end, err := l.listOffset(ctx, changelog, latest)
+	first, end, err := l.extent(ctx, changelog)
 	if err != nil {
 		return 0, err
 	}

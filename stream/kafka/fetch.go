@@ -1,9 +1,11 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,10 +33,7 @@ func (l *Log) readTo(ctx context.Context, p stream.Partition, from int64, visit 
 	}
 	var waiting stall
 	for next = from; next < end; {
-		records, after, err := l.fetch(ctx, p, next)
-		if err == nil && after == next {
-			err = waiting.over(ctx, l, p)
-		}
+		records, after, err := waiting.fetch(ctx, l, p, next)
 		if err != nil {
 			return next, fmt.Errorf("read %v at %d: %w", p, next, err)
 		}
@@ -138,6 +137,17 @@ func (l *Log) listOffset(ctx context.Context, p stream.Partition, which int64) (
 			return 0, fmt.Errorf("list offsets of %v: %w", p, err)
 		}
 	}
+}
+
+// extent returns the first retained offset of p and its end, with what is not
+// committed, asking for both at once.
+func (l *Log) extent(ctx context.Context, p stream.Partition) (first, end int64, err error) {
+	var firstErr, endErr error
+	var asking sync.WaitGroup
+	asking.Go(func() { first, firstErr = l.listOffset(ctx, p, earliest) })
+	end, endErr = l.listOffset(ctx, p, latest)
+	asking.Wait()
+	return first, end, cmp.Or(firstErr, endErr)
 }
 
 func (l *Log) listOffsetOnce(ctx context.Context, p stream.Partition, which int64) (int64, error) {

@@ -19,13 +19,8 @@ func (s *session) catchUp(ctx context.Context, p *progress, copied *local, chang
 		if err := s.log.progressed(ctx, p, f.next, end); err != nil {
 			return 0, err
 		}
-		records, after, err := s.log.fetch(ctx, changelog, f.next)
+		records, after, err := waiting.fetch(ctx, s.log, changelog, f.next)
 		if err != nil {
-			return 0, err
-		}
-		if after > f.next {
-			waiting = stall{}
-		} else if err := waiting.over(ctx, s.log, changelog); err != nil {
 			return 0, err
 		}
 		if err := f.follow(records, after); err != nil {

@@ -139,10 +139,9 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 // bounds returns the topic of the changelog of p, its first offset and its end,
 // asking for all of them at once.
 func (l *Log) bounds(ctx context.Context, p, changelog stream.Partition) (t topicInfo, first, end int64, err error) {
-	var firstErr, endErr error
+	var extentErr error
 	var asking sync.WaitGroup
-	asking.Go(func() { first, firstErr = l.listOffset(ctx, changelog, earliest) })
-	asking.Go(func() { end, endErr = l.listOffset(ctx, changelog, latest) })
+	asking.Go(func() { first, end, extentErr = l.extent(ctx, changelog) })
 	t, err = l.topics.refresh(ctx, changelog.Topic)
 	for tries := 1; passing(err) && ctx.Err() == nil; tries++ {
 		if err = l.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
@@ -153,7 +152,7 @@ func (l *Log) bounds(ctx context.Context, p, changelog stream.Partition) (t topi
 	if n := int32(len(t.leaders)); err == nil && changelog.Index >= n {
 		err = refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q got more partitions, and the state beside it has %d (topic %q): keys would leave their state", p.Topic, n, changelog.Topic)
 	}
-	return t, first, end, cmp.Or(err, firstErr, endErr)
+	return t, first, end, cmp.Or(err, extentErr)
 }
 
 // onRevoked is called by the client before it gives up partitions, which waits

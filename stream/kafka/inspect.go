@@ -23,11 +23,7 @@ func (l *Log) Offsets(ctx context.Context, p stream.Partition) (first, next stre
 	if err := l.usable(); err != nil {
 		return 0, 0, err
 	}
-	from, err := l.listOffset(ctx, p, earliest)
-	if err != nil {
-		return 0, 0, err
-	}
-	end, err := l.listOffset(ctx, p, latest)
+	from, end, err := l.extent(ctx, p)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -105,18 +101,10 @@ func (l *Log) Committed(ctx context.Context, group string, p stream.Partition) (
 // committed returns the offset of p that group committed, -1 where it did not,
 // when no transaction is under way that may move it.
 func (l *Log) committed(ctx context.Context, group string, p stream.Partition) (int64, error) {
-	t, err := l.topics.get(ctx, p.Topic)
+	req, err := l.stableOffsets(ctx, group, map[string][]int32{p.Topic: {p.Index}})
 	if err != nil {
 		return 0, err
 	}
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable = true
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = group
-	topic := kmsg.NewOffsetFetchRequestGroupTopic()
-	topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, []int32{p.Index}
-	g.Topics = append(g.Topics, topic)
-	req.Groups = append(req.Groups, g)
 	var waiting stall
 	for tries := 1; ; tries++ {
 		offset, err := l.offsetFetch(ctx, req)
@@ -135,6 +123,26 @@ func (l *Log) committed(ctx context.Context, group string, p stream.Partition) (
 			return 0, err
 		}
 	}
+}
+
+// stableOffsets asks for what group committed of partitions, which is refused
+// while a transaction may move it.
+func (l *Log) stableOffsets(ctx context.Context, group string, partitions map[string][]int32) (*kmsg.OffsetFetchRequest, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	for name, indexes := range partitions {
+		t, err := l.topics.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		topic := kmsg.NewOffsetFetchRequestGroupTopic()
+		topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, indexes
+		g.Topics = append(g.Topics, topic)
+	}
+	req.Groups = append(req.Groups, g)
+	return req, nil
 }
 
 // offsetFetch returns the one offset that req asks for.

@@ -56,6 +56,19 @@ func (s *stall) over(ctx context.Context, l *Log, p stream.Partition) error {
 	return nil
 }
 
+// fetch is Log.fetch in a loop, which notices where that brings nothing more.
+func (s *stall) fetch(ctx context.Context, l *Log, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
+	records, after, err := l.fetch(ctx, p, from)
+	switch {
+	case err != nil:
+	case after > from:
+		*s = stall{}
+	default:
+		err = s.over(ctx, l, p)
+	}
+	return records, after, err
+}
+
 // stalled is called where what a group committed is undecided.
 func (l *Log) stalled(ctx context.Context, waiting *stall, group string) error {
 	t, err := l.topics.get(ctx, offsetsTopic)
@@ -75,10 +88,12 @@ func (l *Log) prove(ctx context.Context, client *kgo.Client, topics proven, reco
 	last := ""
 	for i := range records {
 		topic := records[i].Topic
-		if topic == last || topics[topic] {
+		if topic == last {
 			continue
 		}
-		last = topic
+		if last = topic; topics[topic] {
+			continue
+		}
 		if err := l.proveTopic(ctx, client, topic); err != nil {
 			return err
 		}
@@ -244,11 +259,7 @@ func (l *Log) decision(ctx context.Context, id string, o undecided) (*kmsg.TxnMe
 		return nil, err
 	}
 	log := stream.Partition{Topic: transactionsTopic, Index: partitionOfID(id, len(t.leaders))}
-	first, err := l.listOffset(ctx, log, earliest)
-	if err != nil {
-		return nil, err
-	}
-	end, err := l.listOffset(ctx, log, latest)
+	first, end, err := l.extent(ctx, log)
 	if err != nil {
 		return nil, err
 	}

@@ -106,22 +106,12 @@ const stableMost = 500 * time.Millisecond
 // partitions. The markers of a commit come some milliseconds after its answer:
 // whoever takes a partition over would find them missing, and sleep.
 func (s *session) awaitStable(added map[string][]int32) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable = true
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = s.group
 	ctx, cancel := context.WithTimeout(s.ctx, stableMost)
 	defer cancel()
-	for name, indexes := range added {
-		t, err := s.log.topics.get(ctx, name)
-		if err != nil {
-			return
-		}
-		topic := kmsg.NewOffsetFetchRequestGroupTopic()
-		topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, indexes
-		g.Topics = append(g.Topics, topic)
+	req, err := s.log.stableOffsets(ctx, s.group, added)
+	if err != nil {
+		return
 	}
-	req.Groups = append(req.Groups, g)
 	for tries := 1; s.unstable(ctx, req); tries++ {
 		if s.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
 			s.mu.Lock()
