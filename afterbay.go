@@ -7,12 +7,19 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/batch"
+	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/park"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/table"
 	"github.com/afterbay/afterbay/task"
 	"github.com/afterbay/afterbay/value"
 )
@@ -25,16 +32,32 @@ type Options struct {
 	Logger   *slog.Logger // nil discards
 
 	// Observe is called with every event when it was computed, in the order of
-	// its partition, before its step is committed; after a failed commit again.
+	// its partition, before its step is committed; after a failed commit again. One
+	// that is parked comes when it is through.
 	// It must not keep what it gets. Sessions call it at the same time. Where
 	// inputs are copied it is called for their events too, whose Row has the
 	// fields of their topic.
 	Observe func(*task.Observed)
 
+	// Traces takes the spans of some events, when they are durable: of those that
+	// come with a W3C trace context that says so, and of a share of the others. It
+	// must not block; sessions call it at the same time. nil is none.
+	Traces     func([]observe.Span)
+	TraceShare float64 // 0 to 1
+
+	// Endpoints are the services that the pipelines of a process call: those that
+	// call the same model of one, with the same options, share its breaker and
+	// its places. nil shares nothing; NewChain then makes one for its pipelines.
+	Endpoints *control.Endpoints
+
 	// Rows ends the pipeline before the first score whose model cannot be
 	// loaded, and needs no emit: to compute the rows that a first model is
 	// trained with. What past scores would add to features is then left out.
 	Rows bool
+
+	// Rehearse asks nothing outside of the process: models and lookups there answer
+	// with zeros, empty texts and no rows, and Asked counts what they were asked.
+	Rehearse bool
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
 	// sync, after) with a step in flight: crash tests end the process there.
@@ -46,13 +69,17 @@ type Runner struct {
 	pipeline Pipeline
 	compiled
 	metrics []*observe.Metrics // of the plan and of its copies
+	aborts  []*control.Abort   // likewise; nil where the pipeline never stops
+	sunk    []*deliver.Metrics // of the sinks
+	hurry   atomic.Int64       // who waits for the sinks
+	muted   []*muted           // models that are not asked
 	task    task.Options
 }
 
 // New checks a pipeline and loads its models. What is wrong with it is returned
 // as Errors, all at once.
 func New(p Pipeline, options Options) (*Runner, error) {
-	made, err := compile(p, options.Rows)
+	made, err := compile(p, options.Rows, cmp.Or(options.Endpoints, &control.Endpoints{}))
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +89,48 @@ func New(p Pipeline, options Options) (*Runner, error) {
 	}}
 	for range 1 + len(made.copies) {
 		r.metrics = append(r.metrics, observe.NewMetrics(max(options.Sessions, 1)))
+		var abort *control.Abort
+		if above := p.DeadLetters.AbortAbove; above.Per > 0 {
+			abort = control.NewAbort(above.Of, above.Per)
+		}
+		r.aborts = append(r.aborts, abort)
+	}
+	r.metrics[0].SetBudget(made.budget)
+	if route := made.plan.Cases; route != nil {
+		r.metrics[0].SetCases(route.Names)
+	}
+	if options.Traces != nil {
+		r.metrics[0].SetTracer(&observe.Tracer{Pipeline: p.Name, Share: options.TraceShare, Add: options.Traces})
+	}
+	if options.Rehearse {
+		r.rehearse()
+	}
+	for range made.sinks {
+		r.sunk = append(r.sunk, &deliver.Metrics{})
 	}
 	return r, nil
 }
 
+// Close ends what models that run outside of the process have there: processes and
+// connections. Run must have returned. Without such models there is nothing to
+// close.
+func (r *Runner) Close() {
+	closeModels(r.opened)
+	if r.fetcher != nil {
+		r.fetcher.Close()
+	}
+}
+
 // Name returns the pipeline's name, which is also its consumer group.
 func (r *Runner) Name() string { return r.plan.Name }
+
+// Digest is of what decides the pipeline's outputs: another one is another
+// generation.
+func (r *Runner) Digest() string { return r.plan.Digest }
+
+// Parks reports whether the pipeline may park events: be done with them after their
+// offset was committed.
+func (r *Runner) Parks() bool { return r.plan.Parks() }
 
 // Schema returns the names of an event's values, in the order of their
 // introduction. Those that start with a zero byte are internal.
@@ -87,6 +150,9 @@ func (r *Runner) Inputs() []string {
 	}
 	return topics
 }
+
+// Tables returns the topics whose records are the rows that the pipeline looks up.
+func (r *Runner) Tables() []string { return table.Topics(r.plan.Tables) }
 
 // Outputs returns the topics that the pipeline writes, dead letters last.
 func (r *Runner) Outputs() []string { return r.plan.Topics() }
@@ -127,8 +193,47 @@ func (r *Runner) Passages() []observe.Passage {
 	return list
 }
 
+// Stopped returns why the pipeline stands still, where too much of what it takes
+// became dead letters; nil where it does not. With several inputs the copying of
+// one may stand still alone.
+func (r *Runner) Stopped() *control.Stop {
+	for _, abort := range r.aborts {
+		if stop := abort.Stopped(); stop != nil {
+			return stop
+		}
+	}
+	return nil
+}
+
+// Resume lets the pipeline go on within a second where it stands still, and
+// counts its dead letters from none. It reports whether it stood still. A Runner
+// that is made anew does not stand still.
+func (r *Runner) Resume() bool {
+	stood := false
+	for _, abort := range r.aborts {
+		stood = abort.Resume() || stood
+	}
+	return stood
+}
+
+// ErrStopped says that a pipeline stands still because too much of what it takes
+// became dead letters.
+var ErrStopped = errors.New("stands still for its dead letters")
+
 // Models returns name@version and digest of each model.
 func (r *Runner) Models() []string { return r.plan.Models }
+
+// NamedModel is a loaded model of a pipeline.
+type NamedModel struct {
+	Name    string
+	Version int
+	Outputs []Field // names of its scores
+	Model   model.Model
+}
+
+// NamedModels returns the loaded models of the pipeline, for who answers requests
+// with them too. It is shared: do not change it.
+func (r *Runner) NamedModels() []NamedModel { return r.compiled.models }
 
 // Describe returns the features of a key as of its newest event, from the
 // entries stored for it, which get returns by stored key; nil where it has none.
@@ -136,8 +241,33 @@ func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) (
 	return r.plan.Describe(key, get)
 }
 
+// Order has something done with the events that Run has parked, and returns how
+// many it is about. It waits until the sessions have begun to.
+func (r *Runner) Order(ctx context.Context, order park.Order) (events int, err error) {
+	if !r.plan.Parks() {
+		return 0, fmt.Errorf("pipeline %q parks nothing", r.plan.Name)
+	}
+	return r.plan.Orders.Give(ctx, order)
+}
+
+// Endpoints returns the services that models are called at through a breaker, by
+// name@version of the model. Pipelines may share them.
+func (r *Runner) Endpoints() map[string]*control.Endpoint {
+	found := map[string]*control.Endpoint{}
+	for i := range r.plan.Stages {
+		if s := r.plan.Stages[i].Score; s != nil && s.Calling != nil {
+			found[s.Name] = s.Calling.Endpoint
+		}
+	}
+	return found
+}
+
 // Metrics counts what Run does. It may be read at any time.
 func (r *Runner) Metrics() *observe.Metrics { return r.metrics[0] }
+
+// Spent is what the events took of the pipeline's budget. It may be read at any
+// time.
+func (r *Runner) Spent() observe.Spent { return r.metrics[0].Spent() }
 
 // Counts is what the pipeline has done, with what the copying of its inputs
 // made dead letters or left out.
@@ -149,6 +279,12 @@ func (r *Runner) Counts() observe.Counts {
 		all.DeadLetters += c.DeadLetters
 		all.Duplicates += c.Duplicates
 		all.Rejoined += c.Rejoined
+	}
+	for _, m := range r.plan.Shared {
+		all.ModelFull += m.Flushed(batch.Full)
+		all.ModelIdle += m.Flushed(batch.Idle)
+		all.ModelWaited += m.Flushed(batch.Waited)
+		all.ModelDue += m.Flushed(batch.Due)
 	}
 	return all
 }
@@ -198,11 +334,26 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 			return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
 		}
 	}
+	for i := range r.sinks {
+		for _, name := range deliver.Topics(r.sinks[i].group(r.Name())) {
+			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
+				return fmt.Errorf("sink %q of pipeline %q: %w", r.sinks[i].Name, r.plan.Name, err)
+			}
+		}
+	}
+	for _, name := range r.Tables() {
+		if slices.Contains(outputs, name) || slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) {
+			continue
+		}
+		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: DefaultPartitions}); err != nil {
+			return fmt.Errorf("table of pipeline %q: %w", r.plan.Name, err)
+		}
+	}
 	return nil
 }
 
 // Run processes the input of log until ctx is done; then it commits what was
-// computed and returns nil.
+// computed and returns nil. The sinks are Deliver's.
 func (r *Runner) Run(ctx context.Context, log stream.Log) error {
 	if err := r.CreateTopics(ctx, log); ctx.Err() != nil {
 		return nil
@@ -211,7 +362,9 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, plan := range append([]*task.Plan{r.plan}, r.copies...) {
-		group.Go(func() error { return task.New(log, plan, r.task, r.metrics[i]).Run(ctx) })
+		options := r.task
+		options.Abort = r.aborts[i]
+		group.Go(func() error { return task.New(log, plan, options, r.metrics[i]).Run(ctx) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("pipeline %q: %w", r.plan.Name, err)
@@ -220,54 +373,81 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) error {
 }
 
 // WaitIdle returns when the pipeline has committed everything that its input
-// held at the call, or with ctx's error.
+// held at the call, and nothing is parked, or with ctx's error, or with
+// ErrStopped where the pipeline stands still.
 func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
 		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
 	}
-	for _, plan := range append(slices.Clone(r.copies), r.plan) {
-		if err := waitIdle(ctx, log, inspector, plan); err != nil {
+	for _, read := range r.Reads() {
+		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
 			return fmt.Errorf("wait for pipeline %q: %w", r.plan.Name, err)
 		}
 	}
 	return nil
 }
 
-// waitIdle returns when a task has committed everything that its topic held at
-// the call.
-func waitIdle(ctx context.Context, log stream.Log, inspector stream.Inspector, plan *task.Plan) error {
+// WaitUnparked returns when nothing of the pipeline is parked, or with ctx's error.
+func (r *Runner) WaitUnparked(ctx context.Context, log stream.Log) error {
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
+	}
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == plan.Topic })
-	if i < 0 {
-		return fmt.Errorf("%w %q", stream.ErrUnknownTopic, plan.Topic)
-	}
-	for index := range topics[i].Partitions {
-		p := stream.Partition{Topic: plan.Topic, Index: index}
-		_, end, err := inspector.Offsets(ctx, p)
-		if err != nil {
-			return err
-		}
-		if err := waitCommitted(ctx, inspector, plan.Name, p, end); err != nil {
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.plan.Topic })
+	for index := int32(0); i >= 0 && index < topics[i].Partitions; index++ {
+		if err := r.waitCommitted(ctx, inspector, r.plan.Name, stream.Partition{Topic: r.plan.Topic, Index: index}, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func waitCommitted(ctx context.Context, log stream.Inspector, group string, p stream.Partition, end stream.Offset) error {
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		committed, err := log.Committed(ctx, group, p)
-		if err != nil || committed >= end {
+// waitIdle returns when a group has committed everything that its topic held at
+// the call.
+func (r *Runner) waitIdle(ctx context.Context, log stream.Log, inspector stream.Inspector, read Read) error {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == read.Topic })
+	if i < 0 {
+		return fmt.Errorf("%w %q", stream.ErrUnknownTopic, read.Topic)
+	}
+	for index := range topics[i].Partitions {
+		p := stream.Partition{Topic: read.Topic, Index: index}
+		_, end, err := inspector.Offsets(ctx, p)
+		if err != nil {
 			return err
 		}
+		if err := r.waitCommitted(ctx, inspector, read.Group, p, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group string, p stream.Partition, end stream.Offset) error {
+	for pause := 2 * time.Millisecond; ; {
+		committed, err := log.Committed(ctx, group, p)
+		done := committed >= end
+		if err == nil && done && group == r.plan.Name && r.plan.Parks() {
+			if done, err = park.None(ctx, log, group, p); !done {
+				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
+			}
+		}
+		if err != nil || done {
+			return err
+		}
+		if stop := r.Stopped(); stop != nil {
+			return fmt.Errorf("%w: %d of %d events within %v", ErrStopped, stop.Dead, stop.Events, stop.Per)
+		}
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -277,6 +457,7 @@ func waitCommitted(ctx context.Context, log stream.Inspector, group string, p st
 // NewChain is New for pipelines that run together: it also checks what is
 // between them, and returns their runners upstream first.
 func NewChain(pipelines []Pipeline, options Options) ([]*Runner, error) {
+	options.Endpoints = cmp.Or(options.Endpoints, &control.Endpoints{})
 	var runners []*Runner
 	var errs []error
 	for _, p := range pipelines {
@@ -304,8 +485,14 @@ func NewChain(pipelines []Pipeline, options Options) ([]*Runner, error) {
 	return ordered, errors.Join(errs...)
 }
 
-// Run checks the pipelines and runs them on log until ctx is done.
+// Run checks the pipelines and runs them on log until ctx is done. Pipelines with
+// sinks need a Runner, which is told how to open them.
 func Run(ctx context.Context, log stream.Log, pipelines ...Pipeline) error {
+	for _, p := range pipelines {
+		if len(p.Sinks) > 0 {
+			return fmt.Errorf("pipeline %q has sinks, which Run cannot open: use NewChain, Runner.Run and beside it Runner.Deliver", p.Name)
+		}
+	}
 	runners, err := NewChain(pipelines, Options{})
 	if err != nil {
 		return err

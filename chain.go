@@ -11,9 +11,10 @@ import (
 )
 
 // Chain orders pipelines that run together so that one which writes a topic
-// comes before those that read it, and so decides its partitions. It returns the
-// order, as indexes of runners, and what is wrong between them, by runner: a
-// field that a reader needs and a writer does not write, another key, a loop.
+// comes before those that read it or look it up, and so decides its partitions.
+// It returns the order, as indexes of runners, and what is wrong between them, by
+// runner: a field that a reader needs and a writer does not write, another key, a
+// loop.
 func Chain(runners []*Runner) (order []int, found map[int]Errors) {
 	found = map[int]Errors{}
 	for reader, r := range runners {
@@ -28,9 +29,15 @@ func Chain(runners []*Runner) (order []int, found map[int]Errors) {
 		left[i] = i
 	}
 	for len(left) > 0 {
-		next := slices.IndexFunc(left, func(i int) bool {
-			return !slices.ContainsFunc(left, func(other int) bool { return runners[other].writesInputOf(runners[i]) })
-		})
+		first := func(writes func(writer, reader *Runner) bool) int {
+			return slices.IndexFunc(left, func(i int) bool {
+				return !slices.ContainsFunc(left, func(other int) bool { return writes(runners[other], runners[i]) })
+			})
+		}
+		next := first((*Runner).writesFor)
+		if next < 0 { // a table may hold what comes of the events that it is looked up for
+			next = first((*Runner).writesInputOf)
+		}
 		if next < 0 {
 			loop := loopOf(runners, left)
 			found[loop[0]] = append(found[loop[0]], &Error{
@@ -47,6 +54,11 @@ func Chain(runners []*Runner) (order []int, found map[int]Errors) {
 
 func (r *Runner) writesInputOf(reader *Runner) bool {
 	return slices.ContainsFunc(reader.Inputs(), func(topic string) bool { return slices.Contains(r.Outputs(), topic) })
+}
+
+// writesFor reports whether r decides the partitions of a topic that reader reads.
+func (r *Runner) writesFor(reader *Runner) bool {
+	return r.writesInputOf(reader) || r != reader && slices.ContainsFunc(reader.Tables(), func(topic string) bool { return slices.Contains(r.Outputs(), topic) })
 }
 
 // loopOf returns pipelines that feed each other; each of left is fed by one of
@@ -138,6 +150,6 @@ func written(e *step.Emit, field string) (value.Slot, bool) {
 // fits reports whether JSON written from one kind can be read as another.
 func fits(from, to value.Kind) bool {
 	numeric := func(k value.Kind) bool { return k == value.Int || k == value.Number }
-	texts := func(k value.Kind) bool { return k == value.Time || k.Text() }
+	texts := func(k value.Kind) bool { return k == value.Time || k == value.String || k == value.Bytes }
 	return from == to || numeric(from) && numeric(to) || texts(from) && texts(to)
 }

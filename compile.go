@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,10 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/feature"
+	"github.com/afterbay/afterbay/fetch"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/tree"
+	"github.com/afterbay/afterbay/model/load"
+	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/task"
 	"github.com/afterbay/afterbay/value"
@@ -32,30 +37,45 @@ const (
 // compiler turns a Pipeline into a task.Plan, and gathers everything wrong with
 // it on the way.
 type compiler struct {
-	pipeline *Pipeline
-	plan     *task.Plan
-	errs     Errors
-	names    names
-	models   map[string]loadedModel
-	specs    [2][]feature.Spec // early and late
-	waiting  []*waitingFeature // feedback features whose value is not introduced yet
-	reads    []step.Stage      // of feedback features, until the waves begin
-	fedBack  map[string]bool   // names that only the waves know
-	inWaves  bool
-	emits    int
-	writers  int         // emits, and topics of calls
-	fields   []string    // of the input
-	guard    *step.Guard // of the route's case that is being compiled
-	depth    int         // of cases
-	rows     bool        // end before the first score whose model cannot be loaded
-	cut      bool        // done so
-	warnings []string
+	pipeline  *Pipeline
+	plan      *task.Plan
+	errs      Errors
+	names     names
+	models    map[string]loadedModel
+	named     []NamedModel      // those, in order
+	specs     [2][]feature.Spec // early and late
+	waiting   []*waitingFeature // feedback features whose value is not introduced yet
+	reads     []step.Stage      // of feedback features, until the waves begin
+	fedBack   map[string]bool   // names that only the waves know
+	inWaves   bool
+	emits     int
+	writers   int           // emits, and topics of calls
+	fields    []string      // of the input
+	guard     *step.Guard   // of the route's case that is being compiled
+	guards    []*step.Guard // that one and those of the cases around it
+	depth     int           // of cases
+	rows      bool          // end before the first score whose model cannot be loaded
+	cut       bool          // done so
+	warnings  []string
+	opened    []model.Model      // of manifests, and of lookups, which are to be closed
+	finds     []finder           // of lookups outside of the log
+	fetcher   *fetch.Fetcher     // nil without fetches
+	contents  map[string]fetched // by name
+	async     bool               // the case that is being compiled is
+	parkable  bool               // a score above parks events
+	mayPark   bool               // one does where its call fails, though nobody wrote that
+	endpoints *control.Endpoints
+	allowed   observe.Budget
+	backlogs  map[string]control.GateOptions // by topic
+	written   map[string][]Field             // what emits write to a topic
 }
 
 type loadedModel struct {
 	model.Model
 	name    string // name@version
 	outputs []Field
+	types   []value.Type  // of outputs
+	calling *step.Calling // nil where it is called at once
 }
 
 func (c *compiler) fail(path string, format string, args ...any) {
@@ -69,42 +89,82 @@ func (c *compiler) hint(hint string) { c.errs[len(c.errs)-1].Hint = hint }
 type compiled struct {
 	plan   *task.Plan
 	copies []*task.Plan
+	models []NamedModel
+	sinks  []Sink
+	budget observe.Budget
+	finds  []finder
 
+	fetcher *fetch.Fetcher // nil without fetches
+
+	backlogs map[string]control.GateOptions // by topic
+	opened   []model.Model                  // to be closed
 	warnings []string
 }
 
 // compile checks p and makes it ready to run.
-func compile(p Pipeline, rows bool) (compiled, error) {
+func compile(p Pipeline, rows bool, endpoints *control.Endpoints) (made compiled, err error) {
 	c := &compiler{
 		pipeline: &p, models: map[string]loadedModel{}, fedBack: map[string]bool{}, rows: rows,
-		names: newNames(),
+		names: newNames(), endpoints: endpoints, backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
 	}
-	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadTopic(p.Name), Schema: c.names.schema, Keep: DefaultKeep}
+	defer func() {
+		if err != nil {
+			closeModels(c.opened)
+			if c.fetcher != nil {
+				c.fetcher.Close()
+			}
+		}
+	}()
+	c.plan = &task.Plan{Name: p.Name, DeadTopic: dead.Topic(p.Name), Schema: c.names.schema, Keep: DefaultKeep}
 	c.header()
 	copies := c.inputs()
 	c.constants()
+	c.fairness()
 	c.loadModels()
 	c.names.later = laterNames(&p)
 	c.steps("steps", p.Steps)
 	c.resolveWaiting(true)
+	c.parking()
+	c.turns()
 	if !c.inWaves {
 		c.plan.Waves = len(c.plan.Stages)
+	}
+	if c.plan.Ordered && len(c.plan.Groups.Groups) > 0 {
+		c.fail("steps", "events of a key are parked behind each other, which those of groups have no place among")
+		c.hint("remove ordered: true, and features of what a model that may be down answers")
+	}
+	c.plan.Groups.Schema = c.names.schema
+	for _, name := range c.fields {
+		slot, _ := c.names.schema.Lookup(name)
+		c.plan.Groups.Fields = append(c.plan.Groups.Fields, slot)
 	}
 	if c.writers == 0 && !rows && len(c.errs) == 0 {
 		c.fail("steps", "nothing is emitted, so the pipeline would have no effect")
 		c.hint("add an emit step")
 	}
+	sinks := c.sinks()
 	if len(c.errs) > 0 {
 		return compiled{}, c.errs
 	}
 	if err := c.finish(); err != nil {
 		return compiled{}, err
 	}
+	for i := range sinks {
+		if sinks[i].Files != nil {
+			sinks[i].Files.Digest = c.plan.Digest
+		}
+	}
 	for _, from := range copies {
 		from.Digest = c.plan.Digest
 		from.Prepare()
 	}
-	return compiled{c.plan, copies, c.warnings}, nil
+	return compiled{c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.warnings}, nil
+}
+
+func closeModels(opened []model.Model) {
+	for _, m := range opened {
+		load.Close(m)
+	}
 }
 
 func (c *compiler) steps(path string, steps []Step) {
@@ -115,8 +175,6 @@ func (c *compiler) steps(path string, steps []Step) {
 		c.resolveWaiting(false)
 	}
 }
-
-func deadTopic(pipeline string) string { return "dlq." + pipeline }
 
 func (c *compiler) header() {
 	p := c.pipeline
@@ -135,6 +193,10 @@ func (c *compiler) header() {
 		c.fail("commit.size", "%d is out of range: use 1 to 1048576 events", p.Commit.Size)
 	}
 	c.lag(p.Lag)
+	if s := p.DeadLetters.AbortAbove; s != (Share{}) && !(s.Of > 0 && s.Of < 1 && s.Per >= time.Second && s.Per <= time.Hour) {
+		c.fail("dlq.abort_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
+	}
+	c.allowed = c.budget(p.Budget)
 }
 
 func (c *compiler) lag(l Lag) {
@@ -217,30 +279,67 @@ func (c *compiler) loadModels() {
 		if m.Version < 1 {
 			c.fail(path+".version", "%d is not a version: use a number from 1 that changes with the file", m.Version)
 		}
-		loaded := c.loadModel(path, &m)
-		if loaded == nil {
+		c.share(path, m.Call)
+		if m.inline() { // its inputs are those of the first score that uses it
+			c.whereModel(path, &m)
 			continue
 		}
-		if len(m.Outputs) != loaded.Info().Outputs {
-			c.fail(path+".outputs", "the model has %d outputs, %d are named", loaded.Info().Outputs, len(m.Outputs))
-			c.hint("name them in the model's order, those of classes by their number: {other: number, fraud: number}")
-			continue
+		if loaded := c.loadModel(path, &m); loaded != nil {
+			c.loaded(path, &m, loaded)
 		}
-		for _, o := range m.Outputs {
-			if o.Type != "number" {
-				c.fail(path+".outputs."+o.Name, "type %q: the output of a model is a number", o.Type)
-			}
+	}
+}
+
+// loaded notes a model whose outputs are as the file says.
+func (c *compiler) loaded(path string, m *Model, loaded model.Model) (known loadedModel, ok bool) {
+	types, ok := c.outputTypes(path+".outputs", m.Outputs, loaded.Info().WithoutState())
+	if !ok {
+		return known, false
+	}
+	c.checkOutputs(path, m)
+	known = loadedModel{Model: loaded, name: fmt.Sprintf("%s@%d", m.Name, m.Version), outputs: m.Outputs, types: types, calling: c.modelCalling(path, m, loaded.Info())}
+	c.models[m.Name] = known
+	c.named = append(c.named, NamedModel{m.Name, m.Version, m.Outputs, loaded})
+	pinned := known.name
+	if digest := loaded.Info().Digest; digest != "" {
+		pinned += " sha256:" + digest
+	}
+	c.plan.Models = append(c.plan.Models, pinned)
+	return known, true
+}
+
+// whereModel checks that a model has one place.
+func (c *compiler) whereModel(path string, m *Model) bool {
+	places := 0
+	for _, there := range []bool{m.File != "", m.Go != "", m.URL != "", m.Process != nil} {
+		if there {
+			places++
 		}
-		c.models[m.Name] = loadedModel{loaded, fmt.Sprintf("%s@%d", m.Name, m.Version), m.Outputs}
-		c.plan.Models = append(c.plan.Models, fmt.Sprintf("%s@%d sha256:%s", m.Name, m.Version, loaded.Info().Digest))
+	}
+	if places > 1 {
+		c.fail(path, "a model has one of a file, a name in Go, a url and a process")
+	}
+	return places <= 1
+}
+
+// checkOutputs refuses the names of a manifest's outputs in another order.
+func (c *compiler) checkOutputs(path string, m *Model) {
+	if m.Manifest == nil || len(m.Manifest.Outputs) != len(m.Outputs) {
+		return
+	}
+	given, taken := make([]string, len(m.Outputs)), make([]string, len(m.Outputs))
+	for i := range m.Outputs {
+		given[i], taken[i] = m.Outputs[i].Name, m.Manifest.Outputs[i].Name
+	}
+	if !slices.Equal(given, taken) && slices.Equal(slices.Sorted(slices.Values(given)), slices.Sorted(slices.Values(taken))) {
+		c.fail(path+".outputs", "the manifest has them in another order: %s", strings.Join(taken, ", "))
 	}
 }
 
 // loadModel returns a model, nil where there is none.
 func (c *compiler) loadModel(path string, m *Model) model.Model {
 	switch {
-	case m.File != "" && m.Go != "":
-		c.fail(path, "a model has either a file or a name in Go")
+	case !c.whereModel(path, m):
 		return nil
 	case m.Go != "":
 		bound := c.pipeline.Code.Models[m.Go]
@@ -250,18 +349,42 @@ func (c *compiler) loadModel(path string, m *Model) model.Model {
 		}
 		return bound
 	case m.File == "":
-		c.fail(path+".file", "missing: name an XGBoost model saved as .json or .ubj")
+		c.fail(path+".file", "missing: name a model of trees, XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .onnx, or a text model")
 		return nil
 	}
-	loaded, err := tree.Load(m.File)
+	loaded, err := c.open(path, m)
+	var found load.Errors
 	switch {
 	case err == nil:
 		return loaded
 	case c.rows && errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &found):
+		for _, e := range found {
+			c.errs = append(c.errs, &Error{Path: path + ".manifest." + e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err})
+		}
+	case m.Manifest == nil && model.IsManifest(m.File) && !errors.Is(err, fs.ErrNotExist):
+		c.fail(path+".file", "the manifest %s was not read", m.File)
+		c.hint("mend what is wrong with it; in Go, config.LoadManifest reads one")
 	default:
 		c.fail(path+".file", "%v", err)
 	}
 	return nil
+}
+
+// open loads the file of a model, and verifies what its manifest says.
+func (c *compiler) open(path string, m *Model) (model.Model, error) {
+	if m.Manifest == nil {
+		return load.File(m.File)
+	}
+	if m.Version != m.Manifest.Version {
+		c.fail(path+".version", "%d, where its manifest says %d", m.Version, m.Manifest.Version)
+		c.hint("write the version whose file it is: both are raised with the file")
+	}
+	loaded, _, err := load.Verified(context.Background(), m.Manifest, c.pipeline.Code.Kinds)
+	if err == nil {
+		c.opened = append(c.opened, loaded)
+	}
+	return loaded, err
 }
 
 // finish builds the feature sets and the digests.
@@ -300,8 +423,12 @@ func (c *compiler) digests() (meaning, cells string) {
 	p.Commit, p.Delivery, p.Input.Partitions = Commit{}, "", 0
 	p.Models = slices.Clone(p.Models)
 	for i := range p.Models {
+		p.Models[i].Call, p.Models[i].Journal, p.Models[i].URL, p.Models[i].Process = nil, nil, "", nil
 		if m, ok := c.models[p.Models[i].Name]; ok {
 			p.Models[i].File = m.Info().Digest
+			if said := p.Models[i].Manifest; said != nil {
+				p.Models[i].Manifest = &model.Manifest{Inputs: said.Inputs}
+			}
 		}
 	}
 	p.Steps = withoutBatches(p.Steps)

@@ -30,6 +30,9 @@ func (c *compiler) call(path string, s *Call) {
 		c.fail(path+".go", "function %q is called twice, and would share its state with itself", s.Go)
 		c.hint("bind it to a second name")
 	}
+	if f.Keyed {
+		c.aboveGroup(path)
+	}
 	stage := &step.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
@@ -37,6 +40,7 @@ func (c *compiler) call(path string, s *Call) {
 	for i, name := range s.Inputs {
 		stage.Inputs = append(stage.Inputs, c.expand(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
 	}
+	c.noContent(path+".inputs", stage.Inputs...)
 	for i, topic := range s.Topics {
 		at := fmt.Sprintf("%s.topics[%d]", path, i)
 		c.writable(at, topic)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/step"
@@ -78,6 +79,20 @@ func (c *compiler) input(path string, in *Input) {
 	c.inputKey(path, in)
 	c.inputTime(path+".time", in)
 	c.inputDedupe(path+".dedupe", in)
+	c.inputBacklog(path+".backlog", in)
+}
+
+func (c *compiler) inputBacklog(path string, in *Input) {
+	b := in.Backlog
+	switch marks, err := (control.GateOptions{Max: b.Max, High: b.High, Low: b.Low}).Resolved(); {
+	case b == Backlog{}:
+	case b.Max == 0:
+		c.fail(path+".max", "missing: how many records may wait")
+	case err != nil:
+		c.fail(path, "%v", err)
+	default:
+		c.backlogs[in.Topic] = marks
+	}
 }
 
 // field introduces a field.
@@ -106,7 +121,7 @@ func (c *compiler) inputKey(path string, in *Input) {
 
 var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
-var latePolicies = map[string]task.LatePolicy{"": task.LateDead, "dlq": task.LateDead, "drop": task.LateDrop, "include": task.LateInclude}
+var latePolicies = map[string]step.LatePolicy{"": step.LateDead, "dlq": step.LateDead, "drop": step.LateDrop, "include": step.LateInclude}
 
 func (c *compiler) inputTime(path string, in *Input) {
 	t := &in.Time
@@ -116,7 +131,10 @@ func (c *compiler) inputTime(path string, in *Input) {
 	if t.MaxAhead < 0 {
 		c.fail(path+".max_ahead", "%v is negative", t.MaxAhead)
 	}
-	c.plan.Time = task.TimePlan{Lateness: t.Lateness, EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
+	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
+		c.fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
+	}
+	c.plan.Time = step.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: *t == EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle}, EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return
@@ -159,7 +177,7 @@ func (c *compiler) late(path string, in *Input) {
 	case t.LateTo == in.Topic:
 		c.fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
 	}
-	c.plan.Time.Late, c.plan.Time.LateOutput = task.LateTopic, c.output(t.LateTo)
+	c.plan.Time.Late, c.plan.Time.LateOutput = step.LateTopic, c.output(t.LateTo)
 }
 
 func (c *compiler) inputDedupe(path string, in *Input) {
@@ -207,6 +225,10 @@ func (c *compiler) merged(path string, list []Input) []*task.Plan {
 		if in.Repartition < 0 || in.Repartition > 1024 || in.Repartition != 0 && in.Repartition != partitions {
 			c.fail(at+".repartition", "%d: use 1 to 1024 partitions, the same for all inputs", in.Repartition)
 		}
+		if in.Time.Idle != 0 {
+			c.fail(at+".time.idle", "of topics that are copied to one, none waits for another that had no event for 10s")
+			c.hint("remove it")
+		}
 		copies = append(copies, c.copying(at, in, partitions, types, count))
 	}
 	if len(c.errs) > 0 {
@@ -236,7 +258,7 @@ func mergedPartitions(list []Input) int32 {
 // copying compiles the copying of one topic, and notes its fields' types and
 // how many inputs have them.
 func (c *compiler) copying(path string, in *Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
-	from := &compiler{pipeline: c.pipeline, names: newNames()}
+	from := &compiler{pipeline: c.pipeline, names: newNames(), backlogs: c.backlogs}
 	from.plan = &task.Plan{
 		Name: c.pipeline.Name + ".from-" + in.Topic, DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keep: DefaultKeep,
 		Outputs: []string{c.plan.Topic}, Copy: &task.CopyPlan{Partitions: partitions},

@@ -17,6 +17,9 @@ func (c *compiler) route(path string, cases []Case) {
 		c.routeCase(path, cases, i, stage)
 	}
 	c.order(stage.When...)
+	if c.plan.Cases == nil && c.guard == nil {
+		c.plan.Cases = stage
+	}
 	c.add(step.Stage{Name: "route", Route: stage})
 
 	outer := c.guard
@@ -29,8 +32,12 @@ func (c *compiler) route(path string, cases []Case) {
 			continue
 		}
 		c.guard = &step.Guard{Slot: slot, Case: int64(i)}
+		c.guards = append(c.guards, c.guard)
 		at := path + "." + way.Name
-		introduced := c.inCase(at, way.Steps)
+		around := c.async
+		c.async = c.async || way.Async
+		introduced := c.inCase(at, at+".steps", way.Steps)
+		c.async, c.guards = around, c.guards[:len(c.guards)-1]
 		if c.cut {
 			return
 		}
@@ -90,9 +97,9 @@ func (c *compiler) routeCase(path string, cases []Case, i int, stage *step.Route
 
 // inCase compiles the steps of a case and returns the names they introduce,
 // which are out of scope after it.
-func (c *compiler) inCase(at string, steps []Step) []string {
+func (c *compiler) inCase(at, path string, steps []Step) []string {
 	before := len(c.names.introduced)
-	c.steps(at+".steps", steps)
+	c.steps(path, steps)
 	c.resolveWaiting(true)
 	var in []string
 	for _, name := range c.names.introduced[before:] {

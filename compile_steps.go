@@ -1,7 +1,6 @@
 package afterbay
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,13 +15,13 @@ import (
 // step compiles one step, and appends its stages to the plan.
 func (c *compiler) step(path string, s *Step) {
 	set := 0
-	for _, there := range []bool{s.Let != nil, s.Features != nil, s.Score != nil, s.Call != nil, s.Route != nil, s.Decide != nil, s.Emit != nil} {
+	for _, there := range []bool{s.Let != nil, s.Features != nil, s.Lookup != nil, s.Fetch != nil, s.Score != nil, s.Call != nil, s.Route != nil, s.Group != nil, s.Decide != nil, s.Emit != nil} {
 		if there {
 			set++
 		}
 	}
 	if set != 1 {
-		c.fail(path, "a step is exactly one of let, features, score, call, route, decide and emit")
+		c.fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
 		return
 	}
 	switch {
@@ -32,12 +31,18 @@ func (c *compiler) step(path string, s *Step) {
 		for i := range s.Features {
 			c.feature(path+".features."+s.Features[i].Name, &s.Features[i])
 		}
+	case s.Lookup != nil:
+		c.lookup(path+".lookup", s.Lookup)
+	case s.Fetch != nil:
+		c.fetch(path+".fetch", s.Fetch)
 	case s.Score != nil:
 		c.score(path+".score", s.Score)
 	case s.Call != nil:
 		c.call(path+".call", s.Call)
 	case s.Route != nil:
 		c.route(path+".route", s.Route)
+	case s.Group != nil:
+		c.group(path+".group", s.Group)
 	case s.Decide != nil:
 		c.bindings(path+".decide", "decide", s.Decide)
 	case s.Emit != nil:
@@ -153,7 +158,7 @@ func (c *compiler) feature(path string, f *Feature) {
 		return
 	}
 	spec, ok := c.spec(path, f)
-	if !ok {
+	if !ok || !c.aboveGroup(path) {
 		return
 	}
 	stage := step.Feature{Name: f.Name, Read: true, Add: true, ReadFirst: f.Elapsed}
@@ -198,7 +203,7 @@ func (c *compiler) feature(path string, f *Feature) {
 		c.fedBack[name] = feedback
 	}
 	if feedback {
-		add := step.Feature{Late: true, Index: stage.Index, Add: true}
+		add := step.Feature{Name: f.Name, Late: true, Index: stage.Index, Add: true}
 		c.waiting = append(c.waiting, &waitingFeature{path, f, add, slices.Clone(c.names.missing), c.depth})
 	}
 	if feedback && !c.inWaves {
@@ -231,6 +236,12 @@ func (c *compiler) resolveWaiting(last bool) {
 			still = append(still, w)
 			continue
 		}
+		c.plan.Ordered = c.plan.Ordered || c.mayPark && !c.parkable // its order costs nothing more here
+		if c.parkable && !c.plan.Ordered {
+			c.fail(w.path, "its value or when needs a step that may park events, so those of a key would be added in any order")
+			c.hint("write ordered: true at the score that parks, or remove what parks: async, and call of the model")
+		}
+		c.aboveGroup(w.path)
 		c.contribution(w.path, w.feature, &w.stage)
 		c.beginWaves()
 		c.add(step.Stage{Name: "features", Feature: &w.stage})
@@ -290,173 +301,6 @@ func (c *compiler) spec(path string, f *Feature) (feature.Spec, bool) {
 	return spec, len(c.errs) == before
 }
 
-func (c *compiler) score(path string, s *Score) {
-	m, ok := c.models[s.Model]
-	if !ok {
-		i := slices.IndexFunc(c.pipeline.Models, func(m Model) bool { return m.Name == s.Model })
-		if i < 0 {
-			c.fail(path+".model", "no model is named %q", s.Model)
-			var known []string
-			for _, m := range c.pipeline.Models {
-				known = append(known, m.Name)
-			}
-			if near := expression.Nearest(s.Model, known); near != "" {
-				c.hint("did you mean " + near + "?")
-			}
-			return
-		}
-		if c.rows && len(c.errs) == 0 {
-			c.cut = true
-			return
-		}
-		for _, o := range c.pipeline.Models[i].Outputs {
-			c.names.broken[cmp.Or(s.As, s.Model)+"."+o.Name] = true
-		}
-		return
-	}
-	if s.Batch.Size < 0 || s.Batch.Size > 4096 {
-		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
-	}
-	stage := &step.Score{Model: m.Model, Name: m.name, Size: cmp.Or(s.Batch.Size, 64)}
-	if s.When != "" {
-		stage.When = c.expression(path+".when", s.When, value.Bool)
-	}
-	stage.Inputs = c.scoreInputs(path, s, m)
-	c.scoreOutputs(path, s, m, stage)
-	c.beginWaves()
-	c.add(step.Stage{Name: "score", Score: stage})
-}
-
-// scoreInputs resolves the model's inputs, in the model's order.
-func (c *compiler) scoreInputs(path string, s *Score, m loadedModel) []value.Slot {
-	before := len(c.errs)
-	var slots []value.Slot
-	for i, name := range s.Inputs {
-		at := fmt.Sprintf("%s.inputs[%d]", path, i)
-		for _, slot := range c.expand(at, name) {
-			c.numeric(at, slot)
-			slots = append(slots, slot)
-		}
-	}
-	info := m.Info()
-	if s.ByName != nil {
-		return c.byName(path+".inputs", s.ByName, info.Names)
-	}
-	if len(c.errs) > before {
-		return slots
-	}
-	if len(slots) != info.Inputs {
-		c.fail(path+".inputs", "model %s takes %d inputs, %d are given", m.name, info.Inputs, len(slots))
-		c.hint("its file has no names of them: give them in the order of training")
-		if len(info.Names) > 0 {
-			c.hint("it takes, in order: " + strings.Join(info.Names, ", "))
-		}
-		return slots
-	}
-	c.checkOrder(path+".inputs", m, slots, info.Names)
-	return slots
-}
-
-func (c *compiler) numeric(path string, slot value.Slot) {
-	if slot.Type.Kind > value.Number {
-		c.fail(path, "%q is of type %v: a tree model takes numbers", slot.Name, slot.Type)
-		c.hint("map it to a number by a constants table and let")
-	}
-}
-
-func (c *compiler) byName(path string, given []Binding, names []string) []value.Slot {
-	if len(names) == 0 {
-		c.fail(path, "the model file has no feature names, so inputs cannot be given by name")
-		c.hint("give them as a list, in the order of training")
-		return nil
-	}
-	slots := make([]value.Slot, len(names))
-	seen := make([]bool, len(names))
-	for _, b := range given {
-		at := path + "." + b.Name
-		i := slices.Index(names, b.Name)
-		if i < 0 {
-			c.fail(at, "the model has no feature %q", b.Name)
-			c.hint("it has: " + strings.Join(names, ", "))
-			continue
-		}
-		if found := c.expand(at, b.Expr); len(found) == 1 {
-			c.numeric(at, found[0])
-			slots[i], seen[i] = found[0], true
-		}
-	}
-	for i, ok := range seen {
-		if !ok && !slices.ContainsFunc(given, func(b Binding) bool { return b.Name == names[i] }) {
-			c.fail(path, "the model's feature %q is not given", names[i])
-		}
-	}
-	return slots
-}
-
-// checkOrder refuses a list that names the model's own features in another
-// order: a mistake that no count would show. Where only some have the model's
-// names, it warns of those that have not.
-func (c *compiler) checkOrder(path string, m loadedModel, slots []value.Slot, names []string) {
-	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
-	given, taken := make([]string, len(slots)), make([]string, len(names))
-	for i := range slots {
-		given[i] = plain(slots[i].Name)
-	}
-	for i := range names {
-		taken[i] = plain(names[i])
-	}
-	if slices.Equal(given, taken) {
-		return
-	}
-	sortedGiven, sortedTaken := slices.Sorted(slices.Values(given)), slices.Sorted(slices.Values(taken))
-	if slices.Equal(sortedGiven, sortedTaken) {
-		for i := range given {
-			if given[i] != taken[i] {
-				c.fail(path, "the model's input %d is %q, the pipeline gives %q", i, names[i], slots[i].Name)
-				c.hint("it takes, in order: " + strings.Join(names, ", "))
-				return
-			}
-		}
-	}
-	same := 0
-	var others []string
-	for i := range given {
-		if len(taken) != len(given) || given[i] == taken[i] {
-			same++
-		} else {
-			others = append(others, fmt.Sprintf("%s as %s", slots[i].Name, names[i]))
-		}
-	}
-	if same > 0 && len(others) > 0 {
-		c.warnings = append(c.warnings, fmt.Sprintf("model %s gets %s: if it was trained on other features, its scores are wrong; inputs: {name: name} says which is which", m.name, strings.Join(others, ", ")))
-	}
-}
-
-func (c *compiler) scoreOutputs(path string, s *Score, m loadedModel, stage *step.Score) {
-	prefix := cmp.Or(s.As, s.Model)
-	for _, f := range s.Fallback {
-		if !slices.ContainsFunc(m.outputs, func(o Field) bool { return o.Name == f.Name }) {
-			c.fail(path+".fallback."+f.Name, "the model has no output %q", f.Name)
-		}
-	}
-	if s.As != "" && !c.identifier(path+".as", s.As) {
-		return
-	}
-	for _, o := range m.outputs {
-		var fallback *expression.Program
-		if i := slices.IndexFunc(s.Fallback, func(f Binding) bool { return f.Name == o.Name }); i >= 0 {
-			fallback = c.expression(path+".fallback."+o.Name, s.Fallback[i].Expr, value.Number)
-		}
-		optional := s.When != "" && fallback == nil
-		slot, ok := c.introduce(path, prefix+"."+o.Name, value.Type{Kind: value.Number, Optional: optional})
-		if !ok {
-			return
-		}
-		stage.Outputs = append(stage.Outputs, slot)
-		stage.Fallback = append(stage.Fallback, fallback)
-	}
-}
-
 func (c *compiler) emit(path string, e *Emit) {
 	if c.emits == maxEmits {
 		c.fail(path, "a pipeline has at most %d emits", maxEmits)
@@ -482,6 +326,7 @@ func (c *compiler) emit(path string, e *Emit) {
 		stage.ID = c.compute(path+".id", "id", e.ID, stage, value.String)
 	}
 	c.emitValue(path+".value", e, stage)
+	c.writes(e.Topic, stage)
 	c.add(step.Stage{Name: "emit", Emit: stage})
 }
 
@@ -520,6 +365,7 @@ func (c *compiler) output(topic string) int {
 func (c *compiler) emitValue(path string, e *Emit, stage *step.Emit) {
 	seen := map[string]bool{}
 	add := func(at, key string, slot value.Slot) {
+		c.noContent(at, slot)
 		if seen[key] {
 			c.fail(at, "the value has two entries %q", key)
 			return

@@ -35,6 +35,8 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		{"lag beyond bounds", func(p *afterbay.Pipeline) { p.Lag.Warn = time.Millisecond }, `lag.warn: 1ms is out of range: use 1s to 720h`},
 		{"lag critical before warn", func(p *afterbay.Pipeline) { p.Lag = afterbay.Lag{Warn: time.Minute, Critical: time.Second} }, `lag.critical: 1s is below warn, 1m0s (a pipeline is late`},
 		{"topic", func(p *afterbay.Pipeline) { p.Input.Topic = "a/b" }, `input.topic: "a/b" is not a topic name`},
+		{"backlog without a bound", func(p *afterbay.Pipeline) { p.Input.Backlog.High = 5 }, `input.backlog.max: missing: how many records may wait`},
+		{"marks of a backlog", func(p *afterbay.Pipeline) { p.Input.Backlog = afterbay.Backlog{Max: 10, High: 20} }, `input.backlog: the high mark 20 would never pause`},
 		{"partitions", func(p *afterbay.Pipeline) { p.Input.Partitions = 5000 }, `input.partitions: 5000 is out of range`},
 		{"no key", func(p *afterbay.Pipeline) { p.Input.Key = "" }, `input.key: missing: name the field`},
 		{"unknown key", func(p *afterbay.Pipeline) { p.Input.Key = "user" }, `input.key: "user" is not one of input.fields`},
@@ -61,7 +63,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		{"feedback of nothing", func(p *afterbay.Pipeline) { p.Steps[1].Features[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
 		{"unknown model", func(p *afterbay.Pipeline) { p.Steps[2].Score.Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
 		{"unknown input", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
-		{"input of text", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: a tree model takes numbers`},
+		{"input of text", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: the model takes a number here`},
 		{"input from below", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "action" }, `steps[2].score.inputs[0]: "action" is introduced below`},
 		{"too few inputs", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs = p.Steps[2].Score.Inputs[1:] }, `steps[2].score.inputs: model fraud@1 takes `},
 		{"batch", func(p *afterbay.Pipeline) { p.Steps[2].Score.Batch.Size = -1 }, `steps[2].score.batch.size: -1 is out of range`},
@@ -114,6 +116,19 @@ func TestDamagedModelsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "models.fraud.file: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestManifestThatWasNotReadIsToldFromAModel(t *testing.T) {
+	for _, name := range []string{"fraud.yaml", "fraud.yml"} {
+		p := scored(t)
+		p.Models[0].File = filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(p.Models[0].File, []byte("model: fraud\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "the manifest "+p.Models[0].File+" was not read") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

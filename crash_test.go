@@ -19,6 +19,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/faultserver"
 	"github.com/afterbay/afterbay/internal/reference"
 )
 
@@ -30,7 +31,8 @@ var crashStages = []string{"read", "model", "write", "sync", "after"}
 const crashChild = "AFTERBAY_CRASH_CHILD" // folder, stage and hit of a child process
 
 func TestMain(m *testing.M) {
-	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild} {
+	faultserver.Main()
+	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild, serviceChild: runServiceChild, failingChild: runFailingChild} {
 		if arguments := os.Getenv(name); arguments != "" {
 			if err := run(arguments); err != nil {
 				fmt.Fprintln(os.Stderr, err)
@@ -66,7 +68,7 @@ func runCrashChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, &dir, &stage, &hit, &sessions); err != nil {
 		return err
 	}
-	file, err := config.Load(filepath.Join(dir, "fraud.yaml"))
+	file, err := config.Load(filepath.Join(dir, answerFile))
 	if err != nil {
 		return err
 	}
@@ -96,11 +98,30 @@ func runCrashChild(arguments string) error {
 
 func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
 	events := reference.Generate(*answerSeed, *answerEvents)
+	want := runVariant(t, variant{"memory", 64, 1, time.Millisecond}, events)
+	compareWithReference(t, want, events)
+	answerOfKilled(t, referenceFiles(), events, *crashKills).mustEqual(t, want)
+}
+
+// answerOfKilled runs a pipeline in processes that are killed, and returns what
+// they leave behind.
+func answerOfKilled(t *testing.T, files map[string][]byte, events []reference.Event, times int) *answer {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(*answerSeed, 2))
-	dir := crashFolder(t, events)
+	dir := answerFolder(t, files)
+	log := openLog(t, "embedded", filepath.Join(dir, "data"))
+	runner, err := afterbay.New(loadAnswer(t, dir), afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, log, runner.Input(), events)
+	closeLog(t, log)
 	kills := map[string]int{}
 	var restarts crashRestarts
-	for n := 0; n < *crashKills; n++ {
+	for n := range times {
 		stage := crashStages[n%len(crashStages)]
 		killed, err := startChild(t, stage, fmt.Sprintf("%s=%s %s %d %d", crashChild, dir, stage, 2+rng.IntN(8), 1+n%4), &restarts)
 		if err != nil {
@@ -120,38 +141,9 @@ func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
 		}
 	}
 	t.Logf("restarts to the first durable step: %v", restarts)
-	want := runVariant(t, variant{"memory", 64, 1, time.Millisecond}, events)
-	compareWithReference(t, want, events)
-	log := openLog(t, "embedded", filepath.Join(dir, "data"))
+	log = openLog(t, "embedded", filepath.Join(dir, "data"))
 	defer closeLog(t, log)
-	runner, err := afterbay.New(answerPipeline(t), afterbay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	readAnswer(t, runner, log).mustEqual(t, want)
-}
-
-// crashFolder makes a folder with the pipeline, its model and a log that holds
-// the events.
-func crashFolder(t *testing.T, events []reference.Event) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, data := range map[string][]byte{"fraud.yaml": reference.Pipeline(), "fraud.json": reference.Model()} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	log := openLog(t, "embedded", filepath.Join(dir, "data"))
-	defer closeLog(t, log)
-	runner, err := afterbay.New(answerPipeline(t), afterbay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := runner.CreateTopics(t.Context(), log); err != nil {
-		t.Fatal(err)
-	}
-	appendEvents(t, log, runner.Input(), events)
-	return dir
+	return readAnswer(t, runner, log)
 }
 
 // startChild runs a child to its end, and reports whether it was killed at the

@@ -11,6 +11,7 @@ type Error struct {
 	Column  int    // in the expression at Path, from 1; 0 where there is none
 	Message string // what is wrong
 	Hint    string // what to do next; may be empty
+	Err     error  // behind it, or nil
 }
 
 // Error returns path, message and hint.
@@ -24,6 +25,9 @@ func (e *Error) Error() string {
 	}
 	return text
 }
+
+// Unwrap returns what is behind it.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Errors is every thing wrong with a pipeline, in the order of the file.
 type Errors []*Error

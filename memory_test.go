@@ -108,7 +108,7 @@ func feed(b *testing.B, log stream.Log, runner *afterbay.Runner, event, keys, pa
 }
 
 // status returns a size that the kernel knows of this process, in bytes.
-func status(b *testing.B, name string) int64 {
+func status(b testing.TB, name string) int64 {
 	data, err := os.ReadFile("/proc/self/status")
 	if errors.Is(err, os.ErrNotExist) {
 		return 0

@@ -16,10 +16,13 @@ import (
 type linear struct{ weights []float32 }
 
 func (m linear) Info() model.Info {
-	return model.Info{Kind: "linear", Digest: fmt.Sprintf("%064x", len(m.weights)), Inputs: len(m.weights), Outputs: 1}
+	return model.Info{
+		Kind: "linear", Digest: fmt.Sprintf("%064x", len(m.weights)),
+		Inputs: model.Numbers(len(m.weights)), Outputs: []model.Output{{Name: "score", Size: 1}},
+	}
 }
 
-func (m linear) Check([]float32) error { return nil }
+func (m linear) Check([]float32, [][]byte) error { return nil }
 
 func (m linear) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.Len() {

@@ -100,7 +100,7 @@ func (n *names) Known() []string {
 const hidden = "\x00"
 
 // laterNames returns the names that steps introduce which a feature above them
-// may read as feedback: outputs of scores, calls, lets and decides.
+// may read as feedback: outputs of lookups, scores, calls, lets and decides.
 func laterNames(p *Pipeline) map[string]bool {
 	later := map[string]bool{}
 	outputs := map[string][]Field{}
@@ -114,6 +114,16 @@ func laterNames(p *Pipeline) map[string]bool {
 		if s.Score != nil {
 			for _, o := range outputs[s.Score.Model] {
 				later[cmp.Or(s.Score.As, s.Score.Model)+"."+o.Name] = true
+			}
+		}
+		if s.Lookup != nil {
+			for _, f := range s.Lookup.Fields {
+				later[s.Lookup.Name+"."+f.Name] = true
+			}
+		}
+		if s.Fetch != nil {
+			for _, name := range []string{"bytes", "sha256", "size", "type"} {
+				later[s.Fetch.Name+"."+name] = true
 			}
 		}
 		if s.Call != nil {

@@ -199,6 +199,26 @@ func TestLatePolicies(t *testing.T) {
 	}
 }
 
+// TestAppendedInAnotherOrderIsOnTime has records whose times of append are not in
+// the order of the log, as those of producers at once: nothing says that one is late,
+// unless the file does, or a pipeline wrote it, whose time is the event's.
+func TestAppendedInAnotherOrderIsOnTime(t *testing.T) {
+	written := payment("b", 4, 0)
+	written.Headers = []stream.Header{{Key: header.Position, Value: []byte("other/0@7")}}
+	records := []stream.Record{payment("a", 1, 0), payment("b", 2, 0), written}
+	for i := range records {
+		records[i].Time = time.UnixMilli(epoch).Add(time.Duration(-i) * time.Millisecond)
+	}
+	for late, want := range map[string][2]int{"": {2, 1}, "dlq": {1, 2}} {
+		p := payments()
+		p.Input.Time = afterbay.EventTime{Late: late}
+		log := run(t, p, records...)
+		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "dlq.payments"))}; got != want {
+			t.Errorf("late: %q: outputs and dead letters %v, want %v", late, got, want)
+		}
+	}
+}
+
 func TestSilentKeyIsForgottenByEventTime(t *testing.T) {
 	p := payments()
 	p.Steps[0].Features = p.Steps[0].Features[:1] // windows alone

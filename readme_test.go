@@ -2,6 +2,7 @@ package afterbay_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,10 +14,10 @@ import (
 	"github.com/afterbay/afterbay/config"
 )
 
-// block returns the text of a README code block that contains a text.
-func block(t *testing.T, contains string) string {
+// block returns the text of a code block of a page that contains a text.
+func block(t *testing.T, page, contains string) string {
 	t.Helper()
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +27,12 @@ func block(t *testing.T, contains string) string {
 			return text
 		}
 	}
-	t.Fatalf("README.md has no code block with %q", contains)
+	t.Fatalf("%s has no code block with %q", page, contains)
 	return ""
 }
 
 func TestReadmePipelineIsRightButForItsModel(t *testing.T) {
-	file, err := config.Parse("README.md", []byte(block(t, "pipeline: fraud")))
+	file, err := config.Parse("README.md", []byte(block(t, "README.md", "pipeline: fraud")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,29 +45,38 @@ func TestReadmePipelineIsRightButForItsModel(t *testing.T) {
 
 // TestReadmeCommandsWork runs the commands as typed, in a folder of the test.
 func TestReadmeCommandsWork(t *testing.T) {
+	script := "go run ./examples/fraud/generate --events 100000 > events.ndjson\n" + block(t, "README.md", "afterbay init") + block(t, "README.md", "produce transactions")
+	out := runScript(t, "fraud", script, 4995) // all but its five dead letters
+	for _, want := range []string{"wrote ", "decide ", "listening on", "appended 5000 records", `"action":"allow"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if !regexp.MustCompile(`pipeline fraud: (499[5-9]|5000) events`).MatchString(out) {
+		t.Errorf("not all events were processed:\n%s", out)
+	}
+}
+
+// runScript runs commands of a page about an example as typed, in a folder of the
+// test, with 5,000 events. Before they end the process, so many are decided.
+func runScript(t *testing.T, example, script string, decided int) string {
+	t.Helper()
 	dir := t.TempDir()
 	root, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := strings.NewReplacer(
+	script = strings.NewReplacer(
 		"go build -o bin/", "go -C "+root+" build -o "+dir+"/bin/", "go run ./examples", "go -C "+root+" run ./examples",
-		"examples/fraud/pipeline.yaml", root+"/examples/fraud/pipeline.yaml --listen 127.0.0.1:0", "--events 100000", "--events 5000",
-	).Replace("go run ./examples/fraud/generate --events 100000 > events.ndjson\n" + block(t, "afterbay init") + block(t, "produce transactions"))
-	// All but its five dead letters are decided before the process is ended.
-	script = strings.ReplaceAll(script, "kill %1", "bin/afterbay tail decisions --data data --follow --limit 4995 > /dev/null\nkill %1\nwait %1")
+		"examples/"+example+"/pipeline.yaml", root+"/examples/"+example+"/pipeline.yaml --listen 127.0.0.1:0",
+		"examples/"+example+"/", root+"/examples/"+example+"/", "--events 100000", "--events 5000", "--posts 100000", "--posts 5000",
+		"kill %1", fmt.Sprintf("bin/afterbay tail decisions --data data --follow --limit %d > /dev/null\nkill %%1\nwait %%1", decided),
+	).Replace(script)
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", script)
 	command.Dir = dir
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, script, out)
 	}
-	for _, want := range []string{"wrote ", "decide ", "listening on", "appended 5000 records", `"action":"allow"`} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	if !regexp.MustCompile(`pipeline fraud: (499[5-9]|5000) events`).Match(out) {
-		t.Errorf("not all events were processed:\n%s", out)
-	}
+	return string(out)
 }

@@ -108,16 +108,34 @@ func TestSameAnswerSeesOneFlippedByte(t *testing.T) {
 	}
 }
 
-// answerPipeline is the reference's pipeline, with its model in a folder of t.
+const answerFile = "pipeline.yaml" // in the folder of a pipeline
+
+// referenceFiles are the reference's pipeline and its model.
+func referenceFiles() map[string][]byte {
+	return map[string][]byte{answerFile: reference.Pipeline(), "fraud.json": reference.Model()}
+}
+
+// answerPipeline is the reference's pipeline.
 func answerPipeline(t *testing.T) afterbay.Pipeline {
 	t.Helper()
+	return loadAnswer(t, answerFolder(t, referenceFiles()))
+}
+
+// answerFolder writes the files of a pipeline into a folder of t.
+func answerFolder(t *testing.T, files map[string][]byte) string {
+	t.Helper()
 	dir := t.TempDir()
-	for name, data := range map[string][]byte{"fraud.yaml": reference.Pipeline(), "fraud.json": reference.Model()} {
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	file, err := config.Load(filepath.Join(dir, "fraud.yaml"))
+	return dir
+}
+
+func loadAnswer(t *testing.T, dir string) afterbay.Pipeline {
+	t.Helper()
+	file, err := config.Load(filepath.Join(dir, answerFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ type File struct {
 	Pipelines []afterbay.Pipeline // one a document; a chain works through the log
 
 	source *source
-	places []map[string]place // of each pipeline's fields
+	places []map[string]place     // of each pipeline's fields
+	models []map[string]*Manifest // of each pipeline, by the model's name
 	wrong  []wrongPipeline
 }
 
@@ -42,11 +43,19 @@ func LoadPartly(path string) (*File, error) {
 		return nil, fmt.Errorf("read pipeline file: %w", err)
 	}
 	file, err := parse(path, data, os.LookupEnv)
+	var more Errors
 	for i := range file.Pipelines {
 		joinPaths(path, &file.Pipelines[i])
+		manifests, found := readManifests(&file.Pipelines[i])
+		file.models, more = append(file.models, manifests), append(more, found...)
 	}
 	for i := range file.wrong {
 		joinPaths(path, &file.wrong[i].pipeline)
+	}
+	if more != nil {
+		var found Errors
+		errors.As(err, &found)
+		err = append(found, more...)
 	}
 	return file, err
 }
@@ -58,10 +67,33 @@ func joinPaths(path string, p *afterbay.Pipeline) {
 	files := []*string{&e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile}
 	for i := range p.Models {
 		files = append(files, &p.Models[i].File)
+		p.Models[i].Dir = filepath.Dir(path)
 	}
+	for i := range p.Sinks {
+		if h := p.Sinks[i].HTTP; h != nil {
+			files = append(files, &h.TokenFile)
+		}
+	}
+	eachLookup(p.Steps, func(l *afterbay.Lookup) {
+		if l.HTTP != nil {
+			files = append(files, &l.HTTP.TokenFile)
+		}
+	})
 	for _, file := range files {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(filepath.Dir(path), *file)
+		}
+	}
+}
+
+// eachLookup calls do with each lookup of steps, and of the routes among them.
+func eachLookup(steps []afterbay.Step, do func(*afterbay.Lookup)) {
+	for i := range steps {
+		if steps[i].Lookup != nil {
+			do(steps[i].Lookup)
+		}
+		for _, way := range steps[i].Route {
+			eachLookup(way.Steps, do)
 		}
 	}
 }
@@ -179,6 +211,10 @@ func (f *File) Explain(pipeline int, err error) error {
 	}
 	var explained Errors
 	for _, e := range found {
+		if said := f.ofManifest(pipeline, e); said != nil {
+			explained = append(explained, said)
+			continue
+		}
 		explained = append(explained, f.explain(f.places[pipeline], e))
 	}
 	return explained.sorted()
@@ -194,7 +230,7 @@ func (f *File) explain(places map[string]place, e *afterbay.Error) *Error {
 		if p.scalar != nil && path == e.Path {
 			offset = p.scalar.offsetOf(f.source.text, e.Column)
 		}
-		return f.source.errorAt(offset, e.Path, e.Message, e.Hint)
+		return f.source.errorOf(offset, e)
 	}
-	return f.source.errorAt(places["pipeline"].offset, e.Path, e.Message, e.Hint)
+	return f.source.errorOf(places["pipeline"].offset, e)
 }

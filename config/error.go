@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/afterbay/afterbay"
 )
 
 // maxErrors is the most errors that are reported of one file.
@@ -23,7 +25,11 @@ type Error struct {
 	Message string // what is wrong
 	Hint    string // what to do next; may be empty
 	Excerpt string // the source line and a caret under the place; empty where there is none
+	Err     error  // behind it, or nil
 }
+
+// Unwrap returns what is behind it.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Error returns position, field, message and hint on one line, and the excerpt
 // below it.
@@ -130,6 +136,13 @@ func (s *source) errorAt(offset int, field, message, hint string) *Error {
 		Field: field, Message: message, Hint: hint,
 		Excerpt: excerpt(line, len(before), []rune(strings.TrimRight(row, "\r"))),
 	}
+}
+
+// errorOf is errorAt of what is wrong with a pipeline.
+func (s *source) errorOf(offset int, e *afterbay.Error) *Error {
+	found := s.errorAt(offset, e.Path, e.Message, e.Hint)
+	found.Err = e.Err
+	return found
 }
 
 // excerpt renders a source line with a caret under its character at index

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/afterbay/afterbay"
 )
@@ -56,6 +57,7 @@ const (
 	aWhole
 	aNumber
 	aTrue
+	aSwitch
 	aDuration
 	aSize
 	aWindow
@@ -73,7 +75,7 @@ const (
 type word[T any] struct {
 	name     string
 	required bool
-	or       string // the word that may be written instead of this one, and not beside it
+	or       string // words that may be written instead of this one, and not beside it, with | between
 	form[T]
 	example string // of a value
 	means   string // what it says; "" is the comment of the field
@@ -204,12 +206,15 @@ func readWords[T any](r *reader, known []word[T], n *node, path string, into *T)
 	}
 	for _, w := range known {
 		written := func(name string) int { return slices.IndexFunc(entries, func(e entry) bool { return e.key == name }) }
-		this, other := written(w.name), written(w.or)
-		switch {
-		case this >= 0 && other >= 0:
-			second := entries[max(this, other)]
-			r.fail(second.offset, join(path, second.key), fmt.Sprintf("`%s` and `%s` exclude each other", w.name, w.or), "remove one of them")
-		case clean && w.required && this < 0 && other < 0: // a word that is wrong is most likely the one that misses
+		this, there := written(w.name), false
+		for or := range strings.SplitSeq(w.or, "|") {
+			other := written(or)
+			if there = there || other >= 0; this >= 0 && other >= 0 {
+				second := entries[max(this, other)]
+				r.fail(second.offset, join(path, second.key), fmt.Sprintf("`%s` and `%s` exclude each other", w.name, or), "remove one of them")
+			}
+		}
+		if clean && w.required && this < 0 && !there { // a word that is wrong is most likely the one that misses
 			r.missing(n, path, w.name, w.or)
 		}
 	}
@@ -222,7 +227,7 @@ func (r *reader) missing(n *node, path, name, or string) {
 	}
 	hint := fmt.Sprintf("add `%s: ...`", name)
 	if or != "" {
-		hint += fmt.Sprintf(" or `%s: ...`", or)
+		hint += " or `" + strings.ReplaceAll(or, "|", ": ...` or `") + ": ...`"
 	}
 	r.fail(offset, path, fmt.Sprintf("`%s` is missing", name), hint)
 }

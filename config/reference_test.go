@@ -22,15 +22,22 @@ import (
 const (
 	referencePage   = "../docs/reference/pipeline-file.md"
 	referenceSchema = "../docs/reference/pipeline.schema.json"
+	manifestPage    = "../docs/reference/model-file.md"
+	pipelineStructs = "../pipeline.go"
+	manifestStructs = "../model/manifest.go"
 )
 
 func TestReferenceIsFresh(t *testing.T) {
-	comments := readComments(t)
+	comments, said := readComments(t, pipelineStructs), readComments(t, manifestStructs)
 	schema, err := json.MarshalIndent(comments.schema(), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{referencePage: comments.page(), referenceSchema: string(schema) + "\n"} {
+	for path, want := range map[string]string{
+		referencePage:   comments.page(pageHead, "The words of a pipeline", words(pipelineWords).shape),
+		referenceSchema: string(schema) + "\n",
+		manifestPage:    said.page(manifestHead, "The words of a manifest", words(manifestWords).shape),
+	} {
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
@@ -51,10 +58,10 @@ func TestReferenceIsFresh(t *testing.T) {
 
 // Every word says what it means and has an example that is right.
 func TestEveryWordIsExplained(t *testing.T) {
-	comments := readComments(t)
+	comments := readComments(t, pipelineStructs)
 	schema := validator{comments.schema()["$defs"].(object)}
 	seen := 0
-	comments.sections(func(s section) {
+	comments.sections(words(pipelineWords).shape, func(s section) {
 		for _, w := range s.words {
 			if !w.accepted {
 				if w.instead == "" {
@@ -84,9 +91,15 @@ func TestEveryWordIsExplained(t *testing.T) {
 // structs is added to the file.
 func TestEveryFieldHasAWord(t *testing.T) {
 	set := map[string]bool{
-		"Pipeline.Code": true, // is Go
-		"Model.Name":    true, "Constant.Name": true, "Constant.Value": true, "Constant.Table": true, "Feature.Name": true, "Case.Name": true,
-		"Binding.Name": true, "Field.Name": true, // names before a colon
+		"Pipeline.Code":  true, // is Go
+		"Model.Manifest": true, // is a file
+		"Model.Dir":      true, // is that of the file
+		"Files.Digest":   true, // is of the pipeline
+
+		"Lookup.Dimensions": true, // are those of the vector
+		"Model.Name":        true, "Constant.Name": true, "Constant.Value": true, "Constant.Table": true, "Feature.Name": true, "Case.Name": true,
+		"Binding.Name": true, "Field.Name": true, "Header.Name": true, "Column.Name": true, // names before a colon
+		"Column.Type": true, "Sink.Group": true, // are told by the compiler
 	}
 	structures := map[string]reflect.Type{}
 	note := func(get any) {
@@ -103,7 +116,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 			walk(inner)
 		}
 	}
-	readComments(t).sections(func(s section) {
+	readComments(t, pipelineStructs).sections(words(pipelineWords).shape, func(s section) {
 		for _, w := range s.words {
 			walk(w.shape)
 		}
@@ -128,20 +141,20 @@ func exampleNode(t *testing.T, w about) (*node, *reader) {
 	if len(found) > 0 {
 		t.Fatalf("the example of %s cannot be read: %v", w.name, found)
 	}
-	r := &reader{source: s, places: make(map[string]place), steps: listOf(step()).read, lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y"})}
+	r := &reader{source: s, places: make(map[string]place), steps: listOf(step()).read, lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d"})}
 	return documents[0].root.entries[0].value, r
 }
 
 // comments are those of the structs of a package, by Type and Type.Field.
 type comments map[string]string
 
-func readComments(t *testing.T) comments {
+func readComments(t *testing.T, path string) comments {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../pipeline.go", nil, parser.ParseComments)
+	all := comments{}
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := comments{}
 	text := func(groups ...*ast.CommentGroup) string {
 		var parts []string
 		for _, g := range groups {
@@ -263,7 +276,7 @@ type section struct {
 }
 
 // sections calls visit for every mapping, in the order of the file.
-func (c comments) sections(visit func(section)) {
+func (c comments) sections(root shape, visit func(section)) {
 	var walk func(path string, s shape)
 	walk = func(path string, s shape) {
 		switch s.kind {
@@ -292,7 +305,7 @@ func (c comments) sections(visit func(section)) {
 			}
 		}
 	}
-	walk("", words(pipelineWords).shape)
+	walk("", root)
 }
 
 // nameByWord writes the words for the fields that the comments of their struct
@@ -310,6 +323,7 @@ func nameByWord(words []about) {
 	names := strings.NewReplacer(pairs...)
 	for i := range words {
 		words[i].means = names.Replace(words[i].means)
+		words[i].absent = strings.TrimSuffix(names.Replace(words[i].absent+" "), " ")
 	}
 }
 
@@ -340,7 +354,12 @@ func (s shape) value() string {
 	case aWhole:
 		return "a whole number, " + s.low + " to " + s.high
 	case aNumber:
+		if s.high != "" {
+			return "a number above " + s.low + ", up to " + s.high
+		}
 		return "a number"
+	case aSwitch:
+		return "`true`, `false`"
 	case aTrue:
 		return "`true`"
 	case aDuration:
@@ -369,6 +388,12 @@ func (s shape) value() string {
 	return strings.Join(parts, ", or ")
 }
 
+const manifestHead = `# The manifest of a model, word by word
+
+Generated by ` + "`go test ./config -update`" + ` from the tables of package config and the comments of ` + "`model/manifest.go`" + `; a test fails where this page is stale. What a manifest is for is in
+the [guide](../guide/models.md); values are written as in the [pipeline file](pipeline-file.md#values), but without variables of the environment.
+`
+
 const pageHead = `# The pipeline file, word by word
 
 Generated by ` + "`go test ./config -update`" + ` from the tables of package config and the comments of ` + "`pipeline.go`" + `; a test fails where this page is stale.
@@ -387,7 +412,7 @@ the file:
 |---|---|
 | a name | text; of an event's field, of a constant, or what a step above introduced: ` + "`amount`, `spend.sum_60s`, `fraud.score`, `meta.key`" + ` |
 | an expression | expr-lang over the names that stand above: ` + "`amount > 100 && country != \"US\"`" + ` |
-| a type | ` + "`bool`, `int`, `number`, `string`, `bytes`, `time`" + `, each with ` + "`optional`" + ` before it where it may be absent |
+| a type | ` + "`bool`, `int`, `number`, `string`, `bytes`, `time`" + `, each with ` + "`optional`" + ` before it where it may be absent; ` + "`number[384]`" + ` is so many numbers, a vector, and ` + "`string[]`" + ` a list of texts, that groups and lookups by vector have |
 | a whole number, a number | decimal, without quotes: ` + "`64`, `-0.5`, `1e6`" + `; not ` + "`010`, `0x1F`, `1_000`" + ` |
 | a duration | ` + "`20ms`, `5s`, `1h30m`, `1d12h`" + ` |
 | a size | ` + "`512`, `64KiB`, `1MB`" + ` |
@@ -413,12 +438,12 @@ standard output:
 | ` + "`excerpt`" + ` | the line, and on a second line a caret under the place; empty where there is none |
 `
 
-// page returns the reference page.
-func (c comments) page() string {
+// page returns a reference page.
+func (c comments) page(head, first string, root shape) string {
 	var page bytes.Buffer
-	page.WriteString(pageHead)
-	c.sections(func(s section) {
-		title := "The words of a pipeline"
+	page.WriteString(head)
+	c.sections(root, func(s section) {
+		title := first
 		if s.path != "" {
 			title = "`" + s.path + "`"
 		}
@@ -449,7 +474,7 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 func (w about) without() string {
 	switch {
 	case w.required && w.or != "":
-		return "required, or `" + w.or + "`"
+		return "required, or `" + strings.ReplaceAll(w.or, "|", "` or `") + "`"
 	case w.required:
 		return "required"
 	}

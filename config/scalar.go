@@ -142,6 +142,30 @@ func number() form[float64] {
 	}, shape{kind: aNumber}}
 }
 
+// fraction reads a number above 0, up to 1.
+func fraction() form[float64] {
+	f := number()
+	return form[float64]{func(r *reader, n *node, path string, into *float64) {
+		before := len(r.errors)
+		if f.read(r, n, path, into); len(r.errors) == before && !(*into > 0 && *into <= 1) {
+			r.fail(n.offset, path, shorten(n.text)+" is out of range", "write a number above 0, up to 1, such as 0.5")
+		}
+	}, shape{kind: aNumber, low: "0", high: "1"}}
+}
+
+// orWord reads a word, which turns a switch on, or what another form reads.
+func orWord[T any](word string, get func(*T) *bool, other form[T]) form[T] {
+	return form[T]{func(r *reader, n *node, path string, into *T) {
+		before := len(r.errors)
+		switch other.read(r, n, path, into); {
+		case n.kind == scalar && n.text == word: // perhaps that of a variable
+			*get(into), r.errors = true, r.errors[:before]
+		case len(r.errors) > before:
+			r.errors[before].Hint += ", or `" + word + "`"
+		}
+	}, shape{kind: either, of: []shape{other.shape, {kind: aChoice, allowed: []string{word}, get: get}}}}
+}
+
 // onlyTrue reads the word true: what is not wanted is left out.
 func onlyTrue() form[bool] {
 	return form[bool]{func(r *reader, n *node, path string, into *bool) {
@@ -150,6 +174,17 @@ func onlyTrue() form[bool] {
 			r.fail(n.offset, path, shorten(text)+" is not `true`", "write `true`, or remove the word")
 		}
 	}, shape{kind: aTrue}}
+}
+
+// not reads true or false, and keeps the opposite.
+func not() form[bool] {
+	return form[bool]{func(r *reader, n *node, path string, into *bool) {
+		const hint = "write `true` or `false`"
+		text, ok := r.scalar(n, path, hint)
+		if *into = ok && text == "false"; ok && (n.style != plain || text != "true" && text != "false") {
+			r.fail(n.offset, path, shorten(text)+" is not `true` or `false`", hint)
+		}
+	}, shape{kind: aSwitch}}
 }
 
 // span reads a duration from low to high.
@@ -180,6 +215,29 @@ func bounded[T time.Duration | int](kind shapeKind, what, such string, parse fun
 			*into = value
 		}
 	}, shape{kind: kind, low: format(low), high: format(high)}}
+}
+
+// share reads a part of the events within a time.
+func share() form[afterbay.Share] {
+	const hint = "write a share of the events and a time from 1s to 1h, such as 5%/1m"
+	return form[afterbay.Share]{func(r *reader, n *node, path string, into *afterbay.Share) {
+		text, ok := r.scalar(n, path, hint)
+		if !ok {
+			return
+		}
+		of, per, paned := strings.Cut(text, "/")
+		of, percent := strings.CutSuffix(of, "%")
+		part, err := strconv.ParseFloat(of, 64)
+		within, timed := parseDuration(per)
+		switch {
+		case !paned || !percent || !timed || err != nil || !fractional.MatchString(of):
+			r.fail(n.offset, path, shorten(text)+" is not a share", hint)
+		case part <= 0 || part >= 100 || within < time.Second || within > time.Hour:
+			r.fail(n.offset, path, shorten(text)+" is out of range", hint+"; above 0% and below 100%")
+		default:
+			*into = afterbay.Share{Of: part / 100, Per: within}
+		}
+	}, shape{kind: anyText, text: "a share of the events within a time, such as 5%/1m"}}
 }
 
 // window reads a window, a size or size/pane, as it is written: features are

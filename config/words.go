@@ -25,7 +25,12 @@ var (
 	readLate       = choice[string]("dlq", "drop", "include")
 	readInput      = words(inputWords)
 	readURL        = textOf("a URL")
+	readHeader     = textOf("the value of a header")
+	readShare      = span(time.Microsecond, day)
 	readPath       = textOf("the path of a file")
+	readSteps      = form[[]afterbay.Step]{
+		func(r *reader, n *node, path string, into *[]afterbay.Step) { r.steps(r, n, path, into) }, shape{kind: theSteps},
+	}
 )
 
 func bindingName(b *afterbay.Binding) *string { return &b.Name }
@@ -46,12 +51,20 @@ var pipelineWords = []word[afterbay.Pipeline]{
 		example: "at-least-once"},
 	{name: "commit", form: field(func(p *afterbay.Pipeline) *afterbay.Commit { return &p.Commit }, words(commitWords)),
 		example: "{interval: 20ms}", absent: "as below"},
-	{name: "queue", instead: "remove it: the bounds are built in"},
-	{name: "budget", instead: "remove it, and watch the latency in the metrics"},
+	{name: "queue", form: field(func(p *afterbay.Pipeline) *afterbay.Queue { return &p.Queue }, words(queueWords)),
+		example: "{max: 2000, high: 1500, low: 500}", absent: "as below",
+		means: "bounds the events of a process that wait off the loop: for a model that is slow or down, or behind an event of their key that does; at `high` of them nothing more is read, until there are `low`"},
+	{name: "priority", form: field(func(p *afterbay.Pipeline) *afterbay.Priority { return &p.Priority }, words(priorityWords)),
+		example: "{high: amount > 1000, low: batch}", absent: "all events are normal", means: "which of the events that wait off the loop are called for first"},
+	{name: "tenant", form: field(func(p *afterbay.Pipeline) *afterbay.Tenant { return &p.Tenant }, words(tenantWords)),
+		example: "{by: merchant, max: 1000}", absent: "one for all", means: "whose events are: those that wait off the loop are called for in turns of their tenants"},
+	{name: "budget", form: field(func(p *afterbay.Pipeline) *afterbay.Budget { return &p.Budget }, words(budgetWords)),
+		example: "{p99: 50ms, model: 25ms}", absent: "no budget", means: "how long an event may take, from its append until its outputs are durable: `afterbay budget` compares"},
 	{name: "lag", form: field(func(p *afterbay.Pipeline) *afterbay.Lag { return &p.Lag }, words(lagWords)),
 		example: "{warn: 10s, critical: 60s}", absent: "no bounds"},
-	{name: "engine", form: field(func(p *afterbay.Pipeline) *afterbay.Engine { return &p.Engine },
-		oneOf("write kafka://HOST:PORT, or `{url: ...}`", scalar, field(engineURL, readURL), mapping, words(engineWords))),
+	{name: "dlq", form: field(func(p *afterbay.Pipeline) *afterbay.DeadLetters { return &p.DeadLetters }, words(deadLettersWords)),
+		example: "{abort_above: 5%/1m}", absent: "it never stops"},
+	{name: "engine", form: field(func(p *afterbay.Pipeline) *afterbay.Engine { return &p.Engine }, readEngine),
 		example: "kafka://broker-1:9092,broker-2:9092", absent: "the log of a data directory",
 		means: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
 	{name: "models", form: field(func(p *afterbay.Pipeline) *[]afterbay.Model { return &p.Models },
@@ -63,7 +76,11 @@ var pipelineWords = []word[afterbay.Pipeline]{
 		means: "names, each of a value, or of a table that is read as `table[key] ?? otherwise`"},
 	{name: "steps", required: true, form: field(func(p *afterbay.Pipeline) *[]afterbay.Step { return &p.Steps }, listOf(step())),
 		example: "[emit: {topic: decisions, value: [customer, amount]}]", means: "what happens to an event, in this order"},
-	{name: "sinks", instead: "remove it, and read the emitted topic with a program of your own"},
+	{name: "objects", form: field(func(p *afterbay.Pipeline) *afterbay.Objects { return &p.Objects }, words(objectsWords)),
+		example: "{hosts: [files.example.com], buckets: [calls]}", absent: "content from public hosts, by https", means: "what `fetch` steps may fetch, and what is kept of it"},
+	{name: "sinks", form: field(func(p *afterbay.Pipeline) *[]afterbay.Sink { return &p.Sinks }, listOf(words(sinkWords))),
+		example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", absent: "none",
+		means: "services that get the records of topics, from `afterbay run`, each record until the service took it"},
 }
 
 var inputWords = []word[afterbay.Input]{
@@ -80,9 +97,21 @@ var inputWords = []word[afterbay.Input]{
 	{name: "max_bytes", form: field(func(in *afterbay.Input) *int { return &in.MaxBytes }, size(1, 1<<20)), example: "64KiB"},
 	{name: "dedupe", form: optional(func(in *afterbay.Input) **afterbay.Dedupe { return &in.Dedupe }, words(dedupeWords)),
 		example: "{id: tx, window: 24h}"},
+	{name: "backlog", form: field(func(in *afterbay.Input) *afterbay.Backlog { return &in.Backlog }, words(backlogWords)),
+		example: "{max: 1000000, high: 750000, low: 250000}", absent: "the room of the log bounds them alone",
+		means: "the records of the topic that may wait for the pipeline: `POST /v1/topics/{topic}` answers 429 while there are too many"},
 	{name: "repartition", form: field(func(in *afterbay.Input) *int32 { return &in.Repartition }, whole[int32](1, 1024)),
 		example: "8", absent: "the topic itself is read; of several inputs 4",
 		means: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.merged`, of so many partitions, by `key`"},
+}
+
+var backlogWords = []word[afterbay.Backlog]{
+	{name: "max", required: true, form: field(func(b *afterbay.Backlog) *int { return &b.Max }, whole[int](1, 1_000_000_000)), example: "1000000",
+		means: "most that may wait"},
+	{name: "high", form: field(func(b *afterbay.Backlog) *int { return &b.High }, whole[int](1, 1_000_000_000)), example: "750000",
+		means: "from here on no more are taken, until there are as few as `low`"},
+	{name: "low", form: field(func(b *afterbay.Backlog) *int { return &b.Low }, whole[int](0, 1_000_000_000)), example: "250000",
+		means: "as few as are to be left before more are taken"},
 }
 
 var dedupeWords = []word[afterbay.Dedupe]{
@@ -100,9 +129,10 @@ var timeWords = []word[afterbay.EventTime]{
 	{name: "lateness", form: field(func(t *afterbay.EventTime) *time.Duration { return &t.Lateness }, span(0, 30*day)), example: "5s"},
 	{name: "late", form: oneOf("write dlq, drop, include or {topic: <name>}",
 		scalar, field(func(t *afterbay.EventTime) *string { return &t.Late }, readLate), mapping, words(lateWords)),
-		example: "{topic: late-payments}", means: "what becomes of an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic"},
+		example: "{topic: late-payments}", means: "what becomes of an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late"},
 	{name: "max_ahead", form: field(func(t *afterbay.EventTime) *time.Duration { return &t.MaxAhead }, span(time.Millisecond, 30*day)), example: "5m"},
-	{name: "idle", instead: "remove it: time moves with the events"},
+	{name: "idle", form: field(func(t *afterbay.EventTime) *time.Duration { return &t.Idle }, span(100*time.Millisecond, day)), example: "30s", absent: "time moves with the events alone",
+		means: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late"},
 }
 
 var lateWords = []word[afterbay.EventTime]{
@@ -118,6 +148,21 @@ var lagWords = []word[afterbay.Lag]{
 	{name: "warn", form: field(func(l *afterbay.Lag) *time.Duration { return &l.Warn }, span(time.Second, 30*day)), example: "10s"},
 	{name: "critical", form: field(func(l *afterbay.Lag) *time.Duration { return &l.Critical }, span(time.Second, 30*day)), example: "60s"},
 }
+
+var deadLettersWords = []word[afterbay.DeadLetters]{
+	{name: "abort_above", required: true, form: field(func(d *afterbay.DeadLetters) *afterbay.Share { return &d.AbortAbove }, share()), example: "5%/1m"},
+}
+
+var budgetWords = []word[afterbay.Budget]{
+	{name: "p99", required: true, form: field(func(b *afterbay.Budget) *time.Duration { return &b.P99 }, readShare), example: "50ms", means: "what 99 of 100 events keep"},
+	{name: "queue", form: field(func(b *afterbay.Budget) *time.Duration { return &b.Queue }, readShare), example: "10ms"},
+	{name: "feature", form: field(func(b *afterbay.Budget) *time.Duration { return &b.Feature }, readShare), example: "5ms"},
+	{name: "model", form: field(func(b *afterbay.Budget) *time.Duration { return &b.Model }, readShare), example: "25ms"},
+	{name: "emit", form: field(func(b *afterbay.Budget) *time.Duration { return &b.Emit }, readShare), example: "1ms"},
+	{name: "commit", form: field(func(b *afterbay.Budget) *time.Duration { return &b.Commit }, readShare), example: "9ms"},
+}
+
+var readEngine = oneOf("write kafka://HOST:PORT, or `{url: ...}`", scalar, field(engineURL, readURL), mapping, words(engineWords))
 
 func engineURL(e *afterbay.Engine) *string { return &e.URL }
 
@@ -143,16 +188,78 @@ var engineWords = []word[afterbay.Engine]{
 }
 
 var modelWords = []word[afterbay.Model]{
-	{name: "file", required: true, or: "go", form: field(func(m *afterbay.Model) *string { return &m.File }, textOf("the path of a model file")),
-		example: "fraud.ubj", means: "an XGBoost model, .json or .ubj; relative to the pipeline file"},
-	{name: "go", form: field(func(m *afterbay.Model) *string { return &m.Go }, readName), example: "tone", absent: "required, or `file`"},
+	{name: "file", required: true, or: "go|url|process", form: field(func(m *afterbay.Model) *string { return &m.File }, textOf("the path of a model file")),
+		example: "fraud.ubj", means: "a model of trees (XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx), a text model, or the manifest, .yaml, of any model; relative to the pipeline file"},
+	{name: "go", or: "url|process", form: field(func(m *afterbay.Model) *string { return &m.Go }, readName), example: "tone", absent: "required, or `file`", means: "instead of `file`: a model that the program which embeds the library gives"},
 	{name: "version", required: true, form: field(func(m *afterbay.Model) *int { return &m.Version }, version()), example: "3"},
 	{name: "outputs", required: true, form: field(func(m *afterbay.Model) *[]afterbay.Field { return &m.Outputs }, readFields),
-		example: "{score: number}", means: "the model's outputs, in its order, and their types"},
-	{name: "url", instead: "use a model `file`"},
-	{name: "process", instead: "use a model `file`"},
-	{name: "call", instead: "remove it: a model `file` is called in the process"},
-	{name: "journal", instead: "remove it: the answers of a model `file` need none"},
+		example: "{score: number}", means: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
+	{name: "url", or: "process", form: field(func(m *afterbay.Model) *string { return &m.URL }, readURL), example: "grpc://models:8001/bert", absent: "required, or `file`",
+		means: "instead of `file`: a model on a server of the Open Inference Protocol, of this `version` there; its inputs are what the first score that uses it gives. Tokens, other APIs and the like take a manifest"},
+	{name: "process", form: field(func(m *afterbay.Model) *[]string { return &m.Process }, listOf(textOf("a text"))), example: "[python3, worker.py, asr.py]", absent: "required, or `file`",
+		means: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},
+	{name: "call", form: optional(func(m *afterbay.Model) **afterbay.Calling { return &m.Call }, words(callingWords)),
+		example: "{timeout: 3s, attempts: 3, breaker: {failures: 5, probe: 30s, open: park}}", absent: "at once, and an error is a dead letter; `{}` for models of kinds remote and process"},
+	{name: "journal", form: optional(func(m *afterbay.Model) **afterbay.Journal { return &m.Journal },
+		readJournal),
+		example: "{by: request, price: 0.002}", absent: "for models of kinds remote and process, the answers for events that are parked",
+		means: "keeps the answers of the model beside the partition, so that a crash or a retry asks again only for what was under way; its scores are `async` then"},
+}
+
+var callingWords = []word[afterbay.Calling]{
+	{name: "timeout", form: orWord("budget", func(c *afterbay.Calling) *bool { return &c.Budget }, field(func(c *afterbay.Calling) *time.Duration { return &c.Timeout }, span(time.Millisecond, time.Hour))),
+		example: "10s"},
+	{name: "attempts", form: field(func(c *afterbay.Calling) *int { return &c.Attempts }, whole[int](1, 1000)), example: "5"},
+	{name: "backoff", form: field(func(c *afterbay.Calling) *afterbay.Backoff { return &c.Backoff }, words(backoffWords)), example: "{base: 1s, max: 1m}", absent: "as below"},
+	{name: "concurrency", form: field(func(c *afterbay.Calling) *int { return &c.Concurrency }, whole[int](1, 4096)), example: "4"},
+	{name: "expire", form: field(func(c *afterbay.Calling) *time.Duration { return &c.Expire }, span(time.Millisecond, 366*day)), example: "24h"},
+	{name: "breaker", form: field(func(c *afterbay.Calling) *afterbay.Breaker { return &c.Breaker }, words(breakerWords)), example: "{failures: 5, probe: 30s, open: park}", absent: "as below"},
+}
+
+var readJournal = oneOf("write true, false or {by: ...}", scalar, field(func(j *afterbay.Journal) *bool { return &j.Off }, not()), mapping, words(journalWords))
+
+var journalWords = []word[afterbay.Journal]{
+	{name: "by", form: field(func(j *afterbay.Journal) *string { return &j.By }, choice[string]("request", "event")), example: "event",
+		means: "request, where events that ask the same share an answer, or event, where each has its own", absent: "event for chat, transcriptions and lookups, request for others"},
+	{name: "keep", form: field(func(j *afterbay.Journal) *time.Duration { return &j.Keep }, span(time.Minute, 366*day)), example: "30d"},
+	{name: "max", form: field(func(j *afterbay.Journal) *int { return &j.Max }, size(2<<20, 1<<40)), example: "1GiB"},
+	{name: "price", form: field(func(j *afterbay.Journal) *float64 { return &j.Price }, number()), example: "0.002"},
+}
+
+var backoffWords = []word[afterbay.Backoff]{
+	{name: "base", form: field(func(b *afterbay.Backoff) *time.Duration { return &b.Base }, span(time.Millisecond, time.Hour)), example: "1s"},
+	{name: "max", form: field(func(b *afterbay.Backoff) *time.Duration { return &b.Max }, span(time.Millisecond, day)), example: "1m"},
+}
+
+var breakerWords = []word[afterbay.Breaker]{
+	{name: "failures", form: field(func(b *afterbay.Breaker) *int { return &b.Failures }, whole[int](1, 1000)), example: "5"},
+	{name: "rate", form: field(func(b *afterbay.Breaker) *float64 { return &b.Rate }, fraction()), example: "0.2"},
+	{name: "probe", form: field(func(b *afterbay.Breaker) *time.Duration { return &b.Probe }, span(time.Millisecond, time.Hour)), example: "10s"},
+	{name: "open", form: field(func(b *afterbay.Breaker) *string { return &b.Open }, choice[string]("pause", "park", "fallback")), example: "park",
+		means: "what happens meanwhile: nothing is read, events are parked, or scores are their `fallback`, which outputs are marked with"},
+}
+
+var queueWords = []word[afterbay.Queue]{
+	{name: "max", form: field(func(p *afterbay.Queue) *int { return &p.Max }, whole[int](1, 10_000_000)), example: "100000"},
+	{name: "high", form: field(func(p *afterbay.Queue) *int { return &p.High }, whole[int](1, 10_000_000)), example: "75000",
+		means: "from here on nothing is read, until there are as few as `low`"},
+	{name: "low", form: field(func(p *afterbay.Queue) *int { return &p.Low }, whole[int](0, 10_000_000)), example: "25000",
+		means: "as few as are to be left before it is read on"},
+}
+
+var priorityWords = []word[afterbay.Priority]{
+	{name: "high", form: field(func(p *afterbay.Priority) *string { return &p.High }, readBool), example: "amount > 1000", absent: "none",
+		means: "which events are: over what is read of events and constants"},
+	{name: "low", form: field(func(p *afterbay.Priority) *string { return &p.Low }, readBool), example: "batch", absent: "none"},
+	{name: "weights", form: field(func(p *afterbay.Priority) *[]int { return &p.Weights }, listOf(whole[int](1, 1000))), example: "[16, 4, 1]", absent: "[8, 4, 1]"},
+	{name: "age", form: field(func(p *afterbay.Priority) *time.Duration { return &p.Age }, span(time.Millisecond, day)), example: "1s"},
+}
+
+var tenantWords = []word[afterbay.Tenant]{
+	{name: "by", required: true, form: field(func(t *afterbay.Tenant) *string { return &t.By }, readExpression), example: "merchant",
+		means: "whose an event is, a text: an expression over what is read of events and constants"},
+	{name: "max", form: field(func(t *afterbay.Tenant) *int { return &t.Max }, whole[int](1, 10_000_000)), example: "1000",
+		means: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
 }
 
 var stepWords = []word[afterbay.Step]{
@@ -161,6 +268,8 @@ var stepWords = []word[afterbay.Step]{
 	{name: "features", form: field(func(s *afterbay.Step) *[]afterbay.Feature { return &s.Features },
 		named(func(f *afterbay.Feature) *string { return &f.Name }, words(featureWords))),
 		example: "{spend: {value: amount, windows: [60s, 24h], aggregates: [count, sum]}}", means: "names, each a feature of the event's key"},
+	{name: "lookup", form: optional(func(s *afterbay.Step) **afterbay.Lookup { return &s.Lookup }, words(lookupWords)),
+		example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}"},
 	{name: "score", form: optional(func(s *afterbay.Step) **afterbay.Score { return &s.Score }, words(scoreWords)),
 		example: "{model: fraud, inputs: [spend.*, amount]}"},
 	{name: "call", form: optional(func(s *afterbay.Step) **afterbay.Call { return &s.Call }, words(callWords)),
@@ -168,13 +277,14 @@ var stepWords = []word[afterbay.Step]{
 	{name: "route", form: field(func(s *afterbay.Step) *[]afterbay.Case { return &s.Route }, route()),
 		example: "{small: {when: amount < 10, steps: drop}, default: dlq}",
 		means:   "cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`"},
+	{name: "group", form: optional(func(s *afterbay.Step) **afterbay.Group { return &s.Group }, words(groupWords)),
+		example: "{name: parts, by: call, order: part, end: last, idle: 60s}", means: "events that are collected until they are whole, and go on as one"},
 	{name: "decide", form: field(func(s *afterbay.Step) *[]afterbay.Binding { return &s.Decide }, readBindings),
 		example: `{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, means: "like `let`; the names are what `emit` writes where it does not say what"},
 	{name: "emit", form: optional(func(s *afterbay.Step) **afterbay.Emit { return &s.Emit }, words(emitWords)),
 		example: "{topic: decisions, value: [tx, fraud.score, action]}"},
-	{name: "lookup", instead: "put the columns into the events before the topic, or a small table into `constants`"},
-	{name: "group", instead: "put events together before the topic"},
-	{name: "fetch", instead: "put the content into the events before the topic"},
+	{name: "fetch", form: optional(func(s *afterbay.Step) **afterbay.Fetch { return &s.Fetch }, words(fetchWords)),
+		example: "{name: shot, url: url, max: 10MB}"},
 }
 
 const oneShape = "one of `windows`, `last` and `elapsed` is required"
@@ -211,8 +321,19 @@ var scoreWords = []word[afterbay.Score]{
 		example: "{score: 0.5}", means: "outputs of a score that is skipped: names to expressions", absent: "they are optional"},
 	{name: "batch", form: field(func(s *afterbay.Score) *afterbay.Batch { return &s.Batch }, words(batchWords)),
 		example: "{size: 256, wait: 2ms}", absent: "as below"},
-	{name: "async", instead: "remove it: a model `file` answers at once"},
-	{name: "on_failure", instead: "remove it: an event that cannot be scored is a dead letter"},
+	{name: "async", form: field(func(s *afterbay.Score) *bool { return &s.Async }, onlyTrue()), example: "true", absent: "events wait for the scores of those before them",
+		means: "events are parked, and scored off the loop: those that need no score do not wait for them"},
+	{name: "ordered", form: field(func(s *afterbay.Score) *bool { return &s.Ordered }, onlyTrue()), example: "true", absent: "what is parked is done with in any order",
+		means: "the events of a key are parked behind one of it that is, and are done with in their order"},
+	{name: "partial", form: optional(func(s *afterbay.Score) **afterbay.Partial { return &s.Partial }, words(partialWords)), example: "{topic: drafts, every: 250ms}", absent: "no records of them",
+		means: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},
+	{name: "on_failure", form: field(func(s *afterbay.Score) *[]afterbay.Step { return &s.OnFailure }, readSteps), example: "[emit: {topic: unscored, value: [tx]}]", absent: "it is a dead letter",
+		means: "steps for an event that is given up: let, decide, call and emit; it is a dead letter too, unless they write something"},
+}
+
+var partialWords = []word[afterbay.Partial]{
+	{name: "topic", required: true, form: field(func(p *afterbay.Partial) *string { return &p.Topic }, readName), example: "drafts", means: "a topic"},
+	{name: "every", form: field(func(p *afterbay.Partial) *time.Duration { return &p.Every }, span(time.Millisecond, time.Minute)), example: "100ms"},
 }
 
 var batchWords = []word[afterbay.Batch]{
@@ -233,7 +354,8 @@ var callWords = []word[afterbay.Call]{
 var caseWords = []word[afterbay.Case]{
 	{name: "when", required: true, form: field(func(c *afterbay.Case) *string { return &c.When }, readBool), example: "amount < 10", means: "whether it takes the event"},
 	{name: "steps", required: true, form: caseSteps, example: `[let: {body: 'text ?? ""'}]`, means: caseStepsMean},
-	{name: "async", instead: "remove it: every case is done before the event's next step"},
+	{name: "async", form: field(func(c *afterbay.Case) *bool { return &c.Async }, onlyTrue()), example: "true", absent: "its scores are computed in the place of the event",
+		means: "all its scores are `async`"},
 }
 
 // defaultWords are the words of the case that takes what no other does.
@@ -247,9 +369,7 @@ const caseStepsMean = "what happens to the event; dlq makes it a dead letter, dr
 var (
 	caseEnd   = field(func(c *afterbay.Case) *string { return &c.Then }, choice[string]("dlq", "drop"))
 	caseSteps = oneOf("write a list of steps, dlq or drop", scalar, caseEnd, list,
-		field(func(c *afterbay.Case) *[]afterbay.Step { return &c.Steps }, form[[]afterbay.Step]{
-			func(r *reader, n *node, path string, into *[]afterbay.Step) { r.steps(r, n, path, into) }, shape{kind: theSteps},
-		}))
+		field(func(c *afterbay.Case) *[]afterbay.Step { return &c.Steps }, readSteps))
 )
 
 // route reads the cases of a route, in their order.

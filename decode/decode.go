@@ -82,11 +82,13 @@ func New(fields []Field) *Scanner {
 // By the kind of the slot a field must be: bool; int, an integer literal within
 // int64 without fraction or exponent; number, a number within float64, rounded
 // to nearest even; string; bytes, a string of standard base64 with padding;
-// time, a string in the form of RFC 3339, cut to the microsecond. A field that
+// time, a string in the form of RFC 3339, cut to the microsecond; a vector, a list
+// of as many numbers within float32, rounded to nearest even; strings, a list of
+// strings. A field that
 // is absent or null clears an optional slot and is an error for any other.
 //
 // Strings without escapes alias src, which therefore must not change for as
-// long as the row is used. Strings with escapes and bytes are allocated;
+// long as the row is used. Strings with escapes, bytes and vectors are allocated;
 // nothing else is.
 func (s *Scanner) Scan(src []byte, row *value.Row) error {
 	if !utf8.Valid(src) {

@@ -48,6 +48,8 @@ func show(schema *value.Schema, row *value.Row) string {
 			fmt.Fprint(&b, row.Bool(s))
 		case s.Type.Kind == value.Number:
 			fmt.Fprint(&b, row.Number(s))
+		case s.Type.Kind == value.Vector:
+			fmt.Fprint(&b, row.AppendVector(nil, s))
 		case s.Type.Kind.Text():
 			fmt.Fprintf(&b, "%q", row.Text(s))
 		default:
@@ -83,6 +85,8 @@ func TestScanReadsEveryKind(t *testing.T) {
 		{[]string{"n number"}, `{"n":1.7976931348623157e308}`, `n=1.7976931348623157e+308`},
 		{[]string{"n number"}, `{"n":0e999999999999999999999}`, `n=0`},
 		{[]string{"n number"}, `{"n":1e-999}`, `n=0`},
+		{[]string{"v number[3]"}, `{"v":[ 0.1 ,-2.5e0,16777217 ]}`, `v=[0.1 -2.5 1.6777216e+07]`},
+		{[]string{"v optional number[3]"}, `{"v":null}`, `v=-`},
 		{[]string{"s string"}, `{"s":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00 \ud800\ud83dx\ude00\ud800\u0041"}`,
 			"s=" + `"\"\\/\b\f\n\r\té😀 ` + "\ufffd\ufffdx\ufffd\ufffdA" + `"`},
 	} {
@@ -485,6 +489,28 @@ func BenchmarkEncodingJSON(b *testing.B) {
 	for b.Loop() {
 		if err := json.Unmarshal(src, &event); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestVectorsOfAnotherLengthOrShapeAreRefused(t *testing.T) {
+	scanner, _, row := newScanner(t, "v number[2]")
+	for src, want := range map[string]string{
+		`{"v":[1]}`:        `field "v" at byte 7: 1 numbers: want number[2]`,
+		`{"v":[1,2,3]}`:    `field "v" at byte 10: more numbers than number[2]`,
+		`{"v":[]}`:         `0 numbers: want number[2]`,
+		`{"v":[1,2,]}`:     `unexpected ']', want a number`,
+		`{"v":[,1]}`:       `unexpected ',', want a number`,
+		`{"v":[1 2]}`:      `unexpected '2', want ',' or ']'`,
+		`{"v":["1",2]}`:    `unexpected '"', want a number`,
+		`{"v":[[1],2]}`:    `unexpected '[', want a number`,
+		`{"v":[1,1e39]}`:   `out of the range of a number of 32 bits: 1e39`,
+		`{"v":[1,`:         `the record ends too early`,
+		`{"v":1}`:          `want number[2], got a number`,
+		`{"v":"AAAAAAAA"}`: `want number[2], got a string`,
+	} {
+		if err := scanner.Scan([]byte(src), row); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", src, err, want)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package decode
 
 import (
 	"encoding/base64"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -17,7 +19,11 @@ func (f *Field) read(src []byte, i int, row *value.Row) (int, string) {
 	c := src[i]
 	kind := f.Slot.Type.Kind
 	switch {
-	case c == '"' && kind >= value.Time:
+	case c == '[' && kind == value.Vector:
+		return f.readVector(src, i+1, row)
+	case c == '[' && kind == value.Strings:
+		return f.readStrings(src, i+1, row)
+	case c == '"' && (kind >= value.Time && kind < value.Vector || kind == value.Content):
 		return f.readText(src, i, row)
 	case numeric(c) && (kind == value.Int || kind == value.Number):
 		var n numeral
@@ -73,6 +79,75 @@ func typeOf(c byte) string {
 		return "a number"
 	}
 	return ""
+}
+
+// readVector reads the numbers of a list behind its bracket.
+func (f *Field) readVector(src []byte, i int, row *value.Row) (int, string) {
+	size := f.Slot.Type.Size
+	numbers := make([]byte, 0, 4*size)
+	for i = space(src, i); i < len(src) && src[i] != ']'; {
+		if !numeric(src[i]) {
+			return i, unexpected(src, i, "a number")
+		}
+		var n numeral
+		end, reason := number(src, i, &n)
+		if reason != "" {
+			return end, reason
+		}
+		v, reason := n.float32(src[i:end])
+		if reason != "" {
+			return i, reason
+		}
+		if numbers = binary.LittleEndian.AppendUint32(numbers, math.Float32bits(v)); len(numbers) > 4*size {
+			return i, "more numbers than " + f.Slot.Type.String()
+		}
+		if i = space(src, end); i < len(src) && src[i] == ',' {
+			if i = space(src, i+1); i < len(src) && src[i] == ']' {
+				return i, unexpected(src, i, "a number")
+			}
+		} else if i < len(src) && src[i] != ']' {
+			return i, unexpected(src, i, "',' or ']'")
+		}
+	}
+	switch {
+	case i >= len(src):
+		return i, endOfRecord
+	case len(numbers) < 4*size:
+		return i, fmt.Sprintf("%d numbers: want %s", len(numbers)/4, f.Slot.Type)
+	}
+	row.SetText(f.Slot, value.Text(numbers))
+	return i + 1, ""
+}
+
+// readStrings reads the strings of a list behind its bracket.
+func (f *Field) readStrings(src []byte, i int, row *value.Row) (int, string) {
+	var list []byte
+	for i = space(src, i); i < len(src) && src[i] != ']'; {
+		if src[i] != '"' {
+			return i, unexpected(src, i, "a string")
+		}
+		end, escaped, reason := text(src, i+1)
+		if reason != "" {
+			return end, reason
+		}
+		one := value.Text(src[i+1 : end-1])
+		if escaped {
+			one = unescape(src[i+1 : end-1])
+		}
+		list = value.AppendString(list, one)
+		if i = space(src, end); i < len(src) && src[i] == ',' {
+			if i = space(src, i+1); i < len(src) && src[i] == ']' {
+				return i, unexpected(src, i, "a string")
+			}
+		} else if i < len(src) && src[i] != ']' {
+			return i, unexpected(src, i, "',' or ']'")
+		}
+	}
+	if i >= len(src) {
+		return i, endOfRecord
+	}
+	row.SetText(f.Slot, value.Text(list))
+	return i + 1, ""
 }
 
 // readText reads a string, bytes or a time.
@@ -216,6 +291,24 @@ func (n *numeral) float(literal []byte) (float64, string) {
 		return 0, "out of the range of number: " + clip(literal)
 	}
 	return v, ""
+}
+
+// float32 returns the float32 nearest to the value. The float64 that is nearest
+// rounds to it unless it lies in the middle of two, where the value may be to
+// either side; below the normal ones the middle is elsewhere.
+func (n *numeral) float32(literal []byte) (float32, string) {
+	if v, reason := n.float(literal); reason == "" {
+		const least, most = 0x1p-126, 0x1.fffffep127
+		size, middle := math.Abs(v), math.Float64bits(v)&(1<<29-1) == 1<<28
+		if size >= least && size <= most && !middle || n.digits == 0 {
+			return float32(v), ""
+		}
+	}
+	v, err := strconv.ParseFloat(value.Text(literal), 32)
+	if err != nil {
+		return 0, "out of the range of a number of 32 bits: " + clip(literal)
+	}
+	return float32(v), ""
 }
 
 // clip shortens what an error quotes.

@@ -3,7 +3,6 @@ package dedupe
 import (
 	"bytes"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -14,20 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/seeds"
 )
-
-var seedFlag = flag.Int64("seed", 0, "run only this seed of the random tests")
-
-// seeds runs test with each of n seeds, or with that of the flag.
-func seeds(t *testing.T, n int64, test func(t *testing.T, random *rand.Rand)) {
-	from, to := int64(1), n
-	if *seedFlag != 0 {
-		from, to = *seedFlag, *seedFlag
-	}
-	for seed := from; seed <= to; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { test(t, rand.New(rand.NewSource(seed))) })
-	}
-}
 
 // reference is a partition's ids by definition: every one ever remembered.
 type reference struct {
@@ -132,7 +120,7 @@ func (w *twin) afterEvent(t *testing.T, spec Spec, random *rand.Rand) {
 // different moments.
 func TestAnswersAndStateAreThoseOfEveryIDKept(t *testing.T) {
 	duplicates, news := 0, 0
-	seeds(t, 100, func(t *testing.T, random *rand.Rand) {
+	all := seeds.Run(t, 100, func(t *testing.T, random *rand.Rand) {
 		spec := Spec{Window: time.Second, Max: []int{1, 2, 63, 64, 65, 200, 5_000}[random.Intn(7)]}
 		ref := &reference{spec: spec}
 		e := &events{random: random, window: spec.Window.Microseconds(), recent: 1 + random.Intn(2*spec.Max), newest: random.Int63n(2_000_000) - 1_000_000}
@@ -172,7 +160,7 @@ func TestAnswersAndStateAreThoseOfEveryIDKept(t *testing.T) {
 		}
 		compareStates(t, twins)
 	})
-	if *seedFlag == 0 && (duplicates < 1000 || news < 1000) {
+	if all && (duplicates < 1000 || news < 1000) {
 		t.Errorf("%d duplicates and %d new ids, want many", duplicates, news)
 	}
 }
@@ -191,7 +179,7 @@ func compareStates(t *testing.T, twins []*twin) {
 // TestManyIDsAreFound has many pages and chains, of which most are given back,
 // and compares with a map, in which restarts do not show either.
 func TestManyIDsAreFound(t *testing.T) {
-	seeds(t, 2, func(t *testing.T, random *rand.Rand) {
+	seeds.Run(t, 2, func(t *testing.T, random *rand.Rand) {
 		spec := Spec{Window: 100 * time.Second, Max: 30_000}
 		set, state, last := New(spec), store{}, map[string]int{}
 		n, now := 0, int64(0)

@@ -215,6 +215,7 @@ func newRecord(r *stream.Record) *Record {
 	record.Position, record.Kind, record.ID, record.stored = position(r), KindEvent, header.Get(r, header.ID), *r
 	source, from := header.Get(r, header.Source), header.Get(r, header.Position)
 	switch {
+	case header.Get(r, header.Redrive) != "": // an event that was sent back
 	case source != "" && !strings.Contains(source, "@"):
 		record.Kind = KindAnnouncement
 	case source != "":

@@ -38,11 +38,11 @@ func (half) Predict(_ context.Context, rows model.Rows, scores []float32) error 
 }
 
 // Check implements model.Model.
-func (half) Check([]float32) error { return nil }
+func (half) Check([]float32, [][]byte) error { return nil }
 
 // Info implements model.Model.
 func (m half) Info() model.Info {
-	return model.Info{Kind: "go", Digest: m.digest, Inputs: 2, Outputs: 1}
+	return model.Info{Kind: "go", Digest: m.digest, Inputs: model.Numbers(2), Outputs: []model.Output{{Name: "half", Size: 1}}}
 }
 
 // quiet writes a record when a key was silent for 8 s.

@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
 	"github.com/afterbay/afterbay/task"
 )
 
@@ -62,6 +63,7 @@ func (e *explanation) replays(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("pipeline %q: %w", pipeline.Name, err)
 		}
+		defer runner.Close()
 		for _, read := range runner.Reads() {
 			if read.Topic != p.Topic || e.report.Output != nil && e.report.Output.Made.Pipeline != read.Group {
 				continue
@@ -102,7 +104,6 @@ type player struct {
 var (
 	_ stream.Log     = (*player)(nil)
 	_ stream.Session = (*playing)(nil)
-	_ stream.View    = state(nil)
 )
 
 // run replays up to the event.
@@ -260,7 +261,7 @@ func (p *player) Close() error { return nil }
 
 // Join implements stream.Log. Groups other than the one replayed get nothing.
 func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
-	s := &playing{player: p, wake: make(chan struct{}, 1), idle: group != p.group, state: state{}}
+	s := &playing{player: p, wake: make(chan struct{}, 1), idle: group != p.group, state: memory.State{}}
 	if !s.idle {
 		i := slices.IndexFunc(p.topics, func(t serve.Topic) bool { return t.Name == p.partition.Topic })
 		s.first = p.topics[i].Partitions[p.partition.Index].First
@@ -282,7 +283,7 @@ type playing struct {
 	first    stream.Offset
 	next     func() (stream.Record, error, bool)
 	stop     func()
-	state    state
+	state    memory.State
 }
 
 // Poll implements stream.Session.
@@ -322,13 +323,7 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 
 // Commit implements stream.Session. It ends the replay behind the event.
 func (s *playing) Commit(step stream.Step) *stream.Pending {
-	for _, c := range step.Changes {
-		if c.Value == nil {
-			delete(s.state, string(c.Key))
-		} else {
-			s.state[string(c.Key)] = slices.Clone(c.Value)
-		}
-	}
+	s.state.Apply(step.Changes...)
 	wanted := fmt.Sprintf("%v@%d", s.partition, s.until)
 	for i := range step.Outputs {
 		o := &step.Outputs[i]
@@ -378,28 +373,4 @@ func (s *playing) Close() error {
 		s.stop()
 	}
 	return nil
-}
-
-// state is the stream.View of a replay.
-type state map[string][]byte
-
-// Get implements stream.View.
-func (s state) Get(key []byte) ([]byte, error) { return slices.Clone(s[string(key)]), nil }
-
-// Scan implements stream.View.
-func (s state) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
-	return func(yield func(stream.Entry, error) bool) {
-		var keys []string
-		for key := range s {
-			if strings.HasPrefix(key, string(prefix)) {
-				keys = append(keys, key)
-			}
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
-			if !yield(stream.Entry{Key: []byte(key), Value: slices.Clone(s[key])}, nil) {
-				return
-			}
-		}
-	}
 }

@@ -63,7 +63,7 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 
 func TestReplayOwnsWhatAStepLeaves(t *testing.T) {
 	p := stream.Partition{Topic: "in"}
-	s := &playing{player: &player{partition: p, until: 7, finish: func() {}}, wake: make(chan struct{}, 1), state: state{"old": {1}}}
+	s := &playing{player: &player{partition: p, until: 7, finish: func() {}}, wake: make(chan struct{}, 1), state: memory.State{"old": {1}}}
 	bytes := []byte("in/0@7")
 	step := stream.Step{
 		Outputs: []stream.Record{{Key: bytes, Value: bytes, Headers: []stream.Header{{Key: "afterbay-position", Value: bytes}}}},
@@ -77,19 +77,5 @@ func TestReplayOwnsWhatAStepLeaves(t *testing.T) {
 	o := s.outputs[0]
 	if len(s.state) != 1 || string(s.state["new"]) != "in/0@7" || string(o.Key)+string(o.Value)+string(o.Headers[0].Value) != "in/0@7in/0@7in/0@7" {
 		t.Errorf("%q, %+v", s.state, o)
-	}
-}
-
-func TestStateOfAReplayIsScannedInOrder(t *testing.T) {
-	s := state{"b2": {2}, "a": {0}, "b1": {1}, "c": {3}}
-	var got []string
-	for e, err := range s.Scan([]byte("b")) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, fmt.Sprintf("%s=%d", e.Key, e.Value))
-	}
-	if diff := cmp.Diff([]string{"b1=[1]", "b2=[2]"}, got); diff != "" {
-		t.Error(diff)
 	}
 }

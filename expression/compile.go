@@ -110,6 +110,9 @@ func dotted(node ast.Node) (string, bool) {
 // read returns the value of a slot or constant.
 func (c *compiler) read(node ast.Node, name string) (operand, *Error) {
 	if slot, ok := c.names.Slot(name); ok {
+		if slot.Type.Kind == value.Content {
+			return operand{}, &Error{Column: column(node), Message: name + " is content, which only models are given", Hint: "use its sha256, size or type, or give it to a score"}
+		}
 		c.use(name)
 		return slotValue(slot), nil
 	}
@@ -307,11 +310,11 @@ func (c *compiler) conditional(n *ast.ConditionalNode) (operand, *Error) {
 		return operand{}, err
 	}
 	a, b = a.promoted(b.typ.Kind), b.promoted(a.typ.Kind)
-	if a.typ.Kind != b.typ.Kind {
-		return operand{}, &Error{Column: b.column(), Message: fmt.Sprintf("the branches of ?: have two types, %s and %s", a.typ.Kind, b.typ.Kind), Hint: conversion(a, b)}
+	if !a.alike(b) {
+		return operand{}, &Error{Column: b.column(), Message: fmt.Sprintf("the branches of ?: have two types, %s and %s", a.kind(), b.kind()), Hint: conversion(a, b)}
 	}
 	test := condition.fn.(eval[bool])
-	o := operand{typ: value.Type{Kind: a.typ.Kind, Optional: a.typ.Optional || b.typ.Optional}, loose: a.loose && b.loose}
+	o := operand{typ: value.Type{Kind: a.typ.Kind, Optional: a.typ.Optional || b.typ.Optional, Size: a.typ.Size}, loose: a.loose && b.loose}
 	switch a := a.fn.(type) {
 	case eval[bool]:
 		o.fn = choose(test, a, b.fn)
@@ -346,8 +349,8 @@ func otherwise(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 		return operand{}, &Error{Column: n.Location().From + 1, Message: a.text() + " is never absent", Hint: "leave out the ??"}
 	}
 	b = b.promoted(a.typ.Kind)
-	if a.typ.Kind != b.typ.Kind {
-		return operand{}, &Error{Column: b.column(), Message: fmt.Sprintf("the sides of ?? have two types, %s and %s", a.typ.Kind, b.typ.Kind), Hint: convert(b, a.typ.Kind)}
+	if !a.alike(b) {
+		return operand{}, &Error{Column: b.column(), Message: fmt.Sprintf("the sides of ?? have two types, %s and %s", a.kind(), b.kind()), Hint: convert(b, a.typ.Kind)}
 	}
 	o := operand{typ: b.typ}
 	switch a := a.fn.(type) {

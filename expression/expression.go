@@ -13,7 +13,7 @@
 // Operators: + - * / % ** (or ^), == != < <= > >=, && || ! (or and, or, not),
 // ?:, ??, in and not in with a list of literals, contains, startsWith, endsWith,
 // matches with a literal regular expression (RE2), table[key]. Functions:
-// abs ceil exp float floor int len log lower max min round string trim upper.
+// abs ceil exp float floor int join len log lower max min round string trim upper.
 package expression
 
 import (
@@ -124,8 +124,8 @@ func (p *Program) Name() (name string, ok bool) {
 // type must be the slot's, except that the slot may be optional where the
 // result is not, and that a result chosen among literal ints fits a number.
 func (p *Program) Fits(t value.Type) *Error {
-	if p.typ.Kind != t.Kind && !(t.Kind == value.Number && p.number != nil) {
-		e := &Error{Column: 1, Message: fmt.Sprintf("want %s, got %s", t.Kind, p.typ.Kind)}
+	if wanted := (operand{typ: t}); !wanted.alike(p.operand) && !(t.Kind == value.Number && p.number != nil) {
+		e := &Error{Column: 1, Message: fmt.Sprintf("want %s, got %s", wanted.kind(), p.kind())}
 		if f := converter(p.typ.Kind, t.Kind); f != "" {
 			e.Hint = "convert with " + f + "(...)"
 		}
@@ -204,6 +204,14 @@ func (p *Program) Store(row *value.Row, slot value.Slot) error {
 	}
 	return err
 }
+
+// alike reports whether values of two operands are of one type.
+func (o operand) alike(other operand) bool {
+	return o.typ.Kind == other.typ.Kind && o.typ.Size == other.typ.Size
+}
+
+// kind returns the type as the file writes it, whether it is optional or not.
+func (o operand) kind() string { return value.Type{Kind: o.typ.Kind, Size: o.typ.Size}.String() }
 
 // operand is a compiled part of an expression.
 type operand struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // functions are the names that a call may have.
-var functions = []string{"abs", "ceil", "exp", "float", "floor", "int", "len", "log", "lower", "max", "min", "round", "string", "trim", "upper"}
+var functions = []string{"abs", "ceil", "exp", "float", "floor", "int", "join", "len", "log", "lower", "max", "min", "round", "string", "trim", "upper"}
 
 // refused are functions of expr with the reason why they are none of ours.
 var refused = map[string]string{
@@ -43,7 +43,9 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 	switch {
 	case several && len(arguments) < 2:
 		return operand{}, at(node, fmt.Sprintf("%s takes at least two arguments, not %d", name, len(arguments)))
-	case !several && len(arguments) != 1:
+	case name == "join" && len(arguments) != 2:
+		return operand{}, at(node, fmt.Sprintf("join takes a list of strings and what goes between them, not %d arguments", len(arguments)))
+	case !several && name != "join" && len(arguments) != 1:
 		return operand{}, at(node, fmt.Sprintf("%s takes one argument, not %d", name, len(arguments)))
 	}
 	xs := make([]operand, len(arguments))
@@ -55,6 +57,9 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 	}
 	if several {
 		return extreme(name, xs)
+	}
+	if name == "join" {
+		return join(xs[0], xs[1])
 	}
 	return function(node, name, xs[0])
 }
@@ -76,7 +81,15 @@ func function(node ast.Node, name string, x operand) (operand, *Error) {
 		if kind == value.String {
 			return mapped(value.Int, x, func(s string) (int64, bool) { return int64(utf8.RuneCountInString(s)), true }, nil)
 		}
-		return operand{}, wrong(name, "a string or bytes", x)
+		if kind == value.Strings {
+			return mapped(value.Int, x, func(s string) (n int64, ok bool) {
+				for range value.EachString(s) {
+					n++
+				}
+				return n, true
+			}, nil)
+		}
+		return operand{}, wrong(name, "a string, bytes or a list of strings", x)
 	case "lower", "upper", "trim":
 		f := map[string]func(string) string{"lower": strings.ToLower, "upper": strings.ToUpper, "trim": strings.TrimSpace}[name]
 		if kind != value.String {
@@ -96,6 +109,28 @@ func function(node ast.Node, name string, x operand) (operand, *Error) {
 		fault = at(node, "the logarithm of a number that is not above 0")
 	}
 	return mapped(value.Number, x.number(), func(v float64) (float64, bool) { r := f(v); return r, r-r == 0 }, fault)
+}
+
+// join compiles join(list, between): the strings one behind the other.
+func join(list, between operand) (operand, *Error) {
+	if list.typ.Kind != value.Strings {
+		return operand{}, wrong("join", "a list of strings", list)
+	}
+	if between.typ.Kind != value.String {
+		return operand{}, wrong("join", "a string between those of its list", between)
+	}
+	get, separator := list.fn.(eval[string]), between.fn.(eval[string])
+	return derived(value.String, func(row *value.Row) (string, *Error) {
+		text, err := get(row)
+		if err != nil {
+			return "", err
+		}
+		with, err := separator(row)
+		if err != nil {
+			return "", err
+		}
+		return strings.Join(slices.Collect(value.EachString(text)), with), nil
+	}, list, between)
 }
 
 // wrong is the error of an argument.

@@ -17,7 +17,8 @@ const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 
 // AppendValue appends a slot's value as JSON: null where it is absent, numbers
 // and strings as encoding/json writes them without HTML escaping, a time as a
-// string of RFC 3339 in UTC with microseconds, bytes in standard base64.
+// string of RFC 3339 in UTC with microseconds, bytes in standard base64, a vector as
+// a list, as are strings.
 func AppendValue(dst []byte, row *value.Row, slot value.Slot) []byte {
 	if !row.Has(slot) {
 		return append(dst, "null"...)
@@ -33,6 +34,10 @@ func AppendValue(dst []byte, row *value.Row, slot value.Slot) []byte {
 		return appendTime(dst, row.Int(slot))
 	case value.Bytes:
 		return appendBytes(dst, row.Text(slot))
+	case value.Vector:
+		return appendVector(dst, row.Text(slot))
+	case value.Strings:
+		return appendStrings(dst, row.Text(slot))
 	}
 	return appendString(dst, row.Text(slot))
 }
@@ -72,6 +77,10 @@ func (p *Program) AppendJSON(dst []byte, row *value.Row) ([]byte, error) {
 		dst, err = appendResult(dst, p.int, row, appendTime)
 	case value.Bytes:
 		dst, err = appendResult(dst, p.text, row, appendBytes)
+	case value.Vector:
+		dst, err = appendResult(dst, p.text, row, appendVector)
+	case value.Strings:
+		dst, err = appendResult(dst, p.text, row, appendStrings)
 	default:
 		dst, err = appendResult(dst, p.text, row, appendString)
 	}
@@ -94,14 +103,45 @@ func appendResult[T any](dst []byte, f eval[T], row *value.Row, write func([]byt
 
 func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
 
+// appendVector writes a list of numbers that read back as the float32 that v holds.
+func appendVector(dst []byte, v string) []byte {
+	dst = append(dst, '[')
+	for i := 0; i+4 <= len(v); i += 4 {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		number := math.Float32frombits(uint32(v[i]) | uint32(v[i+1])<<8 | uint32(v[i+2])<<16 | uint32(v[i+3])<<24)
+		dst = appendFloat(dst, float64(number), 32)
+	}
+	return append(dst, ']')
+}
+
+// appendStrings writes a list of strings.
+func appendStrings(dst []byte, v string) []byte {
+	dst = append(dst, '[')
+	first := len(dst)
+	for s := range value.EachString(v) {
+		if len(dst) > first {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
 // appendNumber writes the shortest digits that read back as v, with an exponent
 // below 1e-6 and from 1e21.
-func appendNumber(dst []byte, v float64) []byte {
-	format := byte('f')
-	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+func appendNumber(dst []byte, v float64) []byte { return appendFloat(dst, v, 64) }
+
+func appendFloat(dst []byte, v float64, bits int) []byte {
+	format, small := byte('f'), 1e-6
+	if bits == 32 {
+		small = float64(float32(small))
+	}
+	if a := math.Abs(v); a != 0 && (a < small || a >= 1e21) {
 		format = 'e'
 	}
-	dst = strconv.AppendFloat(dst, v, format, -1, 64)
+	dst = strconv.AppendFloat(dst, v, format, -1, bits)
 	if n := len(dst); format == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
 		dst[n-2] = dst[n-1] // e-09 to e-9
 		dst = dst[:n-1]

@@ -28,6 +28,7 @@ func TestTextAndNumbersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 	text, _ := schema.Add("text", value.Type{Kind: value.String})
 	number, _ := schema.Add("number", value.Type{Kind: value.Number})
 	raw, _ := schema.Add("raw", value.Type{Kind: value.Bytes})
+	vector, _ := schema.Add("vector", value.Type{Kind: value.Vector, Size: 3})
 	row := &schema.NewRows(1)[0]
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -49,6 +50,18 @@ func TestTextAndNumbersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 		}
 		if got, want := string(expression.AppendValue(nil, row, raw)), standard(t, []byte(s)); got != want {
 			t.Errorf("bytes %q: got %s, want %s", s, got, want)
+		}
+	}
+	for range 2000 {
+		list := make([]float32, 3)
+		for i := range list {
+			if list[i] = math.Float32frombits(random.Uint32()); list[i]-list[i] != 0 {
+				list[i] = 1e-6
+			}
+		}
+		row.SetVector(vector, list)
+		if got, want := string(expression.AppendValue(nil, row, vector)), standard(t, list); got != want {
+			t.Errorf("%v: got %s, want %s", list, got, want)
 		}
 	}
 	numbers := []float64{0, math.Copysign(0, -1), 1, -1.5, 1e20, 1e21, -1e21, 1e-6, 9.99e-7, 1e-9, 1e-10, 1e100, math.MaxFloat64, math.SmallestNonzeroFloat64, 123456789.125}

@@ -143,6 +143,9 @@ func comparison(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 		e.Hint = conversion(a, b)
 		return operand{}, e
 	}
+	if a.typ.Kind >= value.Vector {
+		return operand{}, at(n, n.Operator+" does not compare lists")
+	}
 	switch left := a.fn.(type) {
 	case eval[bool]:
 		if equality {

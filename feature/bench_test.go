@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/seeds"
 )
 
 func windowsOf(t testing.TB, texts ...string) []Window {
@@ -192,7 +194,7 @@ func TestKeyOfOneEventIsSmall(t *testing.T) {
 // TestQueuesLieBesideEachOther holds that the queues of a cell share no word and
 // leave little free, with keys that grow, fall silent and start again.
 func TestQueuesLieBesideEachOther(t *testing.T) {
-	seeds(t, 10, func(t *testing.T, random *rand.Rand) {
+	seeds.Run(t, 10, func(t *testing.T, random *rand.Rand) {
 		specs := randomSpecs(random, 256)
 		s := setOf(t, specs...)
 		c, clock := s.NewCell(), newClock(random)

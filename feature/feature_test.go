@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/seeds"
 )
 
 func TestParseWindow(t *testing.T) {
@@ -185,7 +187,7 @@ func TestDigestTellsWhatStoredCellsMean(t *testing.T) {
 func TestPanesAreThoseOfTheBaseline(t *testing.T) {
 	type pane struct{ count, sum, max int64 }
 	windows := []struct{ ms, n int64 }{{5_000, 12}, {30_000, 10}, {60_000, 60}}
-	seeds(t, 5, func(t *testing.T, random *rand.Rand) {
+	seeds.Run(t, 5, func(t *testing.T, random *rand.Rand) {
 		s := setOf(t, Spec{Name: "f", Windows: windowsOf(t, "60s/5s", "300s/30s", "3600s/60s"), Aggregates: four, Decimals: 2})
 		c, got := s.NewCell(), make([]float64, 12)
 		state := []map[int64]pane{{}, {}, {}}

@@ -2,7 +2,6 @@ package feature
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -12,20 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/seeds"
 )
-
-var seedFlag = flag.Int64("seed", 0, "run only this seed of the random tests")
-
-// seeds runs test with each of n seeds, or with that of the flag.
-func seeds(t *testing.T, n int64, test func(t *testing.T, random *rand.Rand)) {
-	from, to := int64(1), n
-	if *seedFlag != 0 {
-		from, to = *seedFlag, *seedFlag
-	}
-	for seed := from; seed <= to; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { test(t, rand.New(rand.NewSource(seed))) })
-	}
-}
 
 // randomSpecs returns features of a few windows, the exact ones of at most so
 // many entries.
@@ -184,7 +172,7 @@ func sameBits(a, b []float64) bool {
 // different moments.
 func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
 	overflows, returns, refused := 0, 0, 0
-	seeds(t, 60, func(t *testing.T, random *rand.Rand) {
+	all := seeds.Run(t, 60, func(t *testing.T, random *rand.Rand) {
 		specs := randomSpecs(random, []int{64, 200, 1500, 1 << 20}[random.Intn(4)])
 		s := setOf(t, specs...)
 		var refs []*reference
@@ -220,7 +208,7 @@ func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
 		}
 		compareStates(t, s, twins)
 	})
-	if *seedFlag == 0 && (overflows == 0 || returns == 0 || refused == 0) {
+	if all && (overflows == 0 || returns == 0 || refused == 0) {
 		t.Errorf("%d overflows, %d returns to exact windows and %d entries refused, want some", overflows, returns, refused)
 	}
 }
@@ -276,7 +264,7 @@ func compareStates(t *testing.T, s *Set, twins []*twin) {
 // TestGroupsKeepTheOrderOfAdditions has enough entries for many groups of
 // floats, late ones among them.
 func TestGroupsKeepTheOrderOfAdditions(t *testing.T) {
-	seeds(t, 3, func(t *testing.T, random *rand.Rand) {
+	seeds.Run(t, 3, func(t *testing.T, random *rand.Rand) {
 		spec := Spec{Name: "f", Windows: windowsOf(t, "1s", "10s", "100s"), Aggregates: []Aggregate{Sum, Min, Max, Count}, Decimals: -1}
 		s := setOf(t, spec)
 		refs, twins := []*reference{newReference(spec)}, newTwins(s)
@@ -315,7 +303,7 @@ func TestGroupsKeepTheOrderOfAdditions(t *testing.T) {
 // TestStateDoesNotTellWhenItWasWritten writes the same events of a key, with
 // silences that end its windows, at random commit boundaries.
 func TestStateDoesNotTellWhenItWasWritten(t *testing.T) {
-	seeds(t, 40, func(t *testing.T, random *rand.Rand) {
+	seeds.Run(t, 40, func(t *testing.T, random *rand.Rand) {
 		specs := randomSpecs(random, 256)
 		s := setOf(t, specs...)
 		twins, clock := newTwins(s), newClock(random)

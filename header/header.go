@@ -14,6 +14,7 @@ const (
 	Models      = prefix + "models"      // name@version sha256:digest, ...
 	Pipeline    = prefix + "pipeline"    // name sha256:digest generation
 	Approximate = prefix + "approximate" // features of windows beyond their max, read in panes
+	Fallback    = prefix + "fallback"    // name@version of models that were down, whose scores are the fallback
 
 	Stage     = prefix + "stage"     // where a dead letter's event failed
 	Error     = prefix + "error"     // and why
@@ -21,6 +22,11 @@ const (
 	Watermark = prefix + "watermark" // RFC 3339, at the event's position
 	Row       = prefix + "row"       // JSON of the names computed so far
 	Truncated = prefix + "truncated" // what of a dead letter did not fit: value, row, headers
+	Resume    = prefix + "resume"    // where its event goes on when it is sent back, as package resume writes it
+	Redrive   = prefix + "redrive"   // topic/partition@offset of the dead letter that an event sent back was
+
+	// Copied is the Source of the copy that a dead letter was.
+	Copied = prefix + "copied"
 
 	// Source is topic/partition@offset of the event that a copy is of. An
 	// announcement has no offset; its watermark may be "idle".

@@ -13,9 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -64,6 +66,7 @@ type Log interface {
 type Handler struct {
 	log     Log
 	full    func(error) bool
+	admit   Admit
 	waiting *semaphore.Weighted // bytes of bodies
 }
 
@@ -73,10 +76,29 @@ const bodiesBytesMax = 8 * BodyBytesMax
 // recordsMax is the most records of a request.
 const recordsMax = 100_000
 
+// Admit says whether so many records may be appended to a topic: the error is a
+// *Behind, or stream.ErrTooLarge of more than may ever. With 0 records it says
+// whether any may. done is to be called when they are appended, or will not be.
+type Admit func(topic string, records int) (done func(), err error)
+
+// Behind says that records are to be sent again later: those before them still
+// wait to be processed.
+type Behind struct {
+	After  time.Duration // when to send them again
+	Reason string
+}
+
+// Error returns the reason.
+func (b *Behind) Error() string { return b.Reason }
+
 // NewHandler returns a handler that appends to log. full says whether an append
-// failed for want of space; nil is never.
-func NewHandler(log Log, full func(error) bool) *Handler {
-	return &Handler{log: log, full: full, waiting: semaphore.NewWeighted(bodiesBytesMax)}
+// failed for want of space; nil is never. admit bounds what waits in topics; nil
+// takes everything.
+func NewHandler(log Log, full func(error) bool, admit Admit) *Handler {
+	if admit == nil {
+		admit = func(string, int) (func(), error) { return func() {}, nil }
+	}
+	return &Handler{log: log, full: full, admit: admit, waiting: semaphore.NewWeighted(bodiesBytesMax)}
 }
 
 // ServeHTTP appends the records of the request.
@@ -87,7 +109,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := h.explain(err)
-	if f.status == http.StatusInsufficientStorage || f.status == http.StatusServiceUnavailable {
+	var behind *Behind
+	switch {
+	case errors.As(err, &behind):
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(behind.After.Seconds()))))
+	case f.status == http.StatusInsufficientStorage || f.status == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "5")
 	}
 	WriteJSON(w, f.status, f.Problem)
@@ -102,6 +128,9 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 	if err != nil {
 		return nil, err
 	}
+	if _, err := h.admit(topic.Name, 0); err != nil {
+		return nil, err // and the body is not read
+	}
 	size := int64(BodyBytesMax)
 	if r.ContentLength >= 0 {
 		size = min(size, r.ContentLength)
@@ -115,12 +144,38 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 	if err != nil {
 		return nil, err
 	}
+	carry(w, r, records)
+	done, err := h.admit(topic.Name, len(records))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	repeated, err := appendBatch(r.Context(), h.log, producer, first, records)
 	if err != nil {
 		return nil, err
 	}
 	return &Reply{Appended: len(records) - repeated, Repeated: repeated, Positions: positions(records)}, nil
 }
+
+// carry gives records the trace and the correlation id of their request, and the
+// reply that id.
+func carry(w http.ResponseWriter, r *http.Request, records []stream.Record) {
+	var headers []stream.Header
+	for _, name := range header.Context {
+		if value := r.Header.Get(name); value != "" && len(value) <= carriedBytesMax {
+			headers = append(headers, stream.Header{Key: name, Value: []byte(value)})
+		}
+	}
+	if id := r.Header.Get(header.Correlation); id != "" {
+		w.Header().Set(header.Correlation, id)
+	}
+	for i := range records {
+		records[i].Headers = headers // a body's records have none of their own
+	}
+}
+
+// carriedBytesMax bounds a header of a request that its records get.
+const carriedBytesMax = 512
 
 func (h *Handler) topic(r *http.Request) (stream.Topic, error) {
 	name := r.PathValue("topic")
@@ -238,10 +293,13 @@ func (h *Handler) explain(err error) *failure {
 	var known *failure
 	var line *LineError
 	var body *http.MaxBytesError
+	var behind *Behind
 	reply := func(status int, hint string) *failure { return &failure{status, Problem{err.Error(), hint}} }
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &behind):
+		return reply(http.StatusTooManyRequests, "send it again after the time in Retry-After; nothing was appended")
 	case errors.As(err, &line) && line.Oversized:
 		return reply(http.StatusRequestEntityTooLarge, "leave the line out: no record is larger than 1 MiB; nothing was appended")
 	case errors.As(err, &line):

@@ -20,7 +20,7 @@ import (
 func post(t testing.TB, log ingest.Log, path, body string, headers ...string) (int, string, http.Header) {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/topics/{topic}", ingest.NewHandler(log, func(err error) bool { return errors.Is(err, errFull) }))
+	mux.Handle("POST /v1/topics/{topic}", ingest.NewHandler(log, func(err error) bool { return errors.Is(err, errFull) }, nil))
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])

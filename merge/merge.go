@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Never is the watermark of a source partition before its first record.
@@ -54,6 +57,20 @@ func New(sources []Source) *State {
 	return s
 }
 
+// Restore returns what a state has of the sources.
+func Restore(view stream.View, sources []Source) (*State, error) {
+	s := New(sources)
+	for entry, err := range view.Scan([]byte{statekey.Source}) {
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Load(string(entry.Key[1:]), entry.Value); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
 var errHeaders = errors.New("the record does not say where it was copied from: only the pipeline writes this topic")
 
 // Read reads the headers of a record. The error makes it a dead letter.
@@ -75,6 +92,13 @@ func (s *State) Read(source, watermark string) (Heard, error) {
 	}
 	h.watermark = at.UnixMicro()
 	return h, nil
+}
+
+// Topic returns the index of the source that a copy's header names.
+func (s *State) Topic(source string) (int, error) {
+	position, _, _ := strings.Cut(source, "@")
+	topic, _, err := s.find(position)
+	return topic, err
 }
 
 // find returns the place of a source partition, written "topic/partition".

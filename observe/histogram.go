@@ -43,6 +43,35 @@ func upper(bucket int) uint64 {
 	return uint64(bucket-shift<<subBits+1)<<shift - 1
 }
 
+// tally counts durations for a Histogram, of which it needs no atomic addition for
+// each. One goroutine owns it. The zero value is empty.
+type tally struct {
+	counts  [buckets]uint32
+	touched []uint16 // buckets that are not empty
+	sum     int64    // nanoseconds
+}
+
+// add adds n events of duration d; a negative d counts as 0.
+func (t *tally) add(d time.Duration, n int) {
+	d = max(d, 0)
+	b := bucketOf(uint64(d))
+	if t.counts[b] == 0 {
+		t.touched = append(t.touched, uint16(b))
+	}
+	t.counts[b] += uint32(n)
+	t.sum += int64(d) * int64(n)
+}
+
+// moveTo adds what was counted to h, and forgets it.
+func (t *tally) moveTo(h *Histogram) {
+	for _, b := range t.touched {
+		h.counts[b].Add(uint64(t.counts[b]))
+		t.counts[b] = 0
+	}
+	h.sum.Add(t.sum)
+	t.touched, t.sum = t.touched[:0], 0
+}
+
 // Snapshot is a Histogram at one moment, or several added up.
 type Snapshot struct {
 	Counts [buckets]uint64
@@ -104,8 +133,13 @@ func (h Hop) String() string {
 	return [...]string{"queue", "feature", "model", "emit", "commit"}[h]
 }
 
-// Latency holds a histogram for every hop of one session.
-type Latency struct{ hops [hopCount]Histogram }
+// Latency holds a histogram for every hop of one session, and one of all together.
+type Latency struct {
+	hops  [hopCount]Histogram
+	whole Histogram
+
+	queue, together tally // what a Way adds to these
+}
 
 // Record adds n events that spent d in hop.
 func (l *Latency) Record(hop Hop, d time.Duration, n int) { l.hops[hop].Record(d, n) }

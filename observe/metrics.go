@@ -2,6 +2,7 @@ package observe
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 )
 
@@ -12,7 +13,12 @@ type Counts struct {
 	Approximate                                             uint64 // outputs made from windows beyond their max
 	Steps, Assigned, Rejoined, Timers                       uint64
 	ModelCalls, ModelRows                                   uint64
-	KeyLoads, KeyEvictions                                  uint64 // keys decoded from the committed state, and forgotten for want of room
+	ModelFull, ModelIdle                                    uint64    // batches that were called because they were full, and because nothing more was waiting
+	ModelWaited, ModelDue                                   uint64    // and of calls that callers share: because the first row had waited, and because a deadline was near
+	KeyLoads, KeyEvictions                                  uint64    // keys decoded from the committed state, and forgotten for want of room
+	Parkings, Retries                                       uint64    // how often events were parked, and how often calls for them are repeated
+	Switches, ThrottledMicros                               uint64    // between reading and not, for what is parked, and how long sessions did not read for it
+	Turns, TurnMicros                                       [3]uint64 // by class, high first: parked events that were called for, and how long they waited for their turns
 }
 
 // Session is what one session of a task counts. It has one writer.
@@ -21,11 +27,24 @@ type Session struct {
 	Approximate                                             atomic.Uint64
 	Steps, Assigned, Rejoined, Timers                       atomic.Uint64
 	ModelCalls, ModelRows                                   atomic.Uint64
+	ModelFull, ModelIdle                                    atomic.Uint64
 	KeyLoads, KeyEvictions                                  atomic.Uint64
-	Keys, KeyBytes, DueBytes                                atomic.Int64 // see Memory
+	Parkings, Retries                                       atomic.Uint64
+	Switches, ThrottledMicros                               atomic.Uint64
+	Turns, TurnMicros                                       [3]atomic.Uint64
+	Due                                                     [3]atomic.Int64 // see Memory
+	Parked, Throttled, Down                                 atomic.Int64    // see Memory
+	Keys, KeyBytes, DueBytes                                atomic.Int64    // see Memory
+
+	Generations sync.Map // partition (int32) that the session has -> number of its generation (uint64)
 
 	Latency Latency
 	Trace   Trace
+	cases   []Histogram // of whole events, by the case of a route that they took
+
+	Budget Budget                  // of each event, set before there are any
+	Missed [hopCount]atomic.Uint64 // events over it, by the culprit
+	Tracer *Tracer                 // makes spans of events; nil is none
 }
 
 func (s *Session) addTo(c *Counts) {
@@ -42,13 +61,26 @@ func (s *Session) addTo(c *Counts) {
 	c.Timers += s.Timers.Load()
 	c.ModelCalls += s.ModelCalls.Load()
 	c.ModelRows += s.ModelRows.Load()
+	c.ModelFull += s.ModelFull.Load()
+	c.ModelIdle += s.ModelIdle.Load()
 	c.KeyLoads += s.KeyLoads.Load()
 	c.KeyEvictions += s.KeyEvictions.Load()
+	c.Parkings += s.Parkings.Load()
+	c.Retries += s.Retries.Load()
+	c.Switches += s.Switches.Load()
+	c.ThrottledMicros += s.ThrottledMicros.Load()
+	for class := range s.Turns {
+		c.Turns[class] += s.Turns[class].Load()
+		c.TurnMicros[class] += s.TurnMicros[class].Load()
+	}
 }
 
 // Metrics are the counters and latencies of a task. They may be read at any
 // time.
-type Metrics struct{ sessions []*Session }
+type Metrics struct {
+	sessions []*Session
+	cases    []string
+}
 
 // NewMetrics returns metrics for a number of sessions, all zero.
 func NewMetrics(sessions int) *Metrics {
@@ -74,8 +106,13 @@ func (m *Metrics) Counts() Counts {
 // Memory is what a task keeps in memory of keys, beside what the log does, as
 // of its newest commit.
 type Memory struct {
-	Keys, KeyBytes int64 // decoded keys
-	DueBytes       int64 // when keys fall silent and timers are due
+	Keys, KeyBytes int64    // decoded keys
+	DueBytes       int64    // when keys fall silent and timers are due
+	Parked         int64    // events
+	Throttled      int64    // sessions that do not read for it
+	Due            [3]int64 // parked events that wait for their turns, by class, high first
+	Down           int64    // sessions that do not read for an endpoint that is down
+	ThrottledMost  int64    // microseconds that the session did not read that waited the longest
 }
 
 // Memory adds up the sessions.
@@ -85,8 +122,36 @@ func (m *Metrics) Memory() Memory {
 		sum.Keys += s.Keys.Load()
 		sum.KeyBytes += s.KeyBytes.Load()
 		sum.DueBytes += s.DueBytes.Load()
+		sum.Parked += s.Parked.Load()
+		sum.Throttled += s.Throttled.Load()
+		for class := range s.Due {
+			sum.Due[class] += s.Due[class].Load()
+		}
+		sum.Down += s.Down.Load()
+		sum.ThrottledMost = max(sum.ThrottledMost, int64(s.ThrottledMicros.Load()))
 	}
 	return sum
+}
+
+// SetCases measures events apart by the case of a route that they take, see
+// Way.Case. It is called before the task runs.
+func (m *Metrics) SetCases(names []string) {
+	m.cases = names
+	for _, s := range m.sessions {
+		s.cases = make([]Histogram, len(names))
+	}
+}
+
+// Cases are the names of SetCases.
+func (m *Metrics) Cases() []string { return m.cases }
+
+// Case adds up the times of events that took the case of an index, as Whole.
+func (m *Metrics) Case(i int) *Snapshot {
+	var sum Snapshot
+	for _, s := range m.sessions {
+		sum.Add(&s.cases[i])
+	}
+	return &sum
 }
 
 // Hop adds up the latencies of one hop over the sessions.
@@ -96,6 +161,19 @@ func (m *Metrics) Hop(hop Hop) *Snapshot {
 		sum.Add(s.Latency.Hop(hop))
 	}
 	return &sum
+}
+
+// Generations returns the number of the generation of each partition that the
+// sessions have.
+func (m *Metrics) Generations() map[int32]uint64 {
+	all := map[int32]uint64{}
+	for _, s := range m.sessions {
+		s.Generations.Range(func(partition, number any) bool {
+			all[partition.(int32)] = number.(uint64)
+			return true
+		})
+	}
+	return all
 }
 
 // Find returns the times of an event, where it is among the newest that a

@@ -22,6 +22,20 @@ type Passage struct {
 	Emit      time.Duration // making outputs, likewise
 	Made      time.Time     // when the chunk was ready to be committed
 	Committed time.Time     // when its step was durable
+
+	events int
+}
+
+// Pass adds an event's passage to those of its chunk, which are in list from an
+// index on: to that of its partition, if there is one.
+func Pass(list []Passage, from int, p Passage) []Passage {
+	for i := from; i < len(list); i++ {
+		if list[i].Partition == p.Partition {
+			list[i].Next = p.Next
+			return list
+		}
+	}
+	return append(list, p)
 }
 
 // Trace keeps the newest passages of a session: what they cost is per chunk, not

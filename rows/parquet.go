@@ -1,10 +1,12 @@
 package rows
 
 import (
+	"fmt"
 	"io"
 	"reflect"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 
 	"github.com/afterbay/afterbay/value"
 )
@@ -15,17 +17,37 @@ const (
 	groupBytes = 64 << 20 // of strings and bytes
 )
 
-// columnar writes Parquet: flat columns, compressed by Snappy.
+// Codec is how the pages of a Parquet file are compressed.
+type Codec string
+
+// The codecs.
+const (
+	Snappy Codec = "snappy"
+	Gzip   Codec = "gzip"
+	Zstd   Codec = "zstd"
+)
+
+// columnar writes Parquet: flat columns, and lists of numbers.
 type columnar struct {
 	out     *parquet.GenericWriter[any]
 	columns []value.Slot
 	row     parquet.Row
+	numbers []float32
 	number  int64
 	rows    int // in the row group
 	bytes   int
 }
 
-func newParquet(w io.Writer, columns []value.Slot) *columnar {
+// NewParquet returns a writer of the columns as Parquet, compressed by codec; "" is
+// snappy.
+func NewParquet(w io.Writer, codec Codec, columns []value.Slot) (Writer, error) {
+	by, ok := map[Codec]compress.Codec{"": &parquet.Snappy, Snappy: &parquet.Snappy, Gzip: &parquet.Gzip, Zstd: &parquet.Zstd}[codec]
+	if !ok {
+		return nil, fmt.Errorf("unknown codec %q: use snappy, gzip or zstd", codec)
+	}
+	if err := named(columns); err != nil {
+		return nil, err
+	}
 	fields := make([]parquet.Field, len(columns))
 	for i, c := range columns {
 		node := leaf(c.Type.Kind)
@@ -36,9 +58,9 @@ func newParquet(w io.Writer, columns []value.Slot) *columnar {
 	}
 	schema := parquet.NewSchema("rows", ordered{columns: fields})
 	return &columnar{
-		out:     parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("afterbay", "", "")),
+		out:     parquet.NewGenericWriter[any](w, schema, parquet.Compression(by), parquet.CreatedBy("afterbay", "", "")),
 		columns: append([]value.Slot(nil), columns...),
-	}
+	}, nil
 }
 
 func leaf(kind value.Kind) parquet.Node {
@@ -53,6 +75,10 @@ func leaf(kind value.Kind) parquet.Node {
 		return parquet.Timestamp(parquet.Microsecond)
 	case value.String:
 		return parquet.String()
+	case value.Vector:
+		return parquet.List(parquet.Leaf(parquet.FloatType))
+	case value.Strings:
+		return parquet.List(parquet.String())
 	}
 	return parquet.Leaf(parquet.ByteArrayType)
 }
@@ -65,6 +91,10 @@ func (c *columnar) Write(row *value.Row) error {
 	}
 	c.row = c.row[:0]
 	for i, column := range c.columns {
+		if kind := column.Type.Kind; (kind == value.Vector || kind == value.Strings) && row.Has(column) {
+			c.list(row, column, i)
+			continue
+		}
 		v, level := parquet.NullValue(), 0
 		if row.Has(column) {
 			v = c.value(row, column)
@@ -82,6 +112,33 @@ func (c *columnar) Write(row *value.Row) error {
 	}
 	c.rows, c.bytes = 0, 0
 	return c.out.Flush()
+}
+
+// list appends the elements of a list: all but the first repeat it, and one without
+// any is a level below those.
+func (c *columnar) list(row *value.Row, column value.Slot, at int) {
+	level := 1
+	if column.Type.Optional {
+		level = 2
+	}
+	first := len(c.row)
+	if column.Type.Kind == value.Strings {
+		for text := range value.EachString(row.Text(column)) {
+			c.row = append(c.row, parquet.ByteArrayValue([]byte(text)).Level(1, level, at))
+			c.bytes += len(text)
+		}
+	} else {
+		c.numbers = row.AppendVector(c.numbers[:0], column)
+		for _, v := range c.numbers {
+			c.row = append(c.row, parquet.FloatValue(v).Level(1, level, at))
+		}
+		c.bytes += 4 * len(c.numbers)
+	}
+	if len(c.row) == first {
+		c.row = append(c.row, parquet.NullValue().Level(0, level-1, at))
+		return
+	}
+	c.row[first] = c.row[first].Level(0, level, at)
 }
 
 func (c *columnar) value(row *value.Row, column value.Slot) parquet.Value {

@@ -8,6 +8,8 @@
 //	string    in double quotes             a string      BYTE_ARRAY, UTF8
 //	bytes     base64 in double quotes      a string      BYTE_ARRAY
 //	time      RFC 3339, UTC, us            a string      INT64, TIMESTAMP(us, UTC)
+//	number[n] a list in double quotes      a list        LIST of FLOAT
+//	string[]  a list in double quotes      a list        LIST of BYTE_ARRAY, UTF8
 //	absent    an empty cell                null          null, in optional columns
 //
 // Numbers in CSV and NDJSON have the digits that a pipeline emits them with.
@@ -58,24 +60,33 @@ type Writer interface {
 // New returns a writer of the columns, in their order, to w. A column is the
 // slot of the rows that it is read from.
 func New(w io.Writer, format Format, columns []value.Slot) (Writer, error) {
-	names := map[string]bool{}
-	for _, c := range columns {
-		if names[c.Name] {
-			return nil, fmt.Errorf("column %q is named twice", c.Name)
-		}
-		names[c.Name] = true
+	if err := named(columns); err != nil {
+		return nil, err
 	}
 	switch {
-	case len(columns) == 0:
-		return nil, fmt.Errorf("rows without columns")
 	case format == CSV:
 		return newText(w, columns, csvForm)
 	case format == NDJSON:
 		return newText(w, columns, ndjsonForm)
 	case format == Parquet:
-		return newParquet(w, columns), nil
+		return NewParquet(w, Snappy, columns)
 	}
 	return nil, fmt.Errorf("unknown format %q: use csv, ndjson or parquet", format)
+}
+
+// named returns an error where the columns have no names of their own.
+func named(columns []value.Slot) error {
+	names := map[string]bool{}
+	for _, c := range columns {
+		if names[c.Name] {
+			return fmt.Errorf("column %q is named twice", c.Name)
+		}
+		names[c.Name] = true
+	}
+	if len(columns) == 0 {
+		return fmt.Errorf("rows without columns")
+	}
+	return nil
 }
 
 // check returns an error where a column that always has a value has none.
@@ -147,6 +158,11 @@ func appendCSV(dst []byte, row *value.Row, columns []value.Slot) []byte {
 			at := len(dst)
 			dst = expression.AppendValue(dst, row, c)
 			dst = append(dst[:at], dst[at+1:len(dst)-1]...)
+		case c.Type.Kind == value.Vector:
+			dst = append(dst, '"')
+			dst = append(expression.AppendValue(dst, row, c), '"')
+		case c.Type.Kind == value.Strings:
+			dst = appendQuoted(dst, string(expression.AppendValue(nil, row, c)))
 		default:
 			dst = expression.AppendValue(dst, row, c)
 		}

@@ -139,7 +139,7 @@ func TestBadScenariosNameTheirLines(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "x.txt:1: there is no pipeline"},
 		{"  indented", "x.txt:1: an indented line needs a command above it"},
-		{head + "evnet {}", `x.txt:5: unknown command "evnet": use pipeline, partitions, env, show, event, crash, state, watermark, counts`},
+		{head + "evnet {}", `x.txt:5: unknown command "evnet": use pipeline, partitions, env, show, event, row, crash, state, watermark, counts`},
 		{head + "event 25:00:00 {}", `x.txt:5: "25:00:00" is not a time: write it as 10:00:05, +7s or 2026-01-02T10:00:05Z`},
 		{head + "event +x {}", `x.txt:5: "+x" is not a distance in time`},
 		{head + "event 10:00:00 11:00:00 {}", `x.txt:5: unexpected "11:00:00"`},

@@ -110,9 +110,11 @@ func alarmRings(c *step.Context) error {
 // tone is a model in Go: half of what it gets, and nothing above 100.
 type tone struct{}
 
-func (tone) Info() model.Info { return model.Info{Kind: "go", Inputs: 1, Outputs: 1, Digest: "tone-1"} }
+func (tone) Info() model.Info {
+	return model.Info{Kind: "go", Inputs: model.Numbers(1), Outputs: []model.Output{{Name: "tone", Size: 1}}, Digest: "tone-1"}
+}
 
-func (tone) Check(row []float32) error {
+func (tone) Check(row []float32, _ [][]byte) error {
 	if row[0] > 100 {
 		return fmt.Errorf("%v is too loud", row[0])
 	}

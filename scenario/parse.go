@@ -35,10 +35,11 @@ type command struct {
 	line   int // from 1
 	word   string
 	rest   string   // of the line
-	args   []string // rest, but of an event
+	args   []string // rest, but of an event or row
 	event  *event
-	below  []string // without the indentation
-	indent int      // of the block, in bytes
+	row    *stream.Record // of a table
+	below  []string       // without the indentation
+	indent int            // of the block, in bytes
 }
 
 // event is an event of a scenario as it is written there.
@@ -74,7 +75,7 @@ type word struct {
 // words are the commands, in the order of the reference page.
 var words = []word{
 	{"pipeline", 1}, {"partitions", 1}, {"env", -1}, {"show", -1},
-	{"event", -1}, {"crash", 1}, {"state", 2}, {"watermark", 1}, {"counts", 1},
+	{"event", -1}, {"row", -1}, {"crash", 1}, {"state", 2}, {"watermark", 1}, {"counts", 1},
 }
 
 // The stages of a turn of the loop at which a process can be killed.
@@ -196,7 +197,7 @@ func (p *parser) command(c *command) {
 		p.fail(c.line, "unknown command %q: use %s", c.word, strings.Join(known, ", "))
 		return
 	}
-	if c.word != "event" {
+	if c.word != "event" && c.word != "row" {
 		c.args = p.words(c.line, c.rest)
 	}
 	if most := words[i].args; most >= 0 && len(c.args) > most {
@@ -239,6 +240,8 @@ func (p *parser) command(c *command) {
 		}
 	case "event":
 		p.event(c)
+	case "row":
+		p.row(c)
 	case "state":
 		if arg == "" {
 			p.fail(c.line, "state takes a key, and a pipeline where there are several")
@@ -247,6 +250,32 @@ func (p *parser) command(c *command) {
 	case "crash":
 		p.crash(c, arg)
 	}
+}
+
+// row reads a row of a table, which is processed after all that stands above it.
+func (p *parser) row(c *command) {
+	var names [2]string
+	value := strings.TrimSpace(c.rest)
+	for i := range names {
+		if value == "" {
+			p.fail(c.line, "row takes a table, a key and a JSON object; without the object the row is deleted")
+			return
+		}
+		word, rest, err := nextWord(value)
+		if err != nil {
+			p.fail(c.line, "%v", err)
+			return
+		}
+		names[i], value = word, strings.TrimSpace(rest)
+	}
+	if len(c.below) > 0 {
+		p.fail(c.line, "a row has no results: they stand below the events that see it")
+	}
+	c.row = &stream.Record{Partition: stream.Partition{Topic: names[0], Index: stream.ByKey}, Time: p.now, Key: []byte(names[1])}
+	if value != "" {
+		c.row.Value = []byte(value)
+	}
+	p.inFlight = false
 }
 
 func (p *parser) crash(c *command, stage string) {

@@ -162,7 +162,11 @@ func (p *process) settle() error {
 // returns errKilled where the process was killed.
 func (p *process) end() error {
 	p.stop()
-	if err := p.group.Wait(); err != nil && !errors.Is(err, errKilled) {
+	err := p.group.Wait()
+	for _, r := range p.runners {
+		r.Close()
+	}
+	if err != nil && !errors.Is(err, errKilled) {
 		return err
 	}
 	return p.log.alive()

@@ -219,6 +219,14 @@ func (r *run) commands(ctx context.Context) error {
 				}
 				r.waiting = append(r.waiting, record)
 			}
+		case "row":
+			if err := r.settle(ctx); err != nil {
+				return err
+			}
+			r.waiting = []stream.Record{*c.row}
+			if err := r.append(ctx); err != nil {
+				return err
+			}
 		case "crash":
 			if err := r.crash(ctx, c); err != nil {
 				return err

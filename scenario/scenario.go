@@ -118,6 +118,11 @@ func (s *Scenario) runIn(ctx context.Context, ways []way, o Options) (failures [
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		for _, p := range w.pipelines {
+			p.runner.Close()
+		}
+	}()
 	dir, err := os.MkdirTemp(folder(), "afterbay-scenario-")
 	if err != nil {
 		return nil, fmt.Errorf("run scenario: %w", err)

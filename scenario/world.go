@@ -81,6 +81,7 @@ func (w *world) load(c *command, code afterbay.Code) error {
 		}
 		p.Code = code
 		for m := range p.Models {
+			p.Models[m].Dir = filepath.Dir(path)
 			if name := &p.Models[m].File; *name != "" && !filepath.IsAbs(*name) {
 				*name = filepath.Join(filepath.Dir(path), *name)
 			}
@@ -175,6 +176,11 @@ func (w *world) check(i int, c *command) error {
 	switch c.word {
 	case "event":
 		return w.event(i, c)
+	case "row":
+		table := c.row.Partition.Topic
+		if !slices.ContainsFunc(w.pipelines, func(p pipeline) bool { return looksUp(p.Steps, table) }) {
+			return w.errorAt(c, "no pipeline looks up %s", table)
+		}
 	case "state":
 		named = c.args[1:]
 	case "watermark", "counts":
@@ -184,6 +190,13 @@ func (w *world) check(i int, c *command) error {
 		return w.errorAt(c, "no pipeline is named %q", named[0])
 	}
 	return nil
+}
+
+// looksUp reports whether steps look up a table.
+func looksUp(steps []afterbay.Step, table string) bool {
+	return slices.ContainsFunc(steps, func(s afterbay.Step) bool {
+		return s.Lookup != nil && s.Lookup.Table == table || slices.ContainsFunc(s.Route, func(way afterbay.Case) bool { return looksUp(way.Steps, table) })
+	})
 }
 
 func (w *world) event(i int, c *command) error {

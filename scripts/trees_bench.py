@@ -115,4 +115,5 @@ def main():
         print(figure, round(middle, 2) if unit == "x" else round(middle), unit, f"# {min(values):.4g} to {max(values):.4g}")
 
 
-main()
+if __name__ == "__main__":
+    main()

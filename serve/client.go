@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/observe"
@@ -30,6 +31,7 @@ type Client struct {
 type StatusError struct {
 	Status int
 	ingest.Problem
+	After time.Duration // when to send the request again, where the reply says so
 }
 
 // Error returns the problem and what to do next.
@@ -78,6 +80,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	}
 	defer reply.Body.Close()
 	failure := &StatusError{Status: reply.StatusCode}
+	if seconds, err := strconv.ParseUint(reply.Header.Get("Retry-After"), 10, 16); err == nil {
+		failure.After = time.Duration(seconds) * time.Second
+	}
 	text, _ := io.ReadAll(io.LimitReader(reply.Body, 64<<10))
 	if json.Unmarshal(text, &failure.Problem) != nil {
 		failure.Problem.Error = fmt.Sprintf("%s %s: %s: %s", method, r.URL.Redacted(), reply.Status, bytes.TrimSpace(text[:min(len(text), 200)]))
@@ -102,32 +107,54 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, v a
 }
 
 // Append implements Directory. The values must have no newlines; their keys
-// are taken by the other side.
+// are taken by the other side. While a pipeline is too far behind it waits.
 func (c *Client) Append(ctx context.Context, records ...stream.Record) error {
-	_, err := c.post(ctx, records)
+	_, err := c.post(ctx, records, func(int) []string { return nil })
 	return err
 }
 
 // AppendOnce implements Directory, as Append does.
 func (c *Client) AppendOnce(ctx context.Context, producer string, first int64, records ...stream.Record) (int, error) {
-	return c.post(ctx, records, ingest.HeaderProducer, producer, ingest.HeaderSequence, strconv.FormatInt(first, 10))
+	return c.post(ctx, records, func(at int) []string {
+		return []string{ingest.HeaderProducer, producer, ingest.HeaderSequence, strconv.FormatInt(first+int64(at), 10)}
+	})
 }
 
-func (c *Client) post(ctx context.Context, records []stream.Record, headers ...string) (repeated int, err error) {
+// post appends records in one request, or in several where that has too many of
+// them. numbering returns the headers of those from an index on.
+func (c *Client) post(ctx context.Context, records []stream.Record, numbering func(at int) []string) (repeated int, err error) {
 	if len(records) == 0 {
 		return 0, nil
-	}
-	var body []byte
-	for i := range records {
-		body = append(append(body, records[i].Value...), '\n')
 	}
 	path := "/v1/topics/" + url.PathEscape(records[0].Partition.Topic)
 	if c.Key != "" {
 		path += "?key=" + url.QueryEscape(c.Key)
 	}
-	var reply ingest.Reply
-	err = c.call(ctx, http.MethodPost, path, body, &reply, headers...)
-	return reply.Repeated, err
+	for at, most := 0, len(records); at < len(records); {
+		var body []byte
+		part := records[at:min(len(records), at+most)]
+		for i := range part {
+			body = append(append(body, part[i].Value...), '\n')
+		}
+		var reply ingest.Reply
+		err := c.call(ctx, http.MethodPost, path, body, &reply, numbering(at)...)
+		var refused *StatusError
+		switch {
+		case err == nil:
+			repeated, at = repeated+reply.Repeated, at+len(part)
+		case errors.As(err, &refused) && refused.Status == http.StatusRequestEntityTooLarge && len(part) > 1:
+			most = len(part) / 2
+		case errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests:
+			select {
+			case <-time.After(max(refused.After, time.Second)):
+			case <-ctx.Done():
+				return repeated, err
+			}
+		default:
+			return repeated, err
+		}
+	}
+	return repeated, nil
 }
 
 // CreateTopic implements Directory.
@@ -152,8 +179,9 @@ func (c *Client) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, 
 	values.Set("offset", strconv.FormatInt(q.From, 10))
 	values.Set("limit", strconv.FormatInt(q.Limit, 10))
 	values.Set("follow", strconv.FormatBool(q.Follow))
+	values.Set("view", strconv.FormatBool(q.View))
 	path := "/v1/topics/" + url.PathEscape(q.Topic) + "/records?" + values.Encode()
-	return readLines(ctx, c, path, func(line []byte) (stream.Record, error) { return parseRecord(line, q.Topic) })
+	return readLines(ctx, c, http.MethodGet, path, func(line []byte) (stream.Record, error) { return parseRecord(line, q.Topic) })
 }
 
 // Entries implements Directory.
@@ -162,25 +190,38 @@ func (c *Client) Entries(ctx context.Context, pipeline string, key *string) iter
 	if key != nil {
 		path += "/" + url.PathEscape(*key)
 	}
-	return readLines(ctx, c, path, func(line []byte) (e Entry, err error) { return e, json.Unmarshal(line, &e) })
+	return readLines(ctx, c, http.MethodGet, path, parseEntry)
 }
+
+// EntriesOf implements Directory.
+func (c *Client) EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error] {
+	path := "/v1/state/" + url.PathEscape(pipeline) + "?kind=" + url.QueryEscape(string(rune(kind)))
+	return readLines(ctx, c, http.MethodGet, path, parseEntry)
+}
+
+func parseEntry(line []byte) (e Entry, err error) { return e, json.Unmarshal(line, &e) }
 
 // Lag implements Directory.
 func (c *Client) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
+	all, err := c.Lags(ctx, pipeline)
+	return all.Lag, err
+}
+
+// Lags returns what Lag does, and how sources of the pipelines stand that the
+// other process runs.
+func (c *Client) Lags(ctx context.Context, pipeline string) (all Lags, err error) {
 	path := "/v1/lag"
 	if pipeline != "" {
 		path += "/" + url.PathEscape(pipeline)
 	}
-	var reply Lags
-	err := c.call(ctx, http.MethodGet, path, nil, &reply)
-	return reply.Lag, err
+	return all, c.call(ctx, http.MethodGet, path, nil, &all)
 }
 
 // readLines yields the lines of a stream.
-func readLines[T any](ctx context.Context, c *Client, path string, parse func([]byte) (T, error)) iter.Seq2[T, error] {
+func readLines[T any](ctx context.Context, c *Client, method, path string, parse func([]byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		reply, err := c.do(ctx, http.MethodGet, path, nil)
+		reply, err := c.do(ctx, method, path, nil)
 		if err != nil {
 			yield(none, err)
 			return

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/statekey"
@@ -35,10 +37,24 @@ type Directory interface {
 	// key: all of it, or what belongs to one user key. An error ends it.
 	Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error]
 
+	// EntriesOf yields those of a kind, of package statekey, in the same order.
+	EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error]
+
 	// Lag returns how far a pipeline, or with "" every one, is behind in each
 	// partition that it reads, the worst first. One that does not run is known
 	// by what it committed.
 	Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
+
+	// Letters yields the dead letters of a pipeline, as dead.Letters does.
+	Letters(ctx context.Context, pipeline string, f dead.Filter, all bool) iter.Seq2[dead.Letter, error]
+
+	// Settle sends the events of dead letters back, or drops them, as dead.Settle
+	// does.
+	Settle(ctx context.Context, job dead.Job) iter.Seq2[dead.Progress, error]
+
+	// Resume lets a pipeline go on that stands still for its dead letters. Only
+	// the process that runs it can.
+	Resume(ctx context.Context, pipeline string) error
 }
 
 var (
@@ -67,6 +83,9 @@ type Query struct {
 	From      int64 // offset; below 0 so many before the end
 	Limit     int64 // most records; 0 is no limit
 	Follow    bool  // wait for more
+
+	// View reads the topic as generation.ViewOf says, from its beginning; From is 0.
+	View bool
 }
 
 // AllPartitions in a Query stands for every partition of the topic.
@@ -87,8 +106,9 @@ var ErrUnknownPipeline = errors.New("unknown pipeline")
 type Local struct {
 	Log
 
-	reads []observe.Read // of the pipelines of this process
-	lag   observe.LagMeter
+	runners []*afterbay.Runner // of this process
+	reads   []observe.Read     // theirs
+	lag     observe.LagMeter
 }
 
 // List implements Directory.
@@ -129,6 +149,9 @@ func Find(ctx context.Context, d Directory, name string) (Topic, error) {
 
 // Records implements Directory.
 func (l *Local) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, error] {
+	if q.View {
+		return l.viewed(ctx, q)
+	}
 	return func(yield func(stream.Record, error) bool) {
 		topic, err := Find(ctx, l, q.Topic)
 		if err == nil && q.Partition >= int32(len(topic.Partitions)) {
@@ -226,6 +249,15 @@ func (l *Local) merge(ctx context.Context, topic Topic, partitions []int32, q Qu
 
 // Entries implements Directory.
 func (l *Local) Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error] {
+	return l.entries(ctx, pipeline, prefixes(key), func(stored []byte) bool { return key == nil || statekey.Owns(stored, *key) })
+}
+
+// EntriesOf implements Directory.
+func (l *Local) EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error] {
+	return l.entries(ctx, pipeline, [][]byte{{kind}}, func([]byte) bool { return true })
+}
+
+func (l *Local) entries(ctx context.Context, pipeline string, prefixes [][]byte, wanted func(stored []byte) bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		views, err := l.views(ctx, pipeline)
 		if err != nil {
@@ -233,13 +265,13 @@ func (l *Local) Entries(ctx context.Context, pipeline string, key *string) iter.
 			return
 		}
 		for _, v := range views {
-			for _, prefix := range prefixes(key) {
+			for _, prefix := range prefixes {
 				for e, err := range v.state.Scan(prefix) {
 					if err != nil {
 						yield(Entry{}, fmt.Errorf("state of %q beside partition %d: %w", pipeline, v.partition, err))
 						return
 					}
-					if key != nil && !statekey.Owns(e.Key, *key) {
+					if !wanted(e.Key) {
 						continue
 					}
 					if !yield(newEntry(v.partition, e), nil) {
@@ -277,7 +309,7 @@ func newEntry(partition int32, e stream.Entry) Entry {
 
 func unknownPipeline(name string, groups []string) error {
 	hint := "none has committed anything yet: start one with afterbay run"
-	if len(groups) > 0 {
+	if groups = slices.DeleteFunc(slices.Clone(groups), dead.IsGroup); len(groups) > 0 {
 		hint = "there are " + strings.Join(groups, ", ")
 	}
 	return fmt.Errorf("%w %q: %s", ErrUnknownPipeline, name, hint)

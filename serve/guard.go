@@ -1,15 +1,12 @@
 package serve
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
-	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/access"
 )
 
 func problem(w http.ResponseWriter, status int, hint, format string, args ...any) {
@@ -44,14 +41,14 @@ func extend(w http.ResponseWriter) {
 func (s *Server) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		given := access.Token(r)
 		switch {
-		case equal(given, s.admin) || s.options.Token != "" && equal(given, s.options.Token):
+		case access.Equal(given, s.admin) || s.options.Token != "" && access.Equal(given, s.options.Token):
 		case s.options.Token != "":
 			w.Header().Set("WWW-Authenticate", `Bearer realm="afterbay"`)
 			problem(w, http.StatusUnauthorized, "send Authorization: Bearer with the token that the process was started with", "the token is missing or wrong")
 			return
-		case !s.options.Insecure && !loopback(hostOf(r)):
+		case !s.options.Insecure && !access.Loopback(access.HostOf(r)):
 			problem(w, http.StatusForbidden, "use 127.0.0.1 or localhost, or give the process a token", "requests for host %q are not taken", r.Host)
 			return
 		case origin.Check(r) != nil:
@@ -60,18 +57,4 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func hostOf(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.Host); err == nil {
-		return host
-	}
-	return strings.Trim(r.Host, "[]")
-}
-
-// equal compares in a time that tells nothing about either, their lengths
-// included.
-func equal(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"iter"
 	"net/http"
-	"os"
 	"strconv"
-	"time"
 
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -44,6 +42,8 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, stream.ErrUnknownTopic), errors.Is(err, ErrUnknownPipeline):
 		problem(w, http.StatusNotFound, "", "%v", err)
+	case errors.Is(err, dead.ErrBusy):
+		problem(w, http.StatusConflict, "try again when it is done", "%v", err)
 	case errors.Is(err, stream.ErrClosed):
 		problem(w, http.StatusServiceUnavailable, "the process is ending: try again when it is back", "%v", err)
 	default:
@@ -70,13 +70,20 @@ func parseQuery(r *http.Request) (Query, error) {
 	if values.Has("follow") {
 		q.Follow, err3 = strconv.ParseBool(values.Get("follow"))
 	}
-	return q, errors.Join(err, err1, err2, err3)
+	var err4 error
+	if values.Has("view") {
+		q.View, err4 = strconv.ParseBool(values.Get("view"))
+	}
+	if q.View && q.From != 0 {
+		err4 = errors.New("a view is read from its beginning")
+	}
+	return q, errors.Join(err, err1, err2, err3, err4)
 }
 
 func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery(r)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "partition, offset and limit are numbers, follow is true or false", "read the query: %v", err)
+		problem(w, http.StatusBadRequest, "partition, offset and limit are numbers, follow and view are true or false", "read the query: %v", err)
 		return
 	}
 	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[stream.Record, error] { return s.local.Records(ctx, q) },
@@ -89,7 +96,15 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 		text := r.PathValue("key")
 		key = &text
 	}
+	kind := r.URL.Query().Get("kind")
+	if len(kind) > 1 || kind != "" && key != nil {
+		problem(w, http.StatusBadRequest, "kind is one letter, of entries of all keys", "read the query: kind %q", kind)
+		return
+	}
 	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[Entry, error] {
+		if kind != "" {
+			return s.local.EntriesOf(ctx, r.PathValue("pipeline"), kind[0])
+		}
 		return s.local.Entries(ctx, r.PathValue("pipeline"), key)
 	}, AppendEntry)
 }
@@ -101,51 +116,4 @@ func AppendEntry(dst []byte, e Entry) []byte {
 		panic("serve: an entry cannot be encoded: " + err.Error()) // plain data always can
 	}
 	return append(dst, text...)
-}
-
-type status struct {
-	Version   string           `json:"version"`
-	PID       int              `json:"pid"`
-	Started   time.Time        `json:"started"`
-	Pipelines []pipelineStatus `json:"pipelines"`
-}
-
-type pipelineStatus struct {
-	Name    string               `json:"name"`
-	Input   string               `json:"input"`
-	Outputs []string             `json:"outputs"`
-	Models  []string             `json:"models"`
-	Counts  observe.Counts       `json:"counts"`
-	Lag     int64                `json:"lag"` // records not yet committed
-	Hops    map[string]hopStatus `json:"hops"`
-}
-
-type hopStatus struct {
-	P50 float64 `json:"p50_seconds"`
-	P99 float64 `json:"p99_seconds"`
-}
-
-func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	all := status{Version: s.options.Version, PID: os.Getpid(), Started: s.started.UTC(), Pipelines: []pipelineStatus{}}
-	for _, runner := range s.options.Runners {
-		list, err := s.local.lag.Measure(r.Context(), s.log, runner.Reads()...)
-		if err != nil {
-			refuse(w, err)
-			return
-		}
-		lag := int64(0)
-		for _, l := range list {
-			lag += l.Records
-		}
-		p := pipelineStatus{
-			Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),
-			Counts: runner.Counts(), Lag: lag, Hops: map[string]hopStatus{},
-		}
-		for _, hop := range observe.Hops {
-			h := runner.Metrics().Hop(hop)
-			p.Hops[hop.String()] = hopStatus{h.Quantile(0.5).Seconds(), h.Quantile(0.99).Seconds()}
-		}
-		all.Pipelines = append(all.Pipelines, p)
-	}
-	ingest.WriteJSON(w, http.StatusOK, all)
 }

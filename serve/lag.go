@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
@@ -21,7 +22,7 @@ import (
 // Lag implements Directory.
 func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
 	mine := func(group string) bool {
-		return pipeline == "" || group == pipeline || strings.HasPrefix(group, pipeline+".from-") // of its inputs
+		return pipeline == "" || group == pipeline || strings.HasPrefix(group, pipeline+".") // of its inputs and sinks
 	}
 	var reads []observe.Read
 	for _, r := range l.reads {
@@ -34,7 +35,7 @@ func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
 		return nil, fmt.Errorf("list pipelines: %w", err)
 	}
 	for _, group := range groups {
-		if !mine(group) || slices.ContainsFunc(l.reads, func(r observe.Read) bool { return r.Group == group }) {
+		if !mine(group) || dead.IsGroup(group) || slices.ContainsFunc(l.reads, func(r observe.Read) bool { return r.Group == group }) {
 			continue
 		}
 		found, err := l.readsOf(ctx, group)
@@ -74,7 +75,8 @@ func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, erro
 
 // Lags says in JSON how far pipelines are behind, the worst first.
 type Lags struct {
-	Lag []observe.Lag `json:"lag"`
+	Lag     []observe.Lag `json:"lag"`
+	Sources []Source      `json:"sources,omitempty"` // of the pipelines that the process runs
 }
 
 func (s *Server) showLag(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +85,13 @@ func (s *Server) showLag(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	ingest.WriteJSON(w, http.StatusOK, Lags{list})
+	all := Lags{Lag: list}
+	for _, runner := range s.options.Runners {
+		if name := r.PathValue("pipeline"); name == "" || name == runner.Name() {
+			all.Sources = append(all.Sources, s.backlogs.sources(time.Now(), runner)...)
+		}
+	}
+	ingest.WriteJSON(w, http.StatusOK, all)
 }
 
 const (
@@ -96,9 +104,10 @@ const (
 // lagWatch measures how far the pipelines of a process are behind, about every
 // second, and compares that with what they allow.
 type lagWatch struct {
-	local   *Local
-	runners []*afterbay.Runner
-	logger  *slog.Logger
+	local    *Local
+	runners  []*afterbay.Runner
+	backlogs *backlogs
+	logger   *slog.Logger
 
 	mu     sync.Mutex // guards what follows
 	latest []observe.Lag
@@ -124,7 +133,11 @@ func (w *lagWatch) run(ctx context.Context) error {
 func (w *lagWatch) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lagStale)
 	defer cancel()
+	w.backlogs.begin()
 	list, err := w.local.lag.Measure(ctx, w.local, w.local.reads...)
+	if err == nil {
+		w.backlogs.measured(time.Now(), list)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {

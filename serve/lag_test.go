@@ -44,9 +44,14 @@ func (l *lagging) Offsets(ctx context.Context, p stream.Partition) (first, next 
 // watching measures the lag of a pipeline in virtual time until the test ends.
 func watching(t *testing.T, limits afterbay.Lag) *lagging {
 	t.Helper()
+	return watchingBacklog(t, limits, afterbay.Backlog{})
+}
+
+func watchingBacklog(t *testing.T, limits afterbay.Lag, backlog afterbay.Backlog) *lagging {
+	t.Helper()
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "copy", Lag: limits,
-		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
+		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}, Backlog: backlog},
 		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
 	}, afterbay.Options{})
 	if err != nil {

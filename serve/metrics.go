@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -23,7 +25,14 @@ func (s *Server) metrics() http.Handler {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPipelineCollector(s.options.Runners),
+		newEndpointCollector(s.options.Runners),
 		newLagCollector(s.lag),
+		s.backlogs,
+		newSinkCollector(s.options.Runners),
+		newLookupCollector(s.options.Runners),
+		newGroupCollector(s.options.Runners),
+		newFetchCollector(s.options.Runners),
+		newBudgetCollector(s.options.Runners),
 	)
 	if log, ok := s.log.(stream.Restorer); ok {
 		registry.MustRegister(newRestoreCollector(log))
@@ -38,26 +47,27 @@ func (s *Server) metrics() http.Handler {
 // pipelineCollector reads the metrics of tasks when they are asked for.
 type pipelineCollector struct {
 	runners []*afterbay.Runner
-	counts  []count
-	gauges  []gauge
+	counts  figures[observe.Counts]
+	gauges  figures[observe.Memory]
+	turns   [3]*prometheus.Desc // by class: due, called for, and how long those waited
 	hop     *prometheus.Desc
-}
+	way     *prometheus.Desc
+	stopped *prometheus.Desc
 
-type count struct {
-	desc  *prometheus.Desc
-	value func(observe.Counts) uint64
-}
-
-type gauge struct {
-	desc  *prometheus.Desc
-	value func(observe.Memory) int64
+	generation *prometheus.Desc // by partition
 }
 
 func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
-	c := &pipelineCollector{runners: runners, hop: prometheus.NewDesc("afterbay_hop_seconds",
-		"Time of events in each hop: queue, feature, model, emit, commit.", []string{"pipeline", "hop"}, nil)}
+	by := []string{"pipeline"}
+	c := &pipelineCollector{
+		runners: runners, counts: figures[observe.Counts]{labels: by}, gauges: figures[observe.Memory]{labels: by},
+		way:        prometheus.NewDesc("afterbay_case_seconds", "Time of events from their append until their outputs were durable, by the case that they took of the pipeline's first route.", []string{"pipeline", "case"}, nil),
+		hop:        prometheus.NewDesc("afterbay_hop_seconds", "Time of events in each hop: queue, feature, model, emit, commit.", []string{"pipeline", "hop"}, nil),
+		stopped:    prometheus.NewDesc("afterbay_pipeline_stopped", "1 while the pipeline stands still because too much of what it takes becomes dead letters.", by, nil),
+		generation: prometheus.NewDesc("afterbay_pipeline_generation", "Generation of the pipeline that computes a partition of this process. Where partitions differ, so do those who wrote the outputs.", []string{"pipeline", "partition"}, nil),
+	}
 	add := func(name, help string, value func(observe.Counts) uint64) {
-		c.counts = append(c.counts, count{prometheus.NewDesc("afterbay_"+name+"_total", help, []string{"pipeline"}, nil), value})
+		c.counts.add(prometheus.CounterValue, name+"_total", help, func(c observe.Counts) float64 { return float64(value(c)) })
 	}
 	add("events", "Events processed and durable.", func(c observe.Counts) uint64 { return c.Events })
 	add("outputs", "Outputs written, dead letters aside.", func(c observe.Counts) uint64 { return c.Outputs })
@@ -71,40 +81,67 @@ func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
 	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(c observe.Counts) uint64 { return c.Rejoined })
 	add("model_calls", "Calls of models.", func(c observe.Counts) uint64 { return c.ModelCalls })
 	add("model_rows", "Rows scored by models.", func(c observe.Counts) uint64 { return c.ModelRows })
+	add("model_batches_full", "Batches of rows scored because they were full.", func(c observe.Counts) uint64 { return c.ModelFull })
+	add("model_batches_idle", "Batches of rows scored because nothing more was waiting.", func(c observe.Counts) uint64 { return c.ModelIdle })
+	add("model_batches_waited", "Batches of rows scored because the first had waited.", func(c observe.Counts) uint64 { return c.ModelWaited })
+	add("model_batches_due", "Batches of rows scored because a deadline was near.", func(c observe.Counts) uint64 { return c.ModelDue })
+	add("parkings", "Times that events were parked.", func(c observe.Counts) uint64 { return c.Parkings })
+	add("throttle_switches", "Changes of sessions between reading and not, for what is parked.", func(c observe.Counts) uint64 { return c.Switches })
+	add("throttled_microseconds", "Time that sessions did not read for it, added up.", func(c observe.Counts) uint64 { return c.ThrottledMicros })
+	add("retries", "Times that parked events are called for again.", func(c observe.Counts) uint64 { return c.Retries })
 	add("key_loads", "Keys decoded from the committed state.", func(c observe.Counts) uint64 { return c.KeyLoads })
 	add("key_evictions", "Decoded keys forgotten for want of room.", func(c observe.Counts) uint64 { return c.KeyEvictions })
 	measure := func(name, help string, value func(observe.Memory) int64) {
-		c.gauges = append(c.gauges, gauge{prometheus.NewDesc("afterbay_"+name, help, []string{"pipeline"}, nil), value})
+		c.gauges.add(prometheus.GaugeValue, name, help, func(m observe.Memory) float64 { return float64(value(m)) })
 	}
 	measure("keys", "Decoded keys in memory.", func(m observe.Memory) int64 { return m.Keys })
 	measure("key_bytes", "Memory of decoded keys.", func(m observe.Memory) int64 { return m.KeyBytes })
+	measure("parked", "Events that wait off the loop.", func(m observe.Memory) int64 { return m.Parked })
+	measure("throttled", "Sessions that do not read, for as many events are parked as the high mark says.", func(m observe.Memory) int64 { return m.Throttled })
+	measure("model_down", "Sessions that do not read, for an endpoint with open: pause is down.", func(m observe.Memory) int64 { return m.Down })
 	measure("due_bytes", "Memory of when keys fall silent and timers are due.", func(m observe.Memory) int64 { return m.DueBytes })
+	for i, of := range [][2]string{{"due", "Parked events that wait for their turn."}, {"turns_total", "Parked events that were called for."},
+		{"turns_microseconds_total", "Time that they waited for their turns, added up."}} {
+		c.turns[i] = prometheus.NewDesc("afterbay_parked_"+of[0], of[1], []string{"pipeline", "class"}, nil)
+	}
 	return c
 }
 
 // Describe implements prometheus.Collector.
 func (c *pipelineCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, k := range c.counts {
-		descs <- k.desc
-	}
-	for _, g := range c.gauges {
-		descs <- g.desc
+	c.counts.Describe(descs)
+	c.gauges.Describe(descs)
+	for _, d := range c.turns {
+		descs <- d
 	}
 	descs <- c.hop
+	descs <- c.way
+	descs <- c.stopped
+	descs <- c.generation
 }
 
 // Collect implements prometheus.Collector.
 func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
 	for _, r := range c.runners {
 		counts := r.Counts()
-		for _, k := range c.counts {
-			metrics <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, float64(k.value(counts)), r.Name())
+		c.counts.show(metrics, counts, r.Name())
+		memory := r.Metrics().Memory()
+		c.gauges.show(metrics, memory, r.Name())
+		for i := range memory.Due {
+			class := (control.HighClass + control.Class(i)).String()
+			metrics <- prometheus.MustNewConstMetric(c.turns[0], prometheus.GaugeValue, float64(memory.Due[i]), r.Name(), class)
+			metrics <- prometheus.MustNewConstMetric(c.turns[1], prometheus.CounterValue, float64(counts.Turns[i]), r.Name(), class)
+			metrics <- prometheus.MustNewConstMetric(c.turns[2], prometheus.CounterValue, float64(counts.TurnMicros[i]), r.Name(), class)
 		}
-		for _, g := range c.gauges {
-			metrics <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(r.Metrics().Memory())), r.Name())
+		metrics <- prometheus.MustNewConstMetric(c.stopped, prometheus.GaugeValue, yes(r.Stopped() != nil), r.Name())
+		for partition, n := range r.Metrics().Generations() {
+			metrics <- prometheus.MustNewConstMetric(c.generation, prometheus.GaugeValue, float64(n), r.Name(), strconv.Itoa(int(partition)))
+		}
+		for i, name := range r.Metrics().Cases() {
+			metrics <- &histogram{c.way, []*dto.LabelPair{label("case", name), label("pipeline", r.Name())}, r.Metrics().Case(i)}
 		}
 		for _, hop := range observe.Hops {
-			metrics <- &histogram{c.hop, r.Name(), hop.String(), r.Metrics().Hop(hop)}
+			metrics <- &histogram{c.hop, []*dto.LabelPair{label("hop", hop.String()), label("pipeline", r.Name())}, r.Metrics().Hop(hop)}
 		}
 	}
 }
@@ -113,10 +150,11 @@ func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
 // own constant histograms are one or the other.
 type histogram struct {
 	desc     *prometheus.Desc
-	pipeline string
-	hop      string
+	labels   []*dto.LabelPair // by name
 	snapshot *observe.Snapshot
 }
+
+func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
 const (
 	schema        = 3    // native buckets grow by 2^(2^-3), 9 %
@@ -137,8 +175,7 @@ func (h *histogram) Desc() *prometheus.Desc { return h.desc }
 // Write implements prometheus.Metric. A bucket of the snapshot is counted in
 // the bucket that its upper bound falls into.
 func (h *histogram) Write(out *dto.Metric) error {
-	label := func(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
-	out.Label = []*dto.LabelPair{label("hop", h.hop), label("pipeline", h.pipeline)}
+	out.Label = h.labels
 	sum, count, schema, threshold := h.snapshot.Sum.Seconds(), h.snapshot.Count, int32(schema), float64(zeroThreshold)
 	shown := &dto.Histogram{SampleCount: &count, SampleSum: &sum, Schema: &schema, ZeroThreshold: &threshold}
 	zero := uint64(0)

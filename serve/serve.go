@@ -5,9 +5,9 @@ package serve
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,7 +19,10 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/access"
+	"github.com/afterbay/afterbay/rederive"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 // DefaultAddress is where a process listens when nothing else is said.
@@ -50,8 +53,16 @@ type Options struct {
 
 	Runners    []*afterbay.Runner     // shown in status and metrics
 	Collectors []prometheus.Collector // more metrics
+	Stats      func() embedded.Stats  // of an embedded log, for its checkpoint in status; nil is none
 	Full       func(error) bool       // whether an append failed for want of space
 	Logger     *slog.Logger           // nil discards
+
+	// Rederive derives a pipeline again, and yields how far it is; nil does not.
+	Rederive func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
+
+	// Mounts are handlers of more paths, as http.ServeMux has them, behind the
+	// same token. HTTP/2 without TLS is spoken for them, as clients of gRPC do.
+	Mounts map[string]http.Handler
 }
 
 // Validate returns why a server cannot have these options.
@@ -60,7 +71,7 @@ func (o Options) Validate() error {
 	if err != nil {
 		return fmt.Errorf("address %q: %w: use host:port, such as %s", o.Address, err, DefaultAddress)
 	}
-	if !loopback(host) && o.Token == "" && !o.Insecure {
+	if !access.Loopback(host) && o.Token == "" && !o.Insecure {
 		return fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could read and write: set a token (--token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address)
 	}
 	return nil
@@ -73,17 +84,13 @@ func (o Options) address() string {
 	return o.Address
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // Server answers HTTP for one process. Make one with Listen.
 type Server struct {
 	options  Options
 	log      Log
 	local    *Local
 	lag      *lagWatch
+	backlogs *backlogs
 	listener net.Listener
 	http     *http.Server
 	admin    string        // token for the command line on this machine
@@ -114,20 +121,23 @@ func Listen(log Log, o Options) (*Server, error) {
 // newServer returns a server that listens nowhere.
 func newServer(log Log, o Options) *Server {
 	s := &Server{
-		options: o, log: log, local: &Local{Log: log}, admin: rand.Text(),
+		options: o, log: log, local: &Local{Log: log, runners: o.Runners}, admin: rand.Text(),
 		ending: make(chan struct{}), requests: make(chan struct{}, requestsMax), started: time.Now(),
 	}
 	for _, r := range o.Runners {
-		s.local.reads = append(s.local.reads, r.Reads()...)
+		s.local.reads = append(append(s.local.reads, r.Reads()...), r.SinkReads()...)
 	}
-	s.lag = &lagWatch{local: s.local, runners: o.Runners, logger: o.Logger, warned: map[string]bool{}}
+	s.backlogs = newBacklogs(o.Runners, o.Logger)
+	s.lag = &lagWatch{local: s.local, runners: o.Runners, backlogs: s.backlogs, logger: o.Logger, warned: map[string]bool{}}
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerBytesMax,
 		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		Protocols:      &http.Protocols{},
 	}
+	s.http.Protocols.SetHTTP1(true)
+	s.http.Protocols.SetUnencryptedHTTP2(len(o.Mounts) > 0)
 	return s
 }
 
@@ -138,7 +148,8 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin) }
 
 // Ready makes /readyz say whether the process does its work. It says no besides
-// while a pipeline is further behind than its lag.critical.
+// while a pipeline is further behind than its lag.critical, or stands still for
+// its dead letters.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
 // Run serves until ctx is done; then it takes no more requests, ends streams
@@ -171,8 +182,10 @@ func (s *Server) unready() string {
 	if !s.ready.Load() {
 		return "not ready"
 	}
-	if why := s.lag.late(); why != "" {
-		return "not ready: " + why
+	for _, why := range []string{standing(s.options.Runners), s.lag.late()} {
+		if why != "" {
+			return "not ready: " + why
+		}
 	}
 	return ""
 }
@@ -193,7 +206,7 @@ func (s *Server) handler() http.Handler {
 
 	guarded := http.NewServeMux()
 	guarded.Handle("GET /metrics", s.metrics())
-	guarded.Handle("POST /v1/topics/{topic}", ingest.NewHandler(s.log, s.options.Full))
+	guarded.Handle("POST /v1/topics/{topic}", ingest.NewHandler(s.log, s.options.Full, s.backlogs.admit))
 	guarded.HandleFunc("PUT /v1/topics/{topic}", s.createTopic)
 	guarded.HandleFunc("GET /v1/topics", s.topics)
 	guarded.HandleFunc("GET /v1/topics/{topic}/records", s.records)
@@ -201,10 +214,18 @@ func (s *Server) handler() http.Handler {
 	guarded.HandleFunc("GET /v1/state/{pipeline}/{key...}", s.state)
 	guarded.HandleFunc("GET /v1/lag", s.showLag)
 	guarded.HandleFunc("GET /v1/lag/{pipeline}", s.showLag)
+	guarded.HandleFunc("POST /v1/parked/{pipeline}", s.order)
+	guarded.HandleFunc("GET /v1/dlq/{pipeline}", s.letters)
+	guarded.HandleFunc("POST /v1/dlq/{pipeline}/{do}", s.change)
+	guarded.HandleFunc("POST /v1/rederive", s.rederive)
 	guarded.HandleFunc("GET /v1/status", s.status)
 	guarded.HandleFunc("GET /v1/passage", s.passage)
+	guarded.HandleFunc("GET /v1/budget/{pipeline}", s.budget)
+	for path, mounted := range s.options.Mounts {
+		guarded.Handle(path, mounted)
+	}
 	guarded.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/lag/{pipeline}, /v1/status, /v1/passage, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
+		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/lag/{pipeline}, /v1/dlq/{pipeline}, /v1/rederive, /v1/status, /v1/passage, /v1/budget/{pipeline}, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
 	})
 	mux.Handle("/", s.bounded(s.guard(guarded)))
 	return mux

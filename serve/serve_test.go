@@ -26,6 +26,7 @@ import (
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -376,6 +377,10 @@ func TestStateStatusAndMetricsOfAPipeline(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+	checkKinds(t, dump, local, client)
+	if status, body := get(t, url+"/v1/state/copy?kind=el"); status != 400 {
+		t.Errorf("%d %s", status, body)
+	}
 	checkLag(t, url, local, client)
 	checkStatus(t, url)
 	checkMetrics(t, url)
@@ -391,6 +396,24 @@ func entries(t testing.TB, d serve.Directory, key *string) []serve.Entry {
 		all = append(all, e)
 	}
 	return all
+}
+
+// checkKinds compares the entries of each kind with those among all.
+func checkKinds(t *testing.T, all []serve.Entry, directories ...serve.Directory) {
+	t.Helper()
+	for _, d := range directories {
+		n := 0
+		for _, kind := range []byte{statekey.Generation, statekey.Watermark, 'e', 'l', statekey.Journal} {
+			for e, err := range d.EntriesOf(t.Context(), "copy", kind) {
+				if n++; err != nil || e.Kind != string(rune(kind)) || !slices.ContainsFunc(all, func(a serve.Entry) bool { return cmp.Equal(a, e) }) {
+					t.Errorf("%T: %+v of kind %c, %v", d, e, kind, err)
+				}
+			}
+		}
+		if n == 0 {
+			t.Errorf("%T has no entry of any kind", d)
+		}
+	}
 }
 
 // checkLag asks a log, and the server that has it, how far an idle pipeline is
@@ -421,6 +444,13 @@ func checkLag(t *testing.T, url string, local, client serve.Directory) {
 
 func checkStatus(t *testing.T, url string) {
 	t.Helper()
+	all, err := (&serve.Client{URL: url}).Status(t.Context())
+	if err != nil || len(all.Pipelines) != 1 || all.Version != "test" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if p := all.Pipelines[0]; p.Times.Events != p.Counts.Events || p.Times.P99 < p.Times.P50 || p.Times.P50 <= 0 || p.Cases != nil || p.Journal != nil {
+		t.Errorf("%+v", p)
+	}
 	_, text := get(t, url+"/v1/status")
 	var status struct {
 		Version   string

@@ -12,6 +12,15 @@ const (
 	Source     = 's' // topic/partition -> newest watermark that came from there
 	ID         = 'd' // number -> ids seen
 	Call       = 'c' // user key, function -> its state and timers
+	Journal    = 'j' // request, number -> its answer
+	// JournalHead is one entry: what the journal holds and was good for.
+	JournalHead = 'J'
+	Parked      = 'p' // offset -> a parked event
+	Row         = 'r' // table, key -> the newest record of the key
+	Read        = 'R' // table, partition -> next offset of it
+	Group       = 'G' // group, user key, what it is grouped by -> its times, or what is known of one that ended
+	Member      = 'M' // offsets of a group's first event and of one of it -> that one
+	Object      = 'o' // of a sink of files -> its newest object
 )
 
 const (
@@ -35,6 +44,15 @@ func AppendCell(dst []byte, set int, key string, sub []byte) []byte {
 func AppendCall(dst []byte, key, function string) []byte {
 	return append(appendSized(dst, Call, key), function...)
 }
+
+// AppendRow appends the key of a table's row.
+func AppendRow(dst []byte, table string, key []byte) []byte {
+	return append(appendSized(dst, Row, table), key...)
+}
+
+// AppendRead appends the prefix of the keys that say how far the partitions of a
+// table were read: their number follows, in 4 bytes.
+func AppendRead(dst []byte, table string) []byte { return appendSized(dst, Read, table) }
 
 // CallKey returns the user key of a key that AppendCall made; ok is false where
 // it made no such.
@@ -68,4 +86,51 @@ func Prefixes(key string) [][]byte {
 func Owns(stored []byte, key string) bool {
 	header := stored[0] == headers[0] || stored[0] == headers[1]
 	return !header || string(stored[1:]) == key
+}
+
+// AppendGroup appends the key of a group.
+func AppendGroup(dst []byte, group string, key []byte, by string) []byte {
+	dst = appendSized(dst, Group, group)
+	dst = append(binary.AppendUvarint(dst, uint64(len(key))), key...)
+	return append(dst, by...)
+}
+
+// GroupOf returns the parts of a key that AppendGroup made; ok is false where it
+// made no such.
+func GroupOf(stored []byte) (group string, key []byte, by string, ok bool) {
+	rest := stored[1:]
+	var parts [2][]byte
+	for i := range parts {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return "", nil, "", false
+		}
+		parts[i], rest = rest[n:][:size:size], rest[n+int(size):]
+	}
+	return string(parts[0]), parts[1], string(rest), true
+}
+
+// AppendMembers appends the prefix of the keys of a group's events, by the offset of
+// its first. Their own follow, in 8 bytes.
+func AppendMembers(dst []byte, first int64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, Member), uint64(first))
+}
+
+// AppendMember appends the key of an event of a group.
+func AppendMember(dst []byte, first, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(AppendMembers(dst, first), uint64(offset))
+}
+
+// AppendParked appends the key of what is kept of a parked event, by its offset.
+func AppendParked(dst []byte, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, Parked), uint64(offset))
+}
+
+// ParkedOffset returns the offset of a key that AppendParked made; ok is false
+// where it made no such.
+func ParkedOffset(stored []byte) (offset int64, ok bool) {
+	if len(stored) != 9 || stored[0] != Parked {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(stored[1:])), true
 }

@@ -110,6 +110,14 @@ func (c *Context) Text(name string) string {
 	return ""
 }
 
+// Texts returns an input of type string[].
+func (c *Context) Texts(name string) []string {
+	if s := c.input(name, value.Strings); c.Row.Has(s) {
+		return slices.Collect(value.EachString(c.Row.Text(s)))
+	}
+	return nil
+}
+
 // Int returns an input of type int.
 func (c *Context) Int(name string) int64 {
 	if s := c.input(name, value.Int); c.Row.Has(s) {

@@ -27,6 +27,15 @@ const (
 	Drop             // nowhere
 )
 
+// Case returns the number of the case that a row took, from 1; 0 is none, and that
+// of no route.
+func (r *Route) Case(row *value.Row) int {
+	if r == nil || !row.Has(r.Slot) {
+		return 0
+	}
+	return int(row.Int(r.Slot)) + 1
+}
+
 // Take finds the case that a row takes, and reports whether it goes on. An error
 // makes the record a dead letter.
 func (r *Route) Take(row *value.Row) (bool, error) {

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"unsafe"
 
+	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/value"
@@ -16,10 +19,26 @@ type Score struct {
 	Model    model.Model
 	Name     string // name@version
 	When     *expression.Program
-	Inputs   []value.Slot
+	Inputs   []value.Slot         // the numbers of a row, in the model's order
+	Codes    []map[string]float32 // of Inputs that are texts: the number of each; nil where none is
+	Texts    []value.Slot         // the texts and bytes of a row, in the model's order
+	Compute  []Assign             // those of Texts that are expressions
+	State    *Call                // by which the model's state is kept, as a function's; nil where it has none
 	Outputs  []value.Slot
 	Fallback []*expression.Program // by output; nil where there is none
 	Size     int                   // most rows of a call
+	ByLength bool                  // rows of like length share calls
+	Contents bool                  // some of Texts are content, which Model finds
+	Shared   bool                  // Model shares calls with others, and counts them
+
+	// Row reads Outputs of a row, a JSON object, which is the one text that Model
+	// answers with: of lookups outside of the log, and of fetches. nil where Outputs are the model's.
+	Row *decode.Scanner
+
+	Calling   *Calling // nil calls at once, and an error is the event's
+	Async     bool     // events are parked before the first call
+	Partial   *Partial // records of its only output, a text, as it comes; nil is none
+	OnFailure []Stage  // of an event that has no score: it is a dead letter unless they emit
 }
 
 // Skip sets the outputs of a score whose condition does not hold.
@@ -34,34 +53,183 @@ func (s *Score) Skip(row *value.Row) error {
 	return nil
 }
 
-// AppendRow appends the model's inputs; an absent value is missing, NaN.
-func (s *Score) AppendRow(dst []float32, row *value.Row) []float32 {
-	at := len(dst)
-	dst = slices.Grow(dst, len(s.Inputs))[:at+len(s.Inputs)]
+// Columns returns how many numbers and texts a row has, and how many scores.
+func (s *Score) Columns() (numbers, texts, scores int) {
+	numbers, texts = columns(s.Inputs, 1), len(s.Texts)
+	if s.Row == nil {
+		scores = columns(s.Outputs, 0)
+	}
+	if s.State != nil {
+		texts, scores = texts+1, scores+s.Model.Info().State
+	}
+	return numbers, texts, scores
+}
+
+// columns returns how many numbers the values of slots are, where a text is so many.
+func columns(slots []value.Slot, text int) (n int) {
+	for i := range slots {
+		switch t := &slots[i].Type; {
+		case t.Kind == value.Vector:
+			n += t.Size
+		case t.Kind.Text():
+			n += text
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// AppendRow appends the model's inputs, with what it keeps of the key. An absent
+// value is missing, NaN or nil; texts are those of the row, not copies. Rows that
+// the model refuses are not appended.
+func (s *Score) AppendRow(rows *model.Rows, row *value.Row, kept *Keyed) error {
+	values, texts := len(rows.Values), len(rows.Bytes)
+	err := AssignAll(s.Compute, row)
+	if err == nil {
+		err = s.appendNumbers(rows, row)
+	}
+	for i := range s.Texts {
+		rows.Bytes = append(rows.Bytes, asText(row, s.Texts[i]))
+	}
+	if s.State != nil {
+		rows.Bytes = append(rows.Bytes, kept.Values[s.Model.Info().Digest])
+	}
+	if err == nil {
+		err = s.Model.Check(rows.Values[values:], rows.Bytes[texts:])
+	}
+	if err != nil {
+		rows.Values, rows.Bytes = rows.Values[:values], rows.Bytes[:texts]
+		return err
+	}
+	rows.N++
+	return nil
+}
+
+func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
+	dst := slices.Grow(rows.Values, columns(s.Inputs, 1))
 	for i := range s.Inputs {
 		slot := &s.Inputs[i]
 		switch {
 		case slot.Type.Optional && !row.Has(*slot):
-			dst[at+i] = float32(math.NaN())
+			for range max(slot.Type.Size, 1) {
+				dst = append(dst, float32(math.NaN()))
+			}
 		case slot.Type.Kind == value.Number:
-			dst[at+i] = float32(math.Float64frombits(row.Num[slot.Index]))
+			dst = append(dst, float32(math.Float64frombits(row.Num[slot.Index])))
+		case slot.Type.Kind == value.Vector:
+			dst = row.AppendVector(dst, *slot)
+		case slot.Type.Kind.Text():
+			code, ok := s.Codes[i][row.Str[slot.Index]]
+			if !ok {
+				return fmt.Errorf("%s is %q, which is no category of the model", slot.Name, clip(row.Str[slot.Index]))
+			}
+			dst = append(dst, code)
 		default:
-			dst[at+i] = float32(int64(row.Num[slot.Index]))
+			dst = append(dst, float32(int64(row.Num[slot.Index])))
 		}
 	}
-	return dst
+	rows.Values = dst
+	return nil
 }
 
-var errNotFinite = errors.New("the model's output is not a finite number")
+// asText is text, and of an int its digits.
+func asText(row *value.Row, slot value.Slot) []byte {
+	if slot.Type.Kind == value.Int {
+		return strconv.AppendInt(nil, row.Int(slot), 10)
+	}
+	return text(row, slot)
+}
 
-// Store puts the scores of a row into their slots.
-func (s *Score) Store(row *value.Row, scores []float32) error {
-	for i, slot := range s.Outputs {
-		v := float64(scores[i])
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s: %w", slot.Name, errNotFinite)
+// text returns the bytes of a slot; nil where it has no value.
+func text(row *value.Row, slot value.Slot) []byte {
+	if slot.Type.Optional && !row.Has(slot) {
+		return nil
+	}
+	if s := row.Str[slot.Index]; s != "" {
+		return unsafe.Slice(unsafe.StringData(s), len(s))
+	}
+	return []byte{}
+}
+
+// clip makes a text of an event fit into a message.
+func clip(text string) string {
+	if len(text) > 60 {
+		return text[:60] + "..."
+	}
+	return text
+}
+
+var (
+	errNotFinite = errors.New("the model's output is not a finite number")
+	errNoText    = errors.New("the model has no such output for the event")
+)
+
+// Store puts what a model answered a row with into its slots.
+func (s *Score) Store(row *value.Row, answer model.Answer) error {
+	if s.Row != nil {
+		return s.storeRow(row, answer.Texts[0])
+	}
+	scores, texts := answer.Scores, answer.Texts
+	for _, slot := range s.Outputs {
+		if slot.Type.Kind.Text() && slot.Type.Kind != value.Vector {
+			text := texts[0]
+			texts = texts[1:]
+			switch {
+			case text != nil:
+				row.SetText(slot, value.Text(text))
+			case slot.Type.Optional:
+				row.Clear(slot)
+			default:
+				return fmt.Errorf("%s: %w", slot.Name, errNoText)
+			}
+			continue
 		}
-		row.SetNumber(slot, v)
+		numbers := scores[:max(slot.Type.Size, 1)]
+		scores = scores[len(numbers):]
+		for _, v := range numbers {
+			if wide := float64(v); math.IsNaN(wide) || math.IsInf(wide, 0) {
+				return fmt.Errorf("%s: %w", slot.Name, errNotFinite)
+			}
+		}
+		if slot.Type.Kind == value.Vector {
+			row.SetVector(slot, numbers)
+		} else {
+			row.SetNumber(slot, float64(numbers[0]))
+		}
 	}
 	return nil
+}
+
+// storeRow reads the row that a lookup found; nil is none.
+func (s *Score) storeRow(row *value.Row, found []byte) error {
+	if found == nil {
+		return s.Skip(row)
+	}
+	if err := s.Row.Scan(found, row); err != nil {
+		return fmt.Errorf("row of %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// NewState returns the call by which the state of a model is kept for a key: by
+// the digest of the model, so that another one begins with none.
+func NewState(index int, name string) *Call {
+	forget := func(c *Context) error {
+		clear(c.change().Values)
+		return nil
+	}
+	return &Call{Index: index, Name: name, Function: &Function{Version: 1, Keyed: true, Timer: forget}}
+}
+
+// Keep returns what is kept of a key after a row, whose scores end with it, until
+// a time.
+func (s *Score) Keep(scores []float32, before *Keyed, until, offset int64) *Keyed {
+	if len(before.Timers) > 0 {
+		until = max(until, before.Timers[0].At)
+	}
+	return &Keyed{
+		Values: map[string][]byte{s.Model.Info().Digest: model.AppendState(nil, scores[columns(s.Outputs, 0):])},
+		Timers: []Timer{{Name: "forget", At: until, After: offset}},
+	}
 }

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/value"
@@ -10,7 +11,8 @@ import (
 // Stage is one thing done to each record; exactly one of the fields after Guard
 // is set.
 type Stage struct {
-	Name    string // of dead letters: "let", "features", "score", "call", "route", "decide", "emit"
+	Name    string // of dead letters: "let", "features", "lookup", "fetch", "score", "call", "route", "group", "decide", "emit"
+	At      int    // place in the plan, from 1
 	Guard   *Guard // nil is for all records
 	Assign  []Assign
 	Feature *Feature
@@ -18,6 +20,68 @@ type Stage struct {
 	Call    *Call
 	Route   *Route
 	Emit    *Emit
+	Lookup  *Lookup
+	Group   *Group
+}
+
+// Label says which stage of a pipeline it is by what it is named in the file, so
+// that it is found again where steps came or went around it. Stages of several
+// cases of a route may share one. outputs are the topics of emits.
+func (s *Stage) Label(outputs []string) string {
+	of := ""
+	switch {
+	case len(s.Assign) > 0:
+		of = s.Assign[0].Name
+	case s.Feature != nil:
+		if of = s.Feature.Name; !s.Feature.Read {
+			of += " write"
+		}
+	case s.Lookup != nil:
+		of, _, _ = strings.Cut(s.Lookup.Fields[0].Slot.Name, ".")
+	case s.Score != nil && len(s.Score.Outputs) > 0: // their prefix is the name of the score
+		of, _, _ = strings.Cut(s.Score.Outputs[0].Name, ".")
+	case s.Call != nil:
+		of = s.Call.Name
+	case s.Route != nil:
+		of = s.Route.Names[0]
+	case s.Group != nil:
+		of = s.Group.Name
+	case s.Emit != nil:
+		of = outputs[s.Emit.Output]
+	}
+	return s.Name + " " + of
+}
+
+// OnFailure returns what is done for an event that the stage gives up.
+func (s *Stage) OnFailure() []Stage {
+	if s.Score == nil {
+		return nil
+	}
+	return s.Score.OnFailure
+}
+
+// Introduces returns the slots that a record has after the stage.
+func (s *Stage) Introduces() []value.Slot {
+	switch {
+	case s.Feature != nil && s.Feature.Read:
+		return s.Feature.Columns
+	case s.Score != nil:
+		return s.Score.Outputs
+	case s.Call != nil:
+		return s.Call.Outputs
+	case s.Group != nil:
+		return s.Group.Introduces()
+	}
+	var slots []value.Slot
+	if s.Lookup != nil {
+		for _, f := range s.Lookup.Fields {
+			slots = append(slots, f.Slot)
+		}
+	}
+	for i := range s.Assign {
+		slots = append(slots, s.Assign[i].Slot)
+	}
+	return slots
 }
 
 // Guard holds for the records that took one case of a route.
@@ -79,6 +143,14 @@ type Feature struct {
 	Columns   []value.Slot
 }
 
+// Set returns which of the plan's sets the feature is in: 0, early, or 1, late.
+func (f *Feature) Set() int {
+	if f.Late {
+		return 1
+	}
+	return 0
+}
+
 // Emit writes an output record. What can fail about it is computed at its
 // place, into slots; the record itself is made in position order.
 type Emit struct {
@@ -90,4 +162,14 @@ type Emit struct {
 	Compute []Assign    // the values and the id
 	Names   [][]byte    // `"name":` of each value
 	Values  []value.Slot
+}
+
+// Prepare evaluates at its place what can fail about an emit, and reports whether
+// the record is to be made.
+func (e *Emit) Prepare(row *value.Row) (wanted bool, err error) {
+	if wanted, err = Holds(e.When, row); err != nil || !wanted {
+		return false, err
+	}
+	err = AssignAll(e.Compute, row)
+	return err == nil, err
 }

@@ -17,6 +17,23 @@ type EventTime struct {
 	MaxAhead  time.Duration // of the append that a field's time may be
 }
 
+// Timing says where the event time stands, and what late events become.
+type Timing struct {
+	EventTime
+	Lateness time.Duration
+	Idle     time.Duration // without an event, after which time goes on with the clock; 0 is never
+	Appended bool          // the time is that of the append, and nothing says what is late: only what a pipeline wrote can be
+
+	Late       LatePolicy
+	LateOutput int // among the topics written, of LateTopic
+}
+
+// Meta are the names meta.*.
+type Meta struct {
+	ID, Key, Time, Partition, Offset value.Slot
+	Topic                            *value.Slot // the source; nil where nothing is copied
+}
+
 // Event times that fit time.Duration arithmetic in nanoseconds.
 const timeMax, timeMin = math.MaxInt64 / 1000, -timeMax
 
@@ -47,3 +64,14 @@ func (t *EventTime) Of(row *value.Row, appended time.Time) (int64, error) {
 	}
 	return v, nil
 }
+
+// LatePolicy is what becomes of an event before the watermark.
+type LatePolicy uint8
+
+// The policies of `late`.
+const (
+	LateDead    LatePolicy = iota // a dead letter
+	LateDrop                      // left out, and counted
+	LateInclude                   // as if it were on time
+	LateTopic                     // written to a topic as it came
+)

@@ -206,7 +206,8 @@ type Session interface {
 	// there is something to return or ctx is done, which does not harm the
 	// session. It returns early, perhaps with an empty batch, on Wake and when
 	// an outstanding commit is decided. A record is returned once, whether or
-	// not it was committed. The records' bytes stay valid.
+	// not it was committed. The slice of records is the caller's until the next
+	// Poll; their bytes stay valid.
 	Poll(ctx context.Context, limit int) (Batch, error)
 
 	// Pause stops Poll from returning records of these partitions until

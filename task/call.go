@@ -10,19 +10,10 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/due"
-	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/keys"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
-
-// callState is what a function keeps of a key, in memory ahead of the committed
-// state.
-type callState struct {
-	keyed *step.Keyed
-	dirty bool
-}
 
 // called is what a function wrote for an event.
 type called struct {
@@ -49,38 +40,37 @@ func (w *worker) mark(p *partition, it *item) {
 	if p.markChunk != w.chunk {
 		p.markChunk, p.marks = w.chunk, p.marks[:0]
 	}
-	p.marks.Add(it.index, int64(it.record.Offset), it.watermark)
+	p.marks.Add(it.index, int64(it.Record.Offset), it.Watermark)
 }
 
 // call calls a function for an event. The first error is the event's.
 func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
-	if wanted, err := step.Holds(c.When, it.row); err != nil || !wanted {
+	if wanted, err := step.Holds(c.When, it.Row); err != nil || !wanted {
 		for _, slot := range c.Outputs {
-			it.row.Clear(slot)
+			it.Row.Clear(slot)
 		}
 		return err, nil
 	}
 	ctx := step.Invocation{
-		ID: it.row.Text(w.plan.Meta.ID), Key: value.Text(it.record.Key), Time: time.UnixMicro(it.time).UTC(), Watermark: timeOrZero(it.watermark),
-		Offset: int64(it.record.Offset), Row: it.row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
+		ID: it.Row.Text(w.plan.Meta.ID), Key: value.Text(it.Record.Key), Time: time.UnixMicro(it.Time).UTC(), Watermark: timeOrZero(it.Watermark),
+		Offset: int64(it.Record.Offset), Row: it.Row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
 	}
-	var state *callState
+	var state *keys.Call
 	if c.Function.Keyed {
-		if state, fatal = it.partition.callState(w.plan, it.key, c); fatal != nil {
+		if state, fatal = w.fire(it.partition, it.key, c, it.index, it.Watermark); fatal != nil {
 			return nil, fatal
 		}
-		w.fire(it.partition, it.key, c, state, it.index, it.watermark)
-		ctx.State, ctx.Key = state.keyed, it.key.key
+		ctx.State, ctx.Key = state.Keyed, it.key.Name
 	}
 	for _, slot := range c.Outputs {
-		it.row.Clear(slot)
+		it.Row.Clear(slot)
 	}
 	effects, err := c.Function.Run(step.NewContext(ctx))
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Name, err), nil
 	}
 	for _, slot := range c.Outputs {
-		if !slot.Type.Optional && !it.row.Has(slot) {
+		if !slot.Type.Optional && !it.Row.Has(slot) {
 			return fmt.Errorf("%s: output %q was not set", c.Name, slot.Name), nil
 		}
 	}
@@ -94,88 +84,21 @@ func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
 }
 
 // keep makes s what the function keeps of the key.
-func (w *worker) keep(p *partition, k *keyState, state *callState, s *step.Keyed) {
-	state.keyed, state.dirty = s, true
-	if len(s.Timers) > 0 {
-		p.await(k, s.Timers[0].At)
-	}
+func (w *worker) keep(p *partition, k *keys.Key, state *keys.Call, s *step.Keyed) {
+	p.keys.Keep(k, state, s)
 	w.touch(p, k)
-}
-
-// await notes that a timer of the key may be due at a watermark. A key is noted
-// once, for its first timer.
-func (p *partition) await(k *keyState, at int64) {
-	if !k.awaited || at < k.timer {
-		k.awaited, k.timer = true, at
-		p.timers.Push(due.Entry{At: at, Key: k.key})
-	}
-}
-
-// callState returns what a function keeps of a key.
-func (p *partition) callState(plan *Plan, k *keyState, c *step.Call) (*callState, error) {
-	if k.calls == nil {
-		k.calls = make([]*callState, len(plan.Calls))
-	}
-	if k.calls[c.Index] == nil {
-		data, err := p.view.Get(statekey.AppendCall(nil, k.key, c.Name))
-		if err != nil {
-			return nil, err
-		}
-		keyed, err := step.Parse(data)
-		if err != nil {
-			return nil, fmt.Errorf("key %q of function %s in %v: %w", k.key, c.Name, p.id, err)
-		}
-		k.calls[c.Index] = &callState{keyed: keyed}
-		p.decoded.Resize(k, k.bytes())
-	}
-	return k.calls[c.Index], nil
-}
-
-// sealCall turns what a function keeps of a key into a change of state.
-func (w *worker) sealCall(p *partition, k *keyState, c *step.Call, state *callState) {
-	s := w.step
-	at := len(s.bytes)
-	s.bytes = statekey.AppendCall(s.bytes, k.key, c.Name)
-	key := s.bytes[at:len(s.bytes):len(s.bytes)]
-	if state.keyed.Empty() {
-		w.change(p, key, nil)
-		return
-	}
-	at = len(s.bytes)
-	s.bytes = state.keyed.Append(s.bytes)
-	w.change(p, key, s.bytes[at:len(s.bytes):len(s.bytes)])
-}
-
-// loadTimers finds when timers of stored keys may be due.
-func (p *partition) loadTimers(plan *Plan) error {
-	if !plan.keyed {
-		return nil
-	}
-	for entry, err := range p.view.Scan([]byte{statekey.Call}) {
-		if err != nil {
-			return err
-		}
-		keyed, err := step.Parse(entry.Value)
-		key, ok := statekey.CallKey(entry.Key)
-		if err != nil || !ok {
-			return fmt.Errorf("function state of %v: %w", p.id, errStateCorrupt)
-		}
-		if len(keyed.Timers) > 0 {
-			p.timers.Push(due.Entry{At: keyed.Timers[0].At, Key: value.Text(key)})
-		}
-	}
-	return nil
 }
 
 // fire calls the timers of a key and function whose time is until or before, at
 // positions up to that of the item last. The position of a timer does not depend
 // on when it is called: before the next event of its key, or else at the end of
-// the chunk.
-func (w *worker) fire(p *partition, k *keyState, c *step.Call, state *callState, last int32, until int64) {
-	for p.markChunk == w.chunk {
+// the chunk. It returns what the function keeps of the key after that.
+func (w *worker) fire(p *partition, k *keys.Key, c *step.Call, last int32, until int64) (*keys.Call, error) {
+	state, err := p.keys.Call(k, c)
+	for err == nil && p.markChunk == w.chunk {
 		first, at := -1, last
-		for i := range state.keyed.Timers {
-			t := &state.keyed.Timers[i]
+		for i := range state.Keyed.Timers {
+			t := &state.Keyed.Timers[i]
 			if t.At > until {
 				break
 			}
@@ -184,14 +107,15 @@ func (w *worker) fire(p *partition, k *keyState, c *step.Call, state *callState,
 			}
 		}
 		if first < 0 {
-			return
+			break
 		}
 		w.fireOne(p, k, c, state, first, at)
 	}
+	return state, err
 }
 
-func (w *worker) fireOne(p *partition, k *keyState, c *step.Call, state *callState, timer int, i int32) {
-	t, before := state.keyed.Timers[timer], state.keyed.Without(timer)
+func (w *worker) fireOne(p *partition, k *keys.Key, c *step.Call, state *keys.Call, timer int, i int32) {
+	t, before := state.Keyed.Timers[timer], state.Keyed.Without(timer)
 	w.metrics.Timers.Add(1)
 	w.fired++
 	w.keep(p, k, state, before)
@@ -199,25 +123,25 @@ func (w *worker) fireOne(p *partition, k *keyState, c *step.Call, state *callSta
 		return
 	}
 	effects, err := c.Function.Run(step.NewContext(step.Invocation{
-		ID: w.timerID(p, k.key, c, t.Name, t.At), Key: k.key, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].record.Offset),
-		Watermark: timeOrZero(w.items[i].watermark), Timer: t.Name, Topics: c.Topics, State: before,
+		ID: w.timerID(p, k.Name, c, t.Name, t.At), Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
+		Watermark: timeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
 	}))
 	if effects.State != nil {
 		w.keep(p, k, state, effects.State)
 	}
 	if err != nil || len(effects.Outputs) > 0 {
-		w.firings = append(w.firings, firing{i, t.At, k.key, c, t.Name, effects.Outputs, err})
+		w.firings = append(w.firings, firing{i, t.At, k.Name, c, t.Name, effects.Outputs, err})
 	}
 }
 
 func (w *worker) timerID(p *partition, key string, c *step.Call, timer string, at int64) string {
-	return strings.Join([]string{w.plan.Name, strconv.Itoa(int(p.index)), key, c.Name, timer, strconv.FormatInt(at, 10)}, ":")
+	return strings.Join([]string{w.plan.Name, strconv.Itoa(int(p.id.Index)), key, c.Name, timer, strconv.FormatInt(at, 10)}, ":")
 }
 
 // fireRest fires what is due in the chunk of keys without a later event in it,
 // at most limit.
 func (w *worker) fireRest(limit int) error {
-	if !w.plan.keyed {
+	if !w.plan.keys.Keyed {
 		return nil
 	}
 	last := int32(len(w.items) - 1)
@@ -227,37 +151,35 @@ func (w *worker) fireRest(limit int) error {
 		}
 		var later []due.Entry // what is left is not due before the next chunk
 		watermark := p.marks.Watermark()
-		for w.fired = 0; w.fired < limit && p.timers.Until(watermark); {
-			entry := p.timers.Pop()
-			k, err := p.lookup(w.plan, []byte(entry.Key))
+		for w.fired = 0; w.fired < limit; {
+			k, at, err := p.keys.Awaited(watermark)
 			if err != nil {
 				return err
 			}
-			if k.awaited && k.timer < entry.At {
-				continue // noted again since, for sooner
+			if k == nil {
+				break
 			}
-			k.awaited = k.awaited && k.timer != entry.At // what is noted for later stays
-			until := watermark                           // a key's timers fire in the order of their positions
+			until := watermark // a key's timers fire in the order of their positions
 			if limit < math.MaxInt {
-				until = entry.At // at one position, all keys' in the order of time
+				until = at // at one position, all keys' in the order of time
 			}
 			next, blocked, err := w.fireKey(p, k, last, until)
 			if err != nil {
 				return err
 			}
 			if blocked != never {
-				later = append(later, due.Entry{At: blocked, Key: k.key})
+				later = append(later, due.Entry{At: blocked, Key: k.Name})
 			}
 			if next != never {
-				p.await(k, next)
+				p.keys.Await(k, next)
 			}
 		}
-		if limit < math.MaxInt && !p.timers.Until(watermark) {
+		if limit < math.MaxInt && !p.keys.Awaits(watermark, 0) {
 			p.fired = p.marks.Begin()
 		}
 		slices.SortFunc(later, func(a, b due.Entry) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.At, b.At)) })
 		for _, entry := range slices.Compact(later) {
-			p.timers.Push(entry)
+			p.keys.AwaitAnyway(entry)
 		}
 	}
 	w.sortFirings()
@@ -267,18 +189,17 @@ func (w *worker) fireRest(limit int) error {
 // fireKey fires the timers of all functions of a key up to a time. It returns the
 // time of the next one after that, and of one up to it that is left, since it was
 // set at the chunk's last event; never where there is none.
-func (w *worker) fireKey(p *partition, k *keyState, last int32, until int64) (next, blocked int64, err error) {
+func (w *worker) fireKey(p *partition, k *keys.Key, last int32, until int64) (next, blocked int64, err error) {
 	next, blocked = never, never
 	for _, c := range w.plan.Calls {
 		if !c.Function.Keyed {
 			continue
 		}
-		state, err := p.callState(w.plan, k, c)
+		state, err := w.fire(p, k, c, last, until)
 		if err != nil {
 			return 0, 0, err
 		}
-		w.fire(p, k, c, state, last, until)
-		for _, t := range state.keyed.Timers {
+		for _, t := range state.Keyed.Timers {
 			into := &next
 			if t.At <= until {
 				into = &blocked
@@ -299,65 +220,23 @@ func (w *worker) sortFirings() {
 	})
 }
 
-// writeCalled makes the records that a function wrote for an event or timer at
-// the item's position.
-func (w *worker) writeCalled(it *item, c *step.Call, id, key string, at int64, outputs []step.Output) error {
-	s := w.step
-	for n, o := range outputs {
-		if it.written += len(o.Value); len(o.Value) > w.options.OutputMaxBytes || it.written > outputsOfEventMax*w.options.OutputMaxBytes {
-			return w.tooLarge(len(o.Value), o.Topic)
-		}
-		record := stream.Record{
-			Partition: stream.Partition{Topic: o.Topic, Index: it.partition.index},
-			Time:      time.UnixMicro(at), Key: []byte(key), Value: o.Value,
-		}
-		if o.Key != "" {
-			record.Partition.Index, record.Key = stream.ByKey, []byte(o.Key)
-		}
-		from := len(s.headers)
-		outputID := o.ID
-		if outputID == "" {
-			outputID = id + ":" + strconv.Itoa(n)
-		}
-		s.headers = append(s.headers, stream.Header{Key: header.ID, Value: []byte(outputID)})
-		w.provenance(it)
-		record.Headers = s.headers[from:len(s.headers):len(s.headers)]
-		s.Outputs = append(s.Outputs, record)
-		s.carried += len(o.Value)
-	}
-	return nil
-}
-
 // writeFirings makes the records of the timers that fired at an item's
 // position, from the n-th firing on, and returns how many there are before the
 // next item.
 func (w *worker) writeFirings(n, item int, it *item) int {
 	for ; n < len(w.firings) && int(w.firings[n].item) == item; n++ {
 		f := &w.firings[n]
-		it.written = 0
+		timer := it.Event
+		timer.Written, timer.Return = 0, nil
 		id := w.timerID(it.partition, f.key, f.call, f.timer, f.at)
 		if f.err == nil {
-			f.err = w.writeCalled(it, f.call, id, f.key, f.at, f.outputs)
+			f.err = w.step.Call(f.outputs, &timer, id, f.key, f.at)
 		}
 		if f.err != nil {
-			w.deadTimer(it, f, id)
+			w.step.DeadTimer(timer, f.key, f.timer, id, f.at, fmt.Errorf("%s: %w", f.call.Name, f.err))
 		}
 	}
-	it.written = 0
 	return n
-}
-
-// deadTimer appends the dead letter of a timer whose call failed.
-func (w *worker) deadTimer(it *item, f *firing, id string) {
-	timer := *it
-	timer.record = &stream.Record{
-		Partition: it.record.Partition, Offset: it.record.Offset, Time: time.UnixMicro(f.at),
-		Key: []byte(f.key), Value: []byte(f.timer), Headers: []stream.Header{{Key: header.ID, Value: []byte(id)}},
-	}
-	row := w.plan.Schema.NewRows(1)
-	timer.row, timer.time = &row[0], f.at
-	timer.fail("timer", fmt.Errorf("%s: %w", f.call.Name, f.err))
-	w.deadLetter(&timer)
 }
 
 func timeOrZero(micros int64) time.Time {

@@ -2,15 +2,20 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 	"time"
 
+	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/group"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/keys"
 	"github.com/afterbay/afterbay/merge"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/output"
+	"github.com/afterbay/afterbay/park"
+	"github.com/afterbay/afterbay/resume"
 	"github.com/afterbay/afterbay/silence"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
@@ -19,40 +24,40 @@ import (
 
 // item is one event of the chunk being computed.
 type item struct {
+	output.Event
 	index     int32
-	record    *stream.Record
 	partition *partition
-	source    int       // in the plan's Sources
-	key       *keyState // nil where the pipeline keeps no state, or the event died before
-	row       *value.Row
-	time      int64         // event time, microseconds; never until it is known
-	watermark int64         // at the record's position
+	source    int           // in the plan's Sources
+	key       *keys.Key     // nil where the pipeline keeps no state, or the event died before
 	ended     silence.Ended // what the key's silence before this event ended
 	next      int32         // next item of the same key; 0 is none, since an item never follows itself
 	emits     uint64
-	called    []called // outputs of functions
-	written   int      // bytes of its outputs
-	late      bool     // before the watermark
-	aside     bool     // late, and to be written to a topic
-	skip      bool     // left out
-	repeat    bool     // seen before
-	held      bool     // not to be done with in this chunk
-	notice    bool     // of a source: no event
-	announce  bool     // the source's watermark to all of the copies' partitions
-	failure   *failure
-
-	approximate []string // features read from windows beyond their max
+	called    []called     // outputs of functions
+	late      bool         // before the watermark
+	aside     bool         // late, and to be written to a topic
+	skip      bool         // left out
+	repeat    bool         // seen before
+	held      bool         // not to be done with in this chunk
+	notice    bool         // of a source: no event
+	announce  bool         // the source's watermark to all of the copies' partitions
+	parked    bool         // to be gone on with later
+	over      bool         // given up, and what was to be done about that was
+	group     *group.Ended // that it is made of; nil for an event of the log
+	resumed   *park.Task   // what it was when it was parked; nil for a record that was read
+	point     resume.Point // where it goes on; its beginning for one that was neither parked nor sent back
 }
 
-// failure is why an event becomes a dead letter, and where.
-type failure struct {
-	stage string
-	err   error
+func (it *item) alive() bool { return it.Failure == nil && !it.skip && !it.parked && !it.over }
+
+func (it *item) fail(stage string, err error) { it.Failure = &output.Failure{Stage: stage, Err: err} }
+
+// failAt makes the event a dead letter of a stage.
+func (it *item) failAt(s *step.Stage, err error) {
+	it.Failure = &output.Failure{Stage: s.Name, At: s.At, Err: err}
 }
 
-func (it *item) alive() bool { return it.failure == nil && !it.skip }
-
-func (it *item) fail(stage string, err error) { it.failure = &failure{stage, err} }
+// takes reports whether a stage is for the event.
+func (it *item) takes(s *step.Stage) bool { return it.point.Takes(s) && s.Guard.Holds(it.Row) }
 
 // compute moves the step being made past the first records, as many as it
 // takes at once, and returns how many.
@@ -60,6 +65,10 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 	start := time.Now()
 	w.now = start
 	w.spent = [len(observe.Hops)]time.Duration{}
+	for _, m := range w.plan.Shared {
+		m.Enter() // rows of this chunk are on their way to its calls
+		defer m.Leave()
+	}
 	n, err := w.early(records)
 	if err != nil {
 		return 0, err
@@ -68,63 +77,56 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 	if err := w.waves(ctx); err != nil {
 		return 0, err
 	}
-	held := n == 1 && w.items[0].held
 	limit := math.MaxInt
-	if held {
-		n, limit = 0, firingsMax
+	if len(w.items) == 1 && w.items[0].held {
+		limit = firingsMax
 	}
 	if err := w.fireRest(limit); err != nil {
 		return 0, err
 	}
 	made := time.Now()
-	w.output()
-	if err := w.expire(); err != nil {
+	if err := errors.Join(w.output(), w.expire()); err != nil {
 		return 0, err
 	}
-	w.measure(start, made, n)
+	w.measure(start, made)
+	w.step.events += n
 	return n, nil
 }
 
-// measure notes the hops of the chunk's events up to the commit.
-func (w *worker) measure(start, made time.Time, n int) {
-	end := time.Now()
-	for i := range w.items[:n] {
-		it := &w.items[i]
-		if !header.Written(it.record.Headers) {
-			w.metrics.Latency.Record(observe.Queue, start.Sub(it.record.Time), 1)
+// measure notes the hops of the chunk's events up to the commit. Those that are
+// parked have yet to come through.
+func (w *worker) measure(start, made time.Time) {
+	end, n := time.Now(), 0
+	for i := range w.items {
+		if it := &w.items[i]; !it.parked && it.read() && !it.held {
+			n++
 		}
-		w.count(it)
 	}
-	w.metrics.Latency.Record(observe.Feature, made.Sub(start)-w.spent[observe.Model], n)
-	w.metrics.Latency.Record(observe.Model, w.spent[observe.Model], n)
-	w.metrics.Latency.Record(observe.Emit, end.Sub(made), n)
-	w.step.events += n
-	w.pass(observe.Passage{
+	w.step.way.Chunk(w.metrics, observe.Passage{
 		Begun: start, Feature: made.Sub(start) - w.spent[observe.Model], Model: w.spent[observe.Model], Emit: end.Sub(made), Made: end,
 	}, n)
-}
-
-// pass notes how the chunk's events of each partition came through.
-func (w *worker) pass(p observe.Passage, n int) {
-	s := w.step
-	from := len(s.passages)
-	for i := range w.items[:n] {
-		r := w.items[i].record
-		at := slices.IndexFunc(s.passages[from:], func(o observe.Passage) bool { return o.Partition == r.Partition.Index })
-		if at < 0 {
-			p.Topic, p.Partition, p.First = r.Partition.Topic, r.Partition.Index, int64(r.Offset)
-			at = len(s.passages) - from
-			s.passages = append(s.passages, p)
+	for i := range w.items {
+		it := &w.items[i]
+		w.step.way.Case = w.plan.Cases.Case(it.Row)
+		switch {
+		case it.parked || it.held:
+		case it.resumed != nil:
+			w.step.way.Parked(w.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
+		case it.group == nil:
+			w.step.way.Event(w.metrics, it.Record)
 		}
-		s.passages[from+at].Next = int64(r.Offset) + 1
+		w.count(&w.items[i])
 	}
 }
+
+// read reports whether the event was read for this chunk.
+func (it *item) read() bool { return it.resumed == nil && it.group == nil }
 
 func (w *worker) count(it *item) {
 	for _, c := range []struct {
 		is    bool
 		count *int
-	}{{it.late, &w.step.late}, {it.skip && !it.notice && !it.repeat, &w.step.dropped}, {it.repeat, &w.step.repeats}, {it.notice, &w.step.notices}} {
+	}{{it.late, &w.step.late}, {it.skip && !it.notice && !it.repeat && !it.held, &w.step.dropped}, {it.repeat, &w.step.repeats}, {it.notice, &w.step.notices}} {
 		if c.is {
 			*c.count++
 		}
@@ -139,14 +141,12 @@ func (w *worker) early(records []stream.Record) (int, error) {
 	w.items = w.items[:0]
 	var p *partition
 	size := 0
-	for i := range records[:min(len(records), w.options.ChunkEvents)] {
+	records = records[:min(len(records), w.options.ChunkEvents)]
+	for i := range records {
 		if i%warmKeys == 0 {
 			w.warm(records[i:min(len(records), i+warmKeys)])
 		}
 		r := &records[i]
-		if size += len(r.Value); i > 0 && size > chunkBytesMax {
-			break
-		}
 		if p == nil || p.id != r.Partition {
 			if p = w.partitions[r.Partition]; p == nil {
 				return 0, fmt.Errorf("record of %v, which is not assigned", r.Partition)
@@ -154,41 +154,66 @@ func (w *worker) early(records []stream.Record) (int, error) {
 		}
 		k := w.ahead[i%warmKeys]
 		if k == nil {
-			k = p.keys[string(r.Key)]
+			k = p.keys.Cached(r.Key)
 		}
-		if k != nil && w.plan.Feedback && k.chunk == w.chunk && int(k.count) >= w.options.KeyWaves {
-			break
+		size += len(r.Value)
+		if i > 0 && size > chunkBytesMax || k != nil && w.plan.Feedback && k.Chunk == w.chunk && int(k.Count) >= w.options.KeyWaves {
+			return i, nil
 		}
-		w.items = append(w.items, item{index: int32(i), record: r, partition: p, row: &w.rows[i], time: never, watermark: never})
-		it := &w.items[i]
-		it.row.Reset()
+		w.items = append(w.items, item{
+			Event: output.Event{Record: r, Row: &w.rows[i], Time: never, Watermark: never, Origin: &p.origin},
+			index: int32(len(w.items)), partition: p,
+		})
+		it := &w.items[len(w.items)-1]
+		it.Row.Reset()
 		newest := p.newest
 		w.admit(it)
 		p.moved = p.moved || p.newest != newest
 		w.step.touch(p)
-		if w.plan.keyed && it.watermark != never {
-			if p.fired != int64(r.Offset) && p.timers.Over(it.watermark, firingsMax) {
+		if p.groups.Due(it.Watermark) {
+			if done, err := w.endGroups(p); err != nil || !done {
+				return i, err
+			}
+			it = &w.items[len(w.items)-1]
+		}
+		if w.plan.keys.Keyed && it.Watermark != never {
+			if p.fired != int64(r.Offset) && p.keys.Awaits(it.Watermark, firingsMax) {
 				w.stopAt(it)
-				break
+				return i, nil
 			}
 			w.mark(p, it)
 		}
-		p.next = r.Offset + 1
+		if it.held {
+			return i, nil
+		}
+		p.next, p.heard, p.idle = r.Offset+1, w.now, false
 		if it.alive() {
 			w.judge(it)
 		}
 		if it.alive() && !w.plan.stateless() {
-			if err := w.link(int32(i), it, k); err != nil {
+			if err := w.link(it.index, it, k); err != nil {
 				return 0, err
 			}
 		}
-		for s := 0; s < w.plan.Waves && it.alive(); s++ {
-			if err := w.run(&w.plan.Stages[s], it); err != nil {
-				return 0, err
-			}
+		if err := w.stages(it); err != nil {
+			return 0, err
+		}
+		composed, err := w.compose(p, it.Watermark, r.Offset)
+		if size += composed; err != nil {
+			return 0, err
 		}
 	}
-	return len(w.items), nil
+	return len(records), nil
+}
+
+// stages runs those before the waves.
+func (w *worker) stages(it *item) error {
+	for s := 0; s < w.plan.Waves && it.alive(); s++ {
+		if err := w.run(&w.plan.Stages[s], it); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // warmKeys are looked at ahead: a few times what a processor has loads under
@@ -207,27 +232,10 @@ func (w *worker) warm(records []stream.Record) {
 		}
 		w.ahead[i] = nil
 		if p != nil {
-			w.ahead[i] = p.keys[string(r.Key)]
+			w.ahead[i] = p.keys.Cached(r.Key)
 		}
 	}
-	w.warmCells(w.ahead[:len(records)])
-}
-
-// warmCells reads of the keys themselves first: where a cell's words are, and how
-// many, is then known when they are asked for, so that no guess holds up the rest.
-func (w *worker) warmCells(keys []*keyState) {
-	for _, k := range keys {
-		if k != nil {
-			early, _ := k.own[0].Last()
-			late, _ := k.own[1].Last()
-			w.warmed += int64(k.chunk) + int64(k.count) + early + late
-		}
-	}
-	for _, k := range keys {
-		if k != nil && k.key != "" {
-			w.warmed += int64(k.key[0]) + k.own[0].Warm() + k.own[1].Warm()
-		}
-	}
+	w.warmed += keys.Warm(w.ahead[:len(records)])
 }
 
 // stopAt ends the chunk before an event at which very many timers are due. As
@@ -247,50 +255,61 @@ const chunkBytesMax = 1 << 20
 
 // admit decodes the event and finds its key, time and watermark.
 func (w *worker) admit(it *item) {
-	r, plan, p := it.record, w.plan, it.partition
-	if plan.Sources != nil && !w.hear(it) {
+	r, plan, p := it.Record, w.plan, it.partition
+	if w.idling {
+		it.Watermark, it.skip, it.held = p.watermark(plan.Time.Lateness), true, true
 		return
 	}
-	if len(r.Value) > plan.MaxBytes {
+	if len(r.Headers) > 0 && !w.returned(it) || plan.Sources != nil && !w.hear(it) {
+		return
+	}
+	if len(r.Value) > plan.MaxBytes && !it.point.Judged {
 		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
 		return
 	}
-	if err := w.scanners[it.source].Scan(r.Value, it.row); err != nil {
+	if err := w.scanners[it.source].Scan(r.Value, it.Row); err != nil {
 		it.fail("decode", err)
 		return
 	}
 	if plan.Copy == nil && plan.Sources == nil {
-		w.keyBuf = appendKey(w.keyBuf[:0], it.row, plan.Key)
+		w.keyBuf = it.Row.AppendKey(w.keyBuf[:0], plan.Key)
 		if string(w.keyBuf) != string(r.Key) {
 			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, w.keyBuf, r.Key, plan.Key.Name))
 			return
 		}
 	}
-	t, err := plan.Time.Of(it.row, r.Time)
+	t, err := r.Time.UnixMicro(), error(nil)
+	if !it.point.Judged {
+		t, err = plan.Time.Of(it.Row, r.Time)
+	}
 	if err != nil {
 		it.fail("time", err)
 		return
 	}
-	it.time = t
+	it.Time = t
 	if plan.Sources == nil {
 		before := p.watermark(plan.Time.Lateness)
 		p.newest = max(p.newest, t)
-		it.watermark = p.watermark(plan.Time.Lateness)
-		it.announce = plan.Copy != nil && merge.Passes(before, it.watermark)
+		it.Watermark = p.watermark(plan.Time.Lateness)
+		it.announce = plan.Copy != nil && merge.Passes(before, it.Watermark)
 	}
 	w.setMeta(it)
+	if it.point.Judged {
+		w.rerun(it)
+	}
 }
 
 // judge looks at whether the event was seen before, or comes late.
 func (w *worker) judge(it *item) {
-	if p, t := it.partition, it.time; p.ids != nil {
-		w.keyBuf = appendKey(w.keyBuf[:0], it.row, w.plan.Dedupe.Slot)
+	if p, t := it.partition, it.Time; p.ids != nil && !it.point.Seen {
+		w.keyBuf = it.Row.AppendKey(w.keyBuf[:0], w.plan.Dedupe.Slot)
 		if p.ids.Seen(value.Text(w.keyBuf), t, p.newest) {
 			it.skip, it.repeat = true, true
 			return
 		}
 	}
-	if it.time < it.watermark {
+	// Producers who append at the same time may come in another order than their clocks.
+	if it.Time < it.Watermark && !it.point.Judged && !(w.plan.Time.Appended && !header.Written(it.Record.Headers)) {
 		w.late(it)
 	}
 }
@@ -298,80 +317,62 @@ func (w *worker) judge(it *item) {
 func (w *worker) late(it *item) {
 	it.late = true
 	switch w.plan.Time.Late {
-	case LateDead:
-		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.watermark-it.time)*time.Microsecond))
-	case LateDrop:
+	case step.LateDead:
+		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond))
+	case step.LateDrop:
 		it.skip = true
-	case LateTopic:
+	case step.LateTopic:
 		it.skip, it.aside = true, true
-	case LateInclude:
+	case step.LateInclude:
 	}
-}
-
-func appendKey(dst []byte, row *value.Row, slot value.Slot) []byte {
-	if slot.Type.Kind.Text() {
-		return append(dst, row.Text(slot)...)
-	}
-	return strconv.AppendInt(dst, row.Int(slot), 10)
 }
 
 func (w *worker) setMeta(it *item) {
-	m, r := &w.plan.Meta, it.record
-	it.row.SetInt(m.Time, it.time)
-	it.row.SetInt(m.Partition, int64(r.Partition.Index))
-	it.row.SetInt(m.Offset, int64(r.Offset))
-	it.row.SetText(m.Key, value.Text(r.Key))
-	it.row.SetText(m.ID, w.id(r))
+	m, r := &w.plan.Meta, it.Record
+	it.Row.SetInt(m.Time, it.Time)
+	from := dead.Position{Partition: r.Partition, Offset: r.Offset}
+	if it.Return != nil {
+		from = it.Return.Origin
+	} else if it.Place != nil {
+		from = *it.Place
+	}
+	it.Row.SetInt(m.Partition, int64(from.Index))
+	it.Row.SetInt(m.Offset, int64(from.Offset))
+	it.Row.SetText(m.Key, value.Text(r.Key))
+	it.Row.SetText(m.ID, w.step.ID(r))
 	if m.Topic != nil {
-		it.row.SetText(*m.Topic, w.plan.Sources[it.source].Topic)
+		it.Row.SetText(*m.Topic, w.plan.Sources[it.source].Topic)
 	}
 }
 
 // link appends the item to the chain of its key, whose state is k where that is
 // in memory.
-func (w *worker) link(i int32, it *item, k *keyState) (err error) {
+func (w *worker) link(i int32, it *item, k *keys.Key) (err error) {
 	p := it.partition
 	if k == nil {
-		if k, err = p.lookup(w.plan, it.record.Key); err != nil {
+		if k, err = p.keys.Get(it.Record.Key); err != nil {
 			return err
 		}
 	}
-	if k.chunk != w.chunk {
-		k.chunk, k.tail, k.count = w.chunk, i, 0
+	if k.Chunk != w.chunk {
+		k.Chunk, k.Tail, k.Count = w.chunk, i, 0
 	} else {
-		w.items[k.tail].next = i
-		k.tail = i
+		w.items[k.Tail].next = i
+		k.Tail = i
 	}
-	k.count++
+	k.Count++
 	it.key = k
-	if w.plan.featureless() {
+	if w.plan.keys.Featureless() || it.group != nil {
 		return nil
 	}
-	if k.newest == never {
-		p.due.Push(k.key, it.time, silence.All)
-	} else {
-		it.ended = w.plan.terms.Ended(k.newest, it.watermark)
-	}
-	if it.ended == silence.All || it.ended == silence.Windows && !w.plan.terms.Outlives() {
-		k.newest = never
-	}
-	k.newest = max(k.newest, it.time)
-	k.observe(w.plan, 0, it)
-	if !k.queued {
-		p.queue(k, silence.Windows)
+	if it.resumed == nil {
+		it.ended = p.keys.Come(k, it.Time, it.Watermark)
+		k.Observe(&w.plan.keys, 0, it.ended, it.Time)
+	} else { // it was looked at in its place
+		p.keys.ComeAgain(k, it.Time)
 	}
 	w.touch(p, k)
 	return nil
-}
-
-// observe brings one of the key's cells to the event: what silence ended is
-// dropped, and the event's time noted.
-func (k *keyState) observe(plan *Plan, set int, it *item) {
-	if k.cells[set] == nil {
-		return
-	}
-	plan.terms.End(set, k.cells[set], it.ended)
-	plan.sets()[set].Touch(k.cells[set], it.time)
 }
 
 // waves takes the living items through the remaining stages: the first event
@@ -407,24 +408,27 @@ func (w *worker) waves(ctx context.Context) error {
 // firstOfKey reports whether the item starts its key's chain. Chains are made
 // in log order, so count is taken down from the front.
 func (w *worker) firstOfKey(i int32, it *item) bool {
-	if it.key.count < 0 || it.key.chunk != w.chunk {
+	if it.key.Count < 0 || it.key.Chunk != w.chunk {
 		return false
 	}
-	it.key.count = -1
+	it.key.Count = -1
 	return true
 }
 
 // wave runs the stages after the early ones over the active items.
 func (w *worker) wave(ctx context.Context) error {
+	if err := w.parkedBehind(); err != nil {
+		return err
+	}
 	for _, i := range w.active {
-		if it := &w.items[i]; it.key != nil {
-			it.key.observe(w.plan, 1, it)
+		if it := &w.items[i]; it.key != nil && !it.parked && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
+			it.key.Observe(&w.plan.keys, 1, it.ended, it.Time)
 		}
 	}
 	for s := w.plan.Waves; s < len(w.plan.Stages); s++ {
 		stage := &w.plan.Stages[s]
 		if stage.Score != nil {
-			if err := w.scoreStage(ctx, stage); err != nil {
+			if err := w.scoreStage(ctx, stage, s); err != nil {
 				return err
 			}
 			continue
@@ -443,21 +447,34 @@ func (w *worker) wave(ctx context.Context) error {
 // run executes a stage other than a score on one event. The error returned is
 // not the event's.
 func (w *worker) run(stage *step.Stage, it *item) error {
-	if !stage.Guard.Holds(it.row) {
+	if !it.takes(stage) {
 		return nil
 	}
 	var err error
 	switch {
 	case stage.Assign != nil:
-		err = step.AssignAll(stage.Assign, it.row)
+		err = step.AssignAll(stage.Assign, it.Row)
 	case stage.Feature != nil:
 		err = w.feature(stage.Feature, it)
 	case stage.Emit != nil:
-		err = markEmit(stage.Emit, it)
+		var wanted bool
+		if wanted, err = stage.Emit.Prepare(it.Row); wanted {
+			it.emits |= 1 << stage.Emit.Index
+		}
 	case stage.Route != nil:
 		var on bool
-		on, err = stage.Route.Take(it.row)
+		on, err = stage.Route.Take(it.Row)
 		it.skip = !on && err == nil
+	case stage.Lookup != nil:
+		var fatal error
+		if err, fatal = stage.Lookup.Find(it.Row, it.partition.tables); fatal != nil {
+			return fatal
+		}
+	case stage.Group != nil:
+		var fatal error
+		if err, fatal = w.join(stage.Group, it); fatal != nil {
+			return fatal
+		}
 	case stage.Call != nil:
 		var fatal error
 		if err, fatal = w.call(stage.Call, it); fatal != nil {
@@ -465,24 +482,7 @@ func (w *worker) run(stage *step.Stage, it *item) error {
 		}
 	}
 	if err != nil {
-		it.fail(stage.Name, err)
-	}
-	return nil
-}
-
-// expire ends the keys that fell silent before the chunk's end. Events check
-// the silence of their own key at their own position, so it makes no difference
-// to any result when this runs.
-func (w *worker) expire() error {
-	if w.plan.featureless() {
-		return nil
-	}
-	for _, p := range w.step.touched {
-		n, err := p.expire(w.plan, expiriesMax-w.step.ended, func(k *keyState) { w.touch(p, k) })
-		if err != nil {
-			return err
-		}
-		w.step.ended += n
+		it.failAt(stage, err)
 	}
 	return nil
 }

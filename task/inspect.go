@@ -3,6 +3,7 @@ package task
 import (
 	"time"
 
+	"github.com/afterbay/afterbay/keys"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
@@ -20,29 +21,10 @@ type Observed struct {
 }
 
 // Column is a name and its value.
-type Column struct {
-	Name  string
-	Value float64
-}
+type Column = keys.Column
 
-// Describe returns the features of a user key as of its newest event, in the
-// order of the stages, from its stored entries, which get returns by state key;
-// nil where the key has none.
+// Describe returns the features of a user key as of its newest event: see
+// keys.Plan.Describe.
 func (p *Plan) Describe(key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
-	k := &keyState{key: key, newest: never}
-	if err := k.load(p, nil, get); err != nil || k.newest == never {
-		return nil, time.Time{}, err
-	}
-	for i := range p.Stages {
-		f := p.Stages[i].Feature
-		if f == nil || !f.Read {
-			continue
-		}
-		values := make([]float64, len(f.Columns))
-		p.sets()[setOf(f)].Read(k.cells[setOf(f)], f.Index, k.newest, values)
-		for c, slot := range f.Columns {
-			columns = append(columns, Column{slot.Name, values[c]})
-		}
-	}
-	return columns, time.UnixMicro(k.newest).UTC(), nil
+	return p.keys.Describe(p.Stages, key, get)
 }

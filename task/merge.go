@@ -1,13 +1,12 @@
 package task
 
 import (
-	"strconv"
+	"context"
 	"time"
 
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/merge"
-	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
@@ -46,9 +45,17 @@ func (p *Plan) scanners() []*decode.Scanner {
 // whether there is an event to go on with.
 func (w *worker) hear(it *item) bool {
 	p := it.partition
+	if it.Return != nil { // which said what it had to say when it came first
+		var err error
+		if it.source, err = p.sources.Topic(it.Return.Source); err != nil {
+			it.fail("source", err)
+		}
+		it.Watermark = p.newest
+		return err == nil
+	}
 	var from, watermark string
-	for i := range it.record.Headers {
-		switch h := &it.record.Headers[i]; h.Key {
+	for i := range it.Record.Headers {
+		switch h := &it.Record.Headers[i]; h.Key {
 		case header.Source:
 			from = value.Text(h.Value)
 		case header.Watermark:
@@ -61,70 +68,51 @@ func (w *worker) hear(it *item) bool {
 		return false
 	}
 	p.newest = max(p.newest, p.sources.Take(heard))
-	it.source, it.watermark = heard.Topic, p.newest
+	it.source, it.Watermark = heard.Topic, p.newest
 	it.notice, it.skip = !heard.Event, !heard.Event
 	return heard.Event
-}
-
-// loadSources restores what is known of the sources.
-func (p *partition) loadSources(plan *Plan) error {
-	if plan.Sources == nil {
-		return nil
-	}
-	var sources []merge.Source
-	for _, s := range plan.Sources {
-		sources = append(sources, merge.Source{Topic: s.Topic, Partitions: s.Partitions})
-	}
-	p.sources = merge.New(sources)
-	for entry, err := range p.view.Scan([]byte{statekey.Source}) {
-		if err != nil {
-			return err
-		}
-		if err := p.sources.Load(string(entry.Key[1:]), entry.Value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // copy appends the copy of an event, and its source's announcement where that
 // is due.
 func (w *worker) copy(it *item) {
-	s, r := w.step, it.record
-	it.partition.heard, it.partition.idle = w.now, false
 	if it.announce {
-		w.announce(it.partition, merge.Text(it.watermark), it.watermark+w.plan.Time.Lateness.Microseconds())
+		w.step.Announce(it.partition.id, merge.Text(it.Watermark), it.Watermark+w.plan.Time.Lateness.Microseconds(), w.plan.Copy.Partitions)
 	}
 	if !it.alive() {
 		return
 	}
-	from := len(s.headers)
-	position := r.Partition.String() + "@" + strconv.FormatInt(int64(r.Offset), 10)
-	s.headers = append(s.headers, stream.Header{Key: header.Source, Value: []byte(position)},
-		stream.Header{Key: header.Watermark, Value: []byte(merge.Text(it.watermark))})
-	s.headers = header.AppendCarried(s.headers, r.Headers)
-	at := len(s.bytes)
-	s.bytes = appendKey(s.bytes, it.row, w.plan.Key)
-	s.Outputs = append(s.Outputs, stream.Record{
-		Partition: stream.Partition{Topic: w.plan.Outputs[0], Index: stream.ByKey},
-		Time:      time.UnixMicro(it.time), Key: s.bytes[at:len(s.bytes):len(s.bytes)], Value: r.Value,
-		Headers: s.headers[from:len(s.headers):len(s.headers)],
-	})
-	s.carried += len(r.Value) + header.Bytes(s.headers[from:])
+	w.step.Copy(&it.Event, w.plan.Key, merge.Text(it.Watermark))
 }
 
-// announce writes a source's watermark to every partition of the merged topic.
-func (w *worker) announce(p *partition, watermark string, newest int64) {
-	headers := []stream.Header{{Key: header.Source, Value: []byte(p.id.String())}, {Key: header.Watermark, Value: []byte(watermark)}}
-	if newest == never {
-		newest = 0
+// advance moves the time of partitions on that stood at their end for so long, and
+// ends what that ends. The clock is read once, and what it said is state, at the
+// position where they stand.
+func (w *worker) advance(ctx context.Context, stood bool) error {
+	now := time.Now()
+	for id, p := range w.partitions {
+		quiet := now.Sub(p.heard)
+		switch {
+		case !stood || p.newest == never:
+			p.heard = now
+			continue
+		case quiet < w.plan.Time.Idle:
+			continue
+		}
+		p.heard, p.newest, p.moved, p.fired = now, p.newest+quiet.Microseconds(), true, -1
+		at := []stream.Record{{Partition: id, Offset: p.next}}
+		for w.idling = true; w.idling; w.idling = p.groups.Due(p.watermark(w.plan.Time.Lateness)) || w.plan.keys.Keyed && p.fired != int64(p.next) {
+			if _, err := w.compute(ctx, at); err != nil {
+				return err
+			}
+			if w.full() {
+				if err := w.commit(); err != nil {
+					return err
+				}
+			}
+		}
 	}
-	for i := range w.plan.Copy.Partitions {
-		w.step.Outputs = append(w.step.Outputs, stream.Record{
-			Partition: stream.Partition{Topic: w.plan.Outputs[0], Index: i}, Time: time.UnixMicro(newest), Headers: headers,
-		})
-		w.step.carried += header.Bytes(headers)
-	}
+	return nil
 }
 
 // idle announces the partitions that were silent for so long that the others
@@ -135,7 +123,7 @@ func (w *worker) idle(now time.Time) {
 		if !p.idle && now.Sub(p.heard) >= idleAfter {
 			p.idle = true
 			w.step.touch(p)
-			w.announce(p, merge.Idle(), p.newest)
+			w.step.Announce(p.id, merge.Idle(), p.newest, w.plan.Copy.Partitions)
 		}
 	}
 }

@@ -5,11 +5,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/batch"
+	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/feature"
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/group"
+	"github.com/afterbay/afterbay/journal"
+	"github.com/afterbay/afterbay/keys"
+	"github.com/afterbay/afterbay/merge"
+	"github.com/afterbay/afterbay/output"
+	"github.com/afterbay/afterbay/park"
+	"github.com/afterbay/afterbay/resume"
 	"github.com/afterbay/afterbay/silence"
 	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/table"
 	"github.com/afterbay/afterbay/value"
 )
 
@@ -24,8 +35,8 @@ type Plan struct {
 	MaxBytes  int // of an input value
 
 	Key    value.Slot
-	Time   TimePlan
-	Meta   MetaSlots
+	Time   step.Timing
+	Meta   step.Meta
 	Dedupe *DedupePlan // nil takes every event
 
 	// Copy makes a plan of one that copies its events to the topic of another,
@@ -43,55 +54,100 @@ type Plan struct {
 	// log order; the others wave by wave, each wave with a key at most once
 	// where Feedback is set, and all at once where it is not.
 	Stages   []step.Stage
+	Cases    *step.Route // whose cases are measured apart; nil is none
 	Waves    int
 	Feedback bool
 
+	// Ordered parks the events of a key behind one of it that is parked. Feedback
+	// is then set. Queue bounds the events that may be parked in this process.
+	Ordered bool
+	Queue   control.GateOptions
+	Orders  park.Orders // about what is parked
+	Turns   step.Fairness
+	Tenants park.Tenants
+	Journal *journal.Spec
+
+	Groups  group.Plan
+	Tables  []table.Spec
 	Outputs []string // topics the emits write, by EmitStage.Output
 	Models  []string // name@version and digest of each model, for provenance
 	Digest  string   // of the pipeline's meaning: what raises the generation
 	Cells   string   // of the meaning of stored state: what cannot be carried over
 
-	Calls []*step.Call // in order
+	Calls  []*step.Call    // in order
+	Shared []*batch.Shared // models whose calls sessions share
 
-	writers []*step.Stage // emits and calls, in order
-	keyed   bool          // a call has state and timers
+	writers []*step.Stage // emits and calls, in order; others write nothing
 	models  []byte        // value of header.Models; nil without models
-	terms   silence.Terms // of Early, Late, Retention and Keep
+	keys    keys.Plan     // of Early, Late, Retention, Keep and Calls
 	remote  bool          // a model is
+	parks   bool          // a score may
+
+	resumption *resume.Stages
 }
 
 // Prepare derives what the loop needs from the fields set, and must be called
 // before the plan is used.
 func (p *Plan) Prepare() {
-	p.terms = silence.Terms{Sets: p.sets(), Retention: p.Retention, Keep: p.Keep}
+	p.keys = keys.Plan{Terms: silence.Terms{Sets: [2]*feature.Set{p.Early, p.Late}, Retention: p.Retention, Keep: p.Keep}, Calls: p.Calls}
 	for i := range p.Stages {
+		p.Stages[i].At = i + 1
 		if p.Stages[i].Emit != nil || p.Stages[i].Call != nil {
 			p.writers = append(p.writers, &p.Stages[i])
 		}
+		if g := p.Stages[i].Group; g != nil {
+			g.At = i + 1
+		}
 		if s := p.Stages[i].Score; s != nil {
 			p.remote = p.remote || s.Model.Info().Remote
+			p.parks = p.parks || s.Calling != nil
+			for f := range s.OnFailure {
+				p.writers = append(p.writers, &s.OnFailure[f])
+			}
 		}
 	}
 	for _, c := range p.Calls {
-		p.keyed = p.keyed || c.Function.Keyed
+		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
 	}
+	p.resumption = resume.New(p.Stages, p.Outputs, p.Schema)
 	if len(p.Models) > 0 {
 		p.models = []byte(strings.Join(p.Models, ", "))
 	}
 }
 
+// Parks reports whether events may be parked: done with after their offset was
+// committed.
+func (p *Plan) Parks() bool { return p.parks }
+
+// stateless reports that nothing is kept by key.
+func (p *Plan) stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }
+
+// repeatable reports whether events that are computed again have the same outputs,
+// so that these may be seen before they are committed: a service may answer
+// otherwise, a table have newer rows. A copy counts as an event.
+func (p *Plan) repeatable() bool {
+	return p.Copy == nil && !p.remote && !p.parks && len(p.Tables) == 0
+}
+
+func (p *Plan) meaning() generation.Meaning {
+	return generation.Meaning{Pipeline: p.Name, Cells: p.Cells, Digest: p.Digest}
+}
+
+// form is what the pipeline's records have in common.
+func (p *Plan) form(maxBytes int) *output.Form {
+	form := &output.Form{
+		Pipeline: p.Name, Topics: p.Outputs, DeadTopic: p.DeadTopic, DeadByKey: p.Copy != nil,
+		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes,
+	}
+	if p.Time.Late == step.LateTopic {
+		form.LateTopic = p.Outputs[p.Time.LateOutput]
+	}
+	return form
+}
+
 // Topics lists the topics that the pipeline writes, dead letters last.
 func (p *Plan) Topics() []string {
 	return append(slices.Clone(p.Outputs), p.DeadTopic)
-}
-
-// TimePlan says where the event time stands.
-type TimePlan struct {
-	step.EventTime
-	Lateness time.Duration
-
-	Late       LatePolicy
-	LateOutput int // in Plan.Outputs, of LateTopic
 }
 
 // DedupePlan drops events that were seen before.
@@ -103,34 +159,17 @@ type DedupePlan struct {
 // CopyPlan says how events are copied.
 type CopyPlan struct{ Partitions int32 }
 
+// merged is what the watermark of copies is decided by.
+func (p *Plan) merged() (list []merge.Source) {
+	for _, s := range p.Sources {
+		list = append(list, merge.Source{Topic: s.Topic, Partitions: s.Partitions})
+	}
+	return list
+}
+
 // Source is a topic whose events come as copies, and what is read of them.
 type Source struct {
 	Topic      string
 	Partitions int32 // set before the task runs
 	Fields     []decode.Field
-}
-
-// LatePolicy is what becomes of an event before the watermark.
-type LatePolicy uint8
-
-// The policies of `late`.
-const (
-	LateDead    LatePolicy = iota // a dead letter
-	LateDrop                      // left out, and counted
-	LateInclude                   // as if it were on time
-	LateTopic                     // written to a topic as it came
-)
-
-// MetaSlots are the names meta.*.
-type MetaSlots struct {
-	ID, Key, Time, Partition, Offset value.Slot
-	Topic                            *value.Slot // the source; nil without Plan.Sources
-}
-
-// setOf returns the index of a feature's set in Plan.sets and in a key's cells.
-func setOf(f *step.Feature) int {
-	if f.Late {
-		return 1
-	}
-	return 0
 }

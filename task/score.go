@@ -5,127 +5,180 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/batch"
 	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/park"
 	"github.com/afterbay/afterbay/step"
 )
 
 // scoreScratch holds the rows of the calls of one stage.
 type scoreScratch struct {
-	items  []int32
-	values []float32
-	scores []float32
+	batch.Gather
+	items []int32 // whose rows they are
 }
 
 // scoreStage calls the stage's model for the active items, in calls of at most
 // Size rows. The rows of several partitions share calls, which is safe because
 // a model's score of a row depends on that row alone.
-func (w *worker) scoreStage(ctx context.Context, stage *step.Stage) error {
+func (w *worker) scoreStage(ctx context.Context, stage *step.Stage, at int) error {
 	s := stage.Score
 	b := &w.score
-	b.items, b.values = b.items[:0], b.values[:0]
+	numbers, texts, _ := s.Columns()
+	b.Begin(numbers, texts)
 	for _, i := range w.active {
 		it := &w.items[i]
-		if !it.alive() || !stage.Guard.Holds(it.row) {
+		if !it.alive() || !it.takes(stage) {
 			continue
 		}
-		if wanted, err := step.Holds(s.When, it.row); err != nil {
-			it.fail(stage.Name, err)
+		if wanted, err := step.Holds(s.When, it.Row); err != nil {
+			it.failAt(stage, err)
 			continue
 		} else if !wanted {
-			if err := s.Skip(it.row); err != nil {
-				it.fail(stage.Name, err)
+			if err := s.Skip(it.Row); err != nil {
+				it.failAt(stage, err)
 			}
 			continue
 		}
-		at := len(b.values)
-		b.values = s.AppendRow(b.values, it.row)
-		if err := s.Model.Check(b.values[at:]); err != nil {
-			b.values = b.values[:at]
-			it.fail(stage.Name, err)
+		if s.Async {
+			if err := w.park(it, park.Head{Stage: at}, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		var kept *step.Keyed
+		if s.State != nil {
+			state, err := w.fire(it.partition, it.key, s.State, it.index, it.Watermark)
+			if err != nil {
+				return err
+			}
+			kept = state.Keyed
+		}
+		if err := s.AppendRow(&b.Rows, it.Row, kept); err != nil {
+			if err := w.giveUp(stage, it, err); err != nil {
+				return err
+			}
 			continue
 		}
 		b.items = append(b.items, i)
-		if len(b.items) == s.Size {
-			if err := w.callModel(ctx, stage); err != nil {
+		if len(b.items) == s.Size && !s.ByLength {
+			if err := w.callModel(ctx, stage, at); err != nil {
 				return err
 			}
 		}
 	}
-	return w.callModel(ctx, stage)
+	return w.callModel(ctx, stage, at)
 }
 
-// callModel predicts the gathered rows and stores their scores.
-func (w *worker) callModel(ctx context.Context, stage *step.Stage) error {
+// callModel predicts the gathered rows, and stores their scores.
+func (w *worker) callModel(ctx context.Context, stage *step.Stage, at int) error {
 	s, b := stage.Score, &w.score
-	n := len(b.items)
-	if n == 0 {
+	if len(b.items) == 0 {
 		return nil
 	}
-	outputs := len(s.Outputs)
-	if cap(b.scores) < n*outputs {
-		b.scores = make([]float32, n*outputs)
-	}
-	b.scores = b.scores[:n*outputs]
+	numbers, texts, outputs := s.Columns()
+	defer func() {
+		b.items = b.items[:0]
+		b.Begin(numbers, texts)
+	}()
 	start := time.Now()
-	err := w.predict(ctx, stage, 0, n)
-	w.spent[observe.Model] += time.Since(start)
-	for at, i := range b.items {
-		if it := &w.items[i]; it.alive() {
-			if err := s.Store(it.row, b.scores[at*outputs:(at+1)*outputs]); err != nil {
-				it.fail(stage.Name, err)
-			}
-		}
+	called, err := w.predict(ctx, s, outputs)
+	if s.Row == nil { // what is looked up is part of the features, and counts itself
+		w.spent[observe.Model] += time.Since(start)
+		w.metrics.ModelCalls.Add(uint64(b.Calls))
+		w.metrics.ModelRows.Add(uint64(b.Called))
 	}
-	b.items, b.values = b.items[:0], b.values[:0]
-	return err
-}
-
-// predict scores the gathered rows from lo to hi. When a call fails it is
-// repeated by halves, so that one bad row costs its own dead letter and not its
-// neighbours'.
-func (w *worker) predict(ctx context.Context, stage *step.Stage, lo, hi int) error {
-	s, b := stage.Score, &w.score
-	width, outputs := len(s.Inputs), len(s.Outputs)
-	rows := model.Rows{Width: width, Values: b.values[lo*width : hi*width]}
-	err := s.Model.Predict(ctx, rows, b.scores[lo*outputs:hi*outputs])
-	w.metrics.ModelCalls.Add(1)
-	w.metrics.ModelRows.Add(uint64(hi - lo))
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case hi-lo == 1:
-		w.items[b.items[lo]].fail(stage.Name, fmt.Errorf("%s: %w", s.Name, err))
-		return nil
-	}
-	middle := (lo + hi) / 2
-	if err := w.predict(ctx, stage, lo, middle); err != nil {
+	case !called:
+		return w.refused(stage, at, b.items)
+	case err != nil:
 		return err
 	}
-	return w.predict(ctx, stage, middle, hi)
+	if !s.Shared && s.Row == nil { // it counts itself
+		w.metrics.ModelFull.Add(uint64(len(b.items) / s.Size))
+		if len(b.items)%s.Size > 0 {
+			w.metrics.ModelIdle.Add(1) // nothing more is waiting
+		}
+	}
+	for _, f := range b.Failed {
+		if err := w.unscored(stage, at, &w.items[b.items[f.Row]], fmt.Errorf("%s: %w", s.Name, f.Err), len(b.items), len(b.Failed)); err != nil {
+			return err
+		}
+	}
+	for at, i := range b.items {
+		it, answer := &w.items[i], b.Answer(at)
+		if !it.alive() {
+			continue
+		}
+		if err := s.Store(it.Row, answer); err != nil {
+			if err := w.giveUp(stage, it, err); err != nil {
+				return err
+			}
+		} else if s.State != nil {
+			state, err := it.partition.keys.Call(it.key, s.State)
+			if err != nil {
+				return err
+			}
+			w.keep(it.partition, it.key, state, s.Keep(answer.Scores, state.Keyed, it.Time+w.plan.Keep.Microseconds(), int64(it.Record.Offset)))
+		}
+	}
+	return nil
+}
+
+// predict calls a model for the gathered rows, unless its endpoint takes no calls.
+// The error is ctx's.
+func (w *worker) predict(ctx context.Context, s *step.Score, outputs int) (called bool, err error) {
+	b, c := &w.score, s.Calling
+	if c == nil {
+		return true, b.Run(ctx, s.Model, outputs, s.Size, s.ByLength)
+	}
+	// A model that is out of order may hang: whether it works again is tried off the
+	// loop, unless nothing is parked that it could be tried with.
+	if c.Open != step.OpenFallback && !c.Endpoint.Breaker.Steady() {
+		return false, nil
+	}
+	admitted, ok := c.Place(ctx, w.desk.Calling())
+	if !ok {
+		return false, nil
+	}
+	defer func() { c.Endpoint.End(time.Now(), admitted) }()
+	timed, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	if err = b.Run(timed, s.Model, outputs, s.Size, s.ByLength); err == nil && len(b.Failed) == 0 {
+		err = c.Late(timed)
+	}
+	if err != nil {
+		b.Failed = b.Failed[:0]
+		for row := range b.items {
+			b.Failed = append(b.Failed, batch.Failed{Row: row, Err: err})
+		}
+	}
+	var first error
+	if len(b.Failed) > 0 {
+		first = b.Failed[0].Err
+	}
+	c.Endpoint.Observe(time.Now(), admitted, c.Outcome(first, len(b.items), len(b.Failed)))
+	return true, nil
 }
 
 // feature reads a feature, adds to it, or both.
 func (w *worker) feature(f *step.Feature, it *item) error {
-	set, cell := w.plan.sets()[setOf(f)], it.key.cells[setOf(f)]
+	set, cell := w.plan.keys.Sets[f.Set()], it.key.Cells[f.Set()]
 	if f.Read && f.ReadFirst {
 		w.readFeature(f, it)
 	}
 	if f.Add {
-		wanted, err := step.Holds(f.When, it.row)
+		wanted, err := step.Holds(f.When, it.Row)
 		if err != nil {
 			return err
 		}
 		if wanted {
 			v := 0.0
 			if f.Value != nil {
-				if v, err = step.Number(f.Value, it.row); err != nil {
+				if v, err = step.Number(f.Value, it.Row); err != nil {
 					return err
 				}
 			}
-			if err := set.Add(cell, f.Index, it.time, v); err != nil {
+			if err := set.Add(cell, f.Index, it.Time, v); err != nil {
 				return err
 			}
 		}
@@ -137,9 +190,9 @@ func (w *worker) feature(f *step.Feature, it *item) error {
 }
 
 func (w *worker) readFeature(f *step.Feature, it *item) {
-	set, cell := w.plan.sets()[setOf(f)], it.key.cells[setOf(f)]
-	set.Read(cell, f.Index, it.time, it.row.Numbers(f.Columns[0], len(f.Columns)))
+	set, cell := w.plan.keys.Sets[f.Set()], it.key.Cells[f.Set()]
+	set.Read(cell, f.Index, it.Time, it.Row.Numbers(f.Columns[0], len(f.Columns)))
 	if set.Approximate(cell, f.Index) {
-		it.approximate = append(it.approximate, f.Name)
+		it.Approximate = append(it.Approximate, f.Name)
 	}
 }

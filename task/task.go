@@ -17,8 +17,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/table"
 )
 
 // Options bound the loop. The zero value is good for an embedded log.
@@ -33,6 +35,7 @@ type Options struct {
 	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
 	Logger         *slog.Logger       // nil discards
 	Observe        func(*Observed)    // called with each event when it was computed; nil is none
+	Abort          *control.Abort     // when the task is to stand still; nil is never
 	Fault          func(Stage string) // called at each stage of a turn by crash tests; nil is none
 }
 
@@ -112,13 +115,25 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 	}
 	w := newWorker(t.plan, options, s, metrics)
 	defer func() {
+		w.desk.Close()
 		w.timer.Stop()
+		for _, p := range w.partitions {
+			p.groups.Close()
+		}
+		metrics.Generations.Clear()
 		err = errors.Join(err, s.Close())
 	}()
+	if w.tables, err = table.NewReader(t.log, t.plan.Topic, t.plan.Tables, options.Logger); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil {
 			return err
 		}
+	}
+	w.desk.Drain(5 * time.Second)
+	if err := w.tend(context.WithoutCancel(ctx), true); err != nil {
+		return err
 	}
 	return w.finish()
 }
@@ -142,12 +157,25 @@ func (w *worker) turn(ctx context.Context) error {
 			return err
 		}
 	}
+	w.desk.Leave(batch.Revoked)
+	if len(batch.Records)+len(batch.Assigned) > 0 {
+		if err := w.tables.Bring(ctx, w.took); err != nil && ctx.Err() != nil {
+			return nil // what came is committed, and the rest comes later
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := w.tend(context.WithoutCancel(ctx), false); err != nil {
+		return err
+	}
 	for rest := batch.Records; len(rest) > 0; {
+		events, dead := w.step.events, w.step.Dead
 		n, err := w.compute(context.WithoutCancel(ctx), rest) // what was begun is finished and committed
 		if err != nil {
 			return err
 		}
-		if d, ok := w.session.(stream.Deliverer); ok && w.plan.Copy == nil { // a copy counts as an event
+		w.watchDead(w.step.events-events, w.step.Dead-dead)
+		if d, ok := w.session.(stream.Deliverer); ok && w.plan.repeatable() {
 			d.Deliver(w.step.Outputs)
 		}
 		if rest = rest[n:]; w.full() {
@@ -156,11 +184,16 @@ func (w *worker) turn(ctx context.Context) error {
 			}
 		}
 	}
+	if w.plan.Time.Idle > 0 {
+		if err := w.advance(context.WithoutCancel(ctx), len(batch.Records) < room && !w.held && !w.standing); err != nil {
+			return err
+		}
+	}
 	if err := w.expireRest(); err != nil {
 		return err
 	}
 	if len(batch.Revoked) > 0 {
-		return w.revoke(batch.Revoked)
+		return w.revoke(ctx, batch.Revoked)
 	}
 	w.delay = 0
 	if len(batch.Records) == room {
@@ -170,18 +203,25 @@ func (w *worker) turn(ctx context.Context) error {
 }
 
 // poll waits for records. A copier does not wait for ever: its partitions may
-// become idle.
+// become idle, nor who moves time on where they are. Nor does who stands still, or did: it may be told to go on, and then
+// goes on with what is parked.
 func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
-	if w.plan.Copy == nil {
+	w.holdBack()
+	stood := w.standing
+	w.standing = w.options.Abort.Stopped() != nil
+	check := idleCheck
+	if idle := w.plan.Time.Idle; idle > 0 {
+		check = min(check, idle/2)
+	} else if !w.standing && !stood && w.plan.Copy == nil {
 		return w.session.Poll(ctx, room)
 	}
-	short, cancel := context.WithTimeout(ctx, idleCheck)
+	short, cancel := context.WithTimeout(ctx, check)
 	defer cancel()
 	batch, err := w.session.Poll(short, room)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		err = nil
 	}
-	if err == nil && len(batch.Records) == 0 {
+	if err == nil && len(batch.Records) == 0 && w.plan.Copy != nil && !w.standing {
 		w.idle(time.Now())
 	}
 	return batch, err
@@ -189,32 +229,78 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 
 // room is how many events the step being made still takes.
 func (w *worker) room() int {
-	return min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.step.events))
+	room := min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.step.events))
+	if w.plan.parks {
+		room = min(room, max(1, w.gate.Marks().High-w.desk.Len())) // so that how full it gets is not by chance
+	}
+	return room
 }
 
 func (w *worker) full() bool {
-	return w.step.events >= w.options.StepEvents || w.step.size() >= w.bytes || w.step.ended >= expiriesMax
+	return w.step.events+w.step.again >= w.options.StepEvents || w.step.Size() >= w.bytes || w.step.ended >= expiriesMax
 }
 
 func (w *worker) assign(a stream.Assigned) error {
-	p, err := newPartition(w.plan, a, w.options.KeyBytes/4*3/int64(w.options.Sessions))
+	p, err := newPartition(w.plan, a, w.options.KeyBytes/int64(w.options.Sessions))
+	if err == nil {
+		p.parked, err = w.desk.Restore(a, p.fresh)
+	}
 	if err != nil {
 		return fmt.Errorf("restore %v: %w", a.Partition, err)
 	}
+	if p.tables, err = w.tables.Assign(a); err != nil {
+		return fmt.Errorf("restore %v: %w", a.Partition, err)
+	}
 	w.partitions[a.Partition] = p
-	p.overdue = !w.plan.featureless() && p.due.Until(p.watermark(w.plan.Time.Lateness))
+	p.overdue = !w.plan.keys.Featureless() && p.keys.Overdue(p.watermark(w.plan.Time.Lateness))
 	w.metrics.Assigned.Add(1)
+	w.metrics.Generations.Store(a.Partition.Index, p.generation)
+	if w.held {
+		w.session.Pause(a.Partition)
+	}
 	return nil
 }
 
+// leaveMax is how long the calls of partitions that go to another member are waited
+// for: less than the group waits for this one.
+const (
+	leaveMax   = 5 * time.Second
+	leaveCheck = 2 * time.Millisecond
+)
+
 // revoke commits what touches partitions that go to another member, and then
 // forgets them.
-func (w *worker) revoke(partitions []stream.Partition) error {
+func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) error {
+	for begun := time.Now(); w.desk.Leaving() && time.Since(begun) < leaveMax && ctx.Err() == nil; {
+		select {
+		case <-time.After(leaveCheck):
+		case <-ctx.Done():
+		}
+		if err := w.tend(context.WithoutCancel(ctx), false); err != nil {
+			return err
+		}
+		if err := w.commitDue(); err != nil {
+			return err
+		}
+	}
 	if err := w.finish(); err != nil {
 		return err
 	}
 	for _, p := range partitions {
+		w.partitions[p].groups.Close()
 		delete(w.partitions, p)
+		w.metrics.Generations.Delete(p.Index)
+		w.desk.Forget(p)
+		w.tables.Revoke(p)
+	}
+	return nil
+}
+
+// took notes that a row of a table came to a partition.
+func (w *worker) took(id stream.Partition, bytes int) error {
+	w.step.touch(w.partitions[id])
+	if w.step.Carry(bytes); w.full() {
+		return w.commit()
 	}
 	return nil
 }
@@ -276,6 +362,10 @@ func (w *worker) settle() error {
 	w.fault("after")
 	w.measureCommit(w.pending.At())
 	w.pending = nil
+	if w.plan.parks {
+		w.desk.Settle(w.flying.number)
+		w.session.Wake() // there may be something to call for
+	}
 	w.bound()
 	return nil
 }

@@ -4,8 +4,11 @@
 package value
 
 import (
+	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
+	"strconv"
 	"strings"
 	"unsafe"
 )
@@ -14,7 +17,7 @@ import (
 type Kind uint8
 
 // The kinds of the pipeline file. Bool, Int, Number and Time live in Row.Num,
-// String and Bytes in Row.Str.
+// the others in Row.Str.
 const (
 	Bool   Kind = iota + 1 // 0 or 1
 	Int                    // int64
@@ -22,9 +25,15 @@ const (
 	Time                   // int64, microseconds since 1970 UTC
 	String
 	Bytes
+	Vector  // Type.Size float32, little endian, one behind the other
+	Strings // any number of strings, as AppendString makes it
+	Content // a reference to bytes outside of the event, which models alone are given
 )
 
-var kindNames = [...]string{Bool: "bool", Int: "int", Number: "number", Time: "time", String: "string", Bytes: "bytes"}
+// VectorMax is the most numbers of a Vector.
+const VectorMax = 1 << 16
+
+var kindNames = [...]string{Bool: "bool", Int: "int", Number: "number", Time: "time", String: "string", Bytes: "bytes", Vector: "numbers", Strings: "string[]", Content: "content"}
 
 // String returns the kind as the pipeline file writes it.
 func (k Kind) String() string { return kindNames[k] }
@@ -36,26 +45,49 @@ func (k Kind) Text() bool { return k >= String }
 type Type struct {
 	Kind     Kind
 	Optional bool
+	Size     int // numbers of a Vector; of other kinds 0
 }
 
 // String returns the type as the pipeline file writes it.
 func (t Type) String() string {
-	if t.Optional {
-		return "optional " + t.Kind.String()
+	name := t.Kind.String()
+	if t.Kind == Vector {
+		name = fmt.Sprintf("number[%d]", t.Size)
 	}
-	return t.Kind.String()
+	if t.Optional {
+		return "optional " + name
+	}
+	return name
 }
 
 // ParseType reads a type as the pipeline file writes it: one of bool, int,
-// number, string, bytes and time, with "optional " before it or not.
+// number, string, bytes, time and, of so many numbers, number[384], with
+// "optional " before it or not.
 func ParseType(text string) (Type, error) {
 	name, optional := strings.CutPrefix(text, "optional ")
-	for kind, k := range kindNames {
+	if inside, ok := strings.CutPrefix(name, "number["); ok {
+		digits, closed := strings.CutSuffix(inside, "]")
+		size, err := strconv.Atoi(digits)
+		if err != nil || !closed || size < 1 || size > VectorMax || strconv.Itoa(size) != digits {
+			return Type{}, fmt.Errorf("type %q: write number[384] for that many numbers, 1 to %d", text, VectorMax)
+		}
+		return Type{Kind: Vector, Optional: optional, Size: size}, nil
+	}
+	for kind, k := range kindNames[:Vector] {
 		if k != "" && k == name {
 			return Type{Kind: Kind(kind), Optional: optional}, nil
 		}
 	}
-	return Type{}, fmt.Errorf("unknown type %q: use bool, int, number, string, bytes or time, with \"optional \" before it where the value may be absent", text)
+	return Type{}, fmt.Errorf("unknown type %q: use bool, int, number, string, bytes, time or number[384], with \"optional \" before it where the value may be absent", text)
+}
+
+// ReadType reads what Type.String wrote: also types that the pipeline file cannot
+// name, which only steps make.
+func ReadType(text string) (Type, error) {
+	if name, optional := strings.CutPrefix(text, "optional "); name == Strings.String() {
+		return Type{Kind: Strings, Optional: optional}, nil
+	}
+	return ParseType(text)
 }
 
 // Slot is the place of one name in a row.
@@ -168,6 +200,47 @@ func (r *Row) Numbers(first Slot, n int) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(num))), n)
 }
 
+// SetVector stores the numbers of a vector, as many as its type says.
+func (r *Row) SetVector(s Slot, numbers []float32) {
+	text := make([]byte, 0, 4*len(numbers))
+	for _, v := range numbers {
+		text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
+	}
+	r.SetText(s, Text(text))
+}
+
+// AppendString appends a string to the text of a Strings: its length, a varint,
+// and its bytes.
+func AppendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// EachString yields the strings that the text of a Strings is made of.
+func EachString(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			size, shift, n := 0, 0, 0
+			for n < len(text)-1 && text[n] >= 0x80 {
+				size |= int(text[n]&0x7f) << shift
+				n, shift = n+1, shift+7
+			}
+			size |= int(text[n]) << shift
+			if text = text[n+1:]; size < 0 || size > len(text) || !yield(text[:size]) {
+				return
+			}
+			text = text[size:]
+		}
+	}
+}
+
+// AppendVector appends the numbers of a vector.
+func (r *Row) AppendVector(dst []float32, s Slot) []float32 {
+	for text := r.Str[s.Index]; len(text) >= 4; text = text[4:] {
+		dst = append(dst, math.Float32frombits(uint32(text[0])|uint32(text[1])<<8|uint32(text[2])<<16|uint32(text[3])<<24))
+	}
+	return dst
+}
+
 // SetText stores a string or bytes.
 func (r *Row) SetText(s Slot, v string) { r.Str[s.Index] = v; r.set(s) }
 
@@ -182,6 +255,25 @@ func (r *Row) Number(s Slot) float64 { return math.Float64frombits(r.Num[s.Index
 
 // Text returns a string or bytes.
 func (r *Row) Text(s Slot) string { return r.Str[s.Index] }
+
+// AppendKey appends a string, bytes or int as the key of a record.
+func (r *Row) AppendKey(dst []byte, s Slot) []byte {
+	if s.Type.Kind.Text() {
+		return append(dst, r.Text(s)...)
+	}
+	return strconv.AppendInt(dst, r.Int(s), 10)
+}
+
+// Bytes returns how many bytes the texts of a row have, those of slots without a name
+// of their own left out, which begins with a zero byte.
+func (r *Row) Bytes(s *Schema) (n int) {
+	for i := range s.Slots {
+		if slot := &s.Slots[i]; slot.Type.Kind.Text() && r.Has(*slot) && slot.Name[0] != 0 {
+			n += len(r.Str[slot.Index])
+		}
+	}
+	return n
+}
 
 // AsNumber returns the slot's value as a float64: a number as it is, an int or
 // bool converted.

@@ -10,13 +10,23 @@ import (
 )
 
 func TestTypesReadAsTheyAreWritten(t *testing.T) {
-	for _, text := range []string{"bool", "int", "number", "string", "bytes", "time", "optional int", "optional bytes"} {
+	for _, text := range []string{"bool", "int", "number", "string", "bytes", "time", "number[1]", "number[65536]", "optional int", "optional bytes", "optional number[384]"} {
 		if typ, err := value.ParseType(text); err != nil || typ.String() != text {
 			t.Errorf("%s: %v, %v", text, typ, err)
 		}
 	}
-	for _, text := range []string{"", "text", "optional", "optional  int", "Int", "optional optional int"} {
+	for _, text := range []string{"string[]", "optional string[]", "optional number[384]", "int"} {
+		if typ, err := value.ReadType(text); err != nil || typ.String() != text {
+			t.Errorf("%s: %v, %v", text, typ, err)
+		}
+	}
+	for _, text := range []string{"", "text", "optional", "optional  int", "Int", "optional optional int", "numbers"} {
 		if typ, err := value.ParseType(text); err == nil || !strings.Contains(err.Error(), "unknown type") {
+			t.Errorf("%q: %v, %v", text, typ, err)
+		}
+	}
+	for _, text := range []string{"number[]", "number[0]", "number[-1]", "number[65537]", "number[+1]", "number[01]", "number[1", "number[1]]"} {
+		if typ, err := value.ParseType(text); err == nil || !strings.Contains(err.Error(), "write number[384]") {
 			t.Errorf("%q: %v, %v", text, typ, err)
 		}
 	}

@@ -19,7 +19,7 @@ steps:
   - emit: {topic: out, value: [m.score]}
 `
 
-func scoring(model, inputs string) string {
+func scoringFile(model, inputs string) string {
 	return strings.NewReplacer("MODEL", model, "INPUTS", inputs).Replace(scorePipeline)
 }
 
@@ -39,11 +39,11 @@ func badFiles(t *testing.T) {
 		"unknown.yml":    strings.Replace(countsPipeline, "partitions: 3", "partition: 3", 1),
 		"expression.yml": strings.Replace(countsPipeline, "seen_count_24h * 2", "k * 2", 1),
 		"name.yml":       strings.Replace(countsPipeline, "[k, seen.count_24h]", "[k, sen.count_24h]", 1),
-		"right.yml":      scoring("stump.ubj", "[a, b, a, b, a, b]"),
-		"missing.yml":    scoring("none.ubj", "[a, b]"),
-		"truncated.yml":  scoring("truncated.ubj", "[a, b]"),
-		"corrupt.yml":    scoring("corrupt.ubj", "[a, b]"),
-		"mismatch.yml":   scoring("stump.ubj", "[a, b]"),
+		"right.yml":      scoringFile("stump.ubj", "[a, b, a, b, a, b]"),
+		"missing.yml":    scoringFile("none.ubj", "[a, b]"),
+		"truncated.yml":  scoringFile("truncated.ubj", "[a, b]"),
+		"corrupt.yml":    scoringFile("corrupt.ubj", "[a, b]"),
+		"mismatch.yml":   scoringFile("stump.ubj", "[a, b]"),
 		"stump.ubj":      string(model),
 		"truncated.ubj":  string(model[:len(model)/2]),
 		"corrupt.ubj":    corrupt,

@@ -9,7 +9,7 @@ import (
 )
 
 type benchCommand struct {
-	Work   string  `help:"Work to measure: baseline, what peers are compared on, or fraud, what the demo does." enum:"baseline,fraud" default:"baseline"`
+	Work   string  `help:"Work to measure: baseline, what peers are compared on, fraud, what the demo does, or moderation, texts." enum:"baseline,fraud,moderation" default:"baseline"`
 	Dir    string  `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
 	Events int     `help:"Events to measure, where --rate is 0." default:"1000000"`
 	Warm   int     `help:"Events before those, so that most users are known." default:"500000"`
@@ -57,7 +57,7 @@ func (c *benchCommand) validate() error {
 		return usage("--events, --duration and --part are above 0, --rate, --warm, --commit-interval and --keys not below")
 	}
 	switch {
-	case c.Work == "fraud" && (c.Users != 100_000 || c.Zipf != 1):
+	case c.Work != "baseline" && (c.Users != 100_000 || c.Zipf != 1):
 		return usage("--users and --zipf are of --work baseline")
 	case c.Users < 1:
 		return usage("--users %d: use 1 or more", c.Users)

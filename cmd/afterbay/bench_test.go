@@ -147,6 +147,18 @@ func TestNumberOfAnEventIsFoundInItsOutput(t *testing.T) {
 	}
 }
 
+// TestBenchFindsTheDecisionsOfPosts sees that each decision of the moderation
+// example counts: none of the seed's first posts is malformed or late.
+func TestBenchFindsTheDecisionsOfPosts(t *testing.T) {
+	out := must(t, "", fields("bench --work moderation --rate 500 --duration 1s --dir "+t.TempDir())...)
+	if n := figure(t, out, "decisions"); n != "500 records" || figure(t, out, "kernel") != "none" {
+		t.Errorf("%s", out)
+	}
+	if r := command(t, "", fields("bench --work moderation --users 5")...); r.code == exitOK || !strings.Contains(r.stderr, "are of --work baseline") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}
+
 // TestScheduleWaitsForNothingButItsTime sends events whose appends take longer
 // than all senders together can bear: none is early or left out, and none that
 // found a sender free is late.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/kafka"
@@ -62,7 +63,7 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve
 		if err != nil {
 			return nil, nil, err
 		}
-		return &serve.Local{Log: log}, log.Close, nil
+		return a.local(log)
 	}
 	if !create && !isDirectory(f.Data) {
 		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", f.Data)}
@@ -70,7 +71,7 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve
 	for deadline := time.Now().Add(lockedWait); ; {
 		log, err := a.openLog(f.Data)
 		if err == nil {
-			return &serve.Local{Log: log}, log.Close, nil
+			return a.local(log)
 		}
 		if !errors.Is(err, embedded.ErrLocked) {
 			return nil, nil, err
@@ -84,6 +85,15 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve
 		}
 		time.Sleep(lockedTry)
 	}
+}
+
+// local returns what works with a log itself.
+func (a *app) local(log serve.Log) (serve.Directory, func() error, error) {
+	names, err := generation.Open(a.ctx, log)
+	if err != nil {
+		return nil, nil, errors.Join(err, log.Close())
+	}
+	return &serve.Local{Log: names}, log.Close, nil
 }
 
 // isDirectory reports whether dir is a data directory: META or its copy is there.

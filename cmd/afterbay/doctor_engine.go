@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/stream/kafka"
 )
 
@@ -71,10 +73,13 @@ func (c *doctorCommand) examine(a *app) error {
 // planOf returns what pipelines read and write.
 func planOf(pipelines []pipeline) (plan kafka.Plan) {
 	for _, p := range pipelines {
-		for _, r := range p.runner.Reads() {
+		for _, r := range slices.Concat(p.runner.Reads(), p.runner.SinkReads()) {
 			plan.Reads = append(plan.Reads, kafka.Reading{Group: r.Group, Topic: r.Topic})
 		}
 		plan.Writes = append(plan.Writes, p.runner.Outputs()...)
+		for _, s := range p.runner.Sinks() {
+			plan.Writes = append(plan.Writes, deliver.DeadTopic(p.runner.Name()+"."+s.Name))
+		}
 		if reads := p.runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads
 			plan.Writes = append(plan.Writes, reads[len(reads)-1].Topic)
 		}

@@ -17,6 +17,7 @@ func TestDoctorSaysWhatBrokersLack(t *testing.T) {
 pipeline: shop
 input: {topic: orders, fields: {id: string}, key: id}
 steps: [{emit: {topic: seen, value: [id]}}]
+sinks: [{from: seen, name: post, http: {url: 'http://post'}}]
 `
 	if err := os.WriteFile("shop.yaml", []byte(pipeline), 0o600); err != nil {
 		t.Fatal(err)
@@ -27,7 +28,7 @@ steps: [{emit: {topic: seen, value: [id]}}]
 	r := command(t, "", "doctor", "--engine", engine, "shop.yaml")
 	for _, want := range []string{
 		"fault    broker 0: transaction.max.timeout.ms=1000\n         the transaction timeout", "\n         change: write transaction.max.timeout.ms=2000",
-		"topic orders: it is not there; it is made", "topic seen: ", "topic afterbay-shop-orders-changelog: ", "transactional id afterbay-shop-*: ", "\n1 fault, ",
+		"topic orders: it is not there; it is made", "topic seen: ", "topic dlq.shop.post: ", "topic redrive.shop.post: ", "transactional id afterbay-shop.post-*: ", "topic afterbay-shop-orders-changelog: ", "transactional id afterbay-shop-*: ", "\n1 fault, ",
 	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)

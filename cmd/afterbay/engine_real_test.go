@@ -76,11 +76,11 @@ func TestTokensAreReadAgainWhileAProcessRuns(t *testing.T) {
 	cluster := broker.Get(t)
 	t.Chdir(t.TempDir())
 	write(t, "p.yaml", engineFile("renewed", "engine:\n  url: kafka://"+cluster.Brokers[0].SASL+"\n  sasl: oauthbearer\n  token_file: token\n"))
-	write(t, "token", unsigned(3*time.Second))
+	write(t, "token", unsigned(8*time.Second))
 	plain := realEngine(t)
 	must(t, numbered(10), "produce", "renewed-in", "--partitions", "1", "--key", "k", "--engine", plain)
 	idp := newIssuer(t, httptest.NewServer)
-	idp.lasts, idp.token = 2, func(int64) string { return unsigned(2 * time.Second) }
+	idp.lasts, idp.token = 5, func(int64) string { return unsigned(5 * time.Second) }
 	t.Setenv(envPassword, "s /")
 	p, endRun := background(t, "run", "p.yaml", "--listen", "none", "--data", "a", "--leave")
 	p.wait(t, "log kafka://")
@@ -93,13 +93,14 @@ func TestTokensAreReadAgainWhileAProcessRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := idp.given.Load()
-	for deadline := time.Now().Add(8 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
 		must(t, numbered(10), "produce", "renewed-in", "--key", "k", "--engine", plain)
 	}
 	must(t, `{"k":"the last"}`+"\n", "produce", "renewed-in", "--key", "k", "--engine", plain)
+	tail.wait(t, "the last")
 	follow.wait(t, "the last")
 	if n := idp.given.Load() - given; n < 2 {
-		t.Errorf("%d tokens were asked for within 8 s, of 2 s each", n)
+		t.Errorf("%d tokens were asked for within 15 s, of 5 s each", n)
 	}
 	for name, end := range map[string]func() int{"run": endRun, "tail": endTail, "follow": endFollow} {
 		if code := end(); code != exitOK {

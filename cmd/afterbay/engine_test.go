@@ -150,7 +150,8 @@ func TestPipelinesRunOnKafka(t *testing.T) {
 	}
 }
 
-// TestDeliveriesOfAFile runs pipelines of each delivery in one process.
+// TestDeliveriesOfAFile runs pipelines of each delivery in one process, on Kafka and
+// on a data directory.
 func TestDeliveriesOfAFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	engine := fakeEngine(t)
@@ -160,11 +161,14 @@ func TestDeliveriesOfAFile(t *testing.T) {
 		fmt.Fprintf(&file, "---\npipeline: %s\ndelivery: %s\ninput: {topic: in, partitions: 1, key: k, fields: {k: string}}\nsteps:\n  - emit: {topic: out-%s, value: [k]}\n", mode, mode, mode)
 	}
 	write(t, "p.yaml", file.String())
-	must(t, numbered(10), "produce", "in", "--partitions", "1", "--key", "k", "--engine", engine)
-	must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--engine", engine)
-	for _, mode := range modes {
-		if got := strings.Count(must(t, "", "tail", "out-"+mode, "--engine", engine), "\n"); got != 10 {
-			t.Errorf("%s: %d outputs", mode, got)
+	for _, url := range []string{engine, ""} {
+		t.Setenv("AFTERBAY_ENGINE", url)
+		must(t, numbered(10), "produce", "in", "--partitions", "1", "--key", "k")
+		must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
+		for _, mode := range modes {
+			if got := strings.Count(must(t, "", "tail", "out-"+mode), "\n"); got != 10 {
+				t.Errorf("%q, %s: %d outputs", url, mode, got)
+			}
 		}
 	}
 	// What is written beside the transactions leaves no marker behind it.

@@ -18,14 +18,14 @@ const (
 	exampleTopic    = "transactions"
 )
 
-// exampleFiles are the pipeline file of an example and its model.
+// exampleFiles are the pipeline file of an example and those of its model.
 type exampleFiles struct {
 	fs.FS
-	model string
+	model []string
 }
 
 // fraudExample returns the files of the fraud example.
-func fraudExample() exampleFiles { return exampleFiles{fraud.Files, exampleModel} }
+func fraudExample() exampleFiles { return exampleFiles{fraud.Files, []string{exampleModel}} }
 
 // example is an example in a folder: pipeline file, model and data directory.
 type example struct {
@@ -62,7 +62,7 @@ func (e *example) write() error {
 	if err := os.WriteFile(e.marker(), nil, 0o644); err != nil {
 		return err
 	}
-	for _, name := range []string{examplePipeline, e.files.model} {
+	for _, name := range append([]string{examplePipeline}, e.files.model...) {
 		text, err := fs.ReadFile(e.files, name)
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func (e *example) load(a *app, sessions int) (*afterbay.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	runner, err := afterbay.New(file.Pipelines[0], afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log})
+	runner, err := a.newRunner(file.Pipelines[0], afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log})
 	if err != nil {
 		return nil, file.Explain(0, err)
 	}

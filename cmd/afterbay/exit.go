@@ -6,8 +6,9 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/task"
 )
 
 // The exit codes.
@@ -18,12 +19,12 @@ const (
 	exitInvalid = 3 // a pipeline file or model is not right
 	exitLocked  = 4 // another process has the data directory, and does not answer
 	exitDamaged = 5 // the data directory is damaged, or cannot be read or written
-	exitEngine  = 6 // the brokers of --engine cannot be reached, or refuse
+	exitEngine  = 6 // the brokers of --engine or the server of a model cannot be reached, or refuse
 )
 
 const description = `Streaming inference: events in a log become decisions in a log, exactly once.
 
-Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 invalid pipeline file or model; 4 the data directory is held by another process that does not answer; 5 the data directory is damaged or cannot be written; 6 the brokers of --engine cannot be reached, or refuse.`
+Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 invalid pipeline file or model; 4 the data directory is held by another process that does not answer; 5 the data directory is damaged or cannot be written; 6 the brokers of --engine or the server of a model cannot be reached, or refuse.`
 
 // exitError is an error with its exit code.
 type exitError struct {
@@ -38,12 +39,34 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
+// cannotRun is what is wrong with pipelines.
+func cannotRun(found ...error) error {
+	return &exitError{invalidOrAway(found...), &invalidError{errors.Join(found...)}}
+}
+
+// invalidOrAway returns the code of what is wrong with files: where that is only
+// that servers of models cannot be reached, it may be tried again.
+func invalidOrAway(found ...error) int {
+	for _, err := range found {
+		var list config.Errors
+		if !errors.As(err, &list) {
+			return exitInvalid
+		}
+		for _, e := range list {
+			if model.BlameOf(e) != model.BlameWay {
+				return exitInvalid
+			}
+		}
+	}
+	return exitEngine
+}
+
 // exitCode returns the exit code that an error of a command stands for.
 func exitCode(err error) int {
 	var coded *exitError
 	var file config.Errors
 	var pipeline afterbay.Errors
-	var features *task.ErrOtherFeatures
+	var features *generation.ErrOtherFeatures
 	var damage *embedded.DamageError
 	switch {
 	case err == nil, errors.Is(err, errHelped):

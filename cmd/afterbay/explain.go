@@ -8,6 +8,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/explain"
+	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/model/outside"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/kafka"
@@ -29,7 +31,9 @@ func (c *explainCommand) Run(a *app) (err error) {
 			return err
 		}
 		for _, p := range loaded {
-			pipelines = append(pipelines, p.source.Pipelines[p.index])
+			one := p.source.Pipelines[p.index]
+			one.Code.Kinds, one.Code.Rows = outside.Kinds(), services.Open
+			pipelines = append(pipelines, one)
 		}
 	}
 	directory, closeDirectory, err := c.open(a, false, loaded...)

@@ -25,7 +25,8 @@ type featuresCommand struct {
 	Columns  []string `help:"Names to write, in this order, such as tx,spend.*,gap; the default is meta.id, meta.key, meta.time and all others." placeholder:"NAME"`
 	Topic    string   `help:"Topic that the events go to; the default is the input of the first pipeline." placeholder:"TOPIC"`
 	Format   string   `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
-	FromData string   `help:"Take the events from the topic in this data directory instead." placeholder:"DIR"`
+	tableFlags
+	FromData string `help:"Take the events from the topic in this data directory instead." placeholder:"DIR"`
 }
 
 // Run writes a row for each event that the pipeline took.
@@ -38,7 +39,7 @@ func (c *featuresCommand) Run(a *app) (err error) {
 	if e.rehearsal, err = a.rehearse(c.File, func(p *afterbay.Pipeline) bool { return c.Pipeline == "" || p.Name == c.Pipeline }, e.batch); err != nil {
 		return err
 	}
-	e.quiet = true
+	e.quiet, e.tables = true, c.Table
 	if err := e.choose(); err != nil {
 		return err
 	}

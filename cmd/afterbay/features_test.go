@@ -65,7 +65,7 @@ y",true,6.25,1,12.5,-1,0.13333333333333333,"review"
 	}
 }
 
-func read(t *testing.T, name string) string {
+func read(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -314,11 +314,11 @@ func compareScores(t *testing.T, said string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(said), "\n")
-	if diff := cmp.Diff(scored.Info().Names, strings.Split(lines[0], ",")); diff != "" || len(lines) != len(records) || len(lines) < 25_000 {
+	if diff := cmp.Diff(scored.Info().Names(), strings.Split(lines[0], ",")); diff != "" || len(lines) != len(records) || len(lines) < 25_000 {
 		t.Fatalf("%d rows scored of %d: %s", len(lines), len(records), diff)
 	}
 	var columns []int
-	for _, name := range scored.Info().Names {
+	for _, name := range scored.Info().Names() {
 		columns = append(columns, slices.Index(records[0], name))
 	}
 	score := slices.Index(records[0], "fraud.score")

@@ -93,6 +93,7 @@ func TestGuidesDoWhatTheySay(t *testing.T) {
 		t.Fatalf("guides: %v, %v", guides, err)
 	}
 	tools := guideTools(t)
+	guides = append(guides, "../../docs/howto/rederive.md")
 	for _, guide := range guides {
 		t.Run(strings.TrimSuffix(filepath.Base(guide), ".md"), func(t *testing.T) {
 			t.Parallel()
@@ -156,9 +157,9 @@ func (r *reader) follow(f fence) error {
 func (r *reader) run(f fence) error {
 	if r.skipped = f.attributes["needs"] != "" && os.Getenv("AFTERBAY_PYTHON") == ""; r.skipped {
 		if os.Getenv("AFTERBAY_FULL") == "1" {
-			return errors.New("AFTERBAY_FULL=1 but AFTERBAY_PYTHON names no interpreter that has xgboost")
+			return errors.New("AFTERBAY_FULL=1 but AFTERBAY_PYTHON names no Python that has xgboost")
 		}
-		r.Logf("line %d: NOT RUN: AFTERBAY_PYTHON names no interpreter that has xgboost", f.line)
+		r.Logf("line %d: NOT RUN: AFTERBAY_PYTHON names no Python that has xgboost", f.line)
 		return nil
 	}
 	want, _ := strconv.Atoi(f.attributes["exit"]) // without it 0

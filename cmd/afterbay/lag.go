@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream/embedded"
 )
@@ -15,7 +15,7 @@ import (
 type lagCommand struct {
 	Pipeline string `arg:"" optional:"" help:"Name of a pipeline or group; without it all of them."`
 	directoryFlags
-	JSON  bool `name:"json" help:"Print one object of JSON: lag, a list of group, topic, partition, committed, next, records, seconds."`
+	JSON  bool `name:"json" help:"Print one object of JSON: lag, a list of group, topic, partition, committed, next, records, seconds; of a process that runs, sources, a list of pipeline, topic, queue, state, waiting, max, high, low, switches, throttled_seconds, refused."`
 	Watch bool `help:"Print again every second, until a signal ends the command." short:"w"`
 }
 
@@ -29,14 +29,14 @@ func (c *lagCommand) Run(a *app) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if local, ok := directory.(*serve.Local); ok && c.Watch {
-		if _, ok := local.Log.(*embedded.Log); ok { // which no process could open meanwhile
+		if _, ok := local.Log.(*generation.Names).Log.(*embedded.Log); ok { // which no process could open meanwhile
 			return fmt.Errorf("no process runs in %s, so there is nothing to watch: start afterbay run, or leave out --watch", c.Data)
 		}
 	}
 	for first := true; ; first = false {
-		list, err := directory.Lag(a.ctx, c.Pipeline)
+		all, err := c.measure(a, directory)
 		if err == nil {
-			err = c.print(a, list, first)
+			err = c.print(a, all, first)
 		}
 		if err != nil || !c.Watch {
 			if a.ctx.Err() != nil {
@@ -52,17 +52,35 @@ func (c *lagCommand) Run(a *app) (err error) {
 	}
 }
 
-func (c *lagCommand) print(a *app, list []observe.Lag, first bool) error {
+// measure asks the process that runs the pipelines, which knows how their sources
+// stand, too, or the log.
+func (c *lagCommand) measure(a *app, directory serve.Directory) (all serve.Lags, err error) {
+	if client, ok := directory.(*serve.Client); ok {
+		return client.Lags(a.ctx, c.Pipeline)
+	}
+	all.Lag, err = directory.Lag(a.ctx, c.Pipeline)
+	return all, err
+}
+
+func (c *lagCommand) print(a *app, all serve.Lags, first bool) error {
 	if c.JSON {
-		return json.NewEncoder(a.stdout).Encode(serve.Lags{Lag: list})
+		return json.NewEncoder(a.stdout).Encode(all)
 	}
 	if !first {
 		fmt.Fprintln(a.stdout)
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "GROUP\tTOPIC\tPARTITION\tCOMMITTED\tNEXT\tRECORDS\tBEHIND")
-	for _, l := range list {
+	for _, l := range all.Lag {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%v\n", l.Group, l.Topic, l.Partition, l.Committed, l.Next, l.Records, l.Age().Round(time.Millisecond))
+	}
+	if len(all.Sources) == 0 {
+		return table.Flush()
+	}
+	fmt.Fprintln(table, "\nPIPELINE\tTOPIC\tQUEUE\tSTATE\tWAITING\tOF\tSWITCHES\tTHROTTLED")
+	for _, s := range all.Sources {
+		throttled := time.Duration(s.ThrottledSeconds * float64(time.Second)).Round(time.Millisecond)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%v\n", s.Pipeline, s.Topic, s.Queue, s.State, s.Waiting, s.Max, s.Switches, throttled)
 	}
 	return table.Flush()
 }

@@ -87,3 +87,20 @@ func TestLagIsWatchedUntilASignal(t *testing.T) {
 		t.Errorf("exit %d: %s", code, lines)
 	}
 }
+
+// TestProduceWaitsForAPipelineThatIsBehind sends more than may wait.
+func TestProduceWaitsForAPipelineThatIsBehind(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "counts.yaml", strings.Replace(countsPipeline, "partitions: 3", "partitions: 3\n  backlog: {max: 5, high: 4, low: 1}", 1))
+	out, _ := background(t, "run", "counts.yaml", "--listen", "127.0.0.1:0")
+	out.wait(t, "afterbay tail mid --follow")
+	if r := command(t, numbered(8), "produce", "in", "--key", "k"); r.code != exitOK || !strings.Contains(r.stderr, "appended 8 records of 8 lines") {
+		t.Fatalf("%+v", r)
+	}
+	if got := must(t, "", "lag", "counts"); !regexp.MustCompile(`\nPIPELINE +TOPIC +QUEUE +STATE +WAITING +OF +SWITCHES +THROTTLED\ncounts +in +backlog +(full-rate|throttled) +\d +5 +\d +\S+s\n$`).MatchString(got) {
+		t.Error(got)
+	}
+	if got := must(t, "", "lag", "counts", "--json"); !strings.Contains(got, `"sources":[{"pipeline":"counts","topic":"in","queue":"backlog",`) || !strings.Contains(got, `"refused":`) {
+		t.Error(got)
+	}
+}

@@ -2,20 +2,24 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
 )
 
 type lintCommand struct {
-	Files []string `arg:"" name:"file" help:"Pipeline files."`
-	JSON  bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
+	Files   []string `arg:"" name:"file" help:"Pipeline files."`
+	Connect bool     `name:"connect" help:"Ask where sinks write, and lookups by vector read, too: whether tables, columns, types and extensions of databases are as the pipeline needs them, Redis answers, folders can be written, buckets can be reached and clusters have the topic. Changes nothing."`
+	JSON    bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
 }
 
 // Run checks the files, and says all that is wrong with any of them.
@@ -25,6 +29,9 @@ func (c *lintCommand) Run(a *app) error {
 		l.check(path)
 	}
 	l.chain()
+	if c.Connect {
+		l.connect()
+	}
 	findings, files := 0, make(map[string]bool)
 	for _, f := range l.files {
 		for _, e := range f.sorted() {
@@ -89,7 +96,7 @@ func (l *linter) check(path string) {
 		return
 	}
 	f.found = append(f.found, file.Above(func(p afterbay.Pipeline) error {
-		_, err := afterbay.New(p, afterbay.Options{})
+		_, err := l.app.newRunner(p, afterbay.Options{})
 		return err
 	})...)
 	for i, p := range file.Pipelines {
@@ -105,8 +112,12 @@ func (l *linter) check(path string) {
 		if l.engine = engine; len(found) > 0 {
 			f.add(file.Explain(i, found))
 		}
-		if here.runner, err = afterbay.New(p, afterbay.Options{Sessions: 1, Logger: l.app.log}); err != nil {
+		if here.runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log}); err != nil {
 			f.add(file.Explain(i, err))
+			continue
+		}
+		if found := checkClusters(here.runner); len(found) > 0 {
+			f.add(file.Explain(i, found))
 			continue
 		}
 		l.right = append(l.right, lintedPipeline{here, f, i})
@@ -123,6 +134,31 @@ func (l *linter) chain() {
 	for i, errs := range found {
 		p := l.right[i]
 		p.in.add(p.in.file.Explain(p.index, errs))
+	}
+}
+
+const connectMax = 30 * time.Second // of one sink, and of the lookups of a pipeline
+
+// connect finds what is not as the pipelines need it where their sinks write, and
+// where they look documents up.
+func (l *linter) connect() {
+	for _, p := range l.right {
+		ctx, cancel := context.WithTimeout(l.app.ctx, connectMax)
+		if err := p.runner.CheckLookups(ctx); err != nil {
+			p.in.add(p.in.file.Explain(p.index, err))
+		}
+		cancel()
+		for i, s := range p.runner.Sinks() {
+			ctx, cancel := context.WithTimeout(l.app.ctx, connectMax)
+			for _, err := range checkSink(ctx, s) {
+				message, hint, _ := strings.Cut(err.Error(), ": ALTER ")
+				if hint != "" {
+					hint = "ALTER " + hint
+				}
+				p.in.add(p.in.file.Explain(p.index, &afterbay.Error{Path: fmt.Sprintf("sinks[%d]", i), Message: message, Hint: hint}))
+			}
+			cancel()
+		}
 	}
 }
 

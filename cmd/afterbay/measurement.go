@@ -87,19 +87,22 @@ func (m *measurement) load(e *example) (string, error) {
 	if m.engine.isKafka() {
 		p = m.alone(p)
 	}
-	// Loaded here rather than by the pipeline, which does not say what it chose.
-	loaded, err := tree.Load(p.Models[0].File)
-	if err != nil {
-		return "", err
+	kernel := "none"
+	if p.Models[0].Manifest == nil {
+		// Loaded here rather than by the pipeline, which does not say what it chose.
+		loaded, err := tree.Load(p.Models[0].File)
+		if err != nil {
+			return "", err
+		}
+		p.Code.Models = map[string]model.Model{p.Models[0].Name: loaded}
+		p.Models[0].Go, p.Models[0].File = p.Models[0].Name, ""
+		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
+		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	p.Code.Models = map[string]model.Model{p.Models[0].Name: loaded}
-	p.Models[0].Go, p.Models[0].File = p.Models[0].Name, ""
-	m.runner, err = afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Sessions), Keys: m.options.Keys, KeyBytes: m.options.StateLimit / 4, Logger: m.app.log})
+	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Sessions), Keys: m.options.Keys, KeyBytes: m.options.StateLimit / 4, Logger: m.app.log})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}
-	_, kernel, _ := strings.Cut(loaded.Info().Describe, "kernel ")
-	kernel, _, _ = strings.Cut(kernel, ",")
 	return kernel, nil
 }
 

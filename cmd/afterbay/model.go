@@ -1,63 +1,93 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/tree"
+	"github.com/afterbay/afterbay/model/load"
+	"github.com/afterbay/afterbay/model/outside"
+	python "github.com/afterbay/afterbay/model/process"
 )
 
 type modelCommand struct {
 	Inspect modelInspectCommand `cmd:"" help:"Describe a model."`
 	Score   modelScoreCommand   `cmd:"" help:"Score the rows of a CSV file: margin and prediction, at full precision."`
+	Verify  modelVerifyCommand  `cmd:"" help:"Check that all that manifests say of their models holds: digest, inputs, golden vectors."`
+	Bench   modelBenchCommand   `cmd:"" help:"Measure calls of a model by their size, and write the policy that pays into its manifest."`
+	Add     modelAddCommand     `cmd:"" help:"Copy a model into a folder of models, with a manifest and golden vectors."`
+	List    modelListCommand    `cmd:"" help:"List the models of a folder."`
+	Helper  modelHelperCommand  `cmd:"" help:"Print worker.py, which makes a model of kind process of a function in Python."`
+	Runtime modelRuntimeCommand `cmd:"" help:"Install ONNX Runtime, which models of ONNX other than trees need."`
 }
 
+const modelHelp = "a model of trees, XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .onnx, a text model, or the manifest of one, .yaml"
+
 type modelInspectCommand struct {
-	File string `arg:"" help:"XGBoost model, .json or .ubj."`
+	File string `arg:"" help:"Model (XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx of trees, a text model) or its manifest, .yaml."`
 }
 
 type modelScoreCommand struct {
-	File string `arg:"" help:"XGBoost model, .json or .ubj."`
+	File string `arg:"" help:"Model (XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx of trees, a text model) or its manifest, .yaml."`
 	Rows string `arg:"" optional:"" name:"csv" help:"CSV file with a header; - is standard input. An empty cell is a missing value." default:"-"`
 }
 
-func loadModel(path string) (*tree.Model, error) {
-	m, err := tree.Load(path)
-	if err != nil {
-		return nil, &exitError{exitInvalid, fmt.Errorf("%w: name a model that XGBoost saved as .json or .ubj", err)}
+// loadModel loads a model, or verifies that of a manifest, which is nil where
+// there is none.
+func (a *app) loadModel(path string) (model.Model, *config.Manifest, load.Report, error) {
+	if !model.IsManifest(path) {
+		m, err := load.File(path)
+		if err != nil {
+			return nil, nil, load.Report{}, &exitError{exitInvalid, fmt.Errorf("%w: name %s", err, modelHelp)}
+		}
+		return m, nil, load.Report{}, nil
 	}
-	return m, nil
+	manifest, err := config.LoadManifest(path)
+	if err != nil {
+		return nil, nil, load.Report{}, &exitError{exitInvalid, err}
+	}
+	m, report, err := a.verified(&manifest.Manifest)
+	if err != nil {
+		err = manifest.Explain(err)
+		return nil, nil, report, &exitError{invalidOrAway(err), err}
+	}
+	return m, manifest, report, nil
+}
+
+// verified loads the model of a manifest, which may be of any kind. What it has
+// outside of the process ends with the command.
+func (a *app) verified(manifest *model.Manifest) (model.Model, load.Report, error) {
+	m, report, err := load.Verified(a.ctx, manifest, outside.Kinds())
+	if err == nil {
+		a.ends = append(a.ends, func() { load.Close(m) })
+	}
+	return m, report, err
 }
 
 // Run describes the model.
 func (c *modelInspectCommand) Run(a *app) error {
-	m, err := loadModel(c.File)
+	m, _, _, err := a.loadModel(c.File)
 	if err != nil {
 		return err
 	}
 	info := m.Info()
-	names := strings.Join(info.Names, ", ")
+	names := strings.Join(info.Names(), ", ")
 	if names == "" {
 		names = "none in the file: columns count by their order"
 	}
 	fmt.Fprintf(a.stdout, "kind     %s\nshape    %s\ndigest   sha256:%s\ntrees    %d\noutputs  %d\ninputs   %d\nnames    %s\n",
-		info.Kind, info.Describe, info.Digest, info.Trees, info.Outputs, info.Inputs, names)
-	for i := range info.Inputs {
-		if labels := m.Categories(i); labels != nil {
-			fmt.Fprintf(a.stdout, "codes    input %s takes %s\n", inputName(info, i), codes(labels))
+		info.Kind, info.Describe, info.Digest, info.Trees, info.Scores(), len(info.Inputs), names)
+	for i, in := range info.Inputs {
+		if in.Categories != nil {
+			fmt.Fprintf(a.stdout, "codes    input %s takes %s\n", cmp.Or(in.Name, strconv.Itoa(i)), codes(in.Categories))
 		}
 	}
 	return nil
-}
-
-func inputName(info model.Info, i int) string {
-	if i < len(info.Names) {
-		return info.Names[i]
-	}
-	return strconv.Itoa(i)
 }
 
 // codes writes what the numbers of a categorical input stand for, as the table
@@ -73,9 +103,17 @@ func codes(labels []string) string {
 	return "{" + text.String() + "}"
 }
 
+type modelHelperCommand struct{}
+
+// Run prints the file.
+func (modelHelperCommand) Run(a *app) error {
+	_, err := io.WriteString(a.stdout, python.Helper())
+	return err
+}
+
 // Run scores the rows.
 func (c *modelScoreCommand) Run(a *app) error {
-	m, err := loadModel(c.File)
+	m, _, _, err := a.loadModel(c.File)
 	if err != nil {
 		return err
 	}
@@ -88,5 +126,5 @@ func (c *modelScoreCommand) Run(a *app) error {
 		defer file.Close()
 		source, name = file, c.Rows
 	}
-	return a.score(m, source, name)
+	return a.score(load.First(m), source, name)
 }

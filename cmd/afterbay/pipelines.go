@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/model/outside"
 )
 
 // pipeline is a pipeline that is ready to run, and its file.
@@ -19,18 +22,30 @@ type pipeline struct {
 	runner *afterbay.Runner
 }
 
+// newRunner checks a pipeline, whose models may be of any kind. What they have
+// outside of the process ends with the command.
+func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runner, error) {
+	p.Code.Kinds, p.Code.Rows = outside.Kinds(), services.Open
+	o.Endpoints = cmp.Or(o.Endpoints, &a.endpoints)
+	runner, err := afterbay.New(p, o)
+	if err == nil {
+		a.ends = append(a.ends, runner.Close)
+	}
+	return runner, err
+}
+
 func (p pipeline) describe() string {
 	text := fmt.Sprintf("%s and writes %s", strings.Join(p.runner.Inputs(), ", "), strings.Join(p.runner.Outputs(), ", "))
 	for _, m := range p.runner.Models() {
 		text += "\n  model " + m
 	}
-	return text
+	return text + p.describeSinks()
 }
 
 // load reads and checks the pipelines of files. The error is all that is wrong
 // with them. keys returns KeyBytes of each of a number of pipelines; nil is the
-// default.
-func (a *app) load(files []string, sessions int, keys func(pipelines int) int64) ([]pipeline, error) {
+// default. More options are set by set.
+func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*afterbay.Options)) ([]pipeline, error) {
 	if sessions < 0 {
 		return nil, usage("--sessions %d: use 1 or more, or 0 for one per core", sessions)
 	}
@@ -39,6 +54,9 @@ func (a *app) load(files []string, sessions int, keys func(pipelines int) int64)
 	var found []error
 	names := map[string]string{}
 	options := afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log}
+	for _, change := range set {
+		change(&options)
+	}
 	count := 0
 	for _, path := range files {
 		file, err := config.Load(path)
@@ -62,7 +80,7 @@ func (a *app) load(files []string, sessions int, keys func(pipelines int) int64)
 				continue
 			}
 			names[p.Name] = path
-			runner, err := afterbay.New(p, options)
+			runner, err := a.newRunner(p, options)
 			if err != nil {
 				found = append(found, file.Explain(i, err))
 				continue
@@ -71,7 +89,7 @@ func (a *app) load(files []string, sessions int, keys func(pipelines int) int64)
 		}
 	}
 	if len(found) > 0 {
-		return nil, &exitError{exitInvalid, &invalidError{errors.Join(found...)}}
+		return nil, cannotRun(found...)
 	}
 	return upstreamFirst(all)
 }

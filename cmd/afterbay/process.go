@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"net/http"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +16,10 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/explain"
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/observe/otlp"
+	"github.com/afterbay/afterbay/rederive"
+	"github.com/afterbay/afterbay/scoring"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
@@ -28,7 +36,11 @@ type process struct {
 	leave      bool
 	standbys   int
 	untilIdle  bool
-	stateBytes int64 // of the log; 0 is its default
+	stateBytes int64          // of the log; 0 is its default
+	traces     *otlp.Exporter // nil is none
+	names      *generation.Names
+	switches   chan *switching // pipelines to be handed over
+	deriving   sync.Mutex      // held by who derives one again
 }
 
 func (p *process) run(listen listenFlags) (err error) {
@@ -46,27 +58,92 @@ func (p *process) run(listen listenFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	if p.names, err = generation.Open(p.ctx, log); err != nil {
+		return err
+	}
+	p.switches = make(chan *switching)
+	for switched := true; switched; {
+		if switched, err = p.round(options, &listen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round runs the pipelines as they are, until the end or until one of them was
+// switched to another generation.
+func (p *process) round(options serve.Options, listen *listenFlags) (switched bool, err error) {
+	log := p.names
+	options.Address = listen.Listen
 	for _, pipeline := range p.pipelines {
 		options.Runners = append(options.Runners, pipeline.runner)
+		if err := log.Check(pipeline.runner.Name(), pipeline.runner.Digest()); err != nil {
+			return false, &exitError{exitInvalid, err}
+		}
 		if err := pipeline.runner.CreateTopics(p.ctx, log); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if brokers, ok := log.(*kafka.Log); ok {
+	if brokers, ok := log.Log.(*kafka.Log); ok {
 		brokers.WarnOfTimes(p.ctx, planOf(p.pipelines).Writes...)
 	}
+	serving, stopServing := context.WithCancel(context.WithoutCancel(p.ctx))
+	defer stopServing()
 	var server *serve.Server
 	if listen.Listen != "none" {
-		if server, err = serve.Listen(log, options); err != nil {
-			return err
+		if err := p.mountModels(serving, &options); err != nil {
+			return false, err
 		}
+		options.Rederive = func(ctx context.Context, r rederive.Request) iter.Seq2[rederive.Progress, error] {
+			return p.rederiveHere(ctx, r)
+		}
+		if server, err = serve.Listen(log, options); err != nil {
+			return false, err
+		}
+		listen.Listen = server.Address() // for the next round
 		if err := server.Admin().Write(p.dir); err != nil {
-			return &exitError{exitDamaged, err}
+			return false, &exitError{exitDamaged, err}
 		}
 		defer func() { err = errors.Join(err, server.Admin().Remove(p.dir)) }()
 	}
 	p.announce(server)
-	return p.work(log, server)
+	return p.work(log, server, serving, stopServing)
+}
+
+// mountModels answers requests with the models of the pipelines, until ctx is done.
+// Pipelines may share one; of two with one name and version the first is served.
+func (p *process) mountModels(ctx context.Context, options *serve.Options) error {
+	var models []scoring.Named
+	digests := map[string]string{}
+	for _, pipeline := range p.pipelines {
+		for _, m := range pipeline.runner.NamedModels() {
+			pinned, digest := fmt.Sprintf("%s@%d", m.Name, m.Version), m.Model.Info().Digest
+			if first, ok := digests[pinned]; ok {
+				if first != digest {
+					p.log.Warn("a model is not served: another pipeline has another one of its name and version", "model", pinned, "pipeline", pipeline.runner.Name())
+				}
+				continue
+			}
+			digests[pinned] = digest
+			if m.Model.Info().State > 0 { // of keys, which requests have none of
+				continue
+			}
+			models = append(models, scoring.Named{Name: m.Name, Version: strconv.Itoa(m.Version), Model: m.Model, Scores: scoreNames(m.Model.Info(), m.Outputs, func(o afterbay.Field) string { return o.Name })})
+		}
+	}
+	if len(models) == 0 {
+		return nil
+	}
+	handler, err := scoring.New(ctx, models, scoring.Options{Version: options.Version})
+	if err != nil {
+		return err
+	}
+	options.Mounts = map[string]http.Handler{}
+	for _, path := range scoring.Paths() {
+		options.Mounts[path] = handler
+	}
+	options.Collectors = append(options.Collectors, handler)
+	return nil
 }
 
 // open opens the log that the process works on. From then on dir is where it
@@ -77,7 +154,7 @@ func (p *process) open(options *serve.Options) (serve.Log, error) {
 		if err != nil {
 			return nil, err
 		}
-		options.Collectors = []prometheus.Collector{serve.LogCollector(log.Stats)}
+		options.Collectors, options.Stats = []prometheus.Collector{serve.LogCollector(log.Stats)}, log.Stats
 		return log, nil
 	}
 	data := p.dir
@@ -97,11 +174,9 @@ func (p *process) open(options *serve.Options) (serve.Log, error) {
 
 // work runs the pipelines until the first signal, or until there is nothing to
 // do. The server ends after them, so that they can be watched to the end.
-func (p *process) work(log serve.Log, server *serve.Server) error {
+func (p *process) work(log serve.Log, server *serve.Server, serving context.Context, stopServing func()) (switched bool, err error) {
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
-	serving, stopServing := context.WithCancel(context.WithoutCancel(p.ctx))
-	defer stopServing()
 	var outer errgroup.Group
 	if server != nil {
 		server.Ready(true)
@@ -113,9 +188,13 @@ func (p *process) work(log serve.Log, server *serve.Server) error {
 			return err
 		})
 	}
+	if p.traces != nil {
+		outer.Go(func() error { return p.traces.Run(serving) })
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, pipeline := range p.pipelines {
 		group.Go(func() error { return pipeline.runner.Run(ctx, log) })
+		group.Go(func() error { return pipeline.runner.Deliver(ctx, log, openSink) })
 	}
 	if p.untilIdle {
 		group.Go(func() error {
@@ -123,15 +202,31 @@ func (p *process) work(log serve.Log, server *serve.Server) error {
 			return waitIdle(ctx, log, p.pipelines)
 		})
 	}
-	err := group.Wait()
+	var next *switching
+	group.Go(func() error {
+		select {
+		case next = <-p.switches:
+			stop()
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	err = group.Wait()
+	if next != nil {
+		p.handOver(next, err)
+	}
 	p.keepPassages(p.dir, runnersOf(p.pipelines)...)
 	stopServing()
 	err = errors.Join(err, outer.Wait())
 	for _, pipeline := range p.pipelines {
 		c := pipeline.runner.Counts()
 		fmt.Fprintf(p.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", pipeline.runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
+		p.sumUpSinks(pipeline.runner)
 	}
-	return err
+	if next != nil {
+		p.pipelines = next.pipelines
+	}
+	return next != nil && p.ctx.Err() == nil, err
 }
 
 // keepPassages leaves the times of the newest events for afterbay explain. They
@@ -144,7 +239,7 @@ func (a *app) keepPassages(dir string, runners ...*afterbay.Runner) {
 
 // waitIdle returns when all pipelines, upstream first, have their partitions, so
 // that what is wrong with their state was found, and have committed all of their
-// input.
+// input, and all sinks are done with what that became.
 func waitIdle(ctx context.Context, log serve.Log, pipelines []pipeline) error {
 	for _, p := range pipelines {
 		if err := waitAssigned(ctx, log, p.runner); err != nil {
@@ -154,6 +249,11 @@ func waitIdle(ctx context.Context, log serve.Log, pipelines []pipeline) error {
 			if ctx.Err() != nil {
 				return nil
 			}
+			return err
+		}
+	}
+	for _, p := range pipelines {
+		if err := p.runner.WaitDelivered(ctx, log); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

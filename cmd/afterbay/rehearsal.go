@@ -34,9 +34,10 @@ import (
 type rehearsal struct {
 	*app
 	log      *memory.Log
-	parts    []*part // upstream first
-	straight bool    // all topics have one partition
-	quiet    bool    // outputs are not looked at
+	parts    []*part  // upstream first
+	straight bool     // all topics have one partition
+	quiet    bool     // outputs are not looked at
+	tables   []string // files of rows, as --table has them
 	batch    func([]*seen) error
 
 	appended int64
@@ -95,7 +96,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 			onePartition(&p.Input)
 		}
 		play := &part{pipeline: p, stages: stagesOf(&p)}
-		play.runner, err = afterbay.New(p, afterbay.Options{
+		play.runner, err = a.newRunner(p, afterbay.Options{
 			Sessions: 1, Logger: a.log, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
@@ -106,7 +107,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 		loaded = append(loaded, pipeline{path, file, i, play.runner})
 	}
 	if len(found) > 0 {
-		return nil, &exitError{exitInvalid, &invalidError{errors.Join(found...)}}
+		return nil, cannotRun(found...)
 	}
 	ordered, err := upstreamFirst(loaded)
 	if err != nil {
@@ -147,6 +148,12 @@ func stagesOf(p *afterbay.Pipeline) map[string]string {
 			for _, f := range s.Features {
 				stages[f.Name], stages[f.Name+"."] = "features", "features"
 			}
+			if s.Lookup != nil {
+				stages[s.Lookup.Name+"."] = "lookup"
+			}
+			if s.Fetch != nil {
+				stages[s.Fetch.Name+"."] = "fetch"
+			}
 			if s.Score != nil {
 				stages[cmp.Or(s.Score.As, s.Score.Model)+"."] = "score"
 			}
@@ -168,7 +175,7 @@ func stagesOf(p *afterbay.Pipeline) map[string]string {
 }
 
 // stageNames is the order in which names are shown.
-var stageNames = []string{"event", "let", "features", "score", "call", "decide"}
+var stageNames = []string{"event", "lookup", "let", "features", "fetch", "score", "call", "decide"}
 
 // stage returns the stage that introduces a name; "" is none to show.
 func (p *part) stage(name string) string {
@@ -210,6 +217,9 @@ func (r *rehearsal) run(feed func(ctx context.Context) error) error {
 			return err
 		}
 	}
+	if err := r.fillTables(); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(r.ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -229,6 +239,45 @@ func (r *rehearsal) run(feed func(ctx context.Context) error) error {
 		return errors.New("ended by a signal")
 	}
 	return err
+}
+
+// tableFlags name the rows that pipelines look up.
+type tableFlags struct {
+	Table []string `help:"Rows of a table that a pipeline looks up: its topic, the field that holds their key, and a file, NDJSON or CSV." placeholder:"TOPIC:KEY=FILE"`
+}
+
+// fillTables appends the rows of tables. One that no pipeline of the file writes
+// has to be given: without its rows, what is computed is not what will be.
+func (r *rehearsal) fillTables() error {
+	given := map[string]bool{}
+	for _, text := range r.tables {
+		to, path, isFile := strings.Cut(text, "=")
+		topic, key, hasKey := strings.Cut(to, ":")
+		if !isFile || !hasKey {
+			return usage("--table %s: write TOPIC:KEY=FILE, such as users:user=users.ndjson", text)
+		}
+		if !slices.ContainsFunc(r.parts, func(p *part) bool { return slices.Contains(p.runner.Tables(), topic) }) {
+			return usage("--table %s: no pipeline looks up %s", text, topic)
+		}
+		given[topic] = true
+		source, err := r.openEvents(path, "")
+		if err != nil {
+			return err
+		}
+		_, err = ingest.Publish(r.ctx, r.log, source, ingest.Options{Name: source.name, Format: source.format, Topic: topic, Key: key})
+		if err = errors.Join(err, source.Close()); err != nil {
+			return fmt.Errorf("rows of table %s: %w", topic, err)
+		}
+	}
+	for _, p := range r.parts {
+		for _, topic := range p.runner.Tables() {
+			written := slices.ContainsFunc(r.parts, func(o *part) bool { return slices.Contains(o.runner.Outputs(), topic) })
+			if !given[topic] && !written {
+				return usage("pipeline %s looks up %s: name a file of its rows with --table %s:KEY=FILE; an empty one is a table without rows", p.runner.Name(), topic, topic)
+			}
+		}
+	}
+	return nil
 }
 
 // publish appends the events of a source to a topic; "" is the input of the
@@ -377,6 +426,9 @@ func newForgetful(r *rehearsal) *forgetful {
 	for _, p := range r.parts {
 		for _, read := range p.runner.Reads() {
 			f.read[read.Topic] = true
+		}
+		for _, topic := range p.runner.Tables() {
+			f.read[topic] = true
 		}
 	}
 	return f

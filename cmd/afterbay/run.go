@@ -7,6 +7,7 @@ type runCommand struct {
 	listenFlags
 	sessionFlags
 	stateFlags
+	traceFlags
 	UntilIdle bool `help:"Exit when all input is processed and committed."`
 	Leave     bool `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
 	Standbys  int  `help:"On Kafka, how many other processes keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
@@ -14,7 +15,11 @@ type runCommand struct {
 
 // Run runs the pipelines.
 func (c *runCommand) Run(a *app) error {
-	pipelines, err := a.load(c.Files, c.Sessions, c.keys)
+	traces, err := c.exporter(a)
+	if err != nil {
+		return err
+	}
+	pipelines, err := a.load(c.Files, c.Sessions, c.keys, c.trace(traces))
 	if err != nil {
 		return err
 	}
@@ -22,6 +27,6 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, standbys: c.Standbys, stateBytes: c.log(), untilIdle: c.UntilIdle}
+	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, standbys: c.Standbys, stateBytes: c.log(), untilIdle: c.UntilIdle, traces: traces}
 	return p.run(c.listenFlags)
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -69,7 +71,7 @@ func TestScoresAreTheModelsBitForBit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := m.Info().Names
+		names := m.Info().Names()
 		order := random.Perm(len(names) + 1)
 		if len(names) == 0 { // by order
 			names = strings.Split("a b c d e f", " ")
@@ -120,14 +122,14 @@ func TestSeveralOutputsAreSeveralColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	classes := m.Info().Outputs
+	classes := m.Info().Scores()
 	if classes < 3 || m.MarginsPerRow() != classes {
 		t.Fatalf("%d outputs, %d margins: not a model of several classes", classes, m.MarginsPerRow())
 	}
 	t.Chdir(t.TempDir())
 	write(t, "multi.ubj", string(data))
-	header := strings.Join(m.Info().Names, ",")
-	row := strings.Repeat("1,", m.Info().Inputs-1) + "1"
+	header := strings.Join(m.Info().Names(), ",")
+	row := strings.Repeat("1,", m.Info().Width()-1) + "1"
 	lines := strings.Split(must(t, header+"\n"+row+"\n", "model", "score", "multi.ubj"), "\n")
 	var want []string
 	for _, name := range []string{"margin_", "prediction_"} {
@@ -137,5 +139,17 @@ func TestSeveralOutputsAreSeveralColumns(t *testing.T) {
 	}
 	if lines[0] != strings.Join(want, ",") || strings.Count(lines[1], ",") != 2*classes-1 {
 		t.Errorf("%q", lines)
+	}
+}
+
+func TestTextsOfAModelAreColumns(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"mood": "so \"so\",\nat best", "anger": 0.5}`)
+	}))
+	defer server.Close()
+	t.Chdir(t.TempDir())
+	write(t, "mood.yaml", "model: mood\nversion: 1\nkind: remote\ninputs: {text: string}\noutputs: {anger: 1, mood: string, no: bytes}\nremote: {endpoint: '"+server.URL+"', api: http}\n")
+	if got, want := must(t, "text\nhello\n", "model", "score", "mood.yaml"), "prediction,mood,no\n0.5,\"so \"\"so\"\",\nat best\",\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

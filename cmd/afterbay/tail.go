@@ -14,6 +14,7 @@ type tailCommand struct {
 	From      int64 `help:"First offset; below 0 so many before the end." default:"0"`
 	Limit     int64 `help:"Print at most so many records; 0 is all." default:"0"`
 	Follow    bool  `help:"Wait for more, until a signal ends the command." short:"f"`
+	View      bool  `help:"Print what the topic would be if the newest generation of its pipeline had always been live: see afterbay rederive."`
 	Headers   bool  `help:"Print JSON with partition, offset, time, key and headers, instead of values alone."`
 }
 
@@ -22,6 +23,9 @@ func (c *tailCommand) Run(a *app) (err error) {
 	if c.Limit < 0 || c.Partition < serve.AllPartitions {
 		return usage("--limit and --partition are 0 or more; --partition -1 is all")
 	}
+	if c.View && c.From != 0 {
+		return usage("--view reads from the beginning: leave out --from")
+	}
 	directory, closeDirectory, err := c.open(a, false)
 	if err != nil {
 		return err
@@ -29,7 +33,7 @@ func (c *tailCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	out := newLines(a.stdout, c.Follow)
 	var line []byte
-	q := serve.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow}
+	q := serve.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow, View: c.View}
 	for r, err := range directory.Records(a.ctx, q) {
 		if a.ctx.Err() != nil {
 			break

@@ -22,7 +22,8 @@ type tryCommand struct {
 	Topic  string `help:"Topic that the events go to; the default is the input of the first pipeline." placeholder:"TOPIC"`
 	Format string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
 	Limit  *int   `help:"Print so many events; the default is 20, or all of them with --json." placeholder:"N"`
-	JSON   bool   `help:"Print JSON, an object a line, and the summary on standard error." name:"json"`
+	tableFlags
+	JSON bool `help:"Print JSON, an object a line, and the summary on standard error." name:"json"`
 }
 
 // Run prints what the pipelines make of the events.
@@ -46,6 +47,7 @@ func (c *tryCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	r.tables = c.Table
 	for _, played := range r.parts {
 		p.tallies = append(p.tallies, newTally(played))
 	}

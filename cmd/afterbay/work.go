@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/examples/baseline"
 	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/examples/moderation"
 )
 
 // work is what a measurement runs.
@@ -25,11 +27,17 @@ type source struct {
 }
 
 func (c *benchCommand) work() work {
-	if c.Work == "fraud" {
+	switch c.Work {
+	case "fraud":
 		return work{files: fraudExample(), number: []byte(`"tx":"t`), source: func() *source { return fraudSource(c.Seed) }}
+	case "moderation":
+		files := exampleFiles{moderation.Files, []string{"profanity.yaml", "profanity.json", "golden.csv"}}
+		return work{files: files, number: []byte(`"post":"p`), source: func() *source {
+			return &source{next: moderation.NewGenerator(moderation.Options{Seed: c.Seed, Users: 1_000_000, Rate: cmp.Or(c.Rate, 50_000)}).Append, stop: func() {}}
+		}}
 	}
 	options := baseline.Options{Seed: c.Seed, Users: c.Users, Zipf: c.Zipf}
-	return work{files: exampleFiles{baseline.Files, "model.ubj"}, number: []byte(`"event_id":"e`), source: func() *source {
+	return work{files: exampleFiles{baseline.Files, []string{"model.ubj"}}, number: []byte(`"event_id":"e`), source: func() *source {
 		return &source{next: baseline.NewGenerator(options).Append, stop: func() {}}
 	}}
 }

@@ -19,41 +19,52 @@ const blockRows = 64
 //     word too, the plane of that depth.
 //  3. The planes of a tree are the digits of the leaves that the rows end in.
 //     Transposed they index the leaves, whose scores are added in the order of
-//     the trees, in float32: the margins are those of flat, bit for bit.
+//     the trees, in T: the margins are those of flat, bit for bit.
 //
 // No step depends on a row, so that all of it runs at full width and without a
 // branch to mispredict: about two operations for a node and 64 rows. Missing
 // rows of a block that is not full are scored and thrown away.
 //
-// Trees of depth up to 8 are laid out complete, filled up with question 0, which
+// Trees that ask one question at each depth, as CatBoost grows them, have its
+// answers for planes. Other trees of depth up to 8 are laid out complete, filled up with question 0, which
 // all answer with left: the kernels in assembly score those. Deeper trees and
 // some that are nearly empty are loose, node by node.
-type blocks struct {
+type blocks[T number] struct {
 	inputs    int
 	columns   []column
 	sets      []setColumn
 	answers   int      // questions, question 0 included
 	questions []uint32 // of the complete trees: see place
 	forks     []fork   // of the loose trees: parents before children
-	leaves    []float32
-	outputs   []blockOutput
+	leaves    []T
+	outputs   []blockOutput[T]
+	codes     coding
 	forksMax  int // of one loose tree
 	leavesMax int // of one loose tree, a power of two
 }
 
 // blockOutput is one margin: its trees in their order.
-type blockOutput struct {
-	base float32
+type blockOutput[T number] struct {
+	base T
 	runs []run
 }
 
 // run is trees of one layout, one behind the other.
 type run struct {
-	depth int // of complete trees: 2, 4, 6 or 8; 0 marks one loose tree
-	first int // in questions; of a loose tree in forks
-	leaf  int // in leaves
-	count int // of trees; of a loose tree its forks
-	width int // of a loose tree its leaves, a power of two
+	depth int  // of complete trees: 2, 4, 6 or 8; 0 marks one loose tree
+	level bool // complete trees that ask one question at each depth
+	first int  // in questions; of a loose tree in forks
+	leaf  int  // in leaves
+	count int  // of trees; of a loose tree its forks
+	width int  // of a loose tree its leaves, a power of two
+}
+
+// asked is how many questions a complete tree has.
+func (r *run) asked() int {
+	if r.level {
+		return r.depth
+	}
+	return 1<<r.depth - 1
 }
 
 // fork is a node of a loose tree: its question, and where in the words of the
@@ -67,6 +78,7 @@ type fork struct {
 // column is the questions on one numeric input.
 type column struct {
 	input  int
+	zero   bool        // counts as missing
 	ladder []uint32    // the greatest keys below all thresholds, a search tree: below place i stand 2i and 2i+1; the length is a power of two
 	steps  int         // of the ladder that are thresholds
 	sides  [2]question // missing goes right; missing goes left
@@ -90,17 +102,17 @@ type setColumn struct {
 }
 
 // blockScratch is the working memory of one block.
-type blockScratch struct {
+type blockScratch[T number] struct {
 	answers []uint64
 	words   []uint64           // of a ladder, or of the categories of an input
 	reach   []uint64           // of a tree: the rows that reach a node
-	sums    [blockRows]float32 // of one output
+	sums    [blockRows]T       // of one output
 	values  [blockRows]float32 // of one input
 	keys    [blockRows]uint32
 	table   [256]uint64
 }
 
-func (b *blocks) scratch() *blockScratch {
+func (b *blocks[T]) scratch() *blockScratch[T] {
 	words := 0
 	for i := range b.columns {
 		words = max(words, len(b.columns[i].ladder))
@@ -108,15 +120,16 @@ func (b *blocks) scratch() *blockScratch {
 	for i := range b.sets {
 		words = max(words, 8*b.sets[i].chunks)
 	}
-	return &blockScratch{
+	return &blockScratch[T]{
 		answers: make([]uint64, b.answers), words: make([]uint64, words),
 		reach: make([]uint64, max(blockRows, b.forksMax+b.leavesMax)),
 	}
 }
 
 // score writes the margins of at most 64 rows.
-func (b *blocks) score(k *kernel, s *blockScratch, rows, out []float32) {
+func (b *blocks[T]) score(k *kernel, s *blockScratch[T], rows []float32, out []T) {
 	width := len(b.outputs)
+	trees, levels := addersOf[T](k)
 	n := len(out) / width
 	b.ask(k, s, rows, n)
 	for o := range b.outputs {
@@ -125,17 +138,22 @@ func (b *blocks) score(k *kernel, s *blockScratch, rows, out []float32) {
 			s.sums[i] = of.base
 		}
 		for _, r := range of.runs {
-			switch {
-			case r.depth == 0:
+			if r.depth == 0 {
 				b.loose(s, r)
-			case k.trees[r.depth/2-1] != nil:
-				k.complete(b, s, r)
-			default:
-				for range r.count {
-					b.complete(s, r)
-					r.first += 1<<r.depth - 1
-					r.leaf += 1 << r.depth
-				}
+				continue
+			}
+			add, one := trees[r.depth/2-1], b.complete
+			if r.level {
+				add, one = levels[r.depth/2-1], b.levels
+			}
+			if add != nil {
+				addRun(add, b, s, r)
+				continue
+			}
+			for range r.count {
+				one(s, r)
+				r.first += r.asked()
+				r.leaf += 1 << r.depth
 			}
 		}
 		for i, sum := range s.sums[:n] {
@@ -145,7 +163,7 @@ func (b *blocks) score(k *kernel, s *blockScratch, rows, out []float32) {
 }
 
 // ask answers all questions for n rows.
-func (b *blocks) ask(k *kernel, s *blockScratch, rows []float32, n int) {
+func (b *blocks[T]) ask(k *kernel, s *blockScratch[T], rows []float32, n int) {
 	for i := range b.columns {
 		c := &b.columns[i]
 		at := c.input
@@ -153,26 +171,31 @@ func (b *blocks) ask(k *kernel, s *blockScratch, rows []float32, n int) {
 			s.values[r] = rows[at]
 			at += b.inputs
 		}
+		if c.zero {
+			for r, value := range s.values[:n] {
+				s.values[r] = withoutZero(value)
+			}
+		}
 		if k.ask[0] != nil {
-			k.compare(s, c)
+			compare(k, s, c)
 		} else {
-			c.ask(s, n)
+			climb(s, c, n)
 		}
 	}
 	for i := range b.sets {
 		c := &b.sets[i]
 		at := c.input
 		for r := range n {
-			s.keys[r] = code(rows[at])
+			s.keys[r] = b.codes.code(rows[at])
 			at += b.inputs
 		}
-		c.ask(s, s.keys[:n])
+		askSets(s, c, s.keys[:n])
 	}
 }
 
-// ask collects the rows at the last threshold that each reaches; those
+// climb collects the rows at the last threshold that each reaches; those
 // of all rungs from a threshold upwards are the ones that pass it.
-func (c *column) ask(s *blockScratch, n int) {
+func climb[T number](s *blockScratch[T], c *column, n int) {
 	missing := uint64(0)
 	for r, value := range s.values[:n] {
 		s.keys[r] = key(value)
@@ -183,7 +206,7 @@ func (c *column) ask(s *blockScratch, n int) {
 	}
 	words := s.words[:len(c.ladder)]
 	clear(words[:c.steps+1])
-	climb(c.ladder, s.keys[:(n+3)&^3], words)
+	climbKeys(c.ladder, s.keys[:(n+3)&^3], words)
 	passed := uint64(0)
 	for i := c.steps; i > 0; i-- {
 		passed |= words[i]
@@ -199,9 +222,9 @@ func (c *column) ask(s *blockScratch, n int) {
 	}
 }
 
-// climb searches the ladder for four rows at a time, in the same steps for all:
+// climbKeys searches the ladder for four rows at a time, in the same steps for all:
 // a comparison whose carry is added, no branch.
-func climb(ladder, keys []uint32, words []uint64) {
+func climbKeys(ladder, keys []uint32, words []uint64) {
 	for r := 0; r+4 <= len(keys); r += 4 {
 		k := (*[4]uint32)(keys[r:])
 		k0, k1, k2, k3 := uint64(k[0]), uint64(k[1]), uint64(k[2]), uint64(k[3])
@@ -224,9 +247,9 @@ func climb(ladder, keys []uint32, words []uint64) {
 	}
 }
 
-// ask collects the rows of each category. The union over the categories of a set
+// askSets collects the rows of each category. The union over the categories of a set
 // is put together from eight of them at a time, by a table of all 256 unions.
-func (c *setColumn) ask(s *blockScratch, codes []uint32) {
+func askSets[T number](s *blockScratch[T], c *setColumn, codes []uint32) {
 	words := s.words[:8*c.chunks]
 	clear(words)
 	for r, category := range codes {
@@ -255,7 +278,7 @@ func (c *setColumn) ask(s *blockScratch, codes []uint32) {
 
 // complete adds the scores of one complete tree: two depths at a time down to the
 // last four.
-func (b *blocks) complete(s *blockScratch, t run) {
+func (b *blocks[T]) complete(s *blockScratch[T], t run) {
 	questions, answers := b.questions[t.first:t.first+1<<t.depth-1], s.answers
 	reach := (*[blockRows]uint64)(s.reach)
 	reach[0] = math.MaxUint64
@@ -283,8 +306,22 @@ func (b *blocks) complete(s *blockScratch, t run) {
 	} else {
 		planes[1], planes[0] = lastTwo(answers, (*[3]uint32)(questions), math.MaxUint64)
 	}
-	transpose(&planes)
-	leaves, sums := (*[leavesRead]float32)(b.leaves[t.leaf:]), &s.sums
+	b.add(s, t, &planes)
+}
+
+// levels adds the scores of one tree that asks one question at each depth.
+func (b *blocks[T]) levels(s *blockScratch[T], t run) {
+	var planes [8]uint64
+	for i, question := range b.questions[t.first : t.first+t.depth] {
+		planes[(t.depth-1-i)%8] = s.answers[question]
+	}
+	b.add(s, t, &planes)
+}
+
+// add adds the scores of the leaves whose digits the planes are.
+func (b *blocks[T]) add(s *blockScratch[T], t run, planes *[8]uint64) {
+	transpose(planes)
+	leaves, sums := (*[leavesRead]T)(b.leaves[t.leaf:]), &s.sums
 	for k, ids := range planes {
 		sums[k] += leaves[uint8(ids)]
 		sums[k+8] += leaves[uint8(ids>>8)]
@@ -327,7 +364,7 @@ func lastTwo(answers []uint64, three *[3]uint32, all uint64) (upper, lower uint6
 }
 
 // loose adds the scores of one loose tree. Its leaves are numbered as they stand.
-func (b *blocks) loose(s *blockScratch, t run) {
+func (b *blocks[T]) loose(s *blockScratch[T], t run) {
 	reach := s.reach[:t.count+t.width]
 	clear(reach[t.count:]) // of leaves that only fill up
 	reach[0] = math.MaxUint64

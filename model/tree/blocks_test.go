@@ -16,12 +16,26 @@ import (
 func fullTree(random *rand.Rand, depth, inputs int) []split {
 	nodes := make([]split, 2<<depth-1)
 	for i := range nodes {
-		nodes[i] = split{left: noChild, right: noChild, value: random.Float32()}
+		nodes[i] = split{left: noChild, right: noChild, value: float64(random.Float32())}
 		if i < 1<<depth-1 {
 			nodes[i] = split{
 				left: int32(2*i + 1), right: int32(2*i + 2), input: int32(random.IntN(inputs)),
-				value: random.Float32() - 0.5, defaultLeft: random.IntN(2) == 0,
+				value: float64(random.Float32() - 0.5), defaultLeft: random.IntN(2) == 0,
 			}
+		}
+	}
+	return nodes
+}
+
+// levelTree returns a full tree that asks one question at each depth.
+func levelTree(random *rand.Rand, depth, inputs int) []split {
+	nodes := fullTree(random, depth, inputs)
+	for level := range depth {
+		first := 1<<level - 1
+		for i := first; i < 2*first+1; i++ {
+			n := nodes[first]
+			n.left, n.right = nodes[i].left, nodes[i].right
+			nodes[i] = n
 		}
 	}
 	return nodes
@@ -29,12 +43,12 @@ func fullTree(random *rand.Rand, depth, inputs int) []split {
 
 // chain returns a tree in which each split has a leaf as its right child.
 func chain(random *rand.Rand, depth int) []split {
-	leaf := func() split { return split{left: noChild, right: noChild, value: random.Float32()} }
+	leaf := func() split { return split{left: noChild, right: noChild, value: float64(random.Float32())} }
 	nodes := []split{leaf()}
 	for d := range depth {
 		last := int32(max(0, len(nodes)-2))
 		left := int32(len(nodes))
-		nodes[last] = split{left: left, right: left + 1, input: int32(d % 7), value: random.Float32() - 0.5}
+		nodes[last] = split{left: left, right: left + 1, input: int32(d % 7), value: float64(random.Float32() - 0.5)}
 		nodes = append(nodes, leaf(), leaf())
 	}
 	return nodes
@@ -50,14 +64,16 @@ func TestTreesOfEveryShapeAreScoredAsWalked(t *testing.T) {
 	for depth := range 11 {
 		tree := fullTree(random, depth, 7)
 		shapes[fmt.Sprintf("full tree of depth %d", depth)] = [][]split{tree}
+		shapes[fmt.Sprintf("levels of depth %d", depth)] = [][]split{levelTree(random, depth, 7)}
 		shapes[fmt.Sprintf("chain of depth %d", depth)] = [][]split{chain(random, depth)}
 		for range 2*callTrees + 3 {
 			if depth < 9 {
 				shapes["long runs"] = append(shapes["long runs"], fullTree(random, depth, 7))
+				shapes["long runs of levels"] = append(shapes["long runs of levels"], levelTree(random, depth, 7))
 			}
 		}
 		for range 9 {
-			shapes["mixed"] = append(shapes["mixed"], fullTree(random, random.IntN(10), 7), chain(random, depth))
+			shapes["mixed"] = append(shapes["mixed"], fullTree(random, random.IntN(10), 7), chain(random, depth), levelTree(random, random.IntN(9), 7))
 		}
 	}
 	for _, leaves := range []int{2, 3, 100, 255, 256, 257, 511, 512, 513, 5000} {
@@ -75,6 +91,10 @@ func TestTreesOfEveryShapeAreScoredAsWalked(t *testing.T) {
 		base := []float32{0.25}
 		if err := verify(e, flatten(e, base), layBlocks(e, base), kernels(), generate(e, verifyRows)); err != nil {
 			t.Errorf("seed %d: %s: %v", seed, name, err)
+		}
+		double := []float64{1.0 / 3}
+		if err := verify(e, flatten(e, double), layBlocks(e, double), kernels(), generate(e, verifyRows)); err != nil {
+			t.Errorf("seed %d: %s, in float64: %v", seed, name, err)
 		}
 	}
 }
@@ -96,7 +116,8 @@ func TestEveryThresholdOfAnInputIsTold(t *testing.T) {
 		var values []float32
 		for _, n := range e.parts[trees-1].nodes[:3000] {
 			if n.left != noChild {
-				values = append(values, n.value, math.Nextafter32(n.value, -1), math.Nextafter32(n.value, 1))
+				at := float32(n.value)
+				values = append(values, at, math.Nextafter32(at, -1), math.Nextafter32(at, 1))
 			}
 		}
 		want, got, s := make([]float32, len(values)), make([]float32, len(values)), b.scratch()
@@ -119,13 +140,13 @@ func TestBlocksThatAreNotFullScoreAsFullOnes(t *testing.T) {
 	for _, name := range []string{"small-deep.json", "kind-3.2.0-classes-categories.ubj", "kind-3.2.0-categories-partition.ubj"} {
 		m := load(t, name)
 		g := readGolden(t, "testdata/"+strings.TrimSuffix(name, filepath.Ext(name))+".golden.gz")
-		width, outputs := m.Info().Inputs, m.MarginsPerRow()
+		width, outputs := m.Info().Width(), m.MarginsPerRow()
 		for _, k := range kernels() {
-			s := m.blocks.scratch()
+			s := of32(m).blocks.scratch()
 			for n := blockRows; n > 0; n-- {
 				from := n * 3 % 100
 				rows, out := g.rows.Values[from*width:(from+n)*width], make([]float32, n*outputs)
-				m.blocks.score(&k, s, rows, out)
+				of32(m).blocks.score(&k, s, rows, out)
 				for i, margin := range out {
 					if want := g.margins[i%outputs][from+i/outputs]; margin != want {
 						t.Fatalf("%s, kernel %s, %d rows: row %d has margin %g, want %g", name, k.name, n, i/outputs, margin, want)
@@ -141,19 +162,19 @@ func TestBlocksThatAreNotFullScoreAsFullOnes(t *testing.T) {
 func TestDamageToAnyPartOfBlocksIsNoticed(t *testing.T) {
 	m := load(t, "small-squared.json")
 	g := readGolden(t, "testdata/small-squared.golden.gz")
-	questions, leaves := reachedParts(m.blocks, g.rows)
+	questions, leaves := reachedParts(of32(m).blocks, g.rows)
 	for _, k := range kernels() {
 		tried := 0
-		notice := func(what string, i int, damaged blocks) {
+		notice := func(what string, i int, damaged blocks[float32]) {
 			other := scoredBy(m, choice{k, 1})
-			other.blocks = &damaged
+			of32(other).blocks = &damaged
 			if tried++; differenceOf(other, g) == "" {
 				t.Errorf("kernel %s: damage to %s %d is not noticed", k.name, what, i)
 			}
 		}
 		for i := range questions {
 			if questions[i] && i%2 == 0 {
-				damaged := *m.blocks
+				damaged := *of32(m).blocks
 				damaged.questions = slices.Clone(damaged.questions)
 				damaged.questions[i] = 0
 				notice("question", i, damaged)
@@ -161,7 +182,7 @@ func TestDamageToAnyPartOfBlocksIsNoticed(t *testing.T) {
 		}
 		for i := range leaves {
 			if leaves[i] && i%2 == 0 {
-				damaged := *m.blocks
+				damaged := *of32(m).blocks
 				damaged.leaves = slices.Clone(damaged.leaves)
 				damaged.leaves[i] = math.Float32frombits(math.Float32bits(damaged.leaves[i]) ^ 1<<20)
 				notice("leaf", i, damaged)
@@ -175,7 +196,7 @@ func TestDamageToAnyPartOfBlocksIsNoticed(t *testing.T) {
 
 // reachedParts returns the questions of complete trees that send some row to
 // the right, and the leaves that some row ends in.
-func reachedParts(b *blocks, rows model.Rows) (questions, leaves []bool) {
+func reachedParts(b *blocks[float32], rows model.Rows) (questions, leaves []bool) {
 	questions, leaves = make([]bool, len(b.questions)), make([]bool, len(b.leaves))
 	s := b.scratch()
 	for row := range rows.Len() {
@@ -214,8 +235,8 @@ func TestNearlyEmptyTreesTakeLittleMemory(t *testing.T) {
 func TestSetsTooLargeForBlocksAreScoredRowByRow(t *testing.T) {
 	for category, inBlocks := range map[int]bool{8*chunksMax - 2: true, 8*chunksMax - 1: false, categoriesMax - 1: false} {
 		m := changed(t, withSets, func(o object) { tree(o, 0)["categories"] = list{1, category, 0} })
-		if m.blocks != nil != inBlocks {
-			t.Errorf("category %d: blocks %v", category, m.blocks != nil)
+		if of32(m).blocks != nil != inBlocks {
+			t.Errorf("category %d: blocks %v", category, of32(m).blocks != nil)
 		}
 		out := make([]float32, 200)
 		rows := rowsOf(slices.Repeat([]float32{float32(category), 0, -1}, 200)...)

@@ -7,29 +7,34 @@ import (
 	"unicode/utf8"
 )
 
-// categorical reports whether a node sends listed categories to the right
-// instead of comparing with a threshold.
-func (s *split) categorical() bool { return s.set.to > s.set.from }
-
 // setWords is what a set takes in flat.sets: its length and its bits, of which
 // bit 0 is for missing values and bit c+1 for category c.
 func setWords(largest int32) int64 { return 2 + (int64(largest)+1)/32 }
 
-// code is the slot of a categorical input: which bit of a set to look at. The
-// category is the whole part of the value; XGBoost lets what is negative or too
-// large belong to no set, -0.5 included.
-func code(value float32) uint32 {
+// coding is by what rule a value is a category.
+type coding uint8
+
+const (
+	xgboostCodes  coding = iota // the whole part; what is negative, -0.5 included, or too large is none
+	lightgbmCodes               // the whole part, so that -0.5 is category 0; other negatives and what exceeds 31 bits are none
+)
+
+// none is the code of what is no category.
+const none = math.MaxInt32
+
+// code is the slot of a categorical input: which bit of a set to look at.
+func (c coding) code(value float32) uint32 {
 	switch {
 	case value != value:
 		return 0
-	case value < 0 || value >= categoriesMax:
-		return math.MaxInt32
+	case c == xgboostCodes && (value < 0 || value >= categoriesMax), value <= -1, value >= none:
+		return none
 	}
-	return uint32(value) + 1
+	return uint32(int32(value)) + 1
 }
 
 // set returns the place in flat.sets of a split's set.
-func (b *builder) set(from split) uint32 {
+func (b *builder[T]) set(from split) uint32 {
 	if at, known := b.offsets[from.set.from]; known {
 		return uint32(at) // another part of the same tree has it
 	}
@@ -48,21 +53,9 @@ func (b *builder) set(from split) uint32 {
 	return uint32(at)
 }
 
-// slot returns the slot of a categorical input.
-func (b *builder) slot(input int32) int {
-	slot, known := b.slots[input]
-	if !known {
-		slot = 2*b.flat.inputs + 1 + len(b.categorical)
-		b.slots[input] = slot
-		b.categorical = append(b.categorical, input)
-	}
-	return slot
-}
-
-// setMargin is margin for trees with categorical splits. Slots behind the one
-// of the leaves hold codes, and a node that reads one has the place of its set
-// in below.
-func (f *flat) setMargin(slots []uint32, sum float32, trees []span) float32 {
+// setMargin is margin for trees with categorical splits. The last slots hold
+// codes, and a node that reads one has the place of its set in below.
+func (f *flat[T]) setMargin(slots []uint32, sum T, trees []span) T {
 	var at [lanes]uint32
 	for len(trees) > 0 {
 		n := min(lanes, len(trees))
@@ -84,10 +77,10 @@ func (f *flat) setMargin(slots []uint32, sum float32, trees []span) float32 {
 }
 
 // nextSet is next for a node of either kind.
-func (f *flat) nextSet(n node, slots []uint32) uint32 {
+func (f *flat[T]) nextSet(n node, slots []uint32) uint32 {
 	value := slots[n.input]
 	var right uint32
-	if int(n.input) <= 2*f.inputs {
+	if int(n.input) < f.codesAt() {
 		if value > n.below {
 			right = 1
 		}

@@ -7,61 +7,18 @@ import (
 	"strings"
 )
 
-// Limits of what is loaded. Nothing else is allocated on a file's word alone,
-// so memory while loading is about twice the file as XGBoost writes it. A file
-// made for the purpose takes at most 320 MiB for the sets of its categorical
-// splits, and beside them ten times its size, or a hundred times where its
-// leaves are vectors.
-const (
-	fileMax       = 1 << 30 // bytes; 5,000 trees of depth 8 are 0.1 GB as JSON
-	treesMax      = 1 << 17 // bounds what trees cost beside their nodes
-	nodesMax      = 1 << 16 // of one tree: a flat node addresses its children in 16 bits
-	inputsMax     = 1<<15 - 1
-	outputsMax    = 1 << 12
-	categoriesMax = 1 << 24 // from there on XGBoost takes a category for none
-	setWordsMax   = 1 << 26
-)
-
-// noChild marks a leaf.
-const noChild = -1
-
-// split is one node of a tree as the file has it.
-type split struct {
-	left, right int32 // noChild in a leaf
-	input       int32
-	value       float32 // threshold; in a leaf its score
-	defaultLeft bool    // where a missing value goes
-	set         segment // of ensemble.listed: categories that go right; empty where the split is numeric
-}
-
-// segment is part of a list.
-type segment struct{ from, to int32 }
-
-// part is what one output of a model has of one tree of its file: a tree whose
-// leaves are vectors has a part for each output.
-type part struct {
-	nodes  []split
-	output int32 // where width is 1: what tree_info says
-	index  int32 // of the tree in the file
-	width  int32 // of its leaves
-}
-
-// ensemble is what a file says about its model.
-type ensemble struct {
+// xgboost is what a file of XGBoost says, in the words of its JSON: see
+// https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html and
+// doc/model.schema of its sources.
+type xgboost struct {
+	ensemble
 	objective, booster string
 	version            []int32   // of the XGBoost that wrote the file
-	base               []float32 // base_score, as written
-	inputs, classes    int64
-	targets            int64
-	names              []string
-	labels             [][]string // of an input: what its category codes stand for
-	declared, parallel int64      // trees that the file claims to have: all, and a round for each output
-	groups             []int32    // output of each tree of the file
-	weights            []float32  // of each tree of the file; empty where training dropped none
-	count              int        // trees of the file
-	parts              []part
-	listed             []int32 // categories of all sets, set behind set
-	setWords           int64   // what the sets take as bits
+	bases              []float32 // as written
+	classes, targets   int64
+	declared, parallel int64     // trees that the file claims to have: all, and a round for each output
+	groups             []int32   // output of each tree of the file
+	weights            []float32 // of each tree of the file; empty where training dropped none
 	bestIteration      string
 }
 
@@ -71,22 +28,18 @@ type field struct {
 	read func() error
 }
 
-// decoder fills an ensemble from a document.
+// decoder fills an xgboost from a document.
 type decoder struct {
 	document
-	ensemble
+	xgboost
 	tree   columns // of the tree being read; its arrays are used again
 	fields []field // of a tree
 }
 
 // decode reads a whole document. What it returns has trees that are trees, but
 // is not checked as a whole: see refuse.
-func decode(data []byte) (*ensemble, error) {
-	source, err := open(data)
-	if err != nil {
-		return nil, err
-	}
-	d := &decoder{document: source, ensemble: ensemble{inputs: -1, declared: -1, targets: 1}}
+func decode(source document) (*xgboost, error) {
+	d := &decoder{document: source, xgboost: xgboost{ensemble: ensemble{kind: "xgboost", inputs: -1}, declared: -1, targets: 1}}
 	t := &d.tree
 	d.fields = []field{
 		{"left_children", d.integersTo(&t.left)}, {"right_children", d.integersTo(&t.right)},
@@ -102,12 +55,14 @@ func decode(data []byte) (*ensemble, error) {
 	if err := d.end(); err != nil {
 		return nil, err
 	}
-	return &d.ensemble, nil
+	return &d.xgboost, nil
 }
+
+func (d *decoder) record(fields ...field) error { return record(d, fields...) }
 
 // record reads an object: the fields it knows, each at most once, and skips
 // the others.
-func (d *decoder) record(fields ...field) error {
+func record(d document, fields ...field) error {
 	var seen uint32
 	return d.object(func(key []byte) error {
 		for i := range fields {
@@ -115,7 +70,7 @@ func (d *decoder) record(fields ...field) error {
 				continue
 			}
 			if seen>>i&1 != 0 {
-				return within(fields[i].name, d.fault("the field stands here twice"))
+				return within(fields[i].name, faultOf(d, "the field stands here twice"))
 			}
 			seen |= 1 << i
 			if err := fields[i].read(); err != nil {
@@ -131,7 +86,22 @@ func (d *decoder) record(fields ...field) error {
 }
 
 func (d *decoder) fault(format string, arguments ...any) error {
+	return faultOf(d, format, arguments...)
+}
+
+// faultOf is what is wrong with the value that was read last.
+func faultOf(d document, format string, arguments ...any) error {
 	return &formatError{offset: d.offset(), text: fmt.Sprintf(format, arguments...)}
+}
+
+// elements reads an array.
+func elements(d document, element func(index int) error) error {
+	return d.array(func(i int) error {
+		if err := element(i); err != nil {
+			return within(fmt.Sprintf("[%d]", i), err)
+		}
+		return nil
+	})
 }
 
 func (d *decoder) learner() error {
@@ -140,13 +110,10 @@ func (d *decoder) learner() error {
 			return d.record(field{"best_iteration", d.textTo(&d.bestIteration)})
 		}},
 		field{"feature_names", func() error {
-			return d.array(func(i int) error {
+			return elements(d, func(int) error {
 				name, err := d.text()
-				if err != nil {
-					return within(fmt.Sprintf("[%d]", i), err)
-				}
 				d.names = append(d.names, name)
-				return nil
+				return err
 			})
 		}},
 		field{"gradient_booster", func() error {
@@ -174,12 +141,7 @@ func (d *decoder) model() error {
 		field{"cats", d.categoryLabels},
 		field{"weight_drop", d.numbersTo(&d.weights)},
 		field{"trees", func() error {
-			return d.array(func(i int) error {
-				if err := d.oneTree(i); err != nil {
-					return within(fmt.Sprintf("[%d]", i), err)
-				}
-				return nil
-			})
+			return elements(d, d.oneTree)
 		}},
 	)
 }
@@ -210,16 +172,13 @@ func (d *decoder) countTo(target *int64) func() error {
 func (d *decoder) integersTo(target *[]int32) func() error {
 	return func() error {
 		*target = (*target)[:0]
-		return d.array(func(i int) error {
+		return elements(d, func(int) error {
 			value, err := d.integer()
 			if err == nil && int64(int32(value)) != value {
 				err = d.fault("%d does not fit 32 bits", value)
 			}
-			if err != nil {
-				return within(fmt.Sprintf("[%d]", i), err)
-			}
 			*target = append(*target, int32(value))
-			return nil
+			return err
 		})
 	}
 }
@@ -228,13 +187,10 @@ func (d *decoder) integersTo(target *[]int32) func() error {
 func (d *decoder) numbersTo(target *[]float32) func() error {
 	return func() error {
 		*target = (*target)[:0]
-		return d.array(func(i int) error {
+		return elements(d, func(int) error {
 			value, err := d.number()
-			if err != nil {
-				return within(fmt.Sprintf("[%d]", i), err)
-			}
 			*target = append(*target, value)
-			return nil
+			return err
 		})
 	}
 }
@@ -254,7 +210,7 @@ func (d *decoder) baseScore() error {
 		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
 			return d.fault("%q is not a finite number or a list of them", clip([]byte(text)))
 		}
-		d.base = append(d.base, float32(value))
+		d.bases = append(d.bases, float32(value))
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func parseBoth(t *testing.T, root object) (*Model, error) {
 		}
 		return nil, err
 	}
-	if !slices.Equal(m.flat.nodes, other.flat.nodes) || !slices.Equal(m.flat.leaves, other.flat.leaves) {
+	if !slices.Equal(of32(m).flat.nodes, of32(other).flat.nodes) || !slices.Equal(of32(m).flat.leaves, of32(other).flat.leaves) {
 		t.Error("JSON and UBJSON make different models")
 	}
 	return m, nil
@@ -327,7 +327,7 @@ func TestOlderFormsAreRead(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if !slices.Equal(m.flat.nodes, want.flat.nodes) || m.flat.outputs[0].base != want.flat.outputs[0].base {
+		if !slices.Equal(of32(m).flat.nodes, of32(want).flat.nodes) || of32(m).flat.outputs[0].base != of32(want).flat.outputs[0].base {
 			t.Errorf("%s: another model", name)
 		}
 	}
@@ -340,8 +340,8 @@ func TestBytesThatAreNoDocumentAreRefusedWithTheOffset(t *testing.T) {
 	for input, want := range map[string]string{
 		"":                                       "the file is empty",
 		" \n":                                    "the file is empty",
-		"binf\x00":                               "neither JSON nor UBJSON",
-		"[1]":                                    "neither JSON nor UBJSON",
+		"binf\x00":                               "neither JSON, UBJSON, text of LightGBM nor ONNX",
+		"[1]":                                    "neither JSON, UBJSON, text of LightGBM nor ONNX",
 		"{":                                      "the file ends where a field's name should be at byte 1",
 		"{}x":                                    "bytes behind the end of the model at byte 2",
 		`{"learner":3}`:                          `learner: '3' where an object should be at byte 11`,
@@ -421,7 +421,7 @@ func TestDamagedBytesNeverPanic(t *testing.T) {
 					refused++
 					continue
 				}
-				m.Margins(rowsOf(make([]float32, m.info.Inputs)...), make([]float32, m.MarginsPerRow()))
+				m.Margins(rowsOf(make([]float32, m.info.Width())...), make([]float32, m.MarginsPerRow()))
 			}
 		}
 	}
@@ -463,12 +463,12 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		info := m.Info()
-		if info.Inputs < 1 || info.Inputs > inputsMax || len(info.Names) > 0 && len(info.Names) != info.Inputs {
+		if info.Width() < 1 || info.Width() > inputsMax || len(info.Names()) > 0 && len(info.Names()) != info.Width() {
 			t.Fatalf("%+v", info)
 		}
-		row := rowsOf(make([]float32, info.Inputs)...)
+		row := rowsOf(make([]float32, info.Width())...)
 		m.Margins(row, make([]float32, m.MarginsPerRow()))
-		if err := m.Predict(context.Background(), row, make([]float32, info.Outputs)); err != nil {
+		if err := m.Predict(context.Background(), row, make([]float32, info.Scores())); err != nil {
 			t.Fatal(err)
 		}
 	})

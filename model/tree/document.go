@@ -33,7 +33,7 @@ func open(data []byte) (document, error) {
 		return nil, errors.New("the file is empty")
 	}
 	if trimmed[0] != '{' {
-		return nil, errors.New("neither JSON nor UBJSON (hint: save the model as .json or .ubj; the binary format of old XGBoost is not supported)")
+		return nil, errors.New("neither JSON, UBJSON, text of LightGBM nor ONNX (hint: save the model as .json or .ubj of XGBoost, .txt of LightGBM, .json of CatBoost or .onnx; binary formats of XGBoost and CatBoost are not supported)")
 	}
 	if len(data) > 1 && data[0] == '{' && strings.IndexByte("iUIlL", data[1]) >= 0 {
 		return &ubjDocument{data: data}, nil

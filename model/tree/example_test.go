@@ -24,20 +24,20 @@ func Example() {
 	shape, _, _ := strings.Cut(info.Describe, ", kernel ") // which kernel depends on the processor
 	fmt.Println(shape)
 
-	row := make([]float32, info.Inputs)
+	row := make([]float32, info.Width())
 	row[0] = 950                 // amount
 	row[2] = float32(math.NaN()) // tx_1h is missing
-	if err := fraud.Check(row); err != nil {
+	if err := fraud.Check(row, nil); err != nil {
 		log.Fatal(err)
 	}
 	scores := make([]float32, 1)
-	if err := fraud.Predict(context.Background(), model.Rows{Width: info.Inputs, Values: row}, scores); err != nil {
+	if err := fraud.Predict(context.Background(), model.Rows{Width: info.Width(), Values: row}, scores); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s %.4f\n", info.Names[0], scores[0])
+	fmt.Printf("%s %.4f\n", info.Names()[0], scores[0])
 
 	row[0] = float32(math.Inf(1))
-	fmt.Println(fraud.Check(row))
+	fmt.Println(fraud.Check(row, nil))
 	// Output:
 	// binary:logistic, 300 trees of depth up to 6, 32928 nodes
 	// amount 0.2757
@@ -54,7 +54,7 @@ func ExampleModel_Categories() {
 	row := []float32{float32(slices.Index(colors, "green")), 3, 12, 0.5, 0, 1}
 	margins := make([]float32, shop.MarginsPerRow())
 	shop.Margins(model.Rows{Width: len(row), Values: row}, margins)
-	fmt.Printf("%s %q: green is %g\n", shop.Info().Names[0], colors, row[0])
+	fmt.Printf("%s %q: green is %g\n", shop.Info().Names()[0], colors, row[0])
 	fmt.Println("margin", margins[0])
 	// Output:
 	// color ["blue" "green" "red"]: green is 1

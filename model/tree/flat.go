@@ -30,24 +30,27 @@ type node struct {
 // default is right reads the first copy, one whose default is left the second.
 // A leaf compares slot[2*inputs] with MaxUint32 and has step 0, so that every
 // row takes exactly depth steps and none asks whether it arrived. Scores are
-// added in the order of the trees, in float32, which makes the sum that of
-// XGBoost bit for bit and that of a row alone.
+// added in the order of the trees, in the type T in which the framework adds
+// them up, which makes the sum its own bit for bit and that of a row alone.
 //
-// Categorical splits have slots behind these: see setMargin.
-type flat struct {
-	nodes       []node    // tree after tree, each breadth first
-	leaves      []float32 // score of nodes[i], where it is a leaf
-	trees       []span    // output after output
-	outputs     []output
+// Inputs of which zero counts as missing have two slots each behind these, and
+// categorical inputs one behind those: see setMargin.
+type flat[T number] struct {
+	nodes       []node // tree after tree, each breadth first
+	leaves      []T    // score of nodes[i], where it is a leaf
+	trees       []span // output after output
+	outputs     []output[T]
 	inputs      int
 	deepest     int32    // steps of any tree
 	categorical []int32  // inputs that categorical splits are on
+	zero        []int32  // inputs that splits are on for which zero is missing
 	sets        []uint32 // of the categorical splits
+	codes       coding
 }
 
 // output is one margin of a row: the trees that make it, in their order.
-type output struct {
-	base  float32
+type output[T number] struct {
+	base  T
 	trees []span
 }
 
@@ -65,9 +68,10 @@ const lanes = 8
 
 // flatten lays out an ensemble that was checked; base has one margin for each
 // output.
-func flatten(e *ensemble, base []float32) *flat {
-	f := &flat{inputs: int(e.inputs)}
-	b := builder{flat: f, ensemble: e, slots: map[int32]int{}, offsets: map[int32]int32{}}
+func flatten[T number](e *ensemble, base []T) *flat[T] {
+	f := &flat[T]{inputs: int(e.inputs), codes: e.codes}
+	f.categorical, f.zero = e.special()
+	b := builder[T]{flat: f, ensemble: e, offsets: map[int32]int32{}}
 	counts := make([]int, len(base)+1)
 	for _, p := range e.parts {
 		counts[p.output+1]++
@@ -85,7 +89,7 @@ func flatten(e *ensemble, base []float32) *flat {
 		b.add(e.parts[i].nodes)
 	}
 	for i, margin := range base {
-		f.outputs = append(f.outputs, output{margin, f.trees[counts[i]:counts[i+1]]})
+		f.outputs = append(f.outputs, output[T]{margin, f.trees[counts[i]:counts[i+1]]})
 		for group := range slices.Chunk(f.outputs[i].trees, lanes) {
 			if len(group) < lanes {
 				break
@@ -101,15 +105,14 @@ func flatten(e *ensemble, base []float32) *flat {
 }
 
 // builder appends trees to a flat.
-type builder struct {
-	*flat
+type builder[T number] struct {
+	*flat[T]
 	*ensemble
-	slots   map[int32]int   // of the categorical inputs
 	offsets map[int32]int32 // in sets, by the place in listed
 }
 
 // add appends a tree whose shape was checked.
-func (b *builder) add(tree []split) {
+func (b *builder[T]) add(tree []split) {
 	type visit struct {
 		from  int32  // in tree
 		to    uint32 // in f.nodes
@@ -124,7 +127,7 @@ func (b *builder) add(tree []split) {
 		from := tree[at.from]
 		if from.left == noChild {
 			f.nodes[at.to] = node{below: math.MaxUint32, input: uint16(2 * f.inputs)}
-			f.leaves[at.to] = from.value
+			f.leaves[at.to] = T(from.value)
 			continue
 		}
 		left := uint32(len(f.nodes))
@@ -137,14 +140,47 @@ func (b *builder) add(tree []split) {
 }
 
 // test returns the greatest key that a split sends left, and its slot.
-func (b *builder) test(from split) (below uint32, slot int) {
-	switch {
-	case from.categorical():
-		return b.set(from), b.slot(from.input)
-	case from.defaultLeft:
-		return key(from.value) - 1, int(from.input) + b.flat.inputs
+func (b *builder[T]) test(from split) (below uint32, slot int) {
+	if from.categorical() {
+		at, _ := slices.BinarySearch(b.categorical, from.input)
+		return b.set(from), b.codesAt() + at
 	}
-	return key(from.value) - 1, int(from.input)
+	slot = int(from.input)
+	width := b.flat.inputs
+	if from.zeroMissing {
+		at, _ := slices.BinarySearch(b.zero, from.input)
+		slot, width = 2*b.flat.inputs+1+at, len(b.zero)
+	}
+	if from.defaultLeft {
+		slot += width
+	}
+	return key(float32(from.value)) - 1, slot
+}
+
+// special returns, in ascending order, the inputs that categorical splits are
+// on, and those that splits are on for which zero is missing.
+func (e *ensemble) special() (categorical, zero []int32) {
+	for _, p := range e.parts {
+		for _, n := range p.nodes {
+			switch {
+			case n.left == noChild:
+			case n.categorical():
+				categorical = addSorted(categorical, n.input)
+			case n.zeroMissing:
+				zero = addSorted(zero, n.input)
+			}
+		}
+	}
+	return categorical, zero
+}
+
+// addSorted puts a value into an ascending list that may have it.
+func addSorted(list []int32, value int32) []int32 {
+	at, known := slices.BinarySearch(list, value)
+	if known {
+		return list
+	}
+	return slices.Insert(list, at, value)
 }
 
 // key maps floats to integers of the same order, above 0 and below MaxUint32, and
@@ -167,12 +203,12 @@ func slotsOf(value float32) (high, low uint32) {
 }
 
 // margin scores one row, eight trees at a time.
-func (f *flat) margin(k *kernel, slots []uint32, sum float32, trees []span) float32 {
+func (f *flat[T]) margin(walk walker[T], slots []uint32, sum T, trees []span) T {
 	nodes, leaves := f.nodes, f.leaves
-	if k.walk != nil && f.deepest <= walkDepthMax {
+	if walk != nil && f.deepest <= walkDepthMax {
 		for n := 0; len(trees) >= lanes; trees = trees[n:] {
 			n = min(callWalks, len(trees)) &^ (lanes - 1)
-			sum = k.walk(&nodes[0], &leaves[0], &slots[0], &trees[0], sum, n/lanes)
+			sum = walk(&nodes[0], &leaves[0], &slots[0], &trees[0], sum, n/lanes)
 		}
 	}
 	for ; len(trees) >= lanes; trees = trees[lanes:] {
@@ -217,35 +253,42 @@ func (n *node) next(slots []uint32, i uint64) uint64 {
 }
 
 // scratch returns memory for the slots of a row.
-func (f *flat) scratch() []uint32 { return make([]uint32, f.stride()) }
+func (f *flat[T]) scratch() []uint32 { return make([]uint32, f.stride()) }
 
 // stride is the slots of a row.
-func (f *flat) stride() int { return 2*f.inputs + 1 + len(f.categorical) }
+func (f *flat[T]) stride() int { return f.codesAt() + len(f.categorical) }
+
+// codesAt is the first slot of a code.
+func (f *flat[T]) codesAt() int { return 2*f.inputs + 1 + 2*len(f.zero) }
 
 // score writes the margins of rows, which lie one behind the other.
-func (f *flat) score(k *kernel, slots []uint32, rows, out []float32) {
-	width := len(f.outputs)
+func (f *flat[T]) score(k *kernel, slots []uint32, rows []float32, out []T) {
+	width, walk := len(f.outputs), walkerOf[T](k)
 	for ; len(out) > 0; rows, out = rows[f.inputs:], out[width:] {
 		f.fill(slots, rows[:f.inputs])
 		for o, of := range f.outputs {
 			if len(f.categorical) > 0 {
 				out[o] = f.setMargin(slots, of.base, of.trees)
 			} else {
-				out[o] = f.margin(k, slots, of.base, of.trees)
+				out[o] = f.margin(walk, slots, of.base, of.trees)
 			}
 		}
 	}
 }
 
 // fill writes the slots of one row.
-func (f *flat) fill(slots []uint32, row []float32) {
+func (f *flat[T]) fill(slots []uint32, row []float32) {
 	high, low := slots[:len(row)], slots[len(row):2*len(row)]
 	for i, value := range row {
 		high[i], low[i] = slotsOf(value)
 	}
 	slots[2*len(row)] = 0
-	codes := slots[2*len(row)+1:]
+	zero := slots[2*len(row)+1:]
+	for i, input := range f.zero {
+		zero[i], zero[len(f.zero)+i] = slotsOf(withoutZero(row[input]))
+	}
+	codes := zero[2*len(f.zero):]
 	for i, input := range f.categorical {
-		codes[i] = code(row[input])
+		codes[i] = f.codes.code(row[input])
 	}
 }

@@ -94,7 +94,7 @@ func (g golden) outputs(from, to int) golden {
 // with its rows scored one by one, and in blocks by each kernel.
 func difference(m *Model, g golden) string {
 	alone := choice{minimum: blockRows + 1}
-	if got := differenceOf(scoredBy(m, alone), g); got != "" || m.blocks == nil {
+	if got := differenceOf(scoredBy(m, alone), g); got != "" || of32(m).blocks == nil {
 		return got
 	}
 	for _, k := range kernels() {
@@ -107,10 +107,16 @@ func difference(m *Model, g golden) string {
 
 // scoredBy returns m with another choice of kernel.
 func scoredBy(m *Model, c choice) *Model {
-	other := &Model{flat: m.flat, blocks: m.blocks, choice: c, info: m.info, link: m.link, labels: m.labels}
+	f := of32(m)
+	other := &forest[float32]{flat: f.flat, blocks: f.blocks, choice: c, after: f.after, link: f.link}
 	other.scratches.New = func() any { return other.scratch() }
-	return other
+	scored := *m
+	scored.forest = other
+	return &scored
 }
+
+// of32 returns the forest of a model that adds up in float32.
+func of32(m *Model) *forest[float32] { return m.forest.(*forest[float32]) }
 
 func differenceOf(m *Model, g golden) string {
 	rows, count := g.rows, g.rows.Len()
@@ -118,19 +124,19 @@ func differenceOf(m *Model, g golden) string {
 		return fmt.Sprintf("%d margins a row, XGBoost has %d", m.MarginsPerRow(), len(g.margins))
 	}
 	for i := range count {
-		if err := m.Check(rows.Values[i*rows.Width : (i+1)*rows.Width]); err != nil {
+		if err := m.Check(rows.Values[i*rows.Width:(i+1)*rows.Width], nil); err != nil {
 			return fmt.Sprintf("row %d is refused: %v", i, err)
 		}
 	}
 	batches := []int{1, 67, count}
-	if m.choice.minimum == 1 {
+	if of32(m).choice.minimum == 1 {
 		batches = []int{5, 64, 67}
 	}
 	for _, batch := range batches {
 		if batch < 64 && count > 1000 {
 			continue
 		}
-		margins, scores := make([]float32, batch*m.MarginsPerRow()), make([]float32, batch*m.Info().Outputs)
+		margins, scores := make([]float32, batch*m.MarginsPerRow()), make([]float32, batch*m.Info().Scores())
 		for first := 0; first < count; first += batch {
 			end := min(first+batch, count)
 			part := model.Rows{Width: rows.Width, Values: rows.Values[first*rows.Width : end*rows.Width]}
@@ -144,7 +150,7 @@ func differenceOf(m *Model, g golden) string {
 					if math.Float32bits(got) != math.Float32bits(want) {
 						return fmt.Sprintf("batch of %d: row %d has margin %g for output %d, XGBoost has %g", batch, i, got, o, want)
 					}
-					got, want = scores[(i-first)*m.Info().Outputs+min(o, m.Info().Outputs-1)], g.predictions[o][i]
+					got, want = scores[(i-first)*m.Info().Scores()+min(o, m.Info().Scores()-1)], g.predictions[o][i]
 					if math.Float32bits(got) != math.Float32bits(want) {
 						return fmt.Sprintf("batch of %d: row %d has score %g for output %d, XGBoost has %g", batch, i, got, o, want)
 					}
@@ -266,19 +272,19 @@ func TestDamageToAnyNodeIsNoticed(t *testing.T) {
 	m := load(t, "small-squared.json")
 	g := readGolden(t, "testdata/small-squared.golden.gz")
 	tried := 0
-	for i, reached := range reachedNodes(m.flat, g.rows) {
+	for i, reached := range reachedNodes(of32(m).flat, g.rows) {
 		if !reached {
 			continue
 		}
-		damaged := *m.flat
-		damaged.nodes, damaged.leaves = slices.Clone(m.flat.nodes), slices.Clone(m.flat.leaves)
+		damaged := *of32(m).flat
+		damaged.nodes, damaged.leaves = slices.Clone(of32(m).flat.nodes), slices.Clone(of32(m).flat.leaves)
 		if damaged.nodes[i].step == 0 {
 			damaged.leaves[i] = math.Float32frombits(math.Float32bits(damaged.leaves[i]) ^ 1<<20)
 		} else {
 			damaged.nodes[i] = node{below: math.MaxUint32, input: uint16(2 * damaged.inputs)}
 		}
 		other := scoredBy(m, choice{minimum: blockRows + 1})
-		other.flat = &damaged
+		of32(other).flat = &damaged
 		if differenceOf(other, g) == "" {
 			t.Errorf("damage to node %d is not noticed", i)
 		}
@@ -289,7 +295,7 @@ func TestDamageToAnyNodeIsNoticed(t *testing.T) {
 	}
 }
 
-func reachedNodes(f *flat, rows model.Rows) []bool {
+func reachedNodes(f *flat[float32], rows model.Rows) []bool {
 	reached := make([]bool, len(f.nodes))
 	slots := f.scratch()
 	for i := range rows.Len() {

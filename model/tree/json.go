@@ -150,6 +150,15 @@ func (d *jsonDocument) word(what string) ([]byte, error) {
 }
 
 func (d *jsonDocument) number() (float32, error) {
+	value, err := d.numberOf(32)
+	return float32(value), err
+}
+
+// number64 is number in float64.
+func (d *jsonDocument) number64() (float64, error) { return d.numberOf(64) }
+
+// numberOf reads a number of 32 or 64 bits.
+func (d *jsonDocument) numberOf(bits int) (float64, error) {
 	word, err := d.word("a number")
 	if err != nil {
 		return 0, err
@@ -161,11 +170,11 @@ func (d *jsonDocument) number() (float32, error) {
 			return 0, d.fault("%q is not a number", clip(word))
 		}
 	}
-	value, err := strconv.ParseFloat(string(word), 32)
+	value, err := strconv.ParseFloat(string(word), bits)
 	if err != nil {
-		return 0, d.fault("%q is not a number of 32 bits", clip(word))
+		return 0, d.fault("%q is not a number of %d bits", clip(word), bits)
 	}
-	return float32(value), nil
+	return value, nil
 }
 
 func (d *jsonDocument) integer() (int64, error) {

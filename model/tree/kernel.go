@@ -19,10 +19,38 @@ type kernel struct {
 	ask [2]func(values *[blockRows]float32, thresholds *float32, answers *uint64, count int)
 
 	// walk adds to sum the scores of one row by groups of eight trees.
-	walk func(nodes *node, leaves *float32, slots *uint32, trees *span, sum float32, groups int) float32
+	walk   walker[float32]
+	walk64 walker[float64]
 
 	// trees adds the scores of complete trees of depth 2, 4, 6 and 8.
-	trees [4]func(answers *uint64, questions *uint32, leaves *float32, sums *[blockRows]float32, count int)
+	trees   [4]adder[float32]
+	trees64 [4]adder[float64]
+
+	// levels does so of trees that ask one question at each depth.
+	levels   [4]adder[float32]
+	levels64 [4]adder[float64]
+}
+
+// walker and adder are walk and trees for scores of one type.
+type (
+	walker[T number] func(nodes *node, leaves *T, slots *uint32, trees *span, sum T, groups int) T
+	adder[T number]  func(answers *uint64, questions *uint32, leaves *T, sums *[blockRows]T, count int)
+)
+
+// walkerOf returns the step of a kernel for scores of a type.
+func walkerOf[T number](k *kernel) walker[T] {
+	if w, ok := any(&k.walk).(*walker[T]); ok {
+		return *w
+	}
+	return *any(&k.walk64).(*walker[T])
+}
+
+// addersOf returns the steps of a kernel for scores of a type.
+func addersOf[T number](k *kernel) (trees, levels *[4]adder[T]) {
+	if a, ok := any(&k.trees).(*[4]adder[T]); ok {
+		return a, any(&k.levels).(*[4]adder[T])
+	}
+	return any(&k.trees64).(*[4]adder[T]), any(&k.levels64).(*[4]adder[T])
 }
 
 // portable is the name of the kernel that needs no assembly.
@@ -60,7 +88,7 @@ const (
 )
 
 // compare answers the questions on an input by comparing with each threshold.
-func (k *kernel) compare(s *blockScratch, c *column) {
+func compare[T number](k *kernel, s *blockScratch[T], c *column) {
 	for side := range c.sides {
 		q := &c.sides[side]
 		for from := 0; from < len(q.thresholds); from += callQuestions {
@@ -69,11 +97,11 @@ func (k *kernel) compare(s *blockScratch, c *column) {
 	}
 }
 
-// complete adds the scores of a run of complete trees.
-func (k *kernel) complete(b *blocks, s *blockScratch, r run) {
+// addRun adds the scores of a run of complete trees.
+func addRun[T number](add adder[T], b *blocks[T], s *blockScratch[T], r run) {
 	for ; r.count > 0; r.count -= callTrees {
-		k.trees[r.depth/2-1](&s.answers[0], &b.questions[r.first], &b.leaves[r.leaf], &s.sums, min(callTrees, r.count))
-		r.first += callTrees * (1<<r.depth - 1)
+		add(&s.answers[0], &b.questions[r.first], &b.leaves[r.leaf], &s.sums, min(callTrees, r.count))
+		r.first += callTrees * r.asked()
 		r.leaf += callTrees << r.depth
 	}
 }
@@ -94,7 +122,7 @@ const (
 // begins no call after atMost: what was not measured is the first, from 16 rows on.
 // Another kernel has to be clearly faster, so that noise does not decide. The
 // choice changes no score.
-func choose(f *flat, b *blocks, from []kernel, rows []float32, atMost time.Duration) choice {
+func choose[T number](f *flat[T], b *blocks[T], from []kernel, rows []float32, atMost time.Duration) choice {
 	alone := choice{from[0], blockRows + 1}
 	if b == nil {
 		return alone
@@ -118,7 +146,7 @@ func choose(f *flat, b *blocks, from []kernel, rows []float32, atMost time.Durat
 	const some = 4
 	slots, scratch := f.scratch(), b.scratch()
 	rows = rows[:blockRows*b.inputs]
-	out := make([]float32, blockRows*len(b.outputs))
+	out := make([]T, blockRows*len(b.outputs))
 	one := measure(func() { f.score(&from[0], slots, rows[:some*b.inputs], out[:some*len(b.outputs)]) }) / some
 	for i := range from {
 		took := measure(func() { b.score(&from[i], scratch, rows, out) })

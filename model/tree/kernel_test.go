@@ -82,15 +82,15 @@ func TestKernelIsTheOneAskedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.choice.kernel.name != k.name || !strings.HasSuffix(m.Info().Describe, ", kernel "+k.name) {
+		if of32(m).choice.kernel.name != k.name || !strings.HasSuffix(m.Info().Describe, ", kernel "+k.name) {
 			t.Errorf("kernel %s: %s", k.name, m.Info().Describe)
 		}
 		t.Setenv("AFTERBAY_KERNEL", k.name)
-		if m, err := Load(file); err != nil || m.choice.kernel.name != k.name {
+		if m, err := Load(file); err != nil || of32(m).choice.kernel.name != k.name {
 			t.Errorf("AFTERBAY_KERNEL=%s: %v, %v", k.name, m, err)
 		}
 	}
-	if m, err := LoadWith(file, Options{Kernel: portable}); err != nil || m.choice.kernel.name != portable {
+	if m, err := LoadWith(file, Options{Kernel: portable}); err != nil || of32(m).choice.kernel.name != portable {
 		t.Errorf("the environment counts more than the option: %v", err)
 	}
 	t.Setenv("AFTERBAY_KERNEL", "avx1024")
@@ -102,14 +102,14 @@ func TestKernelIsTheOneAskedFor(t *testing.T) {
 // Without time to measure the choice does not depend on the machine's load.
 func TestKernelIsChosenByMeasurementWithinItsTime(t *testing.T) {
 	m := load(t, "fraud.ubj")
-	rows := m.Info().Inputs * verifyRows
-	if c := choose(m.flat, m.blocks, kernels(), make([]float32, rows), 0); c.kernel.name != kernels()[0].name || c.minimum != minimumUnmeasured {
+	rows := m.Info().Width() * verifyRows
+	if c := choose(of32(m).flat, of32(m).blocks, kernels(), make([]float32, rows), 0); c.kernel.name != kernels()[0].name || c.minimum != minimumUnmeasured {
 		t.Errorf("without measurement: %s from %d rows on", c.kernel.name, c.minimum)
 	}
-	if c := choose(m.flat, nil, kernels(), nil, time.Second); c.kernel.name != kernels()[0].name || c.minimum <= blockRows {
+	if c := choose(of32(m).flat, nil, kernels(), nil, time.Second); c.kernel.name != kernels()[0].name || c.minimum <= blockRows {
 		t.Errorf("without blocks: %s from %d rows on", c.kernel.name, c.minimum)
 	}
-	if c := choose(m.flat, m.blocks, kernels(), make([]float32, rows), time.Second); c.minimum < 2 || c.minimum > blockRows {
+	if c := choose(of32(m).flat, of32(m).blocks, kernels(), make([]float32, rows), time.Second); c.minimum < 2 || c.minimum > blockRows {
 		t.Errorf("%s from %d rows on", c.kernel.name, c.minimum)
 	}
 }
@@ -121,11 +121,11 @@ func TestSlowKernelIsNotChosen(t *testing.T) {
 		for start := time.Now(); time.Since(start) < time.Millisecond; {
 		}
 	}
-	rows := make([]float32, m.Info().Inputs*verifyRows)
-	if c := choose(m.flat, m.blocks, []kernel{slow, {name: portable}}, rows, time.Minute); c.kernel.name != portable || c.minimum > blockRows {
+	rows := make([]float32, m.Info().Width()*verifyRows)
+	if c := choose(of32(m).flat, of32(m).blocks, []kernel{slow, {name: portable}}, rows, time.Minute); c.kernel.name != portable || c.minimum > blockRows {
 		t.Errorf("%s from %d rows on", c.kernel.name, c.minimum)
 	}
-	if c := choose(m.flat, m.blocks, []kernel{slow}, rows, time.Minute); c.minimum <= blockRows {
+	if c := choose(of32(m).flat, of32(m).blocks, []kernel{slow}, rows, time.Minute); c.minimum <= blockRows {
 		t.Errorf("slower than rows one by one, yet chosen from %d rows on", c.minimum)
 	}
 }
@@ -135,15 +135,15 @@ func TestFewRowsAreScoredOneByOne(t *testing.T) {
 	values := readGolden(t, "testdata/rows.golden.gz").rows.Values
 	for _, name := range []string{"fraud.ubj", "classes.ubj"} {
 		m := load(t, name)
-		damaged := *m.blocks
+		damaged := *of32(m).blocks
 		damaged.leaves = make([]float32, len(damaged.leaves))
 		other, outputs := scoredBy(m, choice{kernels()[0], 9}), m.MarginsPerRow()
-		other.blocks = &damaged
+		of32(other).blocks = &damaged
 		for n, blocks := range map[int]int{1: 0, 8: 0, 9: 9, 64: 64, 72: 64, 73: 73, 133: 128} {
 			out := make([]float32, n*outputs)
 			other.Margins(model.Rows{Width: 30, Values: values[:n*30]}, out)
 			for i, margin := range out {
-				if (margin == m.flat.outputs[i%outputs].base) != (i/outputs < blocks) {
+				if (margin == of32(m).flat.outputs[i%outputs].base) != (i/outputs < blocks) {
 					t.Fatalf("%s: of %d rows row %d has margin %g; %d are to be scored in blocks", name, n, i/outputs, margin, blocks)
 				}
 			}
@@ -154,8 +154,8 @@ func TestFewRowsAreScoredOneByOne(t *testing.T) {
 func TestNoKernelAllocates(t *testing.T) {
 	for _, name := range []string{"fraud.ubj", "kind-3.2.0-classes-categories.ubj", "small-deep.json", "dart.ubj"} {
 		m := load(t, name)
-		width := m.Info().Inputs
-		rows, scores := model.Rows{Width: width, Values: make([]float32, 130*width)}, make([]float32, 130*m.Info().Outputs)
+		width := m.Info().Width()
+		rows, scores := model.Rows{Width: width, Values: make([]float32, 130*width)}, make([]float32, 130*m.Info().Scores())
 		for _, k := range kernels() {
 			other := scoredBy(m, choice{k, 1})
 			allocations := testing.AllocsPerRun(50, func() {
@@ -173,11 +173,11 @@ func TestNoKernelAllocates(t *testing.T) {
 // Which kernel loads first is up to the processor: a wrong one is refused, not
 // used.
 func TestWrongKernelIsRefusedAtLoad(t *testing.T) {
-	e, err := decode(unpack(t, "testdata/small-squared.json.gz"))
+	e, err := ensembleOf(unpack(t, "testdata/small-squared.json.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := e.margins()
+	base := baseOf[float32](e)
 	wrong := kernel{name: "wrong"}
 	for i := range wrong.trees {
 		wrong.trees[i] = func(_ *uint64, _ *uint32, _ *float32, sums *[blockRows]float32, _ int) { sums[63]++ }
@@ -194,7 +194,7 @@ func BenchmarkKernels(b *testing.B) {
 		m := load(b, name+".ubj")
 		for _, k := range kernels() {
 			b.Run(name+"/"+k.name, func(b *testing.B) {
-				other, scores := scoredBy(m, choice{k, 1}), make([]float32, blockRows*m.Info().Outputs)
+				other, scores := scoredBy(m, choice{k, 1}), make([]float32, blockRows*m.Info().Scores())
 				rows := model.Rows{Width: g.rows.Width, Values: g.rows.Values[:blockRows*g.rows.Width]}
 				b.ReportAllocs()
 				for b.Loop() {

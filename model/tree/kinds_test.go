@@ -14,7 +14,7 @@ import (
 // scoreOf returns margins and scores of one row.
 func scoreOf(t *testing.T, m *Model, row ...float32) (margins, scores []float32) {
 	t.Helper()
-	margins, scores = make([]float32, m.MarginsPerRow()), make([]float32, m.Info().Outputs)
+	margins, scores = make([]float32, m.MarginsPerRow()), make([]float32, m.Info().Scores())
 	m.Margins(rowsOf(row...), margins)
 	if err := m.Predict(context.Background(), rowsOf(row...), scores); err != nil {
 		t.Fatal(err)
@@ -157,8 +157,8 @@ func TestSetsTakeBoundedMemory(t *testing.T) {
 func TestSetsOfTreesWithVectorsAreSharedByTheOutputs(t *testing.T) {
 	one := changed(t, withSets)
 	m := changed(t, withSets, severalOutputs)
-	if !slices.Equal(m.flat.sets, one.flat.sets) {
-		t.Errorf("sets %x, of one output %x", m.flat.sets, one.flat.sets)
+	if !slices.Equal(of32(m).flat.sets, of32(one).flat.sets) {
+		t.Errorf("sets %x, of one output %x", of32(m).flat.sets, of32(one).flat.sets)
 	}
 	if margins, _ := scoreOf(t, m, 40, 0, 0); !slices.Equal(margins, []float32{11, 22, 34.125}) {
 		t.Errorf("margins %v", margins)
@@ -167,7 +167,7 @@ func TestSetsOfTreesWithVectorsAreSharedByTheOutputs(t *testing.T) {
 
 func TestSeveralOutputsAreScored(t *testing.T) {
 	m := changed(t, severalOutputs)
-	if m.MarginsPerRow() != 3 || m.Info().Outputs != 1 || m.Info().Trees != 2 {
+	if m.MarginsPerRow() != 3 || m.Info().Scores() != 1 || m.Info().Trees != 2 {
 		t.Errorf("%d margins, %+v", m.MarginsPerRow(), m.Info())
 	}
 	for _, c := range []struct {
@@ -240,7 +240,7 @@ func TestBaseScoreIsReadInTheScaleOfTheObjective(t *testing.T) {
 		{"survival:cox", "3E0", math.Log(3)}, {"survival:cox", "1E0", 0}, {"survival:aft", "1E-40", math.Log(1e-40)}, {"rank:ndcg", "3E0", 3},
 	} {
 		m := changed(t, func(o object) { name(o, c.objective); parameters(o)["base_score"] = c.base })
-		if got := m.flat.outputs[0].base; math.Abs(float64(got)-c.margin) > 1e-6*math.Abs(c.margin) {
+		if got := of32(m).flat.outputs[0].base; math.Abs(float64(got)-c.margin) > 1e-6*math.Abs(c.margin) {
 			t.Errorf("%s: base_score %s has margin %g, want %g", c.objective, c.base, got, c.margin)
 		}
 	}
@@ -251,12 +251,12 @@ func TestBaseScoreIsReadInTheScaleOfTheObjective(t *testing.T) {
 func TestBaseMarginsHaveTheLogarithmOfTheCLibrary(t *testing.T) {
 	differing := 0
 	for i := range 1000 {
-		e := &ensemble{objective: "count:poisson", base: []float32{0.1 + float32(i)/300}}
-		margin := e.margins()[0]
-		if margin != logarithm(e.base[0]) {
-			t.Errorf("base_score %g has margin %g", e.base[0], margin)
+		e := &xgboost{objective: "count:poisson", bases: []float32{0.1 + float32(i)/300}}
+		margin := e.baseMargins()[0]
+		if margin != logarithm(e.bases[0]) {
+			t.Errorf("base_score %g has margin %g", e.bases[0], margin)
 		}
-		if margin != float32(math.Log(float64(e.base[0]))) {
+		if margin != float32(math.Log(float64(e.bases[0]))) {
 			differing++
 		}
 	}
@@ -324,9 +324,9 @@ func TestModelsOfOneAndOfFiveThousandTreesAreWhole(t *testing.T) {
 func TestNoKindOfModelAllocates(t *testing.T) {
 	for _, name := range []string{"kind-3.2.0-classes-categories.ubj", "kind-3.2.0-class.ubj", "kind-3.2.0-vector.json", "dart.ubj"} {
 		m := load(t, name)
-		width := m.Info().Inputs
+		width := m.Info().Width()
 		rows := model.Rows{Width: width, Values: make([]float32, 130*width)}
-		scores, margins := make([]float32, 130*m.Info().Outputs), make([]float32, 130*m.MarginsPerRow())
+		scores, margins := make([]float32, 130*m.Info().Scores()), make([]float32, 130*m.MarginsPerRow())
 		allocations := testing.AllocsPerRun(100, func() {
 			if err := m.Predict(context.Background(), rows, scores); err != nil {
 				t.Fatal(err)
@@ -345,14 +345,20 @@ func TestRandomEnsemblesAreScoredAsWalked(t *testing.T) {
 	const seed = 9
 	random := rand.New(rand.NewPCG(seed, 0))
 	for round := range 60 {
-		e := &ensemble{inputs: int64(1 + random.IntN(20)), version: []int32{3, 2, 0}}
+		e := &ensemble{inputs: int64(1 + random.IntN(20))}
 		base := make([]float32, 1+random.IntN(4))
 		for range 1 + random.IntN(30) {
 			nodes := randomTree(random, 1+2*random.IntN(60), int(e.inputs))
+			e.codes = coding(round % 2)
 			for i := range nodes {
+				nodes[i].zeroMissing = nodes[i].left != noChild && random.IntN(4) == 0
+				if nodes[i].left != noChild && random.IntN(8) == 0 {
+					nodes[i].atMost(float64([]float32{zeroMax, -zeroMax, 0, float32(math.Inf(1))}[random.IntN(4)]))
+				}
 				if nodes[i].left == noChild || random.IntN(2) > 0 {
 					continue
 				}
+				nodes[i].zeroMissing = false
 				from := int32(len(e.listed))
 				for range 1 + random.IntN(5) {
 					e.listed = append(e.listed, int32(random.IntN(1+random.IntN(200))))
@@ -365,6 +371,10 @@ func TestRandomEnsemblesAreScoredAsWalked(t *testing.T) {
 		f, b, rows := flatten(e, base), layBlocks(e, base), generate(e, verifyRows)
 		if err := verify(e, f, b, kernels(), rows); err != nil {
 			t.Fatalf("seed %d, round %d: %v", seed, round, err)
+		}
+		double := make([]float64, len(base))
+		if err := verify(e, flatten(e, double), layBlocks(e, double), kernels(), rows); err != nil {
+			t.Fatalf("seed %d, round %d, in float64: %v", seed, round, err)
 		}
 		if round > 0 && len(f.sets) > 0 { // round 0 may have no split that a row meets
 			noticed := false

@@ -19,24 +19,27 @@ const (
 )
 
 // layout is what it takes to make blocks of an ensemble.
-type layout struct {
-	*blocks
+type layout[T number] struct {
+	*blocks[T]
 	*ensemble
-	thresholds [][2][]float32 // of each input: of splits that send a missing value right, and left
+	zero       []int32        // see special
+	thresholds [][2][]float32 // of each view: of splits that send a missing value right, and left
 	members    [][]split      // of each input: the splits on distinct sets
 	memberAt   map[int32]int  // of a set in members, by its place in listed
-	columnOf   []int          // of each input in columns
+	columnOf   []int          // of each view in columns
 	setOf      []int          // of each input in sets
 	setBytes   int
 }
 
 // layBlocks lays out an ensemble that was checked, or returns nil where its
 // categories are too many. base has one margin for each output.
-func layBlocks(e *ensemble, base []float32) *blocks {
-	l := layout{
-		blocks: &blocks{inputs: int(e.inputs), answers: 1}, ensemble: e,
-		thresholds: make([][2][]float32, e.inputs), members: make([][]split, e.inputs), memberAt: map[int32]int{},
-		columnOf: make([]int, e.inputs), setOf: make([]int, e.inputs),
+func layBlocks[T number](e *ensemble, base []T) *blocks[T] {
+	_, zero := e.special()
+	views := int(e.inputs) + len(zero)
+	l := layout[T]{
+		blocks: &blocks[T]{inputs: int(e.inputs), answers: 1, codes: e.codes}, ensemble: e, zero: zero,
+		thresholds: make([][2][]float32, views), members: make([][]split, e.inputs), memberAt: map[int32]int{},
+		columnOf: make([]int, views), setOf: make([]int, e.inputs),
 	}
 	for _, p := range e.parts {
 		for _, n := range p.nodes {
@@ -44,27 +47,30 @@ func layBlocks(e *ensemble, base []float32) *blocks {
 		}
 	}
 	for input := range int(e.inputs) {
-		l.addColumn(input)
+		l.addColumn(input, column{input: input})
 		if !l.addSets(input) {
 			return nil
 		}
 	}
+	for i, input := range zero {
+		l.addColumn(int(e.inputs)+i, column{input: int(input), zero: true})
+	}
 	parts := slices.Clone(e.parts)
 	slices.SortStableFunc(parts, func(a, b part) int { return int(a.output - b.output) })
 	for output, margin := range base {
-		of := blockOutput{base: margin}
+		of := blockOutput[T]{base: margin}
 		for len(parts) > 0 && int(parts[0].output) == output {
 			of.runs = l.addTree(of.runs, parts[0].nodes)
 			parts = parts[1:]
 		}
 		l.blocks.outputs = append(l.blocks.outputs, of)
 	}
-	l.leaves = append(l.leaves, make([]float32, leavesRead)...)
+	l.leaves = append(l.leaves, make([]T, leavesRead)...)
 	return l.blocks
 }
 
 // collect takes the question of a split.
-func (l *layout) collect(n split) {
+func (l *layout[T]) collect(n split) {
 	switch {
 	case n.left == noChild:
 	case n.categorical():
@@ -73,9 +79,19 @@ func (l *layout) collect(n split) {
 			l.members[n.input] = append(l.members[n.input], n)
 		}
 	default:
-		list := &l.thresholds[n.input][sideOf(n)]
-		*list = append(*list, n.value)
+		list := &l.thresholds[l.view(n)][sideOf(n)]
+		*list = append(*list, float32(n.value))
 	}
+}
+
+// view is the place of a numeric split in thresholds: inputs as they are stand
+// before those whose zero is missing.
+func (l *layout[T]) view(n split) int {
+	if !n.zeroMissing {
+		return int(n.input)
+	}
+	at, _ := slices.BinarySearch(l.zero, n.input)
+	return int(l.ensemble.inputs) + at
 }
 
 // sideOf is the place of a split in column.sides.
@@ -86,9 +102,9 @@ func sideOf(n split) int {
 	return 0
 }
 
-// addColumn numbers the questions on a numeric input.
-func (l *layout) addColumn(input int) {
-	sides := &l.thresholds[input]
+// addColumn numbers the questions on a view of a numeric input.
+func (l *layout[T]) addColumn(view int, c column) {
+	sides := &l.thresholds[view]
 	if len(sides[0])+len(sides[1]) == 0 {
 		return
 	}
@@ -99,7 +115,7 @@ func (l *layout) addColumn(input int) {
 	all := slices.Concat(sides[0], sides[1])
 	slices.Sort(all)
 	all = slices.Compact(all)
-	c := column{input: input, steps: len(all), ladder: make([]uint32, 1<<bits.Len(uint(len(all))))}
+	c.steps, c.ladder = len(all), make([]uint32, 1<<bits.Len(uint(len(all))))
 	for i := 1; i < len(c.ladder); i++ {
 		c.ladder[i] = math.MaxUint32 // no value is above it
 		level := bits.Len(uint(i)) - 1
@@ -116,12 +132,12 @@ func (l *layout) addColumn(input int) {
 		l.answers += len(list)
 		c.sides[side] = q
 	}
-	l.columnOf[input] = len(l.columns)
+	l.columnOf[view] = len(l.columns)
 	l.columns = append(l.columns, c)
 }
 
 // addSets numbers the questions on a categorical input.
-func (l *layout) addSets(input int) bool {
+func (l *layout[T]) addSets(input int) bool {
 	members := l.members[input]
 	if len(members) == 0 {
 		return true
@@ -150,32 +166,58 @@ func (l *layout) addSets(input int) bool {
 }
 
 // question returns the number of a split's question.
-func (l *layout) question(n split) uint32 {
+func (l *layout[T]) question(n split) uint32 {
 	if n.categorical() {
 		return uint32(l.sets[l.setOf[n.input]].first + l.memberAt[n.set.from])
 	}
-	q := &l.columns[l.columnOf[n.input]].sides[sideOf(n)]
-	at, _ := slices.BinarySearch(q.thresholds, n.value)
+	q := &l.columns[l.columnOf[l.view(n)]].sides[sideOf(n)]
+	at, _ := slices.BinarySearch(q.thresholds, float32(n.value))
 	return uint32(q.first + at)
 }
 
 // addTree lays out a tree behind runs.
-func (l *layout) addTree(runs []run, nodes []split) []run {
+func (l *layout[T]) addTree(runs []run, nodes []split) []run {
 	depth, leaves := shapeOf(nodes)
 	// Complete trees that are almost empty are refused for the memory they take.
 	if depth > completeDepthMax || depth > 6 && leaves < 16 {
 		return append(runs, l.addLoose(nodes, leaves))
 	}
-	depth = max(2, (depth+1)/2*2)
-	first, leaf := len(l.questions), len(l.leaves)
-	l.questions = append(l.questions, make([]uint32, 1<<depth-1)...)
-	l.leaves = append(l.leaves, make([]float32, 1<<depth)...)
-	l.fill(nodes, 0, l.questions[first:], l.leaves[leaf:], depth, 0, 0)
-	if last := len(runs) - 1; last >= 0 && runs[last].depth == depth {
+	asked := l.levelsOf(nodes, depth, leaves)
+	r := run{depth: max(2, (depth+1)/2*2), level: asked != nil, first: len(l.questions), leaf: len(l.leaves), count: 1}
+	l.questions = append(l.questions, make([]uint32, r.asked())...)
+	l.leaves = append(l.leaves, make([]T, 1<<r.depth)...)
+	if r.level { // a depth that is too many stands above and is answered with left
+		copy(l.questions[len(l.questions)-depth:], asked)
+		l.fill(nodes, 0, make([]uint32, 1<<r.depth), l.leaves[r.leaf:], depth, 0, 0)
+	} else {
+		l.fill(nodes, 0, l.questions[r.first:], l.leaves[r.leaf:], r.depth, 0, 0)
+	}
+	if last := len(runs) - 1; last >= 0 && runs[last].depth == r.depth && runs[last].level == r.level {
 		runs[last].count++
 		return runs
 	}
-	return append(runs, run{depth: depth, first: first, leaf: leaf, count: 1})
+	return append(runs, r)
+}
+
+// levelsOf returns the question of each depth, from the root on, of a tree whose
+// nodes of a depth all ask the same and whose leaves are of one depth, or nil.
+func (l *layout[T]) levelsOf(nodes []split, depth, leaves int) []uint32 {
+	if depth < 2 || leaves != 1<<depth {
+		return nil
+	}
+	var asked []uint32
+	for level := []int32{0}; len(asked) < depth; {
+		var next []int32
+		question := l.question(nodes[level[0]])
+		for _, i := range level {
+			if l.question(nodes[i]) != question {
+				return nil
+			}
+			next = append(next, nodes[i].left, nodes[i].right)
+		}
+		asked, level = append(asked, question), next
+	}
+	return asked
 }
 
 // shapeOf returns how deep the deepest leaf is, and the number of leaves.
@@ -207,10 +249,10 @@ func place(level, position int) int {
 
 // fill lays out the node at and what is below it. Below a leaf stand leaves of
 // the same score.
-func (l *layout) fill(nodes []split, at int32, questions []uint32, leaves []float32, depth, level, position int) {
+func (l *layout[T]) fill(nodes []split, at int32, questions []uint32, leaves []T, depth, level, position int) {
 	n := nodes[at]
 	if level == depth {
-		leaves[position] = n.value
+		leaves[position] = T(n.value)
 		return
 	}
 	left, right := at, at
@@ -223,9 +265,9 @@ func (l *layout) fill(nodes []split, at int32, questions []uint32, leaves []floa
 }
 
 // addLoose lays out a tree node by node, breadth first.
-func (l *layout) addLoose(nodes []split, leaves int) run {
+func (l *layout[T]) addLoose(nodes []split, leaves int) run {
 	r := run{first: len(l.forks), leaf: len(l.leaves), count: leaves - 1, width: 1 << bits.Len(uint(leaves-1))}
-	l.leaves = append(l.leaves, make([]float32, r.width)...)
+	l.leaves = append(l.leaves, make([]T, r.width)...)
 	l.forksMax, l.leavesMax = max(l.forksMax, r.count), max(l.leavesMax, r.width)
 	queue, leaf := []int32{0}, 0
 	word := func(child int32) uint16 {
@@ -233,7 +275,7 @@ func (l *layout) addLoose(nodes []split, leaves int) run {
 			queue = append(queue, child)
 			return uint16(len(queue) - 1)
 		}
-		l.leaves[r.leaf+leaf] = nodes[child].value
+		l.leaves[r.leaf+leaf] = T(nodes[child].value)
 		leaf++
 		return uint16(r.count + leaf - 1)
 	}

@@ -1,8 +1,16 @@
-// Package tree scores ensembles of decision trees that XGBoost trained, inside
-// the process. Margins are those of XGBoost bit for bit, and so are predictions,
-// with the exponential of its C library on Linux. Both depend on the row alone:
-// verified on generated rows at each load, and against XGBoost itself in the
-// tests.
+// Package tree scores ensembles of decision trees, inside the process: those that
+// XGBoost, LightGBM, CatBoost and scikit-learn, by way of ONNX, trained. Margins
+// are those of the framework bit for bit; of ONNX those of ONNX Runtime on one
+// thread, since its trees are float32 and those of scikit-learn are not.
+// Predictions of XGBoost and ONNX are too, with the exponential of the C library
+// on Linux; those of LightGBM and CatBoost are the nearest float32 or next to it.
+// Both depend on the row alone: verified on generated rows at each load, and
+// against the frameworks themselves in the tests.
+//
+// A format has a reader, which says in an ensemble what the file means: decode
+// and refuse, readLightGBM, readCatBoost, readONNX. An ensemble is laid out twice,
+// flat for single rows and in blocks for many, and scored by kernels, in the type
+// in which the framework adds up.
 package tree
 
 import (
@@ -11,12 +19,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/afterbay/afterbay/model"
 )
@@ -24,20 +30,12 @@ import (
 // Model is a loaded ensemble. It is safe for concurrent use and scoring does
 // not allocate.
 type Model struct {
-	flat      *flat
-	blocks    *blocks // nil where rows are scored one by one only
-	choice    choice
-	info      model.Info
-	link      link
-	labels    [][]string
-	scratches sync.Pool // of *scratch
-}
-
-// scratch is the working memory of one call.
-type scratch struct {
-	slots []uint32      // of one row
-	block *blockScratch // nil where there are no blocks
-	all   []float32     // margins of a block, where the scores are others
+	forest scorer
+	width  int // numbers of a row
+	scores int // of a row
+	info   model.Info
+	labels [][]string
+	finite bool // infinities are refused
 }
 
 // Options say how to load a model. The zero value is a good choice.
@@ -50,45 +48,42 @@ type Options struct {
 	Kernel string
 }
 
-var _ model.Model = (*Model)(nil)
+var _ model.Exact = (*Model)(nil)
 
-// Load reads a model that XGBoost saved as JSON or UBJSON, as Parse does. Files
-// of more than 1 GiB are refused.
+// Load reads a model of trees, as Parse does. Files of more than 1 GiB are
+// refused.
 func Load(path string) (*Model, error) { return LoadWith(path, Options{}) }
 
 // LoadWith is Load with options.
 func LoadWith(path string, options Options) (*Model, error) {
-	data, err := read(path)
+	data, err := model.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("load model: %w", err)
 	}
 	return parseWith(filepath.Base(path), data, options)
 }
 
-func read(path string) ([]byte, error) {
-	about, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !about.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	if about.Size() > fileMax {
-		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, about.Size(), fileMax)
-	}
-	return os.ReadFile(path)
-}
-
-// Parse reads a model that XGBoost 1.0 or later saved as JSON or UBJSON; which,
-// the content tells. The name is for error messages only.
+// Parse reads a model of trees; in which format, the content tells. The name is
+// for error messages only. An error says where in the file it is; hostile bytes
+// cannot do more than that. Beside XGBoost's, these are read:
 //
-// Supported are the boosters gbtree and dart, numeric and categorical splits,
+//   - LightGBM's text of version 2 to 4: every boosting, numeric and categorical
+//     splits, zero as missing, every objective. Linear trees are refused. A value
+//     of at most 1e-35 is zero, as LightGBM takes it. Categories of pandas are
+//     codes: see Categories.
+//   - CatBoost's JSON of numeric features: trees of every growth policy, several
+//     outputs. Categorical, text and embedding features are refused.
+//   - ONNX with TreeEnsembleClassifier, TreeEnsembleRegressor or TreeEnsemble of
+//     float32 or float64, as skl2onnx writes forests, boosting, single trees and
+//     IsolationForest. Splits that compare for equality, minimum and maximum of
+//     trees, and nodes beside the trees that are not read are refused by name.
+//
+// Of XGBoost's JSON and UBJSON, of 1.0 and later, supported are the boosters gbtree and dart, numeric and categorical splits,
 // one score a row or one for each class or target, leaves that are vectors as
 // XGBoost 3.2 and later write them, and every objective of XGBoost 3.2:
 // binary:*, multi:*, rank:*, count:poisson, survival:cox, survival:aft, reg:*.
 // base_score is a number, or a list of one or of one for each output. Anything
-// else is refused by name, gblinear among it. An error says where in the file
-// it is; hostile bytes cannot do more than that.
+// else is refused by name, gblinear among it.
 //
 // A file of any version has the margins that XGBoost 3.2 gives it. Those of 1.7
 // to 3.4 are the same; before, XGBoost added up in another order, so its own
@@ -119,80 +114,74 @@ func parse(data []byte, options Options) (*Model, error) {
 	if len(data) > fileMax {
 		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), fileMax)
 	}
-	e, err := decode(data)
+	e, err := ensembleOf(data)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{labels: e.labels, finite: e.finite, width: int(e.inputs), scores: e.outputs}
+	if e.double {
+		m.forest, err = plant(e, e.wide, kernels)
+	} else {
+		m.forest, err = plant(e, e.single, kernels)
+	}
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(data)
+	m.info = model.Info{
+		Kind: e.kind, Digest: hex.EncodeToString(digest[:]),
+		Inputs: e.describeInputs(), Outputs: []model.Output{{Name: "prediction", Size: e.outputs}}, Trees: e.count,
+		Describe: m.forest.describe(e),
+	}
+	return m, nil
+}
+
+// ensembleOf reads a file of any format: which one, the content tells.
+func ensembleOf(data []byte) (*ensemble, error) {
+	switch {
+	case isLightGBM(data):
+		return readLightGBM(data)
+	case isCatBoost(data):
+		return readCatBoost(data)
+	case isONNX(data):
+		return readONNX(data)
+	}
+	source, err := open(data)
+	if err != nil {
+		return nil, err
+	}
+	e, err := decode(source)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.refuse(); err != nil {
 		return nil, err
 	}
-	base := e.margins()
-	m := &Model{flat: flatten(e, base), blocks: layBlocks(e, base), link: e.link(), labels: e.labels}
-	rows := generate(e, verifyRows)
-	if err := verify(e, m.flat, m.blocks, kernels, rows); err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
-	}
-	m.choice = choose(m.flat, m.blocks, kernels, rows, measureMax)
-	digest := sha256.Sum256(data)
-	m.info = model.Info{
-		Kind: "xgboost", Digest: hex.EncodeToString(digest[:]),
-		Inputs: int(e.inputs), Names: e.names, Outputs: e.outputs(), Trees: e.count,
-		Describe: e.describe(m.flat, m.choice.kernel.name),
-	}
-	if m.link == class {
-		m.info.Outputs = 1
-	}
-	m.scratches.New = func() any { return m.scratch() }
-	return m, nil
+	return &e.ensemble, nil
 }
 
-func (m *Model) scratch() *scratch {
-	s := &scratch{slots: m.flat.scratch()}
-	if m.blocks != nil {
-		s.block = m.blocks.scratch()
+// describeInputs returns the inputs with their names and what their codes stand
+// for, as far as the file says.
+func (e *ensemble) describeInputs() []model.Input {
+	inputs := model.Numbers(int(e.inputs))
+	for i := range inputs {
+		if i < len(e.names) {
+			inputs[i].Name = e.names[i]
+		}
+		if i < len(e.labels) {
+			inputs[i].Categories = e.labels[i]
+		}
 	}
-	if m.link == class {
-		s.all = make([]float32, blockRows*m.MarginsPerRow())
-	}
-	return s
-}
-
-// describe returns objective, shape and what scores batches.
-func (e *ensemble) describe(f *flat, kernel string) string {
-	depth := int32(0)
-	for _, t := range f.trees {
-		depth = max(depth, t.depth)
-	}
-	text := e.objective
-	if n := len(f.outputs); n > 1 {
-		text += fmt.Sprintf(" of %d outputs", n)
-	}
-	text += fmt.Sprintf(", %d trees of depth up to %d, %d nodes, kernel %s", e.count, depth, len(f.nodes), kernel)
-	if e.stoppedEarly() {
-		text += fmt.Sprintf(", all used although training found its best iteration at %s", clip([]byte(e.bestIteration)))
-	}
-	return text + e.describeCategories(f)
-}
-
-// stoppedEarly reports whether there are trees behind those of the best
-// iteration, which XGBoost 1 names in every file.
-func (e *ensemble) stoppedEarly() bool {
-	best, err := strconv.Atoi(e.bestIteration)
-	if err != nil || len(e.parts) == 0 {
-		return false
-	}
-	last := e.parts[len(e.parts)-1]
-	round := max(1, int(e.parallel)) * e.outputs() / int(last.width)
-	return (best+1)*max(1, round) < e.count
+	return inputs
 }
 
 // describeCategories says which inputs take codes, and the first codes.
-func (e *ensemble) describeCategories(f *flat) string {
+func (e *ensemble) describeCategories(categorical []int32) string {
 	const shown = 8
 	var text strings.Builder
-	for i, input := range slices.Sorted(slices.Values(f.categorical)) {
+	for i, input := range categorical {
 		if i == shown {
-			fmt.Fprintf(&text, ", and %d more", len(f.categorical)-shown)
+			fmt.Fprintf(&text, ", and %d more", len(categorical)-shown)
 			break
 		}
 		text.WriteString([2]string{"; category codes in ", ", "}[min(i, 1)])
@@ -232,19 +221,19 @@ func counted(n int) []string {
 	return list
 }
 
-// Info describes the model. Its Names are shared: do not change them.
+// Info describes the model. Its slices are shared: do not change them.
 func (m *Model) Info() model.Info { return m.info }
 
-// Check returns why a row cannot be scored, or nil. An infinity is refused, as
-// XGBoost refuses it. NaN is a missing value.
-func (m *Model) Check(row []float32) error {
-	if len(row) != m.info.Inputs {
-		return fmt.Errorf("a row of %d values for a model of %d inputs", len(row), m.info.Inputs)
+// Check returns why a row of numbers cannot be scored, or nil. XGBoost refuses an infinity,
+// and so do its models here. NaN is a missing value.
+func (m *Model) Check(row []float32, bytes [][]byte) error {
+	if len(row) != m.width || len(bytes) > 0 {
+		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d numbers", len(row), len(bytes), m.width)
 	}
 	for i, value := range row {
-		if math.Float32bits(value)<<1 == 0xff<<24 {
-			if i < len(m.info.Names) {
-				return fmt.Errorf("input %q is %g: a model of trees takes finite and missing values", m.info.Names[i], value)
+		if m.finite && math.Float32bits(value)<<1 == 0xff<<24 {
+			if name := m.info.Inputs[i].Name; name != "" {
+				return fmt.Errorf("input %q is %g: a model of trees takes finite and missing values", name, value)
 			}
 			return fmt.Errorf("input %d is %g: a model of trees takes finite and missing values", i, value)
 		}
@@ -254,10 +243,11 @@ func (m *Model) Check(row []float32) error {
 
 // Categories returns what the codes of a categorical input stand for: code 0 is
 // the first. It is nil for other inputs and where the file does not say: files
-// of XGBoost before 3.1 and models that were not trained on data frames do not,
+// of LightGBM where columns of pandas were constant or ordered, files of XGBoost
+// before 3.1, and models that were not trained on data frames do not,
 // and texts beyond ASCII stand there damaged. A value that is no such code, such
-// as one that training never met, is scored as XGBoost scores it: it belongs to
-// no set of categories.
+// as one that training never met, is scored as the framework scores it: it
+// belongs to no set of categories.
 func (m *Model) Categories(input int) []string {
 	if input < 0 || input >= len(m.labels) {
 		return nil
@@ -266,63 +256,74 @@ func (m *Model) Categories(input int) []string {
 }
 
 // MarginsPerRow is how many margins a row has: one for each class or target. Of
-// multi:softmax alone it is not Info().Outputs, which is one, the class.
-func (m *Model) MarginsPerRow() int { return len(m.flat.outputs) }
+// multi:softmax alone it is not Info().Scores(), which is one, the class.
+func (m *Model) MarginsPerRow() int { return m.forest.width() }
 
-// Predict writes Info().Outputs scores a row, what Booster.predict returns: the
-// probability for logistic objectives, one for each class for multi:softprob,
-// the class for multi:softmax and binary:hinge, the expected value where trees
-// add up its logarithm (count:poisson, reg:gamma, reg:tweedie, survival:*), and
-// the margin for the others. It returns early when ctx ends, between blocks of
+// MarginBits is 64 where the framework adds scores up in float64, else 32: how
+// many bits of a margin there are.
+func (m *Model) MarginBits() int {
+	if _, wide := m.forest.(*forest[float64]); wide {
+		return 64
+	}
+	return 32
+}
+
+// Predict writes Info().Scores() scores a row, what the framework's predict
+// returns, or predict_proba of CatBoost, for its one class where there are two:
+// the probability for logistic objectives, one for each class for those of
+// several, the class for multi:softmax and binary:hinge, the expected value where
+// trees add up its logarithm (poisson, gamma, tweedie, survival:*), and the margin
+// for the others. Of a file of ONNX it is the output that has the scores. It returns early when ctx ends, between blocks of
 // 64 rows; scores are then unspecified.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
-	if rows.Width != m.info.Inputs || len(rows.Values)%rows.Width != 0 {
-		return fmt.Errorf("%d values in rows of %d for a model of %d inputs", len(rows.Values), rows.Width, m.info.Inputs)
+	if err := m.fits(rows, len(scores), m.scores); err != nil {
+		return err
 	}
-	n := rows.Len()
-	width := m.info.Outputs
-	if len(scores) < n*width {
-		return fmt.Errorf("room for %d scores of %d rows of %d", len(scores), n, width)
+	return m.forest.predict(ctx, rows, m.scores, scores)
+}
+
+// fits says why rows of so many results each cannot be scored into room.
+func (m *Model) fits(rows model.Rows, room, each int) error {
+	if rows.Width != m.width || len(rows.Values) != rows.Len()*m.width {
+		return fmt.Errorf("%d values in rows of %d for a model of %d inputs", len(rows.Values), rows.Width, m.width)
 	}
-	s := m.scratches.Get().(*scratch)
-	defer m.scratches.Put(s)
-	for first := 0; first < n; first += blockRows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		end := min(first+blockRows, n)
-		block := scores[first*width : end*width]
-		margins := block
-		if m.link == class {
-			margins = s.all[:(end-first)*m.MarginsPerRow()]
-		}
-		m.score(s, rows.Values[first*rows.Width:end*rows.Width], margins)
-		m.link.apply(margins, m.MarginsPerRow(), block)
+	if room < rows.Len()*each {
+		return fmt.Errorf("room for %d scores of %d rows of %d", room, rows.Len(), each)
 	}
 	return nil
 }
 
-// Margins writes the sums of base margin and leaves, MarginsPerRow of them for
-// each row, row behind row, whatever the objective. Rows of another width than
-// the model's, or an out without room for all, are a programming error.
-func (m *Model) Margins(rows model.Rows, out []float32) {
-	if rows.Width != m.info.Inputs || len(rows.Values)%rows.Width != 0 {
-		panic(fmt.Sprintf("%d values in rows of %d for a model of %d inputs", len(rows.Values), rows.Width, m.info.Inputs))
-	}
-	s := m.scratches.Get().(*scratch)
-	defer m.scratches.Put(s)
-	width := m.MarginsPerRow()
-	for first := 0; first < rows.Len(); first += blockRows {
-		end := min(first+blockRows, rows.Len())
-		m.score(s, rows.Values[first*rows.Width:end*rows.Width], out[first*width:end*width])
-	}
+// Exactness implements model.Exact: margins are those of the framework bit for bit.
+func (m *Model) Exactness() model.Exactness {
+	return model.Exactness{Name: "margin", Columns: m.MarginsPerRow(), Bits: m.MarginBits()}
 }
 
-// score writes the margins of at most 64 rows.
-func (m *Model) score(s *scratch, rows, out []float32) {
-	if len(out) < m.choice.minimum*m.MarginsPerRow() {
-		m.flat.score(&m.choice.kernel, s.slots, rows, out)
-		return
+// ScoreExactly implements model.Exact: it writes margins.
+func (m *Model) ScoreExactly(ctx context.Context, rows model.Rows, out []float64) error {
+	if err := m.fits(rows, len(out), m.MarginsPerRow()); err != nil {
+		return err
 	}
-	m.blocks.score(&m.choice.kernel, s.block, rows, out)
+	m.Margins64(rows, out)
+	return ctx.Err()
+}
+
+// Margins writes what the framework calls raw: the sums of base margin and
+// leaves, MarginsPerRow of them for each row, row behind row, whatever the
+// objective, each rounded once to float32 where MarginBits are 64. Rows of another width than
+// the model's, or an out without room for all, are a programming error.
+func (m *Model) Margins(rows model.Rows, out []float32) {
+	m.mustFit(rows)
+	m.forest.margins(rows, out)
+}
+
+// Margins64 is Margins without rounding.
+func (m *Model) Margins64(rows model.Rows, out []float64) {
+	m.mustFit(rows)
+	m.forest.margins64(rows, out)
+}
+
+func (m *Model) mustFit(rows model.Rows) {
+	if err := m.fits(rows, 0, 0); err != nil {
+		panic(err.Error())
+	}
 }

@@ -37,11 +37,11 @@ func TestInfoDescribesTheFile(t *testing.T) {
 	if info.Digest != fmt.Sprintf("%x", sha256.Sum256(data)) {
 		t.Errorf("digest %s", info.Digest)
 	}
-	if info.Kind != "xgboost" || info.Inputs != 30 || info.Outputs != 1 || info.Trees != 300 {
+	if info.Kind != "xgboost" || info.Width() != 30 || info.Scores() != 1 || info.Trees != 300 {
 		t.Errorf("%+v", info)
 	}
-	if len(info.Names) != 30 || info.Names[0] != "amount" || info.Names[29] != "channel" {
-		t.Errorf("names %q", info.Names)
+	if len(info.Names()) != 30 || info.Names()[0] != "amount" || info.Names()[29] != "channel" {
+		t.Errorf("names %q", info.Names())
 	}
 }
 
@@ -63,23 +63,23 @@ func TestCheckRefusesWhatXGBoostRefuses(t *testing.T) {
 	infinity := float32(math.Inf(1))
 	for _, accepted := range []float32{0, float32(math.NaN()), math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32} {
 		row[3] = accepted
-		if err := m.Check(row); err != nil {
+		if err := m.Check(row, nil); err != nil {
 			t.Errorf("%g: %v", accepted, err)
 		}
 	}
 	for _, refused := range []float32{infinity, -infinity} {
 		row[3] = refused
-		if err := m.Check(row); err == nil || !strings.Contains(err.Error(), "input 3 is") {
+		if err := m.Check(row, nil); err == nil || !strings.Contains(err.Error(), "input 3 is") {
 			t.Errorf("%g: %v", refused, err)
 		}
 	}
-	if err := m.Check(row[:5]); err == nil {
+	if err := m.Check(row[:5], nil); err == nil {
 		t.Error("a short row passes")
 	}
 	named := load(t, "fraud.ubj")
 	row = make([]float32, 30)
 	row[1] = infinity
-	if err := named.Check(row); err == nil || !strings.Contains(err.Error(), `input "hour" is +Inf`) {
+	if err := named.Check(row, nil); err == nil || !strings.Contains(err.Error(), `input "hour" is +Inf`) {
 		t.Errorf("named: %v", err)
 	}
 }
@@ -203,7 +203,7 @@ func TestThresholdsOfEveryKindSplitAsFloats(t *testing.T) {
 	values[4] = float32(math.Copysign(0, -1))
 	for _, threshold := range values {
 		for _, defaultLeft := range []bool{false, true} {
-			root := split{left: 1, right: 2, value: threshold, defaultLeft: defaultLeft}
+			root := split{left: 1, right: 2, value: float64(threshold), defaultLeft: defaultLeft}
 			same := part{nodes: []split{root, {left: noChild, value: 1}, {left: noChild, value: 2}}}
 			e := &ensemble{inputs: 1, parts: slices.Repeat([]part{same}, lanes+1)}
 			f, b := flatten(e, []float32{0}), layBlocks(e, []float32{0})
@@ -225,13 +225,13 @@ func TestThresholdsOfEveryKindSplitAsFloats(t *testing.T) {
 
 // randomTree grows a tree of n nodes, n odd, by splitting random leaves.
 func randomTree(random *rand.Rand, n, inputs int) []split {
-	leaf := func() split { return split{left: noChild, right: noChild, value: random.Float32()} }
+	leaf := func() split { return split{left: noChild, right: noChild, value: float64(random.Float32())} }
 	nodes, leaves := []split{leaf()}, []int32{0}
 	for len(nodes) < n {
 		pick := random.IntN(len(leaves))
 		at := leaves[pick]
 		left := int32(len(nodes))
-		nodes[at] = split{left: left, right: left + 1, input: int32(random.IntN(inputs)), value: random.Float32() - 0.5, defaultLeft: random.IntN(2) == 0}
+		nodes[at] = split{left: left, right: left + 1, input: int32(random.IntN(inputs)), value: float64(random.Float32() - 0.5), defaultLeft: random.IntN(2) == 0}
 		nodes = append(nodes, leaf(), leaf())
 		leaves[pick] = left
 		leaves = append(leaves, left+1)
@@ -316,7 +316,7 @@ func benchmarkPredict(b *testing.B, name string) {
 	g := readGolden(b, "testdata/rows.golden.gz")
 	for _, batch := range []int{1, 64} {
 		b.Run(fmt.Sprintf("rows=%d", batch), func(b *testing.B) {
-			ctx, scores, at := context.Background(), make([]float32, batch*m.Info().Outputs), 0
+			ctx, scores, at := context.Background(), make([]float32, batch*m.Info().Scores()), 0
 			b.ReportAllocs()
 			for b.Loop() {
 				part := model.Rows{Width: g.rows.Width, Values: g.rows.Values[at*g.rows.Width : (at+batch)*g.rows.Width]}

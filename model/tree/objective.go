@@ -41,7 +41,7 @@ func linkOf(objective string) (_ link, known bool) {
 }
 
 // link returns the link of an ensemble whose objective is known.
-func (e *ensemble) link() link {
+func (e *xgboost) link() link {
 	l, _ := linkOf(e.objective)
 	if e.objective == "reg:quantileerror" && slices.Compare(e.version, []int32{3, 4}) >= 0 {
 		return ascending
@@ -49,15 +49,15 @@ func (e *ensemble) link() link {
 	return l
 }
 
-// outputs is how many margins a row has.
-func (e *ensemble) outputs() int { return int(max(1, e.classes, e.targets)) }
+// margins is how many margins a row has.
+func (e *xgboost) margins() int { return int(max(1, e.classes, e.targets)) }
 
-// margins returns the base margin of each output. XGBoost before 3.1 wrote one
-// base_score for all.
-func (e *ensemble) margins() []float32 {
-	margins := make([]float32, e.outputs())
+// baseMargins returns the base margin of each output. XGBoost before 3.1 wrote
+// one base_score for all.
+func (e *xgboost) baseMargins() []float32 {
+	margins := make([]float32, e.margins())
 	for i := range margins {
-		base := e.base[min(i, len(e.base)-1)]
+		base := e.bases[min(i, len(e.bases)-1)]
 		switch e.link() {
 		case logistic:
 			base = baseMargin(base)
@@ -69,9 +69,12 @@ func (e *ensemble) margins() []float32 {
 	return margins
 }
 
-// apply turns margins, width of them a row, into scores, which may be the same
-// memory, and are fewer for class alone.
+// apply turns margins into scores: see linker. There are fewer for class alone.
 func (l link) apply(margins []float32, width int, scores []float32) {
+	switch l {
+	case identity, softmax, ascending:
+		copy(scores, margins)
+	}
 	switch l {
 	case logistic:
 		for i, margin := range margins {

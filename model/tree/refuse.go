@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -15,7 +16,7 @@ const (
 // refuse returns why a model that was read cannot be scored, most general
 // reason first, or nil. It also settles what the file says in several places:
 // the output of each tree and its weight.
-func (e *ensemble) refuse() error {
+func (e *xgboost) refuse() error {
 	if e.booster == "" && e.objective == "" {
 		return errors.New("learner: neither a booster nor an objective is named: not a model of XGBoost")
 	}
@@ -38,10 +39,38 @@ func (e *ensemble) refuse() error {
 			return err
 		}
 	}
+	e.settle()
 	return nil
 }
 
-func (e *ensemble) refuseOutputs() error {
+// settle says what the file means in the words that all formats share.
+func (e *xgboost) settle() {
+	e.ensemble.objective = e.objective
+	for _, margin := range e.baseMargins() {
+		e.base = append(e.base, float64(margin))
+	}
+	e.finite, e.single, e.outputs = true, e.link(), e.margins()
+	if e.link() == class {
+		e.outputs = 1
+	}
+	if e.stoppedEarly() {
+		e.note = fmt.Sprintf(", all used although training found its best iteration at %s", clip([]byte(e.bestIteration)))
+	}
+}
+
+// stoppedEarly reports whether there are trees behind those of the best
+// iteration, which XGBoost 1 names in every file.
+func (e *xgboost) stoppedEarly() bool {
+	best, err := strconv.Atoi(e.bestIteration)
+	if err != nil || len(e.parts) == 0 {
+		return false
+	}
+	last := e.parts[len(e.parts)-1]
+	round := max(1, int(e.parallel)) * e.margins() / int(last.width)
+	return (best+1)*max(1, round) < e.count
+}
+
+func (e *xgboost) refuseOutputs() error {
 	l := e.link()
 	switch {
 	case e.classes > 1 && e.targets > 1:
@@ -54,14 +83,14 @@ func (e *ensemble) refuseOutputs() error {
 	return nil
 }
 
-func (e *ensemble) refuseBase() error {
-	if len(e.base) == 0 {
+func (e *xgboost) refuseBase() error {
+	if len(e.bases) == 0 {
 		return fmt.Errorf("%s.base_score is missing", parametersPlace)
 	}
-	if len(e.base) > 1 && len(e.base) != e.outputs() {
-		return fmt.Errorf("%s.base_score: %d values for %d outputs", parametersPlace, len(e.base), e.outputs())
+	if len(e.bases) > 1 && len(e.bases) != e.margins() {
+		return fmt.Errorf("%s.base_score: %d values for %d outputs", parametersPlace, len(e.bases), e.margins())
 	}
-	for _, base := range e.base {
+	for _, base := range e.bases {
 		switch e.link() {
 		case logistic:
 			if base < 0 || base > 1 {
@@ -76,7 +105,7 @@ func (e *ensemble) refuseBase() error {
 	return nil
 }
 
-func (e *ensemble) refuseInputs() error {
+func (e *xgboost) refuseInputs() error {
 	switch {
 	case e.inputs < 0:
 		return fmt.Errorf("%s.num_feature is missing", parametersPlace)
@@ -92,42 +121,38 @@ func (e *ensemble) refuseInputs() error {
 	return nil
 }
 
-func (e *ensemble) refuseTrees() error {
+func (e *xgboost) refuseTrees() error {
 	if e.declared != int64(e.count) {
 		return fmt.Errorf("%s.trees: %d trees where num_trees says %d", treesPlace, e.count, e.declared)
 	}
 	if len(e.groups) != e.count {
 		return fmt.Errorf("%s.tree_info: %d values for %d trees", treesPlace, len(e.groups), e.count)
 	}
-	categorical := map[int32]bool{}
 	for i := range e.parts {
 		p := &e.parts[i]
 		if p.width == 1 {
 			p.output = e.groups[p.index]
-			if p.output < 0 || int(p.output) >= e.outputs() {
-				return fmt.Errorf("%s.tree_info[%d]: output %d of a model of %d", treesPlace, p.index, p.output, e.outputs())
+			if p.output < 0 || int(p.output) >= e.margins() {
+				return fmt.Errorf("%s.tree_info[%d]: output %d of a model of %d", treesPlace, p.index, p.output, e.margins())
 			}
-		} else if int(p.width) != e.outputs() {
-			return fmt.Errorf("%s.trees[%d].tree_param.size_leaf_vector: %d scores for %d outputs", treesPlace, p.index, p.width, e.outputs())
+		} else if int(p.width) != e.margins() {
+			return fmt.Errorf("%s.trees[%d].tree_param.size_leaf_vector: %d scores for %d outputs", treesPlace, p.index, p.width, e.margins())
 		}
 		for j, node := range p.nodes {
 			if node.left != noChild && int64(node.input) >= e.inputs {
 				return fmt.Errorf("%s.trees[%d].split_indices[%d]: input %d of a model of %d", treesPlace, p.index, j, node.input, e.inputs)
 			}
-			if node.left != noChild && node.categorical() {
-				categorical[node.input] = true
-			}
 		}
 	}
-	if slots := 2*int(e.inputs) + 1 + len(categorical); slots > math.MaxUint16+1 {
-		return fmt.Errorf("%s.num_feature: %d inputs, %d of them categorical, are not supported (twice the first and the second: at most %d)", parametersPlace, e.inputs, len(categorical), math.MaxUint16)
+	if err := e.refuseSlots(); err != nil {
+		return fmt.Errorf("%s.num_feature: %w", parametersPlace, err)
 	}
 	return nil
 }
 
 // weigh multiplies the leaves with the weights of their trees, as XGBoost does
 // when it adds them up: in float32, so nothing is lost.
-func (e *ensemble) weigh() error {
+func (e *xgboost) weigh() error {
 	const place = "learner.gradient_booster.weight_drop"
 	if len(e.weights) == 0 && e.booster == "gbtree" {
 		return nil
@@ -139,12 +164,21 @@ func (e *ensemble) weigh() error {
 		weight := e.weights[p.index]
 		for i := range p.nodes {
 			if node := &p.nodes[i]; node.left == noChild {
-				node.value *= weight
-				if value := float64(node.value); math.IsNaN(value) || math.IsInf(value, 0) {
-					return fmt.Errorf("%s[%d]: weight %g makes a leaf of %g", place, p.index, weight, value)
+				node.value = float64(float32(node.value) * weight)
+				if math.IsNaN(node.value) || math.IsInf(node.value, 0) {
+					return fmt.Errorf("%s[%d]: weight %g makes a leaf of %g", place, p.index, weight, node.value)
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// refuseSlots refuses more inputs than the flat form can address.
+func (e *ensemble) refuseSlots() error {
+	categorical, zero := e.special()
+	if slots := 2*(int(e.inputs)+len(zero)) + 1 + len(categorical); slots > math.MaxUint16+1 {
+		return fmt.Errorf("%d inputs, %d of them categorical, are not supported (twice the first and the second: at most %d)", e.inputs, len(categorical)+2*len(zero), math.MaxUint16)
 	}
 	return nil
 }

@@ -1,9 +1,6 @@
 package tree
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // columns is a tree as the file has it: one array per property of its nodes.
 type columns struct {
@@ -86,7 +83,7 @@ func (d *decoder) assemble() ([]split, error) {
 	}
 	nodes := make([]split, n)
 	for i := range nodes {
-		nodes[i] = split{left: t.left[i], right: t.right[i], input: t.input[i], value: t.value[i], defaultLeft: t.defaultLeft[i] != 0}
+		nodes[i] = split{left: t.left[i], right: t.right[i], input: t.input[i], value: float64(t.value[i]), defaultLeft: t.defaultLeft[i] != 0}
 	}
 	return nodes, nil
 }
@@ -162,7 +159,7 @@ func (d *decoder) splitVectors(nodes []split, index int) error {
 			if at < 0 || at >= len(t.vectors)/width {
 				return within(fmt.Sprintf("right_children[%d]", i), d.fault("leaf %d of %d", at, len(t.vectors)/width))
 			}
-			own[i].right, own[i].value = noChild, t.vectors[at*width+output]
+			own[i].right, own[i].value = noChild, float64(t.vectors[at*width+output])
 		}
 		if err := d.checkShape(own); err != nil {
 			return err
@@ -172,47 +169,16 @@ func (d *decoder) splitVectors(nodes []split, index int) error {
 	return nil
 }
 
-// checkShape walks from the root: every child exists and has one parent, every
-// node is met but those that pruning deleted, and every value can be used.
+// checkShape refuses nodes that are no tree, or that are out of the root's reach
+// although pruning did not delete them.
 func (d *decoder) checkShape(nodes []split) error {
-	met := make([]bool, len(nodes))
-	met[0] = true
-	queue := make([]int32, 1, len(nodes))
-	for next := 0; next < len(queue); next++ {
-		i := queue[next]
-		node := nodes[i]
-		place := func(name string, err error) error { return within(fmt.Sprintf("%s[%d]", name, i), err) }
-		if node.left == noChild && node.right == noChild {
-			if value := float64(node.value); math.IsNaN(value) || math.IsInf(value, 0) {
-				return place("split_conditions", d.fault("a leaf's score is %g, not finite", value))
-			}
-			continue
-		}
-		if node.value != node.value && !node.categorical() {
-			return place("split_conditions", d.fault("the threshold is NaN"))
-		}
-		if node.input < 0 {
-			return place("split_indices", d.fault("the split is on input %d", node.input))
-		}
-		for side, child := range [2]int32{node.left, node.right} {
-			name := [2]string{"left_children", "right_children"}[side]
-			if child < 0 || int(child) >= len(nodes) {
-				return place(name, d.fault("child %d is not one of the %d nodes", child, len(nodes)))
-			}
-			if met[child] {
-				return place(name, d.fault("child %d has another parent, or is the root", child))
-			}
-			met[child] = true
-			queue = append(queue, child)
-		}
+	met, wrong := checkShape(nodes)
+	if wrong != nil {
+		name := [...]string{ofValue: "split_conditions", ofInput: "split_indices", ofLeft: "left_children", ofRight: "right_children"}[wrong.property]
+		return within(fmt.Sprintf("%s[%d]", name, wrong.node), d.fault("%s", wrong.text))
 	}
-	if lost := len(nodes) - len(queue); int64(lost) != d.tree.deleted {
+	if lost := len(nodes) - met; int64(lost) != d.tree.deleted {
 		return d.fault("%d of %d nodes are out of the root's reach and %d are marked as deleted", lost, len(nodes), d.tree.deleted)
-	}
-	for i := range nodes {
-		if !met[i] {
-			nodes[i] = split{left: noChild, right: noChild}
-		}
 	}
 	return nil
 }

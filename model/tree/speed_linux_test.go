@@ -22,29 +22,42 @@ func TestSpeed(t *testing.T) {
 	if folder == "" {
 		t.Skip("NOT RUN: scripts/trees_bench.sh runs it")
 	}
-	paths, err := filepath.Glob(filepath.Join(folder, "*.ubj"))
-	if err != nil || len(paths) == 0 {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.golden.gz"))
+	wide, _ := filepath.Glob(filepath.Join(folder, "*.wide.gz"))
+	if paths = append(paths, wide...); err != nil || len(paths) == 0 {
 		t.Fatal(err, paths)
 	}
 	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), ".ubj")
-		m, err := Load(path)
+		name, _, _ := strings.Cut(filepath.Base(path), ".")
+		files, _ := filepath.Glob(filepath.Join(folder, name+".[ujto]*"))
+		if len(files) != 1 {
+			t.Fatalf("%s: models %q", path, files)
+		}
+		m, err := Load(files[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := readGolden(t, strings.TrimSuffix(path, "ubj")+"golden.gz")
+		rows, equal := model.Rows{}, func() string { return "" }
+		if strings.HasSuffix(path, ".wide.gz") {
+			g := readWide(t, path)
+			rows, equal = g.rows, func() string { return wideDifference(m, g, ulpsOf(files[0])) }
+		} else {
+			g := readGolden(t, path)
+			rows, equal = g.rows, func() string { return difference(m, g) }
+		}
 		t.Run("equal/"+name, func(t *testing.T) {
-			if got := difference(m, g); got != "" {
+			if got := equal(); got != "" {
 				t.Fatal(got)
 			}
-			fmt.Printf("%s_rows_bit_equal_each_kernel %d rows\n", name, g.rows.Len())
+			fmt.Printf("%s_rows_bit_equal_each_kernel %d rows\n", name, rows.Len())
 		})
 		t.Run("rows/"+name, func(t *testing.T) {
+			ways := withEach(m)
 			for _, k := range kernels() {
-				fmt.Printf("%s_%s_batch_64 %.0f rows/cpu-s\n", name, k.name, rowsPerSecond(scoredBy(m, choice{k, 1}), g.rows, blockRows))
+				fmt.Printf("%s_%s_batch_64 %.0f rows/cpu-s\n", name, k.name, rowsPerSecond(ways["blocks by "+k.name], rows, blockRows))
 			}
-			fmt.Printf("%s_alone %.0f rows/cpu-s\n", name, rowsPerSecond(m, g.rows, 1))
-			half, most := quantiles(m, g.rows)
+			fmt.Printf("%s_alone %.0f rows/cpu-s\n", name, rowsPerSecond(m, rows, 1))
+			half, most := quantiles(m, rows)
 			fmt.Printf("%s_alone_p50 %d ns\n%s_alone_p99 %d ns\n", name, half.Nanoseconds(), name, most.Nanoseconds())
 		})
 	}
@@ -54,7 +67,7 @@ func TestSpeed(t *testing.T) {
 func rowsPerSecond(m *Model, rows model.Rows, batch int) float64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	next, scores := batches(rows, batch), make([]float32, batch*m.Info().Outputs)
+	next, scores := batches(rows, batch), make([]float32, batch*m.Info().Scores())
 	start, scored := threadTime(), 0
 	for {
 		for range 1 + 256/batch {
@@ -92,7 +105,7 @@ func threadTime() time.Duration {
 
 // quantiles returns how long rows take one by one, by the clock on the wall.
 func quantiles(m *Model, rows model.Rows) (half, most time.Duration) {
-	next, score, times := batches(rows, 1), make([]float32, m.Info().Outputs), make([]time.Duration, 50_000)
+	next, score, times := batches(rows, 1), make([]float32, m.Info().Scores()), make([]time.Duration, 50_000)
 	for i := range times {
 		row, start := next(), time.Now()
 		_ = m.Predict(context.Background(), row, score)

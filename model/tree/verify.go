@@ -12,21 +12,21 @@ const verifyRows = blockRows + 11
 // verify scores rows that generate returned one by one, and in two orders in
 // blocks by each kernel, and by walking the trees as the file has them. It fails
 // where any bit differs: whoever shares calls between batches relies on it.
-func verify(e *ensemble, f *flat, b *blocks, by []kernel, rows []float32) error {
+func verify[T number](e *ensemble, f *flat[T], b *blocks[T], by []kernel, rows []float32) error {
 	width, outputs := int(e.inputs), len(f.outputs)
-	wanted := make([]float32, verifyRows*outputs)
+	wanted := make([]T, verifyRows*outputs)
 	for i := range verifyRows {
 		walk(e, f, rows[i*width:(i+1)*width], wanted[i*outputs:(i+1)*outputs])
 	}
-	compare := func(how string, row int, got []float32) error {
+	compare := func(how string, row int, got []T) error {
 		for i, margin := range wanted[row*outputs : (row+1)*outputs] {
-			if math.Float32bits(got[i]) != math.Float32bits(margin) && (got[i] == got[i] || margin == margin) {
+			if math.Float64bits(float64(got[i])) != math.Float64bits(float64(margin)) && (got[i] == got[i] || margin == margin) {
 				return fmt.Errorf("a row scored %s has margin %g and walked margin %g", how, got[i], margin)
 			}
 		}
 		return nil
 	}
-	out := make([]float32, len(wanted))
+	out := make([]T, len(wanted))
 	for i := range by {
 		f.score(&by[i], f.scratch(), rows, out)
 		for row := range verifyRows {
@@ -59,7 +59,7 @@ func verify(e *ensemble, f *flat, b *blocks, by []kernel, rows []float32) error 
 }
 
 // walk scores a row by following the trees as the file has them.
-func walk(e *ensemble, f *flat, row, out []float32) {
+func walk[T number](e *ensemble, f *flat[T], row []float32, out []T) {
 	for i, of := range f.outputs {
 		out[i] = of.base
 	}
@@ -68,18 +68,25 @@ func walk(e *ensemble, f *flat, row, out []float32) {
 		for p.nodes[at].left != noChild {
 			n := &p.nodes[at]
 			value := row[n.input]
-			left := value < n.value
+			if n.zeroMissing {
+				value = withoutZero(value)
+			}
+			left := float64(value) < n.value
 			if value != value {
 				left = n.defaultLeft
 			} else if n.categorical() {
 				_, listed := slices.BinarySearch(e.listed[n.set.from:n.set.to], int32(min(value, categoriesMax)))
-				left = value < 0 || !listed
+				negative := value < 0
+				if e.codes == lightgbmCodes {
+					negative = value <= -1
+				}
+				left = negative || !listed
 			}
 			if at = n.right; left {
 				at = n.left
 			}
 		}
-		out[p.output] += p.nodes[at].value
+		out[p.output] += T(p.nodes[at].value)
 	}
 }
 
@@ -94,7 +101,10 @@ func generate(e *ensemble, count int) []float32 {
 			case n.categorical():
 				thresholds[n.input] = append(thresholds[n.input], float32(e.listed[n.set.from]), float32(e.listed[n.set.to-1]))
 			default:
-				thresholds[n.input] = append(thresholds[n.input], n.value)
+				thresholds[n.input] = append(thresholds[n.input], float32(n.value))
+				if n.zeroMissing {
+					thresholds[n.input] = append(thresholds[n.input], zeroMax, -zeroMax)
+				}
 			}
 		}
 	}

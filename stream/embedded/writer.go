@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/vfs"
@@ -40,7 +41,7 @@ func (w *writer) run() {
 	l := w.log
 	for w.gather() {
 		w.refuseAppends()
-		batch := w.take()
+		batch := w.keepWithRoom(w.take())
 		if len(batch) == 0 {
 			continue
 		}
@@ -95,24 +96,54 @@ func (w *writer) gather() bool {
 }
 
 // refuseAppends decides the appends for which there is no room with ErrFull.
-// The last spare is for steps alone, which finish what was admitted.
 func (w *writer) refuseAppends() {
+	if refused, err := w.full(); err != nil {
+		w.refuse(w.log.queue.takeIf(refused), err)
+	}
+}
+
+// keepWithRoom does that with the requests of a batch, and returns the others:
+// some may have come since the queue was looked through.
+func (w *writer) keepWithRoom(batch []*request) []*request {
+	refused, err := w.full()
+	if err == nil {
+		return batch
+	}
+	var out []*request
+	kept := slices.DeleteFunc(batch, func(r *request) bool {
+		if refused(r) {
+			out = append(out, r)
+			return true
+		}
+		return false
+	})
+	w.refuse(out, err)
+	return kept
+}
+
+// full returns why there are no more spares, and which requests, asked of one
+// after the other, there is no room for without. The last spare is for steps
+// alone, which finish what was admitted.
+func (w *writer) full() (refused func(*request) bool, err error) {
 	n, err := w.log.spares.count()
 	if err == nil {
-		return
+		return nil, nil
 	}
 	room := int64(n-1) * w.log.opts.SegmentBytes
 	if n > 0 {
 		room += w.current.size - w.current.end
 	}
-	refused := w.log.queue.takeIf(func(r *request) bool {
+	return func(r *request) bool {
 		if r.session != nil || int64(r.bytes+2*frameHeader) <= room {
 			room -= int64(r.bytes + frameHeader)
 			return false
 		}
 		return true
-	})
-	for _, r := range refused {
+	}, err
+}
+
+func (w *writer) refuse(requests []*request, err error) {
+	for _, r := range requests {
 		w.log.stats.refused.Add(1)
 		r.settle(w.log, fmt.Errorf("%w: %w", ErrFull, err))
 	}

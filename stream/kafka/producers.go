@@ -131,6 +131,24 @@ func (l *Log) AppendOnce(ctx context.Context, name string, first int64, records 
 	if first < 1 {
 		return 0, fmt.Errorf("append once: number %d of producer %q, the first is 1", first, name)
 	}
+	numbers := make([]int64, len(records))
+	for i := range numbers {
+		numbers[i] = first + int64(i)
+	}
+	return l.AppendNumbered(ctx, name, numbers, records...)
+}
+
+// AppendNumbered is AppendOnce where numbers, from 1 on and each above the one
+// before it, are left out: records[i] has numbers[i].
+func (l *Log) AppendNumbered(ctx context.Context, name string, numbers []int64, records ...stream.Record) (repeated int, err error) {
+	if err := l.usable(); err != nil {
+		return 0, fmt.Errorf("append once: %w", err)
+	}
+	for i, n := range numbers {
+		if n < 1 || i > 0 && n <= numbers[i-1] || len(numbers) != len(records) {
+			return 0, fmt.Errorf("append once: numbers %v of %d records of producer %q: they rise from 1", numbers, len(records), name)
+		}
+	}
 	places, err := l.place(ctx, records)
 	if err != nil {
 		return 0, fmt.Errorf("append once: %w", err)
@@ -142,7 +160,7 @@ func (l *Log) AppendOnce(ctx context.Context, name string, first int64, records 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for tries := 1; ; tries++ {
-		repeated, err = p.append(ctx, l, first, records, places)
+		repeated, err = p.append(ctx, l, numbers, records, places)
 		if err == nil {
 			return repeated, nil
 		}
@@ -162,15 +180,17 @@ func fenced(err error) bool {
 	return errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerIDMapping)
 }
 
-func (p *producer) append(ctx context.Context, l *Log, first int64, records []stream.Record, places []int32) (repeated int, err error) {
+func (p *producer) append(ctx context.Context, l *Log, numbers []int64, records []stream.Record, places []int32) (repeated int, err error) {
 	if err := p.open(ctx, l); err != nil {
 		return 0, err
 	}
 	setTimes(records)
-	repeated = int(min(max(p.highest-first+1, 0), int64(len(records))))
+	for repeated < len(numbers) && numbers[repeated] <= p.highest {
+		repeated++
+	}
 	if fresh := records[repeated:]; len(fresh) > 0 {
 		out := copyRecords(fresh, places[repeated:])
-		highest := first + int64(len(records)) - 1
+		highest := numbers[len(numbers)-1]
 		if err := p.commit(ctx, l, out, highest); err != nil {
 			return 0, err
 		}

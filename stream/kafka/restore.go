@@ -112,8 +112,12 @@ func (s *session) awaitStable(added map[string][]int32) {
 	if err != nil {
 		return
 	}
-	for tries := 1; s.unstable(ctx, req); tries++ {
-		if s.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
+	for tries := 1; ; tries++ {
+		unstable, err := s.unstable(ctx, req)
+		if err == nil && !unstable || lasting(err) { // the client library finds out what is wrong
+			return
+		}
+		if err != nil || s.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
 			s.mu.Lock()
 			if s.err == nil {
 				s.work.Go(func() { s.watchOffsets(req) })
@@ -128,10 +132,16 @@ func (s *session) awaitStable(added map[string][]int32) {
 // library waits beside it.
 func (s *session) watchOffsets(req *kmsg.OffsetFetchRequest) {
 	var waiting stall
-	for s.unstable(s.ctx, req) {
-		if err := s.log.stalled(s.ctx, &waiting, s.group); err != nil {
-			s.end(fmt.Errorf("read what group %q committed: %w", s.group, err))
+	for {
+		unstable, err := s.unstable(s.ctx, req)
+		if err == nil && !unstable || lasting(err) {
 			return
+		}
+		if unstable {
+			if err := s.log.stalled(s.ctx, &waiting, s.group); err != nil {
+				s.end(fmt.Errorf("read what group %q committed: %w", s.group, err))
+				return
+			}
 		}
 		if s.log.wait(s.ctx, time.Second) != nil {
 			return
@@ -139,20 +149,21 @@ func (s *session) watchOffsets(req *kmsg.OffsetFetchRequest) {
 	}
 }
 
-// unstable reports whether the answer is that an offset may change.
-func (s *session) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) bool {
+// unstable reports whether the answer is that an offset may change. An error is
+// that there is no answer, as where ctx was done meanwhile.
+func (s *session) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
 	resp, err := req.RequestWith(ctx, s.log.client)
 	if err != nil {
-		return false // the client library finds out what is wrong
+		return false, err
 	}
 	for _, g := range resp.Groups {
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
 				if errors.Is(kerr.ErrorForCode(p.ErrorCode), kerr.UnstableOffsetCommit) {
-					return true
+					return true, nil
 				}
 			}
 		}
 	}
-	return false
+	return false, nil
 }

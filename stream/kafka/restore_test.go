@@ -217,23 +217,7 @@ func TestTakeoverDoesNotSleepForMarkers(t *testing.T) {
 		if left.Add(-1) < 0 || !r.RequireStable {
 			return nil, nil, false
 		}
-		resp := r.ResponseKind().(*kmsg.OffsetFetchResponse)
-		for _, g := range r.Groups {
-			rg := kmsg.NewOffsetFetchResponseGroup()
-			rg.Group = g.Group
-			for _, t := range g.Topics {
-				rt := kmsg.NewOffsetFetchResponseGroupTopic()
-				rt.Topic, rt.TopicID = t.Topic, t.TopicID
-				for _, p := range t.Partitions {
-					rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
-					rp.Partition, rp.ErrorCode = p, kerr.UnstableOffsetCommit.Code
-					rt.Partitions = append(rt.Partitions, rp)
-				}
-				rg.Topics = append(rg.Topics, rt)
-			}
-			resp.Groups = append(resp.Groups, rg)
-		}
-		return resp, nil, true
+		return undecidedOffsets(r), nil, true
 	})
 	l := openAt(t, o).(*Log)
 	defer closeLog(t, l)
@@ -241,6 +225,63 @@ func TestTakeoverDoesNotSleepForMarkers(t *testing.T) {
 	mustOwn(t, l)
 	if took := time.Since(began); took > 900*time.Millisecond || left.Load() >= 0 {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// undecidedOffsets is the answer that all offsets may change.
+func undecidedOffsets(r *kmsg.OffsetFetchRequest) kmsg.Response {
+	resp := r.ResponseKind().(*kmsg.OffsetFetchResponse)
+	for _, g := range r.Groups {
+		rg := kmsg.NewOffsetFetchResponseGroup()
+		rg.Group = g.Group
+		for _, t := range g.Topics {
+			rt := kmsg.NewOffsetFetchResponseGroupTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+				rp.Partition, rp.ErrorCode = p, kerr.UnstableOffsetCommit.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			rg.Topics = append(rg.Topics, rt)
+		}
+		resp.Groups = append(resp.Groups, rg)
+	}
+	return resp
+}
+
+// A broker that answers late, at the wrong moment, does not keep the session from
+// looking for the reason why the offsets stay undecided.
+func TestUndecidedOffsetsAreLookedIntoThoughABrokerIsSlow(t *testing.T) {
+	cluster, _ := fakeCluster(t)
+	o := conforming(cluster.ListenAddrs())
+	writeState(t, o, 1, 1)
+	var asked atomic.Int64
+	var looked atomic.Bool
+	cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		for _, t := range req.(*kmsg.MetadataRequest).Topics {
+			if t.Topic != nil && *t.Topic == offsetsTopic {
+				looked.Store(true)
+			}
+		}
+		return nil, nil, false
+	})
+	cluster.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		r := req.(*kmsg.OffsetFetchRequest)
+		if looked.Load() || !r.RequireStable {
+			return nil, nil, false
+		}
+		if asked.Add(1) == 1 {
+			time.Sleep(stableMost + 100*time.Millisecond)
+		}
+		return undecidedOffsets(r), nil, true
+	})
+	l := openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	mustOwn(t, l)
+	if !looked.Load() {
+		t.Error("nobody looked")
 	}
 }
 

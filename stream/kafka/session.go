@@ -58,6 +58,7 @@ type session struct {
 	err      error                         // why it is dead
 	looking  bool                          // for a topic that may be gone
 	turn     int                           // which of shares the next Poll begins with
+	taken    []stream.Record               // what the last Poll returned; the slice is used again
 	begun    time.Time                     // when the newest commit began
 	every    time.Duration                 // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
 
@@ -276,11 +277,13 @@ func (s *session) take(limit int) []stream.Record {
 		return nil
 	}
 	s.turn++
-	records := make([]stream.Record, 0, min(limit, total))
+	clear(s.taken)
+	records := slices.Grow(s.taken[:0], min(limit, total))
 	for left := len(readable); left > 0; left-- {
 		sh := readable[(s.turn+left)%len(readable)]
 		records = sh.take(records, (limit-len(records)+left-1)/left)
 	}
+	s.taken = records
 	signal(s.room)
 	return records
 }

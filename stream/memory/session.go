@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -39,7 +38,7 @@ type group struct {
 type share struct {
 	partition stream.Partition
 	committed stream.Offset
-	state     map[string][]byte
+	state     State
 
 	owner   *session  // who may read and commit it; nil is nobody
 	target  *session  // who shall own it
@@ -326,12 +325,7 @@ func (s *session) commit(step stream.Step) error {
 	}
 	s.log.write(slices.Clone(step.Outputs))
 	for _, c := range step.Changes {
-		state := s.group.all[c.Partition].state
-		if c.Value == nil {
-			delete(state, string(c.Key))
-		} else {
-			state[string(c.Key)] = bytes.Clone(c.Value)
-		}
+		s.group.all[c.Partition].state.Apply(c)
 	}
 	for p, next := range step.Offsets {
 		s.group.all[p].committed = next

@@ -105,6 +105,12 @@ func runAll(ctx context.Context, log, faulty stream.Log, r Runner, events []stre
 	return readAll(ctx, log, r.Outputs())
 }
 
+// inspected is a faulty log that can be asked as the one inside.
+type inspected struct {
+	stream.Log
+	stream.Inspector
+}
+
 func readAll(ctx context.Context, log stream.Log, topics []string) (Answer, error) {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
@@ -165,7 +171,8 @@ func SameAnswer(t *testing.T, newLog func() stream.Log, newRunner func() (Runner
 			log := newLog()
 			faulty := log
 			if run > 0 {
-				faulty = NewFaulty(log, FaultyOptions{Seed: run})
+				inspector, _ := log.(stream.Inspector)
+				faulty = inspected{NewFaulty(log, FaultyOptions{Seed: run}), inspector}
 			}
 			r, err := newRunner()
 			if err != nil {

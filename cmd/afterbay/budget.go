@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/afterbay/afterbay/serve"
+)
+
+type budgetCommand struct {
+	Pipeline string `arg:"" help:"Name of a pipeline that runs."`
+	directoryFlags
+	JSON bool   `name:"json" help:"Print one object of JSON, times in seconds."`
+	Plot string `help:"Draw the hops beside their shares into a file, SVG." placeholder:"FILE"`
+}
+
+// Run prints what the events of a pipeline took of its budget.
+func (c *budgetCommand) Run(a *app) (err error) {
+	directory, closeDirectory, err := c.open(a, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDirectory()) }()
+	client, ok := directory.(*serve.Client)
+	if !ok {
+		return errors.New("what events take is known to the process that runs the pipeline: start afterbay run, and name it with --data or, on Kafka, with --url http://host:port")
+	}
+	b, err := client.Budget(a.ctx, c.Pipeline)
+	if err != nil {
+		return err
+	}
+	if c.Plot != "" {
+		if err := os.WriteFile(c.Plot, []byte(plotBudget(b)), 0o644); err != nil {
+			return fmt.Errorf("draw the budget: %w", err)
+		}
+	}
+	if c.JSON {
+		return json.NewEncoder(a.stdout).Encode(b)
+	}
+	return printBudget(a.stdout, b)
+}
+
+const budgetBar = 40 // characters of the longest bar
+
+func printBudget(out io.Writer, b serve.Budget) error {
+	longest := longestOf(b)
+	bar := func(p99, share float64) string {
+		at := func(s float64) int { return int(s/longest*budgetBar + 0.5) }
+		cells := []byte(strings.Repeat("#", at(p99)) + strings.Repeat(" ", budgetBar+1-at(p99)))
+		if share > 0 {
+			cells[at(share)] = '|'
+		}
+		return strings.TrimRight(string(cells), " ")
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HOP\tP50\tP99\tSHARE\tMISSED\t")
+	row := func(name string, p50, p99, share float64, missed uint64) {
+		allowed := "-"
+		if share > 0 {
+			allowed = seconds(share).String()
+		}
+		fmt.Fprintf(table, "%s\t%v\t%v\t%s\t%d\t%s\n", name, seconds(p50), seconds(p99), allowed, missed, bar(p99, share))
+	}
+	for _, h := range b.Hops {
+		row(h.Hop, h.P50, h.P99, h.Share, h.Missed)
+	}
+	row("event", b.P50, b.P99, b.Limit, b.Missed)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s; the sum of the hops' p99s is %v\n", budgetVerdict(b), seconds(b.Bound))
+	return err
+}
+
+// longestOf is the longest time that is shown.
+func longestOf(b serve.Budget) float64 {
+	longest := max(b.P99, b.Limit, 1e-9)
+	for _, h := range b.Hops {
+		longest = max(longest, h.P99, h.Share)
+	}
+	return longest
+}
+
+// seconds is a time with three digits.
+func seconds(s float64) time.Duration {
+	d := time.Duration(s * float64(time.Second))
+	for unit := time.Duration(1); ; unit *= 10 {
+		if d < 1000*unit {
+			return d.Round(unit)
+		}
+	}
+}
+
+// budgetVerdict says whether the budget is kept, and if not because of what.
+func budgetVerdict(b serve.Budget) string {
+	if b.Limit == 0 {
+		return fmt.Sprintf("%d events; the pipeline has no budget", b.Events)
+	}
+	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events, b.Missed, seconds(b.Limit))
+	if b.Missed > 0 {
+		worst := slices.MaxFunc(b.Hops, func(x, y serve.BudgetHop) int {
+			return int(min(x.Missed, 1<<40)) - int(min(y.Missed, 1<<40))
+		})
+		text += fmt.Sprintf(", %d of them because of %s", worst.Missed, worst.Hop)
+	}
+	if b.P99 > b.Limit {
+		return text + ": it is not kept"
+	}
+	return text + ": it is kept"
+}
+
+// plotBudget draws the p99 of each hop as a bar, with a line at its share.
+func plotBudget(b serve.Budget) string {
+	const left, width, height = 80.0, 560.0, 34.0
+	scale := width / longestOf(b)
+	rows := append(slices.Clone(b.Hops), serve.BudgetHop{Hop: "event", P99: b.P99, P50: b.P50, Share: b.Limit, Missed: b.Missed})
+	var svg strings.Builder
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="sans-serif" font-size="13">`+"\n", left+width+150, float64(len(rows)+2)*height)
+	fmt.Fprintf(&svg, `<rect width="100%%" height="100%%" fill="white"/><text x="10" y="22" font-size="15">%s: p99 by hop (bar), share of the budget (line)</text>`+"\n", b.Pipeline)
+	for i, h := range rows {
+		y := float64(i+1) * height
+		colour := "#4878a8"
+		if h.Share > 0 && h.P99 > h.Share {
+			colour = "#c0504d"
+		}
+		fmt.Fprintf(&svg, `<text x="10" y="%.0f">%s</text><rect x="%.0f" y="%.0f" width="%.1f" height="%.0f" fill="%s"/>`+"\n", y+18, h.Hop, left, y+4, max(h.P99*scale, 1), height-14, colour)
+		if h.Share > 0 {
+			fmt.Fprintf(&svg, `<path d="M%.1f %.0fv%.0f" stroke="black" stroke-width="2"/>`+"\n", left+h.Share*scale, y, height-6)
+		}
+		fmt.Fprintf(&svg, `<text x="%.1f" y="%.0f">%v, %d missed</text>`+"\n", left+max(h.P99, h.Share)*scale+8, y+18, seconds(h.P99), h.Missed)
+	}
+	fmt.Fprintf(&svg, `<text x="10" y="%.0f">sum of the p99s of the hops: %v</text>`+"\n</svg>\n", float64(len(rows)+1)*height+18, seconds(b.Bound))
+	return svg.String()
+}

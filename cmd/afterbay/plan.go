@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/afterbay/afterbay/simulate"
+)
+
+type planCommand struct {
+	Rate       string        `help:"Events to keep up with: events a second, or a rate such as 3000/m." required:"" placeholder:"RATE"`
+	Batch      int           `help:"Events of a call." placeholder:"N"`
+	BatchTime  time.Duration `help:"That a call takes." placeholder:"DURATION"`
+	Model      string        `help:"Instead of both: a model, or its manifest, .yaml, whose calls are measured here. The events of a call are those of its policy, or what pays." placeholder:"FILE"`
+	Rows       string        `help:"CSV file of rows to measure --model with; the default is its golden vectors, or rows that are made up." placeholder:"CSV"`
+	MeasureFor time.Duration `help:"How long to measure --model." default:"2s"`
+	Redundancy int           `help:"Times as many workers as are needed, so that some may be lost." default:"1"`
+	Cores      int           `help:"Cores of a machine; 0 is as many as this one has. A worker that computes its model keeps one busy." default:"0"`
+	JSON       bool          `help:"Print one object of JSON." name:"json"`
+}
+
+// Run prints what the load needs.
+func (c *planCommand) Run(a *app) error {
+	rate, err := simulate.ParseRate(c.Rate)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("--rate: %w", err)}
+	}
+	if c.Redundancy < 1 || c.Cores < 0 {
+		return usage("--redundancy is 1 or more, --cores not below 0")
+	}
+	load := simulate.Load{Rate: rate, Batch: c.Batch, BatchTime: c.BatchTime, Redundancy: c.Redundancy, Cores: c.Cores}
+	if c.Cores == 0 {
+		load.Cores = runtime.NumCPU()
+	}
+	switch {
+	case c.Model != "" && (c.Batch != 0 || c.BatchTime != 0):
+		return usage("--model measures calls: leave out --batch and --batch-time, or --model")
+	case c.Model != "":
+		if load.Batch, load.BatchTime, err = c.measure(a); err != nil {
+			return err
+		}
+	case c.Batch == 0 || c.BatchTime == 0:
+		return usage("say how many events a call has and what it takes, such as --batch 64 --batch-time 5ms, or name a --model")
+	}
+	plan, err := load.Resolve()
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if c.JSON {
+		return json.NewEncoder(a.stdout).Encode(plan)
+	}
+	c.print(a, &load, &plan)
+	return nil
+}
+
+// measure returns the events of a call, as the manifest or the figures say, and
+// what it takes, the median. Of calls that take next to nothing it returns several
+// as one.
+func (c *planCommand) measure(a *app) (int, time.Duration, error) {
+	bench := modelBenchCommand{File: c.Model, Rows: c.Rows, For: c.MeasureFor}
+	costs, policy, manifest, err := bench.sweep(a)
+	if err != nil {
+		return 0, 0, err
+	}
+	size := policy.Size
+	if manifest != nil && manifest.Batch.Size > 0 {
+		size = manifest.Batch.Size
+	}
+	batch, took := costs[0].Rows, costs[0].P50
+	for _, cost := range costs {
+		if cost.Rows > batch && cost.Rows <= size && !cost.ByLength {
+			batch, took = cost.Rows, cost.P50
+		}
+	}
+	took = max(took, 1)
+	for took < time.Microsecond {
+		batch, took = 2*batch, 2*took
+	}
+	return batch, took, nil
+}
+
+func (c *planCommand) print(a *app, load *simulate.Load, p *simulate.Plan) {
+	out := a.stdout
+	fmt.Fprintf(out, "a worker     %.0f events/s: %d in calls of %v\n", p.PerWorker, load.Batch, load.BatchTime)
+	fmt.Fprintf(out, "workers      %d at least for %g events/s", p.Least.Workers, p.Rate)
+	if load.Redundancy > 1 {
+		fmt.Fprintf(out, ", %d with redundancy %d", p.Redundant.Workers, load.Redundancy)
+	}
+	fmt.Fprintf(out, "\npartitions   %d at least, one a worker; %d spread evenly over twice the workers, too\n\n", p.Partitions, p.PartitionsFor)
+	fmt.Fprintf(out, "workers  utilisation  wait mean        p99\n")
+	row := func(s *simulate.Staff) {
+		mean, p99 := "no end", "no end"
+		if s.WaitMeanMs >= 0 {
+			mean, p99 = waited(s.WaitMeanMs), waited(s.WaitP99Ms)
+		}
+		fmt.Fprintf(out, "%7d %10.1f %%  %9s  %9s\n", s.Workers, 100*s.Utilisation, mean, p99)
+	}
+	row(&p.Least)
+	if load.Redundancy > 1 {
+		row(&p.Redundant)
+	}
+	fmt.Fprintln(out)
+	if p.Least.WaitMeanMs < 0 {
+		fmt.Fprintf(out, "At full use a queue that grew never shrinks: plan for %d workers.\n", p.Least.Workers+1)
+	}
+	if !p.OneMachine {
+		fmt.Fprintf(out, "One machine of %s is not enough: use Apache Kafka and %s.\n", counted(load.Cores, "core"), counted(p.Machines, "machine"))
+		return
+	}
+	fmt.Fprintf(out, "One machine of %s is enough: the embedded engine does it, without a broker.\n", counted(load.Cores, "core"))
+	if load.Redundancy > 1 {
+		fmt.Fprintf(out, "To go on when it is lost takes Apache Kafka and %s.\n", counted(p.Machines, "machine"))
+	}
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/plot"
+	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/outside"
+	"github.com/afterbay/afterbay/rederive"
+	"github.com/afterbay/afterbay/serve"
+)
+
+type rederiveCommand struct {
+	File     string   `arg:"" help:"Pipeline file as it is to be: with the new model, or changed in other ways that keep its features."`
+	Pipeline string   `help:"Name of the pipeline, where the file has several."`
+	Model    []string `help:"Model in place of the file's: NAME@VERSION=FILE. NAME@VERSION alone sees that the file has that one." placeholder:"NAME@VERSION[=FILE]"`
+	From     string   `help:"Write nothing about events that were appended before, a time of RFC 3339; they count for features." placeholder:"TIME"`
+	To       string   `help:"Leave out events that were appended from then on." placeholder:"TIME"`
+	Rate     float64  `help:"Most events a second, so that live ones have room; 0 is as many as can be." default:"0"`
+	Follow   bool     `help:"Go on with live events when they are reached, until a signal ends the command." short:"f"`
+	Switch   bool     `help:"Hand over to the new generation when the live one is reached: from then on it writes to the pipeline's topics."`
+	Into     string   `help:"Sink of the file to hand what is derived to. After the switch the same hands it what came in between." placeholder:"SINK"`
+	DryRun   bool     `name:"dry-run" help:"Say what would be computed, which calls the journal answers and what the others would cost; write nothing and call nobody."`
+	Compare  bool     `help:"Say at the end how the new generation's outputs differ from those before: changed decisions, and how scores are distributed."`
+	Plot     string   `help:"Draw the distributions of --compare to a file, .svg or .png." placeholder:"FILE"`
+	JSON     bool     `name:"json" help:"Print how far it is as an object of JSON a line: generation, group, topics, resumed, events, of, rate, models, delivered, caught_up, outputs, dead_letters, live, done; and with --compare one more: compare."`
+	directoryFlags
+}
+
+// Run derives the pipeline again.
+func (c *rederiveCommand) Run(a *app) (err error) {
+	request, err := c.request()
+	if err != nil {
+		return err
+	}
+	changed, err := a.loadChanged(request)
+	if err != nil {
+		return err
+	}
+	defer changed.runner.Close()
+	directory, closeDirectory, err := c.open(a, false, changed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDirectory()) }()
+	all := a.rederive(directory, changed, request)
+	last, shown := rederive.Progress{}, time.Time{}
+	for p, err := range all {
+		switch {
+		case err != nil && a.ctx.Err() != nil:
+			fmt.Fprintf(a.stdout, "%s%d of %d events are done: the same command goes on with the others\n", generationOf(&last), last.Events, last.Of)
+			return nil
+		case err != nil && last.Generation > 0:
+			return fmt.Errorf("%w (%d of %d events are done, and the same command goes on with the others)", err, last.Events, last.Of)
+		case err != nil:
+			return err
+		}
+		if last = p; c.JSON {
+			err = json.NewEncoder(a.stdout).Encode(p)
+		} else if !p.Done && time.Since(shown) > time.Second {
+			shown = time.Now()
+			fmt.Fprintln(a.stderr, progressLine(&p))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !last.Done {
+		return fmt.Errorf("the process that does it ended: %d of %d events are done, and the same command goes on with the others", last.Events, last.Of)
+	}
+	if !c.JSON {
+		c.sumUp(a.stdout, changed.runner.Name(), &last)
+	}
+	if c.Compare {
+		return c.compare(a, directory, changed.runner.Outputs(), &last)
+	}
+	return nil
+}
+
+func (c *rederiveCommand) request() (request rederive.Request, err error) {
+	request = rederive.Request{Pipeline: c.Pipeline, Models: c.Model, Rate: c.Rate, Follow: c.Follow, Switch: c.Switch, Into: c.Into, DryRun: c.DryRun}
+	for _, at := range []struct {
+		flag, text string
+		into       *time.Time
+	}{{"--from", c.From, &request.From}, {"--to", c.To, &request.To}} {
+		if at.text == "" {
+			continue
+		}
+		if *at.into, err = time.Parse(time.RFC3339Nano, at.text); err != nil {
+			return request, usage("%s %s: use a time as in 2026-11-22T03:00:00Z", at.flag, at.text)
+		}
+	}
+	if c.Follow && c.Switch {
+		return request, usage("--follow and --switch: choose one; --switch follows until it has handed over")
+	}
+	if c.Plot != "" {
+		if _, err := plot.FormatOf(c.Plot); err != nil || !c.Compare {
+			return request, usage("--plot %s: name a file that ends in .svg or .png, beside --compare", c.Plot)
+		}
+	}
+	if c.DryRun && c.Compare {
+		return request, usage("--dry-run: leave out --compare, for which there is nothing")
+	}
+	if c.DryRun && (c.Follow || c.Switch) {
+		return request, usage("--dry-run: leave out --follow and --switch")
+	}
+	if err := request.Job().Validate(); err != nil {
+		return request, usage("%w", err)
+	}
+	request.File, err = filepath.Abs(c.File)
+	for i, m := range request.Models {
+		if name, file, ok := strings.Cut(m, "="); ok && err == nil {
+			file, err = filepath.Abs(file)
+			request.Models[i] = name + "=" + file
+		}
+	}
+	return request, err
+}
+
+// rederive does it with the log, or has the process do it that holds it.
+func (a *app) rederive(d serve.Directory, changed pipeline, request rederive.Request) iter.Seq2[rederive.Progress, error] {
+	if client, ok := d.(*serve.Client); ok {
+		return client.Rederive(a.ctx, request)
+	}
+	if request.DryRun {
+		return rederive.Rehearse(a.ctx, d.(*serve.Local).Log, changed.runner, request.Job())
+	}
+	job := request.Job()
+	job.Open = openSink
+	return rederive.Run(a.ctx, d.(*serve.Local).Log, changed.runner, job)
+}
+
+func generationOf(p *rederive.Progress) string {
+	if p.Generation == 0 {
+		return ""
+	}
+	return fmt.Sprintf("generation %d: ", p.Generation)
+}
+
+func progressLine(p *rederive.Progress) string {
+	line := fmt.Sprintf("%s%d of %d events", generationOf(p), p.Events, p.Of)
+	if left := p.Of - p.Events; p.Rate > 0 && left > 0 {
+		line += fmt.Sprintf(", %.0f a second, %v left", p.Rate, (time.Duration(float64(left)/p.Rate) * time.Second).Round(time.Second))
+	}
+	return line
+}
+
+// sumUp says what was done and what to type next.
+func (c *rederiveCommand) sumUp(out io.Writer, name string, p *rederive.Progress) {
+	if c.DryRun {
+		c.sumUpRehearsal(out, name, p)
+		return
+	}
+	fmt.Fprintf(out, "generation %d of %s: %d events derived again, to %s\n", p.Generation, name, p.Events, strings.Join(p.Topics, ", "))
+	for _, m := range p.Models {
+		fmt.Fprintf(out, "  %s: %d calls paid, %d answers were in the journal", m.Model, m.Calls, m.Hits)
+		if m.Price > 0 {
+			fmt.Fprintf(out, ", %.2f paid, %.2f saved", float64(m.Paid)*m.Price, float64(m.Saved)*m.Price)
+		}
+		fmt.Fprintln(out)
+	}
+	if c.Into != "" {
+		fmt.Fprintf(out, "  %d of its outputs handed to sink %s\n", p.Delivered, c.Into)
+	}
+	for _, l := range p.Live {
+		fmt.Fprintf(out, "  partition %d: live from offset %d on\n", l.Partition, l.Offset)
+	}
+	switch {
+	case len(p.Live) > 0:
+		if strings.Contains(strings.Join(c.Model, ""), "=") {
+			fmt.Fprintf(out, "next: write the models of --model into %s: it is what runs from now on\n", c.File)
+		} else {
+			fmt.Fprintf(out, "next: %s is what runs from now on\n", c.File)
+		}
+	case c.From == "" && c.To == "" && p.CaughtUp:
+		fmt.Fprint(out, "next: the same command with --switch hands over to it\n")
+	}
+}
+
+// sumUpRehearsal says what would be done.
+func (c *rederiveCommand) sumUpRehearsal(out io.Writer, name string, p *rederive.Progress) {
+	fmt.Fprintf(out, "%d events of %s would be derived again: %d outputs, %d dead letters\n", p.Events, name, p.Outputs, p.Dead)
+	if len(p.Models) == 0 {
+		fmt.Fprintln(out, "  nothing outside of the process would be called")
+	}
+	for _, m := range p.Models {
+		fmt.Fprintf(out, "  %s: %d calls, %d answers are in the journal", m.Model, m.Calls, m.Hits)
+		if m.Price > 0 {
+			fmt.Fprintf(out, "; %d x %g = %.2f to pay", m.Calls, m.Price, float64(m.Paid)*m.Price)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// loadChanged reads the pipeline that a request is about. Its runner is the
+// caller's to close.
+func (a *app) loadChanged(request rederive.Request) (pipeline, error) {
+	file, err := config.Load(request.File)
+	if err != nil {
+		return pipeline{}, &exitError{exitInvalid, &invalidError{fmt.Errorf("%w", err)}}
+	}
+	at := -1
+	var names []string
+	for i, p := range file.Pipelines {
+		if names = append(names, p.Name); request.Pipeline == p.Name || request.Pipeline == "" && len(file.Pipelines) == 1 {
+			at = i
+		}
+	}
+	if at < 0 {
+		return pipeline{}, usage("--pipeline %q: %s has %s", request.Pipeline, request.File, strings.Join(names, ", "))
+	}
+	p := file.Pipelines[at]
+	p.Models = slices.Clone(p.Models)
+	for _, text := range request.Models {
+		if err := replaceModel(&p, text); err != nil {
+			return pipeline{}, err
+		}
+	}
+	p.Code.Kinds, p.Code.Rows = outside.Kinds(), services.Open
+	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Rehearse: request.DryRun})
+	if err != nil {
+		return pipeline{}, cannotRun(file.Explain(at, err))
+	}
+	return pipeline{request.File, file, at, runner}, nil
+}
+
+// replaceModel puts NAME@VERSION=FILE into a pipeline, or sees that NAME@VERSION is
+// there.
+func replaceModel(p *afterbay.Pipeline, text string) error {
+	pinned, file, replace := strings.Cut(text, "=")
+	name, number, _ := strings.Cut(pinned, "@")
+	version, err := strconv.Atoi(number)
+	if err != nil || version < 1 {
+		return usage("--model %s: use NAME@VERSION or NAME@VERSION=FILE, as in fraud@4=fraud-4.json", text)
+	}
+	for i := range p.Models {
+		m := &p.Models[i]
+		switch {
+		case m.Name != name:
+		case !replace && m.Version != version:
+			return usage("--model %s: the file has version %d: change it there, or add =FILE", text, m.Version)
+		case !replace:
+			return nil
+		default:
+			m.Version, m.File, m.Manifest, m.URL, m.Process = version, file, nil, "", nil
+			if model.IsManifest(file) {
+				manifest, err := config.LoadManifest(file)
+				if err != nil {
+					return &exitError{exitInvalid, &invalidError{err}}
+				}
+				m.Manifest = &manifest.Manifest
+			}
+			return nil
+		}
+	}
+	return usage("--model %s: pipeline %s has no model of that name", text, p.Name)
+}

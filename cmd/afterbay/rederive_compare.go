@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/plot"
+	"github.com/afterbay/afterbay/rederive"
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// compare says how what a generation made differs from what was there before.
+func (c *rederiveCommand) compare(a *app, d serve.Directory, topics []string, p *rederive.Progress) error {
+	if client, ok := d.(*serve.Client); ok && len(p.Live) > 0 {
+		d = c.again(a, client)
+	}
+	var all []*rederive.Comparison
+	var charts []plot.Chart
+	for _, topic := range topics {
+		if strings.HasPrefix(topic, "dlq.") {
+			continue
+		}
+		derived := generation.TopicOf(topic, p.Generation)
+		found, err := rederive.Compare(topic, p.Generation,
+			d.Records(a.ctx, serve.Query{Topic: topic, Partition: serve.AllPartitions}),
+			d.Records(a.ctx, serve.Query{Topic: derived, Partition: serve.AllPartitions}))
+		if errors.Is(err, stream.ErrUnknownTopic) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, found)
+		for i := range found.Fields {
+			if f := &found.Fields[i]; f.Old != nil && f.New != nil {
+				charts = append(charts, chartOf(topic, f))
+			}
+		}
+	}
+	if c.JSON {
+		if err := json.NewEncoder(a.stdout).Encode(struct {
+			Compare []*rederive.Comparison `json:"compare"`
+		}{all}); err != nil {
+			return err
+		}
+	} else {
+		for _, found := range all {
+			printComparison(a.stdout, found)
+		}
+	}
+	if c.Plot == "" {
+		return nil
+	}
+	if len(charts) == 0 {
+		return fmt.Errorf("--plot %s: no output has a number", c.Plot)
+	}
+	return plot.WriteFile(c.Plot, charts[:min(len(charts), chartsMax)]...)
+}
+
+const (
+	againWait = 10 * time.Second
+	againTry  = 50 * time.Millisecond
+)
+
+// again reaches a process after a switch, for which it begins its server anew.
+func (c *rederiveCommand) again(a *app, before *serve.Client) *serve.Client {
+	for deadline := time.Now().Add(againWait); time.Now().Before(deadline) && a.ctx.Err() == nil; time.Sleep(againTry) {
+		next, err := before, error(nil)
+		if c.URL == "" {
+			next, err = reach(a.ctx, c.Data)
+		}
+		if err == nil && (c.URL != "" || next.Token != before.Token) {
+			if _, err = next.List(a.ctx); err == nil {
+				return next
+			}
+		}
+	}
+	return before
+}
+
+const (
+	chartsMax  = 24
+	chartParts = 40
+)
+
+// chartOf draws how the numbers of a field are distributed.
+func chartOf(topic string, f *rederive.Field) plot.Chart {
+	from, to := min(f.Old.Least, f.New.Least), max(f.Old.Most, f.New.Most)
+	if from == to {
+		to = from + 1
+	}
+	chart := plot.Chart{Title: topic + ": " + f.Name, X: f.Name, Y: "share of outputs"}
+	for _, of := range []struct {
+		name   string
+		spread *rederive.Spread
+	}{{"before", f.Old}, {"derived again", f.New}} {
+		line := plot.Line{Name: of.name}
+		for i, share := range of.spread.Share(from, to, chartParts) {
+			line.Points = append(line.Points, plot.Point{X: from + (float64(i)+0.5)*(to-from)/chartParts, Y: share})
+		}
+		chart.Lines = append(chart.Lines, line)
+	}
+	return chart
+}
+
+// printComparison says how the outputs of a topic differ.
+func printComparison(out io.Writer, c *rederive.Comparison) {
+	share := 0.0
+	if c.Both > 0 {
+		share = 100 * float64(c.Changed) / float64(c.Both)
+	}
+	fmt.Fprintf(out, "%s: %d of %d outputs differ (%.2f %%); %d were made only before, %d only now\n", c.Topic, c.Changed, c.Both, share, c.OnlyOld, c.OnlyNew)
+	for i := range c.Fields {
+		f := &c.Fields[i]
+		if f.Old != nil && f.New != nil {
+			fmt.Fprintf(out, "  %s: %d differ, by %.4g in the mean, %.4g at most; mean %.4g -> %.4g, p5 %.4g -> %.4g, median %.4g -> %.4g, p95 %.4g -> %.4g\n", f.Name, f.Changed, f.Mean, f.Most,
+				f.Old.Mean, f.New.Mean, f.Old.P5, f.New.P5, f.Old.P50, f.New.P50, f.Old.P95, f.New.P95)
+		}
+		kinds := slices.SortedFunc(maps.Keys(f.Values), func(a, b string) int {
+			if n := f.Values[b] - f.Values[a]; n != 0 {
+				return int(n)
+			}
+			return strings.Compare(a, b)
+		})
+		for _, kind := range kinds {
+			fmt.Fprintf(out, "  %s: %d times %s\n", f.Name, f.Values[kind], kind)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/scoring"
+)
+
+type serveCommand struct {
+	Models   []string `name:"model" required:"" help:"A model and what requests call it: NAME=FILE, or NAME@VERSION=FILE. May be repeated; requests without a version get the last of a name." placeholder:"NAME=FILE"`
+	Listen   string   `help:"Address; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Token    string   `help:"Token that requests have to bring. Needed where other machines can reach the address." env:"AFTERBAY_TOKEN"`
+	Insecure bool     `help:"Let other machines in without a token."`
+	Cert     string   `name:"tls-cert" help:"Certificate of TLS, PEM." placeholder:"FILE"`
+	Key      string   `name:"tls-key" help:"Its key, PEM." placeholder:"FILE"`
+	Streams  int      `help:"Streams at once, and other requests at once; more are told to come back." default:"256"`
+	Spill    string   `help:"Folder for answers that clients do not read yet; the default is the system's for temporary files." placeholder:"DIR"`
+}
+
+// Run serves the models until the first signal.
+func (c *serveCommand) Run(a *app) error {
+	var models []scoring.Named
+	for _, text := range c.Models {
+		m, err := a.namedModel(text)
+		if err != nil {
+			return err
+		}
+		models = append(models, m)
+	}
+	options := scoring.ServerOptions{
+		Options: scoring.Options{StreamsMax: c.Streams, RequestsMax: c.Streams, SpillDir: c.Spill, Version: version()},
+		Address: c.Listen, Token: c.Token, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Logger: a.log,
+	}
+	if err := options.Validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	server, err := scoring.Listen(models, options)
+	if err != nil {
+		return err
+	}
+	for _, m := range models {
+		fmt.Fprintf(a.stdout, "model %s: %s\n", m.Name, m.Model.Info().Kind)
+	}
+	fmt.Fprintf(a.stdout, "listening on %s: POST /v1/models/{name}:predict-stream, /v2/models/{name}/infer, gRPC, GET /openapi.json\n", server.URL())
+	return server.Run(a.ctx)
+}
+
+// namedModel loads the model that a flag names.
+func (a *app) namedModel(text string) (scoring.Named, error) {
+	name, path, ok := strings.Cut(text, "=")
+	if !ok || name == "" || path == "" {
+		return scoring.Named{}, &exitError{exitUsage, fmt.Errorf("--model %q: use NAME=FILE, such as fraud=fraud.json", text)}
+	}
+	m, manifest, _, err := a.loadModel(path)
+	if err != nil {
+		return scoring.Named{}, err
+	}
+	name, version, _ := strings.Cut(name, "@")
+	named := scoring.Named{Name: name, Version: version, Model: m}
+	if manifest != nil {
+		named.Version = cmp.Or(version, strconv.Itoa(manifest.Version))
+		named.Scores = scoreNames(m.Info(), manifest.Outputs, func(o model.Output) string { return o.Name })
+	}
+	return named, nil
+}
+
+// scoreNames returns the names of a model's scores; nil where what has names is
+// something else: vectors, or texts among the outputs.
+func scoreNames[T any](info model.Info, outputs []T, name func(T) string) (names []string) {
+	if len(outputs) != info.Scores() || info.Texts() > 0 {
+		return nil
+	}
+	for _, o := range outputs {
+		names = append(names, name(o))
+	}
+	return names
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/afterbay/afterbay/serve"
+)
+
+type statusCommand struct {
+	directoryFlags
+	JSON bool `name:"json" help:"Print what GET /v1/status replies with, times in seconds."`
+}
+
+// Run prints what the pipelines of a process do.
+func (c *statusCommand) Run(a *app) (err error) {
+	directory, closeDirectory, err := c.open(a, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDirectory()) }()
+	client, ok := directory.(*serve.Client)
+	if !ok {
+		return errors.New("what pipelines do is known to the process that runs them: start afterbay run, and name it with --data or, on Kafka, with --url http://host:port")
+	}
+	status, err := client.Status(a.ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(a.stdout).Encode(status)
+	}
+	return printStatus(a.stdout, &status, time.Now())
+}
+
+// statusTables are the tables of a status: one that has no rows is not printed.
+var statusTables = []struct {
+	head string
+	rows func(p *serve.PipelineStatus, row func(format string, args ...any))
+}{
+	{"PIPELINE\tEVENTS\tOUTPUTS\tDEAD LETTERS\tLAG\tPARKED\tP50\tP99\t", func(p *serve.PipelineStatus, row func(string, ...any)) {
+		note := ""
+		if p.Stopped != nil {
+			note = "stands still: afterbay dlq stats " + p.Name
+		}
+		row("%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s", p.Counts.Events, p.Counts.Outputs, p.Counts.DeadLetters, p.Lag, p.Parked, seconds(p.Times.P50), seconds(p.Times.P99), note)
+	}},
+	{"PIPELINE\tCASE\tEVENTS\tP50\tP99", func(p *serve.PipelineStatus, row func(string, ...any)) {
+		for _, w := range p.Cases {
+			row("%s\t%d\t%v\t%v", w.Case, w.Events, seconds(w.P50), seconds(w.P99))
+		}
+	}},
+	{"PIPELINE\tMODEL\tSTATE\tCALLS\tFAULTS\tRATE\tRUNNING\tLIMIT", func(p *serve.PipelineStatus, row func(string, ...any)) {
+		for _, e := range p.Endpoints {
+			row("%s\t%s\t%d\t%d\t%.1f%%\t%d\t%d", e.Model, e.State, e.Calls, e.Faults, 100*float64(e.Faults)/max(1, float64(e.Calls)), e.Running, e.Limit)
+		}
+	}},
+	{"PIPELINE\tJOURNAL OF\tCALLS\tHITS\tAGAIN\tUNITS PAID\tUNITS SAVED", func(p *serve.PipelineStatus, row func(string, ...any)) {
+		for _, m := range p.Journal {
+			row("%s\t%d\t%d\t%d\t%d\t%d", m.Model, m.Calls, m.Hits, m.Again, m.Paid, m.Saved)
+		}
+	}},
+	{"PIPELINE\tGROUP\tOPEN\tSTATE\tDUPLICATES\tLATE", func(p *serve.PipelineStatus, row func(string, ...any)) {
+		for _, g := range p.Groups {
+			row("%s\t%d\t%.1f MiB\t%d\t%d", g.Group, g.Open, float64(g.Bytes)/(1<<20), g.Duplicates, g.Late)
+		}
+	}},
+	{"PIPELINE\tSINK\tDELIVERED\tOLDER\tREPEATED\tCALLS\tFAILED\tDEAD LETTERS\tWAITING\tFRESH P50\tFRESH P99\t", func(p *serve.PipelineStatus, row func(string, ...any)) {
+		for _, s := range p.Sinks {
+			note := ""
+			if s.Resting {
+				note = "fails: it is only probed"
+			}
+			row("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s", s.Sink, s.Delivered, s.Older, s.Repeated, s.Calls, s.Failures, s.Dead, s.Waiting, seconds(s.Fresh.P50), seconds(s.Fresh.P99), note)
+		}
+	}},
+}
+
+func printStatus(out io.Writer, status *serve.Status, now time.Time) error {
+	fmt.Fprintf(out, "afterbay %s, process %d, since %v\n", status.Version, status.PID, now.Sub(status.Started).Round(time.Second))
+	for _, t := range statusTables {
+		table, begun := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.TabIndent), false
+		for i := range status.Pipelines {
+			p := &status.Pipelines[i]
+			t.rows(p, func(format string, args ...any) {
+				if !begun {
+					begun = true
+					fmt.Fprintf(table, "\n%s\n", t.head)
+				}
+				fmt.Fprintf(table, "%s\t"+format+"\n", append([]any{p.Name}, args...)...)
+			})
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	if c := status.Checkpoint; c != nil {
+		if _, err := fmt.Fprintf(out, "\ncheckpoint %d took %v, %.1f MiB of state, %d frames behind\n", c.Number, seconds(c.Took), float64(c.Bytes)/(1<<20), c.Behind); err != nil {
+			return err
+		}
+	}
+	return nil
+}

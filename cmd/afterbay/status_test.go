@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/journal"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/serve"
+)
+
+func TestStatusIsATableOfWhatThereIs(t *testing.T) {
+	started := time.Unix(1000, 0)
+	status := serve.Status{
+		Version: "1.2", PID: 7, Started: started, Checkpoint: &serve.Checkpoint{Number: 3, Took: 0.0123456, Bytes: 5 << 20, Behind: 9},
+		Pipelines: []serve.PipelineStatus{
+			{Name: "plain", Counts: observe.Counts{Events: 5, Outputs: 4, DeadLetters: 1}, Stopped: &control.Stop{}},
+			{
+				Name: "support", Counts: observe.Counts{Events: 100, Outputs: 90}, Lag: 2, Parked: 8, Times: serve.Times{Events: 92, P50: 0.02, P99: 1.5},
+				Cases:     []serve.CaseStatus{{Case: "chat", Times: serve.Times{Events: 80, P50: 0.01, P99: 0.03}}, {Case: "call", Times: serve.Times{Events: 12, P50: 1, P99: 2}}},
+				Endpoints: []serve.EndpointStatus{{Model: "asr@1", State: "open", Calls: 40, Faults: 3, Running: 1, Limit: 2}},
+				Sinks:     []serve.SinkStatus{{Sink: "artifacts", Delivered: 90, Older: 2, Repeated: 1, Calls: 12, Failures: 3, Dead: 1, Waiting: 4, Resting: true, Fresh: serve.Times{P50: 0.5, P99: 3}}},
+				Groups:    []serve.GroupStatus{{Group: "parts", Open: 3, Bytes: 1 << 21, Duplicates: 5, Late: 1}},
+				Journal:   []journal.Count{{Model: "asr@1", Calls: 37, Hits: 4, Again: 1, Paid: 37, Saved: 4}},
+			},
+		},
+	}
+	var out strings.Builder
+	if err := printStatus(&out, &status, started.Add(90*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	want := `afterbay 1.2, process 7, since 1m30s
+
+PIPELINE  EVENTS  OUTPUTS  DEAD LETTERS  LAG  PARKED  P50   P99
+plain     5       4        1             0    0       0s    0s    stands still: afterbay dlq stats plain
+support   100     90       0             2    8       20ms  1.5s
+
+PIPELINE  CASE  EVENTS  P50   P99
+support   chat  80      10ms  30ms
+support   call  12      1s    2s
+
+PIPELINE  MODEL  STATE  CALLS  FAULTS  RATE  RUNNING  LIMIT
+support   asr@1  open   40     3       7.5%  1        2
+
+PIPELINE  JOURNAL OF  CALLS  HITS  AGAIN  UNITS PAID  UNITS SAVED
+support   asr@1       37     4     1      37          4
+
+PIPELINE  GROUP  OPEN  STATE    DUPLICATES  LATE
+support   parts  3     2.0 MiB  5           1
+
+PIPELINE  SINK       DELIVERED  OLDER  REPEATED  CALLS  FAILED  DEAD LETTERS  WAITING  FRESH P50  FRESH P99
+support   artifacts  90         2      1         12     3       1             4        500ms      3s         fails: it is only probed
+
+checkpoint 3 took 12.3ms, 5.0 MiB of state, 9 frames behind
+`
+	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/rederive"
+	"github.com/afterbay/afterbay/serve"
+)
+
+// switching is a pipeline that is to be handed over to a generation, by the loop
+// that runs it.
+type switching struct {
+	old, new  *afterbay.Runner
+	begun     generation.Begun
+	given     func(generation.Live)
+	pipelines []pipeline // that are to run then; those of before where it fails
+	result    chan error // of the handing over; holds one
+	told      chan struct{}
+}
+
+// parkedWait is how long what the old generation has parked is waited for. Events
+// wait meanwhile.
+const parkedWait = 30 * time.Second
+
+// tellWait is how long who asked for the switch may take to hear of it, before the
+// server is begun anew.
+const tellWait = 5 * time.Second
+
+// rederiveHere derives a pipeline of the process again.
+func (p *process) rederiveHere(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error] {
+	return func(yield func(rederive.Progress, error) bool) {
+		if !p.deriving.TryLock() {
+			yield(rederive.Progress{}, serve.ErrDeriving)
+			return
+		}
+		defer p.deriving.Unlock()
+		changed, err := p.loadChanged(request)
+		if err != nil {
+			yield(rederive.Progress{}, err)
+			return
+		}
+		defer changed.runner.Close()
+		if request.DryRun {
+			rederive.Rehearse(ctx, p.names, changed.runner, request.Job())(yield)
+			return
+		}
+		s := &switching{result: make(chan error, 1), told: make(chan struct{})}
+		defer close(s.told)
+		s.pipelines = slices.Clone(p.pipelines)
+		i := slices.IndexFunc(s.pipelines, func(o pipeline) bool { return o.runner.Name() == changed.runner.Name() })
+		if i < 0 {
+			yield(rederive.Progress{}, fmt.Errorf("%w %q: it does not run in this process", serve.ErrUnknownPipeline, changed.runner.Name()))
+			return
+		}
+		s.old, s.pipelines[i] = s.pipelines[i].runner, changed
+		if _, err = upstreamFirst(s.pipelines); err != nil {
+			yield(rederive.Progress{}, err)
+			return
+		}
+		job := request.Job()
+		job.Open = openSink
+		job.HandOver = func(ctx context.Context, begun generation.Begun, given func(generation.Live)) (err error) {
+			s.begun, s.given = begun, given
+			if s.pipelines[i], err = p.loadChanged(request); err != nil { // which has counted nothing
+				return err
+			}
+			s.new = s.pipelines[i].runner
+			select {
+			case p.switches <- s:
+				err = <-s.result
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+			if err != nil {
+				s.new.Close()
+			}
+			return err
+		}
+		for progress, err := range rederive.Run(ctx, p.names, changed.runner, job) {
+			if !yield(progress, err) {
+				return
+			}
+		}
+	}
+}
+
+// handOver hands a pipeline over, with nothing of it running. failed is why the
+// pipelines ended.
+func (p *process) handOver(s *switching, failed error) {
+	err := failed
+	if err == nil {
+		err = p.drain(s.old)
+	}
+	if err == nil {
+		reads := s.old.Reads()
+		err = generation.HandOver(p.ctx, p.names, s.old.Name(), reads[len(reads)-1].Topic, s.begun, s.given)
+	}
+	if renewed := p.names.Renew(p.ctx, s.old.Name()); err == nil {
+		err = renewed
+	}
+	if err == nil {
+		s.pipelines, err = upstreamFirst(s.pipelines)
+	}
+	if err != nil {
+		s.pipelines = p.pipelines
+	} else {
+		p.ends = append(p.ends, s.new.Close)
+	}
+	s.result <- err
+	select {
+	case <-s.told:
+	case <-time.After(tellWait):
+	case <-p.ctx.Done():
+	}
+}
+
+// drain finishes what a pipeline has parked.
+func (p *process) drain(old *afterbay.Runner) error {
+	if !old.Parks() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, parkedWait)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- old.Run(ctx, generation.Drain(p.names)) }()
+	err := old.WaitUnparked(ctx, p.names)
+	if err != nil && p.ctx.Err() == nil && ctx.Err() != nil {
+		err = fmt.Errorf("after %v: %w", parkedWait, generation.ErrParked)
+	}
+	cancel()
+	if stopped := <-ended; err == nil {
+		err = stopped
+	}
+	return err
+}

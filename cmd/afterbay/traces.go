@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/observe/otlp"
+)
+
+// traceFlags say where traces go. The variables are OpenTelemetry's.
+type traceFlags struct {
+	Traces       string  `help:"Send traces of events to this collector of OpenTelemetry, OTLP over HTTP, such as http://localhost:4318." env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"URL"`
+	TraceShare   float64 `help:"Share of the events to trace that come without a trace; those that come with one say themselves." default:"0.1" env:"OTEL_TRACES_SAMPLER_ARG" placeholder:"SHARE"`
+	TraceHeaders string  `hidden:"" env:"OTEL_EXPORTER_OTLP_HEADERS"`
+}
+
+// exporter makes what sends the traces; nil where none are sent.
+func (f *traceFlags) exporter(a *app) (*otlp.Exporter, error) {
+	if f.Traces == "" {
+		return nil, nil
+	}
+	if !(f.TraceShare >= 0 && f.TraceShare <= 1) {
+		return nil, usage("--trace-share %v: use 0 to 1", f.TraceShare)
+	}
+	headers := http.Header{}
+	for item := range strings.SplitSeq(f.TraceHeaders, ",") {
+		name, value, ok := strings.Cut(item, "=")
+		if text, err := url.PathUnescape(strings.TrimSpace(value)); ok && err == nil {
+			headers.Set(strings.TrimSpace(name), text)
+		}
+	}
+	exporter, err := otlp.New(otlp.Options{URL: f.Traces, Headers: headers, Version: version(), Logger: a.log})
+	if err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("--traces: %w", err)}
+	}
+	return exporter, nil
+}
+
+// trace sets the options of pipelines that are traced.
+func (f *traceFlags) trace(traces *otlp.Exporter) func(*afterbay.Options) {
+	return func(o *afterbay.Options) {
+		if traces != nil {
+			o.Traces, o.TraceShare = traces.Add, f.TraceShare
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/afterbay/afterbay/model/load"
+	"github.com/afterbay/afterbay/verdict"
+)
+
+type verdictCommand struct {
+	File   string `arg:"" optional:"" help:"Pipeline file."`
+	Events string `help:"File of events to repeat, NDJSON, or CSV with a header. Without it events are made up of the input's fields." placeholder:"FILE"`
+	placementFlags
+	Pipeline string        `help:"Pipeline, where several of the file have models." placeholder:"NAME"`
+	Model    string        `help:"Model to place, where the pipeline has several." placeholder:"NAME"`
+	Rate     int           `help:"Events per second, on a fixed schedule." default:"2000"`
+	Duration time.Duration `help:"How long to keep the rate, in each round." default:"5s"`
+	Rounds   int           `help:"Rounds, each of both placements; medians of their figures count." default:"3"`
+	sessionFlags
+	Dir    string        `help:"Folder to work in, on the disk to measure. The default is a temporary one." placeholder:"DIR"`
+	Seed   uint64        `help:"Seed of the events that are made up." default:"1"`
+	Budget time.Duration `help:"What an event may take at p99, from its append until its outputs are durable; the command exits with 1 where neither placement keeps it." placeholder:"DURATION"`
+	Stages string        `help:"Measure nothing: sum up these p99s of queue, feature, model, emit, commit, such as feature=8ms,model=22ms,emit=4ms." placeholder:"STAGE=TIME,..."`
+	JSON   bool          `help:"Print JSON." name:"json"`
+}
+
+// placementFlags say which endpoint is asked.
+type placementFlags struct {
+	Endpoint      string `help:"Endpoint that has the model: grpc://HOST:PORT, grpcs://, http:// or https://, which speaks the Open Inference Protocol. Without it this machine serves it, by afterbay serve." placeholder:"URL"`
+	EndpointModel string `help:"What the endpoint calls the model; the default is its name in the pipeline." placeholder:"NAME"`
+	Token         string `help:"Token for --endpoint." env:"AFTERBAY_TOKEN"`
+	Place         string `hidden:"" help:"Measure one placement, and print it for the command that started this one." enum:"inside,endpoint," default:""`
+}
+
+// Run measures both placements and prints the verdict.
+func (c *verdictCommand) Run(a *app) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	if c.Stages != "" {
+		return c.sum(a)
+	}
+	p, err := c.load(a)
+	if err != nil {
+		return err
+	}
+	if c.Place != "" {
+		placement, err := p.measure(c)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(a.stdout).Encode(placement)
+	}
+	r := newVerdictReport(c, p)
+	trial, err := p.runner(p.loaded, 1) // says what is wrong with the pipeline
+	if err != nil {
+		return err
+	}
+	trial.Close() // each placement has its own models
+	load.Close(p.loaded)
+	if err := r.measure(); err != nil {
+		return err
+	}
+	r.choice, r.reason = verdict.Decide(&r.inside, &r.endpoint, c.Budget)
+	if err := r.print(a.stdout); err != nil {
+		return err
+	}
+	if r.choice == verdict.Neither {
+		return verdict.ErrNeither
+	}
+	return nil
+}
+
+func (c *verdictCommand) validate() error {
+	switch {
+	case c.Stages != "" && c.File != "":
+		return usage("--stages measures nothing: leave out %s, or --stages", c.File)
+	case c.Stages == "" && c.File == "":
+		return usage("name a pipeline file to measure, or give p99s with --stages")
+	case c.Rate < 1 || c.Rounds < 1 || c.Duration < 100*time.Millisecond || c.Budget < 0 || c.Sessions < 0:
+		return usage("--rate and --rounds are above 0, --duration 100ms or more, --budget and --sessions not below 0")
+	case c.Events == "-":
+		return usage("--events: name a file, since it is read for each placement")
+	case c.EndpointModel != "" && c.Endpoint == "":
+		return usage("--endpoint-model is of --endpoint")
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/value"
+)
+
+const (
+	loadEvents = 50_000 // of a file, at most
+	madeUp     = 20_000 // events that are made up
+	madeUpKeys = 2_000
+)
+
+// eventsFor returns what makes the events of a load, and what they are.
+func (c *verdictCommand) eventsFor(a *app, in *afterbay.Input) (func() *source, string, error) {
+	l := &repeated{key: in.Key, unit: in.Time.Unit}
+	var events []map[string]json.RawMessage
+	from := "events made up of the fields of " + in.Topic
+	if c.Events == "" {
+		var err error
+		if events, err = makeUp(in, c.Seed); err != nil {
+			return nil, "", usage("%w: give a file of events with --events", err)
+		}
+	} else {
+		sample, err := a.openEvents(c.Events, "")
+		if err != nil {
+			return nil, "", err
+		}
+		defer sample.Close()
+		var read sampled
+		_, err = ingest.Publish(a.ctx, &read, sample, ingest.Options{Name: sample.name, Format: sample.format})
+		if err != nil && !errors.Is(err, errSampled) {
+			return nil, "", err
+		}
+		if len(read) == 0 {
+			return nil, "", usage("%s has no events", sample.name)
+		}
+		events, from = read, fmt.Sprintf("the %d events of %s over and over", len(read), sample.name)
+	}
+	for _, e := range events {
+		l.events = append(l.events, membersOf(e, in))
+	}
+	return func() *source { return &source{next: (&repeated{l.key, l.unit, l.events, 0}).next, stop: func() {}} }, from, nil
+}
+
+// repeated makes events of given ones, over and over. Their times are those at which
+// they are made and, where ids are remembered, each has one of its own: an event
+// that is repeated is neither late nor dropped.
+type repeated struct {
+	key    string
+	unit   string
+	events [][]member
+	made   int
+}
+
+// member is one of an event's JSON.
+type member struct {
+	name  []byte // with quotes and colon
+	value []byte
+	fresh byte // what is written instead of value: 't' the time, 'n' and 's' the number of the event, as number or text
+}
+
+func membersOf(event map[string]json.RawMessage, in *afterbay.Input) []member {
+	var list []member
+	for _, name := range slices.Sorted(maps.Keys(event)) {
+		m := member{name: append(strconv.AppendQuote(nil, name), ':'), value: event[name]}
+		switch {
+		case name == in.Time.Field:
+			m.fresh = 't'
+		case in.Dedupe == nil || name != in.Dedupe.ID:
+		case m.value[0] == '"':
+			m.fresh = 's'
+		default:
+			m.fresh = 'n'
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func (l *repeated) next(dst []byte) (line, key []byte) {
+	from := len(dst)
+	dst = append(dst, '{')
+	for i, m := range l.events[l.made%len(l.events)] {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, m.name...)
+		switch m.fresh {
+		case 't':
+			dst = appendTime(dst, time.Now(), l.unit)
+		case 'n':
+			dst = strconv.AppendInt(dst, int64(l.made), 10)
+		case 's':
+			dst = append(strconv.AppendInt(append(dst, '"'), int64(l.made), 10), '"')
+		default:
+			dst = append(dst, m.value...)
+		}
+	}
+	dst = append(dst, '}')
+	l.made++
+	key, _ = decode.Key(dst[from:], l.key)
+	return dst, key
+}
+
+// appendTime writes a time in a unit of the pipeline file.
+func appendTime(dst []byte, t time.Time, unit string) []byte {
+	switch unit {
+	case "s":
+		return strconv.AppendInt(dst, t.Unix(), 10)
+	case "ms":
+		return strconv.AppendInt(dst, t.UnixMilli(), 10)
+	case "us":
+		return strconv.AppendInt(dst, t.UnixMicro(), 10)
+	case "ns":
+		return strconv.AppendInt(dst, t.UnixNano(), 10)
+	}
+	return append(t.UTC().AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
+}
+
+// sampled is an ingest.Appender that keeps the first events.
+type sampled []map[string]json.RawMessage
+
+var errSampled = errors.New("enough events")
+
+// Append implements ingest.Appender.
+func (s *sampled) Append(_ context.Context, records ...stream.Record) error {
+	for _, r := range records {
+		if len(*s) == loadEvents {
+			return errSampled
+		}
+		var event map[string]json.RawMessage
+		if err := json.Unmarshal(r.Value, &event); err != nil {
+			return fmt.Errorf("event %d is no JSON object: %w", len(*s)+1, err)
+		}
+		*s = append(*s, event)
+	}
+	return nil
+}
+
+// AppendOnce implements ingest.Appender.
+func (s *sampled) AppendOnce(ctx context.Context, _ string, _ int64, records ...stream.Record) (int, error) {
+	return 0, s.Append(ctx, records...)
+}
+
+// makeUp makes events up of the fields of an input.
+func makeUp(in *afterbay.Input, seed uint64) ([]map[string]json.RawMessage, error) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	kinds := map[string]value.Kind{}
+	for _, f := range in.Fields {
+		t, err := value.ParseType(f.Type)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", f.Name, err)
+		}
+		kinds[f.Name] = t.Kind
+	}
+	var events []map[string]json.RawMessage
+	for range madeUp {
+		event := map[string]json.RawMessage{}
+		for _, f := range in.Fields { // in order, so that a seed is enough
+			if f.Name == in.Key {
+				event[f.Name] = appendMadeUp(nil, kinds[f.Name], random.IntN(madeUpKeys))
+			} else {
+				event[f.Name] = appendMadeUp(nil, kinds[f.Name], int(random.ExpFloat64()*100))
+			}
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// appendMadeUp writes a value of a kind as JSON, one for each number.
+func appendMadeUp(dst []byte, kind value.Kind, n int) []byte {
+	switch kind {
+	case value.Bool:
+		return strconv.AppendBool(dst, n%2 == 0)
+	case value.Int:
+		return strconv.AppendInt(dst, int64(n), 10)
+	case value.Number:
+		return strconv.AppendFloat(dst, float64(n)+0.25, 'f', -1, 64)
+	case value.Time:
+		return appendTime(dst, time.Unix(int64(n), 0), "rfc3339")
+	case value.Bytes:
+		return append(dst, `"bWFkZSB1cA=="`...)
+	}
+	return fmt.Appendf(dst, `"words that are made up %d"`, n)
+}

@@ -1,0 +1,401 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/load"
+	"github.com/afterbay/afterbay/model/remote"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/verdict"
+)
+
+const (
+	placementSettle = 2 * time.Second        // of a schedule, before it counts
+	differMost      = 1e-3                   // by which scores may differ, as other hardware makes them
+	placementLook   = 100 * time.Millisecond // between two looks at what came through
+)
+
+// placed is a pipeline whose model runs in one place or another.
+type placed struct {
+	*app
+	file     *config.File
+	index    int // of the pipeline
+	pipeline afterbay.Pipeline
+	model    *afterbay.Model // of pipeline.Models
+	path     string          // of the model
+	loaded   model.Model     // inside
+	events   func() *source
+	from     string // where the events come from
+}
+
+// load loads the pipeline, its model and its events.
+func (c *verdictCommand) load(a *app) (*placed, error) {
+	file, err := config.Load(c.File)
+	if err != nil {
+		return nil, &exitError{exitInvalid, err}
+	}
+	p := &placed{app: a, file: file}
+	if p.index, err = c.choose(file); err != nil {
+		return nil, err
+	}
+	p.pipeline = file.Pipelines[p.index]
+	if p.model, err = c.chooseModel(&p.pipeline); err != nil {
+		return nil, err
+	}
+	in := &p.pipeline.Input
+	if len(p.pipeline.Inputs) > 0 {
+		return nil, usage("pipeline %s has several inputs, of which no load is made: place the model of a pipeline with one", p.pipeline.Name)
+	}
+	in.Repartition = 0 // the load is written by the pipeline's own key
+	// Appends overtake each other by a millisecond or so, which a pipeline need
+	// not allow for its own producers.
+	in.Time.Late, in.Time.LateTo = "include", ""
+	if p.path = p.model.File; p.path == "" {
+		return nil, usage("model %s is no file: it can be placed only by its program", p.model.Name)
+	}
+	if p.loaded, _, _, err = a.loadModel(p.path); err != nil {
+		return nil, err
+	}
+	switch info := p.loaded.Info(); {
+	case info.Kind == "remote":
+		return nil, usage("model %s is behind an endpoint already: name a pipeline file that has it inside, and the endpoint with --endpoint", p.model.Name)
+	case info.State > 0:
+		return nil, usage("model %s has a state by key, which endpoints do not keep: embed it", p.model.Name)
+	}
+	p.events, p.from, err = c.eventsFor(a, in)
+	return p, err
+}
+
+// choose returns the index of the pipeline in the file.
+func (c *verdictCommand) choose(file *config.File) (int, error) {
+	var names []string
+	found := -1
+	for i, p := range file.Pipelines {
+		if len(p.Models) == 0 || c.Pipeline != "" && p.Name != c.Pipeline {
+			continue
+		}
+		names, found = append(names, p.Name), i
+	}
+	switch {
+	case len(names) > 1:
+		return 0, usage("%s has several pipelines with models: choose one of %s by --pipeline", file.Name, strings.Join(names, ", "))
+	case found < 0 && c.Pipeline != "":
+		return 0, usage("%s has no pipeline %s with a model", file.Name, c.Pipeline)
+	case found < 0:
+		return 0, usage("%s has no model", file.Name)
+	}
+	return found, nil
+}
+
+// chooseModel returns the model to place.
+func (c *verdictCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, error) {
+	var names []string
+	for i := range p.Models {
+		if m := &p.Models[i]; m.Name == c.Model || c.Model == "" && len(p.Models) == 1 {
+			return m, nil
+		}
+		names = append(names, p.Models[i].Name)
+	}
+	return nil, usage("pipeline %s has several models: choose one of %s by --model", p.Name, strings.Join(names, ", "))
+}
+
+// runner makes the pipeline with the model in a place.
+func (p *placed) runner(m model.Model, sessions int) (*afterbay.Runner, error) {
+	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
+	p.model.Go, p.model.File = p.model.Name, ""
+	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: p.log})
+	if err != nil {
+		return nil, cannotRun(p.file.Explain(p.index, err))
+	}
+	return r, nil
+}
+
+// atEndpoint is a model behind an endpoint. Its first answer is compared with the
+// model inside, which is then let go: an instance without it is to be measured.
+type atEndpoint struct {
+	*remote.Model
+	policy  model.Policy // of the model inside
+	first   sync.Once
+	inside  model.Model
+	differs error // of another model there
+}
+
+// Info describes the model.
+func (m *atEndpoint) Info() model.Info {
+	info := m.Model.Info()
+	info.Batch = m.policy
+	return info
+}
+
+// Predict asks the endpoint.
+func (m *atEndpoint) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
+	err := m.Model.Predict(ctx, rows, scores)
+	if err == nil {
+		m.first.Do(func() { m.differs = m.compare(ctx, rows, scores) })
+	}
+	return err
+}
+
+func (m *atEndpoint) compare(ctx context.Context, rows model.Rows, scores []float32) error {
+	want := make([]float32, rows.Len()*m.Info().Scores())
+	if err := m.inside.Predict(ctx, rows, want); err != nil {
+		return err
+	}
+	for i, w := range want {
+		if off := math.Abs(float64(w) - float64(scores[i])); off > differMost*max(1, math.Abs(float64(w))) {
+			return fmt.Errorf("the endpoint scores %v where the model inside scores %v: it has another model or version", scores[i], w)
+		}
+	}
+	load.Close(m.inside)
+	m.inside = nil
+	debug.FreeOSMemory()
+	return nil
+}
+
+// outside asks the endpoint for the model.
+func (p *placed) outside(c *verdictCommand) (*atEndpoint, error) {
+	info := p.loaded.Info()
+	o := remote.Options{URL: c.Endpoint, Model: c.EndpointModel, Bearer: c.Token}
+	if o.Model == "" {
+		o.Model = p.model.Name
+	}
+	for i, in := range info.Inputs {
+		if in.Name == "" {
+			in.Name = fmt.Sprintf("f%d", i)
+		}
+		o.Inputs = append(o.Inputs, in)
+	}
+	if len(info.Outputs) == 1 {
+		o.Outputs = []model.Output{{Size: info.Outputs[0].Size}}
+	}
+	m, err := remote.Load(p.ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	at := &atEndpoint{Model: m, policy: info.Batch, inside: p.loaded}
+	p.loaded = nil
+	return at, nil
+}
+
+// measure runs the pipeline with the model in its place.
+func (p *placed) measure(c *verdictCommand) (_ *verdict.Placement, err error) {
+	used := p.loaded
+	if c.Place == "endpoint" {
+		at, cause := p.outside(c)
+		if cause != nil {
+			return nil, cause
+		}
+		defer func() { err = errors.Join(err, at.differs, at.Close()) }()
+		used = at
+	}
+	m := &measurement{
+		app: p.app, engine: &engine{}, work: work{source: p.events}, meter: newMeter(p.stderr),
+		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, sessionFlags: c.sessionFlags},
+	}
+	if m.runner, err = p.runner(used, c.Sessions); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(c.Dir, "afterbay-verdict-")
+	if err != nil {
+		return nil, &exitError{exitDamaged, fmt.Errorf("%w: name a folder with --dir", err)}
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	m.data = filepath.Join(dir, "data")
+	closeLog, err := m.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
+		return nil, err
+	}
+	defer m.meter.clear()
+	return m.passing()
+}
+
+// passing appends events by a schedule, and measures the hops of each.
+func (m *measurement) passing() (*verdict.Placement, error) {
+	source := m.work.source()
+	defer source.stop()
+	settle := min(placementSettle, m.options.Duration)
+	s := m.schedule(source, settle+m.options.Duration)
+	h := &hopTimes{runner: m.runner, partitions: map[int32]*arrivals{}}
+	read := newTails(m.log, func(p stream.Partition) consumer {
+		h.partitions[p.Index] = &arrivals{}
+		return h.partitions[p.Index]
+	})
+	placement := &verdict.Placement{}
+	err := m.whileRunning(func(ctx context.Context) error {
+		s.start = time.Now()
+		h.counts = s.start.Add(settle)
+		if err := read.start(ctx, []string{m.runner.Input()}, false); err != nil {
+			return err
+		}
+		done := make(chan struct{})
+		var group errgroup.Group
+		group.Go(func() error {
+			defer close(done)
+			if err := s.run(ctx, m.log.Append); err != nil {
+				return err
+			}
+			placement.Memory = residentOf(os.Getpid())
+			waiting, cancel := context.WithTimeout(ctx, settle+m.options.Duration)
+			defer cancel()
+			err := m.runner.WaitIdle(waiting, m.log)
+			if waiting.Err() != nil {
+				placement.Unended, err = s.events-int64(m.decided()), ctx.Err()
+			}
+			return err
+		})
+		h.watch(done)
+		if err := errors.Join(group.Wait(), read.end(ctx)); err != nil {
+			return err
+		}
+		h.collect()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	counts := m.runner.Counts()
+	placement.Hops, placement.Sum = h.figures()
+	placement.Events, placement.Measured, placement.Lost = s.events, h.sum.count, int64(counts.DeadLetters)
+	if placement.LostWhy, err = m.firstLost(); err != nil {
+		return nil, err
+	}
+	if counts.ModelRows == 0 || placement.Lost > placement.Events/2 {
+		return nil, fmt.Errorf("of %d events %d became dead letters and %d rows came to models, which measures nothing: %s: give events that the pipeline takes with --events FILE",
+			placement.Events, placement.Lost, counts.ModelRows, cmp.Or(placement.LostWhy, "none is scored"))
+	}
+	return placement, nil
+}
+
+// firstLost returns why an event became a dead letter, "" where none did.
+func (m *measurement) firstLost() (string, error) {
+	topic := m.runner.Outputs()[len(m.runner.Outputs())-1]
+	topics, err := m.log.Topics(m.ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range topics {
+		for index := range t.Partitions {
+			p := stream.Partition{Topic: topic, Index: index}
+			if t.Name != topic {
+				break
+			}
+			first, next, err := m.log.Offsets(m.ctx, p)
+			if err != nil {
+				return "", err
+			}
+			if first == next {
+				continue // a tail would wait for more
+			}
+			for r, err := range m.log.Tail(m.ctx, p, first) {
+				return fmt.Sprintf("%s: %s", header.Get(&r, header.Stage), plain(header.Get(&r, header.Error))), err
+			}
+		}
+	}
+	return "", nil
+}
+
+// arrivals are the times at which the events of a partition came in.
+type arrivals struct {
+	mu    sync.Mutex // guards all fields
+	first int64      // offset of times[0]
+	times []time.Time
+}
+
+func (a *arrivals) consume(r *stream.Record) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.times = append(a.times, r.Time)
+	return nil
+}
+
+// take returns when the events of a passage came in, and forgets them and those
+// before; nil where that was done, or where they were not read yet.
+func (a *arrivals) take(p *observe.Passage) []time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	from, to := p.First-a.first, p.Next-a.first
+	if from < 0 || to > int64(len(a.times)) {
+		return nil
+	}
+	taken := a.times[from:to:to]
+	a.first, a.times = p.Next, a.times[to:]
+	return taken
+}
+
+// hopTimes are the times that events spent in each hop. What a pipeline notes of
+// passages says it, with the times at which events came in: the pipeline itself
+// runs as it would without being looked at.
+type hopTimes struct {
+	runner     *afterbay.Runner
+	partitions map[int32]*arrivals
+	counts     time.Time // what came before does not count
+	hops       [len(observe.Hops)]times
+	sum        times
+}
+
+// watch collects until done is closed.
+func (h *hopTimes) watch(done <-chan struct{}) {
+	ticker := time.NewTicker(placementLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			h.collect()
+		}
+	}
+}
+
+// collect adds the events that came through since the last time.
+func (h *hopTimes) collect() {
+	passages := h.runner.Passages()
+	slices.SortFunc(passages, func(a, b observe.Passage) int { return cmp.Compare(a.First, b.First) })
+	for _, p := range passages {
+		for _, came := range h.partitions[p.Partition].take(&p) {
+			if !came.Before(h.counts) {
+				h.add(&p, came)
+			}
+		}
+	}
+}
+
+// add notes the hops of an event of a passage, by when it came in.
+func (h *hopTimes) add(p *observe.Passage, came time.Time) {
+	for hop, took := range [...]time.Duration{p.Begun.Sub(came), p.Feature, p.Model, p.Emit, p.Committed.Sub(p.Made)} {
+		h.hops[hop].add(took)
+	}
+	h.sum.add(p.Committed.Sub(came))
+}
+
+func (h *hopTimes) figures() (hops []verdict.Hop, sum verdict.Hop) {
+	of := func(name string, t *times) verdict.Hop {
+		return verdict.Hop{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
+	}
+	for _, hop := range observe.Hops {
+		hops = append(hops, of(hop.String(), &h.hops[hop]))
+	}
+	return hops, of("sum", &h.sum)
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/afterbay/afterbay/verdict"
+)
+
+// print prints the report, for people or as JSON.
+func (r *verdictReport) print(out io.Writer) error {
+	if r.command.JSON {
+		return r.printJSON(out)
+	}
+	c, p := r.command, r.placed
+	fmt.Fprintf(out, "pipeline %s, model %s: %s\n", p.pipeline.Name, p.model.Name, p.loaded.Info().Kind)
+	fmt.Fprintf(out, "%d events/s for %v, after %v that do not count, medians of %d rounds: %s\n\n", c.Rate, c.Duration, min(placementSettle, c.Duration), c.Rounds, p.from)
+	fmt.Fprintf(out, "%-12s%22s%22s\n%-12s%11s%11s%11s%11s\n", "", "inside", "endpoint", "ms", "p50", "p99", "p50", "p99")
+	for i, in := range append(r.inside.Hops, r.inside.Sum) {
+		at := append(r.endpoint.Hops, r.endpoint.Sum)[i]
+		fmt.Fprintf(out, "%-12s%11.3f%11.3f%11.3f%11.3f\n", in.Name, toMilliseconds(in.P50), toMilliseconds(in.P99), toMilliseconds(at.P50), toMilliseconds(at.P99))
+	}
+	row := func(name string, of func(*verdict.Placement) time.Duration, note string) {
+		fmt.Fprintf(out, "%-12s%22.3f%22.3f  %s\n", name, toMilliseconds(of(&r.inside)), toMilliseconds(of(&r.endpoint)), note)
+	}
+	row("sum of p99s", (*verdict.Placement).Bound, "pessimistic: as if one event were slow in every hop")
+	if c.Budget > 0 {
+		row("headroom", func(p *verdict.Placement) time.Duration { return c.Budget - p.Bound() }, fmt.Sprintf("of %v, by the sum of p99s", c.Budget))
+		row("  measured", func(p *verdict.Placement) time.Duration { return c.Budget - p.Sum.P99 }, "by the p99 of the sum")
+	}
+	fmt.Fprintf(out, "%-12s%22s%22s  in each instance", "memory", megabytes(r.inside.Memory), megabytes(r.endpoint.Memory))
+	if r.endpoint.Endpoint > 0 {
+		fmt.Fprintf(out, ", and %s of the endpoint", megabytes(r.endpoint.Endpoint))
+	}
+	fmt.Fprintln(out)
+	for _, side := range []struct {
+		name string
+		*verdict.Placement
+	}{{"inside", &r.inside}, {"endpoint", &r.endpoint}} {
+		if side.Lost > 0 {
+			fmt.Fprintf(out, "%s: %d of %d events became dead letters, the first: %s\n", side.name, side.Lost, side.Events, side.LostWhy)
+		}
+	}
+	_, err := fmt.Fprintf(out, "\n%s: %s\n", r.choice, r.reason)
+	return err
+}
+
+func megabytes(bytes int64) string {
+	if bytes == 0 {
+		return "not known"
+	}
+	return fmt.Sprintf("%.0f MB", float64(bytes)/1e6)
+}
+
+// toMilliseconds is to the microsecond.
+func toMilliseconds(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }
+
+// hopJSON is a verdict.Hop as JSON.
+type hopJSON struct {
+	Name string   `json:"name"`
+	P50  *float64 `json:"p50_ms,omitempty"`
+	P99  float64  `json:"p99_ms"`
+}
+
+func hopsJSON(hops []verdict.Hop) (list []hopJSON) {
+	for _, h := range hops {
+		j := hopJSON{Name: h.Name, P99: toMilliseconds(h.P99)}
+		if p50 := toMilliseconds(h.P50); p50 > 0 {
+			j.P50 = &p50
+		}
+		list = append(list, j)
+	}
+	return list
+}
+
+// sumsJSON are hops, what they come to and what that leaves of a budget.
+type sumsJSON struct {
+	Hops             []hopJSON `json:"hops"`
+	Sum              *hopJSON  `json:"sum,omitempty"`
+	Bound            float64   `json:"sum_of_p99s_ms"`
+	Budget           *float64  `json:"budget_ms,omitempty"`
+	Headroom         *float64  `json:"headroom_ms,omitempty"`
+	HeadroomMeasured *float64  `json:"headroom_measured_ms,omitempty"`
+}
+
+// within notes what a bound and a measured sum, 0 for none, leave of a budget.
+func (s *sumsJSON) within(budget, bound, measured time.Duration) {
+	if budget == 0 {
+		return
+	}
+	whole, left := toMilliseconds(budget), toMilliseconds(budget-bound)
+	s.Budget, s.Headroom = &whole, &left
+	if measured > 0 {
+		left := toMilliseconds(budget - measured)
+		s.HeadroomMeasured = &left
+	}
+}
+
+// placementJSON is a verdict.Placement as JSON.
+type placementJSON struct {
+	sumsJSON
+	Events   int64  `json:"events"`
+	Measured int64  `json:"events_measured"`
+	Unended  int64  `json:"events_behind"`
+	Lost     int64  `json:"dead_letters"`
+	LostWhy  string `json:"dead_letter,omitempty"`
+	Memory   int64  `json:"instance_bytes,omitempty"`
+	Endpoint int64  `json:"endpoint_bytes,omitempty"`
+}
+
+func (r *verdictReport) printJSON(out io.Writer) error {
+	of := func(p *verdict.Placement) (j placementJSON) {
+		sum := hopsJSON([]verdict.Hop{p.Sum})[0]
+		j.Hops, j.Sum, j.Bound = hopsJSON(p.Hops), &sum, toMilliseconds(p.Bound())
+		j.within(r.command.Budget, p.Bound(), p.Sum.P99)
+		j.Events, j.Measured, j.Unended, j.Lost, j.LostWhy = p.Events, p.Measured, p.Unended, p.Lost, p.LostWhy
+		j.Memory, j.Endpoint = p.Memory, p.Endpoint
+		return j
+	}
+	return json.NewEncoder(out).Encode(struct {
+		Pipeline string         `json:"pipeline"`
+		Model    string         `json:"model"`
+		Events   string         `json:"load"`
+		Rate     int            `json:"events_per_second"`
+		Inside   placementJSON  `json:"inside"`
+		Endpoint placementJSON  `json:"endpoint"`
+		Verdict  verdict.Choice `json:"verdict"`
+		Reason   string         `json:"reason"`
+	}{r.placed.pipeline.Name, r.placed.model.Name, r.placed.from, r.command.Rate, of(&r.inside), of(&r.endpoint), r.choice, r.reason})
+}

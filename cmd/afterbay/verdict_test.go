@@ -1,0 +1,407 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/load"
+	"github.com/afterbay/afterbay/model/remote"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/scoring"
+	"github.com/afterbay/afterbay/stream"
+)
+
+func TestVerdictOfStagesIsArithmetic(t *testing.T) {
+	for stages, headroom := range map[string]string{"feature=8ms,model=22ms,emit=4ms": "16ms", "feature=8ms,model=35ms,emit=4ms": "3ms"} {
+		out := must(t, "", "verdict", "--stages", stages, "--budget", "50ms")
+		if !strings.Contains(out, "headroom     "+headroom+" of 50ms\n") {
+			t.Errorf("%s: %s", stages, out)
+		}
+		var found struct {
+			Headroom float64 `json:"headroom_ms"`
+			Sum      float64 `json:"sum_of_p99s_ms"`
+		}
+		if err := json.Unmarshal([]byte(must(t, "", "verdict", "--stages", stages, "--budget", "50ms", "--json")), &found); err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := time.ParseDuration(headroom); found.Headroom != float64(want.Milliseconds()) || found.Sum != 50-found.Headroom {
+			t.Errorf("%s: %+v", stages, found)
+		}
+	}
+	if r := command(t, "", "verdict", "--stages", "model=60ms", "--budget", "50ms"); r.code != exitFailure || !strings.Contains(r.stdout, "-10ms of 50ms") {
+		t.Errorf("exit %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// verdictFiles writes the fraud example, with a second pipeline without models.
+func verdictFiles(t *testing.T) string {
+	t.Helper()
+	e, err := newExample(filepath.Join(t.TempDir(), "example"), fraudExample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(e.pipeline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, e.pipeline(), string(text)+`---
+pipeline: counts
+input: {topic: decisions, key: customer, fields: {customer: string}}
+steps:
+  - features: {seen: {windows: [1h], aggregates: [count]}}
+  - emit: {topic: counts, value: [customer, seen.count_1h]}
+`)
+	return e.pipeline()
+}
+
+type verdictFound struct {
+	Load             string
+	Inside, Endpoint placementJSON
+	Verdict, Reason  string
+}
+
+// verdictOf runs the command with little load.
+func verdictOf(t *testing.T, args ...string) (found verdictFound) {
+	t.Helper()
+	t.Setenv(asCommand, "1") // of the processes that the command starts
+	args = append([]string{"verdict", "--rate=400", "--duration=500ms", "--rounds=1", "--json"}, args...)
+	if err := json.Unmarshal([]byte(must(t, "", args...)), &found); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestVerdictMeasuresBothPlacements(t *testing.T) {
+	t.Setenv("AFTERBAY_TOKEN", "of the environment")
+	found := verdictOf(t, verdictFiles(t), "--budget", "1m")
+	for name, p := range map[string]placementJSON{"inside": found.Inside, "endpoint": found.Endpoint} {
+		bound := 0.0
+		var names []string
+		for _, h := range p.Hops {
+			bound += h.P99
+			names = append(names, h.Name)
+		}
+		if want := []string{"queue", "feature", "model", "emit", "commit"}; !slices.Equal(names, want) {
+			t.Errorf("%s: hops %v", name, names)
+		}
+		if p.Sum.P50 == nil || *p.Sum.P50 > p.Sum.P99 || p.Sum.P99 <= 0 || p.Bound < bound-0.01 || p.Bound > bound+0.01 {
+			t.Errorf("%s: sum %+v, bound %v of %v", name, p.Sum, p.Bound, bound)
+		}
+		if p.Events != 400 || p.Lost != 0 || p.Unended != 0 || p.Memory < 10e6 {
+			t.Errorf("%s: %d events, %d lost, %d not decided, %d bytes", name, p.Events, p.Lost, p.Unended, p.Memory)
+		}
+		if p.Measured < 50 || p.Measured > 350 { // of the 200 that count, or so: the others came before
+			t.Errorf("%s: %d events were measured", name, p.Measured)
+		}
+		if left := 60_000 - p.Bound; *p.Headroom < left-0.01 || *p.Headroom > left+0.01 || *p.HeadroomMeasured < 60_000-p.Sum.P99-0.01 {
+			t.Errorf("%s: headroom %v, measured %v", name, *p.Headroom, *p.HeadroomMeasured)
+		}
+	}
+	const model = 2
+	if in, out := found.Inside.Hops[model], found.Endpoint.Hops[model]; *in.P50 >= *out.P50 {
+		t.Errorf("a call takes %v ms inside and %v ms behind an endpoint", *in.P50, *out.P50)
+	}
+	if found.Endpoint.Endpoint < 10e6 || found.Inside.Endpoint != 0 {
+		t.Errorf("the endpoint holds %d bytes", found.Endpoint.Endpoint)
+	}
+	if found.Verdict != "embed" || !strings.Contains(found.Reason, "both would do") {
+		t.Errorf("%s: %s", found.Verdict, found.Reason)
+	}
+}
+
+// altered is a model that is late, and whose scores are off.
+type altered struct {
+	model.Model
+	by   float32
+	late time.Duration
+}
+
+func (m altered) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
+	time.Sleep(m.late) // real time: the pipeline is another process
+	err := m.Model.Predict(ctx, rows, scores)
+	for i := range scores {
+		scores[i] += m.by
+	}
+	return err
+}
+
+// verdictEndpoint serves models, and returns the flags that name the endpoint.
+func verdictEndpoint(t *testing.T, token string, models ...scoring.Named) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	server, err := scoring.Listen(models, scoring.ServerOptions{Address: "127.0.0.1:0", Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return []string{"--endpoint", "grpc://" + server.Address(), "--token", token}
+}
+
+func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
+	file := verdictFiles(t)
+	m, err := load.File(filepath.Join(filepath.Dir(file), exampleModel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := append([]string{file}, verdictEndpoint(t, "secret", scoring.Named{Name: "cards", Model: m},
+		scoring.Named{Name: "fraud", Model: altered{m, 0.25, 0}}, scoring.Named{Name: "late", Model: altered{m, 0, 400 * time.Millisecond}})...)
+	events := filepath.Join(t.TempDir(), "payments.csv")
+	write(t, events, "tx,customer,amount,country,channel,device,ts\na,ann,12.5,US,chip,,1\nb,bob,3,GB,online,ios,2\n")
+	found := verdictOf(t, append(slices.Clone(endpoint), "--endpoint-model", "cards", "--events", events)...)
+	if found.Verdict == "" || found.Endpoint.Endpoint != 0 || found.Endpoint.Lost != 0 || !strings.Contains(found.Load, "the 2 events of "+events) {
+		t.Errorf("%+v", found)
+	}
+	found = verdictOf(t, append(slices.Clone(endpoint), "--endpoint-model", "late")...)
+	if found.Verdict != "embed" || found.Endpoint.Unended == 0 || found.Inside.Unended != 0 || !strings.Contains(found.Reason, "behind the endpoint it falls behind") {
+		t.Errorf("%+v", found)
+	}
+	flags := []string{"--rate=100", "--duration=200ms", "--rounds=1"}
+	for name, c := range map[string]struct {
+		args []string
+		part string
+	}{
+		"other scores": {endpoint, "it has another model or version"},
+		"other token":  {append(slices.Clone(endpoint[:3]), "--token", "guess"), "401"},
+		"no model":     {append(slices.Clone(endpoint), "--endpoint-model", "none"), "none"},
+	} {
+		if r := verdictFails(t, append(slices.Clone(flags), c.args...)...); r.code != exitFailure || !strings.Contains(r.stderr, c.part) {
+			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
+		}
+	}
+}
+
+// verdictFails runs the command with what the processes that it starts say.
+func verdictFails(t *testing.T, args ...string) result {
+	t.Helper()
+	t.Setenv(asCommand, "1")
+	return command(t, "", append([]string{"verdict"}, args...)...)
+}
+
+func TestVerdictRefusesWhatItCannotMeasure(t *testing.T) {
+	file := verdictFiles(t)
+	dir := filepath.Dir(file)
+	two := filepath.Join(dir, "two.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, two, strings.Replace(string(text), "models:\n", "models:\n  other: {file: fraud.ubj, version: 1, outputs: {score: number}}\n", 1))
+	write(t, filepath.Join(dir, "bad.ndjson"), "{\"tx\": 1}\n")
+	write(t, filepath.Join(dir, "none.ndjson"), "\n")
+	events := func(name string) []string {
+		return []string{file, "--rate=100", "--duration=200ms", "--events", filepath.Join(dir, name)}
+	}
+	silent := httptest.NewServer(nil)
+	defer silent.Close()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		part string
+	}{
+		"nothing":           {nil, exitUsage, "name a pipeline file"},
+		"both":              {[]string{file, "--stages", "model=1ms"}, exitUsage, "measures nothing"},
+		"stage":             {[]string{"--stages", "modle=1ms"}, exitUsage, "there are queue, feature"},
+		"rate":              {[]string{file, "--rate", "0"}, exitUsage, "--rate"},
+		"standard input":    {[]string{file, "--events", "-"}, exitUsage, "name a file"},
+		"no file":           {[]string{"none.yaml"}, exitInvalid, "none.yaml"},
+		"two models":        {[]string{two}, exitUsage, "choose one of other, fraud by --model"},
+		"no such model":     {[]string{two, "--model", "thrid"}, exitUsage, "choose one of other, fraud"},
+		"pipeline":          {[]string{file, "--pipeline", "counts"}, exitUsage, "no pipeline counts with a model"},
+		"no events":         {events("none.ndjson"), exitUsage, "has no events"},
+		"all dead letters":  {events("bad.ndjson"), exitFailure, "40 became dead letters and 0 rows came to models, which measures nothing: decode: "},
+		"endpoint unspoken": {[]string{file, "--rate=100", "--duration=200ms", "--endpoint", silent.URL}, exitFailure, "metadata"},
+	} {
+		r := verdictFails(t, c.args...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.part) {
+			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
+		}
+	}
+}
+
+func TestRepeatedEventsAreFreshOnes(t *testing.T) {
+	read := &sampled{}
+	sample := strings.NewReader(`{"id": "x", "k": "a", "at": 5, "n": [1, {"b": null}]}` + "\n" + `{"k": "b", "at": 1}` + "\n")
+	if _, err := ingest.Publish(t.Context(), read, sample, ingest.Options{Format: ingest.NDJSON}); err != nil {
+		t.Fatal(err)
+	}
+	in := &afterbay.Input{Key: "k", Time: afterbay.EventTime{Field: "at", Unit: "ms"}, Dedupe: &afterbay.Dedupe{ID: "id"}}
+	r := &repeated{key: in.Key, unit: in.Time.Unit}
+	for _, e := range *read {
+		r.events = append(r.events, membersOf(e, in))
+	}
+	begin := time.Now().UnixMilli()
+	var all []byte
+	for i, want := range []string{`"id":"0","k":"a","n":[1, {"b": null}]`, `"k":"b"`, `"id":"2","k":"a","n":[1, {"b": null}]`} {
+		from := len(all)
+		line, key := r.next(all)
+		all = line
+		event := string(all[from:])
+		rest, ok := strings.CutPrefix(event, `{"at":`)
+		digits, rest, _ := strings.Cut(rest, ",")
+		at, err := strconv.ParseInt(digits, 10, 64)
+		if !ok || err != nil || rest != want+"}" || string(key) != []string{"a", "b"}[i%2] || at < begin || at > time.Now().UnixMilli() {
+			t.Errorf("event %d is %s of key %s, want %s", i, event, key, want)
+		}
+	}
+}
+
+func TestEventsAreMadeUpOfEveryType(t *testing.T) {
+	const text = `pipeline: all
+input:
+  topic: in
+  key: k
+  time: {field: t, unit: rfc3339, late: dlq}
+  fields: {k: string, b: bool, i: int, n: number, y: bytes, t: time, s: optional string}
+  dedupe: {id: i}
+steps:
+  - emit: {topic: out, value: [k, b, i, n, t, s]}
+`
+	file, err := config.Parse("all.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &file.Pipelines[0].Input
+	ofSeed := func(seed uint64) []byte {
+		source, _, err := (&verdictCommand{Seed: seed}).eventsFor(nil, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, events := source(), []byte(nil)
+		for range 50 {
+			events, _ = s.next(events)
+			events = append(events, '\n')
+		}
+		return events
+	}
+	times := regexp.MustCompile(`"t":"[^"]*"`)
+	a, same, other := times.ReplaceAll(ofSeed(1), nil), times.ReplaceAll(ofSeed(1), nil), times.ReplaceAll(ofSeed(2), nil)
+	if !bytes.Equal(a, same) || bytes.Equal(a, other) {
+		t.Error("a seed does not decide the load")
+	}
+	pipeline := filepath.Join(t.TempDir(), "all.yaml")
+	write(t, pipeline, text)
+	if out := must(t, string(ofSeed(3)), "try", pipeline, "-", "--json"); strings.Count(out, `"out"`) != 50 {
+		t.Errorf("%d outputs of 50 events: %s", strings.Count(out, `"out"`), out[:min(len(out), 1000)])
+	}
+}
+
+func TestArrivalsAreOfTheEventsOfAPassage(t *testing.T) {
+	a := &arrivals{}
+	at := func(i int64) time.Time { return time.Unix(i, 0) }
+	add := func(from, to int64) {
+		for i := from; i < to; i++ {
+			if err := a.consume(&stream.Record{Time: at(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add(0, 5)
+	for _, c := range []struct {
+		first, next int64
+		want        int
+	}{
+		{0, 2, 2}, {0, 2, 0}, {1, 4, 0}, {2, 6, 0} /* not read yet */, {3, 5, 2} /* after a gap */, {2, 3, 0}, {5, 6, 0},
+	} {
+		got := a.take(&observe.Passage{First: c.first, Next: c.next})
+		if len(got) != c.want || c.want > 0 && !got[0].Equal(at(c.first)) {
+			t.Errorf("%d to %d: %v", c.first, c.next, got)
+		}
+	}
+	add(5, 8)
+	if got := a.take(&observe.Passage{First: 5, Next: 8}); len(got) != 3 || !got[2].Equal(at(7)) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestMemoryOfAProcessIsWithThoseItStarted(t *testing.T) {
+	if _, _, ok := residentBytes(); !ok {
+		t.Skip("the system does not say what processes hold")
+	}
+	command := exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 & echo $!; read wait; kill $!")
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeps, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if both, one := residentOf(command.Process.Pid), residentOf(sleeps); one <= 0 || both <= one {
+		t.Errorf("%d bytes with the child's %d", both, one)
+	}
+	if own := residentOf(os.Getpid()); own < 5e6 {
+		t.Errorf("this process holds %d bytes", own)
+	}
+	if err := errors.Join(in.Close(), command.Wait()); err != nil {
+		t.Log(err) // of kill
+	}
+}
+
+func TestHopsOfAnEventAddUpToItsSum(t *testing.T) {
+	const ms = time.Millisecond
+	came, h := time.Unix(1, 0), hopTimes{}
+	p := observe.Passage{Begun: came.Add(2 * ms), Feature: 3 * ms, Model: 5 * ms, Emit: 7 * ms, Made: came.Add(17 * ms), Committed: came.Add(28 * ms)}
+	h.add(&p, came)
+	hops, sum := h.figures()
+	total := time.Duration(0)
+	for i, want := range []time.Duration{2 * ms, 3 * ms, 5 * ms, 7 * ms, 11 * ms} {
+		total += hops[i].P99
+		if hops[i].P50 != want || hops[i].P99 != want {
+			t.Errorf("%+v, want %v", hops[i], want)
+		}
+	}
+	if sum.P50 != total || sum.P99 != 28*ms {
+		t.Errorf("%+v", sum)
+	}
+}
+
+func TestEndpointIsCalledAsTheModelInside(t *testing.T) {
+	policy := model.Policy{Size: 7, Wait: time.Millisecond, ByLength: true}
+	if got := (&atEndpoint{Model: &remote.Model{}, policy: policy}).Info().Batch; got != policy {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestServersThatCannotStartAreReported(t *testing.T) {
+	t.Setenv(asCommand, "1")
+	r := newVerdictReport(&verdictCommand{}, &placed{app: &app{ctx: t.Context(), stderr: io.Discard}, model: &afterbay.Model{Name: "m"}, path: "none.ubj"})
+	if _, err := r.serve(); err == nil {
+		t.Error("a server of no model runs")
+	}
+}

@@ -1,0 +1,116 @@
+package afterbay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/load"
+	"github.com/afterbay/afterbay/value"
+)
+
+// inline reports whether the pipeline itself says where a model is: on a server, or
+// in a program.
+func (m *Model) inline() bool { return m.URL != "" || m.Process != nil }
+
+// openInline opens a model that the pipeline itself describes, as the manifest that
+// it could have. Its inputs are what the first score that uses it gives.
+func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool) {
+	if c.rows || len(c.errs) > 0 {
+		return loadedModel{}, false
+	}
+	manifest := &model.Manifest{Name: m.Name, Version: m.Version, Inputs: c.inlineInputs(at, s)}
+	for _, o := range m.Outputs {
+		manifest.Outputs = append(manifest.Outputs, inlineOutput(o))
+	}
+	call := m.Call
+	if call == nil {
+		call = &Calling{}
+	}
+	where := "models." + m.Name
+	timeout := c.timeout(call)
+	if m.URL != "" {
+		where += ".url"
+		manifest.Kind, manifest.Remote = "remote", &model.Remote{Version: strconv.Itoa(m.Version), Timeout: timeout, Calls: call.Concurrency}
+		to, err := url.Parse(m.URL)
+		if err != nil {
+			c.fail(where, "%v", err)
+			return loadedModel{}, false
+		}
+		if name := path.Base(to.Path); name != "." && name != "/" {
+			manifest.Remote.Model, to.Path = name, strings.TrimSuffix(path.Dir(to.Path), "/")
+		}
+		manifest.Remote.Endpoint = to.String()
+	} else {
+		where += ".process"
+		manifest.Kind, manifest.Process = "process", &model.Process{Command: m.Process, Dir: m.Dir, Timeout: timeout, Workers: call.Concurrency}
+	}
+	if len(c.errs) > 0 {
+		return loadedModel{}, false
+	}
+	loaded, _, err := load.Verified(context.Background(), manifest, c.pipeline.Code.Kinds)
+	var found load.Errors
+	switch {
+	case err == nil:
+	case errors.As(err, &found):
+		for _, e := range found {
+			c.errs = append(c.errs, &Error{Path: where, Message: e.Message, Hint: e.Hint, Err: e.Err})
+		}
+		return loadedModel{}, false
+	default:
+		c.fail(where, "%v", err)
+		return loadedModel{}, false
+	}
+	c.opened = append(c.opened, loaded)
+	return c.loaded("models."+m.Name, m, loaded)
+}
+
+// inlineInputs returns the inputs that a score gives, named as it names them.
+func (c *compiler) inlineInputs(at string, s *Score) (inputs []model.ManifestInput) {
+	add := func(name string, slots []value.Slot, single bool) {
+		for _, slot := range slots {
+			in := model.ManifestInput{Name: name, Type: model.Number}
+			if !single {
+				in.Name = strings.ReplaceAll(slot.Name, ".", "_")
+			}
+			switch slot.Type.Kind {
+			case value.String:
+				in.Type = model.String
+			case value.Bytes, value.Content:
+				in.Type = model.Bytes
+			case value.Vector:
+				in.Shape = []int{slot.Type.Size}
+			}
+			inputs = append(inputs, in)
+		}
+	}
+	for i, name := range s.Inputs {
+		add("", c.expand(fmt.Sprintf("%s.inputs[%d]", at, i), name), false)
+	}
+	for _, b := range s.ByName {
+		slots := c.expand(at+".inputs."+b.Name, b.Expr)
+		if len(slots) > 1 {
+			c.fail(at+".inputs."+b.Name, "%q is %d values: an input is one", b.Expr, len(slots))
+		}
+		add(b.Name, slots, true)
+	}
+	return inputs
+}
+
+func inlineOutput(o Field) model.Output {
+	out := model.Output{Name: o.Name, Size: 1}
+	switch t, _ := value.ParseType(o.Type); t.Kind {
+	case value.String:
+		out.Type = model.String
+	case value.Bytes:
+		out.Type = model.Bytes
+	case value.Vector:
+		out.Size = t.Size
+	}
+	return out
+}

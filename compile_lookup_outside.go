@@ -1,0 +1,165 @@
+package afterbay
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/lookup"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/value"
+)
+
+// sizeMax is the most keys of a call.
+const sizeMax = 4096
+
+// lookupOutside compiles the finding of a row outside of the log: a score whose
+// model finds rows. before is how many errors there were before the lookup.
+func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *found, before int) {
+	places := 0
+	for _, there := range []bool{s.Table != "", s.Redis != nil, s.Postgres != nil, s.HTTP != nil} {
+		if there {
+			places++
+		}
+	}
+	if places > 1 {
+		c.fail(path, "rows are in one place: use one of table, redis, postgres and http")
+	}
+	if s.Keep < 0 || s.Keep > 24*time.Hour {
+		c.fail(path+".keep", "%v is out of range: use 0 to 24h", s.Keep)
+	}
+	stage := &step.Score{Name: s.Name, When: f.when, Row: decode.New(f.fields)}
+	if s.Vector != "" {
+		c.nearest(path, s, stage)
+	} else {
+		stage.Texts = []value.Slot{key}
+	}
+	if s.Size < 0 || s.Size > sizeMax {
+		c.fail(path+".size", "%d is out of range: use 1 to %d keys", s.Size, sizeMax)
+	}
+	call := s.Call
+	if call == nil {
+		call = &Calling{}
+	}
+	c.share(path, call)
+	calling := c.callingAt(path+".call", call, s.where(), s.Name)
+	c.journal(path+".journal", s.Journal, step.JournalByEvent, calling)
+	if len(c.errs) > before {
+		return
+	}
+	m, ok := c.finder(path, s, stage, calling)
+	if !ok {
+		return
+	}
+	stage.Model, stage.Size, stage.Calling = m, m.AtOnce(), calling
+	stage.Async = s.Async || c.async || calling.Journal != step.JournalNone
+	for i, field := range f.fields {
+		stage.Outputs = append(stage.Outputs, field.Slot)
+		stage.Fallback = append(stage.Fallback, f.empty[i])
+	}
+	c.parkable = true
+	if s.Ordered {
+		c.plan.Ordered, c.plan.Feedback = true, true
+	}
+	c.add(step.Stage{Name: "lookup", Score: stage})
+}
+
+// where returns the URL of the rows, without a password: messages show it.
+func (s *Lookup) where() string {
+	var text string
+	switch {
+	case s.Redis != nil:
+		text = s.Redis.URL
+	case s.Postgres != nil:
+		text = s.Postgres.URL
+	case s.HTTP != nil:
+		text = s.HTTP.URL
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "" // who opens it says so
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+// finder is what a lookup of a name finds rows with.
+type finder struct {
+	name, path string
+	*lookup.Finder
+}
+
+// LookupStats is what the lookups of a name found outside of the log.
+type LookupStats struct {
+	Name string
+	lookup.Stats
+}
+
+// Lookups counts what the lookups outside of the log do, by name. It may be read at
+// any time.
+func (r *Runner) Lookups() []LookupStats {
+	var all []LookupStats
+	for _, f := range r.finds {
+		i := slices.IndexFunc(all, func(s LookupStats) bool { return s.Name == f.name })
+		if i < 0 { // cases of a route may share a name
+			i, all = len(all), append(all, LookupStats{Name: f.name})
+		}
+		all[i].Stats = all[i].Plus(f.Stats())
+	}
+	return all
+}
+
+// CheckLookups asks the databases that lookups outside of the log find documents in
+// whether tables and columns are as the lookups say: Errors, or nil.
+func (r *Runner) CheckLookups(ctx context.Context) error {
+	var found Errors
+	for _, f := range r.finds {
+		if err := f.Check(ctx); err != nil {
+			found = append(found, &Error{Path: f.path, Message: err.Error(), Err: err})
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return found
+}
+
+// finder opens where a lookup finds rows.
+func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *step.Calling) (m lookup.Model, ok bool) {
+	if c.pipeline.Code.Rows == nil {
+		c.fail(path, "nothing opens where its rows are")
+		c.hint("set Code.Rows of the pipeline, to services.Open of lookup/services or to a function of your own")
+		return m, false
+	}
+	what := *s
+	if s.Vector != "" {
+		what.Limit, what.Dimensions = cmp.Or(s.Limit, nearestLimit), stage.Inputs[0].Type.Size
+		what.Distance, what.Join, what.Size = cmp.Or(s.Distance, "cosine"), cmp.Or(s.Join, "\n\n"), cmp.Or(s.Size, nearestSize)
+	}
+	source, err := c.pipeline.Code.Rows(what)
+	if err != nil {
+		c.fail(path, "%v", err)
+		return m, false
+	}
+	options := lookup.Options{Size: what.Size, Timeout: calling.Timeout, Keep: s.Keep, KeepBytes: s.KeepMax}
+	if s.Call != nil {
+		options.Calls = s.Call.Concurrency
+	}
+	if err := options.Validate(); err != nil {
+		c.fail(path, "%v", err)
+		return m, false
+	}
+	f := lookup.New(source, options)
+	if s.Vector == "" {
+		what.Fields = nil // which the row has whatever is read of it
+	}
+	what.Empty, what.When = nil, ""
+	if m = lookup.NewModel(f, digest(what)); s.Vector != "" {
+		m = lookup.NewNearest(f, digest(what), what.Dimensions, filtered(s.Where))
+	}
+	c.opened, c.finds = append(c.opened, m), append(c.finds, finder{s.Name, path, f})
+	return m, true
+}

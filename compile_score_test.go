@@ -1,0 +1,139 @@
+package afterbay_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// mixed is a model in Go of several kinds of inputs, which scores what it is
+// given: the sum of the numbers, and the length of the texts.
+type mixed struct{ batch model.Policy }
+
+func (m mixed) Info() model.Info {
+	return model.Info{
+		Kind: "mixed", Digest: strings.Repeat("0", 64), Batch: m.batch,
+		Inputs: []model.Input{
+			{Name: "text", Type: model.String}, {Name: "country", Type: model.Number, Categories: []string{"US", "GB", "DE"}},
+			{Name: "wave", Type: model.Number, Shape: []int{2}}, {Name: "image", Type: model.Bytes},
+		},
+		Outputs: []model.Output{{Name: "sum", Size: 1}, {Name: "length", Size: 1}},
+	}
+}
+
+func (mixed) Check(values []float32, bytes [][]byte) error {
+	if len(values) != 3 || len(bytes) != 2 {
+		return fmt.Errorf("%d numbers and %d texts", len(values), len(bytes))
+	}
+	return nil
+}
+
+func (mixed) Predict(_ context.Context, rows model.Rows, scores []float32) error {
+	for i := range rows.Len() {
+		values, bytes := rows.Row(i)
+		scores[2*i], scores[2*i+1] = values[0]+10*values[1]+100*values[2], float32(len(bytes[0])+100*len(bytes[1]))
+		if bytes[1] == nil {
+			scores[2*i+1] = -1
+		}
+	}
+	return nil
+}
+
+func mixedPipeline(score afterbay.Score) afterbay.Pipeline {
+	score.Model = "mixed"
+	return afterbay.Pipeline{
+		Name: "mixed",
+		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
+			{Name: "k", Type: "string"}, {Name: "land", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "int"},
+			{Name: "at", Type: "time"}, {Name: "picture", Type: "optional bytes"},
+		}},
+		Models: []afterbay.Model{{Name: "mixed", Go: "mixed", Version: 1, Outputs: []afterbay.Field{{Name: "sum", Type: "number"}, {Name: "length", Type: "number"}}}},
+		Steps:  []afterbay.Step{{Score: &score}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"mixed.*"}}}},
+		Code:   afterbay.Code{Models: map[string]model.Model{"mixed": mixed{}}},
+	}
+}
+
+func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
+	for _, score := range []afterbay.Score{
+		{Inputs: []string{"k", "land", "a", "b", "picture"}},
+		{Inputs: []string{"k", "land", "a", "b", "picture"}, Batch: afterbay.Batch{Size: 1}},
+	} {
+		runner, err := afterbay.New(mixedPipeline(score), afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []stream.Record
+		for _, value := range []string{
+			`{"k":"ann","land":"GB","a":2,"b":3,"at":"2026-01-01T10:00:00Z","picture":"AAA="}`,
+			`{"k":"ann","land":"FR","a":2,"b":3,"at":"2026-01-01T10:00:00Z"}`,
+			`{"k":"ann","land":"US","a":1,"b":0,"at":"2026-01-01T10:00:00Z"}`,
+		} {
+			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(value)})
+		}
+		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(answer.Values("out")); got != `[{"mixed_sum":321,"mixed_length":203} {"mixed_sum":10,"mixed_length":-1}]` {
+			t.Error(got)
+		}
+		if got := answer.Values("dlq.mixed"); len(got) != 1 || !strings.Contains(fmt.Sprint(got), "FR") {
+			t.Errorf("dead letters %v", got)
+		}
+	}
+}
+
+func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		inputs []string
+		byName []afterbay.Binding
+		want   string
+	}{
+		{[]string{"k", "land", "a", "b"}, nil, "steps[0].score.inputs: model mixed@1 takes 5 inputs, 4 are given (it takes, in order: text, country, wave, image)"},
+		{[]string{"a", "land", "a", "b", "picture"}, nil, `steps[0].score.inputs[0]: "a" is of type number: the model takes a text here`},
+		{[]string{"k", "picture", "a", "b", "picture"}, nil, `steps[0].score.inputs[1]: "picture" is of type optional bytes: the model takes a number here`},
+		{[]string{"k", "land", "land", "b", "picture"}, nil, `steps[0].score.inputs[2]: "land" is of type string: the model takes a number here`},
+		{[]string{"k", "land", "at", "b", "picture"}, nil, `steps[0].score.inputs[2]: "at" is of type time: the model takes a number here`},
+		{[]string{"k", "land", "a", "b", "b"}, nil, `steps[0].score.inputs[4]: "b" is of type int: the model takes bytes here`},
+		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "wave", Expr: "a"}, {Name: "image", Expr: "k"}}, `steps[0].score.inputs.wave: the model's feature "wave" takes 2 values, 1 are given`},
+		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "image", Expr: "k"}}, `the model's feature "wave" is not given`},
+	} {
+		_, err := afterbay.New(mixedPipeline(afterbay.Score{Inputs: c.inputs, ByName: c.byName}), afterbay.Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestBatchesAreCountedByTheReasonOfTheirCall(t *testing.T) {
+	for _, byLength := range []bool{false, true} {
+		pipeline := mixedPipeline(afterbay.Score{Inputs: []string{"k", "land", "a", "b", "picture"}})
+		pipeline.Code.Models["mixed"] = mixed{model.Policy{Size: 2, ByLength: byLength}}
+		runner, err := afterbay.New(pipeline, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []stream.Record
+		for i := range 5 {
+			value := fmt.Sprintf(`{"k":"ann","land":"GB","a":2,"b":3,"at":"2026-01-01T10:00:00Z","picture":"%s"}`, strings.Repeat("AAAA", 5-i))
+			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(value)})
+		}
+		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(answer.Values("out")); got != 5 {
+			t.Errorf("%d outputs", got)
+		}
+		if c := runner.Counts(); c.ModelFull != 2 || c.ModelIdle != 1 || c.ModelCalls != 3 || c.ModelRows != 5 {
+			t.Errorf("by length %v: %d full, %d idle, %d calls of %d rows", byLength, c.ModelFull, c.ModelIdle, c.ModelCalls, c.ModelRows)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package afterbay
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/deliver"
+)
+
+// sinks checks where the pipeline's outputs go, and returns that with the names
+// that are not written.
+func (c *compiler) sinks() []Sink {
+	sinks := slices.Clone(c.pipeline.Sinks)
+	complete := len(c.errs) == 0 && !c.cut // else steps that write may be missing
+	for i := range sinks {
+		s, path := &sinks[i], fmt.Sprintf("sinks[%d]", i)
+		s.Name = cmp.Or(s.Name, s.From)
+		switch {
+		case s.From == "":
+			c.fail(path+".from", "missing: name a topic that the pipeline writes")
+			continue
+		case complete && !slices.Contains(c.plan.Topics(), s.From):
+			c.fail(path+".from", "the pipeline does not write %q", s.From)
+			c.hint("it writes " + strings.Join(c.plan.Topics(), ", "))
+		case !validTopic(s.Name) || strings.HasPrefix(s.Name, "from-"):
+			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-', and not from- first", s.Name)
+		case slices.ContainsFunc(sinks[:i], func(o Sink) bool { return o.Name == s.Name }):
+			c.fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
+			c.hint("give one of them a `name`")
+		}
+		s.Group = s.group(c.pipeline.Name)
+		c.sinkTarget(path, s, complete)
+		if err := s.options(c.pipeline.Name).Validate(); err != nil && c.pipeline.Name != "" {
+			c.fail(path, "%v", err)
+		}
+	}
+	return sinks
+}
+
+// sinkTarget checks where a sink's records go: to exactly one place. Complete says
+// that all that writes is known.
+func (c *compiler) sinkTarget(path string, s *Sink, complete bool) {
+	set := 0
+	for _, there := range []bool{s.HTTP != nil, s.Postgres != nil, s.Redis != nil, s.Files != nil, s.Kafka != nil} {
+		if there {
+			set++
+		}
+	}
+	if set == 1 && s.HTTP == nil {
+		c.noWindow(path, s)
+	}
+	switch {
+	case set != 1:
+		c.fail(path, "a sink has exactly one of http, postgres, redis, files and kafka, which say where the records go")
+		c.hint("write a sink for each, with a `name`")
+	case s.HTTP != nil:
+		c.sinkHTTP(path, s.HTTP)
+	case s.Postgres != nil && complete:
+		c.sinkRows(path+".postgres", s)
+	case s.Kafka != nil:
+		c.sinkTopic(path+".kafka", s.Kafka)
+	case s.Redis != nil && complete:
+		c.sinkKeys(path+".redis", s)
+	case s.Files != nil:
+		s.Files = c.sinkFiles(path, s, complete)
+	}
+}
+
+// noWindow refuses the words about ids that a service took: where records go in the
+// order of their offsets none are remembered.
+func (c *compiler) noWindow(path string, s *Sink) {
+	for _, word := range []struct {
+		name string
+		set  bool
+	}{{"window", s.Window != 0}, {"max", s.Max != 0}} {
+		if word.set {
+			c.fail(path+"."+word.name, "it says nothing about what is not called by http: no ids are remembered")
+			c.hint("remove it")
+		}
+	}
+}
+
+func (c *compiler) sinkHTTP(path string, h *HTTP) {
+	u, err := url.Parse(h.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		c.fail(path+".http.url", "this is no URL of a service: use http://HOST/PATH or https://HOST/PATH")
+	case u.User != nil:
+		c.fail(path+".http.url", "it has a user and password, which errors would show")
+		c.hint("use `token`, `token_file` or `headers`")
+	}
+}
+
+// sinkTopic checks a sink to another cluster, but for how it is reached.
+func (c *compiler) sinkTopic(path string, t *TopicSink) {
+	switch {
+	case t.Topic == "":
+		c.fail(path+".topic", "missing: name a topic of the cluster")
+	case !validTopic(t.Topic):
+		c.fail(path+".topic", "%q is not the name of a topic: use letters, digits, '.', '_' and '-'", t.Topic)
+	}
+	if !strings.HasPrefix(t.Cluster.URL, "kafka://") && !strings.HasPrefix(t.Cluster.URL, "kafka+tls://") {
+		c.fail(path+".cluster", "%q is no cluster: use kafka://HOST:PORT or kafka+tls://HOST:PORT", t.Cluster.URL)
+	}
+	own := c.pipeline.Engine.URL
+	if t.Cluster.URL == own && slices.Contains(append(c.plan.Topics(), c.pipeline.Input.Topic), t.Topic) {
+		c.fail(path+".topic", "the pipeline itself reads or writes %q on this cluster: it would come round again", t.Topic)
+	}
+}
+
+// group is the sink's consumer group.
+func (s *Sink) group(pipeline string) string { return pipeline + "." + s.Name }
+
+func (s *Sink) options(pipeline string) deliver.Options {
+	var objects deliver.Bounds
+	if s.Files != nil {
+		objects = s.Files.bounds()
+	}
+	return deliver.Options{
+		Objects: objects,
+		Group:   s.group(pipeline), Topic: s.From, Name: s.Name, Timeout: s.Timeout, Concurrency: s.Concurrency,
+		Window: s.Window, Max: s.Max, Expire: s.Expire,
+	}
+}

@@ -1,0 +1,269 @@
+package deliver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// database is a Writer that takes a while, and answers as a test says.
+type database struct {
+	takes  time.Duration
+	answer func(write int, records []stream.Record) (deliver.Outcome, error) // nil takes every record
+
+	mu     sync.Mutex // guards what follows
+	owners map[stream.Partition]int
+	writes [][]string // ids
+	before []int      // records before each write that were not committed
+	claims int
+}
+
+func (b *database) Claim(_ context.Context, p stream.Partition, _ stream.Offset) (deliver.Claim, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.owners == nil {
+		b.owners = map[stream.Partition]int{}
+	}
+	b.owners[p]++
+	b.claims++
+	return &claimed{b, p, b.owners[p]}, nil
+}
+
+type claimed struct {
+	*database
+	p     stream.Partition
+	owner int
+}
+
+func (c *claimed) Write(_ context.Context, committed stream.Offset, records []stream.Record) (deliver.Outcome, error) {
+	time.Sleep(c.takes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owners[c.p] != c.owner {
+		return deliver.Outcome{}, fmt.Errorf("owner %d: %w", c.owner, stream.ErrFenced)
+	}
+	if committed > records[0].Offset {
+		return deliver.Outcome{}, errors.New("a record came again that was committed")
+	}
+	var ids []string
+	for i := range records {
+		ids = append(ids, header.Get(&records[i], header.ID))
+	}
+	c.writes, c.before = append(c.writes, ids), append(c.before, int(records[0].Offset-committed))
+	if c.answer == nil {
+		return deliver.Outcome{}, nil
+	}
+	return c.answer(len(c.writes), records)
+}
+
+func (b *bench) startWriter(log stream.Log, w deliver.Writer, o deliver.Options) (metrics *deliver.Metrics, stop func()) {
+	b.Helper()
+	o.Group, o.Topic, o.Name, metrics = group, "freezes", "freezes", &deliver.Metrics{}
+	d, err := deliver.New(log, deliver.Service{Many: w}, o, metrics)
+	b.ok(err)
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	return metrics, func() {
+		b.Helper()
+		cancel()
+		b.ok(<-done)
+	}
+}
+
+// slow returns a log whose commits take up to most.
+func slow(log stream.Log, most time.Duration) stream.Log {
+	return streamtest.NewFaulty(log, streamtest.FaultyOptions{Seed: 1, Percent: map[streamtest.Fault]int{streamtest.Delay: 100}, MaxDelay: most})
+}
+
+func TestWriterGetsBatchesInOrderAndWhatItRefusesIsADeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var want []string
+		for i := range 1000 {
+			b.write(0, "k", fmt.Sprint("e", i), time.Now().Add(-time.Minute))
+			want = append(want, fmt.Sprint("e", i))
+		}
+		w := &database{takes: 10 * time.Millisecond}
+		w.answer = func(write int, records []stream.Record) (deliver.Outcome, error) {
+			if write == 3 {
+				return deliver.Outcome{}, errors.New("not today")
+			}
+			var o deliver.Outcome
+			for i := range records {
+				if header.Get(&records[i], header.ID) == "e250" {
+					o.Refused = append(o.Refused, deliver.Refusal{Index: i, Err: errors.New("too long")})
+				}
+			}
+			return o, nil
+		}
+		metrics, stop := b.startWriter(b.log, w, deliver.Options{Batch: 100})
+		b.wait(time.Minute)
+		stop()
+		failed := w.writes[2]
+		if !slices.Equal(failed, w.writes[3][:len(failed)]) {
+			t.Errorf("after a failure other records came: %v, %v", failed[0], w.writes[3][0])
+		}
+		if got := slices.Concat(slices.Delete(w.writes, 2, 3)...); !slices.Equal(got, want) {
+			t.Errorf("%d records in %d writes are not those of the topic", len(got), len(w.writes))
+		}
+		if dead := b.dead(); len(dead) != 1 || header.Get(&dead[0], header.ID) != "e250" || header.Get(&dead[0], header.Error) != "refused: too long" || header.Get(&dead[0], header.Attempts) != "1" {
+			t.Errorf("dead letters %v", dead)
+		}
+		var fresh observe.Snapshot
+		if fresh.Add(&metrics.Fresh); fresh.Count != 999 || fresh.Quantile(0.01) < time.Minute || fresh.Quantile(1) > 70*time.Second {
+			t.Errorf("%d records were %v to %v old", fresh.Count, fresh.Quantile(0.01), fresh.Quantile(1))
+		}
+		if len(w.writes) < 10 || len(w.writes) > 14 || metrics.Delivered.Load() != 999 || metrics.Refused.Load() != 1 || metrics.Failures.Load() != 1 || w.claims != 2 {
+			t.Errorf("%d writes, %d claims, %d delivered", len(w.writes), w.claims, metrics.Delivered.Load())
+		}
+	})
+}
+
+func TestWriterThatIsDownCostsFewCallsAndNoDeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		for i := range 2000 {
+			b.write(int32(i%2), fmt.Sprint("k", i%100), fmt.Sprint("e", i), time.Now())
+		}
+		back, w := time.Now().Add(10*time.Minute), &database{}
+		w.answer = func(int, []stream.Record) (deliver.Outcome, error) {
+			if time.Now().Before(back) {
+				return deliver.Outcome{}, errors.New("connection refused")
+			}
+			return deliver.Outcome{}, nil
+		}
+		metrics, stop := b.startWriter(b.log, w, deliver.Options{Batch: 100})
+		defer stop()
+		time.Sleep(9 * time.Minute)
+		if n := len(w.writes); n > 300 || !metrics.Resting.Load() {
+			t.Errorf("%d calls in 9 minutes, resting: %v", n, metrics.Resting.Load())
+		}
+		if n := metrics.Waiting.Load(); n > 2*2*2100 {
+			t.Errorf("%d records are held", n)
+		}
+		time.Sleep(2 * time.Minute)
+		b.wait(time.Minute)
+		if dead := b.dead(); len(dead) > 0 || metrics.Delivered.Load() != 2000 || metrics.Resting.Load() {
+			t.Errorf("%d dead letters, %d delivered", len(dead), metrics.Delivered.Load())
+		}
+	})
+}
+
+func TestBatchThatIsNotTakenForTooLongIsDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		for i := range 30 {
+			b.write(0, "", fmt.Sprint("e", i), time.Now())
+		}
+		w := &database{}
+		w.answer = func(_ int, records []stream.Record) (deliver.Outcome, error) {
+			if header.Get(&records[0], header.ID) == "e10" {
+				return deliver.Outcome{}, errors.New("out of order")
+			}
+			return deliver.Outcome{}, nil
+		}
+		metrics, stop := b.startWriter(slow(b.log, time.Minute), w, deliver.Options{Batch: 10, Expire: time.Hour})
+		defer stop()
+		time.Sleep(59 * time.Minute)
+		if n := len(b.dead()); n > 0 || metrics.Delivered.Load() != 10 {
+			t.Fatalf("%d dead letters, %d delivered", n, metrics.Delivered.Load())
+		}
+		b.wait(10 * time.Minute)
+		if dead := b.dead(); len(dead) != 10 || metrics.Delivered.Load() != 20 {
+			t.Errorf("%d dead letters, %d delivered", len(dead), metrics.Delivered.Load())
+		}
+		if n := w.before[len(w.before)-1]; n > 0 { // a position of the Writer would pass them
+			t.Errorf("the write behind dead letters began with %d records before it that were not committed", n)
+		}
+	})
+}
+
+// TestRecordsBehindARefusedOneWaitForItsDeadLetter has a Writer that stops at each
+// record that it refuses, the last of a write among them.
+func TestRecordsBehindARefusedOneWaitForItsDeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		for i := range 100 {
+			b.write(0, "", fmt.Sprint("e", i), time.Now())
+		}
+		w := &database{takes: time.Millisecond}
+		w.answer = func(_ int, records []stream.Record) (o deliver.Outcome, _ error) {
+			for i := range records {
+				if records[i].Offset%10 == 9 {
+					return deliver.Outcome{Refused: []deliver.Refusal{{Index: i, Err: errors.New("too long")}}, Stopped: true}, nil
+				}
+			}
+			return o, nil
+		}
+		metrics, stop := b.startWriter(slow(b.log, time.Second), w, deliver.Options{Batch: 20})
+		b.wait(time.Minute)
+		stop()
+		if dead := b.dead(); len(dead) != 10 || header.Get(&dead[9], header.ID) != "e99" || metrics.Delivered.Load() != 90 {
+			t.Errorf("%d dead letters, %d delivered", len(dead), metrics.Delivered.Load())
+		}
+		for i, ids := range w.writes {
+			if ids[0] != fmt.Sprintf("e%d", 10*i) || w.before[i] > 0 {
+				t.Errorf("write %d began with %s, with %d records before it that were not committed", i, ids[0], w.before[i])
+			}
+		}
+	})
+}
+
+func TestOffsetsMoveOverRefusedRecordsWithTheirLettersOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		const records = 40
+		for i := range records {
+			p := stream.Partition{Topic: "freezes"}
+			b.ok(b.log.Append(t.Context(), stream.Record{Partition: p, Value: make([]byte, 500<<10), Headers: []stream.Header{{Key: header.ID, Value: fmt.Appendf(nil, "e%d", i)}}}))
+		}
+		w := &database{}
+		w.answer = func(_ int, records []stream.Record) (o deliver.Outcome, _ error) {
+			for i := range records {
+				o.Refused = append(o.Refused, deliver.Refusal{Index: i, Err: errors.New("too long")})
+			}
+			return o, nil
+		}
+		_, stop := b.startWriter(b.log, w, deliver.Options{BatchBytes: 64 << 20, Wait: time.Second})
+		b.wait(time.Minute)
+		letters := b.dead() // of one write, and more than a commit holds
+		stop()
+		if len(letters) != records || len(w.writes) != 1 {
+			t.Errorf("%d dead letters after %d writes", len(letters), len(w.writes))
+		}
+	})
+}
+
+func TestWriterThatAnotherOneOwnsJoinsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		w := &database{}
+		metrics, stop := b.startWriter(b.log, w, deliver.Options{Wait: time.Second})
+		defer stop()
+		for i := range 20 {
+			b.write(0, "", fmt.Sprint("e", i), time.Now())
+			time.Sleep(100 * time.Millisecond)
+			if i == 12 {
+				w.mu.Lock()
+				w.owners[stream.Partition{Topic: "freezes"}]++
+				w.mu.Unlock()
+			}
+		}
+		b.wait(time.Minute)
+		if metrics.Rejoined.Load() != 1 || metrics.Delivered.Load() != 20 || len(w.writes) > 4 || len(b.dead()) > 0 {
+			t.Errorf("joined again %d times, %d delivered in %d writes", metrics.Rejoined.Load(), metrics.Delivered.Load(), len(w.writes))
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package generation
+
+import (
+	"context"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Drain returns a log on which pipelines read nothing more: they finish what they
+// have parked, and no more.
+func Drain(log Log) Log { return draining{log} }
+
+type draining struct{ Log }
+
+// Join implements stream.Log.
+func (l draining) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	s, err := l.Log.Join(ctx, group, topics...)
+	if err != nil {
+		return nil, err
+	}
+	return &drained{Session: s}, nil
+}
+
+// drained is a session whose partitions are paused.
+type drained struct{ stream.Session }
+
+// Pace implements stream.Pacer.
+func (s *drained) Pace() stream.Pace { return stream.PaceOf(s.Session) }
+
+// Poll implements stream.Session.
+func (s *drained) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	batch, err := s.Session.Poll(ctx, limit)
+	for _, a := range batch.Assigned {
+		s.Session.Pause(a.Partition)
+	}
+	batch.Records = nil // which came with their assignment, and are not committed
+	return batch, err
+}
+
+// Pause implements stream.Session.
+func (s *drained) Pause(...stream.Partition) {}
+
+// Resume implements stream.Session.
+func (s *drained) Resume(...stream.Partition) {}

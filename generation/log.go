@@ -1,0 +1,151 @@
+package generation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Names is a log on which the name of a pipeline stands for the group of its live
+// generation. Pipelines that were never derived again are as on the log itself.
+type Names struct {
+	Log // itself
+
+	mu   sync.Mutex           // guards live
+	live map[string]*Deriving // by pipeline
+}
+
+var (
+	_ Log             = (*Names)(nil)
+	_ stream.Restorer = (*Names)(nil)
+	_ stream.Follower = (*Names)(nil)
+)
+
+// itself returns the log on which groups have their own names.
+func itself(log Log) Log {
+	if n, ok := log.(*Names); ok {
+		return n.Log
+	}
+	return log
+}
+
+// Open finds out which generations are live.
+func Open(ctx context.Context, log Log) (*Names, error) {
+	n := &Names{Log: log, live: map[string]*Deriving{}}
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	for _, t := range topics {
+		pipeline, ok := pipelineOf(t.Name)
+		if !ok {
+			continue
+		}
+		h, err := Read(ctx, log, pipeline)
+		if err != nil {
+			return nil, err
+		}
+		if begun, ok := h.Find(h.Current()); ok {
+			n.live[pipeline] = newDeriving(log, pipeline, begun)
+		}
+	}
+	return n, nil
+}
+
+// Renew reads again which generation of a pipeline is live.
+func (n *Names) Renew(ctx context.Context, pipeline string) error {
+	h, err := Read(ctx, n.Log, pipeline)
+	if err != nil {
+		return err
+	}
+	if begun, ok := h.Find(h.Current()); ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.live[pipeline] = newDeriving(n.Log, pipeline, begun)
+	}
+	return nil
+}
+
+func (n *Names) of(group string) *Deriving {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.live[group]
+}
+
+// Group returns the group that a name stands for.
+func (n *Names) Group(name string) string {
+	if d := n.of(name); d != nil {
+		return d.group()
+	}
+	return name
+}
+
+// Check refuses a pipeline that is what a generation was before the live one.
+func (n *Names) Check(pipeline, digest string) error {
+	if d := n.of(pipeline); d != nil && digest == d.begun.Was && digest != d.begun.Digest {
+		return &ErrOlder{pipeline, d.begun}
+	}
+	return nil
+}
+
+// ErrOlder says that a pipeline is what it was before it was derived again.
+type ErrOlder struct {
+	Pipeline string
+	Begun    Begun // the live generation
+}
+
+// Error says what to do next.
+func (e *ErrOlder) Error() string {
+	return fmt.Sprintf("pipeline %q was derived again and handed over to generation %d (%v): start its file; or derive again with this one, which makes it the next generation", e.Pipeline, e.Begun.Generation, e.Begun.Models)
+}
+
+// Join implements stream.Log.
+func (n *Names) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	if d := n.of(group); d != nil {
+		return d.Join(ctx, group, topics...)
+	}
+	return n.Log.Join(ctx, group, topics...)
+}
+
+// Committed implements stream.Inspector.
+func (n *Names) Committed(ctx context.Context, group string, p stream.Partition) (stream.Offset, error) {
+	return n.Log.Committed(ctx, n.Group(group), p)
+}
+
+// State implements stream.Inspector.
+func (n *Names) State(ctx context.Context, group string, p stream.Partition) (stream.View, error) {
+	return n.Log.State(ctx, n.Group(group), p)
+}
+
+// Groups implements stream.Inspector.
+func (n *Names) Groups(ctx context.Context) ([]string, error) {
+	groups, err := n.Log.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	groups = append(groups, slices.Collect(maps.Keys(n.live))...)
+	slices.Sort(groups)
+	return slices.Compact(groups), nil
+}
+
+// Restores implements stream.Restorer, where the log does.
+func (n *Names) Restores() []stream.Restoring {
+	if r, ok := n.Log.(stream.Restorer); ok {
+		return r.Restores()
+	}
+	return nil
+}
+
+// Standbys implements stream.Follower, where the log does.
+func (n *Names) Standbys() []stream.Standby {
+	if f, ok := n.Log.(stream.Follower); ok {
+		return f.Standbys()
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package group
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/value"
+)
+
+// Ended is a group that ended, and the event that goes on in its place.
+type Ended struct {
+	Group    *step.Group
+	Reason   Reason
+	Time     int64         // of the event: its newest member's, or when it ended without one
+	Offset   int64         // of its newest member, which is its record's: that one goes nowhere else
+	At       stream.Offset // of the event at which it ended, which sets it
+	Complete bool
+	Missing  int64 // orders that are not there
+	Bytes    int
+
+	name    string
+	first   int64
+	members []*member
+	holes   []int64 // first of Missing
+	ref     bool    // its members are only in the state
+	id      stream.Partition
+}
+
+// Place returns where the group ended; nil for none.
+func (e *Ended) Place() *dead.Position {
+	if e == nil {
+		return nil
+	}
+	return &dead.Position{Partition: e.id, Offset: e.At}
+}
+
+// Compose makes the event of a group: its row is that of the first member in order,
+// with what the group introduces; its value has the fields of the input, and where
+// the members stand in the log. An error is not the event's.
+func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
+	key, by := e.key()
+	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.Offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
+	var id string
+	list, err := s.read(e.members)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range e.members {
+		if m.offset == e.first {
+			id = list[i].id + ":" + e.Group.Name
+		}
+	}
+	if err := list[0].restore(row, s.plan.Schema); err != nil {
+		return nil, fmt.Errorf("group in %v: %w", s.id, err)
+	}
+	if err := gather(e.Group, row, list); err != nil {
+		return nil, fmt.Errorf("group in %v: %w", s.id, err)
+	}
+	g := e.Group
+	row.SetText(g.Key, by)
+	row.SetInt(g.Count, int64(len(e.members)))
+	row.SetBool(g.Complete, e.Complete)
+	row.SetInt(g.Missing, e.Missing)
+	row.SetText(g.Ended, e.Reason.String())
+	r.Headers = append(r.Headers, stream.Header{Key: header.ID, Value: []byte(id)})
+	if list[0].source != "" {
+		r.Headers = append(r.Headers, stream.Header{Key: header.Copied, Value: []byte(list[0].source)})
+	}
+	r.Value = s.value(e, row)
+	return r, nil
+}
+
+// value returns the JSON of the event: the fields of the input, and the group's.
+func (s *Set) value(e *Ended, row *value.Row) []byte {
+	dst := []byte{'{'}
+	for _, slot := range s.plan.Fields {
+		if row.Has(slot) {
+			dst = append(strconv.AppendQuote(dst, slot.Name), ':')
+			dst = append(expression.AppendValue(dst, row, slot), ',')
+		}
+	}
+	dst = append(strconv.AppendQuote(dst, e.Group.Name), `:{"key":`...)
+	dst = expression.AppendValue(dst, row, e.Group.Key)
+	dst = fmt.Appendf(dst, `,"ended":%q,"missing":%d,"members":[`, e.Reason, e.Missing)
+	for i, m := range e.members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, m.offset, 10)
+	}
+	return append(dst, "]}}"...)
+}
+
+// read returns members as they are stored.
+func (s *Set) read(members []*member) ([]stored, error) {
+	list := make([]stored, len(members))
+	kept := map[int64][]byte{}
+	if slices.ContainsFunc(members, func(m *member) bool { return m.value == nil }) {
+		err := s.scan(members[0].of, func(m *member, data []byte) error {
+			kept[m.offset] = data
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, m := range members {
+		data := m.value
+		if data == nil {
+			data = kept[m.offset]
+		}
+		var err error
+		if list[i], err = (&member{}).parse(data); err != nil {
+			return nil, fmt.Errorf("group in %v: %w", s.id, err)
+		}
+	}
+	return list, nil
+}
+
+// gather sets the lists of a row to the fields of members, in their order. A string
+// that a member lacks is an empty one.
+func gather(g *step.Group, row *value.Row, list []stored) error {
+	texts, has := make([][]byte, len(g.Lists)), make([]bool, len(g.Lists))
+	for i := range list {
+		clear(has)
+		err := list[i].each(func(name []byte, kind value.Kind, held []byte) {
+			for k := range g.Lists {
+				if l := &g.Lists[k]; l.Field.Name != string(name) || l.Field.Type.Kind != kind {
+					continue
+				}
+				if has[k] = true; kind == value.Bytes {
+					texts[k] = append(texts[k], held...)
+				} else {
+					texts[k] = value.AppendString(texts[k], value.Text(held))
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for k := range g.Lists {
+			if !has[k] && g.Lists[k].Slot.Type.Kind == value.Strings {
+				texts[k] = value.AppendString(texts[k], "")
+			}
+		}
+	}
+	for k := range g.Lists {
+		row.SetText(g.Lists[k].Slot, value.Text(texts[k]))
+	}
+	return nil
+}
+
+// Detach takes the lists out of the row of an event that is parked, and returns what
+// Attach puts them back by: its members stay in the state until Release.
+func (e *Ended) Detach(row *value.Row) []byte {
+	for _, l := range e.Group.Lists {
+		row.Clear(l.Slot)
+	}
+	return binary.AppendVarint(binary.AppendVarint(binary.AppendUvarint(nil, uint64(e.Group.Index)), e.first), int64(e.At))
+}
+
+// Attached returns the group that an event which was parked is made of; nil where it
+// is made of none.
+func (p *Plan) Attached(ref []byte, id stream.Partition) *Ended {
+	index, n := binary.Uvarint(ref)
+	if n <= 0 || index >= uint64(len(p.Groups)) {
+		return nil
+	}
+	first, m := binary.Varint(ref[n:])
+	at, _ := binary.Varint(ref[n+max(m, 0):])
+	return &Ended{Group: p.Groups[index], At: stream.Offset(at), first: first, ref: true, id: id}
+}
+
+// Attach puts the lists of a group back into the row of an event that was parked.
+func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *value.Row) error {
+	e := p.Attached(ref, id)
+	if e == nil {
+		return nil
+	}
+	type one struct {
+		member
+		stored
+	}
+	var all []one
+	err := scan(view, id, e.first, func(m *member, data []byte) error {
+		kept, err := m.parse(data)
+		all = append(all, one{*m, kept})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b one) int { return a.compare(&b.member) })
+	list := make([]stored, len(all))
+	for i := range all {
+		list[i] = all[i].stored
+	}
+	return gather(e.Group, row, list)
+}
+
+// Release lets go of the members of a group whose event is through.
+func (s *Set) Release(e *Ended) error {
+	drop := func(m *member, _ []byte) error {
+		if m.gone = true; m.written {
+			s.gone = append(s.gone, statekey.AppendMember(nil, m.of, m.offset))
+		}
+		return nil
+	}
+	if e.ref {
+		return s.scan(e.first, drop)
+	}
+	for _, m := range e.members {
+		_ = drop(m, nil)
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+// Package s3 asks servers of S3 by plain HTTP, with requests that are signed: what
+// is read and written, and how much of it, is the caller's.
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+)
+
+// Options say where the server is, and who asks. The zero value is Amazon's, and
+// the credentials of the environment.
+type Options struct {
+	Endpoint    string // http or https URL of another server, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
+	Region      string // "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
+	Credentials string // a file as ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or else the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
+	Profile     string // in the file; "" is AWS_PROFILE, or default
+	Client      *http.Client
+	Now         func() time.Time // nil is time.Now
+	Getenv      func(name string) string
+}
+
+// Client asks a server. It is safe for concurrent use.
+type Client struct {
+	options     Options
+	endpoint    *url.URL // nil is Amazon's
+	signer      *v4.Signer
+	credentials credentials
+}
+
+// New returns a client. Nothing is asked yet. The Client of the options is needed.
+func New(o Options) (*Client, error) {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	first := func(text *string, names ...string) {
+		for _, name := range names {
+			if *text == "" {
+				*text = o.Getenv(name)
+			}
+		}
+	}
+	first(&o.Endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+	first(&o.Region, "AWS_REGION", "AWS_DEFAULT_REGION")
+	if o.Region == "" {
+		o.Region = "us-east-1"
+	}
+	c := &Client{options: o, signer: v4.NewSigner(func(s *v4.SignerOptions) { s.DisableURIPathEscaping = true })}
+	c.credentials = credentials{options: &c.options}
+	if o.Endpoint == "" {
+		return c, nil
+	}
+	var err error
+	if c.endpoint, err = url.Parse(strings.TrimSuffix(o.Endpoint, "/")); err != nil {
+		return nil, fmt.Errorf("endpoint of S3: %w", err)
+	}
+	if to := c.endpoint; to.Scheme != "http" && to.Scheme != "https" || to.Host == "" || to.User != nil || to.RawQuery != "" {
+		return nil, fmt.Errorf("endpoint of S3: %q is no URL as https://HOST:PORT", o.Endpoint)
+	}
+	return c, nil
+}
+
+// Close ends idle connections.
+func (c *Client) Close() { c.options.Client.CloseIdleConnections() }
+
+// Where returns the URL of an object, for messages.
+func (c *Client) Where(bucket, key string) string { return c.address(bucket, key).String() }
+
+// address returns the URL of an object, or of a bucket where the key is "".
+func (c *Client) address(bucket, key string) *url.URL {
+	to := url.URL{Scheme: "https", Path: "/" + key}
+	switch {
+	case c.endpoint != nil:
+		to = *c.endpoint
+		to.Path += "/" + bucket
+		if key != "" {
+			to.Path += "/" + key
+		}
+	case strings.Contains(bucket, "."): // no certificate is good for such a host
+		to.Host, to.Path = "s3."+c.options.Region+".amazonaws.com", "/"+bucket+"/"+key
+	default:
+		to.Host = bucket + ".s3." + c.options.Region + ".amazonaws.com"
+	}
+	to.RawPath = escape(to.Path)
+	return &to
+}
+
+// escape writes a path as signatures want it.
+func escape(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		switch c := path[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~/", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// Do makes a signed request about an object, or about a bucket where the key is "".
+// Headers may be nil. An answer of a status below 300 is returned, whose body is to
+// be closed; another one is an *Error. That nobody answered, or that there are no
+// credentials, is any other error.
+func (c *Client) Do(ctx context.Context, method, bucket, key string, headers http.Header, body []byte) (*http.Response, error) {
+	return c.Send(ctx, method, bucket, key, headers, Body{
+		Open: func() io.Reader { return bytes.NewReader(body) }, Size: int64(len(body)), Sum: sha256.Sum256(body),
+	})
+}
+
+// Body is what a request brings. Open is called again where a connection broke
+// before anything came.
+type Body struct {
+	Open func() io.Reader
+	Size int64
+	Sum  [sha256.Size]byte
+}
+
+// Send is Do with a body that is not in memory.
+func (c *Client) Send(ctx context.Context, method, bucket, key string, headers http.Header, body Body) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://bucket/", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	if body.Size > 0 {
+		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.Open()), nil }
+		request.Body, request.ContentLength = io.NopCloser(body.Open()), body.Size
+	}
+	request.URL = c.address(bucket, key)
+	request.Host = request.URL.Host
+	for name, values := range headers {
+		request.Header[name] = values
+	}
+	who, err := c.credentials.get()
+	if err != nil {
+		return nil, err
+	}
+	hash := hex.EncodeToString(body.Sum[:])
+	request.Header.Set("X-Amz-Content-Sha256", hash)
+	if err := c.signer.SignHTTP(ctx, who, request, hash, "s3", c.options.Region, c.options.Now()); err != nil {
+		return nil, fmt.Errorf("sign a request of S3: %w", err)
+	}
+	response, err := c.options.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	return nil, refused(response)
+}
+
+// Error is a server's answer that is not the one asked for.
+type Error struct {
+	Status  int
+	Code    string // such as NoSuchKey; "" where the server does not say
+	Message string
+}
+
+// Error says what the server said.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
+	for _, part := range []string{e.Code, e.Message} {
+		if part != "" {
+			text += ": " + part
+		}
+	}
+	return text
+}
+
+const errorBytesMax = 16 << 10
+
+func refused(response *http.Response) error {
+	e := &Error{Status: response.StatusCode}
+	said, err := io.ReadAll(io.LimitReader(response.Body, errorBytesMax))
+	if err == nil {
+		var text struct{ Code, Message string }
+		if xml.Unmarshal(said, &text) == nil {
+			e.Code, e.Message = text.Code, strings.ToValidUTF8(text.Message[:min(len(text.Message), 200)], "?")
+		}
+	}
+	if region := response.Header.Get("X-Amz-Bucket-Region"); region != "" && (e.Status == http.StatusMovedPermanently || e.Status == http.StatusBadRequest) {
+		e.Message = strings.TrimSpace(e.Message + " The bucket is in region " + region + ": set it.")
+	}
+	return e
+}
+
+// OfAccount reports whether the error is about who asks, or how, and not about the
+// object.
+func (e *Error) OfAccount() bool {
+	switch e.Code {
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired", "RequestTimeTooSkewed", "AuthorizationHeaderMalformed", "InvalidSecurity", "AccountProblem", "NotSignedUp", "RequestExpired":
+		return true
+	}
+	return e.Status == http.StatusUnauthorized
+}
+
+// credentials are read from the environment, or from a file that is read again
+// while it may change.
+type credentials struct {
+	options *Options
+	cached  cached
+}
+
+func (c *credentials) get() (aws.Credentials, error) {
+	o := c.options
+	if id := o.Getenv("AWS_ACCESS_KEY_ID"); o.Credentials == "" && id != "" {
+		return aws.Credentials{AccessKeyID: id, SecretAccessKey: o.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: o.Getenv("AWS_SESSION_TOKEN")}, nil
+	}
+	return c.cached.read(o)
+}

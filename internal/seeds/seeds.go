@@ -1,0 +1,27 @@
+// Package seeds runs random tests, for tests only.
+package seeds
+
+import (
+	"flag"
+	"fmt"
+	"math/rand"
+	"testing"
+)
+
+var one = flag.Int64("seed", 0, "the one seed of random tests; 0 is many")
+
+// Run runs test with each of the seeds 1 to n, or with that of the flag -seed, until
+// it fails, and reports whether all of the seeds were run.
+func Run(t *testing.T, n int64, test func(t *testing.T, random *rand.Rand)) (all bool) {
+	t.Helper()
+	first, last := int64(1), n
+	if *one != 0 {
+		first, last = *one, *one
+	}
+	for seed := first; seed <= last; seed++ {
+		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { test(t, rand.New(rand.NewSource(seed))) }) {
+			return false
+		}
+	}
+	return *one == 0
+}

@@ -1,0 +1,137 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/lookup"
+	"github.com/afterbay/afterbay/model"
+)
+
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func rowsOf(t *testing.T, o Options, keys ...string) ([]string, error) {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows, err := s.Rows(t.Context(), keys)
+	var texts []string
+	for _, row := range rows {
+		if row == nil {
+			texts = append(texts, "none")
+			continue
+		}
+		texts = append(texts, string(row))
+	}
+	return texts, err
+}
+
+func TestKeysAreGotOneByOne(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch key := strings.TrimPrefix(r.URL.Path, "/users/"); {
+		case r.Method != http.MethodGet || r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("X-Team") != "risk":
+			w.WriteHeader(http.StatusForbidden)
+		case key == "nobody":
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			fmt.Fprintf(w, `{"key":%q,"raw":%q}`, key, r.URL.EscapedPath())
+		}
+	})
+	o := Options{URL: to + "/users/{key}", Bearer: "secret", Headers: map[string]string{"X-Team": "risk"}}
+	got, err := rowsOf(t, o, "ann", "nobody", "a/b c")
+	want := []string{`{"key":"ann","raw":"/users/ann"}`, "none", `{"key":"a/b c","raw":"/users/a%2Fb%20c"}`}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q %v, want %q", got, err, want)
+	}
+}
+
+func TestKeysAreGotByTheQuery(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"key":%q,"more":%q}`, r.URL.Query().Get("id"), r.URL.Query().Get("more"))
+	})
+	got, err := rowsOf(t, Options{URL: to + "/?id={key}&more=1"}, "a&b=c d")
+	if want := []string{`{"key":"a&b=c d","more":"1"}`}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q %v, want %q", got, err, want)
+	}
+}
+
+func TestManyKeysAreOnePost(t *testing.T) {
+	calls := 0
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		var asked struct{ Keys []string }
+		if body, err := io.ReadAll(r.Body); err != nil || json.Unmarshal(body, &asked) != nil || r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		fmt.Fprintf(w, `{"b": {"n": %d}, "a": null, "z": {}}`, len(asked.Keys))
+	})
+	got, err := rowsOf(t, Options{URL: to}, "a", "b", "c")
+	if want := []string{"none", `{"n": 3}`, "none"}; err != nil || !slices.Equal(got, want) || calls != 1 {
+		t.Errorf("%q %v in %d calls, want %q", got, err, calls, want)
+	}
+}
+
+func TestFaultOfAnAnswerIsTheKeysOrTheServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		many   bool
+		blame  model.Blame
+	}{
+		"bad request":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400) }, false, model.BlameRows},
+		"unprocessable":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422) }, true, model.BlameRows},
+		"no JSON":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, false, model.BlameRows},
+		"no object":      {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") }, true, model.BlameModel},
+		"too large":      {func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2000)) }, false, model.BlameRows},
+		"fails":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, false, model.BlameModel},
+		"busy":           {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, false, model.BlameWay},
+		"not ready":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, true, model.BlameWay},
+		"lets nobody in": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, false, model.BlameWay},
+		"not there":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, true, model.BlameWay},
+		"elsewhere":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(302) }, false, model.BlameWay},
+		"ends on the way": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "9")
+			fmt.Fprint(w, "{}")
+		}, false, model.BlameWay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := serve(t, c.answer)
+			if !c.many {
+				to += "/{key}"
+			}
+			_, err := rowsOf(t, Options{URL: to, BytesMax: 1000}, "a")
+			var e *lookup.Error
+			if !errors.As(err, &e) || e.Blame() != c.blame {
+				t.Errorf("%v: %+v", err, e)
+			}
+		})
+	}
+	if _, err := rowsOf(t, Options{URL: "http://127.0.0.1:1/{key}"}, "a"); err == nil {
+		t.Error("no error of a port where nobody listens")
+	}
+	if _, err := rowsOf(t, Options{URL: "http://127.0.0.1:1/{key}"}, ".."); err == nil || !strings.Contains(err.Error(), "no part of a path") {
+		t.Error(err)
+	}
+}
+
+func TestWrongURLsAreRefused(t *testing.T) {
+	for _, text := range []string{"", "users/{key}", "ftp://a/{key}", "http://a/{key}/{key}", "http://u:p@a/{key}", "http://a b/"} {
+		if s, err := New(Options{URL: text}); err == nil {
+			t.Errorf("%q: %+v", text, s)
+		}
+	}
+}

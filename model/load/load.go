@@ -1,0 +1,51 @@
+// Package load opens models: of every kind that runs inside the process, which a
+// file's content tells, and, by a manifest, of those that it is given an Opener of.
+package load
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/text"
+	"github.com/afterbay/afterbay/model/tree"
+)
+
+// File reads a model: trees of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost
+// (.json) or ONNX (.onnx), or a text model that export.py of package model/text
+// wrote. Files of more than 1 GiB are refused.
+func File(path string) (model.Model, error) {
+	data, err := model.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("load model: %w", err)
+	}
+	return Parse(filepath.Base(path), data)
+}
+
+// Parse reads the content of a model's file. The name is for error messages
+// only. Hostile bytes cannot do more than fail.
+func Parse(name string, data []byte) (model.Model, error) { return parse(name, data, 0) }
+
+// parse takes texts of at most so many bytes; 0 is what the kind of model takes.
+func parse(name string, data []byte, textMax int) (model.Model, error) {
+	if text.Is(data) {
+		return text.ParseWith(name, data, text.Options{TextBytesMax: textMax})
+	}
+	return tree.Parse(name, data)
+}
+
+// Opener opens the model of a manifest whose kind runs outside of the process,
+// with all that the manifest says of it but its golden vectors. Where the model is
+// an io.Closer, who got it closes it. The paths of the manifest can be opened, and
+// its file, if it has one, has its digest.
+type Opener func(ctx context.Context, m *model.Manifest) (model.Model, error)
+
+// Kinds returns the kinds of models that files are told to be, and then those
+// that run outside of the process, which only manifests can name.
+func Kinds() []string {
+	return append(slices.Clone(inside), "onnx", "ocr", "process", "remote", "voice")
+}
+
+var inside = []string{"xgboost", "lightgbm", "catboost", "onnx-trees", "text"}

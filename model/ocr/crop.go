@@ -1,0 +1,100 @@
+package ocr
+
+import "math"
+
+// crop takes a box out of a picture and makes it upright, as OpenCV warps with cubic
+// weights and repeats the edge; a box that is half as high again as wide is turned to
+// the left.
+func (p *picture) crop(b box) *picture {
+	w := int(max(b[0].distance(b[1]), b[2].distance(b[3])))
+	h := int(max(b[0].distance(b[3]), b[1].distance(b[2])))
+	out := newPicture(w, h)
+	m := perspective(box{{0, 0}, {float64(w), 0}, {float64(w), float64(h)}, {0, float64(h)}}, b)
+	for y := range h {
+		for x := range w {
+			p.sample(out.pix[3*(y*w+x):][:3], project(&m, float64(x), float64(y)))
+		}
+	}
+	if float64(h)/float64(w) >= 1.5 {
+		return out.left()
+	}
+	return out
+}
+
+// sample writes the colour at a place between pixels, by the 16 around it.
+func (p *picture) sample(into []byte, at point) {
+	left, top := math.Floor(at.x), math.Floor(at.y)
+	columns, lines := cubic(float32(at.x-left)), cubic(float32(at.y-top))
+	var sums [3]float64
+	for i, line := range lines {
+		y := min(max(int(top)-1+i, 0), p.h-1)
+		for k, column := range columns {
+			pixel := p.pix[3*(y*p.w+min(max(int(left)-1+k, 0), p.w-1)):][:3]
+			weight := float64(line) * float64(column)
+			for c := range sums {
+				sums[c] += weight * float64(pixel[c])
+			}
+		}
+	}
+	for c, sum := range sums {
+		into[c] = byte(min(max(math.RoundToEven(sum), 0), 255))
+	}
+}
+
+// cubic returns the weights of the four pixels around a place that is x behind the
+// second.
+func cubic(x float32) (weights [4]float32) {
+	const a = float32(-0.75)
+	weights[0] = ((a*(x+1)-5*a)*(x+1)+8*a)*(x+1) - 4*a
+	weights[1] = ((a+2)*x-(a+3))*x*x + 1
+	weights[2] = ((a+2)*(1-x)-(a+3))*(1-x)*(1-x) + 1
+	weights[3] = 1 - weights[0] - weights[1] - weights[2]
+	return weights
+}
+
+// perspective returns the projection that takes the corners of one box to those of
+// another, row by row.
+func perspective(from, to box) [9]float64 {
+	var rows [8][9]float64 // equations, and what they are equal to
+	for i, p := range from {
+		q := to[i]
+		rows[i] = [9]float64{p.x, p.y, 1, 0, 0, 0, -p.x * q.x, -p.y * q.x, q.x}
+		rows[i+4] = [9]float64{0, 0, 0, p.x, p.y, 1, -p.x * q.y, -p.y * q.y, q.y}
+	}
+	for i := range rows {
+		pivot := i
+		for k := i + 1; k < 8; k++ {
+			if math.Abs(rows[k][i]) > math.Abs(rows[pivot][i]) {
+				pivot = k
+			}
+		}
+		rows[i], rows[pivot] = rows[pivot], rows[i]
+		if rows[i][i] == 0 { // corners on a line: boxes have none
+			return [9]float64{8: 1}
+		}
+		for k := range rows {
+			if factor := rows[k][i] / rows[i][i]; k != i {
+				for j := i; j < 9; j++ {
+					rows[k][j] -= factor * rows[i][j]
+				}
+			}
+		}
+	}
+	m := [9]float64{8: 1}
+	for i := range rows {
+		m[i] = rows[i][8] / rows[i][i]
+	}
+	return m
+}
+
+// project returns where a place is taken to: nothing is further than a picture can be.
+func project(m *[9]float64, x, y float64) point {
+	scale := 1 / (m[6]*x + m[7]*y + m[8])
+	near := func(at float64) float64 {
+		if !(at > -1<<30) { // nor no number
+			return -1 << 30
+		}
+		return min(at, 1<<30)
+	}
+	return point{near((m[0]*x + m[1]*y + m[2]) * scale), near((m[3]*x + m[4]*y + m[5]) * scale)}
+}

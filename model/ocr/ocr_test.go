@@ -1,0 +1,193 @@
+package ocr
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+func encode(t testing.TB, w, h int, with func(x, y int) color.Color) []byte {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			img.Set(x, y, with(x, y))
+		}
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, img); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func white(int, int) color.Color { return color.White }
+
+// announced is a PNG whose head says that it has so many pixels, and that has none.
+func announced(w, h uint32) []byte {
+	head := append([]byte("IHDR"), make([]byte, 13)...)
+	binary.BigEndian.PutUint32(head[4:], w)
+	binary.BigEndian.PutUint32(head[8:], h)
+	head[12], head[13] = 8, 2
+	out := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), head...)
+	return binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(head))
+}
+
+// What is no image, has no pixels, too many, or is too narrow for text is refused by
+// name before anything is computed of it.
+func TestWhatIsNoImageIsRefusedByName(t *testing.T) {
+	m := &Model{pixels: 10_000, info: model.Info{Inputs: []model.Input{{Name: "shot", Type: model.Bytes}}}}
+	jpegs := readImage(t, "photo.jpg")
+	pngs := readImage(t, "error.png")
+	small := &Model{pixels: 1_000_000, info: m.info}
+	for name, c := range map[string]struct {
+		m       *Model
+		data    []byte
+		want    string
+		atCheck bool
+	}{
+		"missing":        {m, nil, `input "shot": it is missing`, true},
+		"empty":          {m, []byte{}, "an image of no bytes", true},
+		"a text":         {m, []byte("hello there"), `neither PNG nor JPEG: it begins with "hello th"`, true},
+		"a GIF":          {m, []byte("GIF89a\x01\x00\x01\x00"), `neither PNG nor JPEG`, true},
+		"no pixels":      {m, announced(0, 10), "no image of PNG", true},
+		"many pixels":    {m, announced(1<<30, 1<<30), "no image of PNG: png: ", true},
+		"too many":       {m, announced(101, 100), "an image of 101 x 100 pixels, the limit is 10000 in all", true},
+		"only a head":    {m, announced(100, 100), "a damaged image of PNG", false},
+		"half a PNG":     {small, pngs[:len(pngs)/2], "a damaged image of PNG", false},
+		"half a JPEG":    {small, jpegs[:len(jpegs)/2], "a damaged image of JPEG", false},
+		"half a head":    {small, jpegs[:20], "no image of JPEG", true},
+		"a flipped byte": {small, slices.Concat(pngs[:900], []byte{pngs[900] ^ 1}, pngs[901:]), "a damaged image of PNG", false},
+		"a thread":       {small, encode(t, 2000, 1, white), "an image of 2000 x 1 pixels is too narrow to find text in", false},
+	} {
+		err := c.m.Check(nil, [][]byte{c.data})
+		if (err != nil) != c.atCheck {
+			t.Errorf("%s: Check says %v", name, err)
+		}
+		if err == nil {
+			_, err = c.m.prepared(c.data)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, expected %s", name, err, c.want)
+		}
+	}
+}
+
+// What is transparent is white, and other kinds of colours come out as they are seen.
+func TestColoursAreThoseThatAreSeen(t *testing.T) {
+	glass, err := decode(encode(t, 2, 1, func(x, _ int) color.Color { return color.NRGBA{200, 100, 0, byte(255 * x)} }), PixelsMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []byte{255, 255, 255, 0, 100, 200}; !bytes.Equal(glass.pix, want) {
+		t.Errorf("%v, expected %v", glass.pix, want)
+	}
+	grey := image.NewGray16(image.Rect(3, 3, 43, 43)) // does not begin at 0
+	for i := range grey.Pix {
+		grey.Pix[i] = 0x80
+	}
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, grey, nil); err != nil {
+		t.Fatal(err)
+	}
+	p, err := decode(file.Bytes(), PixelsMax)
+	if err != nil || p.w != 40 || p.h != 40 || p.pix[0] != 0x80 {
+		t.Errorf("%+v: %v", p, err)
+	}
+}
+
+// failAlone has images that are damaged fail alone: the others of the call are read.
+func failAlone(t *testing.T, m *Model) {
+	t.Helper()
+	strip := readImage(t, "strip.png")
+	rows := model.Rows{BytesWidth: 1, Bytes: [][]byte{readImage(t, "empty.png"), strip[:len(strip)/2], strip, announced(100, 100)}}
+	texts := make([][]byte, 4)
+	err := m.Answer(t.Context(), rows, make([]float32, 4), texts)
+	var failed model.RowErrors
+	if !errors.As(err, &failed) || len(failed) != 2 || failed[0].Row != 1 || failed[1].Row != 3 || !strings.Contains(failed[0].Err.Error(), `input "image": a damaged image of PNG`) {
+		t.Fatalf("%v", err)
+	}
+	if string(texts[0]) != "" || texts[0] == nil || string(texts[2]) != "one line in a strip that is wide and low" {
+		t.Errorf("%q", texts)
+	}
+	if err := m.Predict(t.Context(), rows, make([]float32, 4)); !errors.Is(err, model.ErrTexts) {
+		t.Error(err)
+	}
+}
+
+// Maps of any content give boxes inside of the picture, and these give lines.
+func TestAnyMapGivesBoxesInsideOfThePicture(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 1))
+	found := 0
+	for range 500 {
+		w, h := 1+random.IntN(60), 1+random.IntN(60)
+		text := make([]float32, w*h)
+		for range random.IntN(6) {
+			x, y, high := random.IntN(w), random.IntN(h), 0.5+random.Float32()/2
+			wide, tall := random.IntN(w-x+1), random.IntN(h-y+1)
+			for dy := range tall {
+				for dx := range wide {
+					text[(y+dy)*w+x+dx] = high
+				}
+			}
+		}
+		for range random.IntN(20) {
+			text[random.IntN(len(text))] = random.Float32()
+		}
+		pw, ph := 1+random.IntN(300), 1+random.IntN(300)
+		p := newPicture(pw, ph)
+		for _, b := range boxesOf(text, w, h, pw, ph) {
+			found++
+			for _, corner := range b {
+				if corner.x < 0 || corner.y < 0 || corner.x >= float64(pw) || corner.y >= float64(ph) {
+					t.Fatalf("seed %d: a box at %v in a picture of %d x %d", seed, b, pw, ph)
+				}
+			}
+			if line := p.crop(b); line.w < 1 || line.h < 1 || len(line.pix) != 3*line.w*line.h {
+				t.Fatalf("seed %d: %v is a line of %d x %d", seed, b, line.w, line.h)
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("seed %d: %d boxes", seed, found)
+	}
+}
+
+func FuzzImagesNeverPanic(f *testing.F) {
+	for _, name := range []string{"error.png", "photo.jpg", "empty.png"} {
+		f.Add(readImage(f, name))
+	}
+	f.Add(announced(20, 20))
+	m := &Model{pixels: 1 << 16, info: model.Info{Inputs: []model.Input{{Name: "image"}}}}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checked := m.Check(nil, [][]byte{data})
+		p, err := m.prepared(data)
+		if checked != nil && err == nil {
+			t.Fatalf("Check says %v of an image of %d x %d", checked, p.w, p.h)
+		}
+		if err == nil && (p.w < 1 || p.h < 1 || p.w*p.h > 5_000_000 || len(p.pix) != 3*p.w*p.h) {
+			t.Fatalf("%d x %d", p.w, p.h)
+		}
+	})
+}
+
+func FuzzModelsOfLinesNeverPanic(f *testing.F) {
+	f.Add([]byte("\x72\x0e\x0a\x09character\x12\x01a"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if list, err := charactersOf(data); err == nil && len(list) < 3 {
+			t.Fatalf("%q", list)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package ocr
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"math"
+)
+
+// picture is pixels of three bytes, blue, green and red: the order that the models
+// were trained with.
+type picture struct {
+	w, h int
+	pix  []byte
+}
+
+func newPicture(w, h int) *picture { return &picture{w, h, make([]byte, 3*w*h)} }
+
+// The formats that are read. What else a program has registered with package image
+// is none of them.
+var formats = []struct {
+	name, magic string
+	config      func([]byte) (image.Config, error)
+	decode      func([]byte) (image.Image, error)
+}{
+	{"PNG", "\x89PNG\r\n\x1a\n",
+		func(b []byte) (image.Config, error) { return png.DecodeConfig(bytes.NewReader(b)) },
+		func(b []byte) (image.Image, error) { return png.Decode(bytes.NewReader(b)) }},
+	{"JPEG", "\xff\xd8",
+		func(b []byte) (image.Config, error) { return jpeg.DecodeConfig(bytes.NewReader(b)) },
+		func(b []byte) (image.Image, error) { return jpeg.Decode(bytes.NewReader(b)) }},
+}
+
+// checkImage returns why an image cannot be read, as far as its head says, or nil.
+func checkImage(data []byte, pixelsMax int) error {
+	if len(data) == 0 {
+		return errors.New("an image of no bytes")
+	}
+	for _, format := range formats {
+		if !bytes.HasPrefix(data, []byte(format.magic)) {
+			continue
+		}
+		about, err := format.config(data)
+		switch {
+		case err != nil:
+			return fmt.Errorf("no image of %s: %w", format.name, err)
+		case about.Width < 1 || about.Height < 1:
+			return fmt.Errorf("an image of %d x %d pixels has none", about.Width, about.Height)
+		case about.Width > pixelsMax/about.Height:
+			return fmt.Errorf("an image of %d x %d pixels, the limit is %d in all", about.Width, about.Height, pixelsMax)
+		}
+		return nil
+	}
+	return fmt.Errorf("neither PNG nor JPEG: it begins with %q", data[:min(8, len(data))])
+}
+
+// decode reads an image that passed checkImage.
+func decode(data []byte, pixelsMax int) (*picture, error) {
+	if err := checkImage(data, pixelsMax); err != nil {
+		return nil, err
+	}
+	for _, format := range formats {
+		if bytes.HasPrefix(data, []byte(format.magic)) {
+			img, err := format.decode(data)
+			if err != nil {
+				return nil, fmt.Errorf("a damaged image of %s: %w", format.name, err)
+			}
+			return convert(img), nil
+		}
+	}
+	return nil, errors.New("neither PNG nor JPEG")
+}
+
+// convert takes the colours of an image, what is transparent on white.
+func convert(img image.Image) *picture {
+	bounds := img.Bounds()
+	p := newPicture(bounds.Dx(), bounds.Dy())
+	at := 0
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			r, g, b, a := img.At(x, y).RGBA() // times a
+			white := 0xffff - a
+			p.pix[at], p.pix[at+1], p.pix[at+2] = byte((b+white)>>8), byte((g+white)>>8), byte((r+white)>>8)
+			at += 3
+		}
+	}
+	return p
+}
+
+const fixed = 1 << 11 // one, in the weights of resize
+
+// resize is OpenCV's of INTER_LINEAR to the byte: with its fixed point, and the mean
+// of four pixels where both sides are halved.
+func (p *picture) resize(w, h int) *picture {
+	if w == p.w && h == p.h {
+		return p
+	}
+	if p.w == 2*w && p.h == 2*h {
+		return p.halved()
+	}
+	columns, shares := weights(p.w, w)
+	lines, parts := weights(p.h, h)
+	out := newPicture(w, h)
+	var above, below []int32
+	kept := [2]int{-1, -1} // the lines that above and below are of
+	for y := range h {
+		top := lines[y]
+		bottom := min(top+1, p.h-1)
+		switch {
+		case kept[0] == top:
+		case kept[1] == top:
+			above, below, kept = below, above, [2]int{top, kept[0]}
+		default:
+			above, kept[0] = p.stretch(above, top, columns, shares), top
+		}
+		if kept[1] != bottom {
+			below, kept[1] = p.stretch(below, bottom, columns, shares), bottom
+		}
+		a, b := fixed-parts[y], parts[y]
+		row := out.pix[3*w*y : 3*w*(y+1)]
+		for i := range row {
+			row[i] = byte(((a*(above[i]>>4))>>16 + (b*(below[i]>>4))>>16 + 2) >> 2)
+		}
+	}
+	return out
+}
+
+// weights returns for each of n places the first of the two of size that it is made
+// of, and the second's share.
+func weights(size, n int) (first []int, shares []int32) {
+	scale := 1 / (float64(n) / float64(size))
+	for i := range n {
+		at := float32((float64(i)+0.5)*scale - 0.5)
+		whole := int(math.Floor(float64(at)))
+		part := at - float32(whole)
+		if whole < 0 {
+			whole, part = 0, 0
+		}
+		if whole >= size-1 {
+			whole, part = size-1, 0
+		}
+		first = append(first, whole)
+		shares = append(shares, int32(math.RoundToEven(float64(part*fixed))))
+	}
+	return first, shares
+}
+
+// stretch makes a line of the columns' width, times fixed.
+func (p *picture) stretch(into []int32, y int, columns []int, shares []int32) []int32 {
+	into = into[:0]
+	line := p.pix[3*p.w*y : 3*p.w*(y+1)]
+	for x, left := range columns {
+		right := min(left+1, p.w-1)
+		a, b := fixed-shares[x], shares[x]
+		for c := range 3 {
+			into = append(into, int32(line[3*left+c])*a+int32(line[3*right+c])*b)
+		}
+	}
+	return into
+}
+
+func (p *picture) halved() *picture {
+	out := newPicture(p.w/2, p.h/2)
+	for y := range out.h {
+		up, down := p.pix[3*p.w*2*y:], p.pix[3*p.w*(2*y+1):]
+		for x := range out.w {
+			for c := range 3 {
+				at := 6*x + c
+				out.pix[3*(y*out.w+x)+c] = byte((int(up[at]) + int(up[at+3]) + int(down[at]) + int(down[at+3]) + 2) >> 2)
+			}
+		}
+	}
+	return out
+}
+
+// framed puts so many black lines above and below.
+func (p *picture) framed(lines int) *picture {
+	out := newPicture(p.w, p.h+2*lines)
+	copy(out.pix[3*p.w*lines:], p.pix)
+	return out
+}
+
+// turned is the picture upside down.
+func (p *picture) turned() *picture {
+	out := newPicture(p.w, p.h)
+	for i := 0; i < len(p.pix); i += 3 {
+		copy(out.pix[len(p.pix)-3-i:], p.pix[i:i+3])
+	}
+	return out
+}
+
+// left is the picture turned by a quarter, counterclockwise.
+func (p *picture) left() *picture {
+	out := newPicture(p.h, p.w)
+	for y := range out.h {
+		for x := range out.w {
+			copy(out.pix[3*(y*out.w+x):], p.pix[3*(x*p.w+p.w-1-y):][:3])
+		}
+	}
+	return out
+}

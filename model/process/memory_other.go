@@ -1,0 +1,5 @@
+//go:build !linux
+
+package process
+
+func resident(int) int64 { return 0 }

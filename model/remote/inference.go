@@ -1,0 +1,168 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/afterbay/afterbay/internal/inference"
+	"github.com/afterbay/afterbay/model"
+)
+
+// caller is a form of the Open Inference Protocol. Errors are of type *Error, but
+// for those of ctx. A caller may keep none of its arguments.
+type caller interface {
+	metadata(ctx context.Context) (inference.Metadata, error)
+	infer(ctx context.Context, r *inference.Request, answerBytesMax int64) (inference.Response, error)
+	close()
+}
+
+// openInference is a server of the Open Inference Protocol.
+type openInference struct {
+	caller
+	options *Options
+	layout  *inference.Layout
+	outputs []model.Output
+	names   []string  // of the outputs to ask for; nil is all
+	tensors sync.Pool // of *[]inference.Tensor
+}
+
+func newOpenInference(o *Options, to *url.URL) (*openInference, error) {
+	s := &openInference{options: o}
+	s.tensors.New = func() any { return new([]inference.Tensor) }
+	if !strings.HasPrefix(to.Scheme, "grpc") {
+		s.caller = newREST(o, to)
+		return s, nil
+	}
+	var err error
+	s.caller, err = newGRPC(o, to)
+	return s, err
+}
+
+// agree compares the options with what the server says.
+func (s *openInference) agree(ctx context.Context) (model.Info, error) {
+	o := s.options
+	metadata, err := s.metadata(ctx)
+	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fault(Late, "no answer in time: %w", context.DeadlineExceeded)
+		}
+		return model.Info{}, fmt.Errorf("ask %s for its metadata: %w", o.URL, err)
+	}
+	if o.Version != "" && len(metadata.Versions) > 0 && !slices.Contains(metadata.Versions, o.Version) {
+		return model.Info{}, fmt.Errorf("version %q is none of the server's %q", o.Version, metadata.Versions)
+	}
+	switch {
+	case len(metadata.Inputs) > 0:
+		s.layout, err = inference.Match(o.Inputs, metadata.Inputs)
+	case o.Columns:
+		s.layout = inference.Columns(o.Inputs)
+	default:
+		s.layout, err = inference.Packed(o.Inputs, o.Tensor)
+	}
+	if err != nil {
+		return model.Info{}, err
+	}
+	if s.outputs, err = chooseOutputs(o.Outputs, metadata.Outputs); err != nil {
+		return model.Info{}, err
+	}
+	for _, out := range s.outputs {
+		if out.Name != "" {
+			s.names = append(s.names, out.Name)
+		}
+	}
+	return model.Info{
+		Kind: "remote", Inputs: o.Inputs, Outputs: s.outputs, Remote: true,
+		Describe: strings.TrimSpace(fmt.Sprintf("%s %s at %s %s", o.Model, o.Version, o.URL, metadata.Platform)),
+	}, nil
+}
+
+func (s *openInference) check(values []float32, bytes [][]byte) error {
+	if err := s.layout.Check(values, bytes); err != nil || !s.options.JSON {
+		return err
+	}
+	return checkText(s.layout, values, bytes)
+}
+
+func (s *openInference) fits(rows model.Rows) error { return s.layout.Fits(rows) }
+
+func (s *openInference) rowsMax() int { return 0 }
+
+func (s *openInference) ask(ctx context.Context, rows model.Rows, into model.Answer) error {
+	n, o := rows.Len(), s.options
+	tensors := s.tensors.Get().(*[]inference.Tensor)
+	defer s.tensors.Put(tensors)
+	*tensors = s.layout.Fill(*tensors, rows)
+	request := inference.Request{Model: o.Model, Version: o.Version, Inputs: *tensors, Outputs: s.names}
+	response, err := s.infer(ctx, &request, roomFor(into))
+	if err != nil {
+		return err
+	}
+	if o.Version != "" && response.Version != "" && response.Version != o.Version {
+		return fault(Malformed, "version %q answered for %q", response.Version, o.Version)
+	}
+	if err := inference.Answers(response.Outputs, s.outputs, n, into); err != nil {
+		return &Error{Fault: Malformed, Err: err}
+	}
+	return nil
+}
+
+// chooseOutputs compares the outputs wanted with those of the metadata, or takes
+// those.
+func chooseOutputs(wanted []model.Output, tensors []inference.Tensor) ([]model.Output, error) {
+	if len(tensors) == 0 {
+		if len(wanted) == 0 {
+			wanted = []model.Output{{Size: 1}}
+		}
+		return wanted, nil
+	}
+	if len(wanted) == 0 {
+		for _, t := range tensors {
+			size, err := rowSize(t)
+			if err != nil {
+				return nil, fmt.Errorf("%w: say which outputs make the scores", err)
+			}
+			wanted = append(wanted, model.Output{Name: t.Name, Size: size})
+		}
+		return wanted, inference.CheckOutputs(wanted)
+	}
+	for _, want := range wanted {
+		at := slices.IndexFunc(tensors, func(t inference.Tensor) bool { return want.Name == "" || t.Name == want.Name })
+		if at < 0 {
+			return nil, fmt.Errorf("output %q is none of the %d outputs of the server", want.Name, len(tensors))
+		}
+		if want.Text() {
+			if tensors[at].Datatype != "BYTES" {
+				return nil, fmt.Errorf("output %q of the server is of type %s: no text", tensors[at].Name, tensors[at].Datatype)
+			}
+			continue
+		}
+		if inference.Size(tensors[at].Datatype) <= 0 {
+			return nil, fmt.Errorf("output %q of the server is of type %s: not numbers", tensors[at].Name, tensors[at].Datatype)
+		}
+		// A size that metadata leaves open shows in the answers.
+		if size, err := rowSize(tensors[at]); err == nil && size != want.Size {
+			return nil, fmt.Errorf("output %q has %d scores a row, where the server has %d", want.Name, want.Size, size)
+		}
+	}
+	return wanted, nil
+}
+
+// rowSize returns the numbers of a row of an output.
+func rowSize(t inference.Tensor) (int, error) {
+	if inference.Size(t.Datatype) <= 0 {
+		return 0, fmt.Errorf("output %q of the server is of type %s: not numbers", t.Name, t.Datatype)
+	}
+	if len(t.Shape) == 0 {
+		return 0, fmt.Errorf("output %q of the server has no shape", t.Name)
+	}
+	n, err := inference.Elements(t.Shape[1:])
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("output %q of the server has shape %v", t.Name, t.Shape)
+	}
+	return n, nil
+}

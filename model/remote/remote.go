@@ -1,0 +1,322 @@
+// Package remote scores with models that a server holds: by the Open Inference
+// Protocol, version 2, of Triton, KServe, MLServer and others, over gRPC with raw
+// tensors, HTTP with binary tensors, or HTTP with JSON; by OpenAI's embeddings,
+// moderations, chat completions and transcriptions, which many servers speak; and
+// by JSON of any shape. What a server says of its model is compared with what the
+// pipeline gives when the model is loaded, and every answer with what was asked.
+//
+// A call is made once, but for rows that a server finds too many: they are asked
+// for by halves. What is retried, and after how long, is for callers to decide, by
+// the Fault of an Error.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+// Fault says why a call failed.
+type Fault int
+
+// The faults, each of which asks for something else of the caller.
+const (
+	// Late is no answer in time.
+	Late Fault = iota + 1
+	// Unreachable is no connection, one that broke before the answer was
+	// complete, or a server that says that it is too busy or not ready.
+	Unreachable
+	// Refused is a server that refuses these rows.
+	Refused
+	// Failed is a server that fails.
+	Failed
+	// Malformed is an answer to something else: not of the protocol, of another
+	// shape, version or type, or not a number.
+	Malformed
+	// Denied is a server that lets nobody in, or has no such model.
+	Denied
+)
+
+// String returns the word for a fault.
+func (f Fault) String() string {
+	switch f {
+	case Late:
+		return "late"
+	case Unreachable:
+		return "unreachable"
+	case Refused:
+		return "refused"
+	case Failed:
+		return "failed"
+	case Malformed:
+		return "malformed answer"
+	case Denied:
+		return "denied"
+	}
+	return fmt.Sprintf("fault %d", int(f))
+}
+
+// Error is a call that a server did not answer as it should.
+type Error struct {
+	Fault Fault
+	Err   error         // what happened
+	After time.Duration // how long to wait before the next call, where the server says so; else 0
+
+	status int  // of HTTP, where there was one
+	large  bool // the rows are too many for a call
+}
+
+// Error says what happened.
+func (e *Error) Error() string { return fmt.Sprintf("%v: %v", e.Fault, e.Err) }
+
+// Unwrap returns what happened.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Blame says that only what the server refused is the rows' fault.
+func (e *Error) Blame() model.Blame {
+	switch e.Fault {
+	case Late, Unreachable, Denied:
+		return model.BlameWay
+	case Failed, Malformed:
+		return model.BlameModel
+	}
+	return model.BlameRows
+}
+
+func fault(f Fault, format string, args ...any) error {
+	return &Error{Fault: f, Err: fmt.Errorf(format, args...)}
+}
+
+// server is what is called, by the API that it speaks. Errors are of type *Error,
+// but for those of ctx. It may keep no rows and no scores.
+type server interface {
+	// agree compares the options with what the server says.
+	agree(ctx context.Context) (model.Info, error)
+	// check returns why a row cannot be sent, or nil.
+	check(values []float32, bytes [][]byte) error
+	// fits returns an error for rows of another width.
+	fits(rows model.Rows) error
+	// rowsMax is the most rows of a call; 0 is any number.
+	rowsMax() int
+	// ask makes a call, and writes what the rows are answered with, all of it.
+	ask(ctx context.Context, rows model.Rows, into model.Answer) error
+	close()
+}
+
+// Model is a model that a server holds. It is safe for concurrent use. Close
+// ends its connections.
+type Model struct {
+	options Options
+	server  server
+	info    model.Info
+	slots   chan struct{} // one for each call under way
+	most    atomic.Int64  // rows of a call, since the server found more too large; 0 is any number
+	full    atomic.Int64  // calls of so many
+}
+
+var _ model.Answerer = (*Model)(nil)
+
+// Load asks a server for the metadata of its model and compares names, order,
+// types and shapes of its inputs, its outputs and versions with the options.
+// What the metadata does not say is taken from the options. Servers of other APIs,
+// which have none, are asked whether they are there. Nothing is scored.
+func Load(ctx context.Context, options Options) (*Model, error) {
+	m, err := load(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("load remote model %s: %w", options.Model, err)
+	}
+	return m, nil
+}
+
+func load(ctx context.Context, options Options) (*Model, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	o := options.withDefaults()
+	to, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{options: o, slots: make(chan struct{}, o.Calls)}
+	if m.server, err = newServer(&m.options, to); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if m.info, err = m.server.agree(ctx); err != nil {
+		m.Close()
+		return nil, m.explain(ctx, err)
+	}
+	m.info.Request, m.info.Generative, m.info.Timeout = o.request(), o.API == Chat || o.API == Transcriptions, o.Timeout
+	return m, nil
+}
+
+func newServer(o *Options, to *url.URL) (server, error) {
+	switch o.API {
+	case Embeddings, Moderations:
+		return &texts{newOpenAI(o, to)}, nil
+	case Chat:
+		return newChat(o, to)
+	case Transcriptions:
+		return &transcriptions{newOpenAI(o, to)}, nil
+	case HTTP:
+		return newMapped(o, to)
+	}
+	return newOpenInference(o, to)
+}
+
+// Close ends idle connections. Calls under way go on.
+func (m *Model) Close() error {
+	m.server.close()
+	return nil
+}
+
+// Info describes the model.
+func (m *Model) Info() model.Info { return m.info }
+
+// Check returns why a row cannot be sent, or nil: a missing value goes into
+// floating-point numbers of gRPC and binary tensors, and into JSON of API HTTP.
+func (m *Model) Check(values []float32, bytes [][]byte) error { return m.server.check(values, bytes) }
+
+// Predict asks the server for the scores of the rows. A call that waits for its
+// turn waits within Options.Timeout. Where the API takes a call for each row, as
+// many are made at a time as Options.Calls, each within Options.Timeout, and rows
+// fail by themselves. An error is ctx's own, where it was cancelled, model.RowErrors
+// or wraps an *Error.
+func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
+	if m.info.Texts() > 0 {
+		return &Error{Fault: Refused, Err: model.ErrTexts}
+	}
+	return m.Answer(ctx, rows, scores, nil)
+}
+
+// Answer implements model.Answerer, as Predict does model.Model. A chat model whose
+// only output is a text streams it to model.PartsOf(ctx).
+func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
+	n, width, words := rows.Len(), m.info.Scores(), m.info.Texts()
+	if err := m.server.fits(rows); err != nil {
+		return err
+	}
+	if len(scores) < n*width || len(texts) < n*words {
+		return fmt.Errorf("room for %d scores and %d texts of %d rows of %d and %d", len(scores), len(texts), n, width, words)
+	}
+	of := func(lo, hi int) model.Answer {
+		return model.Answer{Scores: scores[lo*width : hi*width], Texts: texts[lo*words : hi*words]}
+	}
+	bound := m.server.rowsMax()
+	if bound == 1 && n > 1 {
+		return m.each(ctx, rows, of)
+	}
+	most := int(m.most.Load())
+	for lo := 0; lo < n; {
+		hi := n
+		for _, limit := range [...]int{bound, most} {
+			if limit > 0 {
+				hi = min(hi, lo+limit)
+			}
+		}
+		err := m.call(ctx, rows.Slice(lo, hi), of(lo, hi))
+		var failed *Error
+		switch {
+		case err == nil:
+			if hi-lo == most && m.full.Add(1)%64 == 0 { // rows may be smaller by now
+				most++
+				m.most.CompareAndSwap(int64(most-1), int64(most))
+			}
+			lo = hi
+		case hi-lo > 1 && errors.As(err, &failed) && failed.large:
+			most = (hi - lo + 1) / 2
+			m.most.Store(int64(most))
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// each makes a call for each row.
+func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) model.Answer) error {
+	n, part := rows.Len(), model.PartsOf(ctx)
+	errs := make([]error, n)
+	var next atomic.Int64
+	var away atomic.Pointer[Error] // nobody is there, so the rows behind need not be tried
+	var group sync.WaitGroup
+	for range min(n, m.options.Calls) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if gone := away.Load(); gone != nil {
+					errs[i] = gone
+					continue
+				}
+				calling := ctx
+				if part != nil {
+					calling = model.WithParts(ctx, func(_ int, text string) { part(i, text) })
+				}
+				errs[i] = m.call(calling, rows.Slice(i, i+1), of(i, i+1))
+				var failed *Error
+				if errors.As(errs[i], &failed) && (failed.Fault == Unreachable || failed.Fault == Denied) {
+					away.Store(failed)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return err
+	}
+	var failed model.RowErrors
+	unanswered := 0
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		failed = append(failed, model.RowError{Row: i, Err: err})
+		if model.BlameOf(err) == model.BlameWay {
+			unanswered++
+		}
+	}
+	switch {
+	case failed == nil:
+		return nil
+	case unanswered == n:
+		return failed[0].Err
+	}
+	return failed
+}
+
+// call asks about rows once, when it is its turn. The error is ctx's, where it was
+// cancelled, or wraps an *Error.
+func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) error {
+	calling, cancel := context.WithTimeout(ctx, m.options.Timeout)
+	defer cancel()
+	var err error
+	select {
+	case m.slots <- struct{}{}:
+		defer func() { <-m.slots }()
+		err = m.server.ask(calling, rows, into)
+	case <-calling.Done():
+		err = fault(Late, "%d calls were under way: %w", m.options.Calls, context.DeadlineExceeded)
+	}
+	if err == nil {
+		return nil
+	}
+	if canceled := ctx.Err(); canceled != nil && !errors.Is(canceled, context.DeadlineExceeded) {
+		return canceled
+	}
+	return fmt.Errorf("%s: %w", m.options.URL, m.explain(calling, err))
+}
+
+// explain makes Late of whatever happened to a call whose time is over.
+func (m *Model) explain(ctx context.Context, err error) error {
+	var failed *Error
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !(errors.As(err, &failed) && (failed.Fault == Malformed || failed.Fault == Late && errors.Is(err, context.DeadlineExceeded))) {
+		return &Error{Fault: Late, Err: fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)}
+	}
+	return err
+}

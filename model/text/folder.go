@@ -1,0 +1,204 @@
+package text
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/afterbay/afterbay/model/text/internal/runes"
+)
+
+// Flags of the rune that a code point becomes.
+const (
+	inRun   = 1 << iota // part of a run that may be a token
+	noToken             // spoils the run as a token
+	isSpace
+)
+
+// Classes of the code points of a text as it came, in the order of classes.
+const (
+	classWord = 1 << iota
+	classSpace
+	classDecimal
+	classCased
+	classIgnorable
+)
+
+const (
+	capitalSigma = 0x3A3
+	smallSigma   = 0x3C3
+	finalSigma   = 0x3C2
+)
+
+// folder does what Python's str.lower and scikit-learn's accent strippers do,
+// code point by code point.
+type folder struct {
+	table   *runes.Map
+	ascii   [256]uint16 // of a byte below 128: what it becomes, and above 8 bits the flags
+	classes []uint8     // of all code points
+
+	sigma      rune // the letter whose lower case depends on its neighbours; 0 where that does not matter
+	finalFlags uint32
+}
+
+// classes lays out the sets of characters by code point.
+func (c *characters) classes() ([]uint8, error) {
+	sets := []runes.Ranges{c.Word, c.Space, c.Decimal, c.Cased, c.Ignorable}
+	for i, set := range sets {
+		if !set.Valid() {
+			name := [...]string{"word", "space", "decimal", "cased", "ignorable"}[i]
+			return nil, fmt.Errorf("characters.%s: not pairs of code points in ascending order", name)
+		}
+	}
+	return runes.Classes(sets...), nil
+}
+
+// single returns the one rune of a key of a table.
+func single(table, key string) (rune, error) {
+	r, n := utf8.DecodeRuneInString(key)
+	if n == 0 || n != len(key) || r == utf8.RuneError && n == 1 {
+		return 0, fmt.Errorf("characters.%s: %q is not one character", table, clip(key))
+	}
+	return r, nil
+}
+
+// lower returns what str.lower makes of characters that it changes; of the
+// capital sigma it is the letter inside of a word.
+func (c *characters) lower() (map[rune][]rune, error) {
+	changed := map[rune][]rune{}
+	for _, l := range c.Lower {
+		first, last, step, difference := l[0], l[1], l[2], l[3]
+		if first < 0 || last >= runes.End || step < 1 || first+difference < 0 || int64(last)+int64(difference) >= runes.End {
+			return nil, fmt.Errorf("characters.lower: %v leaves Unicode", l)
+		}
+		for r := first; r <= last; r += step {
+			changed[r] = []rune{r + difference}
+		}
+	}
+	for key, to := range c.LowerText {
+		r, err := single("lower_text", key)
+		if err != nil {
+			return nil, err
+		}
+		changed[r] = []rune(to)
+	}
+	return changed, nil
+}
+
+// accents returns what stripping makes of a character: each in the table, and
+// the rule for those that are not.
+func (c *characters) accents(kind string) (map[rune][]rune, func(rune) []rune, error) {
+	table, rest := c.Unicode, runes.Hangul
+	switch kind {
+	case "":
+		return nil, nil, nil
+	case "unicode":
+	case "ascii":
+		table, rest = c.ASCII, func(r rune) []rune {
+			if r < utf8.RuneSelf {
+				return []rune{r}
+			}
+			return nil
+		}
+	default:
+		return nil, nil, fmt.Errorf("strip_accents %q is none of unicode, ascii", clip(kind))
+	}
+	if len(table) == 0 {
+		return nil, nil, fmt.Errorf("characters.strip_%s is missing", kind)
+	}
+	changed := map[rune][]rune{}
+	for key, to := range table {
+		r, err := single("strip_"+kind, key)
+		if err != nil {
+			return nil, nil, err
+		}
+		changed[r] = []rune(to)
+	}
+	return changed, rest, nil
+}
+
+// fold makes the folder of a vectorizer. flags says which flags a rune of the
+// folded text has.
+func (c *characters) fold(lowercase bool, accents string, classes []uint8, flags func(rune) uint32) (*folder, error) {
+	lower := map[rune][]rune{}
+	if lowercase {
+		var err error
+		if lower, err = c.lower(); err != nil {
+			return nil, err
+		}
+	}
+	strip, rest, err := c.accents(accents)
+	if err != nil {
+		return nil, err
+	}
+	changed := make([]bool, runes.End) // maps are slow to ask a million times
+	for _, table := range []map[rune][]rune{lower, strip} {
+		for r := range table {
+			changed[r] = true
+		}
+	}
+	var one [1]rune
+	become := func(r rune) []rune {
+		one[0] = r
+		if !changed[r] && (rest == nil || accents == "unicode" && !runes.IsHangul(r)) {
+			return one[:]
+		}
+		to, ok := lower[r]
+		if !ok {
+			to = one[:]
+		}
+		if rest == nil {
+			return to
+		}
+		var all []rune
+		for _, r := range to {
+			if stripped, ok := strip[r]; ok {
+				all = append(all, stripped...)
+			} else {
+				all = append(all, rest(r)...)
+			}
+		}
+		return all
+	}
+	f := &folder{table: runes.Build(become, flags), classes: classes}
+	if lowercase && accents != "ascii" {
+		f.sigma, f.finalFlags = capitalSigma, flags(finalSigma)
+	}
+	for b := range f.ascii[:utf8.RuneSelf] {
+		r := f.table.Get(rune(b))
+		to := r.Value(rune(b))
+		if r.Many() || to >= utf8.RuneSelf {
+			return nil, fmt.Errorf("characters: %q becomes something that is not ASCII", rune(b))
+		}
+		f.ascii[b] = uint16(to) | uint16(r.Flags())<<8
+	}
+	return f, nil
+}
+
+// sigmaAt returns the letter that str.lower makes of the capital sigma at i:
+// the final one behind a cased letter unless a cased letter follows, with
+// ignorable characters skipped on both sides.
+func (f *folder) sigmaAt(text string, i int) rune {
+	cased := func(r rune) (bool, bool) {
+		class := f.classes[r]
+		return class&classCased != 0, class&classIgnorable == 0
+	}
+	before, stop := false, false
+	for at := i; at > 0 && !stop; {
+		r, n := utf8.DecodeLastRuneInString(text[:at])
+		at -= n
+		before, stop = cased(r)
+	}
+	if !before || !stop {
+		return smallSigma
+	}
+	after, stop := false, false
+	for at := i + 2; at < len(text) && !stop; {
+		r, n := utf8.DecodeRuneInString(text[at:])
+		at += n
+		after, stop = cased(r)
+	}
+	if after && stop {
+		return smallSigma
+	}
+	return finalSigma
+}

@@ -1,0 +1,462 @@
+// Package text scores texts, numbers and categories with the linear models and
+// small pipelines of scikit-learn, inside the process: TF-IDF and other bags of
+// words, scalers, one-hot encoders, logistic regression, support vector
+// machines, naive Bayes, calibrated classifiers. The script export.py of this
+// folder writes the files that it reads. Scores are those of scikit-learn to
+// 1e-12, whatever Unicode characters the texts have, and depend on the row
+// alone, bit for bit.
+package text
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+const (
+	columnsMax       = 1 << 26
+	textBytesDefault = 1 << 20
+	textBytesMax     = 64 << 20
+	keepMax          = 1 << 20 // of the working memory of a call, in each of its parts
+)
+
+// Kind is what an input of a model holds.
+type Kind int
+
+const (
+	// Text is words, of which a model counts n-grams.
+	Text Kind = iota
+	// Number is a number; NaN is a missing one.
+	Number
+	// Category is one of a set of texts.
+	Category
+)
+
+// String returns "text", "number" or "category", as files have it.
+func (k Kind) String() string { return [...]string{"text", "number", "category"}[k] }
+
+// Input describes a column of a model's rows.
+type Input struct {
+	Name string
+	Kind Kind
+}
+
+// Column is the values of an input for a batch of rows: Numbers for a Number,
+// Texts for the other kinds. Bytes of a text that are no UTF-8 count as U+FFFD
+// each.
+type Column struct {
+	Numbers []float64
+	Texts   []string
+	Missing []bool // which of Texts are missing; nil is none
+}
+
+// Options say how to load a model. The zero value is a good choice.
+type Options struct {
+	// TextBytesMax is the length in bytes above which a text is refused: 1 MiB
+	// where it is 0, and at most 64 MiB. Memory of a call grows with the
+	// longest text, at most by about 100 bytes for each byte of it.
+	TextBytesMax int
+}
+
+// Model is a loaded model. It is safe for concurrent use and scoring does not
+// allocate, but for a token_pattern that takes package regexp.
+type Model struct {
+	inputs    []Input
+	uses      []use // of each input
+	blocks    []block
+	steps     []step
+	head      *head
+	outputs   []string
+	numbers   int // how many of the inputs are
+	info      model.Info
+	limit     int
+	scratches sync.Pool // of *scratch
+}
+
+// block is one of its parts.
+type block struct {
+	text     *vectorizer
+	numbers  *numbers
+	category *category
+}
+
+// use is what a model needs of an input.
+type use struct {
+	present    bool        // numbers must not be missing
+	categories []*category // that may refuse a value
+}
+
+// scratch is the working memory of a call.
+type scratch struct {
+	buffer, other []byte
+	starts        []int32
+	kinds         []uint8
+	spans         []span
+	entries       []entry
+	slots         []uint32 // of entries by column: 1 + its place
+	sums          []float64
+	one           [1]Column
+	text          [1]string
+	row           oneRow
+}
+
+// Load reads a model that export.py wrote. Files of more than 1 GiB are
+// refused.
+func Load(path string) (*Model, error) { return LoadWith(path, Options{}) }
+
+// LoadWith is Load with options.
+func LoadWith(path string, options Options) (*Model, error) {
+	about, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("load model: %w", err)
+	}
+	if !about.Mode().IsRegular() || about.Size() > fileMax {
+		return nil, fmt.Errorf("load model: %s is no regular file of at most %d bytes", path, fileMax)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("load model: %w", err)
+	}
+	return ParseWith(filepath.Base(path), data, options)
+}
+
+// Parse reads the content of a file. The name is for error messages only.
+// Hostile bytes cannot do more than fail.
+func Parse(name string, data []byte) (*Model, error) { return ParseWith(name, data, Options{}) }
+
+// ParseWith is Parse with options.
+func ParseWith(name string, data []byte, options Options) (*Model, error) {
+	m, err := parse(data, options)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", name, err)
+	}
+	return m, nil
+}
+
+func parse(data []byte, options Options) (*Model, error) {
+	m := &Model{limit: options.TextBytesMax}
+	if m.limit == 0 {
+		m.limit = textBytesDefault
+	}
+	if m.limit < 0 || m.limit > textBytesMax {
+		return nil, fmt.Errorf("TextBytesMax is %d, from 1 to %d: positions in a text have 32 bits", m.limit, textBytesMax)
+	}
+	f, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.takeInputs(f); err != nil {
+		return nil, err
+	}
+	columns, err := m.takeBlocks(f)
+	if err != nil {
+		return nil, err
+	}
+	if m.steps, err = parseSteps(f.Steps, columns, true); err != nil {
+		return nil, err
+	}
+	if m.head, err = newHead(f, columns); err != nil {
+		return nil, err
+	}
+	for i, b := range m.blocks {
+		if b.text == nil {
+			continue
+		}
+		for c, idf := range f.Blocks[i].Text.Idf {
+			m.head.weights[(b.text.first+c)*m.head.stride] = idf
+		}
+	}
+	m.outputs = f.Outputs
+	m.describe(f, data, columns)
+	m.scratches.New = func() any {
+		return &scratch{slots: make([]uint32, 64), sums: make([]float64, m.head.decisions)}
+	}
+	return m, nil
+}
+
+func (m *Model) takeInputs(f *file) error {
+	kinds := map[string]Kind{"text": Text, "number": Number, "category": Category}
+	seen := map[string]bool{}
+	for i, in := range f.Inputs {
+		kind, ok := kinds[in.Kind]
+		if !ok {
+			return fmt.Errorf("inputs: kind %q of input %d is none of text, number, category", clip(in.Kind), i)
+		}
+		if seen[in.Name] {
+			return fmt.Errorf("inputs: %q is there twice", clip(in.Name))
+		}
+		seen[in.Name] = true
+		m.inputs = append(m.inputs, Input{in.Name, kind})
+	}
+	m.uses, m.numbers = make([]use, len(m.inputs)), countNumbers(m.inputs)
+	if len(m.inputs) == 0 {
+		return errors.New("inputs are missing")
+	}
+	return nil
+}
+
+// takeBlocks makes the blocks and returns how many columns they have.
+func (m *Model) takeBlocks(f *file) (int, error) {
+	var classes []uint8
+	if f.Characters != nil {
+		var err error
+		if classes, err = f.Characters.classes(); err != nil {
+			return 0, err
+		}
+	}
+	columns := 0
+	for i := range f.Blocks {
+		width, err := m.takeBlock(&f.Blocks[i], f.Characters, classes, columns)
+		if err != nil {
+			return 0, fmt.Errorf("block %d: %w", i, err)
+		}
+		if columns += width; columns > columnsMax {
+			return 0, fmt.Errorf("more than %d columns", columnsMax)
+		}
+	}
+	return columns, nil
+}
+
+func (m *Model) takeBlock(f *fileBlock, c *characters, classes []uint8, first int) (int, error) {
+	kind := func(input int, want ...Kind) error {
+		if input < 0 || input >= len(m.inputs) {
+			return fmt.Errorf("input %d of %d", input, len(m.inputs))
+		}
+		for _, k := range want {
+			if m.inputs[input].Kind == k {
+				return nil
+			}
+		}
+		return fmt.Errorf("input %q is a %s", clip(m.inputs[input].Name), m.inputs[input].Kind)
+	}
+	switch {
+	case f.Text != nil && f.Numbers == nil && f.Category == nil:
+		if err := kind(f.Text.Input, Text); err != nil {
+			return 0, err
+		}
+		if c == nil {
+			return 0, errors.New("characters are missing")
+		}
+		v, err := f.Text.vectorizer(c, classes, first)
+		if err != nil {
+			return 0, err
+		}
+		m.blocks = append(m.blocks, block{text: v})
+		return v.columns, nil
+	case f.Numbers != nil && f.Text == nil && f.Category == nil:
+		n, err := f.Numbers.numbers(first)
+		if err != nil {
+			return 0, err
+		}
+		for _, input := range n.inputs {
+			if err := kind(input, Number); err != nil {
+				return 0, err
+			}
+			m.uses[input].present = m.uses[input].present || !n.fills
+		}
+		m.blocks = append(m.blocks, block{numbers: n})
+		return len(n.inputs), nil
+	case f.Category != nil && f.Text == nil && f.Numbers == nil:
+		if err := kind(f.Category.Input, Number, Category, Text); err != nil {
+			return 0, err
+		}
+		c, err := f.Category.category(m.inputs[f.Category.Input].Kind, first)
+		if err != nil {
+			return 0, err
+		}
+		m.uses[c.input].categories = append(m.uses[c.input].categories, c)
+		m.blocks = append(m.blocks, block{category: c})
+		return c.width, nil
+	}
+	return 0, errors.New("not one of text, numbers, category")
+}
+
+// describe makes the Info.
+func (m *Model) describe(f *file, data []byte, columns int) {
+	digest := sha256.Sum256(data)
+	m.info = model.Info{
+		Kind: "text", Digest: hex.EncodeToString(digest[:]),
+		Inputs: m.describeInputs(), Outputs: m.describeOutputs(),
+	}
+	var parts []string
+	for _, b := range m.blocks {
+		switch {
+		case b.text != nil && b.text.vocabulary == nil:
+			parts = append(parts, fmt.Sprintf("%d columns of hashed terms", b.text.columns))
+		case b.text != nil:
+			parts = append(parts, fmt.Sprintf("%d terms", b.text.columns))
+		case b.numbers != nil:
+			parts = append(parts, fmt.Sprintf("%d numbers", len(b.numbers.inputs)))
+		default:
+			parts = append(parts, fmt.Sprintf("%d categories", b.category.width))
+		}
+	}
+	m.info.Describe = fmt.Sprintf("linear, %d members, %d columns: %s; %s",
+		len(f.Members), columns, strings.Join(parts, ", "), clip(f.Source))
+}
+
+// Info describes the model. Its slices are shared: do not change them.
+func (m *Model) Info() model.Info { return m.info }
+
+// Inputs returns the columns of a row. It is shared: do not change it.
+func (m *Model) Inputs() []Input { return m.inputs }
+
+// Outputs returns the names of the scores of a row: the classes, or of two
+// classes the second. It is shared: do not change it.
+func (m *Model) Outputs() []string { return m.outputs }
+
+// CheckRow returns why a row of columns cannot be scored, or nil: an input of another kind
+// or without a value where the model needs one, a number that is infinite, a
+// text above the limit, a category that the model does not know where it was
+// told not to ignore that.
+func (m *Model) CheckRow(columns []Column, row int) error {
+	if len(columns) != len(m.inputs) {
+		return fmt.Errorf("%d columns for a model of %d inputs", len(columns), len(m.inputs))
+	}
+	for i := range columns {
+		if err := m.check(&m.inputs[i], &m.uses[i], &columns[i], row); err != nil {
+			return fmt.Errorf("input %q: %w", m.inputs[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func (m *Model) check(in *Input, use *use, column *Column, row int) error {
+	if in.Kind == Number {
+		if row >= len(column.Numbers) {
+			return fmt.Errorf("no number in row %d", row)
+		}
+		v := column.Numbers[row]
+		if math.IsInf(v, 0) {
+			return errors.New("is infinite")
+		}
+		if use.present && math.IsNaN(v) {
+			return errors.New("is missing")
+		}
+	} else {
+		if row >= len(column.Texts) || column.Missing != nil && row >= len(column.Missing) || column.Numbers != nil {
+			return fmt.Errorf("no %s in row %d", in.Kind, row)
+		}
+		if length := len(column.Texts[row]); length > m.limit {
+			return fmt.Errorf("%d bytes, the limit is %d", length, m.limit)
+		}
+		if in.Kind == Text && column.Missing != nil && column.Missing[row] {
+			return errors.New("is missing")
+		}
+	}
+	for _, c := range use.categories {
+		if c.column(column, row) == refused {
+			return errors.New("is a category that the model does not know")
+		}
+	}
+	return nil
+}
+
+var errTexts = errors.New("the model takes other inputs than one text: ScoreRows")
+
+// Score writes len(Outputs()) scores for each text, of a model whose only
+// input is a text. It fails as a whole, before it writes, if CheckRow refuses one.
+func (m *Model) Score(texts []string, scores []float64) error {
+	if len(m.inputs) != 1 || m.inputs[0].Kind != Text {
+		return errTexts
+	}
+	s := m.scratches.Get().(*scratch)
+	defer m.put(s)
+	s.one[0] = Column{Texts: texts}
+	return m.score(s, s.one[:], len(texts), scores)
+}
+
+// ScoreBytes is Score of texts that are bytes, which do not change meanwhile.
+func (m *Model) ScoreBytes(texts [][]byte, scores []float64) error {
+	if len(m.inputs) != 1 || m.inputs[0].Kind != Text {
+		return errTexts
+	}
+	if err := m.room(len(texts), scores); err != nil {
+		return err
+	}
+	for i, text := range texts {
+		if len(text) > m.limit {
+			return fmt.Errorf("row %d: %d bytes, the limit is %d", i, len(text), m.limit)
+		}
+	}
+	s := m.scratches.Get().(*scratch)
+	defer m.put(s)
+	width := len(m.outputs)
+	for i, text := range texts {
+		s.text[0] = unsafe.String(unsafe.SliceData(text), len(text))
+		s.one[0] = Column{Texts: s.text[:]}
+		m.row(s, s.one[:], 0, scores[i*width:(i+1)*width])
+	}
+	return nil
+}
+
+// ScoreRows writes len(Outputs()) scores for each of rows rows, from a column
+// for each input. It fails as a whole, before it writes, if CheckRow refuses a row.
+func (m *Model) ScoreRows(columns []Column, rows int, scores []float64) error {
+	s := m.scratches.Get().(*scratch)
+	defer m.put(s)
+	return m.score(s, columns, rows, scores)
+}
+
+func (m *Model) room(rows int, scores []float64) error {
+	if len(scores) < rows*len(m.outputs) {
+		return fmt.Errorf("room for %d scores of %d rows of %d", len(scores), rows, len(m.outputs))
+	}
+	return nil
+}
+
+func (m *Model) score(s *scratch, columns []Column, rows int, scores []float64) error {
+	if err := m.room(rows, scores); err != nil {
+		return err
+	}
+	for row := range rows {
+		if err := m.CheckRow(columns, row); err != nil {
+			return fmt.Errorf("row %d: %w", row, err)
+		}
+	}
+	width := len(m.outputs)
+	for row := range rows {
+		m.row(s, columns, row, scores[row*width:(row+1)*width])
+	}
+	return nil
+}
+
+// row scores a row that CheckRow passes.
+func (m *Model) row(s *scratch, columns []Column, row int, out []float64) {
+	s.reset()
+	for i := range m.blocks {
+		switch b := &m.blocks[i]; {
+		case b.text != nil:
+			b.text.count(s, m.head.weights, m.head.stride, columns[b.text.input].Texts[row])
+		case b.numbers != nil:
+			b.numbers.write(s, columns, row)
+		default:
+			if column := b.category.column(&columns[b.category.input], row); column >= 0 {
+				s.tally(uint32(b.category.first+column), 1)
+			}
+		}
+	}
+	for _, step := range m.steps {
+		step.apply(s.entries, 0)
+	}
+	m.head.score(s, out)
+}
+
+// put gives working memory back, unless a long text made it large. It holds
+// nothing of the caller's.
+func (m *Model) put(s *scratch) {
+	s.one[0], s.text[0] = Column{}, ""
+	clear(s.row.texts)
+	if cap(s.buffer)+cap(s.other) <= keepMax && len(s.slots) <= keepMax/8 && cap(s.starts) <= keepMax/4 {
+		m.scratches.Put(s)
+	}
+}

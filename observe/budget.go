@@ -1,0 +1,131 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Budget is how long the events of a pipeline may take: in all, and in each hop.
+// The zero value is none.
+type Budget struct {
+	P99  time.Duration           // 99 of 100 events are to take less
+	Hops [hopCount]time.Duration // shares of it; together no more than it
+}
+
+// NewBudget returns a budget of which some hops have shares, 0 or less is none.
+// The others have equal parts of what these leave.
+func NewBudget(p99 time.Duration, shares [hopCount]time.Duration) (Budget, error) {
+	var sum time.Duration
+	var without []string
+	for i, share := range shares {
+		if sum += max(share, 0); share <= 0 {
+			without = append(without, Hop(i).String())
+		}
+	}
+	left := p99 - sum
+	switch {
+	case left < 0:
+		return Budget{}, fmt.Errorf("the shares of the hops are %v together, more than the p99, %v", sum, p99)
+	case left == 0 && len(without) > 0 && p99 > 0:
+		return Budget{}, fmt.Errorf("the shares of the hops leave nothing of the p99, %v, for %s", p99, strings.Join(without, ", "))
+	}
+	for i := range shares {
+		if shares[i] <= 0 {
+			shares[i] = left / time.Duration(len(without))
+		}
+	}
+	return Budget{p99, shares}, nil
+}
+
+// culprit is the hop that took the most beyond its share: there is one where an
+// event took longer than the budget.
+func (b *Budget) culprit(took [hopCount]time.Duration) Hop {
+	worst := Queue
+	for _, hop := range Hops {
+		if took[hop]-b.Hops[hop] > took[worst]-b.Hops[worst] {
+			worst = hop
+		}
+	}
+	return worst
+}
+
+// Spent is what the events of a pipeline took of a budget, since the process
+// began.
+type Spent struct {
+	Budget
+	Events uint64
+	Whole  Took       // of each event together, from its append until its outputs were durable
+	By     []HopSpent // by hop, in order
+}
+
+// Took are quantiles of durations.
+type Took struct{ P50, P99 time.Duration }
+
+// HopSpent is what events took in one hop.
+type HopSpent struct {
+	Hop
+	Took
+	Share  time.Duration
+	Missed uint64 // events over the budget of which this hop is the culprit
+}
+
+// Missed returns how many events took longer than the budget.
+func (s *Spent) Missed() (n uint64) {
+	for _, h := range s.By {
+		n += h.Missed
+	}
+	return n
+}
+
+// Bound is the sum of the p99 of the hops: what an event would take that is slow
+// in each. Hops are rarely slow together, so it is pessimistic.
+func (s *Spent) Bound() (sum time.Duration) {
+	for _, h := range s.By {
+		sum += h.P99
+	}
+	return sum
+}
+
+// Worst returns the hop that is the culprit of the most events; none where no
+// event took too long.
+func (s *Spent) Worst() (worst HopSpent, ok bool) {
+	if s.Missed() == 0 {
+		return HopSpent{}, false
+	}
+	return slices.MaxFunc(s.By, func(a, b HopSpent) int { return int(min(a.Missed, 1<<40)) - int(min(b.Missed, 1<<40)) }), true
+}
+
+// SetBudget compares every event with a budget. It is called before the task
+// runs.
+func (m *Metrics) SetBudget(b Budget) {
+	for _, s := range m.sessions {
+		s.Budget = b
+	}
+}
+
+// Whole adds up the times of events from their append until their outputs were
+// durable.
+func (m *Metrics) Whole() *Snapshot {
+	var sum Snapshot
+	for _, s := range m.sessions {
+		sum.Add(&s.Latency.whole)
+	}
+	return &sum
+}
+
+// Spent returns what the events took.
+func (m *Metrics) Spent() Spent {
+	took := func(s *Snapshot) Took { return Took{s.Quantile(0.5), s.Quantile(0.99)} }
+	whole := m.Whole()
+	spent := Spent{Budget: m.sessions[0].Budget, Events: whole.Count, Whole: took(whole)}
+	for _, hop := range Hops {
+		h := HopSpent{Hop: hop, Took: took(m.Hop(hop)), Share: spent.Hops[hop]}
+		for _, s := range m.sessions {
+			h.Missed += s.Missed[hop].Load()
+		}
+		spent.By = append(spent.By, h)
+	}
+	return spent
+}

@@ -1,0 +1,71 @@
+package observe_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// TestEventsThatWaitedAlikeAreEachCounted has two chunks of three events in a step,
+// the second of which is too slow.
+func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
+	m := observe.NewMetrics(1)
+	b, err := observe.NewBudget(20*ms, [5]time.Duration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetBudget(b)
+	m.SetCases([]string{"chat", "call"})
+	s := m.Session(0)
+	start := time.Unix(1000, 0)
+	var way observe.Way
+	for round := range 2 {
+		for chunk, feature := range []time.Duration{ms, 30 * ms} {
+			made := start.Add(feature)
+			way.Chunk(s, observe.Passage{Begun: start.Add(-time.Duration(chunk) * 40 * ms), Feature: feature, Made: made}, 3)
+			for i := range 3 {
+				r := stream.Record{Partition: stream.Partition{Topic: "in"}, Offset: stream.Offset(3*chunk + i), Time: start.Add(-time.Duration(chunk)*40*ms - 2*ms)}
+				way.Case = i * chunk // none, or of the second chunk 0, 1 and 2
+				way.Event(s, &r)
+			}
+		}
+		way.Commit(s, start.Add(5*ms))
+		way = way.Emptied()
+		whole, spent := m.Whole(), m.Spent()
+		n := uint64(round + 1)
+		for i, name := range m.Cases() {
+			if c := m.Case(i); c.Count != n || c.Sum != time.Duration(n)*47*ms {
+				t.Errorf("%d events of %s took %v", c.Count, name, c.Sum)
+			}
+		}
+		// 2 ms of queue, and 5 ms or 45 ms until the commit.
+		if want := time.Duration(n) * 3 * (7 + 47) * ms; whole.Count != 6*n || whole.Sum != want || spent.Missed() != 3*n || m.Hop(observe.Queue).Sum != time.Duration(n)*12*ms {
+			t.Errorf("%d events took %v, want %v, %d missed, queue %v", whole.Count, whole.Sum, want, spent.Missed(), m.Hop(observe.Queue).Sum)
+		}
+	}
+}
+
+// BenchmarkWay is what the hops of an event cost, in steps of 1,024.
+func BenchmarkWay(b *testing.B) {
+	const events = 1024
+	s := observe.NewMetrics(1).Session(0)
+	start := time.Unix(1000, 0)
+	records := make([]stream.Record, events)
+	for i := range records {
+		records[i] = stream.Record{
+			Partition: stream.Partition{Topic: "in", Index: int32(i / 256)}, Offset: stream.Offset(i), Time: start.Add(time.Duration(i) * -10 * time.Microsecond),
+		}
+	}
+	var way observe.Way
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += events {
+		way.Chunk(s, observe.Passage{Begun: start, Feature: time.Millisecond, Made: start.Add(time.Millisecond)}, events)
+		for i := range records {
+			way.Event(s, &records[i])
+		}
+		way.Commit(s, start.Add(3*time.Millisecond))
+		way = way.Emptied()
+	}
+}

@@ -1,0 +1,400 @@
+// Package output makes what the events of a step leave in the log: records,
+// dead letters and copies, in memory that is used again.
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/value"
+)
+
+// Never is the time of an event whose time is not known.
+const Never = math.MinInt64
+
+// Form is what the records of a pipeline have in common.
+type Form struct {
+	Pipeline  string
+	Topics    []string // by Emit.Output
+	DeadTopic string
+	LateTopic string
+	DeadByKey bool // the dead letters' topic may have more partitions than the event's
+	Schema    *value.Schema
+	ID        value.Slot // of events
+	Models    []byte     // value of header.Models; nil without models
+	MaxBytes  int        // a larger output is refused
+}
+
+// Event is what records are made of.
+type Event struct {
+	Record      *stream.Record
+	Row         *value.Row
+	Time        int64 // of the event, microseconds; Never until it is known
+	Watermark   int64 // at the record's position, likewise
+	Origin      *Origin
+	Failure     *Failure
+	Written     int            // bytes of its outputs
+	Owed        uint64         // emits, by index, that were too large
+	Approximate []string       // features read from windows beyond their max
+	Fallback    []string       // scores that are their fallback, as the model was down
+	Attempts    int            // at its newest stage, where there were more than one
+	Return      *dead.Return   // of an event that was a dead letter before
+	Place       *dead.Position // of an event that is made of others: where that was; nil is that of Record
+}
+
+// Origin is the partition that events come from.
+type Origin struct {
+	Index      int32
+	Provenance []byte // value of header.Pipeline
+}
+
+// Failure is why an event becomes a dead letter, and where.
+type Failure struct {
+	Stage  string
+	At     int // place of the stage in the plan, from 1; 0 is none of them
+	Err    error
+	Resume string // where the event goes on when it is sent back; "" is nowhere
+}
+
+// Writer is a stream.Step being made, with the memory that its records point to.
+type Writer struct {
+	stream.Step
+	Form        *Form
+	Dead        int             // of the outputs are dead letters
+	Approximate int             // have header.Approximate
+	Bytes       []byte          // of outputs and changes; a slice of it stays valid when it grows
+	Headers     []stream.Header // likewise
+	carried     int             // bytes of outputs that are not in Bytes: dead letters
+}
+
+// NewWriter returns a writer of an empty step.
+func NewWriter(form *Form) Writer {
+	return Writer{Form: form, Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}}
+}
+
+// Carry adds bytes that the step takes in the log beside what w writes.
+func (w *Writer) Carry(bytes int) { w.carried += bytes }
+
+// Size is about how many bytes the step will take in the log.
+func (w *Writer) Size() int { return len(w.Bytes) + w.carried }
+
+// Reset returns a writer of an empty step in the memory of w, which is not used
+// any more.
+func (w *Writer) Reset() Writer {
+	clear(w.Offsets)
+	clear(w.Outputs) // let go of what they point to
+	clear(w.Changes)
+	return Writer{
+		Form: w.Form, Step: stream.Step{Outputs: w.Outputs[:0], Changes: w.Changes[:0], Offsets: w.Offsets},
+		Bytes: w.Bytes[:0], Headers: w.Headers[:0],
+	}
+}
+
+// Change appends a change of state. Key and data are kept; nil data deletes.
+func (w *Writer) Change(p stream.Partition, key, data []byte) {
+	w.Changes = append(w.Changes, stream.Change{Partition: p, Key: key, Value: data})
+}
+
+// CopyChange is Change with data that is valid only for now.
+func (w *Writer) CopyChange(p stream.Partition, key, data []byte) {
+	if data != nil {
+		at := len(w.Bytes)
+		w.Bytes = append(w.Bytes, data...)
+		data = w.Bytes[at:len(w.Bytes):len(w.Bytes)]
+	}
+	w.Change(p, key, data)
+}
+
+// ID returns the event's id: the one it brought, or its position.
+func (w *Writer) ID(r *stream.Record) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == header.ID {
+			return value.Text(r.Headers[i].Value)
+		}
+	}
+	at := len(w.Bytes)
+	b := append(w.Bytes, w.Form.Pipeline...)
+	b = strconv.AppendInt(append(b, ':'), int64(r.Partition.Index), 10)
+	b = strconv.AppendInt(append(b, ':'), int64(r.Offset), 10)
+	w.Bytes = b
+	return value.Text(b[at:])
+}
+
+// Aside appends a late event as it came to the topic of late events.
+func (w *Writer) Aside(e *Event) {
+	r, from := e.Record, len(w.Headers)
+	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(w.ID(r))})
+	w.provenance(e)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Watermark, Value: time.UnixMicro(e.Watermark).UTC().AppendFormat(nil, time.RFC3339Nano)})
+	w.Headers = header.AppendForeign(w.Headers, r.Headers)
+	w.Outputs = append(w.Outputs, stream.Record{
+		Partition: stream.Partition{Topic: w.Form.LateTopic, Index: e.Origin.Index},
+		Time:      time.UnixMicro(e.Time), Key: r.Key, Value: r.Value, Headers: w.headersFrom(from),
+	})
+	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
+}
+
+func (w *Writer) headersFrom(from int) []stream.Header {
+	return w.Headers[from:len(w.Headers):len(w.Headers)]
+}
+
+// ofEventMax times the largest output is what the outputs of one event may take
+// together, so that a step of one event fits in a frame of the log.
+const ofEventMax = 4
+
+// room reports whether the event may write so many bytes more.
+func (w *Writer) room(e *Event, size int) bool {
+	e.Written += size
+	return size <= w.Form.MaxBytes && e.Written <= ofEventMax*w.Form.MaxBytes
+}
+
+func (w *Writer) tooLarge(size int, topic string) error {
+	return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", size, topic, w.Form.MaxBytes, ofEventMax)
+}
+
+// Emit appends one output record to the step. One that is too large fails the
+// event instead.
+func (w *Writer) Emit(e *step.Emit, of *Event) {
+	at := len(w.Bytes)
+	b := append(w.Bytes, '{')
+	for i, slot := range e.Values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, e.Names[i]...)
+		b = expression.AppendValue(b, of.Row, slot)
+	}
+	b = append(b, '}')
+	w.Bytes = b
+	record := stream.Record{
+		Partition: stream.Partition{Topic: w.Form.Topics[e.Output], Index: of.Origin.Index},
+		Time:      time.UnixMicro(of.Time), Value: b[at:len(b):len(b)],
+	}
+	if !w.room(of, len(record.Value)) {
+		w.Bytes = b[:at]
+		of.Owed |= 1 << e.Index
+		if of.Failure == nil {
+			of.Failure = &Failure{Stage: "emit", Err: w.tooLarge(len(record.Value), record.Partition.Topic)}
+		}
+		return
+	}
+	at = len(w.Bytes)
+	if e.Key != nil {
+		record.Partition.Index = stream.ByKey
+		w.Bytes = of.Row.AppendKey(w.Bytes, *e.Key)
+	} else { // a copy: the event's own would keep all that it was read with
+		w.Bytes = append(w.Bytes, of.Record.Key...)
+	}
+	if e.Key != nil || of.Record.Key != nil {
+		record.Key = w.Bytes[at:len(w.Bytes):len(w.Bytes)]
+	}
+	from := len(w.Headers)
+	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: w.outputID(e, of)})
+	w.provenance(of)
+	w.context(of)
+	record.Headers = w.headersFrom(from)
+	w.Outputs = append(w.Outputs, record)
+}
+
+func (w *Writer) outputID(e *step.Emit, of *Event) []byte {
+	if e.ID != nil {
+		return []byte(of.Row.Text(*e.ID))
+	}
+	at := len(w.Bytes)
+	w.Bytes = append(append(w.Bytes, of.Row.Text(w.Form.ID)...), ':')
+	w.Bytes = strconv.AppendInt(w.Bytes, int64(e.Index), 10)
+	return w.Bytes[at:len(w.Bytes):len(w.Bytes)]
+}
+
+// Call appends the records that a function wrote for an event or timer of a key
+// and time. An id that it did not give is derived from the one given. The error
+// is that one is too large.
+func (w *Writer) Call(outputs []step.Output, e *Event, id, key string, at int64) error {
+	for n, o := range outputs {
+		if !w.room(e, len(o.Value)) {
+			return w.tooLarge(len(o.Value), o.Topic)
+		}
+		record := stream.Record{
+			Partition: stream.Partition{Topic: o.Topic, Index: e.Origin.Index},
+			Time:      time.UnixMicro(at), Key: []byte(key), Value: o.Value,
+		}
+		if o.Key != "" {
+			record.Partition.Index, record.Key = stream.ByKey, []byte(o.Key)
+		}
+		from := len(w.Headers)
+		outputID := o.ID
+		if outputID == "" {
+			outputID = id + ":" + strconv.Itoa(n)
+		}
+		w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(outputID)})
+		w.provenance(e)
+		w.context(e)
+		record.Headers = w.headersFrom(from)
+		w.Outputs = append(w.Outputs, record)
+		w.carried += len(o.Value)
+	}
+	return nil
+}
+
+// context appends the headers by which outputs belong to what their event does.
+func (w *Writer) context(e *Event) {
+	from := len(w.Headers)
+	if w.Headers = observe.AppendContext(w.Headers, w.Form.Pipeline, e.Record); len(w.Headers) > from {
+		w.carried += header.Bytes(w.Headers[from:])
+	}
+}
+
+// provenance appends the headers that say what an output was made from.
+func (w *Writer) provenance(e *Event) {
+	from, at := dead.Position{Partition: e.Record.Partition, Offset: e.Record.Offset}, len(w.Bytes)
+	if e.Return != nil {
+		from = e.Return.Origin
+	} else if e.Place != nil {
+		from = *e.Place
+	}
+	b := append(append(w.Bytes, from.Topic...), '/')
+	b = strconv.AppendInt(b, int64(from.Index), 10)
+	b = strconv.AppendInt(append(b, '@'), int64(from.Offset), 10)
+	w.Bytes = b
+	w.Headers = append(w.Headers, stream.Header{Key: header.Position, Value: b[at:len(b):len(b)]})
+	if w.Form.Models != nil {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Models, Value: w.Form.Models})
+	}
+	w.Headers = append(w.Headers, stream.Header{Key: header.Pipeline, Value: e.Origin.Provenance})
+	if e.Approximate != nil {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Approximate, Value: []byte(strings.Join(e.Approximate, ", "))})
+		w.Approximate++
+	}
+	if e.Fallback != nil {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Fallback, Value: []byte(strings.Join(e.Fallback, ", "))})
+	}
+}
+
+// DeadLetter appends the record that an event became: its bytes as they came,
+// with what was known when it failed in the headers.
+func (w *Writer) DeadLetter(e *Event) {
+	r, from := e.Record, len(w.Headers)
+	add := func(key, value string) {
+		w.Headers = append(w.Headers, stream.Header{Key: key, Value: []byte(value)})
+	}
+	add(header.ID, w.ID(r))
+	w.provenance(e)
+	add(header.Stage, e.Failure.Stage)
+	add(header.Error, cut(e.Failure.Err.Error(), 4<<10))
+	attempts := max(1, e.Attempts)
+	if e.Return != nil {
+		attempts += e.Return.Attempts
+	}
+	add(header.Attempts, strconv.Itoa(attempts))
+	if e.Failure.Resume != "" {
+		add(header.Resume, e.Failure.Resume)
+	}
+	if source := cmp.Or(header.Get(r, header.Source), header.Get(r, header.Copied)); source != "" {
+		add(header.Copied, source)
+	}
+	if e.Time != Never && e.Watermark != Never {
+		add(header.Watermark, time.UnixMicro(e.Watermark).UTC().Format(time.RFC3339Nano))
+	}
+	value := r.Value
+	room := w.Form.MaxBytes + deadLetterRoom - len(r.Key) - header.Bytes(w.Headers[from:])
+	var left []string
+	if len(value) > room {
+		value, left = value[:room], append(left, "value")
+	}
+	room -= len(value)
+	at := len(w.Bytes)
+	if e.Row.Bytes(w.Form.Schema) <= room { // its JSON has more
+		w.Bytes = expression.AppendRow(w.Bytes, e.Row, w.Form.Schema)
+	}
+	if row := w.Bytes[at:len(w.Bytes):len(w.Bytes)]; len(row) > 0 && len(row)+len(header.Row) <= room {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Row, Value: row})
+		room -= len(row) + len(header.Row)
+	} else {
+		w.Bytes, left = w.Bytes[:at], append(left, "row")
+	}
+	if header.Bytes(r.Headers) <= room {
+		w.Headers = header.AppendForeign(w.Headers, r.Headers)
+	} else {
+		left = append(left, "headers")
+	}
+	if left != nil {
+		add(header.Truncated, strings.Join(left, ", "))
+	}
+	when := r.Time
+	if e.Time != Never {
+		when = time.UnixMicro(e.Time)
+	}
+	to := stream.Partition{Topic: w.Form.DeadTopic, Index: e.Origin.Index}
+	if w.Form.DeadByKey {
+		to.Index = stream.ByKey
+	}
+	w.Outputs = append(w.Outputs, stream.Record{Partition: to, Time: when, Key: r.Key, Value: value, Headers: w.headersFrom(from)})
+	w.Dead++
+	w.carried += len(value) + header.Bytes(w.Headers[from:])
+}
+
+// DeadTimer appends the dead letter of a timer of a key and time that failed: e is of
+// the event before which it was due.
+func (w *Writer) DeadTimer(e Event, key, name, id string, at int64, err error) {
+	e.Record = &stream.Record{
+		Partition: e.Record.Partition, Offset: e.Record.Offset, Time: time.UnixMicro(at),
+		Key: []byte(key), Value: []byte(name), Headers: []stream.Header{{Key: header.ID, Value: []byte(id)}},
+	}
+	e.Row, e.Time = &w.Form.Schema.NewRows(1)[0], at
+	e.Failure = &Failure{Stage: "timer", Err: err}
+	w.DeadLetter(&e)
+}
+
+// RecordRoom is what a record may be larger than the largest value, and
+// deadLetterRoom what a dead letter may be larger than an output.
+const RecordRoom, deadLetterRoom = 64 << 10, 60 << 10
+
+// cut returns the first n bytes of s, whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// Copy appends the copy of an event, by a field of its own as the key, to the
+// topic where sources meet.
+func (w *Writer) Copy(e *Event, key value.Slot, watermark string) {
+	r, from := e.Record, len(w.Headers)
+	position := r.Partition.String() + "@" + strconv.FormatInt(int64(r.Offset), 10)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: []byte(position)},
+		stream.Header{Key: header.Watermark, Value: []byte(watermark)})
+	w.Headers = header.AppendCarried(w.Headers, r.Headers)
+	at := len(w.Bytes)
+	w.Bytes = e.Row.AppendKey(w.Bytes, key)
+	w.Outputs = append(w.Outputs, stream.Record{
+		Partition: stream.Partition{Topic: w.Form.Topics[0], Index: stream.ByKey},
+		Time:      time.UnixMicro(e.Time), Key: w.Bytes[at:len(w.Bytes):len(w.Bytes)], Value: r.Value, Headers: w.headersFrom(from),
+	})
+	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
+}
+
+// Announce appends the watermark of a source to every partition of the topic
+// where sources meet.
+func (w *Writer) Announce(source stream.Partition, watermark string, newest int64, partitions int32) {
+	headers := []stream.Header{{Key: header.Source, Value: []byte(source.String())}, {Key: header.Watermark, Value: []byte(watermark)}}
+	if newest == Never {
+		newest = 0
+	}
+	for i := range partitions {
+		w.Outputs = append(w.Outputs, stream.Record{
+			Partition: stream.Partition{Topic: w.Form.Topics[0], Index: i}, Time: time.UnixMicro(newest), Headers: headers,
+		})
+		w.carried += header.Bytes(headers)
+	}
+}

@@ -1,0 +1,186 @@
+package park
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay/batch"
+	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/journal"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/value"
+)
+
+// Task is a parked event that was taken from its queue.
+type Task struct {
+	Partition *Partition
+	Entry     *Entry
+	Row       *value.Row
+	Answered  bool // Answer is that of its call; not where it failed or there was none
+	Answer    model.Answer
+	Err       error // why it failed
+	Fallback  bool  // its scores are the fallback
+
+	waiting *Waiting
+	seen    uint64      // answers of the endpoint as of the attempt before
+	blamed  bool        // by its own fault
+	key     journal.Key // of its request, where there is a journal
+}
+
+// call is a call of a model for parked events.
+type call struct {
+	score    *step.Score
+	tasks    []Task
+	gather   batch.Gather
+	admitted control.Call
+	step     uint64 // until it is durable the call keeps its place
+	event    string // that it is about; "" where it may be about several
+	token    control.Token
+	leases   *control.Leases[*call]
+	outcome  control.Outcome // as of at
+	at       time.Time
+}
+
+func newCall(score *step.Score) *call {
+	c := &call{score: score}
+	numbers, texts, _ := score.Columns()
+	c.gather.Begin(numbers, texts)
+	return c
+}
+
+// add adds an event. The error is why it cannot be scored; then it is not added.
+func (c *call) add(t Task) error {
+	err := c.score.AppendRow(&c.gather.Rows, t.Row, nil)
+	if err == nil {
+		c.tasks = append(c.tasks, t)
+	}
+	return err
+}
+
+// alone reports whether a call is of one event: where the same row of two is not
+// to be answered alike.
+func (c *call) alone() bool {
+	return c.score.Calling.Generative && c.score.Calling.Journal == step.JournalByEvent
+}
+
+// rowsMax is how many events share a call.
+func (c *call) rowsMax() int {
+	if c.alone() {
+		return 1
+	}
+	return c.score.Size
+}
+
+// run makes the call, and says of each event what came of it.
+func (c *call) run(ctx context.Context) {
+	calling, rows := c.score.Calling, len(c.tasks)
+	timed, cancel := calling.Context(ctx, c.event)
+	defer cancel()
+	_, _, outputs := c.score.Columns()
+	err := c.gather.Run(timed, c.score.Model, outputs, c.score.Size, c.score.ByLength)
+	late := error(nil)
+	if err == nil && len(c.gather.Failed) == 0 {
+		late = calling.Late(timed)
+	}
+	if calling.Journal == step.JournalNone { // else it is kept, and found when it is asked for again
+		err = cmp.Or(err, late)
+	}
+	failed := 0
+	for i := range c.tasks {
+		if c.tasks[i].Err = err; err != nil {
+			failed++
+		} else {
+			c.tasks[i].Answer, c.tasks[i].Answered = c.gather.Answer(i), true
+		}
+	}
+	if err == nil {
+		for _, f := range c.gather.Failed {
+			t := &c.tasks[f.Row]
+			t.Answered, t.Err, err = false, f.Err, f.Err
+			failed++
+		}
+	}
+	for i := range c.tasks {
+		t := &c.tasks[i]
+		t.blamed = t.Err != nil && calling.Blames(t.Err, rows, failed, t.Entry.Attempts, t.seen)
+	}
+	c.outcome, c.at = calling.Outcome(err, rows, failed), time.Now()
+	switch {
+	case ctx.Err() != nil:
+		c.outcome = control.Abandoned
+	case late != nil:
+		c.outcome = control.Faulted
+	}
+}
+
+// observe tells the endpoint what came of the call.
+func (c *call) observe() { c.score.Calling.Endpoint.Observe(c.at, c.admitted, c.outcome) }
+
+// end gives the call's place to another.
+func (c *call) end() { c.score.Calling.Endpoint.End(time.Now(), c.admitted) }
+
+// calls are the calls of a session, off its loop.
+type calls struct {
+	wake   func()
+	begun  context.Context // of all calls
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	flying map[*call]bool // not taken yet; the loop's
+
+	mu    sync.Mutex
+	ended []*call
+	parts map[*call]Part // of calls under way
+}
+
+// newCalls returns no calls. At the end of each it calls wake.
+func newCalls(wake func()) *calls {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &calls{wake: wake, begun: ctx, cancel: cancel, flying: map[*call]bool{}, parts: map[*call]Part{}}
+}
+
+// start makes a call that has a place.
+func (d *calls) start(c *call) {
+	d.flying[c] = true
+	d.group.Go(func() {
+		c.run(d.listen(d.begun, c))
+		d.mu.Lock()
+		d.ended = append(d.ended, c)
+		d.mu.Unlock()
+		d.wake()
+	})
+}
+
+// take takes the calls that have ended since.
+func (d *calls) take() []*call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ended := d.ended
+	d.ended = nil
+	for _, c := range ended {
+		delete(d.flying, c)
+	}
+	return ended
+}
+
+// leaving reports whether calls are under way for partitions that leave.
+func (d *calls) leaving() bool {
+	for c := range d.flying {
+		for i := range c.tasks {
+			if c.tasks[i].Partition.leaving {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wait waits for the calls under way, and cancels those that take longer than
+// limit. None can be started after it.
+func (d *calls) wait(limit time.Duration) {
+	timer := time.AfterFunc(limit, d.cancel)
+	defer timer.Stop()
+	d.group.Wait()
+}

@@ -1,0 +1,110 @@
+package rederive_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/kafkatest"
+	"github.com/afterbay/afterbay/rederive"
+	"github.com/afterbay/afterbay/stream/kafka"
+)
+
+var realKafka = kafkatest.Shared{Options: kafkatest.Options{Speed: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100"}}}
+
+func TestMain(m *testing.M) { os.Exit(realKafka.Run(m)) }
+
+// TestSwitchOnKafkaIsARollingRestart derives again in a process beside the one that
+// runs, switches while that one ends, and goes on in a third.
+func TestSwitchOnKafkaIsARollingRestart(t *testing.T) {
+	t.Run("fake", func(t *testing.T) {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cluster.Close()
+		rollingRestart(t, cluster.ListenAddrs(), 1000)
+	})
+	t.Run("broker", func(t *testing.T) {
+		if os.Getenv("AFTERBAY_PROVE") == "" {
+			t.Skip("NOT RUN: scripts/prove.sh does; set AFTERBAY_PROVE=1")
+		}
+		cluster := realKafka.Get(t)
+		cluster.Empty(t)
+		rollingRestart(t, cluster.Addresses(), 3000)
+	})
+}
+
+func rollingRestart(t *testing.T, brokers []string, n int) {
+	open := func() *kafka.Log {
+		log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, HeartbeatInterval: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return log
+	}
+	first, second := open(), open()
+	defer first.Close()
+	defer second.Close()
+	old := newRunner(t, payments(20))
+	stop := start(t, first, old)
+	mustAppend(t, first, events(0, n))
+	idle(t, first, old)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var lives []generation.Live
+	caught, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for p, err := range rederive.Run(ctx, second, newRunner(t, payments(40)), rederive.Job{Switch: true}) {
+			if err != nil {
+				t.Error(err)
+			}
+			if lives = p.Live; p.CaughtUp {
+				select {
+				case <-caught:
+				default:
+					close(caught)
+				}
+			}
+		}
+	}()
+	select {
+	case <-caught:
+	case <-ended:
+	}
+	for part := range slices.Chunk(events(n, 200), 10) { // while some partitions are handed over
+		if err := first.Append(t.Context(), part...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	<-ended
+	if t.Failed() {
+		return
+	}
+	if len(lives) != partitions {
+		t.Fatalf("handed over: %v", lives)
+	}
+	third := open()
+	defer third.Close()
+	names, err := generation.Open(ctx, third)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := newRunner(t, payments(40))
+	stop = start(t, names, changed)
+	mustAppend(t, third, events(n+200, 200))
+	idle(t, names, changed)
+	stop()
+	checkSwitched(t, third, lives, n+400)
+	view, err := generation.ViewOf(ctx, third, "out")
+	if err != nil || view.Generation != 2 || view.Topic != "out.g2" {
+		t.Errorf("the view: %+v, %v", view, err)
+	}
+}

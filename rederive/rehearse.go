@@ -1,0 +1,343 @@
+package rederive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/journal"
+	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// rehearsedBytesMax bounds the state that a rehearsal keeps in memory.
+const rehearsedBytesMax = 1 << 30
+
+// errLarge says that a rehearsal needs more memory than it may have.
+var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or derive without it")
+
+// Rehearse yields what a job would do, and writes nothing. The runner is one with
+// afterbay.Options.Rehearse: nothing is asked, and the journal of the live generation
+// is read, so that Models says which calls would be made and what they would cost.
+// What follows an answer that is not there is computed with zeros.
+func Rehearse(ctx context.Context, log generation.Log, runner *afterbay.Runner, job Job) iter.Seq2[Progress, error] {
+	return func(yield func(Progress, error) bool) {
+		r := &run{log: log, runner: runner, job: job, yield: yield}
+		if n, ok := log.(*generation.Names); ok {
+			r.log = n.Log
+		}
+		err := r.rehearse(ctx)
+		if err != nil && !errors.Is(err, errLeft) {
+			yield(r.progress, fmt.Errorf("rehearse pipeline %q: %w", runner.Name(), err))
+		}
+	}
+}
+
+func (r *run) rehearse(ctx context.Context) error {
+	if err := r.job.Validate(); err != nil {
+		return err
+	}
+	if err := r.plan(ctx); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	stage := &rehearsal{Log: r.log, run: r, finish: stop}
+	for i := range r.parts {
+		p := &r.parts[i]
+		until, err := r.log.Committed(ctx, r.begun.Group, p.Partition)
+		if err != nil {
+			return err
+		}
+		if p.until = until; r.begun.To != nil {
+			p.until = min(until, r.begun.To[i])
+		}
+		r.progress.Of += int64(max(0, p.until-p.first))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.runner.Run(running, stage) }()
+	ticker := time.NewTicker(showEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-ended:
+			if err = errors.Join(err, stage.failed(), ctx.Err()); err != nil {
+				return err
+			}
+			r.progress = stage.sum(r.progress)
+			r.progress.CaughtUp, r.progress.Done = true, true
+			if !r.yield(r.progress, nil) {
+				return errLeft
+			}
+			return nil
+		case <-ticker.C:
+			if r.progress = stage.sum(r.progress); !r.yield(r.progress, nil) {
+				stop()
+				<-ended
+				return errLeft
+			}
+		}
+	}
+}
+
+// rehearsal is a log whose pipeline reads what the live group has committed, and
+// whose steps go no further than memory.
+type rehearsal struct {
+	generation.Log
+	run    *run
+	finish func() // ends the run
+
+	mu      sync.Mutex // guards the rest
+	session *rehearsed
+	err     error
+}
+
+func (l *rehearsal) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// CreateTopic implements stream.Log.
+func (l *rehearsal) CreateTopic(context.Context, stream.Topic) error { return nil }
+
+// Join implements stream.Log. The first session of the pipeline gets all.
+func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &rehearsed{of: l, wake: make(chan struct{}, 1), states: map[stream.Partition]*held{}}
+	if group == l.run.runner.Name() && l.session == nil {
+		l.session = s
+		for i := range l.run.parts {
+			s.add(ctx, &l.run.parts[i])
+		}
+	}
+	return s, nil
+}
+
+// sum says what came of it so far.
+func (l *rehearsal) sum(p Progress) Progress {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == nil {
+		return p
+	}
+	p.Events, p.Outputs, p.Dead = l.session.events, l.session.outputs, l.session.dead
+	var all journal.Stats
+	for _, h := range l.session.states {
+		if stats, err := journal.ReadStats(h.entries[string(rune(statekey.JournalHead))]); err == nil {
+			all.Add(stats)
+		}
+	}
+	p.Models = nil
+	for _, a := range l.run.runner.Asked() {
+		c := journal.Count{Model: a.Name, Calls: uint64(a.Rows), Paid: uint64(a.Rows), Price: a.Price}
+		for _, count := range all.Models {
+			if count.Model == a.Name {
+				c.Hits, c.Saved = count.Hits, count.Saved
+			}
+		}
+		p.Models = append(p.Models, c)
+	}
+	return p
+}
+
+// held is what a rehearsal keeps of a partition.
+type held struct {
+	extent
+	entries map[string][]byte
+	next    func() (stream.Record, error, bool)
+	stop    func()
+	read    bool          // to its end
+	done    stream.Offset // committed
+	parked  int
+}
+
+// rehearsed is the session of a rehearsal.
+type rehearsed struct {
+	of       *rehearsal
+	wake     chan struct{}
+	assigned bool
+	order    []*held
+	paused   map[stream.Partition]bool
+
+	// of.mu guards these
+	states                map[stream.Partition]*held
+	bytes                 int
+	events, outputs, dead int64
+}
+
+func (s *rehearsed) add(ctx context.Context, e *extent) {
+	h := &held{extent: *e, entries: map[string][]byte{}, read: e.until <= e.first, done: e.first}
+	h.next, h.stop = iter.Pull2(s.of.Log.Tail(ctx, e.Partition, e.first))
+	s.states[e.Partition] = h
+	s.order = append(s.order, h)
+}
+
+// Poll implements stream.Session.
+func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, err error) {
+	if !s.assigned {
+		s.assigned = true
+		for _, h := range s.order {
+			view := &lookedUp{of: s, held: h, ctx: ctx}
+			batch.Assigned = append(batch.Assigned, stream.Assigned{Partition: h.Partition, Next: h.first, State: s.of.run.begun.View(ctx, s.of.Log, h.Partition, view)})
+		}
+		if len(batch.Assigned) > 0 {
+			s.ended()
+			return batch, nil
+		}
+	}
+	for _, h := range s.order {
+		for !h.read && !s.paused[h.Partition] && len(batch.Records) < limit {
+			r, err, ok := h.next()
+			if err != nil || !ok {
+				return batch, errors.Join(err, ctx.Err())
+			}
+			h.read = r.Offset+1 >= h.until
+			batch.Records = append(batch.Records, r)
+		}
+	}
+	if len(batch.Records) > 0 {
+		return batch, nil
+	}
+	select {
+	case <-s.wake:
+		return batch, nil
+	case <-ctx.Done():
+		return batch, ctx.Err()
+	}
+}
+
+// Commit implements stream.Session.
+func (s *rehearsed) Commit(step stream.Step) *stream.Pending {
+	s.of.mu.Lock()
+	for _, c := range step.Changes {
+		s.change(c)
+	}
+	for _, o := range step.Outputs {
+		if strings.HasPrefix(o.Partition.Topic, "dlq.") {
+			s.dead++
+		} else {
+			s.outputs++
+		}
+	}
+	for p, next := range step.Offsets {
+		h := s.states[p]
+		s.events += int64(next - h.done)
+		h.done = next
+	}
+	if s.bytes > rehearsedBytesMax {
+		s.of.err = errLarge
+		s.of.finish()
+	}
+	s.of.mu.Unlock()
+	s.ended()
+	pending := stream.NewPending()
+	pending.Decide(nil)
+	s.Wake()
+	return pending
+}
+
+func (s *rehearsed) change(c stream.Change) {
+	h, key := s.states[c.Partition], string(c.Key)
+	before, was := h.entries[key]
+	s.bytes -= len(before)
+	parked := len(key) > 0 && key[0] == statekey.Parked
+	if c.Value == nil {
+		if delete(h.entries, key); was && parked {
+			h.parked--
+		}
+		return
+	}
+	if h.entries[key] = slices.Clone(c.Value); !was {
+		s.bytes += len(key)
+		if parked {
+			h.parked++
+		}
+	}
+	s.bytes += len(c.Value)
+}
+
+// ended ends the run where all is done.
+func (s *rehearsed) ended() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	for _, h := range s.order {
+		if h.done < h.until || h.parked > 0 {
+			return
+		}
+	}
+	s.of.finish()
+}
+
+// Pause implements stream.Session.
+func (s *rehearsed) Pause(list ...stream.Partition) { s.setPaused(list, true) }
+
+// Resume implements stream.Session.
+func (s *rehearsed) Resume(list ...stream.Partition) { s.setPaused(list, false) }
+
+func (s *rehearsed) setPaused(list []stream.Partition, paused bool) {
+	if s.paused == nil {
+		s.paused = map[stream.Partition]bool{}
+	}
+	for _, p := range list {
+		s.paused[p] = paused
+	}
+}
+
+// Wake implements stream.Session.
+func (s *rehearsed) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close implements stream.Session.
+func (s *rehearsed) Close() error {
+	for _, h := range s.order {
+		h.stop()
+	}
+	return nil
+}
+
+// lookedUp is the state of a rehearsal beside a partition.
+type lookedUp struct {
+	of   *rehearsed
+	held *held
+	ctx  context.Context
+}
+
+var _ stream.View = (*lookedUp)(nil)
+
+// Get implements stream.View.
+func (v *lookedUp) Get(key []byte) ([]byte, error) {
+	v.of.of.mu.Lock()
+	defer v.of.of.mu.Unlock()
+	return slices.Clone(v.held.entries[string(key)]), nil
+}
+
+// Scan implements stream.View.
+func (v *lookedUp) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
+	return func(yield func(stream.Entry, error) bool) {
+		v.of.of.mu.Lock()
+		keys := slices.Sorted(maps.Keys(v.held.entries))
+		v.of.of.mu.Unlock()
+		for _, key := range keys {
+			if !strings.HasPrefix(key, string(prefix)) {
+				continue
+			}
+			if value, _ := v.Get([]byte(key)); value != nil && !yield(stream.Entry{Key: []byte(key), Value: value}, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package scoring
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Options of a Handler. The zero value is a good choice.
+type Options struct {
+	StreamsMax     int           // at once; more are told to come back. 0 is 256
+	RequestsMax    int           // of other calls at once. 0 is 256
+	RecordBytesMax int           // of a record of a stream. 0 is 1 MiB
+	BodyBytesMax   int64         // of a request that is no stream, decompressed. 0 is 64 MiB
+	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 16 MiB. 0 is 200
+	IdleTimeout    time.Duration // of a stream that sends nothing, or does not read its end. 0 is 60 s
+	SpillDir       string        // where answers wait that a client does not read. "" is the system's folder for temporary files
+	SpillBytesEach int64         // of them, of one stream. 0 is 256 MiB
+	SpillBytesAll  int64         // of all streams. 0 is 2 GiB
+	Version        string        // for clients that ask
+}
+
+// Validate returns why a handler cannot have these options.
+func (o Options) Validate() error {
+	var errs []error
+	for name, v := range map[string]int64{
+		"StreamsMax": int64(o.StreamsMax), "RequestsMax": int64(o.RequestsMax), "RecordBytesMax": int64(o.RecordBytesMax), "BodyBytesMax": o.BodyBytesMax,
+		"RatioMax": o.RatioMax, "IdleTimeout": int64(o.IdleTimeout), "SpillBytesEach": o.SpillBytesEach, "SpillBytesAll": o.SpillBytesAll,
+	} {
+		if v < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d: use a number above 0, or 0 for the default", name, v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) orDefaults() Options {
+	o.StreamsMax = cmp.Or(o.StreamsMax, 256)
+	o.RequestsMax = cmp.Or(o.RequestsMax, 256)
+	o.RecordBytesMax = cmp.Or(o.RecordBytesMax, 1<<20)
+	o.BodyBytesMax = cmp.Or(o.BodyBytesMax, 64<<20)
+	o.RatioMax = cmp.Or(o.RatioMax, 200)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, time.Minute)
+	o.SpillDir = cmp.Or(o.SpillDir, os.TempDir())
+	o.SpillBytesEach = cmp.Or(o.SpillBytesEach, 256<<20)
+	o.SpillBytesAll = cmp.Or(o.SpillBytesAll, 2<<30)
+	o.Version = cmp.Or(o.Version, "unknown")
+	return o
+}
+
+// Handler answers for models. Make one with New.
+type Handler struct {
+	options  Options
+	ctx      context.Context
+	models   *registry
+	streams  chan struct{} // one element for each under way
+	requests chan struct{}
+	spills   *spillPool
+	stats    stats
+	figures  []figure
+	grpc     *grpc.Server
+	mux      *http.ServeMux
+}
+
+// New returns a handler of models, the last of a name being what requests without
+// a version get. Streams end when ctx does, each with a last line that says so.
+// It knows no tokens: see Server.
+func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	registry, err := newRegistry(models)
+	if err != nil {
+		return nil, err
+	}
+	o = o.orDefaults()
+	h := &Handler{
+		options: o, ctx: ctx, models: registry, mux: http.NewServeMux(),
+		streams: make(chan struct{}, o.StreamsMax), requests: make(chan struct{}, o.RequestsMax),
+		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, figures: figures(),
+	}
+	h.grpc = h.newGRPC()
+	for _, r := range h.routes() {
+		h.mux.HandleFunc(r.pattern, r.handle)
+	}
+	return h, nil
+}
+
+// Paths returns the paths that a Handler answers, as http.ServeMux has them, for a
+// mux that has others too.
+func Paths() []string {
+	return []string{"/v1/models", "/v1/models/", "/v1/moderations", "/v1/embeddings", "/v2", "/v2/", "/" + service + "/", "/openapi.json"}
+}
+
+// ServeHTTP answers a request, with the id that its sender correlates it by.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if id := r.Header.Get(correlation); id != "" {
+		w.Header().Set(correlation, id)
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+const correlation = "X-Correlation-Id"
+
+// route is a call that is answered. Wildcards are those of http.ServeMux.
+type route struct {
+	pattern string
+	handle  http.HandlerFunc
+}
+
+func (h *Handler) routes() []route {
+	return []route{
+		{"POST /v1/models/{call}", h.callModel},
+		{"POST /v1/models/{name}/predict", h.callModel},
+		{"POST /v1/models/{name}/versions/{call}", h.callModel},
+		{"POST /v1/models/{name}/versions/{version}/predict", h.callModel},
+		{"GET /v1/models", h.listModels},
+		{"GET /v1/models/{name}", h.showModel},
+		{"POST /v1/moderations", h.bounded(h.moderate)},
+		{"POST /v1/embeddings", h.bounded(h.embed)},
+		{"GET /v2", h.serverMetadata},
+		{"GET /v2/health/live", h.healthy},
+		{"GET /v2/health/ready", h.healthy},
+		{"GET /v2/models/{name}", h.modelMetadata},
+		{"GET /v2/models/{name}/ready", h.modelReady},
+		{"GET /v2/models/{name}/versions/{version}", h.modelMetadata},
+		{"GET /v2/models/{name}/versions/{version}/ready", h.modelReady},
+		{"POST /v2/models/{name}/infer", h.bounded(h.inferREST)},
+		{"POST /v2/models/{name}/versions/{version}/infer", h.bounded(h.inferREST)},
+		{"POST /inference.GRPCInferenceService/{method}", h.callGRPC},
+		{"GET /openapi.json", h.showDocument},
+		{"/", h.unknown},
+	}
+}
+
+// callModel answers what is called on a model: the name of the call stands behind
+// the last colon.
+func (h *Handler) callModel(w http.ResponseWriter, r *http.Request) {
+	name, version := r.PathValue("name"), r.PathValue("version")
+	if call := r.PathValue("call"); call != "" {
+		called, ok := strings.CutSuffix(call, ":predict-stream")
+		if !ok {
+			h.unknown(w, r)
+			return
+		}
+		if name == "" {
+			name = called
+		} else {
+			version = called
+		}
+	}
+	if m, ok := h.model(w, r, name, version); ok {
+		h.predictStream(w, r, m)
+	}
+}
+
+// find finds a model; version "" is the last that was given.
+func (h *Handler) find(name, version string) (*served, error) {
+	m, ok := h.models.find(name, version)
+	if !ok {
+		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), h.names())
+	}
+	return m, nil
+}
+
+// model finds a model, or answers that there is none.
+func (h *Handler) model(w http.ResponseWriter, r *http.Request, name, version string) (*served, bool) {
+	m, err := h.find(name, version)
+	if err != nil {
+		asRefusal(err, isInference(r)).write(w)
+	}
+	return m, err == nil
+}
+
+func (h *Handler) names() string {
+	var names []string
+	for _, m := range h.models.order {
+		names = append(names, m.pinned())
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
+// bounded refuses requests over the limit, and gives each its time.
+func (h *Handler) bounded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case h.requests <- struct{}{}:
+			defer func() { <-h.requests }()
+		default:
+			bad := h.tooMany("requests", cap(h.requests))
+			bad.plain = isInference(r)
+			bad.write(w)
+			return
+		}
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(h.options.IdleTimeout))
+		_ = control.SetWriteDeadline(time.Now().Add(2 * h.options.IdleTimeout))
+		next(w, r)
+	}
+}
+
+//go:embed openapi.json
+var openAPI string
+
+// document is the OpenAPI document with the names of the models that are there.
+func (h *Handler) document() []byte {
+	var names, versions []string
+	for _, m := range h.models.order {
+		names, versions = append(names, m.Name), append(versions, m.Version)
+	}
+	distinct := func(list []string) string {
+		slices.Sort(list)
+		return string(appendJSON(nil, slices.Compact(list)))
+	}
+	return []byte(strings.NewReplacer(`["{models}"]`, distinct(names), `["{versions}"]`, distinct(versions)).Replace(openAPI))
+}
+
+func (h *Handler) showDocument(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(h.document()) // the client is gone: nobody is left to tell
+}
+
+func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {
+	h.refusal(r, http.StatusNotFound, "not_found", "no such thing as %s %s: GET /openapi.json has what there is", r.Method, r.URL.Path).write(w)
+}
+
+// refusal is an answer that is not 200.
+type refusal struct {
+	status  int
+	code    string
+	message string
+	plain   bool // as the Open Inference Protocol has errors
+}
+
+// Error returns the message.
+func (r *refusal) Error() string { return r.message }
+
+func refuse(status int, code, format string, args ...any) *refusal {
+	return &refusal{status: status, code: code, message: fmt.Sprintf(format, args...)}
+}
+
+func (h *Handler) tooMany(what string, most int) *refusal {
+	h.stats.refused.Add(1)
+	return refuse(http.StatusTooManyRequests, "too_many", "%d %s are under way, which is the most: send it again later", most, what)
+}
+
+func isInference(r *http.Request) bool {
+	return r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/")
+}
+
+// refusal returns a refusal in the form of what the request calls.
+func (h *Handler) refusal(r *http.Request, status int, code, format string, args ...any) *refusal {
+	bad := refuse(status, code, format, args...)
+	bad.plain = isInference(r)
+	return bad
+}
+
+// write sends the refusal: of the Open Inference Protocol the message alone, else
+// the object that OpenAI's clients read.
+func (r *refusal) write(w http.ResponseWriter) {
+	if r.status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	if r.plain {
+		writeJSON(w, r.status, map[string]string{"error": r.message})
+		return
+	}
+	kind := "invalid_request_error"
+	if r.status >= http.StatusInternalServerError {
+		kind = "server_error"
+	}
+	retryable := r.status >= http.StatusInternalServerError || r.status == http.StatusTooManyRequests
+	writeJSON(w, r.status, map[string]any{"error": map[string]any{
+		"message": r.message, "type": kind, "param": nil, "code": r.code, "retryable": retryable,
+	}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	text := append(appendJSON(nil, v), '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the client is gone: nobody is left to tell
+}

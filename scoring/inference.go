@@ -1,0 +1,310 @@
+package scoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/internal/inference"
+	"github.com/afterbay/afterbay/model"
+)
+
+const callTimeout = time.Minute // of a call of a model, which may be elsewhere and hang
+
+// tensor is an input of the Open Inference Protocol: numbers, or texts where the
+// datatype is BYTES.
+type tensor struct {
+	name     string
+	datatype string
+	shape    []int64
+	numbers  []float32
+	texts    [][]byte
+}
+
+// request is one of the protocol, in whichever encoding it came.
+type request struct {
+	id      string
+	inputs  []tensor
+	outputs []string // that are wanted; none is all
+}
+
+// answer is an output of the protocol: float32 of shape [rows, size], or texts of
+// shape [rows, 1], nil where there is none.
+type answer struct {
+	*output
+	shape  []int64
+	scores []float32
+	texts  [][]byte
+}
+
+// datatype returns how the protocol calls what an output is.
+func (o *output) datatype() string {
+	if o.size == 0 {
+		return "BYTES"
+	}
+	return "FP32"
+}
+
+// appendRaw appends the elements as they lie in memory. There is no way to say that
+// there is no text, so that is an empty one.
+func (a *answer) appendRaw(dst []byte) []byte {
+	for _, text := range a.texts {
+		dst = inference.AppendBytes(dst, text)
+	}
+	return appendFloats(dst, a.scores)
+}
+
+// appendJSON appends the elements of an array.
+func (a *answer) appendJSON(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, s := range a.scores {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendNumber(dst, s)
+	}
+	for i, text := range a.texts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, a.text(text))
+	}
+	return append(dst, ']')
+}
+
+// elements returns how many elements the tensor has by its shape.
+func (t *tensor) elements() (int, error) {
+	n, err := inference.Elements(t.shape)
+	switch {
+	case inference.Size(t.datatype) < 0:
+		err = fmt.Errorf("datatype %q is not known", t.datatype)
+	case len(t.shape) == 0:
+		err = errors.New("it has no shape")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("input %q: %w", t.name, err)
+	}
+	return n, nil
+}
+
+// unpack reads a tensor whose elements are as they lie in memory.
+func unpack(in *inference.Tensor) (tensor, error) {
+	t := tensor{name: in.Name, datatype: in.Datatype, shape: in.Shape}
+	n, err := t.elements()
+	switch size := inference.Size(t.datatype); {
+	case err != nil:
+		return t, err
+	case size == 0:
+		t.texts, err = in.Split()
+	case len(in.Raw) != n*size:
+		err = fmt.Errorf("%d bytes for %d elements of %s", len(in.Raw), n, t.datatype)
+	default:
+		t.numbers = make([]float32, n)
+		err = in.Floats(t.numbers)
+	}
+	if err != nil {
+		return t, fmt.Errorf("input %q: %w", t.name, err)
+	}
+	return t, nil
+}
+
+// setJSON reads the tensor's elements from arrays, flat or nested as the shape is.
+func (t *tensor) setJSON(data []byte) error {
+	n, err := t.elements()
+	if err != nil {
+		return err
+	}
+	if err := t.collect(data, n, len(t.shape)); err != nil {
+		return fmt.Errorf("input %q: %w", t.name, err)
+	}
+	if got := len(t.numbers) + len(t.texts); got != n {
+		return fmt.Errorf("input %q: %d elements for shape %v", t.name, got, t.shape)
+	}
+	return nil
+}
+
+// collect adds the elements of an array, most of them, depth levels deep at most.
+func (t *tensor) collect(data []byte, most, depth int) error {
+	w := decode.Walk(data)
+	if w.Err() == nil && !w.Array() {
+		return fmt.Errorf("the data is not an array")
+	}
+	for w.Next() {
+		if len(t.numbers)+len(t.texts) == most && w.Value[0] != '[' {
+			return fmt.Errorf("more than %d elements for shape %v", most, t.shape)
+		}
+		if v, ok := decode.Number(w.Value); ok && t.datatype != "BYTES" {
+			t.numbers = append(t.numbers, float32(v))
+			continue
+		}
+		text, isText := decode.String(w.Value)
+		switch c := w.Value[0]; {
+		case c == '[' && depth > 1:
+			if err := t.collect(w.Value, most, depth-1); err != nil {
+				return err
+			}
+		case isText && t.datatype == "BYTES":
+			t.texts = append(t.texts, text)
+		case c == 'n' && t.datatype == "BYTES":
+			t.texts = append(t.texts, nil)
+		case c == 'n':
+			t.numbers = append(t.numbers, missing)
+		case (c == 't' || c == 'f') && t.datatype == "BOOL":
+			t.numbers = append(t.numbers, map[byte]float32{'t': 1}[c])
+		default:
+			return fmt.Errorf("%s is no element of %s", clip(w.Value), t.datatype)
+		}
+	}
+	return w.Err()
+}
+
+// rows returns the rows that tensors are: one of shape [rows, inputs], or one of
+// shape [rows] or [rows, 1] for each input by its name.
+func (m *served) rows(inputs []tensor) (model.Rows, error) {
+	if len(inputs) == 0 {
+		return model.Rows{}, fmt.Errorf("no inputs: the model has %s", m.inputNames())
+	}
+	if len(inputs) == 1 {
+		if _, ok := m.byName[inputs[0].name]; !ok || len(m.inputs) == 1 {
+			return m.matrix(&inputs[0])
+		}
+	}
+	n := inputs[0].shape[0]
+	seen := make([]bool, len(m.inputs))
+	for i := range inputs {
+		t := &inputs[i]
+		at, ok := m.byName[t.name]
+		switch {
+		case !ok:
+			return model.Rows{}, fmt.Errorf("input %q is none of the model's: it has %s", t.name, m.inputNames())
+		case seen[at]:
+			return model.Rows{}, fmt.Errorf("input %q is there twice", t.name)
+		case t.shape[0] != n || len(t.shape) > 2 || len(t.shape) == 2 && t.shape[1] != 1:
+			return model.Rows{}, fmt.Errorf("input %q: shape %v, want [%d] or [%d, 1]", t.name, t.shape, n, n)
+		case (m.inputs[at].kind == model.Number) == (t.datatype == "BYTES"):
+			return model.Rows{}, fmt.Errorf("input %q does not take %s", t.name, t.datatype)
+		}
+		seen[at] = true
+	}
+	if at := slices.Index(seen, false); at >= 0 {
+		return model.Rows{}, fmt.Errorf("input %q is missing", m.inputs[at].name)
+	}
+	return m.join(inputs, int(n)), nil
+}
+
+// join puts columns side by side.
+func (m *served) join(inputs []tensor, n int) model.Rows {
+	rows := m.rowsOf(n)
+	rows.N, rows.Values, rows.Bytes = n, rows.Values[:n*m.numbers], rows.Bytes[:n*m.texts]
+	for i := range inputs {
+		t := &inputs[i]
+		column := m.inputs[m.byName[t.name]].column
+		for row, v := range t.numbers {
+			rows.Values[row*m.numbers+column] = v
+		}
+		for row, text := range t.texts {
+			rows.Bytes[row*m.texts+column] = text
+		}
+	}
+	return rows
+}
+
+// matrix returns the rows of one tensor that has all inputs.
+func (m *served) matrix(t *tensor) (model.Rows, error) {
+	width := int64(len(m.inputs))
+	flat := len(t.shape) == 1 && width == 1
+	switch {
+	case m.numbers > 0 && m.texts > 0:
+		return model.Rows{}, fmt.Errorf("input %q is none of the model's: it has %s", t.name, m.inputNames())
+	case !flat && (len(t.shape) != 2 || t.shape[1] != width):
+		return model.Rows{}, fmt.Errorf("input %q: shape %v, want [rows, %d]", t.name, t.shape, width)
+	case (m.numbers > 0) == (t.datatype == "BYTES"):
+		return model.Rows{}, fmt.Errorf("input %q: the model does not take %s", t.name, t.datatype)
+	}
+	return model.Rows{Width: m.numbers, Values: t.numbers, BytesWidth: m.texts, Bytes: t.texts, N: int(t.shape[0])}, nil
+}
+
+// score checks and scores rows. Those of other requests may share its calls, which
+// end after callTimeout.
+func (m *served) score(ctx context.Context, rows model.Rows) (all model.Answer, err error) {
+	for i := range rows.N {
+		if err := m.Model.Check(rows.Row(i)); err != nil {
+			return all, refuse(http.StatusBadRequest, "bad_row", "row %d: %v", i, err)
+		}
+	}
+	all = model.Answer{Scores: make([]float32, rows.N*m.width), Texts: make([][]byte, rows.N*m.words)}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	m.shared.Enter()
+	defer m.shared.Leave()
+	if err := m.shared.Answer(ctx, rows, all.Scores, all.Texts); err != nil {
+		return all, refuse(http.StatusInternalServerError, "model_failed", "predict: %v", err)
+	}
+	return all, nil
+}
+
+// infer answers a request of the protocol. Errors are refusals.
+func (m *served) infer(ctx context.Context, in *request) ([]answer, error) {
+	rows, err := m.rows(in.inputs)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "bad_input", "%v", err)
+	}
+	for _, name := range in.outputs {
+		if !slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == name }) {
+			return nil, refuse(http.StatusBadRequest, "bad_output", "the model has no output %q", name)
+		}
+	}
+	all, err := m.score(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	var answers []answer
+	from, word := 0, 0
+	for o := range m.outputs {
+		a := answer{output: &m.outputs[o], shape: []int64{int64(rows.N), int64(max(m.outputs[o].size, 1))}}
+		for i := range rows.N {
+			if a.size == 0 {
+				a.texts = append(a.texts, all.Texts[i*m.words+word])
+			}
+			a.scores = append(a.scores, all.Scores[i*m.width+from:i*m.width+from+a.size]...)
+		}
+		if from += a.size; a.size == 0 {
+			word++
+		}
+		if len(in.outputs) == 0 || slices.Contains(in.outputs, a.name) {
+			answers = append(answers, a)
+		}
+	}
+	return answers, nil
+}
+
+// described is a tensor of a model as the protocol describes it.
+type described struct {
+	Name     string  `json:"name"`
+	Datatype string  `json:"datatype"`
+	Shape    []int64 `json:"shape"`
+}
+
+// tensors describes what the model takes and gives: numbers are one input, of all
+// columns, where there is nothing else.
+func (m *served) tensors() (inputs, outputs []described) {
+	if m.texts == 0 && len(m.inputs) > 1 {
+		inputs = append(inputs, described{"input", "FP32", []int64{-1, int64(m.numbers)}})
+	} else {
+		for _, in := range m.inputs {
+			d := described{in.name, "BYTES", []int64{-1, 1}}
+			if in.kind == model.Number {
+				d.Datatype = "FP32"
+			}
+			inputs = append(inputs, d)
+		}
+	}
+	for _, out := range m.outputs {
+		outputs = append(outputs, described{out.name, out.datatype(), []int64{-1, int64(max(out.size, 1))}})
+	}
+	return inputs, outputs
+}

@@ -1,0 +1,227 @@
+package scoring
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/inference"
+	"github.com/afterbay/afterbay/model"
+)
+
+const headerLength = "Inference-Header-Content-Length" // of the JSON before binary tensors
+
+var extensions = []string{"binary_tensor_data", "model_stream_infer", "predict_stream"}
+
+func (h *Handler) healthy(w http.ResponseWriter, r *http.Request) {
+	if h.ctx.Err() != nil {
+		h.refusal(r, http.StatusServiceUnavailable, "shutting_down", "the process is ending").write(w)
+		return
+	}
+	key := "ready"
+	if strings.HasSuffix(r.URL.Path, "live") {
+		key = "live"
+	}
+	writeJSON(w, http.StatusOK, map[string]bool{key: true})
+}
+
+func (h *Handler) serverMetadata(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{"name": "afterbay", "version": h.options.Version, "extensions": extensions})
+}
+
+func (h *Handler) modelReady(w http.ResponseWriter, r *http.Request) {
+	if m, ok := h.model(w, r, r.PathValue("name"), r.PathValue("version")); ok {
+		writeJSON(w, http.StatusOK, map[string]any{"name": m.Name, "ready": true})
+	}
+}
+
+func (h *Handler) modelMetadata(w http.ResponseWriter, r *http.Request) {
+	m, ok := h.model(w, r, r.PathValue("name"), r.PathValue("version"))
+	if !ok {
+		return
+	}
+	inputs, outputs := m.tensors()
+	writeJSON(w, http.StatusOK, map[string]any{
+		"name": m.Name, "versions": h.models.versions(m.Name), "platform": m.platform(), "inputs": inputs, "outputs": outputs,
+	})
+}
+
+// versions returns the versions of a model, in the order in which they were given.
+func (r *registry) versions(name string) []string {
+	var list []string
+	for _, m := range r.byName[name] {
+		list = append(list, m.Version)
+	}
+	return list
+}
+
+// platform says what the model is, for clients that know frameworks.
+func (m *served) platform() string { return "afterbay_" + m.kind }
+
+// restRequest is a request in JSON.
+type restRequest struct {
+	ID         string                     `json:"id"`
+	Parameters map[string]json.RawMessage `json:"parameters"`
+	Inputs     []struct {
+		Name       string                     `json:"name"`
+		Shape      []int64                    `json:"shape"`
+		Datatype   string                     `json:"datatype"`
+		Parameters map[string]json.RawMessage `json:"parameters"`
+		Data       json.RawMessage            `json:"data"`
+	} `json:"inputs"`
+	Outputs []struct {
+		Name       string                     `json:"name"`
+		Parameters map[string]json.RawMessage `json:"parameters"`
+	} `json:"outputs"`
+}
+
+// inferREST answers the protocol's inference by HTTP.
+func (h *Handler) inferREST(w http.ResponseWriter, r *http.Request) {
+	m, ok := h.model(w, r, r.PathValue("name"), r.PathValue("version"))
+	if !ok {
+		return
+	}
+	rest, in, err := h.readInference(w, r)
+	var answers []answer
+	if err == nil {
+		answers, err = m.infer(r.Context(), in)
+	}
+	if err != nil {
+		asRefusal(err, true).write(w)
+		return
+	}
+	writeAnswers(w, m, rest, answers)
+}
+
+// asRefusal finds the answer to an error.
+func asRefusal(err error, plain bool) *refusal {
+	var bad *refusal
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &bad):
+	case errors.As(err, &large):
+		bad = refuse(http.StatusRequestEntityTooLarge, "body_too_large", "the body is larger than %s", sizeText(int(large.Limit)))
+	default:
+		bad = refuse(http.StatusBadRequest, "bad_request", "%v", err)
+	}
+	bad.plain = plain
+	return bad
+}
+
+// readBody reads the body of a request that is no stream.
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	coding := strings.ToLower(r.Header.Get("Content-Encoding"))
+	switch coding {
+	case "identity":
+		coding = ""
+	case "", "gzip", "deflate", "zstd":
+	default:
+		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding %q: use gzip, deflate, zstd or none", coding)
+	}
+	body := newInBody(http.MaxBytesReader(w, r.Body, h.options.BodyBytesMax), coding, h.options.RatioMax)
+	defer body.close()
+	data, err := io.ReadAll(io.LimitReader(body, h.options.BodyBytesMax+1))
+	if err == nil && int64(len(data)) > h.options.BodyBytesMax {
+		err = &http.MaxBytesError{Limit: h.options.BodyBytesMax}
+	}
+	return data, err
+}
+
+// readInference reads a request: JSON and, behind as much of it as a header says,
+// the bytes of tensors that have no data in it.
+func (h *Handler) readInference(w http.ResponseWriter, r *http.Request) (*restRequest, *request, error) {
+	body, err := h.readBody(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	var raw []byte
+	if text := r.Header.Get(headerLength); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > len(body) {
+			return nil, nil, fmt.Errorf("%s %q of a body of %d bytes", headerLength, text, len(body))
+		}
+		body, raw = body[:n], body[n:]
+	}
+	rest := &restRequest{}
+	if err := json.Unmarshal(body, rest); err != nil {
+		return nil, nil, fmt.Errorf("read the request: %w", err)
+	}
+	in := &request{id: rest.ID}
+	for _, i := range rest.Inputs {
+		t := tensor{name: i.Name, datatype: i.Datatype, shape: i.Shape}
+		if size, ok := i.Parameters["binary_data_size"]; ok {
+			n, err := strconv.Atoi(string(size))
+			if err != nil || n < 0 || n > len(raw) {
+				return nil, nil, fmt.Errorf("input %q: binary_data_size %s, and %d bytes are left", i.Name, size, len(raw))
+			}
+			if t, err = unpack(&inference.Tensor{Name: i.Name, Datatype: i.Datatype, Shape: i.Shape, Raw: raw[:n]}); err != nil {
+				return nil, nil, err
+			}
+			raw = raw[n:]
+		} else if err := t.setJSON(i.Data); err != nil {
+			return nil, nil, err
+		}
+		in.inputs = append(in.inputs, t)
+	}
+	if len(raw) > 0 {
+		return nil, nil, fmt.Errorf("%d bytes behind the last tensor", len(raw))
+	}
+	for _, o := range rest.Outputs {
+		in.outputs = append(in.outputs, o.Name)
+	}
+	return rest, in, nil
+}
+
+// binary reports whether an output is wanted as bytes.
+func (r *restRequest) binary(name string) bool {
+	for _, o := range r.Outputs {
+		if o.Name == name {
+			return string(o.Parameters["binary_data"]) == "true"
+		}
+	}
+	return string(r.Parameters["binary_data_output"]) == "true"
+}
+
+func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers []answer) {
+	text := appendString([]byte(`{"model_name":`), []byte(m.Name))
+	text = appendString(append(text, `,"model_version":`...), []byte(m.Version))
+	if rest.ID != "" {
+		text = appendString(append(text, `,"id":`...), []byte(rest.ID))
+	}
+	text = append(text, `,"outputs":[`...)
+	var raw []byte
+	binary := false
+	for i, a := range answers {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = appendString(append(text, `{"name":`...), []byte(a.name))
+		text = fmt.Appendf(text, `,"datatype":%q,"shape":[%d,%d],`, a.datatype(), a.shape[0], a.shape[1])
+		if rest.binary(a.name) {
+			binary = true
+			before := len(raw)
+			raw = a.appendRaw(raw)
+			text = fmt.Appendf(text, `"parameters":{"binary_data_size":%d}}`, len(raw)-before)
+			continue
+		}
+		if a.kind == model.Bytes {
+			text = append(text, `"parameters":{"content_type":"base64"},`...) // as MLServer says it
+		}
+		text = append(a.appendJSON(append(text, `"data":`...)), '}')
+	}
+	text = append(text, ']', '}')
+	w.Header().Set("Content-Type", "application/json")
+	if binary {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set(headerLength, strconv.Itoa(len(text)))
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+len(raw)))
+	w.WriteHeader(http.StatusOK)
+	if _, err := w.Write(text); err == nil {
+		_, _ = w.Write(raw) // the client is gone: nobody is left to tell
+	}
+}

@@ -1,0 +1,214 @@
+package serve
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// backlogs are the bounds of what waits in the topics that the pipelines of a
+// process read. They are kept where records come by HTTP: what waits is what was
+// found at the latest measurement of the lag, and what was admitted since, so
+// that a source that is fast finds the bound between two measurements, too.
+type backlogs struct {
+	logger *slog.Logger
+
+	mu       sync.Mutex // guards what follows
+	list     []*backlog
+	admitted map[string]*admitted // by topic
+
+	refused, throttled *prometheus.Desc
+}
+
+// backlog is the bound of a pipeline on a topic.
+type backlog struct {
+	runner  *afterbay.Runner
+	topic   string
+	gate    *control.Gate
+	found   int    // to wait, at the latest measurement
+	refused uint64 // requests
+}
+
+// admitted counts the records of a topic, from the start on.
+type admitted struct {
+	begun, done int // done are appended, or will not be
+	before      int // done before the measurement under way began
+	counted     int // done before the latest one began: they are in what it found
+}
+
+func newBacklogs(runners []*afterbay.Runner, logger *slog.Logger) *backlogs {
+	by := []string{"pipeline", "topic"}
+	b := &backlogs{
+		logger: logger, admitted: map[string]*admitted{},
+		refused:   prometheus.NewDesc("afterbay_backlog_refused_total", "Requests answered with 429, for as many records of the topic wait as may.", by, nil),
+		throttled: prometheus.NewDesc("afterbay_backlog_throttled", "1 while requests are refused until fewer records of the topic wait.", by, nil),
+	}
+	for _, r := range runners {
+		bounds := r.Backlogs()
+		for _, topic := range slices.Sorted(maps.Keys(bounds)) {
+			b.list = append(b.list, &backlog{runner: r, topic: topic, gate: bounds[topic].Gate(1)})
+			b.admitted[topic] = &admitted{}
+		}
+	}
+	return b
+}
+
+// begin notes that a measurement begins: what is appended by then, it will find.
+func (b *backlogs) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.admitted {
+		a.before = a.done
+	}
+}
+
+// measured takes what the measurement found.
+func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.admitted {
+		a.counted = a.before
+	}
+	for _, l := range b.list {
+		l.found = 0
+		for _, lag := range lags {
+			if l.counts(lag) {
+				l.found += int(lag.Records)
+			}
+		}
+		b.observe(now, l)
+	}
+}
+
+// counts reports whether what a group has not read waits for the pipeline: in the
+// topic, or in the one that it is copied to.
+func (l *backlog) counts(lag observe.Lag) bool {
+	reads := l.runner.Reads()
+	read := observe.Read{Group: lag.Group, Topic: lag.Topic}
+	return read == reads[len(reads)-1] || lag.Topic == l.topic && slices.Contains(reads, read)
+}
+
+// waiting is how many records wait, those on their way included.
+func (b *backlogs) waiting(l *backlog) int {
+	a := b.admitted[l.topic]
+	return l.found + a.begun - a.counted
+}
+
+func (b *backlogs) observe(now time.Time, l *backlog) {
+	switch l.gate.Observe(now, b.waiting(l)) {
+	case control.Pause:
+		b.logger.Warn("records are refused until the pipeline has caught up", "pipeline", l.runner.Name(), "topic", l.topic, "waiting", b.waiting(l), "low", l.gate.Marks().Low)
+	case control.Resume:
+		b.logger.Info("records are taken again", "pipeline", l.runner.Name(), "topic", l.topic, "waiting", b.waiting(l))
+	}
+}
+
+// admit is the ingest.Admit of the topics.
+func (b *backlogs) admit(topic string, records int) (done func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.list {
+		if l.topic != topic {
+			continue
+		}
+		if most := l.gate.Marks().Max; records > most {
+			return nil, fmt.Errorf("%w: %d records, and at most %d may wait for pipeline %s", stream.ErrTooLarge, records, most, l.runner.Name())
+		}
+		if waiting := b.waiting(l); l.gate.Throttled() || waiting+records > l.gate.Marks().Max {
+			l.refused++
+			return nil, &ingest.Behind{After: max(time.Second, l.gate.RetryAfter()), Reason: fmt.Sprintf("%d records of topic %q wait for pipeline %s, and %d more would be too many", waiting, topic, l.runner.Name(), max(1, records))}
+		}
+	}
+	a := b.admitted[topic]
+	if a == nil {
+		return func() {}, nil
+	}
+	a.begun += records
+	now := time.Now()
+	for _, l := range b.list {
+		if l.topic == topic {
+			b.observe(now, l)
+		}
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		a.done += records
+	}, nil
+}
+
+// Source says how a source stands at a bounded queue of a pipeline.
+type Source struct {
+	Pipeline         string  `json:"pipeline"`
+	Topic            string  `json:"topic"`
+	Queue            string  `json:"queue"` // parked, for which the topic is not read, or backlog, for which records of it are refused
+	State            string  `json:"state"` // full-rate, throttled, or model-down: nothing is read until it works again
+	Waiting          int     `json:"waiting"`
+	Max              int     `json:"max"`
+	High             int     `json:"high"`
+	Low              int     `json:"low"`
+	Switches         int     `json:"switches"`          // between the states, from the start on
+	ThrottledSeconds float64 `json:"throttled_seconds"` // from the start on
+	Refused          uint64  `json:"refused,omitempty"` // requests
+}
+
+func newSource(pipeline, topic, queue string, marks control.GateOptions, is control.GateState) Source {
+	return Source{
+		Pipeline: pipeline, Topic: topic, Queue: queue, State: is.String(), Waiting: is.Depth, Max: marks.Max, High: marks.High, Low: marks.Low,
+		Switches: is.Switches, ThrottledSeconds: is.Paused.Seconds(),
+	}
+}
+
+// sources says how those of a pipeline stand.
+func (b *backlogs) sources(now time.Time, r *afterbay.Runner) []Source {
+	list := []Source{}
+	if marks, is, ok := r.Reading(); ok {
+		reads := r.Reads()
+		s := newSource(r.Name(), reads[len(reads)-1].Topic, "parked", marks, is)
+		if r.Metrics().Memory().Down > 0 {
+			s.State = "model-down"
+		}
+		list = append(list, s)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.list {
+		if l.runner == r {
+			s := newSource(r.Name(), l.topic, "backlog", l.gate.Marks(), l.gate.State(now))
+			s.Waiting, s.Refused = b.waiting(l), l.refused
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Describe implements prometheus.Collector.
+func (b *backlogs) Describe(descs chan<- *prometheus.Desc) {
+	descs <- b.refused
+	descs <- b.throttled
+}
+
+// Collect implements prometheus.Collector.
+func (b *backlogs) Collect(metrics chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.list {
+		throttled := 0.0
+		if l.gate.Throttled() {
+			throttled = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(b.refused, prometheus.CounterValue, float64(l.refused), l.runner.Name(), l.topic)
+		metrics <- prometheus.MustNewConstMetric(b.throttled, prometheus.GaugeValue, throttled, l.runner.Name(), l.topic)
+	}
+}

@@ -1,0 +1,50 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/afterbay/afterbay/internal/access"
+	"github.com/afterbay/afterbay/rederive"
+)
+
+// rederive answers POST /v1/rederive, whose request is in the query: it takes as
+// long as the job does. It names a file, which may say what programs are to be run:
+// so it is for those alone who can read the data directory.
+func (s *Server) rederive(w http.ResponseWriter, r *http.Request) {
+	if !access.Equal(access.Token(r), s.admin) {
+		problem(w, http.StatusForbidden, "run the command on the machine of that process, with its --data", "a pipeline is derived again for the owner of the data directory alone")
+		return
+	}
+	request, err := rederive.Parse(r.URL.Query().Get("job"))
+	if err != nil {
+		problem(w, http.StatusBadRequest, "afterbay rederive sends it", "read the job: %v", err)
+		return
+	}
+	if s.options.Rederive == nil {
+		problem(w, http.StatusNotFound, "afterbay run does", "this process derives nothing again")
+		return
+	}
+	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[rederive.Progress, error] {
+		return s.options.Rederive(ctx, request)
+	}, func(dst []byte, p rederive.Progress) []byte {
+		text, err := json.Marshal(p)
+		if err != nil {
+			panic("serve: progress cannot be encoded: " + err.Error()) // plain data always can
+		}
+		return append(dst, text...)
+	})
+}
+
+// ErrDeriving says that a process has another job to do.
+var ErrDeriving = errors.New("a pipeline of this process is being derived again: wait for it, or end that command")
+
+// Rederive has a process derive a pipeline again, and yields how far it is.
+func (c *Client) Rederive(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error] {
+	path := "/v1/rederive?job=" + url.QueryEscape(request.String())
+	return readLines(ctx, c, http.MethodPost, path, func(line []byte) (p rederive.Progress, err error) { return p, json.Unmarshal(line, &p) })
+}

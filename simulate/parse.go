@@ -1,0 +1,110 @@
+package simulate
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseRate reads events a second: a number, or one with a unit as in 500/s or
+// 0.5/ms.
+func ParseRate(text string) (float64, error) {
+	number, unit, found := strings.Cut(text, "/")
+	scale, known := map[string]float64{"": 1, "s": 1, "ms": 1000, "m": 1.0 / 60}[unit]
+	rate, err := strconv.ParseFloat(number, 64)
+	if err != nil || !known || found && unit == "" || rate < 0 || math.IsInf(rate, 0) || math.IsNaN(rate) {
+		return 0, fmt.Errorf("rate %q: use events a second, or a number as in 500/s, 0.5/ms or 90/m", text)
+	}
+	return rate * scale, nil
+}
+
+// ParseService reads how long calls take: 4ms, exponential:4ms or
+// uniform:2ms-6ms.
+func ParseService(text string) (Service, error) {
+	kind, value, found := strings.Cut(text, ":")
+	if !found {
+		kind, value = "fixed", text
+	}
+	from, to, ranged := strings.Cut(value, "-")
+	var s Service
+	var err error
+	if s.From, err = time.ParseDuration(from); err == nil && ranged {
+		s.To, err = time.ParseDuration(to)
+	}
+	switch {
+	case err != nil || s.From < 0 || ranged && s.To < s.From || ranged != (kind == "uniform"):
+		err = fmt.Errorf("service %q: use a time such as 4ms, exponential:4ms or uniform:2ms-6ms", text)
+	case kind == "uniform":
+		s.Kind = Uniform
+	case kind == "exponential":
+		s.Kind = Exponential
+	case kind != "fixed":
+		err = fmt.Errorf("service %q: there are fixed, exponential and uniform", text)
+	}
+	return s, err
+}
+
+// ReadTimes reads times, one a line, in order or not: numbers of milliseconds,
+// durations such as 4.1ms, or moments such as 2026-11-21T21:00:00.5Z, which count
+// from the first of them on. They are returned in order. Name is for error
+// messages.
+func ReadTimes(source io.Reader, name string) ([]time.Duration, error) {
+	var times []time.Duration
+	var epoch time.Time
+	lines := bufio.NewScanner(source)
+	for line := 1; lines.Scan(); line++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" {
+			continue
+		}
+		took, moment, ok := parseTime(text)
+		if !ok {
+			return nil, fmt.Errorf("%s:%d: %q is no time: use milliseconds, a duration such as 4.1ms, or a moment such as 2026-11-21T21:00:00Z", name, line, text)
+		}
+		if len(times) == 0 {
+			epoch = moment
+		}
+		if moment.IsZero() != epoch.IsZero() {
+			return nil, fmt.Errorf("%s:%d: %q: the lines before it are of another kind: use moments alone, or none", name, line, text)
+		}
+		if !moment.IsZero() {
+			took = moment.Sub(epoch)
+		}
+		times = append(times, took)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(times) == 0 {
+		return nil, fmt.Errorf("%s: there is no time in it: write one a line", name)
+	}
+	slices.Sort(times)
+	if !epoch.IsZero() {
+		for i, first := 0, times[0]; i < len(times); i++ {
+			times[i] -= first
+		}
+	}
+	return times, nil
+}
+
+// timeMax is the longest duration that is read: a year.
+const timeMax = 365 * 24 * time.Hour
+
+func parseTime(text string) (took time.Duration, moment time.Time, ok bool) {
+	if ms, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(ms >= 0 && ms <= timeMax.Seconds()*1000) {
+			return 0, moment, false
+		}
+		return time.Duration(ms * float64(time.Millisecond)), moment, true
+	}
+	if took, err := time.ParseDuration(text); err == nil {
+		return took, moment, took >= 0 && took <= timeMax
+	}
+	moment, err := time.Parse(time.RFC3339Nano, text)
+	return 0, moment, err == nil
+}

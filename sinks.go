@@ -1,0 +1,118 @@
+package afterbay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// OpenSink makes what takes the records of a sink, as deliver/sink/httpsink is of
+// its HTTP and deliver/sink/files of its Files. Deliver closes it.
+type OpenSink func(Sink) (deliver.Service, error)
+
+// Sinks returns the sinks of the pipeline, each with its name.
+func (r *Runner) Sinks() []Sink { return r.sinks }
+
+// SinkReads returns what the sinks read, in their order: for each the topic that
+// it is from, and that of its dead letters which were sent back.
+func (r *Runner) SinkReads() []Read {
+	var reads []Read
+	for i := range r.sinks {
+		group := r.sinks[i].group(r.Name())
+		reads = append(reads, Read{Group: group, Topic: r.sinks[i].From}, Read{Group: dead.SinkGroup(group), Topic: dead.SinkTopic(group)})
+	}
+	return reads
+}
+
+// SinkMetrics counts what Deliver does, by sink. They may be read at any time.
+func (r *Runner) SinkMetrics() []*deliver.Metrics { return r.sunk }
+
+// Deliver hands what the pipeline wrote to its sinks, which open makes, until ctx
+// is done; then it waits for the calls under way and returns nil. It runs beside
+// Run, in this process or another one, and needs the topics that CreateTopics
+// makes. Where the pipeline has no sinks it returns nil at once.
+func (r *Runner) Deliver(ctx context.Context, log stream.Log, open OpenSink) error {
+	var all []*deliver.Deliverer
+	for i := range r.sinks {
+		sink, err := open(r.sinks[i])
+		if err != nil {
+			return fmt.Errorf("open sink %q of pipeline %q: %w", r.sinks[i].Name, r.Name(), err)
+		}
+		defer sink.Close()
+		o := r.sinks[i].options(r.Name())
+		o.Logger, o.Fault = r.task.Logger, r.task.Fault
+		o.Hurry = func() bool { return r.hurry.Load() > 0 }
+		d, err := deliver.New(log, sink, o, r.sunk[i])
+		if err != nil {
+			return err
+		}
+		all = append(all, d)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, d := range all {
+		group.Go(func() error { return d.Run(ctx) })
+	}
+	return group.Wait()
+}
+
+// DeliverDerived hands what a topic holds at the call to a sink of the pipeline, in
+// another group than the sink's own, and returns when that is done: what a generation
+// made again of events that the sink has had. What was delivered so is noted: it is
+// not delivered again, and the rest is when it is called again.
+func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, open OpenSink, name, group, topic string) (delivered uint64, err error) {
+	i := slices.IndexFunc(r.sinks, func(s Sink) bool { return s.Name == name })
+	inspector, ok := log.(stream.Inspector)
+	switch {
+	case i < 0:
+		return 0, fmt.Errorf("pipeline %q has no sink %q", r.Name(), name)
+	case !ok:
+		return 0, fmt.Errorf("deliver to sink %q: a log of type %T cannot be inspected", name, log)
+	}
+	to := r.sinks[i]
+	to.From, to.Group = topic, group
+	sink, err := open(to)
+	if err != nil {
+		return 0, fmt.Errorf("open sink %q of pipeline %q: %w", name, r.Name(), err)
+	}
+	defer sink.Close()
+	o := to.options(r.Name())
+	o.Group, o.Logger, o.Hurry = group, r.task.Logger, func() bool { return true }
+	metrics := &deliver.Metrics{}
+	d, err := deliver.New(log, sink, o, metrics)
+	if err != nil {
+		return 0, err
+	}
+	both, running := errgroup.WithContext(ctx)
+	running, stop := context.WithCancel(running)
+	both.Go(func() error { return d.Run(running) })
+	both.Go(func() error {
+		defer stop()
+		return r.waitIdle(running, log, inspector, Read{Group: group, Topic: topic})
+	})
+	err = both.Wait()
+	return metrics.Delivered.Load(), err
+}
+
+// WaitDelivered returns when the sinks are done with everything that their topics
+// held at the call, or with ctx's error. Meanwhile objects of files that are not
+// complete do not wait for more records than are there.
+func (r *Runner) WaitDelivered(ctx context.Context, log stream.Log) error {
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("wait for the sinks of pipeline %q: a log of type %T cannot be inspected", r.Name(), log)
+	}
+	r.hurry.Add(1)
+	defer r.hurry.Add(-1)
+	for _, read := range r.SinkReads() {
+		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
+			return fmt.Errorf("wait for sink %q: %w", read.Group, err)
+		}
+	}
+	return nil
+}

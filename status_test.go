@@ -1,0 +1,39 @@
+package afterbay_test
+
+import (
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream/memory"
+)
+
+// Events are timed by the case of the first route that they took, those that are
+// parked there too; which of a route within it does not matter.
+func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
+	note := []afterbay.Step{{Let: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
+	within := []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Steps: note}, {Name: "default", Steps: note}}
+	p := afterbay.Pipeline{
+		Name:   "cases",
+		Input:  afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
+		Models: []afterbay.Model{{Name: "writer", Go: "writer", Version: 1, Outputs: writerOutputs}},
+		Steps: []afterbay.Step{
+			{Route: []afterbay.Case{
+				{Name: "slow", When: "n <= 30", Async: true, Steps: []afterbay.Step{{Score: &afterbay.Score{Model: "writer", Inputs: []string{"k"}}}}},
+				{Name: "fast", When: "n <= 50", Steps: []afterbay.Step{{Route: within}}},
+				{Name: "bad", When: "n <= 55", Then: "dlq"},
+				{Name: "default", Then: "drop"},
+			}},
+			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}},
+		},
+		Code: afterbay.Code{Models: map[string]model.Model{"writer": writer{}}},
+	}
+	_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(60, 20))
+	m, got := runner.Metrics(), map[string]uint64{}
+	for i, name := range m.Cases() {
+		got[name] = m.Case(i).Count
+	}
+	if whole := m.Whole().Count; len(got) != 4 || got["slow"] != 30 || got["fast"] != 20 || got["bad"]+got["default"] != 0 || whole != 60 {
+		t.Errorf("%v of %d events", got, whole)
+	}
+}

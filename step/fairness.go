@@ -1,0 +1,43 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/value"
+)
+
+// Fairness says whose turn it is among the parked events that are due. The zero
+// value has one class and one tenant: the turns are those of being due.
+type Fairness struct {
+	High, Low *expression.Program // whether an event is of the class; nil is none
+	Tenant    *expression.Program // whose an event is, a text; nil is one for all
+	TenantMax int                 // events of a tenant that may be parked in the process; 0 is any number
+	Weights   control.FairOptions // of the classes, and their age
+}
+
+// Of returns the class and the tenant of an event. The error is the event's.
+func (f *Fairness) Of(row *value.Row) (class control.Class, tenant string, err error) {
+	for _, c := range []struct {
+		class control.Class
+		when  *expression.Program
+	}{{control.LowClass, f.Low}, {control.HighClass, f.High}} {
+		if c.when == nil {
+			continue
+		}
+		holds, err := c.when.Bool(row)
+		if err != nil {
+			return class, "", fmt.Errorf("priority: %w", err)
+		}
+		if holds {
+			class = c.class
+		}
+	}
+	if f.Tenant != nil {
+		if tenant, err = f.Tenant.Text(row); err != nil {
+			return class, "", fmt.Errorf("tenant: %w", err)
+		}
+	}
+	return class, tenant, nil
+}

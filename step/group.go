@@ -1,0 +1,88 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/afterbay/afterbay/value"
+)
+
+// Group collects events of a key, and goes on with one event made of them. What
+// collects them is package group.
+type Group struct {
+	Index  int           // among the pipeline's groups
+	At     int           // place of its stage in the plan, from 1
+	Name   string        // prefix of the names that it introduces
+	By     value.Slot    // string or int: events of one key and value are together
+	Order  *value.Slot   // int, from 0 on; nil orders by event time
+	End    *value.Slot   // bool: the event is the last in order; nil where nothing says so
+	ID     value.Slot    // string or int: a second event of the same is left out
+	Idle   time.Duration // of event time without an event, that ends it; 0 is never
+	Within time.Duration // of event time since its first event, that ends it; 0 is never
+	Events int           // most of a group
+	Bytes  int           // most of a group
+	Open   int           // most groups beside a partition
+	Late   LatePolicy    // of events for a group that ended: LateDead, LateDrop or LateInclude
+	Pass   bool          // a group that ended incomplete goes on, and is no dead letter
+
+	Key, Count, Complete, Missing, Ended value.Slot // what it introduces
+	Lists                                []GroupList
+
+	Counts GroupCounts
+}
+
+// GroupList is a field of the members, one behind the other: a list of strings, or
+// bytes.
+type GroupList struct{ Field, Slot value.Slot }
+
+// GroupCounts is what the groups of a process count.
+type GroupCounts struct {
+	Open, Bytes      atomic.Int64 // groups that have not ended, and what is stored of them
+	Ended            [4]atomic.Uint64
+	Duplicates, Late atomic.Uint64 // events left out, and those for groups that had ended
+}
+
+// Place returns where an event belongs: the text of what it is grouped by, what it
+// is ordered by and its id. t is the event's time. The error is the event's.
+func (g *Group) Place(row *value.Row, t int64) (by, id string, order int64, err error) {
+	if !row.Has(g.By) {
+		return "", "", 0, fmt.Errorf("has no %s: what it is grouped by", g.By.Name)
+	}
+	order = t
+	if g.Order != nil {
+		if !row.Has(*g.Order) {
+			return "", "", 0, fmt.Errorf("has no %s: its place in the group", g.Order.Name)
+		}
+		if order = row.Int(*g.Order); order < 0 || order > math.MaxInt32 {
+			return "", "", 0, fmt.Errorf("%s is %d: events of a group are numbered from 0 to %d", g.Order.Name, order, math.MaxInt32)
+		}
+	}
+	if !row.Has(g.ID) {
+		return "", "", 0, fmt.Errorf("has no %s: by which it is known", g.ID.Name)
+	}
+	if by = string(row.AppendKey(nil, g.By)); len(by) > groupKeyMax {
+		return "", "", 0, errGroupKey
+	}
+	return by, string(row.AppendKey(nil, g.ID)), order, nil
+}
+
+const groupKeyMax = 1024 // bytes
+
+var errGroupKey = errors.New("what it is grouped by has more than 1024 bytes")
+
+// Last reports whether the event says that it is the last of its group.
+func (g *Group) Last(row *value.Row) bool {
+	return g.End != nil && row.Has(*g.End) && row.Bool(*g.End)
+}
+
+// Introduces returns the slots that an event has after its group.
+func (g *Group) Introduces() []value.Slot {
+	slots := []value.Slot{g.Key, g.Count, g.Complete, g.Missing, g.Ended}
+	for _, l := range g.Lists {
+		slots = append(slots, l.Slot)
+	}
+	return slots
+}

@@ -1,0 +1,207 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Reader reads the topics of tables for the partitions of one session. A nil
+// Reader is one without tables. One goroutine uses it.
+type Reader struct {
+	log       stream.Log
+	inspector stream.Inspector
+	specs     []Spec
+	places    []place // of all tables; nil until they were looked at
+	input     string
+	logger    *slog.Logger
+	inputs    int32 // partitions of it
+	states    map[stream.Partition]*State
+}
+
+// NewReader returns a reader of tables for a pipeline that reads the topic input;
+// nil where there are no tables. The log must be a stream.Inspector, as every
+// engine's is.
+func NewReader(log stream.Log, input string, specs []Spec, logger *slog.Logger) (*Reader, error) {
+	if len(specs) == 0 {
+		return nil, nil
+	}
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return nil, fmt.Errorf("read tables: a log of type %T cannot be inspected", log)
+	}
+	return &Reader{log: log, inspector: inspector, specs: specs, input: input, logger: logger, states: map[stream.Partition]*State{}}, nil
+}
+
+// Assign restores what is kept beside a partition that became the session's. Its
+// rows are those of its last step until Bring.
+func (r *Reader) Assign(a stream.Assigned) (*State, error) {
+	if r == nil {
+		return nil, nil
+	}
+	s, err := newState(r.specs, a)
+	if err == nil {
+		r.states[a.Partition] = s
+	}
+	return s, err
+}
+
+// Revoke forgets a partition.
+func (r *Reader) Revoke(p stream.Partition) {
+	if r != nil {
+		delete(r.states, p)
+	}
+}
+
+// Bring takes in all rows that are durable at the call. After each row it calls
+// took with the partition that has it and about the bytes that it adds to the
+// partition's next step; took may make that step.
+func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes int) error) error {
+	if r == nil || len(r.states) == 0 {
+		return nil
+	}
+	if err := r.look(ctx); err != nil {
+		return fmt.Errorf("read tables: %w", err)
+	}
+	for _, s := range r.states {
+		s.partitions = r.inputs
+	}
+	extents := make([]extent, len(r.places))
+	group, asking := errgroup.WithContext(ctx) // a broker takes its time to answer
+	for i, at := range r.places {
+		group.Go(func() (err error) {
+			extents[i].first, extents[i].end, err = r.inspector.Offsets(asking, r.partition(at))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("read tables: %w", err)
+	}
+	for i, at := range r.places {
+		if err := r.bring(ctx, at, extents[i], took); err != nil {
+			return fmt.Errorf("read table %v: %w", r.partition(at), err)
+		}
+	}
+	return nil
+}
+
+// look finds out, once, what partitions there are.
+func (r *Reader) look(ctx context.Context) error {
+	if r.places != nil {
+		return nil
+	}
+	topics, err := r.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int32{}
+	for _, t := range topics {
+		counts[t.Name] = t.Partitions
+	}
+	var places []place
+	for i, spec := range r.specs {
+		if counts[spec.Topic] == 0 {
+			return fmt.Errorf("%w %q", stream.ErrUnknownTopic, spec.Topic)
+		}
+		for partition := range counts[spec.Topic] {
+			places = append(places, place{i, partition})
+		}
+	}
+	r.places, r.inputs = places, counts[r.input]
+	return nil
+}
+
+// extent is the first offset of a partition and the one after its last record.
+type extent struct{ first, end stream.Offset }
+
+func (r *Reader) partition(at place) stream.Partition {
+	return stream.Partition{Topic: r.specs[at.table].Topic, Index: at.partition}
+}
+
+// tailMax is how long a tail may take to come to a record that is there. A topic
+// that is compacted or trimmed meanwhile may have another last one.
+const tailMax = 10 * time.Second
+
+// bring reads one partition of a table up to its end.
+func (r *Reader) bring(ctx context.Context, at place, to extent, took func(stream.Partition, int) error) error {
+	for {
+		from, err := r.least(at, to)
+		if err != nil || from >= to.end {
+			return err
+		}
+		short, cancel := context.WithTimeout(ctx, tailMax)
+		err = r.read(short, at, from, to.end, took)
+		late := short.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !late && !errors.Is(err, stream.ErrTrimmed) {
+			return err
+		}
+		if to.first, to.end, err = r.inspector.Offsets(ctx, r.partition(at)); err != nil {
+			return err
+		}
+	}
+}
+
+// least returns the offset from which some partition has to read on. What is no
+// longer retained is passed over.
+func (r *Reader) least(at place, to extent) (stream.Offset, error) {
+	least := stream.Offset(math.MaxInt64)
+	for _, s := range r.states {
+		next := s.next[at]
+		if next > to.end {
+			return 0, fmt.Errorf("it ends at %d, and beside %v it was read to %d: it was deleted and made again, or lost records; give the pipeline another name, which reads all of its input and tables", to.end, s.id, next)
+		}
+		if next < to.first {
+			if next > 0 {
+				r.logger.Warn("rows of a table were removed before they were read; older ones stay", "table", r.partition(at).String(), "beside", s.id.String(), "from", next, "to", to.first)
+			}
+			next = to.first
+			s.next[at], s.moved[at] = next, true
+		}
+		least = min(least, next)
+	}
+	return least, nil
+}
+
+// read brings the records of a partition of a table, up to end, to the states that
+// have not read them.
+func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, took func(stream.Partition, int) error) error {
+	for record, err := range r.log.Tail(ctx, r.partition(at), from) {
+		if err != nil {
+			return err
+		}
+		for id, s := range r.states {
+			if record.Offset < s.next[at] {
+				continue
+			}
+			if n := s.take(at, &record); n > 0 {
+				if err := took(id, n); err != nil {
+					return err
+				}
+			}
+		}
+		if record.Offset+1 >= end {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Topics lists the topics of tables, each once.
+func Topics(specs []Spec) []string {
+	var topics []string
+	for _, s := range specs {
+		if !slices.Contains(topics, s.Topic) {
+			topics = append(topics, s.Topic)
+		}
+	}
+	return topics
+}

@@ -1,0 +1,271 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/output"
+	"github.com/afterbay/afterbay/park"
+	"github.com/afterbay/afterbay/silence"
+	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/step"
+)
+
+// What cannot be finished now is parked:
+//
+//  1. The event becomes state in the step that moves past it: its record, its
+//     row, its place among the stages. Once that is durable its model is called
+//     off the loop, when it is due and its endpoint takes calls.
+//  2. What the call brought is input of a later step, which goes on with the
+//     event at the next stage, and deletes what was kept or parks it again.
+//  3. After a crash what is parked is called for again. An event that is parked
+//     no more when its call ends, or whose partition went, is left alone.
+
+// park keeps an event, to go on with it at a stage. err is why, nil where it was
+// not tried. The error returned is not the event's, which may be given up instead.
+func (w *worker) park(it *item, head park.Head, err error) error {
+	head.Since = w.now.UnixMicro()
+	if it.resumed != nil {
+		before := &it.resumed.Entry.Head
+		head.Since, head.Class, head.Tenant = before.Since, before.Class, before.Tenant
+	} else if refused := w.desk.Class(&head, it.Row); refused != nil {
+		return w.giveUp(&w.plan.Stages[head.Stage], it, refused)
+	}
+	var members []byte
+	if it.group != nil {
+		members = it.group.Detach(it.Row)
+	}
+	w.rowBuf = park.AppendRow(w.rowBuf[:0], it.Row, w.plan.Schema)
+	e := &park.Entry{
+		Head: head, Record: *it.Record, Time: it.Time, Watermark: it.Watermark, Ended: uint8(it.ended),
+		Approximate: it.Approximate, Fallback: it.Fallback, Row: w.rowBuf, Members: members,
+	}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	it.parked = true
+	w.store(it.partition.parked, e)
+	return nil
+}
+
+// store makes an event state of the step; nil is that the step moves p.
+func (w *worker) store(p *park.Partition, e *park.Entry) {
+	s := w.step
+	if s.touch(w.partitions[p.ID]); e == nil {
+		return
+	}
+	at, offset := len(s.Bytes), int64(e.Record.Offset)
+	s.Bytes = e.Append(s.Bytes)
+	s.Change(p.ID, statekey.AppendParked(nil, offset), s.Bytes[at:len(s.Bytes):len(s.Bytes)])
+	p.Park(offset, e.Record.Key, e.Head, s.number)
+	w.metrics.Parkings.Add(1)
+}
+
+// parkedBehind parks the events of the wave that have an earlier one of their key
+// parked before them.
+func (w *worker) parkedBehind() error {
+	if !w.plan.Ordered {
+		return nil
+	}
+	for _, i := range w.active {
+		it := &w.items[i]
+		if it.alive() && it.partition.parked.Before(string(it.Record.Key), int64(it.Record.Offset)) {
+			if err := w.park(it, park.Head{Stage: w.plan.Waves, Behind: true}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refused is what becomes of events whose score cannot be asked for.
+func (w *worker) refused(stage *step.Stage, at int, items []int32) error {
+	for _, i := range items {
+		if it := &w.items[i]; stage.Score.Calling.Open == step.OpenFallback {
+			it.fallBack(stage)
+		} else if err := w.park(it, park.Head{Stage: at}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (it *item) fallBack(stage *step.Stage) {
+	it.Fallback = append(it.Fallback, stage.Score.Name)
+	if err := stage.Score.Skip(it.Row); err != nil {
+		it.failAt(stage, err)
+	}
+}
+
+// unscored decides about an event whose call failed: by its own fault it has a
+// number of attempts, by that of the model or the way any.
+func (w *worker) unscored(stage *step.Stage, at int, it *item, err error, rows, failed int) error {
+	c, attempts := stage.Score.Calling, 0
+	switch {
+	case c == nil:
+		return w.giveUp(stage, it, err)
+	case c.Blames(err, rows, failed, 0, 0):
+		if attempts = 1; c.Exhausted(err, attempts) {
+			return w.giveUp(stage, it, err)
+		}
+	}
+	due := w.now.Add(c.Backoff.Delay(it.Row.Text(w.plan.Meta.ID), 1))
+	return w.park(it, park.Head{Stage: at, Attempts: attempts, Due: due.UnixMicro()}, err)
+}
+
+// giveUp makes the event a dead letter, unless what is done about that emits. The
+// error returned is not the event's.
+func (w *worker) giveUp(stage *step.Stage, it *item, err error) error {
+	emits, called := it.emits, len(it.called)
+	for i := range stage.OnFailure() {
+		if fatal := w.run(&stage.OnFailure()[i], it); fatal != nil {
+			return fatal
+		}
+		if it.Failure != nil {
+			err = fmt.Errorf("%w; and then in on_failure: %w", err, it.Failure.Err)
+			break
+		}
+	}
+	if it.over = it.Failure == nil && (it.emits != emits || len(it.called) > called); !it.over {
+		it.failAt(stage, err)
+	}
+	return nil
+}
+
+// tend goes on with parked events as far as it can, and calls for others unless
+// the session ends or stands still.
+func (w *worker) tend(ctx context.Context, ending bool) error {
+	if !w.plan.parks {
+		return nil
+	}
+	w.now = time.Now()
+	for _, part := range w.desk.Parts() {
+		w.partial(&part)
+	}
+	list, down, err := w.desk.Next(w.now, w.step.number, ending || w.options.Abort.Stopped() != nil)
+	w.down = down
+	for len(list) > 0 && err == nil {
+		n, dead := min(len(list), w.options.ChunkEvents), w.step.Dead
+		err = w.resume(ctx, list[:n])
+		if w.watchDead(0, w.step.Dead-dead); err == nil && w.full() {
+			err = w.commit()
+		}
+		list = list[n:]
+	}
+	return err
+}
+
+// partial writes what a model has said so far of a parked event. What is too large
+// is left out: the whole comes.
+func (w *worker) partial(part *park.Part) {
+	p, e := w.partitions[part.Partition.ID], part.Entry
+	w.step.touch(p)
+	event := output.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin}
+	made := w.plan.Stages[e.Stage].Score.Output(part.Row, w.plan.Meta.ID, part.Text)
+	_ = w.step.Call([]step.Output{made}, &event, made.ID, string(e.Record.Key), e.Time)
+}
+
+// resume computes the rest of parked events, as a chunk of its own.
+func (w *worker) resume(ctx context.Context, list []park.Task) error {
+	start := time.Now()
+	w.chunk++
+	w.items = w.items[:0]
+	w.spent = [len(observe.Hops)]time.Duration{}
+	for _, m := range w.plan.Shared {
+		m.Enter()
+		defer m.Leave()
+	}
+	for i := range list {
+		t := &list[i]
+		p, e := w.partitions[t.Partition.ID], t.Entry
+		members := w.plan.Groups.Attached(e.Members, p.id)
+		w.items = append(w.items, item{
+			Event: output.Event{
+				Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin,
+				Approximate: e.Approximate, Fallback: e.Fallback, Attempts: e.Attempts, Place: members.Place(),
+			},
+			index: int32(i), partition: p, ended: silence.Ended(e.Ended), resumed: t, group: members})
+		it := &w.items[i]
+		w.goOn(it, e.Stage)
+		w.step.touch(p)
+		if !w.plan.stateless() {
+			if err := w.link(int32(i), it, nil); err != nil {
+				return err
+			}
+		}
+		stage := &w.plan.Stages[e.Stage]
+		switch {
+		case t.Answered:
+			t.Err = stage.Score.Store(it.Row, t.Answer)
+		case t.Fallback:
+			it.fallBack(stage)
+		}
+		if t.Err != nil {
+			if err := w.giveUp(stage, it, t.Err); err != nil {
+				return err
+			}
+		} else if t.Answered || t.Fallback {
+			it.point.Done = stage.At
+		}
+	}
+	if err := w.waves(ctx); err != nil {
+		return err
+	}
+	made := time.Now()
+	if err := w.output(); err != nil {
+		return err
+	}
+	w.measure(start, made)
+	w.unpark()
+	return nil
+}
+
+// unpark ends the parking of the chunk's events that are through.
+func (w *worker) unpark() {
+	w.step.again += len(w.items)
+	for i := range w.items {
+		it := &w.items[i]
+		if it.parked {
+			continue
+		}
+		p, offset := it.partition, int64(it.Record.Offset)
+		w.step.Change(p.id, statekey.AppendParked(nil, offset), nil)
+		if p.parked.Remove(offset); p.parked.HasReady() {
+			w.session.Wake()
+		}
+		if w.plan.Ordered && it.key != nil && !w.plan.keys.Featureless() && !p.parked.Holds(it.key.Name) {
+			p.keys.LookAgain(it.key)
+			p.overdue = p.overdue || p.keys.Overdue(p.watermark(w.plan.Time.Lateness))
+		}
+	}
+}
+
+// holdBack stops reading where as much is parked as may be, an endpoint that is
+// down is to be waited for, or too much of what is read becomes dead letters.
+func (w *worker) holdBack() {
+	if w.plan.parks {
+		now := time.Now()
+		w.gate.Observe(now, w.desk.Len())
+		w.desk.Measure(w.metrics, w.gate.State(now), w.down)
+	}
+	act := w.session.Resume
+	stop := w.down || w.gate.Throttled() || w.options.Abort.Stopped() != nil
+	if stop {
+		act = w.session.Pause
+	}
+	if stop != w.held {
+		act(slices.Collect(maps.Keys(w.partitions))...)
+	}
+	w.held = stop
+}
+
+// watchDead notes how many of the events that were computed are dead letters.
+func (w *worker) watchDead(events, dead int) {
+	if w.options.Abort.Count(w.now, events, dead) {
+		w.options.Logger.Error("pipeline stands still: too much of what it takes becomes dead letters", "pipeline", w.plan.Name)
+	}
+}
