@@ -40,6 +40,14 @@ func (b *database) Claim(_ context.Context, p stream.Partition, _ stream.Offset)
 	return &claimed{b, p, b.owners[p]}, nil
 }
 
+// told returns copies of what the writes brought, and of how many records before each
+// were not committed, and the number of claims.
+func (b *database) told() (writes [][]string, before []int, claims int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.writes), slices.Clone(b.before), b.claims
+}
+
 type claimed struct {
 	*database
 	p     stream.Partition
@@ -111,12 +119,13 @@ func TestWriterGetsBatchesInOrderAndWhatItRefusesIsADeadLetter(t *testing.T) {
 		metrics, stop := b.startWriter(b.log, w, deliver.Options{Batch: 100})
 		b.wait(time.Minute)
 		stop()
-		failed := w.writes[2]
-		if !slices.Equal(failed, w.writes[3][:len(failed)]) {
-			t.Errorf("after a failure other records came: %v, %v", failed[0], w.writes[3][0])
+		writes, _, claims := w.told()
+		failed := writes[2]
+		if !slices.Equal(failed, writes[3][:len(failed)]) {
+			t.Errorf("after a failure other records came: %v, %v", failed[0], writes[3][0])
 		}
-		if got := slices.Concat(slices.Delete(w.writes, 2, 3)...); !slices.Equal(got, want) {
-			t.Errorf("%d records in %d writes are not those of the topic", len(got), len(w.writes))
+		if got := slices.Concat(slices.Delete(writes, 2, 3)...); !slices.Equal(got, want) {
+			t.Errorf("%d records in %d writes are not those of the topic", len(got), len(writes))
 		}
 		if dead := b.dead(); len(dead) != 1 || header.Get(&dead[0], header.ID) != "e250" || header.Get(&dead[0], header.Error) != "refused: too long" || header.Get(&dead[0], header.Attempts) != "1" {
 			t.Errorf("dead letters %v", dead)
@@ -125,8 +134,8 @@ func TestWriterGetsBatchesInOrderAndWhatItRefusesIsADeadLetter(t *testing.T) {
 		if fresh.Add(&metrics.Fresh); fresh.Count != 999 || fresh.Quantile(0.01) < time.Minute || fresh.Quantile(1) > 70*time.Second {
 			t.Errorf("%d records were %v to %v old", fresh.Count, fresh.Quantile(0.01), fresh.Quantile(1))
 		}
-		if len(w.writes) < 10 || len(w.writes) > 14 || metrics.Delivered.Load() != 999 || metrics.Refused.Load() != 1 || metrics.Failures.Load() != 1 || w.claims != 2 {
-			t.Errorf("%d writes, %d claims, %d delivered", len(w.writes), w.claims, metrics.Delivered.Load())
+		if len(writes) < 10 || len(writes) > 14 || metrics.Delivered.Load() != 999 || metrics.Refused.Load() != 1 || metrics.Failures.Load() != 1 || claims != 2 {
+			t.Errorf("%d writes, %d claims, %d delivered", len(writes), claims, metrics.Delivered.Load())
 		}
 	})
 }
@@ -147,8 +156,8 @@ func TestWriterThatIsDownCostsFewCallsAndNoDeadLetter(t *testing.T) {
 		metrics, stop := b.startWriter(b.log, w, deliver.Options{Batch: 100})
 		defer stop()
 		time.Sleep(9 * time.Minute)
-		if n := len(w.writes); n > 300 || !metrics.Resting.Load() {
-			t.Errorf("%d calls in 9 minutes, resting: %v", n, metrics.Resting.Load())
+		if writes, _, _ := w.told(); len(writes) > 300 || !metrics.Resting.Load() {
+			t.Errorf("%d calls in 9 minutes, resting: %v", len(writes), metrics.Resting.Load())
 		}
 		if n := metrics.Waiting.Load(); n > 2*2*2100 {
 			t.Errorf("%d records are held", n)
@@ -184,8 +193,8 @@ func TestBatchThatIsNotTakenForTooLongIsDeadLetters(t *testing.T) {
 		if dead := b.dead(); len(dead) != 10 || metrics.Delivered.Load() != 20 {
 			t.Errorf("%d dead letters, %d delivered", len(dead), metrics.Delivered.Load())
 		}
-		if n := w.before[len(w.before)-1]; n > 0 { // a position of the Writer would pass them
-			t.Errorf("the write behind dead letters began with %d records before it that were not committed", n)
+		if _, before, _ := w.told(); before[len(before)-1] > 0 { // a position of the Writer would pass them
+			t.Errorf("the write behind dead letters began with %d records before it that were not committed", before[len(before)-1])
 		}
 	})
 }
@@ -213,9 +222,10 @@ func TestRecordsBehindARefusedOneWaitForItsDeadLetter(t *testing.T) {
 		if dead := b.dead(); len(dead) != 10 || header.Get(&dead[9], header.ID) != "e99" || metrics.Delivered.Load() != 90 {
 			t.Errorf("%d dead letters, %d delivered", len(dead), metrics.Delivered.Load())
 		}
-		for i, ids := range w.writes {
-			if ids[0] != fmt.Sprintf("e%d", 10*i) || w.before[i] > 0 {
-				t.Errorf("write %d began with %s, with %d records before it that were not committed", i, ids[0], w.before[i])
+		writes, before, _ := w.told()
+		for i, ids := range writes {
+			if ids[0] != fmt.Sprintf("e%d", 10*i) || before[i] > 0 {
+				t.Errorf("write %d began with %s, with %d records before it that were not committed", i, ids[0], before[i])
 			}
 		}
 	})
@@ -240,8 +250,8 @@ func TestOffsetsMoveOverRefusedRecordsWithTheirLettersOnly(t *testing.T) {
 		b.wait(time.Minute)
 		letters := b.dead() // of one write, and more than a commit holds
 		stop()
-		if len(letters) != records || len(w.writes) != 1 {
-			t.Errorf("%d dead letters after %d writes", len(letters), len(w.writes))
+		if writes, _, _ := w.told(); len(letters) != records || len(writes) != 1 {
+			t.Errorf("%d dead letters after %d writes", len(letters), len(writes))
 		}
 	})
 }
@@ -262,8 +272,8 @@ func TestWriterThatAnotherOneOwnsJoinsAgain(t *testing.T) {
 			}
 		}
 		b.wait(time.Minute)
-		if metrics.Rejoined.Load() != 1 || metrics.Delivered.Load() != 20 || len(w.writes) > 4 || len(b.dead()) > 0 {
-			t.Errorf("joined again %d times, %d delivered in %d writes", metrics.Rejoined.Load(), metrics.Delivered.Load(), len(w.writes))
+		if writes, _, _ := w.told(); metrics.Rejoined.Load() != 1 || metrics.Delivered.Load() != 20 || len(writes) > 4 || len(b.dead()) > 0 {
+			t.Errorf("joined again %d times, %d delivered in %d writes", metrics.Rejoined.Load(), metrics.Delivered.Load(), len(writes))
 		}
 	})
 }
