@@ -3,6 +3,7 @@ package afterbay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"time"
@@ -112,19 +113,37 @@ func (r *Runner) Lookups() []LookupStats {
 	return all
 }
 
-// CheckLookups asks the databases that lookups outside of the log find documents in
-// whether tables and columns are as the lookups say: Errors, or nil.
+// checkMax is how long a server may take to say whether it has what a lookup needs.
+const checkMax = 10 * time.Second
+
+// CheckLookups asks where lookups outside of the log find rows and documents whether
+// they can be found as the lookups say: Errors, or nil. It changes nothing there.
 func (r *Runner) CheckLookups(ctx context.Context) error {
 	var found Errors
 	for _, f := range r.finds {
-		if err := f.Check(ctx); err != nil {
-			found = append(found, &Error{Path: f.path, Message: err.Error(), Err: err})
+		if err := f.check(ctx); err != nil {
+			found = append(found, err)
 		}
 	}
 	if found == nil {
 		return nil
 	}
 	return found
+}
+
+func (f finder) check(ctx context.Context) *Error {
+	ctx, cancel := context.WithTimeout(ctx, checkMax)
+	defer cancel()
+	err := f.Check(ctx)
+	if err == nil {
+		return nil
+	}
+	said := &Error{Path: f.path, Message: err.Error(), Err: err}
+	var mistake *lookup.Mistake
+	if errors.As(err, &mistake) {
+		said.Path, said.Hint = f.path+"."+mistake.Option, mistake.Hint
+	}
+	return said
 }
 
 // finder opens where a lookup finds rows.

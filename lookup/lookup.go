@@ -56,6 +56,20 @@ func Refused(err error) bool {
 	return errors.As(err, &e) && e.Refused
 }
 
+// Mistake is what Check finds wrong with how rows are asked for, or with where they
+// are.
+type Mistake struct {
+	Option string // that it is about, as pipeline files name it: redis.url, postgres.query
+	Hint   string // what to do next
+	Err    error
+}
+
+// Error says what is wrong.
+func (m *Mistake) Error() string { return m.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (m *Mistake) Unwrap() error { return m.Err }
+
 // Options bound what a Finder asks and keeps. The zero value is a good default.
 type Options struct {
 	Size      int              // most keys of a call; 0 is 100, and 1 where the source says that it is Single
@@ -134,8 +148,13 @@ func New(source Source, o Options) *Finder {
 // the time of one.
 func (f *Finder) AtOnce() int { return f.options.Size * f.options.Calls }
 
+// CheckKey is the key that a source is asked for where nobody knows one: it is an
+// int, too.
+const CheckKey = "0"
+
 // Check asks a source that has a method Check whether rows can be found as they are
-// asked for; of another one it returns nil.
+// asked for, which changes nothing there; of another one it returns nil. Many an
+// error is a *Mistake.
 func (f *Finder) Check(ctx context.Context) error {
 	if source, ok := f.source.(interface{ Check(context.Context) error }); ok {
 		return source.Check(ctx)

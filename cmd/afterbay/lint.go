@@ -18,7 +18,7 @@ import (
 
 type lintCommand struct {
 	Files   []string `arg:"" name:"file" help:"Pipeline files."`
-	Connect bool     `name:"connect" help:"Ask where sinks write, and lookups by vector read, too: whether tables, columns, types and extensions of databases are as the pipeline needs them, Redis answers, folders can be written, buckets can be reached and clusters have the topic. Changes nothing."`
+	Connect bool     `name:"connect" help:"Ask where sinks write, and lookups outside of the log read, too: whether tables, columns, types and extensions of databases are as the pipeline needs them, queries hold, Redis and services answer and let it in, folders can be written, buckets can be reached and clusters have the topic. Changes nothing."`
 	JSON    bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
 }
 
@@ -137,17 +137,15 @@ func (l *linter) chain() {
 	}
 }
 
-const connectMax = 30 * time.Second // of one sink, and of the lookups of a pipeline
+const connectMax = 30 * time.Second // of one sink
 
 // connect finds what is not as the pipelines need it where their sinks write, and
-// where they look documents up.
+// where they look up rows and documents.
 func (l *linter) connect() {
 	for _, p := range l.right {
-		ctx, cancel := context.WithTimeout(l.app.ctx, connectMax)
-		if err := p.runner.CheckLookups(ctx); err != nil {
+		if err := p.runner.CheckLookups(l.app.ctx); err != nil {
 			p.in.add(p.in.file.Explain(p.index, err))
 		}
-		cancel()
 		for i, s := range p.runner.Sinks() {
 			ctx, cancel := context.WithTimeout(l.app.ctx, connectMax)
 			for _, err := range checkSink(ctx, s) {

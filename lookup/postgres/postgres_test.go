@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -145,5 +146,42 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	if s, err := postgres.New(t.Context(), postgres.Options{URL: server.URL, Query: "select 1, '{}'"}); err == nil {
 		s.Close()
 		t.Error("a query without the keys")
+	}
+}
+
+func TestCheckSaysWhatIsWrongWithTheQuery(t *testing.T) {
+	server := servertest.Postgres(t)
+	makeTables(t, server)
+	tell(t, server, `create role reader login password 'told to nobody'; create table seen (name text)`)
+	gone := servertest.Postgres(t)
+	gone.Kill()
+	reader := strings.Replace(server.URL, "postgres://postgres:", "postgres://reader:", 1)
+	for _, c := range []struct{ url, query, option, said, hint string }{
+		{url: server.URL, query: users},
+		{url: server.URL, query: devices},
+		{url: server.URL, query: "insert into seen select unnest($1::text[]) returning name, '{}'::jsonb"}, // which is not run
+		{server.URL, strings.ReplaceAll(users, "from users", "from people"), "postgres.query", `relation "people" does not exist`, "create it"},
+		{server.URL, strings.ReplaceAll(users, "where name", "where nam"), "postgres.query", `column "nam" does not exist`, `"users.name"`},
+		{server.URL, strings.ReplaceAll(devices, "$1::bigint[]", "$1::text[]"), "postgres.query", "operator does not exist: bigint = text", "cast the keys"},
+		{server.URL, "select from where $1", "postgres.query", "syntax error", "takes the keys as $1"},
+		{server.URL, "select name, level, since from users where name = any($1)", "postgres.query", "returns 3 columns (name, level, since)", "key and row"},
+		{server.URL, "select name, level from users where name = any($1)", "postgres.query", "second column, level, is of int4", "to_jsonb"},
+		{server.URL, "select name, to_jsonb(users) from users where name = $1", "postgres.query", "", "takes the keys as $1"},
+		{reader, users, "postgres.query", "permission denied for table users", "GRANT SELECT"},
+		{strings.Replace(reader, "reader", "writer", 1), users, "postgres.url", "password authentication failed", "user and password"},
+		{server.URL + "x", users, "postgres.url", `does not exist`, "database"},
+		{gone.URL, users, "postgres.url", "connect", "start PostgreSQL there"},
+	} {
+		err := open(t, c.url, c.query).Check(t.Context())
+		var m *lookup.Mistake
+		if c.option == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.query, err)
+			}
+			continue
+		}
+		if !errors.As(err, &m) || m.Option != c.option || !strings.Contains(m.Error(), c.said) || !strings.Contains(m.Hint, c.hint) || strings.Contains(m.Error(), "told") {
+			t.Errorf("%s: %+v", c.query, m)
+		}
 	}
 }

@@ -160,3 +160,36 @@ func TestFinderAsksManyKeysAtOnce(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestCheckSaysWhyKeysAreNotRead(t *testing.T) {
+	server := servertest.Redis(t)
+	as := func(user string) string { return strings.Replace(server.URL, "redis://:", "redis://"+user+":", 1) }
+	tell(t, server, "SET user:ann {}", "HSET device:7 kind phone", "SET odd[1]:a {}",
+		"ACL SETUSER few on >told~to~nobody ~user:* +mget", "ACL SETUSER none on nopass ~* +get")
+	few := strings.Replace(as("few"), "%20", "~", 2)
+	gone := servertest.Redis(t)
+	gone.Kill()
+	for _, c := range []struct{ url, prefix, option, said, hint string }{
+		{url: server.URL, prefix: "user:"},
+		{url: server.URL, prefix: "odd[1]:"},
+		{url: server.URL, prefix: "nobody:"},
+		{url: few, prefix: "user:"}, // may not look for keys
+		{server.URL, "device:", "redis.prefix", `"device:7" in Redis is of type hash`, "strings of JSON"},
+		{few, "device:", "redis.url", "NOPERM", "~device:* +mget"},
+		{as("none"), "user:", "redis.url", "NOPERM", "+mget"},
+		{as("nobody"), "user:", "redis.url", "WRONGPASS", "correct user and password"},
+		{gone.URL, "user:", "redis.url", "connection refused", "start Redis there"},
+	} {
+		err := open(t, redis.Options{URL: c.url, Prefix: c.prefix}).Check(t.Context())
+		var m *lookup.Mistake
+		if c.said == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.prefix, err)
+			}
+			continue
+		}
+		if !errors.As(err, &m) || m.Option != c.option || !strings.Contains(m.Error(), c.said) || !strings.Contains(m.Hint, c.hint) || strings.Contains(m.Error(), "told") {
+			t.Errorf("%+v: %+v", c, m)
+		}
+	}
+}

@@ -180,7 +180,7 @@ func (s *Source) do(ctx context.Context, method, to string, body []byte) ([]byte
 // refuses is theirs, and where it fails may be; that it is too busy, or lets nobody
 // in, is not.
 func wrong(status int, body []byte) error {
-	e := &lookup.Error{Err: fmt.Errorf("%d %s: %s", status, http.StatusText(status), clip(body))}
+	e := &lookup.Error{Err: &statusError{status, clip(body)}}
 	switch status {
 	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnprocessableEntity:
 		e.Refused = true
@@ -189,6 +189,17 @@ func wrong(status int, body []byte) error {
 		e.Failed = status >= 500
 	}
 	return e
+}
+
+// statusError is an answer other than rows.
+type statusError struct {
+	status int
+	said   string
+}
+
+// Error says status and answer.
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.status, http.StatusText(e.status), e.said)
 }
 
 func refuse(format string, args ...any) error {

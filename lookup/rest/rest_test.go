@@ -135,3 +135,70 @@ func TestWrongURLsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// checkOf returns what Check says of a service, and what to do next.
+func checkOf(t *testing.T, o Options) (said, hint string) {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	err = s.Check(t.Context())
+	if err == nil {
+		return "", ""
+	}
+	var m *lookup.Mistake
+	if !errors.As(err, &m) || m.Option != "http.url" {
+		t.Fatalf("%T of %+v: %v", err, m, err)
+	}
+	return m.Error(), m.Hint
+}
+
+func TestCheckSaysHowAServiceDoesNotAnswerWithRows(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/rows":
+			if body, _ := io.ReadAll(r.Body); r.Method != http.MethodPost || string(body) != `{"keys":[]}` {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			fmt.Fprint(w, "{}")
+		case "/row/0":
+			fmt.Fprint(w, `{"trusted":true}`)
+		case "/none/0":
+			w.WriteHeader(http.StatusNotFound)
+		case "/uuid/0":
+			w.WriteHeader(http.StatusBadRequest)
+		case "/page", "/page/0":
+			fmt.Fprint(w, "<html>")
+		case "/moved/0":
+			http.Redirect(w, r, "/row/0", http.StatusFound)
+		case "/locked/0":
+			w.WriteHeader(http.StatusUnauthorized)
+		case "/busy/0":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, c := range []struct{ url, said, hint string }{
+		{url + "/rows", "", ""},
+		{url + "/row/{key}", "", ""},
+		{url + "/none/{key}", "", ""},
+		{url + "/uuid/{key}", "", ""},
+		{url + "/rows?of={key}", "405 Method Not Allowed", "a GET with the row of a key"},
+		{url + "/page/{key}", "is not JSON: <html>", "a GET with the row of a key"},
+		{url + "/page", "no object of rows by key", `a POST of {"keys": [...]}`},
+		{url + "/none/0", "404 Not Found", `a POST of {"keys": [...]}`},
+		{url + "/moved/{key}", "302 Found", "redirects are not followed"},
+		{url + "/locked/{key}", "401 Unauthorized", "correct the token"},
+		{url + "/busy/{key}", "503 Service Unavailable", "cannot answer"},
+		{gone.URL + "/{key}", "connection refused", "start the service there"},
+	} {
+		said, hint := checkOf(t, Options{URL: c.url})
+		if (said == "") != (c.said == "") || !strings.Contains(said, c.said) || !strings.Contains(hint, c.hint) {
+			t.Errorf("%s: %q, %q", c.url, said, hint)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/afterbay/afterbay/lookup"
+)
+
+const sampled = 1000 // keys that are looked through for one of the prefix
+
+// Check asks whether the server answers and lets keys of the prefix be read, and
+// whether one that it finds, if any, is a row.
+func (s *Source) Check(ctx context.Context) error {
+	_, err := s.Rows(ctx, []string{lookup.CheckKey})
+	var said *rueidis.RedisError
+	if errors.As(err, &said) {
+		return &lookup.Mistake{Option: "redis.url", Err: err, Hint: accessHint(said.Error(), s.prefix)}
+	}
+	if err != nil {
+		return &lookup.Mistake{Option: "redis.url", Err: err, Hint: "start Redis there, or correct the URL"}
+	}
+	key, kind, err := s.sample(ctx)
+	if err == nil && kind != "" && kind != "string" {
+		return &lookup.Mistake{
+			Option: "redis.prefix", Err: fmt.Errorf("%.60q in Redis is of type %s: such a key has no row", key, kind),
+			Hint: "store rows as strings of JSON, a sink by format: json, or name the prefix of those",
+		}
+	}
+	return nil // without the right to scan, nobody knows a key
+}
+
+func accessHint(said, prefix string) string {
+	switch {
+	case strings.HasPrefix(said, "NOPERM"):
+		return fmt.Sprintf("let the user of the URL read: ACL SETUSER <name> ~%s* +mget", prefix)
+	case strings.HasPrefix(said, "NOAUTH"), strings.HasPrefix(said, "WRONGPASS"):
+		return "correct user and password of the URL"
+	}
+	return "name a server, and a database of it, that answers MGET"
+}
+
+// sample returns a key of the prefix and its type; "" is none among those that were
+// looked through.
+func (s *Source) sample(ctx context.Context) (key, kind string, err error) {
+	client, err := s.connect(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	literal := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(s.prefix)
+	found, err := client.Do(ctx, client.B().Scan().Cursor(0).Match(literal+"*").Count(sampled).Build()).AsScanEntry()
+	if err != nil || len(found.Elements) == 0 {
+		return "", "", err
+	}
+	key = found.Elements[0]
+	kind, err = client.Do(ctx, client.B().Type().Key(key).Build()).ToString()
+	return key, kind, err
+}
