@@ -27,6 +27,9 @@ func (c *compiler) sinks() []Sink {
 			c.hint("it writes " + strings.Join(c.plan.Topics(), ", "))
 		case !validTopic(s.Name) || strings.HasPrefix(s.Name, "from-"):
 			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-', and not from- first", s.Name)
+		case ofGeneration(s.Name):
+			c.fail(path+".name", "%q is no name for a sink: groups and topics named like %q are of generations, which afterbay rederive makes", s.Name, s.group(cmp.Or(c.pipeline.Name, "PIPELINE")))
+			c.hint("give it a `name` that is not g and a number")
 		case slices.ContainsFunc(sinks[:i], func(o Sink) bool { return o.Name == s.Name }):
 			c.fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
 			c.hint("give one of them a `name`")
@@ -38,6 +41,14 @@ func (c *compiler) sinks() []Sink {
 		}
 	}
 	return sinks
+}
+
+// ofGeneration reports whether a sink of that name would share its group and topics
+// with a generation of its pipeline, which has those of g and a number.
+func ofGeneration(name string) bool {
+	first, _, _ := strings.Cut(name, ".")
+	digits, ok := strings.CutPrefix(first, "g")
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // sinkTarget checks where a sink's records go: to exactly one place. Complete says

@@ -10,7 +10,7 @@ import (
 var sinkWords = []word[afterbay.Sink]{
 	{name: "from", required: true, form: field(func(s *afterbay.Sink) *string { return &s.From }, readName), example: "freezes"},
 	{name: "name", form: field(func(s *afterbay.Sink) *string { return &s.Name }, readName), example: "cards", absent: "the topic's name",
-		means: "its consumer group is `<pipeline>.<name>`, and its dead letters go to `dlq.<pipeline>.<name>`"},
+		means: "its consumer group is `<pipeline>.<name>`, and its dead letters go to `dlq.<pipeline>.<name>`; it is not g and a number, as in `g2` or `g2.cards`, which are of generations that afterbay rederive made"},
 	{name: "http", form: optional(func(s *afterbay.Sink) **afterbay.HTTP { return &s.HTTP }, words(httpWords)),
 		example: "{url: 'https://cards.example.com/freeze'}", means: "the service: it gets a request for each record, with the value as its body and the id as its Idempotency-Key", absent: "one of http, postgres, redis, files and kafka is required"},
 	{name: "postgres", form: optional(func(s *afterbay.Sink) **afterbay.RowSink { return &s.Postgres }, words(rowSinkWords)),

@@ -62,7 +62,7 @@ func (d *Deriving) CreateTopic(ctx context.Context, t stream.Topic) error {
 	if err := d.Log.CreateTopic(ctx, t); err != nil || !slices.Contains(d.begun.Outputs, t.Name) {
 		return err
 	}
-	t.Name = TopicOf(t.Name, d.begun.Generation)
+	t.Name = d.begun.TopicOf(t.Name)
 	return d.Log.CreateTopic(ctx, t)
 }
 

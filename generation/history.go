@@ -27,11 +27,22 @@ func Topic(pipeline string) string { return topicPrefix + pipeline }
 // Group returns the group of a generation of a pipeline that was derived again.
 func Group(pipeline string, n uint64) string { return pipeline + suffix(n) }
 
-// TopicOf returns where a generation writes what it makes of events that are from
-// before it was live, for what it writes to topic later.
+// TopicOf returns the topic that a generation has for what it makes of events from
+// before it was live, where it writes to topic later.
 func TopicOf(topic string, n uint64) string { return topic + suffix(n) }
 
 func suffix(n uint64) string { return ".g" + strconv.FormatUint(n, 10) }
+
+// IsTopic reports whether a topic is one that generations keep to themselves.
+func IsTopic(name string) bool {
+	_, history := pipelineOf(name)
+	at := strings.LastIndex(name, ".g")
+	if history || at < 0 {
+		return history
+	}
+	_, err := strconv.ParseUint(name[at+2:], 10, 64)
+	return err == nil
+}
 
 // Begun says how a generation began.
 type Begun struct {
@@ -46,6 +57,18 @@ type Begun struct {
 	Outputs    []string        `json:"outputs"`        // topics
 	Parks      bool            `json:"parks,omitempty"`
 	Time       time.Time       `json:"time"`
+
+	// Into says, by output topic, where the generation writes instead of a topic of
+	// its own. One that has any is never live.
+	Into map[string]string `json:"into,omitempty"`
+}
+
+// TopicOf is as the function, but where the generation writes elsewhere.
+func (b *Begun) TopicOf(topic string) string {
+	if into := b.Into[topic]; into != "" {
+		return into
+	}
+	return TopicOf(topic, b.Generation)
 }
 
 // Live says that a partition's records are a generation's from an offset on.

@@ -285,7 +285,7 @@ func (s *session) place(outputs []stream.Record) []stream.Record {
 			continue
 		}
 		if !known || p == nil || !p.after || p.parked[at] {
-			r.Partition.Topic = TopicOf(r.Partition.Topic, s.of.begun.Generation)
+			r.Partition.Topic = s.of.begun.TopicOf(r.Partition.Topic)
 		}
 		placed = append(placed, r)
 	}

@@ -45,7 +45,7 @@ func ViewOf(ctx context.Context, log Log, topic string) (View, error) {
 			if done, err := h.done(ctx, log, &b); err != nil {
 				return View{}, err
 			} else if done {
-				return View{pipeline, b.Generation, TopicOf(topic, b.Generation)}, nil
+				return View{pipeline, b.Generation, b.TopicOf(topic)}, nil
 			}
 		}
 	}

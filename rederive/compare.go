@@ -63,22 +63,15 @@ const (
 var errFar = errors.New("the outputs of a million events lie between those of both generations: compare when the new one has caught up")
 
 // Compare compares the records of a topic that are of generations before n with what
-// generation n made of the same events, both in the order of partitions and offsets.
-func Compare(topic string, n uint64, old, now iter.Seq2[stream.Record, error]) (*Comparison, error) {
+// generation n of the pipeline made of the same events, both in the order of
+// partitions and offsets. Other records are passed over.
+func Compare(topic, pipeline string, n uint64, old, now iter.Seq2[stream.Record, error]) (*Comparison, error) {
 	c := &comparer{result: &Comparison{Topic: topic}, fields: map[string]*Field{}, reached: map[int32]stream.Offset{}}
 	c.waiting[0], c.waiting[1] = map[string]made{}, map[string]made{}
-	before := func(yield func(stream.Record, error) bool) {
-		for r, err := range old {
-			if _, of := generation.Of(&r); err == nil && of >= n {
-				continue
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
+	before := only(old, func(_ string, of uint64) bool { return of < n })
+	again := only(now, func(by string, of uint64) bool { return by == pipeline && of == n })
 	var next [2]func() (stream.Record, error, bool)
-	for i, records := range []iter.Seq2[stream.Record, error]{before, now} {
+	for i, records := range []iter.Seq2[stream.Record, error]{before, again} {
 		var stop func()
 		next[i], stop = iter.Pull2(records)
 		defer stop()
@@ -101,6 +94,17 @@ func Compare(topic string, n uint64, old, now iter.Seq2[stream.Record, error]) (
 		}
 	}
 	return c.sum(), nil
+}
+
+// only yields records by the pipeline and generation that made them.
+func only(all iter.Seq2[stream.Record, error], wanted func(pipeline string, n uint64) bool) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		for r, err := range all {
+			if (err != nil || wanted(generation.Of(&r))) && !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // made is an output that waits for the other generation's.

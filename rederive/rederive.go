@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -28,10 +29,13 @@ type Job struct {
 	Follow bool      // goes on when the live generation is caught up with
 	Switch bool      // hands over then
 
-	// Into names a sink of the pipeline, which is handed what the generation made of
-	// events from before it is live, when it has caught up, or has been live since:
-	// then that is all that is done. Open makes it.
-	Into string
+	// Into says where what is derived goes: to a sink of the pipeline, when the
+	// generation has caught up, or has been live since, and then that is all that is
+	// done; to a topic that all outputs but dead letters go to instead of topics of
+	// the generation; or, by OUTPUT=TOPIC, each of some outputs. A name that is of
+	// both is sink:NAME or topic:NAME. What goes to topics is never live. Open makes
+	// the sink.
+	Into []string
 	Open afterbay.OpenSink
 
 	// HandOver ends what runs the live generation and hands over to one that was
@@ -48,26 +52,31 @@ func (j Job) Validate() error {
 	if !j.To.IsZero() && !j.To.After(j.From) {
 		errs = append(errs, fmt.Errorf("from %v to %v: nothing is between", j.From, j.To))
 	}
-	if (j.Switch || j.Follow) && !(j.From.IsZero() && j.To.IsZero()) {
+	if (j.Switch || j.Follow) && j.part() {
 		errs = append(errs, errors.New("a part of the events cannot become the live generation: leave out from and to, or leave out switch and follow"))
 	}
-	if j.Into != "" && (j.Switch || j.Follow) {
-		errs = append(errs, errors.New("a sink is handed what is there: leave out switch and follow, and do it again after the switch for what came in between"))
+	if len(j.Into) > 0 && j.Switch {
+		errs = append(errs, errors.New("into and switch: leave one out; a sink is handed what came in between when it is done again after the switch, and what goes to another topic is never live"))
 	}
 	return errors.Join(errs...)
 }
+
+// part reports whether not all events are derived again.
+func (j Job) part() bool { return !j.From.IsZero() || !j.To.IsZero() }
 
 // Progress says how far a job is.
 type Progress struct {
 	Generation uint64            `json:"generation"`
 	Group      string            `json:"group"`
-	Topics     []string          `json:"topics"` // that it writes until it is live
+	Topics     []string          `json:"topics"`         // that it writes until it is live
+	Into       map[string]string `json:"into,omitempty"` // those that are not its own, by output
 	Resumed    bool              `json:"resumed,omitempty"`
 	Events     int64             `json:"events"` // done with
 	Of         int64             `json:"of"`     // that there are, of which more may come
 	Rate       float64           `json:"rate"`   // a second, of late
 	Models     []journal.Count   `json:"models,omitempty"`
 	Delivered  uint64            `json:"delivered,omitempty"` // to the sink
+	Sink       string            `json:"sink,omitempty"`      // that what was derived goes to
 	CaughtUp   bool              `json:"caught_up"`
 	Outputs    int64             `json:"outputs,omitempty"`      // of a rehearsal
 	Dead       int64             `json:"dead_letters,omitempty"` // likewise
@@ -108,7 +117,9 @@ type run struct {
 	yield    func(Progress, error) bool
 	read     afterbay.Read // what is read
 	begun    generation.Begun
-	live     bool // the generation is
+	sink     string            // that gets what is derived
+	into     map[string]string // topics that do, by output
+	live     bool              // the generation is
 	parts    []extent
 	progress Progress
 	shown    time.Time
@@ -140,7 +151,14 @@ func (r *run) begin(ctx context.Context) error {
 func (r *run) plan(ctx context.Context) error {
 	reads := r.runner.Reads()
 	r.read = reads[len(reads)-1]
-	if err := r.partitions(ctx); err != nil {
+	topics, err := r.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.partitions(ctx, topics); err != nil {
+		return err
+	}
+	if err := r.aim(topics); err != nil {
 		return err
 	}
 	h, err := generation.Read(ctx, r.log, r.runner.Name())
@@ -160,15 +178,17 @@ func (r *run) plan(ctx context.Context) error {
 	}
 	if was == r.runner.Digest() && group != "" {
 		begun, ok := h.Find(h.Current())
-		if !ok || r.job.Into == "" {
+		if ok && r.sink != "" {
+			r.begun, r.live, r.progress.Resumed = begun, true, true
+			return nil
+		}
+		if !r.job.part() && r.into == nil {
 			return ErrUnchanged
 		}
-		r.begun, r.live, r.progress.Resumed = begun, true, true
-		return nil
 	}
 	begun := generation.Begun{
 		Generation: number + 1, Digest: r.runner.Digest(), Models: r.runner.Models(), Group: group, Was: was,
-		Input: r.read.Topic, Outputs: r.runner.Outputs(), Parks: r.runner.Parks(),
+		Input: r.read.Topic, Outputs: r.runner.Outputs(), Parks: r.runner.Parks(), Into: r.into,
 	}
 	if begun.From, err = r.offsets(ctx, r.job.From); err == nil {
 		begun.To, err = r.offsets(ctx, r.job.To)
@@ -179,17 +199,20 @@ func (r *run) plan(ctx context.Context) error {
 	if r.find(h, begun, number) {
 		return nil
 	}
+	if group == "" {
+		return fmt.Errorf("generation %d was handed only some partitions: hand over the others first, by switch alone", h.Current())
+	}
 	for _, b := range h.Begun {
 		begun.Generation = max(begun.Generation, b.Generation+1)
 	}
 	r.begun = begun
-	return nil
+	return r.untouched(h, topics)
 }
 
 // find looks for a generation that this job began.
 func (r *run) find(h *generation.History, want generation.Begun, live uint64) bool {
 	for _, b := range slices.Backward(h.Begun) {
-		same := b.Digest == want.Digest && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To)
+		same := b.Digest == want.Digest && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To) && maps.Equal(b.Into, want.Into)
 		if same && (want.Group == "" && b.Generation == h.Current() || b.Group == want.Group && b.Generation > live) {
 			r.begun, r.progress.Resumed = b, true
 			return true
@@ -199,11 +222,7 @@ func (r *run) find(h *generation.History, want generation.Begun, live uint64) bo
 }
 
 // partitions finds the partitions of the input.
-func (r *run) partitions(ctx context.Context) error {
-	topics, err := r.log.Topics(ctx)
-	if err != nil {
-		return err
-	}
+func (r *run) partitions(ctx context.Context, topics []stream.Topic) error {
 	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.read.Topic })
 	if i < 0 {
 		return fmt.Errorf("its input: %w %q: run the pipeline first", stream.ErrUnknownTopic, r.read.Topic)

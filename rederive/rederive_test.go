@@ -457,7 +457,7 @@ func TestSinkIsHandedWhatWasDerived(t *testing.T) {
 		mustAppend(t, log, events(0, 500))
 		idle(t, log, old)
 		service := &rows{taken: map[string][]string{}}
-		into := rederive.Job{Into: "rows", Open: func(afterbay.Sink) (deliver.Service, error) { return deliver.Service{Each: service}, nil }}
+		into := rederive.Job{Into: []string{"rows"}, Open: func(afterbay.Sink) (deliver.Service, error) { return deliver.Service{Each: service}, nil }}
 		if last := do(t, log, changed, into); last.Delivered != 500-500/11 {
 			t.Errorf("handed over: %+v", last)
 		}

@@ -15,7 +15,7 @@ type Request struct {
 	Rate     float64   `json:"rate,omitempty"`
 	Follow   bool      `json:"follow,omitempty"`
 	Switch   bool      `json:"switch,omitempty"`
-	Into     string    `json:"into,omitempty"` // a sink
+	Into     []string  `json:"into,omitempty"` // as in Job
 	DryRun   bool      `json:"dry_run,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/generation"
@@ -19,8 +20,11 @@ const (
 func (r *run) name() {
 	r.progress.Generation, r.progress.Group = r.begun.Generation, generation.Group(r.runner.Name(), r.begun.Generation)
 	for _, topic := range r.begun.Outputs {
-		r.progress.Topics = append(r.progress.Topics, generation.TopicOf(topic, r.begun.Generation))
+		if topic = r.begun.TopicOf(topic); !slices.Contains(r.progress.Topics, topic) {
+			r.progress.Topics = append(r.progress.Topics, topic)
+		}
 	}
+	r.progress.Into, r.progress.Sink = r.begun.Into, r.sink
 }
 
 // deliver hands what the generation derived again to a sink.
@@ -30,11 +34,11 @@ func (r *run) deliver(ctx context.Context) error {
 	}
 	from := ""
 	for _, s := range r.runner.Sinks() {
-		if s.Name == r.job.Into {
+		if s.Name == r.sink {
 			from = s.From
 		}
 	}
-	n, err := r.runner.DeliverDerived(ctx, r.log, r.job.Open, r.job.Into, r.progress.Group+"."+r.job.Into, generation.TopicOf(from, r.begun.Generation))
+	n, err := r.runner.DeliverDerived(ctx, r.log, r.job.Open, r.sink, r.progress.Group+"."+r.sink, r.begun.TopicOf(from))
 	r.progress.Delivered = n
 	if err != nil || !r.live {
 		return err
@@ -70,7 +74,7 @@ func (r *run) work(ctx context.Context) error {
 			err = r.catchUp(ctx, ended) // up to where it is live
 		}
 	}
-	if err = errors.Join(err, wait()); err == nil && r.job.Into != "" && ctx.Err() == nil {
+	if err = errors.Join(err, wait()); err == nil && r.sink != "" && ctx.Err() == nil {
 		err = r.deliver(ctx)
 	}
 	if err != nil {

@@ -31,11 +31,11 @@ type rederiveCommand struct {
 	Rate     float64  `help:"Most events a second, so that live ones have room; 0 is as many as can be." default:"0"`
 	Follow   bool     `help:"Go on with live events when they are reached, until a signal ends the command." short:"f"`
 	Switch   bool     `help:"Hand over to the new generation when the live one is reached: from then on it writes to the pipeline's topics."`
-	Into     string   `help:"Sink of the file to hand what is derived to. After the switch the same hands it what came in between." placeholder:"SINK"`
+	Into     []string `help:"Where what is derived goes: a sink of the file, after the switch for what came in between; or, instead of topics of the generation, the topic of all outputs, or by OUTPUT=TOPIC that of one. What is both is sink:NAME or topic:NAME." placeholder:"SINK|TOPIC|OUTPUT=TOPIC"`
 	DryRun   bool     `name:"dry-run" help:"Say what would be computed, which calls the journal answers and what the others would cost; write nothing and call nobody."`
 	Compare  bool     `help:"Say at the end how the new generation's outputs differ from those before: changed decisions, and how scores are distributed."`
 	Plot     string   `help:"Draw the distributions of --compare to a file, .svg or .png." placeholder:"FILE"`
-	JSON     bool     `name:"json" help:"Print how far it is as an object of JSON a line: generation, group, topics, resumed, events, of, rate, models, delivered, caught_up, outputs, dead_letters, live, done; and with --compare one more: compare."`
+	JSON     bool     `name:"json" help:"Print how far it is as an object of JSON a line: generation, group, topics, into, resumed, events, of, rate, models, delivered, sink, caught_up, outputs, dead_letters, live, done; and with --compare one more: compare."`
 	directoryFlags
 }
 
@@ -84,7 +84,7 @@ func (c *rederiveCommand) Run(a *app) (err error) {
 		c.sumUp(a.stdout, changed.runner.Name(), &last)
 	}
 	if c.Compare {
-		return c.compare(a, directory, changed.runner.Outputs(), &last)
+		return c.compare(a, directory, changed.runner.Name(), changed.runner.Outputs(), &last)
 	}
 	return nil
 }
@@ -171,8 +171,8 @@ func (c *rederiveCommand) sumUp(out io.Writer, name string, p *rederive.Progress
 		}
 		fmt.Fprintln(out)
 	}
-	if c.Into != "" {
-		fmt.Fprintf(out, "  %d of its outputs handed to sink %s\n", p.Delivered, c.Into)
+	if p.Sink != "" {
+		fmt.Fprintf(out, "  %d of its outputs handed to sink %s\n", p.Delivered, p.Sink)
 	}
 	for _, l := range p.Live {
 		fmt.Fprintf(out, "  partition %d: live from offset %d on\n", l.Partition, l.Offset)
@@ -184,7 +184,7 @@ func (c *rederiveCommand) sumUp(out io.Writer, name string, p *rederive.Progress
 		} else {
 			fmt.Fprintf(out, "next: %s is what runs from now on\n", c.File)
 		}
-	case c.From == "" && c.To == "" && p.CaughtUp:
+	case c.From == "" && c.To == "" && len(p.Into) == 0 && p.CaughtUp:
 		fmt.Fprint(out, "next: the same command with --switch hands over to it\n")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -18,20 +19,22 @@ import (
 )
 
 // compare says how what a generation made differs from what was there before.
-func (c *rederiveCommand) compare(a *app, d serve.Directory, topics []string, p *rederive.Progress) error {
+func (c *rederiveCommand) compare(a *app, d serve.Directory, pipeline string, topics []string, p *rederive.Progress) error {
 	if client, ok := d.(*serve.Client); ok && len(p.Live) > 0 {
 		d = c.again(a, client)
 	}
 	var all []*rederive.Comparison
 	var charts []plot.Chart
+	begun := generation.Begun{Generation: p.Generation, Into: p.Into}
+	went := map[string][]string{} // several may go to one topic, which is compared with all of them
 	for _, topic := range topics {
-		if strings.HasPrefix(topic, "dlq.") {
-			continue
+		if !strings.HasPrefix(topic, "dlq.") {
+			went[begun.TopicOf(topic)] = append(went[begun.TopicOf(topic)], topic)
 		}
-		derived := generation.TopicOf(topic, p.Generation)
-		found, err := rederive.Compare(topic, p.Generation,
-			d.Records(a.ctx, serve.Query{Topic: topic, Partition: serve.AllPartitions}),
-			d.Records(a.ctx, serve.Query{Topic: derived, Partition: serve.AllPartitions}))
+	}
+	for _, derived := range slices.Sorted(maps.Keys(went)) {
+		topic := strings.Join(went[derived], ", ")
+		found, err := rederive.Compare(topic, pipeline, p.Generation, a.records(d, went[derived]...), a.records(d, derived))
 		if errors.Is(err, stream.ErrUnknownTopic) {
 			continue
 		}
@@ -63,6 +66,19 @@ func (c *rederiveCommand) compare(a *app, d serve.Directory, topics []string, p 
 		return fmt.Errorf("--plot %s: no output has a number", c.Plot)
 	}
 	return plot.WriteFile(c.Plot, charts[:min(len(charts), chartsMax)]...)
+}
+
+// records yields those of topics, one topic after the other.
+func (a *app) records(d serve.Directory, topics ...string) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		for _, topic := range topics {
+			for r, err := range d.Records(a.ctx, serve.Query{Topic: topic, Partition: serve.AllPartitions}) {
+				if !yield(r, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 const (

@@ -290,3 +290,37 @@ func checkKilled(t *testing.T, file string, newest, total int) {
 		}
 	}
 }
+
+// TestDerivedIntoTopics derives into topics, in a process of its own and in that which
+// runs the pipeline.
+func TestDerivedIntoTopics(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "limits.yaml", limitPipeline(100))
+	write(t, "new.yaml", limitPipeline(500))
+	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
+	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
+	live := must(t, "", "tail", "decided")
+	got := must(t, "", "rederive", "new.yaml", "--into", "history", "--compare")
+	mustHave(t, got, "generation 2 of limits: 100 events derived again, to history, dlq.limits.g2", "decided: ", "of 100 outputs differ", `action: `, ` times "review" -> "allow"`, "spent_sum_24h: 0 differ")
+	if strings.Contains(got, "--switch") {
+		t.Errorf("it offers a switch: %s", got)
+	}
+	for _, refused := range [][]string{{"--into", "orders"}, {"--into", "decided"}, {"--into", "history", "--switch"}} {
+		if r := command(t, "", append([]string{"rederive", "new.yaml"}, refused...)...); r.code == exitOK || !strings.Contains(r.stderr, "into") {
+			t.Errorf("%v: %+v", refused, r)
+		}
+	}
+	out, end := background(t, "run", "limits.yaml", "--listen", "127.0.0.1:0")
+	out.wait(t, "afterbay tail decided --follow")
+	mustHave(t, must(t, "", "rederive", "new.yaml", "--into", "decided=other", "--into", "dlq.limits=bad"), "generation 3 of limits: 100 events derived again, to other, bad")
+	if code := end(); code != exitOK {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if history, other := decisions(t, "history"), decisions(t, "other"); len(history) != 100 || len(other) != 100 {
+		t.Errorf("%d and %d decisions of 100 events", len(history), len(other))
+	}
+	if now := must(t, "", "tail", "decided"); now != live {
+		t.Errorf("the live topic changed: %s", now)
+	}
+	mustHave(t, must(t, "", "generations", "limits"), "live in 0 of 2 partitions")
+}
