@@ -265,6 +265,28 @@ func TestRecordsThatCannotBeKeptAreOneDeadLetterEach(t *testing.T) {
 	})
 }
 
+// TestDeadLettersOfPartitionsThatFillAStepLeaveOthersForTheNext has two partitions
+// write more dead letters at once than a step has room for.
+func TestDeadLettersOfPartitionsThatFillAStepLeaveOthersForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{bench: newBench(t)}
+		const records = 300
+		for i := range 2 * records {
+			s.write(int32(i%2), "k", fmt.Sprint("e", i, strings.Repeat("-", 6000), "x"), time.Now())
+		}
+		_, stop := s.startArchive(s.log, deliver.Options{Objects: deliver.Bounds{Rows: records}})
+		s.wait(time.Minute)
+		stop()
+		letters := map[string]int{}
+		for _, r := range s.dead() {
+			letters[header.Get(&r, header.ID)]++
+		}
+		if len(letters) != 2*records || len(s.dead()) != 2*records {
+			t.Errorf("%d dead letters of %d records, want %d", len(s.dead()), len(letters), 2*records)
+		}
+	})
+}
+
 // TestFaultsOfTheLogMakeTheSameObjects keeps records of logs whose commits fail and
 // whose partitions move, on a shelf that fails now and then: each is in one object,
 // and no two objects have an offset in common.

@@ -192,6 +192,9 @@ func (s *span) committed(b Bounds, form func([]byte) []byte) {
 			s.made(b, form)
 			return
 		}
+		if s.sent == 0 {
+			return // other spans filled the step
+		}
 		s.object.Noted = s.offsets[s.sent-1] + 1
 		s.letters, s.offsets = s.letters[s.sent:], s.offsets[s.sent:]
 	}
