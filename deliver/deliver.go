@@ -280,11 +280,11 @@ func (d *Deliverer) session(ctx context.Context, from reading) (err error) {
 	var w loop
 	switch {
 	case d.sink.Many != nil:
-		w = newBatches(ctx, d, s, from.concurrency)
+		w = newBatches(ctx, d, s, from)
 	case d.sink.Whole != nil:
 		w = newArchiver(ctx, d, s, from)
 	default:
-		w = newWorker(ctx, d, s, from.concurrency)
+		w = newWorker(ctx, d, s, from)
 	}
 	defer func() {
 		w.end()

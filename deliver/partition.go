@@ -69,7 +69,7 @@ func (d *delivery) size() int { return sizeOf(&d.record) }
 //  3. A dead letter is written by the step that moves next beyond its record, so
 //     there is one.
 type partition struct {
-	id      stream.Partition
+	assigned
 	next    stream.Offset
 	held    []*delivery
 	bytes   int
@@ -82,13 +82,12 @@ type partition struct {
 	moved  bool        // newest is not in a step
 
 	changed bool // there is something to commit
-	paused  bool
 }
 
 // newPartition restores what is kept beside a partition.
 func newPartition(a stream.Assigned, ids dedupe.Spec) (*partition, error) {
 	p := &partition{
-		id: a.Partition, next: a.Next, newest: math.MinInt64,
+		assigned: assigned{id: a.Partition}, next: a.Next, newest: math.MinInt64,
 		keys: map[string]*delivery{}, sames: map[string]*delivery{},
 	}
 	data, err := a.State.Get([]byte{statekey.Watermark})
@@ -117,11 +116,17 @@ func (p *partition) hold(r stream.Record) {
 	p.bytes += d.size()
 }
 
-// full reports whether the partition is to be paused, and roomy whether it need
-// not be any more.
-func (p *partition) full() bool { return len(p.held) >= heldMax || p.bytes >= heldBytesMax }
-func (p *partition) roomy() bool {
-	return len(p.held) <= heldMax/2 && p.bytes <= heldBytesMax/2
+func (p *partition) awaited() bool { return p.calling > 0 }
+
+func (p *partition) dirty(bool) bool { return p.changed }
+
+// full reports whether the partition is to be paused: once it holds too much, until
+// half of that is left.
+func (p *partition) full() bool {
+	if p.paused {
+		return len(p.held) > heldMax/2 || p.bytes > heldBytesMax/2
+	}
+	return len(p.held) >= heldMax || p.bytes >= heldBytesMax
 }
 
 // see moves the partition's time.
@@ -144,13 +149,13 @@ func (p *partition) knows(d *delivery) bool {
 	return p.ids.Has(d.id, max(p.newest, d.record.Time.UnixMicro()))
 }
 
-// pass lets records leave that are done, from the front, until full says so of
+// pass lets records leave that are done, from the front, until letter does not take
 // one that is to become a dead letter.
-func (p *partition) pass(full func(*delivery) bool) {
+func (p *partition) pass(letter func(*delivery) bool) {
 	n := 0
 	for n < len(p.held) && p.held[n].done() {
 		d := p.held[n]
-		if d.state == refused && full(d) {
+		if d.state == refused && !letter(d) {
 			break
 		}
 		n++

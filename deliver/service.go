@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -41,27 +42,31 @@ func (s *service) begin(now time.Time) (call control.BreakerCall, wait time.Dura
 	return s.breaker.Begin(now)
 }
 
-// ended notes how a call ended, and for how long the service then wants to rest.
-// It reports whether the service is thought to be down before that and after it.
-func (s *service) ended(now time.Time, call control.BreakerCall, outcome control.Outcome, rest time.Duration) (before, after bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before = s.down()
-	s.breaker.Observe(now, call, outcome)
-	if until := now.Add(min(rest, laterMax)); outcome == control.Faulted && until.After(s.rests) {
-		s.rests = until
-	}
-	return before, s.down()
-}
-
-// tell is ended, and says in the log where the service goes down or comes back.
-func (s *service) tell(o Options, now time.Time, call control.BreakerCall, outcome control.Outcome, rest time.Duration, err error) {
-	switch before, after := s.ended(now, call, outcome, rest); {
+// tell notes how a call ended, and says in the log where the service goes down or
+// comes back.
+func (s *service) tell(o Options, now time.Time, call control.BreakerCall, outcome control.Outcome, err error) {
+	switch before, after := s.ended(now, call, outcome, err); {
 	case !before && after:
 		o.Logger.Warn("the service of a sink fails: its records wait", "sink", o.Group, "reason", err)
 	case before && !after:
 		o.Logger.Info("the service of a sink works again", "sink", o.Group)
 	}
+}
+
+// ended reports whether the service is thought to be down before the call ended and
+// after it.
+func (s *service) ended(now time.Time, call control.BreakerCall, outcome control.Outcome, err error) (before, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.down()
+	s.breaker.Observe(now, call, outcome)
+	var later *Later
+	if outcome == control.Faulted && errors.As(err, &later) {
+		if until := now.Add(min(later.After, laterMax)); until.After(s.rests) {
+			s.rests = until
+		}
+	}
+	return before, s.down()
 }
 
 // down reports whether the service failed so often that it is only probed.

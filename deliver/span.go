@@ -50,7 +50,7 @@ type mark struct {
 //  3. A dead letter is committed together with Noted beyond its offset, so there is
 //     one.
 type span struct {
-	id    stream.Partition
+	assigned
 	phase phase
 
 	from   stream.Offset // committed: the first record of the object
@@ -68,13 +68,11 @@ type span struct {
 	letters  []stream.Record
 	offsets  []stream.Offset // of their records
 	sent     int             // letters in the commit that is outstanding
-	paused   bool
-	gone     bool // it is another member's
 }
 
 // newSpan restores what is kept beside a partition.
 func newSpan(a stream.Assigned) (*span, error) {
-	s := &span{id: a.Partition, from: a.Next, end: a.Next}
+	s := &span{assigned: assigned{id: a.Partition}, from: a.Next, end: a.Next}
 	data, err := a.State.Get([]byte{statekey.Object})
 	if err != nil || data == nil {
 		return s, err
@@ -161,11 +159,16 @@ func (s *span) complete(now time.Time, wait time.Duration) (bool, time.Time) {
 // held is how many records are counted.
 func (s *span) held() int { return s.rows + len(s.ahead) }
 
-// step appends what is to be committed, of dead letters as many as full lets.
-func (s *span) step(step *stream.Step, full func(*stream.Record) bool) {
+// awaited says no: what is being made, another member makes too.
+func (s *span) awaited() bool { return false }
+
+func (s *span) dirty(left bool) bool { return s.phase == noting || s.phase == deciding && !left }
+
+// step appends what is to be committed, of dead letters as many as fit.
+func (s *span) step(step *stream.Step, fits func(size int) bool) {
 	o, next := s.object, s.from
 	if s.phase == noting {
-		for s.sent = 0; s.sent < len(s.letters) && !full(&s.letters[s.sent]); s.sent++ {
+		for s.sent = 0; s.sent < len(s.letters) && fits(sizeOf(&s.letters[s.sent])); s.sent++ {
 			step.Outputs = append(step.Outputs, s.letters[s.sent])
 			o.Noted = s.offsets[s.sent] + 1
 		}
