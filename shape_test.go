@@ -116,6 +116,7 @@ var layers = map[string][]string{
 	"internal/inference":           {"model"},
 	"internal/vfs":                 {},
 	"internal/circle":              {},
+	"internal/crashtest":           {"dead", "stream", "stream/embedded", "stream/kafka"},
 	"internal/kafkatest":           {},
 	"internal/servertest":          {},
 	"internal/s3":                  {},

@@ -8,34 +8,28 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/deliver/sink/kafkasink"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/crashtest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/kafka"
 )
 
-// topicChild in the environment makes the test binary a process that writes to a
-// cluster: folder of its log, brokers of the cluster, exactly once, and the stage
-// and hit at which it kills itself.
-const topicChild = "AFTERBAY_DELIVER_TOPIC_CHILD"
-
 const copies = "copies" // the topic of the cluster
 
-func runTopicChild(arguments string) error {
+// runClusterChild writes to a topic of a cluster until all is written, or until it
+// kills itself: folder of its log, brokers of the cluster, exactly once, stage and hit.
+func runClusterChild(ctx context.Context, arguments string) error {
 	var dir, brokers, stage string
 	var once bool
 	var hit int
 	if _, err := fmt.Sscan(arguments, &dir, &brokers, &once, &stage, &hit); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	log, err := openCrashLog(ctx, dir, noBrokers)
+	log, err := crashtest.OpenLog(ctx, dir, crashtest.NoBrokers)
 	if err != nil {
 		return err
 	}
@@ -60,25 +54,15 @@ func runTopicChild(arguments string) error {
 	if err != nil {
 		return err
 	}
-	hits := 0
-	d, err := deliver.New(log, deliver.Service{Many: noting{sink, notes}}, deliver.Options{Group: group, Topic: "freezes", Batch: 50, Fault: func(at string) {
-		if at != stage {
-			return
-		}
-		if hits++; hits == hit {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}}, &deliver.Metrics{})
+	d, err := deliver.New(log, deliver.Service{Many: noting{sink, notes}}, deliver.Options{
+		Group: group, Topic: freezes.Name, Batch: 50, Fault: crashtest.KillAt(stage, hit),
+	}, &deliver.Metrics{})
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	err = waitDelivered(ctx, log)
-	cancel()
+	err = crashtest.RunUntilRead(ctx, log, group, freezes, d.Run)
 	sink.Close()
-	return errors.Join(err, <-done, log.Close())
+	return errors.Join(err, log.Close())
 }
 
 // notesFile is in the folder of the log: what the processes noted, a line each of
@@ -152,28 +136,6 @@ func notesOf(t *testing.T, dir string, records, processes int) (most []int, fail
 	return most, failed
 }
 
-// waitDelivered returns when all freezes are delivered.
-func waitDelivered(ctx context.Context, log crashLog) error {
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for left := stream.Offset(1); left > 0; <-ticker.C {
-		left = 0
-		for i := range int32(2) {
-			p := stream.Partition{Topic: "freezes", Index: i}
-			_, next, err := log.Offsets(ctx, p)
-			committed, err1 := log.Committed(ctx, group, p)
-			if err := errors.Join(err, err1); err != nil {
-				return err
-			}
-			left += next - committed
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("the child hangs: %w", ctx.Err())
-		}
-	}
-	return nil
-}
-
 // TestKilledProcessesWriteToAClusterAgainOnlyWhatWasInFlight kills processes that
 // write to a topic of a real Kafka, and counts what a reader of what is committed
 // sees: once each with exactly_once, else again what was in flight.
@@ -192,7 +154,7 @@ func TestKilledProcessesWriteToAClusterAgainOnlyWhatWasInFlight(t *testing.T) {
 				t.Fatal(err)
 			}
 			const records = 900
-			writeFreezes(t, dir, noBrokers, records)
+			writeFreezes(t, dir, crashtest.NoBrokers, records)
 			kills, stages := 0, []string{"call", "answer", "write", "sync", "after"}
 			for killed := true; killed; {
 				// The third call is the first write: none before it is answered. All
@@ -204,7 +166,7 @@ func TestKilledProcessesWriteToAClusterAgainOnlyWhatWasInFlight(t *testing.T) {
 				if stage == "call" || stage == "answer" {
 					hit = 3
 				}
-				if killed = killedChild(t, topicChild, fmt.Sprint(dir, " ", brokers, " ", once, " ", stage, " ", hit)); killed {
+				if killed = crashtest.Killed(t, "cluster", 0, dir, brokers, once, stage, hit); killed {
 					kills++
 				}
 			}

@@ -9,83 +9,46 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/deliver/sink/httpsink"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/crashtest"
 	"github.com/afterbay/afterbay/internal/faultserver"
 	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
-
-// crashChild in the environment makes the test binary a process that delivers:
-// folder, brokers, URL, timeout of calls, and the stage and hit at which it kills
-// itself.
-const crashChild = "AFTERBAY_DELIVER_CHILD"
 
 // broker is a real Kafka.
 var broker = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1"}}}
 
 func TestMain(m *testing.M) {
 	faultserver.Main()
-	if arguments := os.Getenv(crashChild); arguments != "" {
-		if err := runCrashChild(arguments); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if arguments := os.Getenv(topicChild); arguments != "" {
-		if err := runTopicChild(arguments); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	crashtest.Main(crashtest.Children{"service": runServiceChild, "cluster": runClusterChild})
 	os.Exit(broker.Run(m))
 }
 
-// crashLog is a log that processes which are killed take up again.
-type crashLog interface {
-	stream.Log
-	stream.Inspector
-}
-
-// openCrashLog opens a log of brokers, or of a folder where there are none.
-func openCrashLog(ctx context.Context, dir, brokers string) (crashLog, error) {
-	if brokers == noBrokers {
-		return embedded.Open(dir, embedded.Options{})
-	}
-	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true})
-}
-
-const noBrokers = "none"
-
 var crashKills = flag.Int("deliver.kills", 7, "most kills of TestKilledProcessesCallAgainOnlyWhatWasInFlight")
 
-// runCrashChild delivers until all is delivered, or until it kills itself, as
-// kill -9 does.
-func runCrashChild(arguments string) error {
+// freezes is the topic that is delivered.
+var freezes = stream.Topic{Name: "freezes", Partitions: 2}
+
+// runServiceChild delivers to a service until all is delivered, or until it kills
+// itself: folder, brokers, URL, timeout of calls, stage and hit.
+func runServiceChild(ctx context.Context, arguments string) error {
 	var dir, brokers, url, stage string
 	var hit int
 	var timeout time.Duration
 	if _, err := fmt.Sscan(arguments, &dir, &brokers, &url, (*int64)(&timeout), &stage, &hit); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	log, err := openCrashLog(ctx, dir, brokers)
+	log, err := crashtest.OpenLog(ctx, dir, brokers)
 	if err != nil {
 		return err
 	}
@@ -93,40 +56,13 @@ func runCrashChild(arguments string) error {
 	if err != nil {
 		return err
 	}
-	hits := 0 // stages are all of one goroutine
-	d, err := deliver.New(log, deliver.Service{Each: sink}, deliver.Options{Group: group, Topic: "freezes", Concurrency: 8, Timeout: timeout, Fault: func(at string) {
-		if at != stage {
-			return
-		}
-		if hits++; hits == hit {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}}, &deliver.Metrics{})
+	d, err := deliver.New(log, deliver.Service{Each: sink}, deliver.Options{
+		Group: group, Topic: freezes.Name, Concurrency: 8, Timeout: timeout, Fault: crashtest.KillAt(stage, hit),
+	}, &deliver.Metrics{})
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for left := stream.Offset(1); left > 0 && ctx.Err() == nil; <-ticker.C {
-		left = 0
-		for i := range int32(2) {
-			p := stream.Partition{Topic: "freezes", Index: i}
-			_, next, err := log.Offsets(ctx, p)
-			committed, err1 := log.Committed(ctx, group, p)
-			if err := errors.Join(err, err1); err != nil {
-				return err
-			}
-			left += next - committed
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("the child hangs: %w", err)
-	}
-	cancel()
-	return errors.Join(<-done, log.Close())
+	return errors.Join(crashtest.RunUntilRead(ctx, log, group, freezes, d.Run), log.Close())
 }
 
 // cards is a service that counts. One that honours keys freezes a card once for
@@ -158,7 +94,7 @@ func TestKilledProcessesCallAgainOnlyWhatWasInFlight(t *testing.T) {
 	for _, engine := range []string{"embedded", "kafka"} {
 		for _, honours := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/honours=%v", engine, honours), func(t *testing.T) {
-				c := crashes{cards: cards{calls: map[string][]int{}, honours: honours}, dir: t.TempDir(), brokers: noBrokers, records: 2000, commits: 10}
+				c := crashes{cards: cards{calls: map[string][]int{}, honours: honours}, dir: t.TempDir(), brokers: crashtest.NoBrokers, records: 2000, commits: 10}
 				if engine == "kafka" {
 					c.brokers, c.records, c.commits, c.takes = strings.Join(broker.Get(t).Addresses(), ","), 1000, 3, time.Millisecond
 					broker.Get(t).Empty(t)
@@ -191,7 +127,7 @@ func (c *crashes) deliver(t *testing.T, url string, seed uint64) (kills int) {
 		if kills >= *crashKills {
 			stage = "none"
 		}
-		if !deliverInChild(t, fmt.Sprint(c.dir, " ", c.brokers, " ", url, " ", int64(c.timeout), " ", stage, " ", hit)) {
+		if !crashtest.Killed(t, "service", 0, c.dir, c.brokers, url, int64(c.timeout), stage, hit) {
 			return kills
 		}
 		c.mu.Lock()
@@ -215,7 +151,7 @@ func (c *crashes) run(t *testing.T) {
 		twice += len(calls) - len(slices.Compact(slices.Clone(calls)))
 	}
 	// On Kafka a session that has to join again calls again for what it had not committed.
-	if twice > 0 && (c.brokers == noBrokers || twice > 256) {
+	if twice > 0 && (c.brokers == crashtest.NoBrokers || twice > 256) {
 		t.Errorf("%d calls again by the same process", twice)
 	}
 	if want := map[bool]int{true: c.records, false: c.records + again}[c.honours]; c.effects != want || len(c.calls) != c.records {
@@ -233,7 +169,7 @@ func (c *crashes) run(t *testing.T) {
 func TestKilledProcessesDeliverToAServiceThatFails(t *testing.T) {
 	for _, engine := range []string{"embedded", "kafka"} {
 		t.Run(engine, func(t *testing.T) {
-			c := crashes{dir: t.TempDir(), brokers: noBrokers, records: 1000, commits: 10, timeout: 300 * time.Millisecond}
+			c := crashes{dir: t.TempDir(), brokers: crashtest.NoBrokers, records: 1000, commits: 10, timeout: 300 * time.Millisecond}
 			if engine == "kafka" {
 				c.brokers, c.commits = strings.Join(broker.Get(t).Addresses(), ","), 3
 				broker.Get(t).Empty(t)
@@ -261,7 +197,7 @@ func TestKilledProcessesDeliverToAServiceThatFails(t *testing.T) {
 					t.Errorf("%d effects for e%d, want %d", effects, i, want)
 				}
 			}
-			if letters := lettersOf(t, c.dir, c.brokers); !slices.Equal(letters, []string{fmt.Sprint("e", poisoned)}) {
+			if letters := crashtest.Letters(t, c.dir, c.brokers, group); !slices.Equal(letters, []string{fmt.Sprint("e", poisoned)}) {
 				t.Errorf("dead letters %v", letters)
 			}
 			missing := slices.DeleteFunc([]string{"fail", "half", "hang", "poisoned", "reset", "slow", "wrong"}, func(fault string) bool { return count.Faults[faultserver.Fault(fault)] > 0 })
@@ -273,56 +209,16 @@ func TestKilledProcessesDeliverToAServiceThatFails(t *testing.T) {
 	}
 }
 
-// lettersOf returns the ids of the dead letters.
-func lettersOf(t *testing.T, dir, brokers string) (ids []string) {
-	t.Helper()
-	log, err := openCrashLog(t.Context(), dir, brokers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	for l, err := range dead.Letters(t.Context(), log, group, dead.Filter{}, true) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, l.ID)
-	}
-	return ids
-}
-
-// deliverInChild reports whether the child was killed.
-func deliverInChild(t *testing.T, arguments string) bool {
-	t.Helper()
-	return killedChild(t, crashChild, arguments)
-}
-
-// killedChild reports whether a child of a kind was killed.
-func killedChild(t *testing.T, kind, arguments string) bool {
-	t.Helper()
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), kind+"="+arguments)
-	out, err := child.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	t.Fatalf("child %q: %v: %s", arguments, err, out)
-	return false
-}
-
 // poisoned is the record that a service may refuse.
 const poisoned = 13
 
 func writeFreezes(t *testing.T, dir, brokers string, n int) {
 	t.Helper()
-	log, err := openCrashLog(t.Context(), dir, brokers)
+	log, err := crashtest.OpenLog(t.Context(), dir, brokers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "freezes", Partitions: 2}); err != nil {
+	if err := log.CreateTopic(t.Context(), freezes); err != nil {
 		t.Fatal(err)
 	}
 	var list []stream.Record

@@ -1,7 +1,6 @@
 package files_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -12,23 +11,16 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/deliver/sink/files"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/crashtest"
 	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
-
-// crashChild in the environment makes the test binary a process that keeps files:
-// folder of the log, brokers or none, folder of the objects, format.
-const crashChild = "AFTERBAY_FILES_CHILD"
 
 // broker is a real Kafka.
 var broker = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1"}}}
@@ -38,44 +30,22 @@ var crashKafka = flag.Bool("files.kafka", false, "TestKilledProcessesKeepEachRec
 var crashKills = flag.Int("files.kills", 6, "kills of TestKilledProcessesKeepEachRecordOnce, on the embedded engine")
 
 func TestMain(m *testing.M) {
-	if arguments := os.Getenv(crashChild); arguments != "" {
-		if err := runCrashChild(arguments); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	crashtest.Main(crashtest.Children{"keep": runCrashChild})
 	os.Exit(broker.Run(m))
 }
 
-// crashLog is a log that processes which are killed take up again.
-type crashLog interface {
-	stream.Log
-	stream.Inspector
-}
+const crashGroup = "fraud.lake"
 
-const (
-	noBrokers       = "none"
-	crashGroup      = "fraud.lake"
-	crashPartitions = 2
-)
+var decisions = stream.Topic{Name: "decisions", Partitions: 2}
 
-func openCrashLog(ctx context.Context, dir, brokers string) (crashLog, error) {
-	if brokers == noBrokers {
-		return embedded.Open(dir, embedded.Options{})
-	}
-	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true})
-}
-
-// runCrashChild keeps what is there until all of it is kept, or somebody kills it.
-func runCrashChild(arguments string) error {
+// runCrashChild keeps what is there until all of it is kept, or somebody kills it:
+// folder of the log, brokers or none, folder of the objects, format.
+func runCrashChild(ctx context.Context, arguments string) error {
 	var dir, brokers, root, format string
 	if _, err := fmt.Sscan(arguments, &dir, &brokers, &root, &format); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	log, err := openCrashLog(ctx, dir, brokers)
+	log, err := crashtest.OpenLog(ctx, dir, brokers)
 	if err != nil {
 		return err
 	}
@@ -89,32 +59,12 @@ func runCrashChild(arguments string) error {
 	}
 	bounds := deliver.Bounds{Rows: 100 + os.Getpid()%7*50} // each process has its own
 	d, err := deliver.New(log, deliver.Service{Whole: archive}, deliver.Options{
-		Group: crashGroup, Topic: "decisions", Objects: bounds, Hurry: func() bool { return true },
+		Group: crashGroup, Topic: decisions.Name, Objects: bounds, Hurry: func() bool { return true },
 	}, &deliver.Metrics{})
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for left := stream.Offset(1); left > 0 && ctx.Err() == nil; <-ticker.C {
-		left = 0
-		for i := range int32(crashPartitions) {
-			p := stream.Partition{Topic: "decisions", Index: i}
-			_, next, err := log.Offsets(ctx, p)
-			committed, err1 := log.Committed(ctx, crashGroup, p)
-			if err := errors.Join(err, err1); err != nil {
-				return err
-			}
-			left += next - committed
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("the child hangs: %w", err)
-	}
-	cancel()
-	return errors.Join(<-done, log.Close())
+	return errors.Join(crashtest.RunUntilRead(ctx, log, crashGroup, decisions, d.Run), log.Close())
 }
 
 // TestKilledProcessesKeepEachRecordOnce kills processes at random moments while
@@ -132,7 +82,7 @@ func TestKilledProcessesKeepEachRecordOnce(t *testing.T) {
 			continue
 		}
 		t.Run(c.engine+" "+c.format, func(t *testing.T) {
-			dir, root, brokers := t.TempDir(), t.TempDir(), noBrokers
+			dir, root, brokers := t.TempDir(), t.TempDir(), crashtest.NoBrokers
 			if c.engine == "kafka" {
 				b := broker.Get(t)
 				b.Empty(t)
@@ -146,13 +96,13 @@ func TestKilledProcessesKeepEachRecordOnce(t *testing.T) {
 				if kills < c.kills {
 					after = c.alive + time.Duration(rng.Int64N(int64(c.alive)))
 				}
-				if killed = killedChild(t, fmt.Sprint(dir, " ", brokers, " ", root, " ", c.format), after); killed {
+				if killed = crashtest.Killed(t, "keep", after, dir, brokers, root, c.format); killed {
 					kills++
 				}
 			}
 			objects := checkKept(t, root, c.format, c.records)
 			want := map[string][]string{"parquet": {"e13"}}[c.format] // lines have any type
-			if letters := lettersOf(t, dir, brokers); !slices.Equal(letters, want) {
+			if letters := crashtest.Letters(t, dir, brokers, crashGroup); !slices.Equal(letters, want) {
 				t.Errorf("dead letters %v", letters)
 			}
 			if kills < c.kills/2 {
@@ -165,11 +115,11 @@ func TestKilledProcessesKeepEachRecordOnce(t *testing.T) {
 
 func writeDecisions(t *testing.T, dir, brokers string, n int) {
 	t.Helper()
-	log, err := openCrashLog(t.Context(), dir, brokers)
+	log, err := crashtest.OpenLog(t.Context(), dir, brokers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "decisions", Partitions: crashPartitions}); err != nil {
+	if err := log.CreateTopic(t.Context(), decisions); err != nil {
 		t.Fatal(err)
 	}
 	for from := 0; from < n; from += 1000 {
@@ -180,7 +130,7 @@ func writeDecisions(t *testing.T, dir, brokers string, n int) {
 				value = `{"n":"thirteen"}`
 			}
 			list = append(list, stream.Record{
-				Partition: stream.Partition{Topic: "decisions", Index: int32(i % crashPartitions)}, Value: []byte(value),
+				Partition: stream.Partition{Topic: decisions.Name, Index: int32(i) % decisions.Partitions}, Value: []byte(value),
 				Headers: []stream.Header{{Key: header.ID, Value: fmt.Appendf(nil, "e%d", i)}, {Key: header.Pipeline, Value: fmt.Appendf(nil, "fraud sha256:d %d", 1+2*i/n)}},
 			})
 		}
@@ -191,32 +141,6 @@ func writeDecisions(t *testing.T, dir, brokers string, n int) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// killedChild reports whether the child was killed, after so long; 0 is never.
-func killedChild(t *testing.T, arguments string, after time.Duration) bool {
-	t.Helper()
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), crashChild+"="+arguments)
-	var out bytes.Buffer
-	child.Stdout, child.Stderr = &out, &out
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if after > 0 {
-		timer := time.AfterFunc(after, func() { _ = child.Process.Kill() })
-		defer timer.Stop()
-	}
-	err := child.Wait()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	t.Fatalf("child %q: %v: %s", arguments, err, &out)
-	return false
 }
 
 // checkKept checks that each record is in one object, in the one whose name says
@@ -283,22 +207,6 @@ func checkKept(t *testing.T, root, format string, records int) (objects int) {
 		}
 	}
 	return objects
-}
-
-func lettersOf(t *testing.T, dir, brokers string) (ids []string) {
-	t.Helper()
-	log, err := openCrashLog(t.Context(), dir, brokers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	for l, err := range dead.Letters(t.Context(), log, crashGroup, dead.Filter{}, true) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, l.ID)
-	}
-	return ids
 }
 
 // TestOtherReadersReadObjects reads Parquet and NDJSON with DuckDB and pyarrow, which

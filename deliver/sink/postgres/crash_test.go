@@ -7,22 +7,20 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/deliver/sink/postgres"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/crashtest"
 	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/internal/servertest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 var (
@@ -33,12 +31,9 @@ var (
 	crashKafka  = flag.Bool("sink.kafka", false, "run it on Kafka too")
 )
 
-// crashChild in the environment makes the test binary a process that delivers:
-// folder, brokers, URL, whether exactly once, and the stage and hit at which it
-// kills itself.
-const crashChild = "AFTERBAY_POSTGRES_SINK_CHILD"
-
 const crashGroup = "support.artifacts"
+
+var crashTopic = stream.Topic{Name: topic.Topic, Partitions: 2}
 
 var (
 	server servertest.Shared
@@ -46,13 +41,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if arguments := os.Getenv(crashChild); arguments != "" {
-		if err := runCrashChild(arguments); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	crashtest.Main(crashtest.Children{"sink": runCrashChild})
 	os.Exit(server.Run(both{m}))
 }
 
@@ -61,20 +50,6 @@ type both struct{ m *testing.M }
 
 func (b both) Run() int { return broker.Run(b.m) }
 
-type crashLog interface {
-	stream.Log
-	stream.Inspector
-}
-
-const noBrokers = "none"
-
-func openCrashLog(ctx context.Context, dir, brokers string) (crashLog, error) {
-	if brokers == noBrokers {
-		return embedded.Open(dir, embedded.Options{})
-	}
-	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true})
-}
-
 // crashed are the options of the sink that is killed.
 func crashed(url string, exactly bool) postgres.Options {
 	o := artifacts(url)
@@ -82,17 +57,16 @@ func crashed(url string, exactly bool) postgres.Options {
 	return o
 }
 
-// runCrashChild delivers until all is delivered, or until it kills itself.
-func runCrashChild(arguments string) error {
+// runCrashChild delivers until all is delivered, or until it kills itself: folder,
+// brokers, URL, whether exactly once, stage and hit.
+func runCrashChild(ctx context.Context, arguments string) error {
 	var dir, brokers, url, stage string
 	var exactly bool
 	var hit int
 	if _, err := fmt.Sscan(arguments, &dir, &brokers, &url, &exactly, &stage, &hit); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	log, err := openCrashLog(ctx, dir, brokers)
+	log, err := crashtest.OpenLog(ctx, dir, brokers)
 	if err != nil {
 		return err
 	}
@@ -100,47 +74,15 @@ func runCrashChild(arguments string) error {
 	if err != nil {
 		return err
 	}
-	hits := 0
-	d, err := deliver.New(log, deliver.Service{Many: sink}, deliver.Options{Group: crashGroup, Topic: topic.Topic, Batch: 40, Timeout: 5 * time.Second, Fault: func(at string) {
-		if at != stage && stage != "any" {
-			return
-		}
-		if hits++; hits == hit {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}}, &deliver.Metrics{})
+	d, err := deliver.New(log, deliver.Service{Many: sink}, deliver.Options{
+		Group: crashGroup, Topic: topic.Topic, Batch: 40, Timeout: 5 * time.Second, Fault: crashtest.KillAt(stage, hit),
+	}, &deliver.Metrics{})
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	for left := stream.Offset(1); left > 0 && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-		if left, err = leftOf(ctx, log, crashGroup); err != nil {
-			return err
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("the child hangs: %w", err)
-	}
-	cancel()
-	err = <-done
+	err = crashtest.RunUntilRead(ctx, log, crashGroup, crashTopic, d.Run)
 	sink.Close()
 	return errors.Join(err, log.Close())
-}
-
-// leftOf is how many records a group has not committed.
-func leftOf(ctx context.Context, log crashLog, group string) (left stream.Offset, err error) {
-	for i := range int32(2) {
-		p := stream.Partition{Topic: topic.Topic, Index: i}
-		_, next, err := log.Offsets(ctx, p)
-		committed, err1 := log.Committed(ctx, group, p)
-		if err := errors.Join(err, err1); err != nil {
-			return 0, err
-		}
-		left += next - committed
-	}
-	return left, nil
 }
 
 const (
@@ -150,8 +92,8 @@ const (
 
 // fillCrashLog writes records of which each key has several, in the order of n, by
 // one partition each.
-func fillCrashLog(ctx context.Context, log crashLog, rows int) error {
-	if err := log.CreateTopic(ctx, stream.Topic{Name: topic.Topic, Partitions: 2}); err != nil {
+func fillCrashLog(ctx context.Context, log crashtest.Log, rows int) error {
+	if err := log.CreateTopic(ctx, crashTopic); err != nil {
 		return err
 	}
 	var list []stream.Record
@@ -200,7 +142,7 @@ func TestKilledSinksAndDatabasesLoseAndRepeatNoRow(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/exactly_once=%v", engine, exactly), func(t *testing.T) {
-				brokers := noBrokers
+				brokers := crashtest.NoBrokers
 				if engine == "kafka" {
 					brokers = strings.Join(broker.Get(t).Addresses(), ",")
 					broker.Get(t).Empty(t)
@@ -214,7 +156,7 @@ func TestKilledSinksAndDatabasesLoseAndRepeatNoRow(t *testing.T) {
 func killSinks(t *testing.T, brokers string, exactly bool) {
 	b, dir := newBase(t), t.TempDir()
 	b.exec(audited)
-	log, err := openCrashLog(t.Context(), dir, brokers)
+	log, err := crashtest.OpenLog(t.Context(), dir, brokers)
 	b.ok(err)
 	b.ok(errors.Join(fillCrashLog(t.Context(), log, *crashRows), log.Close()))
 	rng := rand.New(rand.NewPCG(*crashSeed, 0))
@@ -239,7 +181,7 @@ func killSinks(t *testing.T, brokers string, exactly bool) {
 				}
 			})
 		}
-		killed := deliverInChild(t, fmt.Sprint(dir, " ", brokers, " ", b.url, " ", exactly, " ", stage, " ", hit))
+		killed := crashtest.Killed(t, "sink", 0, dir, brokers, b.url, exactly, stage, hit)
 		wait.Wait()
 		if killed {
 			kills++
@@ -252,6 +194,9 @@ func killSinks(t *testing.T, brokers string, exactly bool) {
 	}
 	b.connect()
 	checkCrashed(b, dir, brokers)
+	if letters := crashtest.Letters(t, dir, brokers, crashGroup); !slices.Equal(letters, []string{fmt.Sprint("e", poisoned)}) {
+		t.Errorf("dead letters %v", letters)
+	}
 	t.Logf("seed %d: %d kills of sinks, %d of the database", *crashSeed, kills, servers)
 	if kills < *crashKills/2 {
 		t.Errorf("only %d kills", kills)
@@ -260,7 +205,7 @@ func killSinks(t *testing.T, brokers string, exactly bool) {
 
 // more has the log hold more records.
 func more(ctx context.Context, dir, brokers string) error {
-	log, err := openCrashLog(ctx, dir, brokers)
+	log, err := crashtest.OpenLog(ctx, dir, brokers)
 	if err != nil {
 		return err
 	}
@@ -283,7 +228,7 @@ func more(ctx context.Context, dir, brokers string) error {
 // checkCrashed compares the table with the log.
 func checkCrashed(b *base, dir, brokers string) {
 	b.Helper()
-	log, err := openCrashLog(b.Context(), dir, brokers)
+	log, err := crashtest.OpenLog(b.Context(), dir, brokers)
 	b.ok(err)
 	defer log.Close()
 	newest, last := map[string]string{}, 0
@@ -320,32 +265,7 @@ func checkCrashed(b *base, dir, brokers string) {
 		b.Errorf("%d rows, want %d", len(rows), len(newest))
 	}
 	b.want("SELECT id, n, count(*) FROM audit GROUP BY id, n, generation HAVING count(*) > 1")
-	var letters []string
-	for l, err := range dead.Letters(b.Context(), log, crashGroup, dead.Filter{}, true) {
-		b.ok(err)
-		letters = append(letters, l.ID)
-	}
-	if len(letters) != 1 || letters[0] != fmt.Sprint("e", poisoned) {
-		b.Errorf("dead letters %v", letters)
-	}
 	b.Logf("%d records, %d rows, %s written", last+1, len(rows), b.rows("SELECT count(*) FROM audit")[0])
-}
-
-// deliverInChild reports whether the child was killed.
-func deliverInChild(t *testing.T, arguments string) bool {
-	t.Helper()
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), crashChild+"="+arguments)
-	out, err := child.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	t.Fatalf("child %q: %v: %s", arguments, err, out)
-	return false
 }
 
 // TestDatabaseThatIsAwayIsWaitedFor kills the database while records come.
@@ -370,7 +290,11 @@ func TestDatabaseThatIsAwayIsWaitedFor(t *testing.T) {
 			}
 		}
 	}
-	delivered := func() bool { left, err := leftOf(t.Context(), log, crashGroup); b.ok(err); return left == 0 }
+	delivered := func() bool {
+		left, err := crashtest.Left(t.Context(), log, crashGroup, crashTopic)
+		b.ok(err)
+		return left == 0
+	}
 	wait("all is delivered", delivered)
 	server.Get(t).Kill()
 	var list []stream.Record
@@ -379,7 +303,7 @@ func TestDatabaseThatIsAwayIsWaitedFor(t *testing.T) {
 	}
 	b.ok(log.Append(t.Context(), list...))
 	wait("the sink rests", metrics.Resting.Load)
-	if left, err := leftOf(t.Context(), log, crashGroup); left != 1000 || err != nil {
+	if left, err := crashtest.Left(t.Context(), log, crashGroup, crashTopic); left != 1000 || err != nil {
 		t.Errorf("%d records are left, %v", left, err)
 	}
 	b.ok(server.Get(t).Start(t.Context()))
