@@ -57,9 +57,6 @@ func (c *compiler) sinkRows(path string, s *Sink) {
 	if t.Table == "" {
 		c.fail(path+".table", "missing: name the table that takes the records")
 	}
-	if s.Concurrency > 64 {
-		c.fail(path, "%d connections: use 1 to 64", s.Concurrency)
-	}
 	t.Columns = c.columns(path, s.From, t.Columns, t.Key, t.Version)
 	s.Postgres.Columns = t.Columns
 	c.keyed(path, t.Columns, t.Key, t.Version)

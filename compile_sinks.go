@@ -10,6 +10,8 @@ import (
 	"github.com/afterbay/afterbay/deliver"
 )
 
+const databaseConnectionsMax = 64
+
 // sinks checks where the pipeline's outputs go, and returns that with the names
 // that are not written.
 func (c *compiler) sinks() []Sink {
@@ -62,6 +64,9 @@ func (c *compiler) sinkTarget(path string, s *Sink, complete bool) {
 	}
 	if set == 1 && s.HTTP == nil {
 		c.noWindow(path, s)
+	}
+	if s.Postgres != nil && s.Concurrency > databaseConnectionsMax {
+		c.fail(path+".concurrency", "%d connections to a database: use 1 to %d", s.Concurrency, databaseConnectionsMax)
 	}
 	switch {
 	case set != 1:

@@ -37,6 +37,7 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTP{URL: "http://a:b@cards"}}}},
 		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "from-out", HTTP: service}}},
 		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", HTTP: service}, {From: "dlq.copy", Name: "out", HTTP: service}}},
+		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []afterbay.Sink{{From: "out", Concurrency: 65, Postgres: &afterbay.RowSink{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
 		{"sinks[0]", "timeout", []afterbay.Sink{{From: "out", HTTP: service, Timeout: time.Hour}}},
 	} {
 		var found afterbay.Errors

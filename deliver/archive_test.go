@@ -118,22 +118,6 @@ func (s *shelf) ids() (list []string) {
 	return list
 }
 
-// startArchive runs a deliverer to the shelf.
-func (s *shelf) startArchive(log stream.Log, o deliver.Options) (metrics *deliver.Metrics, stop func()) {
-	s.Helper()
-	o.Group, o.Topic, o.Name, metrics = group, "freezes", "freezes", &deliver.Metrics{}
-	d, err := deliver.New(log, deliver.Service{Whole: s}, o, metrics)
-	s.ok(err)
-	ctx, cancel := context.WithCancel(s.Context())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	return metrics, func() {
-		s.Helper()
-		cancel()
-		s.ok(<-done)
-	}
-}
-
 func (s *shelf) names() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +134,7 @@ func TestObjectsEndByRowsBytesAndTime(t *testing.T) {
 		for i := range 25 {
 			s.write(0, "k", fmt.Sprint("e", i), time.Now())
 		}
-		metrics, stop := s.startArchive(s.log, deliver.Options{Objects: deliver.Bounds{Rows: 10, Bytes: 1000, Wait: time.Minute}})
+		metrics, stop := s.startTo(deliver.Service{Whole: s}, s.log, deliver.Options{Objects: deliver.Bounds{Rows: 10, Bytes: 1000, Wait: time.Minute}})
 		time.Sleep(59 * time.Second)
 		want := []string{"fraud.freezes freezes/0@0-10 a; 10", "fraud.freezes freezes/0@10-20 a;a; 10"}
 		if diff := cmp.Diff(want, s.names()); diff != "" {
@@ -183,14 +167,14 @@ func TestObjectIsMadeAsItWasDecidedWhateverTheOptionsAreThen(t *testing.T) {
 		for i := range 8 {
 			s.write(0, "k", fmt.Sprint("e", i), time.Now())
 		}
-		metrics, stop := s.startArchive(s.log, deliver.Options{Objects: deliver.Bounds{Rows: 5}})
+		metrics, stop := s.startTo(deliver.Service{Whole: s}, s.log, deliver.Options{Objects: deliver.Bounds{Rows: 5}})
 		time.Sleep(time.Minute)
 		stop()
 		if metrics.Failures.Load() < 5 || metrics.Delivered.Load() > 0 {
 			t.Errorf("%d failures", metrics.Failures.Load())
 		}
 		s.form, s.fails = "b", nil
-		_, stop = s.startArchive(s.log, deliver.Options{Objects: deliver.Bounds{Rows: 3}})
+		_, stop = s.startTo(deliver.Service{Whole: s}, s.log, deliver.Options{Objects: deliver.Bounds{Rows: 3}})
 		s.wait(time.Minute)
 		stop()
 		if diff := cmp.Diff([]string{"fraud.freezes freezes/0@0-5 a; 5", "fraud.freezes freezes/0@5-8 a;b; 3"}, s.names()); diff != "" {
@@ -206,7 +190,7 @@ func TestObjectsDoNotWaitForMoreWhereNobodyElseDoes(t *testing.T) {
 			s.write(0, "k", fmt.Sprint("e", i), time.Now())
 		}
 		begun, hurry := time.Now(), false
-		_, stop := s.startArchive(s.log, deliver.Options{Hurry: func() bool { return hurry }})
+		_, stop := s.startTo(deliver.Service{Whole: s}, s.log, deliver.Options{Hurry: func() bool { return hurry }})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		hurry = true
@@ -241,7 +225,7 @@ func TestRecordsThatCannotBeKeptAreOneDeadLetterEach(t *testing.T) {
 			}
 			s.write(0, "k", id, time.Now())
 		}
-		metrics, stop := s.startArchive(s.log, deliver.Options{Objects: deliver.Bounds{Rows: records}})
+		metrics, stop := s.startTo(deliver.Service{Whole: s}, s.log, deliver.Options{Objects: deliver.Bounds{Rows: records}})
 		s.wait(10 * time.Minute)
 		stop()
 		letters := map[string]int{}
@@ -326,7 +310,7 @@ func archiveFromFaulty(t *testing.T, seed uint64) streamtest.Counts {
 		return nil, nil
 	}
 	faulty := streamtest.NewFaulty(s.log, streamtest.FaultyOptions{Seed: seed})
-	_, stop := s.startArchive(faulty, deliver.Options{Objects: deliver.Bounds{Rows: 1 + rng.IntN(600), Wait: time.Duration(1+rng.IntN(5)) * time.Second}})
+	_, stop := s.startTo(deliver.Service{Whole: s}, faulty, deliver.Options{Objects: deliver.Bounds{Rows: 1 + rng.IntN(600), Wait: time.Duration(1+rng.IntN(5)) * time.Second}})
 	s.wait(2 * time.Hour)
 	stop()
 	if diff := cmp.Diff(want, s.ids()); diff != "" {
@@ -372,7 +356,7 @@ func TestObjectsBeginBehindWhatRetentionRemoved(t *testing.T) {
 		for i := range 12 {
 			s.write(0, "k", fmt.Sprint("e", i), time.Now())
 		}
-		_, stop := s.startArchive(trimmed{s.log}, deliver.Options{Objects: deliver.Bounds{Rows: 4, Wait: time.Second}})
+		_, stop := s.startTo(deliver.Service{Whole: s}, trimmed{s.log}, deliver.Options{Objects: deliver.Bounds{Rows: 4, Wait: time.Second}})
 		s.wait(time.Minute)
 		stop()
 		if diff := cmp.Diff([]string{"fraud.freezes freezes/0@5-9 a; 4", "fraud.freezes freezes/0@9-12 a;a; 3"}, s.names()); diff != "" {

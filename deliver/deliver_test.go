@@ -109,11 +109,16 @@ func (b *bench) write(partition int32, key, id string, at time.Time) {
 	b.ok(b.log.Append(b.Context(), r))
 }
 
-// start runs a deliverer; stop ends it.
+// start runs a deliverer to the service; stop ends it.
 func (b *bench) start(log stream.Log, o deliver.Options) (metrics *deliver.Metrics, stop func()) {
 	b.Helper()
+	return b.startTo(deliver.Service{Each: &b.service}, log, o)
+}
+
+func (b *bench) startTo(service deliver.Service, log stream.Log, o deliver.Options) (metrics *deliver.Metrics, stop func()) {
+	b.Helper()
 	o.Group, o.Topic, o.Name, metrics = group, "freezes", "freezes", &deliver.Metrics{}
-	d, err := deliver.New(log, deliver.Service{Each: &b.service}, o, metrics)
+	d, err := deliver.New(log, service, o, metrics)
 	b.ok(err)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
@@ -243,8 +248,8 @@ func TestServiceThatIsDownCostsFewCallsAndNoDeadLetter(t *testing.T) {
 		if n := b.service.total(); n > 600 || !metrics.Resting.Load() {
 			t.Errorf("%d calls in 9 minutes, resting: %v", n, metrics.Resting.Load())
 		}
-		if n := metrics.Waiting.Load(); n > 2*(256+256) {
-			t.Errorf("%d records are held", n)
+		if n := metrics.Waiting.Load(); n > 2*(256+256) || metrics.Pauses.Load() != 2 { // one of each partition
+			t.Errorf("%d records are held after %d pauses", n, metrics.Pauses.Load())
 		}
 		time.Sleep(time.Minute + 2*time.Second) // more than the time between two probes
 		if metrics.Resting.Load() || metrics.Delivered.Load() == 0 {

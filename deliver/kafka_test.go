@@ -103,7 +103,7 @@ func TestObjectsOfATopicOnKafkaHaveEachRecordOnce(t *testing.T) {
 			return nil, nil
 		}
 		s.form = fmt.Sprint(process)
-		metrics, stop := s.startArchive(log, deliver.Options{Objects: deliver.Bounds{Rows: 30 + 20*process}, Hurry: func() bool { return true }})
+		metrics, stop := s.startTo(deliver.Service{Whole: s}, log, deliver.Options{Objects: deliver.Bounds{Rows: 30 + 20*process}, Hurry: func() bool { return true }})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, next, err := log.Offsets(ctx, p)
 		s.ok(err)

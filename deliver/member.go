@@ -255,6 +255,7 @@ func (m *member[P]) bound() {
 		switch a := p.own(); {
 		case full && !a.paused:
 			a.paused = true
+			m.metrics.Pauses.Add(1)
 			m.session.Pause(a.id)
 		case !full && a.paused:
 			a.paused = false

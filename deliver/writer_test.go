@@ -75,21 +75,6 @@ func (c *claimed) Write(_ context.Context, committed stream.Offset, records []st
 	return c.answer(len(c.writes), records)
 }
 
-func (b *bench) startWriter(log stream.Log, w deliver.Writer, o deliver.Options) (metrics *deliver.Metrics, stop func()) {
-	b.Helper()
-	o.Group, o.Topic, o.Name, metrics = group, "freezes", "freezes", &deliver.Metrics{}
-	d, err := deliver.New(log, deliver.Service{Many: w}, o, metrics)
-	b.ok(err)
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	return metrics, func() {
-		b.Helper()
-		cancel()
-		b.ok(<-done)
-	}
-}
-
 // slow returns a log whose commits take up to most.
 func slow(log stream.Log, most time.Duration) stream.Log {
 	return streamtest.NewFaulty(log, streamtest.FaultyOptions{Seed: 1, Percent: map[streamtest.Fault]int{streamtest.Delay: 100}, MaxDelay: most})
@@ -116,7 +101,7 @@ func TestWriterGetsBatchesInOrderAndWhatItRefusesIsADeadLetter(t *testing.T) {
 			}
 			return o, nil
 		}
-		metrics, stop := b.startWriter(b.log, w, deliver.Options{Batch: 100})
+		metrics, stop := b.startTo(deliver.Service{Many: w}, b.log, deliver.Options{Batch: 100})
 		b.wait(time.Minute)
 		stop()
 		writes, _, claims := w.told()
@@ -153,14 +138,14 @@ func TestWriterThatIsDownCostsFewCallsAndNoDeadLetter(t *testing.T) {
 			}
 			return deliver.Outcome{}, nil
 		}
-		metrics, stop := b.startWriter(b.log, w, deliver.Options{Batch: 100})
+		metrics, stop := b.startTo(deliver.Service{Many: w}, b.log, deliver.Options{Batch: 100})
 		defer stop()
 		time.Sleep(9 * time.Minute)
 		if writes, _, _ := w.told(); len(writes) > 300 || !metrics.Resting.Load() {
 			t.Errorf("%d calls in 9 minutes, resting: %v", len(writes), metrics.Resting.Load())
 		}
-		if n := metrics.Waiting.Load(); n > 2*2*2100 {
-			t.Errorf("%d records are held", n)
+		if n := metrics.Waiting.Load(); n > 2*2*2100 || metrics.Pauses.Load() != 2 { // one of each partition
+			t.Errorf("%d records are held after %d pauses", n, metrics.Pauses.Load())
 		}
 		time.Sleep(2 * time.Minute)
 		b.wait(time.Minute)
@@ -183,7 +168,7 @@ func TestBatchThatIsNotTakenForTooLongIsDeadLetters(t *testing.T) {
 			}
 			return deliver.Outcome{}, nil
 		}
-		metrics, stop := b.startWriter(slow(b.log, time.Minute), w, deliver.Options{Batch: 10, Expire: time.Hour})
+		metrics, stop := b.startTo(deliver.Service{Many: w}, slow(b.log, time.Minute), deliver.Options{Batch: 10, Expire: time.Hour})
 		defer stop()
 		time.Sleep(59 * time.Minute)
 		if n := len(b.dead()); n > 0 || metrics.Delivered.Load() != 10 {
@@ -216,7 +201,7 @@ func TestRecordsBehindARefusedOneWaitForItsDeadLetter(t *testing.T) {
 			}
 			return o, nil
 		}
-		metrics, stop := b.startWriter(slow(b.log, time.Second), w, deliver.Options{Batch: 20})
+		metrics, stop := b.startTo(deliver.Service{Many: w}, slow(b.log, time.Second), deliver.Options{Batch: 20})
 		b.wait(time.Minute)
 		stop()
 		if dead := b.dead(); len(dead) != 10 || header.Get(&dead[9], header.ID) != "e99" || metrics.Delivered.Load() != 90 {
@@ -246,7 +231,7 @@ func TestOffsetsMoveOverRefusedRecordsWithTheirLettersOnly(t *testing.T) {
 			}
 			return o, nil
 		}
-		_, stop := b.startWriter(b.log, w, deliver.Options{BatchBytes: 64 << 20, Wait: time.Second})
+		_, stop := b.startTo(deliver.Service{Many: w}, b.log, deliver.Options{BatchBytes: 64 << 20, Wait: time.Second})
 		b.wait(time.Minute)
 		letters := b.dead() // of one write, and more than a commit holds
 		stop()
@@ -260,7 +245,7 @@ func TestWriterThatAnotherOneOwnsJoinsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		w := &database{}
-		metrics, stop := b.startWriter(b.log, w, deliver.Options{Wait: time.Second})
+		metrics, stop := b.startTo(deliver.Service{Many: w}, b.log, deliver.Options{Wait: time.Second})
 		defer stop()
 		for i := range 20 {
 			b.write(0, "", fmt.Sprint("e", i), time.Now())

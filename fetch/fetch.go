@@ -84,6 +84,7 @@ type Stats struct {
 	Unfetched uint64 // missing, refused or too large
 	Again     uint64 // Objects whose content was fetched again, since it was not kept
 	Changed   uint64 // content that was another when it was fetched again
+	Forgotten uint64 // hosts and buckets whose faults are not known any more, since there are so many others
 	Hits      uint64 // of content that was asked for
 	Misses    uint64 // likewise, not kept
 	Kept      int64  // bytes
@@ -101,7 +102,7 @@ type Fetcher struct {
 	root  sync.Mutex // guards files
 	files *os.Root
 
-	objects, bytes, faults, unfetched, again, changed, hits, misses atomic.Uint64
+	objects, bytes, faults, unfetched, again, changed, forgotten, hits, misses atomic.Uint64
 }
 
 // New returns a fetcher. Nothing is opened or asked yet.
@@ -112,7 +113,8 @@ func New(o Options) (*Fetcher, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	f := &Fetcher{options: o, places: newPlaces(o.Breaker, o.Now)}
+	f := &Fetcher{options: o}
+	f.places = newPlaces(o.Breaker, o.Now, &f.forgotten)
 	f.client = newClient(&f.options)
 	f.cache = newCache(o.CacheDir, cmp.Or(o.CacheMax, 256<<20))
 	if o.Buckets != nil {
@@ -144,7 +146,7 @@ func (f *Fetcher) Close() {
 func (f *Fetcher) Stats() Stats {
 	s := Stats{
 		Objects: f.objects.Load(), Bytes: f.bytes.Load(), Faults: f.faults.Load(), Unfetched: f.unfetched.Load(),
-		Again: f.again.Load(), Changed: f.changed.Load(), Hits: f.hits.Load(), Misses: f.misses.Load(),
+		Again: f.again.Load(), Changed: f.changed.Load(), Forgotten: f.forgotten.Load(), Hits: f.hits.Load(), Misses: f.misses.Load(),
 	}
 	s.Kept, s.Evicted = f.cache.stats()
 	return s

@@ -308,7 +308,8 @@ func TestHostsThatAreNotNamedAreNotAsked(t *testing.T) {
 
 func TestHostThatIsDownCostsOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(control.BreakerOptions{Failures: 3, Probe: 10 * time.Second}, time.Now)
+		var forgotten atomic.Uint64
+		p := newPlaces(control.BreakerOptions{Failures: 3, Probe: 10 * time.Second}, time.Now, &forgotten)
 		call := func(name string, err error) error {
 			end, refused := p.begin(name)
 			if refused == nil {
@@ -340,6 +341,9 @@ func TestHostThatIsDownCostsOthersNothing(t *testing.T) {
 			if call(fmt.Sprint(i), nil); len(p.known) > placesMax {
 				t.Fatalf("%d places are known", len(p.known))
 			}
+		}
+		if n := forgotten.Load(); n != placesMax+2 { // and a and b
+			t.Errorf("%d places were forgotten", n)
 		}
 	})
 }

@@ -45,7 +45,7 @@ type Row struct {
 // input is a list of URLs as value.AppendString makes it, or one URL. Each host and
 // bucket has a breaker. It panics where the options of those are invalid.
 func NewModel(f *Fetcher, list bool, bytesMax int64, breaker control.BreakerOptions) Model {
-	return Model{f, list, bytesMax, newPlaces(breaker, f.options.Now), model.Info{
+	return Model{f, list, bytesMax, newPlaces(breaker, f.options.Now, &f.forgotten), model.Info{
 		Kind: "fetch", Digest: "fetch", Remote: true,
 		Inputs:  []model.Input{{Name: "url", Type: model.String}},
 		Outputs: []model.Output{{Name: "content", Size: 1, Type: model.String}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/afterbay/afterbay/control"
@@ -19,6 +20,7 @@ const placesMax = 1024
 type places struct {
 	options control.BreakerOptions
 	now     func() time.Time
+	dropped *atomic.Uint64 // counts those that were forgotten
 
 	mu    sync.Mutex // guards what follows
 	known map[string]*place
@@ -29,11 +31,11 @@ type place struct {
 	used time.Time
 }
 
-func newPlaces(options control.BreakerOptions, now func() time.Time) *places {
+func newPlaces(options control.BreakerOptions, now func() time.Time, dropped *atomic.Uint64) *places {
 	if _, err := options.Resolved(); err != nil {
 		panic(fmt.Sprintf("fetch: %v", err))
 	}
-	return &places{options: options, now: now, known: map[string]*place{}}
+	return &places{options: options, now: now, dropped: dropped, known: map[string]*place{}}
 }
 
 // begin asks for a call of a place. end is to be told what came of it.
@@ -86,4 +88,5 @@ func (p *places) forget() {
 		}
 	}
 	delete(p.known, oldest)
+	p.dropped.Add(1)
 }

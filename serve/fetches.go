@@ -22,6 +22,7 @@ func newFetchCollector(runners []*afterbay.Runner) *fetchCollector {
 	c.add(counter, "unfetched_total", "Fetches of what is missing, refused or too large.", func(s fetch.Stats) float64 { return float64(s.Unfetched) })
 	c.add(counter, "again_total", "Contents that were fetched again, since they were not kept until a model was given them.", func(s fetch.Stats) float64 { return float64(s.Again) })
 	c.add(counter, "changed_total", "Contents that were others when they were fetched again: their events are dead letters.", func(s fetch.Stats) float64 { return float64(s.Changed) })
+	c.add(counter, "places_forgotten_total", "Hosts and buckets whose faults were forgotten, since those of 1,024 at most are counted.", func(s fetch.Stats) float64 { return float64(s.Forgotten) })
 	c.add(counter, "cache_hits_total", "Contents for models that were kept.", func(s fetch.Stats) float64 { return float64(s.Hits) })
 	c.add(counter, "cache_misses_total", "Contents for models that were not kept.", func(s fetch.Stats) float64 { return float64(s.Misses) })
 	c.add(counter, "cache_evicted_bytes_total", "Bytes of contents that made room for others.", func(s fetch.Stats) float64 { return float64(s.Evicted) })

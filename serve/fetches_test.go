@@ -28,7 +28,7 @@ func TestFetchesAreCountedForPipelinesThatFetch(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newFetchCollector(runners))
 	families, err := registry.Gather()
-	if err != nil || len(families) != 10 {
+	if err != nil || len(families) != 11 {
 		t.Fatalf("%d families: %v", len(families), err)
 	}
 	for _, family := range families {

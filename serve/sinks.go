@@ -29,6 +29,7 @@ func newSinkCollector(runners []*afterbay.Runner) *sinkCollector {
 	c.add(counter, "foreign_total", "Dead letters of records whose key the service held from another partition.", func(m *deliver.Metrics) float64 { return float64(m.Foreign.Load()) })
 	c.add(counter, "failures_total", "Calls that failed and are made again.", func(m *deliver.Metrics) float64 { return float64(m.Failures.Load()) })
 	c.add(counter, "sessions_rejoined_total", "Sessions that were fenced and joined again.", func(m *deliver.Metrics) float64 { return float64(m.Rejoined.Load()) })
+	c.add(counter, "pauses_total", "Times that a partition was not read on, since as many of its records are held as may be, or an object of them is made.", func(m *deliver.Metrics) float64 { return float64(m.Pauses.Load()) })
 	c.add(gauge, "waiting", "Records held for the service.", func(m *deliver.Metrics) float64 { return float64(m.Waiting.Load()) })
 	c.add(gauge, "calling", "Calls under way.", func(m *deliver.Metrics) float64 { return float64(m.Calling.Load()) })
 	c.add(gauge, "resting", "1 while the service fails and is only probed.", func(m *deliver.Metrics) float64 { return yes(m.Resting.Load()) })

@@ -1,0 +1,107 @@
+package deliver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// noted is a log that notes the steps that are committed.
+type noted struct {
+	stream.Log
+	mu    sync.Mutex // guards steps
+	steps []stream.Step
+}
+
+func (n *noted) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	s, err := n.Log.Join(ctx, group, topics...)
+	return notedSession{s, n}, err
+}
+
+type notedSession struct {
+	stream.Session
+	log *noted
+}
+
+func (s notedSession) Commit(step stream.Step) *stream.Pending {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.steps = append(s.log.steps, step)
+	return s.Session.Commit(step)
+}
+
+// eachKind runs a test of a sink of each kind that refuses all records.
+func eachKind(t *testing.T, test func(b *bench, refuses deliver.Service)) {
+	for _, kind := range []string{"each", "many", "whole"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				refused := errors.New("too long")
+				switch kind {
+				case "each":
+					b.service.answer = func(string, int) error { return &deliver.Refused{Err: refused} }
+					test(b, deliver.Service{Each: &b.service})
+				case "many":
+					test(b, deliver.Service{Many: &database{answer: func(_ int, records []stream.Record) (o deliver.Outcome, _ error) {
+						for i := range records {
+							o.Refused = append(o.Refused, deliver.Refusal{Index: i, Err: refused})
+						}
+						return o, nil
+					}}})
+				default:
+					test(b, deliver.Service{Whole: &shelf{bench: b}})
+				}
+			})
+		})
+	}
+}
+
+// TestCommitsHoldNoMoreThanFitsAndAtLeastOneDeadLetter has a dead letter among many
+// that is larger than a commit is to be.
+func TestCommitsHoldNoMoreThanFitsAndAtLeastOneDeadLetter(t *testing.T) {
+	eachKind(t, func(b *bench, refuses deliver.Service) {
+		const records, bytesMax = 12, 1 << 20
+		var list []stream.Record
+		for i := range records {
+			size := 300 << 10
+			if i == 5 {
+				size = bytesMax + 1<<10
+			}
+			list = append(list, stream.Record{
+				Partition: stream.Partition{Topic: "freezes"}, Value: make([]byte, size),
+				Headers: []stream.Header{{Key: header.ID, Value: fmt.Appendf(nil, "e%dx", i)}},
+			})
+		}
+		b.ok(b.log.Append(b.Context(), list...))
+		log := &noted{Log: b.log}
+		_, stop := b.startTo(refuses, log, deliver.Options{Wait: time.Second, Objects: deliver.Bounds{Wait: time.Second}})
+		b.wait(time.Minute)
+		stop()
+		letters, several := b.dead(), 0
+		for i, r := range letters {
+			if id := header.Get(&r, header.ID); id != fmt.Sprintf("e%dx", i) {
+				b.Errorf("dead letter %d is %s", i, id)
+			}
+		}
+		for _, step := range log.steps {
+			bytes := 0
+			for _, r := range step.Outputs {
+				bytes += len(r.Value)
+			}
+			if several = max(several, len(step.Outputs)); bytes > bytesMax && len(step.Outputs) > 1 {
+				b.Errorf("a commit of %d bytes", bytes)
+			}
+		}
+		if len(letters) != records || several < 2 {
+			b.Errorf("%d dead letters, up to %d by a commit", len(letters), several)
+		}
+	})
+}
