@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,4 +105,37 @@ func TestCommitsHoldNoMoreThanFitsAndAtLeastOneDeadLetter(t *testing.T) {
 			b.Errorf("%d dead letters, up to %d by a commit", len(letters), several)
 		}
 	})
+}
+
+// TestPartitionsTakeTurns has sinks that make one call at a time.
+func TestPartitionsTakeTurns(t *testing.T) {
+	for _, kind := range []string{"each", "many"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.service.takes = time.Millisecond
+				w := &database{takes: time.Millisecond}
+				const records = 40
+				for i := range 2 * records {
+					b.write(int32(i%2), "", string("ab"[i%2])+fmt.Sprint(i), time.Now())
+				}
+				to := deliver.Service{Each: &b.service}
+				if kind == "many" {
+					to = deliver.Service{Many: w}
+				}
+				_, stop := b.startTo(to, b.log, deliver.Options{Concurrency: 1, Batch: 1})
+				b.wait(time.Minute)
+				stop()
+				order := b.service.taken
+				if kind == "many" {
+					writes, _, _ := w.told()
+					order = slices.Concat(writes...)
+				}
+				first := order[:records]
+				if n := len(slices.DeleteFunc(slices.Clone(first), func(id string) bool { return id[0] == 'a' })); n < records/4 || n > 3*records/4 {
+					t.Errorf("of the first %d records %d are of one of two partitions: %v", records, n, first)
+				}
+			})
+		})
+	}
 }
