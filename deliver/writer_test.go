@@ -19,6 +19,7 @@ import (
 
 // database is a Writer that takes a while, and answers as a test says.
 type database struct {
+	log    stream.Inspector // nil where what it is told of commits is not compared with what is
 	takes  time.Duration
 	answer func(write int, records []stream.Record) (deliver.Outcome, error) // nil takes every record
 
@@ -27,6 +28,7 @@ type database struct {
 	writes [][]string // ids
 	before []int      // records before each write that were not committed
 	claims int
+	wrong  error // that it was told
 }
 
 func (b *database) Claim(_ context.Context, p stream.Partition, _ stream.Offset) (deliver.Claim, error) {
@@ -54,10 +56,15 @@ type claimed struct {
 	owner int
 }
 
-func (c *claimed) Write(_ context.Context, committed stream.Offset, records []stream.Record) (deliver.Outcome, error) {
+func (c *claimed) Write(ctx context.Context, committed stream.Offset, records []stream.Record) (deliver.Outcome, error) {
 	time.Sleep(c.takes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.log != nil {
+		if durable, err := c.log.Committed(ctx, group, c.p); err != nil || durable < committed {
+			c.wrong = fmt.Errorf("told that %d is committed, which is %d: %w", committed, durable, err)
+		}
+	}
 	if c.owners[c.p] != c.owner {
 		return deliver.Outcome{}, fmt.Errorf("owner %d: %w", c.owner, stream.ErrFenced)
 	}
@@ -212,6 +219,28 @@ func TestRecordsBehindARefusedOneWaitForItsDeadLetter(t *testing.T) {
 			if ids[0] != fmt.Sprintf("e%d", 10*i) || before[i] > 0 {
 				t.Errorf("write %d began with %s, with %d records before it that were not committed", i, ids[0], before[i])
 			}
+		}
+	})
+}
+
+// TestWriterIsToldOfDurableCommitsOnly has records come while commits are under way.
+func TestWriterIsToldOfDurableCommitsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		w := &database{log: b.log}
+		_, stop := b.startTo(deliver.Service{Many: w}, slow(b.log, 100*time.Millisecond), deliver.Options{})
+		for i := range 200 {
+			b.write(0, "", fmt.Sprint("e", i), time.Now())
+			time.Sleep(5 * time.Millisecond)
+		}
+		b.wait(time.Minute)
+		stop()
+		writes, before, _ := w.told()
+		if w.wrong != nil {
+			t.Error(w.wrong)
+		}
+		if len(writes) < 100 || slices.Max(before) == 0 {
+			t.Errorf("%d writes, up to %d records before one were not committed: no commit was under way", len(writes), slices.Max(before))
 		}
 	})
 }
