@@ -3,6 +3,7 @@
 package generation
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -81,6 +82,24 @@ const anyCells = "*"
 
 // seed is what a generation's state begins with, so that its number is n.
 func seed(n uint64) []byte { return append(binary.AppendUvarint(nil, n-1), anyCells+" "...) }
+
+// errGone says that a state cannot be copied.
+var errGone = errors.New("that generation was handed over and goes on in a newer one, whose state is another: name that one, or live")
+
+// reseed is seed of a state that was copied: what is stored in it, of another
+// generation, says what cells it has.
+func reseed(stored []byte, n uint64) ([]byte, error) {
+	number, digest, err := ParseStored(stored)
+	if err == nil && number == 0 {
+		err = errGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, size := binary.Uvarint(stored)
+	cells := bytes.TrimSuffix(stored[size:], []byte(digest))
+	return append(binary.AppendUvarint(nil, n-1), cells...), nil
+}
 
 // handedOver is what is stored instead of a generation when another group has the
 // partition.

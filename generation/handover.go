@@ -73,11 +73,8 @@ func (g *giver) session(ctx context.Context, topic string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for looked := time.Now(); len(g.missing) > 0; {
-		short, cancel := context.WithTimeout(ctx, waitMost)
-		batch, err := s.Poll(short, 1)
-		late := short.Err() != nil
-		cancel()
-		if err != nil && !(late && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)) {
+		batch, err := pollShortly(ctx, s)
+		if err != nil {
 			return err
 		}
 		for _, a := range batch.Assigned {

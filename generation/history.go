@@ -58,6 +58,12 @@ type Begun struct {
 	Parks      bool            `json:"parks,omitempty"`
 	Time       time.Time       `json:"time"`
 
+	// State is the group whose state the generation begins with, at the offsets Start
+	// by partition, and nothing before them is computed; "" is an empty state. One that
+	// has any is never live.
+	State string          `json:"state,omitempty"`
+	Start []stream.Offset `json:"start,omitempty"`
+
 	// Into says, by output topic, where the generation writes instead of a topic of
 	// its own. One that has any is never live.
 	Into map[string]string `json:"into,omitempty"`

@@ -62,14 +62,21 @@ const (
 // errFar says that the outputs of two generations are in orders too far apart.
 var errFar = errors.New("the outputs of a million events lie between those of both generations: compare when the new one has caught up")
 
-// Compare compares the records of a topic that are of generations before n with what
-// generation n of the pipeline made of the same events, both in the order of
-// partitions and offsets. Other records are passed over.
-func Compare(topic, pipeline string, n uint64, old, now iter.Seq2[stream.Record, error]) (*Comparison, error) {
+// Compare compares the records of a topic that are of generations before that of a
+// job with what the job made of the same events, both in the order of partitions and
+// offsets. Other records are passed over.
+func Compare(topic, pipeline string, job *Progress, old, now iter.Seq2[stream.Record, error]) (*Comparison, error) {
 	c := &comparer{result: &Comparison{Topic: topic}, fields: map[string]*Field{}, reached: map[int32]stream.Offset{}}
 	c.waiting[0], c.waiting[1] = map[string]made{}, map[string]made{}
-	before := only(old, func(_ string, of uint64) bool { return of < n })
-	again := only(now, func(by string, of uint64) bool { return by == pipeline && of == n })
+	before := only(old, func(r *stream.Record) bool {
+		_, n := generation.Of(r)
+		partition, offset, _ := generation.Event(r)
+		return n < job.Generation && (int(partition) >= len(job.First) || offset >= job.First[partition])
+	})
+	again := only(now, func(r *stream.Record) bool {
+		by, n := generation.Of(r)
+		return by == pipeline && n == job.Generation
+	})
 	var next [2]func() (stream.Record, error, bool)
 	for i, records := range []iter.Seq2[stream.Record, error]{before, again} {
 		var stop func()
@@ -96,11 +103,11 @@ func Compare(topic, pipeline string, n uint64, old, now iter.Seq2[stream.Record,
 	return c.sum(), nil
 }
 
-// only yields records by the pipeline and generation that made them.
-func only(all iter.Seq2[stream.Record, error], wanted func(pipeline string, n uint64) bool) iter.Seq2[stream.Record, error] {
+// only yields the records that are wanted.
+func only(all iter.Seq2[stream.Record, error], wanted func(*stream.Record) bool) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for r, err := range all {
-			if (err != nil || wanted(generation.Of(&r))) && !yield(r, err) {
+			if (err != nil || wanted(&r)) && !yield(r, err) {
 				return
 			}
 		}

@@ -40,6 +40,42 @@ func TestSwitchOnKafkaIsARollingRestart(t *testing.T) {
 	})
 }
 
+// TestStateAndTopicsOnKafka begins with the state of other generations, and derives
+// into other topics.
+func TestStateAndTopicsOnKafka(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		do   func(t *testing.T, log generation.Log)
+	}{{"state", beginWithState}, {"live", beginWithLive}, {"topics", intoTopics}} {
+		t.Run(test.name, func(t *testing.T) {
+			run := func(t *testing.T, brokers []string) {
+				log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, HeartbeatInterval: 50 * time.Millisecond})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer log.Close()
+				test.do(t, log)
+			}
+			t.Run("fake", func(t *testing.T) {
+				cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cluster.Close()
+				run(t, cluster.ListenAddrs())
+			})
+			t.Run("broker", func(t *testing.T) {
+				if os.Getenv("AFTERBAY_PROVE") == "" {
+					t.Skip("NOT RUN: scripts/prove.sh does; set AFTERBAY_PROVE=1")
+				}
+				cluster := realKafka.Get(t)
+				cluster.Empty(t)
+				run(t, cluster.Addresses())
+			})
+		})
+	}
+}
+
 func rollingRestart(t *testing.T, brokers []string, n int) {
 	open := func() *kafka.Log {
 		log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, HeartbeatInterval: 50 * time.Millisecond})

@@ -23,11 +23,16 @@ import (
 
 // Job is what is to be derived.
 type Job struct {
-	From   time.Time // of older records, by the time of their append, nothing is written; zero is all
-	To     time.Time // records appended from then on are left out; zero is none
-	Rate   float64   // most events a second; 0 is as many as can be
-	Follow bool      // goes on when the live generation is caught up with
-	Switch bool      // hands over then
+	From time.Time // of older records, by the time of their append, nothing is written; zero is all
+	To   time.Time // records appended from then on are left out; zero is none
+	// State is whose state is begun with: "live", or the number of a generation that
+	// was derived; "" is none, from the first record that is retained. Only events
+	// that come behind it are derived then, which is never live.
+	State string
+
+	Rate   float64 // most events a second; 0 is as many as can be
+	Follow bool    // goes on when the live generation is caught up with
+	Switch bool    // hands over then
 
 	// Into says where what is derived goes: to a sink of the pipeline, when the
 	// generation has caught up, or has been live since, and then that is all that is
@@ -58,6 +63,9 @@ func (j Job) Validate() error {
 	if len(j.Into) > 0 && j.Switch {
 		errs = append(errs, errors.New("into and switch: leave one out; a sink is handed what came in between when it is done again after the switch, and what goes to another topic is never live"))
 	}
+	if j.State != "" && j.Switch {
+		errs = append(errs, errors.New("what begins with a copied state lacks what is before, so it cannot become the live generation: leave out switch; to have the new pipeline go on with the state as it is, change the file of the live one"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -68,8 +76,9 @@ func (j Job) part() bool { return !j.From.IsZero() || !j.To.IsZero() }
 type Progress struct {
 	Generation uint64            `json:"generation"`
 	Group      string            `json:"group"`
-	Topics     []string          `json:"topics"`         // that it writes until it is live
-	Into       map[string]string `json:"into,omitempty"` // those that are not its own, by output
+	Topics     []string          `json:"topics"`          // that it writes until it is live
+	Into       map[string]string `json:"into,omitempty"`  // those that are not its own, by output
+	First      []stream.Offset   `json:"first,omitempty"` // event by partition whose outputs are written
 	Resumed    bool              `json:"resumed,omitempty"`
 	Events     int64             `json:"events"` // done with
 	Of         int64             `json:"of"`     // that there are, of which more may come
@@ -100,7 +109,11 @@ func Run(ctx context.Context, log generation.Log, runner *afterbay.Runner, job J
 		if r.live {
 			work = r.deliver
 		}
-		if err := work(ctx); err != nil && !errors.Is(err, errLeft) {
+		err := work(ctx)
+		if other := (*generation.ErrOtherFeatures)(nil); r.begun.State != "" && errors.As(err, &other) {
+			err = fmt.Errorf("the state of group %q was written with other features: keep those, or derive from the first record, without a state (%w)", r.begun.State, err)
+		}
+		if err != nil && !errors.Is(err, errLeft) {
 			yield(r.progress, fmt.Errorf("derive pipeline %q again: %w", runner.Name(), err))
 		}
 	}
@@ -141,10 +154,18 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.job.Validate(); err != nil {
 		return err
 	}
-	if err := r.plan(ctx); err != nil || r.progress.Resumed {
+	if err := r.plan(ctx); err != nil {
 		return err
 	}
-	return generation.Begin(ctx, r.log, r.runner.Name(), int32(len(r.parts)), r.begun)
+	if err := r.mayCopy(ctx); err != nil {
+		return err
+	}
+	if !r.progress.Resumed {
+		if err := generation.Begin(ctx, r.log, r.runner.Name(), int32(len(r.parts)), r.begun); err != nil {
+			return err
+		}
+	}
+	return generation.Copy(ctx, r.log, r.runner.Name(), r.begun)
 }
 
 // plan finds the generation, or says which is to be begun.
@@ -182,7 +203,7 @@ func (r *run) plan(ctx context.Context) error {
 			r.begun, r.live, r.progress.Resumed = begun, true, true
 			return nil
 		}
-		if !r.job.part() && r.into == nil {
+		if !r.job.part() && r.job.State == "" && r.into == nil {
 			return ErrUnchanged
 		}
 	}
@@ -193,11 +214,14 @@ func (r *run) plan(ctx context.Context) error {
 	if begun.From, err = r.offsets(ctx, r.job.From); err == nil {
 		begun.To, err = r.offsets(ctx, r.job.To)
 	}
+	if err == nil {
+		begun.State, begun.Start, err = r.snapshot(ctx, h, group)
+	}
 	if err != nil {
 		return err
 	}
-	if r.find(h, begun, number) {
-		return nil
+	if found, err := r.find(ctx, h, begun, number); err != nil || found {
+		return err
 	}
 	if group == "" {
 		return fmt.Errorf("generation %d was handed only some partitions: hand over the others first, by switch alone", h.Current())
@@ -205,20 +229,27 @@ func (r *run) plan(ctx context.Context) error {
 	for _, b := range h.Begun {
 		begun.Generation = max(begun.Generation, b.Generation+1)
 	}
-	r.begun = begun
+	r.begins(begun)
 	return r.untouched(h, topics)
 }
 
 // find looks for a generation that this job began.
-func (r *run) find(h *generation.History, want generation.Begun, live uint64) bool {
+func (r *run) find(ctx context.Context, h *generation.History, want generation.Begun, live uint64) (bool, error) {
 	for _, b := range slices.Backward(h.Begun) {
-		same := b.Digest == want.Digest && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To) && maps.Equal(b.Into, want.Into)
-		if same && (want.Group == "" && b.Generation == h.Current() || b.Group == want.Group && b.Generation > live) {
-			r.begun, r.progress.Resumed = b, true
-			return true
+		same := b.Digest == want.Digest && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To) && maps.Equal(b.Into, want.Into) && b.State == want.State
+		if !same || (want.Group != "" || b.Generation != h.Current()) && (b.Group != want.Group || b.Generation <= live) {
+			continue
 		}
+		if !slices.Equal(b.Start, want.Start) { // the state that it was to begin with went on
+			if copied, err := generation.Copied(ctx, r.log, r.runner.Name(), b); err != nil || !copied {
+				return false, err
+			}
+		}
+		r.progress.Resumed = true
+		r.begins(b)
+		return true, nil
 	}
-	return false
+	return false, nil
 }
 
 // partitions finds the partitions of the input.

@@ -22,7 +22,7 @@ import (
 const rehearsedBytesMax = 1 << 30
 
 // errLarge says that a rehearsal needs more memory than it may have.
-var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or derive without it")
+var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or derive without --dry-run")
 
 // Rehearse yields what a job would do, and writes nothing. The runner is one with
 // afterbay.Options.Rehearse: nothing is asked, and the journal of the live generation
@@ -117,7 +117,9 @@ func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream
 	if group == l.run.runner.Name() && l.session == nil {
 		l.session = s
 		for i := range l.run.parts {
-			s.add(ctx, &l.run.parts[i])
+			if err := s.add(ctx, &l.run.parts[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return s, nil
@@ -175,11 +177,28 @@ type rehearsed struct {
 	events, outputs, dead int64
 }
 
-func (s *rehearsed) add(ctx context.Context, e *extent) {
+func (s *rehearsed) add(ctx context.Context, e *extent) error {
 	h := &held{extent: *e, entries: map[string][]byte{}, read: e.until <= e.first, done: e.first}
 	h.next, h.stop = iter.Pull2(s.of.Log.Tail(ctx, e.Partition, e.first))
 	s.states[e.Partition] = h
 	s.order = append(s.order, h)
+	if s.of.run.begun.State == "" {
+		return nil
+	}
+	view, err := s.of.Log.State(ctx, s.of.run.begun.State, e.Partition)
+	if err != nil {
+		return err
+	}
+	for entry, err := range s.of.run.begun.Seed(view) {
+		if err == nil && s.bytes > rehearsedBytesMax {
+			err = errLarge
+		}
+		if err != nil {
+			return fmt.Errorf("copy the state of group %q beside %v: %w", s.of.run.begun.State, e.Partition, err)
+		}
+		s.change(stream.Change{Partition: e.Partition, Key: entry.Key, Value: entry.Value})
+	}
+	return nil
 }
 
 // Poll implements stream.Session.

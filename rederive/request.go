@@ -12,6 +12,7 @@ type Request struct {
 	Models   []string  `json:"models,omitempty"`   // name@version, or name@version=file
 	From     time.Time `json:"from,omitzero"`
 	To       time.Time `json:"to,omitzero"`
+	State    string    `json:"state,omitempty"` // as in Job
 	Rate     float64   `json:"rate,omitempty"`
 	Follow   bool      `json:"follow,omitempty"`
 	Switch   bool      `json:"switch,omitempty"`
@@ -21,7 +22,7 @@ type Request struct {
 
 // Job returns what is to be done.
 func (r *Request) Job() Job {
-	return Job{From: r.From, To: r.To, Rate: r.Rate, Follow: r.Follow, Switch: r.Switch, Into: r.Into}
+	return Job{From: r.From, To: r.To, Rate: r.Rate, Follow: r.Follow, Switch: r.Switch, Into: r.Into, State: r.State}
 }
 
 // String returns the request as Parse reads it.

@@ -24,6 +24,12 @@ func (r *run) name() {
 			r.progress.Topics = append(r.progress.Topics, topic)
 		}
 	}
+	for i := range r.parts {
+		r.progress.First = append(r.progress.First, r.parts[i].first)
+		if r.begun.From != nil {
+			r.progress.First[i] = max(r.parts[i].first, r.begun.From[i])
+		}
+	}
 	r.progress.Into, r.progress.Sink = r.begun.Into, r.sink
 }
 

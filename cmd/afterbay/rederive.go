@@ -28,6 +28,7 @@ type rederiveCommand struct {
 	Model    []string `help:"Model in place of the file's: NAME@VERSION=FILE. NAME@VERSION alone sees that the file has that one." placeholder:"NAME@VERSION[=FILE]"`
 	From     string   `help:"Write nothing about events that were appended before, a time of RFC 3339; they count for features." placeholder:"TIME"`
 	To       string   `help:"Leave out events that were appended from then on." placeholder:"TIME"`
+	State    string   `name:"from-state" help:"Begin with the state that another generation has, and with the events behind it: a number of afterbay generations, which --to may have ended; or live, whose processes are to be stopped for the copy." placeholder:"GENERATION|live"`
 	Rate     float64  `help:"Most events a second, so that live ones have room; 0 is as many as can be." default:"0"`
 	Follow   bool     `help:"Go on with live events when they are reached, until a signal ends the command." short:"f"`
 	Switch   bool     `help:"Hand over to the new generation when the live one is reached: from then on it writes to the pipeline's topics."`
@@ -35,7 +36,7 @@ type rederiveCommand struct {
 	DryRun   bool     `name:"dry-run" help:"Say what would be computed, which calls the journal answers and what the others would cost; write nothing and call nobody."`
 	Compare  bool     `help:"Say at the end how the new generation's outputs differ from those before: changed decisions, and how scores are distributed."`
 	Plot     string   `help:"Draw the distributions of --compare to a file, .svg or .png." placeholder:"FILE"`
-	JSON     bool     `name:"json" help:"Print how far it is as an object of JSON a line: generation, group, topics, into, resumed, events, of, rate, models, delivered, sink, caught_up, outputs, dead_letters, live, done; and with --compare one more: compare."`
+	JSON     bool     `name:"json" help:"Print how far it is as an object of JSON a line: generation, group, topics, into, first, resumed, events, of, rate, models, delivered, sink, caught_up, outputs, dead_letters, live, done; and with --compare one more: compare."`
 	directoryFlags
 }
 
@@ -90,7 +91,7 @@ func (c *rederiveCommand) Run(a *app) (err error) {
 }
 
 func (c *rederiveCommand) request() (request rederive.Request, err error) {
-	request = rederive.Request{Pipeline: c.Pipeline, Models: c.Model, Rate: c.Rate, Follow: c.Follow, Switch: c.Switch, Into: c.Into, DryRun: c.DryRun}
+	request = rederive.Request{Pipeline: c.Pipeline, Models: c.Model, Rate: c.Rate, Follow: c.Follow, Switch: c.Switch, Into: c.Into, State: c.State, DryRun: c.DryRun}
 	for _, at := range []struct {
 		flag, text string
 		into       *time.Time
@@ -184,7 +185,9 @@ func (c *rederiveCommand) sumUp(out io.Writer, name string, p *rederive.Progress
 		} else {
 			fmt.Fprintf(out, "next: %s is what runs from now on\n", c.File)
 		}
-	case c.From == "" && c.To == "" && len(p.Into) == 0 && p.CaughtUp:
+	case c.State == "live" && p.Events == 0:
+		fmt.Fprint(out, "next: start what runs the pipeline, and the same command derives what comes\n")
+	case c.From == "" && c.To == "" && c.State == "" && len(p.Into) == 0 && p.CaughtUp:
 		fmt.Fprint(out, "next: the same command with --switch hands over to it\n")
 	}
 }

@@ -34,7 +34,7 @@ func (c *rederiveCommand) compare(a *app, d serve.Directory, pipeline string, to
 	}
 	for _, derived := range slices.Sorted(maps.Keys(went)) {
 		topic := strings.Join(went[derived], ", ")
-		found, err := rederive.Compare(topic, pipeline, p.Generation, a.records(d, went[derived]...), a.records(d, derived))
+		found, err := rederive.Compare(topic, pipeline, p, a.records(d, went[derived]...), a.records(d, derived))
 		if errors.Is(err, stream.ErrUnknownTopic) {
 			continue
 		}

@@ -324,3 +324,36 @@ func TestDerivedIntoTopics(t *testing.T) {
 	}
 	mustHave(t, must(t, "", "generations", "limits"), "live in 0 of 2 partitions")
 }
+
+// TestDerivedFromAState begins with the state that an ended generation has, and with
+// that of the live one.
+func TestDerivedFromAState(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "limits.yaml", limitPipeline(100))
+	write(t, "new.yaml", limitPipeline(500))
+	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
+	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
+	mustHave(t, must(t, "", "rederive", "limits.yaml", "--to", "2100-01-01T00:00:00Z"), "generation 2 of limits: 100 events")
+	mustHave(t, must(t, "", "rederive", "new.yaml", "--from-state", "live"), "generation 3 of limits: 0 events", "next: start what runs the pipeline")
+	must(t, orders(100, 50), "produce", "orders", "--key", "customer")
+	mustHave(t, must(t, "", "rederive", "new.yaml", "--from-state", "2", "--dry-run"), "0 events of limits would be")
+	out, end := background(t, "run", "limits.yaml", "--listen", "127.0.0.1:0")
+	out.wait(t, "afterbay tail decided --follow")
+	if r := command(t, "", "rederive", "limits.yaml", "--from-state", "live"); r.code == exitOK || !strings.Contains(r.stderr, "stop the process") {
+		t.Errorf("of a pipeline that runs: %+v", r)
+	}
+	follow, endFollow := background(t, "tail", "decided", "--follow")
+	for _, last := range []string{`"c0","spent_sum_24h":1617`, `"c1","spent_sum_24h":1639`, `"c2","spent_sum_24h":1661`} { // the last of each partition is among them
+		follow.wait(t, last)
+	}
+	endFollow()
+	for _, state := range []string{"2", "live"} {
+		mustHave(t, must(t, "", "rederive", "new.yaml", "--from-state", state, "--compare"), ": 50 events derived again", "of 50 outputs differ", "; 0 were made only before, 0 only now", "spent_sum_24h: 0 differ")
+	}
+	if code := end(); code != exitOK {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if r := command(t, "", "rederive", "new.yaml", "--from-state", "2", "--switch"); r.code == exitOK || !strings.Contains(r.stderr, "leave out switch") {
+		t.Errorf("a switch: %+v", r)
+	}
+}
