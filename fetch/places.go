@@ -29,6 +29,7 @@ type places struct {
 type place struct {
 	*control.Breaker
 	used time.Time
+	why  error // its last fault
 }
 
 func newPlaces(options control.BreakerOptions, now func() time.Time, dropped *atomic.Uint64) *places {
@@ -46,7 +47,10 @@ func (p *places) begin(name string) (end func(ctx context.Context, err error), e
 	at, now := p.of(name), p.now()
 	call, wait := at.Begin(now)
 	if wait > 0 {
-		return nil, away("%s failed often, and is not asked for %v", name, max(wait.Round(time.Millisecond), time.Millisecond))
+		p.mu.Lock()
+		why := at.why
+		p.mu.Unlock()
+		return nil, away("%s failed often, and is not asked for %v: %w", name, max(wait.Round(time.Millisecond), time.Millisecond), why)
 	}
 	return func(ctx context.Context, err error) {
 		outcome := control.Answered
@@ -55,6 +59,9 @@ func (p *places) begin(name string) (end func(ctx context.Context, err error), e
 			outcome = control.Abandoned
 		case err != nil && model.BlameOf(err) == model.BlameSource:
 			outcome = control.Faulted
+			p.mu.Lock()
+			at.why = err
+			p.mu.Unlock()
 		}
 		at.Observe(p.now(), call, outcome)
 	}, nil
