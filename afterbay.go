@@ -262,6 +262,22 @@ func (r *Runner) Endpoints() map[string]*control.Endpoint {
 	return found
 }
 
+// Scored is what came of the rows that each model, by name@version, was asked for,
+// wherever it is computed. It may be read at any time.
+func (r *Runner) Scored() map[string]batch.Outcomes {
+	all := map[string]batch.Outcomes{}
+	for i := range r.plan.Stages {
+		s := r.plan.Stages[i].Score
+		if s == nil {
+			continue
+		}
+		if counted, ok := s.Model.(*batch.Counted); ok { // not a lookup, nor a fetch
+			all[s.Name] = all[s.Name].Plus(counted.Outcomes())
+		}
+	}
+	return all
+}
+
 // Metrics counts what Run does. It may be read at any time.
 func (r *Runner) Metrics() *observe.Metrics { return r.metrics[0] }
 

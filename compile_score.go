@@ -64,6 +64,7 @@ func (c *compiler) score(path string, s *Score) {
 	c.scoreState(path, s, m, stage)
 	c.scoreCalling(path, s, m, stage)
 	c.partial(path+".partial", s, m, stage)
+	stage.Model = &batch.Counted{Model: stage.Model}
 	c.add(step.Stage{Name: "score", Score: stage})
 }
 

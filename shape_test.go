@@ -88,7 +88,7 @@ var layers = map[string][]string{
 	"config":                {"", "expression", "model", "model/load"},
 	"ingest":                {"stream", "decode", "header"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
-	"serve":                 {"", "lookup", "deliver", "fetch", "control", "dead", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
+	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
 	"deliver/sink/httpsink": {"deliver", "header", "internal/client", "stream"},
 	"deliver/sink/postgres": {"decode", "deliver", "stream", "value"},
 	"deliver/sink/redis":    {"decode", "deliver", "expression", "stream", "value"},

@@ -92,6 +92,9 @@ func (g *Gather) Run(ctx context.Context, m model.Model, outputs, size int, byLe
 		clear(g.sorted.Bytes)
 		clear(g.sayings)
 	}
+	if counted, ok := m.(*Counted); ok {
+		counted.add(n, g.Failed)
+	}
 	return nil
 }
 

@@ -25,6 +25,7 @@ func (s *Server) metrics() http.Handler {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPipelineCollector(s.options.Runners),
+		newScoredCollector(s.options.Runners),
 		newEndpointCollector(s.options.Runners),
 		newLagCollector(s.lag),
 		s.backlogs,

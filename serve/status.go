@@ -50,6 +50,7 @@ type PipelineStatus struct {
 	Cases     []CaseStatus     `json:"cases,omitempty"`   // of its first route
 	Stopped   *control.Stop    `json:"stopped,omitempty"` // it stands still for its dead letters
 	Sources   []Source         `json:"sources"`
+	Scored    []ScoredStatus   `json:"scored,omitempty"`
 	Endpoints []EndpointStatus `json:"endpoints,omitempty"`
 	Groups    []GroupStatus    `json:"groups,omitempty"`
 	Sinks     []SinkStatus     `json:"sinks,omitempty"`
@@ -67,6 +68,15 @@ type Times struct {
 type CaseStatus struct {
 	Case string `json:"case"`
 	Times
+}
+
+// ScoredStatus is what came of the rows that a model was asked for, wherever it is
+// computed.
+type ScoredStatus struct {
+	Model   string `json:"model"`   // name@version
+	Rows    uint64 `json:"rows"`    // asked for; again counts again
+	Refused uint64 `json:"refused"` // of these, those over which it failed, and not over others
+	Faults  uint64 `json:"faults"`  // of these, those over which it failed whatever they were, or did not answer
 }
 
 // EndpointStatus is how the service stands that a model is called at.
@@ -147,6 +157,10 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (P
 	for i, name := range metrics.Cases() {
 		p.Cases = append(p.Cases, CaseStatus{name, timesOf(metrics.Case(i))})
 	}
+	for model, o := range runner.Scored() {
+		p.Scored = append(p.Scored, ScoredStatus{model, o.Rows, o.Refused, o.Faults})
+	}
+	slices.SortFunc(p.Scored, func(a, b ScoredStatus) int { return cmp.Compare(a.Model, b.Model) })
 	for model, endpoint := range runner.Endpoints() {
 		breaker, concurrency := endpoint.Breaker.Stats(), endpoint.Concurrency.Stats()
 		p.Endpoints = append(p.Endpoints, EndpointStatus{model, breaker.State.String(), breaker.Calls, breaker.Faults, concurrency.Running, concurrency.Limit})

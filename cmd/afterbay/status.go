@@ -54,7 +54,12 @@ var statusTables = []struct {
 			row("%s\t%d\t%v\t%v", w.Case, w.Events, seconds(w.P50), seconds(w.P99))
 		}
 	}},
-	{"PIPELINE\tMODEL\tSTATE\tCALLS\tFAULTS\tRATE\tRUNNING\tLIMIT", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tMODEL\tROWS\tREFUSED\tFAULTS\tRATE", func(p *serve.PipelineStatus, row func(string, ...any)) {
+		for _, s := range p.Scored {
+			row("%s\t%d\t%d\t%d\t%.1f%%", s.Model, s.Rows, s.Refused, s.Faults, 100*float64(s.Refused+s.Faults)/max(1, float64(s.Rows)))
+		}
+	}},
+	{"PIPELINE\tENDPOINT OF\tSTATE\tCALLS\tFAULTS\tRATE\tRUNNING\tLIMIT", func(p *serve.PipelineStatus, row func(string, ...any)) {
 		for _, e := range p.Endpoints {
 			row("%s\t%s\t%d\t%d\t%.1f%%\t%d\t%d", e.Model, e.State, e.Calls, e.Faults, 100*float64(e.Faults)/max(1, float64(e.Calls)), e.Running, e.Limit)
 		}

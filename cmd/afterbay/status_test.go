@@ -22,6 +22,7 @@ func TestStatusIsATableOfWhatThereIs(t *testing.T) {
 			{
 				Name: "support", Counts: observe.Counts{Events: 100, Outputs: 90}, Lag: 2, Parked: 8, Times: serve.Times{Events: 92, P50: 0.02, P99: 1.5},
 				Cases:     []serve.CaseStatus{{Case: "chat", Times: serve.Times{Events: 80, P50: 0.01, P99: 0.03}}, {Case: "call", Times: serve.Times{Events: 12, P50: 1, P99: 2}}},
+				Scored:    []serve.ScoredStatus{{Model: "asr@1", Rows: 42, Faults: 3}, {Model: "ocr@1", Rows: 50, Refused: 2}},
 				Endpoints: []serve.EndpointStatus{{Model: "asr@1", State: "open", Calls: 40, Faults: 3, Running: 1, Limit: 2}},
 				Sinks:     []serve.SinkStatus{{Sink: "artifacts", Delivered: 90, Older: 2, Repeated: 1, Calls: 12, Failures: 3, Dead: 1, Waiting: 4, Resting: true, Fresh: serve.Times{P50: 0.5, P99: 3}}},
 				Groups:    []serve.GroupStatus{{Group: "parts", Open: 3, Bytes: 1 << 21, Duplicates: 5, Late: 1}},
@@ -47,8 +48,12 @@ PIPELINE  CASE  EVENTS  P50   P99
 support   chat  80      10ms  30ms
 support   call  12      1s    2s
 
-PIPELINE  MODEL  STATE  CALLS  FAULTS  RATE  RUNNING  LIMIT
-support   asr@1  open   40     3       7.5%  1        2
+PIPELINE  MODEL  ROWS  REFUSED  FAULTS  RATE
+support   asr@1  42    0        3       7.1%
+support   ocr@1  50    2        0       4.0%
+
+PIPELINE  ENDPOINT OF  STATE  CALLS  FAULTS  RATE  RUNNING  LIMIT
+support   asr@1        open   40     3       7.5%  1        2
 
 PIPELINE  JOURNAL OF  CALLS  HITS  AGAIN  UNITS PAID  UNITS SAVED
 support   asr@1       37     4     1      37          4
