@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/deliver/row"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
@@ -49,17 +50,17 @@ func (c *compiler) writes(topic string, e *step.Emit) {
 
 // sinkRows checks what a sink writes to a table, and sets the types of its columns.
 func (c *compiler) sinkRows(path string, s *Sink) {
-	t := *s.Postgres
-	s.Postgres = &t
+	t := new(*s.Postgres)
+	s.Postgres = t
 	if t.URL == "" {
 		c.fail(path+".url", "missing: say where the database is, as postgres://host/database")
 	}
 	if t.Table == "" {
 		c.fail(path+".table", "missing: name the table that takes the records")
 	}
-	t.Columns = c.columns(path, s.From, t.Columns, t.Key, t.Version)
-	s.Postgres.Columns = t.Columns
-	c.keyed(path, t.Columns, t.Key, t.Version)
+	t.Order = c.newer(path+".version", s.From, t.Version)
+	t.Columns = c.columns(path, s.From, t.Columns, t.Key, t.Order)
+	c.keyed(path+".key", t.Columns, t.Key)
 	if v := t.Vector; v != nil {
 		at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Column == v.Column })
 		switch {
@@ -74,33 +75,54 @@ func (c *compiler) sinkRows(path string, s *Sink) {
 
 // sinkKeys checks what a sink writes to Redis, and sets the types of its fields.
 func (c *compiler) sinkKeys(path string, s *Sink) {
-	r := *s.Redis
-	s.Redis = &r
-	r.Columns = c.columns(path, s.From, r.Columns, r.Key, r.Version)
-	s.Redis.Columns = r.Columns
-	c.keyed(path, r.Columns, r.Key, r.Version)
+	r := new(*s.Redis)
+	s.Redis = r
+	r.Order = c.newer(path+".version", s.From, r.Version)
+	r.Columns = c.columns(path, s.From, r.Columns, r.Key, r.Order)
+	c.keyed(path+".key", r.Columns, r.Key)
 }
 
-// keyed checks the names that rows are found and compared by.
-func (c *compiler) keyed(path string, list []Column, key, version string) {
-	for _, of := range []struct{ word, name string }{{"key", key}, {"version", version}} {
-		column := c.columnOf(path+"."+of.word, of.name, list, of.word == "key")
-		if column == nil {
-			continue
-		}
-		kinds := "a string or int"
-		fits := column.Type == "string" || column.Type == "int"
-		if of.word == "version" {
-			kinds, fits = "an int, number or time", column.Type == "int" || column.Type == "number" || column.Type == "time"
-		}
-		if !fits {
-			c.fail(path+"."+of.word, "%q is of type %s: a %s is %s that is always there", of.name, column.Type, of.word, kinds)
-		}
+// keyed checks the name that rows are found by.
+func (c *compiler) keyed(path string, list []Column, key string) {
+	if key == "" {
+		c.fail(path, "missing: name what rows are found by")
+		return
+	}
+	at := slices.IndexFunc(list, func(c Column) bool { return c.Name == key })
+	if at >= 0 && list[at].Type != "string" && list[at].Type != "int" { // else columns said that there is none
+		c.fail(path, "%q is of type %s: a key is a string or int that is always there", key, list[at].Type)
 	}
 }
 
-// columns returns what is written of a topic's records, with its types.
-func (c *compiler) columns(path, topic string, list []Column, always ...string) []Column {
+// newer compiles what says which of two records of a topic is newer; nil is
+// nothing.
+func (c *compiler) newer(path, topic, source string) *row.Version {
+	written, ok := c.written[topic]
+	if source == "" || !ok {
+		return nil
+	}
+	var fields []row.Field
+	for _, f := range written {
+		if of, err := value.ReadType(f.Type); err == nil { // else it is of several
+			fields = append(fields, row.Field{Name: f.Name, Type: of})
+		}
+	}
+	v, err := row.Compile(source, fields, c.names.constants)
+	if err != nil {
+		c.errs = append(c.errs, &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint})
+	}
+	return v
+}
+
+// columns returns what is written of a topic's records, with its types. The key is
+// always written, and a version that is no more than a name.
+func (c *compiler) columns(path, topic string, list []Column, key string, version *row.Version) []Column {
+	always := []string{key}
+	if version != nil {
+		if name, ok := version.Name(); ok {
+			always = append(always, name)
+		}
+	}
 	fields, ok := c.written[topic]
 	if !ok {
 		c.fail(path, "the records of %q are of no types that are known: only those that an emit writes can be rows", topic)
@@ -138,18 +160,6 @@ func (c *compiler) columns(path, topic string, list []Column, always ...string) 
 		}
 	}
 	return list
-}
-
-// columnOf returns the column of a name; nil, which it says where it is needed.
-func (c *compiler) columnOf(path, name string, list []Column, needed bool) *Column {
-	if name == "" && needed {
-		c.fail(path, "missing: name what rows are found by")
-	}
-	at := slices.IndexFunc(list, func(c Column) bool { return c.Name == name })
-	if name == "" || at < 0 {
-		return nil // which columns said
-	}
-	return &list[at]
 }
 
 func fieldNames(fields []Field) string {

@@ -3,6 +3,7 @@ package afterbay
 import (
 	"time"
 
+	"github.com/afterbay/afterbay/deliver/row"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
@@ -197,8 +198,10 @@ type RowSink struct {
 	Key         string   // the name that rows are found by
 	Columns     []Column // what is written: nil is every name that the records have, each to the column of its name. New sets their types
 	Vector      *Vector  // the column of pgvector's type; nil is none
-	Version     string   // a name of type int, number or time, by which rows of a key from different partitions are compared; "" refuses those of another partition than the first one's
+	Version     string   // an expression over the names of the records, of type int, number or time, by which rows of a key from different partitions are compared; "" refuses those of another partition than the first one's
 	ExactlyOnce bool     // positions are kept in the database, in the transactions of the rows
+
+	Order *row.Version // New sets it: Version, compiled
 }
 
 // RedisSink is a server that has a hash, or a JSON text, for each key: that of the
@@ -210,7 +213,9 @@ type RedisSink struct {
 	As      string        // hash (default), or json: a JSON text
 	Columns []Column      // what is written: nil is every name that the records have, each to the field of its name. New sets their types
 	TTL     time.Duration // after which a key goes that was not written again; 0 is never
-	Version string        // a name of type int, number or time, by which records of a key from different partitions are compared; "" refuses those of another partition than the first one's
+	Version string        // an expression over the names of the records, of type int, number or time, by which those of a key from different partitions are compared; "" refuses those of another partition than the first one's
+
+	Order *row.Version // New sets it: Version, compiled
 }
 
 // Column is a name of the records and the column that takes it.

@@ -77,9 +77,9 @@ var rowSinkWords = []word[afterbay.RowSink]{
 		example: "{id: id, body: text}", absent: "every name is written, to the column of its name", means: "names of the records, each with its column: what is not among them is not written"},
 	{name: "vector", form: optional(func(t *afterbay.RowSink) **afterbay.Vector { return &t.Vector }, words(vectorWords)),
 		example: "{column: embed_vector, index: hnsw}", absent: "none", means: "the column of pgvector's type `vector`; other vectors are of type `real[]`"},
-	{name: "version", form: field(func(t *afterbay.RowSink) *string { return &t.Version }, readName), example: "ts",
+	{name: "version", form: field(func(t *afterbay.RowSink) *string { return &t.Version }, readExpression), example: "revision ?? 0",
 		absent: "a row of another partition than the first one of its key is a dead letter",
-		means:  "a name of type int, number or time that says which of two rows of a key is newer, also where their events are of different partitions"},
+		means:  "an int, number or time, of the names of the records and constants, that says which of two rows of a key is newer, also where their events are of different partitions"},
 	{name: "exactly_once", form: field(func(t *afterbay.RowSink) *bool { return &t.ExactlyOnce }, onlyTrue()), example: "true",
 		absent: "a row that comes again, and is not newer, changes nothing", means: "keeps positions in the table `afterbay_positions`, in the transactions of the rows: nothing is written twice, also where rows are deleted meanwhile, and an earlier owner of a partition writes nothing"},
 }
@@ -93,9 +93,9 @@ var redisSinkWords = []word[afterbay.RedisSink]{
 		named(func(c *afterbay.Column) *string { return &c.Name }, field(func(c *afterbay.Column) *string { return &c.Column }, readName))),
 		example: "{id: id, body: text}", absent: "every name is written, to the field of its name", means: "names of the records, each with its field: what is not among them is not written"},
 	{name: "ttl", form: field(func(k *afterbay.RedisSink) *time.Duration { return &k.TTL }, span(time.Millisecond, 366*day)), example: "24h", absent: "keys stay"},
-	{name: "version", form: field(func(k *afterbay.RedisSink) *string { return &k.Version }, readName), example: "ts",
+	{name: "version", form: field(func(k *afterbay.RedisSink) *string { return &k.Version }, readExpression), example: "updated_at",
 		absent: "a record of another partition than the first one of its key is a dead letter",
-		means:  "a name of type int, number or time that says which of two records of a key is newer, also where their events are of different partitions"},
+		means:  "an int, number or time, of the names of the records and constants, that says which of two records of a key is newer, also where their events are of different partitions"},
 }
 
 var vectorWords = []word[afterbay.Vector]{

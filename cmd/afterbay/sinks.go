@@ -52,18 +52,15 @@ func openSink(s afterbay.Sink) (deliver.Service, error) {
 
 func postgresOptions(s afterbay.Sink) (postgres.Options, error) {
 	t := s.Postgres
-	o := postgres.Options{URL: t.URL, Table: t.Table, ExactlyOnce: t.ExactlyOnce, Connections: s.Concurrency, Group: s.Group}
+	o := postgres.Options{URL: t.URL, Table: t.Table, Version: t.Order, ExactlyOnce: t.ExactlyOnce, Connections: s.Concurrency, Group: s.Group}
 	for _, c := range t.Columns {
 		of, err := value.ReadType(c.Type)
 		if err != nil {
 			return o, err
 		}
 		o.Columns = append(o.Columns, postgres.Column{Name: c.Name, Column: c.Column, Type: of})
-		switch c.Name {
-		case t.Key:
+		if c.Name == t.Key {
 			o.Key = c.Column
-		case t.Version:
-			o.Version = c.Column
 		}
 	}
 	if t.Vector != nil {
@@ -73,7 +70,7 @@ func postgresOptions(s afterbay.Sink) (postgres.Options, error) {
 }
 
 func redisOptions(r *afterbay.RedisSink) (redis.Options, error) {
-	o := redis.Options{URL: r.URL, Prefix: r.Prefix, Key: r.Key, JSON: r.As == "json", TTL: r.TTL, Version: r.Version}
+	o := redis.Options{URL: r.URL, Prefix: r.Prefix, Key: r.Key, JSON: r.As == "json", TTL: r.TTL, Version: r.Order}
 	for _, c := range r.Columns {
 		of, err := value.ReadType(c.Type)
 		if err != nil {

@@ -16,13 +16,14 @@ input:
   topic: contacts
   partitions: 2
   key: customer
-  fields: {id: string, customer: string, body: string, embed: 'number[3]', ts: int}
+  fields: {id: string, customer: string, body: string, embed: 'number[3]', ts: int, revision: optional int}
+constants: {first: 1}
 steps:
-  - emit: {topic: artifacts, id: id, value: [id, customer, body, embed]}
+  - emit: {topic: artifacts, id: id, value: [id, customer, body, embed, revision]}
 sinks:
   - from: artifacts
     postgres: {url: '${DATABASE_URL}', table: artifacts, key: id, vector: {column: embed, index: hnsw}, exactly_once: true}
-  - {from: artifacts, name: cache, redis: {url: '${REDIS_URL}', prefix: 'artifact:', key: id, as: json, ttl: 1h}}
+  - {from: artifacts, name: cache, redis: {url: '${REDIS_URL}', prefix: 'artifact:', key: id, as: json, ttl: 1h, version: '(revision ?? 0) + first'}}
 `
 
 func TestRowsOfAPipelineAreWrittenOnce(t *testing.T) {
@@ -33,7 +34,7 @@ func TestRowsOfAPipelineAreWrittenOnce(t *testing.T) {
 	write(t, "support.yaml", artifactsPipeline)
 	var events strings.Builder
 	for i := range 300 {
-		fmt.Fprintf(&events, "{\"id\":\"a%d\",\"customer\":\"c%d\",\"body\":\"%d\",\"embed\":[%d,0,1],\"ts\":1}\n", i%100, i%100%7, i, i)
+		fmt.Fprintf(&events, "{\"id\":\"a%d\",\"customer\":\"c%d\",\"body\":\"%d\",\"embed\":[%d,0,1],\"ts\":1,\"revision\":%d}\n", i%100, i%100%7, i, i, i/100)
 	}
 	conn, err := pgx.Connect(t.Context(), server.URL)
 	if err != nil {
@@ -98,7 +99,11 @@ func TestSinksOfRowsThatCannotBeAreRefused(t *testing.T) {
 		{"key: id", "key: embed", `"embed" is of type number[3]: a key is a string or int`},
 		{"{column: embed", "{column: body", `"body" is of type string: a vector is of one as number[384]`},
 		{"{column: embed", "{column: vector", `nothing is written to a column "vector"`},
-		{"exactly_once: true", "version: body", `"body" is of type string: a version is an int, number or time`},
+		{"exactly_once: true", "version: body", `support.yaml:12:114: sinks[0].postgres.version: this is of type string: a version is an int, number or time`},
+		{"exactly_once: true", "version: 'revision + 1'", `sinks[0].postgres.version: revision may be absent: say what then: revision ?? ...`},
+		{"exactly_once: true", "version: 'len(body) + revison'", `support.yaml:12:127: sinks[0].postgres.version: unknown name revison: did you mean revision?`},
+		{"(revision ?? 0) + first", "revision", `sinks[1].redis.version: this may be absent: a version is always there: say what it is then: ... ?? 0`},
+		{"(revision ?? 0) + first", "first + 1", `sinks[1].redis.version: this is the same for all records`},
 		{"exactly_once: true", "columns: {body: text, customer: text}", `"body" and "customer" go to one column, text`},
 		{"prefix: 'artifact:', key: id", "key: embed", `sinks[1].redis.key: "embed" is of type number[3]`},
 		{"cache, redis", "cache, window: 1h, redis", "sinks[1].window: it says nothing about what is not called by http"},

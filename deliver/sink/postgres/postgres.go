@@ -4,7 +4,8 @@
 //
 // Beside the columns of the records a row has four that say which event it is of
 // (deliver.Version): afterbay_source, afterbay_generation, afterbay_offset and
-// afterbay_record. A row is only written over by a newer one.
+// afterbay_record. A fifth, afterbay_version, is there where a version is computed.
+// A row is only written over by a newer one.
 package postgres
 
 import (
@@ -19,23 +20,23 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/deliver/row"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
 
 // Options of a Sink. URL, Table, Key and Columns are needed.
 type Options struct {
-	URL         string   // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in a file that PGPASSFILE names
-	Table       string   // its name, or schema.name; it is made where there is none
-	Columns     []Column // what of the records is written
-	Key         string   // the column that rows are found by, unique in the table
-	Vector      *Vector  // nil where no column is of pgvector
-	Version     string   // the column that says which of two rows of a key from different sources is newer: an int, number or time; "" refuses the one that comes later
-	ExactlyOnce bool     // keeps positions in the table afterbay_positions, in the transactions that write the rows
-	Connections int      // rows are spread over them by key, up to 64; 0 is 4
-	Group       string   // the sink's consumer group, by which its positions are found
+	URL         string       // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in a file that PGPASSFILE names
+	Table       string       // its name, or schema.name; it is made where there is none
+	Columns     []Column     // what of the records is written
+	Key         string       // the column that rows are found by, unique in the table
+	Vector      *Vector      // nil where no column is of pgvector
+	Version     *row.Version // says which of two rows of a key from different sources is newer; nil refuses the one that comes later
+	ExactlyOnce bool         // keeps positions in the table afterbay_positions, in the transactions that write the rows
+	Connections int          // rows are spread over them by key, up to 64; 0 is 4
+	Group       string       // the sink's consumer group, by which its positions are found
 
 	Logger *slog.Logger // nil discards
 }
@@ -67,6 +68,7 @@ const (
 	generationColumn = "afterbay_generation"
 	offsetColumn     = "afterbay_offset"
 	recordColumn     = "afterbay_record"
+	versionColumn    = "afterbay_version" // where the version is none of the columns
 )
 
 var ownColumns = []string{sourceColumn, generationColumn, offsetColumn, recordColumn}
@@ -88,7 +90,7 @@ func (o Options) Validate() error {
 		switch {
 		case c.Column == "" || strings.ContainsRune(c.Column, 0) || len(c.Column) > 63:
 			fail("%q is not the name of a column", c.Column)
-		case slices.Contains(ownColumns, c.Column):
+		case c.Column == versionColumn || slices.Contains(ownColumns, c.Column):
 			fail("the column %s is the sink's own", c.Column)
 		case at(c.Column) < i:
 			fail("two fields go to the column %s", c.Column)
@@ -99,11 +101,6 @@ func (o Options) Validate() error {
 		fail("key: no field goes to a column %q: there are %s", o.Key, o.names())
 	case o.Columns[i].Type.Optional || o.Columns[i].Type.Kind != value.String && o.Columns[i].Type.Kind != value.Int:
 		fail("key: %q is of type %v: a key is a string or int that is always there", o.Key, o.Columns[i].Type)
-	}
-	if i := at(o.Version); o.Version != "" && i < 0 {
-		fail("version: no field goes to a column %q: there are %s", o.Version, o.names())
-	} else if i >= 0 && (o.Columns[i].Type.Optional || !slices.Contains([]value.Kind{value.Int, value.Number, value.Time}, o.Columns[i].Type.Kind)) {
-		fail("version: %q is of type %v: a version is an int, number or time that is always there", o.Version, o.Columns[i].Type)
 	}
 	if v := o.Vector; v != nil {
 		switch i := at(v.Column); {
@@ -139,13 +136,12 @@ func (o Options) names() string {
 // are written one after the other. What the database refuses of a batch, such as a
 // text that is too long for its column, is found by halving it.
 type Sink struct {
-	options Options
+	options Options // with the column of a version that is computed
 	server  *pgconn.Config
-	schema  value.Schema
+	reader  *row.Reader
 	slots   []value.Slot // of the columns
 	key     int          // among the columns
 	version int          // likewise; -1 where there is none
-	scanner *decode.Scanner
 	shards  []*shard
 
 	checking chan struct{} // holds a token while nobody checks the table
@@ -173,24 +169,20 @@ func New(o Options) (*Sink, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sink{options: o, server: server, version: -1, checking: make(chan struct{}, 1)}
-	s.checking <- struct{}{}
-	var fields []decode.Field
-	for i, c := range o.Columns {
-		slot, err := s.schema.Add(c.Column, c.Type)
-		if err != nil {
-			return nil, err
-		}
-		s.slots = append(s.slots, slot)
-		fields = append(fields, decode.Field{Name: c.Name, Slot: slot})
-		if c.Column == o.Key {
-			s.key = i
-		}
-		if c.Column == o.Version {
-			s.version = i
-		}
+	var fields []row.Field
+	for _, c := range o.Columns {
+		fields = append(fields, row.Field{Name: c.Name, Type: c.Type})
 	}
-	s.scanner = decode.New(fields)
+	reader, err := row.NewReader(fields, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(fields); reader.Version == n {
+		o.Columns = append(slices.Clone(o.Columns), Column{Column: versionColumn, Type: reader.Slots[n].Type})
+	}
+	s := &Sink{options: o, server: server, reader: reader, slots: reader.Slots, version: reader.Version, checking: make(chan struct{}, 1)}
+	s.checking <- struct{}{}
+	s.key = slices.IndexFunc(o.Columns, func(c Column) bool { return c.Column == o.Key })
 	for range cmp.Or(o.Connections, DefaultConnections) {
 		s.shards = append(s.shards, newShard())
 	}

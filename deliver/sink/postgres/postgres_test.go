@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/deliver/row"
 	"github.com/afterbay/afterbay/deliver/sink/postgres"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
@@ -34,6 +35,21 @@ func column(name, of string) postgres.Column {
 // artifacts are options of a table of id and body.
 func artifacts(url string) postgres.Options {
 	return postgres.Options{URL: url, Table: "artifacts", Key: "id", Columns: []postgres.Column{column("id", "string"), column("body", "string")}, Group: "support.artifacts"}
+}
+
+// version compiles one over fields, such as "at int".
+func version(t *testing.T, source string, fields ...string) *row.Version {
+	t.Helper()
+	var list []row.Field
+	for _, f := range fields {
+		name, of, _ := strings.Cut(f, " ")
+		list = append(list, row.Field{Name: name, Type: typed(of)})
+	}
+	v, err := row.Compile(source, list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // base is a database of its own, and a connection to it.
@@ -126,7 +142,7 @@ func from(source string, event, offset int64, generation int, value string) stre
 	}}
 }
 
-func row(id, body string) string { return fmt.Sprintf(`{"id":%q,"body":%q}`, id, body) }
+func text(id, body string) string { return fmt.Sprintf(`{"id":%q,"body":%q}`, id, body) }
 
 func (b *base) write(c deliver.Claim, records ...stream.Record) deliver.Outcome {
 	b.Helper()
@@ -138,27 +154,27 @@ func (b *base) write(c deliver.Claim, records ...stream.Record) deliver.Outcome 
 func TestNewestRowOfAKeyStaysWhateverComesWhen(t *testing.T) {
 	b := newBase(t)
 	c := b.claim(b.open(artifacts(b.url)), 0)
-	b.write(c, record(0, 1, row("a", "0")), record(1, 1, row("b", "1")), record(2, 1, row("a", "2")))
+	b.write(c, record(0, 1, text("a", "0")), record(1, 1, text("b", "1")), record(2, 1, text("a", "2")))
 	all := "SELECT id, body, afterbay_source, afterbay_generation, afterbay_offset FROM artifacts ORDER BY id"
 	b.want(all, "a 2 contacts/0 1 2", "b 1 contacts/0 1 1")
-	if o := b.write(c, record(0, 1, row("a", "0")), record(1, 1, row("b", "1"))); o.Older != 2 || len(o.Refused) > 0 {
+	if o := b.write(c, record(0, 1, text("a", "0")), record(1, 1, text("b", "1"))); o.Older != 2 || len(o.Refused) > 0 {
 		t.Errorf("the same again: %+v", o)
 	}
 	b.want(all, "a 2 contacts/0 1 2", "b 1 contacts/0 1 1")
-	b.write(c, record(0, 2, row("a", "again"))) // derived again
-	b.write(c, record(9, 1, row("a", "9")))     // by the generation before
-	b.write(c, record(3, 1, row("b", "3")))
+	b.write(c, record(0, 2, text("a", "again"))) // derived again
+	b.write(c, record(9, 1, text("a", "9")))     // by the generation before
+	b.write(c, record(3, 1, text("b", "3")))
 	b.want(all, "a again contacts/0 2 0", "b 3 contacts/0 1 3")
-	b.write(c, from("contacts/0", 5, 20, 2, row("a", "first of 5")), from("contacts/0", 5, 21, 2, row("a", "last of 5")))
-	b.write(c, from("contacts/0", 5, 20, 2, row("a", "first of 5")))
+	b.write(c, from("contacts/0", 5, 20, 2, text("a", "first of 5")), from("contacts/0", 5, 21, 2, text("a", "last of 5")))
+	b.write(c, from("contacts/0", 5, 20, 2, text("a", "first of 5")))
 	b.want(all, "a last of 5 contacts/0 2 5", "b 3 contacts/0 1 3")
 }
 
 func TestRowOfAnotherSourceIsRefusedUnlessThereIsAVersion(t *testing.T) {
 	b := newBase(t)
 	c := b.claim(b.open(artifacts(b.url)), 0)
-	b.write(c, record(4, 1, row("a", "0")), record(5, 1, row("b", "0")))
-	o := b.write(c, from("contacts/1", 9, 10, 1, row("a", "1")), record(6, 1, row("b", "2")), from("contacts/1", 10, 12, 1, row("a", "3")), from("contacts/1", 11, 13, 1, row("b", "4")), from("contacts/1", 12, 14, 1, row("c", "5")))
+	b.write(c, record(4, 1, text("a", "0")), record(5, 1, text("b", "0")))
+	o := b.write(c, from("contacts/1", 9, 10, 1, text("a", "1")), record(6, 1, text("b", "2")), from("contacts/1", 10, 12, 1, text("a", "3")), from("contacts/1", 11, 13, 1, text("b", "4")), from("contacts/1", 12, 14, 1, text("c", "5")))
 	var refused []int
 	for _, r := range o.Refused {
 		refused = append(refused, r.Index)
@@ -172,7 +188,7 @@ func TestRowOfAnotherSourceIsRefusedUnlessThereIsAVersion(t *testing.T) {
 	b.want("SELECT id, body FROM artifacts ORDER BY id", "a 0", "b 2", "c 5")
 
 	versioned := artifacts(b.url)
-	versioned.Table, versioned.Version, versioned.Columns = "versioned", "at", append(versioned.Columns, column("at", "int"))
+	versioned.Table, versioned.Version, versioned.Columns = "versioned", version(t, "at", "at int"), append(versioned.Columns, column("at", "int"))
 	at := func(id, body string, at int) string { return fmt.Sprintf(`{"id":%q,"body":%q,"at":%d}`, id, body, at) }
 	c = b.claim(b.open(versioned), 0)
 	writes := []stream.Record{
@@ -193,6 +209,46 @@ func TestRowOfAnotherSourceIsRefusedUnlessThereIsAVersion(t *testing.T) {
 	b.want("SELECT id, body FROM versioned ORDER BY id", "a y", "b same time, and of a later source")
 }
 
+// TestVersionIsComputedOfWhatIsNotWritten gives the table a version, which it has a
+// column for.
+func TestVersionIsComputedOfWhatIsNotWritten(t *testing.T) {
+	b := newBase(t)
+	o := artifacts(b.url)
+	b.write(b.claim(b.open(o), 0), record(0, 1, text("a", "without a version")), record(1, 1, text("b", "without one")))
+	o.Version = version(t, "(revision ?? 0) * 100 / scale", "id string", "revision optional int", "scale int", "other string")
+	sink := b.open(o)
+	_, err := sink.Claim(t.Context(), topic, 0)
+	if want := `table artifacts, column afterbay_version: there is none, and number is written to it: ALTER TABLE "artifacts" ADD COLUMN "afterbay_version" double precision`; err == nil || err.Error() != want {
+		t.Fatalf("%v, want %s", err, want)
+	}
+	b.exec(`ALTER TABLE "artifacts" ADD COLUMN "afterbay_version" double precision`)
+	write := func(source string, offset int64, id, body, revision string, scale int) stream.Record {
+		return from(source, offset, offset, 1, fmt.Sprintf(`{"id":%q,"body":%q%s,"scale":%d}`, id, body, revision, scale))
+	}
+	records := []stream.Record{
+		write("contacts/1", 9, "a", "3/2", `,"revision":3`, 2), write("contacts/0", 4, "a", "8/6", `,"revision":8`, 6),
+		write("contacts/1", 10, "a", "none", "", 1), write("contacts/0", 5, "a", "by zero", `,"revision":1`, 0),
+	}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}} {
+		b.exec("UPDATE artifacts SET afterbay_version = NULL, body = 'before'")
+		c, refused := b.claim(sink, 0), 0
+		for _, i := range order {
+			for _, r := range b.write(c, records[i]).Refused {
+				if refused++; !strings.Contains(r.Err.Error(), "version: ") || !strings.Contains(r.Err.Error(), "division by zero") {
+					t.Error(r.Err)
+				}
+			}
+		}
+		b.want("SELECT id, body, afterbay_version FROM artifacts ORDER BY id", "a 3/2 150", "b before <nil>")
+		if refused != 1 {
+			t.Errorf("%d records refused", refused)
+		}
+	}
+	if out := b.write(b.claim(sink, 0), records...); len(out.Refused) != 1 || out.Foreign != 0 || out.Older != 1 {
+		t.Errorf("all at once: %+v", out)
+	}
+}
+
 func TestBadRowIsFoundAndTheOthersAreWritten(t *testing.T) {
 	b := newBase(t)
 	b.exec("CREATE TABLE artifacts (id text PRIMARY KEY, body varchar(5) CHECK (body <> 'evil'), afterbay_source text, afterbay_generation bigint, afterbay_offset bigint, afterbay_record bigint)")
@@ -203,10 +259,10 @@ func TestBadRowIsFoundAndTheOthersAreWritten(t *testing.T) {
 		c := b.claim(b.open(options), 0)
 		var records []stream.Record
 		for i := range 200 {
-			records = append(records, record(int64(i), 1, row(fmt.Sprint("k", i), "body")))
+			records = append(records, record(int64(i), 1, text(fmt.Sprint("k", i), "body")))
 		}
-		records[17] = record(17, 1, row("k17", "too long"))
-		records[18] = record(18, 1, row("k18", "evil"))
+		records[17] = record(17, 1, text("k17", "too long"))
+		records[18] = record(18, 1, text("k18", "evil"))
 		records[190] = record(190, 1, `{"id":"k190","body":"z\u0000"}`)
 		records[191] = record(191, 1, `{"id":"k191"}`)
 		o := b.write(c, records...)
@@ -291,24 +347,24 @@ func TestZombieNeverMovesThePositionBack(t *testing.T) {
 	o.ExactlyOnce, o.Connections = true, 1
 	first, second := b.open(o), b.open(o)
 	zombie := b.claim(first, 0)
-	b.write(zombie, record(0, 1, row("a", "0")))
+	b.write(zombie, record(0, 1, text("a", "0")))
 	owner := b.claim(second, 0) // of which the log knows no more
-	b.write(owner, record(0, 1, row("a", "0")), record(1, 1, row("b", "1")), record(2, 1, row("c", "2")))
+	b.write(owner, record(0, 1, text("a", "0")), record(1, 1, text("b", "1")), record(2, 1, text("c", "2")))
 	position := "SELECT shard, next, owner FROM afterbay_positions"
 	b.want(position, "0 3 2")
 	b.exec("DELETE FROM artifacts")
-	if _, err := zombie.Write(t.Context(), 0, []stream.Record{record(1, 1, row("b", "1"))}); !errors.Is(err, stream.ErrFenced) {
+	if _, err := zombie.Write(t.Context(), 0, []stream.Record{record(1, 1, text("b", "1"))}); !errors.Is(err, stream.ErrFenced) {
 		t.Errorf("the zombie wrote: %v", err)
 	}
-	if _, err := zombie.Write(t.Context(), 0, []stream.Record{record(1, 1, row("b", "1"))}); err == nil {
+	if _, err := zombie.Write(t.Context(), 0, []stream.Record{record(1, 1, text("b", "1"))}); err == nil {
 		t.Error("a claim whose write failed wrote")
 	}
 	b.want(position, "0 3 2")
 	b.want("SELECT id FROM artifacts")
-	b.write(b.claim(first, 0), record(2, 1, row("c", "2")), record(3, 1, row("d", "3"))) // of which 2 is done
+	b.write(b.claim(first, 0), record(2, 1, text("c", "2")), record(3, 1, text("d", "3"))) // of which 2 is done
 	b.want(position, "0 4 3")
 	b.want("SELECT id FROM artifacts", "d")
-	if _, err := owner.Write(t.Context(), 0, []stream.Record{record(3, 1, row("d", "3"))}); !errors.Is(err, stream.ErrFenced) {
+	if _, err := owner.Write(t.Context(), 0, []stream.Record{record(3, 1, text("d", "3"))}); !errors.Is(err, stream.ErrFenced) {
 		t.Errorf("the owner before wrote: %v", err)
 	}
 }
@@ -317,13 +373,13 @@ func TestOtherNumberOfConnectionsWaitsForTheOldOnes(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.url)
 	o.ExactlyOnce, o.Connections = true, 2
-	b.write(b.claim(b.open(o), 0), record(0, 1, row("a", "0")), record(1, 1, row("b", "1")), record(2, 1, row("c", "2")))
+	b.write(b.claim(b.open(o), 0), record(0, 1, text("a", "0")), record(1, 1, text("b", "1")), record(2, 1, text("c", "2")))
 	o.Connections = 3
 	other := b.open(o)
 	if _, err := other.Claim(t.Context(), topic, 2); err == nil || !strings.Contains(err.Error(), "run it with `concurrency: 2` until it has no lag, and with 3 after that") {
 		t.Errorf("claimed: %v", err)
 	}
-	b.write(b.claim(other, 3), record(3, 1, row("d", "3")))
+	b.write(b.claim(other, 3), record(3, 1, text("d", "3")))
 	b.want("SELECT count(*), max(shards), max(next), max(owner) FROM afterbay_positions", "3 3 4 2")
 }
 
@@ -335,7 +391,7 @@ func TestRefusedRecordIsNotForgottenByAPosition(t *testing.T) {
 	o := artifacts(b.url)
 	o.ExactlyOnce, o.Connections = true, 1
 	s := b.open(o)
-	records := []stream.Record{record(0, 1, row("a", "0")), record(1, 1, row("b", "too long")), from("contacts/1", 2, 2, 1, row("a", "2")), record(3, 1, row("d", "3"))}
+	records := []stream.Record{record(0, 1, text("a", "0")), record(1, 1, text("b", "too long")), from("contacts/1", 2, 2, 1, text("a", "2")), record(3, 1, text("d", "3"))}
 	for range 3 {
 		out := b.write(b.claim(s, 0), records...)
 		if len(out.Refused) != 2 || out.Refused[0].Index != 1 || out.Refused[1].Index != 2 || out.Foreign != 1 {
@@ -344,7 +400,7 @@ func TestRefusedRecordIsNotForgottenByAPosition(t *testing.T) {
 		b.want("SELECT next, array_to_string(refused, ' ') FROM afterbay_positions", "4 1 2")
 	}
 	c := b.claim(s, 0)
-	if _, err := c.Write(t.Context(), 4, []stream.Record{record(4, 1, row("e", "4"))}); err != nil { // whose dead letters are in the log
+	if _, err := c.Write(t.Context(), 4, []stream.Record{record(4, 1, text("e", "4"))}); err != nil { // whose dead letters are in the log
 		t.Error(err)
 	}
 	b.want("SELECT next, array_to_string(refused, ' ') FROM afterbay_positions", "5 ")
@@ -362,7 +418,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		"two fields":           func(o *postgres.Options) { o.Columns[1].Column = "id" },
 		`to a column "nobody"`: func(o *postgres.Options) { o.Key = "nobody" },
 		"always there":         func(o *postgres.Options) { o.Columns[0].Type.Optional = true },
-		"a version is":         func(o *postgres.Options) { o.Version = "body" },
 		"a vector is":          func(o *postgres.Options) { o.Vector = &postgres.Vector{Column: "body"} },
 		"connections":          func(o *postgres.Options) { o.Connections = 65 },
 	} {

@@ -325,10 +325,11 @@ func (s *Sink) newer() string {
 		return "(" + strings.Join(names, ", ") + ")"
 	}
 	if s.version >= 0 {
+		version := quote(s.options.Columns[s.version].Column)
 		names := func() []string {
-			return []string{quote(s.options.Version), generationColumn, sourceColumn + ` COLLATE "C"`, offsetColumn, recordColumn}
+			return []string{version, generationColumn, sourceColumn + ` COLLATE "C"`, offsetColumn, recordColumn}
 		}
-		return fmt.Sprintf("t.%s IS NULL OR %s < %s", sourceColumn, row("t", names()...), row("excluded", names()...))
+		return fmt.Sprintf("t.%s IS NULL OR t.%s IS NULL OR %s < %s", sourceColumn, version, row("t", names()...), row("excluded", names()...))
 	}
 	names := func() []string { return []string{generationColumn, offsetColumn, recordColumn} }
 	return fmt.Sprintf("t.%s IS NULL OR t.%[1]s = excluded.%[1]s AND %s < %s", sourceColumn, row("t", names()...), row("excluded", names()...))

@@ -64,7 +64,7 @@ func (c *claim) Write(ctx context.Context, committed stream.Offset, records []st
 	var total deliver.Outcome
 	items := make([][]item, len(c.shards))
 	for len(c.rows) < len(records) {
-		c.rows = append(c.rows, c.schema.NewRows(len(records))...)
+		c.rows = append(c.rows, c.reader.NewRows(len(records))...)
 	}
 	for i := range records {
 		it, err := c.read(i, &records[i])
@@ -100,7 +100,7 @@ func (c *claim) Write(ctx context.Context, committed stream.Offset, records []st
 // read makes a row of a record.
 func (c *claim) read(i int, r *stream.Record) (item, error) {
 	row := &c.rows[i]
-	if err := c.scanner.Scan(r.Value, row); err != nil {
+	if err := c.reader.Read(r.Value, row); err != nil {
 		return item{}, err
 	}
 	for n, slot := range c.slots {

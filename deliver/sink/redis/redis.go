@@ -18,8 +18,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/deliver/row"
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
@@ -33,7 +33,7 @@ type Options struct {
 	Fields  []Field       // what of the records is written
 	JSON    bool          // the value of a key is a JSON text instead of a hash
 	TTL     time.Duration // after which a key goes that is not written again, at least 1 ms; 0 is never
-	Version string        // the name that says which of two records of a key from different sources is newer: an int, number or time; "" refuses the one that comes later
+	Version *row.Version  // says which of two records of a key from different sources is newer; nil refuses the one that comes later
 }
 
 // Field is a name of the records and the field that takes it.
@@ -69,9 +69,6 @@ func (o Options) Validate() error {
 	if i := at(o.Key); i < 0 || o.Fields[i].Type.Optional || o.Fields[i].Type.Kind != value.String && o.Fields[i].Type.Kind != value.Int {
 		fail("key: %q is no name of type string or int that is always there", o.Key)
 	}
-	if i := at(o.Version); o.Version != "" && (i < 0 || o.Fields[i].Type.Optional || !slices.Contains([]value.Kind{value.Int, value.Number, value.Time}, o.Fields[i].Type.Kind)) {
-		fail("version: %q is no name of type int, number or time that is always there", o.Version)
-	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Millisecond {
 		fail("ttl is %v: use 1ms or more", o.TTL)
 	}
@@ -80,13 +77,11 @@ func (o Options) Validate() error {
 
 // Sink writes keys. It is safe for concurrent use. Make one with New.
 type Sink struct {
-	options      Options
-	client       rueidis.ClientOption
-	schema       value.Schema
-	slots        []value.Slot
-	key, version int // among the slots; version is -1 where there is none
-	scanner      *decode.Scanner
-	script       *rueidis.Lua
+	options Options
+	client  rueidis.ClientOption
+	reader  *row.Reader
+	key     value.Slot
+	script  *rueidis.Lua
 
 	connecting chan struct{}  // holds a token while nobody connects
 	connected  rueidis.Client // nil before; whoever has the token may set it
@@ -109,27 +104,20 @@ func New(o Options) (*Sink, error) {
 	if client.Dialer.Timeout == 0 {
 		client.Dialer.Timeout = time.Second
 	}
-	s := &Sink{options: o, client: client, version: -1, script: rueidis.NewLuaScript(hashScript), connecting: make(chan struct{}, 1)}
+	var fields []row.Field
+	for _, f := range o.Fields {
+		fields = append(fields, row.Field{Name: f.Name, Type: f.Type})
+	}
+	reader, err := row.NewReader(fields, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{options: o, client: client, reader: reader, script: rueidis.NewLuaScript(hashScript), connecting: make(chan struct{}, 1)}
 	if o.JSON {
 		s.script = rueidis.NewLuaScript(jsonScript)
 	}
+	s.key = reader.Slots[slices.IndexFunc(o.Fields, func(f Field) bool { return f.Name == o.Key })]
 	s.connecting <- struct{}{}
-	var fields []decode.Field
-	for i, f := range o.Fields {
-		slot, err := s.schema.Add(f.Field, f.Type)
-		if err != nil {
-			return nil, err
-		}
-		s.slots = append(s.slots, slot)
-		fields = append(fields, decode.Field{Name: f.Name, Slot: slot})
-		if f.Name == o.Key {
-			s.key = i
-		}
-		if f.Name == o.Version {
-			s.version = i
-		}
-	}
-	s.scanner = decode.New(fields)
 	return s, nil
 }
 
@@ -178,7 +166,7 @@ func (s *Sink) Claim(ctx context.Context, _ stream.Partition, _ stream.Offset) (
 	if err != nil {
 		return nil, err
 	}
-	return &claim{Sink: s, client: client, row: s.schema.NewRows(1)[0]}, nil
+	return &claim{Sink: s, client: client, row: s.reader.NewRows(1)[0]}, nil
 }
 
 // Scripts write a key unless the stored one is newer: 1, or 0; or is of another
@@ -254,24 +242,24 @@ func (c *claim) Write(ctx context.Context, _ stream.Offset, records []stream.Rec
 // call is how the script is called for a record.
 func (c *claim) call(r *stream.Record) (rueidis.LuaExec, error) {
 	row := &c.row
-	if err := c.scanner.Scan(r.Value, row); err != nil {
+	if err := c.reader.Read(r.Value, row); err != nil {
 		return rueidis.LuaExec{}, err
 	}
 	v := deliver.VersionOf(r)
-	key := string(row.AppendKey([]byte(c.options.Prefix), c.slots[c.key]))
+	key := string(row.AppendKey([]byte(c.options.Prefix), c.key))
 	ttl := strconv.FormatInt(c.options.TTL.Milliseconds(), 10)
 	stamp := ordered(v.Generation) + ordered(v.Offset) + ordered(v.Record)
 	args := []string{v.Source, stamp, ttl}
-	if c.version >= 0 {
+	if c.options.Version != nil {
 		stamp = c.versionOf(row) + ordered(v.Generation) + v.Source + " " + ordered(v.Offset) + ordered(v.Record)
 		args[0], args[1] = "", stamp
 	}
 	if c.options.JSON {
 		return rueidis.LuaExec{Keys: []string{key}, Args: append(args, c.json(row, v.Source, stamp))}, nil
 	}
-	for _, slot := range c.slots {
-		if row.Has(slot) {
-			args = append(args, slot.Name, text(row, slot))
+	for i, f := range c.options.Fields {
+		if slot := c.reader.Slots[i]; row.Has(slot) {
+			args = append(args, f.Field, text(row, slot))
 		}
 	}
 	return rueidis.LuaExec{Keys: []string{key}, Args: append(args, sourceField, v.Source, stampField, stamp)}, nil
@@ -282,7 +270,7 @@ func ordered(v int64) string { return fmt.Sprintf("%016x", uint64(v)^1<<63) }
 
 // versionOf is the version of a row, likewise.
 func (c *claim) versionOf(row *value.Row) string {
-	slot := c.slots[c.version]
+	slot := c.reader.Slots[c.reader.Version]
 	if slot.Type.Kind != value.Number {
 		return ordered(row.Int(slot))
 	}
@@ -315,9 +303,9 @@ func (c *claim) json(row *value.Row, source, stamp string) string {
 		}
 		b = append(append(b, quoted...), ':')
 	}
-	for _, slot := range c.slots {
-		name(slot.Name)
-		b = append(expression.AppendValue(b, row, slot), ',')
+	for i, f := range c.options.Fields {
+		name(f.Field)
+		b = append(expression.AppendValue(b, row, c.reader.Slots[i]), ',')
 	}
 	for _, own := range [][2]string{{sourceField, source}, {stampField, stamp}} {
 		name(own[0])

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/deliver/row"
 	"github.com/afterbay/afterbay/deliver/sink/redis"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/servertest"
@@ -40,6 +41,20 @@ func from(source string, offset int64, generation int, value string) stream.Reco
 
 func record(offset int64, generation int, id, body string) stream.Record {
 	return from("contacts/0", offset, generation, fmt.Sprintf(`{"id":%q,"body":%q}`, id, body))
+}
+
+// version compiles one over fields.
+func version(t *testing.T, source string, fields ...redis.Field) *row.Version {
+	t.Helper()
+	var list []row.Field
+	for _, f := range fields {
+		list = append(list, row.Field{Name: f.Name, Type: f.Type})
+	}
+	v, err := row.Compile(source, list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 type base struct {
@@ -132,7 +147,7 @@ func TestNewestHashOfAKeyStaysWhateverComesWhen(t *testing.T) {
 func TestNewestTextOfAKeyStaysAndGoesInTime(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.server.URL)
-	o.JSON, o.TTL, o.Version = true, time.Minute, "at"
+	o.JSON, o.TTL, o.Version = true, time.Minute, version(t, "at", field("at", "number"))
 	o.Fields = append(o.Fields, field("at", "number"), field("n", "optional int"))
 	at := func(source string, offset int64, at float64) stream.Record {
 		return from(source, offset, 1, fmt.Sprintf(`{"id":"a","body":"%s \"%d","at":%v}`, source, offset, at))
@@ -152,6 +167,32 @@ func TestNewestTextOfAKeyStaysAndGoesInTime(t *testing.T) {
 	}
 	if ttl := b.do("PTTL", "artifact:a"); len(ttl) != 5 {
 		t.Errorf("it lives for %s ms", ttl)
+	}
+}
+
+func TestVersionIsComputedOfWhatIsNotWritten(t *testing.T) {
+	b := newBase(t)
+	o := artifacts(b.server.URL)
+	o.Version = version(t, "(revision ?? 0) - scale", field("revision", "optional int"), field("scale", "int"))
+	at := func(source string, offset int64, body, revision string, scale int) stream.Record {
+		return from(source, offset, 1, fmt.Sprintf(`{"id":"a","body":%q%s,"scale":%d}`, body, revision, scale))
+	}
+	writes := []stream.Record{at("x/0", 1, "-5", "", 5), at("x/1", 0, "-1", `,"revision":2`, 3), at("x/0", 2, "-3", `,"revision":-1`, 2), at("x/1", 7, "too low", `,"revision":-9223372036854775808`, 1)}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}} {
+		b.do("FLUSHALL")
+		c, refused := b.claim(o), 0
+		for _, i := range order {
+			for _, r := range b.write(c, writes[i]).Refused {
+				if refused++; !strings.HasPrefix(r.Err.Error(), "version: ") {
+					t.Error(r.Err)
+				}
+			}
+		}
+		b.want("-1", "HGET", "artifact:a", "body")
+		b.want("4", "HLEN", "artifact:a")
+		if refused != 1 {
+			t.Errorf("%d records refused", refused)
+		}
 	}
 }
 
@@ -230,7 +271,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	for what, change := range map[string]func(*redis.Options){
 		"URL":       func(o *redis.Options) { o.URL = "localhost" },
 		"key":       func(o *redis.Options) { o.Key = "nobody" },
-		"version":   func(o *redis.Options) { o.Version = "body" },
 		"ttl":       func(o *redis.Options) { o.TTL = time.Microsecond },
 		"two names": func(o *redis.Options) { o.Fields[1].Field = "id" },
 		"own":       func(o *redis.Options) { o.Fields[1].Field = "afterbay_stamp" },
