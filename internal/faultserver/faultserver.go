@@ -5,8 +5,8 @@
 // so that tests which kill pipelines can count what was paid for.
 //
 // It speaks the Open Inference Protocol over HTTP with JSON, for any model, and
-// OpenAI's embeddings, moderations and chat completions; any other POST is a
-// call about its whole body.
+// OpenAI's embeddings, moderations, chat completions and transcriptions (of sounds
+// that Say made); any other POST is a call about its whole body.
 package faultserver
 
 import (

@@ -252,12 +252,32 @@ func TestCallsOfOpenAIAreAnsweredInTheirForm(t *testing.T) {
 	if got, want := reply.Choices[0].Message.Content, fmt.Sprint(faultserver.Score(question)); got != want {
 		t.Errorf("the answer is %s, want %s", got, want)
 	}
-	if got := counts(t, server); got.Rows != 4 || got.Distinct != 4 {
+	for range 2 { // a sound is the same in every form
+		if text := transcribe(t, server.URL, faultserver.Say("my parcel is late")); text != "my parcel is late" {
+			t.Errorf("%q", text)
+		}
+	}
+	if got := counts(t, server); got.Rows != 6 || got.Distinct != 5 {
 		t.Errorf("%+v", got)
 	}
 	if text := post(t, server.URL+"/v1/embeddings", "", `{"input": 7}`); !strings.Contains(text, "is to be a text") {
 		t.Error(text)
 	}
+}
+
+// transcribe has a server hear a sound.
+func transcribe(t *testing.T, url string, sound []byte) string {
+	t.Helper()
+	m, err := remote.Load(t.Context(), remote.Options{URL: url + "/v1", API: remote.Transcriptions, Model: "w", Inputs: []model.Input{{Name: "audio", Type: model.Bytes}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	texts := make([][]byte, 1)
+	if err := model.Ask(model.WithCall(t.Context(), model.Call{}), m, model.Rows{BytesWidth: 1, Bytes: [][]byte{sound}}, nil, texts); err != nil {
+		t.Fatal(err)
+	}
+	return string(texts[0])
 }
 
 func read(t *testing.T, text string, into any) {

@@ -108,6 +108,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
+	if r.URL.Path == transcriptions {
+		if body, err = soundOf(r, body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
 	rows, err := rowsOf(r.URL.Path, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -1,9 +1,14 @@
 package faultserver
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strconv"
+	"strings"
 )
 
 // The paths of OpenAI's calls that the server answers in their form.
@@ -11,6 +16,8 @@ const (
 	embeddings  = "/v1/embeddings"
 	moderations = "/v1/moderations"
 	chat        = "/v1/chat/completions"
+
+	transcriptions = "/v1/audio/transcriptions"
 )
 
 // EmbeddingSize is how many numbers an embedding has: number i of a text's is
@@ -56,6 +63,8 @@ func answerOpenAI(path string, rows [][]string, scores []*float32) any {
 			})
 		}
 		return map[string]any{"id": "modr-faults", "model": "faults", "results": list}
+	case transcriptions:
+		return map[string]any{"text": heard(rows[0][0]), "usage": usage(rows)}
 	case chat:
 		message := map[string]any{"role": "assistant", "content": nil}
 		if scores[0] != nil {
@@ -67,6 +76,46 @@ func answerOpenAI(path string, rows [][]string, scores []*float32) any {
 		}
 	}
 	return nil
+}
+
+const (
+	soundHead = 44      // bytes of a WAV file before its samples
+	wordBytes = 6 << 10 // of a word in a sound, filled up with silence
+	soundRate = 44_100  // bytes of a second
+)
+
+// Say returns a sound that the server hears as the words of a text, in their order:
+// a WAV file, of which each part has words of its own. Words are shorter than 6 KiB.
+func Say(text string) []byte {
+	sound := make([]byte, soundHead)
+	for word := range strings.FieldsSeq(text) {
+		sound = append(append(sound, word...), make([]byte, wordBytes-len(word))...)
+	}
+	copy(sound, "RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00")
+	binary.LittleEndian.PutUint32(sound[4:], uint32(len(sound)-8))
+	binary.LittleEndian.PutUint32(sound[24:], soundRate/2)
+	binary.LittleEndian.PutUint32(sound[28:], soundRate)
+	copy(sound[32:], "\x02\x00\x10\x00data")
+	binary.LittleEndian.PutUint32(sound[40:], uint32(len(sound)-soundHead))
+	return sound
+}
+
+// heard returns the words of a sound that Say made, or of what is left of it.
+func heard(sound string) string {
+	silence := func(r rune) bool { return r == 0 }
+	return strings.Join(strings.FieldsFunc(sound[min(soundHead, len(sound)):], silence), " ")
+}
+
+// soundOf returns the file of a call for a transcription: its form has a boundary
+// that is another one in each call.
+func soundOf(r *http.Request, body []byte) ([]byte, error) {
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	file, _, err := r.FormFile("file")
+	if err != nil {
+		return nil, fmt.Errorf("read the form: %w", err)
+	}
+	defer file.Close()
+	return io.ReadAll(file)
 }
 
 func embedding(row []string, score *float32) []float32 {
