@@ -58,6 +58,8 @@ type app struct {
 	ends   []func() // of what a command opened
 
 	endpoints control.Endpoints // of all pipelines
+
+	fault func(stage string) // of their options; nil but in crash tests
 }
 
 func main() {

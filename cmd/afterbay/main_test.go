@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/faultserver"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -26,7 +28,11 @@ var update = flag.Bool("update", false, "write the golden files")
 const asCommand = "AFTERBAY_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
+	faultserver.Main()
 	if os.Getenv(asCommand) != "" {
+		if at := os.Getenv(killedAt); at != "" {
+			os.Exit(runKilled(at))
+		}
 		main()
 	}
 	os.Exit(broker.Run(m))

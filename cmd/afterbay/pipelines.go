@@ -53,7 +53,7 @@ func (a *app) load(files []string, sessions int, keys func(pipelines int) int64,
 	var loaded []*config.File
 	var found []error
 	names := map[string]string{}
-	options := afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log}
+	options := afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log, Fault: a.fault}
 	for _, change := range set {
 		change(&options)
 	}
