@@ -46,7 +46,7 @@ const (
 	waitingWrite  = "waiting write"
 )
 
-var supportStages = []string{halfACall, transcription, "sync", waitingWrite, "read", "model", "write", "after", "call", "answer"}
+var supportStages = []string{halfACall, transcription, "sync", waitingWrite, "read", "write", "after", "call", "answer"}
 
 // killedAt in the environment makes a command kill itself, as kill -9 does, at a hit
 // of a stage.
@@ -74,7 +74,8 @@ func runKilled(at string) int {
 // the database under it, in the middle of everything. The artifacts are those of a
 // run that nobody kills, each once, and few calls for a transcription are repeated.
 func TestKilledEnginesAndDatabasesLoseAndRepeatNoArtifact(t *testing.T) {
-	s := newCrashedSupport(t)
+	s := newSupportRun(t)
+	s.generate(2 * (*supportKills + *supportServers))
 	want := s.undisturbed()
 	s.serve("killed")
 	s.portions(*supportKills + *supportServers + 1)
@@ -103,51 +104,60 @@ func TestKilledEnginesAndDatabasesLoseAndRepeatNoArtifact(t *testing.T) {
 	t.Logf("seed %d: %d artifacts, %d kills of the database with a write in flight", *supportSeed, len(want), s.servers)
 }
 
-// crashedSupport is examples/support with a service for transcriptions that counts.
-type crashedSupport struct {
+// supportRun is examples/support with a service for transcriptions that counts.
+type supportRun struct {
 	*testing.T
-	postgres, url string
-	server        *servertest.Server
-	service       *faultserver.Process
-	rng           *rand.Rand
-	lines         [][]byte // of events
-	truth         []support.Contact
-	cuts          []int // where the portions end that are produced between kills
-	sent          int   // lines
-	rounds        int
-	servers       int
-	kills         map[string]int
-	halves        map[string]bool // calls of which a part was there at a kill
+	server  *servertest.Server // of PostgreSQL
+	url     string             // of the database
+	service *faultserver.Process
+	objects string
+
+	rng     *rand.Rand
+	lines   [][]byte // of events
+	truth   []support.Contact
+	cuts    []int // where the portions end that are produced between kills
+	sent    int   // lines
+	rounds  int
+	servers int
+	kills   map[string]int
+	halves  map[string]bool // calls of which a part was there at a kill
 }
 
-func newCrashedSupport(t *testing.T) *crashedSupport {
+func newSupportRun(t *testing.T) *supportRun {
 	supportFolder(t)
-	s := &crashedSupport{T: t, server: servertest.Postgres(t), rng: rand.New(rand.NewPCG(*supportSeed, 21)), kills: map[string]int{}, halves: map[string]bool{}}
-	objects, err := filepath.Abs("objects")
-	if err = errors.Join(err, os.Mkdir("objects", 0o755)); err != nil {
+	s := &supportRun{T: t, server: servertest.Postgres(t), rng: rand.New(rand.NewPCG(*supportSeed, 21)), kills: map[string]int{}, halves: map[string]bool{}}
+	var err error
+	if s.objects, err = filepath.Abs("objects"); err == nil {
+		err = os.Mkdir("objects", 0o755)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("OBJECTS", objects)
-	complaints := 2 * (*supportKills + *supportServers)
-	g, err := support.NewGenerator(support.Options{Seed: *supportSeed, Complaints: complaints, Chats: complaints, Objects: objects, Speak: func(_ context.Context, text string, _ int) ([]byte, error) {
+	t.Setenv("OBJECTS", s.objects)
+	return s
+}
+
+// generate makes the events of complaints, and as many other chats.
+func (s *supportRun) generate(complaints int) {
+	s.Helper()
+	g, err := support.NewGenerator(support.Options{Seed: *supportSeed, Complaints: complaints, Chats: complaints, Objects: s.objects, Speak: func(_ context.Context, text string, _ int) ([]byte, error) {
 		return faultserver.Say(strings.ToLower(strings.ReplaceAll(text, ".", ""))), nil
 	}})
 	for err == nil {
 		var line []byte
-		if line, err = g.Next(t.Context()); err == nil {
+		if line, err = g.Next(s.Context()); err == nil {
 			s.lines = append(s.lines, append(line, '\n'))
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	s.truth = g.Truth()
 	s.fewScreenshots()
-	return s
 }
 
 // fewScreenshots leaves out most of them: each takes half a second of a processor.
-func (s *crashedSupport) fewScreenshots() {
+func (s *supportRun) fewScreenshots() {
 	s.truth = slices.DeleteFunc(s.truth, func(c support.Contact) bool {
 		out := c.Kind == "image" && c.Complaint%4 != 1
 		if out {
@@ -159,7 +169,7 @@ func (s *crashedSupport) fewScreenshots() {
 
 // serve has a data directory, a database and a service of a name be those that are
 // worked with.
-func (s *crashedSupport) serve(name string) {
+func (s *supportRun) serve(name string) {
 	s.Helper()
 	s.exec(s.server.URL, "CREATE DATABASE "+name)
 	s.url = strings.TrimSuffix(s.server.URL, "/postgres") + "/" + name
@@ -168,7 +178,7 @@ func (s *crashedSupport) serve(name string) {
 	write(s, "asr.yaml", "model: asr\nversion: 1\nkind: remote\ninputs: {audio: bytes}\noutputs: {text: string}\nlimits: {text: 32MiB}\nremote: {endpoint: '"+s.service.URL+"/v1', api: transcriptions, model: whisper-1}\n")
 }
 
-func (s *crashedSupport) exec(url string, query string) {
+func (s *supportRun) exec(url string, query string) {
 	s.Helper()
 	conn := s.connect(url)
 	defer conn.Close(s.Context())
@@ -177,7 +187,7 @@ func (s *crashedSupport) exec(url string, query string) {
 	}
 }
 
-func (s *crashedSupport) connect(url string) *pgx.Conn {
+func (s *supportRun) connect(url string) *pgx.Conn {
 	s.Helper()
 	conn, err := pgx.Connect(s.Context(), url)
 	if err != nil {
@@ -187,7 +197,7 @@ func (s *crashedSupport) connect(url string) *pgx.Conn {
 }
 
 // undisturbed returns the artifacts of a run that nobody kills, which are the truth.
-func (s *crashedSupport) undisturbed() []string {
+func (s *supportRun) undisturbed() []string {
 	s.serve("undisturbed")
 	must(s, string(bytes.Join(s.lines, nil)), "produce", "contacts", "--partitions", "4", "--key", "customer", "--data", "undisturbed")
 	s.finish(s.start("--until-idle", "--data", "undisturbed"))
@@ -198,7 +208,7 @@ func (s *crashedSupport) undisturbed() []string {
 }
 
 // dump returns the artifacts of the database, sorted.
-func (s *crashedSupport) dump() []string {
+func (s *supportRun) dump() []string {
 	s.Helper()
 	conn := s.connect(s.url)
 	defer conn.Close(s.Context())
@@ -215,7 +225,7 @@ func (s *crashedSupport) dump() []string {
 
 // portions cuts the events where, at each cut, chunks of a call are there and others
 // are to come.
-func (s *crashedSupport) portions(n int) {
+func (s *supportRun) portions(n int) {
 	for i := 1; i < n; i++ {
 		at := max(i*len(s.lines)/n, 1)
 		for at < len(s.lines) && len(s.open(at)) == 0 {
@@ -227,7 +237,7 @@ func (s *crashedSupport) portions(n int) {
 }
 
 // open returns the calls that have chunks before a line and behind it.
-func (s *crashedSupport) open(at int) (calls []string) {
+func (s *supportRun) open(at int) (calls []string) {
 	chunks := func(lines [][]byte) (seen []string) {
 		for _, line := range lines {
 			var e struct{ Call string }
@@ -250,30 +260,30 @@ func (s *crashedSupport) open(at int) (calls []string) {
 }
 
 // next produces the next portion.
-func (s *crashedSupport) next() {
+func (s *supportRun) next() {
 	s.Helper()
 	to := s.cuts[0]
 	must(s, string(bytes.Join(s.lines[s.sent:to], nil)), "produce", "contacts", "--partitions", "4", "--key", "customer")
 	s.cuts, s.sent = s.cuts[1:], to
 }
 
-// crashedEngine is a process that works.
-type crashedEngine struct {
+// supportEngine is a process that works.
+type supportEngine struct {
 	*exec.Cmd
 	out  *screen
 	done chan error
 }
 
-func (s *crashedSupport) start(arguments ...string) *crashedEngine {
+func (s *supportRun) start(arguments ...string) *supportEngine {
 	s.Helper()
-	e := &crashedEngine{done: make(chan error, 1)}
+	e := &supportEngine{done: make(chan error, 1)}
 	e.Cmd, e.out = killable(s.T, append([]string{"run", "pipeline.yaml", "--listen", "127.0.0.1:0"}, arguments...)...)
 	go func() { e.done <- e.Wait() }()
 	return e
 }
 
 // finish wants an engine to end by itself.
-func (s *crashedSupport) finish(e *crashedEngine) {
+func (s *supportRun) finish(e *supportEngine) {
 	s.Helper()
 	if err := <-e.done; err != nil {
 		s.Fatalf("seed %d: %v: %s", *supportSeed, err, e.out)
@@ -281,9 +291,9 @@ func (s *crashedSupport) finish(e *crashedEngine) {
 }
 
 // kill kills an engine at a stage, if it comes to that.
-func (s *crashedSupport) kill(stage string) {
+func (s *supportRun) kill(stage string) {
 	s.Helper()
-	var e *crashedEngine
+	var e *supportEngine
 	switch stage {
 	case halfACall:
 		e = s.start()
@@ -319,7 +329,7 @@ func (s *crashedSupport) kill(stage string) {
 }
 
 // until waits for something, or for the end of an engine.
-func (s *crashedSupport) until(e *crashedEngine, is func() bool) {
+func (s *supportRun) until(e *supportEngine, is func() bool) {
 	s.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for ticker := time.NewTicker(5 * time.Millisecond); !is(); {
@@ -336,7 +346,7 @@ func (s *crashedSupport) until(e *crashedEngine, is func() bool) {
 }
 
 // status returns what an engine says, nil where it does not listen.
-func (s *crashedSupport) status(e *crashedEngine) *serve.PipelineStatus {
+func (s *supportRun) status(e *supportEngine) *serve.PipelineStatus {
 	_, address, _ := strings.Cut(e.out.String(), "listening on ")
 	address, _, ok := strings.Cut(address, ": POST")
 	if !ok {
@@ -359,7 +369,7 @@ func (s *crashedSupport) status(e *crashedEngine) *serve.PipelineStatus {
 }
 
 // lock has writes to the table wait, until it is released or its database is gone.
-func (s *crashedSupport) lock() (release func()) {
+func (s *supportRun) lock() (release func()) {
 	s.Helper()
 	conn := s.connect(s.url)
 	if _, err := conn.Exec(s.Context(), "BEGIN; LOCK TABLE artifacts IN EXCLUSIVE MODE"); err != nil {
@@ -369,7 +379,7 @@ func (s *crashedSupport) lock() (release func()) {
 }
 
 // writeWaits reports whether a write waits for the lock.
-func (s *crashedSupport) writeWaits() (waits bool) {
+func (s *supportRun) writeWaits() (waits bool) {
 	conn := s.connect(s.server.URL)
 	defer conn.Close(s.Context())
 	if err := conn.QueryRow(s.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits); err != nil {
@@ -379,7 +389,7 @@ func (s *crashedSupport) writeWaits() (waits bool) {
 }
 
 // killDatabase kills the database while it writes rows. The engine lives through it.
-func (s *crashedSupport) killDatabase() {
+func (s *supportRun) killDatabase() {
 	s.Helper()
 	release := s.lock()
 	e := s.start("--until-idle")
@@ -397,7 +407,7 @@ func (s *crashedSupport) killDatabase() {
 }
 
 // checkOnce wants each artifact once in its topic, and no dead letter.
-func (s *crashedSupport) checkOnce(artifacts int) {
+func (s *supportRun) checkOnce(artifacts int) {
 	s.Helper()
 	seen := map[string]int{}
 	for line := range strings.Lines(must(s, "", "tail", "artifacts")) {
@@ -419,7 +429,7 @@ func (s *crashedSupport) checkOnce(artifacts int) {
 
 // checkPaid wants each call to be transcribed as a whole, and again only where that
 // was under way at a kill: where half of a call is waited for nothing is.
-func (s *crashedSupport) checkPaid() {
+func (s *supportRun) checkPaid() {
 	s.Helper()
 	calls, err := faultserver.ReadCalls(s.service.Options.File)
 	if err != nil {
