@@ -79,9 +79,10 @@ func TestKilledEnginesAndDatabasesLoseAndRepeatNoArtifact(t *testing.T) {
 	want := s.undisturbed()
 	s.serve("killed")
 	s.portions(*supportKills + *supportServers + 1)
+	every := *supportKills/max(1, *supportServers) + 1
 	for n := range *supportKills + *supportServers {
 		s.next()
-		if each := *supportKills / max(1, *supportServers); *supportServers > 0 && n%(each+1) == 1 {
+		if n%every == 1 && s.servers < *supportServers {
 			s.killDatabase()
 			continue
 		}
@@ -115,11 +116,11 @@ type supportRun struct {
 	rng     *rand.Rand
 	lines   [][]byte // of events
 	truth   []support.Contact
-	cuts    []int // where the portions end that are produced between kills
-	sent    int   // lines
-	rounds  int
-	servers int
-	kills   map[string]int
+	cuts    []int           // where the portions end that are produced between kills
+	sent    int             // lines
+	rounds  int             // in which the engine was to be killed
+	servers int             // kills of the database
+	kills   map[string]int  // of the engine, by stage
 	halves  map[string]bool // calls of which a part was there at a kill
 }
 
