@@ -75,6 +75,7 @@ var layers = map[string][]string{
 	"lookup/rest":           {"internal/client", "lookup"},
 	"lookup/services":       {"", "lookup", "lookup/postgres", "lookup/redis", "lookup/rest", "value"},
 	"merge":                 {"statekey", "stream"},
+	"gateway/wire":          {"header", "stream"},
 	"due":                   {},
 	"silence":               {"due", "feature", "stream"},
 	"statekey":              {},

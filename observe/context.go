@@ -55,7 +55,7 @@ func (c Context) String() string {
 }
 
 // AppendContext appends the headers by which who gets an output of an event knows
-// its trace and who asked: those that the event came with, in which the event's
+// its trace, who asked, and which event of which client it is of: those that the event came with, in which the event's
 // span in the pipeline is the parent. They are functions of the event and its
 // position, so that a crash changes none of them.
 func AppendContext(dst []stream.Header, pipeline string, event *stream.Record) []stream.Header {
@@ -66,7 +66,7 @@ func AppendContext(dst []stream.Header, pipeline string, event *stream.Record) [
 				c.Span = spanOf(pipeline, event)
 				dst = append(dst, stream.Header{Key: h.Key, Value: []byte(c.String())})
 			}
-		case header.TraceState, header.Correlation:
+		case header.TraceState, header.Correlation, header.ClientEvent:
 			dst = append(dst, *h)
 		}
 	}

@@ -1,0 +1,189 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Event is what a client sends. Tenant and Client are those of its token.
+type Event struct {
+	Tenant, Client string
+	ID             string
+	Sequence       int64           // from 1, in the order of the client's events; 0 is none
+	Causal         string          // id of the event that this one comes of; may be empty
+	Payload        json.RawMessage // any JSON
+	Time           time.Time       // of the client; zero where it gave none
+	TraceParent    string
+	Correlation    string // 1 to 128 printable ASCII characters, or empty
+	Priority       int    // 0 to 9
+}
+
+// PriorityMax is the highest priority of an event.
+const PriorityMax = 9
+
+const correlationBytesMax, traceParentBytes = 128, 55
+
+// Validate returns what is wrong with the event, the first of it.
+func (e *Event) Validate() error {
+	for _, id := range [...]struct{ name, id string }{{"tenantId", e.Tenant}, {"clientId", e.Client}, {"eventId", e.ID}} {
+		if err := CheckID(id.name, id.id); err != nil {
+			return err
+		}
+	}
+	switch {
+	case e.Causal != "" && !ValidID(e.Causal):
+		return CheckID("causalId", e.Causal)
+	case e.Sequence < 0:
+		return fmt.Errorf("sequence %d: use 1 and up, or leave it out", e.Sequence)
+	case e.Priority < 0 || e.Priority > PriorityMax:
+		return fmt.Errorf("priority %d: use 0 to %d", e.Priority, PriorityMax)
+	case len(e.Payload) == 0:
+		return fmt.Errorf("payload is missing: give any JSON value")
+	case !json.Valid(e.Payload):
+		return fmt.Errorf("payload is no JSON")
+	case !printable(e.Correlation) || len(e.Correlation) > correlationBytesMax:
+		return fmt.Errorf("correlationId: use at most %d printable ASCII characters", correlationBytesMax)
+	case e.TraceParent != "" && (len(e.TraceParent) != traceParentBytes || !printable(e.TraceParent)):
+		return fmt.Errorf("traceparent: use the %d characters of the W3C's version 00, or leave it out", traceParentBytes)
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// What a record of the inbox is, the value of header.Inbox.
+const (
+	InboxEvent   = "event"
+	InboxOutcome = "outcome" // of the pipeline, or of whoever rejects or expires an event
+	InboxTime    = "time"    // of the sequencer, where time has to pass
+)
+
+// Submit returns the record of an event for the topic of an inbox: its value is
+// the payload, its key the client's, its time that of the append.
+func Submit(topic string, e *Event) stream.Record {
+	r := newRecord(topic, e.Tenant, e.Client, e.Payload)
+	add := adder(&r)
+	add(header.Inbox, InboxEvent)
+	add(header.ClientEvent, eventOf(e.Tenant, e.Client, e.ID))
+	add(header.Sequence, number(e.Sequence))
+	add(header.Causal, e.Causal)
+	add(header.Priority, number(int64(e.Priority)))
+	add(header.Timestamp, timeText(e.Time))
+	add(header.TraceParent, e.TraceParent)
+	add(header.Correlation, e.Correlation)
+	return r
+}
+
+// ParseSubmit reads what Submit wrote, and validates it. Payload aliases the
+// record.
+func ParseSubmit(r *stream.Record) (Event, error) {
+	e := Event{
+		Payload: r.Value, Causal: header.Get(r, header.Causal),
+		TraceParent: header.Get(r, header.TraceParent), Correlation: header.Get(r, header.Correlation),
+	}
+	if kind := header.Get(r, header.Inbox); kind != InboxEvent {
+		return e, fmt.Errorf("%v@%d: header %s is %q, not %q", r.Partition, r.Offset, header.Inbox, kind, InboxEvent)
+	}
+	p := parser{record: r}
+	e.Tenant, e.Client, e.ID = p.ids()
+	e.Sequence = p.number(header.Sequence)
+	e.Priority = int(p.number(header.Priority))
+	e.Time = p.time(header.Timestamp)
+	if p.err == nil {
+		p.err = e.Validate()
+	}
+	if p.err != nil {
+		return e, fmt.Errorf("event at %v@%d: %w", r.Partition, r.Offset, p.err)
+	}
+	return e, nil
+}
+
+func newRecord(topic, tenant, client string, value []byte) stream.Record {
+	return stream.Record{
+		Partition: stream.Partition{Topic: topic, Index: stream.ByKey},
+		Key:       []byte(Key(tenant, client)), Value: value,
+	}
+}
+
+// adder returns a function that adds a header where there is a text for it.
+func adder(r *stream.Record) func(key, text string) {
+	return func(key, text string) {
+		if text != "" {
+			r.Headers = append(r.Headers, stream.Header{Key: key, Value: []byte(text)})
+		}
+	}
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// parser reads headers and keeps the first error.
+type parser struct {
+	record *stream.Record
+	err    error
+}
+
+func (p *parser) ids() (tenant, client, id string) {
+	text := header.Get(p.record, header.ClientEvent)
+	tenant, client, id, ok := ParseClientEvent(text)
+	if !ok {
+		p.fail(header.ClientEvent, text)
+	} else if !bytes.Equal(p.record.Key, []byte(Key(tenant, client))) {
+		p.fail("key", string(p.record.Key))
+	}
+	return tenant, client, id
+}
+
+func (p *parser) number(key string) int64 {
+	text := header.Get(p.record, key)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		p.fail(key, text)
+	}
+	return n
+}
+
+func (p *parser) time(key string) time.Time {
+	text := header.Get(p.record, key)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		p.fail(key, text)
+	}
+	return t
+}
+
+func (p *parser) fail(key, text string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%s is %.160q, which no gateway writes", key, text)
+	}
+}

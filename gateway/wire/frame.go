@@ -1,0 +1,340 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Protocol is the WebSocket subprotocol: JSON text frames, an object each.
+const Protocol = "afterbay.v1"
+
+// Codes of errors in frames and results.
+const (
+	CodeBadFrame        = "bad_frame"  // no JSON, an unknown type or field
+	CodeBadEvent        = "bad_event"  // an event that Validate refuses
+	CodeBadCursor       = "bad_cursor" // of another client, or damaged
+	CodeBadToken        = "bad_token"
+	CodeUnauthorized    = "unauthorized" // not connected yet
+	CodeEventIDConflict = "event_id_conflict"
+	CodeSequence        = "sequence" // a gap or rewind beyond what is queued
+	CodePendingLimit    = "pending_limit"
+	CodeExpired         = "expired"
+	CodeTimestamp       = "timestamp_ahead"
+	CodeDeadLettered    = "dead_lettered" // where the pipeline says no other
+	CodeInternal        = "internal"
+)
+
+// Reasons of Backpressure: the event was not accepted.
+const (
+	ReasonPendingLimit = "pending_limit"
+	ReasonRateLimit    = "rate_limit"
+	ReasonTenantQuota  = "tenant_quota"
+	ReasonOverload     = "overload"
+	ReasonDraining     = "draining"
+)
+
+// Frame is a message of the protocol. Its name is the JSON's "type".
+type Frame interface{ Name() string }
+
+// head has the field "type" of a frame, which Encode writes and parse reads
+// before: it keeps nothing.
+type head struct {
+	Type nothing `json:"type,omitzero"`
+}
+
+type nothing struct{}
+
+func (*nothing) UnmarshalJSON([]byte) error { return nil }
+
+// Frames of clients.
+type (
+	// Connect is the first frame of a connection.
+	Connect struct {
+		head
+		ID          int64   `json:"id,omitempty"` // of the request, which the answer has
+		Token       string  `json:"token,omitempty"`
+		SessionID   string  `json:"sessionId,omitempty"` // the newest connection of a session replaces the others
+		Resume      *Resume `json:"resume,omitempty"`
+		MaxInflight int     `json:"maxInflight,omitempty"` // lowers pendingLimit
+		AckEvery    int     `json:"ackEvery,omitempty"`    // results between acks, which the client promises
+	}
+	// Submission is an event.
+	Submission struct {
+		head
+		EventID       string          `json:"eventId"`
+		Sequence      int64           `json:"sequence,omitempty"`
+		CausalID      string          `json:"causalId,omitempty"`
+		Timestamp     time.Time       `json:"timestamp,omitzero"`
+		Priority      int             `json:"priority,omitempty"`
+		TraceParent   string          `json:"traceparent,omitempty"`
+		CorrelationID string          `json:"correlationId,omitempty"`
+		Payload       json.RawMessage `json:"payload"`
+	}
+	// Ack says that all results up to a cursor were received.
+	Ack struct {
+		head
+		Cursor string `json:"cursor"`
+	}
+	// Pong answers Ping.
+	Pong struct{ head }
+	// Refresh brings a new token before the one before expires.
+	Refresh struct {
+		head
+		ID    int64  `json:"id,omitempty"`
+		Token string `json:"token"`
+	}
+)
+
+// Resume says where a connection goes on: strictly after Cursor, or From
+// "latest" or "earliest".
+type Resume struct {
+	Cursor string `json:"cursor,omitempty"`
+	From   string `json:"from,omitempty"`
+}
+
+// Values of Resume.From.
+const (
+	FromLatest   = "latest"
+	FromEarliest = "earliest"
+)
+
+// Frames of servers.
+type (
+	// Connected answers Connect. Cursor is the newest result of the client, up
+	// to which Replay results follow.
+	Connected struct {
+		head
+		ID              int64     `json:"id,omitempty"`
+		ClientID        string    `json:"clientId"`
+		TenantID        string    `json:"tenantId"`
+		Epoch           string    `json:"epoch"`
+		Cursor          string    `json:"cursor,omitempty"`
+		Recovered       bool      `json:"recovered"`
+		Replay          int       `json:"replay"`
+		PingMs          int64     `json:"pingMs"`
+		PongTimeoutMs   int64     `json:"pongTimeoutMs"`
+		PendingLimit    int       `json:"pendingLimit"`
+		MaxMessageBytes int64     `json:"maxMessageBytes"`
+		ExpiresAt       time.Time `json:"expiresAt,omitzero"`
+	}
+	// Accepted says that an event is durable in the log. Duplicate is what a
+	// gateway knows at once; the log decides.
+	Accepted struct {
+		head
+		EventID   string `json:"eventId"`
+		Duplicate bool   `json:"duplicate"`
+	}
+	// ResultFrame is a result and the cursor after it.
+	ResultFrame struct {
+		head
+		Seq           uint64          `json:"seq"`
+		Cursor        string          `json:"cursor"`
+		EventID       string          `json:"eventId"`
+		CausalID      string          `json:"causalId,omitempty"`
+		Model         string          `json:"model,omitempty"`
+		Status        Status          `json:"status"`
+		Attempt       int             `json:"attempt,omitempty"`
+		Duplicate     bool            `json:"duplicate,omitempty"`
+		Timestamp     time.Time       `json:"timestamp,omitzero"`
+		CorrelationID string          `json:"correlationId,omitempty"`
+		Payload       json.RawMessage `json:"payload,omitempty"`
+		Error         *Error          `json:"error,omitempty"`
+	}
+	// ErrorFrame is what was wrong with a frame, and, with Seq and Cursor, a
+	// result of StatusError. The connection stays open.
+	ErrorFrame struct {
+		head
+		ID     int64  `json:"id,omitempty"`
+		Seq    uint64 `json:"seq,omitempty"`
+		Cursor string `json:"cursor,omitempty"`
+		Error  *Error `json:"error"`
+	}
+	// Backpressure says that an event was not accepted.
+	Backpressure struct {
+		head
+		Reason       string `json:"reason"`
+		EventID      string `json:"eventId,omitempty"`
+		Pending      int    `json:"pending,omitempty"`
+		Limit        int    `json:"limit,omitempty"`
+		RetryAfterMs int64  `json:"retryAfterMs"`
+	}
+	// Ping asks for Pong.
+	Ping struct{ head }
+	// Refreshed answers Refresh.
+	Refreshed struct {
+		head
+		ID        int64     `json:"id,omitempty"`
+		ExpiresAt time.Time `json:"expiresAt"`
+	}
+	// Gap says that results after Requested are no longer retained: the next
+	// one is after Earliest.
+	Gap struct {
+		head
+		Requested string `json:"requested"`
+		Earliest  string `json:"earliest"`
+	}
+	// Disconnect is the last frame before a close.
+	Disconnect struct {
+		head
+		Code         int    `json:"code"`
+		Reason       string `json:"reason"`
+		Reconnect    bool   `json:"reconnect"`
+		RetryAfterMs int64  `json:"retryAfterMs,omitempty"`
+	}
+)
+
+// Name returns "connect".
+func (*Connect) Name() string { return "connect" }
+
+// Name returns "event".
+func (*Submission) Name() string { return "event" }
+
+// Name returns "ack".
+func (*Ack) Name() string { return "ack" }
+
+// Name returns "pong".
+func (*Pong) Name() string { return "pong" }
+
+// Name returns "refresh".
+func (*Refresh) Name() string { return "refresh" }
+
+// Name returns "connected".
+func (*Connected) Name() string { return "connected" }
+
+// Name returns "accepted".
+func (*Accepted) Name() string { return "accepted" }
+
+// Name returns "result".
+func (*ResultFrame) Name() string { return "result" }
+
+// Name returns "error".
+func (*ErrorFrame) Name() string { return "error" }
+
+// Name returns "backpressure".
+func (*Backpressure) Name() string { return "backpressure" }
+
+// Name returns "ping".
+func (*Ping) Name() string { return "ping" }
+
+// Name returns "refreshed".
+func (*Refreshed) Name() string { return "refreshed" }
+
+// Name returns "gap".
+func (*Gap) Name() string { return "gap" }
+
+// Name returns "disconnect".
+func (*Disconnect) Name() string { return "disconnect" }
+
+// Encode returns the frame's JSON. It fails only where a payload is no JSON.
+func Encode(f Frame) ([]byte, error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encode frame %s: %w", f.Name(), err)
+	}
+	b := append(make([]byte, 0, len(body)+len(f.Name())+10), `{"type":"`...)
+	b = append(append(b, f.Name()...), '"')
+	if len(body) > len("{}") {
+		b = append(b, ',')
+	}
+	return append(b, body[1:]...), nil
+}
+
+// ParseClient reads a frame of a client. It knows its type and all of its
+// fields, or the error is one of CodeBadFrame.
+func ParseClient(data []byte) (Frame, *Error) {
+	return parse(data, newClientFrame, true)
+}
+
+// ParseServer reads a frame of a server, and passes over fields that it does not
+// know.
+func ParseServer(data []byte) (Frame, *Error) {
+	return parse(data, newServerFrame, false)
+}
+
+func newClientFrame(name string) Frame {
+	switch name {
+	case "connect":
+		return new(Connect)
+	case "event":
+		return new(Submission)
+	case "ack":
+		return new(Ack)
+	case "pong":
+		return new(Pong)
+	case "refresh":
+		return new(Refresh)
+	}
+	return nil
+}
+
+func newServerFrame(name string) Frame {
+	switch name {
+	case "connected":
+		return new(Connected)
+	case "accepted":
+		return new(Accepted)
+	case "result":
+		return new(ResultFrame)
+	case "error":
+		return new(ErrorFrame)
+	case "backpressure":
+		return new(Backpressure)
+	case "ping":
+		return new(Ping)
+	case "refreshed":
+		return new(Refreshed)
+	case "gap":
+		return new(Gap)
+	case "disconnect":
+		return new(Disconnect)
+	}
+	return nil
+}
+
+func parse(data []byte, newFrame func(name string) Frame, strict bool) (Frame, *Error) {
+	var named struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(data, &named); err != nil {
+		return nil, badFrame("no JSON object with a type: %v", err)
+	}
+	frame := newFrame(named.Type)
+	if frame == nil {
+		return nil, badFrame("type %.40q is not one of %s", named.Type, Protocol)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data)) // one value: Unmarshal took no more
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(frame); err != nil {
+		return nil, badFrame("frame %s: %v", named.Type, err)
+	}
+	return frame, nil
+}
+
+func badFrame(format string, args ...any) *Error {
+	return &Error{Code: CodeBadFrame, Message: fmt.Sprintf(format, args...)}
+}
+
+// Event returns the event that a client of a token submits.
+func (s *Submission) Event(tenant, client string) Event {
+	return Event{
+		Tenant: tenant, Client: client, ID: s.EventID, Sequence: s.Sequence, Causal: s.CausalID, Payload: s.Payload, Time: s.Timestamp,
+		TraceParent: s.TraceParent, Correlation: s.CorrelationID, Priority: s.Priority,
+	}
+}
+
+// FrameOf returns the frame of a result, with the cursor after it.
+func FrameOf(r *Result, cursor string) Frame {
+	if r.Status == StatusError {
+		e := *r.Error
+		e.EventID = r.Event
+		return &ErrorFrame{Seq: r.Seq, Cursor: cursor, Error: &e}
+	}
+	return &ResultFrame{
+		Seq: r.Seq, Cursor: cursor, EventID: r.Event, CausalID: r.Causal, Model: r.Model, Status: r.Status, Attempt: r.Attempt,
+		Duplicate: r.Duplicate, Timestamp: r.Time, CorrelationID: r.Correlation, Payload: r.Payload, Error: r.Error,
+	}
+}

@@ -1,0 +1,20 @@
+package header
+
+// ClientEvent is tenant/client/event id of an event that a client sent by a
+// gateway. It goes on with all that is made of the event.
+const ClientEvent = "x-client-event"
+
+// Headers of the records of a gateway's topics, beside ClientEvent.
+const (
+	Inbox     = prefix + "inbox"     // what a record of the inbox is: event, outcome
+	Sequence  = prefix + "sequence"  // number that the client gave the event
+	Causal    = prefix + "causal"    // id of the event that this one comes of
+	Priority  = prefix + "priority"  // of the event, 0 to 9
+	Timestamp = prefix + "timestamp" // RFC 3339, of the client
+	Seq       = prefix + "seq"       // number of a result among those of its client
+	Status    = prefix + "status"    // of a result
+	Attempt   = prefix + "attempt"   // by which a partial result was made
+	Code      = prefix + "code"      // of what went wrong, for programs
+	Retryable = prefix + "retryable" // "true": the client may send the event again
+	Duplicate = prefix + "duplicate" // "true": a result that there was before
+)
