@@ -76,6 +76,7 @@ var layers = map[string][]string{
 	"lookup/services":       {"", "lookup", "lookup/postgres", "lookup/redis", "lookup/rest", "value"},
 	"merge":                 {"statekey", "stream"},
 	"gateway/wire":          {"header", "stream"},
+	"gateway/sequence":      {"dead", "gateway/wire", "header", "stream"},
 	"due":                   {},
 	"silence":               {"due", "feature", "stream"},
 	"statekey":              {},

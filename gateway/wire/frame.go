@@ -23,6 +23,8 @@ const (
 	CodeExpired         = "expired"
 	CodeTimestamp       = "timestamp_ahead"
 	CodeDeadLettered    = "dead_lettered" // where the pipeline says no other
+	CodeTooLarge        = "too_large"     // the payload
+	CodeLate            = "late"          // the pipeline does not wait for it any more
 	CodeInternal        = "internal"
 )
 

@@ -1,0 +1,196 @@
+package sequence
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The state beside a partition of the inbox, by the first byte of the key. An
+// event is its three ids, as header.ClientEvent has them.
+const (
+	kindMeta   = 'm' // -> meta
+	kindClient = 'c' // tenant/client -> client
+	kindEvent  = 'i' // event -> entry
+	kindID     = 'n' // number -> event, in the order they came
+	kindWait   = 'w' // number -> event that is or was held, in the order they came
+	kindHeld   = 'h' // tenant/client/sequence number -> event that is held
+)
+
+// cells is the state with what the step writes.
+type cells struct {
+	partition stream.Partition
+	view      stream.View
+	written   map[string][]byte // nil deletes
+}
+
+func (c *cells) get(key []byte) ([]byte, error) {
+	if value, ok := c.written[string(key)]; ok {
+		return value, nil
+	}
+	return c.view.Get(key)
+}
+
+func (c *cells) put(key, value []byte) { c.written[string(key)] = value }
+
+func (c *cells) delete(key []byte) { c.written[string(key)] = nil }
+
+// changes appends what the step writes, each key once.
+func (c *cells) changes(dst []stream.Change) []stream.Change {
+	for _, key := range slices.Sorted(maps.Keys(c.written)) {
+		dst = append(dst, stream.Change{Partition: c.partition, Key: []byte(key), Value: c.written[key]})
+	}
+	return dst
+}
+
+func key(kind byte, text string) []byte { return append([]byte{kind}, text...) }
+
+func numbered(kind byte, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{kind}, n) }
+
+func heldKey(clientKey string, sequence int64) []byte {
+	return binary.BigEndian.AppendUint64(key(kindHeld, clientKey+"/"), uint64(sequence))
+}
+
+// meta is what is known of a partition: its time, the greatest of an append so
+// far, and the first and next numbers of the ids and of the events that waited.
+type meta struct {
+	clock               int64 // microseconds
+	firstID, nextID     uint64
+	firstWait, nextWait uint64
+}
+
+func (m *meta) append(b []byte) []byte {
+	b = binary.AppendVarint(b, m.clock)
+	for _, n := range [...]uint64{m.firstID, m.nextID, m.firstWait, m.nextWait} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func parseMeta(data []byte) (meta, error) {
+	r := reader{data: data}
+	m := meta{clock: r.varint(), firstID: r.uvarint(), nextID: r.uvarint(), firstWait: r.uvarint(), nextWait: r.uvarint()}
+	return m, r.end()
+}
+
+// client is what is kept of a client for ever, and of its events that wait.
+type client struct {
+	seq       uint64 // of its newest result
+	sequence  int64  // of its newest event that has one
+	held      int
+	heldBytes int
+}
+
+func (c *client) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, c.seq)
+	b = binary.AppendVarint(b, c.sequence)
+	b = binary.AppendUvarint(b, uint64(c.held))
+	return binary.AppendUvarint(b, uint64(c.heldBytes))
+}
+
+func parseClient(data []byte) (client, error) {
+	r := reader{data: data}
+	c := client{seq: r.uvarint(), sequence: r.varint(), held: int(r.uvarint()), heldBytes: int(r.uvarint())}
+	return c, r.end()
+}
+
+// How far an event came.
+const (
+	forwarded = iota // to the pipeline
+	held             // it waits for an earlier one; the record is its own
+	ended            // the record is its outcome
+	redriven         // ended as a dead letter, which was sent back and had a result
+)
+
+const hashBytes = 16
+
+// entry is what is known of an event.
+type entry struct {
+	state    byte
+	at       int64 // of the append, microseconds
+	sequence int64
+	hash     [hashBytes]byte // of the payload
+	causal   string
+	record   *stream.Record // key, value, headers, time; nil where it is forwarded
+}
+
+func (e *entry) append(b []byte) []byte {
+	b = binary.AppendVarint(append(b, e.state), e.at)
+	b = binary.AppendVarint(b, e.sequence)
+	b = appendBytes(append(b, e.hash[:]...), []byte(e.causal))
+	if e.record == nil {
+		return b
+	}
+	b = binary.AppendVarint(b, e.record.Time.UnixMicro())
+	b = appendBytes(appendBytes(b, e.record.Key), e.record.Value)
+	for _, h := range e.record.Headers {
+		b = appendBytes(appendBytes(b, []byte(h.Key)), h.Value)
+	}
+	return b
+}
+
+func parseEntry(data []byte) (entry, error) {
+	r := reader{data: data}
+	e := entry{state: r.bytes(1)[0], at: r.varint(), sequence: r.varint()}
+	copy(e.hash[:], r.bytes(hashBytes))
+	e.causal = string(r.sized())
+	if len(r.data) > 0 {
+		e.record = &stream.Record{Time: time.UnixMicro(r.varint()).UTC(), Key: r.sized(), Value: r.sized()}
+		for len(r.data) > 0 && r.err == nil {
+			e.record.Headers = append(e.record.Headers, stream.Header{Key: string(r.sized()), Value: r.sized()})
+		}
+	}
+	if (e.record == nil) != (e.state == forwarded) {
+		r.err = errDamaged
+	}
+	return e, r.end()
+}
+
+func appendBytes(b, data []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
+}
+
+var errDamaged = errors.New("stored state is damaged")
+
+// reader reads what append wrote, and keeps that there was less.
+type reader struct {
+	data []byte
+	err  error
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.data)
+	r.bytes(n)
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.data)
+	r.bytes(n)
+	return v
+}
+
+func (r *reader) sized() []byte { return r.bytes(int(min(r.uvarint(), 1<<31))) }
+
+// bytes returns the next n, or as many zeros.
+func (r *reader) bytes(n int) []byte {
+	if n <= 0 && n != 0 || n > len(r.data) {
+		r.err, r.data = errDamaged, nil
+		return make([]byte, min(max(n, 1), hashBytes))
+	}
+	b := r.data[:n:n]
+	r.data = r.data[n:]
+	return b
+}
+
+func (r *reader) end() error {
+	if len(r.data) > 0 || r.err != nil {
+		return fmt.Errorf("%w: %d bytes too many", errDamaged, len(r.data))
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package sequence
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// copier is the handler of what the pipeline writes: it becomes outcomes in the
+// inbox. It knows nothing, so it has no state.
+type copier struct{ options *Options }
+
+func (copier) assign(stream.Assigned) error                   { return nil }
+func (copier) due(time.Time, *turn) (next time.Time, _ error) { return next, nil }
+func (copier) settle(*turn)                                   {}
+func (copier) committed()                                     {}
+func (copier) revoke(stream.Partition)                        {}
+
+func (c copier) take(r *stream.Record, t *turn) error {
+	i := slices.IndexFunc(c.options.Sources, func(s Source) bool { return s.Topic == r.Partition.Topic })
+	result := wire.Result{Time: r.Time, Correlation: header.Get(r, header.Correlation), Model: models(header.Get(r, header.Models))}
+	var ok bool
+	if result.Tenant, result.Client, result.Event, ok = wire.ParseClientEvent(header.Get(r, header.ClientEvent)); !ok {
+		c.options.Metrics.Foreign.Add(1)
+		return nil
+	}
+	switch c.options.Sources[i].Kind {
+	case Outputs:
+		result.Status, result.Payload = wire.StatusOK, payload(r.Value)
+	case Partials:
+		result.Status, result.Payload, result.Attempt = wire.StatusPartial, payload(r.Value), max(1, attempts(r))
+	case Letters:
+		// The reason stays in the letter: it may name what is not for clients.
+		result.Status = wire.StatusDeadLettered
+		result.Error = &wire.Error{
+			Code: wire.CodeDeadLettered, Attempts: attempts(r),
+			Message: fmt.Sprintf("the event failed at %q, and is kept", header.Get(r, header.Stage)),
+		}
+	case Late:
+		result.Status = wire.StatusRejected
+		result.Error = &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}
+	}
+	t.output(wire.Outcome(Inbox(c.options.Name), &result))
+	return nil
+}
+
+func attempts(r *stream.Record) int {
+	n, _ := strconv.Atoi(header.Get(r, header.Attempts)) // none, where nobody counted
+	return n
+}
+
+// models returns the names and versions of header.Models.
+func models(value string) string {
+	var names []string
+	for model := range strings.SplitSeq(value, ", ") {
+		name, _, _ := strings.Cut(model, " ")
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// payload returns a value as JSON: as it is, or {"base64": ...}.
+func payload(value []byte) json.RawMessage {
+	if len(value) == 0 || json.Valid(value) {
+		return value
+	}
+	return fmt.Appendf(nil, `{"base64":%q}`, base64.StdEncoding.EncodeToString(value))
+}

@@ -1,0 +1,146 @@
+package sequence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// handler is what a loop does with the records of one session.
+type handler interface {
+	assign(stream.Assigned) error
+	take(*stream.Record, *turn) error
+	// due appends what the time has come for, and returns when to look again;
+	// zero is never.
+	due(now time.Time, t *turn) (time.Time, error)
+	// settle adds the changes that the turn made to its step.
+	settle(*turn)
+	committed()
+	revoke(stream.Partition)
+}
+
+// turn is a step being made.
+type turn struct {
+	stream.Step
+	bytes int
+}
+
+func newTurn() *turn { return &turn{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}} }
+
+func (t *turn) output(r stream.Record) {
+	t.Outputs = append(t.Outputs, r)
+	t.bytes += len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		t.bytes += len(h.Key) + len(h.Value)
+	}
+}
+
+const (
+	pollMax     = 1_024                  // records that one Poll brings
+	rejoinAfter = 100 * time.Millisecond // of a session that died
+)
+
+// sessions runs one session after the other, until one ends by an error that is
+// not of the session, or ctx is done.
+func (s *Sequencer) sessions(ctx context.Context, group string, topics []string, newHandler func() handler) error {
+	for {
+		err := s.session(ctx, group, topics, newHandler())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil || !errors.Is(err, stream.ErrFenced):
+			return err
+		}
+		s.options.Metrics.Rejoined.Add(1)
+		s.options.Logger.Info("session fenced, joining again", "group", group, "reason", err)
+		select {
+		case <-time.After(rejoinAfter):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s *Sequencer) session(ctx context.Context, group string, topics []string, h handler) (err error) {
+	session, err := s.log.Join(ctx, group, topics...)
+	if err != nil {
+		return fmt.Errorf("join %s: %w", group, err)
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	if early, ok := session.(stream.EarlyReader); ok {
+		early.ReadEarly(true) // nothing outside of the log is changed
+	}
+	timer := time.AfterFunc(time.Hour, session.Wake)
+	defer timer.Stop()
+	l := loop{session: session, handler: h, timer: timer, bytes: stream.PaceOf(session).Bytes}
+	for err == nil {
+		err = l.once(ctx)
+	}
+	return err
+}
+
+// loop makes steps of what a session brings, one after the other: while one is
+// committed the log gathers the records of the next, so steps are as large as the
+// log is slow.
+type loop struct {
+	handler
+	session stream.Session
+	timer   *time.Timer
+	bytes   int // of a step, from which on it is committed
+}
+
+func (l *loop) once(ctx context.Context) error {
+	batch, err := l.session.Poll(ctx, pollMax)
+	if err != nil {
+		return fmt.Errorf("poll: %w", err)
+	}
+	for _, a := range batch.Assigned {
+		if err := l.assign(a); err != nil {
+			return fmt.Errorf("restore %v: %w", a.Partition, err)
+		}
+	}
+	t := newTurn()
+	for i := range batch.Records {
+		r := &batch.Records[i]
+		if err := l.take(r, t); err != nil {
+			return fmt.Errorf("%v@%d: %w", r.Partition, r.Offset, err)
+		}
+		t.Offsets[r.Partition] = r.Offset + 1
+		if t.bytes >= l.bytes {
+			if t, err = l.commit(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	now := time.Now()
+	next, err := l.due(now, t)
+	if err != nil {
+		return err
+	}
+	if _, err := l.commit(ctx, t); err != nil {
+		return err
+	}
+	for _, p := range batch.Revoked {
+		l.revoke(p)
+	}
+	if !next.IsZero() {
+		l.timer.Reset(max(0, next.Sub(now)))
+	}
+	return nil
+}
+
+// commit commits what the turn made and returns an empty one.
+func (l *loop) commit(ctx context.Context, t *turn) (*turn, error) {
+	l.settle(t)
+	if len(t.Offsets) == 0 {
+		return t, nil
+	}
+	if err := l.session.Commit(t.Step).Wait(ctx); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	l.committed()
+	return newTurn(), nil
+}

@@ -1,0 +1,118 @@
+// Package sequence decides what becomes of what clients send. Beside the inbox
+// partition that owns a client it keeps which of its events it knows and how they
+// ended, and numbers the results. See docs/design/gateway.md.
+package sequence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Sequencer is the loops of a gateway in the log. As many as one likes, in as many
+// processes, share the partitions. Make one with New.
+type Sequencer struct {
+	log     stream.Log
+	options Options
+}
+
+// New returns a sequencer. The error is all that is wrong with the options.
+func New(log stream.Log, o Options) (*Sequencer, error) {
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Sequencer{log: log, options: o}, nil
+}
+
+// MakeTopics makes the gateway's own topics. It is an error where they have
+// another number of partitions: clients would be owned by others than before.
+func (s *Sequencer) MakeTopics(ctx context.Context) error {
+	for _, name := range []string{Inbox(s.options.Name), Results(s.options.Name), DeadTopic(s.options.Name)} {
+		if err := s.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: s.options.Partitions}); err != nil {
+			return fmt.Errorf("topic %s of gateway %q, with %d partitions for ever: %w", name, s.options.Name, s.options.Partitions, err)
+		}
+	}
+	return nil
+}
+
+// Run makes the topics and sequences until ctx is done; then its error is nil. The
+// topics of the pipeline have to be there.
+func (s *Sequencer) Run(ctx context.Context) error {
+	err := s.MakeTopics(ctx)
+	if err == nil {
+		// Copies have a group of their own: one of all topics would give a member all
+		// of the inbox and another member all of the outputs.
+		both, ctx := errgroup.WithContext(ctx)
+		both.Go(func() error {
+			return s.sessions(ctx, Group(s.options.Name), []string{Inbox(s.options.Name)}, func() handler {
+				return &judge{options: &s.options, partitions: map[stream.Partition]*partition{}}
+			})
+		})
+		both.Go(func() error {
+			return s.sessions(ctx, CopyGroup(s.options.Name), s.sources(), func() handler { return copier{&s.options} })
+		})
+		err = both.Wait()
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("gateway %q: %w", s.options.Name, err)
+	}
+	return nil
+}
+
+func (s *Sequencer) sources() []string {
+	var topics []string
+	for _, source := range s.options.Sources {
+		topics = append(topics, source.Topic)
+	}
+	slices.Sort(topics)
+	return topics
+}
+
+// judge is the handler of the inbox.
+type judge struct {
+	options    *Options
+	partitions map[stream.Partition]*partition
+}
+
+func (j *judge) assign(a stream.Assigned) (err error) {
+	j.partitions[a.Partition], err = restore(a, j.options)
+	return err
+}
+
+func (j *judge) revoke(p stream.Partition) { delete(j.partitions, p) }
+
+func (j *judge) take(r *stream.Record, t *turn) error { return j.partitions[r.Partition].take(r, t) }
+
+func (j *judge) due(now time.Time, t *turn) (next time.Time, err error) {
+	for _, p := range j.partitions {
+		at, err := p.due(now, t)
+		if err != nil {
+			return next, err
+		}
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	return next, nil
+}
+
+func (j *judge) settle(t *turn) {
+	for id, p := range j.partitions {
+		if _, touched := t.Offsets[id]; touched {
+			p.settle()
+			t.Changes = p.cells.changes(t.Changes)
+		}
+	}
+}
+
+func (j *judge) committed() {
+	for _, p := range j.partitions {
+		clear(p.cells.written)
+	}
+}
