@@ -96,6 +96,10 @@ func TestEventThatComesWithATraceHasSpansInItByHop(t *testing.T) {
 	if len(headers) != 2 || string(headers[0].Value) != root.Context.String() || string(headers[1].Value) != "c1" {
 		t.Errorf("headers of outputs: %q", headers)
 	}
+	of := stream.Record{Headers: []stream.Header{{Key: header.ClientEvent, Value: []byte("acme/c42/01J")}, {Key: header.Causal, Value: []byte("01H")}}}
+	if headers := observe.AppendContext(nil, "fraud", &of); len(headers) != 1 || headers[0].Key != header.ClientEvent || string(headers[0].Value) != "acme/c42/01J" {
+		t.Errorf("headers of what a client's event becomes: %q", headers)
+	}
 	if headers := observe.AppendContext(nil, "fraud", &events[2]); headers != nil {
 		t.Errorf("headers of what came without: %q", headers)
 	}

@@ -165,23 +165,32 @@ type reader struct {
 
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.data)
-	r.bytes(n)
+	r.skip(n)
 	return v
 }
 
 func (r *reader) varint() int64 {
 	v, n := binary.Varint(r.data)
-	r.bytes(n)
+	r.skip(n)
 	return v
 }
 
 func (r *reader) sized() []byte { return r.bytes(int(min(r.uvarint(), 1<<31))) }
 
-// bytes returns the next n, or as many zeros.
+// skip passes over a number of n bytes; there is none where n is not positive.
+func (r *reader) skip(n int) {
+	if n <= 0 {
+		r.data, r.err = nil, errDamaged
+		return
+	}
+	r.data = r.data[n:]
+}
+
+// bytes returns the next n, or, where there are fewer, zeros, at most 16.
 func (r *reader) bytes(n int) []byte {
-	if n <= 0 && n != 0 || n > len(r.data) {
-		r.err, r.data = errDamaged, nil
-		return make([]byte, min(max(n, 1), hashBytes))
+	if n > len(r.data) {
+		r.data, r.err = nil, errDamaged
+		return make([]byte, min(n, hashBytes))
 	}
 	b := r.data[:n:n]
 	r.data = r.data[n:]

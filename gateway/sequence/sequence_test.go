@@ -58,8 +58,9 @@ func newBench(t *testing.T, l log, limits sequence.Limits) *bench {
 			{Topic: "dlq.moderation", Kind: sequence.Letters}, {Topic: "late.moderation", Kind: sequence.Late},
 		},
 	}
-	for _, topic := range []string{"events", "decisions", "tokens", "dlq.moderation", "late.moderation"} {
-		b.ok(l.CreateTopic(b.ctx(), stream.Topic{Name: topic, Partitions: 3}))
+	b.ok(moderation(t).CreateTopics(b.ctx(), l))
+	for _, topic := range []string{"tokens", "late.moderation"} {
+		b.ok(l.CreateTopic(b.ctx(), stream.Topic{Name: topic, Partitions: 2}))
 	}
 	b.ok(b.sequencer(l).MakeTopics(b.ctx()))
 	return b

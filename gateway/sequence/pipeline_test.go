@@ -1,0 +1,174 @@
+package sequence_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/gateway/sequence"
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// moderation is a pipeline by room, whose events come from clients.
+func moderation(t *testing.T) *afterbay.Runner {
+	runner, err := afterbay.New(afterbay.Pipeline{
+		Name: "moderation",
+		Input: afterbay.Input{
+			Topic: "events", Key: "room", Partitions: 3, Repartition: 2,
+			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
+		},
+		Steps: []afterbay.Step{
+			{Features: []afterbay.Feature{{Name: "said", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"room", "text"}}},
+		},
+	}, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runner
+}
+
+const talkers, sayings = 5, 40
+
+// talk is what clients say in rooms, with numbers that come out of order and
+// events that come twice; every tenth is not what the pipeline reads.
+func talk() (list []stream.Record) {
+	for i := range sayings {
+		for c := range talkers {
+			n := i ^ 1 // 1, 0, 3, 2
+			e := wire.Event{
+				Tenant: "acme", Client: fmt.Sprint("c", c), ID: fmt.Sprint("e", n), Sequence: int64(n + 1), Correlation: fmt.Sprint("order ", c),
+				Payload: fmt.Appendf(nil, `{"room":"r%d","text":"%d"}`, (n+c)%3, n),
+			}
+			if n%10 == 7 {
+				e.Payload = []byte(`{"room":7}`)
+			}
+			list = append(list, wire.Submit(sequence.Inbox(name), &e))
+			if i%5 == 0 {
+				list = append(list, wire.Submit(sequence.Inbox(name), &e))
+			}
+		}
+	}
+	return list
+}
+
+// converse runs the pipeline and the sequencer on via until each event has its
+// result, and checks those.
+func (b *bench) converse(via stream.Log) {
+	runner := moderation(b.T)
+	ctx, cancel := context.WithCancel(b.ctx())
+	ended := make(chan error)
+	go func() { ended <- runner.Run(ctx, via) }()
+	stop := b.start(via)
+	for list := talk(); len(list) > 0; list = list[min(len(list), 50):] {
+		b.ok(b.log.Append(b.ctx(), list[:min(len(list), 50)]...))
+	}
+	deadline := time.Now().Add(2 * time.Minute)
+	for b.terminals() < talkers*sayings && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond) // for more than there should be
+	b.sequenced()
+	stop()
+	cancel()
+	b.ok(<-ended)
+	b.answered()
+}
+
+func (b *bench) terminals() (n int) {
+	for _, list := range b.results() {
+		for _, r := range list {
+			if r.Status.Terminal() && !r.Duplicate {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// answered sees that each event has one result, the right one.
+func (b *bench) answered() {
+	b.Helper()
+	results := map[string]wire.Result{}
+	for _, list := range b.results() {
+		b.dense(list)
+		for _, r := range list {
+			key := r.Client + " " + r.Event
+			if r.Correlation != "order "+r.Client[1:] {
+				b.Errorf("%s: correlation %q", key, r.Correlation)
+			}
+			if _, twice := results[key]; twice != r.Duplicate {
+				b.Errorf("%s: a terminal result again: %+v", key, r)
+			}
+			r.Duplicate = false
+			results[key] = r
+		}
+	}
+	for c := range talkers {
+		for n := range sayings {
+			r := results[fmt.Sprintf("c%d e%d", c, n)]
+			want := fmt.Sprintf(`{"room":"r%d","text":"%d"}`, (n+c)%3, n)
+			if n%10 == 7 {
+				if r.Status != wire.StatusDeadLettered || r.Error == nil || r.Error.Code != wire.CodeDeadLettered || r.Error.Attempts != 1 {
+					b.Errorf("client %d, event %d: %+v; want a dead letter", c, n, r)
+				}
+			} else if r.Status != wire.StatusOK || string(r.Payload) != want {
+				b.Errorf("client %d, event %d: %+v; want %s", c, n, r, want)
+			}
+		}
+	}
+	if len(results) != talkers*sayings {
+		b.Errorf("%d events have results, want %d", len(results), talkers*sayings)
+	}
+}
+
+// TestEveryEventHasOneResultOnEveryEngine sends events of clients through a
+// pipeline that is keyed otherwise.
+func TestEveryEventHasOneResultOnEveryEngine(t *testing.T) {
+	for engine, open := range map[string]func(*testing.T) (log, error){
+		"memory":   func(*testing.T) (log, error) { return memory.New(memory.Options{}), nil },
+		"embedded": func(t *testing.T) (log, error) { return embedded.Open(t.TempDir(), embedded.Options{}) },
+		"kafka": func(t *testing.T) (log, error) {
+			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(cluster.Close)
+			return kafka.Open(t.Context(), kafka.Options{Brokers: cluster.ListenAddrs()})
+		},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			l, err := open(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := newBench(t, l, sequence.Limits{})
+			b.converse(l)
+			b.ok(l.Close())
+		})
+	}
+}
+
+// TestEveryEventHasOneResultWhateverFails does the same on a log whose commits
+// fail, at every stage on the way, and whose partitions move.
+func TestEveryEventHasOneResultWhateverFails(t *testing.T) {
+	for s := *seed; s < *seed+*seeds/3; s++ {
+		synctest.Test(t, func(t *testing.T) {
+			t.Logf("seed %d: -sequence.seed=%d -sequence.seeds=3", s, s)
+			l := memory.New(memory.Options{})
+			b := newBench(t, l, sequence.Limits{})
+			b.converse(streamtest.NewFaulty(l, streamtest.FaultyOptions{Seed: s}))
+			b.ok(l.Close())
+		})
+	}
+}

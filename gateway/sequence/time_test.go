@@ -1,0 +1,257 @@
+package sequence_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/gateway/sequence"
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
+)
+
+// said is an event of client acme/c1.
+func said(id string, sequence int64) *wire.Event {
+	return &wire.Event{Tenant: "acme", Client: "c1", ID: id, Sequence: sequence, Payload: []byte(`{"text":"` + id + `"}`)}
+}
+
+// send appends events of clients.
+func (b *bench) send(events ...*wire.Event) {
+	for _, e := range events {
+		b.ok(b.log.Append(b.ctx(), wire.Submit(sequence.Inbox(name), e)))
+	}
+}
+
+// lines returns what clients get, in short.
+func (b *bench) lines() (lines []string) {
+	for _, list := range b.results() {
+		for _, r := range list {
+			line := fmt.Sprintf("%d %s %s", r.Seq, r.Event, r.Status)
+			if r.Error != nil {
+				line += " " + r.Error.Code
+			}
+			if r.Duplicate {
+				line += " duplicate"
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (b *bench) want(want ...string) {
+	b.Helper()
+	if diff := cmp.Diff(want, b.lines()); diff != "" {
+		b.Errorf("results (-want +got):\n%s", diff)
+	}
+}
+
+// TestTimePassesWhereNobodySendsAnything lets a gap, and an event without an
+// outcome, end by time alone, with few records.
+func TestTimePassesWhereNobodySendsAnything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memory.New(memory.Options{})
+		b := newBench(t, l, sequence.Limits{Window: time.Hour})
+		stop := b.start(l)
+		b.send(said("e1", 1), said("e3", 3), said("e4", 4))
+		time.Sleep(29 * time.Second)
+		b.want()
+		time.Sleep(2 * time.Second)
+		b.want("1 e3 rejected sequence", "2 e4 rejected sequence")
+		b.send(said("e2", 2), said("e3", 3), said("e3b", 3)) // goes on, with another id
+		time.Sleep(time.Minute)
+		b.want("1 e3 rejected sequence", "2 e4 rejected sequence", "3 e3 rejected sequence duplicate")
+		time.Sleep(2 * time.Hour)
+		want := []string{
+			"1 e3 rejected sequence", "2 e4 rejected sequence", "3 e3 rejected sequence duplicate",
+			"4 e1 expired expired", "5 e2 expired expired", "6 e3b expired expired",
+		}
+		b.want(want...)
+		kept := 0
+		for key := range b.state() {
+			if !strings.Contains(key, `"m`) && !strings.Contains(key, `"c`) {
+				kept++
+			}
+		}
+		if kept > 0 {
+			t.Errorf("%d keys are kept of what is forgotten: %q", kept, b.state())
+		}
+		records := 0
+		for _, list := range b.read(sequence.Inbox(name)) {
+			records += len(list)
+		}
+		time.Sleep(48 * time.Hour)
+		b.want(want...)
+		for _, list := range b.read(sequence.Inbox(name)) {
+			records -= len(list)
+		}
+		if records != 0 {
+			t.Errorf("%d records of time though nothing waits", -records)
+		}
+		stop()
+		b.ok(l.Close())
+	})
+}
+
+// TestHeldEventsGoOnInOrder fills gaps within their bounds.
+func TestHeldEventsGoOnInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memory.New(memory.Options{})
+		b := newBench(t, l, sequence.Limits{Held: 3})
+		stop := b.start(l)
+		b.send(said("e4", 4), said("e2", 2), said("e3", 3), said("e5", 5), said("other4", 4), said("e1", 1), said("e0", 1), said("e5b", 5))
+		time.Sleep(time.Second)
+		stop()
+		b.want("1 e5 rejected sequence", "2 other4 rejected sequence", "3 e0 rejected sequence")
+		var forwarded []string
+		for _, list := range b.read("events") {
+			for _, r := range list {
+				forwarded = append(forwarded, header.Get(&r, header.ID))
+			}
+		}
+		if diff := cmp.Diff([]string{"acme/c1/e1", "acme/c1/e2", "acme/c1/e3", "acme/c1/e4", "acme/c1/e5b"}, forwarded); diff != "" {
+			t.Error(diff)
+		}
+		b.ok(l.Close())
+	})
+}
+
+// TestWhatThePipelineWritesIsAResult tells clients what their kind of topic says.
+func TestWhatThePipelineWritesIsAResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memory.New(memory.Options{})
+		b := newBench(t, l, sequence.Limits{})
+		stop := b.start(l)
+		for i := range 5 {
+			b.send(said(fmt.Sprint("e", i), 0))
+		}
+		time.Sleep(time.Second)
+		write := func(topic, event, value string, more ...string) {
+			r := stream.Record{Partition: stream.Partition{Topic: topic}, Time: time.Now(), Value: []byte(value)}
+			for i := 0; i < len(more); i += 2 {
+				r.Headers = append(r.Headers, stream.Header{Key: more[i], Value: []byte(more[i+1])})
+			}
+			if event != "" {
+				r.Headers = append(r.Headers, stream.Header{Key: header.ClientEvent, Value: []byte("acme/c1/" + event)})
+			}
+			b.ok(l.Append(b.ctx(), r))
+			time.Sleep(time.Second) // topics have no order among them
+		}
+		write("tokens", "e0", `"Hel"`)
+		write("tokens", "e0", `"Hello"`, header.Attempts, "2")
+		write("decisions", "e0", `{"a":1}`, header.Models, "toxic@3 sha256:12, spam@1 sha256:34")
+		write("decisions", "e0", `{"a":2}`)
+		write("tokens", "e0", `"late"`)
+		write("decisions", "e1", "\xff<raw>")
+		write("late.moderation", "e2", `{}`)
+		write("dlq.moderation", "e3", `{}`, header.Stage, "score", header.Error, "dial tcp 10.0.0.7: refused", header.Attempts, "4")
+		write("decisions", "e3", `{"again":true}`) // it was sent back
+		write("decisions", "e3", `{"again":true}`)
+		write("decisions", "", `{"of":"nobody"}`)
+		write("decisions", "unknown", `{}`)
+		write("decisions", "e4", ``)
+		b.sequenced()
+		stop()
+		var got []wire.Result
+		for _, list := range b.results() {
+			for _, r := range list {
+				r.Time, r.Tenant, r.Client = time.Time{}, "", ""
+				got = append(got, r)
+			}
+		}
+		want := []wire.Result{
+			{Seq: 1, Event: "e0", Status: wire.StatusPartial, Attempt: 1, Payload: []byte(`"Hel"`)},
+			{Seq: 2, Event: "e0", Status: wire.StatusPartial, Attempt: 2, Payload: []byte(`"Hello"`)},
+			{Seq: 3, Event: "e0", Status: wire.StatusOK, Payload: []byte(`{"a":1}`), Model: "toxic@3, spam@1"},
+			{Seq: 4, Event: "e1", Status: wire.StatusOK, Payload: []byte(`{"base64":"/zxyYXc+"}`)},
+			{Seq: 5, Event: "e2", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}},
+			{Seq: 6, Event: "e3", Status: wire.StatusDeadLettered, Error: &wire.Error{Code: wire.CodeDeadLettered, Message: `the event failed at "score", and is kept`, Attempts: 4}},
+			{Seq: 7, Event: "redriven:cef7fc13a38180936ffa263548908877", Causal: "e3", Status: wire.StatusOK, Payload: []byte(`{"again":true}`)},
+			{Seq: 8, Event: "e4", Status: wire.StatusOK},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if b.metrics.Foreign.Load() != 1 || b.metrics.Unknown.Load() != 1 || b.metrics.Dropped.Load() != 3 {
+			t.Errorf("foreign %d, unknown %d, dropped %d; want 1, 1, 3", b.metrics.Foreign.Load(), b.metrics.Unknown.Load(), b.metrics.Dropped.Load())
+		}
+		b.ok(l.Close())
+	})
+}
+
+// TestRecordThatNoGatewayWroteIsADeadLetter sees that it is kept, as far as it
+// fits, and costs nothing else.
+func TestRecordThatNoGatewayWroteIsADeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memory.New(memory.Options{})
+		b := newBench(t, l, sequence.Limits{})
+		stop := b.start(l)
+		inbox := stream.Partition{Topic: sequence.Inbox(name)}
+		misplaced := wire.Submit(sequence.Inbox(name), said("e1", 0))
+		misplaced.Partition.Index = 1 - wire.PartitionOf("acme", "c1", 2)
+		b.ok(l.Append(b.ctx(),
+			stream.Record{Partition: inbox, Value: make([]byte, 1<<20), Headers: []stream.Header{{Key: header.Inbox, Value: []byte("?")}}}, misplaced,
+			stream.Record{Partition: inbox, Value: []byte("x"), Headers: []stream.Header{{Key: "trace", Value: make([]byte, 100<<10)}}},
+		))
+		b.send(said("e2", 0))
+		b.sequenced()
+		stop()
+		var letters []dead.Letter
+		for _, list := range b.read(sequence.DeadTopic(name)) {
+			for _, r := range list {
+				letters = append(letters, dead.Read(r))
+			}
+		}
+		slices.SortFunc(letters, func(a, b dead.Letter) int { return len(b.Record.Value) - len(a.Record.Value) })
+		for i, want := range []string{"no gateway wrote this record", "append events by their key", "no gateway wrote this record"} {
+			if i >= len(letters) || !strings.Contains(letters[i].Reason, want) || letters[i].Stage != "sequence" || !strings.HasPrefix(letters[i].Origin, "chat.inbox/") {
+				t.Errorf("letter %d of %d is not of %q", i, len(letters), want)
+			}
+		}
+		if n := b.metrics.Accepted.Load(); n != 1 {
+			t.Errorf("%d events accepted, want 1", n)
+		}
+		b.ok(l.Close())
+	})
+}
+
+func TestOptionsSayWhatIsWrong(t *testing.T) {
+	sources := []sequence.Source{{Topic: "decisions"}}
+	for want, o := range map[string]sequence.Options{
+		"Name is empty":    {Input: "events", Sources: sources},
+		"Input is empty":   {Name: name, Sources: sources},
+		"Sources are":      {Name: name, Input: "events"},
+		"Partitions is -1": {Name: name, Input: "events", Sources: sources, Partitions: -1},
+		"there before":     {Name: name, Input: "decisions", Sources: sources},
+		"of kind 9":        {Name: name, Input: "events", Sources: []sequence.Source{{Topic: "a", Kind: 9}}},
+		"Window is 1ns":    {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{Window: 1}},
+		"HeldFor is 25h":   {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{HeldFor: 25 * time.Hour}},
+		"number below 1":   {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{IDs: -1}},
+		"Held is 32":       {Name: name, Input: "events", Sources: sources, Limits: sequence.Limits{IDs: 7}},
+	} {
+		if _, err := sequence.New(nil, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+func TestOtherNumberOfPartitionsIsRefused(t *testing.T) {
+	l := memory.New(memory.Options{})
+	b := newBench(t, l, sequence.Limits{})
+	b.options.Partitions = 3
+	if err := b.sequencer(l).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "with 3 partitions for ever") {
+		t.Errorf("%v", err)
+	}
+	b.options.Partitions, b.options.Sources = 2, []sequence.Source{{Topic: "nowhere"}}
+	if err := b.sequencer(l).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("%v", err)
+	}
+}
