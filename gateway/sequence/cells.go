@@ -27,6 +27,7 @@ type cells struct {
 	partition stream.Partition
 	view      stream.View
 	written   map[string][]byte // nil deletes
+	bytes     int               // written so far
 }
 
 func (c *cells) get(key []byte) ([]byte, error) {
@@ -36,9 +37,12 @@ func (c *cells) get(key []byte) ([]byte, error) {
 	return c.view.Get(key)
 }
 
-func (c *cells) put(key, value []byte) { c.written[string(key)] = value }
+func (c *cells) put(key, value []byte) {
+	c.written[string(key)] = value
+	c.bytes += len(key) + len(value)
+}
 
-func (c *cells) delete(key []byte) { c.written[string(key)] = nil }
+func (c *cells) delete(key []byte) { c.put(key, nil) }
 
 // changes appends what the step writes, each key once.
 func (c *cells) changes(dst []stream.Change) []stream.Change {

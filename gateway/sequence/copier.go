@@ -48,6 +48,10 @@ func (c copier) take(r *stream.Record, t *turn) error {
 		result.Status = wire.StatusRejected
 		result.Error = &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}
 	}
+	if len(result.Payload) > t.valueMax {
+		result.Status, result.Payload = wire.StatusDeadLettered, nil
+		result.Error = &wire.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("the result of %d bytes is over the limit of %d", len(r.Value), t.valueMax)}
+	}
 	t.output(wire.Outcome(Inbox(c.options.Name), &result))
 	return nil
 }

@@ -25,10 +25,17 @@ type handler interface {
 // turn is a step being made.
 type turn struct {
 	stream.Step
-	bytes int
+	bytes    int // of outputs and changes
+	valueMax int // bytes of an output's value
 }
 
-func newTurn() *turn { return &turn{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}} }
+// headersMax is more than what a gateway's records have beside their value: ids,
+// of at most 128 bytes, and a message.
+const headersMax = 8 << 10
+
+func newTurn(pace stream.Pace) *turn {
+	return &turn{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, valueMax: pace.RecordBytes - headersMax}
+}
 
 func (t *turn) output(r stream.Record) {
 	t.Outputs = append(t.Outputs, r)
@@ -75,7 +82,7 @@ func (s *Sequencer) session(ctx context.Context, group string, topics []string, 
 	}
 	timer := time.AfterFunc(time.Hour, session.Wake)
 	defer timer.Stop()
-	l := loop{session: session, handler: h, timer: timer, bytes: stream.PaceOf(session).Bytes}
+	l := loop{session: session, handler: h, timer: timer, pace: stream.PaceOf(session)}
 	for err == nil {
 		err = l.once(ctx)
 	}
@@ -89,7 +96,7 @@ type loop struct {
 	handler
 	session stream.Session
 	timer   *time.Timer
-	bytes   int // of a step, from which on it is committed
+	pace    stream.Pace
 }
 
 func (l *loop) once(ctx context.Context) error {
@@ -102,14 +109,14 @@ func (l *loop) once(ctx context.Context) error {
 			return fmt.Errorf("restore %v: %w", a.Partition, err)
 		}
 	}
-	t := newTurn()
+	t := newTurn(l.pace)
 	for i := range batch.Records {
 		r := &batch.Records[i]
 		if err := l.take(r, t); err != nil {
 			return fmt.Errorf("%v@%d: %w", r.Partition, r.Offset, err)
 		}
 		t.Offsets[r.Partition] = r.Offset + 1
-		if t.bytes >= l.bytes {
+		if t.bytes >= l.pace.Bytes {
 			if t, err = l.commit(ctx, t); err != nil {
 				return err
 			}
@@ -142,5 +149,5 @@ func (l *loop) commit(ctx context.Context, t *turn) (*turn, error) {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	l.committed()
-	return newTurn(), nil
+	return newTurn(l.pace), nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/gateway/wire"
@@ -198,8 +199,8 @@ func (p *partition) forward(s *subject, e *wire.Event, r *stream.Record) {
 		p.reject(s, e, r.Time, wire.CodeTimestamp, false, fmt.Sprintf("timestamp is more than %v ahead: set the client's clock, or leave it out", limits.Ahead))
 		return
 	}
-	if len(e.Payload) > limits.EventBytes {
-		p.reject(s, e, r.Time, wire.CodeTooLarge, false, fmt.Sprintf("payload of %d bytes is over the limit of %d", len(e.Payload), limits.EventBytes))
+	if most := min(limits.EventBytes, s.turn.valueMax); len(e.Payload) > most {
+		p.reject(s, e, r.Time, wire.CodeTooLarge, false, fmt.Sprintf("payload of %d bytes is over the limit of %d", len(e.Payload), most))
 		return
 	}
 	p.options.Metrics.Accepted.Add(1)
@@ -296,7 +297,8 @@ func redrivenID(id string) string {
 
 // bad makes a record that no gateway writes a dead letter.
 func (p *partition) bad(r *stream.Record, reason error, t *turn) {
-	const valueMax, headersMax = 512 << 10, 32 << 10 // room for what is added
+	// Together with what is added they are less than what came.
+	valueMax, headersMax, keyMax := min(512<<10, t.valueMax/2), min(32<<10, t.valueMax/4), min(4<<10, t.valueMax/8)
 	p.options.Metrics.Bad.Add(1)
 	at := p.cells.partition
 	letter := stream.Record{Partition: stream.Partition{Topic: DeadTopic(p.options.Name), Index: at.Index}, Time: r.Time, Key: r.Key, Value: r.Value}
@@ -306,12 +308,20 @@ func (p *partition) bad(r *stream.Record, reason error, t *turn) {
 	add(header.Stage, "sequence")
 	add(header.Error, reason.Error())
 	add(header.Position, fmt.Sprintf("%v@%d", at, r.Offset))
-	if len(letter.Value) > valueMax {
-		letter.Value = letter.Value[:valueMax]
-		add(header.Truncated, "value")
+	var left []string
+	if len(r.Value) > valueMax {
+		letter.Value, left = r.Value[:valueMax], append(left, "value")
+	}
+	if len(r.Key) > keyMax {
+		letter.Key, left = nil, append(left, "key")
 	}
 	if header.Bytes(r.Headers) <= headersMax {
 		letter.Headers = header.AppendForeign(letter.Headers, r.Headers)
+	} else {
+		left = append(left, "headers")
+	}
+	if left != nil {
+		add(header.Truncated, strings.Join(left, ", "))
 	}
 	t.output(letter)
 }

@@ -87,7 +87,13 @@ func (j *judge) assign(a stream.Assigned) (err error) {
 
 func (j *judge) revoke(p stream.Partition) { delete(j.partitions, p) }
 
-func (j *judge) take(r *stream.Record, t *turn) error { return j.partitions[r.Partition].take(r, t) }
+func (j *judge) take(r *stream.Record, t *turn) error {
+	p := j.partitions[r.Partition]
+	before := p.cells.bytes
+	err := p.take(r, t)
+	t.bytes += p.cells.bytes - before
+	return err
+}
 
 func (j *judge) due(now time.Time, t *turn) (next time.Time, err error) {
 	for _, p := range j.partitions {

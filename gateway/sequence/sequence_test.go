@@ -229,17 +229,23 @@ func (b *bench) dense(results []wire.Result) {
 	}
 }
 
-// paced is a log whose steps are of few bytes.
-type paced struct{ stream.Log }
+// paced is a log that says how large steps and records may be.
+type paced struct {
+	stream.Log
+	pace stream.Pace
+}
 
-type pacedSession struct{ stream.Session }
+type pacedSession struct {
+	stream.Session
+	pace stream.Pace
+}
 
 func (p paced) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
 	s, err := p.Log.Join(ctx, group, topics...)
-	return pacedSession{s}, err
+	return pacedSession{s, p.pace}, err
 }
 
-func (pacedSession) Pace() stream.Pace { return stream.Pace{Bytes: 2000} }
+func (s pacedSession) Pace() stream.Pace { return s.pace }
 
 // TestSequencerIsItsModelWhateverFails runs the same records through a log whose
 // commits fail and whose partitions move, and through one that does not: the
@@ -262,7 +268,7 @@ func TestSequencerIsItsModelWhateverFails(t *testing.T) {
 				metrics = append(metrics, b.metrics)
 				faulty := streamtest.NewFaulty(l, streamtest.FaultyOptions{Seed: s})
 				if faults {
-					via = paced{faulty}
+					via = paced{faulty, stream.Pace{Bytes: 2000, RecordBytes: 1 << 20}}
 				}
 				stop := b.start(via)
 				for _, part := range [][]stream.Record{list[:100], list[100:101], list[101:]} {

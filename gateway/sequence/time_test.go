@@ -187,6 +187,28 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 	})
 }
 
+// TestWhatIsTooLargeForTheLogEndsItsEvent sees that neither an event nor a result
+// makes a step that the log refuses.
+func TestWhatIsTooLargeForTheLogEndsItsEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memory.New(memory.Options{MaxRecordBytes: 20 << 10})
+		b := newBench(t, l, sequence.Limits{})
+		stop := b.start(paced{l, stream.Pace{Bytes: 1 << 20, RecordBytes: 20 << 10}})
+		large := []byte(`"` + strings.Repeat("x", 19<<10) + `"`)
+		e := said("e1", 0)
+		e.Payload = large
+		b.send(e, said("e2", 0))
+		time.Sleep(time.Second)
+		headers := []stream.Header{{Key: header.ClientEvent, Value: []byte("acme/c1/e2")}}
+		b.ok(l.Append(b.ctx(), stream.Record{Partition: stream.Partition{Topic: "decisions"}, Value: large, Headers: headers}))
+		b.sequenced()
+		time.Sleep(time.Second)
+		stop()
+		b.want("1 e1 rejected too_large", "2 e2 dead_lettered too_large")
+		b.ok(l.Close())
+	})
+}
+
 // TestRecordThatNoGatewayWroteIsADeadLetter sees that it is kept, as far as it
 // fits, and costs nothing else.
 func TestRecordThatNoGatewayWroteIsADeadLetter(t *testing.T) {
@@ -200,6 +222,7 @@ func TestRecordThatNoGatewayWroteIsADeadLetter(t *testing.T) {
 		b.ok(l.Append(b.ctx(),
 			stream.Record{Partition: inbox, Value: make([]byte, 1<<20), Headers: []stream.Header{{Key: header.Inbox, Value: []byte("?")}}}, misplaced,
 			stream.Record{Partition: inbox, Value: []byte("x"), Headers: []stream.Header{{Key: "trace", Value: make([]byte, 100<<10)}}},
+			stream.Record{Partition: inbox, Key: make([]byte, 1<<20), Headers: []stream.Header{{Key: "trace", Value: []byte("4bf9")}}},
 		))
 		b.send(said("e2", 0))
 		b.sequenced()
@@ -211,8 +234,9 @@ func TestRecordThatNoGatewayWroteIsADeadLetter(t *testing.T) {
 			}
 		}
 		slices.SortFunc(letters, func(a, b dead.Letter) int { return len(b.Record.Value) - len(a.Record.Value) })
-		for i, want := range []string{"no gateway wrote this record", "append events by their key", "no gateway wrote this record"} {
-			if i >= len(letters) || !strings.Contains(letters[i].Reason, want) || letters[i].Stage != "sequence" || !strings.HasPrefix(letters[i].Origin, "chat.inbox/") {
+		cut := []string{"value", "", "headers", "key"}
+		for i, want := range []string{"no gateway wrote this record", "append events by their key", "no gateway wrote this record", "no gateway wrote this record"} {
+			if i >= len(letters) || !strings.Contains(letters[i].Reason, want) || letters[i].Stage != "sequence" || !strings.HasPrefix(letters[i].Origin, "chat.inbox/") || header.Get(&letters[i].Record, header.Truncated) != cut[i] {
 				t.Errorf("letter %d of %d is not of %q", i, len(letters), want)
 			}
 		}

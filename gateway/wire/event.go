@@ -43,6 +43,8 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("sequence %d: use 1 and up, or leave it out", e.Sequence)
 	case e.Priority < 0 || e.Priority > PriorityMax:
 		return fmt.Errorf("priority %d: use 0 to %d", e.Priority, PriorityMax)
+	case !e.Time.IsZero() && (e.Time.Year() < 1970 || e.Time.Year() > 9999):
+		return fmt.Errorf("timestamp %v: use one from 1970 on, or leave it out", e.Time)
 	case len(e.Payload) == 0:
 		return fmt.Errorf("payload is missing: give any JSON value")
 	case !json.Valid(e.Payload):

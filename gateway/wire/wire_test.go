@@ -43,6 +43,7 @@ func TestEventThatIsNotAsItShouldBeIsRefused(t *testing.T) {
 		"causalId":      func(e *wire.Event) { e.Causal = "a b" },
 		"sequence":      func(e *wire.Event) { e.Sequence = -1 },
 		"priority":      func(e *wire.Event) { e.Priority = 10 },
+		"timestamp":     func(e *wire.Event) { e.Time = time.Unix(-1, 0) },
 		"missing":       func(e *wire.Event) { e.Payload = nil },
 		"no JSON":       func(e *wire.Event) { e.Payload = json.RawMessage(`{`) },
 		"correlationId": func(e *wire.Event) { e.Correlation = "a\nb" },
