@@ -114,6 +114,7 @@ var layers = map[string][]string{
 	"sample":                       {"stream", "value", "decode", "expression", "ingest"},
 	"explain":                      {"", "expression", "header", "observe", "serve", "stream", "stream/memory", "task"},
 	"scenario":                     {"", "config", "header", "stream", "stream/embedded", "stream/memory", "task"},
+	"token":                        {"internal/client"},
 	"internal/access":              {},
 	"internal/client":              {},
 	"internal/inference":           {"model"},
