@@ -87,7 +87,7 @@ var layers = map[string][]string{
 	"task":                  {"stream", "value", "batch", "decode", "dedupe", "due", "expression", "feature", "header", "keys", "control", "dead", "generation", "group", "journal", "merge", "observe", "output", "resume", "park", "silence", "statekey", "step", "table"},
 	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "internal/s3", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
 	"rederive":              {"", "generation", "header", "journal", "park", "statekey", "stream"},
-	"config":                {"", "expression", "model", "model/load"},
+	"config":                {"", "expression", "model", "model/load", "token"},
 	"ingest":                {"stream", "decode", "header"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
 	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
@@ -127,7 +127,7 @@ var layers = map[string][]string{
 	"internal/faultserver":         {},
 	"cmd/afterbay": {
 		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/httpsink", "deliver/sink/kafkasink", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
-		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "value", "verdict",
+		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "token", "value", "verdict",
 	},
 }
 

@@ -41,27 +41,27 @@ type Key struct {
 	ID         string // as tokens name it: 1 to 64 letters, digits, - and _
 	Algorithm  string // of its tokens, whatever they say themselves: v2 (default) is Afterbay's own form, the others are JWT
 	Secret     string // of v2 and HS256: at least 32 bytes
-	SecretFile string // a file of Secret; space around it is no part of it
+	SecretFile string // a file of the secret alone; space around it is no part of it
 	PublicFile string // of RS256 and EdDSA: a file of the public key in PEM
-	Audience   string // who its tokens must be for: their aud
+	Audience   string // whom its tokens must be for: their aud
 	Tenant     string // the one tenant of its tokens; "" is the tid of each
 }
 
 // JWKS is a set of keys that an identity provider publishes (RFC 7517), and replaces
-// when it likes. Keys of RS256 and EdDSA are used, others passed over.
+// when it likes. Those of RS256 and EdDSA are used, others passed over.
 type JWKS struct {
 	URL      string // of the set, https but on this machine; asked for every 10 min, and at an unknown key, at most once a minute; while it is down the set stays as it was
 	File     string // instead of URL: a file of the set, read again as often
-	Issuer   string // the iss of its tokens
-	Audience string // who its tokens must be for: their aud
+	Issuer   string // the iss of its tokens; "" is any
+	Audience string // whom its tokens must be for: their aud
 	Tenant   string // the one tenant of its tokens; "" is the tid of each
 }
 
-// Legacy accepts <client id>:<hex of HMAC-SHA256 of the client id>, which never ends
-// and is for any service with the secret.
+// Legacy accepts tokens `<client id>:<hex of HMAC-SHA256 of the client id>`, which
+// never end and are for any service with the secret.
 type Legacy struct {
 	Secret     string // at least 32 bytes
-	SecretFile string // a file of Secret
+	SecretFile string // a file of the secret alone
 	Tenant     string // of all such tokens
 }
 
