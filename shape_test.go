@@ -115,6 +115,7 @@ var layers = map[string][]string{
 	"explain":                      {"", "expression", "header", "observe", "serve", "stream", "stream/memory", "task"},
 	"scenario":                     {"", "config", "header", "stream", "stream/embedded", "stream/memory", "task"},
 	"token":                        {"internal/client"},
+	"gateway/limit":                {},
 	"internal/access":              {},
 	"internal/client":              {},
 	"internal/inference":           {"model"},

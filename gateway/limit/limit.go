@@ -1,0 +1,262 @@
+// Package limit bounds what one address or one tenant may take of a gateway:
+// connections at a time, and connections or events a second.
+//
+// It is asked before anything is paid for (no token is read, nothing upgraded), so a
+// refusal costs a lookup in a map under a lock and allocates nothing. What it
+// remembers is bounded too, whoever knocks.
+package limit
+
+import (
+	"container/list"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Options bounds each key of a Limiter. The zero value is for addresses.
+type Options struct {
+	Open  int     // connections at a time; 0 is 256
+	Rate  float64 // connections or events a second, 0.001 to 1e6; 0 is 20
+	Burst int     // of them at once after a pause, 1 to 1e6; 0 is 100
+	Keys  int     // keys that are remembered; 0 is 65,536, about 12 MB
+
+	Now func() time.Time // nil is time.Now
+}
+
+// withDefaults returns o with the values that its zeros stand for.
+func (o Options) withDefaults() (Options, error) {
+	if o.Open == 0 {
+		o.Open = 256
+	}
+	if o.Rate == 0 {
+		o.Rate = 20
+	}
+	if o.Burst == 0 {
+		o.Burst = 100
+	}
+	if o.Keys == 0 {
+		o.Keys = 1 << 16
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	switch {
+	case o.Open < 1:
+		return o, fmt.Errorf("open connections of a key: %d: use 1 or more", o.Open)
+	case !(o.Rate >= 0.001 && o.Rate <= 1e6):
+		return o, fmt.Errorf("rate of a key: %v a second: use 0.001 to 1e6", o.Rate)
+	case o.Burst < 1 || o.Burst > 1e6:
+		return o, fmt.Errorf("burst of a key: %d: use 1 to 1e6", o.Burst)
+	case o.Keys < 1:
+		return o, fmt.Errorf("keys: %d: use 1 or more", o.Keys)
+	}
+	return o, nil
+}
+
+// Reason is why something is refused: a label of metrics. "" is that it is not.
+type Reason string
+
+// The reasons.
+const (
+	Connections Reason = "connection_limit" // the key has as many as it may
+	Rate        Reason = "rate_limit"       // it comes too fast
+	Full        Reason = "full"             // too many other keys are at it
+)
+
+// Refusal says why not, and when to come again. The zero value is that it is
+// admitted.
+type Refusal struct {
+	Reason Reason
+	Wait   time.Duration // before it is worth another try
+}
+
+// retry is the wait where nobody knows when there will be room.
+const retry = 5 * time.Second
+
+// Limiter bounds keys of one kind: addresses or tenants. It may be used by many
+// goroutines.
+type Limiter[K comparable] struct {
+	o        Options
+	begun    time.Time
+	interval int64 // ns between two at Rate
+	burst    int64 // ns of Burst
+
+	mu      sync.Mutex // guards the rest
+	entries map[K]*entry[K]
+	idle    *list.List // of *entry[K] without a connection, the longest unused first
+	stats   Stats
+}
+
+// entry is what is known of a key. Its bucket is one number (GCRA): when it will be
+// full again.
+type entry[K comparable] struct {
+	key  K
+	open int
+	full int64         // ns since begun
+	idle *list.Element // nil while there is a connection
+}
+
+// New returns a Limiter; an error says which option is out of range.
+func New[K comparable](o Options) (*Limiter[K], error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	interval := int64(float64(time.Second) / o.Rate)
+	return &Limiter[K]{
+		o: o, begun: o.Now(), interval: interval, burst: interval * int64(o.Burst),
+		entries: make(map[K]*entry[K]), idle: list.New(),
+	}, nil
+}
+
+// Enter asks for a connection. Where the refusal is zero, Leave ends it.
+func (l *Limiter[K]) Enter(key K) Refusal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	e := l.entry(key, now)
+	switch {
+	case e == nil:
+		return l.refuse(Full, retry)
+	case e.open >= l.o.Open:
+		return l.refuse(Connections, retry)
+	}
+	if refusal := l.take(e, now); refusal.Reason != "" {
+		return refusal
+	}
+	if e.open++; e.idle != nil {
+		l.idle.Remove(e.idle)
+		e.idle = nil
+	}
+	l.stats.Open++
+	return Refusal{}
+}
+
+// Leave ends a connection that Enter admitted.
+func (l *Limiter[K]) Leave(key K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[key]
+	if e == nil || e.open == 0 {
+		panic("limit: more connections left than entered")
+	}
+	l.stats.Open--
+	if e.open--; e.open == 0 {
+		e.idle = l.idle.PushBack(e)
+	}
+}
+
+// Take asks for one event, or for a connection that is not counted.
+func (l *Limiter[K]) Take(key K) Refusal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	e := l.entry(key, now)
+	if e == nil {
+		return l.refuse(Full, retry)
+	}
+	return l.take(e, now)
+}
+
+func (l *Limiter[K]) now() int64 { return int64(l.o.Now().Sub(l.begun)) }
+
+// entry returns what is known of a key; nil where there is no room for another.
+func (l *Limiter[K]) entry(key K, now int64) *entry[K] {
+	// Two for each call: the map shrinks faster than it grows, and no call
+	// pays for all.
+	l.forget(now)
+	l.forget(now)
+	e := l.entries[key]
+	switch {
+	case e == nil && len(l.entries) >= l.o.Keys:
+		return nil
+	case e == nil:
+		e = &entry[K]{key: key}
+		e.idle = l.idle.PushBack(e)
+		l.entries[key] = e
+	case e.idle != nil:
+		l.idle.MoveToBack(e.idle)
+	}
+	return e
+}
+
+// forget drops the key that was unused for longest, if nothing would be otherwise
+// for it were it to come again.
+func (l *Limiter[K]) forget(now int64) {
+	front := l.idle.Front()
+	if front == nil {
+		return
+	}
+	if e := front.Value.(*entry[K]); e.full <= now {
+		l.idle.Remove(front)
+		delete(l.entries, e.key)
+		l.stats.Forgotten++
+	}
+}
+
+func (l *Limiter[K]) take(e *entry[K], now int64) Refusal {
+	full := max(e.full, now) + l.interval
+	if over := full - now - l.burst; over > 0 {
+		return l.refuse(Rate, time.Duration(over))
+	}
+	e.full = full
+	l.stats.Admitted++
+	return Refusal{}
+}
+
+func (l *Limiter[K]) refuse(reason Reason, wait time.Duration) Refusal {
+	switch reason {
+	case Connections:
+		l.stats.Connections++
+	case Rate:
+		l.stats.Rate++
+	case Full:
+		l.stats.Full++
+	}
+	return Refusal{reason, wait}
+}
+
+// Stats is what a Limiter did since it was made.
+type Stats struct {
+	Keys      int   // that are remembered
+	Open      int   // connections
+	Admitted  int64 // by Enter and Take
+	Forgotten int64 // keys
+
+	Connections, Rate, Full int64 // refused, by reason
+}
+
+// Stats returns what the Limiter did.
+func (l *Limiter[K]) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.Keys = len(l.entries)
+	return s
+}
+
+// Address returns the key of an address: a person has one of IPv4, but 2^64 of IPv6.
+func Address(of netip.Addr) netip.Prefix {
+	of = of.Unmap().WithZone("")
+	bits := of.BitLen()
+	if of.Is6() {
+		bits = 64
+	}
+	prefix, _ := of.Prefix(bits) // the zero Addr is a key too
+	return prefix
+}
+
+// Write answers a request that is refused: 429, or 503 where it is not its own
+// doing, with Retry-After. The connection is closed.
+func (r Refusal) Write(w http.ResponseWriter) {
+	status := http.StatusTooManyRequests
+	if r.Reason == Full {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Connection", "close")
+	w.Header().Set("Retry-After", strconv.Itoa(int((r.Wait+time.Second-1)/time.Second)))
+	w.WriteHeader(status)
+}

@@ -1,0 +1,289 @@
+package limit
+
+import (
+	"fmt"
+	"math/rand"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/seeds"
+)
+
+func open(t testing.TB, o Options) *Limiter[string] {
+	t.Helper()
+	l, err := New[string](o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func expect(t *testing.T, got Refusal, reason Reason, wait time.Duration) {
+	t.Helper()
+	if got != (Refusal{reason, wait}) {
+		t.Errorf("%+v, want %q and %v", got, reason, wait)
+	}
+}
+
+func TestKeyHasSoManyConnectionsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Open: 2, Rate: 1000, Burst: 1000})
+		expect(t, l.Enter("a"), "", 0)
+		expect(t, l.Enter("a"), "", 0)
+		expect(t, l.Enter("a"), Connections, retry)
+		expect(t, l.Enter("b"), "", 0)
+		l.Leave("a")
+		expect(t, l.Enter("a"), "", 0)
+		if s := l.Stats(); s != (Stats{Keys: 2, Open: 3, Admitted: 4, Connections: 1}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestKeyComesSoOftenASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Rate: 10, Burst: 3})
+		for range 3 {
+			expect(t, l.Take("a"), "", 0)
+		}
+		expect(t, l.Take("a"), Rate, 100*time.Millisecond)
+		expect(t, l.Enter("a"), Rate, 100*time.Millisecond)
+		expect(t, l.Take("b"), "", 0)
+		time.Sleep(99 * time.Millisecond)
+		expect(t, l.Take("a"), Rate, time.Millisecond)
+		time.Sleep(time.Millisecond) // the wait that it was told
+		expect(t, l.Take("a"), "", 0)
+		expect(t, l.Take("a"), Rate, 100*time.Millisecond)
+		time.Sleep(time.Hour)
+		for range 3 { // a pause is worth a burst, not more
+			expect(t, l.Take("a"), "", 0)
+		}
+		expect(t, l.Take("a"), Rate, 100*time.Millisecond)
+	})
+}
+
+// TestMemoryIsBoundedWhoeverKnocks has 100,000 addresses come by.
+func TestMemoryIsBoundedWhoeverKnocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Rate: 1, Burst: 2, Keys: 1000})
+		expect(t, l.Enter("stays"), "", 0)
+		for i := range 100_000 {
+			refusal := l.Enter(fmt.Sprint(i))
+			if refusal.Reason == "" {
+				l.Leave(fmt.Sprint(i))
+			} else if refusal != (Refusal{Full, retry}) {
+				t.Fatalf("%d: %+v", i, refusal)
+			}
+			if i%100 == 0 {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if n := l.Stats().Keys; n > 1000 {
+				t.Fatalf("%d keys", n)
+			}
+		}
+		if s := l.Stats(); s.Full == 0 || s.Forgotten == 0 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(retry)
+		for i := range 600 { // who is gone makes room without a goroutine
+			expect(t, l.Take(fmt.Sprint("new ", i)), "", 0)
+		}
+		l.Leave("stays")
+		time.Sleep(time.Minute)
+		for range 1000 {
+			l.Take("last")
+		}
+		if n := l.Stats().Keys; n != 1 {
+			t.Errorf("%d keys are remembered for nothing", n)
+		}
+	})
+}
+
+// TestForgottenKeyIsNoBetterOff compares with a limiter that forgets nothing: one
+// bucket a key, refilled by the time that passed.
+func TestForgottenKeyIsNoBetterOff(t *testing.T) {
+	var seen Stats
+	all := seeds.Run(t, 20, func(t *testing.T, random *rand.Rand) {
+		synctest.Test(t, func(t *testing.T) {
+			s := compare(t, random)
+			seen.Forgotten += s.Forgotten
+			seen.Rate += s.Rate
+			seen.Connections += s.Connections
+		})
+	})
+	if all && (seen.Forgotten == 0 || seen.Rate == 0 || seen.Connections == 0) {
+		t.Errorf("not all was tried: %+v", seen)
+	}
+}
+
+func compare(t *testing.T, random *rand.Rand) Stats {
+	const rate, burst, openMax = 8, 5, 3
+	type bucket struct {
+		tokens float64
+		at     time.Time
+		open   int
+	}
+	l, buckets := open(t, Options{Rate: rate, Burst: burst, Open: openMax, Keys: 100}), map[string]*bucket{}
+	for i := range 2000 {
+		pause := time.Duration(random.Intn(20_000)) * time.Microsecond
+		if random.Intn(50) == 0 {
+			pause = time.Second
+		}
+		time.Sleep(pause)
+		key := fmt.Sprint(random.Intn(8))
+		b := buckets[key]
+		if b == nil {
+			b = &bucket{tokens: burst, at: time.Now()}
+			buckets[key] = b
+		}
+		b.tokens = min(burst, b.tokens+rate*time.Since(b.at).Seconds())
+		b.at = time.Now()
+		ask, entering := l.Take, random.Intn(3) == 0
+		want := Reason("")
+		switch {
+		case b.open > 0 && random.Intn(6) == 0:
+			l.Leave(key)
+			b.open--
+			continue
+		case entering && b.open == openMax:
+			want = Connections
+		case b.tokens < 1-1e-9: // less than a nanosecond's worth
+			want = Rate
+		}
+		if entering {
+			ask = l.Enter
+		}
+		if got := ask(key); got.Reason != want {
+			t.Fatalf("%d, key %s: %+v, want %q: %+v", i, key, got, want, *b)
+		}
+		if want == "" {
+			b.tokens--
+			if entering {
+				b.open++
+			}
+		}
+	}
+	return l.Stats()
+}
+
+func TestManyGoroutinesAreCountedRight(t *testing.T) {
+	l := open(t, Options{Open: 10, Rate: 1e6, Burst: 1e6})
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 1000 {
+				if l.Enter("a").Reason == "" {
+					if n := l.Stats().Open; n > 10 {
+						t.Errorf("%d are open", n)
+					}
+					l.Leave("a")
+				}
+			}
+		})
+	}
+	all.Wait()
+	if s := l.Stats(); s.Open != 0 || s.Admitted+s.Connections+s.Rate != 16_000 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAddressesOfOnePersonAreOneKey(t *testing.T) {
+	for of, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7/32", "::ffff:192.0.2.7": "192.0.2.7/32",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64",
+	} {
+		if got := Address(netip.MustParseAddr(of)).String(); got != want {
+			t.Errorf("%s: %s, want %s", of, got, want)
+		}
+	}
+	if Address(netip.Addr{}) != (netip.Prefix{}) {
+		t.Error("the zero address")
+	}
+}
+
+func TestRefusalIsAnAnswerThatSaysWhen(t *testing.T) {
+	for refusal, want := range map[Refusal]string{
+		{Rate, 1}:            "429 1",
+		{Rate, time.Second}:  "429 1",
+		{Connections, retry}: "429 5",
+		{Full, retry}:        "503 5",
+	} {
+		w := httptest.NewRecorder()
+		refusal.Write(w)
+		if got := fmt.Sprint(w.Code, " ", w.Header().Get("Retry-After")); got != want || w.Header().Get("Connection") != "close" || w.Body.Len() > 0 {
+			t.Errorf("%+v: %s, want %s", refusal, got, want)
+		}
+	}
+}
+
+func TestOptionsOutOfRangeAreRefused(t *testing.T) {
+	for want, o := range map[string]Options{"open": {Open: -1}, "rate": {Rate: 1e-9}, "burst": {Burst: -1}, "keys": {Keys: -1}} {
+		if _, err := New[string](o); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestFloodIsRefusedWithoutMemory sees that refusals allocate nothing, whatever the
+// reason.
+func TestFloodIsRefusedWithoutMemory(t *testing.T) {
+	l := open(t, Options{Open: 1, Keys: 2, Rate: 0.001, Burst: 2})
+	l.Enter("connected")
+	l.Take("fast")
+	l.Take("fast")
+	for key, want := range map[string]Reason{"connected": Connections, "fast": Rate, "stranger": Full} {
+		if n := testing.AllocsPerRun(1000, func() {
+			if got := l.Enter(key); got.Reason != want {
+				t.Errorf("%s: %+v", key, got)
+			}
+		}); n > 0 {
+			t.Errorf("%s: %v allocations", key, n)
+		}
+	}
+}
+
+func BenchmarkRefused(b *testing.B) {
+	l, err := New[netip.Prefix](Options{Open: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	key := Address(netip.MustParseAddr("192.0.2.7"))
+	l.Enter(key)
+	b.ReportAllocs()
+	for b.Loop() {
+		if l.Enter(key).Reason == "" {
+			b.Fatal("it is admitted")
+		}
+	}
+}
+
+// Example bounds the connections of an address before anything else is done for it.
+func Example() {
+	addresses, err := New[netip.Prefix](Options{Open: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, _ := netip.ParseAddrPort(r.RemoteAddr)
+		key := Address(from.Addr())
+		if refusal := addresses.Enter(key); refusal.Reason != "" {
+			refusal.Write(w)
+			return
+		}
+		defer addresses.Leave(key)
+		// ... the connection, for as long as it lasts
+	})
+	r := httptest.NewRequest(http.MethodGet, "/v1/stream", nil)
+	addresses.Enter(Address(netip.MustParseAddr("192.0.2.1"))) // of r
+	w := httptest.NewRecorder()
+	handle.ServeHTTP(w, r)
+	fmt.Println(w.Code, w.Header().Get("Retry-After"))
+	// Output: 429 5
+}
