@@ -77,6 +77,7 @@ var layers = map[string][]string{
 	"merge":                 {"statekey", "stream"},
 	"gateway/wire":          {"header", "stream"},
 	"gateway/sequence":      {"dead", "gateway/wire", "header", "stream"},
+	"gateway/hub":           {"control", "stream"},
 	"due":                   {},
 	"silence":               {"due", "feature", "stream"},
 	"statekey":              {},

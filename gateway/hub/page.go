@@ -1,0 +1,103 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+const (
+	pageRecords = 1024     // most of a page
+	scanRecords = 64 << 10 // most read for a page, of any key
+	jumpRecords = 4096     // of other keys, beyond which the next is sought instead of read up to
+)
+
+// page reads records of key from the log, from offset from on and up to where
+// the reader of the partition is at most, and returns where the next page begins.
+// A page may be empty before that. After an error next is from.
+func (p *partition) page(ctx context.Context, key []byte, from stream.Offset) (records []stream.Record, next stream.Offset, err error) {
+	m := &p.hub.metrics
+	m.Replaying.Add(1)
+	defer m.Replaying.Add(-1)
+	if err := p.hub.replays.Acquire(ctx, 1); err != nil {
+		return nil, from, err
+	}
+	defer p.hub.replays.Release(1)
+	m.Pages.Add(1)
+
+	p.mu.Lock()
+	start, end, view := p.index.start, p.next, p.index.view()
+	p.mu.Unlock()
+	if from < start {
+		return p.scan(ctx, key, from, start)
+	}
+	offsets := find(view, hash(key), from, pageRecords)
+	if len(offsets) == 0 {
+		return nil, max(from, end), nil
+	}
+	return p.pick(ctx, key, from, offsets)
+}
+
+// scan reads the records of key from offset from up to to, at which, or behind
+// which, there is a record.
+func (p *partition) scan(ctx context.Context, key []byte, from, to stream.Offset) (records []stream.Record, next stream.Offset, err error) {
+	size, read := 0, 0
+	next = from
+	for r, err := range p.hub.log.Tail(ctx, p.at, from) {
+		if err != nil {
+			return records, next, unlessRead(err, from, next)
+		}
+		if r.Offset >= to {
+			return records, to, nil
+		}
+		p.hub.metrics.Scanned.Add(1)
+		next = r.Offset + 1
+		if bytes.Equal(r.Key, key) {
+			size += p.take(&records, &r)
+		}
+		if read++; next >= to || read == scanRecords || len(records) == pageRecords || size >= p.hub.options.QueueBytes {
+			break
+		}
+	}
+	return records, next, nil
+}
+
+// pick reads the records at these offsets that are of key.
+func (p *partition) pick(ctx context.Context, key []byte, from stream.Offset, offsets []stream.Offset) (records []stream.Record, next stream.Offset, err error) {
+	size := 0
+	next = from
+	for len(offsets) > 0 && size < p.hub.options.QueueBytes {
+		for r, err := range p.hub.log.Tail(ctx, p.at, offsets[0]) {
+			if err != nil {
+				return records, next, unlessRead(err, from, next)
+			}
+			p.hub.metrics.Scanned.Add(1)
+			for len(offsets) > 0 && offsets[0] <= r.Offset {
+				offsets, next = offsets[1:], r.Offset+1
+			}
+			if next == r.Offset+1 && bytes.Equal(r.Key, key) {
+				size += p.take(&records, &r)
+			}
+			if len(offsets) == 0 || size >= p.hub.options.QueueBytes || offsets[0]-r.Offset > jumpRecords {
+				break
+			}
+		}
+	}
+	return records, next, nil
+}
+
+// unlessRead returns err where nothing was read before it: else the next page
+// meets it, so that a log which fails now and then is read nevertheless.
+func unlessRead(err error, from, next stream.Offset) error {
+	if next > from {
+		return nil
+	}
+	return err
+}
+
+// take appends a copy of r to records, and returns its size.
+func (p *partition) take(records *[]stream.Record, r *stream.Record) int {
+	*records = append(*records, clone(r))
+	return size(r)
+}

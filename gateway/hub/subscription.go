@@ -1,0 +1,150 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Subscription is the records of one key from a position on. One goroutine reads
+// it; Close may be called from any.
+type Subscription struct {
+	part *partition
+	key  []byte
+	wake func()
+
+	start stream.Offset // the first that it asked for
+
+	// Guarded by part.mu:
+	next    stream.Offset // see Hub
+	live    bool          // the reader puts records in the queue
+	queue   []stream.Record
+	bytes   int  // of the queue
+	waiting bool // Read had nothing: wake is owed
+	closed  bool
+	gap     *Gap // to be returned first
+}
+
+// Start returns the offset at which the subscription began: records of its key
+// before it are not asked for.
+func (s *Subscription) Start() stream.Offset { return s.start }
+
+// Read returns the next records, in order, about Options.QueueBytes of them at
+// most; none where there are none yet: then wake is called when there are. It
+// reads the log where the subscriber is behind, and does not wait for records to
+// come. The records are the caller's.
+//
+// A *Gap says that records are missing; the next Read goes on behind it. After
+// other errors Read may be called again, for the same records, but for
+// stream.ErrClosed.
+func (s *Subscription) Read(ctx context.Context) ([]stream.Record, error) {
+	for {
+		records, from, done, err := s.take()
+		if done || err != nil {
+			return records, err
+		}
+		records, next, err := s.part.page(ctx, s.key, from)
+		if errors.Is(err, stream.ErrTrimmed) {
+			next, err = s.trimmed(ctx, from)
+		}
+		s.part.mu.Lock()
+		s.next = next
+		s.part.mu.Unlock()
+		if len(records) > 0 || err != nil {
+			return records, err
+		}
+	}
+}
+
+// take returns what is queued, or the offset from which the log has to be read.
+func (s *Subscription) take() (records []stream.Record, from stream.Offset, done bool, err error) {
+	s.part.mu.Lock()
+	defer s.part.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, 0, true, stream.ErrClosed
+	case s.gap != nil:
+		err, s.gap = s.gap, nil
+		s.part.hub.metrics.Gaps.Add(1)
+		return nil, 0, true, err
+	case len(s.queue) > 0:
+		records, s.queue, s.bytes = s.queue, nil, 0
+		return records, 0, true, nil
+	}
+	s.live = s.part.started && s.next >= s.part.next
+	s.waiting = s.live || !s.part.started
+	return nil, s.next, s.waiting, nil
+}
+
+// trimmed returns where a subscription goes on that asked for an offset which
+// retention has removed, and a *Gap.
+func (s *Subscription) trimmed(ctx context.Context, from stream.Offset) (stream.Offset, error) {
+	first, _, err := s.part.hub.log.Offsets(ctx, s.part.at)
+	if err != nil || first <= from {
+		return from, errors.Join(err, ctx.Err())
+	}
+	s.part.hub.metrics.Gaps.Add(1)
+	return first, &Gap{Partition: s.part.at, Requested: from, Earliest: first}
+}
+
+// offer puts r in the queue where it is next, and reports whether wake is to be
+// called. Its caller holds part.mu.
+func (s *Subscription) offer(r *stream.Record, bytes int) (wake bool) {
+	if !s.live || r.Offset < s.next {
+		return false
+	}
+	if len(s.queue) > 0 && s.bytes+bytes > s.part.hub.options.QueueBytes {
+		// It is read again from the log: what a subscriber that stands still
+		// does not take needs no memory.
+		s.next, s.live, s.queue, s.bytes = s.queue[0].Offset, false, nil, 0
+		s.part.hub.metrics.Slow.Add(1)
+		return false
+	}
+	s.queue = append(s.queue, *r)
+	s.bytes += bytes
+	s.next = r.Offset + 1
+	s.part.hub.metrics.Queued.Add(1)
+	return s.due()
+}
+
+// due reports whether wake is to be called, once. Its caller holds part.mu.
+func (s *Subscription) due() bool {
+	wake := s.waiting
+	s.waiting = false
+	return wake
+}
+
+// Close ends the subscription. Wake may still be called once.
+func (s *Subscription) Close() {
+	s.part.remove(s)
+}
+
+// clone returns a copy of r that keeps no buffer of the log in memory, which may
+// hold thousands of other records.
+func clone(r *stream.Record) stream.Record {
+	c := *r
+	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
+	for i := range c.Headers {
+		c.Headers[i].Value = slices.Clone(c.Headers[i].Value)
+	}
+	return c
+}
+
+// recordBytes is about what the fields of a record take beside its bytes.
+const recordBytes = 128
+
+func size(r *stream.Record) int {
+	n := recordBytes + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += 48 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return n
+}
+
+// String names the subscription in errors and logs, without its key.
+func (s *Subscription) String() string {
+	return fmt.Sprintf("subscription to %v from %d", s.part.at, s.start)
+}
