@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay/gateway/hub"
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream"
+)
+
+var (
+	errDraining = errors.New("the gateway is ending: come again, another one serves")
+	errFull     = errors.New("the gateway has as many connections as it takes: come again later")
+	errToken    = errors.New("the token is not valid")
+)
+
+// verify returns who a token speaks for. The error is for clients: why is logged.
+func (g *Gateway) verify(ctx context.Context, token string) (Identity, error) {
+	who, err := g.auth.Verify(ctx, token)
+	if err == nil {
+		err = errors.Join(wire.CheckID("tenant", who.Tenant), wire.CheckID("client", who.Client))
+	}
+	if err != nil {
+		g.metrics.Forbidden.Add(1)
+		g.options.Logger.Info("gateway: token refused", "error", err)
+		return Identity{}, errToken
+	}
+	return who, nil
+}
+
+// cursor returns a client's cursor behind offset.
+func (g *Gateway) cursor(who Identity, offset stream.Offset) string {
+	c := wire.Cursor{Epoch: g.options.Epoch, Partition: wire.PartitionOf(who.Tenant, who.Client, g.hub.Partitions()), Offset: offset}
+	return c.Encode(g.options.CursorKey, who.Tenant, who.Client)
+}
+
+func (g *Gateway) parseCursor(who Identity, text string) (wire.Cursor, error) {
+	return wire.ParseCursor(g.options.CursorKey, who.Tenant, who.Client, text)
+}
+
+// start is where a client goes on: at offset from, and with a gap where the log
+// that its cursor is of is not this one.
+type start struct {
+	from stream.Offset
+	gap  *wire.Gap
+}
+
+func (g *Gateway) start(who Identity, resume *wire.Resume) (start, *wire.Error) {
+	switch {
+	case resume == nil || *resume == wire.Resume{From: wire.FromLatest}:
+		return start{from: hub.Latest}, nil
+	case *resume == wire.Resume{From: wire.FromEarliest}:
+		return start{from: hub.Earliest}, nil
+	case resume.From != "" || resume.Cursor == "":
+		return start{}, &wire.Error{Code: wire.CodeBadFrame, Message: `resume: give a cursor, or from "latest" or "earliest"`}
+	}
+	cursor, err := g.parseCursor(who, resume.Cursor)
+	if err != nil {
+		return start{}, &wire.Error{Code: wire.CodeBadCursor, Message: err.Error()}
+	}
+	if cursor.Epoch != g.options.Epoch || cursor.Partition != wire.PartitionOf(who.Tenant, who.Client, g.hub.Partitions()) {
+		g.metrics.Gaps.Add(1)
+		return start{from: hub.Earliest, gap: &wire.Gap{Requested: resume.Cursor}}, nil
+	}
+	g.metrics.Resumes.Add(1)
+	return start{from: cursor.Offset + 1}, nil
+}
+
+func (g *Gateway) gapFrame(who Identity, gap *hub.Gap) *wire.Gap {
+	return &wire.Gap{Requested: g.cursor(who, gap.Requested-1), Earliest: g.cursor(who, gap.Earliest-1)}
+}
+
+// result returns the result that a record is, and its frame; nil where it is
+// none.
+func (g *Gateway) result(who Identity, r *stream.Record) (wire.Result, wire.Frame) {
+	result, err := wire.ParseResult(r)
+	if err != nil {
+		g.metrics.Unreadable.Add(1)
+		g.options.Logger.Error("gateway: result", "error", err)
+		return result, nil
+	}
+	g.metrics.Results.Add(1)
+	return result, wire.FrameOf(&result, g.cursor(who, r.Offset))
+}
+
+// prepare fills in what an event leaves out, and returns what is wrong with it.
+func prepare(event *wire.Event) error {
+	if err := event.Validate(); err != nil {
+		return err
+	}
+	if event.Correlation == "" && event.TraceParent != "" {
+		event.Correlation = event.TraceParent[3:35] // its trace id
+	}
+	return nil
+}
+
+// shown returns an id that may be sent back; "" for one that may not.
+func shown(id string) string {
+	if wire.ValidID(id) {
+		return id
+	}
+	return ""
+}
+
+// append writes events to the inbox, and returns when they are durable.
+func (g *Gateway) append(events []stream.Record) error {
+	began := time.Now()
+	if err := g.log.Append(g.ctx, events...); err != nil {
+		g.metrics.Failures.Add(1)
+		g.options.Logger.Error("gateway: append", "error", err)
+		return err
+	}
+	g.metrics.Append.Record(time.Since(began), len(events))
+	g.metrics.Accepted.Add(uint64(len(events)))
+	return nil
+}
+
+// appendProblem is what a client is told of an event that was perhaps not
+// appended: to send it again, with the same id.
+func appendProblem(err error, id string) *wire.Error {
+	if errors.Is(err, stream.ErrTooLarge) {
+		return &wire.Error{Code: wire.CodeBadEvent, Message: "the event is too large for the log", EventID: id}
+	}
+	return &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("the log did not take event %s: send it again with the same id", id), EventID: id, Retryable: true}
+}

@@ -1,0 +1,282 @@
+// Package gateway serves clients: they send events, which are accepted once they
+// are in the log, and get results, from any position on. A connection is only a
+// cursor on the topic of results; nothing that a client may lose is kept here, so
+// any gateway serves any client. docs/design/gateway.md has the whole.
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/gateway/hub"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Identity is who a token speaks for.
+type Identity struct {
+	Tenant, Client string    // valid ids of package wire
+	Expires        time.Time // zero is never
+}
+
+// Authenticator says whom a token belongs to. Its errors may be logged: they hold
+// nothing secret. It is called by many goroutines.
+type Authenticator interface {
+	Verify(ctx context.Context, token string) (Identity, error)
+}
+
+// Log is what a gateway needs of a stream.Log and its stream.Inspector.
+type Log interface {
+	hub.Log
+	Append(ctx context.Context, records ...stream.Record) error
+}
+
+// Options of a Gateway. CursorKey is needed; the zero value of every other field
+// is a good default.
+type Options struct {
+	// Inbox is the topic that events are appended to, and Results the one that
+	// results are read from; they are inbox and results.
+	Inbox, Results string
+	// CursorKey signs cursors, at least 32 bytes, the same for all gateways.
+	CursorKey []byte
+	// Epoch is of the log: one that lost records has another.
+	Epoch uint64
+	// Origins of pages that may connect, as https://example.org; "*" is any. A
+	// request without an origin comes from no page and is served.
+	Origins []string
+	// Connections is how many clients may be connected; 0 is 10,000.
+	Connections int
+	// PendingLimit is how many events of a connection may wait for their result;
+	// 0 is 50.
+	PendingLimit int
+	// MessageBytes bounds a message of a client; 0 is 64 KiB.
+	MessageBytes int
+	// Ping is between pings, and PongTimeout how long a client may leave one
+	// unanswered; 0 is 15 s and 10 s.
+	Ping, PongTimeout time.Duration
+	// DrainWindow is the time over which clients are sent away when the gateway
+	// ends; 0 is 30 s.
+	DrainWindow time.Duration
+	// Hub bounds what is kept of results.
+	Hub hub.Options
+	// Logger gets what goes wrong; nil is slog.Default().
+	Logger *slog.Logger
+}
+
+const cursorKeyBytesMin = 32
+
+// Validate returns all that is wrong with the options, and why.
+func (o Options) Validate() error {
+	errs := []error{o.Hub.Validate()}
+	if len(o.CursorKey) < cursorKeyBytesMin {
+		errs = append(errs, fmt.Errorf("CursorKey has %d bytes, want at least %d: others could make cursors", len(o.CursorKey), cursorKeyBytesMin))
+	}
+	for _, n := range [...]struct {
+		name  string
+		value int64
+	}{
+		{"Connections", int64(o.Connections)}, {"PendingLimit", int64(o.PendingLimit)}, {"MessageBytes", int64(o.MessageBytes)},
+		{"Ping", int64(o.Ping)}, {"PongTimeout", int64(o.PongTimeout)}, {"DrainWindow", int64(o.DrainWindow)},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d: leave it 0 for the default", n.name, n.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) withDefaults() Options {
+	o.Inbox, o.Results = cmp.Or(o.Inbox, "inbox"), cmp.Or(o.Results, "results")
+	o.Connections = cmp.Or(o.Connections, 10_000)
+	o.PendingLimit = cmp.Or(o.PendingLimit, 50)
+	o.MessageBytes = cmp.Or(o.MessageBytes, 64<<10)
+	o.Ping, o.PongTimeout = cmp.Or(o.Ping, 15*time.Second), cmp.Or(o.PongTimeout, 10*time.Second)
+	o.DrainWindow = cmp.Or(o.DrainWindow, 30*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	return o
+}
+
+// Gateway serves clients. Make one with New, Run it, and serve its Handler.
+type Gateway struct {
+	options Options
+	log     Log
+	auth    Authenticator
+	hub     *hub.Hub
+	metrics Metrics
+	sockets sockets
+
+	ctx  context.Context // of all that clients ask for: done when the last has gone
+	stop context.CancelFunc
+	work sync.WaitGroup // goroutines of connections
+
+	mu       sync.Mutex // guards what follows
+	draining bool
+	drained  chan struct{}       // closed when draining begins
+	open     map[member]struct{} // connections of every kind
+	named    map[string]*session // by client and session id
+}
+
+// member is an open connection: the gateway's clock looks at it each second, and
+// it is sent away when the gateway ends.
+type member interface {
+	tick(now time.Time)
+	leave(code closeCode, after time.Duration)
+}
+
+// New returns a gateway on log, whose topics exist.
+func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	o = o.withDefaults()
+	h, err := hub.New(ctx, log, o.Results, o.Hub)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g := &Gateway{options: o, log: log, auth: auth, hub: h, drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}}
+	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.sockets = newSockets(g)
+	return g, nil
+}
+
+// Metrics returns what the gateway counts.
+func (g *Gateway) Metrics() *Metrics { return &g.metrics }
+
+// Hub returns the metrics of the reading of results.
+func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
+
+// Handler serves
+//
+//	GET  /v1/stream   WebSocket, subprotocol afterbay.v1
+//	GET  /v1/results  server-sent events, or with ?wait= one answer of NDJSON
+//	POST /v1/events   NDJSON of events
+//	POST /v1/ack      an acknowledgement
+//
+// Its server bounds the time in which a request's header has to come.
+func (g *Gateway) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/stream", g.serveStream)
+	return mux
+}
+
+// Run serves until ctx is done and then sends clients away: it takes no new
+// connections and no more events, finishes those that are being appended, and
+// spreads the ends of connections over Options.DrainWindow. It returns when all
+// of them are gone.
+func (g *Gateway) Run(ctx context.Context) error {
+	group, failed := errgroup.WithContext(g.ctx)
+	group.Go(func() error { return g.hub.Run(failed) })
+	ticks, endTicks := context.WithCancel(g.ctx)
+	var clock sync.WaitGroup
+	clock.Go(func() { g.tick(ticks) })
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+	}
+	g.drain()
+	g.work.Wait()
+	endTicks()
+	clock.Wait()
+	g.stop()
+	return group.Wait()
+}
+
+// tick is the clock of all connections, so that none needs a timer.
+func (g *Gateway) tick(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			for _, m := range g.members() {
+				m.tick(now)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *Gateway) members() []member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	members := make([]member, 0, len(g.open))
+	for m := range g.open {
+		members = append(members, m)
+	}
+	return members
+}
+
+// drain sends clients away, one after the other, each with another time to come
+// back.
+func (g *Gateway) drain() {
+	g.mu.Lock()
+	g.draining = true
+	close(g.drained)
+	g.mu.Unlock()
+	members := g.members()
+	if len(members) == 0 {
+		return
+	}
+	every := time.NewTicker(max(1, g.options.DrainWindow/time.Duration(len(members))))
+	defer every.Stop()
+	for i, m := range members {
+		if i > 0 {
+			<-every.C
+		}
+		m.leave(closeDrain, rand.N(2*time.Second))
+	}
+}
+
+// enter takes a connection in, where there is room for it.
+func (g *Gateway) enter(m member) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.draining:
+		return errDraining
+	case len(g.open) >= g.options.Connections:
+		g.metrics.Full.Add(1)
+		return errFull
+	}
+	g.open[m] = struct{}{}
+	g.metrics.Connections.Add(1)
+	return nil
+}
+
+func (g *Gateway) exit(m member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, m)
+	g.metrics.Connections.Add(-1)
+}
+
+// name makes s the connection of a client's session, and returns the one before.
+func (g *Gateway) name(key string, s *session) (before *session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before, g.named[key] = g.named[key], s
+	return before
+}
+
+func (g *Gateway) unname(key string, s *session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.named[key] == s {
+		delete(g.named, key)
+	}
+}
+
+func (g *Gateway) leaving() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.draining
+}

@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"sync/atomic"
+
+	"github.com/afterbay/afterbay/observe"
+)
+
+// Metrics is what a Gateway counts. They may be read at any time.
+type Metrics struct {
+	Connections atomic.Int64  // open
+	Opened      atomic.Uint64 // connections that were taken in
+	Full        atomic.Uint64 // connections refused, since there were too many
+	Forbidden   atomic.Uint64 // requests refused for their token or origin
+
+	Accepted   atomic.Uint64 // events that are in the log
+	Refused    atomic.Uint64 // events answered with backpressure
+	Bad        atomic.Uint64 // messages and events answered with an error
+	Failures   atomic.Uint64 // appends that failed
+	Pending    atomic.Int64  // events of connections that wait for their result
+	Results    atomic.Uint64 // results that were sent
+	Resumes    atomic.Uint64 // connections that went on after a cursor
+	Gaps       atomic.Uint64 // gaps that clients were told of
+	Unreadable atomic.Uint64 // records of the topic of results that are none
+	Closed     CloseCodes    // connections that the gateway ended, by code
+
+	Append observe.Histogram // time of an append of events
+}
+
+// CloseCodes counts the ends of connections.
+type CloseCodes struct{ counts [1000]atomic.Uint64 }
+
+const closeCodesFrom = 4000
+
+func (c *CloseCodes) add(code closeCode) { c.counts[code-closeCodesFrom].Add(1) }
+
+// Of returns how many connections were ended with a code from 4000 to 4999; 0 for
+// others.
+func (c *CloseCodes) Of(code int) uint64 {
+	if code < closeCodesFrom || code >= closeCodesFrom+len(c.counts) {
+		return 0
+	}
+	return c.counts[code-closeCodesFrom].Load()
+}

@@ -1,0 +1,382 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay/gateway/hub"
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream"
+)
+
+const (
+	connectTimeout  = 10 * time.Second // until a connection says who it is
+	expiryGrace     = 25 * time.Second // after a token's end, to bring another
+	ackTimeout      = 60 * time.Second // without an ack that the client promised
+	retryAfter      = 40 * time.Millisecond
+	retryAfterDrain = time.Second
+	answersMost     = 256 // that wait to be written: then the client is not read
+	sessionIDBytes  = 128
+)
+
+// socket is a message connection, as far as a session needs it. Send and close
+// are called by one goroutine at a time.
+type socket interface {
+	// send returns when the message was given to the network; it does not wait
+	// for a client that stands still for longer than a deadline. After an error
+	// the connection is closed.
+	send(message []byte) error
+	// close says why and closes the connection.
+	close(code closeCode)
+}
+
+// session is a client that is connected both ways. Its messages come from the
+// goroutine that reads the connection; two workers, each without a goroutine while
+// it is idle, write to the connection and append events to the log.
+type session struct {
+	gateway *Gateway
+	socket  socket
+	ctx     context.Context // of the connection
+	cancel  context.CancelFunc
+	writer  worker
+	appends worker
+
+	mu           sync.Mutex // guards what follows
+	room         sync.Cond  // answers has room again
+	known        bool       // identity is from the request: connect needs no token
+	identity     Identity   // as it is while connected
+	expires      time.Time
+	connected    bool
+	name         string // in gateway.named
+	subscription *hub.Subscription
+	answers      []wire.Frame        // to be written before more results
+	events       []stream.Record     // to be appended,
+	ids          []string            // and their ids
+	appending    int                 // events on their way into the log
+	pending      map[string]struct{} // ids of events that have no result yet
+	limit        int                 // of pending
+	ackEvery     int                 // results between acks, which the client promised; 0 is none
+	unacked      int                 // results sent since the last ack
+	leaving      *wire.Disconnect    // to be sent when all events are appended
+	reading      bool                // the connection is open, and its reader there
+	broken       bool                // nothing more is written
+	ended        bool
+
+	opened, heard, pinged, acked time.Time
+	waits                        bool // for a pong
+}
+
+func newSession(g *Gateway, socket socket, who *Identity) *session {
+	now := time.Now()
+	// Pings of those that came at once do not go out at once.
+	s := &session{gateway: g, socket: socket, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2)), acked: now}
+	s.room.L = &s.mu
+	s.ctx, s.cancel = context.WithCancel(g.ctx)
+	if who != nil {
+		s.known, s.identity = true, *who
+	}
+	return s
+}
+
+// receive takes a message of the client.
+func (s *session) receive(message []byte) {
+	frame, problem := wire.ParseClient(message)
+	s.mu.Lock()
+	s.heard, s.waits = time.Now(), false
+	connected := s.connected
+	s.mu.Unlock()
+	if problem != nil {
+		s.fail(0, problem)
+		return
+	}
+	if connect, ok := frame.(*wire.Connect); ok == connected {
+		s.fail(0, &wire.Error{Code: wire.CodeUnauthorized, Message: "send one connect, first"})
+		return
+	} else if ok {
+		s.connect(connect)
+		return
+	}
+	switch f := frame.(type) {
+	case *wire.Submission:
+		s.submit(f)
+	case *wire.Ack:
+		s.ack(f)
+	case *wire.Refresh:
+		s.refresh(f)
+	}
+}
+
+func (s *session) fail(id int64, problem *wire.Error) {
+	s.gateway.metrics.Bad.Add(1)
+	s.answer(&wire.ErrorFrame{ID: id, Error: problem})
+}
+
+// answer has a frame written. Where too many wait it waits, so that a client that
+// does not read is not read.
+func (s *session) answer(frame wire.Frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.answers) >= answersMost && !s.broken {
+		s.room.Wait()
+	}
+	s.push(frame)
+}
+
+// push has a frame written. Its caller holds mu, and bounds how often it does so.
+func (s *session) push(frame wire.Frame) {
+	if frame != nil && !s.broken {
+		s.answers = append(s.answers, frame)
+	}
+	if s.reading && !s.broken { // the gateway waits for the reader: it may wait for one more
+		s.writer.kick(&s.gateway.work, s.write)
+	}
+}
+
+// wake is called by the hub when there are results.
+func (s *session) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.push(nil)
+}
+
+func (s *session) connect(f *wire.Connect) {
+	g := s.gateway
+	who := s.identity // written by this goroutine alone
+	if f.Token != "" || !s.known {
+		var err error
+		if who, err = g.verify(s.ctx, f.Token); err != nil {
+			s.leave(closeBadToken, 0)
+			return
+		}
+	}
+	if len(f.SessionID) > sessionIDBytes || f.MaxInflight < 0 || f.AckEvery < 0 {
+		s.fail(f.ID, &wire.Error{Code: wire.CodeBadFrame, Message: fmt.Sprintf("connect: a session id has at most %d bytes, maxInflight and ackEvery are not negative", sessionIDBytes)})
+		return
+	}
+	start, problem := g.start(who, f.Resume)
+	if problem != nil {
+		s.fail(f.ID, problem)
+		return
+	}
+	subscription, err := g.hub.Subscribe(s.ctx, []byte(wire.Key(who.Tenant, who.Client)), start.from, s.wake)
+	if err != nil {
+		g.options.Logger.Error("gateway: subscribe", "error", err)
+		s.leave(closeInternal, time.Second)
+		return
+	}
+	if f.SessionID != "" { // before the client knows that it is connected, and comes again
+		s.replace(wire.Key(who.Tenant, who.Client) + "/" + f.SessionID)
+	}
+	s.begin(f, who, subscription, start)
+}
+
+// begin makes the session a connected one. Connected says where it goes on, so
+// that a client which is cut before its first result comes back there.
+func (s *session) begin(f *wire.Connect, who Identity, subscription *hub.Subscription, start start) {
+	g, o := s.gateway, &s.gateway.options
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		subscription.Close()
+		return
+	}
+	s.connected, s.identity, s.expires, s.subscription = true, who, who.Expires, subscription
+	s.limit, s.ackEvery = o.PendingLimit, f.AckEvery
+	if f.MaxInflight > 0 {
+		s.limit = min(s.limit, f.MaxInflight)
+	}
+	s.push(&wire.Connected{
+		ID: f.ID, ClientID: who.Client, TenantID: who.Tenant, Epoch: fmt.Sprint(o.Epoch), Cursor: g.cursor(who, subscription.Start()-1),
+		Recovered: start.gap == nil, PingMs: o.Ping.Milliseconds(), PongTimeoutMs: o.PongTimeout.Milliseconds(),
+		PendingLimit: s.limit, MaxMessageBytes: int64(o.MessageBytes), ExpiresAt: who.Expires,
+	})
+	if start.gap != nil {
+		start.gap.Earliest = g.cursor(who, subscription.Start()-1)
+		s.push(start.gap)
+	}
+}
+
+// replace ends the connection that the client's session had before.
+func (s *session) replace(name string) {
+	s.mu.Lock()
+	s.name = name
+	ended := s.ended
+	s.mu.Unlock()
+	if ended {
+		return
+	}
+	if before := s.gateway.name(name, s); before != nil {
+		before.leave(closeReplaced, 0)
+	}
+}
+
+func (s *session) refresh(f *wire.Refresh) {
+	who, err := s.gateway.verify(s.ctx, f.Token)
+	if err == nil && (who.Tenant != s.identity.Tenant || who.Client != s.identity.Client) {
+		err = errors.New("it is of another client")
+	}
+	if err != nil {
+		s.fail(f.ID, &wire.Error{Code: wire.CodeBadToken, Message: "the token is not one of this client"})
+		return
+	}
+	s.mu.Lock()
+	s.expires = who.Expires
+	s.mu.Unlock()
+	s.answer(&wire.Refreshed{ID: f.ID, ExpiresAt: who.Expires})
+}
+
+func (s *session) ack(f *wire.Ack) {
+	if _, err := s.gateway.parseCursor(s.identity, f.Cursor); err != nil {
+		s.fail(0, &wire.Error{Code: wire.CodeBadCursor, Message: err.Error()})
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unacked, s.acked = 0, time.Now()
+}
+
+// submit takes an event, to be appended with those that come meanwhile.
+func (s *session) submit(f *wire.Submission) {
+	event := f.Event(s.identity.Tenant, s.identity.Client)
+	if err := prepare(&event); err != nil {
+		s.fail(0, &wire.Error{Code: wire.CodeBadEvent, Message: err.Error(), EventID: shown(f.EventID)})
+		return
+	}
+	if refused := s.admit(&event); refused != nil {
+		s.gateway.metrics.Refused.Add(1)
+		s.answer(refused)
+	}
+}
+
+// admit returns why an event is not taken, or takes it.
+func (s *session) admit(event *wire.Event) *wire.Backpressure {
+	draining := s.gateway.leaving()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pending := max(len(s.pending), len(s.events)+s.appending)
+	switch {
+	case draining || s.leaving != nil || s.ended:
+		return &wire.Backpressure{Reason: wire.ReasonDraining, EventID: event.ID, RetryAfterMs: retryAfterDrain.Milliseconds()}
+	case pending >= s.limit:
+		return &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: event.ID, Pending: pending, Limit: s.limit, RetryAfterMs: retryAfter.Milliseconds()}
+	}
+	if s.pending == nil {
+		s.pending = map[string]struct{}{}
+	}
+	if _, again := s.pending[event.ID]; !again {
+		s.pending[event.ID] = struct{}{}
+		s.gateway.metrics.Pending.Add(1)
+	}
+	s.events = append(s.events, wire.Submit(s.gateway.options.Inbox, event))
+	s.ids = append(s.ids, event.ID)
+	s.appends.kick(&s.gateway.work, s.append)
+	return nil
+}
+
+// append writes the events that have come, and answers each. It goes on where the
+// client is gone: what it sent may be in the log.
+func (s *session) append() {
+	s.mu.Lock()
+	events, ids := s.events, s.ids
+	s.events, s.ids, s.appending = nil, nil, len(events)
+	s.mu.Unlock()
+	if len(events) == 0 {
+		return
+	}
+	err := s.gateway.append(events)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.appending = 0
+	for _, id := range ids { // at most limit of them
+		if err == nil {
+			s.push(&wire.Accepted{EventID: id})
+			continue
+		}
+		s.forget(id)
+		s.push(&wire.ErrorFrame{Error: appendProblem(err, id)})
+	}
+}
+
+// forget says that an event waits for nothing any more. Its caller holds mu.
+func (s *session) forget(id string) {
+	if _, ok := s.pending[id]; ok {
+		delete(s.pending, id)
+		s.gateway.metrics.Pending.Add(-1)
+	}
+}
+
+// open is called once, when the connection can be written to.
+func (s *session) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading = true
+	s.push(nil) // it may have been sent away already
+}
+
+// sever says that nothing more is written, so that nobody waits for it.
+func (s *session) sever() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken, s.answers = true, nil
+	s.room.Broadcast()
+}
+
+// tick is called each second.
+func (s *session) tick(now time.Time) {
+	s.mu.Lock()
+	o := &s.gateway.options
+	code := closeCode(0)
+	switch {
+	case s.ended || s.leaving != nil:
+	case !s.connected && now.Sub(s.opened) >= connectTimeout:
+		code = closeNoConnect
+	case s.connected && !s.expires.IsZero() && now.Sub(s.expires) >= expiryGrace:
+		code = closeExpired
+	case s.waits && now.Sub(s.pinged) >= o.PongTimeout:
+		code = closeNoPong
+	case s.ackEvery > 0 && s.unacked >= s.ackEvery && now.Sub(s.acked) >= ackTimeout:
+		code = closeSlow
+	case !s.waits && now.Sub(s.pinged) >= o.Ping:
+		s.pinged, s.waits = now, true
+		s.push(&wire.Ping{})
+	}
+	s.mu.Unlock()
+	if code != 0 {
+		s.leave(code, 0)
+	}
+}
+
+// leave ends the connection when what it is about is done: events that are on
+// their way into the log are answered, and the client is told why.
+func (s *session) leave(code closeCode, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.leaving != nil {
+		return
+	}
+	s.gateway.metrics.Closed.add(code)
+	s.leaving = code.frame(after.Milliseconds())
+	s.push(nil)
+}
+
+// end is called once, by the goroutine that read the connection, when it is
+// closed.
+func (s *session) end() {
+	s.cancel()
+	s.mu.Lock()
+	s.ended, s.reading = true, false
+	s.gateway.metrics.Pending.Add(-int64(len(s.pending)))
+	s.pending = nil
+	subscription, name := s.subscription, s.name
+	s.mu.Unlock()
+	if subscription != nil {
+		subscription.Close()
+	}
+	if name != "" {
+		s.gateway.unname(name, s)
+	}
+}

@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lxzan/gws"
+
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/access"
+)
+
+// writeTimeout is how long a client may let a message wait that it does not read.
+const writeTimeout = 10 * time.Second
+
+// sockets makes connections of requests. It is all that knows the library.
+type sockets struct{ upgrader *gws.Upgrader }
+
+func newSockets(g *Gateway) sockets {
+	return sockets{gws.NewUpgrader(events{}, &gws.ServerOption{
+		ReadMaxPayloadSize: g.options.MessageBytes, CheckUtf8Enabled: true, SubProtocols: []string{wire.Protocol},
+		Logger: silent{}, NewSession: func() gws.SessionStorage { return &holder{} },
+	})}
+}
+
+// serveStream makes a request a WebSocket, or says why not while that is cheap.
+func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
+	token, err := g.check(r)
+	if err != nil {
+		g.refuse(w, err)
+		return
+	}
+	protocols := split(r.Header.Get("Sec-WebSocket-Protocol"))
+	if !slices.Contains(protocols, wire.Protocol) {
+		g.refuse(w, &refusal{http.StatusBadRequest, "the subprotocol " + wire.Protocol + " is missing", "ask for it in Sec-WebSocket-Protocol"})
+		return
+	}
+	for _, p := range protocols {
+		if bearer, ok := strings.CutPrefix(p, "bearer."); ok && token == "" {
+			token = bearer
+		}
+	}
+	var who *Identity
+	if token != "" {
+		identity, err := g.verify(r.Context(), token)
+		if err != nil {
+			g.refuse(w, err)
+			return
+		}
+		who = &identity
+	}
+	conn := &connection{}
+	s := newSession(g, conn, who)
+	if err := g.enter(s); err != nil {
+		s.cancel()
+		g.refuse(w, err)
+		return
+	}
+	conn.conn, err = g.sockets.upgrader.Upgrade(&hijacker{ResponseWriter: w}, r)
+	if err != nil { // it was answered
+		g.exit(s)
+		s.cancel()
+		return
+	}
+	g.metrics.Opened.Add(1)
+	conn.conn.Session().(*holder).session = s
+	s.open()
+	g.work.Go(func() { g.readSocket(s, conn) }) // the request's own goroutine ends, and its memory goes
+}
+
+// readSocket reads a connection until it is closed.
+func (g *Gateway) readSocket(s *session, conn *connection) {
+	defer g.exit(s)
+	defer s.end()
+	defer func() { _ = conn.conn.NetConn().Close() }()
+	// A frame that says it has 2^63 bytes or more makes the library panic.
+	defer func() {
+		if p := recover(); p != nil {
+			g.options.Logger.Warn("gateway: a connection was closed by its frames", "panic", p)
+		}
+	}()
+	conn.conn.ReadLoop()
+}
+
+// connection is a WebSocket of the library.
+type connection struct{ conn *gws.Conn }
+
+func (c *connection) send(message []byte) error {
+	if err := c.conn.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	return c.conn.WriteMessage(gws.OpcodeText, message)
+}
+
+func (c *connection) close(code closeCode) {
+	_ = c.conn.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.conn.WriteClose(uint16(code), []byte(closeReasons[code]))
+}
+
+// events are what the library tells of its connections.
+type events struct{ gws.BuiltinEventHandler }
+
+// OnPing answers.
+func (events) OnPing(c *gws.Conn, payload []byte) {
+	_ = c.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.WritePong(payload)
+}
+
+// OnMessage takes a message.
+func (events) OnMessage(c *gws.Conn, m *gws.Message) {
+	s := c.Session().(*holder).session
+	if m.Opcode != gws.OpcodeText {
+		s.fail(0, &wire.Error{Code: wire.CodeBadFrame, Message: "messages are text"})
+		_ = m.Close()
+		return
+	}
+	s.receive(m.Bytes())
+	_ = m.Close() // parsed frames hold nothing of it
+}
+
+// holder is what a connection of the library knows of ours.
+type holder struct {
+	gws.SessionStorage
+	session *session
+}
+
+type silent struct{}
+
+func (silent) Error(...any) {}
+
+// hijacker gives the library a connection with what the server has read beyond
+// the request: a client may send before it is answered.
+type hijacker struct{ http.ResponseWriter }
+
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	if n := buffered.Reader.Buffered(); n > 0 {
+		early := make([]byte, n)
+		if _, err := io.ReadFull(buffered.Reader, early); err != nil {
+			return nil, nil, errors.Join(err, conn.Close())
+		}
+		conn = &prefixed{conn, early}
+	}
+	return conn, buffered, nil
+}
+
+type prefixed struct {
+	net.Conn
+	early []byte
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.early) == 0 {
+		return p.Conn.Read(b)
+	}
+	n := copy(b, p.early)
+	if p.early = p.early[n:]; len(p.early) == 0 {
+		p.early = nil
+	}
+	return n, nil
+}
+
+func split(list string) []string {
+	items := strings.Split(list, ",")
+	for i := range items {
+		items[i] = strings.TrimSpace(items[i])
+	}
+	return items
+}
+
+// refusal is an answer that is not 200.
+type refusal struct {
+	status      int
+	error, hint string
+}
+
+func (r *refusal) Error() string { return r.error }
+
+// check returns the token of a request, "" where it has none, or why it is not
+// served at all.
+func (g *Gateway) check(r *http.Request) (token string, err error) {
+	if origin := r.Header.Get("Origin"); origin != "" && !g.allowed(origin) {
+		g.metrics.Forbidden.Add(1)
+		return "", &refusal{http.StatusForbidden, "pages of this origin may not connect", "add it to the gateway's origins"}
+	}
+	if query, err := url.ParseQuery(r.URL.RawQuery); err != nil || query.Has("token") || query.Has("access_token") {
+		g.metrics.Forbidden.Add(1)
+		return "", &refusal{http.StatusBadRequest, "a token in the address is in the logs of all that it passes", "send it as Authorization: Bearer, or in the first frame"}
+	}
+	return access.Token(r), nil
+}
+
+func (g *Gateway) allowed(origin string) bool {
+	return slices.Contains(g.options.Origins, "*") || slices.Contains(g.options.Origins, origin)
+}
+
+// refuse answers a request that is not served.
+func (g *Gateway) refuse(w http.ResponseWriter, err error) {
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+	case errors.Is(err, errDraining), errors.Is(err, errFull):
+		w.Header().Set("Retry-After", strconv.Itoa(1))
+		r = &refusal{status: http.StatusServiceUnavailable, error: err.Error()}
+	case errors.Is(err, errToken):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		r = &refusal{http.StatusUnauthorized, err.Error(), "get a new token"}
+	default:
+		g.options.Logger.Error("gateway: request", "error", err)
+		r = &refusal{status: http.StatusInternalServerError, error: "the log cannot be read", hint: "come again later"}
+	}
+	ingest.WriteJSON(w, r.status, &ingest.Problem{Error: r.error, Hint: r.hint})
+}

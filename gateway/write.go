@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"errors"
+
+	"github.com/afterbay/afterbay/gateway/hub"
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// write sends what there is to be sent, until there is nothing more.
+func (s *session) write() {
+	for {
+		answers, leaving, subscription := s.next()
+		for _, frame := range answers {
+			if !s.send(frame) {
+				return
+			}
+		}
+		if leaving != nil {
+			s.send(leaving)
+			s.socket.close(closeCode(leaving.Code))
+			s.sever()
+			return
+		}
+		if subscription == nil {
+			if len(answers) == 0 {
+				return
+			}
+			continue
+		}
+		records, err := subscription.Read(s.ctx)
+		var gap *hub.Gap
+		switch {
+		case errors.As(err, &gap):
+			s.gateway.metrics.Gaps.Add(1)
+			if !s.send(s.gateway.gapFrame(s.identity, gap)) {
+				return
+			}
+			continue
+		case err != nil:
+			if s.ctx.Err() == nil {
+				s.gateway.options.Logger.Error("gateway: read results", "error", err)
+				s.leave(closeInternal, retryAfterDrain)
+				continue
+			}
+			return
+		case len(records) == 0 && len(answers) == 0:
+			return
+		}
+		for i := range records {
+			if !s.deliver(&records[i]) {
+				return
+			}
+		}
+	}
+}
+
+// next returns the answers that wait, and whether the connection is to end: that
+// of one that leaves waits for its events.
+func (s *session) next() ([]wire.Frame, *wire.Disconnect, *hub.Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answers := s.answers
+	s.answers = nil
+	s.room.Broadcast()
+	if s.leaving != nil && len(s.events)+s.appending == 0 {
+		return answers, s.leaving, nil
+	}
+	return answers, nil, s.subscription
+}
+
+// deliver sends a result.
+func (s *session) deliver(r *stream.Record) bool {
+	result, frame := s.gateway.result(s.identity, r)
+	if frame == nil {
+		return true
+	}
+	s.mu.Lock()
+	if s.unacked++; result.Status.Terminal() || result.Status == wire.StatusError {
+		s.forget(result.Event)
+	}
+	s.mu.Unlock()
+	return s.send(frame)
+}
+
+// send writes a frame; false where the connection is broken.
+func (s *session) send(frame wire.Frame) bool {
+	message, err := wire.Encode(frame)
+	if err != nil {
+		s.gateway.metrics.Unreadable.Add(1)
+		s.gateway.options.Logger.Error("gateway: result", "error", err)
+		return true
+	}
+	if err := s.socket.send(message); err != nil {
+		s.sever()
+		return false
+	}
+	return true
+}
