@@ -258,7 +258,7 @@ func TestDeadLettersOfPartitionsThatFillAStepLeaveOthersForTheNext(t *testing.T)
 		for i := range 2 * records {
 			s.write(int32(i%2), "k", fmt.Sprint("e", i, strings.Repeat("-", 6000), "x"), time.Now())
 		}
-		_, stop := s.startArchive(s.log, deliver.Options{Objects: deliver.Bounds{Rows: records}})
+		_, stop := s.startTo(deliver.Service{Whole: s}, s.log, deliver.Options{Objects: deliver.Bounds{Rows: records}})
 		s.wait(time.Minute)
 		stop()
 		letters := map[string]int{}
