@@ -309,10 +309,10 @@ func (s *supportRun) kill(stage string) {
 		e = s.start("--until-idle")
 		s.until(e, func() bool { p := s.status(e); return p != nil && p.Endpoints[0].Running > 0 })
 	case waitingWrite:
-		release := s.lock()
+		waits, release := s.lock()
 		defer release()
 		e = s.start("--until-idle")
-		s.until(e, s.writeWaits)
+		s.until(e, waits)
 	default:
 		s.Setenv(killedAt, fmt.Sprint(stage, " ", 1+s.rng.IntN(2)))
 		e = s.start("--until-idle")
@@ -332,8 +332,8 @@ func (s *supportRun) kill(stage string) {
 // until waits for something, or for the end of an engine.
 func (s *supportRun) until(e *supportEngine, is func() bool) {
 	s.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for ticker := time.NewTicker(5 * time.Millisecond); !is(); {
+	deadline := time.Now().Add(5 * time.Minute)
+	for ticker := time.NewTicker(20 * time.Millisecond); !is(); {
 		select {
 		case err := <-e.done:
 			e.done <- err
@@ -370,32 +370,32 @@ func (s *supportRun) status(e *supportEngine) *serve.PipelineStatus {
 }
 
 // lock has writes to the table wait, until it is released or its database is gone.
-func (s *supportRun) lock() (release func()) {
+// waits reports whether one does.
+func (s *supportRun) lock() (waits func() bool, release func()) {
 	s.Helper()
-	conn := s.connect(s.url)
-	if _, err := conn.Exec(s.Context(), "BEGIN; LOCK TABLE artifacts IN EXCLUSIVE MODE"); err != nil {
+	holder, watcher := s.connect(s.url), s.connect(s.url)
+	if _, err := holder.Exec(s.Context(), "BEGIN; LOCK TABLE artifacts IN EXCLUSIVE MODE"); err != nil {
 		s.Fatal(err)
 	}
-	return func() { _ = conn.Close(s.Context()) }
-}
-
-// writeWaits reports whether a write waits for the lock.
-func (s *supportRun) writeWaits() (waits bool) {
-	conn := s.connect(s.server.URL)
-	defer conn.Close(s.Context())
-	if err := conn.QueryRow(s.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits); err != nil {
-		s.Fatal(err)
+	waits = func() (is bool) {
+		if err := watcher.QueryRow(s.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&is); err != nil {
+			s.Fatal(err)
+		}
+		return is
 	}
-	return waits
+	return waits, func() {
+		_ = holder.Close(s.Context())
+		_ = watcher.Close(s.Context())
+	}
 }
 
 // killDatabase kills the database while it writes rows. The engine lives through it.
 func (s *supportRun) killDatabase() {
 	s.Helper()
-	release := s.lock()
+	waits, release := s.lock()
 	e := s.start("--until-idle")
-	s.until(e, s.writeWaits)
-	if !s.writeWaits() {
+	s.until(e, waits)
+	if !waits() {
 		s.Fatalf("seed %d: no row was written in a portion: more events are needed", *supportSeed)
 	}
 	s.server.Kill()
