@@ -12,7 +12,7 @@ import (
 const ownColumns = "afterbay_"
 
 // sinkFiles checks a sink of files, and returns it with its columns.
-func (c *compiler) sinkFiles(path string, s *Sink, complete bool) *Files {
+func (c *compiler) sinkFiles(path string, s *Sink, complete bool) *FilesSink {
 	f := *s.Files
 	at := path + ".files"
 	scheme, rest, _ := strings.Cut(f.URL, "://")
@@ -53,7 +53,7 @@ func (c *compiler) sinkFiles(path string, s *Sink, complete bool) *Files {
 	return &f
 }
 
-func (f *Files) bounds() deliver.Bounds {
+func (f *FilesSink) bounds() deliver.Bounds {
 	return deliver.Bounds{Rows: f.Rows, Bytes: f.Bytes, Wait: f.Wait}
 }
 

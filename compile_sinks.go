@@ -99,7 +99,7 @@ func (c *compiler) noWindow(path string, s *Sink) {
 	}
 }
 
-func (c *compiler) sinkHTTP(path string, h *HTTP) {
+func (c *compiler) sinkHTTP(path string, h *HTTPSink) {
 	u, err := url.Parse(h.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -111,7 +111,7 @@ func (c *compiler) sinkHTTP(path string, h *HTTP) {
 }
 
 // sinkTopic checks a sink to another cluster, but for how it is reached.
-func (c *compiler) sinkTopic(path string, t *TopicSink) {
+func (c *compiler) sinkTopic(path string, t *KafkaSink) {
 	switch {
 	case t.Topic == "":
 		c.fail(path+".topic", "missing: name a topic of the cluster")

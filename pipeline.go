@@ -177,11 +177,11 @@ type Share struct {
 type Sink struct {
 	From        string        // a topic that the pipeline writes
 	Name        string        // of the sink: its consumer group is <pipeline>.<name>, its dead letters go to dlq.<pipeline>.<name>; "" is the topic's name
-	HTTP        *HTTP         // the service, called over HTTP
-	Postgres    *RowSink      // instead: a table of PostgreSQL
+	HTTP        *HTTPSink     // the service, called over HTTP
+	Postgres    *PostgresSink // instead: a table of PostgreSQL
 	Redis       *RedisSink    // instead: keys of Redis
-	Files       *Files        // instead: objects in a folder or a bucket
-	Kafka       *TopicSink    // instead: a topic of another cluster of Kafka
+	Files       *FilesSink    // instead: objects in a folder or a bucket
+	Kafka       *KafkaSink    // instead: a topic of another cluster of Kafka
 	Timeout     time.Duration // of a call, which is then made again; 0 is 3 s, and 30 s of a database and 2 m of an object
 	Concurrency int           // calls at once, those of a key one after the other; of a database the connections that its rows are spread over by key, up to 64; 0 is 16, and 4 of a database and of objects
 	Window      time.Duration // of HTTP: event time in which an id that the service took is not handed to it again; 0 is 24 h
@@ -191,8 +191,8 @@ type Sink struct {
 	Group string // New sets it: the sink's consumer group
 }
 
-// RowSink is a table that has a row for each key: that of the newest event.
-type RowSink struct {
+// PostgresSink is a table that has a row for each key: that of the newest event.
+type PostgresSink struct {
 	URL         string   // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in the file that PGPASSFILE names
 	Table       string   // its name, or schema.name; it is made where there is none
 	Key         string   // the name that rows are found by
@@ -228,9 +228,9 @@ type Vector struct {
 	Distance string // that the index is for: cosine (default), l2 or inner_product
 }
 
-// HTTP is a service that gets a request for each record: the value as its body,
+// HTTPSink is a service that gets a request for each record: the value as its body,
 // the id as its Idempotency-Key.
-type HTTP struct {
+type HTTPSink struct {
 	URL       string   // of the service
 	Method    string   // POST (default), PUT or PATCH
 	Headers   []Header // of every request
@@ -238,17 +238,17 @@ type HTTP struct {
 	TokenFile string   // a file of the token, read again at each request; "" is none
 }
 
-// TopicSink is a topic of a cluster of Kafka that is not the pipeline's, which is to
+// KafkaSink is a topic of a cluster of Kafka that is not the pipeline's, which is to
 // be there. Records keep their key, value, time and headers.
-type TopicSink struct {
+type KafkaSink struct {
 	Cluster     Engine // how it is reached, with its own user and secrets
 	Topic       string // of the cluster
 	ExactlyOnce bool   // by transactions that hold how far each partition is: who reads only what is committed sees each record once
 }
 
-// Files is where records are kept as objects, each in one of them. An object is
+// FilesSink is where records are kept as objects, each in one of them. An object is
 // complete when the first of Rows, Bytes and Wait is reached.
-type Files struct {
+type FilesSink struct {
 	URL      string        // file:///FOLDER or s3://BUCKET/PREFIX
 	S3       ObjectStore   // of a bucket
 	Format   string        // parquet (default) or ndjson

@@ -97,11 +97,15 @@ var layers = map[string][]string{
 	"deliver/row":           {"decode", "expression", "value"},
 	"deliver/sink/postgres": {"deliver", "deliver/row", "stream", "value"},
 	"deliver/sink/redis":    {"deliver", "deliver/row", "expression", "stream", "value"},
+	"serve":                 {"", "lookup", "deliver", "fetch", "control", "dead", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
+	"deliver/sink/http":     {"deliver", "header", "internal/client", "stream"},
+	"deliver/sink/postgres": {"decode", "deliver", "stream", "value"},
+	"deliver/sink/redis":    {"decode", "deliver", "expression", "stream", "value"},
 	"deliver/sink/files":    {"decode", "deliver", "header", "internal/client", "internal/s3", "internal/vfs", "rows", "stream", "value"},
 	"scoring":               {"batch", "decode", "internal/access", "internal/inference", "model"},
 	"examples/fraud":        {},
 
-	"deliver/sink/kafkasink": {"deliver", "header", "stream"},
+	"deliver/sink/kafka": {"deliver", "header", "stream"},
 
 	"bench/peers":                  {"examples/baseline", "model", "model/tree"},
 	"examples/baseline":            {},
@@ -131,6 +135,8 @@ var layers = map[string][]string{
 	"cmd/afterbay": {
 		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/httpsink", "deliver/sink/kafkasink", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
 		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "token", "value", "verdict",
+		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
+		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "value", "verdict",
 	},
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// OpenSink makes what takes the records of a sink, as deliver/sink/httpsink is of
-// its HTTP and deliver/sink/files of its Files. Deliver closes it.
+// OpenSink makes what takes the records of a sink, as deliver/sink/http is of
+// HTTP and deliver/sink/files of files. Deliver closes it.
 type OpenSink func(Sink) (deliver.Service, error)
 
 // Sinks returns the sinks of the pipeline, each with its name.

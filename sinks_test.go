@@ -25,7 +25,7 @@ func sunkPipeline(sinks ...afterbay.Sink) afterbay.Pipeline {
 }
 
 func TestSinkThatCannotBeIsRefused(t *testing.T) {
-	service := &afterbay.HTTP{URL: "http://cards/freeze"}
+	service := &afterbay.HTTPSink{URL: "http://cards/freeze"}
 	for _, c := range []struct {
 		path, message string
 		sinks         []afterbay.Sink
@@ -33,11 +33,11 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 		{"sinks[0].from", "missing", []afterbay.Sink{{HTTP: service}}},
 		{"sinks[0].from", `does not write "in"`, []afterbay.Sink{{From: "in", HTTP: service}}},
 		{"sinks[0]", "exactly one", []afterbay.Sink{{From: "out"}}},
-		{"sinks[0].http.url", "no URL", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTP{URL: "cards"}}}},
-		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTP{URL: "http://a:b@cards"}}}},
+		{"sinks[0].http.url", "no URL", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "cards"}}}},
+		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "http://a:b@cards"}}}},
 		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "from-out", HTTP: service}}},
 		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", HTTP: service}, {From: "dlq.copy", Name: "out", HTTP: service}}},
-		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []afterbay.Sink{{From: "out", Concurrency: 65, Postgres: &afterbay.RowSink{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
+		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []afterbay.Sink{{From: "out", Concurrency: 65, Postgres: &afterbay.PostgresSink{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
 		{"sinks[0]", "timeout", []afterbay.Sink{{From: "out", HTTP: service, Timeout: time.Hour}}},
 	} {
 		var found afterbay.Errors
@@ -76,7 +76,7 @@ func (s *taker) Close() { s.closed = true }
 func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	log := memory.New(memory.Options{})
 	defer log.Close()
-	runner, err := afterbay.New(sunkPipeline(afterbay.Sink{From: "out", HTTP: &afterbay.HTTP{URL: "http://cards"}}), afterbay.Options{})
+	runner, err := afterbay.New(sunkPipeline(afterbay.Sink{From: "out", HTTP: &afterbay.HTTPSink{URL: "http://cards"}}), afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/deliver/sink/kafkasink"
+	kafkasink "github.com/afterbay/afterbay/deliver/sink/kafka"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/crashtest"
 	"github.com/afterbay/afterbay/stream"

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/deliver/sink/httpsink"
+	httpsink "github.com/afterbay/afterbay/deliver/sink/http"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/crashtest"
 	"github.com/afterbay/afterbay/internal/faultserver"

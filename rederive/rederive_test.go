@@ -451,7 +451,7 @@ func (s *rows) Deliver(_ context.Context, id string, r *stream.Record) error {
 func TestSinkIsHandedWhatWasDerived(t *testing.T) {
 	onEngines(t, func(t *testing.T, log generation.Log) {
 		withSink := payments(40)
-		withSink.Sinks = []afterbay.Sink{{From: "out", Name: "rows", HTTP: &afterbay.HTTP{URL: "http://127.0.0.1:1"}}}
+		withSink.Sinks = []afterbay.Sink{{From: "out", Name: "rows", HTTP: &afterbay.HTTPSink{URL: "http://127.0.0.1:1"}}}
 		old, changed := newRunner(t, payments(20)), newRunner(t, withSink)
 		stop := start(t, log, old)
 		mustAppend(t, log, events(0, 500))

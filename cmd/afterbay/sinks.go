@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/deliver/sink/files"
-	"github.com/afterbay/afterbay/deliver/sink/httpsink"
+	httpsink "github.com/afterbay/afterbay/deliver/sink/http"
 	"github.com/afterbay/afterbay/deliver/sink/postgres"
 	"github.com/afterbay/afterbay/deliver/sink/redis"
 	"github.com/afterbay/afterbay/value"
@@ -81,7 +81,7 @@ func redisOptions(r *afterbay.RedisSink) (redis.Options, error) {
 	return o, nil
 }
 
-func openFiles(f *afterbay.Files) (*files.Archive, error) {
+func openFiles(f *afterbay.FilesSink) (*files.Archive, error) {
 	columns := make([]files.Column, len(f.Columns))
 	for i, c := range f.Columns {
 		columns[i] = files.Column{Name: c.Name, Type: c.Type}

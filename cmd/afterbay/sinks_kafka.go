@@ -7,7 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/deliver/sink/kafkasink"
+	kafkasink "github.com/afterbay/afterbay/deliver/sink/kafka"
 	"github.com/afterbay/afterbay/stream/kafka"
 )
 

@@ -1,4 +1,4 @@
-package httpsink_test
+package http_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/deliver/sink/httpsink"
+	httpsink "github.com/afterbay/afterbay/deliver/sink/http"
 	"github.com/afterbay/afterbay/stream"
 )
 

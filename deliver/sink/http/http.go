@@ -1,6 +1,6 @@
-// Package httpsink hands records to a service over HTTP: one request each, with
+// Package http hands records to a service over HTTP: one request each, with
 // the record's value as its body and its id as its Idempotency-Key.
-package httpsink
+package http
 
 import (
 	"bytes"

@@ -1,5 +1,5 @@
-// Package kafkasink hands records to a topic of another cluster of Kafka.
-package kafkasink
+// Package kafka hands records to a topic of another cluster of Kafka.
+package kafka
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package httpsink_test
+package http_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/afterbay/afterbay/deliver/sink/httpsink"
+	httpsink "github.com/afterbay/afterbay/deliver/sink/http"
 	"github.com/afterbay/afterbay/stream"
 )
 

@@ -1,4 +1,4 @@
-package kafkasink_test
+package kafka_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/deliver/sink/kafkasink"
+	kafkasink "github.com/afterbay/afterbay/deliver/sink/kafka"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
