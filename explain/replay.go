@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
@@ -261,23 +262,21 @@ func (p *player) Close() error { return nil }
 
 // Join implements stream.Log. Groups other than the one replayed get nothing.
 func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
-	s := &playing{player: p, wake: make(chan struct{}, 1), idle: group != p.group, state: memory.State{}}
-	if !s.idle {
-		i := slices.IndexFunc(p.topics, func(t serve.Topic) bool { return t.Name == p.partition.Topic })
-		s.first = p.topics[i].Partitions[p.partition.Index].First
-		records := p.directory.Records(ctx, serve.Query{
-			Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.until - s.first + 1),
-		})
-		s.next, s.stop = iter.Pull2(records)
+	if group != p.group {
+		return generation.NewIdle(), nil
 	}
+	i := slices.IndexFunc(p.topics, func(t serve.Topic) bool { return t.Name == p.partition.Topic })
+	s := &playing{Idle: generation.NewIdle(), player: p, state: memory.State{}, first: p.topics[i].Partitions[p.partition.Index].First}
+	s.next, s.stop = iter.Pull2(p.directory.Records(ctx, serve.Query{
+		Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.until - s.first + 1),
+	}))
 	return s, nil
 }
 
 // playing is the stream.Session of a replay.
 type playing struct {
+	*generation.Idle
 	*player
-	wake     chan struct{} // holds one token
-	idle     bool
 	assigned bool
 	ended    bool
 	first    stream.Offset
@@ -289,11 +288,11 @@ type playing struct {
 // Poll implements stream.Session.
 func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	var batch stream.Batch
-	if !s.idle && !s.assigned {
+	if !s.assigned {
 		s.assigned = true
 		batch.Assigned = []stream.Assigned{{Partition: s.partition, Next: s.first, State: s.state}}
 	}
-	for !s.idle && !s.ended && len(batch.Records) < limit {
+	for !s.ended && len(batch.Records) < limit {
 		r, err, ok := s.next()
 		if !ok && err == nil {
 			err = fmt.Errorf("%v@%d: %w: it was there a moment ago", s.partition, s.until, ErrNotFound)
@@ -313,12 +312,7 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if len(batch.Records) > 0 || len(batch.Assigned) > 0 {
 		return batch, nil
 	}
-	select {
-	case <-s.wake:
-		return batch, nil
-	case <-ctx.Done():
-		return batch, ctx.Err()
-	}
+	return s.Idle.Poll(ctx, limit)
 }
 
 // Commit implements stream.Session. It ends the replay behind the event.
@@ -353,24 +347,8 @@ func cloneRecord(r *stream.Record) stream.Record {
 	return c
 }
 
-// Pause implements stream.Session; the records come as they are asked for.
-func (s *playing) Pause(...stream.Partition) {}
-
-// Resume implements stream.Session.
-func (s *playing) Resume(...stream.Partition) {}
-
-// Wake implements stream.Session.
-func (s *playing) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Close implements stream.Session.
 func (s *playing) Close() error {
-	if s.stop != nil {
-		s.stop()
-	}
+	s.stop()
 	return nil
 }

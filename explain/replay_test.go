@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -63,7 +64,7 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 
 func TestReplayOwnsWhatAStepLeaves(t *testing.T) {
 	p := stream.Partition{Topic: "in"}
-	s := &playing{player: &player{partition: p, until: 7, finish: func() {}}, wake: make(chan struct{}, 1), state: memory.State{"old": {1}}}
+	s := &playing{Idle: generation.NewIdle(), player: &player{partition: p, until: 7, finish: func() {}}, state: memory.State{"old": {1}}}
 	bytes := []byte("in/0@7")
 	step := stream.Step{
 		Outputs: []stream.Record{{Key: bytes, Value: bytes, Headers: []stream.Header{{Key: "afterbay-position", Value: bytes}}}},

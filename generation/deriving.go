@@ -87,7 +87,7 @@ func (d *Deriving) named(group string) string {
 func (d *Deriving) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
 	switch {
 	case group != d.pipeline && d.alone:
-		return &idle{wake: make(chan struct{}, 1)}, nil
+		return NewIdle(), nil
 	case group != d.pipeline:
 		return d.Log.Join(ctx, group, topics...)
 	}
@@ -222,40 +222,3 @@ func (p *pace) give(n int) {
 	defer p.mu.Unlock()
 	p.left += float64(n)
 }
-
-// idle is a session of a group that is not joined.
-type idle struct{ wake chan struct{} }
-
-// Poll implements stream.Session.
-func (s *idle) Poll(ctx context.Context, _ int) (stream.Batch, error) {
-	select {
-	case <-s.wake:
-		return stream.Batch{}, nil
-	case <-ctx.Done():
-		return stream.Batch{}, ctx.Err()
-	}
-}
-
-// Pause implements stream.Session.
-func (s *idle) Pause(...stream.Partition) {}
-
-// Resume implements stream.Session.
-func (s *idle) Resume(...stream.Partition) {}
-
-// Commit implements stream.Session.
-func (s *idle) Commit(stream.Step) *stream.Pending {
-	p := stream.NewPending()
-	p.Decide(stream.ErrFenced)
-	return p
-}
-
-// Wake implements stream.Session.
-func (s *idle) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Close implements stream.Session.
-func (s *idle) Close() error { return nil }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/journal"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
 )
 
 // rehearsedBytesMax bounds the state that a rehearsal keeps in memory.
@@ -113,15 +112,16 @@ func (l *rehearsal) CreateTopic(context.Context, stream.Topic) error { return ni
 func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &rehearsed{of: l, wake: make(chan struct{}, 1), states: map[stream.Partition]*held{}}
-	if group == l.run.runner.Name() && l.session == nil {
-		l.session = s
-		for i := range l.run.parts {
-			if err := s.add(ctx, &l.run.parts[i]); err != nil {
-				return nil, err
-			}
+	if group != l.run.runner.Name() || l.session != nil {
+		return generation.NewIdle(), nil
+	}
+	s := &rehearsed{Idle: generation.NewIdle(), of: l, paused: map[stream.Partition]bool{}, states: map[stream.Partition]*held{}}
+	for i := range l.run.parts {
+		if err := s.add(ctx, &l.run.parts[i]); err != nil {
+			return nil, errors.Join(err, s.Close())
 		}
 	}
+	l.session = s
 	return s, nil
 }
 
@@ -135,7 +135,7 @@ func (l *rehearsal) sum(p Progress) Progress {
 	p.Events, p.Outputs, p.Dead = l.session.events, l.session.outputs, l.session.dead
 	var all journal.Stats
 	for _, h := range l.session.states {
-		if stats, err := journal.ReadStats(h.entries[string(rune(statekey.JournalHead))]); err == nil {
+		if stats, err := journal.ReadStats(h.state[string(rune(statekey.JournalHead))]); err == nil {
 			all.Add(stats)
 		}
 	}
@@ -155,18 +155,18 @@ func (l *rehearsal) sum(p Progress) Progress {
 // held is what a rehearsal keeps of a partition.
 type held struct {
 	extent
-	entries map[string][]byte
-	next    func() (stream.Record, error, bool)
-	stop    func()
-	read    bool          // to its end
-	done    stream.Offset // committed
-	parked  int
+	state  memory.State // only the session's goroutine changes it
+	next   func() (stream.Record, error, bool)
+	stop   func()
+	read   bool          // to its end
+	done   stream.Offset // committed
+	parked int
 }
 
 // rehearsed is the session of a rehearsal.
 type rehearsed struct {
+	*generation.Idle
 	of       *rehearsal
-	wake     chan struct{}
 	assigned bool
 	order    []*held
 	paused   map[stream.Partition]bool
@@ -178,7 +178,7 @@ type rehearsed struct {
 }
 
 func (s *rehearsed) add(ctx context.Context, e *extent) error {
-	h := &held{extent: *e, entries: map[string][]byte{}, read: e.until <= e.first, done: e.first}
+	h := &held{extent: *e, state: memory.State{}, read: e.until <= e.first, done: e.first}
 	h.next, h.stop = iter.Pull2(s.of.Log.Tail(ctx, e.Partition, e.first))
 	s.states[e.Partition] = h
 	s.order = append(s.order, h)
@@ -206,8 +206,7 @@ func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, er
 	if !s.assigned {
 		s.assigned = true
 		for _, h := range s.order {
-			view := &lookedUp{of: s, held: h, ctx: ctx}
-			batch.Assigned = append(batch.Assigned, stream.Assigned{Partition: h.Partition, Next: h.first, State: s.of.run.begun.View(ctx, s.of.Log, h.Partition, view)})
+			batch.Assigned = append(batch.Assigned, stream.Assigned{Partition: h.Partition, Next: h.first, State: s.of.run.begun.View(ctx, s.of.Log, h.Partition, h.state)})
 		}
 		if len(batch.Assigned) > 0 {
 			s.ended()
@@ -227,12 +226,7 @@ func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, er
 	if len(batch.Records) > 0 {
 		return batch, nil
 	}
-	select {
-	case <-s.wake:
-		return batch, nil
-	case <-ctx.Done():
-		return batch, ctx.Err()
-	}
+	return s.Idle.Poll(ctx, limit)
 }
 
 // Commit implements stream.Session.
@@ -266,23 +260,15 @@ func (s *rehearsed) Commit(step stream.Step) *stream.Pending {
 }
 
 func (s *rehearsed) change(c stream.Change) {
-	h, key := s.states[c.Partition], string(c.Key)
-	before, was := h.entries[key]
-	s.bytes -= len(before)
-	parked := len(key) > 0 && key[0] == statekey.Parked
-	if c.Value == nil {
-		if delete(h.entries, key); was && parked {
-			h.parked--
-		}
-		return
+	h := s.states[c.Partition]
+	entries := len(h.state)
+	s.bytes += len(c.Value) - len(h.state[string(c.Key)])
+	h.state.Apply(c)
+	added := len(h.state) - entries
+	s.bytes += added * len(c.Key)
+	if len(c.Key) > 0 && c.Key[0] == statekey.Parked {
+		h.parked += added
 	}
-	if h.entries[key] = slices.Clone(c.Value); !was {
-		s.bytes += len(key)
-		if parked {
-			h.parked++
-		}
-	}
-	s.bytes += len(c.Value)
 }
 
 // ended ends the run where all is done.
@@ -304,19 +290,8 @@ func (s *rehearsed) Pause(list ...stream.Partition) { s.setPaused(list, true) }
 func (s *rehearsed) Resume(list ...stream.Partition) { s.setPaused(list, false) }
 
 func (s *rehearsed) setPaused(list []stream.Partition, paused bool) {
-	if s.paused == nil {
-		s.paused = map[stream.Partition]bool{}
-	}
 	for _, p := range list {
 		s.paused[p] = paused
-	}
-}
-
-// Wake implements stream.Session.
-func (s *rehearsed) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -326,37 +301,4 @@ func (s *rehearsed) Close() error {
 		h.stop()
 	}
 	return nil
-}
-
-// lookedUp is the state of a rehearsal beside a partition.
-type lookedUp struct {
-	of   *rehearsed
-	held *held
-	ctx  context.Context
-}
-
-var _ stream.View = (*lookedUp)(nil)
-
-// Get implements stream.View.
-func (v *lookedUp) Get(key []byte) ([]byte, error) {
-	v.of.of.mu.Lock()
-	defer v.of.of.mu.Unlock()
-	return slices.Clone(v.held.entries[string(key)]), nil
-}
-
-// Scan implements stream.View.
-func (v *lookedUp) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
-	return func(yield func(stream.Entry, error) bool) {
-		v.of.of.mu.Lock()
-		keys := slices.Sorted(maps.Keys(v.held.entries))
-		v.of.of.mu.Unlock()
-		for _, key := range keys {
-			if !strings.HasPrefix(key, string(prefix)) {
-				continue
-			}
-			if value, _ := v.Get([]byte(key)); value != nil && !yield(stream.Entry{Key: []byte(key), Value: value}, nil) {
-				return
-			}
-		}
-	}
 }
