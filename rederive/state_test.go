@@ -40,6 +40,25 @@ func dump(t *testing.T, log generation.Log, group string) [partitions]map[string
 	return all
 }
 
+// rehearse returns the last that a rehearsal says.
+func rehearse(t *testing.T, log generation.Log, p afterbay.Pipeline, job rederive.Job) (last rederive.Progress) {
+	t.Helper()
+	dry, err := afterbay.New(p, afterbay.Options{Rehearse: true, Sessions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, err := range rederive.Rehearse(t.Context(), log, dry, job) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = p
+	}
+	if !last.Done {
+		t.Fatalf("the rehearsal ended with %+v", last)
+	}
+	return last
+}
+
 // TestStateOfAnotherGenerationIsBegunWith derives with a state that was ended at a
 // time: what is made of the events behind it, and the state in the end, are those of a
 // derivation of all.
@@ -59,6 +78,9 @@ func beginWithState(t *testing.T, log generation.Log) {
 		t.Fatalf("what was ended says %+v", ended)
 	}
 	job := rederive.Job{State: "2"}
+	if said := rehearse(t, log, payments(40), job); said.Events != 200 || said.Outputs+said.Dead < 200 {
+		t.Errorf("a rehearsal says %+v", said)
+	}
 	last := do(t, log, newRunner(t, payments(40)), job)
 	if last.Generation != 3 || last.Events != 200 || last.Of != 200 || last.Resumed {
 		t.Errorf("it says %+v", last)
@@ -112,14 +134,8 @@ func beginWithLive(t *testing.T, log generation.Log) {
 	}
 	stop()
 	before := dump(t, log, "payments")
-	dry, err := afterbay.New(payments(40), afterbay.Options{Rehearse: true, Sessions: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for p, err := range rederive.Rehearse(t.Context(), log, dry, job) {
-		if err != nil || p.Events != 0 {
-			t.Errorf("a rehearsal without events says %+v: %v", p, err)
-		}
+	if said := rehearse(t, log, payments(40), job); said.Events != 0 {
+		t.Errorf("a rehearsal without events says %+v", said)
 	}
 	if last := do(t, log, newRunner(t, payments(40)), job); last.Generation != 2 || last.Events != 0 {
 		t.Errorf("it says %+v", last)

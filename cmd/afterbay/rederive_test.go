@@ -357,3 +357,38 @@ func TestDerivedFromAState(t *testing.T) {
 		t.Errorf("a switch: %+v", r)
 	}
 }
+
+// TestKilledDerivationsIntoTopicsAreResumed kills, by signal 9, the process that derives
+// into a topic, from the state of an ended generation, and goes on with the same
+// command: each event behind that state is in the topic once.
+func TestKilledDerivationsIntoTopicsAreResumed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "limits.yaml", limitPipeline(100))
+	write(t, "new.yaml", limitPipeline(5000))
+	must(t, orders(0, 1000), "produce", "orders", "--partitions", "2", "--key", "customer")
+	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
+	must(t, "", "rederive", "limits.yaml", "--to", "2100-01-01T00:00:00Z")
+	must(t, orders(1000, 5000), "produce", "orders", "--key", "customer")
+	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
+	rng := rand.New(rand.NewPCG(uint64(*killSeed), 1))
+	ask := []string{"rederive", "new.yaml", "--from-state", "2", "--into", "history"}
+	for range *killCount {
+		job, _ := killable(t, append(ask, "--rate", "2000", "--json")...)
+		after := time.Duration(rng.Int64N(int64(1500 * time.Millisecond)))
+		time.Sleep(after)
+		_ = job.Process.Kill() // the job may be done
+		_ = job.Wait()
+		t.Logf("killed after %v", after.Round(time.Millisecond))
+	}
+	must(t, "", ask...)
+	was, got := decisions(t, "decided"), decisions(t, "history")
+	if len(got) != 5000 {
+		t.Fatalf("seed %d: %d decisions in the topic, of 5000 events", *killSeed, len(got))
+	}
+	for id, m := range got {
+		sum := func(m made) string { s, _, _ := strings.Cut(m.value, `,"action"`); return s }
+		if was[id].offset != m.offset || sum(was[id]) != sum(m) {
+			t.Fatalf("seed %d: %s is %+v, and was %+v", *killSeed, id, m, was[id])
+		}
+	}
+}
