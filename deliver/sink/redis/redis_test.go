@@ -44,15 +44,14 @@ func record(offset int64, generation int, id, body string) stream.Record {
 }
 
 // version compiles one over fields.
-func version(t *testing.T, source string, fields ...redis.Field) *row.Version {
-	t.Helper()
+func version(source string, fields ...redis.Field) *row.Version {
 	var list []row.Field
 	for _, f := range fields {
 		list = append(list, row.Field{Name: f.Name, Type: f.Type})
 	}
 	v, err := row.Compile(source, list, nil)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return v
 }
@@ -81,11 +80,17 @@ func (b *base) ok(err error) {
 	}
 }
 
-func (b *base) claim(o redis.Options) deliver.Claim {
+func (b *base) sink(o redis.Options) *redis.Sink {
 	b.Helper()
 	s, err := redis.New(o)
 	b.ok(err)
 	b.Cleanup(s.Close)
+	return s
+}
+
+func (b *base) claim(o redis.Options) deliver.Claim {
+	b.Helper()
+	s := b.sink(o)
 	if errs := s.Check(b.Context()); errs != nil {
 		b.Error(errs)
 	}
@@ -147,7 +152,7 @@ func TestNewestHashOfAKeyStaysWhateverComesWhen(t *testing.T) {
 func TestNewestTextOfAKeyStaysAndGoesInTime(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.server.URL)
-	o.JSON, o.TTL, o.Version = true, time.Minute, version(t, "at", field("at", "number"))
+	o.JSON, o.TTL, o.Version = true, time.Minute, version("at", field("at", "number"))
 	o.Fields = append(o.Fields, field("at", "number"), field("n", "optional int"))
 	at := func(source string, offset int64, at float64) stream.Record {
 		return from(source, offset, 1, fmt.Sprintf(`{"id":"a","body":"%s \"%d","at":%v}`, source, offset, at))
@@ -173,7 +178,7 @@ func TestNewestTextOfAKeyStaysAndGoesInTime(t *testing.T) {
 func TestVersionIsComputedOfWhatIsNotWritten(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.server.URL)
-	o.Version = version(t, "(revision ?? 0) - scale", field("revision", "optional int"), field("scale", "int"))
+	o.Version = version("(revision ?? 0) - scale", field("revision", "optional int"), field("scale", "int"))
 	at := func(source string, offset int64, body, revision string, scale int) stream.Record {
 		return from(source, offset, 1, fmt.Sprintf(`{"id":"a","body":%q%s,"scale":%d}`, body, revision, scale))
 	}
