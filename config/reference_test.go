@@ -102,7 +102,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 		"Lookup.Dimensions": true, // are those of the vector
 		"Model.Name":        true, "Constant.Name": true, "Constant.Value": true, "Constant.Table": true, "Feature.Name": true, "Case.Name": true,
 		"Binding.Name": true, "Field.Name": true, "Header.Name": true, "Column.Name": true, // names before a colon
-		"Column.Type": true, "Sink.Group": true, "RowSink.Order": true, "RedisSink.Order": true, // are told by the compiler
+		"Column.Type": true, "Sink.Group": true, "PostgresSink.Order": true, "RedisSink.Order": true, // are told by the compiler
 	}
 	structures := map[string]reflect.Type{}
 	note := func(get any) {

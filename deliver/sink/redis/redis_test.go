@@ -28,8 +28,9 @@ func field(name, of string) redis.Field {
 	return redis.Field{Name: name, Field: name, Type: t}
 }
 
+// artifacts are options of keys of id and body. A busy machine takes its time to connect.
 func artifacts(url string) redis.Options {
-	return redis.Options{URL: url, Prefix: "artifact:", Key: "id", Fields: []redis.Field{field("id", "string"), field("body", "string")}}
+	return redis.Options{URL: url + "?dial_timeout=1m", Prefix: "artifact:", Key: "id", Fields: []redis.Field{field("id", "string"), field("body", "string")}}
 }
 
 // from is a record of an event of a source.
