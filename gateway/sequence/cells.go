@@ -17,8 +17,8 @@ const (
 	kindMeta   = 'm' // -> meta
 	kindClient = 'c' // tenant/client -> client
 	kindEvent  = 'i' // event -> entry
-	kindID     = 'n' // number -> event, in the order they came
-	kindWait   = 'w' // number -> event that is or was held, in the order they came
+	kindID     = 'n' // number -> time and event, in the order they came
+	kindWait   = 'w' // number -> time and event that is or was held, in the order they came
 	kindHeld   = 'h' // tenant/client/sequence number -> event that is held
 )
 
@@ -58,6 +58,23 @@ func numbered(kind byte, n uint64) []byte { return binary.BigEndian.AppendUint64
 
 func heldKey(clientKey string, sequence int64) []byte {
 	return binary.BigEndian.AppendUint64(key(kindHeld, clientKey+"/"), uint64(sequence))
+}
+
+// place is an event among those in the order they came.
+type place struct {
+	at   int64 // of the append, microseconds
+	name string
+}
+
+func (p place) append(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(p.at)), p.name...)
+}
+
+func parsePlace(data []byte) (place, error) {
+	if len(data) < 8 {
+		return place{}, errDamaged
+	}
+	return place{at: int64(binary.BigEndian.Uint64(data)), name: string(data[8:])}, nil
 }
 
 // meta is what is known of a partition: its time, the greatest of an append so

@@ -188,16 +188,17 @@ func (m *model) outcome(r wire.Result) {
 }
 
 // passes moves the time on. Who waited for too long is rejected, in the order in
-// which they came, up to the first that may still wait.
+// which they came, up to the first that is not so old.
 func (m *model) passes(at time.Time) {
 	if at.After(m.clock) {
 		m.clock = at
 	}
 	for len(m.waiting) > 0 {
-		if k := m.waiting[0]; k.state == "held" {
-			if k.at.Add(m.limits.HeldFor).After(m.clock) {
-				return
-			}
+		k := m.waiting[0]
+		if k.at.Add(m.limits.HeldFor).After(m.clock) {
+			return
+		}
+		if k.state == "held" {
 			m.reject(k, wire.CodeSequence, true, m.clock)
 		}
 		m.waiting = m.waiting[1:]
@@ -270,7 +271,7 @@ func inbox(rng *rand.Rand, name string, n int) []stream.Record {
 				r.Headers = []stream.Header{{Key: header.Inbox, Value: []byte(wire.InboxOutcome)}, {Key: header.Status, Value: []byte("ok")}, {Key: header.ClientEvent, Value: []byte("t7/c7/e1")}}
 			}
 		}
-		r.Time = at
+		r.Time = at.Add(-time.Duration(rng.IntN(2)*rng.IntN(10_000)) * time.Millisecond) // clocks differ
 		list = append(list, r)
 	}
 	return list

@@ -29,7 +29,7 @@ func (p *partition) hold(s *subject, e *wire.Event, r *stream.Record) error {
 	s.client.held++
 	s.client.heldBytes += len(r.Value)
 	p.cells.put(heldKey(s.clientKey, e.Sequence), []byte(s.name))
-	p.cells.put(numbered(kindWait, p.meta.nextWait), []byte(s.name))
+	p.cells.put(numbered(kindWait, p.meta.nextWait), place{s.entry.at, s.name}.append(nil))
 	p.meta.nextWait++
 	return nil
 }
@@ -88,14 +88,15 @@ func (p *partition) named(name string, t *turn) (subject, error) {
 func (p *partition) advance(to time.Time, t *turn) error {
 	p.meta.clock = max(p.meta.clock, to.UnixMicro())
 	for range forgetMax {
-		s, ok, err := p.front(kindWait, p.meta.firstWait, p.meta.nextWait, t)
-		if err != nil || !ok {
+		front, ok, err := p.front(kindWait, p.meta.firstWait, p.meta.nextWait)
+		if err != nil || !ok || front.at+p.options.Limits.HeldFor.Microseconds() > p.meta.clock {
 			return err
 		}
-		if s.known && s.entry.state == held {
-			if s.entry.at+p.options.Limits.HeldFor.Microseconds() > p.meta.clock {
-				return nil
-			}
+		s, err := p.named(front.name, t)
+		if err != nil {
+			return err
+		}
+		if s.known && s.entry.state == held && s.entry.at == front.at { // not one that came later by the same id
 			_, e, err := p.waiting(s.name, t)
 			if err != nil {
 				return err
@@ -114,16 +115,17 @@ func (p *partition) advance(to time.Time, t *turn) error {
 // forget forgets the ids that are too old or too many.
 func (p *partition) forget(t *turn) error {
 	for range forgetMax {
-		s, ok, err := p.front(kindID, p.meta.firstID, p.meta.nextID, t)
-		if err != nil || !ok {
+		front, ok, err := p.front(kindID, p.meta.firstID, p.meta.nextID)
+		limits := &p.options.Limits
+		if err != nil || !ok || p.meta.nextID-p.meta.firstID <= uint64(limits.IDs) && front.at+limits.Window.Microseconds() > p.meta.clock {
+			return err
+		}
+		s, err := p.named(front.name, t)
+		if err != nil {
 			return err
 		}
 		if !s.known {
 			return fmt.Errorf("event %s: %w: it has no entry", s.name, errDamaged)
-		}
-		limits := &p.options.Limits
-		if p.meta.nextID-p.meta.firstID <= uint64(limits.IDs) && s.entry.at+limits.Window.Microseconds() > p.meta.clock {
-			return nil
 		}
 		if s.entry.state == forwarded || s.entry.state == held {
 			p.expire(&s)
@@ -150,17 +152,17 @@ func (p *partition) expire(s *subject) {
 
 func (p *partition) time() time.Time { return time.UnixMicro(p.meta.clock).UTC() }
 
-// front returns the event of the first of the numbers [first, next); ok is false
-// where there is none.
-func (p *partition) front(kind byte, first, next uint64, t *turn) (s subject, ok bool, err error) {
+// front returns the first of the numbers [first, next); ok is false where there is
+// none.
+func (p *partition) front(kind byte, first, next uint64) (front place, ok bool, err error) {
 	if first == next {
-		return s, false, nil
+		return front, false, nil
 	}
-	name, err := p.cells.get(numbered(kind, first))
+	data, err := p.cells.get(numbered(kind, first))
 	if err == nil {
-		s, err = p.named(string(name), t)
+		front, err = parsePlace(data)
 	}
-	return s, true, err
+	return front, true, err
 }
 
 // timeEvery is the least time between two records of time.
@@ -175,11 +177,11 @@ func (p *partition) due(now time.Time, t *turn) (time.Time, error) {
 		first, next uint64
 		wait        time.Duration
 	}{{kindWait, p.meta.firstWait, p.meta.nextWait, p.options.Limits.HeldFor}, {kindID, p.meta.firstID, p.meta.nextID, p.options.Limits.Window}} {
-		s, ok, err := p.front(q.kind, q.first, q.next, t)
+		front, ok, err := p.front(q.kind, q.first, q.next)
 		if err != nil {
 			return at, err
 		}
-		if due := time.UnixMicro(s.entry.at).Add(q.wait); ok && (at.IsZero() || due.Before(at)) {
+		if due := time.UnixMicro(front.at).Add(q.wait); ok && (at.IsZero() || due.Before(at)) {
 			at = due
 		}
 	}
