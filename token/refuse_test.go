@@ -57,6 +57,7 @@ func attacksOnForm(t *testing.T) []attack {
 		{"nothing", "", Malformed},
 		{"a word", "hello", Malformed},
 		{"points", "...", Malformed},
+		{"points alone", "v2" + strings.Repeat(".", BytesMax-2), Malformed},
 		{"too few parts", v2[:strings.LastIndexByte(v2, '.')], Malformed},
 		{"a part more", v2 + ".AAAA", Malformed},
 		{"huge", v2 + strings.Repeat("A", BytesMax), TooLarge},
