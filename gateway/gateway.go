@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/stream"
@@ -112,10 +113,11 @@ type Gateway struct {
 	hub     *hub.Hub
 	metrics Metrics
 	sockets sockets
+	bodies  *semaphore.Weighted // bytes of requests that are held
 
 	ctx  context.Context // of all that clients ask for: done when the last has gone
 	stop context.CancelFunc
-	work sync.WaitGroup // goroutines of connections
+	work sync.WaitGroup // connections, requests and their goroutines
 
 	mu       sync.Mutex // guards what follows
 	draining bool
@@ -141,7 +143,7 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g := &Gateway{options: o, log: log, auth: auth, hub: h, drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}}
+	g := &Gateway{options: o, log: log, auth: auth, hub: h, drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}, bodies: semaphore.NewWeighted(bodiesBytes)}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.sockets = newSockets(g)
 	return g, nil
@@ -164,6 +166,9 @@ func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/stream", g.serveStream)
+	mux.HandleFunc("GET /v1/results", g.serveResults)
+	mux.HandleFunc("POST /v1/events", g.serveEvents)
+	mux.HandleFunc("POST /v1/ack", g.serveAck)
 	return mux
 }
 
@@ -236,7 +241,7 @@ func (g *Gateway) drain() {
 	}
 }
 
-// enter takes a connection in, where there is room for it.
+// enter takes a connection in, where there is room for it. Run waits for its exit.
 func (g *Gateway) enter(m member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -249,10 +254,23 @@ func (g *Gateway) enter(m member) error {
 	}
 	g.open[m] = struct{}{}
 	g.metrics.Connections.Add(1)
+	g.work.Add(1)
+	return nil
+}
+
+// hold keeps Run from returning until g.work is done with what a request asks.
+func (g *Gateway) hold() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.draining {
+		return errDraining
+	}
+	g.work.Add(1)
 	return nil
 }
 
 func (g *Gateway) exit(m member) {
+	defer g.work.Done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.open, m)

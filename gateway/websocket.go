@@ -74,7 +74,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 	g.metrics.Opened.Add(1)
 	conn.conn.Session().(*holder).session = s
 	s.open()
-	g.work.Go(func() { g.readSocket(s, conn) }) // the request's own goroutine ends, and its memory goes
+	go g.readSocket(s, conn) // until its exit; the request's own goroutine ends, and its memory goes
 }
 
 // readSocket reads a connection until it is closed.

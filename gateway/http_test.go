@@ -1,0 +1,227 @@
+package gateway_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/wire"
+)
+
+// request makes a request of a client over a connection of its own.
+func (w *world) request(method, path, client, body string, header ...string) *http.Response {
+	w.Helper()
+	transport := &http.Transport{
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.listener.dial(), nil },
+		DisableKeepAlives: true,
+	}
+	r, err := http.NewRequestWithContext(w.Context(), method, "http://gateway"+path, strings.NewReader(body))
+	w.ok(err)
+	r.Header.Set("Authorization", "Bearer acme."+client)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := transport.RoundTrip(r)
+	w.ok(err)
+	return response
+}
+
+// lines returns the frames of an answer.
+func (w *world) lines(r *http.Response) (frames []wire.Frame) {
+	w.Helper()
+	body, err := io.ReadAll(r.Body)
+	w.ok(err)
+	w.ok(r.Body.Close())
+	for line := range strings.Lines(string(body)) {
+		f, problem := wire.ParseServer([]byte(line))
+		if problem != nil {
+			w.Fatalf("%s: %v", line, problem)
+		}
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+// sse is a reader of server-sent events.
+type sse struct {
+	*world
+	events chan sent
+	body   io.Closer
+	id     string // of the last event that next returned
+}
+
+type sent struct{ id, name, data string }
+
+func (w *world) listen(client string, header ...string) *sse {
+	w.Helper()
+	response := w.request(http.MethodGet, "/v1/results", client, "", header...)
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
+		w.Fatalf("%s, %v", response.Status, response.Header)
+	}
+	s := &sse{world: w, events: make(chan sent, 100), body: response.Body}
+	go func() {
+		defer close(s.events)
+		var e sent
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			switch key, value, _ := strings.Cut(lines.Text(), ": "); key {
+			case "id":
+				e.id = value
+			case "event":
+				e.name = value
+			case "data":
+				e.data = value
+			case "":
+				if e.data != "" { // no comment
+					s.events <- e
+				}
+				e = sent{}
+			}
+		}
+	}()
+	return s
+}
+
+// next returns the next event.
+func (s *sse) next() wire.Frame {
+	s.Helper()
+	e, ok := <-s.events
+	if !ok {
+		s.Fatal("the stream has ended")
+	}
+	f, problem := wire.ParseServer([]byte(e.data))
+	if problem != nil || f.Name() != e.name {
+		s.Fatalf("%+v: %v", e, problem)
+	}
+	s.id = cmp.Or(e.id, s.id)
+	return f
+}
+
+func TestEventsAndResultsGoOverHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		s := w.listen("ada")
+		connected, ok := s.next().(*wire.Connected)
+		if !ok || s.id != connected.Cursor {
+			t.Fatalf("%+v", connected)
+		}
+		answers := w.lines(w.request(http.MethodPost, "/v1/events", "ada",
+			`{"type":"event","eventId":"e1","payload":1}`+"\n\n"+`{"type":"event","eventId":"e 2","payload":2}`+"\n"+`{"type":"ping"}`+"\n"+`{"type":"event","eventId":"e3","payload":3}`,
+			"X-Correlation-Id", "c-9"))
+		for i, want := range []string{"e1", "error", "error", "e3"} {
+			got := answers[i].Name()
+			if a, ok := answers[i].(*wire.Accepted); ok {
+				got = a.EventID
+			}
+			if got != want {
+				t.Errorf("line %d is answered by %+v, want %s", i, answers[i], want)
+			}
+		}
+		for seq, id := range []string{"e1", "e3"} {
+			f, ok := s.next().(*wire.ResultFrame)
+			if !ok || f.EventID != id || f.Seq != uint64(seq+1) || f.CorrelationID != "c-9" || f.Cursor != s.id {
+				t.Errorf("%+v", f)
+			}
+			if seq == 0 {
+				connected.Cursor = f.Cursor
+			}
+		}
+		w.ok(s.body.Close())
+
+		again := w.listen("ada", "Last-Event-ID", connected.Cursor)
+		again.next()
+		if f, ok := again.next().(*wire.ResultFrame); !ok || f.EventID != "e3" {
+			t.Errorf("after the resume: %+v", f)
+		}
+		time.Sleep(40 * time.Second) // comments keep it open
+		w.lines(w.request(http.MethodPost, "/v1/events", "ada", `{"type":"event","eventId":"e4","payload":4}`))
+		if f, ok := again.next().(*wire.ResultFrame); !ok || f.EventID != "e4" {
+			t.Errorf("live: %+v", f)
+		}
+		ack := w.request(http.MethodPost, "/v1/ack", "ada", `{"type":"ack","cursor":"`+again.id+`"}`)
+		if w.ok(ack.Body.Close()); ack.StatusCode != http.StatusNoContent {
+			t.Errorf("ack: %s", ack.Status)
+		}
+		go w.finish()
+		if f, ok := again.next().(*wire.Disconnect); !ok || f.Code != 4501 || !f.Reconnect {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+func TestLongPollsHaveEachResultOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		began := time.Now()
+		empty := w.request(http.MethodGet, "/v1/results?wait=20s", "ada", "")
+		cursor := empty.Header.Get(gateway.CursorHeader)
+		if frames := w.lines(empty); len(frames) > 0 || cursor == "" || time.Since(began) != 20*time.Second {
+			t.Errorf("%d frames, cursor %q, after %v", len(frames), cursor, time.Since(began))
+		}
+		var got []string
+		for i := range 5 {
+			for j := range i + 1 {
+				w.lines(w.request(http.MethodPost, "/v1/events", "ada", fmt.Sprintf(`{"type":"event","eventId":"e%d.%d","payload":1}`, i, j)))
+			}
+			synctest.Wait()
+			r := w.request(http.MethodGet, "/v1/results?wait=20s&cursor="+cursor, "ada", "")
+			cursor = r.Header.Get(gateway.CursorHeader)
+			for _, f := range w.lines(r) {
+				got = append(got, f.(*wire.ResultFrame).EventID)
+			}
+		}
+		want := w.resultsOf("ada", 0)
+		if len(got) != 15 || len(want) != 15 {
+			t.Fatalf("%d results, %d in the log", len(got), len(want))
+		}
+		for i := range got {
+			if got[i] != want[i].Event {
+				t.Errorf("result %d is of %s, want %s", i, got[i], want[i].Event)
+			}
+		}
+	})
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{MessageBytes: 100})
+		defer w.close()
+		_, foreign := w.connect("eve", nil)
+		for _, c := range []struct {
+			method, path, client, body string
+			status                     int
+		}{
+			{"GET", "/v1/results", "a/b", "", http.StatusUnauthorized},
+			{"GET", "/v1/results?token=acme.ada", "ada", "", http.StatusBadRequest},
+			{"GET", "/v1/stream?access_token=acme.ada", "ada", "", http.StatusBadRequest},
+			{"GET", "/v1/results?wait=soon", "ada", "", http.StatusBadRequest},
+			{"GET", "/v1/results?wait=2h", "ada", "", http.StatusBadRequest},
+			{"GET", "/v1/results?cursor=" + foreign.Cursor, "ada", "", http.StatusBadRequest},
+			{"GET", "/v1/results?cursor=%20", "ada", "", http.StatusBadRequest},
+			{"GET", "/v1/results?from=here", "ada", "", http.StatusBadRequest},
+			{"POST", "/v1/events", "ada", strings.Repeat("x", 101), http.StatusRequestEntityTooLarge},
+			{"POST", "/v1/events", "ada", strings.Repeat("\n", 2<<20), http.StatusRequestEntityTooLarge},
+			{"POST", "/v1/ack", "ada", `{"type":"ack","cursor":"` + foreign.Cursor + `"}`, http.StatusBadRequest},
+			{"POST", "/v1/ack", "ada", `{"type":"pong"}`, http.StatusBadRequest},
+			{"POST", "/v1/ack", "ada", `{`, http.StatusBadRequest},
+		} {
+			r := w.request(c.method, c.path, c.client, c.body)
+			if _ = r.Body.Close(); r.StatusCode != c.status {
+				t.Errorf("%s %s: %s, want %d", c.method, c.path, r.Status, c.status)
+			}
+		}
+		if n := w.gateway.Metrics().Accepted.Load(); n != 0 {
+			t.Errorf("%d events were accepted", n)
+		}
+	})
+}
