@@ -22,12 +22,16 @@ import (
 // writeTimeout is how long a client may let a message wait that it does not read.
 const writeTimeout = 10 * time.Second
 
+// readBufferBytes of a connection are kept while it is idle. What is longer is read
+// past it, by one call of the system more.
+const readBufferBytes = 1 << 10
+
 // sockets makes connections of requests. It is all that knows the library.
 type sockets struct{ upgrader *gws.Upgrader }
 
 func newSockets(g *Gateway) sockets {
 	return sockets{gws.NewUpgrader(events{}, &gws.ServerOption{
-		ReadMaxPayloadSize: g.options.MessageBytes, CheckUtf8Enabled: true, SubProtocols: []string{wire.Protocol},
+		ReadMaxPayloadSize: g.options.MessageBytes, CheckUtf8Enabled: true, ReadBufferSize: readBufferBytes, SubProtocols: []string{wire.Protocol},
 		Logger: silent{}, NewSession: func() gws.SessionStorage { return &holder{} },
 	})}
 }

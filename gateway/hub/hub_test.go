@@ -294,3 +294,28 @@ func TestHubsSayWhatIsWrong(t *testing.T) {
 	}
 	w.stop = nil // Run has ended by itself
 }
+
+func TestSubscriberAheadOfItsReaderGetsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), 1, hub.Options{})
+		defer func() { w.stop() }()
+		for range 100 {
+			w.publish("a")
+		}
+		w.log.broken.Store(true) // the reader stays where it begins
+		c := w.subscribe("a", 60)
+		synctest.Wait()
+		if got, err := c.Read(t.Context()); err != nil || len(got) > 0 {
+			t.Errorf("%d records, %v", len(got), err)
+		}
+		w.log.broken.Store(false)
+		got, err := c.read(patience(t), 40)
+		if err != nil || len(got) != 40 {
+			t.Errorf("%d records, %v", len(got), err)
+		}
+		same(t, "a", got, w.of("a", 60))
+		if n := w.hub.Metrics().Pages.Load(); n != 0 {
+			t.Errorf("it read %d pages, which its reader was to pass", n)
+		}
+	})
+}
