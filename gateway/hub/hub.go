@@ -51,7 +51,7 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("IndexRecords is %d: it has to be at least 1", o.IndexRecords))
 	}
 	if o.Replays < 0 {
-		errs = append(errs, fmt.Errorf("Replays is %d: nobody could read the log", o.Replays))
+		errs = append(errs, fmt.Errorf("option Replays is %d: nobody could read the log", o.Replays))
 	}
 	return errors.Join(errs...)
 }
