@@ -97,7 +97,7 @@ func New(p Pipeline, options Options) (*Runner, error) {
 	}
 	r.metrics[0].SetBudget(made.budget)
 	if route := made.plan.Cases; route != nil {
-		r.metrics[0].SetCases(route.Names)
+		r.metrics[0].SetCases(route.Names, route.Limit)
 	}
 	if options.Traces != nil {
 		r.metrics[0].SetTracer(&observe.Tracer{Pipeline: p.Name, Share: options.TraceShare, Add: options.Traces})

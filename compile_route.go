@@ -19,6 +19,9 @@ func (c *compiler) route(path string, cases []Case) {
 	c.order(stage.When...)
 	if c.plan.Cases == nil && c.guard == nil {
 		c.plan.Cases = stage
+	} else if i := slices.IndexFunc(cases, func(way Case) bool { return way.Budget != 0 }); i >= 0 {
+		c.fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
+		c.hint("give one to a case of the first route, or to the pipeline")
 	}
 	c.add(step.Stage{Name: "route", Route: stage})
 
@@ -90,7 +93,11 @@ func (c *compiler) routeCase(path string, cases []Case, i int, stage *step.Route
 	case way.Then != "":
 		c.fail(at+".steps", "unknown word %q: write a list of steps, dlq or drop", way.Then)
 	}
+	if way.Budget < 0 {
+		c.fail(at+".budget", "%v is below 0", way.Budget)
+	}
 	stage.Names = append(stage.Names, way.Name)
+	stage.Limit = append(stage.Limit, way.Budget)
 	stage.When = append(stage.When, when)
 	stage.Then = append(stage.Then, then)
 }

@@ -398,6 +398,11 @@ type Case struct {
 	Then  string // instead of Steps: dlq (what happens without a default) or drop
 
 	Async bool `json:",omitempty"` // its scores are computed off the loop, as those of Score.Async
+
+	// Budget is how long 99 of 100 of its events may take, from their append until
+	// their outputs are durable; 0 is what the pipeline's budget says. Only cases of
+	// the first route have one.
+	Budget time.Duration `json:"-"`
 }
 
 // Call calls a function in Go.

@@ -171,7 +171,7 @@ var goodFiles = map[string][]afterbay.Pipeline{
 				Topics:  []string{"alerts"},
 			}},
 			{Route: []afterbay.Case{
-				{Name: "chat", When: `kind == "chat"`, Steps: []afterbay.Step{
+				{Name: "chat", When: `kind == "chat"`, Budget: 250 * time.Millisecond, Steps: []afterbay.Step{
 					{Let: []afterbay.Binding{{Name: "body", Expr: `text ?? ""`}}},
 					{Score: &afterbay.Score{Model: "tone", Inputs: []string{"recent.count_60s"}}},
 					{Route: []afterbay.Case{

@@ -356,11 +356,18 @@ var caseWords = []word[afterbay.Case]{
 	{name: "steps", required: true, form: caseSteps, example: `[let: {body: 'text ?? ""'}]`, means: caseStepsMean},
 	{name: "async", form: field(func(c *afterbay.Case) *bool { return &c.Async }, onlyTrue()), example: "true", absent: "its scores are computed in the place of the event",
 		means: "all its scores are `async`"},
+	caseBudget,
+}
+
+var caseBudget = word[afterbay.Case]{
+	name: "budget", form: field(func(c *afterbay.Case) *time.Duration { return &c.Budget }, readShare), example: "30s", absent: "the pipeline's `budget`",
+	means: "what 99 of 100 of its events keep, from their append until their outputs are durable; of the first route alone",
 }
 
 // defaultWords are the words of the case that takes what no other does.
 var defaultWords = []word[afterbay.Case]{
 	{name: "steps", required: true, form: caseSteps, example: "drop", means: caseStepsMean},
+	caseBudget,
 	{name: "when", refused: "`default` has no condition", instead: "remove it: the default takes every event that no case takes"},
 }
 

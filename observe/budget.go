@@ -56,6 +56,7 @@ func (b *Budget) culprit(took [hopCount]time.Duration) Hop {
 type Spent struct {
 	Budget
 	Events uint64
+	Own    uint64     // of these, those of cases of a route with limits of their own, with which the budget is not compared
 	Whole  Took       // of each event together, from its append until its outputs were durable
 	By     []HopSpent // by hop, in order
 }
@@ -120,6 +121,11 @@ func (m *Metrics) Spent() Spent {
 	took := func(s *Snapshot) Took { return Took{s.Quantile(0.5), s.Quantile(0.99)} }
 	whole := m.Whole()
 	spent := Spent{Budget: m.sessions[0].Budget, Events: whole.Count, Whole: took(whole)}
+	for i := range m.cases {
+		if limit, _ := m.CaseMissed(i); limit > 0 {
+			spent.Own += m.Case(i).Count
+		}
+	}
 	for _, hop := range Hops {
 		h := HopSpent{Hop: hop, Took: took(m.Hop(hop)), Share: spent.Hops[hop]}
 		for _, s := range m.sessions {

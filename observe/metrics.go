@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Counts is what a task has done since it was made; each field only grows. An
@@ -40,11 +41,18 @@ type Session struct {
 
 	Latency Latency
 	Trace   Trace
-	cases   []Histogram // of whole events, by the case of a route that they took
+	cases   []caseSession // by the case of a route that events took
 
 	Budget Budget                  // of each event, set before there are any
 	Missed [hopCount]atomic.Uint64 // events over it, by the culprit
 	Tracer *Tracer                 // makes spans of events; nil is none
+}
+
+// caseSession is what events took that took a case of a route.
+type caseSession struct {
+	whole  Histogram
+	limit  time.Duration // set before there are events; 0 is the budget's
+	missed atomic.Uint64 // events over the limit
 }
 
 func (s *Session) addTo(c *Counts) {
@@ -134,11 +142,15 @@ func (m *Metrics) Memory() Memory {
 }
 
 // SetCases measures events apart by the case of a route that they take, see
-// Way.Case. It is called before the task runs.
-func (m *Metrics) SetCases(names []string) {
+// Way.Case. Those of a case with a limit are compared with it, and not with the
+// budget. It is called before the task runs.
+func (m *Metrics) SetCases(names []string, limits []time.Duration) {
 	m.cases = names
 	for _, s := range m.sessions {
-		s.cases = make([]Histogram, len(names))
+		s.cases = make([]caseSession, len(names))
+		for i, limit := range limits {
+			s.cases[i].limit = limit
+		}
 	}
 }
 
@@ -149,9 +161,19 @@ func (m *Metrics) Cases() []string { return m.cases }
 func (m *Metrics) Case(i int) *Snapshot {
 	var sum Snapshot
 	for _, s := range m.sessions {
-		sum.Add(&s.cases[i])
+		sum.Add(&s.cases[i].whole)
 	}
 	return &sum
+}
+
+// CaseMissed returns the limit of the case of an index, and how many of its events
+// took longer; 0 is none.
+func (m *Metrics) CaseMissed(i int) (limit time.Duration, missed uint64) {
+	for _, s := range m.sessions {
+		limit = s.cases[i].limit
+		missed += s.cases[i].missed.Load()
+	}
+	return limit, missed
 }
 
 // Hop adds up the latencies of one hop over the sessions.

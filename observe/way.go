@@ -101,7 +101,14 @@ func (w *Way) Commit(s *Session, at time.Time) {
 		whole := e.queue + since
 		s.Latency.together.add(whole, int(e.n))
 		if e.way > 0 {
-			s.cases[e.way-1].Record(whole, int(e.n))
+			of := &s.cases[e.way-1]
+			of.whole.Record(whole, int(e.n))
+			if of.limit > 0 {
+				if whole > of.limit {
+					of.missed.Add(uint64(e.n))
+				}
+				continue
+			}
 		}
 		if s.Budget.P99 > 0 && whole > s.Budget.P99 {
 			s.Missed[s.Budget.culprit([hopCount]time.Duration{e.queue, p.Feature, p.Model, p.Emit, at.Sub(p.Made)})].Add(uint64(e.n))

@@ -17,7 +17,7 @@ func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.SetBudget(b)
-	m.SetCases([]string{"chat", "call"})
+	m.SetCases([]string{"chat", "call"}, nil)
 	s := m.Session(0)
 	start := time.Unix(1000, 0)
 	var way observe.Way
@@ -44,6 +44,41 @@ func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 		if want := time.Duration(n) * 3 * (7 + 47) * ms; whole.Count != 6*n || whole.Sum != want || spent.Missed() != 3*n || m.Hop(observe.Queue).Sum != time.Duration(n)*12*ms {
 			t.Errorf("%d events took %v, want %v, %d missed, queue %v", whole.Count, whole.Sum, want, spent.Missed(), m.Hop(observe.Queue).Sum)
 		}
+	}
+}
+
+// TestCaseWithALimitIsComparedWithItAlone has chats keep the budget, calls a limit of
+// their own above it, and images one below it.
+func TestCaseWithALimitIsComparedWithItAlone(t *testing.T) {
+	m := observe.NewMetrics(1)
+	b, err := observe.NewBudget(20*ms, [5]time.Duration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetBudget(b)
+	m.SetCases([]string{"chat", "call", "image"}, []time.Duration{0, 100 * ms, 5 * ms})
+	s, start := m.Session(0), time.Unix(1000, 0)
+	var way observe.Way
+	for _, took := range []time.Duration{10 * ms, 50 * ms, 200 * ms} {
+		way.Chunk(s, observe.Passage{Begun: start, Made: start}, 4)
+		for i := range 4 {
+			way.Case = i
+			way.Event(s, &stream.Record{Partition: stream.Partition{Topic: "in"}, Offset: stream.Offset(i), Time: start})
+		}
+		way.Commit(s, start.Add(took))
+		way = way.Emptied()
+	}
+	type caseMissed struct {
+		limit  time.Duration
+		missed uint64
+	}
+	for i, want := range []caseMissed{{0, 0}, {100 * ms, 1}, {5 * ms, 3}} {
+		if limit, missed := m.CaseMissed(i); (caseMissed{limit, missed}) != want {
+			t.Errorf("case %d: %d events missed %v, want %+v", i, missed, limit, want)
+		}
+	}
+	if spent := m.Spent(); spent.Missed() != 4 || spent.Own != 6 || spent.Events != 12 { // of no case and of chat, twice
+		t.Errorf("%d of %d events missed the budget, %d have their own", spent.Missed(), spent.Events, spent.Own)
 	}
 }
 

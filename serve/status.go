@@ -68,6 +68,13 @@ type Times struct {
 type CaseStatus struct {
 	Case string `json:"case"`
 	Times
+	Limit  float64 `json:"limit_seconds,omitempty"` // which 99 of 100 of its events are to keep; 0 is that of the pipeline's budget
+	Missed uint64  `json:"missed,omitempty"`        // events that took longer than the limit
+}
+
+func caseStatus(m *observe.Metrics, i int) CaseStatus {
+	limit, missed := m.CaseMissed(i)
+	return CaseStatus{m.Cases()[i], timesOf(m.Case(i)), limit.Seconds(), missed}
 }
 
 // ScoredStatus is what came of the rows that a model was asked for, wherever it is
@@ -154,8 +161,8 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (P
 	for _, hop := range observe.Hops {
 		p.Hops[hop.String()] = timesOf(metrics.Hop(hop))
 	}
-	for i, name := range metrics.Cases() {
-		p.Cases = append(p.Cases, CaseStatus{name, timesOf(metrics.Case(i))})
+	for i := range metrics.Cases() {
+		p.Cases = append(p.Cases, caseStatus(metrics, i))
 	}
 	for model, o := range runner.Scored() {
 		p.Scored = append(p.Scored, ScoredStatus{model, o.Rows, o.Refused, o.Faults})

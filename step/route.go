@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/value"
@@ -13,6 +14,7 @@ import (
 type Route struct {
 	Slot  value.Slot // gets its number
 	Names []string
+	Limit []time.Duration       // what 99 of 100 events of a case keep; 0 is the pipeline's budget
 	When  []*expression.Program // nil holds always
 	Then  []Then
 }

@@ -75,7 +75,11 @@ func printBudget(out io.Writer, b serve.Budget) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s; the sum of the hops' p99s is %v\n", budgetVerdict(b), seconds(b.Bound))
+	said := fmt.Sprintf("%s; the sum of the hops' p99s is %v\n", budgetVerdict(b), seconds(b.Bound))
+	for _, c := range b.Cases {
+		said += fmt.Sprintf("case %s: %d events, of which %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, seconds(c.Limit), keeps(c.Events, c.Missed))
+	}
+	_, err := io.WriteString(out, said)
 	return err
 }
 
@@ -103,17 +107,22 @@ func budgetVerdict(b serve.Budget) string {
 	if b.Limit == 0 {
 		return fmt.Sprintf("%d events; the pipeline has no budget", b.Events)
 	}
-	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events, b.Missed, seconds(b.Limit))
+	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events-b.Own, b.Missed, seconds(b.Limit))
 	if b.Missed > 0 {
 		worst := slices.MaxFunc(b.Hops, func(x, y serve.BudgetHop) int {
 			return int(min(x.Missed, 1<<40)) - int(min(y.Missed, 1<<40))
 		})
 		text += fmt.Sprintf(", %d of them because of %s", worst.Missed, worst.Hop)
 	}
-	if b.P99 > b.Limit {
-		return text + ": it is not kept"
+	return text + ": " + keeps(b.Events-b.Own, b.Missed)
+}
+
+// keeps says whether 99 of 100 events keep a limit.
+func keeps(events, missed uint64) string {
+	if 100*missed > events {
+		return "it is not kept"
 	}
-	return text + ": it is kept"
+	return "it is kept"
 }
 
 // plotBudget draws the p99 of each hop as a bar, with a line at its share.

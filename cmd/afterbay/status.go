@@ -49,9 +49,13 @@ var statusTables = []struct {
 		}
 		row("%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s", p.Counts.Events, p.Counts.Outputs, p.Counts.DeadLetters, p.Lag, p.Parked, seconds(p.Times.P50), seconds(p.Times.P99), note)
 	}},
-	{"PIPELINE\tCASE\tEVENTS\tP50\tP99", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tCASE\tEVENTS\tP50\tP99\tBUDGET\tMISSED", func(p *serve.PipelineStatus, row func(string, ...any)) {
 		for _, w := range p.Cases {
-			row("%s\t%d\t%v\t%v", w.Case, w.Events, seconds(w.P50), seconds(w.P99))
+			limit := "-"
+			if w.Limit > 0 {
+				limit = seconds(w.Limit).String()
+			}
+			row("%s\t%d\t%v\t%v\t%s\t%d", w.Case, w.Events, seconds(w.P50), seconds(w.P99), limit, w.Missed)
 		}
 	}},
 	{"PIPELINE\tMODEL\tROWS\tREFUSED\tFAULTS\tRATE", func(p *serve.PipelineStatus, row func(string, ...any)) {

@@ -21,7 +21,7 @@ func TestStatusIsATableOfWhatThereIs(t *testing.T) {
 			{Name: "plain", Counts: observe.Counts{Events: 5, Outputs: 4, DeadLetters: 1}, Stopped: &control.Stop{}},
 			{
 				Name: "support", Counts: observe.Counts{Events: 100, Outputs: 90}, Lag: 2, Parked: 8, Times: serve.Times{Events: 92, P50: 0.02, P99: 1.5},
-				Cases:     []serve.CaseStatus{{Case: "chat", Times: serve.Times{Events: 80, P50: 0.01, P99: 0.03}}, {Case: "call", Times: serve.Times{Events: 12, P50: 1, P99: 2}}},
+				Cases:     []serve.CaseStatus{{Case: "chat", Times: serve.Times{Events: 80, P50: 0.01, P99: 0.03}}, {Case: "call", Times: serve.Times{Events: 12, P50: 1, P99: 2}, Limit: 1.5, Missed: 4}},
 				Scored:    []serve.ScoredStatus{{Model: "asr@1", Rows: 42, Faults: 3}, {Model: "ocr@1", Rows: 50, Refused: 2}},
 				Endpoints: []serve.EndpointStatus{{Model: "asr@1", State: "open", Calls: 40, Faults: 3, Running: 1, Limit: 2}},
 				Sinks:     []serve.SinkStatus{{Sink: "artifacts", Delivered: 90, Older: 2, Repeated: 1, Calls: 12, Failures: 3, Dead: 1, Waiting: 4, Resting: true, Fresh: serve.Times{P50: 0.5, P99: 3}}},
@@ -44,9 +44,9 @@ PIPELINE  EVENTS  OUTPUTS  DEAD LETTERS  LAG  PARKED  P50   P99
 plain     5       4        1             0    0       0s    0s    stands still: afterbay dlq stats plain
 support   100     90       0             2    8       20ms  1.5s
 
-PIPELINE  CASE  EVENTS  P50   P99
-support   chat  80      10ms  30ms
-support   call  12      1s    2s
+PIPELINE  CASE  EVENTS  P50   P99   BUDGET  MISSED
+support   chat  80      10ms  30ms  -       0
+support   call  12      1s    2s    1.5s    4
 
 PIPELINE  MODEL  ROWS  REFUSED  FAULTS  RATE
 support   asr@1  42    0        3       7.1%
