@@ -91,7 +91,7 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 	log := memory.New(memory.Options{})
 	withSinks := payments(40)
 	for _, name := range []string{"rows", "both", "out"} {
-		withSinks.Sinks = append(withSinks.Sinks, afterbay.Sink{From: "out", Name: name, HTTP: &afterbay.HTTP{URL: "http://127.0.0.1:1"}})
+		withSinks.Sinks = append(withSinks.Sinks, afterbay.Sink{From: "out", Name: name, HTTP: &afterbay.HTTPSink{URL: "http://127.0.0.1:1"}})
 	}
 	r := newRunner(t, payments(20))
 	stop := start(t, log, r)
