@@ -26,6 +26,7 @@ func (s *Server) metrics() http.Handler {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPipelineCollector(s.options.Runners),
 		newScoredCollector(s.options.Runners),
+		newJournalCollector(s),
 		newEndpointCollector(s.options.Runners),
 		newLagCollector(s.lag),
 		s.backlogs,
