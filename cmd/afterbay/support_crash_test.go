@@ -141,8 +141,9 @@ func newSupportRun(t *testing.T) *supportRun {
 // generate makes the events of complaints, and as many other chats.
 func (s *supportRun) generate(complaints int) {
 	s.Helper()
+	voice := speech(s.T, "my parcel is late and nobody answers the telephone")[44:]
 	g, err := support.NewGenerator(support.Options{Seed: *supportSeed, Complaints: complaints, Chats: complaints, Objects: s.objects, Speak: func(_ context.Context, text string, _ int) ([]byte, error) {
-		return faultserver.Say(strings.ToLower(strings.ReplaceAll(text, ".", ""))), nil
+		return faultserver.Say(strings.ToLower(strings.ReplaceAll(text, ".", "")), voice[44:]), nil // in which the model of voices hears one
 	}})
 	for err == nil {
 		var line []byte

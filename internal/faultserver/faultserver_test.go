@@ -253,7 +253,7 @@ func TestCallsOfOpenAIAreAnsweredInTheirForm(t *testing.T) {
 		t.Errorf("the answer is %s, want %s", got, want)
 	}
 	for range 2 { // a sound is the same in every form
-		if text := transcribe(t, server.URL, faultserver.Say("my parcel is late")); text != "my parcel is late" {
+		if text := transcribe(t, server.URL, faultserver.Say("my parcel is late", []byte{1, 2, 3})); text != "my parcel is late" {
 			t.Errorf("%q", text)
 		}
 	}

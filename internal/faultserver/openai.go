@@ -80,16 +80,24 @@ func answerOpenAI(path string, rows [][]string, scores []*float32) any {
 
 const (
 	soundHead = 44      // bytes of a WAV file before its samples
-	wordBytes = 6 << 10 // of a word in a sound, filled up with silence
+	wordBytes = 6 << 10 // of a word in a sound: the word, filled up with zeros, and a voice
+	wordMax   = 64      // of these, those for the word
 	soundRate = 44_100  // bytes of a second
 )
 
-// Say returns a sound that the server hears as the words of a text, in their order:
-// a WAV file, of which each part has words of its own. Words are shorter than 6 KiB.
-func Say(text string) []byte {
+// Say returns a sound that the server hears as the words of a text, in their order: a
+// WAV file of 22,050 samples of 16 bits a second, of which each part has words of its
+// own. Between them it has the samples of voice, again and again, or silence where
+// there are none. Words are at most 64 bytes long.
+func Say(text string, voice []byte) []byte {
 	sound := make([]byte, soundHead)
 	for word := range strings.FieldsSeq(text) {
-		sound = append(append(sound, word...), make([]byte, wordBytes-len(word))...)
+		at := len(sound)
+		sound = append(sound, make([]byte, wordBytes)...)
+		copy(sound[at:at+wordMax], word)
+		for i := at + wordMax; i < len(sound) && len(voice) > 0; i++ {
+			sound[i] = voice[(i-soundHead)%len(voice)]
+		}
 	}
 	copy(sound, "RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00")
 	binary.LittleEndian.PutUint32(sound[4:], uint32(len(sound)-8))
@@ -102,8 +110,11 @@ func Say(text string) []byte {
 
 // heard returns the words of a sound that Say made, or of what is left of it.
 func heard(sound string) string {
-	silence := func(r rune) bool { return r == 0 }
-	return strings.Join(strings.FieldsFunc(sound[min(soundHead, len(sound)):], silence), " ")
+	var words []string
+	for at := soundHead; at < len(sound); at += wordBytes {
+		words = append(words, strings.TrimRight(sound[at:min(at+wordMax, len(sound))], "\x00"))
+	}
+	return strings.Join(words, " ")
 }
 
 // soundOf returns the file of a call for a transcription: its form has a boundary
