@@ -104,8 +104,10 @@ const (
 
 // Frames of servers.
 type (
-	// Connected answers Connect. Cursor is the newest result of the client, up
-	// to which Replay results follow.
+	// Connected answers Connect. Cursor is where the connection goes on: its
+	// results are those strictly after it. Recovered says that nothing between
+	// the cursor that was asked for and Cursor is missing; where it is not, a Gap
+	// follows. How many results there are is not said: nobody counts them first.
 	Connected struct {
 		head
 		ID              int64     `json:"id,omitempty"`
@@ -114,7 +116,6 @@ type (
 		Epoch           string    `json:"epoch"`
 		Cursor          string    `json:"cursor,omitempty"`
 		Recovered       bool      `json:"recovered"`
-		Replay          int       `json:"replay"`
 		PingMs          int64     `json:"pingMs"`
 		PongTimeoutMs   int64     `json:"pongTimeoutMs"`
 		PendingLimit    int       `json:"pendingLimit"`
