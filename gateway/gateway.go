@@ -50,8 +50,8 @@ type Options struct {
 	CursorKey []byte
 	// Epoch is of the log: one that lost records has another.
 	Epoch uint64
-	// Origins of pages that may connect, as https://example.org; "*" is any. A
-	// request without an origin comes from no page and is served.
+	// Origins of pages that may connect, and read answers, as https://example.org;
+	// "*" is any. A request without an origin comes from no page and is served.
 	Origins []string
 	// Connections is how many clients may be connected; 0 is 10,000.
 	Connections int
@@ -166,9 +166,15 @@ func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/stream", g.serveStream)
-	mux.HandleFunc("GET /v1/results", g.serveResults)
-	mux.HandleFunc("POST /v1/events", g.serveEvents)
-	mux.HandleFunc("POST /v1/ack", g.serveAck)
+	for _, route := range [...]struct {
+		method, path string
+		handler      http.HandlerFunc
+	}{
+		{http.MethodGet, "/v1/results", g.serveResults}, {http.MethodPost, "/v1/events", g.serveEvents}, {http.MethodPost, "/v1/ack", g.serveAck},
+	} {
+		mux.HandleFunc(route.method+" "+route.path, g.share(route.handler))
+		mux.HandleFunc(http.MethodOptions+" "+route.path, g.share(g.preflight(route.method)))
+	}
 	return mux
 }
 

@@ -192,6 +192,47 @@ func TestLongPollsHaveEachResultOnce(t *testing.T) {
 	})
 }
 
+func TestPagesOfAllowedOriginsMayRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const page = "https://example.org"
+		w := newWorld(t, gateway.Options{Origins: []string{page}})
+		defer w.close()
+		for _, c := range []struct {
+			method, path, origin string
+			status               int
+		}{
+			{http.MethodOptions, "/v1/results", page, http.StatusNoContent},
+			{http.MethodOptions, "/v1/events", page, http.StatusNoContent},
+			{http.MethodOptions, "/v1/ack", page, http.StatusNoContent},
+			{http.MethodOptions, "/v1/events", "https://example.org.evil", http.StatusForbidden},
+			{http.MethodOptions, "/v1/events", "null", http.StatusForbidden},
+			{http.MethodGet, "/v1/results?wait=0s", page, http.StatusOK},
+			{http.MethodGet, "/v1/results?wait=soon", page, http.StatusBadRequest}, // a page may read why
+			{http.MethodPost, "/v1/events", page, http.StatusOK},
+			{http.MethodPost, "/v1/events", "https://evil.org", http.StatusForbidden},
+		} {
+			r := w.request(c.method, c.path, "ada", "", "Origin", c.origin, "Access-Control-Request-Headers", "authorization")
+			w.ok(r.Body.Close())
+			want := ""
+			if c.origin == page {
+				want = page
+			}
+			if got := r.Header.Get("Access-Control-Allow-Origin"); r.StatusCode != c.status || got != want || r.Header.Get("Vary") != "Origin" {
+				t.Errorf("%s %s from %s: %s, allowed %q, vary %q; want %d, %q", c.method, c.path, c.origin, r.Status, got, r.Header.Get("Vary"), c.status, want)
+			}
+			methods := r.Header.Get("Access-Control-Allow-Methods")
+			if preflight := c.status == http.StatusNoContent; preflight != (methods != "") || preflight && !strings.Contains(r.Header.Get("Access-Control-Allow-Headers"), "Authorization") {
+				t.Errorf("%s %s from %s: methods %q", c.method, c.path, c.origin, methods)
+			}
+		}
+		r := w.request(http.MethodGet, "/v1/results?wait=0s", "ada", "")
+		w.ok(r.Body.Close())
+		if r.Header.Get("Access-Control-Allow-Origin") != "" || r.Header.Get("Vary") != "Origin" {
+			t.Errorf("without an origin: %v", r.Header)
+		}
+	})
+}
+
 func TestRequestsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gateway.Options{MessageBytes: 100})
