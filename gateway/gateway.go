@@ -53,7 +53,8 @@ type Options struct {
 	// Origins of pages that may connect, and read answers, as https://example.org;
 	// "*" is any. A request without an origin comes from no page and is served.
 	Origins []string
-	// Connections is how many clients may be connected; 0 is 10,000.
+	// Connections is how many clients may be connected, an eighth of them without
+	// having said yet who they are; 0 is 10,000.
 	Connections int
 	// PendingLimit is how many events of a connection may wait for their result;
 	// 0 is 50.
@@ -124,6 +125,7 @@ type Gateway struct {
 	drained  chan struct{}       // closed when draining begins
 	open     map[member]struct{} // connections of every kind
 	named    map[string]*session // by client and session id
+	strange  int                 // connections of open that have not said who they are
 }
 
 // member is an open connection: the gateway's clock looks at it each second, and
@@ -162,7 +164,7 @@ func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 //	POST /v1/events   NDJSON of events
 //	POST /v1/ack      an acknowledgement
 //
-// Its server bounds the time in which a request's header has to come.
+// See Server for what serves it.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/stream", g.serveStream)
@@ -176,6 +178,21 @@ func (g *Gateway) Handler() http.Handler {
 		mux.HandleFunc(http.MethodOptions+" "+route.path, g.share(g.preflight(route.method)))
 	}
 	return mux
+}
+
+const (
+	headerTimeout = 5 * time.Second  // for the header of a request
+	idleTimeout   = 60 * time.Second // for the next request of a connection
+	headerBytes   = 16 << 10
+)
+
+// Server returns a server of the Handler that bounds what those cost who send
+// slowly, nothing, or much. Its caller may set other fields, and serves it.
+func (g *Gateway) Server() *http.Server {
+	return &http.Server{
+		Handler: g.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
+		ErrorLog: slog.NewLogLogger(g.options.Logger.Handler(), slog.LevelDebug),
+	}
 }
 
 // Run serves until ctx is done and then sends clients away: it takes no new
@@ -248,20 +265,42 @@ func (g *Gateway) drain() {
 }
 
 // enter takes a connection in, where there is room for it. Run waits for its exit.
+// Strangers have little room: who only knocks keeps no client out that shows its
+// token with its request.
 func (g *Gateway) enter(m member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.draining:
 		return errDraining
-	case len(g.open) >= g.options.Connections:
+	case len(g.open) >= g.options.Connections, stranger(m) && g.strange >= max(1, g.options.Connections/8):
 		g.metrics.Full.Add(1)
 		return errFull
+	}
+	if stranger(m) {
+		g.strange++
 	}
 	g.open[m] = struct{}{}
 	g.metrics.Connections.Add(1)
 	g.work.Add(1)
 	return nil
+}
+
+// stranger reports whether it is not known who a connection is of. Its caller holds
+// mu.
+func stranger(m member) bool {
+	s, ok := m.(*session)
+	return ok && s.strange
+}
+
+// know says that it is known who a connection is of, or does not matter any more.
+func (g *Gateway) know(s *session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.strange {
+		s.strange = false
+		g.strange--
+	}
 }
 
 // hold keeps Run from returning until g.work is done with what a request asks.

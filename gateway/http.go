@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	bodiesBytes = 64 * bodyBytes // most of all that are held; others wait
 	waitMost    = 60 * time.Second
 	sseRetryMs  = 2000
+	bodyTimeout = 30 * time.Second
 )
 
 // listening is a client that gets results over a request.
@@ -115,6 +117,18 @@ func (g *Gateway) caller(r *http.Request) (Identity, error) {
 		return Identity{}, err
 	}
 	return g.verify(r.Context(), token)
+}
+
+// sender returns who a request with a body is of, which has to come within
+// bodyTimeout.
+func (g *Gateway) sender(w http.ResponseWriter, r *http.Request) (Identity, error) {
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
+		return Identity{}, err
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return Identity{}, &refusal{http.StatusUnsupportedMediaType, "the body is compressed", "send it as it is"}
+	}
+	return g.caller(r)
 }
 
 // read returns the frames that come next; none where there are none yet.
@@ -286,7 +300,7 @@ func (o *writer) flush() error {
 // serveEvents appends the events of a request, a frame in each line, and answers
 // each of them, in order, when all are in the log.
 func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
-	who, err := g.caller(r)
+	who, err := g.sender(w, r)
 	if err == nil {
 		err = g.hold()
 	}
@@ -301,7 +315,7 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer g.bodies.Release(bodyBytes)
 	answers, records, ids, err := g.parseEvents(who, r.Header.Get("X-Correlation-Id"), http.MaxBytesReader(w, r.Body, bodyBytes))
 	if err != nil {
-		g.refuse(w, &refusal{http.StatusRequestEntityTooLarge, "read events: " + err.Error(), "send fewer, none longer than " + strconv.Itoa(g.options.MessageBytes) + " bytes"})
+		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
 		return
 	}
 	if len(records) > 0 {
@@ -324,6 +338,14 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_ = out.flush()
+}
+
+// unread says why a body was not read; fewer is what to do where it is too large.
+func unread(err error, fewer string) *refusal {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &refusal{http.StatusRequestTimeout, "the body did not come within " + bodyTimeout.String(), "send it at once"}
+	}
+	return &refusal{http.StatusRequestEntityTooLarge, "the body is too large: " + err.Error(), fewer}
 }
 
 // parseEvents returns an answer for each line of body, nil for those that are to
@@ -367,14 +389,14 @@ func parseEvent(who Identity, correlation string, line []byte) (wire.Event, *wir
 
 // serveAck takes the acknowledgement of a client without a connection.
 func (g *Gateway) serveAck(w http.ResponseWriter, r *http.Request) {
-	who, err := g.caller(r)
+	who, err := g.sender(w, r)
 	if err != nil {
 		g.refuse(w, err)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.options.MessageBytes)))
 	if err != nil {
-		g.refuse(w, &refusal{http.StatusRequestEntityTooLarge, "read ack: " + err.Error(), ""})
+		g.refuse(w, unread(err, `send {"type":"ack","cursor":"..."}`))
 		return
 	}
 	frame, _ := wire.ParseClient(body)

@@ -40,6 +40,7 @@ type socket interface {
 type session struct {
 	gateway *Gateway
 	socket  socket
+	strange bool            // nobody has said whose it is; guarded by the gateway's mutex
 	ctx     context.Context // of the connection
 	cancel  context.CancelFunc
 	writer  worker
@@ -73,7 +74,7 @@ type session struct {
 func newSession(g *Gateway, socket socket, who *Identity) *session {
 	now := time.Now()
 	// Pings of those that came at once do not go out at once.
-	s := &session{gateway: g, socket: socket, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2)), acked: now}
+	s := &session{gateway: g, socket: socket, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2)), acked: now}
 	s.room.L = &s.mu
 	s.ctx, s.cancel = context.WithCancel(g.ctx)
 	if who != nil {
@@ -171,6 +172,7 @@ func (s *session) connect(f *wire.Connect) {
 	if f.SessionID != "" { // before the client knows that it is connected, and comes again
 		s.replace(wire.Key(who.Tenant, who.Client) + "/" + f.SessionID)
 	}
+	g.know(s)
 	s.begin(f, who, subscription, start)
 }
 
@@ -367,6 +369,7 @@ func (s *session) leave(code closeCode, after time.Duration) {
 // closed.
 func (s *session) end() {
 	s.cancel()
+	s.gateway.know(s)
 	s.mu.Lock()
 	s.ended, s.reading = true, false
 	s.gateway.metrics.Pending.Add(-int64(len(s.pending)))

@@ -71,6 +71,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	conn.conn, err = g.sockets.upgrader.Upgrade(&hijacker{ResponseWriter: w}, r)
 	if err != nil { // it was answered
+		g.know(s)
 		g.exit(s)
 		s.cancel()
 		return
@@ -224,6 +225,9 @@ func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 	default:
 		g.options.Logger.Error("gateway: request", "error", err)
 		r = &refusal{status: http.StatusInternalServerError, error: "the log cannot be read", hint: "come again later"}
+	}
+	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusServiceUnavailable {
+		w.Header().Set("Connection", "close") // what is not served keeps none
 	}
 	ingest.WriteJSON(w, r.status, &ingest.Problem{Error: r.error, Hint: r.hint})
 }

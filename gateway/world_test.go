@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,7 +67,7 @@ func newWorld(t testing.TB, o gateway.Options) *world {
 		group.Go(func() { w.answer(ctx, p) })
 	}
 	o.CursorKey = []byte("0123456789abcdef0123456789abcdef")
-	o.Logger = slog.New(slog.DiscardHandler)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	stop := w.start(o)
 	w.finish = stop
 	w.close = func() {
@@ -86,7 +87,7 @@ func (w *world) start(o gateway.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	l := newListener()
-	server := &http.Server{Handler: g.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	server := g.Server()
 	go func() { ended <- g.Run(ctx) }()
 	go func() { ended <- server.Serve(l) }()
 	w.gateway, w.listener = g, l
