@@ -26,11 +26,13 @@ const (
 // socket is a message connection, as far as a session needs it. Send and close
 // are called by one goroutine at a time.
 type socket interface {
-	// send returns when the message was given to the network; it does not wait
-	// for a client that stands still for longer than a deadline. After an error
-	// the connection is closed.
+	// send has a message wait for flush, or gives it to the network with those
+	// that wait; it does not wait for a client that stands still for longer than a
+	// deadline. After an error the connection is closed.
 	send(message []byte) error
-	// close says why and closes the connection.
+	// flush gives the messages that wait to the network, as send does.
+	flush() error
+	// close says why, behind the messages that wait, and closes the connection.
 	close(code closeCode)
 }
 

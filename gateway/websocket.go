@@ -69,7 +69,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, err)
 		return
 	}
-	conn.conn, err = g.sockets.upgrader.Upgrade(&hijacker{ResponseWriter: w}, r)
+	conn.conn, err = g.sockets.upgrader.Upgrade(&hijacker{w, &conn.transport}, r)
 	if err != nil { // it was answered
 		g.know(s)
 		g.exit(s)
@@ -86,7 +86,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) readSocket(s *session, conn *connection) {
 	defer g.exit(s)
 	defer s.end()
-	defer func() { _ = conn.conn.NetConn().Close() }()
+	defer func() { _ = conn.transport.Close() }()
 	// A frame that says it has 2^63 bytes or more makes the library panic.
 	defer func() {
 		if p := recover(); p != nil {
@@ -97,17 +97,25 @@ func (g *Gateway) readSocket(s *session, conn *connection) {
 }
 
 // connection is a WebSocket of the library.
-type connection struct{ conn *gws.Conn }
+type connection struct {
+	conn      *gws.Conn
+	transport transport
+}
 
 func (c *connection) send(message []byte) error {
-	if err := c.conn.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
-	}
+	c.transport.collect()
 	return c.conn.WriteMessage(gws.OpcodeText, message)
 }
 
+func (c *connection) flush() error {
+	err := c.transport.flush()
+	if err != nil {
+		_ = c.transport.Close() // its reader ends
+	}
+	return err
+}
+
 func (c *connection) close(code closeCode) {
-	_ = c.conn.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout))
 	_ = c.conn.WriteClose(uint16(code), []byte(closeReasons[code]))
 }
 
@@ -116,7 +124,6 @@ type events struct{ gws.BuiltinEventHandler }
 
 // OnPing answers.
 func (events) OnPing(c *gws.Conn, payload []byte) {
-	_ = c.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout))
 	_ = c.WritePong(payload)
 }
 
@@ -142,39 +149,26 @@ type silent struct{}
 
 func (silent) Error(...any) {}
 
-// hijacker gives the library a connection with what the server has read beyond
-// the request: a client may send before it is answered.
-type hijacker struct{ http.ResponseWriter }
+// hijacker gives the library a transport with what the server has read beyond the
+// request: a client may send before it is answered.
+type hijacker struct {
+	http.ResponseWriter
+	transport *transport
+}
 
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
+	h.transport.Conn = conn
 	if n := buffered.Reader.Buffered(); n > 0 {
-		early := make([]byte, n)
-		if _, err := io.ReadFull(buffered.Reader, early); err != nil {
+		h.transport.early = make([]byte, n)
+		if _, err := io.ReadFull(buffered.Reader, h.transport.early); err != nil {
 			return nil, nil, errors.Join(err, conn.Close())
 		}
-		conn = &prefixed{conn, early}
 	}
-	return conn, buffered, nil
-}
-
-type prefixed struct {
-	net.Conn
-	early []byte
-}
-
-func (p *prefixed) Read(b []byte) (int, error) {
-	if len(p.early) == 0 {
-		return p.Conn.Read(b)
-	}
-	n := copy(b, p.early)
-	if p.early = p.early[n:]; len(p.early) == 0 {
-		p.early = nil
-	}
-	return n, nil
+	return h.transport, buffered, nil
 }
 
 func split(list string) []string {

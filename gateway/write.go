@@ -23,6 +23,9 @@ func (s *session) write() {
 			s.sever()
 			return
 		}
+		if len(answers) > 0 && !s.flush() {
+			return
+		}
 		if subscription == nil {
 			if len(answers) == 0 {
 				return
@@ -34,7 +37,7 @@ func (s *session) write() {
 		switch {
 		case errors.As(err, &gap):
 			s.gateway.metrics.Gaps.Add(1)
-			if !s.send(s.gateway.gapFrame(s.identity, gap)) {
+			if !s.send(s.gateway.gapFrame(s.identity, gap)) || !s.flush() {
 				return
 			}
 			continue
@@ -48,10 +51,8 @@ func (s *session) write() {
 		case len(records) == 0 && len(answers) == 0:
 			return
 		}
-		for i := range records {
-			if !s.deliver(&records[i]) {
-				return
-			}
+		if !s.deliver(records) {
+			return
 		}
 	}
 }
@@ -70,21 +71,36 @@ func (s *session) next() ([]wire.Frame, *wire.Disconnect, *hub.Subscription) {
 	return answers, nil, s.subscription
 }
 
-// deliver sends a result.
-func (s *session) deliver(r *stream.Record) bool {
-	result, frame := s.gateway.result(s.identity, r)
-	if frame == nil {
-		return true
+// deliver sends results; false where the connection is broken.
+func (s *session) deliver(records []stream.Record) bool {
+	for i := range records {
+		result, frame := s.gateway.result(s.identity, &records[i])
+		if frame == nil {
+			continue
+		}
+		s.mu.Lock()
+		if s.unacked++; result.Status.Terminal() || result.Status == wire.StatusError {
+			s.forget(result.Event)
+		}
+		s.mu.Unlock()
+		if !s.send(frame) {
+			return false
+		}
 	}
-	s.mu.Lock()
-	if s.unacked++; result.Status.Terminal() || result.Status == wire.StatusError {
-		s.forget(result.Event)
-	}
-	s.mu.Unlock()
-	return s.send(frame)
+	return s.flush()
 }
 
-// send writes a frame; false where the connection is broken.
+// flush writes what send collected; false where the connection is broken.
+func (s *session) flush() bool {
+	if s.socket.flush() != nil {
+		s.sever()
+		return false
+	}
+	return true
+}
+
+// send writes a frame, or has it wait for flush; false where the connection is
+// broken.
 func (s *session) send(frame wire.Frame) bool {
 	message, err := wire.Encode(frame)
 	if err != nil {

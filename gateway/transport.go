@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// collectBytes of frames are collected at most before they are written.
+const collectBytes = 16 << 10
+
+// transport is the connection that the library reads and writes. It has what the
+// server read beyond the request, and collects frames, so that many small ones cost
+// one call of the system. Each call of Write is a whole frame; those of the library
+// itself, pongs and closes, keep their place among the others.
+type transport struct {
+	net.Conn
+	early []byte // to be read first
+
+	mu         sync.Mutex // guards what follows, and writes
+	collecting bool
+	frames     []byte // nil while nothing is collected: an idle connection keeps none
+	err        error  // of the first write that failed: no other waits for a deadline again
+}
+
+func (t *transport) Read(b []byte) (int, error) {
+	if len(t.early) == 0 {
+		return t.Conn.Read(b)
+	}
+	n := copy(b, t.early)
+	if t.early = t.early[n:]; len(t.early) == 0 {
+		t.early = nil
+	}
+	return n, nil
+}
+
+// collect has frames wait for flush, or for so many bytes.
+func (t *transport) collect() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.collecting = true
+}
+
+// flush writes what was collected, to a client that reads it in time.
+func (t *transport) flush() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.collecting = false
+	t.drain()
+	return t.err
+}
+
+// Write writes a frame, or collects it.
+func (t *transport) Write(frame []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.frames)+len(frame) > collectBytes {
+		t.drain()
+	}
+	if t.err != nil {
+		return 0, t.err
+	}
+	if t.collecting && len(frame) <= collectBytes {
+		t.frames = append(t.frames, frame...)
+		return len(frame), nil
+	}
+	t.drain() // a frame that is not collected is behind those that are
+	t.write(frame)
+	if t.err != nil {
+		return 0, t.err
+	}
+	return len(frame), nil
+}
+
+// drain writes what is collected. Its caller holds mu, and looks at err.
+func (t *transport) drain() {
+	frames := t.frames
+	if t.frames = nil; len(frames) > 0 {
+		t.write(frames)
+	}
+}
+
+func (t *transport) write(b []byte) {
+	if t.err == nil {
+		t.err = t.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	}
+	if t.err == nil {
+		_, t.err = t.Conn.Write(b)
+	}
+}
+
+// Close writes what is collected, the close frame of the library perhaps.
+func (t *transport) Close() error {
+	_ = t.flush()
+	return t.Conn.Close()
+}
