@@ -92,7 +92,7 @@ var layers = map[string][]string{
 	"config":                {"", "expression", "model", "model/load", "token"},
 	"ingest":                {"stream", "decode", "header"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
-	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
+	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
 	"deliver/row":           {"decode", "expression", "value"},
 	"deliver/sink/postgres": {"deliver", "deliver/row", "stream", "value", "decode"},
 	"deliver/sink/redis":    {"deliver", "deliver/row", "expression", "stream", "value", "decode"},

@@ -133,6 +133,7 @@ type Gateway struct {
 type member interface {
 	tick(now time.Time)
 	leave(code closeCode, after time.Duration)
+	state() Client
 }
 
 // New returns a gateway on log, whose topics exist.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/afterbay/afterbay/gateway/hub"
@@ -32,8 +33,10 @@ const (
 type listening struct {
 	gateway      *Gateway
 	who          Identity
-	subscription *hub.Subscription
-	gap          *wire.Gap // to be said first
+	kind         string // of Client
+	opened       time.Time
+	subscription atomic.Pointer[hub.Subscription] // written once, when it is open already
+	gap          *wire.Gap                        // to be said first
 	woken        chan struct{}
 	left         chan *wire.Disconnect
 }
@@ -44,6 +47,9 @@ func (l *listening) wake() {
 	default:
 	}
 }
+
+// begin returns the cursor from which the client goes on.
+func (l *listening) begin() string { return l.gateway.cursor(l.who, l.subscription.Load().Start()-1) }
 
 // tick does nothing: the request's own goroutine waits for what is to come.
 func (l *listening) tick(time.Time) {}
@@ -74,21 +80,25 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, &refusal{http.StatusBadRequest, problem.Error(), "use a cursor that this client was given"})
 		return
 	}
-	l := &listening{gateway: g, who: who, gap: start.gap, woken: make(chan struct{}, 1), left: make(chan *wire.Disconnect, 1)}
+	l := &listening{gateway: g, who: who, kind: "sse", opened: time.Now(), gap: start.gap, woken: make(chan struct{}, 1), left: make(chan *wire.Disconnect, 1)}
+	if query.Has("wait") {
+		l.kind = "poll"
+	}
 	if err := g.enter(l); err != nil {
 		g.refuse(w, err)
 		return
 	}
 	defer g.exit(l)
 	g.metrics.Opened.Add(1)
-	l.subscription, err = g.hub.Subscribe(r.Context(), []byte(wire.Key(who.Tenant, who.Client)), start.from, l.wake)
+	subscription, err := g.hub.Subscribe(r.Context(), []byte(wire.Key(who.Tenant, who.Client)), start.from, l.wake)
 	if err != nil {
 		g.refuse(w, err)
 		return
 	}
-	defer l.subscription.Close()
+	defer subscription.Close()
+	l.subscription.Store(subscription)
 	if l.gap != nil {
-		l.gap.Earliest = g.cursor(who, l.subscription.Start()-1)
+		l.gap.Earliest = l.begin()
 	}
 	if query.Has("wait") {
 		l.once(w, r, wait)
@@ -139,7 +149,7 @@ func (l *listening) read(ctx context.Context) ([]wire.Frame, error) {
 		return []wire.Frame{frame}, nil
 	}
 	for {
-		records, err := l.subscription.Read(ctx)
+		records, err := l.subscription.Load().Read(ctx)
 		var gap *hub.Gap
 		if errors.As(err, &gap) {
 			l.gateway.metrics.Gaps.Add(1)
@@ -169,7 +179,7 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 	out := &writer{w: w, control: http.NewResponseController(w)}
 	_, _ = io.WriteString(&out.buffer, "retry: "+strconv.Itoa(sseRetryMs)+"\n\n")
 	out.event(&wire.Connected{
-		ClientID: l.who.Client, TenantID: l.who.Tenant, Epoch: strconv.FormatUint(o.Epoch, 10), Cursor: l.gateway.cursor(l.who, l.subscription.Start()-1),
+		ClientID: l.who.Client, TenantID: l.who.Tenant, Epoch: strconv.FormatUint(o.Epoch, 10), Cursor: l.begin(),
 		Recovered: l.gap == nil, PingMs: o.Ping.Milliseconds(), PendingLimit: o.PendingLimit, MaxMessageBytes: int64(o.MessageBytes), ExpiresAt: l.who.Expires,
 	})
 	ping := time.NewTicker(o.Ping)
@@ -211,7 +221,7 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 func (l *listening) once(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	cursor := l.gateway.cursor(l.who, l.subscription.Start()-1)
+	cursor := l.begin()
 	out := &writer{w: w, control: http.NewResponseController(w)}
 	for done := false; ; {
 		frames, err := l.read(r.Context())

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"iter"
 	"sync/atomic"
 
 	"github.com/afterbay/afterbay/observe"
@@ -33,6 +34,17 @@ type CloseCodes struct{ counts [1000]atomic.Uint64 }
 const closeCodesFrom = 4000
 
 func (c *CloseCodes) add(code closeCode) { c.counts[code-closeCodesFrom].Add(1) }
+
+// All returns how many connections were ended with each code that there is.
+func (c *CloseCodes) All() iter.Seq2[int, uint64] {
+	return func(yield func(int, uint64) bool) {
+		for code := range closeReasons {
+			if !yield(int(code), c.Of(int(code))) {
+				return
+			}
+		}
+	}
+}
 
 // Of returns how many connections were ended with a code from 4000 to 4999; 0 for
 // others.

@@ -56,17 +56,17 @@ type session struct {
 	connected    bool
 	name         string // in gateway.named
 	subscription *hub.Subscription
-	answers      []wire.Frame        // to be written before more results
-	events       []stream.Record     // to be appended,
-	ids          []string            // and their ids
-	appending    int                 // events on their way into the log
-	pending      map[string]struct{} // ids of events that have no result yet
-	limit        int                 // of pending
-	ackEvery     int                 // results between acks, which the client promised; 0 is none
-	unacked      int                 // results sent since the last ack
-	leaving      *wire.Disconnect    // to be sent when all events are appended
-	reading      bool                // the connection is open, and its reader there
-	broken       bool                // nothing more is written
+	answers      []wire.Frame         // to be written before more results
+	events       []stream.Record      // to be appended,
+	ids          []string             // and their ids
+	appending    int                  // events on their way into the log
+	pending      map[string]time.Time // ids of events that have no result yet, and when they came
+	limit        int                  // of pending
+	ackEvery     int                  // results between acks, which the client promised; 0 is none
+	unacked      int                  // results sent since the last ack
+	leaving      *wire.Disconnect     // to be sent when all events are appended
+	reading      bool                 // the connection is open, and its reader there
+	broken       bool                 // nothing more is written
 	ended        bool
 
 	opened, heard, pinged, acked time.Time
@@ -269,10 +269,10 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 		return &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: event.ID, Pending: pending, Limit: s.limit, RetryAfterMs: retryAfter.Milliseconds()}
 	}
 	if s.pending == nil {
-		s.pending = map[string]struct{}{}
+		s.pending = map[string]time.Time{}
 	}
 	if _, again := s.pending[event.ID]; !again {
-		s.pending[event.ID] = struct{}{}
+		s.pending[event.ID] = time.Now()
 		s.gateway.metrics.Pending.Add(1)
 	}
 	s.events = append(s.events, wire.Submit(s.gateway.options.Inbox, event))

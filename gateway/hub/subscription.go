@@ -32,6 +32,18 @@ type Subscription struct {
 // before it are not asked for.
 func (s *Subscription) Start() stream.Offset { return s.start }
 
+// Behind returns how many offsets of the partition lie between what Read has
+// returned and the end, as far as the hub knows: 0 for one that waits.
+func (s *Subscription) Behind() int64 {
+	s.part.mu.Lock()
+	defer s.part.mu.Unlock()
+	next := s.next
+	if len(s.queue) > 0 {
+		next = s.queue[0].Offset
+	}
+	return int64(max(0, s.part.next-next))
+}
+
 // Read returns the next records, in order, about Options.QueueBytes of them at
 // most; none where there are none yet: then wake is called when there are. It
 // reads the log where the subscriber is behind, and does not wait for records to
