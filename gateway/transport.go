@@ -9,6 +9,9 @@ import (
 // collectBytes of frames are collected at most before they are written.
 const collectBytes = 16 << 10
 
+// buffers are those of connections that write, collectBytes each.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, collectBytes); return &b }}
+
 // transport is the connection that the library reads and writes. It has what the
 // server read beyond the request, and collects frames, so that many small ones cost
 // one call of the system. Each call of Write is a whole frame; those of the library
@@ -19,8 +22,8 @@ type transport struct {
 
 	mu         sync.Mutex // guards what follows, and writes
 	collecting bool
-	frames     []byte // nil while nothing is collected: an idle connection keeps none
-	err        error  // of the first write that failed: no other waits for a deadline again
+	frames     *[]byte // of buffers; nil while nothing is collected: an idle connection keeps none
+	err        error   // of the first write that failed: no other waits for a deadline again
 }
 
 func (t *transport) Read(b []byte) (int, error) {
@@ -54,14 +57,14 @@ func (t *transport) flush() error {
 func (t *transport) Write(frame []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.frames)+len(frame) > collectBytes {
+	if t.frames != nil && len(*t.frames)+len(frame) > collectBytes {
 		t.drain()
 	}
-	if t.err != nil {
-		return 0, t.err
-	}
-	if t.collecting && len(frame) <= collectBytes {
-		t.frames = append(t.frames, frame...)
+	if t.collecting && len(frame) <= collectBytes && t.err == nil {
+		if t.frames == nil {
+			t.frames = buffers.Get().(*[]byte)
+		}
+		*t.frames = append(*t.frames, frame...)
 		return len(frame), nil
 	}
 	t.drain() // a frame that is not collected is behind those that are
@@ -74,10 +77,13 @@ func (t *transport) Write(frame []byte) (int, error) {
 
 // drain writes what is collected. Its caller holds mu, and looks at err.
 func (t *transport) drain() {
-	frames := t.frames
-	if t.frames = nil; len(frames) > 0 {
-		t.write(frames)
+	if t.frames == nil {
+		return
 	}
+	t.write(*t.frames)
+	*t.frames = (*t.frames)[:0]
+	buffers.Put(t.frames)
+	t.frames = nil
 }
 
 func (t *transport) write(b []byte) {

@@ -297,24 +297,40 @@ func newServerFrame(name string) Frame {
 }
 
 func parse(data []byte, newFrame func(name string) Frame, strict bool) (Frame, *Error) {
-	var named struct {
-		Type string `json:"type"`
-	}
-	if err := json.Unmarshal(data, &named); err != nil {
+	name, err := typeOf(data)
+	if err != nil {
 		return nil, badFrame("no JSON object with a type: %v", err)
 	}
-	frame := newFrame(named.Type)
+	frame := newFrame(name)
 	if frame == nil {
-		return nil, badFrame("type %.40q is not one of %s", named.Type, Protocol)
+		return nil, badFrame("type %.40q is not one of %s", name, Protocol)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data)) // one value: Unmarshal took no more
+	dec := json.NewDecoder(bytes.NewReader(data))
 	if strict {
 		dec.DisallowUnknownFields()
 	}
 	if err := dec.Decode(frame); err != nil {
-		return nil, badFrame("frame %s: %v", named.Type, err)
+		return nil, badFrame("frame %s: %v", name, err)
+	}
+	if rest := bytes.TrimLeft(data[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return nil, badFrame("frame %s: %.40q after top-level value", name, rest)
 	}
 	return frame, nil
+}
+
+// typeOf returns the type of a frame, without reading the rest where it comes
+// first, as clients write it.
+func typeOf(data []byte) (string, error) {
+	if rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`)); ok {
+		if end := bytes.IndexByte(rest, '"'); end >= 0 && bytes.IndexByte(rest[:end], '\\') < 0 {
+			return string(rest[:end]), nil
+		}
+	}
+	var named struct {
+		Type string `json:"type"`
+	}
+	err := json.Unmarshal(data, &named)
+	return named.Type, err
 }
 
 func badFrame(format string, args ...any) *Error {
