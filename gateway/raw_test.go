@@ -33,7 +33,11 @@ const (
 
 // dialRaw asks conn for the protocol with these more lines of header.
 func dialRaw(conn net.Conn, lines ...string) (*raw, *http.Response, error) {
-	request := "GET /v1/stream HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+	return dialPath(conn, "/v1/stream", lines...)
+}
+
+func dialPath(conn net.Conn, path string, lines ...string) (*raw, *http.Response, error) {
+	request := "GET " + path + " HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 	for _, line := range lines {
 		request += line + "\r\n"

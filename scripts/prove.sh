@@ -75,6 +75,7 @@ for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "mo
 	prove "fuzz-${1//\//-}-${target,,}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
 done
 prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000"
+prove gateway "AFTERBAY_PROVE=1 AFTERBAY_FULL=1 go test ./gateway -run 'TenThousand|DoNotRead|FewEchoes|IdleConnection' -v -timeout 60m"
 prove tenants "go test . -run LoudTenantCosts -v -timeout 60m -args -tenants.pairs=7 -tenants.time=10s"
 prove rederive "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./rederive -run 'KeepsItsPace|RollingRestart' -v -timeout 60m -args -pace.events=100000 -pace.pairs=41 -pace.time=1s -pace.most=1.5"
 prove rederive-kills "go test ./cmd/afterbay -run KilledDerivations -v -timeout 60m -args -rederive.kills=20 -rederive.seed=$seed"
