@@ -103,12 +103,13 @@ func ofStatus(line string) string {
 func results(r *http.Request, log *instant) error {
 	var first, n, size int
 	query := r.URL.Query()
+	client := query.Get("client")
 	if _, err := fmt.Sscan(query.Get("first")+" "+query.Get("n")+" "+query.Get("bytes"), &first, &n, &size); err != nil {
 		return err
 	}
 	payload := json.RawMessage(strconv.Quote(strings.Repeat("x", size)))
 	for i := first; i < first+n; i++ {
-		result := wire.Result{Tenant: "acme", Client: query.Get("client"), Seq: uint64(i), Event: fmt.Sprint("e", i), Status: wire.StatusOK, Payload: payload}
+		result := wire.Result{Tenant: client, Client: client, Seq: uint64(i), Event: fmt.Sprint("e", i), Status: wire.StatusOK, Payload: payload}
 		if err := log.Append(r.Context(), wire.ResultRecord("results", &result)); err != nil {
 			return err
 		}
@@ -186,7 +187,8 @@ func (c *child) ask(path string) (n int64) {
 	return n
 }
 
-// dial returns a connection to a path that is upgraded; its end is the test's.
+// dial returns a connection to a path that is upgraded, of a client that is a tenant
+// of its own; its end is the test's.
 func (c *child) dial(path, client string, buffer int) *raw {
 	c.Helper()
 	conn, err := (&net.Dialer{}).DialContext(c.Context(), "tcp", c.address)
@@ -199,7 +201,7 @@ func (c *child) dial(path, client string, buffer int) *raw {
 			c.Fatal(err)
 		}
 	}
-	w, _, err := dialPath(conn, path, offered, "Authorization: Bearer acme."+client)
+	w, _, err := dialPath(conn, path, offered, "Authorization: Bearer "+client+"."+client)
 	if err != nil {
 		c.Fatal(err)
 	}
