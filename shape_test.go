@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"gateway/wire":          {"header", "stream"},
 	"gateway/sequence":      {"dead", "gateway/wire", "header", "stream"},
 	"gateway/hub":           {"control", "stream"},
-	"gateway":               {"gateway/hub", "gateway/wire", "ingest", "internal/access", "observe", "stream"},
+	"gateway":               {"gateway/hub", "gateway/limit", "gateway/wire", "ingest", "internal/access", "observe", "stream"},
 	"due":                   {},
 	"silence":               {"due", "feature", "stream"},
 	"statekey":              {},
@@ -92,7 +92,7 @@ var layers = map[string][]string{
 	"config":                {"", "expression", "model", "model/load", "token"},
 	"ingest":                {"stream", "decode", "header"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
-	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
+	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "gateway/limit", "gateway/sequence", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
 	"deliver/row":           {"decode", "expression", "value"},
 	"deliver/sink/postgres": {"deliver", "deliver/row", "stream", "value", "decode"},
 	"deliver/sink/redis":    {"deliver", "deliver/row", "expression", "stream", "value", "decode"},
@@ -129,7 +129,7 @@ var layers = map[string][]string{
 	"internal/s3":                  {},
 	"internal/faultserver":         {},
 	"cmd/afterbay": {
-		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
+		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
 		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "token", "value", "verdict",
 	},
 }

@@ -15,6 +15,7 @@ const (
 	closeExpired    closeCode = 4502
 	closeNoPong     closeCode = 4503
 	closeSlow       closeCode = 4504
+	closeQuota      closeCode = 4506
 	closeInternal   closeCode = 4507
 )
 
@@ -27,6 +28,7 @@ var closeReasons = map[closeCode]string{
 	closeExpired:    "token_expired",
 	closeNoPong:     "no_pong",
 	closeSlow:       "slow_consumer",
+	closeQuota:      "tenant_quota",
 	closeInternal:   "internal",
 }
 

@@ -31,6 +31,15 @@ func (g *Gateway) verify(ctx context.Context, token string) (Identity, error) {
 	return who, nil
 }
 
+// quota returns why an event of a tenant is not taken; nil where it is.
+func (g *Gateway) quota(who Identity, event string) *wire.Backpressure {
+	refusal := g.tenants.Take(who.Tenant)
+	if refusal.Reason == "" {
+		return nil
+	}
+	return &wire.Backpressure{Reason: wire.ReasonTenantQuota, EventID: event, RetryAfterMs: refusal.Wait.Milliseconds() + 1}
+}
+
 // cursor returns a client's cursor behind offset.
 func (g *Gateway) cursor(who Identity, offset stream.Offset) string {
 	c := wire.Cursor{Epoch: g.options.Epoch, Partition: wire.PartitionOf(who.Tenant, who.Client, g.hub.Partitions()), Offset: offset}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/afterbay/afterbay/gateway/hub"
+	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -67,6 +68,10 @@ type Options struct {
 	// DrainWindow is the time over which clients are sent away when the gateway
 	// ends; 0 is 30 s.
 	DrainWindow time.Duration
+	// Tenants bounds each tenant: its connections, and how many connections and
+	// events it begins a second. Zeros are 10,000 connections, 10,000 a second and
+	// 20,000 at once after a pause.
+	Tenants limit.Options
 	// Hub bounds what is kept of results.
 	Hub hub.Options
 	// Logger gets what goes wrong; nil is slog.Default().
@@ -102,6 +107,7 @@ func (o Options) withDefaults() Options {
 	o.MessageBytes = cmp.Or(o.MessageBytes, 64<<10)
 	o.Ping, o.PongTimeout = cmp.Or(o.Ping, 15*time.Second), cmp.Or(o.PongTimeout, 10*time.Second)
 	o.DrainWindow = cmp.Or(o.DrainWindow, 30*time.Second)
+	o.Tenants.Open, o.Tenants.Rate, o.Tenants.Burst = cmp.Or(o.Tenants.Open, 10_000), cmp.Or(o.Tenants.Rate, 10_000), cmp.Or(o.Tenants.Burst, 20_000)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }
@@ -113,6 +119,7 @@ type Gateway struct {
 	auth    Authenticator
 	hub     *hub.Hub
 	metrics Metrics
+	tenants *limit.Limiter[string]
 	sockets sockets
 	bodies  *semaphore.Weighted // bytes of requests that are held
 
@@ -146,7 +153,11 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g := &Gateway{options: o, log: log, auth: auth, hub: h, drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}, bodies: semaphore.NewWeighted(bodiesBytes)}
+	tenants, err := limit.New[string](o.Tenants)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: tenants: %w", err)
+	}
+	g := &Gateway{options: o, log: log, auth: auth, hub: h, tenants: tenants, drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}, bodies: semaphore.NewWeighted(bodiesBytes)}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.sockets = newSockets(g)
 	return g, nil
@@ -154,6 +165,9 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 
 // Metrics returns what the gateway counts.
 func (g *Gateway) Metrics() *Metrics { return &g.metrics }
+
+// Tenants returns what the bounds of tenants did.
+func (g *Gateway) Tenants() limit.Stats { return g.tenants.Stats() }
 
 // Hub returns the metrics of the reading of results.
 func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }

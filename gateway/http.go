@@ -89,6 +89,11 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.exit(l)
+	if refusal := g.tenants.Enter(who.Tenant); refusal.Reason != "" {
+		g.refuse(w, &overQuota{refusal})
+		return
+	}
+	defer g.tenants.Leave(who.Tenant)
 	g.metrics.Opened.Add(1)
 	subscription, err := g.hub.Subscribe(r.Context(), []byte(wire.Key(who.Tenant, who.Client)), start.from, l.wake)
 	if err != nil {
@@ -371,6 +376,11 @@ func (g *Gateway) parseEvents(who Identity, correlation string, body io.Reader) 
 		if problem != nil {
 			g.metrics.Bad.Add(1)
 			answers = append(answers, &wire.ErrorFrame{Error: problem})
+			continue
+		}
+		if refused := g.quota(who, event.ID); refused != nil {
+			g.metrics.Refused.Add(1)
+			answers = append(answers, refused)
 			continue
 		}
 		answers, records, ids = append(answers, nil), append(records, wire.Submit(g.options.Inbox, &event)), append(ids, event.ID)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
 )
 
@@ -118,7 +119,7 @@ func (c *talker) talk(conn net.Conn, until uint64) error {
 // each result of the log once, in order.
 func TestConversationCutAfterAnyByteLosesAndRepeatsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, gateway.Options{Connections: 1 << 20})
+		w := newWorld(t, gateway.Options{Connections: 1 << 20, Tenants: limit.Options{Open: 1 << 20, Burst: 1e6}})
 		defer w.close()
 		names := 0
 		converse := func(reads, writes int) *cut {

@@ -47,6 +47,7 @@ type session struct {
 	cancel  context.CancelFunc
 	writer  worker
 	appends worker
+	tenant  string // whose connections it is one of; of the goroutine that reads
 
 	mu           sync.Mutex // guards what follows
 	room         sync.Cond  // answers has room again
@@ -165,6 +166,13 @@ func (s *session) connect(f *wire.Connect) {
 		s.fail(f.ID, problem)
 		return
 	}
+	if s.tenant == "" {
+		if refusal := g.tenants.Enter(who.Tenant); refusal.Reason != "" {
+			s.leave(closeQuota, refusal.Wait)
+			return
+		}
+		s.tenant = who.Tenant
+	}
 	subscription, err := g.hub.Subscribe(s.ctx, []byte(wire.Key(who.Tenant, who.Client)), start.from, s.wake)
 	if err != nil {
 		g.options.Logger.Error("gateway: subscribe", "error", err)
@@ -267,6 +275,9 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 		return &wire.Backpressure{Reason: wire.ReasonDraining, EventID: event.ID, RetryAfterMs: retryAfterDrain.Milliseconds()}
 	case pending >= s.limit:
 		return &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: event.ID, Pending: pending, Limit: s.limit, RetryAfterMs: retryAfter.Milliseconds()}
+	}
+	if refused := s.gateway.quota(s.identity, event.ID); refused != nil {
+		return refused
 	}
 	if s.pending == nil {
 		s.pending = map[string]time.Time{}
@@ -380,6 +391,9 @@ func (s *session) end() {
 	s.mu.Unlock()
 	if subscription != nil {
 		subscription.Close()
+	}
+	if s.tenant != "" {
+		s.gateway.tenants.Leave(s.tenant)
 	}
 	if name != "" {
 		s.gateway.unname(name, s)

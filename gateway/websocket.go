@@ -14,6 +14,7 @@ import (
 
 	"github.com/lxzan/gws"
 
+	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/access"
@@ -187,6 +188,11 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.error }
 
+// overQuota is that a tenant has as much as it may.
+type overQuota struct{ limit.Refusal }
+
+func (*overQuota) Error() string { return "the tenant has as much as it may: come again later" }
+
 // check returns the token of a request, "" where it has none, or why it is not
 // served at all.
 func (g *Gateway) check(r *http.Request) (token string, err error) {
@@ -208,8 +214,12 @@ func (g *Gateway) allowed(origin string) bool {
 // refuse answers a request that is not served.
 func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 	var r *refusal
+	var quota *overQuota
 	switch {
 	case errors.As(err, &r):
+	case errors.As(err, &quota):
+		w.Header().Set("Retry-After", strconv.Itoa(int(quota.Wait/time.Second)+1))
+		r = &refusal{status: http.StatusTooManyRequests, error: err.Error()}
 	case errors.Is(err, errDraining), errors.Is(err, errFull):
 		w.Header().Set("Retry-After", strconv.Itoa(1))
 		r = &refusal{status: http.StatusServiceUnavailable, error: err.Error()}

@@ -1,0 +1,72 @@
+package limit
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// Listen bounds the connections of addresses to l. One that is over its bound is
+// told so, as HTTP without TLS says it, and closed: nothing of it is read.
+func Listen(l net.Listener, addresses *Limiter[netip.Prefix]) net.Listener {
+	return &listener{l, addresses}
+}
+
+type listener struct {
+	net.Listener
+	addresses *Limiter[netip.Prefix]
+}
+
+// Accept returns the next connection that is admitted.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		key := keyOf(conn.RemoteAddr())
+		refusal := l.addresses.Enter(key)
+		if refusal.Reason == "" {
+			return &counted{Conn: conn, listener: l, key: key}, nil
+		}
+		refusal.close(conn)
+	}
+}
+
+// keyOf returns the key of a connection's other side; those that have no address,
+// as of a socket of Unix, share one.
+func keyOf(addr net.Addr) netip.Prefix {
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		return Address(tcp.AddrPort().Addr())
+	}
+	return netip.Prefix{}
+}
+
+// close answers what was not read, as far as that goes: it fits an empty buffer.
+func (r Refusal) close(conn net.Conn) {
+	status := "429 Too Many Requests"
+	if r.Reason == Full {
+		status = "503 Service Unavailable"
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: %d\r\n\r\n", status, (r.Wait+time.Second-1)/time.Second)
+	_ = conn.Close()
+}
+
+// counted is a connection that leaves when it is closed.
+type counted struct {
+	net.Conn
+	listener *listener
+	key      netip.Prefix
+	left     atomic.Bool
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	if !c.left.Swap(true) {
+		c.listener.addresses.Leave(c.key)
+	}
+	return c.Conn.Close()
+}
