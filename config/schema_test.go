@@ -39,6 +39,16 @@ func (c comments) schema() object {
 	return schema
 }
 
+// gatewaySchema returns the JSON Schema of a gateway file.
+func (c comments) gatewaySchema() object {
+	schema := c.shape(words(gatewayWords).shape)
+	maps.Copy(schema, object{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A gateway of Afterbay",
+		"$defs": object{"variable": variableSchema()},
+	})
+	return schema
+}
+
 func variableSchema() object {
 	return object{"type": "string", "pattern": hasVariable, "description": "text with environment variables"}
 }
