@@ -42,6 +42,9 @@ func (s *Server) metrics() http.Handler {
 	if log, ok := s.log.(stream.Follower); ok {
 		registry.MustRegister(newStandbyCollector(log))
 	}
+	if s.options.Gateway != nil {
+		registry.MustRegister(GatewayCollector(s.options.Gateway.Server), newBoundsCollector(s.options.Gateway))
+	}
 	registry.MustRegister(s.options.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

@@ -57,6 +57,9 @@ type Options struct {
 	Full       func(error) bool       // whether an append failed for want of space
 	Logger     *slog.Logger           // nil discards
 
+	// Gateway is that of the process, whose clients are shown; nil is none.
+	Gateway *Gateway
+
 	// Rederive derives a pipeline again, and yields how far it is; nil does not.
 	Rederive func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
 
@@ -219,13 +222,14 @@ func (s *Server) handler() http.Handler {
 	guarded.HandleFunc("POST /v1/dlq/{pipeline}/{do}", s.change)
 	guarded.HandleFunc("POST /v1/rederive", s.rederive)
 	guarded.HandleFunc("GET /v1/status", s.status)
+	guarded.HandleFunc("GET /v1/clients", s.clients)
 	guarded.HandleFunc("GET /v1/passage", s.passage)
 	guarded.HandleFunc("GET /v1/budget/{pipeline}", s.budget)
 	for path, mounted := range s.options.Mounts {
 		guarded.Handle(path, mounted)
 	}
 	guarded.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/lag/{pipeline}, /v1/dlq/{pipeline}, /v1/rederive, /v1/status, /v1/passage, /v1/budget/{pipeline}, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
+		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/lag/{pipeline}, /v1/dlq/{pipeline}, /v1/rederive, /v1/status, /v1/clients, /v1/passage, /v1/budget/{pipeline}, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
 	})
 	mux.Handle("/", s.bounded(s.guard(guarded)))
 	return mux

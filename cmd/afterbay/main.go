@@ -39,6 +39,8 @@ type commands struct {
 	Doctor      doctorCommand      `cmd:"" help:"Check a data directory: every frame, index and block; and cut damage out of it. Or check the brokers of Kafka."`
 	Rederive    rederiveCommand    `cmd:"" help:"Compute what a pipeline read again with a changed model or file, beside the live one, and hand over to it."`
 	Generations generationsCommand `cmd:"" help:"Say which generation of a pipeline computes each partition, from which offset on."`
+	Gateway     gatewayCommand     `cmd:"" help:"Serve clients, over WebSocket and HTTP: their events go to a pipeline on Kafka, its results come back, each once and in order."`
+	Clients     clientsCommand     `cmd:"" help:"Say who is connected to a gateway, how many events of each wait for their result, and how far each is behind."`
 	Token       tokenCommand       `cmd:"" help:"Issue tokens for clients of the gateway, and look into them."`
 	Model       modelCommand       `cmd:"" help:"Look into a model, or score rows with it."`
 	Demo        demoCommand        `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`

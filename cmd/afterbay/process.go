@@ -38,6 +38,7 @@ type process struct {
 	untilIdle  bool
 	stateBytes int64          // of the log; 0 is its default
 	traces     *otlp.Exporter // nil is none
+	front      *front         // clients are served by it; nil is none
 	names      *generation.Names
 	switches   chan *switching // pipelines to be handed over
 	deriving   sync.Mutex      // held by who derives one again
@@ -60,6 +61,9 @@ func (p *process) run(listen listenFlags) (err error) {
 	defer func() { err = errors.Join(err, log.Close()) }()
 	if p.names, err = generation.Open(p.ctx, log); err != nil {
 		return err
+	}
+	if p.front != nil { // before the log is closed
+		defer func() { err = errors.Join(err, p.front.wait()) }()
 	}
 	p.switches = make(chan *switching)
 	for switched := true; switched; {
@@ -87,6 +91,10 @@ func (p *process) round(options serve.Options, listen *listenFlags) (switched bo
 	if brokers, ok := log.Log.(*kafka.Log); ok {
 		brokers.WarnOfTimes(p.ctx, planOf(p.pipelines).Writes...)
 	}
+	if err := p.openFront(); err != nil {
+		return false, err
+	}
+	options.Gateway = p.front.shown()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer stopServing()
 	var server *serve.Server
@@ -108,6 +116,19 @@ func (p *process) round(options serve.Options, listen *listenFlags) (switched bo
 	}
 	p.announce(server)
 	return p.work(log, server, serving, stopServing)
+}
+
+// openFront takes the address of clients, once the topics of the pipelines are
+// there. It stays over rounds: a switch of generations sends nobody away.
+func (p *process) openFront() error {
+	if p.front == nil || p.front.gateway != nil {
+		return nil
+	}
+	if err := p.front.listen(p.ctx, p.names); err != nil {
+		return err
+	}
+	p.front.start(p.ctx)
+	return nil
 }
 
 // mountModels answers requests with the models of the pipelines, until ctx is done.
@@ -200,6 +221,16 @@ func (p *process) work(log serve.Log, server *serve.Server, serving context.Cont
 		group.Go(func() error {
 			defer stop()
 			return waitIdle(ctx, log, p.pipelines)
+		})
+	}
+	if p.front != nil {
+		group.Go(func() error {
+			select {
+			case <-p.front.done: // why is returned by its wait
+				stop()
+			case <-ctx.Done():
+			}
+			return nil
 		})
 	}
 	var next *switching
@@ -297,6 +328,9 @@ func (p *process) announce(server *serve.Server) {
 	}
 	if server != nil {
 		fmt.Fprintf(p.stdout, "listening on http://%s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.Address())
+	}
+	if p.front != nil {
+		p.front.announce(p.app)
 	}
 	if server == nil || p.untilIdle {
 		return

@@ -8,9 +8,10 @@ type runCommand struct {
 	sessionFlags
 	stateFlags
 	traceFlags
-	UntilIdle bool `help:"Exit when all input is processed and committed."`
-	Leave     bool `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
-	Standbys  int  `help:"On Kafka, how many other processes keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
+	Gateway   string `help:"Gateway file: serve clients in this process, which is the shortest way to an embedded log." placeholder:"FILE"`
+	UntilIdle bool   `help:"Exit when all input is processed and committed."`
+	Leave     bool   `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
+	Standbys  int    `help:"On Kafka, how many other processes keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
 }
 
 // Run runs the pipelines.
@@ -27,6 +28,15 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, standbys: c.Standbys, stateBytes: c.log(), untilIdle: c.UntilIdle, traces: traces}
+	var clients *front
+	if c.Gateway != "" {
+		if c.UntilIdle {
+			return usage("--gateway and --until-idle: clients may always send more: leave one of them out")
+		}
+		if clients, err = a.newFront(c.Gateway); err != nil {
+			return err
+		}
+	}
+	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, standbys: c.Standbys, stateBytes: c.log(), untilIdle: c.UntilIdle, traces: traces, front: clients}
 	return p.run(c.listenFlags)
 }

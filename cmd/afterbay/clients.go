@@ -1,0 +1,70 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/afterbay/afterbay/serve"
+)
+
+type clientsCommand struct {
+	Data  string `help:"Data directory of afterbay run --gateway, or of afterbay gateway." default:"data" placeholder:"DIR"`
+	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
+	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`
+	JSON  bool   `name:"json" help:"Print one object of JSON: gateway, and clients, a list of tenant, client, kind, opened, pending, oldest, behind."`
+}
+
+// Run prints who is connected to a gateway.
+func (c *clientsCommand) Run(a *app) error {
+	client, err := c.reach(a)
+	if err != nil {
+		return err
+	}
+	clients, err := client.Clients(a.ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(a.stdout).Encode(clients)
+	}
+	return printClients(a.stdout, &clients, time.Now())
+}
+
+// reach finds the process of the gateway, which on Kafka keeps how to reach it in
+// a folder of its own.
+func (c *clientsCommand) reach(a *app) (*serve.Client, error) {
+	if c.URL != "" {
+		return &serve.Client{URL: c.URL, Token: c.Token}, nil
+	}
+	client, err := reach(a.ctx, c.Data)
+	if err == nil {
+		return client, nil
+	}
+	client, errKafka := reach(a.ctx, kafkaDir(c.Data))
+	if errKafka == nil {
+		return client, nil
+	}
+	return nil, fmt.Errorf("%w: name the data directory of a gateway that runs with --data, or its address with --url http://host:port", errors.Join(err, errKafka))
+}
+
+func printClients(out io.Writer, clients *serve.Clients, now time.Time) error {
+	fmt.Fprintf(out, "gateway %s: %d clients\n", clients.Gateway, len(clients.Clients))
+	if len(clients.Clients) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.TabIndent)
+	fmt.Fprintf(table, "\nTENANT\tCLIENT\tBY\tFOR\tPENDING\tSINCE\tBEHIND\n")
+	for _, client := range clients.Clients {
+		since := "-"
+		if client.Pending > 0 {
+			since = now.Sub(client.Oldest).Round(time.Millisecond).String()
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%d\t%s\t%d\n", cmp.Or(client.Tenant, "-"), cmp.Or(client.Client, "-"), client.Kind, now.Sub(client.Opened).Round(time.Second), client.Pending, since, client.Behind)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/limit"
+	"github.com/afterbay/afterbay/gateway/sequence"
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/token"
+)
+
+// defaultFront is where clients connect when the gateway file does not say.
+const defaultFront = "127.0.0.1:8088"
+
+const (
+	frontHeaderTimeout = 5 * time.Second
+	frontIdleTimeout   = time.Minute
+	frontEndTimeout    = 10 * time.Second // of the requests that are left when clients are gone
+	frontHeaderBytes   = 16 << 10
+)
+
+// front is the gateway of a process: what clients connect to, and the sequencer of
+// their events.
+type front struct {
+	file      *config.Gateway
+	log       *slog.Logger
+	secret    []byte
+	keys      *token.Keyring
+	addresses *limit.Limiter[netip.Prefix]
+	ending    atomic.Bool
+
+	// Made by listen:
+	listener  net.Listener
+	server    *http.Server
+	gateway   *gateway.Gateway
+	sequencer *sequence.Sequencer
+	sequence  sequence.Metrics
+
+	// Made by start:
+	stop context.CancelFunc
+	done chan struct{} // closed when err is there
+	err  error
+}
+
+// newFront reads a gateway file, and the keys that it names.
+func (a *app) newFront(path string) (*front, error) {
+	file, err := config.LoadGateway(path)
+	if err != nil {
+		return nil, &exitError{exitInvalid, err}
+	}
+	secret, err := file.Secret()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := openKeys(file.Keys)
+	if err != nil {
+		return nil, &exitError{exitInvalid, err}
+	}
+	addresses, err := limit.New[netip.Prefix](shareOf(file.Limits.Address))
+	if err != nil {
+		return nil, err
+	}
+	return &front{file: file, log: a.log, secret: secret, keys: keys, addresses: addresses}, nil
+}
+
+func shareOf(s config.GatewayShare) limit.Options {
+	return limit.Options{Open: s.Connections, Rate: float64(s.Rate), Burst: s.Burst, Keys: s.Keys}
+}
+
+// authenticator says whom tokens belong to.
+type authenticator struct{ keys *token.Keyring }
+
+// Verify implements gateway.Authenticator.
+func (a authenticator) Verify(ctx context.Context, text string) (gateway.Identity, error) {
+	who, err := a.keys.Verify(ctx, text)
+	if err != nil {
+		return gateway.Identity{}, err
+	}
+	return gateway.Identity{Tenant: who.Tenant, Client: who.Client, Expires: who.Expires}, nil
+}
+
+// options returns those of the gateway and of its sequencer.
+func (f *front) options() (gateway.Options, sequence.Options) {
+	file := f.file
+	l := file.Limits
+	events := sequence.Options{
+		Name: file.Name, Partitions: file.Partitions, Input: file.Pipeline.Input, Metrics: &f.sequence, Logger: f.log,
+		Limits: sequence.Limits{
+			Window: l.Window, IDs: l.IDs, Held: l.Held, HeldFor: l.HeldFor,
+			EventBytes: max(l.Message, sequence.DefaultEventBytes), HeldBytes: max(l.Message, sequence.DefaultHeldBytes),
+		},
+	}
+	for _, list := range []struct {
+		topics []string
+		kind   sequence.Kind
+	}{
+		{file.Pipeline.Outputs, sequence.Outputs}, {file.Pipeline.Partials, sequence.Partials},
+		{file.Pipeline.DeadLetters, sequence.Letters}, {file.Pipeline.Late, sequence.Late},
+	} {
+		for _, topic := range list.topics {
+			events.Sources = append(events.Sources, sequence.Source{Topic: topic, Kind: list.kind})
+		}
+	}
+	return gateway.Options{
+		Inbox: sequence.Inbox(file.Name), Results: sequence.Results(file.Name), CursorKey: f.secret, Epoch: uint64(file.Epoch),
+		Origins: file.Origins, Connections: l.Connections, PendingLimit: l.Pending, MessageBytes: l.Message,
+		Ping: file.Heartbeat.Every, PongTimeout: file.Heartbeat.Timeout, DrainWindow: file.Drain,
+		Tenants: shareOf(l.Tenant), Logger: f.log,
+	}, events
+}
+
+// listen makes the gateway on a log that has the topics of the pipeline, and takes
+// the address. Clients are served from start on.
+func (f *front) listen(ctx context.Context, log serve.Log) error {
+	if err := f.checkTopics(ctx, log); err != nil {
+		return err
+	}
+	options, events := f.options()
+	var err error
+	if f.sequencer, err = sequence.New(log, events); err != nil {
+		return &exitError{exitInvalid, err}
+	}
+	if err := f.sequencer.MakeTopics(ctx); err != nil {
+		return err
+	}
+	if f.gateway, err = gateway.New(ctx, log, authenticator{f.keys}, options); err != nil {
+		return err
+	}
+	var certificate []tls.Certificate
+	if f.file.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.file.Cert, f.file.Key)
+		if err != nil {
+			return f.explain("cert", err.Error(), "name the files of a certificate and of its key, PEM")
+		}
+		certificate = append(certificate, pair)
+	}
+	listener, err := net.Listen("tcp", cmp.Or(f.file.Listen, defaultFront))
+	if err != nil {
+		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "choose another address, port 0 takes a free one")
+	}
+	f.listener = limit.Listen(listener, f.addresses)
+	f.server = &http.Server{
+		Handler:           f.handler(),
+		ReadHeaderTimeout: frontHeaderTimeout, IdleTimeout: frontIdleTimeout, MaxHeaderBytes: frontHeaderBytes,
+		TLSConfig: &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12},
+		ErrorLog:  slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+	}
+	return nil
+}
+
+func (f *front) explain(path, message, hint string) error {
+	return f.file.Explain(&afterbay.Error{Path: path, Message: message, Hint: hint})
+}
+
+// checkTopics returns which topic of the pipeline is not there.
+func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	for path, name := range f.file.Topics() {
+		if !slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) {
+			return f.explain(path, fmt.Sprintf("there is no topic %q", name), "start the pipeline first, which makes its topics, or name those that it has")
+		}
+	}
+	return nil
+}
+
+// handler serves clients, and says to what shares them among gateways whether this
+// one takes more.
+func (f *front) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if f.ending.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, "ending\n")
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n")
+	})
+	mux.Handle("/", f.gateway.Handler())
+	return mux
+}
+
+// address is where clients connect.
+func (f *front) address() string {
+	if f.file.Cert != "" {
+		return "wss://" + f.listener.Addr().String()
+	}
+	return "ws://" + f.listener.Addr().String()
+}
+
+// shown is what the process shows of the gateway; nil where f is.
+func (f *front) shown() *serve.Gateway {
+	if f == nil {
+		return nil
+	}
+	return &serve.Gateway{Name: f.file.Name, Server: f.gateway, Sequence: &f.sequence, Addresses: f.addresses.Stats}
+}
+
+// start serves clients until ctx is done, and then sends them away.
+func (f *front) start(ctx context.Context) {
+	ctx, f.stop = context.WithCancel(ctx)
+	f.done = make(chan struct{})
+	go func() { // until wait
+		defer close(f.done)
+		f.err = f.run(ctx)
+	}()
+}
+
+// wait ends the gateway and returns what went wrong. It may be called before start.
+func (f *front) wait() error {
+	switch {
+	case f.done != nil:
+		f.stop()
+		<-f.done
+		return f.err
+	case f.listener != nil:
+		return f.listener.Close()
+	}
+	return nil
+}
+
+// run serves clients until ctx is done. Results go on while clients are sent away,
+// so that those which wait for theirs may still get them.
+func (f *front) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	working, stopWorking := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWorking()
+	group.Go(func() error { return f.sequencer.Run(working) })
+	group.Go(func() error {
+		var err error
+		if f.file.Cert != "" {
+			err = f.server.ServeTLS(f.listener, "", "")
+		} else {
+			err = f.server.Serve(f.listener)
+		}
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("serve clients: %w", err)
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		f.ending.Store(true)
+		f.log.Info("gateway: clients are sent away", "gateway", f.file.Name, "connections", f.gateway.Metrics().Connections.Load())
+		return nil
+	})
+	group.Go(func() error {
+		defer stopWorking()
+		err := f.gateway.Run(ctx)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), frontEndTimeout)
+		defer cancel()
+		if late := f.server.Shutdown(last); late != nil {
+			err = errors.Join(err, f.server.Close())
+		}
+		return err
+	})
+	return group.Wait()
+}

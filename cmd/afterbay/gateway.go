@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream/kafka"
+)
+
+type gatewayCommand struct {
+	File string `arg:"" help:"Gateway file. Its engine is the log, unless --engine or AFTERBAY_ENGINE names one."`
+	Data string `help:"Folder for what is the process's own: a copy of its state, the identity by which it takes up its partitions again, and how afterbay clients reaches it. It is made where it is not there." default:"gateway" placeholder:"DIR"`
+	engineFlags
+	Admin    string `help:"Address of the HTTP server for metrics, health and afterbay clients; port 0 takes a free one. Clients connect to what the file has as listen." default:"127.0.0.1:7071" placeholder:"HOST:PORT"`
+	Token    string `help:"Token that requests to --admin have to bring. Needed where other machines can reach the address." env:"AFTERBAY_TOKEN"`
+	Insecure bool   `help:"Let other machines in at --admin without a token."`
+	stateFlags
+	Leave    bool `help:"Hand the partitions to the other gateways at the end. Without it they wait 6 s for this one to come back."`
+	Standbys int  `help:"How many other gateways keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
+}
+
+// Run serves clients until the first signal, and then sends them away.
+func (c *gatewayCommand) Run(a *app) (err error) {
+	f, err := a.newFront(c.File)
+	if err != nil {
+		return err
+	}
+	engine, err := c.engineOf(f)
+	if err != nil {
+		return err
+	}
+	options := serve.Options{Address: c.Admin, Token: c.Token, Insecure: c.Insecure, Version: version(), Logger: a.log}
+	if err := options.Validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	dir := kafkaDir(c.Data)
+	brokers, err := a.openKafka(engine, func(o *kafka.Options) {
+		o.Dir, o.Stay, o.StateMemoryBytes, o.Standbys = dir, !c.Leave, c.log(), c.Standbys
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, brokers.Close()) }()
+	log, err := generation.Open(a.ctx, brokers)
+	if err != nil {
+		return err
+	}
+	if err := f.listen(a.ctx, log); err != nil {
+		return err
+	}
+	options.Gateway = f.shown()
+	server, err := serve.Listen(log, options)
+	if err != nil {
+		return errors.Join(err, f.wait())
+	}
+	if err := server.Admin().Write(dir); err != nil {
+		return &exitError{exitDamaged, errors.Join(err, f.wait())}
+	}
+	defer func() { err = errors.Join(err, server.Admin().Remove(dir)) }()
+	fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", engine.URL, dir)
+	f.announce(a)
+	fmt.Fprintf(a.stdout, "listening on http://%s: /metrics, /healthz, /readyz, /v1/clients\n", server.Address())
+	return a.serveFront(f, server)
+}
+
+// serveFront serves clients until the first signal. The server ends after them, so
+// that they can be watched to the end.
+func (a *app) serveFront(f *front, server *serve.Server) error {
+	serving, stopServing := context.WithCancel(context.WithoutCancel(a.ctx))
+	defer stopServing()
+	group, failed := errgroup.WithContext(a.ctx)
+	group.Go(func() error { return server.Run(serving) })
+	group.Go(func() error {
+		defer stopServing()
+		return f.run(failed)
+	})
+	server.Ready(true)
+	return group.Wait()
+}
+
+// engineOf returns the log of a gateway, which is Kafka: an embedded log is of one
+// process, the one that runs the pipeline.
+func (c *gatewayCommand) engineOf(f *front) (*engine, error) {
+	e := &engine{Engine: f.file.Engine, typed: c.File, place: f.file.Explain, env: os.Getenv}
+	switch {
+	case c.Engine != "":
+		var err error
+		if e, err = c.resolve(nil); err != nil {
+			return nil, err
+		}
+	case e.Engine != (afterbay.Engine{}):
+		if err := e.wrong(checkEngine(e.Engine)); err != nil {
+			return nil, err
+		}
+	}
+	if !e.isKafka() {
+		return nil, usage("the log of a data directory is held by the process that runs the pipeline: serve its clients there, by afterbay run PIPELINE --gateway %s, or name Kafka by --engine or in the file", c.File)
+	}
+	return e, nil
+}
+
+// announce prints where clients connect.
+func (f *front) announce(a *app) {
+	fmt.Fprintf(a.stdout, "gateway %s: clients connect to %s/v1/stream; events go to %s\n", f.file.Name, f.address(), f.file.Pipeline.Input)
+}
