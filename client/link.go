@@ -1,0 +1,388 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/lxzan/gws"
+
+	"github.com/afterbay/afterbay/gateway/wire"
+)
+
+const (
+	dialTimeout     = 10 * time.Second // token, network and handshake
+	connectTimeout  = 10 * time.Second // until the gateway says that the client is connected
+	writeTimeout    = 10 * time.Second
+	closeTimeout    = time.Second
+	againAfterError = time.Second // an event that the log did not take
+	ackEvery        = 32          // results
+)
+
+// link is one connection. What has no other mark is of the goroutine that reads
+// it, in serve.
+type link struct {
+	client  *Client
+	conn    *gws.Conn
+	closing <-chan struct{} // the client is ending
+	done    chan struct{}   // closed when the connection is no more
+	again   chan struct{}   // results that were dropped have room
+	left    bool            // for that
+
+	writing chan struct{} // who writes; no mutex, so that waiting is waiting in virtual time too
+	slots   chan struct{} // events that wait for an answer; bounded by the gateway
+	bytes   int64         // of a message that the gateway takes
+
+	dropping   bool // results
+	unacked    int  // results since the last ack
+	idle       time.Duration
+	since      time.Time // connected
+	ended      time.Time
+	retryAfter time.Duration
+	err        error // why we ended it
+
+	mu      sync.Mutex // guards what follows
+	waiting map[string]chan<- answer
+}
+
+// answer is that to an event: err, nil where it was accepted, or again after a
+// while.
+type answer struct {
+	err   error
+	again bool
+	sent  bool // before
+	after time.Duration
+}
+
+func newLink(c *Client) *link {
+	return &link{
+		client: c, done: make(chan struct{}), again: make(chan struct{}, 1), writing: make(chan struct{}, 1), waiting: map[string]chan<- answer{},
+	}
+}
+
+// serve makes the connection and reads it until it ends, and returns why.
+func (l *link) serve(ctx context.Context) error {
+	l.closing = ctx.Done()
+	if err := l.dial(ctx); err != nil {
+		return err
+	}
+	var watch sync.WaitGroup
+	finished := make(chan struct{})
+	watch.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-l.again:
+			l.left = true
+		case <-finished:
+			return
+		}
+		_ = l.conn.NetConn().SetWriteDeadline(time.Now().Add(closeTimeout))
+		_ = l.conn.WriteClose(1000, nil)
+	})
+	l.read()
+	close(finished)
+	watch.Wait()
+	_ = l.conn.NetConn().Close()
+	l.ended = time.Now()
+	return l.err
+}
+
+// read reads until the connection ends.
+func (l *link) read() {
+	defer func() {
+		if p := recover(); p != nil { // the library does so where a frame says that it has 2^63 bytes or more
+			l.err = cmp.Or(l.err, fmt.Errorf("the gateway's frames are bad: %v", p))
+		}
+	}()
+	l.conn.ReadLoop()
+}
+
+// held returns how long the client was connected.
+func (l *link) held() time.Duration {
+	if l.since.IsZero() {
+		return 0
+	}
+	return l.ended.Sub(l.since)
+}
+
+// reopen ends the connection so that another one goes on where results were
+// dropped.
+func (l *link) reopen() {
+	select {
+	case l.again <- struct{}{}:
+	default:
+	}
+}
+
+func (l *link) reopened() bool { return l.left }
+
+func (l *link) dial(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	o, u := &l.client.options, l.client.address
+	token, err := o.Token(ctx)
+	if err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	port := cmp.Or(u.Port(), map[string]string{"ws": "80", "wss": "443"}[u.Scheme])
+	conn, err := o.Dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if u.Scheme == "ws" {
+		return l.handshake(conn, token)
+	}
+	settings := &tls.Config{}
+	if o.TLS != nil {
+		settings = o.TLS.Clone()
+	}
+	settings.ServerName = cmp.Or(settings.ServerName, u.Hostname())
+	return l.handshake(tls.Client(conn, settings), token)
+}
+
+// handshake makes conn a WebSocket. The time of the library is more than ours, so
+// that it is never the one to give up: it leaves a goroutine behind.
+func (l *link) handshake(conn net.Conn, token string) error {
+	header := http.Header{}
+	header.Set("Authorization", "Bearer "+token)
+	header.Set("Sec-WebSocket-Protocol", wire.Protocol)
+	var response *http.Response
+	var err error
+	l.conn, response, err = gws.NewClientFromConn(l, &gws.ClientOption{
+		Addr: l.client.address.String(), RequestHeader: header, HandshakeTimeout: 2 * dialTimeout,
+		ReadMaxPayloadSize: l.client.options.MessageBytes, CheckUtf8Enabled: true, Logger: silent{},
+	}, conn)
+	switch {
+	case err == nil:
+		return nil
+	case response == nil || response.StatusCode == http.StatusSwitchingProtocols:
+		return fmt.Errorf("handshake: %w", err)
+	}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		l.retryAfter = min(time.Duration(seconds)*time.Second, backoffMost)
+	}
+	return &StatusError{response.StatusCode}
+}
+
+type silent struct{}
+
+func (silent) Error(...any) {}
+
+// write sends a message. After an error the connection ends.
+func (l *link) write(message []byte) error {
+	l.writing <- struct{}{}
+	defer func() { <-l.writing }()
+	if err := l.conn.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	return l.conn.WriteMessage(gws.OpcodeText, message)
+}
+
+func (l *link) tell(f wire.Frame) {
+	message, err := wire.Encode(f)
+	if err == nil {
+		err = l.write(message)
+	}
+	if err != nil {
+		l.fail(err)
+	}
+}
+
+// fail ends the connection.
+func (l *link) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+	_ = l.conn.NetConn().Close()
+}
+
+// submit sends an event and waits for its answer.
+func (l *link) submit(ctx context.Context, id string, message []byte) answer {
+	if int64(len(message)) > l.bytes {
+		return answer{err: &wire.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("it has %d bytes, the gateway takes %d", len(message), l.bytes), EventID: id}}
+	}
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.done:
+		return answer{again: true}
+	case <-ctx.Done():
+		return answer{err: context.Cause(ctx)}
+	}
+	defer func() { <-l.slots }()
+	reply := make(chan answer, 1)
+	l.expect(id, reply)
+	defer l.expect(id, nil)
+	_ = l.write(message) // after an error the connection is done
+	select {
+	case a := <-reply:
+		return a
+	case <-l.done:
+	case <-ctx.Done():
+		return answer{err: fmt.Errorf("it may be in the log: %w", context.Cause(ctx))}
+	}
+	select {
+	case a := <-reply:
+		return a
+	default:
+		return answer{again: true, sent: true}
+	}
+}
+
+func (l *link) expect(id string, reply chan<- answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if reply == nil {
+		delete(l.waiting, id)
+		return
+	}
+	l.waiting[id] = reply
+}
+
+// reply gives an event its answer, if it waits for one.
+func (l *link) reply(id string, a answer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reply, ok := l.waiting[id]
+	if ok {
+		delete(l.waiting, id)
+		reply <- a
+	}
+	return ok
+}
+
+// OnOpen implements gws.Event.
+func (l *link) OnOpen(*gws.Conn) {
+	l.expectMessage(connectTimeout)
+	o, in := &l.client.options, &l.client.inbox
+	connect := &wire.Connect{ID: 1, SessionID: o.SessionID}
+	switch {
+	case l.dropping: // events alone
+	case in.cursor != "":
+		connect.Resume, connect.AckEvery = &wire.Resume{Cursor: in.cursor}, ackEvery
+	case o.Earliest:
+		connect.Resume, connect.AckEvery = &wire.Resume{From: wire.FromEarliest}, ackEvery
+	default:
+		connect.AckEvery = ackEvery
+	}
+	l.tell(connect)
+}
+
+func (l *link) expectMessage(within time.Duration) {
+	_ = l.conn.NetConn().SetReadDeadline(time.Now().Add(within))
+}
+
+// OnClose implements gws.Event.
+func (l *link) OnClose(_ *gws.Conn, err error) {
+	var closed *gws.CloseError
+	var ours interface{ Uint16() uint16 } // a code that the library has for what it read
+	switch {
+	case l.err != nil:
+	case errors.As(err, &closed):
+		l.err = &CloseError{Code: int(closed.Code), Reason: string(closed.Reason)}
+	case errors.As(err, &ours) && ours.Uint16() == codeTooLarge:
+		l.err = &CloseError{Code: codeTooLarge, Reason: fmt.Sprintf("a message has more than %d bytes: raise MessageBytes", l.client.options.MessageBytes)}
+	default:
+		l.err = fmt.Errorf("the connection was cut: %w", err)
+	}
+}
+
+// OnPing implements gws.Event.
+func (l *link) OnPing(c *gws.Conn, payload []byte) {
+	_ = c.NetConn().SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.WritePong(payload)
+}
+
+// OnPong implements gws.Event.
+func (l *link) OnPong(*gws.Conn, []byte) {}
+
+// OnMessage implements gws.Event.
+func (l *link) OnMessage(_ *gws.Conn, m *gws.Message) {
+	if l.err != nil {
+		return
+	}
+	f, problem := wire.ParseServer(m.Bytes())
+	_ = m.Close() // parsed frames hold nothing of it
+	if problem != nil {
+		l.fail(fmt.Errorf("the gateway's frame: %s", problem.Message)) // no *wire.Error: another gateway may do better
+		return
+	}
+	l.receive(f)
+	if l.idle > 0 && l.err == nil {
+		l.expectMessage(l.idle)
+	}
+}
+
+func (l *link) receive(f wire.Frame) {
+	switch f := f.(type) {
+	case *wire.Connected:
+		l.connected(f)
+	case *wire.Accepted:
+		l.reply(f.EventID, answer{})
+	case *wire.Backpressure:
+		l.client.metrics.Backpressure.Add(1)
+		l.reply(f.EventID, answer{again: true, sent: true, after: time.Duration(f.RetryAfterMs) * time.Millisecond})
+	case *wire.ErrorFrame:
+		l.problem(f)
+	case *wire.ResultFrame:
+		l.result(f)
+	case *wire.Ping:
+		l.tell(&wire.Pong{})
+	case *wire.Gap:
+		if !l.dropping {
+			l.client.skip(l, f)
+		}
+	case *wire.Disconnect:
+		l.retryAfter = min(time.Duration(f.RetryAfterMs)*time.Millisecond, backoffMost)
+		l.err = &CloseError{Code: f.Code, Reason: f.Reason}
+	}
+}
+
+func (l *link) connected(f *wire.Connected) {
+	if l.slots != nil {
+		l.fail(errors.New("the gateway said twice that the client is connected"))
+		return
+	}
+	if in := &l.client.inbox; in.cursor == "" {
+		in.cursor = f.Cursor
+	}
+	l.slots, l.bytes = make(chan struct{}, max(1, f.PendingLimit)), f.MaxMessageBytes
+	l.idle = time.Duration(f.PingMs+f.PongTimeoutMs) * time.Millisecond
+	l.since = time.Now()
+	l.client.connect(l)
+}
+
+// problem is what was wrong with a frame of ours, or a result.
+func (l *link) problem(f *wire.ErrorFrame) {
+	switch {
+	case f.Error == nil:
+		l.fail(errors.New("the gateway's frame: an error that says nothing"))
+	case f.Seq > 0:
+		l.result(&Result{Seq: f.Seq, Cursor: f.Cursor, EventID: f.Error.EventID, Status: wire.StatusError, Error: f.Error})
+	case l.slots == nil:
+		l.fail(f.Error) // the client is not what it says, or its cursor not its own
+	case f.Error.Retryable && l.reply(f.Error.EventID, answer{again: true, sent: true, after: againAfterError}):
+	case !f.Error.Retryable && l.reply(f.Error.EventID, answer{err: f.Error}):
+	default:
+		l.client.metrics.Errors.Add(1)
+	}
+}
+
+func (l *link) result(r *Result) {
+	l.reply(r.EventID, answer{}) // it is in the log
+	if l.dropping || !l.client.take(l, r) {
+		return
+	}
+	if l.unacked++; l.unacked >= ackEvery {
+		l.unacked = 0
+		l.tell(&wire.Ack{Cursor: r.Cursor})
+	}
+}

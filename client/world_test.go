@@ -1,0 +1,342 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lxzan/gws"
+
+	"github.com/afterbay/afterbay/client"
+	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/memory"
+)
+
+// tokens are those of clients of acme.
+type tokens struct{}
+
+func (tokens) Verify(_ context.Context, token string) (gateway.Identity, error) {
+	tenant, name, ok := strings.Cut(token, ".")
+	if !ok {
+		return gateway.Identity{}, errors.New("no such token")
+	}
+	return gateway.Identity{Tenant: tenant, Client: name}, nil
+}
+
+func tokenOf(name string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return "acme." + name, nil }
+}
+
+// world is a gateway on connections in memory, which can be another one a while
+// later, and what stands in for the sequencer and the pipeline.
+type world struct {
+	testing.TB
+	log   *memory.Log
+	close func()
+
+	mu       sync.Mutex // guards what follows
+	gateway  *gateway.Gateway
+	listener *listener // of the gateway that serves; nil where none does
+}
+
+const partitions = 2
+
+func newWorld(t testing.TB) *world {
+	w := &world{TB: t, log: memory.New(memory.Options{})}
+	for _, topic := range []string{"inbox", "results"} {
+		w.ok(w.log.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: partitions}))
+	}
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	for p := range int32(partitions) {
+		group.Go(func() { w.answer(ctx, p) })
+	}
+	w.close = func() {
+		cancel()
+		group.Wait()
+		w.ok(w.log.Close())
+	}
+	return w
+}
+
+// start serves by a gateway until stop is called, as a signal would end it.
+func (w *world) start(o gateway.Options) (stop func()) {
+	o.CursorKey, o.Logger = []byte("0123456789abcdef0123456789abcdef"), slog.New(slog.DiscardHandler)
+	g, err := gateway.New(w.Context(), w.log, tokens{}, o)
+	w.ok(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := g.Server()
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			w.Errorf("the server ended with %v", err)
+		}
+	})
+	group.Go(func() {
+		if err := g.Run(ctx); err != nil {
+			w.Errorf("the gateway ended with %v", err)
+		}
+		_ = server.Close()
+	})
+	w.mu.Lock()
+	w.listener, w.gateway = l, g
+	w.mu.Unlock()
+	return func() { cancel(); group.Wait() }
+}
+
+func (w *world) metrics() *gateway.Metrics {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gateway.Metrics()
+}
+
+var errNobody = errors.New("nobody listens")
+
+// dial connects to the gateway that serves.
+func (w *world) dial(context.Context, string, string) (net.Conn, error) {
+	w.mu.Lock()
+	l := w.listener
+	w.mu.Unlock()
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, errNobody
+	}
+}
+
+// client returns one that is connected.
+func (w *world) client(name string, o client.Options) *client.Client {
+	w.Helper()
+	o.Token = tokenOf(name)
+	if o.Dial == nil {
+		o.Dial = w.dial
+	}
+	c, err := client.Dial(w.Context(), "ws://gateway", o)
+	w.ok(err)
+	return c
+}
+
+func (w *world) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// send sends an event. It may be called by any goroutine.
+func (w *world) send(c *client.Client, id, payload string) {
+	if err := c.Send(w.Context(), event(id, payload)); err != nil {
+		w.Error(err)
+	}
+}
+
+// answer judges the events of a partition of the inbox as the sequencer does: one
+// that it has seen gets its result again, marked. One that is slow takes a second.
+func (w *world) answer(ctx context.Context, p int32) {
+	seqs, results := map[string]uint64{}, map[string]wire.Result{}
+	for r, err := range w.log.Tail(ctx, stream.Partition{Topic: "inbox", Index: p}, 0) {
+		if err != nil {
+			return
+		}
+		e, err := wire.ParseSubmit(&r)
+		if err != nil {
+			w.Errorf("inbox: %v", err)
+			return
+		}
+		if string(e.Payload) == `"slow"` {
+			time.Sleep(time.Second)
+		}
+		key := wire.Key(e.Tenant, e.Client)
+		result, again := results[key+"/"+e.ID]
+		if !again {
+			result = wire.Result{
+				Tenant: e.Tenant, Client: e.Client, Event: e.ID, Status: wire.StatusOK,
+				Payload: json.RawMessage(fmt.Sprintf(`{"of":%s}`, e.Payload)), Time: time.Unix(1_750_000_000, 0),
+			}
+			results[key+"/"+e.ID] = result
+		}
+		seqs[key]++
+		result.Seq, result.Duplicate = seqs[key], again
+		if err := w.log.Append(ctx, wire.ResultRecord("results", &result)); err != nil && ctx.Err() == nil {
+			w.Errorf("results: %v", err)
+		}
+	}
+}
+
+// resultsOf returns the results of a client that are in the log.
+func (w *world) resultsOf(name string) []wire.Result {
+	p := stream.Partition{Topic: "results", Index: wire.PartitionOf("acme", name, partitions)}
+	var results []wire.Result
+	for offset := stream.Offset(0); ; offset++ {
+		r, found, err := w.log.Peek(w.Context(), p, offset)
+		w.ok(err)
+		if !found {
+			return results
+		}
+		result, err := wire.ParseResult(&r)
+		w.ok(err)
+		if result.Client == name {
+			results = append(results, result)
+		}
+	}
+}
+
+// compare sees that a client received what is in the log, once, in order.
+func (w *world) compare(name string, got []*client.Result) {
+	w.Helper()
+	want := w.resultsOf(name)
+	if len(got) != len(want) {
+		w.Errorf("%s received %d results, %d are in the log", name, len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		g, r := got[i], &want[i]
+		if g.Seq != r.Seq || g.EventID != r.Event || g.Duplicate != r.Duplicate || string(g.Payload) != string(r.Payload) {
+			w.Errorf("%s: result %d is %d of %s, want %d of %s", name, i, g.Seq, g.EventID, r.Seq, r.Event)
+			return
+		}
+	}
+}
+
+// listener takes connections in memory.
+type listener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+
+// cut is a connection that breaks after so many bytes in one direction.
+type cut struct {
+	net.Conn
+	reads, writes int // that are left
+}
+
+var errCut = errors.New("the connection was cut")
+
+func (c *cut) Read(b []byte) (int, error) {
+	if c.reads == 0 {
+		return 0, errors.Join(errCut, c.Close())
+	}
+	n, err := c.Conn.Read(b[:min(len(b), c.reads)])
+	c.reads -= n
+	return n, err
+}
+
+func (c *cut) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b[:min(len(b), c.writes)])
+	if c.writes -= n; err == nil && n < len(b) {
+		err = errors.Join(errCut, c.Close())
+	}
+	return n, err
+}
+
+// peer is the gateway's end of a connection whose gateway is a script.
+type peer struct {
+	gws.BuiltinEventHandler
+	testing.TB
+	conn   *gws.Conn
+	frames chan wire.Frame // of the client; closed when the connection is
+}
+
+// OnMessage implements gws.Event.
+func (p *peer) OnMessage(_ *gws.Conn, m *gws.Message) {
+	f, problem := wire.ParseClient(m.Bytes())
+	if problem != nil {
+		p.Errorf("the client sends %s: %v", m.Bytes(), problem)
+	}
+	_ = m.Close()
+	p.frames <- f
+}
+
+// OnClose implements gws.Event.
+func (p *peer) OnClose(*gws.Conn, error) { close(p.frames) }
+
+// send sends frames; those after the connection's end are lost.
+func (p *peer) send(frames ...wire.Frame) {
+	for _, f := range frames {
+		message, err := wire.Encode(f)
+		if err != nil {
+			p.Error(err)
+		}
+		_ = p.conn.WriteMessage(gws.OpcodeText, message)
+	}
+}
+
+func (p *peer) close(code uint16) { _ = p.conn.WriteClose(code, []byte("test")) }
+
+func hello() *wire.Connected {
+	return &wire.Connected{ID: 1, Cursor: "c0", PingMs: 15_000, PongTimeoutMs: 10_000, PendingLimit: 50, MaxMessageBytes: 64 << 10}
+}
+
+// scripted returns what dials a gateway that does to its connection number n, from
+// 0, what the script says; connect is its first frame.
+func scripted(t testing.TB, script func(n int, connect *wire.Connect, p *peer)) func(context.Context, string, string) (net.Conn, error) {
+	n := -1
+	return func(context.Context, string, string) (net.Conn, error) {
+		n++
+		number := n
+		here, there := net.Pipe()
+		go serve(t, there, func(connect *wire.Connect, p *peer) { script(number, connect, p) })
+		return here, nil
+	}
+}
+
+func serve(t testing.TB, conn net.Conn, script func(*wire.Connect, *peer)) {
+	defer func() { _ = conn.Close() }()
+	r := bufio.NewReader(conn)
+	request, err := http.ReadRequest(r)
+	if err != nil {
+		return
+	}
+	p := &peer{TB: t, frames: make(chan wire.Frame, 4096)}
+	p.conn, err = gws.NewUpgrader(p, &gws.ServerOption{SubProtocols: []string{wire.Protocol}}).UpgradeFromConn(conn, r, request)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var reading sync.WaitGroup
+	reading.Go(p.conn.ReadLoop)
+	defer reading.Wait()
+	defer func() { _ = conn.Close() }()
+	if connect, ok := (<-p.frames).(*wire.Connect); ok {
+		script(connect, p)
+	}
+}
+
+// wait waits until the client is gone.
+func (p *peer) wait() {
+	for range p.frames {
+	}
+}

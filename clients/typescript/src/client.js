@@ -1,0 +1,227 @@
+import { CloseError, EventError } from './errors.js'
+import { encode } from './event.js'
+import { Link } from './link.js'
+import { abortable, backoff, grown } from './wait.js'
+
+const stable = 10_000 // ms, of a connection that held: the next failure is a first one
+const attemptsMost = 4096 // events whose attempt of partial results is known
+
+/**
+ * Is connected to a gateway, or on its way to the next one. It comes back by itself when a
+ * connection is cut, and goes on where it was.
+ */
+export class Client {
+  metrics = { connects: 0, resent: 0, backpressure: 0, results: 0, repeats: 0, gaps: 0, behind: 0, errors: 0 }
+  #address
+  #options
+  #life = new AbortController()
+  #running
+  #link // while there is a connection
+  #connected = false // it is ready
+  #waiters = [] // for a connection
+  #failed = false
+  #failure
+  #sending = new Set() // ids
+  #pauses = new Set() // of events and of connections
+  #items = [] // for the application
+  #takers = [] // of the application
+  #behind = false // results were dropped
+  #cursor
+  #seq
+  #attempts = new Map() // of partial results, by event
+
+  constructor(address, options) {
+    const url = new URL(address)
+    url.protocol = url.protocol.replace(/^http/, 'ws')
+    if (url.protocol !== 'ws:' && url.protocol !== 'wss:') throw new TypeError(`address ${address}: use ws:// or wss://`)
+    if (url.pathname === '/') url.pathname = '/v1/stream'
+    this.#address = url.href
+    this.#options = { buffer: 10_000, WebSocket: globalThis.WebSocket, ...options }
+    const { token, WebSocket, buffer, cursor, seq, earliest } = this.#options
+    if (typeof token !== 'function' && typeof token !== 'string') throw new TypeError('token is missing: give a text, or a function that returns one')
+    if (!WebSocket) throw new TypeError('WebSocket is missing: this platform has none, pass one in')
+    if (!(buffer >= 1)) throw new TypeError(`buffer ${buffer}: use 1 or more`)
+    if (seq && !cursor) throw new TypeError('seq is given without a cursor: keep both of a result')
+    if (cursor && earliest) throw new TypeError('earliest and cursor are both given: leave one out')
+    this.#cursor = cursor
+    this.#seq = seq ?? 0
+  }
+
+  /** Connects. It waits until the client is connected, or never will be. */
+  async connect({ signal } = {}) {
+    this.#running ??= this.#run()
+    await abortable(this.#ready(), signal)
+  }
+
+  /** Ends the client. Those that wait for it are told so, and results end. */
+  async close() {
+    this.#life.abort(new CloseError(1000, 'by the client'))
+    for (const { reject } of this.#pauses) reject(this.#life.signal.reason)
+    this.#link?.end(this.#life.signal.reason)
+    if (this.#running) await this.#running
+    else this.#finish(undefined)
+  }
+
+  /**
+   * Sends an event, and returns when it is durable in the log, so that it will have its one
+   * result. Where the connection is cut, or the gateway takes no more events for the moment,
+   * it is sent again, with the same id.
+   */
+  async send(event, { signal } = {}) {
+    const id = event.eventId
+    const message = encode(event)
+    if (this.#sending.has(id)) throw new EventError({ code: 'bad_event', message: 'it is being sent: wait for that, or give each event its own id', eventId: id })
+    this.#sending.add(id)
+    try {
+      for (let tries = 0; ; tries++) {
+        const link = await abortable(this.#ready(), signal)
+        const answer = await abortable(link.submit(id, message), signal).finally(() => link.forget(id))
+        if (answer.error) throw answer.error
+        if (!answer.again) return
+        if (answer.sent) this.metrics.resent++
+        await this.#pause(grown(answer.after, tries), signal)
+      }
+    } finally {
+      this.#sending.delete(id)
+    }
+  }
+
+  /** The next result or gap; undefined when the client is closed. */
+  async next() {
+    if (this.#items.length > 0) {
+      const item = this.#items.shift()
+      this.#taken()
+      return item
+    }
+    if (!this.#failed) return new Promise((resolve, reject) => this.#takers.push({ resolve, reject }))
+    if (this.#failure) throw this.#failure
+  }
+
+  /** Results and gaps, until the client is closed. */
+  async *[Symbol.asyncIterator]() {
+    for (let item; (item = await this.next()) !== undefined; ) yield item
+  }
+
+  async #run() {
+    for (let failures = 0; !this.#life.signal.aborted; failures++) {
+      const link = (this.#link = new Link(this, this.#behind))
+      this.#dial(link)
+      const why = await link.lost
+      this.#link = undefined
+      this.#connected = false
+      if (this.#life.signal.aborted) break
+      if (why instanceof EventError || why.final) return this.#finish(why)
+      if (link.held >= stable) failures = 0
+      let wait = Math.max(link.retryAfter, backoff(failures))
+      if (link.reopened) wait = failures = 0
+      await this.#pause(wait).catch(() => {})
+    }
+    this.#finish(undefined)
+  }
+
+  /** Waits so many ms, unless the signal is aborted or the client closed. */
+  #pause(ms, signal) {
+    const pause = {}
+    const over = new Promise((resolve, reject) => Object.assign(pause, { timer: setTimeout(resolve, ms), reject }))
+    this.#pauses.add(pause)
+    return abortable(over, signal).finally(() => {
+      clearTimeout(pause.timer)
+      this.#pauses.delete(pause)
+    })
+  }
+
+  async #dial(link) {
+    const { token, WebSocket, earliest, sessionId } = this.#options
+    try {
+      const text = typeof token === 'function' ? await abortable(token(), this.#life.signal) : token
+      const resume = this.#cursor ? { cursor: this.#cursor } : earliest ? { from: 'earliest' } : undefined
+      link.open(WebSocket, this.#address, { token: text, sessionId, resume: link.dropping ? undefined : resume })
+    } catch (error) {
+      link.end(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  /** Waits for a connection. */
+  #ready() {
+    if (this.#failed) return Promise.reject(this.#failure ?? this.#life.signal.reason)
+    if (this.#connected) return Promise.resolve(this.#link)
+    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }))
+  }
+
+  #finish(failure) {
+    if (this.#failed) return
+    this.#failed = true
+    this.#failure = failure
+    for (const { reject } of this.#waiters.splice(0)) reject(failure ?? this.#life.signal.reason)
+    for (const { resolve, reject } of this.#takers.splice(0)) failure ? reject(failure) : resolve(undefined)
+  }
+
+  /** Is called by a link that is connected. */
+  ready(link, cursor) {
+    this.metrics.connects++
+    this.#cursor ||= cursor
+    this.#connected = true
+    for (const { resolve } of this.#waiters.splice(0)) resolve(link)
+  }
+
+  /** Is called by a link with a result. It gives it to the application, unless that has it. */
+  take(link, result) {
+    const { seq, cursor, eventId } = result
+    if (this.#seq && seq <= this.#seq) {
+      this.metrics.repeats++
+      return true
+    }
+    if (this.#seq && seq > this.#seq + 1) {
+      if (!this.#push(link, { type: 'gap', after: this.#seq, next: seq })) return false
+      this.metrics.gaps++
+      this.#seq = seq - 1
+    }
+    const partial = result.status === 'partial'
+    const stale = partial && result.attempt < this.#attempts.get(eventId)
+    if (!stale && !this.#push(link, result)) return false
+    if (!partial) this.#attempts.delete(eventId)
+    else if (!stale) this.#attempt(eventId, result.attempt)
+    this.#seq = seq
+    this.#cursor = cursor
+    this.metrics.results++
+    return true
+  }
+
+  #attempt(eventId, attempt) {
+    if (this.#attempts.size >= attemptsMost && !this.#attempts.has(eventId)) this.#attempts.delete(this.#attempts.keys().next().value)
+    this.#attempts.set(eventId, attempt)
+  }
+
+  /** Is called by a link with a gap that the gateway tells of. */
+  skip(link, gap) {
+    if (!this.#push(link, { type: 'gap', after: this.#seq, next: 0 })) return false
+    this.metrics.gaps++
+    this.#seq = 0
+    this.#cursor = gap.earliest
+    this.#attempts.clear()
+    return true
+  }
+
+  #push(link, item) {
+    const taker = this.#takers.shift()
+    if (taker) {
+      taker.resolve(item)
+      return true
+    }
+    if (this.#items.length >= this.#options.buffer) {
+      this.metrics.behind++
+      this.#behind = link.dropping = true
+      return false
+    }
+    this.#items.push(item)
+    return true
+  }
+
+  // Where results were dropped and there is room again, another connection goes on with them.
+  #taken() {
+    if (this.#behind && this.#items.length <= this.#options.buffer / 2) {
+      this.#behind = false
+      this.#link?.reopen()
+    }
+  }
+}
