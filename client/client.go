@@ -244,6 +244,9 @@ func (c *Client) send(ctx context.Context, e *Event) error {
 
 // pause waits, unless ctx is done or the client ends.
 func (c *Client) pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
