@@ -30,12 +30,8 @@ import (
 // defaultFront is where clients connect when the gateway file does not say.
 const defaultFront = "127.0.0.1:8088"
 
-const (
-	frontHeaderTimeout = 5 * time.Second
-	frontIdleTimeout   = time.Minute
-	frontEndTimeout    = 10 * time.Second // of the requests that are left when clients are gone
-	frontHeaderBytes   = 16 << 10
-)
+// frontEndTimeout is that of the requests that are left when clients are gone.
+const frontEndTimeout = 10 * time.Second
 
 // front is the gateway of a process: what clients connect to, and the sequencer of
 // their events.
@@ -157,12 +153,9 @@ func (f *front) listen(ctx context.Context, log serve.Log) error {
 		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "choose another address, port 0 takes a free one")
 	}
 	f.listener = limit.Listen(listener, f.addresses)
-	f.server = &http.Server{
-		Handler:           f.handler(),
-		ReadHeaderTimeout: frontHeaderTimeout, IdleTimeout: frontIdleTimeout, MaxHeaderBytes: frontHeaderBytes,
-		TLSConfig: &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12},
-		ErrorLog:  slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
-	}
+	f.server = f.gateway.Server()
+	f.server.Handler = f.handler(f.server.Handler)
+	f.server.TLSConfig = &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12}
 	return nil
 }
 
@@ -186,7 +179,7 @@ func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
 
 // handler serves clients, and says to what shares them among gateways whether this
 // one takes more.
-func (f *front) handler() http.Handler {
+func (f *front) handler(clients http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if f.ending.Load() {
@@ -196,7 +189,7 @@ func (f *front) handler() http.Handler {
 		}
 		_, _ = io.WriteString(w, "ok\n")
 	})
-	mux.Handle("/", f.gateway.Handler())
+	mux.Handle("/", clients)
 	return mux
 }
 
