@@ -142,6 +142,7 @@ func compile(p Pipeline, rows bool, endpoints *control.Endpoints) (made compiled
 		c.fail("steps", "nothing is emitted, so the pipeline would have no effect")
 		c.hint("add an emit step")
 	}
+	c.answers()
 	sinks := c.sinks()
 	if len(c.errs) > 0 {
 		return compiled{}, c.errs

@@ -17,6 +17,7 @@ type Pipeline struct {
 	Input     Input
 	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.merged
 	Delivery  Delivery // "" is exactly-once
+	Answers   []string `json:"-"` // topics by which events of a gateway's clients are answered, or go on: one that leaves no record in them, as it is filtered or a member of a group, ends in the topic <name>.ended; nil is without clients
 	Commit    Commit
 	Models    []Model
 	Constants []Constant

@@ -102,6 +102,7 @@ var goodFiles = map[string][]afterbay.Pipeline{
 			MaxBytes: 64 << 10,
 		},
 		Delivery: afterbay.AtLeastOnce,
+		Answers:  []string{"decisions"},
 		Commit:   afterbay.Commit{Interval: 20 * time.Millisecond, Size: 2000},
 		Lag:      afterbay.Lag{Warn: 10 * time.Second, Critical: time.Minute},
 		Engine: afterbay.Engine{

@@ -49,6 +49,8 @@ var pipelineWords = []word[afterbay.Pipeline]{
 	{name: "delivery", form: field(func(p *afterbay.Pipeline) *afterbay.Delivery { return &p.Delivery },
 		choice[afterbay.Delivery](string(afterbay.ExactlyOnce), string(afterbay.AtLeastOnce), string(afterbay.AtMostOnce))),
 		example: "at-least-once"},
+	{name: "answers", form: field(func(p *afterbay.Pipeline) *[]string { return &p.Answers }, listOf(textOf("a topic"))),
+		example: "[decisions]", absent: "nothing is for clients", means: "topics by which events that clients sent by a gateway are answered, or go on: one that leaves no record in them, since it is filtered or a member of a group, ends in the topic `<pipeline>.ended`"},
 	{name: "commit", form: field(func(p *afterbay.Pipeline) *afterbay.Commit { return &p.Commit }, words(commitWords)),
 		example: "{interval: 20ms}", absent: "as below"},
 	{name: "queue", form: field(func(p *afterbay.Pipeline) *afterbay.Queue { return &p.Queue }, words(queueWords)),

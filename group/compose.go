@@ -45,11 +45,13 @@ func (e *Ended) Place() *dead.Position {
 
 // Compose makes the event of a group: its row is that of the first member in order,
 // with what the group introduces; its value has the fields of the input, and where
-// the members stand in the log. An error is not the event's.
+// the members stand in the log. Where its newest member came from a client, it is
+// that one's. An error is not the event's.
 func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	key, by := e.key()
 	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.Offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
 	var id string
+	var context []stream.Header
 	list, err := s.read(e.members)
 	if err != nil {
 		return nil, err
@@ -57,6 +59,9 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	for i, m := range e.members {
 		if m.offset == e.first {
 			id = list[i].id + ":" + e.Group.Name
+		}
+		if m.offset == e.Offset {
+			context = list[i].context
 		}
 	}
 	if err := list[0].restore(row, s.plan.Schema); err != nil {
@@ -75,6 +80,7 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	if list[0].source != "" {
 		r.Headers = append(r.Headers, stream.Header{Key: header.Copied, Value: []byte(list[0].source)})
 	}
+	r.Headers = append(r.Headers, context...)
 	r.Value = s.value(e, row)
 	return r, nil
 }
@@ -207,19 +213,34 @@ func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *va
 	return gather(e.Group, row, list)
 }
 
-// Release lets go of the members of a group whose event is through.
-func (s *Set) Release(e *Ended) error {
-	drop := func(m *member, _ []byte) error {
+// Release lets go of the members of a group whose event is through: the one of an
+// offset. Where end is not nil it is called with the id and the context of each of
+// them that came from a client, but for the one that the event is of.
+func (s *Set) Release(e *Ended, offset stream.Offset, end func(id string, context []stream.Header)) error {
+	drop := func(m *member, kept stored) {
 		if m.gone = true; m.written {
 			s.gone = append(s.gone, statekey.AppendMember(nil, m.of, m.offset))
 		}
-		return nil
+		if end != nil && kept.context != nil && m.offset != int64(offset) {
+			end(kept.id, kept.context)
+		}
 	}
 	if e.ref {
-		return s.scan(e.first, drop)
+		return s.scan(e.first, func(m *member, data []byte) error {
+			kept, err := (&member{}).parse(data)
+			drop(m, kept)
+			return err
+		})
 	}
-	for _, m := range e.members {
-		_ = drop(m, nil)
+	list := make([]stored, len(e.members))
+	if end != nil {
+		var err error
+		if list, err = s.read(e.members); err != nil {
+			return err
+		}
+	}
+	for i, m := range e.members {
+		drop(m, list[i])
 	}
 	return nil
 }

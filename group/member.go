@@ -1,12 +1,14 @@
 package group
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
@@ -39,16 +41,43 @@ func (m *member) compare(o *member) int {
 
 const version = 1
 
+// Flags of a member.
+const (
+	isLast   = 1 << iota
+	ofClient // its context is kept
+)
+
+// contextKeys are the headers that are kept of an event that a client sent.
+var contextKeys = [...]string{header.ClientEvent, header.Correlation}
+
+// contextOf returns their values; nil where no client sent the event.
+func contextOf(headers []stream.Header) *[len(contextKeys)]string {
+	r := stream.Record{Headers: headers}
+	var context [len(contextKeys)]string
+	for i, key := range contextKeys {
+		context[i] = header.Get(&r, key)
+	}
+	if context[0] == "" {
+		return nil
+	}
+	return &context
+}
+
 // append appends a member as it is stored: its place in the group, and the names of
 // its row with their values, so that a pipeline which has others by then reads it.
 func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
-	end := byte(0)
+	flags, context := byte(0), contextOf(e.Headers)
 	if m.end {
-		end = 1
+		flags |= isLast
 	}
-	dst = append(dst, version, end)
+	texts := []string{m.id, e.ID, e.Source}
+	if context != nil {
+		flags |= ofClient
+		texts = append(texts, context[:]...)
+	}
+	dst = append(dst, version, flags)
 	dst = binary.AppendVarint(binary.AppendVarint(dst, m.order), m.time)
-	for _, text := range []string{m.id, e.ID, e.Source} {
+	for _, text := range texts {
 		dst = value.AppendString(dst, text)
 	}
 	for _, slot := range schema.Slots {
@@ -68,6 +97,7 @@ func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 // stored is what append wrote of a member.
 type stored struct {
 	id, source string // of the event
+	context    []stream.Header
 	row        []byte
 }
 
@@ -75,10 +105,16 @@ type stored struct {
 func (m *member) parse(data []byte) (stored, error) {
 	r := reader{data: data}
 	v := r.byte()
-	m.end = r.byte() == 1
+	flags := r.byte()
+	m.end = flags&isLast != 0
 	m.order, m.time = r.signed(), r.signed()
 	m.id = string(r.text())
 	s := stored{id: string(r.text()), source: string(r.text())}
+	for i := 0; flags&ofClient != 0 && i < len(contextKeys); i++ {
+		if text := r.text(); len(text) > 0 {
+			s.context = append(s.context, stream.Header{Key: contextKeys[i], Value: bytes.Clone(text)})
+		}
+	}
 	if s.row = r.data; r.bad || v != version {
 		return s, errDamaged
 	}

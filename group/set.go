@@ -186,7 +186,8 @@ type Event struct {
 	Key          []byte
 	Offset, Time int64
 	Row          *value.Row
-	ID, Source   string // of the event, and where it was copied from
+	ID, Source   string          // of the event, and where it was copied from
+	Headers      []stream.Header // that it came with
 }
 
 // Add collects an event, and returns about how many bytes the step takes more. The

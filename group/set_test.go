@@ -301,7 +301,7 @@ func TestGroupsEndAsListsOfTheirChunksDo(t *testing.T) {
 				var got []string
 				for _, e := range ended {
 					got = append(got, w.told(e))
-					if err := w.set.Release(e); err != nil {
+					if err := w.set.Release(e, 0, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -28,6 +28,7 @@ type Form struct {
 	Topics    []string // by Emit.Output
 	DeadTopic string
 	LateTopic string
+	Ends      Ends
 	DeadByKey bool // the dead letters' topic may have more partitions than the event's
 	Schema    *value.Schema
 	ID        value.Slot // of events
@@ -48,6 +49,7 @@ type Event struct {
 	Approximate []string       // features read from windows beyond their max
 	Fallback    []string       // scores that are their fallback, as the model was down
 	Attempts    int            // at its newest stage, where there were more than one
+	Answered    bool           // an earlier step has what answers its client
 	Return      *dead.Return   // of an event that was a dead letter before
 	Place       *dead.Position // of an event that is made of others: where that was; nil is that of Record
 }

@@ -226,8 +226,7 @@ func (w *worker) sortFirings() {
 func (w *worker) writeFirings(n, item int, it *item) int {
 	for ; n < len(w.firings) && int(w.firings[n].item) == item; n++ {
 		f := &w.firings[n]
-		timer := it.Event
-		timer.Written, timer.Return = 0, nil
+		timer := it.Event.Timer()
 		id := w.timerID(it.partition, f.key, f.call, f.timer, f.at)
 		if f.err == nil {
 			f.err = w.step.Call(f.outputs, &timer, id, f.key, f.at)

@@ -42,6 +42,7 @@ type item struct {
 	announce  bool         // the source's watermark to all of the copies' partitions
 	parked    bool         // to be gone on with later
 	over      bool         // given up, and what was to be done about that was
+	collected bool         // in its group
 	group     *group.Ended // that it is made of; nil for an event of the log
 	resumed   *park.Task   // what it was when it was parked; nil for a record that was read
 	point     resume.Point // where it goes on; its beginning for one that was neither parked nor sent back

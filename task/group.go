@@ -20,10 +20,10 @@ import (
 func (w *worker) join(g *step.Group, it *item) (failure, fatal error) {
 	bytes, failure, fatal := it.partition.groups.Add(group.Event{
 		Group: g, Key: it.Record.Key, Offset: int64(it.Record.Offset), Time: it.Time, Row: it.Row, ID: it.Row.Text(w.plan.Meta.ID),
-		Source: cmp.Or(header.Get(it.Record, header.Source), header.Get(it.Record, header.Copied)),
+		Source: cmp.Or(header.Get(it.Record, header.Source), header.Get(it.Record, header.Copied)), Headers: it.Record.Headers,
 	})
 	w.step.Carry(bytes)
-	it.over = true
+	it.over, it.collected = true, bytes > 0
 	return failure, fatal
 }
 

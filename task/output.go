@@ -11,6 +11,7 @@ func (w *worker) output() error {
 	for i := range w.items {
 		it := &w.items[i]
 		fired = w.writeFirings(fired, i, it)
+		from := len(w.step.Outputs)
 		if w.plan.Copy != nil {
 			w.copy(it)
 		}
@@ -29,11 +30,14 @@ func (w *worker) output() error {
 			it.Failure.Resume = w.words(it)
 			w.step.DeadLetter(&it.Event)
 		}
+		if w.plan.Ends.Topic != "" && !it.parked && !it.held && !it.notice && !it.collected {
+			w.step.End(&it.Event, from, it.late && w.plan.Time.Late == step.LateDrop)
+		}
 		if w.options.Observe != nil && !it.notice && !it.held && !it.parked && it.group == nil {
 			w.options.Observe(it.observed())
 		}
 		if it.group != nil && !it.parked {
-			if err := it.partition.groups.Release(it.group); err != nil {
+			if err := it.partition.groups.Release(it.group, it.Record.Offset, w.step.EndMember(&it.Event)); err != nil {
 				return err
 			}
 		}

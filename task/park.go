@@ -28,7 +28,7 @@ import (
 // park keeps an event, to go on with it at a stage. err is why, nil where it was
 // not tried. The error returned is not the event's, which may be given up instead.
 func (w *worker) park(it *item, head park.Head, err error) error {
-	head.Since = w.now.UnixMicro()
+	head.Since, head.Answered = w.now.UnixMicro(), it.Answered || w.step.Answers(it.emits, nil) || slices.ContainsFunc(it.called, func(c called) bool { return w.step.Answers(0, c.outputs) })
 	if it.resumed != nil {
 		before := &it.resumed.Entry.Head
 		head.Since, head.Class, head.Tenant = before.Since, before.Class, before.Tenant
@@ -186,7 +186,7 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 		w.items = append(w.items, item{
 			Event: output.Event{
 				Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin,
-				Approximate: e.Approximate, Fallback: e.Fallback, Attempts: e.Attempts, Place: members.Place(),
+				Approximate: e.Approximate, Fallback: e.Fallback, Attempts: e.Attempts, Answered: e.Answered, Place: members.Place(),
 			},
 			index: int32(i), partition: p, ended: silence.Ended(e.Ended), resumed: t, group: members})
 		it := &w.items[i]

@@ -70,6 +70,7 @@ type Plan struct {
 	Groups  group.Plan
 	Tables  []table.Spec
 	Outputs []string // topics the emits write, by EmitStage.Output
+	Ends    output.Ends
 	Models  []string // name@version and digest of each model, for provenance
 	Digest  string   // of the pipeline's meaning: what raises the generation
 	Cells   string   // of the meaning of stored state: what cannot be carried over
@@ -136,7 +137,7 @@ func (p *Plan) meaning() generation.Meaning {
 // form is what the pipeline's records have in common.
 func (p *Plan) form(maxBytes int) *output.Form {
 	form := &output.Form{
-		Pipeline: p.Name, Topics: p.Outputs, DeadTopic: p.DeadTopic, DeadByKey: p.Copy != nil,
+		Pipeline: p.Name, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, DeadByKey: p.Copy != nil,
 		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes,
 	}
 	if p.Time.Late == step.LateTopic {

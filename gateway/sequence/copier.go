@@ -34,19 +34,20 @@ func (c copier) take(r *stream.Record, t *turn) error {
 	}
 	switch c.options.Sources[i].Kind {
 	case Outputs:
-		result.Status, result.Payload = wire.StatusOK, payload(r.Value)
+		switch stage := header.Get(r, header.Stage); stage {
+		case "":
+			result.Status, result.Payload = wire.StatusOK, payload(r.Value)
+		case "late":
+			late(&result)
+		default: // of the group that it was a member of
+			letter(&result, stage, attempts(r))
+		}
 	case Partials:
 		result.Status, result.Payload, result.Attempt = wire.StatusPartial, payload(r.Value), max(1, attempts(r))
 	case Letters:
-		// The reason stays in the letter: it may name what is not for clients.
-		result.Status = wire.StatusDeadLettered
-		result.Error = &wire.Error{
-			Code: wire.CodeDeadLettered, Attempts: attempts(r),
-			Message: fmt.Sprintf("the event failed at %q, and is kept", header.Get(r, header.Stage)),
-		}
+		letter(&result, header.Get(r, header.Stage), attempts(r))
 	case Late:
-		result.Status = wire.StatusRejected
-		result.Error = &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}
+		late(&result)
 	}
 	if len(result.Payload) > t.valueMax {
 		result.Status, result.Payload = wire.StatusDeadLettered, nil
@@ -54,6 +55,18 @@ func (c copier) take(r *stream.Record, t *turn) error {
 	}
 	t.output(wire.Outcome(Inbox(c.options.Name), &result))
 	return nil
+}
+
+// letter ends an event as a dead letter of a stage. The reason stays in the letter: it
+// may name what is not for clients.
+func letter(result *wire.Result, stage string, attempts int) {
+	result.Status = wire.StatusDeadLettered
+	result.Error = &wire.Error{Code: wire.CodeDeadLettered, Attempts: attempts, Message: fmt.Sprintf("the event failed at %q, and is kept", stage)}
+}
+
+func late(result *wire.Result) {
+	result.Status = wire.StatusRejected
+	result.Error = &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}
 }
 
 func attempts(r *stream.Record) int {

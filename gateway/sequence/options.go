@@ -34,7 +34,7 @@ type Kind int
 
 // The kinds of sources.
 const (
-	Outputs  Kind = iota // the result, ok: the first one of an event
+	Outputs  Kind = iota // the result: the first one of an event. It is ok, but of ends that say otherwise (Pipeline.Answers)
 	Partials             // parts of it, which come before
 	Letters              // dead letters: dead_lettered
 	Late                 // events that came too late: rejected

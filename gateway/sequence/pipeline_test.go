@@ -22,14 +22,14 @@ import (
 // moderation is a pipeline by room, whose events come from clients.
 func moderation(t *testing.T) *afterbay.Runner {
 	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "moderation",
+		Name: "moderation", Answers: []string{"decisions"},
 		Input: afterbay.Input{
 			Topic: "events", Key: "room", Partitions: 3, Repartition: 2,
 			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
 		},
 		Steps: []afterbay.Step{
 			{Features: []afterbay.Feature{{Name: "said", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"room", "text"}}},
+			{Emit: &afterbay.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text"}}},
 		},
 	}, afterbay.Options{})
 	if err != nil {
@@ -41,7 +41,8 @@ func moderation(t *testing.T) *afterbay.Runner {
 const talkers, sayings = 5, 40
 
 // talk is what clients say in rooms, with numbers that come out of order and
-// events that come twice; every tenth is not what the pipeline reads.
+// events that come twice; every tenth is not what the pipeline reads, and every tenth
+// is what it filters.
 func talk() (list []stream.Record) {
 	for i := range sayings {
 		for c := range talkers {
@@ -52,6 +53,8 @@ func talk() (list []stream.Record) {
 			}
 			if n%10 == 7 {
 				e.Payload = []byte(`{"room":7}`)
+			} else if n%10 == 3 {
+				e.Payload = []byte(`{"room":"r1","text":"spam"}`)
 			}
 			list = append(list, wire.Submit(sequence.Inbox(name), &e))
 			if i%5 == 0 {
@@ -118,6 +121,9 @@ func (b *bench) answered() {
 		for n := range sayings {
 			r := results[fmt.Sprintf("c%d e%d", c, n)]
 			want := fmt.Sprintf(`{"room":"r%d","text":"%d"}`, (n+c)%3, n)
+			if n%10 == 3 {
+				want = ""
+			}
 			if n%10 == 7 {
 				if r.Status != wire.StatusDeadLettered || r.Error == nil || r.Error.Code != wire.CodeDeadLettered || r.Error.Attempts != 1 {
 					b.Errorf("client %d, event %d: %+v; want a dead letter", c, n, r)
