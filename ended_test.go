@@ -174,6 +174,27 @@ func TestWhatNoClientSentHasNoEnd(t *testing.T) {
 	}
 }
 
+// TestLateEventsEndByWhatBecameOfThem sees that an event is rejected as late where that
+// is why it was dropped, and not where it was taken and then filtered.
+func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
+	for late, want := range map[string]string{"drop": "support.ended late", "include": "support.ended", "dlq": "dlq.support late"} {
+		p := contactPipeline()
+		p.Input.Time.Late, p.Input.Partitions = late, 1
+		var events []stream.Record
+		for i, at := range []int{1000, 500} {
+			events = append(events, stream.Record{
+				Partition: stream.Partition{Topic: "contacts"}, Time: time.Unix(int64(at), 0), Key: []byte("ann"),
+				Value: fmt.Appendf(nil, `{"customer":"ann","at":%d,"id":"%d","text":"spam"}`, at, i),
+			})
+		}
+		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, fromClient(events...))
+		ends := endsIn(t, answer, "answers", "support.ended", "dlq.support")
+		if d := cmp.Diff(map[string][]string{clientEvent(0): {"support.ended"}, clientEvent(1): {want}}, ends); d != "" {
+			t.Errorf("late: %s: %s", late, d)
+		}
+	}
+}
+
 // TestParkedEventsOfClientsEndOnce has events answered before they wait for a model,
 // behind it, and not at all, while commits fail.
 func TestParkedEventsOfClientsEndOnce(t *testing.T) {
