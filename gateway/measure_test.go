@@ -45,20 +45,20 @@ func TestResumeBehindTenThousandResults(t *testing.T) {
 			t.Fatalf("%+v, %v; want result %d", f, err, seq+1)
 		}
 	}
-	took, most := time.Since(began).Seconds(), 30.0
+	took, most, room := time.Since(began).Seconds(), 30.0, 64.0 // what the process has beside it moves its collector
 	if strict() {
-		most = 1
+		most, room = 1, 16
 	}
 	figure(t, "gateway.resume_10000.time", took, "s", most)
-	figure(t, "gateway.resume_10000.resident_more", float64(c.ask("/peak")-before)/1024, "MB", 16)
+	figure(t, "gateway.resume_10000.resident_more", float64(c.ask("/peak")-before)/1024, "MB", room)
 }
 
 // TestThoseWhoDoNotReadCostLittle has many connections stand still, each behind by
 // more than the network holds for it, while others get results.
 func TestThoseWhoDoNotReadCostLittle(t *testing.T) {
-	stalled, rounds, window := 200, 1, time.Second
+	stalled, rounds, window, room, ratio := 200, 1, time.Second, 0.9, 1e9
 	if strict() {
-		stalled, rounds, window = 1000, 5, 3*time.Second
+		stalled, rounds, window, room, ratio = 1000, 5, 3*time.Second, 0.3, 2
 	}
 	const clients, each = 10, 1500 // results of 1 KB
 	c := startChild(t)
@@ -89,11 +89,7 @@ func TestThoseWhoDoNotReadCostLittle(t *testing.T) {
 			_ = w.Close()
 		}
 	}
-	figure(t, fmt.Sprintf("gateway.stalled_%d.resident_more", stalled), float64(most)/1024, "MB", 0.3*float64(stalled))
-	ratio := 1e9
-	if strict() {
-		ratio = 2
-	}
+	figure(t, fmt.Sprintf("gateway.stalled_%d.resident_more", stalled), float64(most)/1024, "MB", room*float64(stalled))
 	figure(t, "gateway.stalled.p99_alone", median(alone), "ms", 1e9)
 	figure(t, "gateway.stalled.p99_beside", median(beside), "ms", 1e9)
 	figure(t, "gateway.stalled.p99_ratio", median(beside)/median(alone), "x", ratio)
