@@ -79,6 +79,12 @@ func joinPaths(path string, p *afterbay.Pipeline) {
 			files = append(files, &l.HTTP.TokenFile)
 		}
 	})
+	beside(path, files...)
+}
+
+// beside joins the paths of files that are relative to the folder of the file at path
+// with that folder.
+func beside(path string, files ...*string) {
 	for _, file := range files {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(filepath.Dir(path), *file)

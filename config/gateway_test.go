@@ -47,18 +47,9 @@ heartbeat: {every: 30s, timeout: 5s}
 drain: 10s
 `
 
-func writeGateway(t *testing.T, text string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "gateway.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	t.Setenv("CURSORS", keySecret)
-	path := writeGateway(t, goodGateway)
+	path := write(t, "gateway.yaml", goodGateway)
 	g, err := LoadGateway(path)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +116,7 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 		if err := os.WriteFile(secret, []byte("\n "+keySecret+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g, err := LoadGateway(writeGateway(t, text))
+		g, err := LoadGateway(write(t, "gateway.yaml", text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +176,7 @@ func TestHowToShowsGatewaysThatAreRight(t *testing.T) {
 			continue
 		}
 		files++
-		if _, err := LoadGateway(writeGateway(t, block[1])); err != nil {
+		if _, err := LoadGateway(write(t, "gateway.yaml", block[1])); err != nil {
 			t.Error(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -82,11 +81,7 @@ func LoadKeys(path string) (*Keys, error) {
 	if k.Legacy != nil {
 		files = append(files, &k.Legacy.SecretFile)
 	}
-	for _, file := range files {
-		if *file != "" && !filepath.IsAbs(*file) {
-			*file = filepath.Join(filepath.Dir(path), *file)
-		}
-	}
+	beside(path, files...)
 	return k, nil
 }
 

@@ -33,9 +33,10 @@ skew: 5s
 
 const keySecret = "0123456789abcdef0123456789abcdef"
 
-func writeKeys(t *testing.T, text string) (path string) {
+// write writes a file of its own folder.
+func write(t *testing.T, name, text string) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "keys.yaml")
+	path = filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func writeKeys(t *testing.T, text string) (path string) {
 
 func TestKeysAreReadAsTheyAreWritten(t *testing.T) {
 	t.Setenv("KEY", keySecret)
-	path := writeKeys(t, goodKeys)
+	path := write(t, "keys.yaml", goodKeys)
 	k, err := LoadKeys(path)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func TestWrongKeysAreRefusedWithPlaceAndNextStep(t *testing.T) {
 		if !strings.Contains(goodKeys, c[0]) {
 			t.Fatalf("%s is not there", c[0])
 		}
-		_, err := LoadKeys(writeKeys(t, strings.Replace(goodKeys, c[0], c[1], 1)))
+		_, err := LoadKeys(write(t, "keys.yaml", strings.Replace(goodKeys, c[0], c[1], 1)))
 		if err == nil || !strings.Contains(err.Error(), c[2]) || strings.Contains(err.Error(), keySecret) {
 			t.Errorf("%s: %v, want %s", c[1], err, c[2])
 		}
@@ -105,7 +106,7 @@ func TestWhatKeysNameWronglyIsExplainedWhereItStands(t *testing.T) {
 		"keys:\n  - {id: a, secret: '${KEY}', audience: x}\n  - {id: a, secret: '${KEY}', audience: x}\n": "keys.yaml:3:10: keys[1].id: two keys have this id",
 		"jwks: {url: 'http://idp.example/keys', audience: x}\n":                                           "keys.yaml:1:13: jwks.url: whoever is on the way can change keys",
 	} {
-		k, err := LoadKeys(writeKeys(t, text))
+		k, err := LoadKeys(write(t, "keys.yaml", text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func TestWhatKeysNameWronglyIsExplainedWhereItStands(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	k, err := LoadKeys(writeKeys(t, "keys:\n  - {id: a, secret: '${KEY}', audience: x}\n"))
+	k, err := LoadKeys(write(t, "keys.yaml", "keys:\n  - {id: a, secret: '${KEY}', audience: x}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestHowToShowsFilesThatAreRight(t *testing.T) {
 		t.Fatalf("%d files", len(blocks))
 	}
 	for _, block := range blocks {
-		k, err := LoadKeys(writeKeys(t, block[1]+block[2]))
+		k, err := LoadKeys(write(t, "keys.yaml", block[1]+block[2]))
 		if err == nil {
 			_, err = k.Open(token.Options{})
 		}

@@ -141,11 +141,7 @@ func LoadManifest(path string) (*Manifest, error) {
 	if m.Remote != nil {
 		files = append(files, &m.Remote.TokenFile)
 	}
-	for _, file := range files {
-		if *file != "" && !filepath.IsAbs(*file) {
-			*file = filepath.Join(filepath.Dir(path), *file)
-		}
-	}
+	beside(path, files...)
 	if m.Process != nil {
 		m.Process.Dir = filepath.Dir(path)
 	}

@@ -22,15 +22,10 @@ type budgetCommand struct {
 }
 
 // Run prints what the events of a pipeline took of its budget.
-func (c *budgetCommand) Run(a *app) (err error) {
-	directory, closeDirectory, err := c.open(a, false)
+func (c *budgetCommand) Run(a *app) error {
+	client, err := c.process(a, errors.New("what events take is known to the process that runs the pipeline: start afterbay run, and name it with --data or, on Kafka, with --url http://host:port"))
 	if err != nil {
 		return err
-	}
-	defer func() { err = errors.Join(err, closeDirectory()) }()
-	client, ok := directory.(*serve.Client)
-	if !ok {
-		return errors.New("what events take is known to the process that runs the pipeline: start afterbay run, and name it with --data or, on Kafka, with --url http://host:port")
 	}
 	b, err := client.Budget(a.ctx, c.Pipeline)
 	if err != nil {

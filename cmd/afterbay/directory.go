@@ -87,6 +87,18 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve
 	}
 }
 
+// process returns the process that is meant. Where there is none, unknown is the error.
+func (f *directoryFlags) process(a *app, unknown error) (*serve.Client, error) {
+	directory, closeDirectory, err := f.open(a, false)
+	if err != nil {
+		return nil, err
+	}
+	if client, ok := directory.(*serve.Client); ok {
+		return client, nil // which holds nothing
+	}
+	return nil, errors.Join(unknown, closeDirectory())
+}
+
 // local returns what works with a log itself.
 func (a *app) local(log serve.Log) (serve.Directory, func() error, error) {
 	names, err := generation.Open(a.ctx, log)

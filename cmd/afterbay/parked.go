@@ -101,15 +101,10 @@ func (c *parkedRunCommand) Run(a *app) error { return c.order(a, false, "called 
 // Run gives parked events up.
 func (c *parkedDropCommand) Run(a *app) error { return c.order(a, true, "given up") }
 
-func (c *orderFlags) order(a *app, drop bool, done string) (err error) {
-	directory, closeDirectory, err := c.open(a, false)
+func (c *orderFlags) order(a *app, drop bool, done string) error {
+	client, err := c.process(a, fmt.Errorf("no process is known that runs pipeline %q: start afterbay run, which also calls for what is parked; of one elsewhere give the address with --url", c.Pipeline))
 	if err != nil {
 		return err
-	}
-	defer func() { err = errors.Join(err, closeDirectory()) }()
-	client, ok := directory.(*serve.Client)
-	if !ok {
-		return fmt.Errorf("no process is known that runs pipeline %q: start afterbay run, which also calls for what is parked; of one elsewhere give the address with --url", c.Pipeline)
 	}
 	n, err := client.Order(a.ctx, c.Pipeline, park.Order{Drop: drop, Partition: c.Partition, Offset: c.Offset})
 	if err != nil {

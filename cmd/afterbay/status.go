@@ -17,15 +17,10 @@ type statusCommand struct {
 }
 
 // Run prints what the pipelines of a process do.
-func (c *statusCommand) Run(a *app) (err error) {
-	directory, closeDirectory, err := c.open(a, false)
+func (c *statusCommand) Run(a *app) error {
+	client, err := c.process(a, errors.New("what pipelines do is known to the process that runs them: start afterbay run, and name it with --data or, on Kafka, with --url http://host:port"))
 	if err != nil {
 		return err
-	}
-	defer func() { err = errors.Join(err, closeDirectory()) }()
-	client, ok := directory.(*serve.Client)
-	if !ok {
-		return errors.New("what pipelines do is known to the process that runs them: start afterbay run, and name it with --data or, on Kafka, with --url http://host:port")
 	}
 	status, err := client.Status(a.ctx)
 	if err != nil {
