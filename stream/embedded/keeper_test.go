@@ -266,6 +266,45 @@ func TestFullDiskRefusesAppendsAndHoldsSteps(t *testing.T) {
 	}
 }
 
+// TestAppendThatWaitsForASpareIsRefusedWhenTheDiskIsFull finds that out while
+// the append is in the writer's hands already.
+func TestAppendThatWaitsForASpareIsRefusedWhenTheDiskIsFull(t *testing.T) {
+	var full atomic.Bool
+	making, known := make(chan struct{}, 1), make(chan struct{})
+	o := crashOptions(vfs.Faulty(vfs.NewMemory(), func(c vfs.Call) (o vfs.Outcome) {
+		if full.Load() && c.Kind == vfs.Create && strings.Contains(c.Path, spareSuffix) {
+			signal(making)
+			<-known
+			o.Err = vfs.ENOSPC
+		}
+		return o
+	}))
+	o.CheckpointBytes = 1 << 40
+	l := newLog(t, o)
+	eventually(t, "spares", func() bool { n, _ := l.spares.count(); return n == spareFiles })
+	full.Store(true)
+	last := make(chan error)
+	go func() {
+		for {
+			if err := l.Append(t.Context(), record(events, strings.Repeat("v", 3000))); err != nil {
+				last <- err
+				return
+			}
+		}
+	}()
+	<-making
+	eventually(t, "an append that waits for a spare", func() bool {
+		spares, _ := l.spares.count()
+		requests, _, _, _ := l.queue.size()
+		return spares == 0 && requests == 0
+	})
+	time.Sleep(50 * time.Millisecond) // it has filled the segment by then
+	close(known)
+	if err := <-last; !errors.Is(err, ErrFull) || !errors.Is(err, vfs.ENOSPC) {
+		t.Fatalf("append: %v", err)
+	}
+}
+
 // TestCloseEndsAStepThatWaitsForSpace never finds room.
 func TestCloseEndsAStepThatWaitsForSpace(t *testing.T) {
 	var full atomic.Bool

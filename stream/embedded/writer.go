@@ -41,14 +41,19 @@ func (w *writer) run() {
 	l := w.log
 	for w.gather() {
 		w.refuseAppends()
-		batch := w.keepWithRoom(w.take())
+		batch, err := w.room(w.take())
 		if len(batch) == 0 {
 			continue
 		}
-		if err := w.write(batch); err != nil {
-			for _, r := range batch {
-				r.settle(l, err)
-			}
+		if err == nil {
+			err = l.stateRoom()
+		}
+		if err == nil {
+			w.write(batch)
+			continue
+		}
+		for _, r := range batch {
+			r.settle(l, err)
 		}
 	}
 	for _, r := range l.queue.takeIf(func(*request) bool { return true }) {
@@ -150,27 +155,16 @@ func (w *writer) refuse(requests []*request, err error) {
 }
 
 // write makes one frame of requests durable, applies it and decides them.
-// Requests that it decides otherwise it takes out of batch.
-func (w *writer) write(batch []*request) error {
+func (w *writer) write(batch []*request) {
 	l := w.log
 	clear(w.producers)
-	most := 0
-	for _, r := range batch {
-		most += r.bytes
-	}
-	if err := w.room(frameHeader + align(most)); err != nil {
-		return err
-	}
-	if err := l.stateRoom(); err != nil {
-		return err
-	}
 	taken := w.admit(batch)
 	if w.offer(taken) {
 		defer w.withdraw()
-		taken = append(taken, w.answers(most)...)
+		taken = append(taken, w.answers(bytesOf(batch))...)
 	}
 	if len(taken) == 0 {
-		return nil
+		return
 	}
 	b := w.build(taken)
 	err := w.sync(b)
@@ -195,7 +189,14 @@ func (w *writer) write(batch []*request) error {
 	if l.logged.Add(int64(len(b))) >= l.dueAt.Load() {
 		signal(l.due)
 	}
-	return nil
+}
+
+// bytesOf returns the most bytes that requests take in a frame.
+func bytesOf(requests []*request) (most int) {
+	for _, r := range requests {
+		most += r.bytes
+	}
+	return most
 }
 
 // admit returns the requests that may be written: a step must be of a session
@@ -338,23 +339,24 @@ func (w *writer) sync(b []byte) error {
 	return nil
 }
 
-// room makes sure that the current segment has room for size bytes. On a full
-// disk it waits for space, since steps that were admitted must be able to
-// finish. Only Close ends that.
-func (w *writer) room(size int) error {
-	if w.current.end+int64(size) <= w.current.size {
-		return nil
-	}
+// room makes sure that the current segment has room for a batch, and returns it
+// without the appends that a full disk refuses. Steps wait there for space, since
+// those that were admitted must be able to finish. Only Close ends that.
+func (w *writer) room(batch []*request) ([]*request, error) {
 	l := w.log
 	for {
+		batch = w.keepWithRoom(batch)
+		if w.current.end+int64(frameHeader+align(bytesOf(batch))) <= w.current.size {
+			return batch, nil
+		}
 		if path := l.spares.next(); path != "" {
-			return w.rotate(path)
+			return batch, w.rotate(path)
 		}
 		signal(l.grown)
 		select {
 		case <-l.spares.changed:
 		case <-l.closing:
-			return stream.ErrClosed
+			return batch, stream.ErrClosed
 		}
 		w.refuseAppends()
 	}
