@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -117,7 +118,9 @@ func results(r *http.Request, log *instant) error {
 	return nil
 }
 
-// echo sends back what comes, by the library alone.
+// echo answers a message by as many, as long, as an event is answered by: an
+// accepted and a result. It does so by the library alone, and reads nothing of what
+// comes.
 func echo(w http.ResponseWriter, r *http.Request) {
 	conn, err := gws.NewUpgrader(echoes{}, &gws.ServerOption{CheckUtf8Enabled: true}).Upgrade(w, r)
 	if err == nil {
@@ -128,9 +131,15 @@ func echo(w http.ResponseWriter, r *http.Request) {
 type echoes struct{ gws.BuiltinEventHandler }
 
 func (echoes) OnMessage(c *gws.Conn, m *gws.Message) {
-	_ = c.WriteMessage(m.Opcode, m.Bytes())
+	_ = c.WriteMessage(m.Opcode, answers[:acceptedBytes])
+	_ = c.WriteMessage(m.Opcode, answers[:resultBytes])
 	_ = m.Close()
 }
+
+// What answers an event of submissions, in bytes.
+const acceptedBytes, resultBytes = 62, 220
+
+var answers = bytes.Repeat([]byte("x"), resultBytes)
 
 // child is such a process.
 type child struct {

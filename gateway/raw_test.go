@@ -18,6 +18,7 @@ type raw struct {
 	net.Conn
 	r     *bufio.Reader
 	pongs bool // it answers pings
+	bytes int  // of the payloads that came
 }
 
 // Opcodes of RFC 6455.
@@ -120,6 +121,7 @@ func (w *raw) next() (op byte, payload []byte, err error) {
 	if _, err := io.ReadFull(w.r, payload); err != nil {
 		return 0, nil, err
 	}
+	w.bytes += len(payload)
 	if op = head[0] & 0x0f; op == opClose {
 		c := &closed{}
 		if len(payload) >= 2 {
