@@ -248,6 +248,31 @@ func TestSubscriberThatStandsStillHoldsNothing(t *testing.T) {
 	})
 }
 
+func TestSubscriberThatKeepsUpReadsTheLogNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), 1, hub.Options{})
+		defer func() { w.stop() }()
+		c := w.subscribe("a", hub.Earliest)
+		synctest.Wait() // the reader is there
+		if got, err := c.Read(t.Context()); len(got) > 0 || err != nil {
+			t.Fatal(got, err)
+		}
+		for i := range 10 {
+			w.publish("b", "a", "b")
+			synctest.Wait()
+			if got, err := c.read(patience(t), 1); err != nil || len(got) != 1 || got[0].Offset != stream.Offset(3*i+1) {
+				t.Fatalf("%v, %v", got, err)
+			}
+			if got, err := c.Read(t.Context()); err != nil || len(got) > 0 || c.Behind() != 0 {
+				t.Fatalf("%d records, %v, %d behind: all was read", len(got), err, c.Behind())
+			}
+		}
+		if n := w.hub.Metrics().Pages.Load(); n != 0 {
+			t.Errorf("%d pages were read", n)
+		}
+	})
+}
+
 func TestResumeReadsItsOwnRecordsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, memory.New(memory.Options{}), 1, hub.Options{})

@@ -38,8 +38,11 @@ func (s *Subscription) Behind() int64 {
 	s.part.mu.Lock()
 	defer s.part.mu.Unlock()
 	next := s.next
-	if len(s.queue) > 0 {
+	switch {
+	case len(s.queue) > 0:
 		next = s.queue[0].Offset
+	case s.live:
+		next = s.part.next
 	}
 	return int64(max(0, s.part.next-next))
 }
@@ -85,6 +88,9 @@ func (s *Subscription) take() (records []stream.Record, from stream.Offset, done
 	case len(s.queue) > 0:
 		records, s.queue, s.bytes = s.queue, nil, 0
 		return records, 0, true, nil
+	}
+	if s.live { // whatever the reader has passed meanwhile was of other keys
+		s.next = max(s.next, s.part.next)
 	}
 	s.live = s.part.started && s.next >= s.part.next
 	s.waiting = s.live || !s.part.started
@@ -134,13 +140,24 @@ func (s *Subscription) Close() {
 	s.part.remove(s)
 }
 
-// clone returns a copy of r that keeps no buffer of the log in memory, which may
-// hold thousands of other records.
+// clone returns a copy of r, in one piece, that keeps no buffer of the log in
+// memory, which may hold thousands of other records.
 func clone(r *stream.Record) stream.Record {
-	c := *r
-	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
+	n := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Value)
+	}
+	c, bytes := *r, make([]byte, 0, n)
+	keep := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		bytes = append(bytes, b...)
+		return bytes[len(bytes)-len(b) : len(bytes) : len(bytes)]
+	}
+	c.Key, c.Value, c.Headers = keep(r.Key), keep(r.Value), slices.Clone(r.Headers)
 	for i := range c.Headers {
-		c.Headers[i].Value = slices.Clone(c.Headers[i].Value)
+		c.Headers[i].Value = keep(c.Headers[i].Value)
 	}
 	return c
 }
