@@ -69,7 +69,7 @@ prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'Installed|Golden'"
 prove text "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/text/... -v -run 'Installed|Scores|Library'"
 prove onnx "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/onnx -v -run 'Python|Frames|Runtime' -bench BesidePython -benchtime 1x"
-for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "model/text FuzzParse" "model/text/wordpiece FuzzParse" "feature FuzzLoad" "feature FuzzWindows" "dedupe FuzzSeen" "step FuzzParse" "sample FuzzInfer" "scenario FuzzScenario" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow" "token FuzzVerify" "token FuzzKeySet" "gateway/wire FuzzParseClient" "gateway/wire FuzzParseCursor" "gateway/sequence FuzzParseEntry"; do
+for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "model/text FuzzParse" "model/text/wordpiece FuzzParse" "feature FuzzLoad" "feature FuzzWindows" "dedupe FuzzSeen" "step FuzzParse" "sample FuzzInfer" "scenario FuzzScenario" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow" "token FuzzVerify" "token FuzzKeySet" "gateway/wire FuzzParseClient" "gateway/wire FuzzScanEvent" "gateway/wire FuzzAppendFrame" "gateway/wire FuzzParseCursor" "gateway/sequence FuzzParseEntry"; do
 	set -- $target
 	target=${2#Fuzz}
 	prove "fuzz-${1//\//-}-${target,,}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"

@@ -47,7 +47,7 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("timestamp %v: use one from 1970 on, or leave it out", e.Time)
 	case len(e.Payload) == 0:
 		return fmt.Errorf("payload is missing: give any JSON value")
-	case !json.Valid(e.Payload):
+	case !validJSON(e.Payload):
 		return fmt.Errorf("payload is no JSON")
 	case !printable(e.Correlation) || len(e.Correlation) > correlationBytesMax:
 		return fmt.Errorf("correlationId: use at most %d printable ASCII characters", correlationBytesMax)

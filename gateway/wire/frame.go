@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -231,22 +232,95 @@ func (*Gap) Name() string { return "gap" }
 func (*Disconnect) Name() string { return "disconnect" }
 
 // Encode returns the frame's JSON. It fails only where a payload is no JSON.
-func Encode(f Frame) ([]byte, error) {
+func Encode(f Frame) ([]byte, error) { return Append(nil, f) }
+
+// Append appends the frame's JSON to b, as Encode does.
+func Append(b []byte, f Frame) ([]byte, error) {
+	var err error
+	switch f := f.(type) {
+	case *Accepted:
+		return f.append(b), nil
+	case *ResultFrame:
+		b, err = f.append(b)
+	default:
+		b, err = appendFrame(b, f)
+	}
+	if err != nil {
+		return b, fmt.Errorf("encode frame %s: %w", f.Name(), err)
+	}
+	return b, nil
+}
+
+// appendFrame appends any frame.
+func appendFrame(b []byte, f Frame) ([]byte, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
-		return nil, fmt.Errorf("encode frame %s: %w", f.Name(), err)
+		return b, err
 	}
-	b := append(make([]byte, 0, len(body)+len(f.Name())+10), `{"type":"`...)
-	b = append(append(b, f.Name()...), '"')
+	b = append(append(append(b, `{"type":"`...), f.Name()...), '"')
 	if len(body) > len("{}") {
 		b = append(b, ',')
 	}
 	return append(b, body[1:]...), nil
 }
 
+// append is appendFrame for less, as that of a ResultFrame: these are most of what
+// is sent.
+func (f *Accepted) append(b []byte) []byte {
+	b = appendText(append(b, `{"type":"accepted","eventId":`...), f.EventID)
+	b = strconv.AppendBool(append(b, `,"duplicate":`...), f.Duplicate)
+	return append(b, '}')
+}
+
+func (f *ResultFrame) append(b []byte) (_ []byte, err error) {
+	b = strconv.AppendUint(append(b, `{"type":"result","seq":`...), f.Seq, 10)
+	b = appendText(append(b, `,"cursor":`...), f.Cursor)
+	b = appendText(append(b, `,"eventId":`...), f.EventID)
+	b = appendField(b, `,"causalId":`, f.CausalID)
+	b = appendField(b, `,"model":`, f.Model)
+	b = appendText(append(b, `,"status":`...), string(f.Status))
+	if f.Attempt != 0 {
+		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(f.Attempt), 10)
+	}
+	if f.Duplicate {
+		b = append(b, `,"duplicate":true`...)
+	}
+	if !f.Timestamp.IsZero() {
+		if b, err = f.Timestamp.AppendText(append(b, `,"timestamp":"`...)); err != nil {
+			return b, err
+		}
+		b = append(b, '"')
+	}
+	b = appendField(b, `,"correlationId":`, f.CorrelationID)
+	if len(f.Payload) > 0 {
+		if b, err = appendJSON(append(b, `,"payload":`...), f.Payload); err != nil {
+			return b, err
+		}
+	}
+	if f.Error != nil {
+		problem, err := json.Marshal(f.Error)
+		if err != nil {
+			return b, err
+		}
+		b = append(append(b, `,"error":`...), problem...)
+	}
+	return append(b, '}'), nil
+}
+
+// appendField appends a field that is left out where it is empty.
+func appendField(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendText(append(b, name...), text)
+}
+
 // ParseClient reads a frame of a client. It knows its type and all of its
 // fields, or the error is one of CodeBadFrame.
 func ParseClient(data []byte) (Frame, *Error) {
+	if event, ok := scanEvent(data); ok {
+		return event, nil
+	}
 	return parse(data, newClientFrame, true)
 }
 
