@@ -43,11 +43,11 @@ func (g *Gateway) quota(who Identity, event string) *wire.Backpressure {
 // cursor returns a client's cursor behind offset.
 func (g *Gateway) cursor(who Identity, offset stream.Offset) string {
 	c := wire.Cursor{Epoch: g.options.Epoch, Partition: wire.PartitionOf(who.Tenant, who.Client, g.hub.Partitions()), Offset: offset}
-	return c.Encode(g.options.CursorKey, who.Tenant, who.Client)
+	return c.Encode(g.cursors, who.Tenant, who.Client)
 }
 
 func (g *Gateway) parseCursor(who Identity, text string) (wire.Cursor, error) {
-	return wire.ParseCursor(g.options.CursorKey, who.Tenant, who.Client, text)
+	return wire.ParseCursor(g.cursors, who.Tenant, who.Client, text)
 }
 
 // start is where a client goes on: at offset from, and with a gap where the log

@@ -20,6 +20,7 @@ import (
 
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/limit"
+	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -121,6 +122,7 @@ type Gateway struct {
 	metrics Metrics
 	tenants *limit.Limiter[string]
 	sockets sockets
+	cursors *wire.CursorKey
 	bodies  *semaphore.Weighted // bytes of requests that are held
 
 	ctx  context.Context // of all that clients ask for: done when the last has gone
@@ -157,7 +159,7 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	if err != nil {
 		return nil, fmt.Errorf("gateway: tenants: %w", err)
 	}
-	g := &Gateway{options: o, log: log, auth: auth, hub: h, tenants: tenants, drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}, bodies: semaphore.NewWeighted(bodiesBytes)}
+	g := &Gateway{options: o, log: log, auth: auth, hub: h, tenants: tenants, cursors: wire.NewCursorKey(o.CursorKey), drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}, bodies: semaphore.NewWeighted(bodiesBytes)}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.sockets = newSockets(g)
 	return g, nil

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -76,16 +75,16 @@ const (
 // Submit returns the record of an event for the topic of an inbox: its value is
 // the payload, its key the client's, its time that of the append.
 func Submit(topic string, e *Event) stream.Record {
-	r := newRecord(topic, e.Tenant, e.Client, e.Payload)
-	add := adder(&r)
-	add(header.Inbox, InboxEvent)
-	add(header.ClientEvent, eventOf(e.Tenant, e.Client, e.ID))
-	add(header.Sequence, number(e.Sequence))
-	add(header.Causal, e.Causal)
-	add(header.Priority, number(int64(e.Priority)))
-	add(header.Timestamp, timeText(e.Time))
-	add(header.TraceParent, e.TraceParent)
-	add(header.Correlation, e.Correlation)
+	r, h := newRecord(topic, e.Tenant, e.Client, e.ID, e.Payload)
+	h.add(header.Inbox, InboxEvent)
+	h.addEvent(e.Tenant, e.Client, e.ID)
+	h.add(header.Sequence, number(e.Sequence))
+	h.add(header.Causal, e.Causal)
+	h.add(header.Priority, number(int64(e.Priority)))
+	h.add(header.Timestamp, timeText(e.Time))
+	h.add(header.TraceParent, e.TraceParent)
+	h.add(header.Correlation, e.Correlation)
+	r.Headers = h.list
 	return r
 }
 
@@ -113,20 +112,43 @@ func ParseSubmit(r *stream.Record) (Event, error) {
 	return e, nil
 }
 
-func newRecord(topic, tenant, client string, value []byte) stream.Record {
-	return stream.Record{
-		Partition: stream.Partition{Topic: topic, Index: stream.ByKey},
-		Key:       []byte(Key(tenant, client)), Value: value,
-	}
+// newRecord returns a record of a client, and what adds headers to it.
+func newRecord(topic, tenant, client, id string, value []byte) (stream.Record, headers) {
+	name := len(tenant) + 1 + len(client)
+	h := headers{bytes: make([]byte, 0, 2*name+len(id)+headerBytes), list: make([]stream.Header, 0, headersFew)}
+	h.bytes = append(append(append(h.bytes, tenant...), '/'), client...)
+	key := h.bytes[:name:name]
+	return stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Key: key, Value: value}, h
 }
 
-// adder returns a function that adds a header where there is a text for it.
-func adder(r *stream.Record) func(key, text string) {
-	return func(key, text string) {
-		if text != "" {
-			r.Headers = append(r.Headers, stream.Header{Key: key, Value: []byte(text)})
-		}
+// headers of a record, in two pieces of memory where they are few.
+type headers struct {
+	list  []stream.Header
+	bytes []byte // of their values
+}
+
+const headersFew, headerBytes = 4, 64
+
+// add adds a header where there is a text for it.
+func (h *headers) add(key, text string) {
+	if text == "" {
+		return
 	}
+	h.bytes = append(h.bytes, text...)
+	h.end(key, len(text))
+}
+
+// end makes the newest n bytes a header.
+func (h *headers) end(key string, n int) {
+	end := len(h.bytes)
+	h.list = append(h.list, stream.Header{Key: key, Value: h.bytes[end-n : end : end]})
+}
+
+// addEvent adds the ids of an event.
+func (h *headers) addEvent(tenant, client, id string) {
+	h.bytes = append(append(append(h.bytes, tenant...), '/'), client...)
+	h.bytes = append(append(h.bytes, '/'), id...)
+	h.end(header.ClientEvent, len(tenant)+len(client)+len(id)+2)
 }
 
 func number(n int64) string {
@@ -154,7 +176,7 @@ func (p *parser) ids() (tenant, client, id string) {
 	tenant, client, id, ok := ParseClientEvent(text)
 	if !ok {
 		p.fail(header.ClientEvent, text)
-	} else if !bytes.Equal(p.record.Key, []byte(Key(tenant, client))) {
+	} else if string(p.record.Key) != text[:len(tenant)+1+len(client)] {
 		p.fail("key", string(p.record.Key))
 	}
 	return tenant, client, id

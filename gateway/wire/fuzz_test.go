@@ -33,7 +33,7 @@ func FuzzParseClient(f *testing.F) {
 }
 
 func FuzzParseCursor(f *testing.F) {
-	key := []byte("0123456789abcdef")
+	key := wire.NewCursorKey([]byte("0123456789abcdef"))
 	f.Add(wire.Cursor{Epoch: 1, Partition: 3, Offset: 1842}.Encode(key, "acme", "c42"))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -19,16 +19,19 @@ func ValidID(id string) bool {
 		return false
 	}
 	for i := range len(id) {
-		if !idByte(id[i]) {
+		if !idBytes[id[i]] {
 			return false
 		}
 	}
 	return true
 }
 
-func idByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._:@-", c) >= 0
-}
+var idBytes = func() (valid [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:@-") {
+		valid[c] = true
+	}
+	return valid
+}()
 
 // CheckID returns what is wrong with an id; name says of what it is.
 func CheckID(name, id string) error {
@@ -47,9 +50,6 @@ func Key(tenant, client string) string { return tenant + "/" + client }
 func PartitionOf(tenant, client string, n int32) int32 {
 	return stream.Place([]byte(Key(tenant, client)), n)
 }
-
-// eventOf joins the ids that header.ClientEvent has.
-func eventOf(tenant, client, id string) string { return tenant + "/" + client + "/" + id }
 
 // ParseClientEvent returns the ids that a value of header.ClientEvent has; ok is
 // false where it is none.

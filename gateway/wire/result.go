@@ -61,45 +61,44 @@ type Result struct {
 
 // ResultRecord returns the record of a result for the topic of results.
 func ResultRecord(topic string, r *Result) stream.Record {
-	record := newRecord(topic, r.Tenant, r.Client, r.Payload)
+	record, h := newRecord(topic, r.Tenant, r.Client, r.Event, r.Payload)
 	seq := strconv.FormatUint(r.Seq, 10)
-	add := adder(&record)
-	add(header.ID, Key(r.Tenant, r.Client)+"/"+seq)
-	add(header.Seq, seq)
-	r.describe(&record)
+	h.add(header.ID, Key(r.Tenant, r.Client)+"/"+seq)
+	h.add(header.Seq, seq)
+	r.describe(&record, &h)
 	return record
 }
 
 // Outcome returns the record of a result for the topic of an inbox, where it gets
 // its number: that of a pipeline, or of whoever rejects or expires an event.
 func Outcome(topic string, r *Result) stream.Record {
-	record := newRecord(topic, r.Tenant, r.Client, r.Payload)
-	adder(&record)(header.Inbox, InboxOutcome)
-	r.describe(&record)
+	record, h := newRecord(topic, r.Tenant, r.Client, r.Event, r.Payload)
+	h.add(header.Inbox, InboxOutcome)
+	r.describe(&record, &h)
 	return record
 }
 
 // describe adds what results have in common.
-func (r *Result) describe(record *stream.Record) {
+func (r *Result) describe(record *stream.Record, h *headers) {
 	record.Time = r.Time
-	add := adder(record)
-	add(header.ClientEvent, eventOf(r.Tenant, r.Client, r.Event))
-	add(header.Status, string(r.Status))
-	add(header.Causal, r.Causal)
-	add(header.Attempt, number(int64(r.Attempt)))
-	add(header.Models, r.Model)
-	add(header.Correlation, r.Correlation)
+	h.addEvent(r.Tenant, r.Client, r.Event)
+	h.add(header.Status, string(r.Status))
+	h.add(header.Causal, r.Causal)
+	h.add(header.Attempt, number(int64(r.Attempt)))
+	h.add(header.Models, r.Model)
+	h.add(header.Correlation, r.Correlation)
 	if r.Duplicate {
-		add(header.Duplicate, "true")
+		h.add(header.Duplicate, "true")
 	}
 	if r.Error != nil {
-		add(header.Code, r.Error.Code)
-		add(header.Error, r.Error.Message)
-		add(header.Attempts, number(int64(r.Error.Attempts)))
+		h.add(header.Code, r.Error.Code)
+		h.add(header.Error, r.Error.Message)
+		h.add(header.Attempts, number(int64(r.Error.Attempts)))
 		if r.Error.Retryable {
-			add(header.Retryable, "true")
+			h.add(header.Retryable, "true")
 		}
 	}
+	record.Headers = h.list
 }
 
 // ParseResult reads what ResultRecord wrote. Payload aliases the record.
