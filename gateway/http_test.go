@@ -2,8 +2,10 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -229,6 +231,47 @@ func TestPagesOfAllowedOriginsMayRead(t *testing.T) {
 		w.ok(r.Body.Close())
 		if r.Header.Get("Access-Control-Allow-Origin") != "" || r.Header.Get("Vary") != "Origin" {
 			t.Errorf("without an origin: %v", r.Header)
+		}
+	})
+}
+
+// TestPayloadsAreUTF8OnEveryTransport sends what json.Valid takes for JSON, and
+// reads it from a log that has it.
+func TestPayloadsAreUTF8OnEveryTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		bad := []byte("{\"type\":\"event\",\"eventId\":\"e1\",\"payload\":{\"text\":\"caf\xe9\"}}")
+		half := bytes.IndexByte(bad, 0xe9)
+		answers := w.lines(w.request(http.MethodPost, "/v1/events", "ada", string(bad)))
+		if f, ok := answers[0].(*wire.ErrorFrame); !ok || f.Error.Code != wire.CodeBadEvent || f.Error.EventID != "e1" || !strings.Contains(f.Error.Message, "UTF-8") {
+			t.Errorf("POST: %+v", answers[0])
+		}
+		_, none := w.connect("ada", nil)
+		for name, message := range map[string][]byte{
+			"whole": frame(fin|opText, bad), "in parts": append(frame(opText, bad[:half]), frame(fin|opContinue, bad[half:])...),
+		} {
+			c, _ := w.connect("ada", nil)
+			go func() { _, _ = c.Write(message) }()
+			if frames, how := w.ends(c); how == nil || how.code != 1007 {
+				t.Errorf("WebSocket, %s: %+v, %+v", name, frames, how)
+			}
+		}
+		if n := w.gateway.Metrics().Accepted.Load(); n != 0 {
+			t.Errorf("%d events were accepted", n)
+		}
+
+		w.ok(w.log.Append(t.Context(), wire.ResultRecord("results", &wire.Result{
+			Tenant: "acme", Client: "ada", Event: "e1", Seq: 1, Status: wire.StatusOK, Payload: json.RawMessage("\"caf\xe9\""), Time: time.Unix(1_750_000_000, 0),
+		})))
+		c, _ := w.connect("ada", &wire.Resume{From: wire.FromEarliest})
+		s := w.listen("ada", "Last-Event-ID", none.Cursor)
+		s.next()
+		polled := w.lines(w.request(http.MethodGet, "/v1/results?from=earliest&wait=20s", "ada", ""))
+		for name, got := range map[string]wire.Frame{"WebSocket": w.receive(c), "server-sent events": s.next(), "long poll": polled[0]} {
+			if f, ok := got.(*wire.ResultFrame); !ok || string(f.Payload) != "\"caf�\"" {
+				t.Errorf("%s: %+v", name, got)
+			}
 		}
 	})
 }

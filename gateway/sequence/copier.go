@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/header"
@@ -84,9 +85,9 @@ func models(value string) string {
 	return strings.Join(names, ", ")
 }
 
-// payload returns a value as JSON: as it is, or {"base64": ...}.
+// payload returns a value as JSON in UTF-8: as it is, or {"base64": ...}.
 func payload(value []byte) json.RawMessage {
-	if len(value) == 0 || json.Valid(value) {
+	if len(value) == 0 || json.Valid(value) && utf8.Valid(value) {
 		return value
 	}
 	return fmt.Appendf(nil, `{"base64":%q}`, base64.StdEncoding.EncodeToString(value))

@@ -130,7 +130,7 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 		l := memory.New(memory.Options{})
 		b := newBench(t, l, sequence.Limits{})
 		stop := b.start(l)
-		for i := range 5 {
+		for i := range 6 {
 			b.send(said(fmt.Sprint("e", i), 0))
 		}
 		time.Sleep(time.Second)
@@ -158,6 +158,7 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 		write("decisions", "", `{"of":"nobody"}`)
 		write("decisions", "unknown", `{}`)
 		write("decisions", "e4", ``)
+		write("decisions", "e5", "\"caf\xe9\"")
 		b.sequenced()
 		stop()
 		var got []wire.Result
@@ -176,6 +177,7 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 			{Seq: 6, Event: "e3", Status: wire.StatusDeadLettered, Error: &wire.Error{Code: wire.CodeDeadLettered, Message: `the event failed at "score", and is kept`, Attempts: 4}},
 			{Seq: 7, Event: "redriven:cef7fc13a38180936ffa263548908877", Causal: "e3", Status: wire.StatusOK, Payload: []byte(`{"again":true}`)},
 			{Seq: 8, Event: "e4", Status: wire.StatusOK},
+			{Seq: 9, Event: "e5", Status: wire.StatusOK, Payload: []byte(`{"base64":"ImNhZuki"}`)},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
@@ -16,7 +17,7 @@ type Event struct {
 	ID             string
 	Sequence       int64           // from 1, in the order of the client's events; 0 is none
 	Causal         string          // id of the event that this one comes of; may be empty
-	Payload        json.RawMessage // any JSON
+	Payload        json.RawMessage // any JSON, in UTF-8
 	Time           time.Time       // of the client; zero where it gave none
 	TraceParent    string
 	Correlation    string // 1 to 128 printable ASCII characters, or empty
@@ -48,6 +49,8 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("payload is missing: give any JSON value")
 	case !validJSON(e.Payload):
 		return fmt.Errorf("payload is no JSON")
+	case !utf8.Valid(e.Payload): // which json.Valid lets pass within strings
+		return fmt.Errorf("payload is no UTF-8: encode its texts, or write \\u escapes")
 	case !printable(e.Correlation) || len(e.Correlation) > correlationBytesMax:
 		return fmt.Errorf("correlationId: use at most %d printable ASCII characters", correlationBytesMax)
 	case e.TraceParent != "" && (len(e.TraceParent) != traceParentBytes || !printable(e.TraceParent)):

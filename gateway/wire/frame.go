@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // Protocol is the WebSocket subprotocol: JSON text frames, an object each.
@@ -231,12 +232,14 @@ func (*Gap) Name() string { return "gap" }
 // Name returns "disconnect".
 func (*Disconnect) Name() string { return "disconnect" }
 
-// Encode returns the frame's JSON. It fails only where a payload is no JSON.
+// Encode returns the frame's JSON, always UTF-8: what of a payload is not becomes
+// U+FFFD. It fails only where a payload is no JSON.
 func Encode(f Frame) ([]byte, error) { return Append(nil, f) }
 
 // Append appends the frame's JSON to b, as Encode does.
 func Append(b []byte, f Frame) ([]byte, error) {
 	var err error
+	start := len(b)
 	switch f := f.(type) {
 	case *Accepted:
 		return f.append(b), nil
@@ -247,6 +250,9 @@ func Append(b []byte, f Frame) ([]byte, error) {
 	}
 	if err != nil {
 		return b, fmt.Errorf("encode frame %s: %w", f.Name(), err)
+	}
+	if !utf8.Valid(b[start:]) { // in a browser it would end the connection
+		b = append(b[:start], bytes.ToValidUTF8(b[start:], []byte(string(utf8.RuneError)))...)
 	}
 	return b, nil
 }

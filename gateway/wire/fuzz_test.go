@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"testing"
+	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/gateway/wire"
 )
@@ -9,7 +10,7 @@ import (
 func FuzzParseClient(f *testing.F) {
 	for _, text := range []string{
 		`{"type":"connect","id":1,"token":"t","resume":{"from":"latest"}}`, `{"type":"event","eventId":"e","timestamp":"2026-11-22T06:00:00Z","payload":{"a":[1]}}`,
-		`{"type":"ack","cursor":"c"}`, `{"type":"pong"}`, `{"type":"refresh","token":"t"}`, `{"type":"result"}`, `[]`,
+		`{"type":"ack","cursor":"c"}`, "{\"type\":\"event\",\"eventId\":\"e\",\"payload\":\"\xe9\"}", `{"type":"pong"}`, `{"type":"refresh","token":"t"}`, `{"type":"result"}`, `[]`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -19,8 +20,8 @@ func FuzzParseClient(f *testing.F) {
 			return
 		}
 		once, err := wire.Encode(frame)
-		if err != nil {
-			t.Fatalf("%s: %v", data, err)
+		if err != nil || !utf8.Valid(once) {
+			t.Fatalf("%s: %q, %v", data, once, err)
 		}
 		again, refused := wire.ParseClient(once)
 		if refused != nil {

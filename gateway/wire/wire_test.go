@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/stream"
@@ -46,6 +47,7 @@ func TestEventThatIsNotAsItShouldBeIsRefused(t *testing.T) {
 		"timestamp":     func(e *wire.Event) { e.Time = time.Unix(-1, 0) },
 		"missing":       func(e *wire.Event) { e.Payload = nil },
 		"no JSON":       func(e *wire.Event) { e.Payload = json.RawMessage(`{`) },
+		"no UTF-8":      func(e *wire.Event) { e.Payload = json.RawMessage("{\"text\":\"caf\xe9\"}") },
 		"correlationId": func(e *wire.Event) { e.Correlation = "a\nb" },
 		"traceparent":   func(e *wire.Event) { e.TraceParent = "00-1" },
 	} {
@@ -149,6 +151,21 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 				t.Errorf("%s: %+v, %v", data, got, err)
 			}
 		}
+	}
+}
+
+// What json.Valid lets pass would end the connection of a browser.
+func TestFramesAreAlwaysUTF8(t *testing.T) {
+	payload := json.RawMessage("{\"text\":\"caf\xe9\",\"key\xff\":\"\xc3\"}")
+	for _, f := range []wire.Frame{&wire.ResultFrame{EventID: "e", Payload: payload}, &wire.Submission{EventID: "e", Payload: payload}, &wire.Accepted{EventID: "\xff"}} {
+		data, err := wire.Encode(f)
+		if err != nil || !utf8.Valid(data) || !json.Valid(data) {
+			t.Errorf("%q, %v", data, err)
+		}
+	}
+	data, err := wire.Encode(&wire.ResultFrame{EventID: "e", Payload: payload})
+	if err != nil || !strings.Contains(string(data), `{"text":"caf�","key�":"�"}`) {
+		t.Errorf("%s, %v", data, err)
 	}
 }
 
