@@ -31,13 +31,11 @@ func (g *Gateway) verify(ctx context.Context, token string) (Identity, error) {
 	return who, nil
 }
 
-// quota returns why an event of a tenant is not taken; nil where it is.
-func (g *Gateway) quota(who Identity, event string) *wire.Backpressure {
-	refusal := g.tenants.Take(who.Tenant)
-	if refusal.Reason == "" {
-		return nil
-	}
-	return &wire.Backpressure{Reason: wire.ReasonTenantQuota, EventID: event, RetryAfterMs: refusal.Wait.Milliseconds() + 1}
+// quota returns how many events of a tenant are taken, the first of those that come
+// at once, and why the others are not.
+func (g *Gateway) quota(who Identity, events int) (taken int, refused wire.Backpressure) {
+	taken, refusal := g.tenants.Take(who.Tenant, events)
+	return taken, wire.Backpressure{Reason: wire.ReasonTenantQuota, RetryAfterMs: refusal.Wait.Milliseconds() + 1}
 }
 
 // cursor returns a client's cursor behind offset.

@@ -333,18 +333,18 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
 		return
 	}
-	if len(records) > 0 {
-		err = g.append(records)
+	// Asked once for all, so that none is taken that comes behind one that is not:
+	// its sequence number would have it wait for that.
+	taken, refused := g.quota(who, len(records))
+	g.metrics.Refused.Add(uint64(len(records) - taken))
+	if taken > 0 {
+		err = g.append(records[:taken])
 	}
 	out := &writer{w: w, control: http.NewResponseController(w)}
 	for _, answer := range answers {
 		if answer == nil {
-			id := ids[0]
-			if ids = ids[1:]; err == nil {
-				answer = &wire.Accepted{EventID: id}
-			} else {
-				answer = &wire.ErrorFrame{Error: appendProblem(err, id)}
-			}
+			answer = answerOf(ids[0], taken > 0, refused, err)
+			ids, taken = ids[1:], taken-1
 		}
 		out.line(answer)
 	}
@@ -355,6 +355,19 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	_ = out.flush()
 }
 
+// answerOf returns the answer to an event, which was taken by the quota or refused,
+// and whose append ended with err.
+func answerOf(id string, taken bool, refused wire.Backpressure, err error) wire.Frame {
+	switch {
+	case !taken:
+		refused.EventID = id
+		return &refused
+	case err != nil:
+		return &wire.ErrorFrame{Error: appendProblem(err, id)}
+	}
+	return &wire.Accepted{EventID: id}
+}
+
 // unread says why a body was not read; fewer is what to do where it is too large.
 func unread(err error, fewer string) *refusal {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -363,8 +376,8 @@ func unread(err error, fewer string) *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, "the body is too large: " + err.Error(), fewer}
 }
 
-// parseEvents returns an answer for each line of body, nil for those that are to
-// be appended, and these.
+// parseEvents returns an answer for each line of body, nil for those that are
+// right, and these.
 func (g *Gateway) parseEvents(who Identity, correlation string, body io.Reader) (answers []wire.Frame, records []stream.Record, ids []string, err error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, g.options.MessageBytes)
@@ -376,11 +389,6 @@ func (g *Gateway) parseEvents(who Identity, correlation string, body io.Reader) 
 		if problem != nil {
 			g.metrics.Bad.Add(1)
 			answers = append(answers, &wire.ErrorFrame{Error: problem})
-			continue
-		}
-		if refused := g.quota(who, event.ID); refused != nil {
-			g.metrics.Refused.Add(1)
-			answers = append(answers, refused)
 			continue
 		}
 		answers, records, ids = append(answers, nil), append(records, wire.Submit(g.options.Inbox, &event)), append(ids, event.ID)

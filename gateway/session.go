@@ -276,8 +276,9 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 	case pending >= s.limit:
 		return &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: event.ID, Pending: pending, Limit: s.limit, RetryAfterMs: retryAfter.Milliseconds()}
 	}
-	if refused := s.gateway.quota(s.identity, event.ID); refused != nil {
-		return refused
+	if taken, refused := s.gateway.quota(s.identity, 1); taken == 0 {
+		refused.EventID = event.ID
+		return &refused
 	}
 	if s.pending == nil {
 		s.pending = map[string]time.Time{}

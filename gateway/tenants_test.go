@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,46 @@ func TestTenantsHaveTheirOwnBounds(t *testing.T) {
 		w.connect("eva", nil) // in the place of bob
 		if s := w.gateway.Tenants(); s.Open != 3 || s.Connections != 2 || s.Rate != 2 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestEventsOfARequestAreTakenFromTheFirst posts more than the tenant may send, with
+// one in between that is none: nothing is taken behind what is refused.
+func TestEventsOfARequestAreTakenFromTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{Tenants: limit.Options{Rate: 10, Burst: 3}})
+		defer w.close()
+		post := func(ids ...string) (answers []string, wait int64) {
+			body := ""
+			for _, id := range ids {
+				body += `{"type":"event","eventId":"` + id + `","payload":"never"}` + "\n"
+			}
+			for _, answer := range w.lines(w.request(http.MethodPost, "/v1/events", "ada", body)) {
+				switch f := answer.(type) {
+				case *wire.Accepted:
+					answers = append(answers, f.EventID)
+				case *wire.Backpressure:
+					if f.Reason != wire.ReasonTenantQuota || wait != 0 && f.RetryAfterMs != wait {
+						t.Errorf("%+v after %d", f, wait)
+					}
+					answers, wait = append(answers, "not "+f.EventID), f.RetryAfterMs
+				case *wire.ErrorFrame:
+					answers = append(answers, "bad")
+				}
+			}
+			return answers, wait
+		}
+		got, wait := post("e1", "e 2", "e3", "e4", "e5", "e6")
+		if want := []string{"e1", "bad", "e3", "e4", "not e5", "not e6"}; !slices.Equal(got, want) || wait != 201 {
+			t.Errorf("%v, again after %d ms; want %v, 201 ms", got, wait, want)
+		}
+		if m := w.gateway.Metrics(); m.Accepted.Load() != 3 || m.Refused.Load() != 2 {
+			t.Errorf("accepted %d, refused %d; want 3, 2", m.Accepted.Load(), m.Refused.Load())
+		}
+		time.Sleep(time.Duration(wait) * time.Millisecond)
+		if got, _ := post("e5", "e6"); !slices.Equal(got, []string{"e5", "e6"}) {
+			t.Errorf("after the wait: %v", got)
 		}
 	})
 }

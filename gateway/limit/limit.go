@@ -120,11 +120,11 @@ func (l *Limiter[K]) Enter(key K) Refusal {
 	e := l.entry(key, now)
 	switch {
 	case e == nil:
-		return l.refuse(Full, retry)
+		return l.refuse(Full, 1, retry)
 	case e.open >= l.o.Open:
-		return l.refuse(Connections, retry)
+		return l.refuse(Connections, 1, retry)
 	}
-	if refusal := l.take(e, now); refusal.Reason != "" {
+	if taken, refusal := l.take(e, now, 1); taken == 0 {
 		return refusal
 	}
 	if e.open++; e.idle != nil {
@@ -149,16 +149,17 @@ func (l *Limiter[K]) Leave(key K) {
 	}
 }
 
-// Take asks for one event, or for a connection that is not counted.
-func (l *Limiter[K]) Take(key K) Refusal {
+// Take asks for n events at once, and returns how many are admitted: the first of
+// them. The refusal is of the others, and waits until as many fit as ever do at once.
+func (l *Limiter[K]) Take(key K, n int) (taken int, _ Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	e := l.entry(key, now)
 	if e == nil {
-		return l.refuse(Full, retry)
+		return 0, l.refuse(Full, n, retry)
 	}
-	return l.take(e, now)
+	return l.take(e, now, n)
 }
 
 func (l *Limiter[K]) now() int64 { return int64(l.o.Now().Sub(l.begun)) }
@@ -197,24 +198,31 @@ func (l *Limiter[K]) forget(now int64) {
 	}
 }
 
-func (l *Limiter[K]) take(e *entry[K], now int64) Refusal {
-	full := max(e.full, now) + l.interval
-	if over := full - now - l.burst; over > 0 {
-		return l.refuse(Rate, time.Duration(over))
+func (l *Limiter[K]) take(e *entry[K], now int64, n int) (taken int, _ Refusal) {
+	full := max(e.full, now)
+	taken = int(min(int64(n), max(0, now+l.burst-full)/l.interval))
+	full += int64(taken) * l.interval
+	if taken > 0 {
+		e.full = full
+		l.stats.Admitted += int64(taken)
 	}
-	e.full = full
-	l.stats.Admitted++
-	return Refusal{}
+	rest := n - taken
+	if rest == 0 {
+		return taken, Refusal{}
+	}
+	fits := full + int64(min(rest, l.o.Burst))*l.interval - l.burst
+	return taken, l.refuse(Rate, rest, time.Duration(fits-now))
 }
 
-func (l *Limiter[K]) refuse(reason Reason, wait time.Duration) Refusal {
+// refuse counts what is refused: n connections or events.
+func (l *Limiter[K]) refuse(reason Reason, n int, wait time.Duration) Refusal {
 	switch reason {
 	case Connections:
-		l.stats.Connections++
+		l.stats.Connections += int64(n)
 	case Rate:
-		l.stats.Rate++
+		l.stats.Rate += int64(n)
 	case Full:
-		l.stats.Full++
+		l.stats.Full += int64(n)
 	}
 	return Refusal{reason, wait}
 }

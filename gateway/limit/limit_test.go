@@ -31,6 +31,11 @@ func expect(t *testing.T, got Refusal, reason Reason, wait time.Duration) {
 	}
 }
 
+func take[K comparable](l *Limiter[K], key K) Refusal {
+	_, refusal := l.Take(key, 1)
+	return refusal
+}
+
 func TestKeyHasSoManyConnectionsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Open: 2, Rate: 1000, Burst: 1000})
@@ -50,21 +55,50 @@ func TestKeyComesSoOftenASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Rate: 10, Burst: 3})
 		for range 3 {
-			expect(t, l.Take("a"), "", 0)
+			expect(t, take(l, "a"), "", 0)
 		}
-		expect(t, l.Take("a"), Rate, 100*time.Millisecond)
+		expect(t, take(l, "a"), Rate, 100*time.Millisecond)
 		expect(t, l.Enter("a"), Rate, 100*time.Millisecond)
-		expect(t, l.Take("b"), "", 0)
+		expect(t, take(l, "b"), "", 0)
 		time.Sleep(99 * time.Millisecond)
-		expect(t, l.Take("a"), Rate, time.Millisecond)
+		expect(t, take(l, "a"), Rate, time.Millisecond)
 		time.Sleep(time.Millisecond) // the wait that it was told
-		expect(t, l.Take("a"), "", 0)
-		expect(t, l.Take("a"), Rate, 100*time.Millisecond)
+		expect(t, take(l, "a"), "", 0)
+		expect(t, take(l, "a"), Rate, 100*time.Millisecond)
 		time.Sleep(time.Hour)
 		for range 3 { // a pause is worth a burst, not more
-			expect(t, l.Take("a"), "", 0)
+			expect(t, take(l, "a"), "", 0)
 		}
-		expect(t, l.Take("a"), Rate, 100*time.Millisecond)
+		expect(t, take(l, "a"), Rate, 100*time.Millisecond)
+	})
+}
+
+func TestManyAtOnceAreAdmittedFromTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Rate: 10, Burst: 5, Keys: 1})
+		all := func(n, want int, reason Reason, wait time.Duration) {
+			t.Helper()
+			taken, refusal := l.Take("a", n)
+			if taken != want {
+				t.Errorf("%d of %d are taken, want %d", taken, n, want)
+			}
+			expect(t, refusal, reason, wait)
+		}
+		all(0, 0, "", 0)
+		all(3, 3, "", 0)
+		all(4, 2, Rate, 200*time.Millisecond)
+		all(2, 0, Rate, 200*time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // the wait that it was told
+		all(2, 2, "", 0)
+		all(1000, 0, Rate, 500*time.Millisecond) // as many as fit at once
+		time.Sleep(500 * time.Millisecond)
+		all(1000, 5, Rate, 500*time.Millisecond)
+		if taken, refusal := l.Take("b", 7); taken != 0 || refusal.Reason != Full {
+			t.Errorf("no room for another key: %d, %+v", taken, refusal)
+		}
+		if s := l.Stats(); s.Admitted != 12 || s.Rate != 2+2+1000+995 || s.Full != 7 {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 
@@ -92,12 +126,12 @@ func TestMemoryIsBoundedWhoeverKnocks(t *testing.T) {
 		}
 		time.Sleep(retry)
 		for i := range 600 { // who is gone makes room without a goroutine
-			expect(t, l.Take(fmt.Sprint("new ", i)), "", 0)
+			expect(t, take(l, fmt.Sprint("new ", i)), "", 0)
 		}
 		l.Leave("stays")
 		time.Sleep(time.Minute)
 		for range 1000 {
-			l.Take("last")
+			take(l, "last")
 		}
 		if n := l.Stats().Keys; n != 1 {
 			t.Errorf("%d keys are remembered for nothing", n)
@@ -144,30 +178,33 @@ func compare(t *testing.T, random *rand.Rand) Stats {
 		}
 		b.tokens = min(burst, b.tokens+rate*time.Since(b.at).Seconds())
 		b.at = time.Now()
-		ask, entering := l.Take, random.Intn(3) == 0
-		want := Reason("")
+		n, entering := 1+random.Intn(3), random.Intn(3) == 0
+		if entering {
+			n = 1
+		}
+		want, fit := Reason(""), min(n, int(b.tokens+1e-9)) // a nanosecond's worth less
 		switch {
 		case b.open > 0 && random.Intn(6) == 0:
 			l.Leave(key)
 			b.open--
 			continue
 		case entering && b.open == openMax:
-			want = Connections
-		case b.tokens < 1-1e-9: // less than a nanosecond's worth
+			want, fit = Connections, 0
+		case fit < n:
 			want = Rate
 		}
-		if entering {
-			ask = l.Enter
+		var taken int
+		var got Refusal
+		if !entering {
+			taken, got = l.Take(key, n)
+		} else if got = l.Enter(key); got.Reason == "" {
+			taken = 1
+			b.open++
 		}
-		if got := ask(key); got.Reason != want {
-			t.Fatalf("%d, key %s: %+v, want %q: %+v", i, key, got, want, *b)
+		if got.Reason != want || taken != fit {
+			t.Fatalf("%d, key %s: %d of %d, %+v, want %d, %q: %+v", i, key, taken, n, got, fit, want, *b)
 		}
-		if want == "" {
-			b.tokens--
-			if entering {
-				b.open++
-			}
-		}
+		b.tokens -= float64(taken)
 	}
 	return l.Stats()
 }
@@ -235,8 +272,8 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 func TestFloodIsRefusedWithoutMemory(t *testing.T) {
 	l := open(t, Options{Open: 1, Keys: 2, Rate: 0.001, Burst: 2})
 	l.Enter("connected")
-	l.Take("fast")
-	l.Take("fast")
+	take(l, "fast")
+	take(l, "fast")
 	for key, want := range map[string]Reason{"connected": Connections, "fast": Rate, "stranger": Full} {
 		if n := testing.AllocsPerRun(1000, func() {
 			if got := l.Enter(key); got.Reason != want {
