@@ -133,12 +133,8 @@ func ParseWith(filename string, data []byte, lookup Lookup) (*File, error) {
 // parse returns all that is wrong, and the pipelines in which nothing is.
 func parse(filename string, data []byte, lookup Lookup) (*File, error) {
 	file := &File{Name: filename}
-	if len(data) > maxBytes {
-		return file, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: "split it: a file holds the pipelines of one chain"}}
-	}
-	s := newSource(filename, strings.TrimPrefix(string(data), "\uFEFF"))
+	s, documents, found := pipelineFiles.read(filename, data)
 	file.source = s
-	documents, found := readDocuments(s)
 	lines := make(map[string]int) // of each pipeline's name
 	for _, d := range documents {
 		before := len(found)

@@ -38,7 +38,7 @@ func FuzzParse(f *testing.F) {
 		// A text that is never done would stop the fuzzing in silence.
 		defer time.AfterFunc(10*time.Second, func() { panic("Parse takes longer than 10 s") }).Stop()
 		source := newSource("f.yaml", strings.TrimPrefix(string(data), "\uFEFF"))
-		documents, _ := readDocuments(source)
+		documents, _ := readDocuments(source, &pipelineFiles)
 		for _, d := range documents {
 			checkNode(t, source.text, d.root)
 		}

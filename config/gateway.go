@@ -142,21 +142,12 @@ func LoadGateway(path string) (*Gateway, error) {
 }
 
 func parseGateway(filename string, data []byte, lookup Lookup) (*Gateway, error) {
-	if len(data) > maxBytes {
-		return nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: "remove what is no gateway"}}
+	g := &Gateway{}
+	r, _, err := readOne(&gatewayFiles, filename, data, lookup, gatewayWords, g)
+	if err != nil {
+		return nil, err
 	}
-	g := &Gateway{source: newSource(filename, strings.TrimPrefix(string(data), "\uFEFF")), places: map[string]place{}}
-	documents, found := readDocuments(g.source)
-	switch {
-	case strings.TrimSpace(g.source.text) == "":
-		return nil, Errors{{File: filename, Message: "the file holds no gateway", Hint: "start with `gateway: <name>`"}}
-	case len(found) > 0:
-		return nil, found.sorted()
-	case len(documents) != 1:
-		return nil, Errors{{File: filename, Message: fmt.Sprintf("%d documents, where a gateway file is one", len(documents)), Hint: "give each gateway a file of its own"}}
-	}
-	r := &reader{source: g.source, places: g.places, lookup: lookup}
-	words(gatewayWords).read(r, documents[0].root, "", g)
+	g.source, g.places = r.source, r.places
 	g.check(r)
 	return g, r.errors.sorted()
 }

@@ -144,3 +144,24 @@ func checkErrors(t *testing.T, name, text string, found Errors) {
 		before = e
 	}
 }
+
+// TestFilesThatHoldNothingAreExplained names what each kind of file is to hold, also
+// where there are only comments.
+func TestFilesThatHoldNothingAreExplained(t *testing.T) {
+	none := set(nil)
+	for name, parse := range map[string]func(data []byte) error{
+		"gateway":  func(data []byte) error { _, err := parseGateway("f.yaml", data, none); return err },
+		"key":      func(data []byte) error { _, err := parseKeys("f.yaml", data, none); return err },
+		"manifest": func(data []byte) error { _, err := parseManifest("f.yaml", data, none); return err },
+		"pipeline": func(data []byte) error { _, err := parse("f.yaml", data, none); return err },
+	} {
+		for text, want := range map[string]string{
+			"": "f.yaml:1:1: the file holds no " + name + ": start with ", "# nothing yet\n": "f.yaml:1:1: the file holds no " + name + ": start with ",
+			"a: 1\n---\n": "f.yaml:2:1: no " + name + " follows this `---`", strings.Repeat(" ", maxBytes+1): "f.yaml: the file is larger than 1 MiB: ",
+		} {
+			if err := parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), "\n"+want) {
+				t.Errorf("%s, %.20q: %v, want %s", name, text, err, want)
+			}
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay"
@@ -86,21 +85,12 @@ func LoadKeys(path string) (*Keys, error) {
 }
 
 func parseKeys(filename string, data []byte, lookup Lookup) (*Keys, error) {
-	if len(data) > maxBytes {
-		return nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: "publish many keys as a JWKS"}}
+	k := &Keys{}
+	r, _, err := readOne(&keysFiles, filename, data, lookup, keysWords, &k.Keys)
+	if err != nil {
+		return nil, err
 	}
-	k := &Keys{source: newSource(filename, strings.TrimPrefix(string(data), "\uFEFF")), places: map[string]place{}}
-	documents, found := readDocuments(k.source)
-	switch {
-	case strings.TrimSpace(k.source.text) == "":
-		return nil, Errors{{File: filename, Message: "the file holds no key", Hint: "start with `keys:`, and below it `- {id, secret, audience}`"}}
-	case len(found) > 0:
-		return nil, found.sorted()
-	case len(documents) != 1:
-		return nil, Errors{{File: filename, Message: fmt.Sprintf("%d documents, where a file of keys is one", len(documents)), Hint: "write all keys into one"}}
-	}
-	r := &reader{source: k.source, places: k.places, lookup: lookup}
-	words(keysWords).read(r, documents[0].root, "", &k.Keys)
+	k.source, k.places = r.source, r.places
 	return k, r.errors.sorted()
 }
 

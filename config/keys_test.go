@@ -75,8 +75,8 @@ func TestWrongKeysAreRefusedWithPlaceAndNextStep(t *testing.T) {
 		{"issuer:", "isuer:", `keys.yaml:9:3: jwks.isuer: unknown word "isuer": did you mean`},
 		{"  tenant: acme\nlifetime", "lifetime", "keys.yaml:11:1: legacy: `tenant` is missing"},
 		{"lifetime: 15m", "lifetime: 48h", `keys.yaml:14:11: lifetime: "48h" is out of range`},
-		{"skew: 5s", "skew: 5s\n---\nkeys: []", "keys.yaml: 2 documents, where a file of keys is one"},
-		{goodKeys, "", "keys.yaml: the file holds no key: start with `keys:`"},
+		{"skew: 5s", "skew: 5s\n---\nkeys: []", "keys.yaml:17:1: one of 2 documents, where the file is to be one: write all keys into one"},
+		{goodKeys, "", "keys.yaml:1:1: the file holds no key: start with `keys:`"},
 		{goodKeys, "keys: []\n", "keys.yaml:1:7: keys: is empty"},
 	} {
 		if !strings.Contains(goodKeys, c[0]) {

@@ -156,19 +156,12 @@ func ParseManifest(filename string, data []byte) (*Manifest, error) {
 }
 
 func parseManifest(filename string, data []byte, lookup Lookup) (*Manifest, error) {
-	if len(data) > maxBytes {
-		return nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: "a manifest is a page: put rows into the golden file"}}
+	m := &Manifest{}
+	r, root, err := readOne(&manifestFiles, filename, data, lookup, manifestWords, &m.Manifest)
+	if err != nil {
+		return nil, err
 	}
-	m := &Manifest{source: newSource(filename, strings.TrimPrefix(string(data), "\uFEFF")), places: map[string]place{}}
-	documents, found := readDocuments(m.source)
-	if len(found) > 0 {
-		return nil, found.sorted()
-	}
-	if len(documents) != 1 {
-		return nil, Errors{{File: filename, Message: fmt.Sprintf("%d documents, where a manifest is one", len(documents)), Hint: "write each model's manifest into a file of its own"}}
-	}
-	r := &reader{source: m.source, places: m.places, lookup: lookup}
-	words(manifestWords).read(r, documents[0].root, "", &m.Manifest)
+	m.source, m.places = r.source, r.places
 	if err := r.errors.sorted(); err != nil {
 		return nil, err
 	}
@@ -177,9 +170,9 @@ func parseManifest(filename string, data []byte, lookup Lookup) (*Manifest, erro
 	}
 	switch {
 	case m.File == "" && m.Process == nil && m.Remote == nil:
-		r.missing(documents[0].root, "", "file", "")
+		r.missing(root, "", "file", "")
 	case (m.File == "") != (m.Digest == ""):
-		r.fail(documents[0].root.offset, "", "`file` and `sha256` belong together", "write both")
+		r.fail(root.offset, "", "`file` and `sha256` belong together", "write both")
 	}
 	if err := r.errors.sorted(); err != nil {
 		return nil, err

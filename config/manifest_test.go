@@ -61,7 +61,7 @@ func TestWrongManifestsAreRefusedWithPlaceAndNextStep(t *testing.T) {
 		{"golden: golden.csv", "golden: ${GOLDEN}", `m.yaml:12:9: golden: the environment variable GOLDEN is not set`},
 		{"rows: 16", "rows: 16, memory: 1GB", `m.yaml:13:`},
 		{"outputs: [bad]\n", "", "m.yaml:1:1: `outputs` is missing"},
-		{"model: tone", "---\nmodel: other\n---\nmodel: tone", "2 documents, where a manifest is one"},
+		{"model: tone", "---\nmodel: other\n---\nmodel: tone", "m.yaml:4:1: one of 2 documents, where the file is to be one: write each model's manifest into a file of its own"},
 		{"  country:", "  text:", `m.yaml:9:3: inputs.text: "text" is written twice`},
 	} {
 		if strings.Count(goodManifest, c[0]) < 1 {

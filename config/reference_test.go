@@ -150,7 +150,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 func exampleNode(t *testing.T, w about) (*node, *reader) {
 	t.Helper()
 	s := newSource("example.yaml", w.name+": "+w.example+"\n")
-	documents, found := readDocuments(s)
+	documents, found := readDocuments(s, &pipelineFiles)
 	if len(found) > 0 {
 		t.Fatalf("the example of %s cannot be read: %v", w.name, found)
 	}

@@ -173,7 +173,7 @@ func exampleValue(name, written string) (any, bool) {
 	if _, err := strconv.Atoi(text); err != nil {
 		text = written
 	}
-	documents, found := readDocuments(newSource("", name+": "+text+"\n"))
+	documents, found := readDocuments(newSource("", name+": "+text+"\n"), &pipelineFiles)
 	if len(found) > 0 || documents[0].root.kind != mapping {
 		return nil, false
 	}
@@ -371,7 +371,7 @@ func TestSchemaAcceptsWhatIsRight(t *testing.T) {
 		if !bytes.Contains(data, []byte("\npipeline: ")) && !bytes.HasPrefix(data, []byte("pipeline: ")) {
 			continue // a manifest of a model, or of Kubernetes
 		}
-		documents, found := readDocuments(newSource(path, string(data)))
+		documents, found := readDocuments(newSource(path, string(data)), &pipelineFiles)
 		if len(found) > 0 {
 			t.Errorf("%v", found)
 		}
@@ -410,7 +410,7 @@ func TestSchemaRefusesWhatIsWrong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents, found := readDocuments(newSource(path, string(data)))
+		documents, found := readDocuments(newSource(path, string(data)), &pipelineFiles)
 		if len(found) > 0 {
 			continue // no YAML that a schema sees
 		}

@@ -24,6 +24,46 @@ const (
 	maxKey     = 256 // bytes
 )
 
+// content is what files hold, for what is said where they do not.
+type content struct {
+	name    string // of a document: "gateway"
+	begin   string // how a document begins
+	smaller string // what to do with a file that is too large
+	apart   string // what to do with a file of several documents; "" where it may have them
+}
+
+var (
+	pipelineFiles = content{name: "pipeline", begin: "start with `pipeline: <name>`, `input` and `steps`", smaller: "split it: a file holds the pipelines of one chain"}
+	gatewayFiles  = content{"gateway", "start with `gateway: <name>`", "remove what is no gateway", "give each gateway a file of its own"}
+	keysFiles     = content{"key", "start with `keys:`, and below it `- {id, secret, audience}`", "publish many keys as a JWKS", "write all keys into one"}
+	manifestFiles = content{"manifest", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a file of its own"}
+)
+
+// read splits a file into documents and reads each.
+func (c *content) read(filename string, data []byte) (*source, []document, Errors) {
+	if len(data) > maxBytes {
+		return nil, nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: c.smaller}}
+	}
+	s := newSource(filename, strings.TrimPrefix(string(data), "\uFEFF"))
+	documents, found := readDocuments(s, c)
+	return s, documents, found
+}
+
+// readOne reads a file that is one mapping into a struct. The errors of the reader
+// are what is wrong with its fields; the other one is that there are none.
+func readOne[T any](c *content, filename string, data []byte, lookup Lookup, ws []word[T], into *T) (*reader, *node, error) {
+	s, documents, found := c.read(filename, data)
+	if len(documents) > 1 {
+		found = append(found, s.errorAt(documents[1].root.offset, "", fmt.Sprintf("one of %d documents, where the file is to be one", len(documents)), c.apart))
+	}
+	if len(found) > 0 {
+		return nil, nil, found.sorted()
+	}
+	r := &reader{source: s, places: map[string]place{}, lookup: lookup}
+	words(ws).read(r, documents[0].root, "", into)
+	return r, documents[0].root, nil
+}
+
 // document is one YAML document of a file, or why it could not be read.
 type document struct {
 	root *node // nil where there is nothing but comments
@@ -32,7 +72,7 @@ type document struct {
 
 // readDocuments splits the text into documents and reads each. The split is
 // made here because the parser drops what follows an empty document.
-func readDocuments(s *source) ([]document, Errors) {
+func readDocuments(s *source, c *content) ([]document, Errors) {
 	var documents []document
 	var found Errors
 	left := maxTokens
@@ -49,7 +89,7 @@ func readDocuments(s *source) ([]document, Errors) {
 		case d.root != nil:
 			documents = append(documents, d)
 		case marker >= 0:
-			found = append(found, s.errorAt(marker, "", "no pipeline follows this `---`", "remove it, or write a pipeline below it"))
+			found = append(found, s.errorAt(marker, "", "no "+c.name+" follows this `---`", "remove it, or write a "+c.name+" below it"))
 		}
 		if next < 0 || len(found) > maxErrors {
 			break
@@ -57,7 +97,7 @@ func readDocuments(s *source) ([]document, Errors) {
 		marker, start = end, next
 	}
 	if len(documents) == 0 && len(found) == 0 {
-		found = append(found, s.errorAt(0, "", "the file holds no pipeline", "start with `pipeline: <name>`, `input` and `steps`"))
+		found = append(found, s.errorAt(0, "", "the file holds no "+c.name, c.begin))
 	}
 	return documents, found
 }
@@ -91,7 +131,7 @@ func partEnd(s *source, start int) (end, next int, err *Error) {
 		}
 		if rest, isMarker := strings.CutPrefix(line, "---"); isMarker && (rest == "" || strings.ContainsAny(rest[:1], " \r")) {
 			if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
-				err = s.errorAt(at+strings.Index(line, rest), "", "text behind `---`", "start the pipeline on the line below")
+				err = s.errorAt(at+strings.Index(line, rest), "", "text behind `---`", "start on the line below")
 			}
 			return at, after, err
 		}
