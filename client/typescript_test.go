@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/client"
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/internal/seeds"
+	"github.com/afterbay/afterbay/internal/servertest"
 )
 
 const typescript = "../clients/typescript"
@@ -63,6 +64,16 @@ func TestClientInTypeScript(t *testing.T) {
 	}
 	if pass := count("pass"); err != nil || pass < 20 || pass != count("tests") {
 		t.Errorf("%v, %d of %d tests pass\n%s", err, pass, count("tests"), out)
+	}
+}
+
+// TestTypesOfTheClient compiles what applications write, as strictly as there is.
+func TestTypesOfTheClient(t *testing.T) {
+	modules := servertest.NodeModules(t)
+	cmd := node(t, filepath.Join(modules, "typescript", "bin", "tsc"), "--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess",
+		"--target", "es2022", "--lib", "es2023,dom", "--module", "nodenext", "--types", "", "test/types.ts")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

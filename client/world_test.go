@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +24,8 @@ import (
 	"github.com/afterbay/afterbay/stream/memory"
 )
 
-// tokens are those of clients of acme.
+// tokens are those of clients of acme: tenant.name, and ~ before when they end, in
+// seconds since 1970, where they do.
 type tokens struct{}
 
 func (tokens) Verify(_ context.Context, token string) (gateway.Identity, error) {
@@ -31,7 +33,15 @@ func (tokens) Verify(_ context.Context, token string) (gateway.Identity, error) 
 	if !ok {
 		return gateway.Identity{}, errors.New("no such token")
 	}
-	return gateway.Identity{Tenant: tenant, Client: name}, nil
+	name, end, ends := strings.Cut(name, "~")
+	who := gateway.Identity{Tenant: tenant, Client: name}
+	if seconds, err := strconv.ParseInt(end, 10, 64); ends {
+		who.Expires = time.Unix(seconds, 0)
+		if err != nil || !time.Now().Before(who.Expires) {
+			return gateway.Identity{}, errors.New("it ended")
+		}
+	}
+	return who, nil
 }
 
 func tokenOf(name string) func(context.Context) (string, error) {
@@ -121,7 +131,9 @@ func (w *world) dial(context.Context, string, string) (net.Conn, error) {
 // client returns one that is connected.
 func (w *world) client(name string, o client.Options) *client.Client {
 	w.Helper()
-	o.Token = tokenOf(name)
+	if o.Token == nil {
+		o.Token = tokenOf(name)
+	}
 	if o.Dial == nil {
 		o.Dial = w.dial
 	}

@@ -104,7 +104,7 @@ func TestThoseWhoOnlyKnockKeepNoClientOut(t *testing.T) {
 		knocks = 10_000
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, gateway.Options{Connections: 400, PongTimeout: time.Minute})
+		w := newWorld(t, gateway.Options{Connections: 400, PongTimeout: time.Minute, Origins: []string{"https://chat.example"}})
 		defer w.close()
 		taken := 0
 		for range knocks {
@@ -121,6 +121,14 @@ func TestThoseWhoOnlyKnockKeepNoClientOut(t *testing.T) {
 			t.Errorf("%d were taken, %d are open, %d refused; want an eighth of 400", taken, m.Connections.Load(), m.Full.Load())
 		}
 		c, _ := w.connect("ada", nil)
+		// A page cannot set Authorization: it has a token among its subprotocols.
+		page, _, err := dialRaw(w.listener.dial(), offered+", bearer.acme.page", "Origin: https://chat.example")
+		w.ok(err)
+		w.ok(page.send(&wire.Connect{}))
+		if f, ok := w.receive(page).(*wire.Connected); !ok || f.ClientID != "page" {
+			t.Errorf("%+v", f)
+		}
+		_ = page.Close()
 		w.ok(c.send(event("e", `1`)))
 		for range 2 {
 			w.receive(c)

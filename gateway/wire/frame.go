@@ -171,7 +171,7 @@ type (
 	Refreshed struct {
 		head
 		ID        int64     `json:"id,omitempty"`
-		ExpiresAt time.Time `json:"expiresAt"`
+		ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	}
 	// Gap says that results after Requested are no longer retained: the next
 	// one is after Earliest.

@@ -4,6 +4,7 @@ import { Link } from './link.js'
 import { abortable, backoff, grown } from './wait.js'
 
 const stable = 10_000 // ms, of a connection that held: the next failure is a first one
+const handshakes = /^[-!#$%&'*+.^_`|~0-9A-Za-z]+$/ // tokens that the handshake of a browser can have
 const attemptsMost = 4096 // events whose attempt of partial results is known
 
 /**
@@ -11,13 +12,14 @@ const attemptsMost = 4096 // events whose attempt of partial results is known
  * connection is cut, and goes on where it was.
  */
 export class Client {
-  metrics = { connects: 0, resent: 0, backpressure: 0, results: 0, repeats: 0, gaps: 0, behind: 0, errors: 0 }
+  metrics = { connects: 0, resent: 0, backpressure: 0, results: 0, repeats: 0, gaps: 0, behind: 0, renewals: 0, errors: 0 }
   #address
   #options
   #life = new AbortController()
   #running
   #link // while there is a connection
   #connected = false // it is ready
+  #shows = true // its handshake has the token
   #waiters = [] // for a connection
   #failed = false
   #failure
@@ -109,6 +111,8 @@ export class Client {
       const why = await link.lost
       this.#link = undefined
       this.#connected = false
+      // Nobody says why a handshake fails: the next one is without the token, so that the gateway can.
+      this.#shows = link.opened || !this.#shows
       if (this.#life.signal.aborted) break
       if (why instanceof EventError || why.final) return this.#finish(why)
       if (link.held >= stable) failures = 0
@@ -131,14 +135,28 @@ export class Client {
   }
 
   async #dial(link) {
-    const { token, WebSocket, earliest, sessionId } = this.#options
+    const { WebSocket, earliest, sessionId } = this.#options
     try {
-      const text = typeof token === 'function' ? await abortable(token(), this.#life.signal) : token
+      const text = await this.#token()
+      const bearer = this.#shows && handshakes.test(text) ? text : undefined
       const resume = this.#cursor ? { cursor: this.#cursor } : earliest ? { from: 'earliest' } : undefined
-      link.open(WebSocket, this.#address, { token: text, sessionId, resume: link.dropping ? undefined : resume })
+      link.open(WebSocket, this.#address, bearer, { token: bearer ? undefined : text, sessionId, resume: link.dropping ? undefined : resume })
     } catch (error) {
       link.end(error instanceof Error ? error : new Error(String(error)))
     }
+  }
+
+  async #token() {
+    const { token } = this.#options
+    return typeof token === 'function' ? abortable(token(), this.#life.signal) : token
+  }
+
+  /** Is called by a link whose token ends. It returns another one, if the application has one. */
+  async renewed() {
+    if (typeof this.#options.token !== 'function') return undefined
+    const token = await this.#token()
+    this.metrics.renewals++
+    return token
   }
 
   /** Waits for a connection. */

@@ -47,7 +47,7 @@ export interface Gap {
 }
 
 export interface Options {
-  /** The token, or what returns one for the next connection. */
+  /** The token, or what returns one that is valid now: for the next connection, and for the one there is before its token ends. */
   token: string | (() => string | Promise<string>)
   /** Cursor and seq are those of the newest result that the application has; without them, results from now on. */
   cursor?: string
@@ -71,6 +71,7 @@ export interface Metrics {
   repeats: number
   gaps: number
   behind: number
+  renewals: number
   errors: number
 }
 

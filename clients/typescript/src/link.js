@@ -4,6 +4,9 @@ const connectTimeout = 10_000 // until the gateway says that the client is conne
 const againAfterError = 1_000 // an event that the log did not take
 const ackEvery = 32 // results
 const retryMost = 20_000
+const renewLeast = 10_000 // between tries to bring another token
+const timerMost = 2 ** 31 - 1 // of setTimeout
+const refresh = 2 // id
 
 /**
  * One connection. `lost` is fulfilled when it is no more, with why. The client that it is
@@ -12,6 +15,7 @@ const retryMost = 20_000
  */
 export class Link {
   retryAfter = 0 // ms, that the gateway asks for
+  opened = false
   reopened = false
   #client
   #socket
@@ -26,6 +30,8 @@ export class Link {
   #waiting = new Map() // by id, those that were sent
   #unacked = 0
   #why
+  #renewal // timer
+  #expires
 
   /** `dropping` says that results are dropped: events alone are of interest. */
   constructor(client, dropping) {
@@ -34,16 +40,19 @@ export class Link {
     this.lost = new Promise((resolve) => (this.#end = resolve))
   }
 
-  /** Connects, and asks for the results after the cursor in `connect.resume`. */
-  open(WebSocket, address, connect) {
+  /** Connects, with a token for the handshake if there is one, and asks for the results after the cursor in `connect.resume`. */
+  open(WebSocket, address, bearer, connect) {
     this.#arm()
     try {
-      this.#socket = new WebSocket(address, ['afterbay.v1'])
+      this.#socket = new WebSocket(address, bearer ? ['afterbay.v1', `bearer.${bearer}`] : ['afterbay.v1'])
     } catch (error) {
       this.end(error)
       return
     }
-    this.#socket.onopen = () => this.#send({ type: 'connect', id: 1, ackEvery: this.dropping ? 0 : ackEvery, ...connect })
+    this.#socket.onopen = () => {
+      this.opened = true
+      this.#send({ type: 'connect', id: 1, ackEvery: this.dropping ? 0 : ackEvery, ...connect })
+    }
     this.#socket.onmessage = (message) => this.#receive(message.data)
     this.#socket.onerror = () => {} // its close follows
     this.#socket.onclose = ({ code, reason }) => this.end(this.#why ?? new CloseError(code, reason))
@@ -53,6 +62,7 @@ export class Link {
   end(why) {
     if (!this.#end) return
     clearTimeout(this.#timer)
+    clearTimeout(this.#renewal)
     this.#held = this.#since === undefined ? 0 : Date.now() - this.#since
     if (this.#socket) {
       for (const on of ['onopen', 'onmessage', 'onclose']) this.#socket[on] = null
@@ -118,6 +128,7 @@ export class Link {
   }
 
   #write(message) {
+    if (!this.#end) return
     try {
       this.#socket.send(message)
     } catch (error) {
@@ -162,6 +173,8 @@ export class Link {
         return this.#problem(frame)
       case 'ping':
         return this.#send({ type: 'pong' })
+      case 'refreshed':
+        return this.#renew(frame.expiresAt)
       case 'gap':
         return this.dropping || this.#client.skip(this, frame)
       case 'disconnect':
@@ -179,7 +192,24 @@ export class Link {
     this.#bytes = frame.maxMessageBytes
     this.#idle = frame.pingMs + frame.pongTimeoutMs
     this.#since = Date.now()
+    this.#renew(frame.expiresAt)
     this.#client.ready(this, frame.cursor)
+  }
+
+  // Brings another token when three quarters of the time of this one are over. Where that fails it
+  // tries again, and where it goes on failing the gateway ends the connection, for the next one.
+  #renew(expires) {
+    const left = new Date((this.#expires = expires)) - Date.now()
+    if (Number.isNaN(left)) return // the token does not end
+    const wait = Math.min(Math.max(renewLeast, left * 0.75), timerMost)
+    this.#renewal = setTimeout(async () => {
+      try {
+        const token = await this.#client.renewed()
+        if (token) this.#send({ type: 'refresh', id: refresh, token })
+      } catch {
+        if (this.#end) this.#renew(expires)
+      }
+    }, wait)
   }
 
   #problem(frame) {
@@ -192,6 +222,7 @@ export class Link {
       this.end(why) // the client is not what it says, or its cursor not its own
     } else if (!this.#reply(error.eventId, error.retryable ? { again: true, sent: true, after: againAfterError } : { error: why })) {
       this.#client.metrics.errors++
+      if (frame.id === refresh) this.#renew(this.#expires)
     }
   }
 

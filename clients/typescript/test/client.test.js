@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { afterEach, beforeEach, mock, test } from 'node:test'
 
 import { Client, CloseError, EventError } from '../src/index.js'
@@ -14,10 +15,11 @@ class Gateway {
     this.WebSocket = class {
       constructor(address, protocols) {
         assert.equal(address, 'wss://gateway/v1/stream')
-        assert.deepEqual(protocols, ['afterbay.v1'])
+        assert.equal(protocols[0], 'afterbay.v1')
+        this.protocols = protocols
         this.number = gateway.sockets.push(this) - 1
         this.at = Date.now()
-        setTimeout(() => this.onopen?.(), 0)
+        setTimeout(() => (gateway.refuses?.(this) ? this.close(1006) : this.onopen?.()), 0)
       }
 
       send(text) {
@@ -89,7 +91,7 @@ test('an event is accepted, and its result comes', async () => {
   assert.equal(await client.next(), undefined)
   await assert.rejects(client.send({ eventId: 'late', payload: 1 }), CloseError)
   assert.deepEqual(gateway.frames, [
-    { type: 'connect', id: 1, ackEvery: 32, token: 'secret' },
+    { type: 'connect', id: 1, ackEvery: 32 },
     { type: 'event', eventId: 'e', sequence: 3, timestamp: '1970-01-01T00:00:00.000Z', payload: { a: 1 } },
   ])
 })
@@ -328,8 +330,74 @@ test('tokens that cannot be had are asked for again', async () => {
   const connecting = client.connect()
   await pass(5000)
   await connecting
-  assert.equal(gateway.frames[0].token, 't3')
+  assert.equal(gateway.sockets[0].protocols[1], 'bearer.t3')
   await client.close()
+})
+
+test('a token is in the handshake, or where that is refused in the first frame', async () => {
+  const gateway = new Gateway((socket, frame) => {
+    if (frame.type !== 'connect') return
+    if (frame.token === 'expired') socket.close(4001)
+    else socket.hello()
+  })
+  gateway.refuses = ({ number, protocols }) => number < 3 || protocols[1] === 'bearer.expired'
+  let token = 'good'
+  const client = gateway.client({ token: () => token })
+  const connecting = client.connect()
+  await pass(10_000)
+  await connecting
+  token = 'expired' // the gateway ends the connection, and says what is wrong with it when it can
+  gateway.sockets.at(-1).close(4502)
+  await pass(10_000)
+  await assert.rejects(client.next(), { code: 4001 })
+  const offered = gateway.sockets.map(({ protocols }) => protocols.slice(1))
+  assert.deepEqual(offered, [['bearer.good'], [], ['bearer.good'], [], ['bearer.expired'], []])
+  assert.deepEqual(gateway.frames.map((f) => f.token), ['good', 'expired'])
+})
+
+test('a token that no handshake can have is in the first frame', async () => {
+  const gateway = new Gateway((socket) => socket.hello())
+  const client = await connected(gateway.client({ token: 'ada:0123' }))
+  assert.deepEqual([gateway.sockets[0].protocols, gateway.frames[0].token], [['afterbay.v1'], 'ada:0123'])
+  await client.close()
+})
+
+test('another token is brought before the one there is ends', async () => {
+  const [began, ends] = [Date.now(), (s) => ({ expiresAt: new Date(Date.now() + 1000 * s).toISOString() })]
+  const refreshes = []
+  let asked = 0
+  const gateway = new Gateway((socket, frame) => {
+    if (frame.type === 'connect') socket.hello({ pingMs: 1e6, ...ends(100) })
+    if (frame.type !== 'refresh') return
+    refreshes.push([frame.token, Math.round((Date.now() - began) / 1000)])
+    if (refreshes.length === 1) socket.tell({ type: 'error', id: frame.id, error: { code: 'invalid_token', message: 'no', retryable: false } })
+    else if (refreshes.length === 2) socket.tell({ type: 'refreshed', id: frame.id, ...ends(100) })
+    else socket.tell({ type: 'refreshed', id: frame.id }) // it does not end
+  })
+  const token = async () => {
+    if (++asked === 2) throw new Error('no tokens today')
+    return `t${asked}`
+  }
+  const client = await connected(gateway.client({ token }))
+  await pass(400_000)
+  // At 75 s there is none; at 94 s, three quarters later, one that is refused; 10 s after that one that is not.
+  assert.deepEqual(refreshes, [['t3', 94], ['t4', 104], ['t5', 179]])
+  assert.deepEqual([client.metrics.connects, client.metrics.renewals], [1, 3])
+  await client.close()
+})
+
+test('a token that is a text is not brought again', async () => {
+  const gateway = new Gateway((socket, frame) => frame.type === 'connect' && socket.hello({ pingMs: 1e6, expiresAt: new Date(Date.now() + 20_000) }))
+  const client = await connected(gateway.client())
+  await pass(100_000)
+  assert.equal(gateway.frames.length, 1)
+  await client.close()
+})
+
+test('what is counted has its type', async () => {
+  const types = await readFile(new URL('../src/index.d.ts', import.meta.url), 'utf8')
+  const declared = types.match(/interface Metrics {([^}]*)}/)[1].match(/\w+(?=: number)/g)
+  assert.deepEqual(declared, Object.keys(new Gateway(() => {}).client().metrics))
 })
 
 test('options that make no sense', () => {
