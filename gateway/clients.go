@@ -13,6 +13,7 @@ type Client struct {
 	Opened         time.Time
 	Pending        int       // events that wait for their result
 	Oldest         time.Time // since when the first of these does; zero is none
+	Unacked        int       // results that were sent to it since it last acknowledged some
 	Behind         int64     // records of its partition of results, of any client, that are not yet passed for it
 }
 
@@ -32,7 +33,7 @@ func (g *Gateway) Clients() []Client {
 
 func (s *session) state() Client {
 	s.mu.Lock()
-	c := Client{Kind: "websocket", Opened: s.opened, Pending: len(s.pending)}
+	c := Client{Kind: "websocket", Opened: s.opened, Pending: len(s.pending), Unacked: s.unacked}
 	if s.connected {
 		c.Tenant, c.Client = s.identity.Tenant, s.identity.Client
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	connectTimeout  = 10 * time.Second // until a connection says who it is
 	expiryGrace     = 25 * time.Second // after a token's end, to bring another
-	ackTimeout      = 60 * time.Second // without an ack that the client promised
+	ackTimeout      = 60 * time.Second // for an ack that the client promised
 	retryAfter      = 40 * time.Millisecond
 	retryAfterDrain = time.Second
 	answersMost     = 256 // that wait to be written: then the client is not read
@@ -64,20 +64,22 @@ type session struct {
 	pending      map[string]time.Time // ids of events that have no result yet, and when they came
 	limit        int                  // of pending
 	ackEvery     int                  // results between acks, which the client promised; 0 is none
-	unacked      int                  // results sent since the last ack
+	unacked      int                  // results sent since the last ack that went on
+	sent, acked  stream.Offset        // of the newest result, and of the newest that the client has
 	leaving      *wire.Disconnect     // to be sent when all events are appended
 	reading      bool                 // the connection is open, and its reader there
 	broken       bool                 // nothing more is written
 	ended        bool
 
-	opened, heard, pinged, acked time.Time
-	waits                        bool // for a pong
+	opened, heard, pinged time.Time
+	owed                  time.Time // since when the client owes an ack
+	waits                 bool      // for a pong
 }
 
 func newSession(g *Gateway, socket socket, who *Identity) *session {
 	now := time.Now()
 	// Pings of those that came at once do not go out at once.
-	s := &session{gateway: g, socket: socket, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2)), acked: now}
+	s := &session{gateway: g, socket: socket, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2))}
 	s.room.L = &s.mu
 	s.ctx, s.cancel = context.WithCancel(g.ctx)
 	if who != nil {
@@ -197,7 +199,7 @@ func (s *session) begin(f *wire.Connect, who Identity, subscription *hub.Subscri
 		return
 	}
 	s.connected, s.identity, s.expires, s.subscription = true, who, who.Expires, subscription
-	s.limit, s.ackEvery = o.PendingLimit, f.AckEvery
+	s.limit, s.ackEvery, s.acked = o.PendingLimit, f.AckEvery, subscription.Start()-1
 	if f.MaxInflight > 0 {
 		s.limit = min(s.limit, f.MaxInflight)
 	}
@@ -241,14 +243,19 @@ func (s *session) refresh(f *wire.Refresh) {
 	s.answer(&wire.Refreshed{ID: f.ID, ExpiresAt: who.Expires})
 }
 
+// ack takes an acknowledgement of all results up to a cursor. Nothing durable comes
+// of it: a client that goes on shows that it is not slow.
 func (s *session) ack(f *wire.Ack) {
-	if _, err := s.gateway.parseCursor(s.identity, f.Cursor); err != nil {
+	cursor, err := s.gateway.parseCursor(s.identity, f.Cursor)
+	if err != nil {
 		s.fail(0, &wire.Error{Code: wire.CodeBadCursor, Message: err.Error()})
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unacked, s.acked = 0, time.Now()
+	if to := min(cursor.Offset, s.sent); to > s.acked { // not one that it sent before
+		s.unacked, s.acked = 0, to
+	}
 }
 
 // submit takes an event, to be appended with those that come meanwhile.
@@ -354,7 +361,7 @@ func (s *session) tick(now time.Time) {
 		code = closeExpired
 	case s.waits && now.Sub(s.pinged) >= o.PongTimeout:
 		code = closeNoPong
-	case s.ackEvery > 0 && s.unacked >= s.ackEvery && now.Sub(s.acked) >= ackTimeout:
+	case s.ackEvery > 0 && s.unacked >= s.ackEvery && now.Sub(s.owed) >= ackTimeout:
 		code = closeSlow
 	case !s.waits && now.Sub(s.pinged) >= o.Ping:
 		s.pinged, s.waits = now, true

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"time"
 
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/wire"
@@ -79,7 +80,11 @@ func (s *session) deliver(records []stream.Record) bool {
 			continue
 		}
 		s.mu.Lock()
-		if s.unacked++; result.Status.Terminal() || result.Status == wire.StatusError {
+		s.sent = records[i].Offset
+		if s.unacked++; s.unacked == s.ackEvery {
+			s.owed = time.Now()
+		}
+		if result.Status.Terminal() || result.Status == wire.StatusError {
 			s.forget(result.Event)
 		}
 		s.mu.Unlock()

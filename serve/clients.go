@@ -35,6 +35,7 @@ type Talker struct {
 	Opened  time.Time `json:"opened"`
 	Pending int       `json:"pending"`         // events that wait for their result
 	Oldest  time.Time `json:"oldest,omitzero"` // since when the first of these does
+	Unacked int       `json:"unacked"`         // results that were sent to it since it last acknowledged some
 	Behind  int64     `json:"behind"`          // records of its partition of results, of any client, that are not yet passed for it
 }
 

@@ -16,7 +16,7 @@ type clientsCommand struct {
 	Data  string `help:"Data directory of afterbay run --gateway, or of afterbay gateway." default:"data" placeholder:"DIR"`
 	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
 	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`
-	JSON  bool   `name:"json" help:"Print one object of JSON: gateway, and clients, a list of tenant, client, kind, opened, pending, oldest, behind."`
+	JSON  bool   `name:"json" help:"Print one object of JSON: gateway, and clients, a list of tenant, client, kind, opened, pending, oldest, unacked, behind."`
 }
 
 // Run prints who is connected to a gateway.
@@ -58,13 +58,13 @@ func printClients(out io.Writer, clients *serve.Clients, now time.Time) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.TabIndent)
-	fmt.Fprintf(table, "\nTENANT\tCLIENT\tBY\tFOR\tPENDING\tSINCE\tBEHIND\n")
+	fmt.Fprintf(table, "\nTENANT\tCLIENT\tBY\tFOR\tPENDING\tSINCE\tUNACKED\tBEHIND\n")
 	for _, client := range clients.Clients {
 		since := "-"
 		if client.Pending > 0 {
 			since = now.Sub(client.Oldest).Round(time.Millisecond).String()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%d\t%s\t%d\n", cmp.Or(client.Tenant, "-"), cmp.Or(client.Client, "-"), client.Kind, now.Sub(client.Opened).Round(time.Second), client.Pending, since, client.Behind)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%v\t%d\t%s\t%d\t%d\n", cmp.Or(client.Tenant, "-"), cmp.Or(client.Client, "-"), client.Kind, now.Sub(client.Opened).Round(time.Second), client.Pending, since, client.Unacked, client.Behind)
 	}
 	return table.Flush()
 }
