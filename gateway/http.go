@@ -185,7 +185,7 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(&out.buffer, "retry: "+strconv.Itoa(sseRetryMs)+"\n\n")
 	out.event(&wire.Connected{
 		ClientID: l.who.Client, TenantID: l.who.Tenant, Epoch: strconv.FormatUint(o.Epoch, 10), Cursor: l.begin(),
-		Recovered: l.gap == nil, PingMs: o.Ping.Milliseconds(), PendingLimit: o.PendingLimit, MaxMessageBytes: int64(o.MessageBytes), ExpiresAt: l.who.Expires,
+		Recovered: l.gap == nil && l.subscription.Load().Whole(), PingMs: o.Ping.Milliseconds(), PendingLimit: o.PendingLimit, MaxMessageBytes: int64(o.MessageBytes), ExpiresAt: l.who.Expires,
 	})
 	ping := time.NewTicker(o.Ping)
 	defer ping.Stop()
@@ -263,7 +263,9 @@ func (l *listening) once(w http.ResponseWriter, r *http.Request, wait time.Durat
 func cursorOf(frame wire.Frame) string {
 	switch f := frame.(type) {
 	case *wire.Connected:
-		return f.Cursor
+		if f.Recovered { // else who is cut before the gap would not hear of it
+			return f.Cursor
+		}
 	case *wire.ResultFrame:
 		return f.Cursor
 	case *wire.ErrorFrame:

@@ -205,7 +205,7 @@ func (s *session) begin(f *wire.Connect, who Identity, subscription *hub.Subscri
 	}
 	s.push(&wire.Connected{
 		ID: f.ID, ClientID: who.Client, TenantID: who.Tenant, Epoch: fmt.Sprint(o.Epoch), Cursor: g.cursor(who, subscription.Start()-1),
-		Recovered: start.gap == nil, PingMs: o.Ping.Milliseconds(), PongTimeoutMs: o.PongTimeout.Milliseconds(),
+		Recovered: start.gap == nil && subscription.Whole(), PingMs: o.Ping.Milliseconds(), PongTimeoutMs: o.PongTimeout.Milliseconds(),
 		PendingLimit: s.limit, MaxMessageBytes: int64(o.MessageBytes), ExpiresAt: who.Expires,
 	})
 	if start.gap != nil {

@@ -53,7 +53,10 @@ type world struct {
 	close    func()
 }
 
-const partitions = 2
+const (
+	partitions = 2
+	cursorKey  = "0123456789abcdef0123456789abcdef"
+)
 
 func newWorld(t testing.TB, o gateway.Options) *world {
 	t.Helper()
@@ -66,7 +69,7 @@ func newWorld(t testing.TB, o gateway.Options) *world {
 	for p := range int32(partitions) {
 		group.Go(func() { w.answer(ctx, p) })
 	}
-	o.CursorKey = []byte("0123456789abcdef0123456789abcdef")
+	o.CursorKey = []byte(cursorKey)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	stop := w.start(o)
 	w.finish = stop

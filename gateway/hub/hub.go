@@ -135,7 +135,7 @@ const (
 func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wake func()) (*Subscription, error) {
 	p := h.partitions[h.Place(key)]
 	s := &Subscription{part: p, key: slices.Clone(key), wake: wake}
-	if from < 0 || !p.passed(from) {
+	if from < 0 || !p.indexed(from) {
 		first, next, err := h.log.Offsets(ctx, p.at)
 		if err != nil {
 			return nil, fmt.Errorf("subscribe to %v: %w", p.at, err)
@@ -145,12 +145,12 @@ func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wak
 			from = next
 		case from == Earliest:
 			from = first
-		case from < 0 || from > next:
+		case from < first || from > next:
 			s.gap = &Gap{Partition: p.at, Requested: from, Earliest: first}
 			from = first
 		}
 	}
-	s.next, s.start = from, from
+	s.next, s.start, s.whole = from, from, s.gap == nil
 	p.add(s)
 	return s, nil
 }

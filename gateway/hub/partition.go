@@ -56,12 +56,13 @@ func (p *partition) remove(s *Subscription) {
 	p.subscribers[key] = rest
 }
 
-// passed reports whether the reader has passed the record before offset: then
-// the log is that long.
-func (p *partition) passed(offset stream.Offset) bool {
+// indexed reports whether all records from offset on that the reader has passed are
+// in the index: then the log is that long, and what retention took of it is found
+// where the records of a key are read.
+func (p *partition) indexed(offset stream.Offset) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.started && offset <= p.next
+	return p.started && p.index.start <= offset && offset <= p.next
 }
 
 // run reads the partition from its first subscriber on, until ctx is done.

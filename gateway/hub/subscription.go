@@ -16,7 +16,8 @@ type Subscription struct {
 	key  []byte
 	wake func()
 
-	start stream.Offset // the first that it asked for
+	start stream.Offset // the first that it asked for, or the first behind a gap
+	whole bool          // there was no gap at the start
 
 	// Guarded by part.mu:
 	next    stream.Offset // see Hub
@@ -31,6 +32,10 @@ type Subscription struct {
 // Start returns the offset at which the subscription began: records of its key
 // before it are not asked for.
 func (s *Subscription) Start() stream.Offset { return s.start }
+
+// Whole reports whether all from the offset that was asked for on was there, as far
+// as Subscribe knew. Where it was not, Read returns a *Gap first.
+func (s *Subscription) Whole() bool { return s.whole }
 
 // Behind returns how many offsets of the partition lie between what Read has
 // returned and the end, as far as the hub knows: 0 for one that waits.
