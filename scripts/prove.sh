@@ -76,6 +76,7 @@ for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "mo
 done
 prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000"
 prove gateway "AFTERBAY_PROVE=1 AFTERBAY_FULL=1 go test ./gateway -run 'TenThousand|DoNotRead|FewEchoes|IdleConnection' -v -timeout 60m"
+prove gateway-cold "AFTERBAY_PROVE=1 go test ./gateway/hub -run ColdResume -v -timeout 60m"
 prove tenants "go test . -run LoudTenantCosts -v -timeout 60m -args -tenants.pairs=7 -tenants.time=10s"
 prove rederive "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./rederive -run 'KeepsItsPace|RollingRestart' -v -timeout 60m -args -pace.events=100000 -pace.pairs=41 -pace.time=1s -pace.most=1.5"
 prove rederive-kills "go test ./cmd/afterbay -run KilledDerivations -v -timeout 60m -args -rederive.kills=20 -rederive.seed=$seed"
