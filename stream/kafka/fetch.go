@@ -96,7 +96,9 @@ func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64, wai
 		return fetched{}, err
 	}
 	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = int32(wait/time.Millisecond), 1, int32(l.opts.BufferBytes), 1
+	// The limit is that of the only partition: kfake forgets to say what was aborted
+	// where that of the whole request cuts an answer.
+	req.MaxWaitMillis, req.MinBytes, req.IsolationLevel = int32(wait/time.Millisecond), 1, 1
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.TopicID = t.name, t.id
 	part := kmsg.NewFetchRequestTopicPartition()

@@ -407,3 +407,40 @@ func TestFirstTransactionOfAClientIsNotTakenForEmpty(t *testing.T) {
 		t.Errorf("found %v %q, %v, after it was committed", found, r.Value, err)
 	}
 }
+
+// What was aborted is read nowhere, wherever a fetch begins and is cut.
+func TestFetchPassesOverWhatWasAborted(t *testing.T) {
+	eachBroker(t, func(t *testing.T, o Options) {
+		o.MaxRecordBytes, o.BufferBytes = 1000, 3000
+		l := open(t, o)
+		client, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.TransactionalID("writer"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		for i := range 20 {
+			if err := client.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			commit := i%3 == 0
+			record := &kgo.Record{Topic: "in", Key: fmt.Append(nil, commit), Value: make([]byte, 100*(i%7))}
+			if err := client.ProduceSync(t.Context(), record, &kgo.Record{Topic: "in", Key: record.Key}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for from := int64(0); from < 60; from += 7 {
+			_, err := l.readTo(t.Context(), in, from, func(r *kgo.Record) error {
+				if !r.Attrs.IsControl() && string(r.Key) != "true" {
+					return errors.New("it was aborted")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("from %d on: %v", from, err)
+			}
+		}
+	})
+}
