@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -138,6 +139,8 @@ type entry struct {
 	hash     [hashBytes]byte // of the payload
 	causal   string
 	record   *stream.Record // key, value, headers, time; nil where it is forwarded
+
+	correlation string // of one that is forwarded: that of others is in their record
 }
 
 func (e *entry) append(b []byte) []byte {
@@ -145,7 +148,7 @@ func (e *entry) append(b []byte) []byte {
 	b = binary.AppendVarint(b, e.sequence)
 	b = appendBytes(append(b, e.hash[:]...), []byte(e.causal))
 	if e.record == nil {
-		return b
+		return append(b, e.correlation...)
 	}
 	b = binary.AppendVarint(b, e.record.Time.UnixMicro())
 	b = appendBytes(appendBytes(b, e.record.Key), e.record.Value)
@@ -160,16 +163,26 @@ func parseEntry(data []byte) (entry, error) {
 	e := entry{state: r.bytes(1)[0], at: r.varint(), sequence: r.varint()}
 	copy(e.hash[:], r.bytes(hashBytes))
 	e.causal = string(r.sized())
-	if len(r.data) > 0 {
+	if e.state == forwarded {
+		e.correlation, r.data = string(r.data), nil
+	} else if len(r.data) > 0 {
 		e.record = &stream.Record{Time: time.UnixMicro(r.varint()).UTC(), Key: r.sized(), Value: r.sized()}
 		for len(r.data) > 0 && r.err == nil {
 			e.record.Headers = append(e.record.Headers, stream.Header{Key: string(r.sized()), Value: r.sized()})
 		}
 	}
-	if (e.record == nil) != (e.state == forwarded) {
+	if e.record == nil && e.state != forwarded {
 		r.err = errDamaged
 	}
 	return e, r.end()
+}
+
+// correlationID returns the correlation id of the event.
+func (e *entry) correlationID() string {
+	if e.record != nil {
+		return wire.Correlation(e.record)
+	}
+	return e.correlation
 }
 
 func appendBytes(b, data []byte) []byte {

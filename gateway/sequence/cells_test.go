@@ -10,7 +10,8 @@ import (
 
 func entries() []entry {
 	return []entry{
-		{at: 1, sequence: -7},
+		{at: 1, sequence: -7, correlation: "order 1"},
+		{at: 2},
 		{state: held, at: 1 << 60, hash: [hashBytes]byte{1, 2}, causal: "e0", record: &stream.Record{
 			Time: time.UnixMicro(-5).UTC(), Key: []byte("a/b"), Value: []byte("{}"), Headers: []stream.Header{{Key: "k", Value: []byte("v")}, {Key: "l", Value: []byte{}}},
 		}},

@@ -74,13 +74,13 @@ func (m *model) write(r wire.Result) {
 }
 
 func (m *model) end(k *known, r wire.Result) {
-	r.Tenant, r.Client, r.Event, r.Causal = k.event.Tenant, k.event.Client, k.event.ID, k.event.Causal
+	r.Tenant, r.Client, r.Event, r.Causal, r.Correlation = k.event.Tenant, k.event.Client, k.event.ID, k.event.Causal, k.event.Correlation
 	k.state, k.result = "ended", r
 	m.write(r)
 }
 
 func (m *model) reject(k *known, code string, retryable bool, at time.Time) {
-	m.end(k, wire.Result{Status: wire.StatusRejected, Correlation: k.event.Correlation, Time: at, Error: &wire.Error{Code: code, Retryable: retryable}})
+	m.end(k, wire.Result{Status: wire.StatusRejected, Time: at, Error: &wire.Error{Code: code, Retryable: retryable}})
 }
 
 func (m *model) forward(k *known) {
@@ -171,6 +171,9 @@ func (m *model) submit(e wire.Event, at time.Time) {
 
 func (m *model) outcome(r wire.Result) {
 	k := m.find(r.Tenant, r.Client, r.Event)
+	if k != nil {
+		r.Correlation = k.event.Correlation
+	}
 	switch {
 	case k == nil || k.state == "redriven":
 	case k.state == "ended":
@@ -252,7 +255,7 @@ func inbox(rng *rand.Rand, name string, n int) []stream.Record {
 			r = wire.Submit(sequence.Inbox(name), &e)
 			recent = append(recent, sent{tenant, client, id})
 		case 5, 6, 7, 8, 9:
-			result := wire.Result{Tenant: tenant, Client: client, Event: id, Payload: []byte(`{"ok":1}`), Time: at, Status: wire.StatusOK, Model: "m@1"}
+			result := wire.Result{Tenant: tenant, Client: client, Event: id, Payload: []byte(`{"ok":1}`), Time: at, Status: wire.StatusOK, Model: "m@1", Correlation: "another"}
 			switch rng.IntN(5) {
 			case 0:
 				result.Status, result.Attempt = wire.StatusPartial, 1

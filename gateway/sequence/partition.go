@@ -204,7 +204,7 @@ func (p *partition) forward(s *subject, e *wire.Event, r *stream.Record) {
 		return
 	}
 	p.options.Metrics.Accepted.Add(1)
-	s.entry.state, s.entry.record = forwarded, nil
+	s.entry.state, s.entry.record, s.entry.correlation = forwarded, nil, e.Correlation
 	s.turn.output(inputRecord(p.options.Input, s.name, e, r))
 }
 
@@ -265,7 +265,7 @@ func (p *partition) outcome(result wire.Result, t *turn) error {
 		p.options.Metrics.Dropped.Add(1)
 		return nil
 	}
-	result.Causal = s.entry.causal
+	result.Causal, result.Correlation = s.entry.causal, s.entry.correlationID()
 	switch {
 	case s.entry.state == ended:
 		p.options.Metrics.Redriven.Add(1)

@@ -144,7 +144,7 @@ func (p *partition) expire(s *subject) {
 	}
 	tenant, client, event, _ := wire.ParseClientEvent(s.name) // front has read it
 	p.end(s, &wire.Result{
-		Tenant: tenant, Client: client, Event: event, Causal: s.entry.causal, Time: p.time(), Status: wire.StatusExpired,
+		Tenant: tenant, Client: client, Event: event, Causal: s.entry.causal, Correlation: s.entry.correlationID(), Time: p.time(), Status: wire.StatusExpired,
 		Error: &wire.Error{Code: wire.CodeExpired, Message: fmt.Sprintf("no outcome within %v", p.options.Limits.Window)},
 	})
 	p.keep(s)

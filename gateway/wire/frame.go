@@ -128,8 +128,9 @@ type (
 	// gateway knows at once; the log decides.
 	Accepted struct {
 		head
-		EventID   string `json:"eventId"`
-		Duplicate bool   `json:"duplicate"`
+		EventID       string `json:"eventId"`
+		Duplicate     bool   `json:"duplicate"`
+		CorrelationID string `json:"correlationId,omitempty"`
 	}
 	// ResultFrame is a result and the cursor after it.
 	ResultFrame struct {
@@ -151,19 +152,21 @@ type (
 	// result of StatusError. The connection stays open.
 	ErrorFrame struct {
 		head
-		ID     int64  `json:"id,omitempty"`
-		Seq    uint64 `json:"seq,omitempty"`
-		Cursor string `json:"cursor,omitempty"`
-		Error  *Error `json:"error"`
+		ID            int64  `json:"id,omitempty"`
+		Seq           uint64 `json:"seq,omitempty"`
+		Cursor        string `json:"cursor,omitempty"`
+		CorrelationID string `json:"correlationId,omitempty"`
+		Error         *Error `json:"error"`
 	}
 	// Backpressure says that an event was not accepted.
 	Backpressure struct {
 		head
-		Reason       string `json:"reason"`
-		EventID      string `json:"eventId,omitempty"`
-		Pending      int    `json:"pending,omitempty"`
-		Limit        int    `json:"limit,omitempty"`
-		RetryAfterMs int64  `json:"retryAfterMs"`
+		Reason        string `json:"reason"`
+		EventID       string `json:"eventId,omitempty"`
+		CorrelationID string `json:"correlationId,omitempty"`
+		Pending       int    `json:"pending,omitempty"`
+		Limit         int    `json:"limit,omitempty"`
+		RetryAfterMs  int64  `json:"retryAfterMs"`
 	}
 	// Ping asks for Pong.
 	Ping struct{ head }
@@ -430,7 +433,7 @@ func FrameOf(r *Result, cursor string) Frame {
 	if r.Status == StatusError {
 		e := *r.Error
 		e.EventID = r.Event
-		return &ErrorFrame{Seq: r.Seq, Cursor: cursor, Error: &e}
+		return &ErrorFrame{Seq: r.Seq, Cursor: cursor, CorrelationID: r.Correlation, Error: &e}
 	}
 	return &ResultFrame{
 		Seq: r.Seq, Cursor: cursor, EventID: r.Event, CausalID: r.Causal, Model: r.Model, Status: r.Status, Attempt: r.Attempt,
