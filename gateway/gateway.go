@@ -184,14 +184,14 @@ func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 // See Server for what serves it.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/stream", g.serveStream)
+	mux.HandleFunc("GET /v1/stream", g.correlate(g.serveStream))
 	for _, route := range [...]struct {
 		method, path string
 		handler      http.HandlerFunc
 	}{
 		{http.MethodGet, "/v1/results", g.serveResults}, {http.MethodPost, "/v1/events", g.serveEvents}, {http.MethodPost, "/v1/ack", g.serveAck},
 	} {
-		mux.HandleFunc(route.method+" "+route.path, g.share(route.handler))
+		mux.HandleFunc(route.method+" "+route.path, g.share(g.correlate(route.handler)))
 		mux.HandleFunc(http.MethodOptions+" "+route.path, g.share(g.preflight(route.method)))
 	}
 	return mux

@@ -34,6 +34,7 @@ type listening struct {
 	gateway      *Gateway
 	who          Identity
 	kind         string // of Client
+	cloud        bool   // frames are CloudEvents
 	opened       time.Time
 	subscription atomic.Pointer[hub.Subscription] // written once, when it is open already
 	gap          *wire.Gap                        // to be said first
@@ -80,7 +81,7 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, &refusal{http.StatusBadRequest, problem.Error(), "use a cursor that this client was given"})
 		return
 	}
-	l := &listening{gateway: g, who: who, kind: "sse", opened: time.Now(), gap: start.gap, woken: make(chan struct{}, 1), left: make(chan *wire.Disconnect, 1)}
+	l := &listening{gateway: g, who: who, kind: "sse", cloud: asksForCloudEvents(r), opened: time.Now(), gap: start.gap, woken: make(chan struct{}, 1), left: make(chan *wire.Disconnect, 1)}
 	if query.Has("wait") {
 		l.kind = "poll"
 	}
@@ -181,7 +182,7 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 	o := &l.gateway.options
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	out := &writer{w: w, control: http.NewResponseController(w)}
+	out := newWriter(w, l.encoder())
 	_, _ = io.WriteString(&out.buffer, "retry: "+strconv.Itoa(sseRetryMs)+"\n\n")
 	out.event(&wire.Connected{
 		ClientID: l.who.Client, TenantID: l.who.Tenant, Epoch: strconv.FormatUint(o.Epoch, 10), Cursor: l.begin(),
@@ -222,12 +223,13 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// once answers with the results that there are within a time, as NDJSON.
+// once answers with the results that there are within a time, as NDJSON or a batch
+// of CloudEvents.
 func (l *listening) once(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	cursor := l.begin()
-	out := &writer{w: w, control: http.NewResponseController(w)}
+	out := newWriter(w, l.encoder())
 	for done := false; ; {
 		frames, err := l.read(r.Context())
 		if err != nil {
@@ -235,8 +237,10 @@ func (l *listening) once(w http.ResponseWriter, r *http.Request, wait time.Durat
 			return
 		}
 		if len(frames) > 0 || done {
-			for _, frame := range frames {
-				out.line(frame)
+			if l.cloud {
+				out.batch(frames)
+			} else {
+				out.lines(frames)
 			}
 			if len(frames) > 0 {
 				cursor = cursorOf(frames[len(frames)-1])
@@ -254,6 +258,9 @@ func (l *listening) once(w http.ResponseWriter, r *http.Request, wait time.Durat
 		}
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
+	if l.cloud {
+		w.Header().Set("Content-Type", cloudEvents)
+	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(CursorHeader, cursor)
 	_ = out.flush()
@@ -280,11 +287,16 @@ func cursorOf(frame wire.Frame) string {
 type writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	encode  func(wire.Frame) ([]byte, error)
 	buffer  bytes.Buffer
 }
 
+func newWriter(w http.ResponseWriter, encode func(wire.Frame) ([]byte, error)) *writer {
+	return &writer{w: w, control: http.NewResponseController(w), encode: encode}
+}
+
 func (o *writer) event(frame wire.Frame) {
-	message, err := wire.Encode(frame)
+	message, err := o.encode(frame)
 	if err != nil {
 		return // a payload that is no JSON, which no sequencer writes
 	}
@@ -296,9 +308,11 @@ func (o *writer) event(frame wire.Frame) {
 	o.buffer.WriteString("\n\n")
 }
 
-func (o *writer) line(frame wire.Frame) {
-	if message, err := wire.Encode(frame); err == nil {
-		o.buffer.Write(append(message, '\n'))
+func (o *writer) lines(frames []wire.Frame) {
+	for _, frame := range frames {
+		if message, err := o.encode(frame); err == nil {
+			o.buffer.Write(append(message, '\n'))
+		}
 	}
 }
 
@@ -314,8 +328,8 @@ func (o *writer) flush() error {
 	return o.control.Flush()
 }
 
-// serveEvents appends the events of a request, a frame in each line, and answers
-// each of them, in order, when all are in the log.
+// serveEvents appends the events of a request, a frame in each line or CloudEvents,
+// and answers each of them, in order, when all are in the log.
 func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	who, err := g.sender(w, r)
 	if err == nil {
@@ -330,91 +344,121 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	defer g.bodies.Release(bodyBytes)
-	answers, records, ids, err := g.parseEvents(who, r.Header.Get("X-Correlation-Id"), http.MaxBytesReader(w, r.Body, bodyBytes))
+	b := &submissions{gateway: g, who: who, correlation: correlationOf(w, r)}
+	body := http.MaxBytesReader(w, r.Body, bodyBytes)
+	cloud := hasCloudEvents(r)
+	if cloud {
+		err = b.readCloudEvents(r, body)
+	} else {
+		err = b.readLines(body)
+	}
 	if err != nil {
 		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
 		return
 	}
-	// Asked once for all, so that none is taken that comes behind one that is not:
-	// its sequence number would have it wait for that.
-	taken, refused := g.quota(who, len(records))
-	g.metrics.Refused.Add(uint64(len(records) - taken))
-	if taken > 0 {
-		err = g.append(records[:taken])
+	status := http.StatusOK
+	if b.append() != nil {
+		status = http.StatusServiceUnavailable
 	}
-	out := &writer{w: w, control: http.NewResponseController(w)}
-	for _, answer := range answers {
-		if answer == nil {
-			answer = answerOf(ids[0], taken > 0, refused, err)
-			ids, taken = ids[1:], taken-1
-		}
-		out.line(answer)
+	if cloud {
+		status = b.status()
 	}
+	out := newWriter(w, wire.Encode)
+	out.lines(b.answers)
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", b.retryAfter())
 	}
+	w.WriteHeader(status)
 	_ = out.flush()
-}
-
-// answerOf returns the answer to an event, which was taken by the quota or refused,
-// and whose append ended with err.
-func answerOf(id string, taken bool, refused wire.Backpressure, err error) wire.Frame {
-	switch {
-	case !taken:
-		refused.EventID = id
-		return &refused
-	case err != nil:
-		return &wire.ErrorFrame{Error: appendProblem(err, id)}
-	}
-	return &wire.Accepted{EventID: id}
 }
 
 // unread says why a body was not read; fewer is what to do where it is too large.
 func unread(err error, fewer string) *refusal {
+	var known *refusal
+	if errors.As(err, &known) {
+		return known
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &refusal{http.StatusRequestTimeout, "the body did not come within " + bodyTimeout.String(), "send it at once"}
 	}
 	return &refusal{http.StatusRequestEntityTooLarge, "the body is too large: " + err.Error(), fewer}
 }
 
-// parseEvents returns an answer for each line of body, nil for those that are
-// right, and these.
-func (g *Gateway) parseEvents(who Identity, correlation string, body io.Reader) (answers []wire.Frame, records []stream.Record, ids []string, err error) {
+// submissions are the events of a request: an answer for each, nil for those that
+// are to be appended, and these.
+type submissions struct {
+	gateway     *Gateway
+	who         Identity
+	correlation correlation
+	answers     []wire.Frame
+	records     []stream.Record
+	ids         []string
+}
+
+// readLines reads a frame in each line.
+func (b *submissions) readLines(body io.Reader) error {
 	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, g.options.MessageBytes)
+	lines.Buffer(nil, b.gateway.options.MessageBytes)
 	for lines.Scan() {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		event, problem := parseEvent(who, correlation, lines.Bytes())
-		if problem != nil {
-			g.metrics.Bad.Add(1)
-			answers = append(answers, &wire.ErrorFrame{Error: problem})
+		frame, problem := wire.ParseClient(lines.Bytes())
+		if f, ok := frame.(*wire.Submission); ok {
+			event := f.Event(b.who.Tenant, b.who.Client)
+			b.take(&event)
 			continue
 		}
-		answers, records, ids = append(answers, nil), append(records, wire.Submit(g.options.Inbox, &event)), append(ids, event.ID)
+		if problem == nil {
+			problem = &wire.Error{Code: wire.CodeBadFrame, Message: "only frames of type event are taken here"}
+		}
+		b.refuse(&wire.ErrorFrame{Error: problem})
 	}
-	return answers, records, ids, lines.Err()
+	return lines.Err()
 }
 
-func parseEvent(who Identity, correlation string, line []byte) (wire.Event, *wire.Error) {
-	frame, problem := wire.ParseClient(line)
-	if problem != nil {
-		return wire.Event{}, problem
+func (b *submissions) take(event *wire.Event) {
+	if bad := prepare(event, b.correlation); bad != nil {
+		b.refuse(bad)
+		return
 	}
-	f, ok := frame.(*wire.Submission)
-	if !ok {
-		return wire.Event{}, &wire.Error{Code: wire.CodeBadFrame, Message: "only frames of type event are taken here"}
+	b.answers, b.records, b.ids = append(b.answers, nil), append(b.records, wire.Submit(b.gateway.options.Inbox, event)), append(b.ids, event.ID)
+}
+
+func (b *submissions) refuse(problem *wire.ErrorFrame) {
+	b.gateway.metrics.Bad.Add(1)
+	b.answers = append(b.answers, problem)
+}
+
+// append writes the events, and answers them. The quota is asked once for all, so
+// that none is taken that comes behind one that is not: its sequence number would
+// have it wait for that.
+func (b *submissions) append() (err error) {
+	taken, refused := b.gateway.quota(b.who, len(b.records))
+	b.gateway.metrics.Refused.Add(uint64(len(b.records) - taken))
+	if taken > 0 {
+		err = b.gateway.append(b.records[:taken])
 	}
-	event := f.Event(who.Tenant, who.Client)
-	if event.Correlation == "" {
-		event.Correlation = correlation
+	next := 0
+	for i := range b.answers {
+		if b.answers[i] != nil {
+			continue
+		}
+		id, correlation := b.ids[next], wire.Correlation(&b.records[next])
+		switch {
+		case next >= taken:
+			refused := refused
+			refused.EventID, refused.CorrelationID = id, correlation
+			b.answers[i] = &refused
+		case err != nil:
+			b.answers[i] = &wire.ErrorFrame{CorrelationID: correlation, Error: appendProblem(err, id)}
+		default:
+			b.answers[i] = &wire.Accepted{EventID: id, CorrelationID: correlation}
+		}
+		next++
 	}
-	if err := prepare(&event); err != nil {
-		return event, &wire.Error{Code: wire.CodeBadEvent, Message: err.Error(), EventID: shown(f.EventID)}
-	}
-	return event, nil
+	return err
 }
 
 // serveAck takes the acknowledgement of a client without a connection.

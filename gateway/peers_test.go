@@ -11,7 +11,8 @@ import (
 )
 
 // TestPeersOfOthersAreServed has clients as people install them connect, send, get
-// results, and go on after a cut: PyPI's websockets, npm's ws and eventsource.
+// results, and go on after a cut: PyPI's websockets and cloudevents, npm's ws and
+// eventsource.
 func TestPeersOfOthersAreServed(t *testing.T) {
 	python := os.Getenv("AFTERBAY_CLIENTS")
 	if python == "" {
@@ -33,6 +34,7 @@ func TestPeersOfOthersAreServed(t *testing.T) {
 		"websockets":  {python, "testdata/peers.py", "ws://" + host},
 		"ws":          {"node", "testdata/peers.mjs", "ws", "http://" + host, modules},
 		"eventsource": {"node", "testdata/peers.mjs", "eventsource", "http://" + host, modules},
+		"cloudevents": {python, "testdata/cloud.py", "http://" + host},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {

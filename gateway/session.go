@@ -261,12 +261,14 @@ func (s *session) ack(f *wire.Ack) {
 // submit takes an event, to be appended with those that come meanwhile.
 func (s *session) submit(f *wire.Submission) {
 	event := f.Event(s.identity.Tenant, s.identity.Client)
-	if err := prepare(&event); err != nil {
-		s.fail(0, &wire.Error{Code: wire.CodeBadEvent, Message: err.Error(), EventID: shown(f.EventID)})
+	if bad := prepare(&event, correlation{}); bad != nil {
+		s.gateway.metrics.Bad.Add(1)
+		s.answer(bad)
 		return
 	}
 	if refused := s.admit(&event); refused != nil {
 		s.gateway.metrics.Refused.Add(1)
+		refused.CorrelationID = event.Correlation
 		s.answer(refused)
 	}
 }
@@ -284,7 +286,7 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 		return &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: event.ID, Pending: pending, Limit: s.limit, RetryAfterMs: retryAfter.Milliseconds()}
 	}
 	if taken, refused := s.gateway.quota(s.identity, 1); taken == 0 {
-		refused.EventID = event.ID
+		refused.EventID, refused.CorrelationID = event.ID, event.Correlation
 		return &refused
 	}
 	if s.pending == nil {
@@ -314,13 +316,14 @@ func (s *session) append() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending = 0
-	for _, id := range ids { // at most limit of them
+	for i, id := range ids { // at most limit of them
+		correlation := wire.Correlation(&events[i])
 		if err == nil {
-			s.push(&wire.Accepted{EventID: id})
+			s.push(&wire.Accepted{EventID: id, CorrelationID: correlation})
 			continue
 		}
 		s.forget(id)
-		s.push(&wire.ErrorFrame{Error: appendProblem(err, id)})
+		s.push(&wire.ErrorFrame{CorrelationID: correlation, Error: appendProblem(err, id)})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/access"
 )
@@ -227,7 +228,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		r = &refusal{http.StatusUnauthorized, err.Error(), "get a new token"}
 	default:
-		g.options.Logger.Error("gateway: request", "error", err)
+		g.options.Logger.Error("gateway: request", "error", err, "correlation", w.Header().Get(header.Correlation))
 		r = &refusal{status: http.StatusInternalServerError, error: "the log cannot be read", hint: "come again later"}
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusServiceUnavailable {

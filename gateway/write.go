@@ -110,7 +110,7 @@ func (s *session) send(frame wire.Frame) bool {
 	message, err := wire.Encode(frame)
 	if err != nil {
 		s.gateway.metrics.Unreadable.Add(1)
-		s.gateway.options.Logger.Error("gateway: result", "error", err)
+		s.gateway.options.Logger.Error("gateway: result", "error", err, "correlation", wire.CorrelationOf(frame))
 		return true
 	}
 	if err := s.socket.send(message); err != nil {

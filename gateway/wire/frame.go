@@ -278,7 +278,7 @@ func appendFrame(b []byte, f Frame) ([]byte, error) {
 func (f *Accepted) append(b []byte) []byte {
 	b = appendText(append(b, `{"type":"accepted","eventId":`...), f.EventID)
 	b = strconv.AppendBool(append(b, `,"duplicate":`...), f.Duplicate)
-	return append(b, '}')
+	return append(appendField(b, `,"correlationId":`, f.CorrelationID), '}')
 }
 
 func (f *ResultFrame) append(b []byte) (_ []byte, err error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // frames of events, and what is almost one.
@@ -48,20 +49,21 @@ func FuzzScanEvent(f *testing.F) {
 // FuzzAppendFrame compares the frames that are written without encoding/json with
 // what that writes.
 func FuzzAppendFrame(f *testing.F) {
-	for _, text := range append(scanned, `a b`, "\u2028", "\xff", `<`, "\x7f", "\x00") {
+	for _, text := range append(scanned, `a b`, "\"\xff\"", "\u2028", "\xff", `<`, "\x7f", "\x00") {
 		f.Add(text, []byte(text), int64(len(text)))
 	}
 	f.Fuzz(func(t *testing.T, text string, payload []byte, n int64) {
 		at := time.Unix(n, n&0xfffff).In(time.FixedZone("", int(n%100_000)))
 		result := &ResultFrame{Seq: uint64(n), Cursor: text, EventID: text, Payload: payload}
 		for _, frame := range []Frame{
-			&Accepted{EventID: text, Duplicate: n > 0}, result, &ResultFrame{
+			&Accepted{EventID: text, Duplicate: n > 0, CorrelationID: text}, result, &ResultFrame{
 				CausalID: text, Model: text, Status: Status(text), Attempt: int(n), Duplicate: n > 0, Timestamp: at, CorrelationID: text,
 				Error: &Error{Code: text, Attempts: int(n)},
 			},
 		} {
 			got, err := Append([]byte("before"), frame)
 			want, wrong := appendFrame([]byte("before"), frame)
+			want = bytes.ToValidUTF8(want, []byte(string(utf8.RuneError)))
 			if (err != nil) != (wrong != nil) || err == nil && !bytes.Equal(got, want) {
 				t.Errorf("%q, %v; encoding/json writes %q, %v", got, err, want, wrong)
 			}

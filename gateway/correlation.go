@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"cmp"
+	"crypto/rand"
+	"net/http"
+
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// correlation is the id of a request, by which what is made of its events, and
+// what is logged of it, is found: it is in the answer, and in the events that
+// have none of their own.
+type correlation struct {
+	given string // by the client; "" where it gave none
+	made  string // of the request's trace, or a random one; "" where there is no request
+}
+
+// correlate has every answer of next say the correlation id of its request, and
+// refuses a request whose id is none.
+func (g *Gateway) correlate(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		given := r.Header.Get(header.Correlation)
+		if given == "" || wire.ValidCorrelation(given) {
+			w.Header().Set(header.Correlation, cmp.Or(given, traceOf(r.Header.Get(header.TraceParent)), newCorrelation()))
+			next(w, r)
+			return
+		}
+		w.Header().Set(header.Correlation, newCorrelation())
+		g.refuse(w, &refusal{http.StatusBadRequest, "the header X-Correlation-Id is too long, or not printable ASCII", "use at most 128 characters, or leave it out"})
+	}
+}
+
+// correlationOf returns the id of a request that correlate has let through.
+func correlationOf(w http.ResponseWriter, r *http.Request) correlation {
+	return correlation{given: r.Header.Get(header.Correlation), made: w.Header().Get(header.Correlation)}
+}
+
+func newCorrelation() string { return rand.Text() }
+
+// traceOf returns the id of the trace that a traceparent is of; "" where it is
+// none.
+func traceOf(traceparent string) string {
+	if _, ok := observe.ParseContext([]byte(traceparent)); !ok {
+		return ""
+	}
+	return traceparent[3:35]
+}
+
+// apply gives an event the id of the first that has one: the event, its request,
+// the event's trace. Otherwise it is made.
+func (c correlation) apply(event *wire.Event) {
+	event.Correlation = cmp.Or(event.Correlation, c.given, traceOf(event.TraceParent), c.made)
+	if event.Correlation == "" {
+		event.Correlation = newCorrelation()
+	}
+}
+
+// correlationsMost bounds the ids that a line of the log has.
+const correlationsMost = 20
+
+// correlationsOf returns the correlation ids of records, each once, for the log.
+func correlationsOf(records []stream.Record) (ids []string) {
+	for i := range records {
+		if id := wire.Correlation(&records[i]); len(ids) < correlationsMost && (len(ids) == 0 || ids[len(ids)-1] != id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
