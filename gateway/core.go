@@ -121,12 +121,14 @@ func shown(id string) string {
 
 // append writes events to the inbox, and returns when they are durable.
 func (g *Gateway) append(events []stream.Record) error {
+	g.options.Fault("append")
 	began := time.Now()
 	if err := g.log.Append(g.ctx, events...); err != nil {
 		g.metrics.Failures.Add(1)
 		g.options.Logger.Error("gateway: append", "error", err, "events", len(events), "correlation", correlationsOf(events))
 		return err
 	}
+	g.options.Fault("accept")
 	g.metrics.Append.Record(time.Since(began), len(events))
 	g.metrics.Accepted.Add(uint64(len(events)))
 	return nil

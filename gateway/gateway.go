@@ -77,6 +77,9 @@ type Options struct {
 	Hub hub.Options
 	// Logger gets what goes wrong; nil is slog.Default().
 	Logger *slog.Logger
+	// Fault is called before events are appended (append) and before they are
+	// accepted (accept): crash tests end the process there.
+	Fault func(stage string)
 }
 
 const cursorKeyBytesMin = 32
@@ -110,6 +113,9 @@ func (o Options) withDefaults() Options {
 	o.DrainWindow = cmp.Or(o.DrainWindow, 30*time.Second)
 	o.Tenants.Open, o.Tenants.Rate, o.Tenants.Burst = cmp.Or(o.Tenants.Open, 10_000), cmp.Or(o.Tenants.Rate, 10_000), cmp.Or(o.Tenants.Burst, 20_000)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Fault == nil {
+		o.Fault = func(string) {}
+	}
 	return o
 }
 

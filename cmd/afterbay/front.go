@@ -41,6 +41,7 @@ type front struct {
 	secret    []byte
 	keys      *token.Keyring
 	addresses *limit.Limiter[netip.Prefix]
+	fault     func(stage string) // nil but in crash tests
 	ending    atomic.Bool
 
 	// Made by listen:
@@ -74,7 +75,7 @@ func (a *app) newFront(path string) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &front{file: file, log: a.log, secret: secret, keys: keys, addresses: addresses}, nil
+	return &front{file: file, log: a.log, secret: secret, keys: keys, addresses: addresses, fault: a.fault}, nil
 }
 
 func shareOf(s config.GatewayShare) limit.Options {
@@ -98,7 +99,7 @@ func (f *front) options() (gateway.Options, sequence.Options) {
 	file := f.file
 	l := file.Limits
 	events := sequence.Options{
-		Name: file.Name, Partitions: file.Partitions, Input: file.Pipeline.Input, Metrics: &f.sequence, Logger: f.log,
+		Name: file.Name, Partitions: file.Partitions, Input: file.Pipeline.Input, Metrics: &f.sequence, Logger: f.log, Fault: f.fault,
 		Limits: sequence.Limits{
 			Window: l.Window, IDs: l.IDs, Held: l.Held, HeldFor: l.HeldFor,
 			EventBytes: max(l.Message, sequence.DefaultEventBytes), HeldBytes: max(l.Message, sequence.DefaultHeldBytes),
@@ -119,7 +120,7 @@ func (f *front) options() (gateway.Options, sequence.Options) {
 		Inbox: sequence.Inbox(file.Name), Results: sequence.Results(file.Name), CursorKey: f.secret, Epoch: uint64(file.Epoch),
 		Origins: file.Origins, Connections: l.Connections, PendingLimit: l.Pending, MessageBytes: l.Message,
 		Ping: file.Heartbeat.Every, PongTimeout: file.Heartbeat.Timeout, DrainWindow: file.Drain,
-		Tenants: shareOf(l.Tenant), Logger: f.log,
+		Tenants: shareOf(l.Tenant), Logger: f.log, Fault: f.fault,
 	}, events
 }
 

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 		if at := os.Getenv(killedAt); at != "" {
 			os.Exit(runKilled(at))
 		}
+		if os.Getenv(ordersFrom) != "" {
+			os.Exit(runOrdered())
+		}
 		main()
 	}
 	os.Exit(broker.Run(m))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/stream"
@@ -82,7 +83,9 @@ func (s *Sequencer) session(ctx context.Context, group string, topics []string, 
 	}
 	timer := time.AfterFunc(time.Hour, session.Wake)
 	defer timer.Stop()
-	l := loop{session: session, handler: h, timer: timer, pace: stream.PaceOf(session)}
+	l := loop{session: session, handler: h, timer: timer, pace: stream.PaceOf(session), fault: func(stage string) {
+		s.options.Fault(strings.TrimPrefix(group, s.options.Name+".") + "-" + stage)
+	}}
 	for err == nil {
 		err = l.once(ctx)
 	}
@@ -97,6 +100,7 @@ type loop struct {
 	session stream.Session
 	timer   *time.Timer
 	pace    stream.Pace
+	fault   func(stage string)
 }
 
 func (l *loop) once(ctx context.Context) error {
@@ -145,9 +149,13 @@ func (l *loop) commit(ctx context.Context, t *turn) (*turn, error) {
 	if len(t.Offsets) == 0 {
 		return t, nil
 	}
-	if err := l.session.Commit(t.Step).Wait(ctx); err != nil {
+	l.fault("write")
+	commit := l.session.Commit(t.Step)
+	l.fault("sync")
+	if err := commit.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
+	l.fault("after")
 	l.committed()
 	return newTurn(l.pace), nil
 }

@@ -21,6 +21,11 @@ type Options struct {
 
 	Metrics *Metrics     // nil: counted for nobody
 	Logger  *slog.Logger // nil: slog.Default
+
+	// Fault is called at the stages of both loops with a step in flight
+	// (sequence-write, -sync and -after, and those of outcomes): crash tests end the
+	// process there.
+	Fault func(stage string)
 }
 
 // Source is a topic that the pipeline writes.
@@ -97,6 +102,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Fault == nil {
+		o.Fault = func(string) {}
 	}
 	l := &o.Limits
 	for _, d := range [...]struct {

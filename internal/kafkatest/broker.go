@@ -31,6 +31,8 @@ type Broker struct {
 	TLS    string // SASL over TLS: Cluster.CertificateFile
 	Mutual string // TLS, for who has Cluster.ClientFiles, and may do everything
 
+	Behind []string // where Options.Proxies hand connections on to, one each
+
 	script, dir string
 	number      int
 	command     *exec.Cmd     // nil before the first start

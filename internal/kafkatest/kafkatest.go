@@ -27,6 +27,7 @@ type Options struct {
 	Secure   bool     // listen at Broker.SASL, Broker.TLS and Broker.Mutual too, and check ACLs
 	Speed    bool     // compile as in production: the broker starts later and becomes faster
 	JVM      []string // more flags of the JVM, after -Xms256m -Xmx512m
+	Proxies  []string // addresses at which tests hand connections on to Broker.Behind; of one broker that is not Secure, 3 at most
 }
 
 // Cluster is a running Kafka of one or three brokers in a folder of its own.
@@ -159,7 +160,7 @@ func start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	}
 	c.ports = ports
 	args := []string{"prepare", "--dir", c.dir, "--port", strconv.Itoa(base), "--brokers", strconv.Itoa(brokers)}
-	for _, setting := range options.Settings {
+	for _, setting := range append(behind(base, options.Proxies), options.Settings...) {
 		args = append(args, "--set", setting)
 	}
 	if options.Secure {
@@ -180,6 +181,9 @@ func start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	for i := range brokers {
 		c.Brokers = append(c.Brokers, newBroker(script, c.dir, i+1, base+portsBroker*i, options.Secure))
 	}
+	for i := range options.Proxies {
+		c.Brokers[0].Behind = append(c.Brokers[0].Behind, "127.0.0.1:"+strconv.Itoa(base+2+i))
+	}
 	// Brokers wait for each other, so all are begun before any is awaited.
 	for _, b := range c.Brokers {
 		if err := b.begin(); err != nil {
@@ -192,6 +196,23 @@ func start(ctx context.Context, options Options) (_ *Cluster, err error) {
 		}
 	}
 	return c, nil
+}
+
+// behind returns the settings of a broker that listens for proxies too, each at a
+// port of its own. Who comes by one is told its address as the broker's.
+func behind(base int, proxies []string) []string {
+	if len(proxies) == 0 {
+		return nil
+	}
+	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", base)
+	advertised, protocols := listeners, "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+	listeners += fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", base+1)
+	for i, proxy := range proxies {
+		listeners += fmt.Sprintf(",PROXY%d://127.0.0.1:%d", i, base+2+i)
+		advertised += fmt.Sprintf(",PROXY%d://%s", i, proxy)
+		protocols += fmt.Sprintf(",PROXY%d:PLAINTEXT", i)
+	}
+	return []string{"listeners=" + listeners, "advertised.listeners=" + advertised, "listener.security.protocol.map=" + protocols}
 }
 
 // close ends the brokers the quick way: nobody needs their data any more.
