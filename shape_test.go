@@ -103,6 +103,7 @@ var layers = map[string][]string{
 
 	"deliver/sink/kafka": {"deliver", "header", "stream"},
 
+	"bench/gateway":                {"gateway/wire", "internal/plot", "token"},
 	"bench/peers":                  {"examples/baseline", "model", "model/tree"},
 	"examples/baseline":            {},
 	"examples/fraud/generate":      {"examples/fraud"},

@@ -153,11 +153,27 @@ func (f *front) listen(ctx context.Context, log serve.Log) error {
 	if err != nil {
 		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "choose another address, port 0 takes a free one")
 	}
-	f.listener = limit.Listen(listener, f.addresses)
+	f.listener = limit.Listen(narrow{listener}, f.addresses)
 	f.server = f.gateway.Server()
 	f.server.Handler = f.handler(f.server.Handler)
 	f.server.TLSConfig = &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12}
 	return nil
+}
+
+// writeBufferBytes is what the system holds for a connection that is not read. Left
+// to itself it takes megabytes for each, which no limit of the process counts.
+const writeBufferBytes = 128 << 10
+
+// narrow is a listener of TCP whose connections hold so much.
+type narrow struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (n narrow) Accept() (net.Conn, error) {
+	conn, err := n.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
+		_ = tcp.SetWriteBuffer(writeBufferBytes) // one that is gone already says so when it is read
+	}
+	return conn, err
 }
 
 func (f *front) explain(path, message, hint string) error {
