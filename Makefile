@@ -144,6 +144,7 @@ lint: ## gofmt, go vet, staticcheck, shape of the code
 docs: ## write the generated parts of the documentation
 	go test ./cmd/afterbay -run TestHelp -update
 	go test ./config -run TestReference -update
+	go test ./gateway/contract -run TestDocumentsAreWhat -update
 
 clean: ## remove what make made
 	scripts/kafka stop

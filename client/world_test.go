@@ -19,6 +19,7 @@ import (
 
 	"github.com/afterbay/afterbay/client"
 	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -58,6 +59,7 @@ type world struct {
 	mu       sync.Mutex // guards what follows
 	gateway  *gateway.Gateway
 	listener *listener // of the gateway that serves; nil where none does
+	taps     []*contracttest.Tap
 }
 
 const partitions = 2
@@ -76,6 +78,7 @@ func newWorld(t testing.TB) *world {
 		cancel()
 		group.Wait()
 		w.ok(w.log.Close())
+		w.check()
 	}
 	return w
 }
@@ -122,9 +125,23 @@ func (w *world) dial(context.Context, string, string) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case l.conns <- there:
-		return here, nil
+		tap := contracttest.New(w.TB, here, true)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.taps = append(w.taps, tap)
+		return tap, nil
 	case <-l.closed:
 		return nil, errNobody
+	}
+}
+
+// check holds what both sides sent to the documents of the protocol.
+func (w *world) check() {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, tap := range w.taps {
+		tap.Check()
 	}
 }
 
@@ -288,6 +305,9 @@ func (p *peer) OnMessage(_ *gws.Conn, m *gws.Message) {
 	if problem != nil {
 		p.Errorf("the client sends %s: %v", m.Bytes(), problem)
 	}
+	if err := contracttest.Client(m.Bytes()); err != nil {
+		p.Errorf("the client sends what its contract has not: %v", err)
+	}
 	_ = m.Close()
 	p.frames <- f
 }
@@ -299,6 +319,9 @@ func (p *peer) OnClose(*gws.Conn, error) { close(p.frames) }
 func (p *peer) send(frames ...wire.Frame) {
 	for _, f := range frames {
 		message, err := wire.Encode(f)
+		if err == nil {
+			err = contracttest.Server(message)
+		}
 		if err != nil {
 			p.Error(err)
 		}
@@ -309,7 +332,7 @@ func (p *peer) send(frames ...wire.Frame) {
 func (p *peer) close(code uint16) { _ = p.conn.WriteClose(code, []byte("test")) }
 
 func hello() *wire.Connected {
-	return &wire.Connected{ID: 1, Cursor: "c0", PingMs: 15_000, PongTimeoutMs: 10_000, PendingLimit: 50, MaxMessageBytes: 64 << 10}
+	return &wire.Connected{ID: 1, ClientID: "ada", TenantID: "acme", Epoch: "0", Cursor: "c0", PingMs: 15_000, PongTimeoutMs: 10_000, PendingLimit: 50, MaxMessageBytes: 64 << 10}
 }
 
 // scripted returns what dials a gateway that does to its connection number n, from

@@ -187,6 +187,8 @@ func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 //	POST /v1/events   NDJSON of events
 //	POST /v1/ack      an acknowledgement
 //
+//	GET  /v1/openapi.json, /v1/asyncapi.json  all of that, for programs
+//
 // See Server for what serves it.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -199,6 +201,9 @@ func (g *Gateway) Handler() http.Handler {
 	} {
 		mux.HandleFunc(route.method+" "+route.path, g.share(g.correlate(route.handler)))
 		mux.HandleFunc(http.MethodOptions+" "+route.path, g.share(g.preflight(route.method)))
+	}
+	for path, document := range documents {
+		mux.HandleFunc(http.MethodGet+" "+path, g.share(describe(document)))
 	}
 	return mux
 }

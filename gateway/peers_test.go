@@ -12,7 +12,7 @@ import (
 
 // TestPeersOfOthersAreServed has clients as people install them connect, send, get
 // results, and go on after a cut: PyPI's websockets and cloudevents, npm's ws and
-// eventsource.
+// eventsource. PyPI's schemathesis makes requests up.
 func TestPeersOfOthersAreServed(t *testing.T) {
 	python := os.Getenv("AFTERBAY_CLIENTS")
 	if python == "" {
@@ -31,10 +31,11 @@ func TestPeersOfOthersAreServed(t *testing.T) {
 	defer func() { _ = server.Close() }()
 	host := l.Addr().String()
 	for name, command := range map[string][]string{
-		"websockets":  {python, "testdata/peers.py", "ws://" + host},
-		"ws":          {"node", "testdata/peers.mjs", "ws", "http://" + host, modules},
-		"eventsource": {"node", "testdata/peers.mjs", "eventsource", "http://" + host, modules},
-		"cloudevents": {python, "testdata/cloud.py", "http://" + host},
+		"websockets":   {python, "testdata/peers.py", "ws://" + host},
+		"ws":           {"node", "testdata/peers.mjs", "ws", "http://" + host, modules},
+		"eventsource":  {"node", "testdata/peers.mjs", "eventsource", "http://" + host, modules},
+		"cloudevents":  {python, "testdata/cloud.py", "http://" + host},
+		"schemathesis": {python, "testdata/fuzz.py", "http://" + host, "8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {

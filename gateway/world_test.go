@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -89,7 +90,7 @@ func (w *world) start(o gateway.Options) (stop func()) {
 	w.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	l := newListener()
+	l := newListener(w.TB)
 	server := g.Server()
 	go func() { ended <- g.Run(ctx) }()
 	go func() { ended <- server.Serve(l) }()
@@ -105,7 +106,7 @@ func (w *world) start(o gateway.Options) (stop func()) {
 			w.Errorf("the server ended with %v", err)
 		}
 	}()
-	return func() { cancel(); <-done }
+	return func() { cancel(); <-done; l.check() }
 }
 
 func (w *world) ok(err error) {
@@ -219,13 +220,27 @@ func (w *world) ends(c *raw) (frames []wire.Frame, how *closed) {
 
 // listener takes connections in memory.
 type listener struct {
+	testing.TB
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
+
+	mu   sync.Mutex // guards taps
+	taps []*contracttest.Tap
 }
 
-func newListener() *listener {
-	return &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+func newListener(t testing.TB) *listener {
+	return &listener{TB: t, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// check holds all that the gateway has sent to the documents of its protocol.
+func (l *listener) check() {
+	l.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, tap := range l.taps {
+		tap.Check()
+	}
 }
 
 func (l *listener) dial() net.Conn {
@@ -235,7 +250,11 @@ func (l *listener) dial() net.Conn {
 	case <-l.closed:
 		_ = server.Close()
 	}
-	return client
+	tap := contracttest.New(l, client, false) // some tests send what is wrong
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taps = append(l.taps, tap)
+	return tap
 }
 
 // Accept implements net.Listener.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lxzan/gws"
 
+	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/serve"
 )
@@ -77,6 +78,9 @@ type listener struct {
 // OnMessage implements gws.Event.
 func (l *listener) OnMessage(_ *gws.Conn, m *gws.Message) {
 	defer m.Close()
+	if err := contracttest.Server(m.Bytes()); err != nil {
+		l.Error(err)
+	}
 	frame, problem := wire.ParseServer(m.Bytes())
 	if problem != nil {
 		l.Errorf("%s: %v", m.Bytes(), problem)
