@@ -120,6 +120,8 @@ var layers = map[string][]string{
 	"token":                        {"internal/client"},
 	"gateway/limit":                {},
 	"client":                       {"gateway/wire"},
+	"clients/typescript":           {},
+	"examples/chat":                {"clients/typescript", "config", "token"},
 	"internal/access":              {},
 	"internal/client":              {},
 	"internal/inference":           {"model"},

@@ -110,6 +110,7 @@ export class Client {
       this.#dial(link)
       const why = await link.lost
       this.#link = undefined
+      if (this.#connected) this.#tell(false)
       this.#connected = false
       // Nobody says why a handshake fails: the next one is without the token, so that the gateway can.
       this.#shows = link.opened || !this.#shows
@@ -159,6 +160,10 @@ export class Client {
     return token
   }
 
+  #tell(connected) {
+    queueMicrotask(() => this.#options.onConnection?.(connected)) // what it throws is the application's
+  }
+
   /** Waits for a connection. */
   #ready() {
     if (this.#failed) return Promise.reject(this.#failure ?? this.#life.signal.reason)
@@ -179,6 +184,7 @@ export class Client {
     this.metrics.connects++
     this.#cursor ||= cursor
     this.#connected = true
+    this.#tell(true)
     for (const { resolve } of this.#waiters.splice(0)) resolve(link)
   }
 

@@ -58,6 +58,8 @@ export interface Options {
   sessionId?: string
   /** Results that may wait for the application; 10,000. */
   buffer?: number
+  /** Is called when the client is connected, and when it is no more. */
+  onConnection?: (connected: boolean) => void
   /** Where the platform has none, as that of the package ws. */
   WebSocket?: new (address: string, protocols: string[]) => object
 }

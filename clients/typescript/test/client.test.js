@@ -319,6 +319,22 @@ test('a gateway that is silent is left', async () => {
   await client.close()
 })
 
+test('the application hears of connections', async () => {
+  const heard = []
+  const gateway = new Gateway((socket) => {
+    socket.hello()
+    if (socket.number === 0) setTimeout(() => socket.close(1006), 100)
+  })
+  const client = await connected(gateway.client({ onConnection: (connected) => heard.push(connected) }))
+  await pass(50)
+  assert.deepEqual(heard, [true])
+  await pass(2000)
+  assert.deepEqual(heard, [true, false, true])
+  await client.close()
+  await settle()
+  assert.deepEqual(heard, [true, false, true, false])
+})
+
 test('tokens that cannot be had are asked for again', async () => {
   let asked = 0
   const gateway = new Gateway((socket) => socket.hello())

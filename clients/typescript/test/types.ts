@@ -1,7 +1,7 @@
 // Compiled by a test: what applications write, and what they must not.
 import { Client, CloseError, EventError, type Event, type Gap, type Metrics, type Options, type Result } from '@afterbay/client'
 
-const options: Options = { token: async () => 'token', cursor: 'c', seq: 1, sessionId: 'tab', buffer: 100, WebSocket }
+const options: Options = { token: async () => 'token', cursor: 'c', seq: 1, sessionId: 'tab', buffer: 100, onConnection: (connected) => console.log(!connected), WebSocket }
 const client: AsyncIterable<Result | Gap> = new Client('wss://example.org', options)
 new Client('wss://example.org', { token: 'token', earliest: true })
 

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/servertest"
+)
+
+const chatExample = "../../examples/chat"
+
+// chatLine is what a page shows of a message.
+type chatLine struct {
+	Text      string
+	Decisions []string
+	Wrong     []string
+	Words     string
+	Ended     bool
+}
+
+// TestChatInABrowser follows the README of examples/chat and has its page open in
+// Chromium: messages are typed before the gateway is killed, while it is away and
+// after it was started again, and in a second tab. What the pages show is what the log
+// has, each once. AFTERBAY_PICTURE names the file of a picture to be made.
+func TestChatInABrowser(t *testing.T) {
+	modules := servertest.NodeModules(t)
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal("there is no chromium: make deps installs it")
+	}
+	script, err := filepath.Abs("testdata/chat.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, gateway, start := chatFolder(t)
+	serving, out := start()
+	out.wait(t, "clients connect to")
+	node := exec.CommandContext(t.Context(), "node", script, modules, browser, "http://"+page, os.Getenv("AFTERBAY_PICTURE"))
+	var saw struct {
+		Ask                       string
+		First, Second, Tab, Again []chatLine
+		Growth                    map[string][]int
+		Session                   struct{ Token string }
+		Problems                  []string
+	}
+	talk(t, node, func(line []byte) {
+		saw.Ask = ""
+		if err := json.Unmarshal(line, &saw); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		switch saw.Ask {
+		case "kill":
+			_ = serving.Process.Kill()
+			_ = serving.Wait()
+		case "start":
+			serving, _ = start()
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	lines := chatLog(t, gateway, saw.Session.Token)
+	if len(lines) != 7 || len(saw.Problems) > 0 {
+		t.Errorf("the log has %d messages, the pages say %q", len(lines), saw.Problems)
+	}
+	for name, got := range map[string][]chatLine{"first": saw.First, "second": saw.Second, "tab": saw.Tab, "again": saw.Again} {
+		if want := lines[:min(len(got), len(lines))]; len(got) < 5 || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s page shows\n%v, the log has\n%v", name, got, want)
+		}
+	}
+	if grown := saw.Growth["Good morning to you"]; len(grown) < 4 || !slices.IsSorted(grown) {
+		t.Errorf("words came as %d", grown)
+	}
+}
+
+// chatFolder makes the working directory a copy of the example, at addresses that are
+// free, and serves its page. What it returns starts pipeline and gateway.
+func chatFolder(t *testing.T) (page, gateway string, start func() (*exec.Cmd, *screen)) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "chat")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, chatExample).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	example, err := filepath.Abs(chatExample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(read(t, filepath.Join(example, "README.md")), "```\n")
+	block, _, _ = strings.Cut(block, "```")
+	first, second, _ := strings.Cut(strings.ReplaceAll(block, "examples/chat/", ""), "\n")
+	if strings.TrimSpace(first) != "go run ./examples/chat" || !strings.HasPrefix(second, "go run ./cmd/afterbay run ") {
+		t.Fatalf("the README has other commands: %s", block)
+	}
+	page, gateway = freeAddress(t), freeAddress(t)
+	t.Chdir(t.TempDir())
+	replaced := strings.NewReplacer("127.0.0.1:8090", page, "127.0.0.1:8088", gateway, "../moderation", filepath.Join(example, "../moderation"))
+	for _, name := range []string{"pipeline.yaml", "writer.yaml", "gateway.yaml", "keys.yaml"} {
+		write(t, name, replaced.Replace(read(t, filepath.Join(example, name))))
+	}
+	out := newScreen()
+	server := exec.CommandContext(t.Context(), binary, "--folder", ".", "--listen", page, "--gateway", "ws://"+gateway)
+	server.Stdout, server.Stderr = out, out
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Wait() }) // the test's context ends it
+	out.wait(t, "the page is")
+	args := append(strings.Fields(second)[3:], "--listen", "127.0.0.1:0")
+	return page, gateway, func() (*exec.Cmd, *screen) {
+		c, out := killable(t, args...)
+		t.Cleanup(func() {
+			_ = c.Wait()
+			if t.Failed() {
+				t.Logf("afterbay: %s", out)
+			}
+		})
+		return c, out
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// talk runs a command, hears its lines and answers each by one.
+func talk(t *testing.T, c *exec.Cmd, hear func(line []byte)) {
+	t.Helper()
+	errors := newScreen()
+	c.Stderr = errors
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		hear(lines.Bytes())
+		_, _ = io.WriteString(in, "\n") // it may be gone
+	}
+	if err := c.Wait(); err != nil || lines.Err() != nil {
+		t.Errorf("%v, %v: %s", err, lines.Err(), errors)
+	}
+}
+
+// chatLog returns what a client's results are to be shown as, and checks that they
+// have numbers without holes, and each event one end.
+func chatLog(t *testing.T, gateway, token string) (lines []chatLine) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+gateway+"/v1/results?from=earliest&wait=10s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	at, ended := map[string]int{}, map[string]bool{}
+	decoder := json.NewDecoder(response.Body)
+	for seq := uint64(1); ; seq++ {
+		var r wire.ResultFrame
+		if err := decoder.Decode(&r); err == io.EOF {
+			return lines
+		} else if err != nil || r.Seq != seq || r.Status != wire.StatusOK && r.Status != wire.StatusPartial || ended[r.EventID] && !r.Duplicate {
+			t.Fatalf("%v, result %+v after %d, %v", err, r, seq-1, ended)
+		}
+		if _, known := at[r.EventID]; !known {
+			at[r.EventID], lines = len(lines), append(lines, chatLine{Wrong: []string{}, Ended: true})
+		}
+		ended[r.EventID] = r.Status == wire.StatusOK
+		if !ended[r.EventID] {
+			continue
+		}
+		var payload struct{ Text, Action, Words string }
+		if err := json.Unmarshal(r.Payload, &payload); err != nil {
+			t.Fatal(err)
+		}
+		line := &lines[at[r.EventID]]
+		line.Text, line.Decisions, line.Words = payload.Text, []string{payload.Action}, payload.Words
+	}
+}
