@@ -60,6 +60,7 @@ deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/
 	touch $@
 .venv/clients/browser/1: .venv/clients/gateway-1
 	@echo "deps: puppeteer-core and TypeScript of npm (they drive a browser and check types in tests); in a folder of their own"
+	mkdir -p $(@D)
 	npm install --prefix .venv/clients/browser --silent --no-audit --no-fund --no-save puppeteer-core@24.40.0 typescript@7.0.2
 	touch $@
 .venv/clients/gateway-2: .venv/clients/gateway-1

@@ -65,15 +65,17 @@ try {
   await count(page, 'li.ended', 1)
   await type(page, 'You stupid idiot')
   await type(page, 'This answer is cut in the middle')
-  await page.waitForFunction(() => window.growth['This answer is cut in the middle']?.length >= 2, { polling: 20 })
+  await page.waitForFunction(() => window.growth['This answer is cut in the middle']?.length >= 1, { polling: 20 })
   await ask('kill')
   await state(page, 'connecting')
   await type(page, 'Is anybody there?') // nobody is
   await ask('start')
   await state(page, 'connected')
   await type(page, 'And so it goes on')
-  await page.waitForFunction(() => window.growth['And so it goes on']?.length >= 5, { polling: 20 })
-  if (picture) await page.screenshot({ path: picture })
+  if (picture) {
+    await page.waitForFunction(() => window.growth['And so it goes on']?.length >= 5, { polling: 20 })
+    await page.screenshot({ path: picture })
+  }
   await count(page, 'li.ended', 5)
   const first = await shown(page)
   const growth = await page.evaluate(() => window.growth)
