@@ -38,6 +38,10 @@ func (c *compiler) answers() {
 		}
 	}
 	c.answered("steps", c.pipeline.Steps, answer{})
+	all := &ways{answers: func(topic string) bool { return slices.Contains(topics, topic) }}
+	if answered, come := all.through("steps", c.pipeline.Steps, false); come && !answered {
+		c.warnings = append(c.warnings, "answers: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")
+	}
 	ends := &c.plan.Ends
 	ends.Topic, ends.Answers = ended, topics
 	note := func(stages []step.Stage) {
@@ -74,15 +78,7 @@ func (c *compiler) answered(path string, steps []Step, before answer) answer {
 		case s.Call != nil && slices.ContainsFunc(s.Call.Topics, answers):
 			before.ever = cmp.Or(before.ever, at+".call")
 		case s.Emit != nil && answers(s.Emit.Topic):
-			at += ".emit"
-			if before.ever = cmp.Or(before.ever, at); s.Emit.When != "" {
-				continue
-			}
-			if before.always != "" {
-				c.fail(at, "events that come here were answered by %s: of two answers clients get the first alone", before.always)
-				c.hint("leave one of the topics out of answers, or give the emits conditions that exclude each other")
-			}
-			before.always = cmp.Or(before.always, at)
+			before = c.answeredBy(at+".emit", s.Emit.When != "", before)
 		case s.Group != nil:
 			if before.ever != "" {
 				c.fail(at+".group", "its events were answered by %s, and end when the group does", before.ever)
@@ -107,28 +103,18 @@ func (c *compiler) answered(path string, steps []Step, before answer) answer {
 	return before
 }
 
-// Unanswered returns what keeps events that clients sent by a gateway from ending
-// before they expire: topics of the pipeline which tell how they end and which read
-// says nobody reads, neither the gateway nor a pipeline behind this one.
-func (r *Runner) Unanswered(read func(topic string) bool) Errors {
-	var errs Errors
-	if len(r.pipeline.Answers) == 0 {
-		return Errors{{
-			Path: "pipeline", Message: fmt.Sprintf("pipeline %q has no answers: events of clients that it filters would only expire", r.Name()),
-			Hint: "name the topics that answer them: answers: [" + strings.Join(r.plan.Outputs, ", ") + "]",
-		}}
+// answeredBy notes an emit that answers events, perhaps by a condition.
+func (c *compiler) answeredBy(at string, perhaps bool, before answer) answer {
+	switch {
+	case before.always != "" && !perhaps:
+		c.fail(at, "events that come here were answered by %s: of two answers clients get the first alone", before.always)
+		c.hint("leave one of the topics out of answers, or give the emits conditions that exclude each other")
+	case before.ever != "":
+		c.warnings = append(c.warnings, fmt.Sprintf("answers: events that come to %s may have been answered by %s: of two answers clients get the first alone; the cases of a route exclude each other", at, before.ever))
 	}
-	topics := append(slices.Clone(r.pipeline.Answers), r.plan.Ends.Topic, r.plan.DeadTopic)
-	if r.plan.Time.Late == step.LateTopic {
-		topics = append(topics, r.plan.Outputs[r.plan.Time.LateOutput])
+	before.ever = cmp.Or(before.ever, at)
+	if !perhaps {
+		before.always = cmp.Or(before.always, at)
 	}
-	for i, topic := range topics {
-		if !slices.Contains(topics[:i], topic) && !read(topic) {
-			errs = append(errs, &Error{
-				Path: "answers", Message: fmt.Sprintf("nobody reads topic %q: events of clients that pipeline %q ends there would only expire", topic, r.Name()),
-				Hint: "add it to the topics that the gateway reads",
-			})
-		}
-	}
-	return errs
+	return before
 }

@@ -288,31 +288,3 @@ func TestAnswersAreChecked(t *testing.T) {
 		}
 	}
 }
-
-func TestWhatNobodyReadsEndsNoEvent(t *testing.T) {
-	p := contactPipeline()
-	p.Input.Time.Late, p.Input.Time.LateTo = "", "late"
-	topics := []string{"answers", "support.ended", "dlq.support", "late"}
-	for missing := range len(topics) + 1 {
-		runner, err := afterbay.New(p, afterbay.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		read := slices.Clone(topics)
-		if missing < len(topics) {
-			read = slices.Delete(read, missing, missing+1)
-		}
-		errs := runner.Unanswered(func(topic string) bool { return slices.Contains(read, topic) })
-		if missing < len(topics) && (len(errs) != 1 || !strings.Contains(errs[0].Message, fmt.Sprintf("nobody reads topic %q", topics[missing]))) || missing == len(topics) && len(errs) > 0 {
-			t.Errorf("who reads %q: %v", read, errs)
-		}
-	}
-	p.Answers = nil
-	runner, err := afterbay.New(p, afterbay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if errs := runner.Unanswered(func(string) bool { return true }); len(errs) != 1 || errs[0].Hint != "name the topics that answer them: answers: [late, audit, answers]" {
-		t.Errorf("a pipeline without answers: %v", errs)
-	}
-}

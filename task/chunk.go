@@ -191,7 +191,7 @@ func (w *worker) early(records []stream.Record) (int, error) {
 		if it.alive() {
 			w.judge(it)
 		}
-		if it.alive() && !w.plan.stateless() {
+		if it.alive() && !w.plan.Stateless() {
 			if err := w.link(it.index, it, k); err != nil {
 				return 0, err
 			}

@@ -72,7 +72,7 @@ func (w *worker) compose(p *partition, watermark int64, at stream.Offset) (bytes
 		if err != nil {
 			it.failAt(&w.plan.Stages[e.Group.At-1], err)
 		}
-		if it.alive() && !w.plan.stateless() {
+		if it.alive() && !w.plan.Stateless() {
 			if err := w.link(it.index, it, nil); err != nil {
 				return 0, err
 			}

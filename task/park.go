@@ -192,7 +192,7 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 		it := &w.items[i]
 		w.goOn(it, e.Stage)
 		w.step.touch(p)
-		if !w.plan.stateless() {
+		if !w.plan.Stateless() {
 			if err := w.link(int32(i), it, nil); err != nil {
 				return err
 			}

@@ -120,8 +120,8 @@ func (p *Plan) Prepare() {
 // committed.
 func (p *Plan) Parks() bool { return p.parks }
 
-// stateless reports that nothing is kept by key.
-func (p *Plan) stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }
+// Stateless reports that nothing is kept by key.
+func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }
 
 // repeatable reports whether events that are computed again have the same outputs,
 // so that these may be seen before they are committed: a service may answer

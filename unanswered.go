@@ -1,0 +1,167 @@
+package afterbay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/step"
+)
+
+// Ending is a topic whose records end events that clients sent by a gateway.
+type Ending struct {
+	Topic string
+	As    string // the list of a gateway file that has it: outputs, dead_letters, late
+}
+
+// Endings returns the topics that end clients' events, but for those of emits where
+// the pipeline has no answers.
+func (r *Runner) Endings() []Ending {
+	var list []Ending
+	if topics := r.pipeline.Answers; len(topics) > 0 {
+		for _, topic := range append(slices.Clone(topics), r.plan.Ends.Topic) {
+			list = append(list, Ending{topic, "outputs"})
+		}
+	}
+	list = append(list, Ending{r.plan.DeadTopic, "dead_letters"})
+	if r.plan.Time.Late == step.LateTopic {
+		list = append(list, Ending{r.plan.Outputs[r.plan.Time.LateOutput], "late"})
+	}
+	return list
+}
+
+// Unanswered returns where events of clients may end that nothing answers, neither a
+// record in a topic of which answers is true nor a dead letter: they would only
+// expire. A pipeline with answers has no such place.
+func (r *Runner) Unanswered(answers func(topic string) bool) Errors {
+	p := &r.pipeline
+	if len(p.Answers) > 0 {
+		return nil
+	}
+	w := &ways{answers: answers}
+	w.inputs(p)
+	if answered, ends := w.through("steps", p.Steps, false); ends && !answered {
+		w.end("steps", "events may come to the end without an output that answers them")
+	}
+	topics := emitted(p.Steps)
+	if read := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !answers(topic) }); len(read) > 0 {
+		topics = read
+	}
+	for _, e := range w.ends {
+		e.Message += ": those of clients would only expire"
+		e.Hint = "have the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that answer clients: answers: [" + strings.Join(topics, ", ") + "]"
+	}
+	return w.ends
+}
+
+// ByClient returns what is wrong with events that come by client, as a gateway writes
+// them; nil where that is right: where they are copied by the pipeline's key, or
+// nothing is kept by it.
+func (r *Runner) ByClient() *Error {
+	in := &r.pipeline.Input
+	if len(r.copies) > 0 || in.Partitions == 1 || r.plan.Stateless() && r.plan.Dedupe == nil && len(r.plan.Groups.Groups) == 0 {
+		return nil
+	}
+	return &Error{
+		Path:    "input.key",
+		Message: fmt.Sprintf("events of clients come by client, so those of one %q come to several partitions, each with a state of its own", in.Key),
+		Hint:    fmt.Sprintf("have them copied by %s: add `repartition: %d` to the input", in.Key, DefaultPartitions),
+	}
+}
+
+// ways follows events through the steps of a pipeline, to where they may end
+// unanswered.
+type ways struct {
+	answers func(topic string) bool
+	ends    Errors
+}
+
+func (w *ways) end(path, message string) {
+	w.ends = append(w.ends, &Error{Path: path, Message: message})
+}
+
+// inputs notes events that do not come to the steps, and are no dead letters.
+func (w *ways) inputs(p *Pipeline) {
+	inputs, path := p.Inputs, "inputs[%d]"
+	if len(inputs) == 0 {
+		inputs, path = []Input{p.Input}, "input"
+	}
+	for i := range inputs {
+		at := path
+		if len(p.Inputs) > 0 {
+			at = fmt.Sprintf(path, i)
+		}
+		if inputs[i].Dedupe != nil {
+			w.end(at+".dedupe", "events that came before are dropped")
+		}
+		if inputs[i].Time.Late == "drop" {
+			w.end(at+".time.late", "late events are dropped")
+		}
+	}
+}
+
+// through returns whether events that come through the steps are answered then, and
+// whether there are any.
+func (w *ways) through(path string, steps []Step, answered bool) (_, come bool) {
+	for i := range steps {
+		s, at := &steps[i], fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case s.Emit != nil:
+			answered = answered || s.Emit.When == "" && w.answers(s.Emit.Topic)
+		case s.Score != nil:
+			w.failure(at+".score.on_failure", s.Score.OnFailure, answered)
+		case s.Fetch != nil:
+			w.failure(at+".fetch.on_failure", s.Fetch.OnFailure, answered)
+		case s.Group != nil:
+			if !answered {
+				w.end(at+".group", "events that the group takes end with it, but for the newest")
+			}
+		case s.Route != nil:
+			if answered, come = w.route(at+".route", s.Route, answered); !come {
+				return answered, false
+			}
+		}
+	}
+	return answered, true
+}
+
+// failure follows an event that is given up. It is a dead letter where it writes
+// nothing.
+func (w *ways) failure(path string, steps []Step, answered bool) {
+	writes := slices.ContainsFunc(steps, func(s Step) bool {
+		return s.Call != nil || s.Emit != nil && !w.answers(s.Emit.Topic)
+	})
+	if answered, _ = w.through(path, steps, answered); writes && !answered {
+		w.end(path, "events that failed may have outputs that do not answer them")
+	}
+}
+
+// route follows the cases. What takes none is a dead letter.
+func (w *ways) route(path string, cases []Case, before bool) (answered, come bool) {
+	answered = true
+	for _, way := range cases {
+		at := path + "." + way.Name
+		switch {
+		case way.Then == "drop" && !before:
+			w.end(at, "events are dropped")
+		case way.Then == "":
+			after, ends := w.through(at+".steps", way.Steps, before)
+			answered, come = answered && (after || !ends), come || ends
+		}
+	}
+	return answered, come
+}
+
+// emitted returns the topics of the emits.
+func emitted(steps []Step) (topics []string) {
+	for i := range steps {
+		if s := &steps[i]; s.Emit != nil {
+			topics = append(topics, s.Emit.Topic)
+		}
+		for _, way := range steps[i].Route {
+			topics = append(topics, emitted(way.Steps)...)
+		}
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}
