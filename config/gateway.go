@@ -41,6 +41,7 @@ type GatewayPipeline struct {
 	Partials    []string // topics of parts of results, which come before
 	DeadLetters []string // topics of dead letters: they end an event as dead_lettered
 	Late        []string // topics of late events: they end as rejected
+	Unanswered  string   // expire: events that nothing answers end when limits.window has passed, as expired
 }
 
 // GatewayLimits is what clients may take.
@@ -97,6 +98,7 @@ var gatewayPipelineWords = []word[GatewayPipeline]{
 	{name: "partials", form: field(func(p *GatewayPipeline) *[]string { return &p.Partials }, readTopics), example: "[tokens]", absent: "none"},
 	{name: "dead_letters", form: field(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), example: "[dlq.moderation]", absent: "none: an event that became one ends as expired"},
 	{name: "late", form: field(func(p *GatewayPipeline) *[]string { return &p.Late }, readTopics), example: "[late-messages]", absent: "none"},
+	{name: "unanswered", form: field(func(p *GatewayPipeline) *string { return &p.Unanswered }, choice[string]("expire")), example: "expire", absent: "a gateway does not start where it sees that there are any"},
 }
 
 var gatewayLimitsWords = []word[GatewayLimits]{
@@ -123,22 +125,39 @@ var gatewayHeartbeatWords = []word[GatewayHeartbeat]{
 	{name: "timeout", form: field(func(h *GatewayHeartbeat) *time.Duration { return &h.Timeout }, span(time.Second, time.Hour)), example: "5s"},
 }
 
+// IsGateway reports whether a file is a gateway file, be it right or not.
+func IsGateway(path string) bool {
+	data, err := readFile(path)
+	return err == nil && aGateway.Match(data)
+}
+
+var aGateway = regexp.MustCompile(`(?m)^(\x{FEFF})?(\{\s*)?["']?gateway["']?\s*:`)
+
 // LoadGateway reads a gateway file, of at most 1 MiB, and the environment variables
 // that its values name. The paths in it are relative to its folder: in the result
 // they are joined with it. An error is Errors where the file was read but is not
 // right.
 func LoadGateway(path string) (*Gateway, error) {
+	g, err := LoadGatewayPartly(path)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// LoadGatewayPartly is LoadGateway for who wants to find all that is wrong: beside an
+// error of type Errors it returns what of the file is right, if anything.
+func LoadGatewayPartly(path string) (*Gateway, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read gateway: %w", err)
 	}
 	g, err := parseGateway(path, data, os.LookupEnv)
-	if err != nil {
-		return nil, err
+	if g != nil {
+		e := &g.Engine
+		beside(path, &g.Cert, &g.Key, &g.Keys, &g.CursorKeyFile, &e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile)
 	}
-	e := &g.Engine
-	beside(path, &g.Cert, &g.Key, &g.Keys, &g.CursorKeyFile, &e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile)
-	return g, nil
+	return g, err
 }
 
 func parseGateway(filename string, data []byte, lookup Lookup) (*Gateway, error) {

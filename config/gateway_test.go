@@ -27,6 +27,7 @@ pipeline:
   partials: [tokens]
   dead_letters: [dlq.moderation, dlq.answers]
   late: [late-messages]
+  unanswered: expire
 engine: {url: 'kafka+tls://broker:9093', ca: ca.pem}
 keys: keys.yaml
 cursor_key: ${CURSORS}
@@ -57,7 +58,7 @@ func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	dir := filepath.Dir(path)
 	want := &Gateway{
 		Name: "chat", Listen: "0.0.0.0:443", Cert: filepath.Join(dir, "chat.pem"), Key: "/etc/chat.key",
-		Pipeline: GatewayPipeline{Input: "messages", Outputs: []string{"decisions"}, Partials: []string{"tokens"}, DeadLetters: []string{"dlq.moderation", "dlq.answers"}, Late: []string{"late-messages"}},
+		Pipeline: GatewayPipeline{Input: "messages", Outputs: []string{"decisions"}, Partials: []string{"tokens"}, DeadLetters: []string{"dlq.moderation", "dlq.answers"}, Late: []string{"late-messages"}, Unanswered: "expire"},
 		Engine:   afterbay.Engine{URL: "kafka+tls://broker:9093", CA: filepath.Join(dir, "ca.pem")},
 		Keys:     filepath.Join(dir, "keys.yaml"), CursorKey: keySecret, Origins: []string{"https://chat.example.org", "http://localhost:3000"}, Partitions: 32, Epoch: 2,
 		Limits: GatewayLimits{
@@ -103,14 +104,28 @@ func TestBadGatewaysAreExplained(t *testing.T) {
 	}
 }
 
+func TestGatewayFilesAreKnownByTheirFirstWord(t *testing.T) {
+	for text, want := range map[string]bool{
+		goodGateway: true, "gateway : [": true, "\uFEFFgateway: chat\n": true, "{gateway: chat, pipeline: {}}": true, "listen: x\ngateway: chat\n": true,
+		"pipeline: chat\n": false, "keys: [{id: gateway}]\n": false, "pipeline: x\nsteps:\n  gateway: 1\n": false, "gateways: x": false, "": false,
+	} {
+		if got := IsGateway(write(t, "file.yaml", text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if IsGateway("nowhere.yaml") {
+		t.Error("a file that is not there")
+	}
+}
+
 // TestSecretsOfCursorsAreLongEnough also says where one is named that is not.
 func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 	t.Setenv("CURSORS", "guess me")
 	file := strings.Replace(goodGateway, "cursor_key: ${CURSORS}", "cursor_key_file: FILE", 1)
 	secret := filepath.Join(t.TempDir(), "secret")
 	for text, want := range map[string]string{
-		goodGateway: "gateway.yaml:14:13: cursor_key: the secret has 8 bytes, fewer than 32",
-		strings.Replace(file, "FILE", "absent", 1): "gateway.yaml:14:18: cursor_key_file: open ",
+		goodGateway: "gateway.yaml:15:13: cursor_key: the secret has 8 bytes, fewer than 32",
+		strings.Replace(file, "FILE", "absent", 1): "gateway.yaml:15:18: cursor_key_file: open ",
 		strings.Replace(file, "FILE", secret, 1):   "",
 	} {
 		if err := os.WriteFile(secret, []byte("\n "+keySecret+"\n"), 0o600); err != nil {

@@ -37,6 +37,7 @@ const frontEndTimeout = 10 * time.Second
 // their events.
 type front struct {
 	file      *config.Gateway
+	warnings  []string // of what is allowed but will surprise
 	log       *slog.Logger
 	secret    []byte
 	keys      *token.Keyring
@@ -180,7 +181,8 @@ func (f *front) explain(path, message, hint string) error {
 	return f.file.Explain(&afterbay.Error{Path: path, Message: message, Hint: hint})
 }
 
-// checkTopics returns which topic of the pipeline is not there.
+// checkTopics returns which topic of the pipeline is not there, or which of those that
+// pipelines have by their name is not read.
 func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
@@ -190,6 +192,17 @@ func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
 		if !slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) {
 			return f.explain(path, fmt.Sprintf("there is no topic %q", name), "start the pipeline first, which makes its topics, or name those that it has")
 		}
+	}
+	var unread afterbay.Errors
+	for _, e := range newAnswering(f.file, nil).unread(topics) {
+		if f.file.Pipeline.Unanswered == "expire" {
+			f.log.Warn("gateway: "+e.Message, "gateway", f.file.Name)
+			continue
+		}
+		unread = append(unread, e)
+	}
+	if unread != nil {
+		return &exitError{exitInvalid, f.file.Explain(unread)}
 	}
 	return nil
 }

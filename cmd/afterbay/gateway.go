@@ -109,4 +109,7 @@ func (c *gatewayCommand) engineOf(f *front) (*engine, error) {
 // announce prints where clients connect.
 func (f *front) announce(a *app) {
 	fmt.Fprintf(a.stdout, "gateway %s: clients connect to %s/v1/stream; events go to %s\n", f.file.Name, f.address(), f.file.Pipeline.Input)
+	for _, w := range f.warnings {
+		fmt.Fprintf(a.stdout, "  warning: %s\n", w)
+	}
 }

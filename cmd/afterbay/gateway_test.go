@@ -318,7 +318,7 @@ func TestGatewaysThatCannotRunSayWhy(t *testing.T) {
 		{"run PIPELINE --gateway short.yaml", exitInvalid, "short.yaml:5:13: cursor_key: the secret has 9 bytes, fewer than 32"},
 		{"run PIPELINE --gateway secret.yaml", exitInvalid, "cursor_key: a secret has no place in the file"},
 		{"run PIPELINE --gateway nokeys.yaml", exitInvalid, "docs/reference/keys-file.md"},
-		{"run PIPELINE --gateway topic.yaml --listen none", exitInvalid, `topic.yaml:3:36: pipeline.outputs[0]: there is no topic "decided"`},
+		{"run PIPELINE --gateway topic.yaml --listen none", exitInvalid, `topic.yaml:3:36: pipeline.outputs[0]: no pipeline here writes topic "decided": they write decisions, dlq.moderation`},
 		{"run PIPELINE --gateway cert.yaml --listen none", exitInvalid, "cert.yaml:8:7: cert: open "},
 		{"clients", exitFailure, "--url http://host:port"},
 	} {

@@ -17,7 +17,7 @@ import (
 )
 
 type lintCommand struct {
-	Files   []string `arg:"" name:"file" help:"Pipeline files."`
+	Files   []string `arg:"" name:"file" help:"Pipeline files, and gateway files, which are checked against the pipelines beside them."`
 	Connect bool     `name:"connect" help:"Ask where sinks write, and lookups outside of the log read, too: whether tables, columns, types and extensions of databases are as the pipeline needs them, queries hold, Redis and services answer and let it in, folders can be written, buckets can be reached and clusters have the topic. Changes nothing."`
 	JSON    bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
 }
@@ -26,9 +26,14 @@ type lintCommand struct {
 func (c *lintCommand) Run(a *app) error {
 	l := &linter{app: a, pipelines: make(map[string]string), engine: &engine{}}
 	for _, path := range c.Files {
-		l.check(path)
+		if config.IsGateway(path) {
+			l.checkGateway(path)
+		} else {
+			l.check(path)
+		}
 	}
 	l.chain()
+	l.answered()
 	if c.Connect {
 		l.connect()
 	}
@@ -51,6 +56,15 @@ func (c *lintCommand) Run(a *app) error {
 			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.file, p.runner.Name(), w)
 		}
 	}
+	for _, g := range l.gateways {
+		if c.JSON || files[g.in.path] {
+			continue
+		}
+		fmt.Fprintf(a.stdout, "%s: gateway %s is right: clients' events go to %s%s\n", g.in.path, g.file.Name, g.file.Pipeline.Input, g.of)
+		for _, w := range g.warnings {
+			fmt.Fprintf(a.stdout, "%s: gateway %s: warning: %s\n", g.in.path, g.file.Name, w)
+		}
+	}
 	if findings > 0 {
 		return &exitError{exitInvalid, fmt.Errorf("%s in %s", counted(findings, "finding"), counted(len(files), "file"))}
 	}
@@ -71,12 +85,14 @@ type linter struct {
 	engine    *engine           // the newest that a pipeline names
 	files     []*lintedFile
 	right     []lintedPipeline // in which nothing is wrong by themselves
+	gateways  []lintedGateway  // likewise
 }
 
 type lintedFile struct {
-	path  string
-	file  *config.File
-	found config.Errors
+	path      string
+	file      *config.File
+	pipelines bool // it is a pipeline file
+	found     config.Errors
 }
 
 type lintedPipeline struct {
@@ -89,7 +105,7 @@ type lintedPipeline struct {
 // mean: where the shape is not right, above the first mistake.
 func (l *linter) check(path string) {
 	file, err := config.LoadPartly(path)
-	f := &lintedFile{path: path, file: file}
+	f := &lintedFile{path: path, file: file, pipelines: true}
 	l.files = append(l.files, f)
 	f.add(err)
 	if file == nil {

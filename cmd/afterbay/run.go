@@ -36,6 +36,9 @@ func (c *runCommand) Run(a *app) error {
 		if clients, err = a.newFront(c.Gateway); err != nil {
 			return err
 		}
+		if err = clients.fits(pipelines); err != nil {
+			return err
+		}
 	}
 	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, standbys: c.Standbys, stateBytes: c.log(), untilIdle: c.UntilIdle, traces: traces, front: clients}
 	return p.run(c.listenFlags)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"crypto/tls"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+)
+
+type lintedGateway struct {
+	file     *config.Gateway
+	in       *lintedFile
+	of       string // whose topics these are, for who reads that it is right
+	warnings []string
+}
+
+// checkGateway finds what is wrong with a gateway file, and with the files that it
+// names.
+func (l *linter) checkGateway(path string) {
+	f := &lintedFile{path: path}
+	l.files = append(l.files, f)
+	g, err := config.LoadGatewayPartly(path)
+	f.add(err)
+	if g == nil {
+		return
+	}
+	if g.CursorKey != "" || g.CursorKeyFile != "" {
+		_, err := g.Secret()
+		f.add(err)
+	}
+	if err == nil && g.Engine != (afterbay.Engine{}) {
+		f.add(g.Explain(checkEngine(g.Engine)))
+	}
+	if err == nil && g.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(g.Cert, g.Key); err != nil {
+			f.add(g.Explain(&afterbay.Error{Path: "cert", Message: err.Error(), Hint: "name the files of a certificate and of its key, PEM"}))
+		}
+	}
+	if g.Keys != "" {
+		if _, err := openKeys(g.Keys); err != nil {
+			keys := &lintedFile{path: g.Keys}
+			keys.add(err)
+			l.files = append(l.files, keys)
+		}
+	}
+	l.gateways = append(l.gateways, lintedGateway{file: g, in: f})
+}
+
+// answered finds what does not fit between the gateways and the pipelines, where
+// there are both.
+func (l *linter) answered() {
+	if len(l.right) == 0 || slices.ContainsFunc(l.files, func(f *lintedFile) bool { return f.pipelines && len(f.found) > 0 }) {
+		return // what is not right may read or write what is missing
+	}
+	runners := make([]*afterbay.Runner, len(l.right))
+	for i, p := range l.right {
+		runners[i] = p.runner
+	}
+	for i := range l.gateways {
+		g := &l.gateways[i]
+		if slices.ContainsFunc(g.in.found, func(e *config.Error) bool { return e.Field == "" || strings.HasPrefix(e.Field, "pipeline") }) {
+			continue // what it has is not known
+		}
+		a := newAnswering(g.file, runners)
+		u := a.check()
+		if g.warnings = u.warnings; len(u.gateway) > 0 {
+			g.in.add(g.file.Explain(u.gateway))
+		}
+		for i, errs := range u.pipeline {
+			p := l.right[i]
+			p.in.add(p.in.file.Explain(p.index, errs))
+		}
+		var names []string
+		for _, i := range a.behind() {
+			names = append(names, runners[i].Name())
+		}
+		if g.of = " of pipeline " + strings.Join(names, ", "); len(u.pipeline) == 0 && g.file.Pipeline.Unanswered == "" {
+			g.of += ", and each of them ends in a result"
+		}
+	}
+}
