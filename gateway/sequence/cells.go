@@ -63,7 +63,7 @@ func heldKey(clientKey string, sequence int64) []byte {
 
 // place is an event among those in the order they came.
 type place struct {
-	at   int64 // of the append, microseconds
+	at   int64 // the partition's time when it came, microseconds
 	name string
 }
 
@@ -134,7 +134,7 @@ const hashBytes = 16
 // entry is what is known of an event.
 type entry struct {
 	state    byte
-	at       int64 // of the append, microseconds
+	at       int64 // the partition's time when it came, microseconds
 	sequence int64
 	hash     [hashBytes]byte // of the payload
 	causal   string

@@ -33,6 +33,7 @@ type numbers struct {
 
 type known struct {
 	event  wire.Event
+	came   time.Time // the greatest time of an append so far
 	at     time.Time
 	state  string // forwarded, held, ended, redriven
 	result wire.Result
@@ -133,7 +134,7 @@ func (m *model) submit(e wire.Event, at time.Time) {
 		}
 		return
 	}
-	k := &known{event: e, at: at}
+	k := &known{event: e, came: m.clock, at: at}
 	m.known = append(m.known, k)
 	n := m.of(e.Tenant, e.Client)
 	held, bytes := m.held(e.Tenant, e.Client)
@@ -198,7 +199,7 @@ func (m *model) passes(at time.Time) {
 	}
 	for len(m.waiting) > 0 {
 		k := m.waiting[0]
-		if k.at.Add(m.limits.HeldFor).After(m.clock) {
+		if k.came.Add(m.limits.HeldFor).After(m.clock) {
 			return
 		}
 		if k.state == "held" {
@@ -211,7 +212,7 @@ func (m *model) passes(at time.Time) {
 func (m *model) forget() {
 	for len(m.known) > 0 {
 		k := m.known[0]
-		if len(m.known) <= m.limits.IDs && k.at.Add(m.limits.Window).After(m.clock) {
+		if len(m.known) <= m.limits.IDs && k.came.Add(m.limits.Window).After(m.clock) {
 			return
 		}
 		if k.state == "forwarded" || k.state == "held" {

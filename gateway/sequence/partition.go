@@ -150,7 +150,7 @@ func (p *partition) submit(e *wire.Event, r *stream.Record, t *turn) error {
 	if s.known {
 		return p.again(&s, e, r, hash)
 	}
-	s.entry = entry{at: r.Time.UnixMicro(), sequence: e.Sequence, hash: hash, causal: e.Causal}
+	s.entry = entry{at: p.meta.clock, sequence: e.Sequence, hash: hash, causal: e.Causal}
 	p.cells.put(numbered(kindID, p.meta.nextID), place{s.entry.at, s.name}.append(nil))
 	p.meta.nextID++
 	switch next := s.client.sequence + 1; {

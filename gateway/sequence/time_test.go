@@ -281,3 +281,27 @@ func TestOtherNumberOfPartitionsIsRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestClockOfOneGatewayIsAhead has an event come from a gateway whose clock is wrong.
+// What others send after it still waits, for those before it and for its result.
+func TestClockOfOneGatewayIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memory.New(memory.Options{})
+		b := newBench(t, l, sequence.Limits{})
+		stop := b.start(l)
+		wrong := wire.Submit(sequence.Inbox(name), said("e1", 0))
+		wrong.Time = time.Now().Add(25 * time.Hour)
+		b.ok(l.Append(b.ctx(), wrong))
+		b.send(said("s2", 2), said("e2", 0))
+		time.Sleep(20 * time.Second)
+		b.want()
+		b.send(said("s1", 1))
+		time.Sleep(time.Second)
+		b.want()
+		if n := b.metrics.Accepted.Load(); n != 4 {
+			t.Errorf("%d events went on, want 4", n)
+		}
+		stop()
+		b.ok(l.Close())
+	})
+}

@@ -128,7 +128,11 @@ func (p *partition) forget(t *turn) error {
 			return fmt.Errorf("event %s: %w: it has no entry", s.name, errDamaged)
 		}
 		if s.entry.state == forwarded || s.entry.state == held {
-			p.expire(&s)
+			why := fmt.Sprintf("it has no outcome within %v", limits.Window)
+			if p.meta.nextID-p.meta.firstID > uint64(limits.IDs) {
+				why = fmt.Sprintf("it has no outcome, and %d others came after it", limits.IDs)
+			}
+			p.expire(&s, why+": send it again with another id")
 		}
 		p.cells.delete(key(kindEvent, s.name))
 		p.cells.delete(numbered(kindID, p.meta.firstID))
@@ -137,7 +141,7 @@ func (p *partition) forget(t *turn) error {
 	return nil
 }
 
-func (p *partition) expire(s *subject) {
+func (p *partition) expire(s *subject, why string) {
 	p.options.Metrics.Expired.Add(1)
 	if s.entry.state == held {
 		p.unhold(s)
@@ -145,7 +149,7 @@ func (p *partition) expire(s *subject) {
 	tenant, client, event, _ := wire.ParseClientEvent(s.name) // front has read it
 	p.end(s, &wire.Result{
 		Tenant: tenant, Client: client, Event: event, Causal: s.entry.causal, Correlation: s.entry.correlationID(), Time: p.time(), Status: wire.StatusExpired,
-		Error: &wire.Error{Code: wire.CodeExpired, Message: fmt.Sprintf("no outcome within %v", p.options.Limits.Window)},
+		Error: &wire.Error{Code: wire.CodeExpired, Message: why},
 	})
 	p.keep(s)
 }
