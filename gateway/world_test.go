@@ -48,6 +48,7 @@ func (tokens) Verify(_ context.Context, token string) (gateway.Identity, error) 
 type world struct {
 	testing.TB
 	log      *memory.Log
+	reads    gateway.Log // the log as the gateway has it
 	gateway  *gateway.Gateway
 	listener *listener
 	finish   func() // ends the gateway as a signal would, and waits for it
@@ -62,6 +63,7 @@ const (
 func newWorld(t testing.TB, o gateway.Options) *world {
 	t.Helper()
 	w := &world{TB: t, log: memory.New(memory.Options{})}
+	w.reads = w.log
 	for _, topic := range []string{"inbox", "results"} {
 		w.ok(w.log.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: partitions}))
 	}
@@ -86,7 +88,7 @@ func newWorld(t testing.TB, o gateway.Options) *world {
 // start serves the log by a gateway, and returns what ends it.
 func (w *world) start(o gateway.Options) (stop func()) {
 	w.Helper()
-	g, err := gateway.New(w.Context(), w.log, tokens{}, o)
+	g, err := gateway.New(w.Context(), w.reads, tokens{}, o)
 	w.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
