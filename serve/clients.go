@@ -64,10 +64,16 @@ type boundsCollector struct {
 	gateway *Gateway
 	counts  figures[*sequence.Metrics]
 	limits  figures[limit.Stats]
+	ends    *prometheus.Desc
 }
 
 func newBoundsCollector(g *Gateway) *boundsCollector {
-	c := &boundsCollector{g, figures[*sequence.Metrics]{prefix: "gateway_sequence_"}, figures[limit.Stats]{prefix: "gateway_limit_", labels: []string{"of"}}}
+	c := &boundsCollector{
+		gateway: g,
+		counts:  figures[*sequence.Metrics]{prefix: "gateway_sequence_"},
+		limits:  figures[limit.Stats]{prefix: "gateway_limit_", labels: []string{"of"}},
+		ends:    prometheus.NewDesc("afterbay_gateway_sequence_ended_total", "Events that have their result, by its status.", []string{"status"}, nil),
+	}
 	add := func(name, help string, value func(*sequence.Metrics) uint64) {
 		c.counts.add(prometheus.CounterValue, name+"_total", help, func(m *sequence.Metrics) float64 { return float64(value(m)) })
 	}
@@ -98,11 +104,15 @@ func newBoundsCollector(g *Gateway) *boundsCollector {
 func (c *boundsCollector) Describe(descs chan<- *prometheus.Desc) {
 	c.counts.Describe(descs)
 	c.limits.Describe(descs)
+	descs <- c.ends
 }
 
 // Collect implements prometheus.Collector.
 func (c *boundsCollector) Collect(metrics chan<- prometheus.Metric) {
 	c.counts.show(metrics, c.gateway.Sequence)
+	for status, n := range c.gateway.Sequence.Ends.All() {
+		metrics <- prometheus.MustNewConstMetric(c.ends, prometheus.CounterValue, float64(n), string(status))
+	}
 	c.limits.show(metrics, c.gateway.Addresses(), "address")
 	c.limits.show(metrics, c.gateway.Server.Tenants(), "tenant")
 }

@@ -39,6 +39,7 @@ func GatewayCollector(g *gateway.Gateway) prometheus.Collector {
 	const gauge = prometheus.GaugeValue
 	c.tenants.add(gauge, "connections", "Connections that are open.", func(t *tenant) float64 { return float64(t.connections) })
 	c.tenants.add(gauge, "inflight", "Events of connections that wait for their result.", func(t *tenant) float64 { return float64(t.pending) })
+	c.tenants.add(gauge, "client_inflight_max", "Of them, those of the connection that has most.", func(t *tenant) float64 { return float64(t.pendingMax) })
 	c.tenants.add(gauge, "queue_age_seconds", "How long the oldest of them has waited.", func(t *tenant) float64 { return t.age.Seconds() })
 	c.tenants.add(gauge, "behind_records", "Records of results, of any client, that are not passed yet for the connection that lacks most.", func(t *tenant) float64 { return float64(t.behind) })
 	return c
@@ -89,6 +90,7 @@ func (c *gatewayCollector) addReads() {
 type tenant struct {
 	name                 string
 	connections, pending int
+	pendingMax           int // of a connection
 	age                  time.Duration
 	behind               int64
 }
@@ -96,6 +98,7 @@ type tenant struct {
 func (t *tenant) add(other *tenant) {
 	t.connections += other.connections
 	t.pending += other.pending
+	t.pendingMax = max(t.pendingMax, other.pendingMax)
 	t.age, t.behind = max(t.age, other.age), max(t.behind, other.behind)
 }
 
@@ -105,7 +108,7 @@ func tenantsOf(clients []gateway.Client, now time.Time) []*tenant {
 	var list []*tenant
 	for i := range clients {
 		c := &clients[i]
-		one := tenant{name: cmp.Or(c.Tenant, tenantNone), connections: 1, pending: c.Pending, behind: c.Behind}
+		one := tenant{name: cmp.Or(c.Tenant, tenantNone), connections: 1, pending: c.Pending, pendingMax: c.Pending, behind: c.Behind}
 		if !c.Oldest.IsZero() {
 			one.age = now.Sub(c.Oldest)
 		}

@@ -33,7 +33,7 @@ func TestTenantsThatAreShownAreBounded(t *testing.T) {
 		t.Fatalf("%d tenants are shown", len(tenants))
 	}
 	first, rest := tenants[0], tenants[tenantsShown]
-	if first.name != "t149" || first.connections != 2 || first.pending != 298 || first.age != 149*time.Second || first.behind != 149 {
+	if first.name != "t149" || first.connections != 2 || first.pending != 298 || first.pendingMax != 149 || first.age != 149*time.Second || first.behind != 149 {
 		t.Errorf("first: %+v", first)
 	}
 	pending := 0

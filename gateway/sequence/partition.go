@@ -239,6 +239,7 @@ func (p *partition) reject(s *subject, e *wire.Event, at time.Time, code string,
 func (p *partition) end(s *subject, result *wire.Result) {
 	record := wire.Outcome("", result)
 	s.entry.state, s.entry.record = ended, &record
+	p.options.Metrics.Ends.of(result.Status).Add(1)
 	p.write(s, result)
 }
 

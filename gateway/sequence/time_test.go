@@ -2,6 +2,7 @@ package sequence_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,10 @@ func TestTimePassesWhereNobodySendsAnything(t *testing.T) {
 		}
 		if records != 0 {
 			t.Errorf("%d records of time though nothing waits", -records)
+		}
+		ends := maps.Collect(b.metrics.Ends.All())
+		if diff := cmp.Diff(map[wire.Status]uint64{"ok": 0, "rejected": 2, "dead_lettered": 0, "expired": 3}, ends); diff != "" {
+			t.Errorf("ends that are counted (-want +got):\n%s", diff)
 		}
 		stop()
 		b.ok(l.Close())
