@@ -254,7 +254,6 @@ func (s *schedule) come(client string, at *place) {
 	var err error
 	c.raw, _, err = dialRaw(s.served[s.random.Intn(2)].dial(), offered, "Authorization: Bearer acme."+client)
 	s.ok(err)
-	c.pongs = true
 	if s.random.Intn(10) == 0 {
 		s.foreign(c, client)
 	}
@@ -310,6 +309,8 @@ func (s *schedule) listenTo(c *talking, random *rand.Rand) {
 		}
 		first := int64(s.log.first(resultsAt(c.client)))
 		switch f := f.(type) {
+		case *wire.Ping:
+			_ = c.send(&wire.Pong{}) // it may be closed, and why not be read yet
 		case *wire.ResultFrame:
 			c.heard = append(c.heard, heard{seq: int(f.Seq), event: f.EventID, cursor: s.given(c.client, f.Cursor), first: first})
 			s.happened("result")
