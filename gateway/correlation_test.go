@@ -50,7 +50,8 @@ func posts(t *testing.T) *afterbay.Runner {
 // one's id: answer, inbox, pipeline's input, what the pipeline writes, result.
 func TestCorrelationIDGoesThroughAllHops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{TB: t, log: memory.New(memory.Options{})}
+		log := memory.New(memory.Options{})
+		w := &world{TB: t, log: log, reads: log}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		runner := posts(t)

@@ -15,7 +15,7 @@ func TestConnectedSaysThatAGapFollows(t *testing.T) {
 		w := newWorld(t, gateway.Options{})
 		defer w.close()
 		at := resultsAt("ada")
-		lost := wire.Cursor{Partition: at.Index, Offset: 1000}.Encode(wire.NewCursorKey([]byte(cursorKey)), "acme", "ada")
+		lost := wire.Cursor{Partition: at.Index, Offset: 1000}.Encode(cursors, "acme", "ada")
 
 		c, connected := w.connect("ada", &wire.Resume{Cursor: lost})
 		gap, ok := w.receive(c).(*wire.Gap)

@@ -63,6 +63,9 @@ type Options struct {
 	PendingLimit int
 	// MessageBytes bounds a message of a client; 0 is 64 KiB.
 	MessageBytes int
+	// AppendingBytes bounds the events of all connections that are on their way
+	// into the log; 0 is 256 MiB.
+	AppendingBytes int64
 	// Ping is between pings, and PongTimeout how long a client may leave one
 	// unanswered; 0 is 15 s and 10 s.
 	Ping, PongTimeout time.Duration
@@ -94,7 +97,7 @@ func (o Options) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Connections", int64(o.Connections)}, {"PendingLimit", int64(o.PendingLimit)}, {"MessageBytes", int64(o.MessageBytes)},
+		{"Connections", int64(o.Connections)}, {"PendingLimit", int64(o.PendingLimit)}, {"MessageBytes", int64(o.MessageBytes)}, {"AppendingBytes", o.AppendingBytes},
 		{"Ping", int64(o.Ping)}, {"PongTimeout", int64(o.PongTimeout)}, {"DrainWindow", int64(o.DrainWindow)},
 	} {
 		if n.value < 0 {
@@ -109,6 +112,7 @@ func (o Options) withDefaults() Options {
 	o.Connections = cmp.Or(o.Connections, 10_000)
 	o.PendingLimit = cmp.Or(o.PendingLimit, 50)
 	o.MessageBytes = cmp.Or(o.MessageBytes, 64<<10)
+	o.AppendingBytes = cmp.Or(o.AppendingBytes, 256<<20)
 	o.Ping, o.PongTimeout = cmp.Or(o.Ping, 15*time.Second), cmp.Or(o.PongTimeout, 10*time.Second)
 	o.DrainWindow = cmp.Or(o.DrainWindow, 30*time.Second)
 	o.Tenants.Open, o.Tenants.Rate, o.Tenants.Burst = cmp.Or(o.Tenants.Open, 10_000), cmp.Or(o.Tenants.Rate, 10_000), cmp.Or(o.Tenants.Burst, 20_000)
@@ -130,6 +134,7 @@ type Gateway struct {
 	sockets sockets
 	cursors *wire.CursorKey
 	bodies  *semaphore.Weighted // bytes of requests that are held
+	appends *semaphore.Weighted // bytes of events of connections on their way into the log
 
 	ctx  context.Context // of all that clients ask for: done when the last has gone
 	stop context.CancelFunc
@@ -165,7 +170,11 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	if err != nil {
 		return nil, fmt.Errorf("gateway: tenants: %w", err)
 	}
-	g := &Gateway{options: o, log: log, auth: auth, hub: h, tenants: tenants, cursors: wire.NewCursorKey(o.CursorKey), drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}, bodies: semaphore.NewWeighted(bodiesBytes)}
+	g := &Gateway{
+		options: o, log: log, auth: auth, hub: h, tenants: tenants, cursors: wire.NewCursorKey(o.CursorKey),
+		drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{},
+		bodies: semaphore.NewWeighted(bodiesBytes), appends: semaphore.NewWeighted(o.AppendingBytes),
+	}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.sockets = newSockets(g)
 	return g, nil

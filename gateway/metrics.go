@@ -16,6 +16,7 @@ type Metrics struct {
 
 	Accepted   atomic.Uint64 // events that are in the log
 	Refused    atomic.Uint64 // events answered with backpressure
+	Overloaded atomic.Uint64 // of those, since too many were on their way into the log
 	Bad        atomic.Uint64 // messages and events answered with an error
 	Failures   atomic.Uint64 // appends that failed
 	Pending    atomic.Int64  // events of connections that wait for their result

@@ -288,7 +288,7 @@ func (s *schedule) foreign(c *talking, client string) {
 
 // given notes a cursor, and returns its place.
 func (s *schedule) given(client, text string) int64 {
-	c, err := wire.ParseCursor([]byte(cursorKey), "acme", client, text)
+	c, err := wire.ParseCursor(cursors, "acme", client, text)
 	if err != nil || c.Partition != resultsAt(client).Index {
 		s.Errorf("cursor %q of %s: %+v, %v", text, client, c, err)
 	}

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	connectTimeout  = 10 * time.Second // until a connection says who it is
-	expiryGrace     = 25 * time.Second // after a token's end, to bring another
-	ackTimeout      = 60 * time.Second // for an ack that the client promised
-	retryAfter      = 40 * time.Millisecond
-	retryAfterDrain = time.Second
-	answersMost     = 256 // that wait to be written: then the client is not read
-	sessionIDBytes  = 128
+	connectTimeout     = 10 * time.Second // until a connection says who it is
+	expiryGrace        = 25 * time.Second // after a token's end, to bring another
+	ackTimeout         = 60 * time.Second // for an ack that the client promised
+	retryAfter         = 40 * time.Millisecond
+	retryAfterDrain    = time.Second
+	retryAfterOverload = time.Second
+	answersMost        = 256 // that wait to be written: then the client is not read
+	sessionIDBytes     = 128
 )
 
 // socket is a message connection, as far as a session needs it. Send and close
@@ -289,6 +290,10 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 		refused.EventID, refused.CorrelationID = event.ID, event.Correlation
 		return &refused
 	}
+	if !s.gateway.appends.TryAcquire(heldBytes(len(event.Payload))) {
+		s.gateway.metrics.Overloaded.Add(1)
+		return &wire.Backpressure{Reason: wire.ReasonOverload, EventID: event.ID, RetryAfterMs: retryAfterOverload.Milliseconds()}
+	}
 	if s.pending == nil {
 		s.pending = map[string]time.Time{}
 	}
@@ -313,6 +318,9 @@ func (s *session) append() {
 		return
 	}
 	err := s.gateway.append(events)
+	for i := range events {
+		s.gateway.appends.Release(heldBytes(len(events[i].Value)))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending = 0
@@ -326,6 +334,9 @@ func (s *session) append() {
 		s.push(&wire.ErrorFrame{CorrelationID: correlation, Error: appendProblem(err, id)})
 	}
 }
+
+// heldBytes is about what an event with a payload of so many bytes takes.
+func heldBytes(payload int) int64 { return int64(payload) + 512 }
 
 // forget says that an event waits for nothing any more. Its caller holds mu.
 func (s *session) forget(id string) {

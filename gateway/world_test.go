@@ -43,6 +43,8 @@ func (tokens) Verify(_ context.Context, token string) (gateway.Identity, error) 
 	return who, nil
 }
 
+var cursors = wire.NewCursorKey([]byte(cursorKey)) // signs them
+
 // world is a gateway, on connections in memory, and what stands in for the
 // sequencer and the pipeline.
 type world struct {

@@ -64,6 +64,7 @@ func (c *gatewayCollector) addCounts() {
 	add("forbidden", "Requests refused for their token or origin.", func(m *gateway.Metrics) uint64 { return m.Forbidden.Load() })
 	add("accepted", "Events that are durable.", func(m *gateway.Metrics) uint64 { return m.Accepted.Load() })
 	add("backpressure", "Events refused, to be sent later.", func(m *gateway.Metrics) uint64 { return m.Refused.Load() })
+	add("overloaded", "Events refused, since too many were on their way into the log.", func(m *gateway.Metrics) uint64 { return m.Overloaded.Load() })
 	add("bad", "Messages and events answered with an error.", func(m *gateway.Metrics) uint64 { return m.Bad.Load() })
 	add("append_failures", "Appends that failed.", func(m *gateway.Metrics) uint64 { return m.Failures.Load() })
 	add("results", "Results that were sent.", func(m *gateway.Metrics) uint64 { return m.Results.Load() })
