@@ -43,8 +43,9 @@ type Options struct {
 	Seq    uint64
 	// Earliest receives all results that are retained where there is no Cursor.
 	Earliest bool
-	// SessionID is of this client alone: its newest connection replaces the others,
-	// on any gateway. Without one there may be many.
+	// SessionID is of this client alone: its newest connection ends the others at
+	// the same gateway at once. One that was left at another ends with its pings.
+	// Without an id there may be many.
 	SessionID string
 	// Buffer is how many results may wait for the application; 0 is 256.
 	Buffer int

@@ -201,6 +201,9 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 		for _, frame := range frames {
 			out.event(frame)
 		}
+		if err != nil && r.Context().Err() == nil {
+			o.Logger.Error("gateway: read results", "error", err)
+		}
 		if err != nil || out.flush() != nil {
 			return // the client comes again with its cursor
 		}

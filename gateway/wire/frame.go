@@ -59,7 +59,7 @@ type (
 		head
 		ID          int64   `json:"id,omitempty"` // of the request, which the answer has
 		Token       string  `json:"token,omitempty"`
-		SessionID   string  `json:"sessionId,omitempty"` // the newest connection of a session replaces the others
+		SessionID   string  `json:"sessionId,omitempty"` // the newest connection of a session ends the others at its gateway
 		Resume      *Resume `json:"resume,omitempty"`
 		MaxInflight int     `json:"maxInflight,omitempty"` // lowers pendingLimit
 		AckEvery    int     `json:"ackEvery,omitempty"`    // results between acks, which the client promises

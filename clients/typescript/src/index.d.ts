@@ -54,7 +54,7 @@ export interface Options {
   seq?: number
   /** All results that are retained, where there is no cursor. */
   earliest?: boolean
-  /** The newest connection of a session replaces the others. */
+  /** The newest connection of a session ends the others at the same gateway. */
   sessionId?: string
   /** Results that may wait for the application; 10,000. */
   buffer?: number
