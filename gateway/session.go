@@ -21,6 +21,7 @@ const (
 	retryAfterDrain    = time.Second
 	retryAfterOverload = time.Second
 	answersMost        = 256 // that wait to be written: then the client is not read
+	strangersBadMost   = 16  // bad frames of a connection before it has said who it is
 	sessionIDBytes     = 128
 )
 
@@ -48,7 +49,8 @@ type session struct {
 	cancel  context.CancelFunc
 	writer  worker
 	appends worker
-	tenant  string // whose connections it is one of; of the goroutine that reads
+	tenant  string // whose connections it is one of; it and bad are of the goroutine that reads
+	bad     int    // frames
 
 	mu           sync.Mutex // guards what follows
 	room         sync.Cond  // answers has room again
@@ -117,9 +119,25 @@ func (s *session) receive(message []byte) {
 	}
 }
 
+// fail answers a frame that is wrong, of a client that sends not too many.
 func (s *session) fail(id int64, problem *wire.Error) {
 	s.gateway.metrics.Bad.Add(1)
 	s.answer(&wire.ErrorFrame{ID: id, Error: problem})
+	if s.bad++; s.tenant == "" && s.bad >= strangersBadMost {
+		s.leave(closeBadRequest, 0)
+	}
+	s.spend()
+}
+
+// spend takes a frame that costs something from the share of its tenant, as events
+// do; who has nothing left is sent away.
+func (s *session) spend() {
+	if s.tenant == "" {
+		return
+	}
+	if refusal := s.gateway.tenants.Take(s.tenant); refusal.Reason != "" {
+		s.leave(closeQuota, refusal.Wait)
+	}
 }
 
 // answer has a frame written. Where too many wait it waits, so that a client that
@@ -230,6 +248,7 @@ func (s *session) replace(name string) {
 }
 
 func (s *session) refresh(f *wire.Refresh) {
+	s.spend()
 	who, err := s.gateway.verify(s.ctx, f.Token)
 	if err == nil && (who.Tenant != s.identity.Tenant || who.Client != s.identity.Client) {
 		err = errors.New("it is of another client")

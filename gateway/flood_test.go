@@ -1,0 +1,42 @@
+package gateway_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/limit"
+	"github.com/afterbay/afterbay/gateway/wire"
+)
+
+// TestFramesThatAreNoEventsAreBoundedToo has clients send what costs the gateway
+// something, without end.
+func TestFramesThatAreNoEventsAreBoundedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{Tenants: limit.Options{Rate: 1, Burst: 30}})
+		defer w.close()
+		flood := func(name, message string, code, least int, c *raw) {
+			t.Helper()
+			go func() {
+				for c.text(message) == nil { // until it is closed
+				}
+			}()
+			frames, how := w.ends(c)
+			if how == nil || how.code != code || len(frames) < least {
+				t.Errorf("%s: %d answers, then %v, want %d", name, len(frames), how, code)
+			}
+			_ = c.Close()
+		}
+		stranger, _, err := dialRaw(w.listener.dial(), offered)
+		w.ok(err)
+		flood("a stranger", `{"type":"fly"}`, 4000, 16, stranger)
+		ada, _ := w.connect("ada", nil)
+		flood("bad frames", `{"type":"fly"}`, 4506, 20, ada)
+
+		other, _, err := dialRaw(w.listener.dial(), offered, "Authorization: Bearer other.bob")
+		w.ok(err)
+		w.ok(other.send(&wire.Connect{}))
+		w.receive(other)
+		flood("tokens", `{"type":"refresh","token":"other.bob"}`, 4506, 20, other)
+	})
+}
