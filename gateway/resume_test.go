@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -106,7 +107,7 @@ var schedulers = []string{"ada", "bob", "eve", "kim"}
 func TestRandomSchedulesOfCutsAcksRestartsAndRetention(t *testing.T) {
 	n := int64(40)
 	if os.Getenv("AFTERBAY_FULL") != "" {
-		n = 2000
+		n = 1000
 	}
 	seen := map[string]int{}
 	all := seeds.Run(t, n, func(t *testing.T, random *rand.Rand) {
@@ -230,9 +231,7 @@ func (s *schedule) come(client string, at *place) {
 	s.Helper()
 	k := &talk{client: client, earliest: true, first: int64(s.log.first(resultsAt(client))), least: len(s.published(client))}
 	connect := &wire.Connect{Resume: &wire.Resume{From: wire.FromEarliest}}
-	s.mu.Lock()
-	given := s.places[client]
-	s.mu.Unlock()
+	given := s.had(client)
 	switch n := s.random.Intn(8); {
 	case at == nil && n == 0:
 		connect.Resume, k.latest, k.earliest = nil, true, false
@@ -271,9 +270,7 @@ func (s *schedule) come(client string, at *place) {
 // foreign asks for results behind a cursor of another client.
 func (s *schedule) foreign(c *talking, client string) {
 	for _, other := range schedulers {
-		s.mu.Lock()
-		given := s.places[other]
-		s.mu.Unlock()
+		given := s.had(other)
 		if other == client || len(given) == 0 {
 			continue
 		}
@@ -296,6 +293,13 @@ func (s *schedule) given(client, text string) int64 {
 	defer s.mu.Unlock()
 	s.places[client] = append(s.places[client], place{text, int64(c.Offset), c.Epoch})
 	return int64(c.Offset)
+}
+
+// had returns the places that a client was given, the oldest first.
+func (s *schedule) had(client string) []place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.places[client])
 }
 
 // listenTo reads a connection until it ends.
@@ -402,9 +406,7 @@ func (s *schedule) publish() {
 // ack acknowledges at any place, again and again perhaps.
 func (s *schedule) ack() {
 	if c := s.any(); c != nil {
-		s.mu.Lock()
-		given := s.places[c.client]
-		s.mu.Unlock()
+		given := s.had(c.client)
 		_ = c.send(&wire.Ack{Cursor: given[s.random.Intn(len(given))].text})
 	}
 }
@@ -435,7 +437,7 @@ func (s *schedule) stall() {
 func (s *schedule) finish() {
 	time.Sleep(10 * time.Minute)
 	for _, client := range schedulers {
-		if given := s.places[client]; len(given) > 0 {
+		if given := s.had(client); len(given) > 0 {
 			s.come(client, &given[len(given)-1])
 		}
 	}

@@ -80,6 +80,7 @@ prove gateway-cold "AFTERBAY_PROVE=1 go test ./gateway/hub -run ColdResume -v -t
 prove gateway-crash "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\${AFTERBAY_KAFKA:-\$PWD/.kafka/libs-4.3.1} go test ./cmd/afterbay -run KilledGatewaysAndEngines -v -timeout 60m -args -gateway.kills=20 -gateway.clients=500 -gateway.rate=\${GATEWAY_RATE:-2000} -gateway.apart=30s -gateway.seed=$seed"
 prove gateway-crash-direct "go test ./cmd/afterbay -run KilledGatewaysOnALog -v -timeout 60m -args -gateway.kills=20 -gateway.clients=500 -gateway.rate=\${GATEWAY_RATE:-2000} -gateway.seed=$seed"
 prove gateway-load "go build -trimpath -o bin/ ./cmd/afterbay ./bench/gateway && bin/gateway -seed $seed -plot docs/results/gateway-load.svg"
+prove gateway-schedules "AFTERBAY_FULL=1 go test ./gateway -run RandomSchedules -v -timeout 60m"
 prove tenants "go test . -run LoudTenantCosts -v -timeout 60m -args -tenants.pairs=7 -tenants.time=10s"
 prove rederive "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./rederive -run 'KeepsItsPace|RollingRestart' -v -timeout 60m -args -pace.events=100000 -pace.pairs=41 -pace.time=1s -pace.most=1.5"
 prove rederive-kills "go test ./cmd/afterbay -run KilledDerivations -v -timeout 60m -args -rederive.kills=20 -rederive.seed=$seed"
