@@ -84,6 +84,8 @@ func newSession(g *Gateway, socket socket, who *Identity) *session {
 	// Pings of those that came at once do not go out at once.
 	s := &session{gateway: g, socket: socket, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2))}
 	s.room.L = &s.mu
+	s.writer.do, s.writer.all = s.write, &g.work
+	s.appends.do, s.appends.all = s.append, &g.work
 	s.ctx, s.cancel = context.WithCancel(g.ctx)
 	if who != nil {
 		s.known, s.identity = true, *who
@@ -135,7 +137,7 @@ func (s *session) spend() {
 	if s.tenant == "" {
 		return
 	}
-	if refusal := s.gateway.tenants.Take(s.tenant); refusal.Reason != "" {
+	if _, refusal := s.gateway.tenants.Take(s.tenant, 1); refusal.Reason != "" {
 		s.leave(closeQuota, refusal.Wait)
 	}
 }
@@ -153,11 +155,16 @@ func (s *session) answer(frame wire.Frame) {
 
 // push has a frame written. Its caller holds mu, and bounds how often it does so.
 func (s *session) push(frame wire.Frame) {
+	s.put(frame)
+	if s.reading && !s.broken { // the gateway waits for the reader: it may wait for one more
+		s.writer.kick()
+	}
+}
+
+// put has a frame written by the writer's next turn. Its caller holds mu.
+func (s *session) put(frame wire.Frame) {
 	if frame != nil && !s.broken {
 		s.answers = append(s.answers, frame)
-	}
-	if s.reading && !s.broken { // the gateway waits for the reader: it may wait for one more
-		s.writer.kick(&s.gateway.work, s.write)
 	}
 }
 
@@ -322,36 +329,46 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 	}
 	s.events = append(s.events, wire.Submit(s.gateway.options.Inbox, event))
 	s.ids = append(s.ids, event.ID)
-	s.appends.kick(&s.gateway.work, s.append)
+	s.appends.kick()
 	return nil
 }
 
 // append writes the events that have come, and answers each. It goes on where the
 // client is gone: what it sent may be in the log.
-func (s *session) append() {
+func (s *session) append(bool) (more bool) {
 	s.mu.Lock()
 	events, ids := s.events, s.ids
 	s.events, s.ids, s.appending = nil, nil, len(events)
 	s.mu.Unlock()
 	if len(events) == 0 {
-		return
+		return false
 	}
 	err := s.gateway.append(events)
 	for i := range events {
 		s.gateway.appends.Release(heldBytes(len(events[i].Value)))
 	}
+	if s.answerAll(events, ids, err) {
+		s.writer.run()
+	}
+	return false
+}
+
+// answerAll has it written how the events were appended, and reports whether
+// somebody reads that.
+func (s *session) answerAll(events []stream.Record, ids []string, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending = 0
 	for i, id := range ids { // at most limit of them
 		correlation := wire.Correlation(&events[i])
 		if err == nil {
-			s.push(&wire.Accepted{EventID: id, CorrelationID: correlation})
+			s.put(&wire.Accepted{EventID: id, CorrelationID: correlation})
 			continue
 		}
 		s.forget(id)
-		s.push(&wire.ErrorFrame{CorrelationID: correlation, Error: appendProblem(err, id)})
+		s.put(&wire.ErrorFrame{CorrelationID: correlation, Error: appendProblem(err, id)})
 	}
+	return s.reading && !s.broken
 }
 
 // heldBytes is about what an event with a payload of so many bytes takes.

@@ -9,7 +9,8 @@ import (
 // collectBytes of frames are collected at most before they are written.
 const collectBytes = 16 << 10
 
-// buffers are those of connections that write, collectBytes each.
+// buffers are those of connections that write, and of frames that are encoded,
+// collectBytes each.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, collectBytes); return &b }}
 
 // transport is the connection that the library reads and writes. It has what the
@@ -22,8 +23,9 @@ type transport struct {
 
 	mu         sync.Mutex // guards what follows, and writes
 	collecting bool
-	frames     *[]byte // of buffers; nil while nothing is collected: an idle connection keeps none
-	err        error   // of the first write that failed: no other waits for a deadline again
+	frames     *[]byte   // of buffers; nil while nothing is collected: an idle connection keeps none
+	until      time.Time // when what is written has to be taken
+	err        error     // of the first write that failed: no other waits for a deadline again
 }
 
 func (t *transport) Read(b []byte) (int, error) {
@@ -35,6 +37,14 @@ func (t *transport) Read(b []byte) (int, error) {
 		t.early = nil
 	}
 	return n, nil
+}
+
+// SetDeadline is the library's, once it has shaken hands: it ends ours.
+func (t *transport) SetDeadline(at time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.until = time.Time{}
+	return t.Conn.SetDeadline(at)
 }
 
 // collect has frames wait for flush, or for so many bytes.
@@ -87,8 +97,9 @@ func (t *transport) drain() {
 }
 
 func (t *transport) write(b []byte) {
-	if t.err == nil {
-		t.err = t.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if now := time.Now(); t.err == nil && t.until.Sub(now) < writeTimeout-time.Second { // not each time: it costs
+		t.until = now.Add(writeTimeout)
+		t.err = t.Conn.SetWriteDeadline(t.until)
 	}
 	if t.err == nil {
 		_, t.err = t.Conn.Write(b)

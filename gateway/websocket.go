@@ -21,7 +21,8 @@ import (
 	"github.com/afterbay/afterbay/internal/access"
 )
 
-// writeTimeout is how long a client may let a message wait that it does not read.
+// writeTimeout is how long a client may let a message wait that it does not read, to
+// a second.
 const writeTimeout = 10 * time.Second
 
 // readBufferBytes of a connection are kept while it is idle. What is longer is read

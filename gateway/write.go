@@ -9,53 +9,50 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// write sends what there is to be sent, until there is nothing more.
-func (s *session) write() {
-	for {
-		answers, leaving, subscription := s.next()
-		for _, frame := range answers {
-			if !s.send(frame) {
-				return
-			}
-		}
-		if leaving != nil {
-			s.send(leaving)
-			s.socket.close(closeCode(leaving.Code))
-			s.sever()
-			return
-		}
-		if len(answers) > 0 && !s.flush() {
-			return
-		}
-		if subscription == nil {
-			if len(answers) == 0 {
-				return
-			}
-			continue
-		}
-		records, err := subscription.Read(s.ctx)
-		var gap *hub.Gap
-		switch {
-		case errors.As(err, &gap):
-			s.gateway.metrics.Gaps.Add(1)
-			if !s.send(s.gateway.gapFrame(s.identity, gap)) || !s.flush() {
-				return
-			}
-			continue
-		case err != nil:
-			if s.ctx.Err() == nil {
-				s.gateway.options.Logger.Error("gateway: read results", "error", err)
-				s.leave(closeInternal, retryAfterDrain)
-				continue
-			}
-			return
-		case len(records) == 0 && len(answers) == 0:
-			return
-		}
-		if !s.deliver(records) {
-			return
+// write sends what there is to be sent, in one piece. Where it is not patient it
+// reads nothing of the log.
+func (s *session) write(patient bool) (more bool) {
+	answers, leaving, subscription := s.next()
+	for _, frame := range answers {
+		if !s.send(frame) {
+			return false
 		}
 	}
+	if leaving != nil {
+		s.send(leaving)
+		s.socket.close(closeCode(leaving.Code))
+		s.sever()
+		return false
+	}
+	state := hub.Idle
+	if subscription != nil {
+		state = subscription.State()
+	}
+	if state != hub.Queued && !s.flush() || state == hub.Idle {
+		return false
+	}
+	if state == hub.Behind && !patient {
+		return true
+	}
+	return s.results(subscription) && subscription.State() != hub.Idle
+}
+
+// results sends the next results; false where the connection is broken.
+func (s *session) results(subscription *hub.Subscription) bool {
+	records, err := subscription.Read(s.ctx)
+	var gap *hub.Gap
+	switch {
+	case errors.As(err, &gap):
+		s.gateway.metrics.Gaps.Add(1)
+		return s.send(s.gateway.gapFrame(s.identity, gap)) && s.flush()
+	case err != nil && s.ctx.Err() == nil:
+		s.gateway.options.Logger.Error("gateway: read results", "error", err)
+		s.leave(closeInternal, retryAfterDrain) // it has this called again
+		return false
+	case err != nil:
+		return false
+	}
+	return s.deliver(records)
 }
 
 // next returns the answers that wait, and whether the connection is to end: that
@@ -107,7 +104,9 @@ func (s *session) flush() bool {
 // send writes a frame, or has it wait for flush; false where the connection is
 // broken.
 func (s *session) send(frame wire.Frame) bool {
-	message, err := wire.Encode(frame)
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	message, err := wire.Append((*buffer)[:0], frame)
 	if err != nil {
 		s.gateway.metrics.Unreadable.Add(1)
 		s.gateway.options.Logger.Error("gateway: result", "error", err, "correlation", wire.CorrelationOf(frame))

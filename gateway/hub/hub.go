@@ -129,9 +129,9 @@ const (
 
 // Subscribe returns a subscription to the records of key from offset from on, or
 // Latest, or Earliest. An offset before the first retained record, or beyond the
-// end of the log, is a *Gap that Read returns. Where Read had nothing wake is
-// called once, as soon as it is to be called again; it must not block, nor call
-// the subscription. Close the subscription when it is not needed.
+// end of the log, is a *Gap that Read returns. Where Read has left nothing, its
+// State is Idle, wake is called once, as soon as there is more; it must not block,
+// nor call the subscription. Close the subscription when it is not needed.
 func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wake func()) (*Subscription, error) {
 	p := h.partitions[h.Place(key)]
 	s := &Subscription{part: p, key: slices.Clone(key), wake: wake}

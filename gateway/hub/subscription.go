@@ -24,7 +24,7 @@ type Subscription struct {
 	live    bool          // the reader puts records in the queue
 	queue   []stream.Record
 	bytes   int  // of the queue
-	waiting bool // Read had nothing: wake is owed
+	waiting bool // Read would have nothing: wake is owed
 	closed  bool
 	gap     *Gap // to be returned first
 }
@@ -52,9 +52,31 @@ func (s *Subscription) Behind() int64 {
 	return int64(max(0, s.part.next-next))
 }
 
+// State says what Read has to do.
+type State int
+
+const (
+	Idle   State = iota // nothing: wake will be called
+	Queued              // it has records, without reading the log
+	Behind              // it reads the log
+)
+
+// State returns what Read has to do.
+func (s *Subscription) State() State {
+	s.part.mu.Lock()
+	defer s.part.mu.Unlock()
+	switch {
+	case len(s.queue) > 0:
+		return Queued
+	case s.waiting:
+		return Idle
+	}
+	return Behind
+}
+
 // Read returns the next records, in order, about Options.QueueBytes of them at
-// most; none where there are none yet: then wake is called when there are. It
-// reads the log where the subscriber is behind, and does not wait for records to
+// most; none where there are none yet: then wake is called when there are, as in
+// every State of Idle. It reads the log where the subscriber is behind, and does not wait for records to
 // come. The records are the caller's.
 //
 // A *Gap says that records are missing; the next Read goes on behind it. After
@@ -91,7 +113,7 @@ func (s *Subscription) take() (records []stream.Record, from stream.Offset, done
 		s.part.hub.metrics.Gaps.Add(1)
 		return nil, 0, true, err
 	case len(s.queue) > 0:
-		records, s.queue, s.bytes = s.queue, nil, 0
+		records, s.queue, s.bytes, s.waiting = s.queue, nil, 0, s.live
 		return records, 0, true, nil
 	}
 	if s.live { // whatever the reader has passed meanwhile was of other keys
