@@ -139,6 +139,7 @@ type Gateway struct {
 	ctx  context.Context // of all that clients ask for: done when the last has gone
 	stop context.CancelFunc
 	work sync.WaitGroup // connections, requests and their goroutines
+	crew *crew          // of sessions
 
 	mu       sync.Mutex // guards what follows
 	draining bool
@@ -176,6 +177,7 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 		bodies: semaphore.NewWeighted(bodiesBytes), appends: semaphore.NewWeighted(o.AppendingBytes),
 	}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.crew = newCrew(&g.work)
 	g.sockets = newSockets(g)
 	return g, nil
 }
@@ -251,6 +253,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	endTicks()
 	clock.Wait()
 	g.stop()
+	g.crew.end()
 	return group.Wait()
 }
 

@@ -17,15 +17,15 @@ import (
 type instant struct {
 	mu      sync.Mutex
 	come    sync.Cond
-	seqs    map[string]uint64
-	first   [partitions]stream.Offset // that is kept
-	results [partitions][]stream.Record
+	seqs    map[string]*uint64
+	ends    [partitions]stream.Offset
+	results [partitions][instantRecords]stream.Record // the newest, by offset
 }
 
-const instantRecords = 1 << 15 // that a partition keeps at least
+const instantRecords = 1 << 15
 
 func newInstant() *instant {
-	l := &instant{seqs: map[string]uint64{}}
+	l := &instant{seqs: map[string]*uint64{}}
 	l.come.L = &l.mu
 	return l
 }
@@ -53,9 +53,14 @@ var statusOK = []byte(wire.StatusOK)
 // answer returns the record that wire.ResultRecord makes of the result of an event,
 // but for less. Its caller holds mu.
 func (l *instant) answer(event *stream.Record) stream.Record {
-	l.seqs[string(event.Key)]++
+	seq := l.seqs[string(event.Key)]
+	if seq == nil {
+		seq = new(uint64)
+		l.seqs[string(event.Key)] = seq
+	}
+	*seq++
 	id := append(append(make([]byte, 0, len(event.Key)+21), event.Key...), '/')
-	id = strconv.AppendUint(id, l.seqs[string(event.Key)], 10)
+	id = strconv.AppendUint(id, *seq, 10)
 	headers := append(make([]stream.Header, 0, 4),
 		stream.Header{Key: header.ID, Value: id}, stream.Header{Key: header.Seq, Value: id[len(event.Key)+1:]}, stream.Header{Key: header.Status, Value: statusOK})
 	for _, h := range event.Headers {
@@ -69,50 +74,39 @@ func (l *instant) answer(event *stream.Record) stream.Record {
 // add appends a result. Its caller holds mu.
 func (l *instant) add(r stream.Record) {
 	p := stream.Place(r.Key, partitions)
-	if len(l.results[p]) == 2*instantRecords {
-		l.results[p] = append(make([]stream.Record, 0, 2*instantRecords), l.results[p][instantRecords:]...)
-		l.first[p] += instantRecords
-	}
-	r.Partition.Index, r.Offset = p, l.end(p)
-	l.results[p] = append(l.results[p], r)
+	r.Partition.Index, r.Offset = p, l.ends[p]
+	l.results[p][r.Offset%instantRecords] = r
+	l.ends[p]++
 }
 
-// end returns where a partition ends. Its caller holds mu.
-func (l *instant) end(p int32) stream.Offset {
-	return l.first[p] + stream.Offset(len(l.results[p]))
-}
-
-// from returns the records of a partition from one on, or stream.ErrTrimmed. Its
-// caller holds mu.
-func (l *instant) from(p int32, next stream.Offset) ([]stream.Record, error) {
-	if next < l.first[p] {
-		return nil, stream.ErrTrimmed
-	}
-	return l.results[p][next-l.first[p]:], nil
-}
+// first is the offset of the oldest record. Its caller holds mu.
+func (l *instant) first(p int32) stream.Offset { return max(0, l.ends[p]-instantRecords) }
 
 func (l *instant) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
+		batch := make([]stream.Record, 0, 64)
 		for next := from; ; {
 			l.mu.Lock()
-			for next >= l.end(p.Index) && ctx.Err() == nil {
+			for next >= l.ends[p.Index] && ctx.Err() == nil {
 				l.come.Wait() // its process ends with what it is waited for
 			}
-			records, err := l.from(p.Index, next)
+			trimmed := next < l.first(p.Index)
+			for batch = batch[:0]; !trimmed && next < l.ends[p.Index] && len(batch) < cap(batch); next++ {
+				batch = append(batch, l.results[p.Index][next%instantRecords])
+			}
 			l.mu.Unlock()
-			if err != nil {
-				yield(stream.Record{}, err)
+			if trimmed {
+				yield(stream.Record{}, stream.ErrTrimmed)
 				return
 			}
 			if ctx.Err() != nil {
 				return
 			}
-			for i := range records {
-				if !yield(records[i], nil) {
+			for i := range batch {
+				if !yield(batch[i], nil) {
 					return
 				}
 			}
-			next += stream.Offset(len(records))
 		}
 	}
 }
@@ -120,18 +114,17 @@ func (l *instant) Tail(ctx context.Context, p stream.Partition, from stream.Offs
 func (l *instant) Offsets(_ context.Context, p stream.Partition) (first, next stream.Offset, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.first[p.Index], l.end(p.Index), nil
+	return l.first(p.Index), l.ends[p.Index], nil
 }
 
 func (l *instant) Peek(_ context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if from >= l.end(p.Index) {
+	if from >= l.ends[p.Index] {
 		return stream.Record{}, false, nil
 	}
-	records, err := l.from(p.Index, from)
-	if err != nil {
-		return stream.Record{}, false, err
+	if from < l.first(p.Index) {
+		return stream.Record{}, false, stream.ErrTrimmed
 	}
-	return records[0], true, nil
+	return l.results[p.Index][from%instantRecords], true, nil
 }

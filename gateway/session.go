@@ -84,8 +84,8 @@ func newSession(g *Gateway, socket socket, who *Identity) *session {
 	// Pings of those that came at once do not go out at once.
 	s := &session{gateway: g, socket: socket, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2))}
 	s.room.L = &s.mu
-	s.writer.do, s.writer.all = s.write, &g.work
-	s.appends.do, s.appends.all = s.append, &g.work
+	s.writer.do, s.writer.crew = s.write, g.crew
+	s.appends.do, s.appends.crew = s.append, g.crew
 	s.ctx, s.cancel = context.WithCancel(g.ctx)
 	if who != nil {
 		s.known, s.identity = true, *who

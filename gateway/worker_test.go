@@ -9,7 +9,8 @@ import (
 func TestWorkerTurnsOnceMoreForThoseWhoCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, turn := 0, make(chan bool)
-		w := worker{all: new(sync.WaitGroup), do: func(bool) bool { turns++; return <-turn }}
+		var all sync.WaitGroup
+		w := worker{crew: newCrew(&all), do: func(bool) bool { turns++; return <-turn }}
 		w.kick()
 		synctest.Wait()
 		for range 3 {
@@ -19,13 +20,14 @@ func TestWorkerTurnsOnceMoreForThoseWhoCameMeanwhile(t *testing.T) {
 		turn <- true
 		turn <- false
 		turn <- false // for all that came meanwhile
-		w.all.Wait()
+		all.Wait()
 		if turns != 3 {
 			t.Errorf("%d turns, want 3", turns)
 		}
 		w.kick()
 		turn <- false
-		w.all.Wait()
+		all.Wait()
+		w.crew.end()
 	})
 }
 
@@ -33,7 +35,8 @@ func TestWorkerLeavesToAnotherGoroutineWhatTakesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns []bool
 		slow := make(chan struct{})
-		w := worker{all: new(sync.WaitGroup), do: func(patient bool) bool {
+		var all sync.WaitGroup
+		w := worker{crew: newCrew(&all), do: func(patient bool) bool {
 			turns = append(turns, patient)
 			if patient {
 				<-slow
@@ -43,9 +46,32 @@ func TestWorkerLeavesToAnotherGoroutineWhatTakesTime(t *testing.T) {
 		w.run()
 		synctest.Wait()
 		close(slow)
-		w.all.Wait()
+		all.Wait()
+		w.crew.end()
 		if len(turns) != 2 || turns[0] || !turns[1] {
 			t.Errorf("turns with patience: %v, want one without and one with it", turns)
 		}
+	})
+}
+
+func TestCrewKeepsAFewGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		c := newCrew(&all)
+		free := make(chan struct{})
+		var workers [3 * crewIdle]worker
+		for i := range workers {
+			workers[i] = worker{crew: c, do: func(bool) bool { <-free; return false }}
+			workers[i].kick()
+		}
+		close(free)
+		all.Wait()
+		synctest.Wait()
+		if n := len(c.idle); n != crewIdle {
+			t.Errorf("%d goroutines wait, want %d", n, crewIdle)
+		}
+		workers[0].kick()
+		all.Wait()
+		c.end() // or the test waits for ever
 	})
 }
