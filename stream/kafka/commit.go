@@ -311,6 +311,8 @@ func (s *session) commitOffsets(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, kerr.FencedInstanceID) && !s.isMember(m.id):
+			return errRejoined
 		case time.Now().After(patience):
 			return err
 		case !errors.Is(err, kerr.IllegalGeneration) && !errors.Is(err, kerr.RebalanceInProgress) && !errors.Is(err, kerr.StaleMemberEpoch):

@@ -97,14 +97,17 @@ type cord struct {
 
 func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, host)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil && c.pulled {
+	if c.pulled {
 		_ = conn.Close()
 		return nil, net.ErrClosed
 	}
 	c.conns = append(c.conns, conn)
-	return conn, err
+	return conn, nil
 }
 
 func (c *cord) pull() {

@@ -135,6 +135,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	cluster, o := fakeCluster(t)
 	o.MaxRecordBytes, o.BufferBytes = 1000, 3000
+	o.SessionTimeout, o.TransactionTimeout = 3*time.Second, 10*time.Second // nobody else is to be lost where the machine is busy
 	restores := watchRestores(cluster)
 	kill := &cord{}
 	dying := o

@@ -146,7 +146,18 @@ func (s *session) replaced(ctx context.Context) bool {
 	req.Group, req.InstanceID = s.group, &s.member
 	req.MemberID, req.Generation = s.client.GroupMetadata()
 	resp, err := req.RequestWith(ctx, s.client)
-	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID)
+	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && s.isMember(req.MemberID)
+}
+
+var errRejoined = errors.New("the group had removed this member, whose client joined again")
+
+// isMember reports whether the client is still the member with this id. One that
+// was silent for too long and hears of that when a rebalance has it join again does
+// so under a new id at once, and tells nobody: that who has its static name has
+// another id is its own doing then.
+func (s *session) isMember(id string) bool {
+	is, _ := s.client.GroupMetadata()
+	return id != "" && is == id
 }
 
 // reach asks the brokers for anything, so that what is wrong with the way to

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -356,5 +357,51 @@ func TestTopicThatIsBeingMadeIsAwaited(t *testing.T) {
 	record := stream.Record{Partition: stream.Partition{Topic: "in", Index: stream.ByKey}}
 	if err := fresh.Append(t.Context(), record); err != nil || answers.Hits() != 3 {
 		t.Errorf("%v after %d answers", err, answers.Hits())
+	}
+}
+
+// A member that was removed hears of it when a rebalance has it join again. Its
+// client does so under a new id: that is no other process of the same identity.
+func TestMemberThatJoinedAgainIsNotAnotherProcess(t *testing.T) {
+	cluster := fakeWith(t)
+	o := conforming(cluster.ListenAddrs())
+	o.Dir, o.RebalanceTimeout = t.TempDir(), 30*time.Second
+	s, _ := mustOwn(t, open(t, o))
+	id, _ := s.(*session).client.GroupMetadata()
+	var decided atomic.Bool
+	cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		join := req.(*kmsg.JoinGroupRequest)
+		resp := join.ResponseKind().(*kmsg.JoinGroupResponse)
+		switch {
+		case decided.Load() || join.InstanceID == nil || *join.InstanceID != s.(*session).member:
+			return nil, nil, false
+		case join.MemberID == id:
+			resp.ErrorCode = kerr.UnknownMemberID.Code
+		default:
+			resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code
+		}
+		return resp, nil, true
+	})
+	cluster.ControlKey(int16(kmsg.TxnOffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if req.(*kmsg.TxnOffsetCommitRequest).MemberID != id {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+		topic := kmsg.NewTxnOffsetCommitResponseTopic()
+		topic.Topic = "in"
+		topic.Partitions = append(topic.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{ErrorCode: kerr.IllegalGeneration.Code})
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	done := s.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{in: 0}})
+	other := o
+	other.Dir = t.TempDir()
+	mustJoin(t, open(t, other))
+	err := done.Wait(t.Context())
+	decided.Store(true)
+	if !errors.Is(err, stream.ErrFenced) || !errors.Is(err, errRejoined) {
+		t.Errorf("the commit of a member that joined again: %v", err)
 	}
 }
