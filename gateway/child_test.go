@@ -22,9 +22,12 @@ import (
 
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/kafkatest"
 )
 
 const serverEnv = "AFTERBAY_GATEWAY_TEST_SERVER"
+
+var broker kafkatest.Shared
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serverEnv) != "" {
@@ -34,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(broker.Run(m))
 }
 
 // serve is a process that serves a gateway, on an instant log, until its input ends.

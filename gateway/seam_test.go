@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 // cut is a connection that breaks after so many bytes in one direction; the other
@@ -119,53 +121,111 @@ func (c *talker) talk(conn net.Conn, until uint64) error {
 // each result of the log once, in order.
 func TestConversationCutAfterAnyByteLosesAndRepeatsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, gateway.Options{Connections: 1 << 20, Tenants: limit.Options{Open: 1 << 20, Burst: 1e6}})
-		defer w.close()
-		names := 0
-		converse := func(reads, writes int) *cut {
-			names++
-			c := &talker{world: w, name: fmt.Sprintf("c%05d", names), events: 3, done: map[string]bool{}}
-			broken := &cut{Conn: w.listener.dial(), reads: reads, writes: writes}
-			from := w.end(c.name)
-			first := c.talk(broken, 0)
-			if first != nil && !broken.broke {
-				t.Errorf("cut after %d bytes read, %d written: %v", reads, writes, first)
-			}
-			_ = broken.Close()
-			synctest.Wait()
-			if again := w.listener.dial(); first != nil {
-				if err := c.talk(again, 0); err != nil {
-					t.Errorf("again after %d bytes read, %d written: %v", reads, writes, err)
-				}
-				_ = again.Close()
-			}
-			synctest.Wait()
-			want := w.resultsOf(c.name, from)
-			last := w.listener.dial()
-			if err := c.talk(last, uint64(len(want))); err != nil {
-				t.Errorf("at last, after %d bytes read, %d written: %v", reads, writes, err)
-			}
-			_ = last.Close()
-			if len(want) < c.events || len(c.got) != len(want) {
-				t.Errorf("after %d bytes read, %d written: %d results, %d are in the log", reads, writes, len(c.got), len(want))
-			}
-			for i := range min(len(c.got), len(want)) {
-				if c.got[i] != want[i].Event {
-					t.Errorf("after %d bytes read, %d written: result %d is of %s, want %s", reads, writes, i+1, c.got[i], want[i].Event)
-				}
-			}
-			return broken
-		}
-		whole := converse(-1, -1)
-		if whole.read < 500 || whole.read+whole.written > 8<<10 {
-			t.Fatalf("the conversation has %d bytes there and %d back", whole.written, whole.read)
-		}
-		for k := range whole.read {
-			converse(k, -1)
-		}
-		for k := range whole.written {
-			converse(-1, k)
-		}
-		t.Logf("cut after each of %d bytes read and %d written", whole.read, whole.written)
+		s := &seam{world: newWorld(t, manyClients), settle: synctest.Wait}
+		defer s.close()
+		s.dial = func() net.Conn { return s.listener.dial() }
+		s.cutEverywhere(t, 1, 0)
 	})
+}
+
+// TestConversationCutOverTCPLosesAndRepeatsNothing does the same with a proxy on
+// the way, which closes both of its connections: what the kernel holds of either
+// side is on its way or lost, as it comes.
+func TestConversationCutOverTCPLosesAndRepeatsNothing(t *testing.T) {
+	every, first := 31, rand.IntN(31)
+	if strict() {
+		every, first = 1, 0
+	}
+	cutOverTCP(t, newWorld(t, manyClients), every, first)
+}
+
+// TestConversationCutOverTCPOnABroker does so on a real Kafka.
+func TestConversationCutOverTCPOnABroker(t *testing.T) {
+	every, first := 400, rand.IntN(400)
+	if strict() {
+		every, first = 10, 0
+	}
+	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: broker.Get(t).Addresses()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cutOverTCP(t, newWorldOn(t, log, manyClients), every, first)
+}
+
+// cutOverTCP cuts conversations over TCP after every so many bytes, from one on.
+func cutOverTCP(t *testing.T, w *world, every, first int) {
+	t.Helper()
+	defer w.close()
+	t.Logf("after every %d bytes, from byte %d on", every, first)
+	p := newProxy(t, w.listener)
+	s := &seam{world: w, dial: p.dial, settle: func() {}}
+	s.cutEverywhere(t, every, first)
+}
+
+var manyClients = gateway.Options{Connections: 1 << 20, Tenants: limit.Options{Open: 1 << 20, Burst: 1e6}}
+
+// seam cuts conversations of a world.
+type seam struct {
+	*world
+	dial   func() net.Conn
+	settle func() // returns when a closed connection is forgotten, or at once
+	names  int
+}
+
+// cutEverywhere cuts conversations after every so many bytes of either direction,
+// from one on.
+func (s *seam) cutEverywhere(t *testing.T, every, first int) {
+	t.Helper()
+	whole := s.converse(t, -1, -1)
+	if whole.read < 500 || whole.read+whole.written > 8<<10 {
+		t.Fatalf("the conversation has %d bytes there and %d back", whole.written, whole.read)
+	}
+	for k := first; k < whole.read; k += every {
+		s.converse(t, k, -1)
+	}
+	for k := first; k < whole.written; k += every {
+		s.converse(t, -1, k)
+	}
+	t.Logf("%d conversations, of %d bytes read and %d written", s.names, whole.read, whole.written)
+}
+
+// converse has one conversation, which is cut and goes on.
+func (s *seam) converse(t *testing.T, reads, writes int) *cut {
+	t.Helper()
+	s.names++
+	c := &talker{world: s.world, name: fmt.Sprintf("c%05d", s.names), events: 3, done: map[string]bool{}}
+	broken := &cut{Conn: s.dial(), reads: reads, writes: writes}
+	from := s.end(c.name)
+	first := c.talk(broken, 0)
+	if first != nil && !broken.broke {
+		t.Errorf("cut after %d bytes read, %d written: %v", reads, writes, first)
+	}
+	_ = broken.Close()
+	s.settle()
+	if again := s.dial(); first != nil {
+		if err := c.talk(again, 0); err != nil {
+			t.Errorf("again after %d bytes read, %d written: %v", reads, writes, err)
+		}
+		_ = again.Close()
+	}
+	s.settle()
+	want := s.resultsOf(c.name, from)
+	last := s.dial()
+	if err := c.talk(last, uint64(len(want))); err != nil {
+		t.Errorf("at last, after %d bytes read, %d written: %v", reads, writes, err)
+	}
+	_ = last.Close()
+	if len(want) < c.events || len(c.got) < len(want) {
+		t.Errorf("after %d bytes read, %d written: %d results, %d are in the log", reads, writes, len(c.got), len(want))
+	}
+	want = s.resultsOf(c.name, from) // where nothing settles an event comes into the log late
+	if len(c.got) > len(want) {
+		t.Errorf("after %d bytes read, %d written: %d results, %d are in the log", reads, writes, len(c.got), len(want))
+	}
+	for i := range min(len(c.got), len(want)) {
+		if c.got[i] != want[i].Event {
+			t.Errorf("after %d bytes read, %d written: result %d is of %s, want %s", reads, writes, i+1, c.got[i], want[i].Event)
+		}
+	}
+	return broken
 }

@@ -49,12 +49,18 @@ var cursors = wire.NewCursorKey([]byte(cursorKey)) // signs them
 // sequencer and the pipeline.
 type world struct {
 	testing.TB
-	log      *memory.Log
+	log      engine
 	reads    gateway.Log // the log as the gateway has it
 	gateway  *gateway.Gateway
 	listener *listener
 	finish   func() // ends the gateway as a signal would, and waits for it
 	close    func()
+}
+
+type engine interface {
+	stream.Log
+	stream.Inspector
+	Close() error
 }
 
 const (
@@ -64,8 +70,12 @@ const (
 
 func newWorld(t testing.TB, o gateway.Options) *world {
 	t.Helper()
-	w := &world{TB: t, log: memory.New(memory.Options{})}
-	w.reads = w.log
+	return newWorldOn(t, memory.New(memory.Options{}), o)
+}
+
+func newWorldOn(t testing.TB, log engine, o gateway.Options) *world {
+	t.Helper()
+	w := &world{TB: t, log: log, reads: log}
 	for _, topic := range []string{"inbox", "results"} {
 		w.ok(w.log.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: partitions}))
 	}

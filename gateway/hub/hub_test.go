@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,16 +67,32 @@ func TestEveryResumeReceivesItsRecordsOnEveryEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cluster.Close()
-			log, err := kafka.Open(t.Context(), kafka.Options{Brokers: cluster.ListenAddrs()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			randomResumes(t, log, random, 500).stop()
-			if err := log.Close(); err != nil {
-				t.Error(err)
-			}
+			resumesOnKafka(t, cluster.ListenAddrs(), random)
 		})
 	})
+	t.Run("broker", func(t *testing.T) {
+		rounds := int64(1)
+		if os.Getenv("AFTERBAY_PROVE") != "" {
+			rounds = 20
+		}
+		cluster := broker.Get(t)
+		seeds.Run(t, rounds, func(t *testing.T, random *rand.Rand) {
+			cluster.Empty(t)
+			resumesOnKafka(t, cluster.Addresses(), random)
+		})
+	})
+}
+
+func resumesOnKafka(t *testing.T, brokers []string, random *rand.Rand) {
+	t.Helper()
+	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	randomResumes(t, log, random, 500).stop()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // randomResumes has clients that come, read, stand still, are cut and come again

@@ -5,16 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/afterbay/afterbay/gateway/hub"
+	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/stream"
 )
 
 const topic = "results"
+
+var broker kafkatest.Shared
+
+func TestMain(m *testing.M) { os.Exit(broker.Run(m)) }
 
 // source is a log that loses what is before first, and fails every so many
 // records.

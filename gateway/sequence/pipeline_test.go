@@ -3,6 +3,7 @@ package sequence_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +13,17 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/kafka"
 	"github.com/afterbay/afterbay/stream/memory"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
+
+var broker kafkatest.Shared
+
+func TestMain(m *testing.M) { os.Exit(broker.Run(m)) }
 
 // moderation is a pipeline by room, whose events come from clients.
 func moderation(t *testing.T) *afterbay.Runner {
@@ -151,6 +157,9 @@ func TestEveryEventHasOneResultOnEveryEngine(t *testing.T) {
 			}
 			t.Cleanup(cluster.Close)
 			return kafka.Open(t.Context(), kafka.Options{Brokers: cluster.ListenAddrs()})
+		},
+		"broker": func(t *testing.T) (log, error) {
+			return kafka.Open(t.Context(), kafka.Options{Brokers: broker.Get(t).Addresses()})
 		},
 	} {
 		t.Run(engine, func(t *testing.T) {
