@@ -515,7 +515,7 @@ func (a *answer) fillMissing(want *answer) int {
 // forgets the producers whose newest record is a day old: an append that it had
 // written and not acknowledged would be written again.
 func crashEvents() []reference.Event {
-	events := reference.Generate(*answerSeed, *answerEvents)
+	events := reference.Generate(*answerSeed, *crashOf)
 	later := time.Now().UnixMicro() - events[0].Appended
 	for i := range events {
 		events[i].Appended += later

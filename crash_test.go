@@ -23,7 +23,10 @@ import (
 	"github.com/afterbay/afterbay/internal/reference"
 )
 
-var crashKills = flag.Int("crash.kills", 20, "kills of TestKilledProcessesLeaveTheSameAnswer")
+var (
+	crashKills = flag.Int("crash.kills", 20, "kills of TestKilledProcessesLeaveTheSameAnswer")
+	crashOf    = flag.Int("crash.events", 100_000, "events of the same and of other tests that kill processes, which take steps until the last kill")
+)
 
 // The stages of a turn that a child is killed at, each with a step in flight.
 var crashStages = []string{"read", "model", "write", "sync", "after"}
@@ -97,7 +100,7 @@ func runCrashChild(arguments string) error {
 }
 
 func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
-	events := reference.Generate(*answerSeed, *answerEvents)
+	events := reference.Generate(*answerSeed, *crashOf)
 	want := runVariant(t, variant{"memory", 64, 1, time.Millisecond}, events)
 	compareWithReference(t, want, events)
 	answerOfKilled(t, referenceFiles(), events, *crashKills).mustEqual(t, want)

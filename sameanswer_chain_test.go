@@ -18,9 +18,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// chainEvents is how many events a chain is tried with: there are three
+// chainEvents is how many events a chain is tried with of so many: there are three
 // pipelines to one, and the reference looks at everything at every event.
-func chainEvents() int { return max(*answerEvents/30, 2000) }
+func chainEvents(of int) int { return max(of/30, 2000) }
 
 // readAll reads all partitions of a topic.
 func readAll(t *testing.T, log stream.Log, topic string) [][]stream.Record {
@@ -386,7 +386,7 @@ func (a *answer) part(copied bool) *answer {
 }
 
 func TestChainSameLogSameAnswer(t *testing.T) {
-	events := reference.GenerateChain(*answerSeed, chainEvents())
+	events := reference.GenerateChain(*answerSeed, chainEvents(*answerEvents))
 	want, between := firstOf(t, events)
 	for _, v := range variants("memory", "embedded", "kafka", "kafka broker") {
 		t.Run(v.String(), func(t *testing.T) {

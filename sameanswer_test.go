@@ -26,7 +26,7 @@ import (
 
 var (
 	answerSeed   = flag.Uint64("answer.seed", 20261121, "seed of the same-answer tests")
-	answerEvents = flag.Int("answer.events", 100_000, "events of the same-answer tests")
+	answerEvents = flag.Int("answer.events", 30_000, "events of the same-answer tests")
 	answerBroker = flag.Int("answer.broker", 1, "ways of running on a real Kafka in the same-answer tests, at most 4")
 )
 
