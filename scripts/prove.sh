@@ -78,6 +78,7 @@ prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args 
 prove gateway "AFTERBAY_PROVE=1 AFTERBAY_FULL=1 go test ./gateway -run 'TenThousand|DoNotRead|FewEchoes|IdleConnection' -v -timeout 60m"
 prove gateway-cold "AFTERBAY_PROVE=1 go test ./gateway/hub -run ColdResume -v -timeout 60m"
 prove gateway-crash "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\${AFTERBAY_KAFKA:-\$PWD/.kafka/libs-4.3.1} go test ./cmd/afterbay -run KilledGatewaysAndEngines -v -timeout 60m -args -gateway.kills=20 -gateway.clients=500 -gateway.rate=\${GATEWAY_RATE:-2000} -gateway.apart=30s -gateway.seed=$seed"
+prove gateway-crash "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\${AFTERBAY_KAFKA:-\$PWD/.kafka/libs-4.3.1} go test ./cmd/afterbay -run KilledGatewaysAndEngines -v -timeout 60m -args -gateway.kills=20 -gateway.clients=500 -gateway.rate=\${GATEWAY_RATE:-2000} -gateway.apart=30s -gateway.stable=4s -gateway.seed=$seed"
 prove gateway-crash-direct "go test ./cmd/afterbay -run KilledGatewaysOnALog -v -timeout 60m -args -gateway.kills=20 -gateway.clients=500 -gateway.rate=\${GATEWAY_RATE:-2000} -gateway.seed=$seed"
 prove gateway-load "go build -trimpath -o bin/ ./cmd/afterbay ./bench/gateway && bin/gateway -seed $seed -plot docs/results/gateway-load.svg"
 prove gateway-schedules "AFTERBAY_FULL=1 go test ./gateway -run RandomSchedules -v -timeout 60m"

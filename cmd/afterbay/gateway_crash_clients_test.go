@@ -154,12 +154,16 @@ func (c *crowd) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// balance has clients of a gateway that has most of them come again.
-func (c *crowd) balance() {
+// balance has clients come to a gateway that has few: some of the others are cut
+// off, and half of those come to it.
+func (c *crowd) balance(to *road) {
 	fair := len(c.talkers) / len(c.roads)
+	if _, trips := to.open(); trips > fair/2 {
+		return
+	}
 	for _, r := range c.roads {
-		if _, trips := r.open(); trips > fair*5/4 {
-			r.cut((trips - fair) * 2) // half of them come back
+		if r != to {
+			r.cut(fair)
 		}
 	}
 }

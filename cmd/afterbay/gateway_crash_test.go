@@ -216,7 +216,9 @@ func (g *gatewayRun) settle(what string, since time.Time) {
 // kill kills a process at a stage, and starts it again.
 func (g *gatewayRun) kill(p *ordered, stage string) {
 	g.Helper()
-	g.balance()
+	if p.road != nil {
+		g.balance(p.road)
+	}
 	if !slices.Contains(g.stages, stage) {
 		g.stages = append(g.stages, stage)
 	}
@@ -376,7 +378,7 @@ func (g *gatewayRun) part(roads ...*road) {
 // off, and send the events again to the other one.
 func (g *gatewayRun) loseAnswers(gateway, other *ordered) {
 	g.Helper()
-	g.balance()
+	g.balance(gateway.road)
 	lost, before, known := time.Now(), g.counts(), g.recognized()
 	to := gateway.road.to
 	release := gateway.road.hold(back)
