@@ -201,7 +201,7 @@ func TestCloseCodesEndTheClientOrBringItBack(t *testing.T) {
 		final bool
 	}{
 		{4000, true}, {4001, true}, {4003, true}, {4008, true}, {4009, true}, {4010, true}, {4499, true}, {1009, true},
-		{4500, false}, {4501, false}, {4502, false}, {4503, false}, {4504, false}, {4507, false}, {4999, false}, {1000, false}, {1001, false}, {1011, false}, {0, false},
+		{4500, false}, {4501, false}, {4502, false}, {4503, false}, {4504, false}, {4508, false}, {4507, false}, {4999, false}, {1000, false}, {1001, false}, {1011, false}, {0, false},
 	} {
 		t.Run(fmt.Sprint(x.code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

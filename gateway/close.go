@@ -9,7 +9,6 @@ type closeCode int
 const (
 	closeBadRequest closeCode = 4000
 	closeBadToken   closeCode = 4001
-	closeNoConnect  closeCode = 4008
 	closeReplaced   closeCode = 4009
 	closeDrain      closeCode = 4501
 	closeExpired    closeCode = 4502
@@ -17,6 +16,7 @@ const (
 	closeSlow       closeCode = 4504
 	closeQuota      closeCode = 4506
 	closeInternal   closeCode = 4507
+	closeNoConnect  closeCode = 4508 // in time: the network may be slow
 )
 
 var closeReasons = map[closeCode]string{

@@ -38,7 +38,7 @@ func TestThoseWhoSendSlowlyAreSentAway(t *testing.T) {
 				conn, _, err := dialRaw(w.listener.dial(), offered)
 				w.ok(err)
 				return conn
-			}, long, 12 * time.Second, 4008},
+			}, long, 12 * time.Second, 4508},
 			{"frame", func() net.Conn {
 				conn, _ := w.connect("ada", nil)
 				return conn
@@ -136,8 +136,8 @@ func TestThoseWhoOnlyKnockKeepNoClientOut(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, c) }()
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
-		if m.Connections.Load() != 1 || m.Closed.Of(4008) != 50 {
-			t.Errorf("%d are open, %d were closed since they said nothing", m.Connections.Load(), m.Closed.Of(4008))
+		if m.Connections.Load() != 1 || m.Closed.Of(4508) != 50 {
+			t.Errorf("%d are open, %d were closed since they said nothing", m.Connections.Load(), m.Closed.Of(4508))
 		}
 		later, _, err := dialRaw(w.listener.dial(), offered)
 		w.ok(err)

@@ -119,7 +119,7 @@ func TestConnectionsEndWithTheirCodes(t *testing.T) {
 		began := time.Now()
 		silent, _, err := dialRaw(w.listener.dial(), offered)
 		w.ok(err)
-		end("no connect", silent, 4008)
+		end("no connect", silent, 4508)
 		if took := time.Since(began); took < 10*time.Second || took > 12*time.Second {
 			t.Errorf("without a connect it ended after %v", took)
 		}
