@@ -184,7 +184,7 @@ func (g *gatewayRun) talk() {
 // until waits for something while nothing goes wrong.
 func (g *gatewayRun) until(what string, is func() bool) {
 	g.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for ticker := time.NewTicker(20 * time.Millisecond); !is(); <-ticker.C {
 		g.must()
 		for _, p := range g.processes {
