@@ -294,12 +294,11 @@ func (g *Gateway) drain() {
 	if len(members) == 0 {
 		return
 	}
-	every := time.NewTicker(max(1, g.options.DrainWindow/time.Duration(len(members))))
-	defer every.Stop()
+	began, every := time.Now(), g.options.DrainWindow/time.Duration(len(members))
 	for i, m := range members {
-		if i > 0 {
-			<-every.C
-		}
+		// By the clock, not a tick for each: where ticks come late it would take longer
+		// than the window, and who ends the process waits no longer.
+		time.Sleep(time.Until(began.Add(time.Duration(i) * every)))
 		m.leave(closeDrain, rand.N(2*time.Second))
 	}
 }

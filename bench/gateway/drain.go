@@ -50,7 +50,7 @@ func drain(ctx context.Context, b *bench) error {
 	b.figure("drain.connections", float64(b.drained), "connections")
 	b.figure("drain.events", float64(c.published), "events")
 	b.figure("drain.accepted", float64(c.acceptedEvents), "events")
-	b.held("drain.not_sent_away", float64(b.drained-left), "connections", 0)
+	b.figure("drain.not_told", float64(b.drained-left), "connections")
 	b.held("drain.lost", float64(lost), "events", 0)
 	b.held("drain.accepted_lost", float64(accepted), "events", 0)
 	b.held("drain.holes", float64(c.holes), "holes", 0)

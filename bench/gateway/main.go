@@ -85,6 +85,8 @@ func measure(ctx context.Context) error {
 	flag.IntVar(&o.rate, "rate", o.rate, "events a second of all of them")
 	flag.DurationVar(&o.length, "length", o.length, "of a round, of which the first fifth does not count")
 	flag.IntVar(&o.rounds, "rounds", o.rounds, "rounds; figures are medians")
+	flag.IntVar(&o.drained, "drained", o.drained, "connections that are sent away")
+	flag.DurationVar(&o.window, "window", o.window, "over which they are")
 	flag.DurationVar(&o.faulty, "faulty", o.faulty, "of a run under faults")
 	flag.BoolVar(&o.strict, "strict", o.strict, "fail where a figure is beyond what is promised")
 	flag.StringVar(&only, "only", "", "parts to measure, with commas; without it all")
