@@ -83,7 +83,7 @@ func TestNaiveDesignLosesWhatItHolds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := f.publish(ctx, 1000, 500*time.Millisecond); err != nil { // more at once than the worker computes
+	if err := f.publish(ctx, 12_000, 250*time.Millisecond); err != nil { // what the worker computes in 3 s
 		t.Fatal(err)
 	}
 	naive.kill()
