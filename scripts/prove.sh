@@ -87,6 +87,8 @@ prove gateway-load "go build -trimpath -o bin/ ./cmd/afterbay ./bench/gateway &&
 prove gateway-faults "go build -trimpath -o bin/ ./cmd/afterbay ./bench/gateway && bin/gateway -seed $seed -only drain,faults -plot docs/results/gateway.svg"
 prove gateway-load "go build -o bin/ ./cmd/afterbay ./bench/gateway && bin/gateway -seed $seed -only latency,flood,stalled -plot docs/results/gateway.svg"
 prove gateway-faults "go build -o bin/ ./cmd/afterbay ./bench/gateway && bin/gateway -seed $seed -only drain,faults -plot docs/results/gateway.svg"
+prove gateway-load "go build -o bin/ ./cmd/afterbay ./bench/gateway && bin/gateway -seed $seed -only latency,drain,flood,stalled -plot docs/results/gateway.svg"
+prove gateway-faults "go build -o bin/ ./cmd/afterbay ./bench/gateway && bin/gateway -seed $seed -only faults -plot docs/results/gateway.svg"
 prove tenants "go test . -run LoudTenantCosts -v -timeout 60m -args -tenants.pairs=7 -tenants.time=10s"
 prove rederive "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./rederive -run 'KeepsItsPace|RollingRestart' -v -timeout 60m -args -pace.events=100000 -pace.pairs=41 -pace.time=1s -pace.most=1.5"
 prove rederive-kills "go test ./cmd/afterbay -run KilledDerivations -v -timeout 60m -args -rederive.kills=20 -rederive.seed=$seed"
