@@ -20,12 +20,11 @@ import (
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/internal/seeds"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 )
 
 // losing is a log whose retention goes on when it is told to.
 type losing struct {
-	*memory.Log
+	engine
 	mu     sync.Mutex
 	firsts [partitions]stream.Offset // of the results
 }
@@ -47,7 +46,7 @@ func (l *losing) lose(p stream.Partition, first stream.Offset) {
 
 func (l *losing) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
-		for r, err := range l.Log.Tail(ctx, p, from) {
+		for r, err := range l.engine.Tail(ctx, p, from) {
 			if first := l.first(p); err == nil && r.Offset < first {
 				r, err = stream.Record{}, fmt.Errorf("offset %d, the first is %d: %w", from, first, stream.ErrTrimmed)
 			}
@@ -59,12 +58,12 @@ func (l *losing) Tail(ctx context.Context, p stream.Partition, from stream.Offse
 }
 
 func (l *losing) Offsets(ctx context.Context, p stream.Partition) (first, next stream.Offset, err error) {
-	_, next, err = l.Log.Offsets(ctx, p)
+	_, next, err = l.engine.Offsets(ctx, p)
 	return l.first(p), next, err
 }
 
 func (l *losing) Peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
-	return l.Log.Peek(ctx, p, max(from, l.first(p)))
+	return l.engine.Peek(ctx, p, max(from, l.first(p)))
 }
 
 // place is a cursor that a client was given.
@@ -133,7 +132,7 @@ func newSchedule(t *testing.T, random *rand.Rand, seen map[string]int) *schedule
 	s := &schedule{random: random, places: map[string][]place{}, accepted: map[string][]string{}, seen: seen}
 	s.world = newWorld(t, gateway.Options{})
 	s.world.finish()
-	s.log = &losing{Log: s.world.log}
+	s.log = &losing{engine: s.world.log}
 	s.world.reads = s.log
 	for i := range s.served {
 		s.begin(i)
@@ -162,7 +161,7 @@ func (s *schedule) published(client string) (list []published) {
 	s.Helper()
 	p := resultsAt(client)
 	for at := stream.Offset(0); ; at++ {
-		r, found, err := s.log.Log.Peek(s.Context(), p, at)
+		r, found, err := s.log.engine.Peek(s.Context(), p, at)
 		s.ok(err)
 		if !found {
 			return list

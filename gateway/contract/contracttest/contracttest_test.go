@@ -81,7 +81,7 @@ func TestMutatedFramesAreRefused(t *testing.T) {
 		}
 	}
 	// Types, and what is said in every frame.
-	if want := len(frames) + 2 + 1 + 1 + 8 + 2 + 4 + 1 + 2 + 1 + 2 + 3; needed != want {
+	if want := len(frames) + 2 + 1 + 1 + 8 + 2 + 4 + 1 + 1 + 1 + 2 + 3; needed != want {
 		t.Errorf("%d fields are needed, want %d", needed, want)
 	}
 	for _, wrong := range []string{
