@@ -71,7 +71,7 @@ func (s *session) admit(step *stream.Step) error {
 	if len(step.Outputs)+len(step.Offsets) > 0 {
 		s.pending = true
 		s.work.Add(1)
-		if now := time.Now(); s.beside == nil {
+		if now := time.Now(); s.log.opts.delivery(s.group) != AtLeastOnce {
 			s.every, s.begun = min(now.Sub(s.begun), commitInterval), now
 		}
 	}
@@ -140,7 +140,10 @@ func (s *session) transact(ctx context.Context, step *stream.Step) error {
 		err = s.transaction(ctx)
 	}
 	if err == nil && late {
-		err = s.log.produce(ctx, s.log.client, &s.log.appending, copyRecords(apart, places))
+		var sent written
+		sent.begin(ctx, s.beside, copyRecords(apart, places))
+		send(s.beside)
+		err = sent.wait(ctx)
 	}
 	if err != nil {
 		if dead := s.dead(); dead != nil {

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -156,5 +159,52 @@ func TestReaderGoesOnWhenAPartitionIsGivenUp(t *testing.T) {
 	s.release(sh)
 	if s.full() || len(s.room) == 0 {
 		t.Error("the reader is not told of the room")
+	}
+}
+
+// TestOutputsOfASessionThatEndedAreNotWrittenLater cuts every connection that brings
+// an output, until its session is over: by then the next owner of the partition may
+// have written, and what comes behind that would be in another order.
+func TestOutputsOfASessionThatEndedAreNotWrittenLater(t *testing.T) {
+	cluster, _ := fakeCluster(t)
+	var cutting atomic.Bool
+	cut := make(chan struct{}, 1)
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if req.(*kmsg.ProduceRequest).TransactionID != nil || !cutting.Load() {
+			return nil, nil, false
+		}
+		select {
+		case cut <- struct{}{}:
+		default:
+		}
+		return nil, errors.New("cut"), true
+	})
+	o := conforming(cluster.ListenAddrs())
+	o.Delivery = AtMostOnce
+	l := open(t, o)
+	apart := stream.Partition{Topic: "apart"}
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "apart", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := mustOwn(t, l)
+	cutting.Store(true)
+	outputs := []stream.Record{{Partition: apart, Time: time.UnixMilli(1), Value: []byte("late")}}
+	s.(stream.Deliverer).Deliver(outputs)
+	pending := s.Commit(stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}})
+	<-cut
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pending.Wait(t.Context()); err == nil {
+		t.Error("the step was decided as written")
+	}
+	cutting.Store(false)
+	if err := l.Append(t.Context(), stream.Record{Partition: apart, Value: []byte("next")}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // it would be tried again after 250 ms
+	if _, next, err := l.Offsets(t.Context(), apart); err != nil || next != 1 {
+		t.Errorf("%d records, %v", next, err)
 	}
 }

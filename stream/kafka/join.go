@@ -64,8 +64,13 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	var err error
-	if l.opts.delivery(s.group) == AtLeastOnce {
+	switch l.opts.delivery(s.group) {
+	case AtLeastOnce:
 		s.beside, err = l.newClient(kgo.ProducerLinger(gather))
+	case AtMostOnce:
+		// What a session has not written when it ends is given up: later it would
+		// come behind what the next owner of the partition wrote.
+		s.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation())
 	}
 	if err == nil {
 		s.mu.Lock() // callbacks come before the client is known

@@ -36,7 +36,7 @@ type session struct {
 	id     string // of its transactions
 	member string // its static name; "" is none
 	client *kgo.Client
-	beside *kgo.Client   // writes outputs outside transactions as they are made; nil but under AtLeastOnce
+	beside *kgo.Client   // writes outputs outside transactions: as they are made, or after; nil under ExactlyOnce
 	wake   chan struct{} // holds one token: Poll returns early
 	ready  chan struct{} // holds one token: there may be something for Poll
 	room   chan struct{} // holds one token: there may be room for more records
