@@ -134,7 +134,7 @@ func (c *compiler) inputTime(path string, in *Input) {
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
 		c.fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}
-	c.plan.Time = step.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: *t == EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle}, EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
+	c.plan.Time = step.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: t.appended(), EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return
@@ -159,6 +159,9 @@ func (c *compiler) inputTime(path string, in *Input) {
 	}
 	c.plan.Time.FromField, c.plan.Time.Slot, c.plan.Time.Unit = true, slot, unit
 }
+
+// appended reports whether the time is that of the append, and nothing says what is late.
+func (t EventTime) appended() bool { return t == EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle} }
 
 // late compiles what becomes of late events.
 func (c *compiler) late(path string, in *Input) {
@@ -284,7 +287,7 @@ func (c *compiler) copying(path string, in *Input, partitions int32, types map[s
 // optional.
 func (c *compiler) sources(list []Input, types map[string]value.Type, count map[string]int) {
 	for _, in := range list {
-		source := task.Source{Topic: in.Topic}
+		source := task.Source{Topic: in.Topic, Appended: in.Time.appended()}
 		for _, f := range in.Fields {
 			slot, ok := c.names.schema.Lookup(f.Name)
 			if !ok {

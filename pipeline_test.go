@@ -219,6 +219,23 @@ func TestAppendedInAnotherOrderIsOnTime(t *testing.T) {
 	}
 }
 
+// TestCopiedInAnotherOrderIsOnTime has the same of records that are copied by a field:
+// there is nothing to tell whose time is the event's.
+func TestCopiedInAnotherOrderIsOnTime(t *testing.T) {
+	records := []stream.Record{payment("a", 1, 0), payment("b", 2, 0), payment("a", 4, 0), payment("b", 8, 0)}
+	for i := range records {
+		records[i].Time = time.UnixMilli(epoch).Add(time.Duration(-i) * time.Millisecond)
+	}
+	for late, want := range map[string][2]int{"": {4, 0}, "dlq": {1, 3}} {
+		p := payments()
+		p.Input.Time, p.Input.Repartition = afterbay.EventTime{Late: late}, 1
+		log := run(t, p, records...)
+		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "dlq.payments"))}; got != want {
+			t.Errorf("late: %q: outputs and dead letters %v, want %v", late, got, want)
+		}
+	}
+}
+
 func TestSilentKeyIsForgottenByEventTime(t *testing.T) {
 	p := payments()
 	p.Steps[0].Features = p.Steps[0].Features[:1] // windows alone

@@ -131,7 +131,7 @@ var timeWords = []word[afterbay.EventTime]{
 	{name: "lateness", form: field(func(t *afterbay.EventTime) *time.Duration { return &t.Lateness }, span(0, 30*day)), example: "5s"},
 	{name: "late", form: oneOf("write dlq, drop, include or {topic: <name>}",
 		scalar, field(func(t *afterbay.EventTime) *string { return &t.Late }, readLate), mapping, words(lateWords)),
-		example: "{topic: late-payments}", means: "what becomes of an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late"},
+		example: "{topic: late-payments}", means: "what becomes of an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late, and nothing where it is copied by `repartition` or with other topics"},
 	{name: "max_ahead", form: field(func(t *afterbay.EventTime) *time.Duration { return &t.MaxAhead }, span(time.Millisecond, 30*day)), example: "5m"},
 	{name: "idle", form: field(func(t *afterbay.EventTime) *time.Duration { return &t.Idle }, span(100*time.Millisecond, day)), example: "30s", absent: "time moves with the events alone",
 		means: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late"},

@@ -310,7 +310,7 @@ func (w *worker) judge(it *item) {
 		}
 	}
 	// Producers who append at the same time may come in another order than their clocks.
-	if it.Time < it.Watermark && !it.point.Judged && !(w.plan.Time.Appended && !header.Written(it.Record.Headers)) {
+	if it.Time < it.Watermark && !it.point.Judged && !(w.plan.Sources != nil && w.plan.Sources[it.source].Appended) && !(w.plan.Time.Appended && !header.Written(it.Record.Headers)) {
 		w.late(it)
 	}
 }
@@ -324,7 +324,6 @@ func (w *worker) late(it *item) {
 		it.skip = true
 	case step.LateTopic:
 		it.skip, it.aside = true, true
-	case step.LateInclude:
 	}
 }
 

@@ -172,5 +172,6 @@ func (p *Plan) merged() (list []merge.Source) {
 type Source struct {
 	Topic      string
 	Partitions int32 // set before the task runs
+	Appended   bool  // its time is that of the append, and nothing says what is late: nothing is
 	Fields     []decode.Field
 }

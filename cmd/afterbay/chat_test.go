@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/internal/servertest"
 )
@@ -168,9 +171,38 @@ func talk(t *testing.T, c *exec.Cmd, hear func(line []byte)) {
 
 // chatLog returns what a client's results are to be shown as, and checks that they
 // have numbers without holes, and each event one end.
-func chatLog(t *testing.T, gateway, token string) (lines []chatLine) {
+func chatLog(t *testing.T, address, token string) (lines []chatLine) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+gateway+"/v1/results?from=earliest&wait=10s", nil)
+	at, ended := map[string]int{}, map[string]bool{}
+	seq := uint64(0)
+	for from, more := "from=earliest", true; more; {
+		more = false
+		for r := range chatPage(t, address, token, &from) {
+			seq, more = seq+1, true
+			if r.Seq != seq || r.Status != wire.StatusOK && r.Status != wire.StatusPartial || ended[r.EventID] && !r.Duplicate {
+				t.Fatalf("result %+v after %d, %v", r, seq-1, ended)
+			}
+			if _, known := at[r.EventID]; !known {
+				at[r.EventID], lines = len(lines), append(lines, chatLine{Wrong: []string{}, Ended: true})
+			}
+			if ended[r.EventID] = r.Status == wire.StatusOK; !ended[r.EventID] {
+				continue
+			}
+			var payload struct{ Text, Action, Words string }
+			if err := json.Unmarshal(r.Payload, &payload); err != nil {
+				t.Fatal(err)
+			}
+			line := &lines[at[r.EventID]]
+			line.Text, line.Decisions, line.Words = payload.Text, []string{payload.Action}, payload.Words
+		}
+	}
+	return lines
+}
+
+// chatPage yields the results of one answer of the gateway, and moves from behind it.
+func chatPage(t *testing.T, address, token string, from *string) iter.Seq[*wire.ResultFrame] {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/results?wait=1s&"+*from, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,28 +211,19 @@ func chatLog(t *testing.T, gateway, token string) (lines []chatLine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	at, ended := map[string]int{}, map[string]bool{}
-	decoder := json.NewDecoder(response.Body)
-	for seq := uint64(1); ; seq++ {
-		var r wire.ResultFrame
-		if err := decoder.Decode(&r); err == io.EOF {
-			return lines
-		} else if err != nil || r.Seq != seq || r.Status != wire.StatusOK && r.Status != wire.StatusPartial || ended[r.EventID] && !r.Duplicate {
-			t.Fatalf("%v, result %+v after %d, %v", err, r, seq-1, ended)
+	*from = "cursor=" + url.QueryEscape(response.Header.Get(gateway.CursorHeader))
+	return func(yield func(*wire.ResultFrame) bool) {
+		defer response.Body.Close()
+		for decoder := json.NewDecoder(response.Body); ; {
+			r := new(wire.ResultFrame)
+			if err := decoder.Decode(r); err == io.EOF {
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(r) {
+				return
+			}
 		}
-		if _, known := at[r.EventID]; !known {
-			at[r.EventID], lines = len(lines), append(lines, chatLine{Wrong: []string{}, Ended: true})
-		}
-		ended[r.EventID] = r.Status == wire.StatusOK
-		if !ended[r.EventID] {
-			continue
-		}
-		var payload struct{ Text, Action, Words string }
-		if err := json.Unmarshal(r.Payload, &payload); err != nil {
-			t.Fatal(err)
-		}
-		line := &lines[at[r.EventID]]
-		line.Text, line.Decisions, line.Words = payload.Text, []string{payload.Action}, payload.Words
 	}
 }

@@ -27,7 +27,6 @@ input:
   partitions: 4
   key: user
   repartition: 4
-  time: {late: include} # the inbox has four partitions
   fields: {user: string, n: int, v: int}
 answers: [totals]
 steps:
