@@ -105,7 +105,7 @@ var schedulers = []string{"ada", "bob", "eve", "kim"}
 
 func TestRandomSchedulesOfCutsAcksRestartsAndRetention(t *testing.T) {
 	n := int64(40)
-	if os.Getenv("AFTERBAY_FULL") != "" {
+	if os.Getenv("AFTERBAY_PROVE") != "" {
 		n = 1000
 	}
 	seen := map[string]int{}
