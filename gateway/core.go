@@ -134,6 +134,14 @@ func (g *Gateway) append(events []stream.Record) error {
 	return nil
 }
 
+// appended answers an event by how its append ended.
+func appended(event *stream.Record, id string, err error) wire.Frame {
+	if err != nil {
+		return &wire.ErrorFrame{CorrelationID: wire.Correlation(event), Error: appendProblem(err, id)}
+	}
+	return &wire.Accepted{EventID: id, CorrelationID: wire.Correlation(event)}
+}
+
 // appendProblem is what a client is told of an event that was perhaps not
 // appended: to send it again, with the same id.
 func appendProblem(err error, id string) *wire.Error {

@@ -33,10 +33,14 @@ func TestFramesThatAreNoEventsAreBoundedToo(t *testing.T) {
 		ada, _ := w.connect("ada", nil)
 		flood("bad frames", `{"type":"fly"}`, 4506, 20, ada)
 
-		other, _, err := dialRaw(w.listener.dial(), offered, "Authorization: Bearer other.bob")
-		w.ok(err)
-		w.ok(other.send(&wire.Connect{}))
-		w.receive(other)
-		flood("tokens", `{"type":"refresh","token":"other.bob"}`, 4506, 20, other)
+		of := func(tenant string) *raw {
+			c, _, err := dialRaw(w.listener.dial(), offered, "Authorization: Bearer "+tenant+".bob")
+			w.ok(err)
+			w.ok(c.send(&wire.Connect{}))
+			w.receive(c)
+			return c
+		}
+		flood("tokens", `{"type":"refresh","token":"other.bob"}`, 4506, 20, of("other"))
+		flood("events that are wrong", `{"type":"event","eventId":"no id","payload":1}`, 4506, 20, of("third"))
 	})
 }

@@ -448,16 +448,12 @@ func (b *submissions) append() (err error) {
 		if b.answers[i] != nil {
 			continue
 		}
-		id, correlation := b.ids[next], wire.Correlation(&b.records[next])
-		switch {
-		case next >= taken:
+		if next < taken {
+			b.answers[i] = appended(&b.records[next], b.ids[next], err)
+		} else {
 			refused := refused
-			refused.EventID, refused.CorrelationID = id, correlation
+			refused.EventID, refused.CorrelationID = b.ids[next], wire.Correlation(&b.records[next])
 			b.answers[i] = &refused
-		case err != nil:
-			b.answers[i] = &wire.ErrorFrame{CorrelationID: correlation, Error: appendProblem(err, id)}
-		default:
-			b.answers[i] = &wire.Accepted{EventID: id, CorrelationID: correlation}
 		}
 		next++
 	}

@@ -123,8 +123,13 @@ func (s *session) receive(message []byte) {
 
 // fail answers a frame that is wrong, of a client that sends not too many.
 func (s *session) fail(id int64, problem *wire.Error) {
+	s.reject(&wire.ErrorFrame{ID: id, Error: problem})
+}
+
+// reject is fail, with the frame of the answer.
+func (s *session) reject(answer *wire.ErrorFrame) {
 	s.gateway.metrics.Bad.Add(1)
-	s.answer(&wire.ErrorFrame{ID: id, Error: problem})
+	s.answer(answer)
 	if s.bad++; s.tenant == "" && s.bad >= strangersBadMost {
 		s.leave(closeBadRequest, 0)
 	}
@@ -289,8 +294,7 @@ func (s *session) ack(f *wire.Ack) {
 func (s *session) submit(f *wire.Submission) {
 	event := f.Event(s.identity.Tenant, s.identity.Client)
 	if bad := prepare(&event, correlation{}); bad != nil {
-		s.gateway.metrics.Bad.Add(1)
-		s.answer(bad)
+		s.reject(bad)
 		return
 	}
 	if refused := s.admit(&event); refused != nil {
@@ -313,7 +317,7 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 		return &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: event.ID, Pending: pending, Limit: s.limit, RetryAfterMs: retryAfter.Milliseconds()}
 	}
 	if taken, refused := s.gateway.quota(s.identity, 1); taken == 0 {
-		refused.EventID, refused.CorrelationID = event.ID, event.Correlation
+		refused.EventID = event.ID
 		return &refused
 	}
 	if !s.gateway.appends.TryAcquire(heldBytes(len(event.Payload))) {
@@ -360,13 +364,10 @@ func (s *session) answerAll(events []stream.Record, ids []string, err error) boo
 	defer s.mu.Unlock()
 	s.appending = 0
 	for i, id := range ids { // at most limit of them
-		correlation := wire.Correlation(&events[i])
-		if err == nil {
-			s.put(&wire.Accepted{EventID: id, CorrelationID: correlation})
-			continue
+		if err != nil {
+			s.forget(id)
 		}
-		s.forget(id)
-		s.put(&wire.ErrorFrame{CorrelationID: correlation, Error: appendProblem(err, id)})
+		s.put(appended(&events[i], id, err))
 	}
 	return s.reading && !s.broken
 }

@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -90,5 +89,5 @@ func payload(value []byte) json.RawMessage {
 	if len(value) == 0 || json.Valid(value) && utf8.Valid(value) {
 		return value
 	}
-	return fmt.Appendf(nil, `{"base64":%q}`, base64.StdEncoding.EncodeToString(value))
+	return wire.Base64(value)
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -101,9 +100,14 @@ func (e *CloudEvent) Data(content []byte) error {
 	case strings.HasPrefix(media, "text/") && utf8.Valid(content) && (charset == "" || charset == "utf-8" || charset == "us-ascii"):
 		e.Payload, err = json.Marshal(string(content))
 	default:
-		e.Payload = fmt.Appendf(nil, `{"base64":%q}`, base64.StdEncoding.EncodeToString(content))
+		e.Payload = Base64(content)
 	}
 	return err
+}
+
+// Base64 returns the payload that bytes are which are no JSON: {"base64": ...}.
+func Base64(content []byte) json.RawMessage {
+	return fmt.Appendf(nil, `{"base64":%q}`, base64.StdEncoding.EncodeToString(content))
 }
 
 // SourceOf returns the source of a client's events.
@@ -205,7 +209,7 @@ func (c CloudEvents) Encode(f Frame, id string, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode frame %s as a CloudEvent: %w", f.Name(), err)
 	}
-	return bytes.ToValidUTF8(encoded, []byte(string(utf8.RuneError))), nil
+	return toUTF8(encoded), nil
 }
 
 func (c CloudEvents) result(e *outgoing, seq uint64, event, cursor string) {

@@ -255,10 +255,13 @@ func Append(b []byte, f Frame) ([]byte, error) {
 		return b, fmt.Errorf("encode frame %s: %w", f.Name(), err)
 	}
 	if !utf8.Valid(b[start:]) { // in a browser it would end the connection
-		b = append(b[:start], bytes.ToValidUTF8(b[start:], []byte(string(utf8.RuneError)))...)
+		b = append(b[:start], toUTF8(b[start:])...)
 	}
 	return b, nil
 }
+
+// toUTF8 returns a copy of b in which what is no UTF-8 is U+FFFD.
+func toUTF8(b []byte) []byte { return bytes.ToValidUTF8(b, []byte(string(utf8.RuneError))) }
 
 // appendFrame appends any frame.
 func appendFrame(b []byte, f Frame) ([]byte, error) {
