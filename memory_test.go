@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/procfs"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 )
@@ -109,21 +108,9 @@ func feed(b *testing.B, log stream.Log, runner *afterbay.Runner, event, keys, pa
 
 // status returns a size that the kernel knows of this process, in bytes.
 func status(b testing.TB, name string) int64 {
-	data, err := os.ReadFile("/proc/self/status")
-	if errors.Is(err, os.ErrNotExist) {
-		return 0
-	}
-	if err != nil {
+	size, err := procfs.Memory(os.Getpid(), name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		b.Fatal(err)
 	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, name+":"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return kb << 10
-		}
-	}
-	return 0
+	return size
 }

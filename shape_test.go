@@ -66,6 +66,7 @@ var layers = map[string][]string{
 	"output":                {"stream", "value", "observe", "dead", "expression", "header", "step"},
 	"simulate":              {"control"},
 	"internal/plot":         {},
+	"internal/procfs":       {},
 	"internal/seeds":        {},
 	"dedupe":                {"statekey", "stream"},
 	"lookup":                {"model"},
@@ -103,8 +104,8 @@ var layers = map[string][]string{
 
 	"deliver/sink/kafka": {"deliver", "header", "stream"},
 
-	"bench/gateway":                 {"gateway/wire", "internal/plot", "token"},
-	"bench/peers":                   {"examples/baseline", "model", "model/tree"},
+	"bench/gateway":                 {"gateway/wire", "internal/plot", "internal/procfs", "token"},
+	"bench/peers":                   {"examples/baseline", "internal/procfs", "model", "model/tree"},
 	"examples/baseline":             {},
 	"examples/fraud/generate":       {"examples/fraud"},
 	"examples/support":              {},

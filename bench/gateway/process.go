@@ -9,11 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/procfs"
 	"github.com/afterbay/afterbay/token"
 )
 
@@ -188,17 +187,10 @@ func (p *process) explain(err error) error {
 	return fmt.Errorf("%w; the log of %s ends with:\n%s", err, filepath.Base(p.dir), said[max(0, len(said)-2000):])
 }
 
-// cpu returns what the process has used.
+// cpu returns what the process has used; nothing where it is gone.
 func (p *process) cpu() time.Duration {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * (time.Second / 100)
+	used, _ := procfs.CPU(p.command.Process.Pid)
+	return used
 }
 
 const settleMost = 5 * time.Second
@@ -220,10 +212,8 @@ func (p *process) settle(ctx context.Context) {
 // memory returns a line of the process's status, in MB: VmRSS, or VmHWM, the most
 // since forgetPeak.
 func (p *process) memory(line string) float64 {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
-	_, rest, _ := strings.Cut(string(status), line+":")
-	kilobytes, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
-	return kilobytes / 1024
+	bytes, _ := procfs.Memory(p.command.Process.Pid, line)
+	return float64(bytes) / (1 << 20)
 }
 
 func (p *process) forgetPeak() error {

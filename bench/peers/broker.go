@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/internal/procfs"
 )
 
 const (
@@ -108,7 +110,7 @@ func (b *broker) cpu() (time.Duration, error) {
 	if b.pid == 0 {
 		return 0, nil
 	}
-	return cpuOf(b.pid)
+	return procfs.CPU(b.pid)
 }
 
 // reader reads a topic from its beginning, committed records alone.

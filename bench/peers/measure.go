@@ -9,8 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay/examples/baseline"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/examples/baseline"
+	"github.com/afterbay/afterbay/internal/procfs"
 )
 
 // bench measures systems on one broker. Topics and ids of a run begin with its
@@ -138,7 +140,7 @@ func (b *bench) sample(ctx context.Context, p *process, topic string) (sample, e
 		return s, err
 	}
 	s.count = float64(n)
-	if s.cpu, err = cpuOf(p.command.Process.Pid); err != nil {
+	if s.cpu, err = procfs.CPU(p.command.Process.Pid); err != nil {
 		return s, err
 	}
 	s.broker, err = b.broker.cpu()
@@ -160,7 +162,7 @@ func (b *bench) drain(ctx context.Context, name string, s system) ([]figure, err
 	if err != nil {
 		return nil, err
 	}
-	resident, err := residentMost(p.command.Process.Pid)
+	resident, err := procfs.Memory(p.command.Process.Pid, "VmHWM")
 	if err != nil {
 		return nil, err
 	}

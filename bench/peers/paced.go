@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/internal/procfs"
 )
 
 // schedule is what keeping to a schedule came to.
@@ -57,7 +59,7 @@ func (b *bench) follow(ctx context.Context, p *process, produce func(), rate int
 
 // used returns the CPU time of a system and of the broker up to here.
 func (b *bench) used(p *process) (s sample, err error) {
-	if s.cpu, err = cpuOf(p.command.Process.Pid); err != nil {
+	if s.cpu, err = procfs.CPU(p.command.Process.Pid); err != nil {
 		return s, err
 	}
 	s.broker, err = b.broker.cpu()
