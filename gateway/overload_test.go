@@ -2,10 +2,16 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -66,5 +72,78 @@ func TestLogThatStandsStillBoundsWhatAllConnectionsHold(t *testing.T) {
 			}
 		}
 		stop()
+	})
+}
+
+// still is a log whose beginning nobody can read until it is released.
+type still struct {
+	gateway.Log
+	released chan struct{}
+}
+
+func (l *still) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		_, next, err := l.Offsets(ctx, p)
+		if err == nil && from == 0 && next > 0 {
+			select {
+			case <-l.released:
+			case <-ctx.Done():
+				yield(stream.Record{}, ctx.Err())
+				return
+			}
+		}
+		for r, err := range l.Log.Tail(ctx, p, from) {
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestLogThatIsNotReadHoldsUpNoAnswers has a client whose results cannot be read for
+// a minute, as when a broker is gone: its events are answered and it is pinged
+// meanwhile, and all of its results come after that.
+func TestLogThatIsNotReadHoldsUpNoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		const before = 3
+		var lines []string
+		for i := range before {
+			lines = append(lines, fmt.Sprintf(`{"type":"event","eventId":"e%d","payload":%d}`, i, i))
+		}
+		w.lines(w.request(http.MethodPost, "/v1/events", "ada", strings.Join(lines, "\n")))
+		synctest.Wait()
+		w.finish()
+		log := &still{w.log, make(chan struct{})}
+		w.reads = log
+		defer w.start(gateway.Options{CursorKey: []byte(cursorKey), Hub: hub.Options{IndexRecords: 1}})()
+		c, _ := w.connect("ada", &wire.Resume{From: wire.FromEarliest})
+		time.Sleep(time.Second)
+		began := time.Now()
+		defer time.AfterFunc(2*time.Minute, func() { _ = c.Close() }).Stop()
+		w.ok(c.send(event("e3", `3`)))
+		if f, ok := w.receive(c).(*wire.Accepted); !ok || time.Since(began) > 5*time.Second {
+			t.Errorf("after %v: %+v", time.Since(began), f)
+		}
+		pings := 0
+		for time.Since(began) < time.Minute {
+			f, err := c.receive()
+			w.ok(err)
+			if _, ping := f.(*wire.Ping); !ping {
+				t.Fatalf("%+v", f)
+			}
+			pings++
+			w.ok(c.send(&wire.Pong{}))
+		}
+		if pings < 3 {
+			t.Errorf("%d pings in a minute", pings)
+		}
+		close(log.released)
+		for seq := range uint64(before + 1) {
+			if f, ok := w.receive(c).(*wire.ResultFrame); !ok || f.Seq != seq+1 {
+				t.Errorf("%+v, want result %d", f, seq+1)
+			}
+		}
 	})
 }

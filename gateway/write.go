@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -34,14 +35,27 @@ func (s *session) write(patient bool) (more bool) {
 	if state == hub.Behind && !patient {
 		return true
 	}
-	return s.results(subscription) && subscription.State() != hub.Idle
+	return s.results(subscription, state) && subscription.State() != hub.Idle
 }
 
+// readTimeout is how long the log is read for a page of results. Where it stands
+// still, answers and pings come between: else the client would take the gateway for
+// dead, with the outages of every log.
+const readTimeout = 5 * time.Second
+
 // results sends the next results; false where the connection is broken.
-func (s *session) results(subscription *hub.Subscription) bool {
-	records, err := subscription.Read(s.ctx)
+func (s *session) results(subscription *hub.Subscription, state hub.State) bool {
+	ctx := s.ctx
+	if state == hub.Behind {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+	}
+	records, err := subscription.Read(ctx)
 	var gap *hub.Gap
 	switch {
+	case err != nil && ctx.Err() != nil && s.ctx.Err() == nil:
+		return true // answers first, and again
 	case errors.As(err, &gap):
 		s.gateway.metrics.Gaps.Add(1)
 		return s.send(s.gateway.gapFrame(s.identity, gap)) && s.flush()

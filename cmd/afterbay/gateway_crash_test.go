@@ -210,7 +210,11 @@ func (g *gatewayRun) settle(what string, since time.Time) {
 	n := g.counts()
 	g.Logf("%4.0f s: %s: over after %.1f s, all had its results after %.1f s; %d events, %d sent again, %d results twice, %d connections",
 		time.Since(g.begun).Seconds(), what, settling.Sub(since).Seconds(), time.Since(since).Seconds(), n.accepted, n.resent, n.duplicates, n.connects)
+	settled := time.Now()
 	g.until("time passes", func() bool { return time.Since(settling) >= *gatewayStable })
+	if well := time.Since(settled).Seconds(); well > 1 {
+		g.Logf("%4.0f s: %.0f events a second while all went well", time.Since(g.begun).Seconds(), float64(g.counts().accepted-n.accepted)/well)
+	}
 }
 
 // kill kills a process at a stage, and starts it again.
@@ -355,22 +359,20 @@ func (g *gatewayRun) restartClients() {
 }
 
 // part holds what gateways and broker send each other for a time. Where these are
-// all gateways nothing is accepted meanwhile.
+// all gateways nothing is appended in its second half. What clients see says less:
+// the answers to earlier events may still be on their way to those that come back.
 func (g *gatewayRun) part(roads ...*road) {
 	g.Helper()
+	const appended = "afterbay_gateway_accepted_total"
 	parted := time.Now()
 	for _, r := range roads {
 		defer r.hold(there, back)()
 	}
-	accepted := -1
-	g.until("time passes", func() bool {
-		if accepted < 0 && time.Since(parted) > *gatewayApart/2 {
-			accepted = g.counts().accepted
-		}
-		return time.Since(parted) > *gatewayApart
-	})
-	if now := g.counts().accepted; len(roads) > 1 && now != accepted {
-		g.Errorf("seed %d: %d events were accepted without a log", *gatewaySeed, now-accepted)
+	g.until("time passes", func() bool { return time.Since(parted) > *gatewayApart/2 })
+	before := g.metric(appended)
+	g.until("time passes", func() bool { return time.Since(parted) > *gatewayApart })
+	if after := g.metric(appended); len(roads) > 1 && after != before {
+		g.Errorf("seed %d: %d events were accepted without a log", *gatewaySeed, after-before)
 	}
 }
 
@@ -393,7 +395,14 @@ func (g *gatewayRun) loseAnswers(gateway, other *ordered) {
 }
 
 // recognized is how many events gateways know to have been sent before.
-func (g *gatewayRun) recognized() (n int) {
+func (g *gatewayRun) recognized() int {
+	g.Helper()
+	return g.metric("afterbay_gateway_sequence_duplicates_total")
+}
+
+// metric returns the sum of a counter of the gateways.
+func (g *gatewayRun) metric(name string) (n int) {
+	g.Helper()
 	for _, p := range g.processes {
 		_, admin, ok := strings.Cut(p.out.String(), "listening on ")
 		admin, _, _ = strings.Cut(admin, ": ")
@@ -403,7 +412,7 @@ func (g *gatewayRun) recognized() (n int) {
 		_, metrics := ask(g.T, http.MethodGet, admin+"/metrics", "", "")
 		for line := range strings.Lines(metrics) {
 			var value float64
-			if _, err := fmt.Sscanf(line, "afterbay_gateway_sequence_duplicates_total %g", &value); err == nil {
+			if _, err := fmt.Sscanf(line, name+" %g", &value); err == nil {
 				n += int(value)
 			}
 		}
