@@ -49,6 +49,7 @@ const standingMark = "afterbay"
 
 // JoinGroupMetadata implements kgo.GroupBalancer.
 func (b *balancer) JoinGroupMetadata(topics []string, current map[string][]int32, generation int32) []byte {
+	b.session.joins()
 	l := b.session.log
 	return standing{l.store.id, l.opts.Standbys, l.store.copies(b.session.group)}.added(b.GroupBalancer.JoinGroupMetadata(topics, current, generation))
 }

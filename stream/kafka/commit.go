@@ -294,7 +294,7 @@ func (l *Log) end(ctx context.Context, client *kgo.Client, written *kgo.Record) 
 // the session is. Between a rebalance at the broker and the client's hearing of
 // it the generation is refused; the session is the owner all the same, until it
 // gave a partition up. One that lost its membership is dead before the client
-// joins again.
+// joins again (joins).
 func (s *session) commitOffsets(ctx context.Context) error {
 	topics, err := s.offsets(ctx)
 	if err != nil || len(topics) == 0 {
@@ -314,8 +314,6 @@ func (s *session) commitOffsets(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, kerr.FencedInstanceID) && !s.isMember(m.id):
-			return errRejoined
 		case time.Now().After(patience):
 			return err
 		case !errors.Is(err, kerr.IllegalGeneration) && !errors.Is(err, kerr.RebalanceInProgress) && !errors.Is(err, kerr.StaleMemberEpoch):

@@ -87,6 +87,62 @@ func removeMember(t *testing.T, l *Log, s *session) {
 	}
 }
 
+// A member that was removed, and hears of it when a rebalance has it join again,
+// is a member again at once. It commits nothing beside what it had before: another
+// had it meanwhile, and has it still or not.
+func TestMemberThatJoinedAgainIsFenced(t *testing.T) {
+	for _, static := range []bool{false, true} {
+		for _, left := range []bool{false, true} {
+			name := fmt.Sprintf("static=%v,left=%v", static, left)
+			t.Run(name, func(t *testing.T) { joinedAgain(t, conforming(fake(t)), static, left) })
+			if static == left { // the others take their time, and show the same
+				t.Run(name+"/broker", func(t *testing.T) { joinedAgain(t, onBroker(t), static, left) })
+			}
+		}
+	}
+}
+
+// joinedAgain closes the session of the other owner before, where it left.
+func joinedAgain(t *testing.T, o Options, static, left bool) {
+	silent := o
+	silent.SessionTimeout, silent.HeartbeatInterval, silent.RebalanceTimeout = 60*time.Second, 50*time.Second, 30*time.Second
+	if static {
+		silent.Dir = t.TempDir()
+	}
+	s, _ := mustOwn(t, open(t, silent))
+	<-timeLimit(t, 700*time.Millisecond).Done() // the client beats once more after 500 ms, and would hear of it then
+	commit(t, s, 0, "a", []byte("1"))
+	l := open(t, o)
+	removeMember(t, l, s.(*session))
+	heir, _ := mustOwn(t, l)
+	commit(t, heir, 0, "a", []byte("2"))
+	if left {
+		if err := heir.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := s.(*session).client
+	before, generation := client.GroupMetadata()
+	client.ForceRebalance()
+	until(t, "it joined again", func() bool {
+		id, now := client.GroupMetadata()
+		return s.(*session).dead() != nil || id != "" && id != before && now != generation
+	})
+	err := s.Commit(stream.Step{
+		Changes: []stream.Change{{Partition: in, Key: []byte("b"), Value: []byte("1")}},
+		Offsets: map[stream.Partition]stream.Offset{in: 0},
+	}).Wait(t.Context())
+	if !errors.Is(err, stream.ErrFenced) {
+		t.Errorf("the commit of a member that joined again: %v", err)
+	}
+	view, err := l.State(t.Context(), "g", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, view, "a", []byte("2"))
+	wantValue(t, view, "b", nil)
+}
+
 // cord is the network of a process. Once it is pulled the process is as good as
 // killed.
 type cord struct {

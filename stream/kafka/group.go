@@ -32,6 +32,25 @@ func (s *session) onAssigned(_ context.Context, client *kgo.Client, added map[st
 	}
 }
 
+// joins is called before the client joins the group, also again. One that was
+// silent for too long, and hears that it was removed when a rebalance has it join
+// again, does so under a new id at once and tells nobody:
+//
+//  1. The group removes the member and gives a partition of it to another.
+//  2. The other restores the state, and commits.
+//  3. The client joins again, claims what it had, and is a member whose commits
+//     the broker takes: of a partition that it is yet to give up, or that it has
+//     again where the other is gone, with a state that lacks what was committed.
+//
+// So who has partitions and no id any more is at its end.
+func (s *session) joins() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, _ := s.client.GroupMetadata(); id == "" && len(s.shares) > 0 {
+		s.endLocked(stream.ErrFenced)
+	}
+}
+
 // share returns the share of p, or makes it. Its caller holds mu.
 func (s *session) share(p stream.Partition) *share {
 	sh := s.find(p)

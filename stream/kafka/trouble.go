@@ -135,7 +135,8 @@ func (s *session) afterCommit(ctx context.Context, err error) error {
 
 // replaced reports whether another process joined under this member's static
 // name. Without that check two processes of one identity would fence each other
-// for ever.
+// for ever. It is not another process where the client joined again: the session
+// is dead then.
 func (s *session) replaced(ctx context.Context) bool {
 	if s.member == "" || s.log.opts.ServerGroups {
 		return false
@@ -146,18 +147,7 @@ func (s *session) replaced(ctx context.Context) bool {
 	req.Group, req.InstanceID = s.group, &s.member
 	req.MemberID, req.Generation = s.client.GroupMetadata()
 	resp, err := req.RequestWith(ctx, s.client)
-	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && s.isMember(req.MemberID)
-}
-
-var errRejoined = errors.New("the group had removed this member, whose client joined again")
-
-// isMember reports whether the client is still the member with this id. One that
-// was silent for too long and hears of that when a rebalance has it join again does
-// so under a new id at once, and tells nobody: that who has its static name has
-// another id is its own doing then.
-func (s *session) isMember(id string) bool {
-	is, _ := s.client.GroupMetadata()
-	return id != "" && is == id
+	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && s.dead() == nil
 }
 
 // reach asks the brokers for anything, so that what is wrong with the way to
