@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,19 +21,6 @@ import (
 
 	"github.com/afterbay/afterbay/stream"
 )
-
-// dump returns a whole state.
-func dump(t *testing.T, view stream.View) string {
-	t.Helper()
-	var b strings.Builder
-	for e, err := range view.Scan(nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "%q=%q\n", e.Key, e.Value)
-	}
-	return b.String()
-}
 
 // until polls the condition, with whom waiting for it meanwhile.
 func until(t *testing.T, what string, met func() bool, polling ...stream.Session) {
@@ -118,12 +104,33 @@ func change(ctx context.Context, rng *rand.Rand, s stream.Session, p stream.Part
 	return after, s.Commit(step).Wait(ctx)
 }
 
-func dumpOf(state map[string]string) string {
-	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(state)) {
-		fmt.Fprintf(&b, "%q=%q\n", key, state[key])
+// differing returns the keys that have another value in b than in a.
+func differing(a, b map[string]string) []string {
+	keys := map[string]bool{}
+	for key, value := range a {
+		if other, ok := b[key]; !ok || other != value {
+			keys[key] = true
+		}
 	}
-	return b.String()
+	for key := range b {
+		if _, ok := a[key]; !ok {
+			keys[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// entries returns a whole state.
+func entries(t *testing.T, view stream.View) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for e, err := range view.Scan(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[string(e.Key)] = string(e.Value)
+	}
+	return all
 }
 
 // A process is killed. The one that kept its state warm has its partition, not
@@ -181,8 +188,8 @@ func TestStandbyTakesOver(t *testing.T) {
 	if first, ok := restores.first[0]; ok && first < had {
 		t.Errorf("the changelog was read from %d on, and the copy had all before %d", first, had)
 	}
-	if got := dump(t, copied.space); got != dumpOf(state) {
-		t.Errorf("the state is %s, want %s", got, dumpOf(state))
+	if got := entries(t, copied.space); !maps.Equal(got, state) {
+		t.Errorf("the state has other values of %v", differing(state, got))
 	}
 	if len(warm.Standbys()) > 0 {
 		t.Errorf("%+v of a partition that it owns", warm.Standbys())
@@ -438,138 +445,4 @@ func TestStandbyOlderThanTombstonesBeginsAnew(t *testing.T) {
 			wantValue(t, copied.space, "deleted", map[time.Duration][]byte{time.Hour: []byte("1")}[age])
 		})
 	}
-}
-
-// churn is a group whose members come and go.
-type churn struct {
-	*testing.T
-	rng     *rand.Rand
-	options Options
-	dirs    []string
-	members []*churner // nil where there is none
-	states  map[stream.Partition][]map[string]string
-	taken   int
-}
-
-type churner struct {
-	log     *Log
-	cord    *cord
-	session stream.Session
-	owned   map[stream.Partition]bool
-}
-
-func (c *churn) start(i int) {
-	m := &churner{cord: &cord{}, owned: map[stream.Partition]bool{}}
-	o := c.options
-	o.Dir, o.dial = c.dirs[i], m.cord.dial
-	m.log = openAt(c.T, o).(*Log)
-	c.members[i] = m
-}
-
-// end closes a process, or kills it first.
-func (c *churn) end(i int, kill bool) {
-	m := c.members[i]
-	if kill {
-		m.cord.pull()
-	}
-	closeLog(c.T, m.log)
-	c.members[i] = nil
-}
-
-// turn is one of a member's loop. A session that was fenced begins anew.
-func (c *churn) turn(m *churner) {
-	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Millisecond)
-	defer cancel()
-	if m.session == nil {
-		m.session = mustJoin(c.T, m.log)
-	}
-	batch, err := m.session.Poll(ctx, 1)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil
-	}
-	for _, p := range batch.Revoked {
-		delete(m.owned, p)
-	}
-	for _, a := range batch.Assigned {
-		m.owned[a.Partition] = true
-		c.check(a)
-	}
-	for p := range m.owned {
-		if err != nil {
-			break
-		}
-		before := c.states[p][0]
-		var after map[string]string
-		if after, err = change(c.Context(), c.rng, m.session, p, before); err == nil {
-			c.states[p] = []map[string]string{after}
-		} else { // nobody knows
-			c.states[p] = append(c.states[p], after)
-		}
-	}
-	if err == nil {
-		return
-	}
-	if !errors.Is(err, stream.ErrFenced) {
-		c.Fatal(err)
-	}
-	if err := m.session.Close(); err != nil {
-		c.Fatal(err)
-	}
-	m.session, m.owned = nil, map[stream.Partition]bool{}
-}
-
-// check compares a state that was taken over with what was committed.
-func (c *churn) check(a stream.Assigned) {
-	c.Helper()
-	c.taken++
-	got := dump(c.T, a.State)
-	for _, state := range c.states[a.Partition] {
-		if got == dumpOf(state) {
-			c.states[a.Partition] = []map[string]string{state}
-			return
-		}
-	}
-	c.Fatalf("the state beside %v is\n%s\nwant\n%s", a.Partition, got, dumpOf(c.states[a.Partition][0]))
-}
-
-// Processes come, go and are killed while partitions move and their copies are in
-// the making. Every state that is taken over is that of what was committed.
-func TestStatesAreRightWhileMembersComeAndGo(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	_, o := fakeCluster(t)
-	o.Standbys, o.MaxRecordBytes, o.BufferBytes, o.Stay = 1, 1000, 3000, true
-	c := &churn{T: t, rng: rand.New(rand.NewPCG(seed, 0)), options: o, members: make([]*churner, 3), states: map[stream.Partition][]map[string]string{}}
-	for range c.members {
-		c.dirs = append(c.dirs, t.TempDir())
-	}
-	c.start(0)
-	if err := c.members[0].log.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 4}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range int32(4) {
-		c.states[stream.Partition{Topic: "in", Index: i}] = []map[string]string{{}}
-	}
-	for range 12 {
-		switch i := c.rng.IntN(len(c.members)); {
-		case c.members[i] == nil:
-			c.start(i)
-		case slices.IndexFunc(c.members, func(m *churner) bool { return m != nil && m != c.members[i] }) >= 0:
-			c.end(i, c.rng.IntN(2) == 0)
-		}
-		for began := time.Now(); time.Since(began) < 500*time.Millisecond; {
-			for _, m := range c.members {
-				if m != nil {
-					c.turn(m)
-				}
-			}
-		}
-	}
-	for i, m := range c.members {
-		if m != nil {
-			c.end(i, false)
-		}
-	}
-	t.Logf("%d states were taken over", c.taken)
 }
