@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -179,6 +181,14 @@ func (g *Gateway) check(r *reader) {
 	if g.Name != "" && !aGatewayName.MatchString(g.Name) {
 		r.fail(at("gateway"), "gateway", shorten(g.Name)+" cannot be the name of topics", "use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
 	}
+	if _, _, err := net.SplitHostPort(g.Listen); g.Listen != "" && err != nil {
+		r.fail(at("listen"), "listen", shorten(g.Listen)+" is no host:port", "write 127.0.0.1:8088, or 0.0.0.0:8088 for clients of other machines")
+	}
+	for i, origin := range g.Origins {
+		if path := fmt.Sprintf("origins[%d]", i); origin != "" && origin != "*" && origin != originOf(origin) {
+			r.fail(at(path), path, shorten(origin)+" is no origin: no browser sends it", "write it as browsers do, https://example.org or http://localhost:3000, without a path and without the scheme's own port")
+		}
+	}
 	if g.Cert == "" && g.Key != "" {
 		r.fail(at("key"), "key", "a key without its certificate", "name the file of the certificate with `cert`")
 	}
@@ -196,6 +206,23 @@ func (g *Gateway) check(r *reader) {
 	if g.Limits.HeldFor > 0 && g.Limits.Window > 0 && g.Limits.HeldFor >= g.Limits.Window {
 		r.fail(at("limits.held_for"), "limits.held_for", "events would be held for longer than they are remembered", "write less than the `window`")
 	}
+}
+
+// originOf returns the origin of an address as browsers write it (RFC 6454), "" where
+// it has none.
+func originOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme == "" || u.Hostname() == "" {
+		return ""
+	}
+	host := strings.ToLower(u.Host)
+	switch u.Scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return u.Scheme + "://" + host
 }
 
 // Topics yields the topics of the pipeline, and where the file names them.
