@@ -15,6 +15,7 @@ var (
 	errDraining = errors.New("the gateway is ending: come again, another one serves")
 	errFull     = errors.New("the gateway has as many connections as it takes: come again later")
 	errToken    = errors.New("the token is not valid")
+	errNoToken  = errors.New("the request has no token")
 )
 
 // verify returns who a token speaks for. The error is for clients: why is logged.

@@ -78,7 +78,7 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 	}
 	start, problem := g.start(who, resumeOf(r))
 	if problem != nil {
-		g.refuse(w, &refusal{http.StatusBadRequest, problem.Error(), "use a cursor that this client was given"})
+		g.refuse(w, &refusal{http.StatusBadRequest, problem.Error(), "use a cursor that this client was given, or say ?from=latest or ?from=earliest"})
 		return
 	}
 	l := &listening{gateway: g, who: who, kind: "sse", cloud: asksForCloudEvents(r), opened: time.Now(), gap: start.gap, woken: make(chan struct{}, 1), left: make(chan *wire.Disconnect, 1)}
@@ -129,6 +129,10 @@ func resumeOf(r *http.Request) *wire.Resume {
 // caller returns who a request is of.
 func (g *Gateway) caller(r *http.Request) (Identity, error) {
 	token, err := g.check(r)
+	if err == nil && token == "" {
+		g.metrics.Forbidden.Add(1)
+		err = errNoToken
+	}
 	if err != nil {
 		return Identity{}, err
 	}

@@ -309,3 +309,34 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusalsSayWhatToDo makes the mistakes of those who begin.
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		upgrade := []string{"Sec-WebSocket-Protocol", wire.Protocol, "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
+		for _, c := range []struct {
+			path   string
+			header []string
+			status int
+			want   string
+		}{
+			{"/v1/results", []string{"Authorization", ""}, http.StatusUnauthorized, `"the request has no token","hint":"send it as Authorization: Bearer TOKEN"`},
+			{"/v1/results", []string{"Authorization", "Bearer nobody"}, http.StatusUnauthorized, `"the token is not valid","hint":"get a new token"`},
+			{"/v1/results?from=here", nil, http.StatusBadRequest, "say ?from=latest or ?from=earliest"},
+			{"/v1/stream", nil, http.StatusBadRequest, "the subprotocol afterbay.v1 is missing"},
+			{"/v1/stream", upgrade[:2], http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455"},
+			{"/v1/stream", upgrade, http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455"},
+			{"/v1/stream", append(upgrade, "Sec-WebSocket-Version", "12"), http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455"},
+		} {
+			r := w.request(http.MethodGet, c.path, "ada", "", c.header...)
+			body, err := io.ReadAll(r.Body)
+			w.ok(err)
+			w.ok(r.Body.Close())
+			if r.StatusCode != c.status || !strings.Contains(string(body), c.want) || (c.status == http.StatusUnauthorized) != (r.Header.Get("WWW-Authenticate") == "Bearer") {
+				t.Errorf("%s %q: %s, %v, %s; want %d, %s", c.path, c.header, r.Status, r.Header, body, c.status, c.want)
+			}
+		}
+	})
+}

@@ -51,6 +51,10 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, &refusal{http.StatusBadRequest, "the subprotocol " + wire.Protocol + " is missing", "ask for it in Sec-WebSocket-Protocol"})
 		return
 	}
+	if !asksForWebSocket(r) {
+		g.refuse(w, &refusal{http.StatusBadRequest, "the request asks for no WebSocket of RFC 6455", "connect by a library of WebSockets, or get results by /v1/results; a proxy between has to hand on Upgrade and Connection"})
+		return
+	}
 	for _, p := range protocols {
 		if bearer, ok := strings.CutPrefix(p, "bearer."); ok && token == "" {
 			token = bearer
@@ -83,6 +87,13 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 	conn.conn.Session().(*holder).session = s
 	s.open()
 	go g.readSocket(s, conn) // until its exit; the request's own goroutine ends, and its memory goes
+}
+
+// asksForWebSocket reports whether the library takes a request: what it answers
+// others says too little.
+func asksForWebSocket(r *http.Request) bool {
+	return r.Header.Get("Sec-WebSocket-Version") == "13" && r.Header.Get("Sec-WebSocket-Key") != "" &&
+		strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
 }
 
 // readSocket reads a connection until it is closed.
@@ -228,6 +239,9 @@ func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, errToken):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		r = &refusal{http.StatusUnauthorized, err.Error(), "get a new token"}
+	case errors.Is(err, errNoToken):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		r = &refusal{http.StatusUnauthorized, err.Error(), "send it as Authorization: Bearer TOKEN"}
 	default:
 		g.options.Logger.Error("gateway: request", "error", err, "correlation", w.Header().Get(header.Correlation))
 		r = &refusal{status: http.StatusInternalServerError, error: "the log cannot be read", hint: "come again later"}
