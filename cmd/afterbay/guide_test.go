@@ -22,6 +22,7 @@ const guideDir = "../../docs/guide"
 //	sh               run by bash -e in the folder of the guide
 //	sh exit=3        the same, and it has to end with that code
 //	sh needs=xgboost the same, where AFTERBAY_PYTHON names a Python that has XGBoost
+//	js               a script of a page: run by Node.js, with a token and the address of files
 //	sh setup         how a reader gets a folder with afterbay in PATH; the test has its own
 //	output           what the commands above print: three dots stand for any text,
 //	                 on a line of their own for any lines
@@ -146,6 +147,8 @@ func (r *reader) follow(f fence) error {
 		return err
 	case f.language == "sh":
 		return r.run(f)
+	case f.language == "js":
+		return r.page(f)
 	case f.language == "output" && r.skipped:
 		return nil
 	case f.language == "output":
@@ -163,9 +166,35 @@ func (r *reader) run(f fence) error {
 		return nil
 	}
 	want, _ := strconv.Atoi(f.attributes["exit"]) // without it 0
+	return r.command(f, want, "bash", "-e", "-c", f.text)
+}
+
+// aPage is what a page has beside its script.
+const aPage = `import { readFileSync } from "node:fs"
+const [token, address] = ["token", "address"].map(file => readFileSync(file, "utf8").trim())
+Object.defineProperty(globalThis, "localStorage", { value: {} })
+const show = frame => { console.log(JSON.stringify(frame)); ws.onclose = () => process.exit(); ws.close() }
+`
+
+func (r *reader) page(f fence) error {
+	if _, err := exec.LookPath("node"); err != nil {
+		if os.Getenv("AFTERBAY_FULL") == "1" {
+			return fmt.Errorf("AFTERBAY_FULL=1 but %w: make deps installs it", err)
+		}
+		r.skipped = true
+		r.Logf("line %d: NOT RUN: there is no node", f.line)
+		return nil
+	}
+	r.skipped = false
+	script := aPage + strings.Replace(f.text, `"wss://chat.example.org`, `address.replace("http", "ws") + "`, 1)
+	return r.command(f, 0, "node", "--no-warnings", "--experimental-websocket", "--input-type=module", "-e", script)
+}
+
+// command runs what a fence says, and wants its exit code.
+func (r *reader) command(f fence, want int, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
 	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-e", "-c", f.text)
+	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = r.dir, time.Second
 	c.Env = append(os.Environ(), "AFTERBAY_ENGINE="+r.engine, "PATH="+r.tools+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC")
 	out, err := c.CombinedOutput()
