@@ -43,8 +43,8 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("sequence %d: use 1 and up, or leave it out", e.Sequence)
 	case e.Priority < 0 || e.Priority > PriorityMax:
 		return fmt.Errorf("priority %d: use 0 to %d", e.Priority, PriorityMax)
-	case !e.Time.IsZero() && (e.Time.Year() < 1970 || e.Time.Year() > 9999):
-		return fmt.Errorf("timestamp %v: use one from 1970 on, or leave it out", e.Time)
+	case !e.Time.IsZero() && !validTime(e.Time.UTC()):
+		return fmt.Errorf("timestamp %v: use one from 1970 on to 9999, in UTC, or leave it out", e.Time)
 	case len(e.Payload) == 0:
 		return fmt.Errorf("payload is missing: give any JSON value")
 	case !validJSON(e.Payload):
@@ -58,6 +58,10 @@ func (e *Event) Validate() error {
 	}
 	return nil
 }
+
+// validTime reports whether a time, in UTC, is from 1970 to 9999. In another zone its
+// year may be another one than that in the log, of which no result could come.
+func validTime(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
 
 func printable(s string) bool {
 	for i := range len(s) {

@@ -45,6 +45,8 @@ func TestEventThatIsNotAsItShouldBeIsRefused(t *testing.T) {
 		"sequence":      func(e *wire.Event) { e.Sequence = -1 },
 		"priority":      func(e *wire.Event) { e.Priority = 10 },
 		"timestamp":     func(e *wire.Event) { e.Time = time.Unix(-1, 0) },
+		"from 1970 on":  func(e *wire.Event) { e.Time = time.Date(1970, 1, 1, 0, 0, 0, 0, time.FixedZone("", 14*3600)) },
+		"9999":          func(e *wire.Event) { e.Time = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)) },
 		"missing":       func(e *wire.Event) { e.Payload = nil },
 		"no JSON":       func(e *wire.Event) { e.Payload = json.RawMessage(`{`) },
 		"no UTF-8":      func(e *wire.Event) { e.Payload = json.RawMessage("{\"text\":\"caf\xe9\"}") },
