@@ -3,14 +3,17 @@ import { EventError } from './errors.js'
 const id = /^[A-Za-z0-9._:@-]{1,128}$/
 const ids = 'use 1 to 128 of the characters A-Z a-z 0-9 . _ : @ -'
 
+// Others than strings have no place in a frame, though expressions take them for some.
+const matches = (expression) => (v) => typeof v === 'string' && expression.test(v)
+
 const rules = {
-  eventId: [(v) => id.test(v), ids],
+  eventId: [matches(id), ids],
   sequence: [(v) => Number.isSafeInteger(v) && v >= 1, 'use a whole number from 1 on, or leave it out'],
-  causalId: [(v) => id.test(v), ids],
+  causalId: [matches(id), ids],
   timestamp: [(v) => within(new Date(v)), 'use a Date or a text that it reads, from 1970 to 9999'],
   priority: [(v) => Number.isInteger(v) && v >= 0 && v <= 9, 'use 0 to 9'],
-  traceparent: [(v) => /^[ -~]{55}$/.test(v), "use the 55 characters of the W3C's version 00"],
-  correlationId: [(v) => /^[ -~]{1,128}$/.test(v), 'use at most 128 printable ASCII characters'],
+  traceparent: [matches(/^[ -~]{55}$/), "use the 55 characters of the W3C's version 00"],
+  correlationId: [matches(/^[ -~]{1,128}$/), 'use at most 128 printable ASCII characters'],
 }
 
 function within(date) {

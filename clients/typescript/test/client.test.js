@@ -155,6 +155,7 @@ test('what is wrong with an event is said before it is sent', async () => {
   const bad = [
     {}, { eventId: 'a/b', payload: 1 }, { eventId: 'e' }, { eventId: 'e', payload: 1, sequence: 0 }, { eventId: 'e', payload: 1, priority: 10 },
     { eventId: 'e', payload: 1, timestamp: 'noon' }, { eventId: 'e', payload: 1, causalId: '' }, { eventId: 'e', payload: 1, traceparent: 'x' },
+    { payload: 1 }, { eventId: 7, payload: 1 }, { eventId: ['e'], payload: 1 }, { eventId: 'e', payload: 1, causalId: 7 }, { eventId: 'e', payload: 1, correlationId: 7 },
     { eventId: 'e', payload: 1, correlationId: 'é' }, { eventId: 'e', payload: 'x'.repeat(1000) },
   ]
   for (const event of bad) await assert.rejects(client.send(event), EventError, JSON.stringify(event))
