@@ -57,11 +57,17 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 	case err != nil:
 		return err
 	case media == cloudEvents:
-		var batch []json.RawMessage
+		var batch [eventsMost + 1]json.RawMessage // what is beyond is not kept
 		if err := json.Unmarshal(data, &batch); err != nil {
 			return &refusal{http.StatusBadRequest, fmt.Sprintf("the batch is no JSON array: %.200v", err), "send [{...}, ...]"}
 		}
+		if batch[eventsMost] != nil {
+			return errTooMany
+		}
 		for _, message := range batch {
+			if message == nil {
+				break
+			}
 			if len(message) > most {
 				return fmt.Errorf("event of %d bytes", len(message))
 			}

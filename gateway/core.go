@@ -18,18 +18,26 @@ var (
 	errNoToken  = errors.New("the request has no token")
 )
 
+// ErrUnavailable is in the error of an Authenticator that cannot say at the moment whose
+// a token is: its client is to come again, as it is not where the token is not valid.
+var ErrUnavailable = errors.New("tokens cannot be verified at the moment: come again later")
+
 // verify returns who a token speaks for. The error is for clients: why is logged.
 func (g *Gateway) verify(ctx context.Context, token string) (Identity, error) {
 	who, err := g.auth.Verify(ctx, token)
 	if err == nil {
 		err = errors.Join(wire.CheckID("tenant", who.Tenant), wire.CheckID("client", who.Client))
 	}
-	if err != nil {
-		g.metrics.Forbidden.Add(1)
-		g.options.Logger.Info("gateway: token refused", "error", err)
-		return Identity{}, errToken
+	switch {
+	case err == nil:
+		return who, nil
+	case errors.Is(err, ErrUnavailable):
+		g.options.Logger.Warn("gateway: token not verified", "error", err)
+		return Identity{}, ErrUnavailable
 	}
-	return who, nil
+	g.metrics.Forbidden.Add(1)
+	g.options.Logger.Info("gateway: token refused", "error", err)
+	return Identity{}, errToken
 }
 
 // quota returns how many events of a tenant are taken, the first of those that come
@@ -120,8 +128,36 @@ func shown(id string) string {
 	return ""
 }
 
-// append writes events to the inbox, and returns when they are durable.
+// append writes events to the inbox, and returns when they are durable. Where they are
+// too large, one of them or all together, each is written by itself: none is refused
+// for another. See errorOf.
 func (g *Gateway) append(events []stream.Record) error {
+	err := g.write(events)
+	if len(events) == 1 || !errors.Is(err, stream.ErrTooLarge) {
+		return err
+	}
+	each := make(eachError, len(events))
+	for i := range events {
+		each[i] = g.write(events[i : i+1])
+	}
+	return each
+}
+
+// eachError is what became of each event of an append; nil where it is durable.
+type eachError []error
+
+// Error implements error.
+func (e eachError) Error() string { return errors.Join(e...).Error() }
+
+// errorOf returns what became of the event at index of an append that ended by err.
+func errorOf(err error, index int) error {
+	if each, ok := err.(eachError); ok {
+		return each[index]
+	}
+	return err
+}
+
+func (g *Gateway) write(events []stream.Record) error {
 	g.options.Fault("append")
 	began := time.Now()
 	if err := g.log.Append(g.ctx, events...); err != nil {

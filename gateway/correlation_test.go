@@ -51,7 +51,7 @@ func posts(t *testing.T) *afterbay.Runner {
 func TestCorrelationIDGoesThroughAllHops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := memory.New(memory.Options{})
-		w := &world{TB: t, log: log, reads: log}
+		w := &world{TB: t, log: log, reads: log, auth: tokens{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		runner := posts(t)

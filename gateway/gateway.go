@@ -134,6 +134,7 @@ type Gateway struct {
 	sockets sockets
 	cursors *wire.CursorKey
 	bodies  *semaphore.Weighted // bytes of requests that are held
+	readers shares              // requests whose bodies are being read
 	appends *semaphore.Weighted // bytes of events of connections on their way into the log
 
 	ctx  context.Context // of all that clients ask for: done when the last has gone
@@ -174,7 +175,7 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	g := &Gateway{
 		options: o, log: log, auth: auth, hub: h, tenants: tenants, cursors: wire.NewCursorKey(o.CursorKey),
 		drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{},
-		bodies: semaphore.NewWeighted(bodiesBytes), appends: semaphore.NewWeighted(o.AppendingBytes),
+		bodies: semaphore.NewWeighted(bodiesBytes), readers: newShares(readersMost), appends: semaphore.NewWeighted(o.AppendingBytes),
 	}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.crew = newCrew(&g.work)
@@ -229,7 +230,7 @@ const (
 // slowly, nothing, or much. Its caller may set other fields, and serves it.
 func (g *Gateway) Server() *http.Server {
 	return &http.Server{
-		Handler: g.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
+		Handler: g.Handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		ErrorLog: slog.NewLogLogger(g.options.Logger.Handler(), slog.LevelDebug),
 	}
 }
@@ -361,11 +362,17 @@ func (g *Gateway) exit(m member) {
 	g.metrics.Connections.Add(-1)
 }
 
-// name makes s the connection of a client's session, and returns the one before.
-func (g *Gateway) name(key string, s *session) (before *session) {
+// name makes s the connection of a client's session, and returns the older one, if
+// there are two: that is s where its client gave it up, and was served faster by the
+// next one.
+func (g *Gateway) name(key string, s *session) (older *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before, g.named[key] = g.named[key], s
+	before := g.named[key]
+	if before != nil && before.opened.After(s.opened) {
+		return s
+	}
+	g.named[key] = s
 	return before
 }
 

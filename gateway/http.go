@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,8 @@ const CursorHeader = "Afterbay-Cursor"
 const (
 	bodyBytes   = 1 << 20        // most of a request
 	bodiesBytes = 64 * bodyBytes // most of all that are held; others wait
+	readersMost = 16             // requests of a tenant whose bodies are being read; others wait
+	eventsMost  = 4096           // of a request: what is made of each takes more than its bytes
 	waitMost    = 60 * time.Second
 	sseRetryMs  = 2000
 	bodyTimeout = 30 * time.Second
@@ -41,6 +44,13 @@ type listening struct {
 	woken        chan struct{}
 	left         chan *wire.Disconnect
 }
+
+// always lets everybody through.
+var always = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 func (l *listening) wake() {
 	select {
@@ -69,6 +79,9 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		g.refuse(w, err)
 		return
+	}
+	if r.ContentLength == 0 { // the server's time is for what is to be read
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	query := r.URL.Query()
 	wait, err := time.ParseDuration(query.Get("wait"))
@@ -211,11 +224,12 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 		if err != nil || out.flush() != nil {
 			return // the client comes again with its cursor
 		}
-		if len(frames) > 0 {
-			continue
+		woken := l.woken
+		if len(frames) > 0 { // there may be more: whoever is far behind is sent away as others are
+			woken = always
 		}
 		select {
-		case <-l.woken:
+		case <-woken:
 		case <-ping.C:
 			out.buffer.WriteString(": ping\n\n")
 		case <-expired:
@@ -347,8 +361,13 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.work.Done()
-	if err := g.bodies.Acquire(r.Context(), bodyBytes); err != nil {
+	read, err := g.readers.acquire(r.Context(), who.Tenant)
+	if err != nil {
 		return // the client is gone
+	}
+	if err := g.bodies.Acquire(r.Context(), bodyBytes); err != nil {
+		read()
+		return
 	}
 	defer g.bodies.Release(bodyBytes)
 	b := &submissions{gateway: g, who: who, correlation: correlationOf(w, r)}
@@ -359,12 +378,14 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	} else {
 		err = b.readLines(body)
 	}
+	read()
 	if err != nil {
 		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
 		return
 	}
+	b.append()
 	status := http.StatusOK
-	if b.append() != nil {
+	if slices.ContainsFunc(b.answers, retryable) {
 		status = http.StatusServiceUnavailable
 	}
 	if cloud {
@@ -392,6 +413,8 @@ func unread(err error, fewer string) *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, "the body is too large: " + err.Error(), fewer}
 }
 
+var errTooMany = errors.New("more than " + strconv.Itoa(eventsMost) + " events")
+
 // submissions are the events of a request: an answer for each, nil for those that
 // are to be appended, and these.
 type submissions struct {
@@ -410,6 +433,9 @@ func (b *submissions) readLines(body io.Reader) error {
 	for lines.Scan() {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
+		}
+		if len(b.answers) == eventsMost {
+			return errTooMany
 		}
 		frame, problem := wire.ParseClient(lines.Bytes())
 		if f, ok := frame.(*wire.Submission); ok {
@@ -440,9 +466,11 @@ func (b *submissions) refuse(problem *wire.ErrorFrame) {
 
 // append writes the events, and answers them. The quota is asked once for all, so
 // that none is taken that comes behind one that is not: its sequence number would
-// have it wait for that.
-func (b *submissions) append() (err error) {
+// have it wait for that. What was wrong counts too.
+func (b *submissions) append() {
+	var err error
 	taken, refused := b.gateway.quota(b.who, len(b.records))
+	b.gateway.quota(b.who, len(b.answers)-len(b.records))
 	b.gateway.metrics.Refused.Add(uint64(len(b.records) - taken))
 	if taken > 0 {
 		err = b.gateway.append(b.records[:taken])
@@ -453,7 +481,7 @@ func (b *submissions) append() (err error) {
 			continue
 		}
 		if next < taken {
-			b.answers[i] = appended(&b.records[next], b.ids[next], err)
+			b.answers[i] = appended(&b.records[next], b.ids[next], errorOf(err, next))
 		} else {
 			refused := refused
 			refused.EventID, refused.CorrelationID = b.ids[next], wire.Correlation(&b.records[next])
@@ -461,7 +489,13 @@ func (b *submissions) append() (err error) {
 		}
 		next++
 	}
-	return err
+}
+
+// retryable reports whether an answer is that the log did not take an event, which may
+// be sent again.
+func retryable(answer wire.Frame) bool {
+	f, ok := answer.(*wire.ErrorFrame)
+	return ok && f.Error.Retryable
 }
 
 // serveAck takes the acknowledgement of a client without a connection.

@@ -34,6 +34,9 @@ func TestThoseWhoSendSlowlyAreSentAway(t *testing.T) {
 			{"header", w.listener.dial, []byte("GET /v1/stream HTTP/1.1\r\nHost: gateway\r\nX-Slow: "), 6 * time.Second, 0},
 			{"body", w.listener.dial, []byte("POST /v1/events HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer acme.ada\r\nContent-Length: 1000\r\n\r\n"), 32 * time.Second, 0},
 			{"body that nobody answers for", w.listener.dial, []byte("POST /v1/events HTTP/1.1\r\nHost: gateway\r\nContent-Length: 1000\r\n\r\n"), 32 * time.Second, 0},
+			{"body that nobody asked for", w.listener.dial, []byte("GET /v1/openapi.json HTTP/1.1\r\nHost: gateway\r\nContent-Length: 1000\r\n\r\n"), 32 * time.Second, 0},
+			{"body of a poll", w.listener.dial, []byte("GET /v1/results?wait=1s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer acme.ada\r\nContent-Length: 1000\r\n\r\n"), 32 * time.Second, 0},
+			{"body of who is refused", w.listener.dial, []byte("GET /v1/stream HTTP/1.1\r\nHost: gateway\r\nContent-Length: 1000\r\n\r\n"), 32 * time.Second, 0},
 			{"first frame", func() net.Conn {
 				conn, _, err := dialRaw(w.listener.dial(), offered)
 				w.ok(err)

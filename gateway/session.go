@@ -185,7 +185,10 @@ func (s *session) connect(f *wire.Connect) {
 	who := s.identity // written by this goroutine alone
 	if f.Token != "" || !s.known {
 		var err error
-		if who, err = g.verify(s.ctx, f.Token); err != nil {
+		if who, err = g.verify(s.ctx, f.Token); errors.Is(err, ErrUnavailable) {
+			s.leave(closeInternal, retryAfterDrain)
+			return
+		} else if err != nil {
 			s.leave(closeBadToken, 0)
 			return
 		}
@@ -245,7 +248,8 @@ func (s *session) begin(f *wire.Connect, who Identity, subscription *hub.Subscri
 	}
 }
 
-// replace ends the connection that the client's session had before.
+// replace ends the connection that the client's session had before, or this one where
+// that is the newer.
 func (s *session) replace(name string) {
 	s.mu.Lock()
 	s.name = name
@@ -254,14 +258,18 @@ func (s *session) replace(name string) {
 	if ended {
 		return
 	}
-	if before := s.gateway.name(name, s); before != nil {
-		before.leave(closeReplaced, 0)
+	if older := s.gateway.name(name, s); older != nil {
+		older.leave(closeReplaced, 0)
 	}
 }
 
 func (s *session) refresh(f *wire.Refresh) {
 	s.spend()
 	who, err := s.gateway.verify(s.ctx, f.Token)
+	if errors.Is(err, ErrUnavailable) {
+		s.fail(f.ID, &wire.Error{Code: wire.CodeInternal, Message: err.Error(), Retryable: true})
+		return
+	}
 	if err == nil && (who.Tenant != s.identity.Tenant || who.Client != s.identity.Client) {
 		err = errors.New("it is of another client")
 	}
@@ -364,6 +372,7 @@ func (s *session) answerAll(events []stream.Record, ids []string, err error) boo
 	defer s.mu.Unlock()
 	s.appending = 0
 	for i, id := range ids { // at most limit of them
+		err := errorOf(err, i)
 		if err != nil {
 			s.forget(id)
 		}

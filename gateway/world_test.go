@@ -51,6 +51,7 @@ type world struct {
 	testing.TB
 	log      engine
 	reads    gateway.Log // the log as the gateway has it
+	auth     gateway.Authenticator
 	gateway  *gateway.Gateway
 	listener *listener
 	finish   func() // ends the gateway as a signal would, and waits for it
@@ -75,7 +76,12 @@ func newWorld(t testing.TB, o gateway.Options) *world {
 
 func newWorldOn(t testing.TB, log engine, o gateway.Options) *world {
 	t.Helper()
-	w := &world{TB: t, log: log, reads: log}
+	return newWorldWith(t, tokens{}, log, o)
+}
+
+func newWorldWith(t testing.TB, auth gateway.Authenticator, log engine, o gateway.Options) *world {
+	t.Helper()
+	w := &world{TB: t, log: log, reads: log, auth: auth}
 	for _, topic := range []string{"inbox", "results"} {
 		w.ok(w.log.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: partitions}))
 	}
@@ -100,7 +106,7 @@ func newWorldOn(t testing.TB, log engine, o gateway.Options) *world {
 // start serves the log by a gateway, and returns what ends it.
 func (w *world) start(o gateway.Options) (stop func()) {
 	w.Helper()
-	g, err := gateway.New(w.Context(), w.reads, tokens{}, o)
+	g, err := gateway.New(w.Context(), w.reads, w.auth, o)
 	w.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
