@@ -79,8 +79,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// find returns the key of an id; nil where the set has none. An error says why there
-// is no set.
+// find returns the key of an id; nil where the set has none. An error says why nobody
+// knows: the set could not be read.
 func (s *keySet) find(ctx context.Context, id string) (*key, error) {
 	found, due := s.look(id)
 	switch {
@@ -98,7 +98,7 @@ func (s *keySet) find(ctx context.Context, id string) (*key, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keys == nil {
+	if found == nil && s.err != nil { // it may be one of a newer set
 		return nil, s.err
 	}
 	return found, nil

@@ -89,6 +89,10 @@ type authenticator struct{ keys *token.Keyring }
 // Verify implements gateway.Authenticator.
 func (a authenticator) Verify(ctx context.Context, text string) (gateway.Identity, error) {
 	who, err := a.keys.Verify(ctx, text)
+	var refusal *token.Error
+	if errors.As(err, &refusal) && refusal.Reason == token.KeysUnavailable {
+		return gateway.Identity{}, fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
+	}
 	if err != nil {
 		return gateway.Identity{}, err
 	}

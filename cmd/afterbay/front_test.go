@@ -1,10 +1,31 @@
 package main
 
 import (
+	"encoding/base64"
+	"errors"
 	"net"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/token"
 )
+
+// TestKeysThatCannotBeReadAreNoWrongToken reads a set of keys that is not there.
+func TestKeysThatCannotBeReadAreNoWrongToken(t *testing.T) {
+	keys, err := token.New(token.Keys{JWKS: &token.JWKS{File: filepath.Join(t.TempDir(), "none"), Audience: "gateway"}}, token.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	signed := encode([]byte(`{"alg":"EdDSA","kid":"a"}`)) + "." + encode([]byte(`{}`)) + "." + encode(make([]byte, 64))
+	for text, unavailable := range map[string]bool{signed: true, "made.up": false, "c:00": false} {
+		if _, err := (authenticator{keys}).Verify(t.Context(), text); err == nil || errors.Is(err, gateway.ErrUnavailable) != unavailable {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
 
 // TestConnectionsThatAreNotReadHoldLittle writes to a client that reads nothing,
 // until the system takes no more of it.
