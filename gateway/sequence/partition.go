@@ -22,7 +22,8 @@ import (
 //     before ends as expired.
 //  3. Results of a client are numbered in the order in which they are written.
 //  4. At most forgetMax entries end by time with a record, so that steps are
-//     bounded; the others follow with the next ones.
+//     bounded; the others follow with the next ones, which the loop writes one
+//     after the other where nobody appends.
 type partition struct {
 	cells   cells
 	meta    meta
@@ -32,7 +33,9 @@ type partition struct {
 	options *Options
 }
 
-const forgetMax = 64
+// forgetMax entries are some 600 KB of a step, and 2 MB where all ids are as long as
+// they may be.
+const forgetMax = 1024
 
 func restore(a stream.Assigned, o *Options) (*partition, error) {
 	p := &partition{cells: cells{partition: a.Partition, view: a.State, written: map[string][]byte{}}, next: a.Next, options: o}
@@ -123,10 +126,7 @@ func (p *partition) take(r *stream.Record, t *turn) error {
 		}
 		return p.outcome(result, t)
 	case wire.InboxTime:
-		if err := p.advance(r.Time, t); err != nil {
-			return err
-		}
-		return p.forget(t)
+		return p.pass(r.Time, t)
 	}
 	p.bad(r, fmt.Errorf("no gateway wrote this record: header %s is %q", header.Inbox, header.Get(r, header.Inbox)), t)
 	return nil

@@ -1,10 +1,13 @@
 package sequence_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,6 +308,69 @@ func TestClockOfOneGatewayIsAhead(t *testing.T) {
 		b.want()
 		if n := b.metrics.Accepted.Load(); n != 4 {
 			t.Errorf("%d events went on, want 4", n)
+		}
+		stop()
+		b.ok(l.Close())
+	})
+}
+
+// counted is a log that notes the largest step, and how many there are.
+type counted struct {
+	stream.Log
+	steps, most *atomic.Int64
+}
+
+type countedSession struct {
+	stream.Session
+	in counted
+}
+
+func (c counted) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	s, err := c.Log.Join(ctx, group, topics...)
+	return countedSession{s, c}, err
+}
+
+func (s countedSession) Commit(step stream.Step) *stream.Pending {
+	s.in.steps.Add(1)
+	s.in.most.Store(max(s.in.most.Load(), int64(len(step.Outputs)))) // one partition is sequenced by one goroutine
+	return s.Session.Commit(step)
+}
+
+// TestManyEventsThatNobodyAnswersEndSoon has the events of an idle partition expire, all
+// at once: it takes steps that are bounded, and little time.
+func TestManyEventsThatNobodyAnswersEndSoon(t *testing.T) {
+	events, bound := 20_000, int64(1025) // entries that a record ends, and the next record of time
+	if os.Getenv("AFTERBAY_FULL") == "1" {
+		events = 100_000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := memory.New(memory.Options{})
+		b := newBench(t, l, sequence.Limits{Window: time.Hour})
+		var steps, most atomic.Int64
+		stop := b.start(counted{l, &steps, &most})
+		list := make([]stream.Record, events)
+		for i := range list {
+			list[i] = wire.Submit(sequence.Inbox(name), said(fmt.Sprint("e", i), 0))
+		}
+		b.ok(l.Append(b.ctx(), list...))
+		time.Sleep(time.Hour - time.Second)
+		if n := b.metrics.Expired.Load(); n != 0 {
+			t.Errorf("%d events have expired before their time", n)
+		}
+		steps.Store(0)
+		most.Store(0)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := b.metrics.Expired.Load(); n != uint64(events) {
+			t.Errorf("%d of %d events have expired within a second", n, events)
+		}
+		if fewest := int64(events) / bound; most.Load() > bound || steps.Load() < fewest || steps.Load() > 3*fewest {
+			t.Errorf("%d steps of at most %d outputs, want some more than %d of %d", steps.Load(), most.Load(), fewest, bound)
+		}
+		for key := range b.state() {
+			if strings.Contains(key, `"i`) || strings.Contains(key, `"n`) {
+				t.Fatalf("%s is kept", key)
+			}
 		}
 		stop()
 		b.ok(l.Close())

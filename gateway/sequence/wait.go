@@ -169,13 +169,27 @@ func (p *partition) front(kind byte, first, next uint64) (front place, ok bool, 
 	return front, true, err
 }
 
-// timeEvery is the least time between two records of time.
+// timeEvery is the least time between two records of time, but where there is more to
+// end than one of them does.
 const timeEvery = time.Second
 
-// due writes a record of time where something waits for that, and nobody may come
-// by whose append it passes. It returns when to look again.
-func (p *partition) due(now time.Time, t *turn) (time.Time, error) {
-	var at time.Time
+// pass takes a record of time.
+func (p *partition) pass(to time.Time, t *turn) error {
+	if err := p.advance(to, t); err != nil {
+		return err
+	}
+	if err := p.forget(t); err != nil {
+		return err
+	}
+	at, err := p.first()
+	if err == nil && !at.IsZero() && !at.After(p.time()) {
+		p.asked = time.Time{}
+	}
+	return err
+}
+
+// first returns when the first entry ends by time; zero where none does.
+func (p *partition) first() (at time.Time, err error) {
 	for _, q := range [...]struct {
 		kind        byte
 		first, next uint64
@@ -189,8 +203,15 @@ func (p *partition) due(now time.Time, t *turn) (time.Time, error) {
 			at = due
 		}
 	}
-	if at.IsZero() {
-		return at, nil
+	return at, nil
+}
+
+// due writes a record of time where something waits for that, and nobody may come
+// by whose append it passes. It returns when to look again.
+func (p *partition) due(now time.Time, t *turn) (time.Time, error) {
+	at, err := p.first()
+	if err != nil || at.IsZero() {
+		return at, err
 	}
 	if again := p.asked.Add(timeEvery); at.Before(again) {
 		at = again
