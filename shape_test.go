@@ -90,7 +90,7 @@ var layers = map[string][]string{
 	"task":                  {"stream", "value", "batch", "decode", "dedupe", "due", "expression", "feature", "header", "keys", "control", "dead", "generation", "group", "journal", "merge", "observe", "output", "resume", "park", "silence", "statekey", "step", "table"},
 	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "internal/s3", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
 	"rederive":              {"", "generation", "header", "journal", "park", "statekey", "stream", "stream/memory"},
-	"config":                {"", "expression", "model", "model/load", "token"},
+	"config":                {"", "expression", "gateway/sequence", "model", "model/load", "token"},
 	"ingest":                {"stream", "decode", "header"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
 	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "gateway/limit", "gateway/sequence", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},

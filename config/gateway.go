@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/gateway/sequence"
 )
 
 // Gateway is a gateway file: where clients connect, and to which pipeline.
@@ -203,7 +205,13 @@ func (g *Gateway) check(r *reader) {
 		}
 		seen[topic] = "`" + path + "`"
 	}
-	if g.Limits.HeldFor > 0 && g.Limits.Window > 0 && g.Limits.HeldFor >= g.Limits.Window {
+	_, written := r.places["limits.held_for"]
+	switch l := g.Limits; {
+	case l.Window == 0, l.HeldFor == 0 && written: // left out, or what is wrong with it was said
+	case cmp.Or(l.HeldFor, sequence.DefaultHeldFor) < l.Window:
+	case l.HeldFor == 0:
+		r.fail(at("limits.window"), "limits.window", fmt.Sprintf("events would be held for longer, %v, than they are remembered", sequence.DefaultHeldFor), "write `held_for`, less than the `window`, or a longer one")
+	default:
 		r.fail(at("limits.held_for"), "limits.held_for", "events would be held for longer than they are remembered", "write less than the `window`")
 	}
 }
