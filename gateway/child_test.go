@@ -140,7 +140,7 @@ func (echoes) OnMessage(c *gws.Conn, m *gws.Message) {
 }
 
 // What answers an event of submissions, in bytes.
-const acceptedBytes, resultBytes = 107, 220
+const acceptedBytes, resultBytes = 89, 220
 
 var answers = bytes.Repeat([]byte("x"), resultBytes)
 

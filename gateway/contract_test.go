@@ -95,7 +95,7 @@ func TestWhatAGatewaySendsIsHeldToItsContract(t *testing.T) {
 		}{
 			{"as it is", "x", "x", 0},
 			{"a field", `"recovered"`, `"recoverer"`, 2}, // by WebSocket and server-sent events
-			{"a value", `"duplicate":false`, `"duplicate":12345`, 2},
+			{"a value", `"accepted","eventId":"e"`, `"accepted","eventId":"/"`, 2},
 			{"a status", "HTTP/1.1 200", "HTTP/1.1 206", 2},
 		} {
 			n := &noted{TB: t}

@@ -65,7 +65,7 @@ var fields = map[string]schema{
 	"earliest":             {"description": "The cursor from which results are retained."},
 	"reconnect":            {"description": "The client is to come again, after retryAfterMs."},
 	"reason":               {"description": "Why, for programs.", "pattern": wordPattern},
-	"backpressure.reason":  {"description": "Why, for programs.", "enum": []string{wire.ReasonPendingLimit, wire.ReasonRateLimit, wire.ReasonTenantQuota, wire.ReasonOverload, wire.ReasonDraining}},
+	"backpressure.reason":  {"description": "Why, for programs.", "enum": []string{wire.ReasonPendingLimit, wire.ReasonTenantQuota, wire.ReasonOverload, wire.ReasonDraining}},
 	"disconnect.code":      {"description": "Of the WebSocket's close frame; from 4500 on the client is to come again.", "minimum": 4000, "maximum": 4999},
 	"problem.code":         {"description": "What it is, for programs.", "pattern": wordPattern},
 	"problem.message":      {"description": "What is wrong and what to do next, for people."},

@@ -33,7 +33,6 @@ const (
 // Reasons of Backpressure: the event was not accepted.
 const (
 	ReasonPendingLimit = "pending_limit"
-	ReasonRateLimit    = "rate_limit"
 	ReasonTenantQuota  = "tenant_quota"
 	ReasonOverload     = "overload"
 	ReasonDraining     = "draining"
@@ -124,12 +123,11 @@ type (
 		MaxMessageBytes int64     `json:"maxMessageBytes"`
 		ExpiresAt       time.Time `json:"expiresAt,omitzero"`
 	}
-	// Accepted says that an event is durable in the log. Duplicate is what a
-	// gateway knows at once; the log decides.
+	// Accepted says that an event is durable in the log. Whether its id is that of
+	// an event before is decided there: the result says so.
 	Accepted struct {
 		head
 		EventID       string `json:"eventId"`
-		Duplicate     bool   `json:"duplicate"`
 		CorrelationID string `json:"correlationId,omitempty"`
 	}
 	// ResultFrame is a result and the cursor after it.
@@ -280,7 +278,6 @@ func appendFrame(b []byte, f Frame) ([]byte, error) {
 // is sent.
 func (f *Accepted) append(b []byte) []byte {
 	b = appendText(append(b, `{"type":"accepted","eventId":`...), f.EventID)
-	b = strconv.AppendBool(append(b, `,"duplicate":`...), f.Duplicate)
 	return append(appendField(b, `,"correlationId":`, f.CorrelationID), '}')
 }
 

@@ -56,7 +56,7 @@ func FuzzAppendFrame(f *testing.F) {
 		at := time.Unix(n, n&0xfffff).In(time.FixedZone("", int(n%100_000)))
 		result := &ResultFrame{Seq: uint64(n), Cursor: text, EventID: text, Payload: payload}
 		for _, frame := range []Frame{
-			&Accepted{EventID: text, Duplicate: n > 0, CorrelationID: text}, result, &ResultFrame{
+			&Accepted{EventID: text, CorrelationID: text}, result, &ResultFrame{
 				CausalID: text, Model: text, Status: Status(text), Attempt: int(n), Duplicate: n > 0, Timestamp: at, CorrelationID: text,
 				Error: &Error{Code: text, Attempts: int(n)},
 			},

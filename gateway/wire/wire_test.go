@@ -132,7 +132,7 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 	}
 	server := []wire.Frame{
 		&wire.Connected{ID: 1, ClientID: "c42", TenantID: "acme", Epoch: "1", Cursor: "c", Recovered: true, PingMs: 15000, PendingLimit: 50, ExpiresAt: at},
-		&wire.Accepted{EventID: "e", Duplicate: true}, &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: "e", Pending: 50, Limit: 50, RetryAfterMs: 40},
+		&wire.Accepted{EventID: "e"}, &wire.Backpressure{Reason: wire.ReasonPendingLimit, EventID: "e", Pending: 50, Limit: 50, RetryAfterMs: 40},
 		&wire.ErrorFrame{ID: 9, Error: &wire.Error{Code: wire.CodeBadEvent, Message: "m", EventID: "e"}},
 		&wire.Ping{}, &wire.Refreshed{ID: 4, ExpiresAt: at}, &wire.Gap{Requested: "a", Earliest: "b"},
 		&wire.Disconnect{Code: 4501, Reason: "drain", Reconnect: true, RetryAfterMs: 1800},

@@ -80,7 +80,7 @@ afterEach(() => mock.timers.reset())
 test('an event is accepted, and its result comes', async () => {
   const gateway = new Gateway((socket, frame) => {
     if (frame.type === 'connect') socket.hello()
-    if (frame.type === 'event') socket.tell({ type: 'accepted', eventId: frame.eventId, duplicate: false }, result(1, frame.eventId))
+    if (frame.type === 'event') socket.tell({ type: 'accepted', eventId: frame.eventId }, result(1, frame.eventId))
   })
   const client = await connected(gateway.client())
   await client.send({ eventId: 'e', payload: { a: 1 }, sequence: 3, timestamp: new Date(0), unknown: 1 })

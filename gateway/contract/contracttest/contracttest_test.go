@@ -21,7 +21,7 @@ var frames = []wire.Frame{
 	&wire.Pong{},
 	&wire.Refresh{ID: 1, Token: "t"},
 	&wire.Connected{ID: 1, ClientID: "c", TenantID: "t", Epoch: "0", Cursor: "c", Recovered: true, PingMs: 1, PongTimeoutMs: 1, PendingLimit: 1, MaxMessageBytes: 1, ExpiresAt: now},
-	&wire.Accepted{EventID: "e", Duplicate: true, CorrelationID: "x"},
+	&wire.Accepted{EventID: "e", CorrelationID: "x"},
 	&wire.ResultFrame{Seq: 1, Cursor: "c", EventID: "e", CausalID: "c", Model: "m@1", Status: wire.StatusPartial, Attempt: 1, Duplicate: true, Timestamp: now, CorrelationID: "x", Payload: []byte("1"), Error: &wire.Error{Code: "late", Message: "m", EventID: "e", Retryable: true, Attempts: 1}},
 	&wire.ErrorFrame{ID: 1, Seq: 1, Cursor: "c", CorrelationID: "x", Error: &wire.Error{Code: "late", Message: "m"}},
 	&wire.Backpressure{Reason: wire.ReasonDraining, EventID: "e", CorrelationID: "x", Pending: 1, Limit: 1, RetryAfterMs: 1},
@@ -81,7 +81,7 @@ func TestMutatedFramesAreRefused(t *testing.T) {
 		}
 	}
 	// Types, and what is said in every frame.
-	if want := len(frames) + 2 + 1 + 1 + 8 + 2 + 4 + 1 + 1 + 1 + 2 + 3; needed != want {
+	if want := len(frames) + 2 + 1 + 1 + 8 + 1 + 4 + 1 + 1 + 1 + 2 + 3; needed != want {
 		t.Errorf("%d fields are needed, want %d", needed, want)
 	}
 	for _, wrong := range []string{
@@ -108,7 +108,7 @@ func TestConversationsAreCheckedUpToWhereTheyEnd(t *testing.T) {
 	}
 	message := func(text string) string { return string([]byte{0x81, byte(len(text))}) + text }
 	masked := func(text string) string { return string([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}) + text }
-	const accepted, wrong = `{"type":"accepted","eventId":"e","duplicate":false}`, `{"type":"accepted","eventId":"e","duplicate":12345}`
+	const accepted, wrong = `{"type":"accepted","eventId":"e"}`, `{"type":"accepted","eventid":"e"}`
 	for name, c := range map[string]struct {
 		written, read string
 		wrong         int
