@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -284,8 +283,11 @@ func (g *Gateway) members() []member {
 	return members
 }
 
-// drain sends clients away, one after the other, each with another time to come
-// back.
+// drainPause is between the turn of a client to be sent away and its return. It is
+// less for one that is told late, so that they come back as evenly as their turns are.
+const drainPause = 2 * time.Second
+
+// drain sends clients away, one after the other, each with its own time to come back.
 func (g *Gateway) drain() {
 	g.mu.Lock()
 	g.draining = true
@@ -299,8 +301,9 @@ func (g *Gateway) drain() {
 	for i, m := range members {
 		// By the clock, not a tick for each: where ticks come late it would take longer
 		// than the window, and who ends the process waits no longer.
-		time.Sleep(time.Until(began.Add(time.Duration(i) * every)))
-		m.leave(closeDrain, rand.N(2*time.Second))
+		turn := began.Add(time.Duration(i) * every)
+		time.Sleep(time.Until(turn))
+		m.leave(closeDrain, max(time.Millisecond, time.Until(turn.Add(drainPause))))
 	}
 }
 
@@ -333,7 +336,7 @@ func stranger(m member) bool {
 	return ok && s.strange
 }
 
-// know says that it is known who a connection is of, or does not matter any more.
+// know says that it is known who a connection is of.
 func (g *Gateway) know(s *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -358,6 +361,9 @@ func (g *Gateway) exit(m member) {
 	defer g.work.Done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if stranger(m) {
+		g.strange--
+	}
 	delete(g.open, m)
 	g.metrics.Connections.Add(-1)
 }

@@ -450,7 +450,6 @@ func (s *session) leave(code closeCode, after time.Duration) {
 // closed.
 func (s *session) end() {
 	s.cancel()
-	s.gateway.know(s)
 	s.mu.Lock()
 	s.ended, s.reading = true, false
 	s.gateway.metrics.Pending.Add(-int64(len(s.pending)))

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -106,8 +107,28 @@ func (t *transport) write(b []byte) {
 	}
 }
 
-// Close writes what is collected, the close frame of the library perhaps.
+// lingerMost is how long a client that was told that its connection ends may take to
+// close its side.
+const lingerMost = 5 * time.Second
+
+// Close is the library's, behind a close frame. It ends our side only: to close a
+// connection that has input which nobody read resets it, and the client, which may be
+// sending, would lose what it did not read, the close frame perhaps. Who reads the
+// connection is woken, and finishes it.
 func (t *transport) Close() error {
-	_ = t.flush()
-	return t.Conn.Close()
+	half, ok := t.Conn.(interface{ CloseWrite() error })
+	if err := t.flush(); err != nil || !ok || half.CloseWrite() != nil {
+		return t.Conn.Close()
+	}
+	return t.Conn.SetReadDeadline(time.Now())
+}
+
+// finish closes the connection once the client has closed it, or does not in time. What
+// still comes is dropped.
+func (t *transport) finish() {
+	_ = t.Close()
+	if t.Conn.SetReadDeadline(time.Now().Add(lingerMost)) == nil {
+		_, _ = io.Copy(io.Discard, t.Conn)
+	}
+	_ = t.Conn.Close()
 }

@@ -78,7 +78,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	conn.conn, err = g.sockets.upgrader.Upgrade(&hijacker{w, &conn.transport}, r)
 	if err != nil { // it was answered
-		g.know(s)
+		conn.transport.finish()
 		g.exit(s)
 		s.cancel()
 		return
@@ -99,8 +99,8 @@ func asksForWebSocket(r *http.Request) bool {
 // readSocket reads a connection until it is closed.
 func (g *Gateway) readSocket(s *session, conn *connection) {
 	defer g.exit(s)
+	defer conn.transport.finish()
 	defer s.end()
-	defer func() { _ = conn.transport.Close() }()
 	// A frame that says it has 2^63 bytes or more makes the library panic.
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -61,6 +62,14 @@ type counted struct {
 	listener *listener
 	key      netip.Prefix
 	left     atomic.Bool
+}
+
+// CloseWrite says that nothing more comes from here, as that of TCP does.
+func (c *counted) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // Close implements net.Conn.
