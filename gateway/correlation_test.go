@@ -244,7 +244,15 @@ func TestCorrelationIDsOfRequests(t *testing.T) {
 		w := newWorld(t, gateway.Options{})
 		defer w.close()
 		seen := map[string]bool{}
-		for _, path := range []string{"/v1/results?wait=0s", "/v1/results?wait=no", "/v1/stream"} {
+		socket := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-Websocket-Version", "13", "Sec-Websocket-Key", "dGhlIHNhbXBsZSBub25jZQ==", "Sec-Websocket-Protocol", wire.Protocol}
+		for _, x := range []struct {
+			path   string
+			header []string
+			status int
+		}{
+			{"/v1/results?wait=0s", nil, http.StatusOK}, {"/v1/results?wait=no", nil, http.StatusBadRequest},
+			{"/v1/stream", nil, http.StatusBadRequest}, {"/v1/stream", socket, http.StatusSwitchingProtocols}, {"/v1/stream", append(socket, "Sec-Websocket-Version", "12"), http.StatusBadRequest},
+		} {
 			for _, c := range []struct {
 				header []string
 				want   string // "" is a new one
@@ -252,15 +260,19 @@ func TestCorrelationIDsOfRequests(t *testing.T) {
 				{nil, ""}, {[]string{"Traceparent", traceParent}, trace}, {[]string{"Traceparent", "00-x"}, ""},
 				{[]string{"Traceparent", traceParent, "X-Correlation-Id", "order 7"}, "order 7"}, {[]string{"X-Correlation-Id", strings.Repeat("x", 129)}, ""}, {[]string{"X-Correlation-Id", "grün"}, ""},
 			} {
-				r := w.request(http.MethodGet, path, "ada", "", c.header...)
+				r := w.request(http.MethodGet, x.path, "ada", "", slices.Concat(x.header, c.header)...)
 				w.ok(r.Body.Close())
 				got := r.Header.Get("X-Correlation-Id")
 				if c.want != "" && got != c.want || got == "" || c.want == "" && seen[got] {
-					t.Errorf("%s %q: correlation %q", path, c.header, got)
+					t.Errorf("%s %q: correlation %q", x.path, c.header, got)
 				}
 				seen[got] = true
-				if bad := c.want == "" && len(c.header) > 0 && c.header[0] == "X-Correlation-Id"; bad && r.StatusCode != http.StatusBadRequest {
-					t.Errorf("%q: %s", c.header, r.Status)
+				want := x.status
+				if c.want == "" && len(c.header) > 0 && c.header[0] == "X-Correlation-Id" {
+					want = http.StatusBadRequest
+				}
+				if r.StatusCode != want {
+					t.Errorf("%s %q: %s, want %d", x.path, c.header, r.Status, want)
 				}
 			}
 		}

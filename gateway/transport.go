@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,6 +25,7 @@ type transport struct {
 	early []byte // to be read first
 
 	mu         sync.Mutex // guards what follows, and writes
+	header     string     // a line for the answer to the handshake, which the library writes first; "" afterwards
 	collecting bool
 	frames     *[]byte   // of buffers; nil while nothing is collected: an idle connection keeps none
 	until      time.Time // when what is written has to be taken
@@ -68,6 +71,11 @@ func (t *transport) flush() error {
 func (t *transport) Write(frame []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	n := len(frame)
+	if t.header != "" {
+		status, rest, _ := bytes.Cut(frame, []byte("\r\n"))
+		frame, t.header = slices.Concat(status, []byte("\r\n"+t.header+"\r\n"), rest), ""
+	}
 	if t.frames != nil && len(*t.frames)+len(frame) > collectBytes {
 		t.drain()
 	}
@@ -76,14 +84,14 @@ func (t *transport) Write(frame []byte) (int, error) {
 			t.frames = buffers.Get().(*[]byte)
 		}
 		*t.frames = append(*t.frames, frame...)
-		return len(frame), nil
+		return n, nil
 	}
 	t.drain() // a frame that is not collected is behind those that are
 	t.write(frame)
 	if t.err != nil {
 		return 0, t.err
 	}
-	return len(frame), nil
+	return n, nil
 }
 
 // drain writes what is collected. Its caller holds mu, and looks at err.

@@ -176,6 +176,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	h.transport.Conn = conn
+	h.transport.header = http.CanonicalHeaderKey(header.Correlation) + ": " + h.Header().Get(header.Correlation)
 	if n := buffered.Reader.Buffered(); n > 0 {
 		h.transport.early = make([]byte, n)
 		if _, err := io.ReadFull(buffered.Reader, h.transport.early); err != nil {

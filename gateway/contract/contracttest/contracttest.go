@@ -175,6 +175,7 @@ func Conversation(written, read []byte, client bool) (wrong []error) {
 			return wrong
 		}
 		if response.StatusCode == http.StatusSwitchingProtocols {
+			wrong = append(wrong, parsed().answer(request, response, nil, true)...)
 			wrong = append(wrong, messages(answers, Server)...)
 			if client {
 				wrong = append(wrong, messages(requests, Client)...)

@@ -102,7 +102,7 @@ func TestMutatedFramesAreRefused(t *testing.T) {
 func TestConversationsAreCheckedUpToWhereTheyEnd(t *testing.T) {
 	const get, post = "GET /v1/results HTTP/1.1\r\nHost: g\r\n\r\n", "POST /v1/events HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}"
 	upgrade := "GET /v1/stream HTTP/1.1\r\nHost: g\r\n\r\n"
-	upgraded := "HTTP/1.1 101 Switching Protocols\r\n\r\n"
+	upgraded := "HTTP/1.1 101 Switching Protocols\r\nX-Correlation-Id: c\r\n\r\n"
 	answer := func(status int, media, body string) string {
 		return fmt.Sprintf("HTTP/1.1 %d x\r\nX-Correlation-Id: c\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, media, len(body), body)
 	}
@@ -128,6 +128,7 @@ func TestConversationsAreCheckedUpToWhereTheyEnd(t *testing.T) {
 		"a wrong message":     {upgrade, upgraded + message(accepted) + message(wrong) + message(accepted), 1},
 		"in parts":            {upgrade, upgraded + "\x01\x05" + wrong[:5] + "\x89\x00" + string([]byte{0x80, byte(len(wrong) - 5)}) + wrong[5:], 1},
 		"a wrong one, masked": {upgrade + masked(`{"type":"ping"}`), upgraded, 1},
+		"no header of one":    {upgrade, "HTTP/1.1 101 Switching Protocols\r\n\r\n", 1},
 		"cut":                 {upgrade, upgraded + message(accepted) + message(wrong)[:20], 0},
 	} {
 		got := contracttest.Conversation([]byte(c.written), []byte(c.read), true)
