@@ -1,7 +1,6 @@
 package afterbay
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +11,6 @@ import (
 // Ended returns the topic of the ends of clients' events that nothing in
 // Pipeline.Answers answers.
 func Ended(pipeline string) string { return pipeline + ".ended" }
-
-// answeredMembersMax bounds the ends of the members of a group, which are in one step.
-const answeredMembersMax = 4096
 
 // answers compiles how the events of clients end.
 func (c *compiler) answers() {
@@ -37,9 +33,10 @@ func (c *compiler) answers() {
 			c.fail(path, "%q is named twice", topic)
 		}
 	}
-	c.answered("steps", c.pipeline.Steps, answer{})
-	all := &ways{answers: func(topic string) bool { return slices.Contains(topics, topic) }}
-	if answered, come := all.through("steps", c.pipeline.Steps, false); come && !answered {
+	w := &ways{answers: func(topic string) bool { return slices.Contains(topics, topic) }}
+	after, come := w.through("steps", c.pipeline.Steps, answered{})
+	c.errs, c.warnings = append(c.errs, w.twice...), append(c.warnings, w.maybe...)
+	if come && !after.all {
 		c.warnings = append(c.warnings, "answers: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")
 	}
 	ends := &c.plan.Ends
@@ -56,65 +53,4 @@ func (c *compiler) answers() {
 		note(c.plan.Stages[i].OnFailure())
 	}
 	c.output(ended)
-}
-
-// answer is where an event was answered on its way to a step.
-type answer struct {
-	always string // path of an emit without a condition
-	ever   string // of one with or without
-}
-
-// answered reports steps on whose way an event has more than one answer: of those
-// that are sure to come. It returns the way that has most of them.
-func (c *compiler) answered(path string, steps []Step, before answer) answer {
-	answers := func(topic string) bool { return slices.Contains(c.pipeline.Answers, topic) }
-	for i := range steps {
-		s, at := &steps[i], fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case s.Score != nil:
-			c.answered(at+".score.on_failure", s.Score.OnFailure, before)
-		case s.Fetch != nil:
-			c.answered(at+".fetch.on_failure", s.Fetch.OnFailure, before)
-		case s.Call != nil && slices.ContainsFunc(s.Call.Topics, answers):
-			before.ever = cmp.Or(before.ever, at+".call")
-		case s.Emit != nil && answers(s.Emit.Topic):
-			before = c.answeredBy(at+".emit", s.Emit.When != "", before)
-		case s.Group != nil:
-			if before.ever != "" {
-				c.fail(at+".group", "its events were answered by %s, and end when the group does", before.ever)
-				c.hint("answer below the group, or leave that topic out of answers")
-			}
-			if s.Group.Max.Events > answeredMembersMax {
-				c.fail(at+".group.max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", s.Group.Max.Events, answeredMembersMax)
-			}
-			before = answer{}
-		case s.Route != nil:
-			var after answer
-			for _, way := range s.Route {
-				if way.Then != "" {
-					continue
-				}
-				end := c.answered(at+".route."+way.Name+".steps", way.Steps, before)
-				after.always, after.ever = cmp.Or(after.always, end.always), cmp.Or(after.ever, end.ever)
-			}
-			before = after
-		}
-	}
-	return before
-}
-
-// answeredBy notes an emit that answers events, perhaps by a condition.
-func (c *compiler) answeredBy(at string, perhaps bool, before answer) answer {
-	switch {
-	case before.always != "" && !perhaps:
-		c.fail(at, "events that come here were answered by %s: of two answers clients get the first alone", before.always)
-		c.hint("leave one of the topics out of answers, or give the emits conditions that exclude each other")
-	case before.ever != "":
-		c.warnings = append(c.warnings, fmt.Sprintf("answers: events that come to %s may have been answered by %s: of two answers clients get the first alone; the cases of a route exclude each other", at, before.ever))
-	}
-	before.ever = cmp.Or(before.ever, at)
-	if !perhaps {
-		before.always = cmp.Or(before.always, at)
-	}
-	return before
 }

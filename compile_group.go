@@ -16,6 +16,9 @@ const (
 	DefaultGroups      = 1000
 )
 
+// answeredMembersMax bounds the ends of the members of a group, which are in one step.
+const answeredMembersMax = 4096
+
 // group compiles the collecting of events. It is done in log order, before the
 // waves, whatever stands above it for other events.
 func (c *compiler) group(path string, s *Group) {
@@ -67,6 +70,9 @@ func (c *compiler) groupBounds(path string, s *Group) {
 		if d.Duration < 0 || d.Duration > 30*24*time.Hour {
 			c.fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
 		}
+	}
+	if len(c.pipeline.Answers) > 0 && s.Max.Events > answeredMembersMax {
+		c.fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", s.Max.Events, answeredMembersMax)
 	}
 	if s.Idle == 0 && s.Timeout == 0 {
 		c.fail(path, "neither idle nor timeout: a group whose last event never comes would be kept for ever")

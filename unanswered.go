@@ -40,7 +40,7 @@ func (r *Runner) Unanswered(answers func(topic string) bool) Errors {
 	}
 	w := &ways{answers: answers}
 	w.inputs(p)
-	if answered, ends := w.through("steps", p.Steps, false); ends && !answered {
+	if after, come := w.through("steps", p.Steps, answered{}); come && !after.all {
 		w.end("steps", "events may come to the end without an output that answers them")
 	}
 	topics := emitted(p.Steps)
@@ -69,17 +69,6 @@ func (r *Runner) ByClient() *Error {
 	}
 }
 
-// ways follows events through the steps of a pipeline, to where they may end
-// unanswered.
-type ways struct {
-	answers func(topic string) bool
-	ends    Errors
-}
-
-func (w *ways) end(path, message string) {
-	w.ends = append(w.ends, &Error{Path: path, Message: message})
-}
-
 // inputs notes events that do not come to the steps, and are no dead letters.
 func (w *ways) inputs(p *Pipeline) {
 	inputs, path := p.Inputs, "inputs[%d]"
@@ -98,58 +87,6 @@ func (w *ways) inputs(p *Pipeline) {
 			w.end(at+".time.late", "late events are dropped")
 		}
 	}
-}
-
-// through returns whether events that come through the steps are answered then, and
-// whether there are any.
-func (w *ways) through(path string, steps []Step, answered bool) (_, come bool) {
-	for i := range steps {
-		s, at := &steps[i], fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case s.Emit != nil:
-			answered = answered || s.Emit.When == "" && w.answers(s.Emit.Topic)
-		case s.Score != nil:
-			w.failure(at+".score.on_failure", s.Score.OnFailure, answered)
-		case s.Fetch != nil:
-			w.failure(at+".fetch.on_failure", s.Fetch.OnFailure, answered)
-		case s.Group != nil:
-			if !answered {
-				w.end(at+".group", "events that the group takes end with it, but for the newest")
-			}
-		case s.Route != nil:
-			if answered, come = w.route(at+".route", s.Route, answered); !come {
-				return answered, false
-			}
-		}
-	}
-	return answered, true
-}
-
-// failure follows an event that is given up. It is a dead letter where it writes
-// nothing.
-func (w *ways) failure(path string, steps []Step, answered bool) {
-	writes := slices.ContainsFunc(steps, func(s Step) bool {
-		return s.Call != nil || s.Emit != nil && !w.answers(s.Emit.Topic)
-	})
-	if answered, _ = w.through(path, steps, answered); writes && !answered {
-		w.end(path, "events that failed may have outputs that do not answer them")
-	}
-}
-
-// route follows the cases. What takes none is a dead letter.
-func (w *ways) route(path string, cases []Case, before bool) (answered, come bool) {
-	answered = true
-	for _, way := range cases {
-		at := path + "." + way.Name
-		switch {
-		case way.Then == "drop" && !before:
-			w.end(at, "events are dropped")
-		case way.Then == "":
-			after, ends := w.through(at+".steps", way.Steps, before)
-			answered, come = answered && (after || !ends), come || ends
-		}
-	}
-	return answered, come
 }
 
 // emitted returns the topics of the emits.
