@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"feature":           {},
 	"model/tree":        {"model"},
 	"verdict":           {"observe"},
-	"model/process":     {"model", "internal/inference"},
+	"model/process":     {"internal/inference", "internal/procfs", "model"},
 	"model/remote":      {"internal/client", "internal/inference", "model"},
 	"model/load":        {"model", "model/text", "model/tree"},
 	"model/outside":     {"model", "model/load", "model/ocr", "model/onnx", "model/process", "model/remote", "model/text/wordpiece", "model/voice"},
@@ -136,7 +136,7 @@ var layers = map[string][]string{
 	"gateway/contract":              {"gateway/wire"},
 	"gateway/contract/contracttest": {"gateway/contract"},
 	"cmd/afterbay": {
-		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
+		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "generation", "header", "ingest", "internal/plot", "internal/procfs", "journal", "lookup/services", "model", "model/load",
 		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "token", "value", "verdict",
 	},
 }

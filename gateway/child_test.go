@@ -23,6 +23,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/internal/kafkatest"
+	"github.com/afterbay/afterbay/internal/procfs"
 )
 
 const serverEnv = "AFTERBAY_GATEWAY_TEST_SERVER"
@@ -57,10 +58,10 @@ func serve() error {
 	mux.HandleFunc("/echo", echo)
 	mux.HandleFunc("/resident", func(w http.ResponseWriter, _ *http.Request) {
 		debug.FreeOSMemory()
-		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // the peak begins again
-		fmt.Fprint(w, ofStatus("VmRSS:"))
+		_ = procfs.ForgetPeak(os.Getpid())
+		fmt.Fprint(w, kilobytes("VmRSS"))
 	})
-	mux.HandleFunc("/peak", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, ofStatus("VmHWM:")) })
+	mux.HandleFunc("/peak", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, kilobytes("VmHWM")) })
 	mux.HandleFunc("/sent", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, g.Metrics().Results.Load()) })
 	mux.HandleFunc("/cpu", func(w http.ResponseWriter, _ *http.Request) {
 		var used syscall.Rusage
@@ -95,11 +96,10 @@ func (n narrow) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// ofStatus returns a line of the process's status, in KB.
-func ofStatus(line string) string {
-	status, _ := os.ReadFile("/proc/self/status")
-	_, rest, _ := strings.Cut(string(status), line)
-	return strings.Fields(rest + " 0")[0]
+// kilobytes returns a size of the process.
+func kilobytes(name string) int64 {
+	bytes, _ := procfs.Memory(os.Getpid(), name)
+	return bytes >> 10
 }
 
 // results appends results of a client: from number first, n of them, of so many

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/procfs"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
 	"github.com/afterbay/afterbay/scoring"
@@ -245,16 +246,11 @@ func post(t testing.TB, url, contentType string, body io.Reader) io.ReadCloser {
 // peak returns the most memory that a process had, in MB.
 func peak(t testing.TB, pid int) float64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	bytes, err := procfs.Memory(pid, "VmHWM")
 	if err != nil {
-		t.Skip(err)
-	}
-	_, found, _ := strings.Cut(string(text), "VmHWM:")
-	kilobytes := 0.0
-	if _, err := fmt.Sscan(found, &kilobytes); err != nil {
 		t.Fatal(err)
 	}
-	return kilobytes * 1024 / 1e6
+	return float64(bytes) / 1e6
 }
 
 func countLines(t testing.TB, body io.ReadCloser) int {

@@ -217,7 +217,7 @@ func (p *process) memory(line string) float64 {
 }
 
 func (p *process) forgetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.command.Process.Pid), []byte("5"), 0)
+	return procfs.ForgetPeak(p.command.Process.Pid)
 }
 
 // tokenOf returns the token of a client.

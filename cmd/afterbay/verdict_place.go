@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/procfs"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
 	"github.com/afterbay/afterbay/model/remote"
@@ -256,7 +257,7 @@ func (m *measurement) passing() (*verdict.Placement, error) {
 			if err := s.run(ctx, m.log.Append); err != nil {
 				return err
 			}
-			placement.Memory = residentOf(os.Getpid())
+			placement.Memory = procfs.Resident(os.Getpid())
 			waiting, cancel := context.WithTimeout(ctx, settle+m.options.Duration)
 			defer cancel()
 			err := m.runner.WaitIdle(waiting, m.log)

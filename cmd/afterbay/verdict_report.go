@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/procfs"
 	"github.com/afterbay/afterbay/verdict"
 )
 
@@ -61,7 +62,7 @@ func (r *verdictReport) measure() (err error) {
 			return fmt.Errorf("serve the model: %w", cause)
 		}
 		defer func() { err = errors.Join(err, server.end()) }()
-		url, memory = server.url, func() int64 { return residentOf(server.command.Process.Pid) }
+		url, memory = server.url, func() int64 { return procfs.Resident(server.command.Process.Pid) }
 	}
 	fmt.Fprintf(r.stderr, "measuring %d times %v with the model inside, in turn with as long at %s\n", c.Rounds, min(placementSettle, c.Duration)+c.Duration, url)
 	var inside, endpoint []verdict.Placement

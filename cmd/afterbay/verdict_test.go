@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -335,41 +332,6 @@ func TestArrivalsAreOfTheEventsOfAPassage(t *testing.T) {
 	add(5, 8)
 	if got := a.take(&observe.Passage{First: 5, Next: 8}); len(got) != 3 || !got[2].Equal(at(7)) {
 		t.Errorf("%v", got)
-	}
-}
-
-func TestMemoryOfAProcessIsWithThoseItStarted(t *testing.T) {
-	if _, _, ok := residentBytes(); !ok {
-		t.Skip("the system does not say what processes hold")
-	}
-	command := exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 & echo $!; read wait; kill $!")
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	sleeps, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if both, one := residentOf(command.Process.Pid), residentOf(sleeps); one <= 0 || both <= one {
-		t.Errorf("%d bytes with the child's %d", both, one)
-	}
-	if own := residentOf(os.Getpid()); own < 5e6 {
-		t.Errorf("this process holds %d bytes", own)
-	}
-	if err := errors.Join(in.Close(), command.Wait()); err != nil {
-		t.Log(err) // of kill
 	}
 }
 

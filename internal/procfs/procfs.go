@@ -1,4 +1,5 @@
-// Package procfs reads what Linux says of a process (proc(5)), for what measures one.
+// Package procfs reads what Linux says of processes (proc(5)). On other systems all
+// of it is an error.
 package procfs
 
 import (
@@ -6,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,25 +17,8 @@ const tick = 10 * time.Millisecond // the kernel counts CPU time in hundredths o
 
 // CPU returns the CPU time of a process and its threads, user and system.
 func CPU(pid int) (time.Duration, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name, in parentheses, may hold blanks; user and system time are the
-	// 12th and 13th field after it.
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) < 13 {
-		return 0, errors.New("/proc/PID/stat is short")
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(user+system) * tick, nil
+	s, err := statOf(pid)
+	return time.Duration(s.user+s.system) * tick, err
 }
 
 // Memory returns a size of a process in bytes, by its name in /proc/PID/status: VmRSS
@@ -50,4 +35,56 @@ func Memory(pid int, name string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("/proc/PID/status lacks %s", name)
+}
+
+// ForgetPeak has VmHWM of a process begin again with what it has in memory.
+func ForgetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// Resident returns what a process has in memory, with those that it started and so
+// on, in bytes; 0 where the system does not say.
+func Resident(pid int) (bytes int64) {
+	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is good
+	pages, children := map[int]int64{}, map[int][]int{}
+	for _, path := range paths {
+		id, err := strconv.Atoi(filepath.Base(path))
+		if err != nil {
+			continue
+		}
+		if s, err := statOf(id); err == nil { // else it ended meanwhile
+			pages[id], children[s.parent] = s.pages, append(children[s.parent], id)
+		}
+	}
+	for list := []int{pid}; len(list) > 0; {
+		last := list[len(list)-1]
+		bytes += pages[last] * int64(os.Getpagesize())
+		list = append(list[:len(list)-1], children[last]...)
+	}
+	return bytes
+}
+
+// stat is what /proc/PID/stat says, as far as it concerns us.
+type stat struct {
+	parent       int
+	user, system int64 // ticks
+	pages        int64 // in memory
+}
+
+func statOf(pid int) (s stat, err error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return s, err
+	}
+	// Fields are counted behind the name, which is in parentheses and may hold blanks.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) < 22 {
+		return s, errors.New("/proc/PID/stat is short")
+	}
+	var errs [4]error
+	s.parent, errs[0] = strconv.Atoi(fields[1])
+	s.user, errs[1] = strconv.ParseInt(fields[11], 10, 64)
+	s.system, errs[2] = strconv.ParseInt(fields[12], 10, 64)
+	s.pages, errs[3] = strconv.ParseInt(fields[21], 10, 64)
+	return s, errors.Join(errs[:]...)
 }

@@ -1,7 +1,12 @@
 package procfs
 
 import (
+	"bufio"
+	"errors"
 	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,7 +31,42 @@ func TestOfThisProcess(t *testing.T) {
 	if _, err := Memory(os.Getpid(), "VmNone"); err == nil {
 		t.Error("it has a size that there is not")
 	}
+	if err := ForgetPeak(os.Getpid()); err != nil {
+		t.Error(err)
+	}
 	if _, err := CPU(1 << 30); err == nil {
 		t.Error("a process that is not there used CPU")
+	}
+}
+
+func TestMemoryOfAProcessIsWithThoseItStarted(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 & echo $!; read wait; kill $!")
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeps, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if both, one := Resident(command.Process.Pid), Resident(sleeps); one <= 0 || both <= one {
+		t.Errorf("%d bytes with the child's %d", both, one)
+	}
+	if own := Resident(os.Getpid()); own < 1e6 {
+		t.Errorf("this process holds %d bytes", own)
+	}
+	if err := errors.Join(in.Close(), command.Wait()); err != nil {
+		t.Log(err) // of kill
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/afterbay/afterbay/internal/procfs"
 )
 
 const (
@@ -130,7 +132,8 @@ func (w *worker) watch(max int64) {
 			return
 		case <-tick.C:
 		}
-		if bytes := resident(w.command.Process.Pid); bytes > max {
+		// Where the system does not say it is 0.
+		if bytes, _ := procfs.Memory(w.command.Process.Pid, "VmRSS"); bytes > max {
 			w.overgrown.Store(bytes)
 			kill(w.command.Process)
 			return
