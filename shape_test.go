@@ -221,6 +221,20 @@ func TestShapeOfFilesFunctionsAndDocs(t *testing.T) {
 	}
 }
 
+// TestShapeOfDesign sees that the design names every folder of packages.
+func TestShapeOfDesign(t *testing.T) {
+	text, err := os.ReadFile("docs/design/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range layers {
+		folder, _, _ := strings.Cut(name, "/")
+		if name != "" && !strings.Contains(string(text), "\n"+folder+"/") && !strings.Contains(string(text), " "+folder+"/") {
+			t.Errorf("docs/design/README.md says nothing of %s/", folder)
+		}
+	}
+}
+
 // TestShapeOfClaims sees that a figure in docs/performance.md has a file with
 // the command that printed it.
 func TestShapeOfClaims(t *testing.T) {
