@@ -309,10 +309,15 @@ func (w *worker) judge(it *item) {
 			return
 		}
 	}
-	// Producers who append at the same time may come in another order than their clocks.
-	if it.Time < it.Watermark && !it.point.Judged && !(w.plan.Sources != nil && w.plan.Sources[it.source].Appended) && !(w.plan.Time.Appended && !header.Written(it.Record.Headers)) {
+	if it.Time < it.Watermark && !it.point.Judged && !w.appended(it) {
 		w.late(it)
 	}
+}
+
+// appended reports whether the event's time is that of its append, so that it is not
+// late: producers who append at once come in another order than their clocks.
+func (w *worker) appended(it *item) bool {
+	return w.plan.Sources != nil && w.plan.Sources[it.source].Appended || w.plan.Time.Appended && !header.Written(it.Record.Headers)
 }
 
 func (w *worker) late(it *item) {
@@ -450,7 +455,7 @@ func (w *worker) run(stage *step.Stage, it *item) error {
 	if !it.takes(stage) {
 		return nil
 	}
-	var err error
+	var err, fatal error
 	switch {
 	case stage.Assign != nil:
 		err = step.AssignAll(stage.Assign, it.Row)
@@ -466,23 +471,14 @@ func (w *worker) run(stage *step.Stage, it *item) error {
 		on, err = stage.Route.Take(it.Row)
 		it.skip = !on && err == nil
 	case stage.Lookup != nil:
-		var fatal error
-		if err, fatal = stage.Lookup.Find(it.Row, it.partition.tables); fatal != nil {
-			return fatal
-		}
+		err, fatal = stage.Lookup.Find(it.Row, it.partition.tables)
 	case stage.Group != nil:
-		var fatal error
-		if err, fatal = w.join(stage.Group, it); fatal != nil {
-			return fatal
-		}
+		err, fatal = w.join(stage.Group, it)
 	case stage.Call != nil:
-		var fatal error
-		if err, fatal = w.call(stage.Call, it); fatal != nil {
-			return fatal
-		}
+		err, fatal = w.call(stage.Call, it)
 	}
 	if err != nil {
 		it.failAt(stage, err)
 	}
-	return nil
+	return fatal
 }
