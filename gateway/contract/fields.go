@@ -72,7 +72,7 @@ var fields = map[string]schema{
 	"problem.retryable":    {"description": "The same may be sent again."},
 	"problem.attempts":     {"description": "How often it was tried.", "minimum": 0},
 	"refresh.token":        {"description": "The new one, of the same client."},
-	"result.timestamp":     {"description": "When the result was made."},
+	"result.timestamp":     {"description": "Time of the event, as the pipeline has it; of one that was rejected or has expired, when that was decided."},
 	"result.causalId":      {"description": "Id of the event that the event came of.", "pattern": idPattern},
 	"result.correlationId": {"description": "That of the event.", "pattern": correlationPattern},
 }
