@@ -93,7 +93,7 @@ var layers = map[string][]string{
 	"config":                {"", "expression", "gateway/sequence", "model", "model/load", "token"},
 	"ingest":                {"stream", "decode", "header"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
-	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "gateway/limit", "gateway/sequence", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey"},
+	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "gateway/limit", "gateway/sequence", "generation", "group", "stream", "stream/embedded", "ingest", "internal/access", "journal", "observe", "park", "rederive", "statekey", "token"},
 	"deliver/row":           {"decode", "expression", "value"},
 	"deliver/sink/postgres": {"deliver", "deliver/row", "stream", "value", "decode"},
 	"deliver/sink/redis":    {"deliver", "deliver/row", "expression", "stream", "value", "decode"},
@@ -137,6 +137,7 @@ var layers = map[string][]string{
 	"gateway/contract/contracttest": {"gateway/contract"},
 	"cmd/afterbay": {
 		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "generation", "header", "ingest", "internal/plot", "internal/procfs", "journal", "lookup/services", "model", "model/load",
+		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "gateway/wire", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
 		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "token", "value", "verdict",
 	},
 }

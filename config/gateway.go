@@ -154,7 +154,7 @@ func LoadGateway(path string) (*Gateway, error) {
 func LoadGatewayPartly(path string) (*Gateway, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read gateway: %w", err)
+		return nil, fmt.Errorf("read gateway: %w: name a gateway file that can be read", err)
 	}
 	g, err := parseGateway(path, data, os.LookupEnv)
 	if g != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/token"
 )
 
 // Gateway is that of the process, as far as a server shows it.
@@ -19,6 +20,7 @@ type Gateway struct {
 	Server    *gateway.Gateway
 	Sequence  *sequence.Metrics
 	Addresses func() limit.Stats
+	Tokens    func() token.Stats
 }
 
 // Clients is who is connected to a gateway.

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
+	"github.com/afterbay/afterbay/token"
 )
 
 func TestTenantsThatAreShownAreBounded(t *testing.T) {
@@ -138,4 +139,29 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 		}
 	}
 	return values
+}
+
+func TestFiguresOfTokens(t *testing.T) {
+	keys, err := token.New(token.Keys{Keys: []token.Key{{ID: "k1", Secret: strings.Repeat("s", 32), Audience: "chat"}}}, token.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := keys.Issue("k1", token.Identity{Tenant: "acme", Client: "ada"}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{text, text + "A", "hello", ""} {
+		_, _ = keys.Verify(t.Context(), shown)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newTokensCollector(keys.Stats))
+	shown := gather(t, registry)
+	for name, want := range map[string]float64{
+		"afterbay_gateway_tokens_accepted_total": 1, "afterbay_gateway_tokens_refused_total bad signature": 1,
+		"afterbay_gateway_tokens_refused_total malformed": 2, "afterbay_gateway_tokens_refused_total expired": 0, "afterbay_gateway_jwks_failures_total": 0,
+	} {
+		if got, ok := shown[name]; !ok || got != want {
+			t.Errorf("%s is %v, %v; want %v", name, got, ok, want)
+		}
+	}
 }

@@ -43,7 +43,7 @@ func (s *Server) metrics() http.Handler {
 		registry.MustRegister(newStandbyCollector(log))
 	}
 	if s.options.Gateway != nil {
-		registry.MustRegister(GatewayCollector(s.options.Gateway.Server), newBoundsCollector(s.options.Gateway))
+		registry.MustRegister(GatewayCollector(s.options.Gateway.Server), newBoundsCollector(s.options.Gateway), newTokensCollector(s.options.Gateway.Tokens))
 	}
 	registry.MustRegister(s.options.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})

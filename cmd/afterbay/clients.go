@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"text/tabwriter"
 	"time"
 
@@ -26,7 +27,11 @@ func (c *clientsCommand) Run(a *app) error {
 		return err
 	}
 	clients, err := client.Clients(a.ctx)
-	if err != nil {
+	var known *serve.StatusError
+	switch {
+	case err != nil && c.URL != "" && !(errors.As(err, &known) && known.Problem.Hint != ""):
+		return fmt.Errorf("%w: name the address that its process says it is listening on, which is not that of its clients", err)
+	case err != nil:
 		return err
 	}
 	if c.JSON {
@@ -42,14 +47,13 @@ func (c *clientsCommand) reach(a *app) (*serve.Client, error) {
 		return &serve.Client{URL: c.URL, Token: c.Token}, nil
 	}
 	client, err := reach(a.ctx, c.Data)
-	if err == nil {
-		return client, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		client, err = reach(a.ctx, kafkaDir(c.Data))
 	}
-	client, errKafka := reach(a.ctx, kafkaDir(c.Data))
-	if errKafka == nil {
-		return client, nil
+	if err != nil {
+		return nil, fmt.Errorf("no gateway answers for %s: %w: start it, name its data directory with --data, or its address with --url http://host:port", c.Data, err)
 	}
-	return nil, fmt.Errorf("%w: name the data directory of a gateway that runs with --data, or its address with --url http://host:port", errors.Join(err, errKafka))
+	return client, nil
 }
 
 func printClients(out io.Writer, clients *serve.Clients, now time.Time) error {

@@ -68,7 +68,7 @@ func (a *app) newFront(path string) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := openKeys(file.Keys)
+	keys, err := keysOf(file)
 	if err != nil {
 		return nil, &exitError{exitInvalid, err}
 	}
@@ -77,6 +77,17 @@ func (a *app) newFront(path string) (*front, error) {
 		return nil, err
 	}
 	return &front{file: file, log: a.log, secret: secret, keys: keys, addresses: addresses, fault: a.fault}, nil
+}
+
+// keysOf opens the file of keys that a gateway file names. Where it cannot be read the
+// error says at which place it is named.
+func keysOf(g *config.Gateway) (*token.Keyring, error) {
+	keys, err := openKeys(g.Keys)
+	var within config.Errors
+	if err == nil || errors.As(err, &within) {
+		return keys, err
+	}
+	return nil, g.Explain(&afterbay.Error{Path: "keys", Message: err.Error(), Err: err})
 }
 
 func shareOf(s config.GatewayShare) limit.Options {
@@ -197,6 +208,13 @@ func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
 			return f.explain(path, fmt.Sprintf("there is no topic %q", name), "start the pipeline first, which makes its topics, or name those that it has")
 		}
 	}
+	for _, t := range topics {
+		own := t.Name == sequence.Inbox(f.file.Name) || t.Name == sequence.Results(f.file.Name)
+		if want := cmp.Or(f.file.Partitions, sequence.DefaultPartitions); own && t.Partitions != want {
+			return f.explain("partitions", fmt.Sprintf("topic %q has %d partitions, for ever, not %d", t.Name, t.Partitions, want),
+				fmt.Sprintf("write `partitions: %d`, or give the gateway another name, with which it begins anew", t.Partitions))
+		}
+	}
 	var unread afterbay.Errors
 	for _, e := range newAnswering(f.file, nil).unread(topics) {
 		if f.file.Pipeline.Unanswered == "expire" {
@@ -240,7 +258,7 @@ func (f *front) shown() *serve.Gateway {
 	if f == nil {
 		return nil
 	}
-	return &serve.Gateway{Name: f.file.Name, Server: f.gateway, Sequence: &f.sequence, Addresses: f.addresses.Stats}
+	return &serve.Gateway{Name: f.file.Name, Server: f.gateway, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats}
 }
 
 // start serves clients until ctx is done, and then sends them away.

@@ -249,6 +249,11 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 	if err := again.Wait(); err != nil {
 		t.Fatalf("after SIGTERM: %v: %s", err, out2)
 	}
+	write(t, "wider.yaml", strings.Replace(gatewayFile, "partitions: 2", "partitions: 3", 1))
+	const want = "wider.yaml:6:13: partitions: topic \"chat.inbox\" has 2 partitions, for ever, not 3: write `partitions: 2`"
+	if r := command(t, "", "run", pipeline, "--gateway", "wider.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, want) {
+		t.Errorf("with other partitions: %+v", r)
+	}
 	if n := strings.Count(must(t, "", "tail", "decisions"), "\n"); n != events || len(c.done) != events {
 		t.Errorf("%d decisions, %d events with results, want %d", n, len(c.done), events)
 	}
@@ -285,7 +290,7 @@ func TestGatewayOfItsOwnProcess(t *testing.T) {
 		t.Error(got)
 	}
 	_, metrics := ask(t, http.MethodGet, admin+"/metrics", "", "")
-	for _, want := range []string{"afterbay_gateway_connections 1\n", "afterbay_gateway_accepted_total 50\n", "afterbay_gateway_sequence_accepted_total 50\n", "afterbay_gateway_sequence_ended_total{status=\"ok\"} 50\n", "afterbay_gateway_limit_keys{of=\"tenant\"} 1\n"} {
+	for _, want := range []string{"afterbay_gateway_connections 1\n", "afterbay_gateway_accepted_total 50\n", "afterbay_gateway_sequence_accepted_total 50\n", "afterbay_gateway_sequence_ended_total{status=\"ok\"} 50\n", "afterbay_gateway_limit_keys{of=\"tenant\"} 1\n", "afterbay_gateway_tokens_accepted_total 1\n", "afterbay_gateway_tokens_refused_total{reason=\"expired\"} 0\n"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %q in the metrics", want)
 		}
@@ -314,13 +319,15 @@ func TestGatewaysThatCannotRunSayWhy(t *testing.T) {
 	}{
 		{"gateway gateway.yaml", exitUsage, "afterbay run PIPELINE --gateway gateway.yaml"},
 		{"run PIPELINE --gateway gateway.yaml --until-idle", exitUsage, "leave one of them out"},
-		{"run PIPELINE --gateway none.yaml", exitInvalid, "read gateway: open none.yaml"},
+		{"run PIPELINE --gateway none.yaml", exitInvalid, "read gateway: open none.yaml: no such file or directory: name a gateway file that can be read"},
 		{"run PIPELINE --gateway short.yaml", exitInvalid, "short.yaml:5:13: cursor_key: the secret has 9 bytes, fewer than 32"},
 		{"run PIPELINE --gateway secret.yaml", exitInvalid, "cursor_key: a secret has no place in the file"},
-		{"run PIPELINE --gateway nokeys.yaml", exitInvalid, "docs/reference/keys-file.md"},
+		{"run PIPELINE --gateway nokeys.yaml", exitInvalid, "nokeys.yaml:4:7: keys: read keys: open none.yaml: no such file or directory: name one that can be read, written as docs/reference/keys-file.md"},
 		{"run PIPELINE --gateway topic.yaml --listen none", exitInvalid, `topic.yaml:3:36: pipeline.outputs[0]: no pipeline here writes topic "decided": they write decisions, dlq.moderation`},
 		{"run PIPELINE --gateway cert.yaml --listen none", exitInvalid, "cert.yaml:8:7: cert: open "},
+		{"lint nokeys.yaml", exitInvalid, "nokeys.yaml:4:7: keys: read keys: open none.yaml: no such file"},
 		{"clients", exitFailure, "--url http://host:port"},
+		{"clients --url http://127.0.0.1:1", exitFailure, "connection refused: name the address that its process says it is listening on, which is not that of its clients"},
 	} {
 		r := command(t, "", strings.Fields(strings.ReplaceAll(c.args, "PIPELINE", pipeline))...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, gatewayCursors) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"slices"
 	"strings"
 
@@ -39,7 +40,11 @@ func (l *linter) checkGateway(path string) {
 		}
 	}
 	if g.Keys != "" {
-		if _, err := openKeys(g.Keys); err != nil {
+		_, err := keysOf(g)
+		var found config.Errors
+		if errors.As(err, &found) && found[0].File == path {
+			f.add(err)
+		} else if err != nil {
 			keys := &lintedFile{path: g.Keys}
 			keys.add(err)
 			l.files = append(l.files, keys)

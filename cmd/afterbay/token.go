@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/token"
 )
 
@@ -28,7 +31,7 @@ type tokenIssueCommand struct {
 	Client string        `required:"" help:"Who the client is." placeholder:"NAME"`
 	Tenant string        `help:"Whose client it is. Not needed where the key is of one tenant." placeholder:"NAME"`
 	For    time.Duration `help:"How long the token lasts." default:"15m"`
-	Scope  string        `help:"What the client may do: words with spaces between them." placeholder:"WORDS"`
+	Scope  string        `help:"Words with spaces between them, for other readers of the token: a gateway allows every client the same." placeholder:"WORDS"`
 }
 
 type tokenInspectCommand struct {
@@ -38,8 +41,9 @@ type tokenInspectCommand struct {
 
 func openKeys(path string) (*token.Keyring, error) {
 	file, err := config.LoadKeys(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: write it as docs/reference/keys-file.md says", err)
+	var access *fs.PathError
+	if errors.As(err, &access) {
+		return nil, fmt.Errorf("%w: name one that can be read, written as docs/reference/keys-file.md says", err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -53,11 +57,24 @@ func (c *tokenIssueCommand) Run(a *app) error {
 		return err
 	}
 	text, err := keys.Issue(c.Key, token.Identity{Tenant: c.Tenant, Client: c.Client, Scope: c.Scope}, c.For)
+	if err == nil {
+		_, err = verify(a.ctx, keys, text)
+	}
 	if err != nil {
 		return usage("%w", err)
 	}
 	_, err = fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// verify returns who a gateway would take a token's client for. Beyond what the keys
+// say it asks for names that can be parts of keys and headers in the log.
+func verify(ctx context.Context, keys *token.Keyring, text string) (token.Identity, error) {
+	who, err := keys.Verify(ctx, text)
+	if err == nil {
+		err = cmp.Or(wire.CheckID("the tenant", who.Tenant), wire.CheckID("the client", who.Client))
+	}
+	return who, err
 }
 
 // Run shows a token, and fails where the token would be refused.
@@ -102,11 +119,13 @@ func (c *tokenInspectCommand) check(a *app, w io.Writer, text string) error {
 	if err != nil {
 		return err
 	}
-	who, err := keys.Verify(a.ctx, text)
+	who, err := verify(a.ctx, keys, text)
 	var refusal *token.Error
 	switch {
 	case err == nil:
 		fmt.Fprintf(w, "signature\tholds, by key %s\naccepted\tas client %q of tenant %q\n", who.Key, who.Client, who.Tenant)
+	case who.Key != "":
+		fmt.Fprintf(w, "signature\tholds, by key %s\naccepted\tno: its names\n", who.Key)
 	case errors.As(err, &refusal) && refusal.Signed:
 		fmt.Fprintf(w, "signature\tholds, by key %s\naccepted\tno: %s\n", refusal.Key, refusal.Reason)
 	default:

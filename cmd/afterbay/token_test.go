@@ -4,6 +4,9 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/token"
 )
 
 const tokenKeys = `keys:
@@ -40,6 +43,26 @@ func TestTokensAreIssuedAndInspected(t *testing.T) {
 	}
 }
 
+// TestTokenOfAClientThatNoGatewayTakesIsNotAccepted has one issued by a program that
+// does not know of what gateways ask.
+func TestTokenOfAClientThatNoGatewayTakesIsNotAccepted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("GATEWAY_KEY", "0123456789abcdef0123456789abcdef")
+	write(t, "keys.yaml", tokenKeys)
+	keys, err := openKeys("keys.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := keys.Issue("k2", token.Identity{Client: "ada lovelace"}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, "", "token", "inspect", text, "--keys", "keys.yaml")
+	if mustHave(t, r.stdout+r.stderr, "holds, by key k2", "no: its names", `the client "ada lovelace": use 1 to 128 of the characters`); r.code != exitFailure {
+		t.Errorf("exit %d", r.code)
+	}
+}
+
 func TestTokensThatCannotBeIssuedSayWhy(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("GATEWAY_KEY", "0123456789abcdef0123456789abcdef")
@@ -48,17 +71,19 @@ func TestTokensThatCannotBeIssuedSayWhy(t *testing.T) {
 	write(t, "short.yaml", strings.Replace(tokenKeys, "GATEWAY_KEY", "SHORT_KEY", 1))
 	t.Setenv("SHORT_KEY", "short")
 	for line, want := range map[string]string{
-		"2 token issue --keys keys.yaml --key k9 --client c":           `there is no key "k9"`,
-		"2 token issue --keys keys.yaml --key k1 --client c":           "the tenant is missing: name one",
-		"2 token issue --keys keys.yaml --key k2 --client c --for 25h": "a token cannot last 25h0m0s: 1s to 1h0m0s",
-		"2 token issue --keys keys.yaml --key k2":                      "missing flags: --client",
-		"3 token issue --keys wrong.yaml --key k2 --client c":          `wrong.yaml:2:40: keys[0].audiense: unknown word`,
-		"3 token issue --keys short.yaml --key k2 --client c":          "short.yaml:2:22: keys[0].secret: the secret has 5 bytes",
-		"1 token issue --keys none.yaml --key k2 --client c":           "open none.yaml: no such file or directory: write it as",
-		"1 token inspect v2.k1.AAAA.AAAA":                              "cannot be read as JSON",
-		"1 token inspect hello":                                        "the token has 1 parts",
-		"1 token inspect --keys keys.yaml v2.k1.e30.AAAA":              "bad signature (key k1)",
-		"3 token inspect --keys wrong.yaml v2.k1.e30.AAAA":             "unknown word",
+		"2 token issue --keys keys.yaml --key k9 --client c":            `there is no key "k9"`,
+		"2 token issue --keys keys.yaml --key k1 --client c":            "the tenant is missing: name one",
+		"2 token issue --keys keys.yaml --key k2 --client c --for 25h":  "a token cannot last 25h0m0s: 1s to 1h0m0s",
+		"2 token issue --keys keys.yaml --key k2":                       "missing flags: --client",
+		"2 token issue --keys keys.yaml --key k2 --client a/b":          `the client "a/b": use 1 to 128 of the characters A-Z a-z`,
+		"2 token issue --keys keys.yaml --key k1 --client c --tenant ü": `the tenant "ü": use 1 to 128`,
+		"3 token issue --keys wrong.yaml --key k2 --client c":           `wrong.yaml:2:40: keys[0].audiense: unknown word`,
+		"3 token issue --keys short.yaml --key k2 --client c":           "short.yaml:2:22: keys[0].secret: the secret has 5 bytes",
+		"1 token issue --keys none.yaml --key k2 --client c":            "open none.yaml: no such file or directory: name one that can be read, written as",
+		"1 token inspect v2.k1.AAAA.AAAA":                               "cannot be read as JSON",
+		"1 token inspect hello":                                         "the token has 1 parts",
+		"1 token inspect --keys keys.yaml v2.k1.e30.AAAA":               "bad signature (key k1)",
+		"3 token inspect --keys wrong.yaml v2.k1.e30.AAAA":              "unknown word",
 	} {
 		args := fields(line)
 		if r := command(t, "", args[1:]...); string(rune('0'+r.code)) != args[0] || !strings.Contains(r.stderr, want) {
