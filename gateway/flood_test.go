@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/limit"
@@ -17,8 +18,13 @@ func TestFramesThatAreNoEventsAreBoundedToo(t *testing.T) {
 		defer w.close()
 		flood := func(name, message string, code, least int, c *raw) {
 			t.Helper()
+			first := byte(fin | opText)
+			if message == "" {
+				first = fin | opPing
+			}
 			go func() {
-				for c.text(message) == nil { // until it is closed
+				for err := error(nil); err == nil; { // until it is closed
+					_, err = c.Write(frame(first, []byte(message)))
 				}
 			}()
 			frames, how := w.ends(c)
@@ -30,6 +36,9 @@ func TestFramesThatAreNoEventsAreBoundedToo(t *testing.T) {
 		stranger, _, err := dialRaw(w.listener.dial(), offered)
 		w.ok(err)
 		flood("a stranger", `{"type":"fly"}`, 4000, 16, stranger)
+		stranger, _, err = dialRaw(w.listener.dial(), offered)
+		w.ok(err)
+		flood("a stranger's pings", "", 4000, 0, stranger)
 		ada, _ := w.connect("ada", nil)
 		flood("bad frames", `{"type":"fly"}`, 4506, 20, ada)
 
@@ -42,5 +51,10 @@ func TestFramesThatAreNoEventsAreBoundedToo(t *testing.T) {
 		}
 		flood("tokens", `{"type":"refresh","token":"other.bob"}`, 4506, 20, of("other"))
 		flood("events that are wrong", `{"type":"event","eventId":"no id","payload":1}`, 4506, 20, of("third"))
+		flood("pings", "", 4506, 0, of("fourth"))
+		flood("pongs that nobody asked for", `{"type":"pong"}`, 4506, 0, of("fifth"))
+		time.Sleep(time.Minute) // the tenant rests
+		ada, connected := w.connect("ada", nil)
+		flood("acks of nothing", `{"type":"ack","cursor":"`+connected.Cursor+`"}`, 4506, 0, ada)
 	})
 }

@@ -136,6 +136,9 @@ func (w *raw) next() (op byte, payload []byte, err error) {
 func (w *raw) receive() (wire.Frame, error) {
 	_ = w.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	op, payload, err := w.next()
+	for op == opPong {
+		op, payload, err = w.next()
+	}
 	switch {
 	case err != nil:
 		return nil, err

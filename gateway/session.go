@@ -21,7 +21,7 @@ const (
 	retryAfterDrain    = time.Second
 	retryAfterOverload = time.Second
 	answersMost        = 256 // that wait to be written: then the client is not read
-	strangersBadMost   = 16  // bad frames of a connection before it has said who it is
+	strangersMost      = 16  // useless frames of a connection before it has said who it is
 	sessionIDBytes     = 128
 )
 
@@ -49,8 +49,8 @@ type session struct {
 	cancel  context.CancelFunc
 	writer  worker
 	appends worker
-	tenant  string // whose connections it is one of; it and bad are of the goroutine that reads
-	bad     int    // frames
+	tenant  string // whose connections it is one of; it and useless are of the goroutine that reads
+	useless int    // frames of a stranger
 
 	mu           sync.Mutex // guards what follows
 	room         sync.Cond  // answers has room again
@@ -97,6 +97,7 @@ func newSession(g *Gateway, socket socket, who *Identity) *session {
 func (s *session) receive(message []byte) {
 	frame, problem := wire.ParseClient(message)
 	s.mu.Lock()
+	asked := s.waits
 	s.heard, s.waits = time.Now(), false
 	connected := s.connected
 	s.mu.Unlock()
@@ -116,6 +117,10 @@ func (s *session) receive(message []byte) {
 		s.submit(f)
 	case *wire.Ack:
 		s.ack(f)
+	case *wire.Pong:
+		if !asked {
+			s.spend()
+		}
 	case *wire.Refresh:
 		s.refresh(f)
 	}
@@ -130,16 +135,16 @@ func (s *session) fail(id int64, problem *wire.Error) {
 func (s *session) reject(answer *wire.ErrorFrame) {
 	s.gateway.metrics.Bad.Add(1)
 	s.answer(answer)
-	if s.bad++; s.tenant == "" && s.bad >= strangersBadMost {
-		s.leave(closeBadRequest, 0)
-	}
 	s.spend()
 }
 
-// spend takes a frame that costs something from the share of its tenant, as events
-// do; who has nothing left is sent away.
+// spend takes a frame that is of no use, or costs something, from the share of its
+// tenant, as events do; who has nothing left is sent away, and so is a stranger soon.
 func (s *session) spend() {
 	if s.tenant == "" {
+		if s.useless++; s.useless >= strangersMost {
+			s.leave(closeBadRequest, 0)
+		}
 		return
 	}
 	if _, refusal := s.gateway.tenants.Take(s.tenant, 1); refusal.Reason != "" {
@@ -292,9 +297,14 @@ func (s *session) ack(f *wire.Ack) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if to := min(cursor.Offset, s.sent); to > s.acked { // not one that it sent before
+	to := min(cursor.Offset, s.sent)
+	on := to > s.acked // not one that it sent before
+	if on {
 		s.unacked, s.acked = 0, to
+	}
+	s.mu.Unlock()
+	if !on {
+		s.spend()
 	}
 }
 

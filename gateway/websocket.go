@@ -138,6 +138,7 @@ type events struct{ gws.BuiltinEventHandler }
 
 // OnPing answers.
 func (events) OnPing(c *gws.Conn, payload []byte) {
+	c.Session().(*holder).session.spend()
 	_ = c.WritePong(payload)
 }
 
