@@ -346,7 +346,10 @@ func (o *writer) flush() error {
 		return err
 	}
 	o.buffer.Reset()
-	return o.control.Flush()
+	if err := o.control.Flush(); err != nil {
+		return err
+	}
+	return o.control.SetWriteDeadline(time.Time{}) // over HTTP/2 it ends also who has nothing to write
 }
 
 // serveEvents appends the events of a request, a frame in each line or CloudEvents,
