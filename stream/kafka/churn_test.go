@@ -27,6 +27,7 @@ type churn struct {
 	owners  map[stream.Partition]stream.Session // that took over last
 	steps   []churnStep
 	taken   int
+	refused int // commits, and taking over, of members that were removed and did not hear of it
 }
 
 // churnStep is a commit, or a take over.
@@ -117,7 +118,7 @@ func (c *churn) commit(m *churner, p stream.Partition) error {
 	c.steps = append(c.steps, step)
 	switch {
 	case c.owners[p] != m.session:
-		if err == nil {
+		if c.refused++; err == nil {
 			c.Fatalf("%s committed beside %v, which another took over%s", m.name(), p, c.story(m.log, p, func(string) bool { return true }))
 		}
 	case err == nil:
@@ -137,6 +138,7 @@ func (c *churn) takeOver(m *churner, a stream.Assigned) error {
 	err := m.session.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{p: 0}}).Wait(c.Context())
 	c.steps = append(c.steps, churnStep{time.Now(), m.name(), p, "took over", nil, err})
 	if err != nil {
+		c.refused++
 		return err
 	}
 	m.owned[p], c.owners[p] = true, m.session
@@ -193,14 +195,47 @@ func (c *churn) story(l *Log, p stream.Partition, of func(key string) bool) stri
 	return b.String()
 }
 
-// Processes come, go and are killed while partitions move and their copies are in
-// the making. Every state that is taken over is that of what was committed.
+// period lets a process come, go or be killed, and another stand still soon after
+// or not: it hears late that the group is to share out anew, and that it was
+// removed.
+func (c *churn) period() {
+	c.Helper()
+	var still *churner
+	if c.rng.IntN(2) == 0 {
+		still = c.members[c.rng.IntN(len(c.members))]
+	}
+	others := func(m *churner) bool { return m != nil && m != still }
+	switch i := c.rng.IntN(len(c.members)); {
+	case c.members[i] == nil:
+		c.start(i)
+	case others(c.members[i]) && slices.ContainsFunc(c.members, func(m *churner) bool { return others(m) && m != c.members[i] }):
+		c.end(i, c.rng.IntN(2) == 0)
+	}
+	c.turns(time.Duration(c.rng.IntN(100))*time.Millisecond, nil)
+	if still != nil {
+		defer still.cord.hold()()
+	}
+	c.turns(500*time.Millisecond, still)
+}
+
+// turns lets all members but one take turns for a while.
+func (c *churn) turns(while time.Duration, still *churner) {
+	c.Helper()
+	for began := time.Now(); time.Since(began) < while; {
+		for _, m := range c.members {
+			if m != nil && m != still {
+				c.turn(m)
+			}
+		}
+	}
+}
+
+// Processes come, go, stand still and are killed while partitions move
+// and their copies are in the making. Every state that is taken over is that of what was committed.
 func TestStatesAreRightWhileMembersComeAndGo(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
 	_, o := fakeCluster(t)
 	o.Standbys, o.MaxRecordBytes, o.BufferBytes, o.Stay = 1, 1000, 3000, true
-	c := &churn{T: t, rng: rand.New(rand.NewPCG(seed, 0)), options: o, members: make([]*churner, 3), states: map[stream.Partition][]map[string]string{}, owners: map[stream.Partition]stream.Session{}}
+	c := &churn{T: t, rng: newRand(t), options: o, members: make([]*churner, 3), states: map[stream.Partition][]map[string]string{}, owners: map[stream.Partition]stream.Session{}}
 	for range c.members {
 		c.dirs = append(c.dirs, t.TempDir())
 	}
@@ -212,24 +247,12 @@ func TestStatesAreRightWhileMembersComeAndGo(t *testing.T) {
 		c.states[stream.Partition{Topic: "in", Index: i}] = []map[string]string{{}}
 	}
 	for range 12 {
-		switch i := c.rng.IntN(len(c.members)); {
-		case c.members[i] == nil:
-			c.start(i)
-		case slices.IndexFunc(c.members, func(m *churner) bool { return m != nil && m != c.members[i] }) >= 0:
-			c.end(i, c.rng.IntN(2) == 0)
-		}
-		for began := time.Now(); time.Since(began) < 500*time.Millisecond; {
-			for _, m := range c.members {
-				if m != nil {
-					c.turn(m)
-				}
-			}
-		}
+		c.period()
 	}
 	for i, m := range c.members {
 		if m != nil {
 			c.end(i, false)
 		}
 	}
-	t.Logf("%d states were taken over", c.taken)
+	t.Logf("%d states were taken over, and %d members refused that others had replaced", c.taken, c.refused)
 }

@@ -146,9 +146,10 @@ func joinedAgain(t *testing.T, o Options, static, left bool) {
 // cord is the network of a process. Once it is pulled the process is as good as
 // killed.
 type cord struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the rest
 	conns  []net.Conn
 	pulled bool
+	free   chan struct{} // closed where the process may hear answers; nil is always
 }
 
 func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error) {
@@ -163,7 +164,7 @@ func (c *cord) dial(ctx context.Context, network, host string) (net.Conn, error)
 		return nil, net.ErrClosed
 	}
 	c.conns = append(c.conns, conn)
-	return conn, nil
+	return &corded{conn, c}, nil
 }
 
 func (c *cord) pull() {
@@ -173,6 +174,32 @@ func (c *cord) pull() {
 	for _, conn := range c.conns {
 		_ = conn.Close()
 	}
+}
+
+// hold lets the process hear no answers until it is released: it stands still.
+func (c *cord) hold() (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	free := make(chan struct{})
+	c.free = free
+	return func() { close(free) }
+}
+
+type corded struct {
+	net.Conn
+	cord *cord
+}
+
+// Read implements net.Conn.
+func (c *corded) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.cord.mu.Lock()
+	free := c.cord.free
+	c.cord.mu.Unlock()
+	if free != nil {
+		<-free
+	}
+	return n, err
 }
 
 // pollRecords polls until n records came.
