@@ -303,7 +303,7 @@ func (g *Gateway) drain() {
 		// than the window, and who ends the process waits no longer.
 		turn := began.Add(time.Duration(i) * every)
 		time.Sleep(time.Until(turn))
-		m.leave(closeDrain, max(time.Millisecond, time.Until(turn.Add(drainPause))))
+		m.leave(closeDrain, max(0, time.Until(turn.Add(drainPause))))
 	}
 }
 

@@ -70,6 +70,7 @@ type session struct {
 	unacked      int                  // results sent since the last ack that went on
 	sent, acked  stream.Offset        // of the newest result, and of the newest that the client has
 	leaving      *wire.Disconnect     // to be sent when all events are appended
+	back         time.Time            // when the client may come again then
 	reading      bool                 // the connection is open, and its reader there
 	broken       bool                 // nothing more is written
 	ended        bool
@@ -452,7 +453,7 @@ func (s *session) leave(code closeCode, after time.Duration) {
 		return
 	}
 	s.gateway.metrics.Closed.add(code)
-	s.leaving = code.frame(after.Milliseconds())
+	s.leaving, s.back = code.frame(0), time.Now().Add(after)
 	s.push(nil)
 }
 

@@ -185,6 +185,24 @@ func TestDrainSpreadsAndAnswersWhatIsOnItsWay(t *testing.T) {
 	})
 }
 
+// TestClientThatIsSentAwayLateWaitsForLess has a client not read for a while, so that it
+// is told after its turn.
+func TestClientThatIsSentAwayLateWaitsForLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{DrainWindow: time.Second})
+		defer w.close()
+		c, _ := w.connect("ada", nil)
+		w.ok(c.send(event("e", `1`)))
+		synctest.Wait()
+		go w.finish()
+		time.Sleep(700 * time.Millisecond)
+		frames, _ := w.ends(c)
+		if last, ok := frames[len(frames)-1].(*wire.Disconnect); !ok || last.RetryAfterMs != 1300 {
+			t.Errorf("its last frame is %+v, want one that says 1.3 s", frames[len(frames)-1])
+		}
+	})
+}
+
 func TestMoreThanIsPendingIsAnsweredWithBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gateway.Options{PendingLimit: 5})

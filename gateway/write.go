@@ -78,6 +78,7 @@ func (s *session) next() ([]wire.Frame, *wire.Disconnect, *hub.Subscription) {
 	s.answers = nil
 	s.room.Broadcast()
 	if s.leaving != nil && len(s.events)+s.appending == 0 {
+		s.leaving.RetryAfterMs = max(0, time.Until(s.back).Milliseconds()) // this may be long after leave
 		return answers, s.leaving, nil
 	}
 	return answers, nil, s.subscription
