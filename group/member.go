@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/packed"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
@@ -103,19 +104,19 @@ type stored struct {
 
 // parse reads what append wrote.
 func (m *member) parse(data []byte) (stored, error) {
-	r := reader{data: data}
-	v := r.byte()
-	flags := r.byte()
+	r := packed.Reader{Rest: data}
+	v := r.Byte()
+	flags := r.Byte()
 	m.end = flags&isLast != 0
-	m.order, m.time = r.signed(), r.signed()
-	m.id = string(r.text())
-	s := stored{id: string(r.text()), source: string(r.text())}
+	m.order, m.time = r.Signed(), r.Signed()
+	m.id = string(r.Text())
+	s := stored{id: string(r.Text()), source: string(r.Text())}
 	for i := 0; flags&ofClient != 0 && i < len(contextKeys); i++ {
-		if text := r.text(); len(text) > 0 {
+		if text := r.Text(); len(text) > 0 {
 			s.context = append(s.context, stream.Header{Key: contextKeys[i], Value: bytes.Clone(text)})
 		}
 	}
-	if s.row = r.data; r.bad || v != version {
+	if s.row = r.Rest; r.Bad || v != version {
 		return s, errDamaged
 	}
 	return s, nil
@@ -123,20 +124,20 @@ func (m *member) parse(data []byte) (stored, error) {
 
 // each calls take with the names of a row and what holds them: 8 bytes, or a text.
 func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) error {
-	r := reader{data: s.row}
-	for len(r.data) > 0 && !r.bad {
-		name, kind := r.text(), value.Kind(r.byte())
+	r := packed.Reader{Rest: s.row}
+	for len(r.Rest) > 0 {
+		name, kind := r.Text(), value.Kind(r.Byte())
 		var held []byte
 		if kind.Text() {
-			held = r.text()
+			held = r.Text()
 		} else {
-			held = r.take(8)
+			held = r.Bytes(8)
 		}
-		if !r.bad {
+		if !r.Bad {
 			take(name, kind, held)
 		}
 	}
-	if r.bad {
+	if r.Bad {
 		return errDamaged
 	}
 	return nil
@@ -214,58 +215,17 @@ func (g *group) append(dst []byte) []byte {
 
 // parse reads what append wrote.
 func (g *group) parse(data []byte) bool {
-	r := reader{data: data}
-	if r.byte() != version {
+	r := packed.Reader{Rest: data}
+	if r.Byte() != version {
 		return false
 	}
-	if g.over = r.byte() == 1; !g.over {
-		g.first, g.since, g.last, g.bytes = r.signed(), r.signed(), r.signed(), int(r.signed())
-		return !r.bad && len(r.data) == 0
+	if g.over = r.Byte() == 1; !g.over {
+		g.first, g.since, g.last, g.bytes = r.Signed(), r.Signed(), r.Signed(), int(r.Signed())
+		return r.Whole()
 	}
-	g.reason, g.at = Reason(r.byte()), r.signed()
-	for len(r.data) > 0 && !r.bad {
-		if held := r.take(8); !r.bad {
-			g.hashes = append(g.hashes, binary.LittleEndian.Uint64(held))
-		}
+	g.reason, g.at = Reason(r.Byte()), r.Signed()
+	for len(r.Rest) > 0 {
+		g.hashes = append(g.hashes, r.Word())
 	}
-	return !r.bad && g.reason <= Full
-}
-
-type reader struct {
-	data []byte
-	bad  bool
-}
-
-func (r *reader) take(n int) []byte {
-	if r.bad = r.bad || n < 0 || n > len(r.data); r.bad {
-		return nil
-	}
-	taken := r.data[:n:n]
-	r.data = r.data[n:]
-	return taken
-}
-
-func (r *reader) byte() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *reader) signed() int64 {
-	v, n := binary.Varint(r.data)
-	if r.bad = r.bad || n <= 0; r.bad {
-		return 0
-	}
-	r.data = r.data[n:]
-	return v
-}
-
-func (r *reader) text() []byte {
-	v, n := binary.Uvarint(r.data)
-	if r.bad = r.bad || n <= 0 || v > uint64(len(r.data)-n); r.bad {
-		return nil
-	}
-	r.data = r.data[n:]
-	return r.take(int(v))
+	return !r.Bad && g.reason <= Full
 }

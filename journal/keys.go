@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/afterbay/afterbay/internal/packed"
 	"github.com/afterbay/afterbay/statekey"
 )
 
@@ -86,7 +87,7 @@ func readPlace(stored []byte) (p place, ok bool) {
 	}
 	p.key, stored = Key(stored[:len(p.key)]), stored[len(p.key):]
 	p.time = int64(binary.BigEndian.Uint64(stored))
-	r := reader{rest: stored[8:]}
-	p.size = r.number()
-	return p, !r.broken && len(r.rest) == 0
+	r := packed.Reader{Rest: stored[8:]}
+	p.size = r.Number()
+	return p, r.Whole()
 }

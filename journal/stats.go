@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/afterbay/afterbay/internal/packed"
 )
 
 // Stats says what a journal holds and what it was good for.
@@ -83,7 +85,7 @@ func (h *head) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, n)
 	}
 	for _, c := range h.Models {
-		b = append(binary.AppendUvarint(b, uint64(len(c.Model))), c.Model...)
+		b = packed.AppendText(b, c.Model)
 		for _, n := range [...]uint64{c.Calls, c.Hits, c.Paid, c.Saved, c.Again} {
 			b = binary.AppendUvarint(b, n)
 		}
@@ -103,65 +105,28 @@ func readHead(b []byte) (head, error) {
 	if len(b) == 0 || b[0] != headFormat && b[0] != formatNoAgain {
 		return head{}, damaged
 	}
-	r := reader{rest: b[1:]}
+	r := packed.Reader{Rest: b[1:]}
 	var models uint64
 	for _, n := range [...]*uint64{&h.first, &h.next, &h.Bytes, &models} {
-		*n = r.number()
+		*n = r.Number()
 	}
-	for ; models > 0 && !r.broken; models-- {
-		c := Count{Model: string(r.text())}
+	for ; models > 0 && !r.Bad; models-- {
+		c := Count{Model: string(r.Text())}
 		for _, n := range [...]*uint64{&c.Calls, &c.Hits, &c.Paid, &c.Saved} {
-			*n = r.number()
+			*n = r.Number()
 		}
 		if b[0] != formatNoAgain {
-			c.Again = r.number()
+			c.Again = r.Number()
 		}
-		c.Price = r.float()
+		c.Price = math.Float64frombits(r.Word())
 		if last := len(h.Models) - 1; last >= 0 && h.Models[last].Model >= c.Model || !(c.Price >= 0 && c.Price <= math.MaxFloat64) {
 			return head{}, damaged
 		}
 		h.Models = append(h.Models, c)
 	}
-	if r.broken || len(r.rest) > 0 || h.first > h.next {
+	if !r.Whole() || h.first > h.next {
 		return head{}, damaged
 	}
 	h.Answers = h.next - h.first
 	return h, nil
-}
-
-// reader reads numbers and texts, and notes where there was none.
-type reader struct {
-	rest   []byte
-	broken bool
-}
-
-func (r *reader) number() uint64 {
-	value, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.rest, r.broken = nil, true
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return value
-}
-
-func (r *reader) float() float64 {
-	if len(r.rest) < 8 {
-		r.rest, r.broken = nil, true
-		return 0
-	}
-	value := math.Float64frombits(binary.LittleEndian.Uint64(r.rest))
-	r.rest = r.rest[8:]
-	return value
-}
-
-func (r *reader) text() []byte {
-	length := r.number()
-	if length > uint64(len(r.rest)) {
-		r.rest, r.broken = nil, true
-		return nil
-	}
-	text := r.rest[:length]
-	r.rest = r.rest[length:]
-	return text
 }

@@ -1,12 +1,15 @@
 package step
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/afterbay/afterbay/internal/packed"
 )
 
 // Timer is a point of event time at which a function is to be called for a key.
@@ -84,17 +87,13 @@ func (k *Keyed) Append(dst []byte) []byte {
 	before := int64(0)
 	for _, t := range k.Timers {
 		dst = binary.AppendVarint(binary.AppendVarint(dst, t.At-before), t.After)
-		dst = appendText(dst, t.Name)
+		dst = packed.AppendText(dst, t.Name)
 		before = t.At
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Values)) {
-		dst = appendText(appendText(dst, name), string(k.Values[name]))
+		dst = packed.AppendText(packed.AppendText(dst, name), k.Values[name])
 	}
 	return dst
-}
-
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
 var errKeyed = errors.New("the stored state of a function is damaged")
@@ -105,58 +104,25 @@ func Parse(data []byte) (*Keyed, error) {
 	if len(data) == 0 {
 		return k, nil
 	}
-	r := keyedReader{data: data}
-	timers := r.number()
+	r := packed.Reader{Rest: data}
+	timers := r.Number()
 	if timers > TimersMax {
 		return nil, errKeyed
 	}
 	before := int64(0)
 	for range timers {
-		before += r.signed()
-		k.Timers = append(k.Timers, Timer{At: before, After: r.signed(), Name: r.text()})
+		before += r.Signed()
+		k.Timers = append(k.Timers, Timer{At: before, After: r.Signed(), Name: string(r.Text())})
 	}
-	for len(r.data) > 0 && !r.bad {
+	for len(r.Rest) > 0 {
 		if k.Values == nil {
 			k.Values = map[string][]byte{}
 		}
-		name := r.text()
-		k.Values[name] = []byte(r.text())
+		name := string(r.Text())
+		k.Values[name] = bytes.Clone(r.Text())
 	}
-	if r.bad || !slices.IsSortedFunc(k.Timers, Timer.Compare) {
+	if r.Bad || !slices.IsSortedFunc(k.Timers, Timer.Compare) {
 		return nil, errKeyed
 	}
 	return k, nil
-}
-
-type keyedReader struct {
-	data []byte
-	bad  bool
-}
-
-func (r *keyedReader) take(n int) {
-	if r.bad = r.bad || n <= 0; !r.bad {
-		r.data = r.data[n:]
-	}
-}
-
-func (r *keyedReader) number() uint64 {
-	v, n := binary.Uvarint(r.data)
-	r.take(n)
-	return v
-}
-
-func (r *keyedReader) signed() int64 {
-	v, n := binary.Varint(r.data)
-	r.take(n)
-	return v
-}
-
-func (r *keyedReader) text() string {
-	n := r.number()
-	if r.bad = r.bad || n > uint64(len(r.data)); r.bad {
-		return ""
-	}
-	text := string(r.data[:n])
-	r.data = r.data[n:]
-	return text
 }

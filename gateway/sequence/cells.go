@@ -3,12 +3,12 @@ package sequence
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/packed"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -95,9 +95,9 @@ func (m *meta) append(b []byte) []byte {
 }
 
 func parseMeta(data []byte) (meta, error) {
-	r := reader{data: data}
-	m := meta{clock: r.varint(), firstID: r.uvarint(), nextID: r.uvarint(), firstWait: r.uvarint(), nextWait: r.uvarint()}
-	return m, r.end()
+	r := packed.Reader{Rest: data}
+	m := meta{clock: r.Signed(), firstID: r.Number(), nextID: r.Number(), firstWait: r.Number(), nextWait: r.Number()}
+	return m, whole(&r)
 }
 
 // client is what is kept of a client for ever, and of its events that wait.
@@ -116,9 +116,9 @@ func (c *client) append(b []byte) []byte {
 }
 
 func parseClient(data []byte) (client, error) {
-	r := reader{data: data}
-	c := client{seq: r.uvarint(), sequence: r.varint(), held: int(r.uvarint()), heldBytes: int(r.uvarint())}
-	return c, r.end()
+	r := packed.Reader{Rest: data}
+	c := client{seq: r.Number(), sequence: r.Signed(), held: int(r.Number()), heldBytes: int(r.Number())}
+	return c, whole(&r)
 }
 
 // How far an event came.
@@ -146,35 +146,35 @@ type entry struct {
 func (e *entry) append(b []byte) []byte {
 	b = binary.AppendVarint(append(b, e.state), e.at)
 	b = binary.AppendVarint(b, e.sequence)
-	b = appendBytes(append(b, e.hash[:]...), []byte(e.causal))
+	b = packed.AppendText(append(b, e.hash[:]...), e.causal)
 	if e.record == nil {
 		return append(b, e.correlation...)
 	}
 	b = binary.AppendVarint(b, e.record.Time.UnixMicro())
-	b = appendBytes(appendBytes(b, e.record.Key), e.record.Value)
+	b = packed.AppendText(packed.AppendText(b, e.record.Key), e.record.Value)
 	for _, h := range e.record.Headers {
-		b = appendBytes(appendBytes(b, []byte(h.Key)), h.Value)
+		b = packed.AppendText(packed.AppendText(b, h.Key), h.Value)
 	}
 	return b
 }
 
 func parseEntry(data []byte) (entry, error) {
-	r := reader{data: data}
-	e := entry{state: r.bytes(1)[0], at: r.varint(), sequence: r.varint()}
-	copy(e.hash[:], r.bytes(hashBytes))
-	e.causal = string(r.sized())
+	r := packed.Reader{Rest: data}
+	e := entry{state: r.Byte(), at: r.Signed(), sequence: r.Signed()}
+	copy(e.hash[:], r.Bytes(hashBytes))
+	e.causal = string(r.Text())
 	if e.state == forwarded {
-		e.correlation, r.data = string(r.data), nil
-	} else if len(r.data) > 0 {
-		e.record = &stream.Record{Time: time.UnixMicro(r.varint()).UTC(), Key: r.sized(), Value: r.sized()}
-		for len(r.data) > 0 && r.err == nil {
-			e.record.Headers = append(e.record.Headers, stream.Header{Key: string(r.sized()), Value: r.sized()})
+		e.correlation, r.Rest = string(r.Rest), nil
+	} else if len(r.Rest) > 0 {
+		e.record = &stream.Record{Time: time.UnixMicro(r.Signed()).UTC(), Key: r.Text(), Value: r.Text()}
+		for len(r.Rest) > 0 {
+			e.record.Headers = append(e.record.Headers, stream.Header{Key: string(r.Text()), Value: r.Text()})
 		}
 	}
 	if e.record == nil && e.state != forwarded {
-		r.err = errDamaged
+		r.Bad = true
 	}
-	return e, r.end()
+	return e, whole(&r)
 }
 
 // correlationID returns the correlation id of the event.
@@ -185,55 +185,12 @@ func (e *entry) correlationID() string {
 	return e.correlation
 }
 
-func appendBytes(b, data []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
-}
-
 var errDamaged = errors.New("stored state is damaged")
 
-// reader reads what append wrote, and keeps that there was less.
-type reader struct {
-	data []byte
-	err  error
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.data)
-	r.skip(n)
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.data)
-	r.skip(n)
-	return v
-}
-
-func (r *reader) sized() []byte { return r.bytes(int(min(r.uvarint(), 1<<31))) }
-
-// skip passes over a number of n bytes; there is none where n is not positive.
-func (r *reader) skip(n int) {
-	if n <= 0 {
-		r.data, r.err = nil, errDamaged
-		return
-	}
-	r.data = r.data[n:]
-}
-
-// bytes returns the next n, or, where there are fewer, zeros, at most 16.
-func (r *reader) bytes(n int) []byte {
-	if n > len(r.data) {
-		r.data, r.err = nil, errDamaged
-		return make([]byte, min(n, hashBytes))
-	}
-	b := r.data[:n:n]
-	r.data = r.data[n:]
-	return b
-}
-
-func (r *reader) end() error {
-	if len(r.data) > 0 || r.err != nil {
-		return fmt.Errorf("%w: %d bytes too many", errDamaged, len(r.data))
+// whole returns an error where there was less than was read, or more.
+func whole(r *packed.Reader) error {
+	if !r.Whole() {
+		return errDamaged
 	}
 	return nil
 }
