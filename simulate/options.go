@@ -189,9 +189,6 @@ func (o *Options) fill() {
 	}
 }
 
-// Presets are the names that Preset knows.
-var Presets = []string{"textbook", "wide", "equal", "fast"}
-
 // Preset returns options with well-known figures: textbook is a source of twice
 // the worker's rate, which slows down to three fifths of it while it is
 // throttled; wide and equal have its marks at 195 and 5, and both at 100; fast

@@ -1,9 +1,5 @@
 package token
 
-// PublicReason is all that a client is told about a token that is refused: more
-// would help to guess one.
-const PublicReason = "invalid_token"
-
 // Reason is why a token is refused: a label of metrics.
 type Reason string
 
@@ -44,7 +40,7 @@ var hints = map[Reason]string{
 }
 
 // Error says why a token is refused, for logs: it holds no part of a token and no
-// secret. A client is told PublicReason alone.
+// secret. A client is told only that it is refused: more would help to guess one.
 type Error struct {
 	Reason Reason
 	Key    string // id of the key, of those that are known; "" where none was found

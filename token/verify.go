@@ -33,8 +33,8 @@ type Identity struct {
 	Key     string    // id of the key that signed it
 }
 
-// Verify returns who a token speaks for. An error is *Error, for logs alone: a
-// client is told PublicReason. ctx bounds the wait for a JWKS.
+// Verify returns who a token speaks for. An error is *Error, for logs alone. ctx
+// bounds the wait for a JWKS.
 func (k *Keyring) Verify(ctx context.Context, token string) (Identity, error) {
 	who, err := k.verify(ctx, token)
 	k.count(err)

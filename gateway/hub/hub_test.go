@@ -168,7 +168,7 @@ func TestSubscriptionsBeginWhereTheyAreAskedTo(t *testing.T) {
 			if err != nil || len(got) != want {
 				t.Errorf("%d records (%v), want %d", len(got), err, want)
 			}
-			same(t, c.String(), got, w.of("a", c.Start()))
+			same(t, fmt.Sprint("from ", c.Start()), got, w.of("a", c.Start()))
 			if more, err := c.Read(t.Context()); err != nil || len(more) > 0 {
 				t.Errorf("then %d more (%v)", len(more), err)
 			}

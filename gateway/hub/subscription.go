@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/afterbay/afterbay/stream"
@@ -198,9 +197,4 @@ func size(r *stream.Record) int {
 		n += 48 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
 	}
 	return n
-}
-
-// String names the subscription in errors and logs, without its key.
-func (s *Subscription) String() string {
-	return fmt.Sprintf("subscription to %v from %d", s.part.at, s.start)
 }

@@ -21,7 +21,6 @@ const (
 	CodeUnauthorized    = "unauthorized" // not connected yet
 	CodeEventIDConflict = "event_id_conflict"
 	CodeSequence        = "sequence" // a gap or rewind beyond what is queued
-	CodePendingLimit    = "pending_limit"
 	CodeExpired         = "expired"
 	CodeTimestamp       = "timestamp_ahead"
 	CodeDeadLettered    = "dead_lettered" // where the pipeline says no other
