@@ -216,7 +216,10 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 			if want := []string{`{"writer_words":"a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 "}`, `{"writer_words":"again0 again1 again2 again3 again4 again5 again6 again7 again8 again9 "}`}; !slices.Equal(out, want) {
 				t.Errorf("%s", out)
 			}
-			drafts := byKey(answer, "drafts")
+			drafts, attempts := byKey(answer, "drafts"), ""
+			for _, d := range draftsOf(answer)["k1"] {
+				attempts += fmt.Sprint(d.attempt)
+			}
 			want := map[string][]string{}
 			for _, n := range []string{"0:2", "0:5", "0:8", "1:2", "1:5", "1:2", "1:5", "1:8"} { // every third word, and again from the beginning
 				var words strings.Builder
@@ -225,8 +228,8 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 				}
 				want["k"+n[:1]] = append(want["k"+n[:1]], fmt.Sprintf(`{"id":"writing:0:%s","writer_words":%q}`, n[:1], words.String()))
 			}
-			if fmt.Sprint(drafts) != fmt.Sprint(want) {
-				t.Errorf("drafts\n%v, want\n%v", drafts, want)
+			if fmt.Sprint(drafts) != fmt.Sprint(want) || attempts != "11222" {
+				t.Errorf("drafts\n%v, of attempts %s, want\n%v", drafts, attempts, want)
 			}
 		})
 	}
@@ -239,12 +242,12 @@ func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 		p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
 		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], {Emit: &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}}
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("deaf", "never"))
-		var words []int
-		for _, draft := range byKey(answer, "drafts")["k0"] {
-			words = append(words, strings.Count(draft, "deaf"))
+		var drafts []string
+		for _, d := range draftsOf(answer)["k0"] {
+			drafts = append(drafts, fmt.Sprint(d.attempt, ":", strings.Count(d.words, "deaf")))
 		}
-		if want := []int{1, 2, 3, 4, 3, 6, 9}; !slices.Equal(words, want) { // the lease of a call is 5 s
-			t.Errorf("drafts of %v words, want %v", words, want)
+		if want := []string{"1:1", "1:2", "1:3", "1:4", "2:3", "2:6", "2:9"}; !slices.Equal(drafts, want) { // the lease of a call is 5 s
+			t.Errorf("drafts %v, want %v", drafts, want)
 		}
 		if out := answer.Values("out"); len(out) != 1 || strings.Count(out[0], "deaf") != 10 {
 			t.Errorf("%s", out)

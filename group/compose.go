@@ -166,8 +166,12 @@ func gather(g *step.Group, row *value.Row, list []stored) error {
 }
 
 // Detach takes the lists out of the row of an event that is parked, and returns what
-// Attach puts them back by: its members stay in the state until Release.
+// Attach puts them back by: its members stay in the state until Release. It is nil
+// for none.
 func (e *Ended) Detach(row *value.Row) []byte {
+	if e == nil {
+		return nil
+	}
 	for _, l := range e.Group.Lists {
 		row.Clear(l.Slot)
 	}

@@ -13,7 +13,7 @@ const (
 	Timestamp = prefix + "timestamp" // RFC 3339, of the client
 	Seq       = prefix + "seq"       // number of a result among those of its client
 	Status    = prefix + "status"    // of a result
-	Attempt   = prefix + "attempt"   // by which a partial result was made
+	Attempt   = prefix + "attempt"   // by which a partial result was made, from 1; none where that is made once
 	Code      = prefix + "code"      // of what went wrong, for programs
 	Retryable = prefix + "retryable" // "true": the client may send the event again
 	Duplicate = prefix + "duplicate" // "true": a result that there was before

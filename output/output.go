@@ -49,6 +49,7 @@ type Event struct {
 	Approximate []string       // features read from windows beyond their max
 	Fallback    []string       // scores that are their fallback, as the model was down
 	Attempts    int            // at its newest stage, where there were more than one
+	Attempt     int            // of a call whose answer is shown in parts, from 1; 0 elsewhere
 	Answered    bool           // an earlier step has what answers its client
 	Return      *dead.Return   // of an event that was a dead letter before
 	Place       *dead.Position // of an event that is made of others: where that was; nil is that of Record
@@ -239,6 +240,9 @@ func (w *Writer) Call(outputs []step.Output, e *Event, id, key string, at int64)
 			outputID = id + ":" + strconv.Itoa(n)
 		}
 		w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(outputID)})
+		if e.Attempt > 0 {
+			w.Headers = append(w.Headers, stream.Header{Key: header.Attempt, Value: strconv.AppendInt(nil, int64(e.Attempt), 10)})
+		}
 		w.provenance(e)
 		w.context(e)
 		record.Headers = w.headersFrom(from)

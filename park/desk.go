@@ -253,6 +253,7 @@ func (d *Desk) load(p *Partition, waiting *Waiting) (Task, error) {
 	if t.Entry, err = Parse(p.ID, key, data); err != nil {
 		return Task{}, err
 	}
+	t.Entry.Shown, waiting.showing = waiting.Shown, false // what is stored may not be durable yet
 	if err := ReadRow(t.Entry.Row, t.Row, d.plan.Schema); err != nil || t.Entry.Stage >= len(d.plan.Stages) {
 		return Task{}, fmt.Errorf("%v@%d: %w", p.ID, waiting.Offset, ErrDamaged)
 	}

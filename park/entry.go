@@ -21,6 +21,7 @@ type Head struct {
 	Behind   bool  // it waits for an earlier event of its key; else for the call of its stage
 	Answered bool  // what answers its client was written before
 	Attempts int   // that failed by the event's own fault
+	Shown    int   // attempts of whose answers parts were written
 	Since    int64 // when it was parked first, microseconds since 1970 UTC
 	Due      int64 // it is not called before
 	Class    control.Class
@@ -62,10 +63,16 @@ func (e *Entry) Append(dst []byte) []byte {
 	if e.Answered {
 		flags |= 8
 	}
+	if e.Shown > 0 {
+		flags |= 16
+	}
 	dst = append(dst, entryVersion, flags, e.Ended, byte(e.Class-control.HighClass))
 	dst = appendText(dst, []byte(e.Tenant))
 	if e.Members != nil {
 		dst = appendText(dst, e.Members)
+	}
+	if e.Shown > 0 {
+		dst = binary.AppendUvarint(dst, uint64(e.Shown))
 	}
 	dst = binary.AppendUvarint(dst, uint64(e.Stage))
 	dst = binary.AppendUvarint(dst, uint64(e.Attempts))
@@ -103,6 +110,9 @@ func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	e.Tenant = string(r.text())
 	if data[1]&4 != 0 {
 		e.Members = r.text()
+	}
+	if data[1]&16 != 0 {
+		e.Shown = int(r.number())
 	}
 	e.Stage, e.Attempts = int(r.number()), int(r.number())
 	e.Since, e.Due, e.Time, e.Watermark = r.signed(), r.signed(), r.signed(), r.signed()

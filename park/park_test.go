@@ -25,7 +25,7 @@ func TestEntryIsReadBackAsItWas(t *testing.T) {
 	place := stream.Partition{Topic: "in", Index: 3}
 	for range 300 {
 		e := &Entry{
-			Head: Head{Class: control.Class(rng.IntN(3) - 1), Tenant: string(text()), Stage: rng.IntN(100), Behind: rng.IntN(2) == 0, Answered: rng.IntN(2) == 0, Attempts: rng.IntN(4), Since: rng.Int64(), Due: -rng.Int64N(1e9)},
+			Head: Head{Class: control.Class(rng.IntN(3) - 1), Tenant: string(text()), Stage: rng.IntN(100), Behind: rng.IntN(2) == 0, Answered: rng.IntN(2) == 0, Attempts: rng.IntN(4), Shown: rng.IntN(3), Since: rng.Int64(), Due: -rng.Int64N(1e9)},
 			Record: stream.Record{
 				Partition: place, Offset: stream.Offset(rng.Int64()), Time: time.UnixMicro(rng.Int64N(1e15)).UTC(), Value: text(),
 			},

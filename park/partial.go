@@ -8,10 +8,12 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Part is what a model has said so far of an event that is parked.
+// Part is what a model has said so far of an event that is parked. Its attempt is
+// Entry.Shown.
 type Part struct {
 	Task
-	Text string
+	Text  string
+	First bool // of its attempt: the entry is to be stored by the step that writes the part
 }
 
 // listen has the words of a call of one event handed over as they come: all that
@@ -37,14 +39,33 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 }
 
 // Parts returns what is said so far of events that are parked here and called for.
-// None comes behind what its call brought.
+// None comes behind what its call brought. The first part of a call is that of an
+// attempt of its own, which counts from when the part is durable.
 func (d *Desk) Parts() (list []Part) {
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()
 	for c, part := range d.calls.parts {
-		if delete(d.calls.parts, c); d.calls.flying[c] && d.owns(&part.Task) { // else its lease is over
-			list = append(list, part)
+		delete(d.calls.parts, c)
+		if !d.calls.flying[c] || !d.owns(&part.Task) { // its lease is over
+			continue
 		}
+		if part.First = !part.waiting.showing; part.First {
+			part.waiting.showing = true
+			part.waiting.Shown++
+			part.Entry.Shown = part.waiting.Shown // also where it is stored to be called for again
+		}
+		list = append(list, part)
 	}
 	return list
+}
+
+// Again returns head, of where an event goes on that was parked before, with what
+// stays as it was. Where an answer that was shown counts, its attempt goes on.
+func (t *Task) Again(head Head) Head {
+	before := &t.Entry.Head
+	head.Since, head.Class, head.Tenant, head.Shown = before.Since, before.Class, before.Tenant, before.Shown
+	if t.Answered && t.waiting.showing {
+		head.Shown--
+	}
+	return head
 }

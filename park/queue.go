@@ -22,6 +22,7 @@ type Waiting struct {
 	turn    bool // it is due, and waits for its turn
 	dropped bool // given up by an order
 	looked  bool // the journal had no answer while the endpoint was down
+	showing bool // parts of the answer of its newest call were written
 }
 
 // Queue says which parked event of a partition is next. An event is ready where

@@ -30,15 +30,11 @@ import (
 func (w *worker) park(it *item, head park.Head, err error) error {
 	head.Since, head.Answered = w.now.UnixMicro(), it.Answered || w.step.Answers(it.emits, nil) || slices.ContainsFunc(it.called, func(c called) bool { return w.step.Answers(0, c.outputs) })
 	if it.resumed != nil {
-		before := &it.resumed.Entry.Head
-		head.Since, head.Class, head.Tenant = before.Since, before.Class, before.Tenant
+		head = it.resumed.Again(head)
 	} else if refused := w.desk.Class(&head, it.Row); refused != nil {
 		return w.giveUp(&w.plan.Stages[head.Stage], it, refused)
 	}
-	var members []byte
-	if it.group != nil {
-		members = it.group.Detach(it.Row)
-	}
+	members := it.group.Detach(it.Row)
 	w.rowBuf = park.AppendRow(w.rowBuf[:0], it.Row, w.plan.Schema)
 	e := &park.Entry{
 		Head: head, Record: *it.Record, Time: it.Time, Watermark: it.Watermark, Ended: uint8(it.ended),
@@ -54,15 +50,17 @@ func (w *worker) park(it *item, head park.Head, err error) error {
 
 // store makes an event state of the step; nil is that the step moves p.
 func (w *worker) store(p *park.Partition, e *park.Entry) {
-	s := w.step
-	if s.touch(w.partitions[p.ID]); e == nil {
-		return
+	if w.step.touch(w.partitions[p.ID]); e != nil {
+		w.write(p, e)
+		p.Park(int64(e.Record.Offset), e.Record.Key, e.Head, w.step.number)
+		w.metrics.Parkings.Add(1)
 	}
-	at, offset := len(s.Bytes), int64(e.Record.Offset)
-	s.Bytes = e.Append(s.Bytes)
-	s.Change(p.ID, statekey.AppendParked(nil, offset), s.Bytes[at:len(s.Bytes):len(s.Bytes)])
-	p.Park(offset, e.Record.Key, e.Head, s.number)
-	w.metrics.Parkings.Add(1)
+}
+
+func (w *worker) write(p *park.Partition, e *park.Entry) {
+	at := len(w.step.Bytes)
+	w.step.Bytes = e.Append(w.step.Bytes)
+	w.step.Change(p.ID, statekey.AppendParked(nil, int64(e.Record.Offset)), w.step.Bytes[at:len(w.step.Bytes):len(w.step.Bytes)])
 }
 
 // parkedBehind parks the events of the wave that have an earlier one of their key
@@ -159,13 +157,15 @@ func (w *worker) tend(ctx context.Context, ending bool) error {
 	return err
 }
 
-// partial writes what a model has said so far of a parked event. What is too large
-// is left out: the whole comes.
+// partial writes what a model has said so far of a parked event, and of the first part
+// that its attempt has begun. What is too large is left out: the whole comes.
 func (w *worker) partial(part *park.Part) {
 	p, e := w.partitions[part.Partition.ID], part.Entry
-	w.step.touch(p)
-	event := output.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin}
-	made := w.plan.Stages[e.Stage].Score.Output(part.Row, w.plan.Meta.ID, part.Text)
+	if w.step.touch(p); part.First {
+		w.write(part.Partition, e)
+	}
+	event := output.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin, Attempt: e.Shown}
+	made := w.plan.Stages[e.Stage].Score.Output(part.Row, w.plan.Meta.ID, e.Shown, part.Text)
 	_ = w.step.Call([]step.Output{made}, &event, made.ID, string(e.Record.Key), e.Time)
 }
 
