@@ -335,9 +335,10 @@ func TestRepeatsAreDroppedAndHolesAreSaid(t *testing.T) {
 		dial := scripted(t, func(_ int, _ *wire.Connect, p *peer) {
 			p.send(hello(), result(7, "a", ok, 0), result(8, "b", partial, 1), result(8, "b", partial, 1), result(9, "b", partial, 2),
 				result(10, "b", partial, 1), // of an attempt that was given up
-				result(11, "b", ok, 0), result(3, "x", ok, 0), result(14, "c", ok, 0),
-				&wire.ErrorFrame{Seq: 15, Cursor: "c15", Error: &wire.Error{Code: wire.CodeEventIDConflict, EventID: "c"}},
-				&wire.Gap{Requested: "c15", Earliest: "c20"}, result(21, "d", ok, 0))
+				result(11, "b", partial, 0), // made once
+				result(12, "b", partial, 1), result(13, "b", ok, 0), result(3, "x", ok, 0), result(16, "c", ok, 0),
+				&wire.ErrorFrame{Seq: 17, Cursor: "c17", Error: &wire.Error{Code: wire.CodeEventIDConflict, EventID: "c"}},
+				&wire.Gap{Requested: "c17", Earliest: "c20"}, result(21, "d", ok, 0))
 			p.wait()
 		})
 		c, err := client.Dial(t.Context(), "ws://gateway", client.Options{Token: tokenOf("ada"), Dial: dial, Cursor: "c6", Seq: 6})
@@ -359,12 +360,12 @@ func TestRepeatsAreDroppedAndHolesAreSaid(t *testing.T) {
 				break
 			}
 		}
-		want := []string{"7 a ok", "8 b partial", "9 b partial", "11 b ok", "gap 11-14", "14 c ok", "15 c error", "gap 15-0", "21 d ok"}
+		want := []string{"7 a ok", "8 b partial", "9 b partial", "11 b partial", "13 b ok", "gap 13-16", "16 c ok", "17 c error", "gap 17-0", "21 d ok"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q\nwant %q", got, want)
 		}
 		synctest.Wait()
-		if m := c.Metrics(); m.Repeats.Load() != 2 || m.Gaps.Load() != 2 || m.Results.Load() != 8 {
+		if m := c.Metrics(); m.Repeats.Load() != 2 || m.Gaps.Load() != 2 || m.Results.Load() != 10 {
 			t.Errorf("%d repeats, %d gaps, %d results", m.Repeats.Load(), m.Gaps.Load(), m.Results.Load())
 		}
 	})

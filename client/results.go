@@ -81,23 +81,25 @@ func (c *Client) skip(l *link, g *wire.Gap) bool {
 }
 
 // current reports whether a result is not a partial one of an attempt that was
-// given up: a later one has begun.
+// given up: a later one has begun. One without an attempt was made once.
 func (in *inbox) current(r *Result) bool {
-	return r.Status != wire.StatusPartial || r.Attempt >= in.attempts[r.EventID]
+	return r.Status != wire.StatusPartial || r.Attempt == 0 || r.Attempt >= in.attempts[r.EventID]
 }
 
 func (in *inbox) note(r *Result) {
-	if r.Status != wire.StatusPartial {
+	known := in.attempts[r.EventID]
+	switch {
+	case r.Status != wire.StatusPartial:
 		delete(in.attempts, r.EventID)
-		return
-	}
-	if _, known := in.attempts[r.EventID]; !known && len(in.attempts) >= attemptsMost {
-		for id := range in.attempts { // any
-			delete(in.attempts, id)
-			break
+	case r.Attempt > known:
+		if known == 0 && len(in.attempts) >= attemptsMost {
+			for id := range in.attempts { // any
+				delete(in.attempts, id)
+				break
+			}
 		}
+		in.attempts[r.EventID] = r.Attempt
 	}
-	in.attempts[r.EventID] = max(in.attempts[r.EventID], r.Attempt)
 }
 
 // push gives the application an item, and waits a while for room.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/wire"
@@ -85,6 +87,85 @@ func TestChatInABrowser(t *testing.T) {
 	if grown := saw.Growth["Good morning to you"]; len(grown) < 3 || !slices.IsSorted(grown) {
 		t.Errorf("words came as %d", grown)
 	}
+}
+
+// TestAttemptsOfWordsSurviveKills kills the process twice while a model speaks: each
+// time it is asked again, by an attempt of the next number.
+func TestAttemptsOfWordsSurviveKills(t *testing.T) {
+	page, gateway, start := chatFolder(t)
+	serving, out := start()
+	out.wait(t, "clients connect to")
+	var session struct{ Client, Token string }
+	cookies, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func() { // its tokens last a minute
+		if err := json.Unmarshal(chatPost(t, &http.Client{Jar: cookies}, "http://"+page+"/session", "", ""), &session); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known()
+	chatPost(t, http.DefaultClient, "http://"+gateway+"/v1/events", session.Token, fmt.Sprintf(`{"type":"event","eventId":"e1","payload":{"room":%q,"text":"Tell me"}}`, session.Client))
+	var attempts []int
+	longest, ended, from := 0, false, "from=earliest"
+	for began := time.Now(); !ended && time.Since(began) < 2*time.Minute; known() {
+		kill := false
+		for r := range chatPage(t, gateway, session.Token, &from) {
+			var said struct {
+				Words *string `json:"writer_words"`
+			}
+			if err := json.Unmarshal(r.Payload, &said); err != nil {
+				t.Fatal(err)
+			}
+			switch n := len(attempts); {
+			case ended:
+				t.Errorf("behind the result comes %+v", r)
+			case r.Status == wire.StatusOK:
+				ended = true
+			case said.Words == nil:
+				if r.Attempt != 0 {
+					t.Errorf("the decision, which is made once, is of attempt %d", r.Attempt)
+				}
+			case r.Attempt == n+1:
+				attempts, longest, kill = append(attempts, r.Attempt), len(*said.Words), n < 2
+			case r.Attempt != n || len(*said.Words) <= longest:
+				t.Errorf("of attempt %d, after %d letters of %d, come %q", r.Attempt, longest, n, *said.Words)
+			default:
+				longest = len(*said.Words)
+			}
+		}
+		if kill {
+			_ = serving.Process.Kill()
+			_ = serving.Wait()
+			serving, out = start()
+			out.wait(t, "clients connect to")
+		}
+	}
+	if !ended || len(attempts) != 3 {
+		t.Errorf("ended %v, after attempts %v", ended, attempts)
+	}
+}
+
+// chatPost returns what a POST is answered.
+func chatPost(t *testing.T, client *http.Client, url, token, body string) []byte {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode >= 300 {
+		t.Fatalf("%s: %s %v: %s", url, response.Status, err, answer)
+	}
+	return answer
 }
 
 // chatFolder makes the working directory a copy of the example, at addresses that are

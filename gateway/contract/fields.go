@@ -57,7 +57,7 @@ var fields = map[string]schema{
 	"seq":                  {"description": "Number of the result among those of its client, dense from 1: a hole is a loss, what is not greater a repeat.", "minimum": 1},
 	"model":                {"description": "Name and version, of several separated by comma and space."},
 	"status":               {"description": "partial comes before the one that ends the event, any other.", "enum": []wire.Status{wire.StatusOK, wire.StatusRejected, wire.StatusDeadLettered, wire.StatusExpired, wire.StatusPartial}},
-	"attempt":              {"description": "By which a partial result was made, from 1: those of others are to be dropped.", "minimum": 1},
+	"attempt":              {"description": "By which a partial result was made, from 1: those of lower ones are to be dropped. A partial result without it was made once, and stays.", "minimum": 1},
 	"pending":              {"description": "Events that wait for their result.", "minimum": 0},
 	"limit":                {"description": "Of pending.", "minimum": 0},
 	"retryAfterMs":         {"description": "When to try again, in milliseconds.", "minimum": 0},

@@ -40,16 +40,19 @@ func (c copier) take(r *stream.Record, t *turn) error {
 		case "late":
 			late(&result)
 		default: // of the group that it was a member of
-			letter(&result, stage, attempts(r))
+			letter(&result, stage, number(r, header.Attempts))
 		}
 	case Partials:
-		result.Status, result.Payload, result.Attempt = wire.StatusPartial, payload(r.Value), max(1, attempts(r))
+		result.Status, result.Payload, result.Attempt = wire.StatusPartial, payload(r.Value), number(r, header.Attempt)
 	case Letters:
-		letter(&result, header.Get(r, header.Stage), attempts(r))
+		letter(&result, header.Get(r, header.Stage), number(r, header.Attempts))
 	case Late:
 		late(&result)
 	}
 	if len(result.Payload) > t.valueMax {
+		if result.Status == wire.StatusPartial {
+			return nil // the whole comes, of which this says nothing
+		}
 		result.Status, result.Payload = wire.StatusDeadLettered, nil
 		result.Error = &wire.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("the result of %d bytes is over the limit of %d", len(r.Value), t.valueMax)}
 	}
@@ -69,9 +72,9 @@ func late(result *wire.Result) {
 	result.Error = &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}
 }
 
-func attempts(r *stream.Record) int {
-	n, _ := strconv.Atoi(header.Get(r, header.Attempts)) // none, where nobody counted
-	return n
+func number(r *stream.Record, key string) int {
+	n, _ := strconv.Atoi(header.Get(r, key)) // none, where nobody counted
+	return max(0, n)
 }
 
 // models returns the names and versions of header.Models.

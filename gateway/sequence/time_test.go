@@ -153,8 +153,9 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 			b.ok(l.Append(b.ctx(), r))
 			time.Sleep(time.Second) // topics have no order among them
 		}
-		write("tokens", "e0", `"Hel"`)
-		write("tokens", "e0", `"Hello"`, header.Attempts, "2")
+		write("tokens", "e0", `"Hel"`, header.Attempt, "1")
+		write("tokens", "e0", `"Hello"`, header.Attempt, "2")
+		write("tokens", "e0", `{"once":true}`)
 		write("decisions", "e0", `{"a":1}`, header.Models, "toxic@3 sha256:12, spam@1 sha256:34")
 		write("decisions", "e0", `{"a":2}`)
 		write("tokens", "e0", `"late"`)
@@ -179,13 +180,14 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 		want := []wire.Result{
 			{Seq: 1, Event: "e0", Status: wire.StatusPartial, Attempt: 1, Payload: []byte(`"Hel"`)},
 			{Seq: 2, Event: "e0", Status: wire.StatusPartial, Attempt: 2, Payload: []byte(`"Hello"`)},
-			{Seq: 3, Event: "e0", Status: wire.StatusOK, Payload: []byte(`{"a":1}`), Model: "toxic@3, spam@1"},
-			{Seq: 4, Event: "e1", Status: wire.StatusOK, Payload: []byte(`{"base64":"/zxyYXc+"}`)},
-			{Seq: 5, Event: "e2", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}},
-			{Seq: 6, Event: "e3", Status: wire.StatusDeadLettered, Error: &wire.Error{Code: wire.CodeDeadLettered, Message: `the event failed at "score", and is kept`, Attempts: 4}},
-			{Seq: 7, Event: "redriven:cef7fc13a38180936ffa263548908877", Causal: "e3", Status: wire.StatusOK, Payload: []byte(`{"again":true}`)},
-			{Seq: 8, Event: "e4", Status: wire.StatusOK},
-			{Seq: 9, Event: "e5", Status: wire.StatusOK, Payload: []byte(`{"base64":"ImNhZuki"}`)},
+			{Seq: 3, Event: "e0", Status: wire.StatusPartial, Payload: []byte(`{"once":true}`)},
+			{Seq: 4, Event: "e0", Status: wire.StatusOK, Payload: []byte(`{"a":1}`), Model: "toxic@3, spam@1"},
+			{Seq: 5, Event: "e1", Status: wire.StatusOK, Payload: []byte(`{"base64":"/zxyYXc+"}`)},
+			{Seq: 6, Event: "e2", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}},
+			{Seq: 7, Event: "e3", Status: wire.StatusDeadLettered, Error: &wire.Error{Code: wire.CodeDeadLettered, Message: `the event failed at "score", and is kept`, Attempts: 4}},
+			{Seq: 8, Event: "redriven:cef7fc13a38180936ffa263548908877", Causal: "e3", Status: wire.StatusOK, Payload: []byte(`{"again":true}`)},
+			{Seq: 9, Event: "e4", Status: wire.StatusOK},
+			{Seq: 10, Event: "e5", Status: wire.StatusOK, Payload: []byte(`{"base64":"ImNhZuki"}`)},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -207,14 +209,20 @@ func TestWhatIsTooLargeForTheLogEndsItsEvent(t *testing.T) {
 		large := []byte(`"` + strings.Repeat("x", 19<<10) + `"`)
 		e := said("e1", 0)
 		e.Payload = large
-		b.send(e, said("e2", 0))
+		b.send(e, said("e2", 0), said("e3", 0))
 		time.Sleep(time.Second)
-		headers := []stream.Header{{Key: header.ClientEvent, Value: []byte("acme/c1/e2")}}
-		b.ok(l.Append(b.ctx(), stream.Record{Partition: stream.Partition{Topic: "decisions"}, Value: large, Headers: headers}))
-		b.sequenced()
-		time.Sleep(time.Second)
+		for _, r := range []struct{ topic, event, value string }{
+			{"decisions", "e2", string(large)},
+			{"tokens", "e3", string(large)}, // a part, of what may be made again
+			{"decisions", "e3", "1"},
+		} {
+			headers := []stream.Header{{Key: header.ClientEvent, Value: []byte("acme/c1/" + r.event)}}
+			b.ok(l.Append(b.ctx(), stream.Record{Partition: stream.Partition{Topic: r.topic}, Value: []byte(r.value), Headers: headers}))
+			b.sequenced()
+			time.Sleep(time.Second)
+		}
 		stop()
-		b.want("1 e1 rejected too_large", "2 e2 dead_lettered too_large")
+		b.want("1 e1 rejected too_large", "2 e2 dead_lettered too_large", "3 e3 ok")
 		b.ok(l.Close())
 	})
 }

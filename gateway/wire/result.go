@@ -50,7 +50,7 @@ type Result struct {
 	Event          string // id of the event
 	Causal         string
 	Status         Status
-	Attempt        int             // of partial results, from 1; 0 elsewhere
+	Attempt        int             // by which a partial result was made that another may replace, from 1; 0 elsewhere
 	Payload        json.RawMessage // nil where there is none
 	Error          *Error          // nil but of rejected, dead_lettered, expired, error
 	Model          string          // name@version, ...

@@ -201,10 +201,11 @@ export class Client {
       this.#seq = seq - 1
     }
     const partial = result.status === 'partial'
-    const stale = partial && result.attempt < this.#attempts.get(eventId)
-    if (!stale && !this.#push(link, result)) return false
+    const { attempt } = result // none where a partial result is made once
+    const known = this.#attempts.get(eventId) ?? 0
+    if (!(partial && attempt < known) && !this.#push(link, result)) return false
     if (!partial) this.#attempts.delete(eventId)
-    else if (!stale) this.#attempt(eventId, result.attempt)
+    else if (attempt > known) this.#attempt(eventId, attempt)
     this.#seq = seq
     this.#cursor = cursor
     this.metrics.results++

@@ -25,7 +25,7 @@ export interface Result {
   eventId: string
   /** An event ends in one of the first four, once; `error` is of an id that was used for another event. */
   status: 'ok' | 'rejected' | 'dead_lettered' | 'expired' | 'partial' | 'error'
-  /** Of partial results, from 1: a later attempt replaces what came of the one before. */
+  /** Of partial results, from 1: a later attempt replaces what came of the one before. None where it is made once. */
   attempt?: number
   /** The event was sent twice; there was a result before. */
   duplicate?: boolean

@@ -255,15 +255,16 @@ test('repeats are dropped and holes are said', async () => {
   const gateway = new Gateway((socket) => {
     socket.hello()
     socket.tell(result(7, 'a'), result(8, 'b', 'partial', 1), result(8, 'b', 'partial', 1), result(9, 'b', 'partial', 2))
-    socket.tell(result(10, 'b', 'partial', 1), result(11, 'b'), result(3, 'x'), result(14, 'c'))
-    socket.tell({ type: 'error', seq: 15, cursor: 'c15', error: { code: 'event_id_conflict', message: '', eventId: 'c', retryable: false } })
-    socket.tell({ type: 'gap', requested: 'c15', earliest: 'c20' }, result(21, 'd'))
+    socket.tell(result(10, 'b', 'partial', 1), result(11, 'b', 'partial'), result(12, 'b', 'partial', 1)) // 11 is made once
+    socket.tell(result(13, 'b'), result(3, 'x'), result(16, 'c'))
+    socket.tell({ type: 'error', seq: 17, cursor: 'c17', error: { code: 'event_id_conflict', message: '', eventId: 'c', retryable: false } })
+    socket.tell({ type: 'gap', requested: 'c17', earliest: 'c20' }, result(21, 'd'))
   })
   const client = await connected(gateway.client({ cursor: 'c6', seq: 6 }))
-  const items = await taken(client, 9)
+  const items = await taken(client, 10)
   assert.deepEqual(
     items.map((i) => (i.type === 'gap' ? `gap ${i.after}-${i.next}` : `${i.seq} ${i.eventId} ${i.status}`)),
-    ['7 a ok', '8 b partial', '9 b partial', '11 b ok', 'gap 11-14', '14 c ok', '15 c error', 'gap 15-0', '21 d ok'],
+    ['7 a ok', '8 b partial', '9 b partial', '11 b partial', '13 b ok', 'gap 13-16', '16 c ok', '17 c error', 'gap 17-0', '21 d ok'],
   )
   assert.equal(client.metrics.repeats, 2)
   await client.close()
