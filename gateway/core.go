@@ -32,7 +32,7 @@ func (g *Gateway) verify(ctx context.Context, token string) (Identity, error) {
 	case err == nil:
 		return who, nil
 	case errors.Is(err, ErrUnavailable):
-		g.options.Logger.Warn("gateway: token not verified", "error", err)
+		g.options.Logger.Info("gateway: token not verified", "error", err)
 		return Identity{}, ErrUnavailable
 	}
 	g.metrics.Forbidden.Add(1)

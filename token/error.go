@@ -27,7 +27,7 @@ var hints = map[Reason]string{
 	Malformed:       "see that it is whole, and neither quoted nor changed on its way; `afterbay token inspect` reads it",
 	LegacyOff:       "issue tokens by `afterbay token issue`, or write `legacy` into the file of keys",
 	UnknownKey:      "add its key to the file of keys, or issue it with one that is there",
-	KeysUnavailable: "see that `jwks` of the file of keys can be reached from here",
+	KeysUnavailable: "see that `jwks` of the file of keys can be reached from here; it is read once a minute at most, where tokens name other keys",
 	WrongAlgorithm:  "sign it by the algorithm that the file of keys says, or correct `alg` there",
 	BadSignature:    "see that issuer and gateway have the same key; otherwise somebody made it up",
 	Incomplete:      "issue it with sub, tid, aud, iat and exp",

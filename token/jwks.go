@@ -79,9 +79,12 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+var errNewer = errors.New("the key is not in the set as it was read last, and the token is newer")
+
 // find returns the key of an id; nil where the set has none. An error says why nobody
-// knows: the set could not be read.
-func (s *keySet) find(ctx context.Context, id string) (*key, error) {
+// knows: the set could not be read, or was read before the token was issued, perhaps by
+// a key that was published meanwhile.
+func (s *keySet) find(ctx context.Context, id string, issued time.Time) (*key, error) {
 	found, due := s.look(id)
 	switch {
 	case !due:
@@ -98,10 +101,15 @@ func (s *keySet) find(ctx context.Context, id string) (*key, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if found == nil && s.err != nil { // it may be one of a newer set
+	switch {
+	case found != nil:
+		return found, nil
+	case s.err != nil:
 		return nil, s.err
+	case issued.After(s.read):
+		return nil, errNewer
 	}
-	return found, nil
+	return nil, nil
 }
 
 // look returns a key as it stands, and whether the set should be read.

@@ -144,11 +144,20 @@ func TestKeySetIsReadAgainAtAnUnknownKeyOnceAMinute(t *testing.T) {
 	}
 	p.publish(keySetOf(t, jwkOf("a", public), jwkOf("b", public)))
 	c.move(59 * time.Second)
-	expect(t, k, c, "b", UnknownKey)
+	expect(t, k, c, "b", KeysUnavailable) // the token is newer than what was read
+	old := fresh(t, &clock{now: issuedAt}, "b")
+	if _, err := k.Verify(t.Context(), old); !errors.As(err, new(*Error)) || err.(*Error).Reason != UnknownKey {
+		t.Errorf("a token that is older than the set: %v", err)
+	}
 	c.move(time.Second)
 	expect(t, k, c, "b", "")
+	expect(t, k, c, "c", UnknownKey)
+	c.move(time.Second)
+	expect(t, k, c, "c", KeysUnavailable)
+	c.move(setPause)
+	expect(t, k, c, "c", UnknownKey)
 	expect(t, k, c, "a", "")
-	if s := k.Stats().JWKS; p.requests() != 2 || s.Readings != 2 || s.Failures != 0 || s.Keys != 2 || !s.Read.Equal(c.Now()) {
+	if s := k.Stats().JWKS; p.requests() != 3 || s.Readings != 3 || s.Failures != 0 || s.Keys != 2 || !s.Read.Equal(c.Now()) {
 		t.Errorf("%d requests, %+v", p.requests(), s)
 	}
 }

@@ -104,7 +104,7 @@ func (k *Keyring) verifyJWT(ctx context.Context, token string) (Identity, error)
 	claims := jwt.MapClaims{}
 	var found *key
 	_, err := k.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (_ any, err error) {
-		if found, err = k.keyOf(ctx, t.Header); err != nil {
+		if found, err = k.keyOf(ctx, t); err != nil {
 			return nil, err
 		}
 		return found.material, nil
@@ -125,7 +125,8 @@ func (k *Keyring) verifyJWT(ctx context.Context, token string) (Identity, error)
 
 // keyOf returns the key that a header names. A token that asks for another algorithm
 // than that of its key is refused: else a public key would pass for a secret.
-func (k *Keyring) keyOf(ctx context.Context, header map[string]any) (*key, error) {
+func (k *Keyring) keyOf(ctx context.Context, token *jwt.Token) (*key, error) {
+	header := token.Header
 	if _, extended := header["crit"]; extended { // says that who does not know all of it must refuse it
 		return nil, &Error{Reason: Malformed, Detail: "its header has crit"}
 	}
@@ -135,8 +136,12 @@ func (k *Keyring) keyOf(ctx context.Context, header map[string]any) (*key, error
 	}
 	found := k.keys[id]
 	if found == nil && k.set != nil {
-		var err error
-		if found, err = k.set.find(ctx, id); err != nil {
+		var issued time.Time
+		at, err := token.Claims.GetIssuedAt() // nobody has looked at its signature yet
+		if err == nil && at != nil {
+			issued = at.Time
+		}
+		if found, err = k.set.find(ctx, id, issued); err != nil {
 			return nil, &Error{Reason: KeysUnavailable, Err: err}
 		}
 	}
