@@ -121,7 +121,7 @@ func (l *link) renew(ctx context.Context) {
 				continue // what the gateway says follows
 			}
 		}
-		due = time.After(max(renewLeast, time.Until(valid)*3/4))
+		due = time.After(max(renewLeast, time.Until(valid)/4*3)) // which may be centuries
 	}
 }
 

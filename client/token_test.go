@@ -102,3 +102,26 @@ func TestConnectionsOutliveTheirTokens(t *testing.T) {
 		w.compare("ada", next(t, c, 3))
 	})
 }
+
+// TestTokenThatHardlyEndsIsNotRenewed has one that ends in 150 years.
+func TestTokenThatHardlyEndsIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := scripted(t, func(_ int, _ *wire.Connect, p *peer) {
+			h := hello()
+			h.PingMs, h.ExpiresAt = 10_000_000, time.Now().AddDate(150, 0, 0)
+			p.send(h)
+			for range p.frames {
+				t.Error("it sends something")
+			}
+		})
+		c, err := client.Dial(t.Context(), "ws://gateway", client.Options{Dial: dial, Token: func(context.Context) (string, error) { return "t", nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		c.Close()
+		if n := c.Metrics().Renewals.Load(); n != 0 {
+			t.Errorf("%d renewals in an hour", n)
+		}
+	})
+}
