@@ -2,6 +2,7 @@ package afterbay_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -170,16 +171,22 @@ func (w *crashWatch) seenAfter(moment time.Time) bool {
 	return len(w.at) > 0 && w.at[len(w.at)-1].After(moment)
 }
 
-// feed writes events at crashRate until there are enough.
+// feed writes events at crashRate until there are enough. Of the second half the
+// fewer are left the slower they come, so that a busy machine, which takes long,
+// does not run out of them.
 func (c *crashRun) feed(events []reference.Event) {
 	defer close(c.fed)
-	tick := time.NewTicker(10 * time.Millisecond)
+	const each = 10 * time.Millisecond
+	tick := time.NewTicker(each)
 	defer tick.Stop()
 	for c.written < len(events) {
 		select {
 		case <-tick.C:
 		case <-c.enough:
 			return
+		}
+		if left := len(events) - c.written; left < len(events)/2 {
+			tick.Reset(each * time.Duration(len(events)) / time.Duration(2*left))
 		}
 		chunk := events[c.written:min(c.written+crashRate/100, len(events))]
 		appendEvents(c.T, c.log, c.runners[kafka.ExactlyOnce].Input(), chunk)
@@ -194,6 +201,7 @@ func (c *crashRun) start(name string, stay bool) *crashWorker {
 		session = crashSession
 	}
 	c.workers[name] = startWorker(c.T, c.cluster.Addresses(), c.dir, name, stay, session)
+	c.workers[name].patiently = c.patiently
 	return c.workers[name]
 }
 
@@ -201,7 +209,7 @@ func (c *crashRun) start(name string, stay bool) *crashWorker {
 // of each partition after that.
 func (c *crashRun) recovered() {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), 90*time.Second)
+	ctx, cancel := c.patiently()
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- c.settle(ctx) }()
@@ -229,7 +237,7 @@ func (c *crashRun) recovered() {
 func (c *crashRun) settle(ctx context.Context) error {
 	for _, runner := range c.runners {
 		if err := runner.WaitIdle(ctx, c.log); err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 	}
 	moment := time.Now()
@@ -240,7 +248,7 @@ func (c *crashRun) settle(ctx context.Context) error {
 				case <-c.fed:
 					return errors.New("all events are in: more are needed")
 				case <-ctx.Done():
-					return fmt.Errorf("a partition stands still: %w", ctx.Err())
+					return fmt.Errorf("a partition stands still: %w", context.Cause(ctx))
 				case <-time.After(5 * time.Millisecond):
 				}
 			}
@@ -369,12 +377,12 @@ func (c *crashRun) hold() (release func()) {
 // members waits until each group has n members, each with a partition.
 func (c *crashRun) members(n int) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	ctx, cancel := c.patiently()
 	defer cancel()
 	for _, runner := range c.runners {
 		for shared := false; !shared; {
 			groups, err := c.admin.DescribeGroups(ctx, runner.Name())
-			c.must(err)
+			c.must(cmp.Or(context.Cause(ctx), err))
 			g := groups[runner.Name()]
 			shared = g.State == "Stable" && len(g.Members) == n
 			for _, m := range g.Members {
@@ -392,10 +400,11 @@ func (c *crashRun) finish(events []reference.Event) {
 	close(c.enough)
 	<-c.fed
 	events = events[:c.written]
-	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
+	ctx, cancel := c.patiently()
 	defer cancel()
 	for _, runner := range c.runners {
-		c.must(runner.WaitIdle(ctx, c.log))
+		err := runner.WaitIdle(ctx, c.log)
+		c.must(cmp.Or(context.Cause(ctx), err))
 	}
 	for _, name := range []string{"one", "two"} {
 		c.workers[name].end(c.T)
@@ -436,10 +445,11 @@ func (c *crashRun) compare(d kafka.Delivery, events []reference.Event) {
 	got := readAnswer(c.T, c.runners[d], c.log)
 	topic := c.runners[d].Outputs()[0]
 	seen := &answer{outputs: map[string][]stream.Record{}, state: want.state}
+	ctx, cancel := c.patiently()
+	defer cancel()
 	for i, w := range c.watches[d] {
 		name := fmt.Sprintf("%s/%d", topic, i)
-		deadline := time.Now().Add(10 * time.Second)
-		for len(w.read()) < len(got.outputs[name]) && time.Now().Before(deadline) {
+		for len(w.read()) < len(got.outputs[name]) && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		seen.outputs[name] = w.read()
@@ -515,7 +525,7 @@ func (a *answer) fillMissing(want *answer) int {
 // forgets the producers whose newest record is a day old: an append that it had
 // written and not acknowledged would be written again.
 func crashEvents() []reference.Event {
-	events := reference.Generate(*answerSeed, *crashOf)
+	events := reference.Generate(*answerSeed, 2**crashOf)
 	later := time.Now().UnixMicro() - events[0].Appended
 	for i := range events {
 		events[i].Appended += later

@@ -142,6 +142,8 @@ type crashWorker struct {
 	ended  chan struct{} // closed when it is gone
 	err    error         // after that
 	ending bool          // it may end
+
+	patiently func() (context.Context, context.CancelFunc) // how long it is waited for
 }
 
 // startWorker starts a process; one of a name starts again what the one before
@@ -191,7 +193,8 @@ func startWorker(t *testing.T, brokers []string, dir, name string, stay bool, se
 // until waits until the worker says a line with these words.
 func (w *crashWorker) until(t *testing.T, words string) {
 	t.Helper()
-	timeout := time.After(time.Minute)
+	ctx, cancel := w.patiently()
+	defer cancel()
 	for {
 		select {
 		case line, ok := <-w.said:
@@ -201,8 +204,8 @@ func (w *crashWorker) until(t *testing.T, words string) {
 			if strings.Contains(line, words) {
 				return
 			}
-		case <-timeout:
-			t.Fatalf("worker %s does not say %q", w.name, words)
+		case <-ctx.Done():
+			t.Fatalf("worker %s does not say %q: %v", w.name, words, context.Cause(ctx))
 		}
 	}
 }
@@ -257,12 +260,52 @@ func (w *crashWorker) end(t *testing.T) {
 	if err := w.orders.Close(); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := w.patiently()
+	defer cancel()
 	select {
 	case <-w.ended:
-	case <-time.After(time.Minute):
-		t.Fatalf("worker %s does not end", w.name)
+	case <-ctx.Done():
+		t.Fatalf("worker %s does not end: %v", w.name, context.Cause(ctx))
 	}
 	if w.err != nil {
 		t.Errorf("worker %s ended with %v", w.name, w.err)
 	}
+}
+
+// crashPatience is how long nothing may come of a run before it is given up. A
+// busy machine may take long for anything, and does something meanwhile.
+const crashPatience = 3 * time.Minute
+
+// patiently returns a context that ends where no decision came for crashPatience.
+func (c *crashRun) patiently() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(c.Context())
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for seen, since := -1, time.Now(); ; {
+			if now := c.seen(); now != seen {
+				seen, since = now, time.Now()
+			}
+			if time.Since(since) > crashPatience {
+				cancel(fmt.Errorf("after %d decisions none came for %v", seen, crashPatience))
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// seen returns how many decisions were seen.
+func (c *crashRun) seen() int {
+	n := 0
+	for _, watches := range c.watches {
+		for _, w := range watches {
+			n += len(w.read())
+		}
+	}
+	return n
 }
