@@ -26,10 +26,10 @@ var layers = map[string][]string{
 	"observe":           {"header", "stream"},
 	"observe/otlp":      {"observe"},
 	"model":             {},
-	"stream/memory":     {"stream"},
+	"stream/memory":     {"stream", "stream/internal/balance"},
 	"stream/streamtest": {"stream"},
 	"state":             {"stream", "internal/vfs"},
-	"stream/embedded":   {"stream", "state", "internal/vfs"},
+	"stream/embedded":   {"stream", "state", "internal/vfs", "stream/internal/balance"},
 	"stream/kafka":      {"stream", "state"},
 	"decode":            {"value"},
 	"expression":        {"value"},
@@ -104,6 +104,8 @@ var layers = map[string][]string{
 	"examples/fraud":        {},
 
 	"deliver/sink/kafka": {"deliver", "header", "stream"},
+
+	"stream/internal/balance": {},
 
 	"bench/gateway":                 {"gateway/wire", "internal/plot", "internal/procfs", "token"},
 	"bench/peers":                   {"examples/baseline", "internal/procfs", "model", "model/tree"},

@@ -1,15 +1,14 @@
 package embedded
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"context"
-
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/internal/balance"
 )
 
 // group is what a group committed, and its members. Log.mu guards it.
@@ -131,35 +130,18 @@ func (g *group) remove(s *session, err error) {
 	g.rebalance()
 }
 
-// rebalance sets the targets so that members have the same number of shares,
-// but for one, and as many as possible stay where they are.
+// rebalance sets the targets.
 func (g *group) rebalance() {
-	counts := map[*session]int{}
-	var fewest, more int // shares of each member; how many members have one more
-	if n := len(g.members); n > 0 {
-		fewest, more = len(g.shares)/n, len(g.shares)%n
-	}
-	var moving []*share
-	for _, sh := range g.shares {
-		sh.target = nil
-		switch n := counts[sh.owner]; {
-		case sh.owner == nil || n > fewest || n == fewest && more == 0:
-			moving = append(moving, sh)
-			continue
-		case n == fewest:
-			more--
-		}
-		sh.target = sh.owner
-		counts[sh.owner]++
-	}
-	if len(g.members) > 0 {
-		for _, sh := range moving {
-			sh.target = slices.MinFunc(g.members, func(a, b *session) int { return cmp.Compare(counts[a], counts[b]) })
-			counts[sh.target]++
-		}
+	owners := make([]int, len(g.shares))
+	for i, sh := range g.shares {
+		owners[i] = slices.Index(g.members, sh.owner)
 	}
 	now := time.Now()
-	for _, sh := range g.shares {
+	for i, member := range balance.Targets(owners, len(g.members)) {
+		sh := g.shares[i]
+		if sh.target = nil; member >= 0 {
+			sh.target = g.members[member]
+		}
 		if sh.owner == nil || sh.owner == sh.target {
 			sh.wanted = time.Time{}
 		} else if sh.wanted.IsZero() {
