@@ -160,7 +160,7 @@ func TestDeadLettersOfPipelinesAndSinksAreSentBackOnEveryEngine(t *testing.T) {
 {"customer":"c1","amount":6,"parts":0}
 {"customer":"c2","amount":8,"parts":2}
 `, "produce", names+"-in", "--partitions", "1", "--key", "customer")
-			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
+			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
 			if got := must(t, "", "dlq", "ls", names+".post"); strings.Count(got, "\n") != 1 || !strings.Contains(got, "sink:post: refused: POST") {
 				t.Error(got)
 			}
@@ -176,7 +176,7 @@ func TestDeadLettersOfPipelinesAndSinksAreSentBackOnEveryEngine(t *testing.T) {
 					}
 				}
 			}
-			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
+			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
 			want := map[string]int{names + ":0:0:0": 1, names + ":0:1:0": 1, names + ":0:2:0": 2}
 			if d := cmp.Diff(want, service.calls); d != "" {
 				t.Error(d)

@@ -164,7 +164,7 @@ func TestDeliveriesOfAFile(t *testing.T) {
 	for _, url := range []string{engine, ""} {
 		t.Setenv("AFTERBAY_ENGINE", url)
 		must(t, numbered(10), "produce", "in", "--partitions", "1", "--key", "k")
-		must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
+		must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
 		for _, mode := range modes {
 			if got := strings.Count(must(t, "", "tail", "out-"+mode), "\n"); got != 10 {
 				t.Errorf("%q, %s: %d outputs", url, mode, got)
@@ -242,7 +242,7 @@ steps:
 		fmt.Fprintf(&events, "{\"k\":\"%d\",\"text\":\"%s\"}\n", i, strings.Repeat("x", size))
 	}
 	must(t, events.String(), "produce", "in", "--partitions", "1", "--key", "k")
-	out := must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
+	out := must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
 	if !strings.Contains(out, "pipeline p: 4 events, 2 outputs, 2 dead letters") {
 		t.Error(out)
 	}
