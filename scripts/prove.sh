@@ -67,7 +67,7 @@ prove kafka-scenarios "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go
 prove same-answer "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed -answer.events=100000 -answer.broker=4"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'Installed|Golden'"
-prove text "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/text/... -v -run 'Installed|Scores|Library'"
+prove text "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/text/... -v -run 'Installed|Scores|Library'"
 prove onnx "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/onnx -v -run 'Python|Frames|Runtime' -bench BesidePython -benchtime 1x"
 for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "model/text FuzzParse" "model/text/wordpiece FuzzParse" "feature FuzzLoad" "feature FuzzWindows" "dedupe FuzzSeen" "step FuzzParse" "sample FuzzInfer" "scenario FuzzScenario" "config FuzzParse" "expression FuzzCompile" "stream/embedded FuzzFrame" "ingest FuzzCSVLosesNoRow" "token FuzzVerify" "token FuzzKeySet" "gateway/wire FuzzParseClient" "gateway/wire FuzzScanEvent" "gateway/wire FuzzAppendFrame" "gateway/wire FuzzParseCursor" "gateway/sequence FuzzParseEntry"; do
 	set -- $target

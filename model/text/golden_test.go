@@ -21,7 +21,7 @@ import (
 type golden struct {
 	Characters json.RawMessage // of all models
 	Cases      []goldenCase
-	Digests    map[string][]string
+	Digests    map[string][]string // by page of code points; "" of those left out
 }
 
 type goldenCase struct {
@@ -198,7 +198,12 @@ func compareCodePoints(t *testing.T, g *golden) {
 		m := characterModel(t, g.Characters, strip)
 		v := m.blocks[0].text
 		s := m.scratches.Get().(*scratch)
+		compared := 0
 		for page, want := range digests {
+			if want == "" {
+				continue
+			}
+			compared++
 			hash := sha256.New()
 			for c := rune(page * 0x1000); c < rune((page+1)*0x1000); c++ {
 				if c >= 0xD800 && c < 0xE000 {
@@ -219,10 +224,19 @@ func compareCodePoints(t *testing.T, g *golden) {
 				t.Errorf("strip_accents %q: tokens of U+%04X to U+%04X differ", strip, page*0x1000, page*0x1000+0xfff)
 			}
 		}
-		if len(digests) != 0x110 && strip == "" || len(digests) < 0x40 {
-			t.Errorf("%d digests", len(digests))
+		if len(digests) != 0x110 && strip == "" || len(digests) < 0x40 || compared < len(digests)/part() {
+			t.Errorf("%d digests, %d compared", len(digests), compared)
 		}
 	}
+}
+
+// part is the share of rows, texts and code points that are compared with what is
+// installed, as 1/part: all with AFTERBAY_PROVE.
+func part() int {
+	if os.Getenv("AFTERBAY_PROVE") != "" {
+		return 1
+	}
+	return 10
 }
 
 // live runs testdata/golden.py with the interpreter of AFTERBAY_PYTHON.
@@ -241,7 +255,7 @@ func live(t *testing.T, mode string) *golden {
 	}
 	t.Logf("seed %d; AFTERBAY_SEED=%d runs it again", seed, seed)
 	path := filepath.Join(t.TempDir(), "live.json.gz")
-	command := exec.CommandContext(t.Context(), python, "testdata/golden.py", mode, path, strconv.FormatInt(seed, 10))
+	command := exec.CommandContext(t.Context(), python, "testdata/golden.py", mode, path, strconv.FormatInt(seed, 10), strconv.Itoa(part()))
 	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -266,7 +280,7 @@ func TestModerationScoresAreThoseOfTheInstalledPackage(t *testing.T) {
 	if got := c.difference(t); got != "" {
 		t.Error(got)
 	}
-	if len(c.Scores) < 20_000 {
+	if len(c.Scores) < 20_000/part() {
 		t.Errorf("only %d texts were compared", len(c.Scores))
 	}
 }

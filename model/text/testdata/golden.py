@@ -2,12 +2,16 @@
 """Writes models, rows and the scores that scikit-learn gives them.
 
     golden.py commit golden.json.gz             the file of the tests: seed 7
-    golden.py live golden.json.gz SEED          more rows, the models of seed SEED
+    golden.py live golden.json.gz SEED SHARE    more rows, the models of seed SEED
     golden.py moderation out.json.gz golden.json
         texts with their known scores by alt-profanity-check; the model itself is in examples/moderation
-    golden.py moderation-live out.json.gz SEED  all of it, with random texts
-    golden.py refusals out.json.gz                  checks what the exporter refuses, and its command line
-    golden.py characters out.json.gz            digests of tokens of every code point, as scikit-learn finds them
+    golden.py moderation-live out.json.gz SEED SHARE
+        all of it, with random texts
+    golden.py refusals out.json.gz              checks what the exporter refuses, and its command line
+    golden.py characters out.json.gz [SEED SHARE]
+        digests of tokens of every code point, as scikit-learn finds them
+
+SHARE has a SHARE-th of the rows, texts or code points made.
 """
 import gzip
 import hashlib
@@ -241,21 +245,24 @@ def moderation(path, known):
     write(path, [{"name": "moderation", "columns": [{"texts": texts}], "scores": [[c["p"]] for c in cases]}], None)
 
 
-def moderation_live(path, seed):
+def moderation_live(path, seed, share):
     vectorizer, model = profanity()
     r = random.Random(seed)
     terms = sorted(vectorizer.vocabulary_)
-    texts = [text(r) + " ".join(r.choices(terms, k=r.randint(0, 15))).replace("i", r.choice("iİIı")) for _ in range(20000)]
+    texts = [text(r) + " ".join(r.choices(terms, k=r.randint(0, 15))).replace("i", r.choice("iİIı")) for _ in range(20000 // share)]
     write(path, [case("moderation", model, [("text", texts)], vectorizer.transform(texts), vectorizer, model)])
 
 
-def code_points(path):
-    digests = {}
+def code_points(path, turn=0, share=1):
+    digests = {}  # by page, null where it is not its turn
     # What comes before and behind decides about sigma, and about boundaries.
     for accents in (None, "unicode", "ascii"):
         analyze = CountVectorizer(strip_accents=accents).build_analyzer()
         digest = []
         for page in range(0, 0x110000 if accents is None else 0x40000, 0x1000):  # beyond, there are no accents
+            if page // 0x1000 % share != turn % share:
+                digest.append(None)
+                continue
             h = hashlib.sha256()
             for c in map(chr, range(page, page + 0x1000)):
                 if not "\ud800" <= c < "\ue000":
@@ -276,17 +283,18 @@ def main(mode, path, *rest):
         r = random.Random(7)
         write(path, [*text_cases(r, 40, 25), *mixed_cases(r, 100, 40)])
     elif mode == "live":
-        r = random.Random(int(rest[0]))
-        write(path, [*text_cases(r, 200, 500), *mixed_cases(r, 500, 1000)])
+        seed, share = map(int, rest)
+        r = random.Random(seed)
+        write(path, [*text_cases(r, 200, 500 // share), *mixed_cases(r, 500, 1000 // share)])
     elif mode == "refusals":
         refusals()
         write(path, [])
     elif mode == "moderation":
         moderation(path, *rest)
     elif mode == "moderation-live":
-        moderation_live(path, int(rest[0]))
+        moderation_live(path, *map(int, rest))
     else:
-        code_points(path)
+        code_points(path, *map(int, rest))
 
 
 if __name__ == "__main__":

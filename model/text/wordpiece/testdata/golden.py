@@ -2,7 +2,7 @@
 """Writes texts and the ids that Hugging Face's tokenizers gives them.
 
     golden.py commit golden.json.gz          the file of the tests: seed 7, a small alphabet
-    golden.py live golden.json.gz SEED       every code point, and 100,000 texts
+    golden.py live golden.json.gz SEED SHARE 100,000 texts and every code point, or one in SHARE of them
     golden.py bert bert.json.gz vocab.txt golden.json
         the part of a vocabulary that texts with known ids can meet, checked
 """
@@ -97,9 +97,9 @@ def made(r, some, count):
         yield golden(tokenizer(known, template=bool(limit), longest=r.choice([100, 100, 5]), **options), texts, limit)
 
 
-def every(**options):
-    """Each code point alone, inside of a word, and between marks that are sorted; of empty planes a part."""
-    assigned = [c for c in EVERY if ord(c) < 0x40000 or 0xE0000 <= ord(c) < 0xF0000 or 0x100 > ord(c) % 0x10000]
+def every(share, turn, **options):
+    """Each code point alone, inside of a word, and between marks that are sorted; of empty planes a part. Of a share those whose turn it is."""
+    assigned = [c for c in EVERY if ord(c) < 0x40000 or 0xE0000 <= ord(c) < 0xF0000 or 0x100 > ord(c) % 0x10000][turn % share::share]
     for first in range(0, len(assigned), 0x4000):
         chars, texts = assigned[first:first + 0x4000], []
         for i in range(0, len(chars), 128):
@@ -138,8 +138,9 @@ def main(mode, path, *rest):
     if mode == "commit":
         write(path, list(made(random.Random(7), 300, 60)))
     elif mode == "live":
-        r = random.Random(int(rest[0]))
-        write(path, [*made(r, 5000, 16700), *every(), *every(lowercase=False, strip_accents=False), *every(clean_text=False)])
+        seed, share = map(int, rest)
+        plain = {"lowercase": False, "strip_accents": False}
+        write(path, [*made(random.Random(seed), 5000 // share, 16700 // share), *every(share, seed), *every(share, seed, **plain), *every(share, seed, clean_text=False)])
     else:
         bert(path, *rest)
 
