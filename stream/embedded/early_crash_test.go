@@ -25,7 +25,7 @@ func TestCrashLeavesNoStepAheadOfItsInputs(t *testing.T) {
 	o := faultOptions(vfs.Faulty(disk, func(c vfs.Call) (o vfs.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		if c.Kind.Changes() && len(g.acked) > 0 && chance(rng, 4) {
+		if c.Kind.Changes() && len(g.acked) > 0 && sample(rng, 4) {
 			ledgers = append(ledgers, &ledger{acked: slices.Clone(g.acked), begun: g.begun, committed: g.committed})
 			disks = append(disks, disk.Crash(rng))
 		}

@@ -298,8 +298,6 @@ func TestFlippedBitIsNeverASilentLoss(t *testing.T) {
 			r.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
 			most := 120
 			switch {
-			case raceEnabled:
-				most = 30
 			case *allPlaces && class != "spare" && class != "behind the frames":
 				most = len(places)
 			case *allPlaces:

@@ -22,19 +22,7 @@ import (
 var allPlaces = flag.Bool("all", false, "break calls and bytes everywhere, not at a sample of places")
 
 // sample reports whether a place is to be tried: one in n, or every one.
-func sample(rng *rand.Rand, n int) bool { return chance(rng, places(n)) }
-
-// chance is sample of what is a part of a sample already.
-func chance(rng *rand.Rand, n int) bool { return *allPlaces || rng.IntN(n) == 0 }
-
-// places returns four times as many under the race detector: these tests have one
-// goroutine, and run whole without it.
-func places(n int) int {
-	if raceEnabled {
-		n *= 4
-	}
-	return n
-}
+func sample(rng *rand.Rand, n int) bool { return *allPlaces || rng.IntN(n) == 0 }
 
 // image is a disk after a crash, and what was acknowledged before it and begun
 // after it.
@@ -62,7 +50,7 @@ func (c *camera) decide(call vfs.Call) (o vfs.Outcome) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls++; c.one > 0 && chance(c.rng, c.one) {
+	if c.calls++; c.one > 0 && sample(c.rng, c.one) {
 		img := image{acked: c.h.acked.Load(), at: call}
 		img.fs = c.disk.Crash(c.rng)
 		img.upTo = c.h.begun.Load()
@@ -146,7 +134,7 @@ func TestCommitIsAtomicAtEveryWriteAndSync(t *testing.T) {
 	}
 	f.note(t, h)
 	cam.mu.Lock()
-	cam.one = places(2)
+	cam.one = 2
 	cam.mu.Unlock()
 	images, recoveries := 0, 0
 	for n := 0; n < 200 || h.log.Stats().RetiredSegments < 4; n++ {
@@ -164,7 +152,7 @@ func TestCommitIsAtomicAtEveryWriteAndSync(t *testing.T) {
 		for _, img := range cam.take() {
 			images++
 			want := f.check(t, img.fs.Copy(), img)
-			if chance(r, 10) {
+			if sample(r, 10) {
 				recoveries += f.checkRecovery(t, img, want, r)
 			}
 		}
