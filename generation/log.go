@@ -3,6 +3,7 @@ package generation
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -20,10 +21,27 @@ type Names struct {
 }
 
 var (
-	_ Log             = (*Names)(nil)
-	_ stream.Restorer = (*Names)(nil)
-	_ stream.Follower = (*Names)(nil)
+	_ Log                  = (*Names)(nil)
+	_ stream.AsyncAppender = (*Names)(nil)
+	_ stream.KeyTailer     = (*Names)(nil)
+	_ stream.Restorer      = (*Names)(nil)
+	_ stream.Follower      = (*Names)(nil)
 )
+
+// AppendAsync implements stream.AsyncAppender, and takes nothing where the log itself
+// does not.
+func (n *Names) AppendAsync(records []stream.Record, done func(error)) bool {
+	log, ok := n.Log.(stream.AsyncAppender)
+	return ok && log.AppendAsync(records, done)
+}
+
+// TailKeys implements stream.KeyTailer; where the log itself does not, all are kept.
+func (n *Names) TailKeys(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
+	if log, ok := n.Log.(stream.KeyTailer); ok {
+		return log.TailKeys(ctx, p, from, keep)
+	}
+	return n.Tail(ctx, p, from)
+}
 
 // itself returns the log on which groups have their own names.
 func itself(log Log) Log {

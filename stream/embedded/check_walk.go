@@ -282,7 +282,7 @@ func (r *run) records(s *section) error {
 	body := whole.records()
 	for range v.count {
 		var record stream.Record
-		body.record(&record)
+		body.record(&record, nil)
 	}
 	if body.bad || len(body.b) > 0 {
 		return fmt.Errorf("records of %v: %w", v.partition(), errFormat)

@@ -123,26 +123,63 @@ func appendResult(b []byte, r *stream.Record, before []stream.Header) []byte {
 type recordReader struct {
 	reader
 	packed bool            // by appendResult
+	left   int             // records, as far as it is known
 	before []stream.Header // of the record before
+	room   []stream.Header // for those of the next ones
+	passed []stream.Header // room for those of a record that is not kept
 }
 
-func (r *recordReader) record(to *stream.Record) {
-	to.Time = time.UnixMicro(int64(r.uint64())).UTC()
-	to.Key = r.nullable()
-	to.Value = r.nullable()
-	n := r.uvarint()
+// record reads the next record. Of one whose key is not to be kept it tells the key;
+// a nil keep is to keep all.
+func (r *recordReader) record(to *stream.Record, keep func(key []byte) bool) {
+	at := r.uint64()
+	key, value, n := r.nullable(), r.nullable(), r.uvarint()
 	if n > uint64(len(r.b)) {
 		r.fail()
 		return
 	}
-	to.Headers = nil
-	if n > 0 {
-		to.Headers = make([]stream.Header, n)
-		for i := range to.Headers {
-			to.Headers[i] = r.header(i)
+	r.left--
+	to.Key = key
+	kept := keep == nil || keep(key)
+	if !kept && !r.packed {
+		for range n {
+			r.bytes()
+			r.nullable()
 		}
+		return
 	}
-	r.before = to.Headers
+	headers := r.headers(int(n), kept)
+	for i := range headers {
+		headers[i] = r.header(i)
+	}
+	r.before = headers // the next one's may be given by them
+	if kept {
+		to.Time, to.Value, to.Headers = time.UnixMicro(int64(at)).UTC(), value, headers
+	}
+}
+
+// headersMost are made at once for the records of a block: one allocation for each
+// record would cost more than reading it.
+const headersMost = 256
+
+// headers returns room for n headers, nil for none. That of those that are not kept
+// is also that of the next.
+func (r *recordReader) headers(n int, kept bool) []stream.Header {
+	switch {
+	case n == 0:
+		return nil
+	case !kept && n > len(r.passed):
+		r.passed = make([]stream.Header, n)
+	}
+	if !kept {
+		return r.passed[:n]
+	}
+	if n > len(r.room) {
+		r.room = make([]stream.Header, max(n, min(n*r.left, headersMost)))
+	}
+	headers := r.room[:n:n]
+	r.room = r.room[n:]
+	return headers
 }
 
 // header reads the header at place i of a record.
@@ -153,7 +190,7 @@ func (r *recordReader) header(i int) stream.Header {
 	}
 	switch {
 	case form == headerWhole:
-		return stream.Header{Key: string(r.bytes()), Value: r.nullable()}
+		return stream.Header{Key: r.headerKey(i), Value: r.nullable()}
 	case form > headerSame || i >= len(r.before):
 		r.fail()
 		return stream.Header{}
@@ -161,6 +198,16 @@ func (r *recordReader) header(i int) stream.Header {
 		return stream.Header{Key: r.before[i].Key, Value: r.nullable()}
 	}
 	return r.before[i]
+}
+
+// headerKey reads the key of the header at place i, which most often is that of the
+// record before.
+func (r *recordReader) headerKey(i int) string {
+	key := r.bytes()
+	if i < len(r.before) && r.before[i].Key == string(key) {
+		return r.before[i].Key
+	}
+	return string(key)
 }
 
 // recordBytes bounds the encoded size of a record.

@@ -32,7 +32,7 @@ func TestResultsReadAsTheyWereWritten(t *testing.T) {
 		in := (&block{body: body, packed: true}).records()
 		for i := range want {
 			var got stream.Record
-			if in.record(&got); in.bad || !reflect.DeepEqual(got, want[i]) {
+			if in.record(&got, nil); in.bad || !reflect.DeepEqual(got, want[i]) {
 				t.Fatalf("record %d: %v, want %v", i, got, want[i])
 			}
 		}

@@ -20,6 +20,7 @@ type cursor struct {
 	next  atomic.Int64
 	ready chan struct{} // gets a token when there is more
 	early *session      // that reads early by it, or nil; it writes this, under Log.mu
+	keep  func(key []byte) bool
 
 	blocks []block      // fetched
 	body   recordReader // what is left of the first of them
@@ -69,7 +70,7 @@ func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 		b := &c.blocks[0]
 		for ; n < limit && c.at < b.next(); c.at++ {
 			dst = append(dst, stream.Record{Partition: c.part.Partition, Offset: c.at})
-			c.body.record(&dst[len(dst)-1])
+			c.body.record(&dst[len(dst)-1], c.keep)
 			if c.body.bad {
 				c.blocks = nil
 				return dst[:len(dst)-1], fmt.Errorf("record %d of %v: %w", c.at, c.part.Partition, errFormat)
@@ -92,7 +93,9 @@ func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 
 // open begins with the first of the blocks.
 func (c *cursor) open() {
+	passed := c.body.passed
 	c.body, c.at = c.blocks[0].records(), c.blocks[0].first
+	c.body.passed = passed
 }
 
 // fetchBlocks are given to a cursor at once, which keeps their frames in memory.

@@ -40,7 +40,7 @@ func FuzzFrame(f *testing.F) {
 					whole, rec := v.block(0), stream.Record{}
 					r := whole.records()
 					for range v.count {
-						r.record(&rec)
+						r.record(&rec, nil)
 					}
 				}
 			}

@@ -244,6 +244,50 @@ func (l *Log) append(ctx context.Context, producer string, first int64, records 
 	if len(records) == 0 {
 		return 0, nil
 	}
+	stamp(records)
+	r, err := l.appendRequest(producer, first, 0, records)
+	if err == nil {
+		err = l.submit(ctx, r)
+	}
+	if err != nil {
+		return 0, asAppend(err)
+	}
+	r.setOffsets()
+	return r.repeated, nil
+}
+
+// AppendAsync implements stream.AsyncAppender.
+func (l *Log) AppendAsync(records []stream.Record, done func(error)) bool {
+	stamp(records)
+	r, err := l.appendRequest("", 0, 0, records)
+	if err == nil {
+		var freed <-chan struct{}
+		r.decide = func(err error) {
+			if err == nil {
+				r.setOffsets()
+			}
+			done(asAppend(err))
+		}
+		if freed, err = l.queue.add(r); freed != nil {
+			return false
+		}
+	}
+	if err != nil {
+		done(asAppend(err))
+	}
+	return true
+}
+
+// asAppend says of an error that it is an append's.
+func asAppend(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("append: %w", err)
+}
+
+// stamp gives the records of an append their time.
+func stamp(records []stream.Record) {
 	now := time.Now()
 	for i := range records {
 		if records[i].Time.IsZero() {
@@ -251,15 +295,6 @@ func (l *Log) append(ctx context.Context, producer string, first int64, records 
 		}
 		records[i].Time = time.UnixMicro(records[i].Time.UnixMicro()).UTC()
 	}
-	r, err := l.appendRequest(producer, first, 0, records)
-	if err == nil {
-		err = l.submit(ctx, r)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("append: %w", err)
-	}
-	r.setOffsets()
-	return r.repeated, nil
 }
 
 // submit queues r and waits until it is decided. A request that is not being
@@ -297,8 +332,13 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 
 // Tail implements stream.Log. A slow reader holds retention back.
 func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
+	return l.TailKeys(ctx, p, from, nil)
+}
+
+// TailKeys implements stream.KeyTailer; a nil keep is Tail.
+func (l *Log) TailKeys(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
-		if err := l.tail(ctx, p, from, yield); err != nil {
+		if err := l.tail(ctx, p, from, keep, yield); err != nil {
 			if err != ctx.Err() {
 				err = fmt.Errorf("tail %v: %w", p, err)
 			}
@@ -308,13 +348,14 @@ func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) 
 }
 
 // tail yields records until yield wants no more, which is no error.
-func (l *Log) tail(ctx context.Context, p stream.Partition, from stream.Offset, yield func(stream.Record, error) bool) error {
+func (l *Log) tail(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool, yield func(stream.Record, error) bool) error {
 	ready := make(chan struct{}, 1)
 	c, err := l.newCursor(p, from, ready)
 	if err != nil {
 		return err
 	}
 	defer c.close()
+	c.keep = keep
 	var records [64]stream.Record
 	for {
 		got, err := c.read(records[:0], len(records))

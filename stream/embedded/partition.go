@@ -44,7 +44,7 @@ const blockBytes = 128
 
 // records returns the reader of the block's records.
 func (b *block) records() recordReader {
-	return recordReader{reader: reader{b: b.body}, packed: b.packed}
+	return recordReader{reader: reader{b: b.body}, packed: b.packed, left: b.count}
 }
 
 func (b *block) next() stream.Offset { return b.first + stream.Offset(b.count) }
