@@ -72,6 +72,7 @@ func (o Options) Validate() error {
 type Hub struct {
 	topic      string
 	log        Log
+	keyed      stream.KeyTailer // the log; nil where it is none
 	options    Options
 	partitions []*partition
 	replays    *semaphore.Weighted
@@ -95,6 +96,7 @@ func New(ctx context.Context, log Log, topic string, o Options) (*Hub, error) {
 	o.IndexRecords = cmp.Or(o.IndexRecords, 256<<10)
 	o.Replays = cmp.Or(o.Replays, 16)
 	h := &Hub{topic: topic, log: log, options: o, replays: semaphore.NewWeighted(o.Replays)}
+	h.keyed, _ = log.(stream.KeyTailer)
 	for n := range topics[i].Partitions {
 		h.partitions = append(h.partitions, newPartition(h, stream.Partition{Topic: topic, Index: n}))
 	}
@@ -130,8 +132,8 @@ const (
 // Subscribe returns a subscription to the records of key from offset from on, or
 // Latest, or Earliest. An offset before the first retained record, or beyond the
 // end of the log, is a *Gap that Read returns. Where Read has left nothing, its
-// State is Idle, wake is called once, as soon as there is more; it must not block,
-// nor call the subscription. Close the subscription when it is not needed.
+// State is Idle, wake is called once, as soon as there is more, by who reads the
+// partition for all: it must not block, so that it may call Read where State is Queued. Close the subscription when it is not needed.
 func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wake func()) (*Subscription, error) {
 	p := h.partitions[h.Place(key)]
 	s := &Subscription{part: p, key: slices.Clone(key), wake: wake}

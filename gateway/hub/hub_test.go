@@ -320,6 +320,46 @@ func TestResumeReadsItsOwnRecordsOnly(t *testing.T) {
 	})
 }
 
+// TestRecordOfWhichOnlyTheKeyWasReadIsReadAgain has a client subscribe to a key when
+// the log has decided that nobody wants its record, which is still to be passed.
+func TestRecordOfWhichOnlyTheKeyWasReadIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), 1, hub.Options{})
+		defer w.stop()
+		other := w.subscribe("other", 0)
+		w.publish("other")
+		if _, err := other.read(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		var late *client
+		w.log.decided = func(r stream.Record) {
+			if late != nil {
+				return
+			}
+			if !r.Time.IsZero() {
+				t.Error("the record was kept, although nobody wants it")
+			}
+			late = w.subscribe("late", r.Offset)
+			if got, err := late.Read(t.Context()); len(got) > 0 || err != nil {
+				t.Errorf("%v, %v before the record has passed", got, err)
+			}
+		}
+		w.publish("late")
+		synctest.Wait()
+		got, err := late.read(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "late", got, w.of("late", 0))
+		w.publish("late")
+		next, err := late.read(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "late", append(got, next...), w.of("late", 0))
+	})
+}
+
 func TestHubsSayWhatIsWrong(t *testing.T) {
 	log := memory.New(memory.Options{})
 	if _, err := hub.New(t.Context(), log, "nothing", hub.Options{}); !errors.Is(err, stream.ErrUnknownTopic) {

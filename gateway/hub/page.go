@@ -44,7 +44,7 @@ func (p *partition) page(ctx context.Context, key []byte, from stream.Offset) (r
 func (p *partition) scan(ctx context.Context, key []byte, from, to stream.Offset) (records []stream.Record, next stream.Offset, err error) {
 	size, read := 0, 0
 	next = from
-	for r, err := range p.hub.log.Tail(ctx, p.at, from) {
+	for r, err := range p.tail(ctx, from, func(k []byte) bool { return bytes.Equal(k, key) }) {
 		if err != nil {
 			return records, next, unlessRead(err, from, next)
 		}
@@ -68,7 +68,7 @@ func (p *partition) pick(ctx context.Context, key []byte, from stream.Offset, of
 	size := 0
 	next = from
 	for len(offsets) > 0 && size < p.hub.options.QueueBytes {
-		for r, err := range p.hub.log.Tail(ctx, p.at, offsets[0]) {
+		for r, err := range p.tail(ctx, offsets[0], func(k []byte) bool { return bytes.Equal(k, key) }) {
 			if err != nil {
 				return records, next, unlessRead(err, from, next)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -112,13 +113,29 @@ func (p *partition) read(ctx context.Context) error {
 		}
 		p.begin(from)
 	}
-	for r, err := range p.hub.log.Tail(ctx, p.at, from) {
+	for r, err := range p.tail(ctx, from, p.followed) {
 		if err != nil {
 			return err
 		}
 		p.pass(&r)
 	}
 	return ctx.Err()
+}
+
+// tail yields the records of the log, those whose keys are not to be kept perhaps as
+// no more than that: their time is zero then.
+func (p *partition) tail(ctx context.Context, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
+	if p.hub.keyed == nil {
+		return p.hub.log.Tail(ctx, p.at, from)
+	}
+	return p.hub.keyed.TailKeys(ctx, p.at, from, keep)
+}
+
+// followed reports whether a key has subscribers.
+func (p *partition) followed(key []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.subscribers[string(key)]) > 0
 }
 
 // beginning returns where to begin, so that the index is full of records that
@@ -164,9 +181,10 @@ func (p *partition) pass(r *stream.Record) {
 	p.index.add(hash(r.Key), r.Offset)
 	p.next = r.Offset + 1
 	if list := p.subscribers[string(r.Key)]; len(list) > 0 {
+		bare := p.hub.keyed != nil && r.Time.IsZero()
 		kept, bytes := clone(r), size(r)
 		for _, s := range list {
-			if s.offer(&kept, bytes) {
+			if bare && s.miss(r.Offset) || !bare && s.offer(&kept, bytes) {
 				wakes = append(wakes, s.wake)
 			}
 		}

@@ -154,6 +154,16 @@ func (s *Subscription) offer(r *stream.Record, bytes int) (wake bool) {
 	return s.due()
 }
 
+// miss has a record read from the log which the reader knows by its key alone, since
+// nobody had subscribed to that yet when it was read. It reports what offer does.
+func (s *Subscription) miss(offset stream.Offset) (wake bool) {
+	if !s.live || offset < s.next {
+		return false
+	}
+	s.next, s.live = offset, false
+	return s.due()
+}
+
 // due reports whether wake is to be called, once. Its caller holds part.mu.
 func (s *Subscription) due() bool {
 	wake := s.waiting

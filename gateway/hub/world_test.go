@@ -31,6 +31,8 @@ type source struct {
 
 	fails  atomic.Int64 // a read fails after so many records; 0 never
 	broken atomic.Bool  // no read finds anything
+
+	decided func(stream.Record) // is called of a record of TailKeys before it is yielded
 }
 
 type engine interface {
@@ -41,6 +43,30 @@ type engine interface {
 var errRead = errors.New("the disk is away")
 
 func (s *source) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
+	return s.tail(from, s.engine.Tail(ctx, p, from))
+}
+
+// TailKeys implements stream.KeyTailer.
+func (s *source) TailKeys(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
+	if log, ok := s.engine.(stream.KeyTailer); ok {
+		return s.tail(from, log.TailKeys(ctx, p, from, keep))
+	}
+	return s.tail(from, func(yield func(stream.Record, error) bool) {
+		for r, err := range s.engine.Tail(ctx, p, from) {
+			if err == nil && !keep(r.Key) {
+				r = stream.Record{Partition: r.Partition, Offset: r.Offset, Key: r.Key}
+			}
+			if s.decided != nil {
+				s.decided(r)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	})
+}
+
+func (s *source) tail(from stream.Offset, records iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, error] {
 	s.tails.Add(1)
 	return func(yield func(stream.Record, error) bool) {
 		if first := s.first.Load(); int64(from) < first {
@@ -48,7 +74,7 @@ func (s *source) Tail(ctx context.Context, p stream.Partition, from stream.Offse
 			return
 		}
 		read := int64(0)
-		for r, err := range s.engine.Tail(ctx, p, from) {
+		for r, err := range records {
 			if read++; err == nil && (read == s.fails.Load() || s.broken.Load()) {
 				r, err = stream.Record{}, errRead
 			}
