@@ -21,19 +21,11 @@ type Names struct {
 }
 
 var (
-	_ Log                  = (*Names)(nil)
-	_ stream.AsyncAppender = (*Names)(nil)
-	_ stream.KeyTailer     = (*Names)(nil)
-	_ stream.Restorer      = (*Names)(nil)
-	_ stream.Follower      = (*Names)(nil)
+	_ Log              = (*Names)(nil)
+	_ stream.KeyTailer = (*Names)(nil)
+	_ stream.Restorer  = (*Names)(nil)
+	_ stream.Follower  = (*Names)(nil)
 )
-
-// AppendAsync implements stream.AsyncAppender, and takes nothing where the log itself
-// does not.
-func (n *Names) AppendAsync(records []stream.Record, done func(error)) bool {
-	log, ok := n.Log.(stream.AsyncAppender)
-	return ok && log.AppendAsync(records, done)
-}
 
 // TailKeys implements stream.KeyTailer; where the log itself does not, all are kept.
 func (n *Names) TailKeys(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {

@@ -174,17 +174,6 @@ type Log interface {
 	Close() error
 }
 
-// AsyncAppender is a Log whose appends need no goroutine that waits for each.
-type AsyncAppender interface {
-	// AppendAsync is Append for who goes on meanwhile, but for ctx. It reports
-	// whether it took the records: where it has no room now it has done nothing,
-	// and Append waits for it. Where it took them it calls done once, from any
-	// goroutine and perhaps before it returns; done must neither block nor call the
-	// log. Until then the records, and their bytes, are the log's. What one
-	// goroutine appends by several calls is in the log in this order.
-	AppendAsync(records []Record, done func(error)) bool
-}
-
 // KeyTailer is a Log that reads past records by their keys.
 type KeyTailer interface {
 	// TailKeys is Tail, but of a record whose key is not one to keep it yields only

@@ -244,50 +244,6 @@ func (l *Log) append(ctx context.Context, producer string, first int64, records 
 	if len(records) == 0 {
 		return 0, nil
 	}
-	stamp(records)
-	r, err := l.appendRequest(producer, first, 0, records)
-	if err == nil {
-		err = l.submit(ctx, r)
-	}
-	if err != nil {
-		return 0, asAppend(err)
-	}
-	r.setOffsets()
-	return r.repeated, nil
-}
-
-// AppendAsync implements stream.AsyncAppender.
-func (l *Log) AppendAsync(records []stream.Record, done func(error)) bool {
-	stamp(records)
-	r, err := l.appendRequest("", 0, 0, records)
-	if err == nil {
-		var freed <-chan struct{}
-		r.decide = func(err error) {
-			if err == nil {
-				r.setOffsets()
-			}
-			done(asAppend(err))
-		}
-		if freed, err = l.queue.add(r); freed != nil {
-			return false
-		}
-	}
-	if err != nil {
-		done(asAppend(err))
-	}
-	return true
-}
-
-// asAppend says of an error that it is an append's.
-func asAppend(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("append: %w", err)
-}
-
-// stamp gives the records of an append their time.
-func stamp(records []stream.Record) {
 	now := time.Now()
 	for i := range records {
 		if records[i].Time.IsZero() {
@@ -295,6 +251,15 @@ func stamp(records []stream.Record) {
 		}
 		records[i].Time = time.UnixMicro(records[i].Time.UnixMicro()).UTC()
 	}
+	r, err := l.appendRequest(producer, first, 0, records)
+	if err == nil {
+		err = l.submit(ctx, r)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("append: %w", err)
+	}
+	r.setOffsets()
+	return r.repeated, nil
 }
 
 // submit queues r and waits until it is decided. A request that is not being

@@ -146,12 +146,6 @@ func (l *Log) Append(_ context.Context, records ...stream.Record) error {
 	return l.append(records)
 }
 
-// AppendAsync implements stream.AsyncAppender.
-func (l *Log) AppendAsync(records []stream.Record, done func(error)) bool {
-	done(l.Append(context.Background(), records...))
-	return true
-}
-
 // AppendOnce implements stream.Log.
 func (l *Log) AppendOnce(_ context.Context, name string, first int64, records ...stream.Record) (int, error) {
 	if first < 1 {

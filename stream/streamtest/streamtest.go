@@ -27,18 +27,12 @@ import (
 // it. No case sleeps; on a machine so busy that a member is fenced although it
 // polls all the time, a case starts again.
 //
-// Those of a stream.AsyncAppender and a stream.KeyTailer are checked of logs that
-// are one. Where
-// sessions are of type stream.EarlyReader every case runs a second time,
-// with sessions that read early, beside those about reading early.
+// What a stream.KeyTailer promises is checked of logs that are one. Where sessions
+// are of type stream.EarlyReader every case runs a second time, with sessions that
+// read early, beside those about reading early.
 func Run(t *testing.T, newLog func(t *testing.T) stream.Log, allowed ...Allowance) {
 	cases := slices.Concat(topicCases, appendCases, tailCases, peekCases, pollCases, commitCases, stateCases, memberCases, closeCases)
 	runCases(t, newLog, false, cases, allowed)
-	t.Run("AppendingAsync", func(t *testing.T) {
-		if appendsAsync(t, newLog(t)) {
-			runCases(t, newLog, false, asyncCases, allowed)
-		}
-	})
 	t.Run("TailingKeys", func(t *testing.T) {
 		if tailsKeys(t, newLog(t)) {
 			runCases(t, newLog, false, keysCases, allowed)
