@@ -151,7 +151,7 @@ func (e eachError) Error() string { return errors.Join(e...).Error() }
 
 // errorOf returns what became of the event at index of an append that ended by err.
 func errorOf(err error, index int) error {
-	if each, ok := err.(eachError); ok {
+	if each, ok := errors.AsType[eachError](err); ok {
 		return each[index]
 	}
 	return err

@@ -146,7 +146,8 @@ func TestKeySetIsReadAgainAtAnUnknownKeyOnceAMinute(t *testing.T) {
 	c.move(59 * time.Second)
 	expect(t, k, c, "b", KeysUnavailable) // the token is newer than what was read
 	old := fresh(t, &clock{now: issuedAt}, "b")
-	if _, err := k.Verify(t.Context(), old); !errors.As(err, new(*Error)) || err.(*Error).Reason != UnknownKey {
+	_, err := k.Verify(t.Context(), old)
+	if refusal, ok := errors.AsType[*Error](err); !ok || refusal.Reason != UnknownKey {
 		t.Errorf("a token that is older than the set: %v", err)
 	}
 	c.move(time.Second)
