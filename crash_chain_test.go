@@ -176,6 +176,7 @@ func runChainChild(arguments string) error {
 // TestKilledChainLeavesTheSameAnswer kills processes that run the whole chain,
 // half as often as those of one pipeline.
 func TestKilledChainLeavesTheSameAnswer(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	events := reference.GenerateChain(*answerSeed, chainEvents(*crashOf))
 	rng := rand.New(rand.NewPCG(*answerSeed, 4))
 	dir := t.TempDir()

@@ -253,6 +253,7 @@ func endsInMemory(t *testing.T, p afterbay.Pipeline, input []stream.Record, befo
 // TestEveryEventEndsOnceWhileItsServiceFails has a service fail in all ways while
 // the processes that ask it are killed.
 func TestEveryEventEndsOnceWhileItsServiceFails(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	engines := map[string]func(t *testing.T) string{
 		"embedded": func(*testing.T) string { return "-" },
 		"kafka": func(t *testing.T) string {

@@ -116,6 +116,7 @@ func runServiceChild(arguments string) error {
 // pipeline that asks a service of a process of its own, and counts there what was
 // paid for.
 func TestPaidCallsOfAPipelineAreItsQuestionsAndThoseInFlightAtAKill(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	for _, engine := range []string{"embedded", "kafka"} {
 		t.Run(engine, func(t *testing.T) {
 			brokers := "-"

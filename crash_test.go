@@ -35,6 +35,9 @@ const crashChild = "AFTERBAY_CRASH_CHILD" // folder, stage and hit of a child pr
 
 func TestMain(m *testing.M) {
 	faultserver.Main()
+	if flag.Parse(); testing.Short() { // as under the race detector
+		*answerEvents = min(*answerEvents, 10_000)
+	}
 	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild, serviceChild: runServiceChild, failingChild: runFailingChild} {
 		if arguments := os.Getenv(name); arguments != "" {
 			if err := run(arguments); err != nil {
@@ -100,6 +103,7 @@ func runCrashChild(arguments string) error {
 }
 
 func TestKilledProcessesLeaveTheSameAnswer(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	events := reference.Generate(*answerSeed, *crashOf)
 	want := runVariant(t, variant{"memory", 64, 1, time.Millisecond}, events)
 	compareWithReference(t, want, events)

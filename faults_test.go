@@ -26,6 +26,9 @@ func TestFaultsLeaveTheSameAnswer(t *testing.T) {
 	p.Commit = afterbay.Commit{Size: 50}
 	counts := streamtest.Counts{}
 	for seed := range *faultSeeds {
+		if testing.Short() && len(counts.Missing()) == 0 {
+			break
+		}
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
@@ -49,7 +52,7 @@ func TestFaultsLeaveTheSameAnswer(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d seeds: %v", *faultSeeds, counts)
+	t.Logf("%v", counts)
 	if missing := counts.Missing(); len(missing) > 0 {
 		t.Errorf("never injected: %v", missing)
 	}

@@ -55,6 +55,9 @@ func TestSameLogSameAnswerWithTexts(t *testing.T) {
 			continue
 		}
 		t.Run(v.String(), func(t *testing.T) {
+			if first != nil && v.engine != "kafka" {
+				t.Parallel() // they wait more than they compute
+			}
 			p := loadAnswer(t, answerFolder(t, files))
 			if v.sessions > 1 { // they share calls
 				p.Steps[1].Score.Batch.Wait = time.Millisecond
@@ -115,6 +118,7 @@ func checkModeration(t *testing.T, got *answer, stats moderation.Stats) {
 }
 
 func TestKilledProcessesLeaveTheSameAnswerOfTexts(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	events, _ := generatePosts(*answerSeed, *crashOf/5)
 	files := moderationFiles(t)
 	want := byID(runPipeline(t, loadAnswer(t, answerFolder(t, files)), variant{"memory", 256, 1, time.Millisecond}, events))
@@ -136,6 +140,7 @@ func TestModelWithOneFlippedByteDoesNotRun(t *testing.T) {
 }
 
 func TestModerationReadmeCommandsWork(t *testing.T) {
+	t.Parallel()
 	out := runScript(t, "moderation", block(t, "examples/moderation/README.md", "produce posts"), 4998) // all but a malformed post and a late one
 	for _, want := range []string{"100 golden vectors hold", "listening on", "appended 5000 records", `"action":"allow"`, "the record ends too early", "before the watermark", "pipeline moderation: 5000 events"} {
 		if !strings.Contains(out, want) {

@@ -45,6 +45,7 @@ func TestReadmePipelineIsRightButForItsModel(t *testing.T) {
 
 // TestReadmeCommandsWork runs the commands as typed, in a folder of the test.
 func TestReadmeCommandsWork(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	script := "go run ./examples/fraud/generate --events 100000 > events.ndjson\n" + block(t, "README.md", "afterbay init") + block(t, "README.md", "produce transactions")
 	out := runScript(t, "fraud", script, 4995) // all but its five dead letters
 	for _, want := range []string{"wrote ", "decide ", "listening on", "appended 5000 records", `"action":"allow"`} {
