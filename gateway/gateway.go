@@ -5,9 +5,7 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -41,87 +39,6 @@ type Log interface {
 	Append(ctx context.Context, records ...stream.Record) error
 }
 
-// Options of a Gateway. CursorKey is needed; the zero value of every other field
-// is a good default.
-type Options struct {
-	// Inbox is the topic that events are appended to, and Results the one that
-	// results are read from; they are inbox and results.
-	Inbox, Results string
-	// CursorKey signs cursors, at least 32 bytes, the same for all gateways.
-	CursorKey []byte
-	// Epoch is of the log: one that lost records has another.
-	Epoch uint64
-	// Origins of pages that may connect, and read answers, as https://example.org;
-	// "*" is any. A request without an origin comes from no page and is served.
-	Origins []string
-	// Connections is how many clients may be connected, an eighth of them without
-	// having said yet who they are; 0 is 10,000.
-	Connections int
-	// PendingLimit is how many events of a connection may wait for their result;
-	// 0 is 50.
-	PendingLimit int
-	// MessageBytes bounds a message of a client; 0 is 64 KiB.
-	MessageBytes int
-	// AppendingBytes bounds the events of all connections that are on their way
-	// into the log; 0 is 256 MiB.
-	AppendingBytes int64
-	// Ping is between pings, and PongTimeout how long a client may leave one
-	// unanswered; 0 is 15 s and 10 s.
-	Ping, PongTimeout time.Duration
-	// DrainWindow is the time over which clients are sent away when the gateway
-	// ends; 0 is 30 s.
-	DrainWindow time.Duration
-	// Tenants bounds each tenant: its connections, and how many connections and
-	// events it begins a second. Zeros are 10,000 connections, 10,000 a second and
-	// 20,000 at once after a pause.
-	Tenants limit.Options
-	// Hub bounds what is kept of results.
-	Hub hub.Options
-	// Logger gets what goes wrong; nil is slog.Default().
-	Logger *slog.Logger
-	// Fault is called before events are appended (append) and before they are
-	// accepted (accept): crash tests end the process there.
-	Fault func(stage string)
-}
-
-const cursorKeyBytesMin = 32
-
-// Validate returns all that is wrong with the options, and why.
-func (o Options) Validate() error {
-	errs := []error{o.Hub.Validate()}
-	if len(o.CursorKey) < cursorKeyBytesMin {
-		errs = append(errs, fmt.Errorf("CursorKey has %d bytes, want at least %d: others could make cursors", len(o.CursorKey), cursorKeyBytesMin))
-	}
-	for _, n := range [...]struct {
-		name  string
-		value int64
-	}{
-		{"Connections", int64(o.Connections)}, {"PendingLimit", int64(o.PendingLimit)}, {"MessageBytes", int64(o.MessageBytes)}, {"AppendingBytes", o.AppendingBytes},
-		{"Ping", int64(o.Ping)}, {"PongTimeout", int64(o.PongTimeout)}, {"DrainWindow", int64(o.DrainWindow)},
-	} {
-		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("%s is %d: leave it 0 for the default", n.name, n.value))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (o Options) withDefaults() Options {
-	o.Inbox, o.Results = cmp.Or(o.Inbox, "inbox"), cmp.Or(o.Results, "results")
-	o.Connections = cmp.Or(o.Connections, 10_000)
-	o.PendingLimit = cmp.Or(o.PendingLimit, 50)
-	o.MessageBytes = cmp.Or(o.MessageBytes, 64<<10)
-	o.AppendingBytes = cmp.Or(o.AppendingBytes, 256<<20)
-	o.Ping, o.PongTimeout = cmp.Or(o.Ping, 15*time.Second), cmp.Or(o.PongTimeout, 10*time.Second)
-	o.DrainWindow = cmp.Or(o.DrainWindow, 30*time.Second)
-	o.Tenants.Open, o.Tenants.Rate, o.Tenants.Burst = cmp.Or(o.Tenants.Open, 10_000), cmp.Or(o.Tenants.Rate, 10_000), cmp.Or(o.Tenants.Burst, 20_000)
-	o.Logger = cmp.Or(o.Logger, slog.Default())
-	if o.Fault == nil {
-		o.Fault = func(string) {}
-	}
-	return o
-}
-
 // Gateway serves clients. Make one with New, Run it, and serve its Handler.
 type Gateway struct {
 	options Options
@@ -147,14 +64,6 @@ type Gateway struct {
 	open     map[member]struct{} // connections of every kind
 	named    map[string]*session // by client and session id
 	strange  int                 // connections of open that have not said who they are
-}
-
-// member is an open connection: the gateway's clock looks at it each second, and
-// it is sent away when the gateway ends.
-type member interface {
-	tick(now time.Time)
-	leave(code closeCode, after time.Duration)
-	state() Client
 }
 
 // New returns a gateway on log, whose topics exist.
@@ -273,16 +182,6 @@ func (g *Gateway) tick(ctx context.Context) {
 	}
 }
 
-func (g *Gateway) members() []member {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	members := make([]member, 0, len(g.open))
-	for m := range g.open {
-		members = append(members, m)
-	}
-	return members
-}
-
 // drainPause is between the turn of a client to be sent away and its return. It is
 // less for one that is told late, so that they come back as evenly as their turns are.
 const drainPause = 2 * time.Second
@@ -305,93 +204,4 @@ func (g *Gateway) drain() {
 		time.Sleep(time.Until(turn))
 		m.leave(closeDrain, max(0, time.Until(turn.Add(drainPause))))
 	}
-}
-
-// enter takes a connection in, where there is room for it. Run waits for its exit.
-// Strangers have little room: who only knocks keeps no client out that shows its
-// token with its request.
-func (g *Gateway) enter(m member) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.draining:
-		return errDraining
-	case len(g.open) >= g.options.Connections, stranger(m) && g.strange >= max(1, g.options.Connections/8):
-		g.metrics.Full.Add(1)
-		return errFull
-	}
-	if stranger(m) {
-		g.strange++
-	}
-	g.open[m] = struct{}{}
-	g.metrics.Connections.Add(1)
-	g.work.Add(1)
-	return nil
-}
-
-// stranger reports whether it is not known who a connection is of. Its caller holds
-// mu.
-func stranger(m member) bool {
-	s, ok := m.(*session)
-	return ok && s.strange
-}
-
-// know says that it is known who a connection is of.
-func (g *Gateway) know(s *session) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if s.strange {
-		s.strange = false
-		g.strange--
-	}
-}
-
-// hold keeps Run from returning until g.work is done with what a request asks.
-func (g *Gateway) hold() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.draining {
-		return errDraining
-	}
-	g.work.Add(1)
-	return nil
-}
-
-func (g *Gateway) exit(m member) {
-	defer g.work.Done()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if stranger(m) {
-		g.strange--
-	}
-	delete(g.open, m)
-	g.metrics.Connections.Add(-1)
-}
-
-// name makes s the connection of a client's session, and returns the older one, if
-// there are two: that is s where its client gave it up, and was served faster by the
-// next one.
-func (g *Gateway) name(key string, s *session) (older *session) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	before := g.named[key]
-	if before != nil && before.opened.After(s.opened) {
-		return s
-	}
-	g.named[key] = s
-	return before
-}
-
-func (g *Gateway) unname(key string, s *session) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.named[key] == s {
-		delete(g.named, key)
-	}
-}
-
-func (g *Gateway) leaving() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.draining
 }

@@ -6,19 +6,14 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lxzan/gws"
 
-	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/internal/access"
 )
 
 // writeTimeout is how long a client may let a message wait that it does not read, to
@@ -185,71 +180,4 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		}
 	}
 	return h.transport, buffered, nil
-}
-
-func split(list string) []string {
-	items := strings.Split(list, ",")
-	for i := range items {
-		items[i] = strings.TrimSpace(items[i])
-	}
-	return items
-}
-
-// refusal is an answer that is not 200.
-type refusal struct {
-	status      int
-	error, hint string
-}
-
-func (r *refusal) Error() string { return r.error }
-
-// overQuota is that a tenant has as much as it may.
-type overQuota struct{ limit.Refusal }
-
-func (*overQuota) Error() string { return "the tenant has as much as it may: come again later" }
-
-// check returns the token of a request, "" where it has none, or why it is not
-// served at all.
-func (g *Gateway) check(r *http.Request) (token string, err error) {
-	if origin := r.Header.Get("Origin"); origin != "" && !g.allowed(origin) {
-		g.metrics.Forbidden.Add(1)
-		return "", &refusal{http.StatusForbidden, "pages of this origin may not connect", "add it to the gateway's origins"}
-	}
-	if query, err := url.ParseQuery(r.URL.RawQuery); err != nil || query.Has("token") || query.Has("access_token") {
-		g.metrics.Forbidden.Add(1)
-		return "", &refusal{http.StatusBadRequest, "a token in the address is in the logs of all that it passes", "send it as Authorization: Bearer, or in the first frame"}
-	}
-	return access.Token(r), nil
-}
-
-func (g *Gateway) allowed(origin string) bool {
-	return slices.Contains(g.options.Origins, "*") || slices.Contains(g.options.Origins, origin)
-}
-
-// refuse answers a request that is not served.
-func (g *Gateway) refuse(w http.ResponseWriter, err error) {
-	var r *refusal
-	var quota *overQuota
-	switch {
-	case errors.As(err, &r):
-	case errors.As(err, &quota):
-		w.Header().Set("Retry-After", strconv.Itoa(int(quota.Wait/time.Second)+1))
-		r = &refusal{status: http.StatusTooManyRequests, error: err.Error()}
-	case errors.Is(err, errDraining), errors.Is(err, errFull), errors.Is(err, ErrUnavailable):
-		w.Header().Set("Retry-After", strconv.Itoa(1))
-		r = &refusal{status: http.StatusServiceUnavailable, error: err.Error()}
-	case errors.Is(err, errToken):
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		r = &refusal{http.StatusUnauthorized, err.Error(), "get a new token"}
-	case errors.Is(err, errNoToken):
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		r = &refusal{http.StatusUnauthorized, err.Error(), "send it as Authorization: Bearer TOKEN"}
-	default:
-		g.options.Logger.Error("gateway: request", "error", err, "correlation", w.Header().Get(header.Correlation))
-		r = &refusal{status: http.StatusInternalServerError, error: "the log cannot be read", hint: "come again later"}
-	}
-	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusServiceUnavailable {
-		w.Header().Set("Connection", "close") // what is not served keeps none
-	}
-	ingest.WriteJSON(w, r.status, &ingest.Problem{Error: r.error, Hint: r.hint})
 }

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// serveEvents appends the events of a request, a frame in each line or CloudEvents,
+// and answers each of them, in order, when all are in the log.
+func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
+	who, err := g.sender(w, r)
+	if err == nil {
+		err = g.hold()
+	}
+	if err != nil {
+		g.refuse(w, err)
+		return
+	}
+	defer g.work.Done()
+	read, err := g.readers.acquire(r.Context(), who.Tenant)
+	if err != nil {
+		return // the client is gone
+	}
+	if err := g.bodies.Acquire(r.Context(), bodyBytes); err != nil {
+		read()
+		return
+	}
+	defer g.bodies.Release(bodyBytes)
+	b := &submissions{gateway: g, who: who, correlation: correlationOf(w, r)}
+	body := http.MaxBytesReader(w, r.Body, bodyBytes)
+	cloud := hasCloudEvents(r)
+	if cloud {
+		err = b.readCloudEvents(r, body)
+	} else {
+		err = b.readLines(body)
+	}
+	read()
+	if err != nil {
+		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
+		return
+	}
+	b.append()
+	status := http.StatusOK
+	if slices.ContainsFunc(b.answers, retryable) {
+		status = http.StatusServiceUnavailable
+	}
+	if cloud {
+		status = b.status()
+	}
+	out := newWriter(w, wire.Encode)
+	out.lines(b.answers)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", b.retryAfter())
+	}
+	w.WriteHeader(status)
+	_ = out.flush()
+}
+
+// submissions are the events of a request: an answer for each, nil for those that
+// are to be appended, and these.
+type submissions struct {
+	gateway     *Gateway
+	who         Identity
+	correlation correlation
+	answers     []wire.Frame
+	records     []stream.Record
+	ids         []string
+}
+
+// readLines reads a frame in each line.
+func (b *submissions) readLines(body io.Reader) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, b.gateway.options.MessageBytes)
+	for lines.Scan() {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		if len(b.answers) == eventsMost {
+			return errTooMany
+		}
+		frame, problem := wire.ParseClient(lines.Bytes())
+		if f, ok := frame.(*wire.Submission); ok {
+			event := f.Event(b.who.Tenant, b.who.Client)
+			b.take(&event)
+			continue
+		}
+		if problem == nil {
+			problem = &wire.Error{Code: wire.CodeBadFrame, Message: "only frames of type event are taken here"}
+		}
+		b.refuse(&wire.ErrorFrame{Error: problem})
+	}
+	return lines.Err()
+}
+
+func (b *submissions) take(event *wire.Event) {
+	if bad := prepare(event, b.correlation); bad != nil {
+		b.refuse(bad)
+		return
+	}
+	b.answers, b.records, b.ids = append(b.answers, nil), append(b.records, wire.Submit(b.gateway.options.Inbox, event)), append(b.ids, event.ID)
+}
+
+func (b *submissions) refuse(problem *wire.ErrorFrame) {
+	b.gateway.metrics.Bad.Add(1)
+	b.answers = append(b.answers, problem)
+}
+
+// append writes the events, and answers them. The quota is asked once for all, so
+// that none is taken that comes behind one that is not: its sequence number would
+// have it wait for that. What was wrong counts too.
+func (b *submissions) append() {
+	var err error
+	taken, refused := b.gateway.quota(b.who, len(b.records))
+	b.gateway.quota(b.who, len(b.answers)-len(b.records))
+	b.gateway.metrics.Refused.Add(uint64(len(b.records) - taken))
+	if taken > 0 {
+		err = b.gateway.append(b.records[:taken])
+	}
+	next := 0
+	for i := range b.answers {
+		if b.answers[i] != nil {
+			continue
+		}
+		if next < taken {
+			b.answers[i] = appended(&b.records[next], b.ids[next], errorOf(err, next))
+		} else {
+			refused := refused
+			refused.EventID, refused.CorrelationID = b.ids[next], wire.Correlation(&b.records[next])
+			b.answers[i] = &refused
+		}
+		next++
+	}
+}
+
+var errTooMany = errors.New("more than " + strconv.Itoa(eventsMost) + " events")
+
+// retryable reports whether an answer is that the log did not take an event, which may
+// be sent again.
+func retryable(answer wire.Frame) bool {
+	f, ok := answer.(*wire.ErrorFrame)
+	return ok && f.Error.Retryable
+}
+
+// serveAck takes the acknowledgement of a client without a connection.
+func (g *Gateway) serveAck(w http.ResponseWriter, r *http.Request) {
+	who, err := g.sender(w, r)
+	if err != nil {
+		g.refuse(w, err)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.options.MessageBytes)))
+	if err != nil {
+		g.refuse(w, unread(err, `send {"type":"ack","cursor":"..."}`))
+		return
+	}
+	frame, _ := wire.ParseClient(body)
+	ack, ok := frame.(*wire.Ack)
+	if !ok {
+		g.refuse(w, &refusal{http.StatusBadRequest, "no frame of type ack", `send {"type":"ack","cursor":"..."}`})
+		return
+	}
+	if _, err := g.parseCursor(who, ack.Cursor); err != nil {
+		g.refuse(w, &refusal{http.StatusBadRequest, wire.ErrBadCursor.Error(), "use a cursor that this client was given"})
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
