@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -419,4 +420,74 @@ func outputTooLargeForItsTopic(t *testing.T, o Options) {
 		}
 		closeLog(t, l)
 	}
+}
+
+// A member that is to give a partition up keeps it while a commit is outstanding:
+// brokers would take the commit also when another has the partition.
+func TestPartitionStaysWhileACommitIsOutstanding(t *testing.T) {
+	cluster := fakeWith(t)
+	o := conforming(cluster.ListenAddrs())
+	o.RebalanceTimeout, o.SessionTimeout, o.TransactionTimeout = 30*time.Second, 10*time.Second, 30*time.Second
+	l, another := openAt(t, o).(*Log), openAt(t, o).(*Log)
+	defer closeLog(t, l)
+	defer closeLog(t, another)
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	s := mustJoin(t, l)
+	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+	for len(step.Offsets) < 2 {
+		batch, err := s.Poll(timeLimit(t, 20*time.Second), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range batch.Assigned {
+			step.Offsets[a.Partition] = 0
+		}
+	}
+	var hold atomic.Bool
+	hold.Store(true)
+	cluster.ControlKey(int16(kmsg.TxnOffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if !hold.Load() {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+		topic := kmsg.NewTxnOffsetCommitResponseTopic()
+		topic.Topic = "in"
+		topic.Partitions = append(topic.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{ErrorCode: kerr.RebalanceInProgress.Code})
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	pending := s.Commit(step)
+	other := mustJoin(t, another)
+	until(t, "a partition is taken away", func() bool { return revoking(s) }, s)
+	for range 50 {
+		for _, m := range []stream.Session{s, other} {
+			if _, err := m.Poll(timeLimit(t, 5*time.Millisecond), 1); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		if owned(other) {
+			t.Fatal("another has a partition while a commit beside it is outstanding")
+		}
+	}
+	hold.Store(false)
+	if err := pending.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the other has it", func() bool { return owned(other) }, s, other)
+}
+
+// revoking reports whether Poll told the session to give a partition up.
+func revoking(s stream.Session) bool {
+	m := s.(*session)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, sh := range m.shares {
+		if sh.told {
+			return true
+		}
+	}
+	return false
 }
