@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/expression"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -44,7 +45,7 @@ func TestReferenceIsFresh(t *testing.T) {
 		return string(text) + "\n"
 	}
 	for path, want := range map[string]string{
-		referencePage:   comments.page(pageHead, "The words of a pipeline", words(pipelineWords).shape),
+		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", words(pipelineWords).shape),
 		referenceSchema: asText(comments.schema()),
 		gatewayAsSchema: asText(clients.gatewaySchema()),
 		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", words(gatewayWords).shape),
@@ -455,7 +456,40 @@ the file:
 Environment variables are read in every value: ` + "`${NAME}`" + ` is what the variable holds, and an error where it is not set; ` + "`${NAME:-default}`" + ` is the default where it is not set or empty;
 ` + "`$${`" + ` is the text ` + "`${`" + `. What a variable holds is one value, read by the same rules as if it stood in the file, and adds no words. Inside ` + "`{ }` and `[ ]`" + ` such a value is quoted, and so is text.
 Names before a colon are not replaced.
+`
 
+const expressionsHead = `
+## Expressions
+
+` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`" + ` where a may be absent, ` + "`contains`, `startsWith`, `endsWith`, `matches`" + ` (RE2) between texts, ` + "`x in [a, b]`, `table[key]`, `list[0]`, `list[-1]`" + `.
+There are no conversions but by functions, no loops, no clock: the same event has the same result everywhere. What cannot be computed, a division by zero or a place beyond the end of a list, makes the event a dead letter.
+
+| function | what it returns |
+|---|---|
+`
+
+// functions say what those of expressions return, by how they are called.
+var functions = map[string][2]string{
+	"abs":    {"abs(x)", "x without its sign"},
+	"ceil":   {"ceil(x)", "the least whole number that is not below x"},
+	"exp":    {"exp(x)", "e to the power of x"},
+	"float":  {"float(x)", "an int, or the text of a number, as a number"},
+	"floor":  {"floor(x)", "the largest whole number that is not above x"},
+	"int":    {"int(x)", "a number without its fraction, a time in microseconds since 1970, or the text of an int, as an int"},
+	"join":   {"join(list, between)", "the texts of a list as one, with a text between them"},
+	"len":    {"len(x)", "how many characters a text has, bytes, or texts a list"},
+	"log":    {"log(x)", "the natural logarithm of x"},
+	"lower":  {"lower(text)", "the text in lower case"},
+	"max":    {"max(x, y, ...)", "the largest"},
+	"min":    {"min(x, y, ...)", "the smallest"},
+	"round":  {"round(x)", "the nearest whole number; a half goes away from zero"},
+	"split":  {"split(text, separator)", "the list of the parts of a text: `split(meta.id, \"/\")[0]` is the tenant of an event of a [gateway](../howto/gateway.md)"},
+	"string": {"string(x)", "x as text"},
+	"trim":   {"trim(text)", "the text without white space at its ends"},
+	"upper":  {"upper(text)", "the text in upper case"},
+}
+
+const lintHead = `
 ## What lint says
 
 ` + "`afterbay lint FILE...`" + ` prints each finding as ` + "`file:line:column: path: message: hint`" + ` and an excerpt below it, and ends with code 3 where there is one. With ` + "`--json`" + ` each finding is a line of JSON on
@@ -470,6 +504,25 @@ standard output:
 | ` + "`hint`" + ` | what to do next; may be empty where the message says it |
 | ` + "`excerpt`" + ` | the line, and on a second line a caret under the place; empty where there is none |
 `
+
+// pipelineHead returns the head of the page of the pipeline file.
+func pipelineHead(t *testing.T) string {
+	t.Helper()
+	page := strings.Builder{}
+	page.WriteString(pageHead + expressionsHead)
+	for _, name := range expression.Functions() {
+		f, ok := functions[name]
+		if !ok {
+			t.Errorf("say what the function %s returns", name)
+		}
+		fmt.Fprintf(&page, "| `%s` | %s |\n", f[0], f[1])
+	}
+	if n := len(expression.Functions()); n != len(functions) {
+		t.Errorf("there are %d functions, %d are described", n, len(functions))
+	}
+	page.WriteString(lintHead)
+	return page.String()
+}
 
 // page returns a reference page.
 func (c comments) page(head, first string, root shape) string {

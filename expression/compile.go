@@ -3,6 +3,7 @@ package expression
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/value"
@@ -197,17 +198,17 @@ func reader[T any](slot value.Slot, get eval[T]) eval[T] {
 	}
 }
 
-// lookup compiles table[key].
+// lookup compiles table[key] and list[n].
 func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	name, ok := dotted(n.Node)
-	if !ok {
-		return operand{}, &Error{Column: n.Location().From + 1, Message: "only a table can be indexed"}
-	}
-	k, ok := c.names.Constant(name)
-	if _, slot := c.names.Slot(name); !slot && !ok {
+	k, constant := c.names.Constant(name)
+	_, slot := c.names.Slot(name)
+	switch {
+	case !ok || slot:
+		return c.element(n)
+	case !constant:
 		return operand{}, c.unknown(n.Node, name)
-	}
-	if !ok || k.Table == nil {
+	case k.Table == nil:
 		return operand{}, &Error{Column: column(n), Message: name + " is not a table"}
 	}
 	key, err := c.present(n.Property)
@@ -226,6 +227,45 @@ func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	}
 	o.written = written
 	return o, nil
+}
+
+// element compiles list[n], the string at n of a list, from 0, or from its end where n
+// is negative.
+func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
+	list, err := c.present(n.Node)
+	if err != nil {
+		return operand{}, err
+	}
+	if list.typ.Kind != value.Strings {
+		return operand{}, &Error{Column: n.Location().From + 1, Message: "only a table and a list of strings can be indexed"}
+	}
+	index, err := c.present(n.Property)
+	if err != nil {
+		return operand{}, err
+	}
+	if index.typ.Kind != value.Int {
+		return operand{}, &Error{Column: index.column(), Message: fmt.Sprintf("the place in a list is an int, not %s", index.typ.Kind)}
+	}
+	get, place := list.fn.(eval[string]), index.fn.(eval[int64])
+	return derived(value.String, func(row *value.Row) (string, *Error) {
+		text, err := get(row)
+		if err != nil {
+			return "", err
+		}
+		i, err := place(row)
+		if err != nil {
+			return "", err
+		}
+		parts := slices.Collect(value.EachString(text))
+		from := i
+		if i < 0 {
+			from += int64(len(parts))
+		}
+		if from < 0 || from >= int64(len(parts)) {
+			return "", at(n, fmt.Sprintf("the list has %d strings, none at %d", len(parts), i))
+		}
+		return parts[from], nil
+	}, list, index)
 }
 
 // table reads a table by key. A table of ints and numbers is one of numbers.

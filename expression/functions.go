@@ -14,7 +14,10 @@ import (
 )
 
 // functions are the names that a call may have.
-var functions = []string{"abs", "ceil", "exp", "float", "floor", "int", "join", "len", "log", "lower", "max", "min", "round", "string", "trim", "upper"}
+var functions = []string{"abs", "ceil", "exp", "float", "floor", "int", "join", "len", "log", "lower", "max", "min", "round", "split", "string", "trim", "upper"}
+
+// Functions returns the names that a call may have.
+func Functions() []string { return slices.Clone(functions) }
 
 // refused are functions of expr with the reason why they are none of ours.
 var refused = map[string]string{
@@ -39,13 +42,15 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 		}
 		return operand{}, e
 	}
-	several := name == "min" || name == "max"
+	several, two := name == "min" || name == "max", name == "join" || name == "split"
 	switch {
 	case several && len(arguments) < 2:
 		return operand{}, at(node, fmt.Sprintf("%s takes at least two arguments, not %d", name, len(arguments)))
 	case name == "join" && len(arguments) != 2:
 		return operand{}, at(node, fmt.Sprintf("join takes a list of strings and what goes between them, not %d arguments", len(arguments)))
-	case !several && name != "join" && len(arguments) != 1:
+	case name == "split" && len(arguments) != 2:
+		return operand{}, at(node, fmt.Sprintf("split takes a string and what separates its parts, not %d arguments", len(arguments)))
+	case !several && !two && len(arguments) != 1:
 		return operand{}, at(node, fmt.Sprintf("%s takes one argument, not %d", name, len(arguments)))
 	}
 	xs := make([]operand, len(arguments))
@@ -58,8 +63,11 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 	if several {
 		return extreme(name, xs)
 	}
-	if name == "join" {
+	switch name {
+	case "join":
 		return join(xs[0], xs[1])
+	case "split":
+		return split(xs[0], xs[1])
 	}
 	return function(node, name, xs[0])
 }
@@ -131,6 +139,31 @@ func join(list, between operand) (operand, *Error) {
 		}
 		return strings.Join(slices.Collect(value.EachString(text)), with), nil
 	}, list, between)
+}
+
+// split compiles split(text, separator): the list of its parts.
+func split(text, separator operand) (operand, *Error) {
+	for _, x := range []operand{text, separator} {
+		if x.typ.Kind != value.String {
+			return operand{}, wrong("split", "a string and a string that separates its parts", x)
+		}
+	}
+	get, by := text.fn.(eval[string]), separator.fn.(eval[string])
+	return derived(value.Strings, func(row *value.Row) (string, *Error) {
+		whole, err := get(row)
+		if err != nil {
+			return "", err
+		}
+		with, err := by(row)
+		if err != nil {
+			return "", err
+		}
+		var list []byte
+		for part := range strings.SplitSeq(whole, with) {
+			list = value.AppendString(list, part)
+		}
+		return string(list), nil
+	}, text, separator)
 }
 
 // wrong is the error of an argument.

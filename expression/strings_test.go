@@ -37,7 +37,8 @@ func TestListsOfStringsGoThroughJSONAndExpressions(t *testing.T) {
 		return p
 	}
 	length, joined := compile(`len(whole)`), compile(`join(whole, ", ")`)
-	for bad, want := range map[string]string{`join(whole)`: "join takes a list", `join("a", "b")`: "join takes a list of strings, not string", `join(whole, 1)`: "join takes a string between", `whole == whole`: "does not compare lists", `len(list)`: "may be absent"} {
+	first, last, again := compile(`whole[0]`), compile(`whole[-1]`), compile(`join(split(join(whole, "|"), "|"), "|")`)
+	for bad, want := range map[string]string{`join(whole)`: "join takes a list", `join("a", "b")`: "join takes a list of strings, not string", `join(whole, 1)`: "join takes a string between", `whole == whole`: "does not compare lists", `whole["a"]`: "the place in a list is an int", `list[0]`: "may be absent", `split("a")`: "split takes a string and", `split(1, "a")`: "split takes a string and", `split("a,b", ",")[2]`: "the list has 2 strings, none at 2", `len(list)`: "may be absent"} {
 		if _, err := expression.Compile(bad, listNames{schema}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -56,6 +57,14 @@ func TestListsOfStringsGoThroughJSONAndExpressions(t *testing.T) {
 		}
 		if s, err := joined.Text(row); err != nil || s != strings.Join(list, ", ") {
 			t.Errorf("%q joined: %q, %v", list, s, err)
+		}
+		if s, err := again.Text(row); err != nil || s != strings.Join(list, "|") {
+			t.Errorf("%q joined, split and joined: %q, %v", list, s, err)
+		}
+		for want, p := range map[int]*expression.Program{0: first, len(list) - 1: last} {
+			if s, err := p.Text(row); (err == nil) != (len(list) > 0) || len(list) > 0 && s != list[want] {
+				t.Errorf("%d of %q: %q, %v", want, list, s, err)
+			}
 		}
 		data := expression.AppendRow(nil, row, schema)
 		if err := scanner.Scan(data, back); err != nil || back.Text(slot) != row.Text(slot) {
