@@ -117,14 +117,14 @@ func stalledReaders(ctx context.Context, b *bench) error {
 			if err != nil {
 				return ours.explain(err)
 			}
-			p99 := quantile(times, 0.99)
+			p99, peak := quantile(times, 0.99), ours.memory("VmHWM")
 			if stalled {
 				beside = append(beside, p99)
-				most = max(most, ours.memory("VmHWM")-before)
+				most = max(most, peak-before)
 			} else {
 				alone = append(alone, p99)
 			}
-			fmt.Fprintf(os.Stderr, "stalled: round %d of %d: stalled %v: p50 %.2f ms, p99 %.2f ms\n", round+1, b.rounds, stalled, quantile(times, 0.5), p99)
+			fmt.Fprintf(os.Stderr, "stalled: round %d of %d: stalled %v: p50 %.2f ms, p99 %.2f ms, resident %.0f MB, at most %.0f MB\n", round+1, b.rounds, stalled, quantile(times, 0.5), p99, before, peak)
 		}
 	}
 	b.figure("stalled.connections", float64(b.stalled), "connections")
