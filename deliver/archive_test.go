@@ -53,7 +53,7 @@ func (s *shelf) Keep(ctx context.Context, o deliver.Object, records iter.Seq2[st
 		before, after = s.fails(o, call)
 	}
 	select {
-	case <-time.After(s.takes):
+	case <-time.After(max(s.takes, 1)): // as service.Deliver
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

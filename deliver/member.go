@@ -152,8 +152,11 @@ func (m *member[P]) turn(ctx context.Context) error {
 	due := m.way.begin(now)
 	m.commitDue(now, &due)
 	m.bound()
-	if !due.IsZero() {
+	switch {
+	case due.After(now):
 		m.timer.Reset(due.Sub(now))
+	case !due.IsZero():
+		m.session.Wake()
 	}
 	return nil
 }

@@ -137,8 +137,11 @@ func (l *loop) once(ctx context.Context) error {
 	for _, p := range batch.Revoked {
 		l.revoke(p)
 	}
-	if !next.IsZero() {
-		l.timer.Reset(max(0, next.Sub(now)))
+	switch {
+	case next.After(now):
+		l.timer.Reset(next.Sub(now))
+	case !next.IsZero():
+		l.session.Wake()
 	}
 	return nil
 }
