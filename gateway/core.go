@@ -16,14 +16,16 @@ var (
 	errFull     = errors.New("the gateway has as many connections as it takes: come again later")
 	errToken    = errors.New("the token is not valid")
 	errNoToken  = errors.New("the request has no token")
+	errLog      = errors.New("the log cannot be read: come again later")
 )
 
 // ErrUnavailable is in the error of an Authenticator that cannot say at the moment whose
 // a token is: its client is to come again, as it is not where the token is not valid.
 var ErrUnavailable = errors.New("tokens cannot be verified at the moment: come again later")
 
-// verify returns who a token speaks for. The error is for clients: why is logged.
-func (g *Gateway) verify(ctx context.Context, token string) (Identity, error) {
+// verify returns who a token speaks for. The error is for clients: why is logged, with
+// the correlation id of the request.
+func (g *Gateway) verify(ctx context.Context, token, correlation string) (Identity, error) {
 	who, err := g.auth.Verify(ctx, token)
 	if err == nil {
 		err = errors.Join(wire.CheckID("tenant", who.Tenant), wire.CheckID("client", who.Client))
@@ -32,12 +34,44 @@ func (g *Gateway) verify(ctx context.Context, token string) (Identity, error) {
 	case err == nil:
 		return who, nil
 	case errors.Is(err, ErrUnavailable):
-		g.options.Logger.Info("gateway: token not verified", "error", err)
+		g.options.Logger.Info("gateway: token not verified", "error", err, "correlation", correlation)
 		return Identity{}, ErrUnavailable
 	}
 	g.metrics.Forbidden.Add(1)
-	g.options.Logger.Info("gateway: token refused", "error", err)
+	g.options.Logger.Info("gateway: token refused", "error", err, "correlation", correlation)
 	return Identity{}, errToken
+}
+
+// subscribe has wake called when there are results for a client from an offset on. The
+// error is for clients: why is logged.
+func (g *Gateway) subscribe(ctx context.Context, who Identity, from stream.Offset, wake func(), correlation string) (*hub.Subscription, error) {
+	s, err := g.hub.Subscribe(ctx, []byte(wire.Key(who.Tenant, who.Client)), from, wake)
+	if err == nil {
+		return s, nil
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) { // the client is there
+		g.options.Logger.Error("gateway: subscribe", "error", err, "correlation", correlation)
+	}
+	return nil, errLog
+}
+
+// read returns the results that come next for a client, or the gap before them. It
+// returns neither where there are none yet, or where the log has been read for so long
+// that pings and answers come first: the State of the subscription says which. The error
+// is for clients: why is logged.
+func (g *Gateway) read(ctx context.Context, who Identity, s *hub.Subscription, correlation string) ([]stream.Record, *wire.Gap, error) {
+	records, err := s.Read(ctx)
+	if err == nil {
+		return records, nil, nil
+	}
+	if gap, ok := errors.AsType[*hub.Gap](err); ok {
+		g.metrics.Gaps.Add(1)
+		return nil, g.gapFrame(who, gap), nil
+	}
+	if ctx.Err() == nil {
+		g.options.Logger.Error("gateway: read results", "error", err, "correlation", correlation)
+	}
+	return nil, nil, errLog
 }
 
 // quota returns how many events of a tenant are taken, the first of those that come

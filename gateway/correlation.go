@@ -36,8 +36,11 @@ func (g *Gateway) correlate(next http.HandlerFunc) http.HandlerFunc {
 
 // correlationOf returns the id of a request that correlate has let through.
 func correlationOf(w http.ResponseWriter, r *http.Request) correlation {
-	return correlation{given: r.Header.Get(header.Correlation), made: w.Header().Get(header.Correlation)}
+	return correlation{given: r.Header.Get(header.Correlation), made: correlationIn(w)}
 }
+
+// correlationIn returns the id that correlate has given an answer, for the log.
+func correlationIn(w http.ResponseWriter) string { return w.Header().Get(header.Correlation) }
 
 func newCorrelation() string { return rand.Text() }
 

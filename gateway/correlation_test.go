@@ -3,13 +3,16 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +22,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/header"
@@ -237,6 +241,66 @@ func TestLinesOfTheLogSayTheCorrelationID(t *testing.T) {
 			t.Errorf("no line of the log has %s:\n%s", want, out.String())
 		}
 	}
+}
+
+// TestLinesOfTheLogSayWhoseRequestItWas has tokens refused and not verified, and results
+// not read, by every way.
+func TestLinesOfTheLogSayWhoseRequestItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newGatedWorld(t)
+		defer w.close()
+		_, from := w.connect("ada", nil)
+		_, stop := w.standStill()
+		stop()
+		w.reads = &still{w.log, nil, errors.New("the disk is away")}
+		var out bytes.Buffer // written by its handler, a line at a time
+		defer w.start(gateway.Options{CursorKey: []byte(cursorKey), Hub: hub.Options{IndexRecords: 1}, Logger: slog.New(slog.NewJSONHandler(&out, nil))})()
+		var want []string
+		line := func(message, correlation string) string {
+			want = append(want, `"msg":"gateway: `+message+`".*"correlation":"`+correlation+`"}`)
+			return correlation
+		}
+		get := func(query, token, correlation string) string {
+			r := w.request(http.MethodGet, "/v1/results"+query, "", "", "Authorization", "Bearer "+token, "X-Correlation-Id", correlation)
+			body, err := io.ReadAll(r.Body)
+			w.ok(errors.Join(err, r.Body.Close()))
+			return string(body)
+		}
+		socket := func(correlation, token string, frames ...wire.Frame) {
+			c, _, err := dialRaw(w.listener.dial(), offered, "Authorization: Bearer "+token, "X-Correlation-Id: "+correlation)
+			for _, f := range frames {
+				w.ok(err)
+				err = c.send(f)
+			}
+			if len(frames) > 0 {
+				w.ends(c)
+			}
+		}
+		const ada = "acme.ada"
+		get("", "nobody", line("token refused", "bad token"))
+		get("?wait=1s", "down", line("token not verified", "no keys"))
+		r := w.request(http.MethodPost, "/v1/events", "", "", "Authorization", "Bearer nobody", "X-Correlation-Id", line("token refused", "events"))
+		w.ok(r.Body.Close())
+		socket(line("token refused", "handshake"), "nobody")
+		socket(line("token refused", "connect"), ada, &wire.Connect{Token: "nobody"})
+		socket(line("token refused", "refresh"), ada, &wire.Connect{}, &wire.Refresh{Token: "nobody"}) // which ends without its pongs
+		if body := get("?cursor="+from.Cursor, ada, line("read results", "stream")); !strings.Contains(body, `"code":4507`) {
+			t.Errorf("the stream ends by %s", body)
+		}
+		get("?wait=20s&cursor="+from.Cursor, ada, line("read results", "poll"))
+		socket(line("read results", "session"), ada, &wire.Connect{Resume: &wire.Resume{Cursor: from.Cursor}})
+		c, _, err := dialRaw(w.listener.dial(), offered, "X-Correlation-Id: "+line("a connection was closed by its frames", "frames"))
+		w.ok(err)
+		_, err = c.Write(append(binary.BigEndian.AppendUint64([]byte{fin | opText, 0x80 | 127}, 1<<63), make([]byte, 4)...))
+		w.ok(err)
+		w.ends(c)
+		synctest.Wait()
+		for _, want := range want {
+			if !regexp.MustCompile(want).MatchString(out.String()) {
+				t.Errorf("no line of the log is %s:\n%s", want, out.String())
+			}
+		}
+	})
 }
 
 func TestCorrelationIDsOfRequests(t *testing.T) {

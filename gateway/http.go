@@ -13,7 +13,6 @@ import (
 
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/access"
 )
@@ -45,7 +44,7 @@ func (g *Gateway) allowed(origin string) bool {
 }
 
 // caller returns who a request is of.
-func (g *Gateway) caller(r *http.Request) (Identity, error) {
+func (g *Gateway) caller(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	token, err := g.check(r)
 	if err == nil && token == "" {
 		g.metrics.Forbidden.Add(1)
@@ -54,7 +53,7 @@ func (g *Gateway) caller(r *http.Request) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return g.verify(r.Context(), token)
+	return g.verify(r.Context(), token, correlationIn(w))
 }
 
 // sender returns who a request with a body is of, which has to come within
@@ -66,7 +65,7 @@ func (g *Gateway) sender(w http.ResponseWriter, r *http.Request) (Identity, erro
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return Identity{}, &refusal{http.StatusUnsupportedMediaType, "the body is compressed", "send it as it is"}
 	}
-	return g.caller(r)
+	return g.caller(w, r)
 }
 
 // refusal is an answer that is not 200.
@@ -91,7 +90,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 	case errors.As(err, &quota):
 		w.Header().Set("Retry-After", strconv.Itoa(int(quota.Wait/time.Second)+1))
 		r = &refusal{status: http.StatusTooManyRequests, error: err.Error()}
-	case errors.Is(err, errDraining), errors.Is(err, errFull), errors.Is(err, ErrUnavailable):
+	case errors.Is(err, errDraining), errors.Is(err, errFull), errors.Is(err, errLog), errors.Is(err, ErrUnavailable):
 		w.Header().Set("Retry-After", strconv.Itoa(1))
 		r = &refusal{status: http.StatusServiceUnavailable, error: err.Error()}
 	case errors.Is(err, errToken):
@@ -101,8 +100,8 @@ func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		r = &refusal{http.StatusUnauthorized, err.Error(), "send it as Authorization: Bearer TOKEN"}
 	default:
-		g.options.Logger.Error("gateway: request", "error", err, "correlation", w.Header().Get(header.Correlation))
-		r = &refusal{status: http.StatusInternalServerError, error: "the log cannot be read", hint: "come again later"}
+		g.options.Logger.Error("gateway: request", "error", err, "correlation", correlationIn(w))
+		r = &refusal{status: http.StatusInternalServerError, error: "the gateway cannot serve the request", hint: "come again later"}
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusServiceUnavailable {
 		w.Header().Set("Connection", "close") // what is not served keeps none

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,7 @@ type sse struct {
 	*world
 	events chan sent
 	body   io.Closer
+	pings  atomic.Int64
 	id     string // of the last event that next returned
 }
 
@@ -74,6 +77,9 @@ func (w *world) listen(client string, header ...string) *sse {
 		defer close(s.events)
 		var e sent
 		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			if lines.Text() == ": ping" {
+				s.pings.Add(1)
+			}
 			switch key, value, _ := strings.Cut(lines.Text(), ": "); key {
 			case "id":
 				e.id = value
@@ -190,6 +196,30 @@ func TestLongPollsHaveEachResultOnce(t *testing.T) {
 			if got[i] != want[i].Event {
 				t.Errorf("result %d is of %s, want %s", i, got[i], want[i].Event)
 			}
+		}
+	})
+}
+
+// TestEmptyPollsGoOn has a client poll whose partition has results of another one only.
+func TestEmptyPollsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		other := "bob"
+		for resultsAt(other) != resultsAt("ada") {
+			other += "b"
+		}
+		query := "from=earliest"
+		for range 3 {
+			w.lines(w.request(http.MethodPost, "/v1/events", other, `{"type":"event","eventId":"`+rand.Text()+`","payload":1}`))
+			synctest.Wait()
+			r := w.request(http.MethodGet, "/v1/results?wait=1s&"+query, "ada", "")
+			cursor := r.Header.Get(gateway.CursorHeader)
+			at, err := wire.ParseCursor(cursors, "acme", "ada", cursor)
+			if frames := w.lines(r); err != nil || len(frames) > 0 || at.Offset != w.end("ada")-1 {
+				t.Errorf("%+v, a cursor behind %d (%v), want %d", frames, at.Offset, err, w.end("ada")-1)
+			}
+			query = "cursor=" + cursor
 		}
 	})
 }

@@ -1,11 +1,15 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"iter"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,12 +83,17 @@ func TestLogThatStandsStillBoundsWhatAllConnectionsHold(t *testing.T) {
 type still struct {
 	gateway.Log
 	released chan struct{}
+	fails    error // of who reads it before; nil where it stands still
 }
 
 func (l *still) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		_, next, err := l.Offsets(ctx, p)
 		if err == nil && from == 0 && next > 0 {
+			if l.fails != nil {
+				yield(stream.Record{}, l.fails)
+				return
+			}
 			select {
 			case <-l.released:
 			case <-ctx.Done():
@@ -107,17 +116,8 @@ func TestLogThatIsNotReadHoldsUpNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gateway.Options{})
 		defer w.close()
-		const before = 3
-		var lines []string
-		for i := range before {
-			lines = append(lines, fmt.Sprintf(`{"type":"event","eventId":"e%d","payload":%d}`, i, i))
-		}
-		w.lines(w.request(http.MethodPost, "/v1/events", "ada", strings.Join(lines, "\n")))
-		synctest.Wait()
-		w.finish()
-		log := &still{w.log, make(chan struct{})}
-		w.reads = log
-		defer w.start(gateway.Options{CursorKey: []byte(cursorKey), Hub: hub.Options{IndexRecords: 1}})()
+		log, stop := w.standStill()
+		defer stop()
 		c, _ := w.connect("ada", &wire.Resume{From: wire.FromEarliest})
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -140,9 +140,157 @@ func TestLogThatIsNotReadHoldsUpNoAnswers(t *testing.T) {
 			t.Errorf("%d pings in a minute", pings)
 		}
 		close(log.released)
-		for seq := range uint64(before + 1) {
+		for seq := range uint64(resultsBefore + 1) {
 			if f, ok := w.receive(c).(*wire.ResultFrame); !ok || f.Seq != seq+1 {
 				t.Errorf("%+v, want result %d", f, seq+1)
+			}
+		}
+	})
+}
+
+// resultsBefore ada has in the log that stands still.
+const resultsBefore = 3
+
+// standStill has the gateway replaced by one on a log with results of ada that nobody
+// can read.
+func (w *world) standStill() (log *still, stop func()) {
+	w.Helper()
+	var lines []string
+	for i := range resultsBefore {
+		lines = append(lines, fmt.Sprintf(`{"type":"event","eventId":"e%d","payload":%d}`, i, i))
+	}
+	w.lines(w.request(http.MethodPost, "/v1/events", "ada", strings.Join(lines, "\n")))
+	synctest.Wait()
+	w.finish()
+	log = &still{w.log, make(chan struct{}), nil}
+	w.reads = log
+	return log, w.start(gateway.Options{CursorKey: []byte(cursorKey), Hub: hub.Options{IndexRecords: 1}})
+}
+
+// TestLogThatIsNotReadHoldsUpNoStream has a client of server-sent events whose results
+// cannot be read: it is connected and pinged, and has all of them when they can be. One
+// whose gateway ends meanwhile hears that.
+func TestLogThatIsNotReadHoldsUpNoStream(t *testing.T) {
+	for name, drained := range map[string]bool{"read again": false, "drained": true} {
+		bubble := func(t *testing.T) {
+			w := newWorld(t, gateway.Options{})
+			defer w.close()
+			_, from := w.connect("ada", nil)
+			log, stop := w.standStill()
+			defer stop()
+			var release sync.Once
+			defer time.AfterFunc(10*time.Minute, func() { release.Do(func() { close(log.released) }) }).Stop()
+			began := time.Now()
+			s := w.listen("ada", "Last-Event-ID", from.Cursor)
+			if f, ok := s.next().(*wire.Connected); !ok || time.Since(began) > 0 {
+				t.Errorf("after %v: %+v", time.Since(began), f)
+			}
+			time.Sleep(time.Minute)
+			if n := s.pings.Load(); n < 3 {
+				t.Errorf("%d pings in a minute", n)
+			}
+			if drained {
+				began = time.Now()
+				go stop()
+				const readTimeout, pause = 5 * time.Second, 2 * time.Second
+				f, ok := s.next().(*wire.Disconnect)
+				if took := time.Since(began); !ok || f.Code != 4501 || took > readTimeout || f.RetryAfterMs != max(0, pause-took).Milliseconds() {
+					t.Errorf("after %v: %+v", took, f)
+				}
+				if e, ok := <-s.events; ok {
+					t.Errorf("then %+v", e)
+				}
+				return
+			}
+			release.Do(func() { close(log.released) })
+			for seq := range uint64(resultsBefore) {
+				if f, ok := s.next().(*wire.ResultFrame); !ok || f.Seq != seq+1 {
+					t.Errorf("%+v, want result %d", f, seq+1)
+				}
+			}
+			w.ok(s.body.Close())
+		}
+		t.Run(name, func(t *testing.T) { synctest.Test(t, bubble) })
+	}
+}
+
+// TestLogThatIsNotReadHoldsUpNoPoll has polls of results that cannot be read: each is
+// answered when its wait is over, and the next one goes on where it was.
+func TestLogThatIsNotReadHoldsUpNoPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		_, from := w.connect("ada", nil)
+		log, stop := w.standStill()
+		defer stop()
+		var release sync.Once
+		defer time.AfterFunc(10*time.Minute, func() { release.Do(func() { close(log.released) }) }).Stop()
+		poll := func(wait time.Duration) []wire.Frame {
+			r := w.request(http.MethodGet, fmt.Sprintf("/v1/results?wait=%v&cursor=%s", wait, from.Cursor), "ada", "")
+			from.Cursor = r.Header.Get(gateway.CursorHeader)
+			return w.lines(r)
+		}
+		for _, wait := range []time.Duration{0, 3 * time.Second, 20 * time.Second} {
+			began := time.Now()
+			if frames := poll(wait); len(frames) > 0 || time.Since(began) < wait || time.Since(began) > wait+time.Second {
+				t.Errorf("a wait of %v is answered after %v by %+v", wait, time.Since(began), frames)
+			}
+		}
+		release.Do(func() { close(log.released) })
+		seq := uint64(0)
+		for range resultsBefore {
+			for _, f := range poll(20 * time.Second) {
+				if seq++; f.(*wire.ResultFrame).Seq != seq {
+					t.Errorf("%+v, want result %d", f, seq)
+				}
+			}
+		}
+		if seq != resultsBefore {
+			t.Errorf("%d results, want %d", seq, resultsBefore)
+		}
+	})
+}
+
+// mute is a log that does not say what it has.
+type mute struct{ gateway.Log }
+
+func (mute) Offsets(ctx context.Context, _ stream.Partition) (first, next stream.Offset, err error) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Minute):
+	}
+	return 0, 0, context.DeadlineExceeded
+}
+
+// TestLogThatSaysNothingIsSaid connects by every way while the log does not even say
+// where it ends: all are told soon to come again.
+func TestLogThatSaysNothingIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		w.finish()
+		w.reads = mute{w.log}
+		var out bytes.Buffer // written by its handler, a line at a time
+		defer w.start(gateway.Options{CursorKey: []byte(cursorKey), Logger: slog.New(slog.NewJSONHandler(&out, nil))})()
+		for _, query := range []string{"", "?wait=0s", "?wait=20s"} {
+			began := time.Now()
+			r := w.request(http.MethodGet, "/v1/results"+query, "ada", "", "X-Correlation-Id", "by"+query)
+			body, err := io.ReadAll(r.Body)
+			w.ok(err)
+			if w.ok(r.Body.Close()); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || time.Since(began) > 5*time.Second {
+				t.Errorf("%q after %v: %s, %s", query, time.Since(began), r.Status, body)
+			}
+		}
+		c, _, err := dialRaw(w.listener.dial(), offered, "Authorization: Bearer acme.ada", "X-Correlation-Id: by socket")
+		w.ok(err)
+		w.ok(c.send(&wire.Connect{ID: 1}))
+		if frames, how := w.ends(c); how == nil || how.code != 4507 {
+			t.Errorf("%+v, %+v", frames, how)
+		}
+		synctest.Wait()
+		for _, by := range []string{"by", "by?wait=0s", "by?wait=20s", "by socket"} {
+			if !strings.Contains(out.String(), `"msg":"gateway: subscribe","error":"subscribe to results/1: context deadline exceeded","correlation":"`+by+`"}`) {
+				t.Errorf("no line says why a request %q was refused:\n%s", by, out.String())
 			}
 		}
 	})

@@ -6,11 +6,13 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // CursorHeader is the header of an answer to a long poll: the cursor behind its
@@ -19,6 +21,7 @@ const CursorHeader = "Afterbay-Cursor"
 
 const (
 	waitMost   = 60 * time.Second
+	waitGrace  = time.Second // after a poll's wait, for what is being read of the log
 	sseRetryMs = 2000
 )
 
@@ -28,19 +31,18 @@ type listening struct {
 	who          Identity
 	kind         string // of Client
 	cloud        bool   // frames are CloudEvents
+	correlation  string // id of the request
 	opened       time.Time
 	subscription atomic.Pointer[hub.Subscription] // written once, when it is open already
 	gap          *wire.Gap                        // to be said first
 	woken        chan struct{}
-	left         chan *wire.Disconnect
-}
 
-// always lets everybody through.
-var always = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
+	mu      sync.Mutex // guards what follows
+	pinged  time.Time
+	ping    bool             // one is to be sent
+	leaving *wire.Disconnect // to be sent, as the last
+	back    time.Time        // when the client may come again then
+}
 
 func (l *listening) wake() {
 	select {
@@ -52,20 +54,46 @@ func (l *listening) wake() {
 // begin returns the cursor from which the client goes on.
 func (l *listening) begin() string { return l.gateway.cursor(l.who, l.subscription.Load().Start()-1) }
 
-// tick does nothing: the request's own goroutine waits for what is to come.
-func (l *listening) tick(time.Time) {}
-
-func (l *listening) leave(code closeCode, after time.Duration) {
-	select {
-	case l.left <- code.frame(after.Milliseconds()):
-		l.gateway.metrics.Closed.add(code)
-	default:
+// tick is called each second.
+func (l *listening) tick(now time.Time) {
+	if !l.who.Expires.IsZero() && now.Sub(l.who.Expires) >= expiryGrace {
+		l.leave(closeExpired, 0)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.pinged) >= l.gateway.options.Ping {
+		l.pinged, l.ping = now, true
+		l.wake()
+	}
+}
+
+// leave has the client sent away by the goroutine of its request.
+func (l *listening) leave(code closeCode, after time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leaving != nil {
+		return
+	}
+	l.gateway.metrics.Closed.add(code)
+	l.leaving, l.back = code.frame(0), time.Now().Add(after)
+	l.wake()
+}
+
+// due returns whether a ping is to be sent, and the last frame; nil where there is more
+// to come.
+func (l *listening) due() (ping bool, leaving *wire.Disconnect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ping, l.ping = l.ping, false
+	if l.leaving != nil {
+		l.leaving.RetryAfterMs = max(0, time.Until(l.back).Milliseconds()) // this may be long after leave
+	}
+	return ping, l.leaving
 }
 
 // serveResults answers with results, as they come or once.
 func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
-	who, err := g.caller(r)
+	who, err := g.caller(w, r)
 	if err != nil {
 		g.refuse(w, err)
 		return
@@ -84,10 +112,21 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, &refusal{http.StatusBadRequest, problem.Error(), "use a cursor that this client was given, or say ?from=latest or ?from=earliest"})
 		return
 	}
-	l := &listening{gateway: g, who: who, kind: "sse", cloud: asksForCloudEvents(r), opened: time.Now(), gap: start.gap, woken: make(chan struct{}, 1), left: make(chan *wire.Disconnect, 1)}
+	now := time.Now()
+	l := &listening{gateway: g, who: who, kind: "sse", cloud: asksForCloudEvents(r), correlation: correlationIn(w), opened: now, pinged: now, gap: start.gap, woken: make(chan struct{}, 1)}
+	ctx := r.Context()
 	if query.Has("wait") {
 		l.kind = "poll"
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait+waitGrace)
+		defer cancel()
 	}
+	l.serve(ctx, w, start.from, wait)
+}
+
+// serve answers with results from an offset on.
+func (l *listening) serve(ctx context.Context, w http.ResponseWriter, from stream.Offset, wait time.Duration) {
+	g, who := l.gateway, l.who
 	if err := g.enter(l); err != nil {
 		g.refuse(w, err)
 		return
@@ -99,7 +138,7 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.tenants.Leave(who.Tenant)
 	g.metrics.Opened.Add(1)
-	subscription, err := g.hub.Subscribe(r.Context(), []byte(wire.Key(who.Tenant, who.Client)), start.from, l.wake)
+	subscription, err := g.subscribe(ctx, who, from, l.wake, l.correlation)
 	if err != nil {
 		g.refuse(w, err)
 		return
@@ -109,11 +148,11 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 	if l.gap != nil {
 		l.gap.Earliest = l.begin()
 	}
-	if query.Has("wait") {
-		l.once(w, r, wait)
+	if l.kind == "poll" {
+		l.once(ctx, w, wait)
 		return
 	}
-	l.stream(w, r)
+	l.stream(ctx, w)
 }
 
 // resumeOf returns where a request goes on: an EventSource that comes again says
@@ -129,38 +168,38 @@ func resumeOf(r *http.Request) *wire.Resume {
 	return nil
 }
 
-// read returns the frames that come next; none where there are none yet.
+// read returns the frames that come next; none where there are none yet, or the log has
+// been read for long enough.
 func (l *listening) read(ctx context.Context) ([]wire.Frame, error) {
 	if l.gap != nil {
 		frame := l.gap
 		l.gap = nil
 		return []wire.Frame{frame}, nil
 	}
-	for {
-		records, err := l.subscription.Load().Read(ctx)
-		var gap *hub.Gap
-		if errors.As(err, &gap) {
-			l.gateway.metrics.Gaps.Add(1)
-			return []wire.Frame{l.gateway.gapFrame(l.who, gap)}, nil
-		}
-		if err != nil || len(records) == 0 {
-			return nil, err
-		}
-		var frames []wire.Frame
-		for i := range records {
-			if _, frame := l.gateway.result(l.who, &records[i]); frame != nil {
-				frames = append(frames, frame)
-			}
-		}
-		if len(frames) > 0 {
-			return frames, nil
+	records, gap, err := l.gateway.read(ctx, l.who, l.subscription.Load(), l.correlation)
+	if gap != nil {
+		return []wire.Frame{gap}, nil
+	}
+	var frames []wire.Frame
+	for i := range records {
+		if _, frame := l.gateway.result(l.who, &records[i]); frame != nil {
+			frames = append(frames, frame)
 		}
 	}
+	return frames, err
+}
+
+// ready is what to wait for before read; nothing, where there is more already.
+func (l *listening) ready() <-chan struct{} {
+	if l.subscription.Load().State() != hub.Idle {
+		l.wake()
+	}
+	return l.woken
 }
 
 // stream sends results as server-sent events until the client or the gateway
 // ends it.
-func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
+func (l *listening) stream(ctx context.Context, w http.ResponseWriter) {
 	o := &l.gateway.options
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -170,82 +209,69 @@ func (l *listening) stream(w http.ResponseWriter, r *http.Request) {
 		ClientID: l.who.Client, TenantID: l.who.Tenant, Epoch: strconv.FormatUint(o.Epoch, 10), Cursor: l.begin(),
 		Recovered: l.gap == nil && l.subscription.Load().Whole(), PingMs: o.Ping.Milliseconds(), PendingLimit: o.PendingLimit, MaxMessageBytes: int64(o.MessageBytes), ExpiresAt: l.who.Expires,
 	})
-	ping := time.NewTicker(o.Ping)
-	defer ping.Stop()
-	var expired <-chan time.Time
-	if !l.who.Expires.IsZero() {
-		timer := time.NewTimer(time.Until(l.who.Expires.Add(expiryGrace)))
-		defer timer.Stop()
-		expired = timer.C
-	}
-	for {
-		frames, err := l.read(r.Context())
+	for out.buffer.Len() == 0 || out.flush() == nil {
+		select {
+		case <-l.ready():
+		case <-ctx.Done():
+			return
+		}
+		frames, err := l.read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.leave(closeInternal, retryAfterDrain)
+		}
 		for _, frame := range frames {
 			out.event(frame)
 		}
-		if err != nil && r.Context().Err() == nil {
-			o.Logger.Error("gateway: read results", "error", err)
-		}
-		if err != nil || out.flush() != nil {
-			return // the client comes again with its cursor
-		}
-		woken := l.woken
-		if len(frames) > 0 { // there may be more: whoever is far behind is sent away as others are
-			woken = always
-		}
-		select {
-		case <-woken:
-		case <-ping.C:
+		ping, leaving := l.due()
+		if ping {
 			out.buffer.WriteString(": ping\n\n")
-		case <-expired:
-			l.leave(closeExpired, 0)
-		case frame := <-l.left:
-			out.event(frame)
+		}
+		if leaving != nil {
+			out.event(leaving)
 			_ = out.flush()
-			return
-		case <-r.Context().Done():
-			return
+			return // the client comes again with its cursor
 		}
 	}
 }
 
 // once answers with the results that there are within a time, as NDJSON or a batch
-// of CloudEvents.
-func (l *listening) once(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+// of CloudEvents, or without any. Its context ends soon after that.
+func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	cursor := l.begin()
-	out := newWriter(w, l.encoder())
+	var frames []wire.Frame
 	for done := false; ; {
-		frames, err := l.read(r.Context())
-		if err != nil {
-			l.gateway.refuse(w, err)
+		var err error
+		frames, err = l.read(ctx)
+		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+		if !late && (err != nil || ctx.Err() != nil) { // of those who are gone nobody hears
+			l.gateway.refuse(w, errLog)
 			return
 		}
-		if len(frames) > 0 || done {
-			if l.cloud {
-				out.batch(frames)
-			} else {
-				out.lines(frames)
-			}
-			if len(frames) > 0 {
-				cursor = cursorOf(frames[len(frames)-1])
-			}
+		if _, leaving := l.due(); len(frames) > 0 || done || late || leaving != nil {
 			break
 		}
 		select {
-		case <-l.woken:
+		case <-l.ready():
 		case <-timer.C:
 			done = true
-		case <-l.left:
-			done = true
-		case <-r.Context().Done():
-			return
+		case <-ctx.Done():
 		}
 	}
+	out := newWriter(w, l.encoder())
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	if l.cloud {
+		out.batch(frames)
 		w.Header().Set("Content-Type", cloudEvents)
+	} else {
+		out.lines(frames)
+	}
+	cursor := l.gateway.cursor(l.who, l.subscription.Load().Next()-1) // without results too: the next poll reads nothing twice
+	if len(frames) > 0 {
+		cursor = cursorOf(frames[len(frames)-1])
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(CursorHeader, cursor)

@@ -42,15 +42,16 @@ type socket interface {
 // goroutine that reads the connection; two workers, each without a goroutine while
 // it is idle, write to the connection and append events to the log.
 type session struct {
-	gateway *Gateway
-	socket  socket
-	strange bool            // nobody has said whose it is; guarded by the gateway's mutex
-	ctx     context.Context // of the connection
-	cancel  context.CancelFunc
-	writer  worker
-	appends worker
-	tenant  string // whose connections it is one of; it and useless are of the goroutine that reads
-	useless int    // frames of a stranger
+	gateway     *Gateway
+	socket      socket
+	correlation string          // id of the request that made it one
+	strange     bool            // nobody has said whose it is; guarded by the gateway's mutex
+	ctx         context.Context // of the connection
+	cancel      context.CancelFunc
+	writer      worker
+	appends     worker
+	tenant      string // whose connections it is one of; it and useless are of the goroutine that reads
+	useless     int    // frames of a stranger
 
 	mu           sync.Mutex // guards what follows
 	room         sync.Cond  // answers has room again
@@ -80,10 +81,10 @@ type session struct {
 	waits                 bool      // for a pong
 }
 
-func newSession(g *Gateway, socket socket, who *Identity) *session {
+func newSession(g *Gateway, socket socket, who *Identity, correlation string) *session {
 	now := time.Now()
 	// Pings of those that came at once do not go out at once.
-	s := &session{gateway: g, socket: socket, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2))}
+	s := &session{gateway: g, socket: socket, correlation: correlation, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2))}
 	s.room.L = &s.mu
 	s.writer.do, s.writer.crew = s.write, g.crew
 	s.appends.do, s.appends.crew = s.append, g.crew
@@ -191,7 +192,7 @@ func (s *session) connect(f *wire.Connect) {
 	who := s.identity // written by this goroutine alone
 	if f.Token != "" || !s.known {
 		var err error
-		if who, err = g.verify(s.ctx, f.Token); errors.Is(err, ErrUnavailable) {
+		if who, err = g.verify(s.ctx, f.Token, s.correlation); errors.Is(err, ErrUnavailable) {
 			s.leave(closeInternal, retryAfterDrain)
 			return
 		} else if err != nil {
@@ -215,9 +216,8 @@ func (s *session) connect(f *wire.Connect) {
 		}
 		s.tenant = who.Tenant
 	}
-	subscription, err := g.hub.Subscribe(s.ctx, []byte(wire.Key(who.Tenant, who.Client)), start.from, s.wake)
+	subscription, err := g.subscribe(s.ctx, who, start.from, s.wake, s.correlation)
 	if err != nil {
-		g.options.Logger.Error("gateway: subscribe", "error", err)
 		s.leave(closeInternal, time.Second)
 		return
 	}
@@ -271,7 +271,7 @@ func (s *session) replace(name string) {
 
 func (s *session) refresh(f *wire.Refresh) {
 	s.spend()
-	who, err := s.gateway.verify(s.ctx, f.Token)
+	who, err := s.gateway.verify(s.ctx, f.Token, s.correlation)
 	if errors.Is(err, ErrUnavailable) {
 		s.fail(f.ID, &wire.Error{Code: wire.CodeInternal, Message: err.Error(), Retryable: true})
 		return

@@ -57,7 +57,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	var who *Identity
 	if token != "" {
-		identity, err := g.verify(r.Context(), token)
+		identity, err := g.verify(r.Context(), token, correlationIn(w))
 		if err != nil {
 			g.refuse(w, err)
 			return
@@ -65,7 +65,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 		who = &identity
 	}
 	conn := &connection{}
-	s := newSession(g, conn, who)
+	s := newSession(g, conn, who, correlationIn(w))
 	if err := g.enter(s); err != nil {
 		s.cancel()
 		g.refuse(w, err)
@@ -99,7 +99,7 @@ func (g *Gateway) readSocket(s *session, conn *connection) {
 	// A frame that says it has 2^63 bytes or more makes the library panic.
 	defer func() {
 		if p := recover(); p != nil {
-			g.options.Logger.Warn("gateway: a connection was closed by its frames", "panic", p)
+			g.options.Logger.Warn("gateway: a connection was closed by its frames", "panic", p, "correlation", s.correlation)
 		}
 	}()
 	conn.conn.ReadLoop()

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/afterbay/afterbay/gateway/hub"
@@ -35,32 +33,17 @@ func (s *session) write(patient bool) (more bool) {
 	if state == hub.Behind && !patient {
 		return true
 	}
-	return s.results(subscription, state) && subscription.State() != hub.Idle
+	return s.results(subscription) && subscription.State() != hub.Idle
 }
 
-// readTimeout is how long the log is read for a page of results. Where it stands
-// still, answers and pings come between: else the client would take the gateway for
-// dead, with the outages of every log.
-const readTimeout = 5 * time.Second
-
-// results sends the next results; false where the connection is broken.
-func (s *session) results(subscription *hub.Subscription, state hub.State) bool {
-	ctx := s.ctx
-	if state == hub.Behind {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, readTimeout)
-		defer cancel()
-	}
-	records, err := subscription.Read(ctx)
-	var gap *hub.Gap
+// results sends the next results; false where there are none for this connection any
+// more.
+func (s *session) results(subscription *hub.Subscription) bool {
+	records, gap, err := s.gateway.read(s.ctx, s.identity, subscription, s.correlation)
 	switch {
-	case err != nil && ctx.Err() != nil && s.ctx.Err() == nil:
-		return true // answers first, and again
-	case errors.As(err, &gap):
-		s.gateway.metrics.Gaps.Add(1)
-		return s.send(s.gateway.gapFrame(s.identity, gap)) && s.flush()
+	case gap != nil:
+		return s.send(gap) && s.flush()
 	case err != nil && s.ctx.Err() == nil:
-		s.gateway.options.Logger.Error("gateway: read results", "error", err)
 		s.leave(closeInternal, retryAfterDrain) // it has this called again
 		return false
 	case err != nil:

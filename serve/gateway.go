@@ -84,7 +84,7 @@ func (c *gatewayCollector) addReads() {
 	add("slow", "Queues that were full, so that their connections read the log.", func(m *hub.Metrics) uint64 { return m.Slow.Load() })
 	add("pages", "Pages of the log that were read for connections that were behind.", func(m *hub.Metrics) uint64 { return m.Pages.Load() })
 	add("scanned", "Records that were read for these pages.", func(m *hub.Metrics) uint64 { return m.Scanned.Load() })
-	add("failures", "Reads that failed and are tried again.", func(m *hub.Metrics) uint64 { return m.Failures.Load() })
+	add("failures", "Reads that failed, or took too long, and are tried again.", func(m *hub.Metrics) uint64 { return m.Failures.Load() })
 }
 
 // tenant is what connections of one have together.

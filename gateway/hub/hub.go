@@ -135,10 +135,13 @@ const (
 // end of the log, is a *Gap that Read returns. Where Read has left nothing, its
 // State is Idle, wake is called once, as soon as there is more, by who reads the
 // partition for all: it must not block, so that it may call Read where State is Queued. Close the subscription when it is not needed.
+// A log that does not say within 5 s what it has is an error.
 func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wake func()) (*Subscription, error) {
 	p := h.partitions[h.Place(key)]
 	s := &Subscription{part: p, key: slices.Clone(key), wake: wake}
 	if from < 0 || !p.indexed(from) {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
 		first, next, err := h.log.Offsets(ctx, p.at)
 		if err != nil {
 			return nil, fmt.Errorf("subscribe to %v: %w", p.at, err)

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -357,6 +359,83 @@ func TestRecordOfWhichOnlyTheKeyWasReadIsReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, "late", append(got, next...), w.of("late", 0))
+	})
+}
+
+// TestLogThatStandsStillIsNotWaitedFor reads and subscribes while the log answers
+// nothing: both come back, and all records are read when it answers again.
+func TestLogThatStandsStillIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), 1, hub.Options{IndexRecords: 64})
+		defer w.stop()
+		for range 200 {
+			w.publish("a")
+		}
+		c := w.subscribe("a", 0)
+		synctest.Wait() // the reader is there
+		ctx, cancel := context.WithCancel(t.Context())
+		w.log.stands.Store(true)
+		defer time.AfterFunc(10*time.Minute, cancel).Stop()
+		const most = 5 * time.Second
+		for range 3 {
+			began := time.Now()
+			if got, err := c.Read(ctx); len(got) > 0 || err != nil || time.Since(began) > most || c.State() != hub.Behind || c.Next() != 0 {
+				t.Fatalf("after %v: %d records, %v, state %v, next %d", time.Since(began), len(got), err, c.State(), c.Next())
+			}
+		}
+		began := time.Now()
+		if _, err := w.hub.Subscribe(ctx, []byte("a"), hub.Latest, func() {}); err == nil || time.Since(began) > most {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if n := w.hub.Metrics().Failures.Load(); n != 3 {
+			t.Errorf("%d reads are counted, want 3", n)
+		}
+		w.log.stands.Store(false)
+		got, err := c.read(patience(t), 200)
+		if err != nil || c.Next() != 200 {
+			t.Errorf("%v, next %d", err, c.Next())
+		}
+		same(t, "a", got, w.of("a", 0))
+	})
+}
+
+// TestSubscriptionGoesOnAtNext ends subscriptions, which have read something of what
+// comes or nothing, and goes on by others: no record is given twice, or none.
+func TestSubscriptionGoesOnAtNext(t *testing.T) {
+	seeds.Run(t, 20, func(t *testing.T, random *rand.Rand) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, memory.New(memory.Options{}), 1, hub.Options{IndexRecords: 1 + random.Intn(200), QueueBytes: 1 + random.Intn(2<<10)})
+			defer w.stop()
+			var got []stream.Record
+			next := stream.Offset(0)
+			for range 100 {
+				c := w.subscribe("a", next)
+				for range random.Intn(4) {
+					for range random.Intn(20) {
+						w.publish([]string{"a", "b"}[random.Intn(2)])
+					}
+					if random.Intn(2) == 0 {
+						synctest.Wait()
+					}
+					records, err := c.Read(t.Context())
+					if got = append(got, records...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				next = c.Next()
+				c.Close()
+			}
+			last := w.subscribe("a", next)
+			defer last.Close()
+			more, err := last.read(patience(t), len(w.of("a", next)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, more...)
+			if same(t, "a", got, w.of("a", 0)); len(got) != len(w.of("a", 0)) {
+				t.Errorf("%d records, want %d", len(got), len(w.of("a", 0)))
+			}
+		})
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -41,14 +42,26 @@ func (s *Subscription) Whole() bool { return s.whole }
 func (s *Subscription) Behind() int64 {
 	s.part.mu.Lock()
 	defer s.part.mu.Unlock()
-	next := s.next
+	return int64(max(0, s.part.next-s.position()))
+}
+
+// Next returns where another subscription would go on: all records of the key before
+// it were returned by Read.
+func (s *Subscription) Next() stream.Offset {
+	s.part.mu.Lock()
+	defer s.part.mu.Unlock()
+	return s.position()
+}
+
+// position is Next. Its caller holds part.mu.
+func (s *Subscription) position() stream.Offset {
 	switch {
 	case len(s.queue) > 0:
-		next = s.queue[0].Offset
+		return s.queue[0].Offset
 	case s.live:
-		next = s.part.next
+		return s.part.next
 	}
-	return int64(max(0, s.part.next-next))
+	return s.next
 }
 
 // State says what Read has to do.
@@ -73,31 +86,49 @@ func (s *Subscription) State() State {
 	return Behind
 }
 
+// readTimeout is how long the log is read at once, so that whoever reads does something
+// else between, also where the log stands still.
+const readTimeout = 5 * time.Second
+
 // Read returns the next records, in order, about Options.QueueBytes of them at
 // most; none where there are none yet: then wake is called when there are, as in
 // every State of Idle. It reads the log where the subscriber is behind, and does not wait for records to
-// come. The records are the caller's.
+// come. Where that takes 5 s it returns none too, in State Behind: Read goes on. The records are the caller's.
 //
 // A *Gap says that records are missing; the next Read goes on behind it. After
 // other errors Read may be called again, for the same records, but for
 // stream.ErrClosed.
 func (s *Subscription) Read(ctx context.Context) ([]stream.Record, error) {
-	for {
-		records, from, done, err := s.take()
-		if done || err != nil {
-			return records, err
-		}
-		records, next, err := s.part.page(ctx, s.key, from)
-		if errors.Is(err, stream.ErrTrimmed) {
-			next, err = s.trimmed(ctx, from)
-		}
-		s.part.mu.Lock()
-		s.next = next
-		s.part.mu.Unlock()
-		if len(records) > 0 || err != nil {
-			return records, err
-		}
+	records, from, done, err := s.take()
+	if done || err != nil {
+		return records, err
 	}
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for !done && err == nil {
+		if records, err = s.page(bounded, from); len(records) > 0 || err != nil {
+			break
+		}
+		records, from, done, err = s.take()
+	}
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil && !errors.Is(err, stream.ErrTrimmed) {
+		s.part.hub.metrics.Failures.Add(1)
+		return nil, nil
+	}
+	return records, err
+}
+
+// page reads the records that come next from the log, where the subscription is at
+// offset from; perhaps none.
+func (s *Subscription) page(ctx context.Context, from stream.Offset) ([]stream.Record, error) {
+	records, next, err := s.part.page(ctx, s.key, from)
+	if errors.Is(err, stream.ErrTrimmed) {
+		next, err = s.trimmed(ctx, from)
+	}
+	s.part.mu.Lock()
+	defer s.part.mu.Unlock()
+	s.next = next
+	return records, err
 }
 
 // take returns what is queued, or the offset from which the log has to be read.

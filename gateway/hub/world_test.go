@@ -31,6 +31,7 @@ type source struct {
 
 	fails  atomic.Int64 // a read fails after so many records; 0 never
 	broken atomic.Bool  // no read finds anything
+	stands atomic.Bool  // no read comes back before its context is done
 
 	decided func(stream.Record) // is called of a record of TailKeys before it is yielded
 }
@@ -43,15 +44,15 @@ type engine interface {
 var errRead = errors.New("the disk is away")
 
 func (s *source) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
-	return s.tail(from, s.engine.Tail(ctx, p, from))
+	return s.tail(ctx, from, s.engine.Tail(ctx, p, from))
 }
 
 // TailKeys implements stream.KeyTailer.
 func (s *source) TailKeys(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
 	if log, ok := s.engine.(stream.KeyTailer); ok {
-		return s.tail(from, log.TailKeys(ctx, p, from, keep))
+		return s.tail(ctx, from, log.TailKeys(ctx, p, from, keep))
 	}
-	return s.tail(from, func(yield func(stream.Record, error) bool) {
+	return s.tail(ctx, from, func(yield func(stream.Record, error) bool) {
 		for r, err := range s.engine.Tail(ctx, p, from) {
 			if err == nil && !keep(r.Key) {
 				r = stream.Record{Partition: r.Partition, Offset: r.Offset, Key: r.Key}
@@ -66,9 +67,14 @@ func (s *source) TailKeys(ctx context.Context, p stream.Partition, from stream.O
 	})
 }
 
-func (s *source) tail(from stream.Offset, records iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, error] {
+func (s *source) tail(ctx context.Context, from stream.Offset, records iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, error] {
 	s.tails.Add(1)
 	return func(yield func(stream.Record, error) bool) {
+		if s.stands.Load() {
+			<-ctx.Done()
+			yield(stream.Record{}, ctx.Err())
+			return
+		}
 		if first := s.first.Load(); int64(from) < first {
 			yield(stream.Record{}, fmt.Errorf("tail: offset %d, the first is %d: %w", from, first, stream.ErrTrimmed))
 			return
@@ -86,6 +92,10 @@ func (s *source) tail(from stream.Offset, records iter.Seq2[stream.Record, error
 }
 
 func (s *source) Offsets(ctx context.Context, p stream.Partition) (first, next stream.Offset, err error) {
+	if s.stands.Load() {
+		<-ctx.Done()
+		return 0, 0, ctx.Err()
+	}
 	first, next, err = s.engine.Offsets(ctx, p)
 	return max(first, stream.Offset(s.first.Load())), next, err
 }
@@ -202,7 +212,7 @@ func (c *client) read(ctx context.Context, n int) (records []stream.Record, err 
 		case errors.Is(err, errRead):
 		case err != nil:
 			return records, err
-		case len(got) == 0:
+		case len(got) == 0 && c.State() == hub.Idle:
 			select {
 			case <-c.woken:
 			case <-ctx.Done():
