@@ -200,6 +200,37 @@ func TestLongPollsHaveEachResultOnce(t *testing.T) {
 	})
 }
 
+// TestHeadOfResultsIsRefusedAtOnce asks for what has no end, and for a cursor without
+// its results.
+func TestHeadOfResultsIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		for _, query := range []string{"", "?wait=20s"} {
+			began := time.Now()
+			r := w.request(http.MethodHead, "/v1/results"+query, "ada", "")
+			w.ok(r.Body.Close())
+			synctest.Wait()
+			if r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, OPTIONS" || time.Since(began) > 0 || len(w.gateway.Clients()) > 0 {
+				t.Errorf("%q after %v: %s, %v; %d are connected", query, time.Since(began), r.Status, r.Header, len(w.gateway.Clients()))
+			}
+		}
+	})
+}
+
+// TestStreamTellsProxiesToHandItOn looks at what nginx, and proxies that compress, go by.
+func TestStreamTellsProxiesToHandItOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		r := w.request(http.MethodGet, "/v1/results", "ada", "", "Accept-Encoding", "gzip, br")
+		w.ok(r.Body.Close())
+		if h := r.Header; h.Get("X-Accel-Buffering") != "no" || !strings.Contains(h.Get("Cache-Control"), "no-transform") || h.Get("Content-Encoding") != "" {
+			t.Errorf("%v", h)
+		}
+	})
+}
+
 // TestEmptyPollsGoOn has a client poll whose partition has results of another one only.
 func TestEmptyPollsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

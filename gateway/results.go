@@ -93,6 +93,11 @@ func (l *listening) due() (ping bool, leaving *wire.Disconnect) {
 
 // serveResults answers with results, as they come or once.
 func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead { // it would last as long as what it hears nothing of
+		w.Header().Set("Allow", "GET, OPTIONS")
+		g.refuse(w, &refusal{http.StatusMethodNotAllowed, "results have no head", "use GET"})
+		return
+	}
 	who, err := g.caller(w, r)
 	if err != nil {
 		g.refuse(w, err)
@@ -202,7 +207,8 @@ func (l *listening) ready() <-chan struct{} {
 func (l *listening) stream(ctx context.Context, w http.ResponseWriter) {
 	o := &l.gateway.options
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Cache-Control", "no-store, no-transform") // a proxy that compresses holds events back
+	w.Header().Set("X-Accel-Buffering", "no")                 // as one that buffers does
 	out := newWriter(w, l.encoder())
 	_, _ = io.WriteString(&out.buffer, "retry: "+strconv.Itoa(sseRetryMs)+"\n\n")
 	out.event(&wire.Connected{
