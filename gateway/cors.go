@@ -4,7 +4,7 @@ import "net/http"
 
 // What pages of other origins may send and read, beside what every page may.
 const (
-	pageSends = "Authorization, Content-Type, Last-Event-ID, X-Correlation-Id"
+	pageSends = "Authorization, Content-Type, Last-Event-ID, Traceparent, X-Correlation-Id"
 	pageReads = CursorHeader + ", Retry-After, X-Correlation-Id"
 	pageAsks  = "7200" // seconds for which a browser does not ask again
 )
