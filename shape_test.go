@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"lookup/services":       {"", "lookup", "lookup/postgres", "lookup/redis", "lookup/rest", "value"},
 	"merge":                 {"statekey", "stream"},
 	"gateway/wire":          {"header", "stream"},
-	"gateway/sequence":      {"dead", "gateway/wire", "header", "internal/packed", "stream"},
+	"gateway/sequence":      {"dead", "decode", "gateway/wire", "header", "internal/packed", "stream"},
 	"gateway/hub":           {"control", "stream"},
 	"gateway":               {"gateway/contract", "gateway/hub", "gateway/limit", "gateway/wire", "header", "ingest", "internal/access", "observe", "stream"},
 	"due":                   {},

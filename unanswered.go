@@ -54,19 +54,13 @@ func (r *Runner) Unanswered(answers func(topic string) bool) Errors {
 	return w.ends
 }
 
-// ByClient returns what is wrong with events that come by client, as a gateway writes
-// them; nil where that is right: where they are copied by the pipeline's key, or
-// nothing is kept by it.
-func (r *Runner) ByClient() *Error {
-	in := &r.pipeline.Input
-	if len(r.copies) > 0 || in.Partitions == 1 || r.plan.Stateless() && r.plan.Dedupe == nil && len(r.plan.Groups.Groups) == 0 {
-		return nil
+// KeyOf returns the field that the records of a topic have to be keyed by; "" where the
+// pipeline does not read it, or copies it by a key of its own.
+func (r *Runner) KeyOf(topic string) string {
+	if in := &r.pipeline.Input; len(r.copies) == 0 && in.Topic == topic {
+		return in.Key
 	}
-	return &Error{
-		Path:    "input.key",
-		Message: fmt.Sprintf("events of clients come by client, so those of one %q come to several partitions, each with a state of its own", in.Key),
-		Hint:    fmt.Sprintf("have them copied by %s: add `repartition: %d` to the input", in.Key, DefaultPartitions),
-	}
+	return ""
 }
 
 // inputs notes events that do not come to the steps, and are no dead letters.

@@ -109,37 +109,26 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 	}
 }
 
-// TestEventsOfClientsAreCopiedByTheKey sees what keeps something by a key that is
-// not the client.
-func TestEventsOfClientsAreCopiedByTheKey(t *testing.T) {
-	out := afterbay.Step{Emit: &afterbay.Emit{Topic: "out", Names: []string{"customer"}}}
-	counts := afterbay.Step{Features: []afterbay.Feature{{Name: "said", Windows: []string{"1h"}, Aggregates: []string{"count"}}}}
+// TestTopicsAreKeyedForWhoReadsThemAsTheyAre sees which key a pipeline needs.
+func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*afterbay.Pipeline)
-		wrong  bool
+		want   string
 	}{
-		"nothing is kept": {func(*afterbay.Pipeline) {}, false},
-		"features":        {func(p *afterbay.Pipeline) { p.Steps = []afterbay.Step{counts, out} }, true},
-		"ids":             {func(p *afterbay.Pipeline) { p.Input.Dedupe = &afterbay.Dedupe{ID: "id"} }, true},
-		"a group": {func(p *afterbay.Pipeline) {
-			p.Steps = []afterbay.Step{{Group: &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}}, out}
-		}, true},
-		"one partition": {func(p *afterbay.Pipeline) { p.Steps, p.Input.Partitions = []afterbay.Step{counts, out}, 1 }, false},
-		"copied":        {func(p *afterbay.Pipeline) { p.Steps, p.Input.Repartition = []afterbay.Step{counts, out}, 2 }, false},
-		"merged": {func(p *afterbay.Pipeline) {
-			p.Steps, p.Inputs, p.Input = []afterbay.Step{counts, out}, []afterbay.Input{p.Input}, afterbay.Input{}
-		}, false},
+		"as it is": {func(*afterbay.Pipeline) {}, "customer"},
+		"another":  {func(p *afterbay.Pipeline) { p.Input.Topic = "others" }, ""},
+		"copied":   {func(p *afterbay.Pipeline) { p.Input.Repartition = 2 }, ""},
+		"merged":   {func(p *afterbay.Pipeline) { p.Inputs, p.Input = []afterbay.Input{p.Input}, afterbay.Input{} }, ""},
 	} {
 		p := contactPipeline()
-		p.Answers, p.Input.Dedupe, p.Steps = nil, nil, []afterbay.Step{out}
 		c.change(&p)
 		runner, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if e := runner.ByClient(); (e != nil) != c.wrong || c.wrong && (e.Path != "input.key" || !strings.Contains(e.Hint, "repartition: 4")) {
-			t.Errorf("%s: %v", name, e)
+		if got := runner.KeyOf(contactPipeline().Input.Topic); got != c.want {
+			t.Errorf("%s: key %q, want %q", name, got, c.want)
 		}
 	}
 }

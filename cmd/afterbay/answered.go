@@ -55,7 +55,7 @@ func (a *answering) check() (u unfit) {
 	}
 	for _, i := range behind {
 		r, wrong := a.runners[i], afterbay.Errors(nil)
-		if e := r.ByClient(); e != nil && slices.Contains(r.Inputs(), a.gateway.Pipeline.Input) {
+		if e := a.keyed(r); e != nil {
 			wrong = append(wrong, e)
 		}
 		for _, e := range r.Unanswered(func(topic string) bool { return a.lists[topic] == "outputs" || a.goesOn(topic) }) {
@@ -92,6 +92,34 @@ func (a *answering) behind() (list []int) {
 		}
 	}
 	return list
+}
+
+// key returns the field that the gateway's events are keyed by, for the first of the
+// pipelines that reads them as they are; "" where none does.
+func (a *answering) key() string {
+	for _, r := range a.runners {
+		if key := r.KeyOf(a.gateway.Pipeline.Input); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// keyed returns what is wrong where a pipeline needs the gateway's events by another
+// key than the first one.
+func (a *answering) keyed(r *afterbay.Runner) *afterbay.Error {
+	topic, first := a.gateway.Pipeline.Input, a.key()
+	if key := r.KeyOf(topic); key != "" && key != first {
+		return &afterbay.Error{
+			Path: "input.key", Message: fmt.Sprintf("topic %q is keyed by %q, for a pipeline before this one: events of clients would be dead letters here", topic, first),
+			Hint: copyBy(key),
+		}
+	}
+	return nil
+}
+
+func copyBy(key string) string {
+	return fmt.Sprintf("have them copied by %s: add `repartition: %d` to the input", key, afterbay.DefaultPartitions)
 }
 
 // goesOn reports whether a pipeline reads a topic.
@@ -181,8 +209,9 @@ func (a *answering) unwritten() (found afterbay.Errors) {
 
 // fits refuses pipelines by which clients' events would have no result.
 func (f *front) fits(pipelines []pipeline) error {
-	u := newAnswering(f.file, runnersOf(pipelines)).check()
-	f.warnings = u.warnings
+	a := newAnswering(f.file, runnersOf(pipelines))
+	u := a.check()
+	f.warnings, f.key = u.warnings, a.key()
 	var found []error
 	if len(u.gateway) > 0 {
 		found = append(found, f.file.Explain(u.gateway))

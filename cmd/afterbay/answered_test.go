@@ -9,7 +9,7 @@ import (
 
 // talkPipeline counts by room, and has nothing to say to those that are quiet.
 const talkPipeline = `pipeline: talk
-input: {topic: said, partitions: 2, repartition: 2, key: room, fields: {room: string, text: string}}
+input: {topic: said, partitions: 2, key: room, fields: {room: string, text: string}}
 answers: [shown]
 steps:
   - features: {said: {windows: [1h], aggregates: [count]}}
@@ -39,8 +39,9 @@ func talkFolder(t *testing.T) {
 // TestLintComparesGatewaysWithPipelines changes one of both files, or both.
 func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 	talkFolder(t)
-	talk, gateway := "talk.yaml: pipeline talk is right", "gateway.yaml: gateway chat is right: clients' events go to said of pipeline talk"
+	talk, gateway := "talk.yaml: pipeline talk is right", "gateway.yaml: gateway chat is right: clients' events go to said, keyed by room, of pipeline talk"
 	write(t, "judge.yaml", judgePipeline)
+	write(t, "read.yaml", strings.NewReplacer("pipeline: judge", "pipeline: read", "topic: shown, key: room", "topic: said, key: text", ", time: {late: {topic: late}}", "", "judged", "read").Replace(judgePipeline))
 	for name, c := range map[string]struct {
 		change []string // old and new text, of either file
 		more   string   // files
@@ -62,11 +63,14 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 		"another topic": {[]string{"answers: [shown]\n", "", "[shown, talk.ended]", "[showed]"}, "", []string{
 			"talk.yaml:3:1: steps: events may come to the end without an output that answers them", "talk.yaml:6:7: steps[1].route.quiet", `gateway.yaml:3:35: pipeline.outputs[0]: no pipeline here writes topic "showed": they write shown, dlq.talk`,
 		}},
-		"another input":     {[]string{"input: said,", "input: posts,"}, "", []string{`gateway.yaml:3:19: pipeline.input: no pipeline here reads topic "posts"`}},
-		"not by client":     {[]string{"repartition: 2, ", ""}, "", []string{`talk.yaml:2:42: input.key: events of clients come by client, so those of one "room" come to several partitions`}},
+		"another input": {[]string{"input: said,", "input: posts,"}, "", []string{`gateway.yaml:3:19: pipeline.input: no pipeline here reads topic "posts"`}},
+		"copied":        {[]string{"key: room", "key: room, repartition: 2"}, "", []string{"clients' events go to said of pipeline talk, and each"}},
+		"by two keys": {[]string{"[shown, talk.ended], dead_letters: [dlq.talk]", "[shown, talk.ended, read, read.ended], dead_letters: [dlq.talk, dlq.read]"}, "read.yaml", []string{
+			`read.yaml:2:27: input.key: topic "said" is keyed by "room", for a pipeline before this one: events of clients would be dead letters here: have them copied by text: add ` + "`repartition: 4` to the input",
+		}},
 		"written elsewhere": {[]string{", dead_letters", ", partials: [tokens], dead_letters"}, "", []string{talk, `warning: pipeline.partials[0]: no pipeline here writes topic "tokens"`}},
 		"a chain": {[]string{"outputs: [shown, talk.ended], dead_letters: [dlq.talk]", "outputs: [judged, talk.ended, judge.ended], dead_letters: [dlq.talk, dlq.judge], late: [late]"}, "judge.yaml", []string{
-			"go to said of pipeline talk, judge, and each of them ends in a result",
+			"go to said, keyed by room, of pipeline talk, judge, and each of them ends in a result",
 		}},
 		"half a chain": {[]string{"outputs: [shown,", "outputs: [judged,"}, "judge.yaml", []string{
 			`pipeline.outputs: nobody reads topic "judge.ended"`, `pipeline.dead_letters: nobody reads topic "dlq.judge"`, `pipeline.late: nobody reads topic "late"`,

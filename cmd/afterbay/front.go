@@ -38,6 +38,7 @@ const frontEndTimeout = 10 * time.Second
 type front struct {
 	file      *config.Gateway
 	warnings  []string // of what is allowed but will surprise
+	key       string   // that the pipelines of the process read the input by; "" is not known
 	log       *slog.Logger
 	secret    []byte
 	keys      *token.Keyring
@@ -213,6 +214,10 @@ func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
 		if want := cmp.Or(f.file.Partitions, sequence.DefaultPartitions); own && t.Partitions != want {
 			return f.explain("partitions", fmt.Sprintf("topic %q has %d partitions, for ever, not %d", t.Name, t.Partitions, want),
 				fmt.Sprintf("write `partitions: %d`, or give the gateway another name, with which it begins anew", t.Partitions))
+		}
+		if t.Name == f.file.Pipeline.Input && f.key != "" && t.Key != f.key {
+			return f.explain("pipeline.input", fmt.Sprintf("topic %q is keyed by %q, for ever, and a pipeline reads it by %q: events of clients would be dead letters", t.Name, t.Key, f.key),
+				copyBy(f.key)+" of the pipeline, or have it and the gateway name another topic")
 		}
 	}
 	var unread afterbay.Errors

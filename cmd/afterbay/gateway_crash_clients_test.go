@@ -26,7 +26,6 @@ input:
   topic: numbers
   partitions: 4
   key: user
-  repartition: 4
   fields: {user: string, n: int, v: int}
 answers: [totals]
 steps:

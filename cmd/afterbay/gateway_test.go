@@ -47,7 +47,7 @@ func gatewayFolder(t *testing.T) (pipeline, token string) {
 	}
 	t.Chdir(t.TempDir())
 	pipeline = "moderation.yaml"
-	write(t, pipeline, strings.NewReplacer("  key: user", "  repartition: 2\n  key: user", "profanity.yaml", filepath.Join(folder, "profanity.yaml")).Replace(string(text)))
+	write(t, pipeline, strings.ReplaceAll(string(text), "profanity.yaml", filepath.Join(folder, "profanity.yaml")))
 	t.Setenv("GATEWAY_KEY", gatewayKey)
 	t.Setenv("CURSOR_KEY", gatewayCursors)
 	write(t, "keys.yaml", "keys: [{id: k1, secret: '${GATEWAY_KEY}', audience: chat}]\n")
@@ -169,7 +169,7 @@ func (c *conversation) submit(id string) {
 		c.Fatal(err)
 	}
 	c.send(&wire.Submission{EventID: id, Sequence: int64(i + 1), Payload: json.RawMessage(fmt.Sprintf(
-		`{"post":%q,"user":"ada","text":"hello %d","created":%q}`, id, i, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)))})
+		`{"post":%q,"user":"user %d","text":"hello %d","created":%q}`, id, i%5, i, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)))})
 }
 
 const waitsMost = 40 // events of a client for their results, of the 50 that may
@@ -253,6 +253,12 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 	const want = "wider.yaml:6:13: partitions: topic \"chat.inbox\" has 2 partitions, for ever, not 3: write `partitions: 2`"
 	if r := command(t, "", "run", pipeline, "--gateway", "wider.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, want) {
 		t.Errorf("with other partitions: %+v", r)
+	}
+	write(t, "others.yaml", strings.NewReplacer("[decisions]", "[other, others.ended]", "[dlq.moderation]", "[dlq.others]").Replace(gatewayFile))
+	write(t, "other.yaml", "pipeline: others\ninput: {topic: posts, key: post, fields: {post: string}}\nanswers: [other]\nsteps:\n  - emit: {topic: other, value: [post]}\n")
+	const keyed = `others.yaml:3:19: pipeline.input: topic "posts" is keyed by "user", for ever, and a pipeline reads it by "post"`
+	if r := command(t, "", "run", "other.yaml", "--gateway", "others.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, keyed) || !strings.Contains(r.stderr, "add `repartition: 4`") {
+		t.Errorf("of another key: %+v", r)
 	}
 	if n := strings.Count(must(t, "", "tail", "decisions"), "\n"); n != events || len(c.done) != events {
 		t.Errorf("%d decisions, %d events with results, want %d", n, len(c.done), events)

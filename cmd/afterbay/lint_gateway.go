@@ -77,11 +77,14 @@ func (l *linter) answered() {
 			p := l.right[i]
 			p.in.add(p.in.file.Explain(p.index, errs))
 		}
+		if key := a.key(); key != "" {
+			g.of = ", keyed by " + key + ","
+		}
 		var names []string
 		for _, i := range a.behind() {
 			names = append(names, runners[i].Name())
 		}
-		if g.of = " of pipeline " + strings.Join(names, ", "); len(u.pipeline) == 0 && g.file.Pipeline.Unanswered == "" {
+		if g.of += " of pipeline " + strings.Join(names, ", "); len(u.pipeline) == 0 && g.file.Pipeline.Unanswered == "" {
 			g.of += ", and each of them ends in a result"
 		}
 	}

@@ -15,7 +15,7 @@ type Options struct {
 	// <name>.results, its groups <name>.sequence and <name>.outcomes.
 	Name       string
 	Partitions int32    // of inbox and results, for ever: 8
-	Input      string   // topic that the pipeline reads
+	Input      string   // topic that the pipeline reads; its records are keyed as its stream.Topic.Key says, or else by client
 	Sources    []Source // topics that the pipeline writes, which clients get
 	Limits     Limits
 

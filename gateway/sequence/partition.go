@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
@@ -31,14 +32,15 @@ type partition struct {
 	next    stream.Offset
 	asked   time.Time // when a record of time was written last
 	options *Options
+	field   string // that the pipeline's input is keyed by; "" is none
 }
 
 // forgetMax entries are some 600 KB of a step, and 2 MB where all ids are as long as
 // they may be.
 const forgetMax = 1024
 
-func restore(a stream.Assigned, o *Options) (*partition, error) {
-	p := &partition{cells: cells{partition: a.Partition, view: a.State, written: map[string][]byte{}}, next: a.Next, options: o}
+func restore(a stream.Assigned, o *Options, field string) (*partition, error) {
+	p := &partition{cells: cells{partition: a.Partition, view: a.State, written: map[string][]byte{}}, next: a.Next, options: o, field: field}
 	data, err := a.State.Get([]byte{kindMeta})
 	if err != nil {
 		return nil, err
@@ -199,20 +201,32 @@ func (p *partition) forward(s *subject, e *wire.Event, r *stream.Record) {
 		p.reject(s, e, r.Time, wire.CodeTimestamp, false, fmt.Sprintf("timestamp is more than %v ahead: set the client's clock, or leave it out", limits.Ahead))
 		return
 	}
-	if most := min(limits.EventBytes, s.turn.valueMax); len(e.Payload) > most {
+	key := p.inputKey(e, r)
+	if most := min(limits.EventBytes, s.turn.valueMax-len(key)); len(e.Payload) > most {
 		p.reject(s, e, r.Time, wire.CodeTooLarge, false, fmt.Sprintf("payload of %d bytes is over the limit of %d", len(e.Payload), most))
 		return
 	}
 	p.options.Metrics.Accepted.Add(1)
 	s.entry.state, s.entry.record, s.entry.correlation = forwarded, nil, e.Correlation
-	s.turn.output(inputRecord(p.options.Input, s.name, e, r))
+	s.turn.output(inputRecord(p.options.Input, s.name, key, e, r))
+}
+
+// inputKey returns the key of an event in the pipeline's input. It is the client's
+// where the payload has none: the pipeline says what is wrong with that.
+func (p *partition) inputKey(e *wire.Event, r *stream.Record) []byte {
+	if p.field != "" {
+		if key, ok := decode.Key(e.Payload, p.field); ok {
+			return key
+		}
+	}
+	return r.Key
 }
 
 // inputRecord returns the record of the pipeline's input. Its time is the event's,
 // where the client gave one.
-func inputRecord(topic, name string, e *wire.Event, r *stream.Record) stream.Record {
+func inputRecord(topic, name string, key []byte, e *wire.Event, r *stream.Record) stream.Record {
 	record := stream.Record{
-		Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Time: r.Time, Key: r.Key, Value: e.Payload,
+		Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Time: r.Time, Key: key, Value: e.Payload,
 		Headers: []stream.Header{{Key: header.ID, Value: []byte(name)}, {Key: header.ClientEvent, Value: []byte(name)}},
 	}
 	if !e.Time.IsZero() {

@@ -2,6 +2,7 @@ package sequence_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"testing"
@@ -25,17 +26,18 @@ var broker kafkatest.Shared
 
 func TestMain(m *testing.M) { os.Exit(broker.Run(m)) }
 
-// moderation is a pipeline by room, whose events come from clients.
+// moderation is a pipeline by room, whose events come from clients. It numbers the
+// events of a room.
 func moderation(t *testing.T) *afterbay.Runner {
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "moderation", Answers: []string{"decisions"},
 		Input: afterbay.Input{
-			Topic: "events", Key: "room", Partitions: 3, Repartition: 2,
+			Topic: "events", Key: "room", Partitions: 2,
 			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
 		},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "said", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			{Emit: &afterbay.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text"}}},
+			{Features: []afterbay.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
+			{Emit: &afterbay.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}}},
 		},
 	}, afterbay.Options{})
 	if err != nil {
@@ -105,7 +107,8 @@ func (b *bench) terminals() (n int) {
 	return n
 }
 
-// answered sees that each event has one result, the right one.
+// answered sees that each event has one result, the right one, and that a room's were
+// counted in one place, those of a client in the order of their numbers.
 func (b *bench) answered() {
 	b.Helper()
 	results := map[string]wire.Result{}
@@ -123,20 +126,33 @@ func (b *bench) answered() {
 			results[key] = r
 		}
 	}
+	counts := map[string]bool{} // by room
 	for c := range talkers {
+		newest := map[string]int{} // by room
 		for n := range sayings {
 			r := results[fmt.Sprintf("c%d e%d", c, n)]
-			want := fmt.Sprintf(`{"room":"r%d","text":"%d"}`, (n+c)%3, n)
-			if n%10 == 3 {
-				want = ""
-			}
 			if n%10 == 7 {
 				if r.Status != wire.StatusDeadLettered || r.Error == nil || r.Error.Code != wire.CodeDeadLettered || r.Error.Attempts != 1 {
 					b.Errorf("client %d, event %d: %+v; want a dead letter", c, n, r)
 				}
-			} else if r.Status != wire.StatusOK || string(r.Payload) != want {
-				b.Errorf("client %d, event %d: %+v; want %s", c, n, r, want)
+				continue
 			}
+			var said struct {
+				Room, Text string
+				Count      int `json:"said_count"`
+			}
+			if n%10 != 3 {
+				said.Room, said.Text = fmt.Sprint("r", (n+c)%3), fmt.Sprint(n)
+			}
+			want := said
+			if len(r.Payload) > 0 {
+				b.ok(json.Unmarshal(r.Payload, &said))
+			}
+			count := fmt.Sprint(said.Room, " ", said.Count)
+			if want.Count = said.Count; r.Status != wire.StatusOK || said != want || said.Room != "" && (said.Count <= newest[said.Room] || counts[count]) {
+				b.Errorf("client %d, event %d: %+v; want %+v, a number of its own, over %d", c, n, r, want, newest[said.Room])
+			}
+			newest[said.Room], counts[count] = said.Count, true
 		}
 	}
 	if len(results) != talkers*sayings {

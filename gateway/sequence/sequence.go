@@ -45,13 +45,17 @@ func (s *Sequencer) MakeTopics(ctx context.Context) error {
 // topics of the pipeline have to be there.
 func (s *Sequencer) Run(ctx context.Context) error {
 	err := s.MakeTopics(ctx)
+	var field string
+	if err == nil {
+		field, err = s.inputKey(ctx)
+	}
 	if err == nil {
 		// Copies have a group of their own: one of all topics would give a member all
 		// of the inbox and another member all of the outputs.
 		both, ctx := errgroup.WithContext(ctx)
 		both.Go(func() error {
 			return s.sessions(ctx, Group(s.options.Name), []string{Inbox(s.options.Name)}, func() handler {
-				return &judge{options: &s.options, partitions: map[stream.Partition]*partition{}}
+				return &judge{options: &s.options, field: field, partitions: map[stream.Partition]*partition{}}
 			})
 		})
 		both.Go(func() error {
@@ -63,6 +67,21 @@ func (s *Sequencer) Run(ctx context.Context) error {
 		return fmt.Errorf("gateway %q: %w", s.options.Name, err)
 	}
 	return nil
+}
+
+// inputKey returns the field that records of the pipeline's input are keyed by, as
+// whoever made the topic said; "" where nobody did.
+func (s *Sequencer) inputKey(ctx context.Context) (string, error) {
+	topics, err := s.log.Topics(ctx)
+	if err != nil {
+		return "", fmt.Errorf("key of topic %s: %w", s.options.Input, err)
+	}
+	for _, t := range topics {
+		if t.Name == s.options.Input {
+			return t.Key, nil
+		}
+	}
+	return "", nil
 }
 
 func (s *Sequencer) sources() []string {
@@ -77,11 +96,12 @@ func (s *Sequencer) sources() []string {
 // judge is the handler of the inbox.
 type judge struct {
 	options    *Options
+	field      string // that the pipeline's input is keyed by
 	partitions map[stream.Partition]*partition
 }
 
 func (j *judge) assign(a stream.Assigned) (err error) {
-	j.partitions[a.Partition], err = restore(a, j.options)
+	j.partitions[a.Partition], err = restore(a, j.options, j.field)
 	return err
 }
 

@@ -209,7 +209,9 @@ func TestWhatIsTooLargeForTheLogEndsItsEvent(t *testing.T) {
 		large := []byte(`"` + strings.Repeat("x", 19<<10) + `"`)
 		e := said("e1", 0)
 		e.Payload = large
-		b.send(e, said("e2", 0), said("e3", 0))
+		keyed := said("e0", 0) // fits alone, but not beside its key
+		keyed.Payload = []byte(`{"room":"` + strings.Repeat("x", 11<<10) + `"}`)
+		b.send(keyed, e, said("e2", 0), said("e3", 0))
 		time.Sleep(time.Second)
 		for _, r := range []struct{ topic, event, value string }{
 			{"decisions", "e2", string(large)},
@@ -222,9 +224,57 @@ func TestWhatIsTooLargeForTheLogEndsItsEvent(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		stop()
-		b.want("1 e1 rejected too_large", "2 e2 dead_lettered too_large", "3 e3 ok")
+		b.want("1 e0 rejected too_large", "2 e1 rejected too_large", "3 e2 dead_lettered too_large", "4 e3 ok")
 		b.ok(l.Close())
 	})
+}
+
+// TestEventsComeByTheKeyOfThePipelinesInput sees that a pipeline gets them as from any
+// producer; where there is no key in an event, or none is known of the topic, as of
+// their client.
+func TestEventsComeByTheKeyOfThePipelinesInput(t *testing.T) {
+	for field, want := range map[string][]string{
+		"room": {"lobby", "7", "a/b", "acme/c1", "acme/c1", "acme/c1", "lobby"},
+		"":     {"acme/c1", "acme/c1", "acme/c1", "acme/c1", "acme/c1", "acme/c1", "acme/c1"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := memory.New(memory.Options{})
+			for _, topic := range []stream.Topic{{Name: "in", Partitions: 1, Key: field}, {Name: "out", Partitions: 1}} {
+				if err := l.CreateTopic(t.Context(), topic); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := &bench{T: t, log: l, options: sequence.Options{Name: name, Partitions: 1, Input: "in", Sources: []sequence.Source{{Topic: "out"}}}}
+			b.ok(b.sequencer(l).MakeTopics(b.ctx()))
+			stop := b.start(l)
+			for i, payload := range []string{`{"room":"lobby"}`, `{"text":"", "room":7}`, `{"room":"a\/b"}`, `{"room":[]}`, `{"text":"hi"}`, `"lobby"`} {
+				e := said(fmt.Sprint("e", i), 0)
+				e.Payload = []byte(payload)
+				b.send(e)
+			}
+			later := said("held", 2) // waits, and is another record of the state then
+			later.Payload = []byte(`{"room":"lobby"}`)
+			b.send(later)
+			time.Sleep(time.Second)
+			stop()
+			stop = b.start(l)
+			first := said("first", 1)
+			first.Payload = []byte(`{"room":"none"}`)
+			b.send(first)
+			time.Sleep(time.Second)
+			stop()
+			var got []string
+			for _, r := range b.read("in")[0] {
+				if header.Get(&r, header.ID) != "acme/c1/first" {
+					got = append(got, string(r.Key))
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("keys by field %q (-want +got):\n%s", field, diff)
+			}
+			b.ok(l.Close())
+		})
+	}
 }
 
 // TestRecordThatNoGatewayWroteIsADeadLetter sees that it is kept, as far as it
