@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
 )
 
 // talkPipeline counts by room, and has nothing to say to those that are quiet.
@@ -127,10 +129,15 @@ func TestLintFindsWhatGatewaysName(t *testing.T) {
 	}
 }
 
-// TestGatewayOfItsOwnProcessSeesUnreadEnds by the topics that are there.
+// TestGatewayOfItsOwnProcessSeesUnreadEnds by the topics that are there, which somebody
+// made before the pipeline was started.
 func TestGatewayOfItsOwnProcessSeesUnreadEnds(t *testing.T) {
 	talkFolder(t)
-	engine := fakeEngine(t)
+	engine := fakeEngine(t, kfake.SeedTopics(2, "said", "shown", "talk.ended", "dlq.talk"))
+	const early = `gateway.yaml:3:19: pipeline.input: no pipeline has read topic "said" yet, which would say what it is keyed by: start the pipeline first`
+	if r := command(t, "", "gateway", "gateway.yaml", "--engine", engine, "--admin", "127.0.0.1:0"); r.code != exitInvalid || !strings.Contains(r.stderr, early) {
+		t.Errorf("before the pipeline: %+v", r)
+	}
 	running, end := background(t, "run", "talk.yaml", "--engine", engine, "--listen", "127.0.0.1:0")
 	running.wait(t, "next, in another terminal")
 	file := strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [dlq.moderation]", "input: said, outputs: OUTPUTS", 1)

@@ -215,7 +215,11 @@ func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
 			return f.explain("partitions", fmt.Sprintf("topic %q has %d partitions, for ever, not %d", t.Name, t.Partitions, want),
 				fmt.Sprintf("write `partitions: %d`, or give the gateway another name, with which it begins anew", t.Partitions))
 		}
-		if t.Name == f.file.Pipeline.Input && f.key != "" && t.Key != f.key {
+		switch {
+		case t.Name != f.file.Pipeline.Input:
+		case t.Key == "":
+			return f.explain("pipeline.input", fmt.Sprintf("no pipeline has read topic %q yet, which would say what it is keyed by", t.Name), "start the pipeline first")
+		case f.key != "" && t.Key != f.key:
 			return f.explain("pipeline.input", fmt.Sprintf("topic %q is keyed by %q, for ever, and a pipeline reads it by %q: events of clients would be dead letters", t.Name, t.Key, f.key),
 				copyBy(f.key)+" of the pipeline, or have it and the gateway name another topic")
 		}
