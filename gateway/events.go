@@ -87,16 +87,16 @@ func (b *submissions) readLines(body io.Reader) error {
 		if len(b.answers) == eventsMost {
 			return errTooMany
 		}
-		frame, problem := wire.ParseClient(lines.Bytes())
+		frame, bad := wire.ParseClient(lines.Bytes())
 		if f, ok := frame.(*wire.Submission); ok {
 			event := f.Event(b.who.Tenant, b.who.Client)
 			b.take(&event)
 			continue
 		}
-		if problem == nil {
-			problem = &wire.Error{Code: wire.CodeBadFrame, Message: "only frames of type event are taken here"}
+		if bad == nil {
+			bad = wire.Refuse(lines.Bytes(), &wire.Error{Code: wire.CodeBadFrame, Message: "only frames of type event are taken here"})
 		}
-		b.refuse(&wire.ErrorFrame{Error: problem})
+		b.refuse(bad)
 	}
 	return lines.Err()
 }

@@ -97,18 +97,18 @@ func newSession(g *Gateway, socket socket, who *Identity, correlation string) *s
 
 // receive takes a message of the client.
 func (s *session) receive(message []byte) {
-	frame, problem := wire.ParseClient(message)
+	frame, bad := wire.ParseClient(message)
 	s.mu.Lock()
 	asked := s.waits
 	s.heard, s.waits = time.Now(), false
 	connected := s.connected
 	s.mu.Unlock()
-	if problem != nil {
-		s.fail(0, problem)
+	if bad != nil {
+		s.reject(bad)
 		return
 	}
 	if connect, ok := frame.(*wire.Connect); ok == connected {
-		s.fail(0, &wire.Error{Code: wire.CodeUnauthorized, Message: "send one connect, first"})
+		s.reject(wire.Refuse(message, outOfTurn(connected)))
 		return
 	} else if ok {
 		s.connect(connect)
@@ -126,6 +126,15 @@ func (s *session) receive(message []byte) {
 	case *wire.Refresh:
 		s.refresh(f)
 	}
+}
+
+// outOfTurn is what is wrong with a frame that came before its connection said who it
+// is, or with saying so again.
+func outOfTurn(connected bool) *wire.Error {
+	if connected {
+		return &wire.Error{Code: wire.CodeBadFrame, Message: "connected already: make another connection to connect again"}
+	}
+	return &wire.Error{Code: wire.CodeUnauthorized, Message: "not connected: send connect first"}
 }
 
 // fail answers a frame that is wrong, of a client that sends not too many.

@@ -243,11 +243,13 @@ func TestBadFramesAreAnsweredAndTheConnectionStays(t *testing.T) {
 		w.ok(err)
 		for _, x := range []struct{ message, code string }{
 			{`{"type":"event","eventId":"e","payload":1}`, wire.CodeUnauthorized},
+			{`{"type":"refresh","id":3,"token":"acme.ada"}`, wire.CodeUnauthorized},
 			{`{"type":"connect","token":"acme.ada","resume":{"cursor":"` + foreign.Cursor + `"}}`, wire.CodeBadCursor},
 			{`{"type":"connect","token":"acme.ada","resume":{"from":"here"}}`, wire.CodeBadFrame},
 			{`{"type":"connect","token":"acme.ada","maxInflight":-1}`, wire.CodeBadFrame},
 			{`{"type":"connect","token":"acme.ada"}`, ""},
-			{`{"type":"connect","token":"acme.ada"}`, wire.CodeUnauthorized},
+			{`{"type":"connect","token":"acme.ada"}`, wire.CodeBadFrame},
+			{`{"type":"event","eventId":"e","payload":1,"priority":"high"}`, wire.CodeBadFrame},
 			{`{`, wire.CodeBadFrame},
 			{`{"type":"fly"}`, wire.CodeBadFrame},
 			{`{"type":"event","eventId":"a b","payload":1}`, wire.CodeBadEvent},
@@ -263,6 +265,8 @@ func TestBadFramesAreAnsweredAndTheConnectionStays(t *testing.T) {
 				}
 			} else if !ok || e.Error.Code != x.code {
 				t.Errorf("%s: %+v, want %s", x.message, f, x.code)
+			} else if strings.Contains(x.message, `"eventId":"e"`) && e.Error.EventID != "e" || strings.Contains(x.message, `"id":3`) && e.ID != 3 {
+				t.Errorf("%s: %+v, %+v says not of what", x.message, e, e.Error)
 			}
 		}
 		w.ok(c.text(`{"type":"refresh","id":4,"token":"acme.ada"}`))

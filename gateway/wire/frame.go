@@ -324,12 +324,16 @@ func appendField(b []byte, name, text string) []byte {
 }
 
 // ParseClient reads a frame of a client. It knows its type and all of its
-// fields, or the error is one of CodeBadFrame.
-func ParseClient(data []byte) (Frame, *Error) {
+// fields, or the answer to it has an error of CodeBadFrame.
+func ParseClient(data []byte) (Frame, *ErrorFrame) {
 	if event, ok := scanEvent(data); ok {
 		return event, nil
 	}
-	return parse(data, newClientFrame, true)
+	frame, problem := parse(data, newClientFrame, true)
+	if problem != nil {
+		return nil, Refuse(data, problem)
+	}
+	return frame, nil
 }
 
 // ParseServer reads a frame of a server, and passes over fields that it does not
@@ -381,7 +385,10 @@ func newServerFrame(name string) Frame {
 func parse(data []byte, newFrame func(name string) Frame, strict bool) (Frame, *Error) {
 	name, err := typeOf(data)
 	if err != nil {
-		return nil, badFrame("no JSON object with a type: %v", err)
+		return nil, badFrame("no JSON object with a type: %s", explain(err))
+	}
+	if name == "" {
+		return nil, badFrame("its type is missing: say which frame of %s it is, as in {\"type\":\"event\",...}", Protocol)
 	}
 	frame := newFrame(name)
 	if frame == nil {
@@ -392,7 +399,7 @@ func parse(data []byte, newFrame func(name string) Frame, strict bool) (Frame, *
 		dec.DisallowUnknownFields()
 	}
 	if err := dec.Decode(frame); err != nil {
-		return nil, badFrame("frame %s: %v", name, err)
+		return nil, badFrame("frame %s: %s", name, explain(err))
 	}
 	if rest := bytes.TrimLeft(data[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
 		return nil, badFrame("frame %s: %.40q after top-level value", name, rest)
@@ -413,10 +420,6 @@ func typeOf(data []byte) (string, error) {
 	}
 	err := json.Unmarshal(data, &named)
 	return named.Type, err
-}
-
-func badFrame(format string, args ...any) *Error {
-	return &Error{Code: CodeBadFrame, Message: fmt.Sprintf(format, args...)}
 }
 
 // Event returns the event that a client of a token submits.

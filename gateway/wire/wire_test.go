@@ -143,7 +143,7 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 	for _, side := range []struct {
 		frames []wire.Frame
 		parse  func([]byte) (wire.Frame, *wire.Error)
-	}{{client, wire.ParseClient}, {server, wire.ParseServer}} {
+	}{{client, parseClient}, {server, wire.ParseServer}} {
 		for _, want := range side.frames {
 			data, err := wire.Encode(want)
 			if err != nil || !strings.HasPrefix(string(data), `{"type":"`+want.Name()+`"`) || !json.Valid(data) {
@@ -154,6 +154,14 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 			}
 		}
 	}
+}
+
+func parseClient(data []byte) (wire.Frame, *wire.Error) {
+	f, refused := wire.ParseClient(data)
+	if refused != nil {
+		return nil, refused.Error
+	}
+	return f, nil
 }
 
 // What json.Valid lets pass would end the connection of a browser.
@@ -173,19 +181,45 @@ func TestFramesAreAlwaysUTF8(t *testing.T) {
 
 func TestBadFramesOfClientsAreNamed(t *testing.T) {
 	for _, c := range []struct{ data, want string }{
-		{``, "no JSON"}, {`nonsense`, "no JSON"}, {`[]`, "no JSON object"}, {`{}`, "is not one of"}, {`{"type":7}`, "type"},
+		{``, "no JSON"}, {`nonsense`, "no JSON"}, {`[]`, "no JSON object with a type: found array"}, {`{}`, "its type is missing"}, {`null`, "its type is missing"},
+		{`{"type":7}`, "type: found number, use a string"},
 		{`{"type":"result"}`, `"result" is not one of afterbay.v1`},
 		{`{"type":"ack","cursor":"a"} {}`, "after top-level"},
-		{`{"type":"event","eventid_":"a"}`, `unknown field "eventid_"`},
-		{`{"type":"event","eventId":7}`, "eventId"},
+		{`{"type":"event","eventid_":"a"}`, `frame event: unknown field "eventid_"`},
+		{`{"type":"event","eventId":7}`, "frame event: eventId: found number, use a string"},
+		{`{"type":"event","sequence":1.5}`, "frame event: sequence: found number 1.5, use a whole number"},
+		{`{"type":"event","priority":"high"}`, "frame event: priority: found string, use a whole number"},
+		{`{"type":"event","timestamp":"yesterday"}`, "frame event: a time is none of RFC 3339"},
+		{`{"type":"event","timestamp":5}`, "frame event: a time is none of RFC 3339"},
 		{`{"type":"connect","resume":{"cursors":"a"}}`, `unknown field "cursors"`},
+		{`{"type":"connect","resume":"a"}`, "resume: found string, use an object"},
+		{`{"type":"connect","resume":{"cursor":1}}`, "resume.cursor: found number, use a string"},
 	} {
-		if f, err := wire.ParseClient([]byte(c.data)); err == nil || err.Code != wire.CodeBadFrame || !strings.Contains(err.Message, c.want) {
+		f, err := parseClient([]byte(c.data))
+		if err == nil || err.Code != wire.CodeBadFrame || !strings.Contains(err.Message, c.want) {
 			t.Errorf("%s: %v, %v; want %q", c.data, f, err, c.want)
+		} else if strings.Contains(err.Message, "Go ") || strings.Contains(err.Message, "json:") {
+			t.Errorf("%s: %q is about our code, not about the frame", c.data, err.Message)
 		}
 	}
 	if _, err := wire.ParseServer([]byte(`{"type":"ping","new":1}`)); err != nil {
 		t.Errorf("clients are to pass over what they do not know: %v", err)
+	}
+}
+
+// A client with many events on their way has to know which of them was refused.
+func TestBadFramesAreAnsweredByTheirIds(t *testing.T) {
+	for data, want := range map[string]wire.ErrorFrame{
+		`{"type":"event","priority":"high","eventId":"e1","correlationId":"c1","payload":1}`: {CorrelationID: "c1", Error: &wire.Error{EventID: "e1"}},
+		`{"type":"event","eventId":"e2","clientId":"someone","payload":1}`:                   {Error: &wire.Error{EventID: "e2"}},
+		`{"type":"refresh","id":7,"tokens":"t"}`:                                             {ID: 7, Error: &wire.Error{}},
+		`{"type":"nothing","id":"8","eventId":"no id"}`:                                      {Error: &wire.Error{}},
+		`{"type":"event","eventId":"e3"`:                                                     {Error: &wire.Error{}},
+	} {
+		_, got := wire.ParseClient([]byte(data))
+		if got == nil || got.ID != want.ID || got.CorrelationID != want.CorrelationID || got.Error.EventID != want.Error.EventID {
+			t.Errorf("%s: %+v; want %+v", data, got, want)
+		}
 	}
 }
 
