@@ -13,10 +13,11 @@ import (
 
 // correlation is the id of a request, by which what is made of its events, and
 // what is logged of it, is found: it is in the answer, and in the events that
-// have none of their own.
+// have none of their own. So is its trace.
 type correlation struct {
 	given string // by the client; "" where it gave none
 	made  string // of the request's trace, or a random one; "" where there is no request
+	trace string // the request's traceparent; "" where it has none, or a wrong one: the W3C has those passed over
 }
 
 // correlate has every answer of next say the correlation id of its request, and
@@ -36,7 +37,11 @@ func (g *Gateway) correlate(next http.HandlerFunc) http.HandlerFunc {
 
 // correlationOf returns the id of a request that correlate has let through.
 func correlationOf(w http.ResponseWriter, r *http.Request) correlation {
-	return correlation{given: r.Header.Get(header.Correlation), made: correlationIn(w)}
+	c := correlation{given: r.Header.Get(header.Correlation), made: correlationIn(w)}
+	if trace := r.Header.Get(header.TraceParent); len(trace) == wire.TraceParentBytes && traceOf(trace) != "" {
+		c.trace = trace
+	}
+	return c
 }
 
 // correlationIn returns the id that correlate has given an answer, for the log.
@@ -54,8 +59,10 @@ func traceOf(traceparent string) string {
 }
 
 // apply gives an event the id of the first that has one: the event, its request,
-// the event's trace. Otherwise it is made.
+// the event's trace. Otherwise it is made. An event without a trace is of that of its
+// request.
 func (c correlation) apply(event *wire.Event) {
+	event.TraceParent = cmp.Or(event.TraceParent, c.trace)
 	event.Correlation = cmp.Or(event.Correlation, c.given, traceOf(event.TraceParent), c.made)
 	if event.Correlation == "" {
 		event.Correlation = newCorrelation()

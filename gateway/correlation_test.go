@@ -120,7 +120,7 @@ func (w *world) sendPosts() map[string]string {
 		id, body string
 		header   []string
 	}{
-		{"line", `{"type":"event","eventId":"line","correlationId":"of the line","payload":` + string(post("line")) + `}`, []string{"X-Correlation-Id", "of the request"}},
+		{"line", `{"type":"event","eventId":"line","correlationId":"of the line","payload":` + string(post("line")) + `}`, []string{"X-Correlation-Id", "of the request", "Traceparent", "00-wrong"}},
 		{"rejected", `{"type":"event","eventId":"rejected","payload":1,"timestamp":"9000-01-01T00:00:00Z"}`, []string{"X-Correlation-Id", "of the request"}},
 		{"cloud", string(post("cloud")), []string{"Ce-Specversion", "1.0", "Ce-Id", "cloud", "Ce-Source", "/posts", "Ce-Type", "post", "Ce-Correlationid", "of the cloud event", "Content-Type", "application/json", "Traceparent", traceParent}},
 	} {
@@ -174,6 +174,10 @@ func (w *world) checkHops(ids map[string]string, want map[string][]string) {
 				id := event[strings.LastIndexByte(event, '/')+1:]
 				if correlation := header.Get(&r, header.Correlation); correlation != ids[id] {
 					w.Errorf("%v@%d, of %s: correlation %q, want %q", at, offset, id, correlation, ids[id])
+				}
+				traced := strings.HasPrefix(header.Get(&r, header.TraceParent), "00-"+trace)
+				if want := id == "traced" || id == "cloud"; traced != want && (topic.Name == "posts" || topic.Name == "decisions") {
+					w.Errorf("%v@%d, of %s: %v", at, offset, id, r.Headers)
 				}
 				if !slices.Contains(got[topic.Name], id) {
 					got[topic.Name] = append(got[topic.Name], id)

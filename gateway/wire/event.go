@@ -27,7 +27,10 @@ type Event struct {
 // PriorityMax is the highest priority of an event.
 const PriorityMax = 9
 
-const correlationBytesMax, traceParentBytes = 128, 55
+// TraceParentBytes is how long a traceparent of the W3C's version 00 is.
+const TraceParentBytes = 55
+
+const correlationBytesMax = 128
 
 // Validate returns what is wrong with the event, the first of it.
 func (e *Event) Validate() error {
@@ -53,8 +56,8 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("payload is no UTF-8: encode its texts, or write \\u escapes")
 	case !printable(e.Correlation) || len(e.Correlation) > correlationBytesMax:
 		return fmt.Errorf("correlationId: use at most %d printable ASCII characters", correlationBytesMax)
-	case e.TraceParent != "" && (len(e.TraceParent) != traceParentBytes || !printable(e.TraceParent)):
-		return fmt.Errorf("traceparent: use the %d characters of the W3C's version 00, or leave it out", traceParentBytes)
+	case e.TraceParent != "" && (len(e.TraceParent) != TraceParentBytes || !printable(e.TraceParent)):
+		return fmt.Errorf("traceparent: use the %d characters of the W3C's version 00, or leave it out", TraceParentBytes)
 	}
 	return nil
 }
