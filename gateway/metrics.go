@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/afterbay/afterbay/observe"
@@ -30,16 +32,34 @@ type Metrics struct {
 }
 
 // CloseCodes counts the ends of connections.
-type CloseCodes struct{ counts [1000]atomic.Uint64 }
+type CloseCodes struct {
+	protocol [16]atomic.Uint64   // codes of RFC 6455, from 1000
+	own      [1000]atomic.Uint64 // from 4000
+}
 
-const closeCodesFrom = 4000
+// breaches are the codes by which the library ends a connection that breaks RFC 6455,
+// or sends a message that is too large. A close of the client is answered by no such.
+var breaches = []closeCode{closeProtocol, 1007, 1009}
 
-func (c *CloseCodes) add(code closeCode) { c.counts[code-closeCodesFrom].Add(1) }
+const closeProtocol closeCode = 1002
+
+// at returns the counter of a code; nil where it has none.
+func (c *CloseCodes) at(code int) *atomic.Uint64 {
+	switch {
+	case code >= 1000 && code < 1000+len(c.protocol):
+		return &c.protocol[code-1000]
+	case code >= 4000 && code < 4000+len(c.own):
+		return &c.own[code-4000]
+	}
+	return nil
+}
+
+func (c *CloseCodes) add(code closeCode) { c.at(int(code)).Add(1) }
 
 // All returns how many connections were ended with each code that there is.
 func (c *CloseCodes) All() iter.Seq2[int, uint64] {
 	return func(yield func(int, uint64) bool) {
-		for code := range closeReasons {
+		for _, code := range slices.AppendSeq(slices.Clone(breaches), maps.Keys(closeReasons)) {
 			if !yield(int(code), c.Of(int(code))) {
 				return
 			}
@@ -47,11 +67,11 @@ func (c *CloseCodes) All() iter.Seq2[int, uint64] {
 	}
 }
 
-// Of returns how many connections were ended with a code from 4000 to 4999; 0 for
-// others.
+// Of returns how many connections were ended with a code from 1000 to 1015 or 4000 to
+// 4999; 0 for others.
 func (c *CloseCodes) Of(code int) uint64 {
-	if code < closeCodesFrom || code >= closeCodesFrom+len(c.counts) {
-		return 0
+	if n := c.at(code); n != nil {
+		return n.Load()
 	}
-	return c.counts[code-closeCodesFrom].Load()
+	return 0
 }

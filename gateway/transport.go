@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"net"
 	"slices"
@@ -15,6 +16,9 @@ const collectBytes = 16 << 10
 // buffers are those of connections that write, and of frames that are encoded,
 // collectBytes each.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, collectBytes); return &b }}
+
+// closeFrame is the first byte of a close frame; length and code follow.
+const closeFrame = 0x88
 
 // transport is the connection that the library reads and writes. It has what the
 // server read beyond the request, and collects frames, so that many small ones cost
@@ -30,6 +34,7 @@ type transport struct {
 	frames     *[]byte   // of buffers; nil while nothing is collected: an idle connection keeps none
 	until      time.Time // when what is written has to be taken
 	err        error     // of the first write that failed: no other waits for a deadline again
+	closed     closeCode // of the close frame that was written; 0 before
 }
 
 func (t *transport) Read(b []byte) (int, error) {
@@ -72,6 +77,9 @@ func (t *transport) Write(frame []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := len(frame)
+	if n >= 4 && frame[0] == closeFrame {
+		t.closed = closeCode(binary.BigEndian.Uint16(frame[2:]))
+	}
 	if t.header != "" {
 		status, rest, _ := bytes.Cut(frame, []byte("\r\n"))
 		frame, t.header = slices.Concat(status, []byte("\r\n"+t.header+"\r\n"), rest), ""
@@ -92,6 +100,17 @@ func (t *transport) Write(frame []byte) (int, error) {
 		return 0, t.err
 	}
 	return n, nil
+}
+
+// breach returns the code by which the library ended the connection for what its
+// client sent; 0 where it did not.
+func (t *transport) breach() closeCode {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.Contains(breaches, t.closed) {
+		return t.closed
+	}
+	return 0
 }
 
 // drain writes what is collected. Its caller holds mu, and looks at err.

@@ -96,10 +96,16 @@ func (g *Gateway) readSocket(s *session, conn *connection) {
 	defer g.exit(s)
 	defer conn.transport.finish()
 	defer s.end()
+	defer func() {
+		if code := conn.transport.breach(); code != 0 {
+			g.metrics.Closed.add(code)
+		}
+	}()
 	// A frame that says it has 2^63 bytes or more makes the library panic.
 	defer func() {
 		if p := recover(); p != nil {
 			g.options.Logger.Warn("gateway: a connection was closed by its frames", "panic", p, "correlation", s.correlation)
+			_ = conn.conn.WriteClose(uint16(closeProtocol), nil)
 		}
 	}()
 	conn.conn.ReadLoop()

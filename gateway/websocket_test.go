@@ -276,6 +276,16 @@ func TestBadFramesAreAnsweredAndTheConnectionStays(t *testing.T) {
 	})
 }
 
+// hasEnded sees that so many connections are counted as ended by the gateway, by code.
+func (w *world) hasEnded(want map[int]int) {
+	w.Helper()
+	for code, n := range w.gateway.Metrics().Closed.All() {
+		if n != uint64(want[code]) {
+			w.Errorf("%d are counted as ended by %d, want %d", n, code, want[code])
+		}
+	}
+}
+
 // TestFramesOfRFC6455 sends frames rightly and wrongly, to connections that are
 // connected.
 func TestFramesOfRFC6455(t *testing.T) {
@@ -287,6 +297,7 @@ func TestFramesOfRFC6455(t *testing.T) {
 		join := func(frames ...[]byte) []byte { return bytes.Join(frames, nil) }
 		unmasked := append([]byte{fin | opText, byte(len(submission))}, submission...)
 		endless := binary.BigEndian.AppendUint64([]byte{fin | opText, 0x80 | 127}, 1<<63)
+		ended := map[int]int{} // by the gateway
 		for _, c := range []struct {
 			name  string
 			bytes []byte
@@ -309,16 +320,19 @@ func TestFramesOfRFC6455(t *testing.T) {
 			{"a long ping", frame(fin|opPing, make([]byte, 126)), 1002},
 			{"too large", frame(fin|opText, bytes.Repeat([]byte{' '}, 1001)), 1009},
 			{"too large in parts", join(frame(opText, bytes.Repeat([]byte{' '}, 600)), frame(fin|opContinue, bytes.Repeat([]byte{' '}, 600))), 1009},
-			{"2^63 bytes", join(endless, make([]byte, 4)), -1},
+			{"2^63 bytes", join(endless, make([]byte, 4)), 1002},
 			{"a normal close", frame(fin|opClose, []byte{0x03, 0xe8}), 1000},
 			{"a close with a code of its own", frame(fin|opClose, []byte{0x0f, 0xa0}), 4000},
 			{"a close with a code that nobody may send", frame(fin|opClose, []byte{0x03, 0xed}), 1002},
 			{"a close of one byte", frame(fin|opClose, []byte{0x03}), 1002},
 		} {
+			if c.code > 1000 && c.code < 4000 {
+				ended[c.code]++
+			}
 			conn, _ := w.connect("ada", nil)
 			go func() { _, _ = conn.Write(c.bytes) }() // a pipe takes no more than is read
 			if c.code != 0 {
-				if frames, how := w.ends(conn); c.code > 0 && (how == nil || how.code != c.code) {
+				if frames, how := w.ends(conn); how == nil || how.code != c.code {
 					t.Errorf("%s: %d frames, then %v, want %d", c.name, len(frames), how, c.code)
 				}
 			}
@@ -338,5 +352,7 @@ func TestFramesOfRFC6455(t *testing.T) {
 		if n := w.gateway.Metrics().Accepted.Load(); n != 5 {
 			t.Errorf("%d events were accepted, want 5", n)
 		}
+		synctest.Wait()
+		w.hasEnded(ended)
 	})
 }
