@@ -159,7 +159,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		defer w.close()
 		_, foreign := w.connect("eve", nil)
 		for _, lines := range [][]string{
-			{offered, "Authorization: Bearer hush1"}, {offered + ", bearer.hush2"}, {offered, "Origin: https://hush3.example", "Authorization: Bearer hush4"},
+			{offered, "Authorization: Bearer hush1", "X-Correlation-Id: first"}, {offered + ", bearer.hush2", "X-Correlation-Id: second"}, {offered, "Origin: https://hush3.example", "Authorization: Bearer hush4"},
 		} {
 			if _, _, err := dialRaw(w.listener.dial(), lines...); err == nil {
 				t.Errorf("%q is served", lines)
@@ -171,7 +171,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 				t.Errorf("%s: %s", path, r.Status)
 			}
 		}
-		c, _, err := dialRaw(w.listener.dial(), offered)
+		c, _, err := dialRaw(w.listener.dial(), offered, "X-Correlation-Id: third")
 		w.ok(err)
 		w.ok(c.send(&wire.Connect{Token: "hush6"}))
 		w.ends(c)
@@ -179,5 +179,10 @@ func TestNothingSecretIsLogged(t *testing.T) {
 	})
 	if text := logged.String(); strings.Contains(text, "hush") || strings.Contains(text, cursor) || strings.Count(text, "token refused") != 3 {
 		t.Errorf("logged:\n%s", text)
+	}
+	for _, correlation := range []string{"first", "second", "third"} {
+		if text := logged.String(); strings.Count(text, "correlation="+correlation) != 1 {
+			t.Errorf("it is not said once that the token of %s was refused:\n%s", correlation, text)
+		}
 	}
 }
