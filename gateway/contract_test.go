@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"regexp"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/contract"
 	"github.com/afterbay/afterbay/gateway/contract/contracttest"
+	"github.com/afterbay/afterbay/gateway/limit"
 )
 
 func TestDocumentsAreServedAndHaveEveryEndpoint(t *testing.T) {
@@ -136,4 +138,38 @@ func TestWhatAGatewaySendsIsHeldToItsContract(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestContractHasWhatAddressesHear asks every endpoint from an address that has as many
+// connections as it may. Nothing is read of it: the answer is there before it asks.
+func TestContractHasWhatAddressesHear(t *testing.T) {
+	addresses, err := limit.New[netip.Prefix](limit.Options{Open: 1, Burst: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(limit.Listen(inner, addresses)) }()
+	defer func() { _ = server.Close() }()
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	dial() // all that it may
+	for _, asks := range []string{"GET /v1/stream", "GET /v1/results", "POST /v1/events", "POST /v1/ack"} {
+		answer, err := io.ReadAll(dial())
+		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 429 ")) {
+			t.Errorf("%q, %v", answer, err)
+		}
+		for _, err := range contracttest.Conversation([]byte(asks+" HTTP/1.1\r\nHost: gateway\r\n\r\n"), answer, true) {
+			t.Error(err)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -45,6 +46,13 @@ func keyOf(addr net.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
+// said is what an address hears that is refused.
+var said = map[Reason]string{
+	Connections: "this address has as many connections as it may",
+	Rate:        "this address makes connections too fast",
+	Full:        "too many other addresses make connections",
+}
+
 // close answers what was not read, as far as that goes: it fits an empty buffer.
 func (r Refusal) close(conn net.Conn) {
 	status := "429 Too Many Requests"
@@ -52,7 +60,9 @@ func (r Refusal) close(conn net.Conn) {
 		status = "503 Service Unavailable"
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: %d\r\n\r\n", status, (r.Wait+time.Second-1)/time.Second)
+	body := fmt.Sprintf(`{"error":%q,"hint":"come again after Retry-After"}`+"\n", said[r.Reason])
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: %d\r\nX-Correlation-Id: %s\r\n\r\n%s",
+		status, len(body), (r.Wait+time.Second-1)/time.Second, rand.Text(), body)
 	_ = conn.Close()
 }
 

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"net"
@@ -45,9 +46,13 @@ func TestListenerRefusesConnectionsOverTheBoundAndCountsClosedOnes(t *testing.T)
 	dial()
 	dial()
 	first, second := <-conns, <-conns
-	refused, err := io.ReadAll(dial())
-	if want := "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 5\r\n\r\n"; err != nil || string(refused) != want {
-		t.Fatalf("%q, %v", refused, err)
+	refused, err := http.ReadResponse(bufio.NewReader(dial()), nil)
+	if err != nil || refused.StatusCode != http.StatusTooManyRequests || !refused.Close || refused.Header.Get("Retry-After") != "5" {
+		t.Fatalf("%+v, %v", refused, err)
+	}
+	body, err := io.ReadAll(refused.Body)
+	if want := `{"error":"this address has as many connections as it may","hint":"come again after Retry-After"}` + "\n"; err != nil || string(body) != want {
+		t.Errorf("%q, %v", body, err)
 	}
 	if s := addresses.Stats(); s.Open != 2 || s.Connections != 1 {
 		t.Errorf("%+v", s)
