@@ -69,13 +69,13 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 				break
 			}
 			if len(message) > most {
-				return fmt.Errorf("event of %d bytes", len(message))
+				return tooLarge(fmt.Sprintf("an event of %d bytes", len(message)))
 			}
 			e, err := wire.ParseCloudEvent(message)
 			b.takeCloudEvent(&e, err)
 		}
 	case len(data) > most:
-		return fmt.Errorf("event of more than %d bytes", most)
+		return tooLarge(fmt.Sprintf("an event of more than %d bytes", most))
 	case media == cloudEvent:
 		e, err := wire.ParseCloudEvent(data)
 		b.takeCloudEvent(&e, err)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -79,8 +78,11 @@ type submissions struct {
 // readLines reads a frame in each line.
 func (b *submissions) readLines(body io.Reader) error {
 	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, b.gateway.options.MessageBytes)
+	lines.Buffer(nil, b.gateway.options.MessageBytes+len("\n"))
 	for lines.Scan() {
+		if len(lines.Bytes()) > b.gateway.options.MessageBytes {
+			return bufio.ErrTooLong
+		}
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
@@ -98,7 +100,10 @@ func (b *submissions) readLines(body io.Reader) error {
 		}
 		b.refuse(bad)
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil || len(b.answers) > 0 {
+		return err
+	}
+	return &refusal{http.StatusBadRequest, "the request has no event", "send frames of type event, one in each line"}
 }
 
 func (b *submissions) take(event *wire.Event) {
@@ -141,7 +146,7 @@ func (b *submissions) append() {
 	}
 }
 
-var errTooMany = errors.New("more than " + strconv.Itoa(eventsMost) + " events")
+var errTooMany = tooLarge("more than " + strconv.Itoa(eventsMost) + " events")
 
 // retryable reports whether an answer is that the log did not take an event, which may
 // be sent again.

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -63,6 +64,42 @@ func TestRequestHasSoManyEvents(t *testing.T) {
 			}
 			w.ok(r.Body.Close())
 		}
+	})
+}
+
+// TestBodiesThatAreNotTakenAreToldWhy sends too much, too little and nothing.
+func TestBodiesThatAreNotTakenAreToldWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{MessageBytes: 1000})
+		defer w.close()
+		line := func(bytes int) string {
+			const head, tail = `{"type":"event","eventId":"e","payload":"`, `"}`
+			return head + strings.Repeat("x", bytes-len(head)-len(tail)) + tail
+		}
+		for _, c := range []struct {
+			body   string
+			status int
+			want   string
+		}{
+			{line(1000), http.StatusOK, `{"type":"accepted"`}, {line(1000) + "\n", http.StatusOK, `{"type":"accepted"`},
+			{line(1001), http.StatusRequestEntityTooLarge, "too large: one of its lines"},
+			{strings.Repeat(line(999)+"\n", 1049), http.StatusRequestEntityTooLarge, "too large: more than 1048576 bytes"},
+			{"", http.StatusBadRequest, "no event"}, {" \n\n", http.StatusBadRequest, "no event"},
+		} {
+			r := w.request(http.MethodPost, "/v1/events", "ada", c.body)
+			got, err := io.ReadAll(r.Body)
+			if w.ok(err); r.StatusCode != c.status || !strings.Contains(string(got), c.want) {
+				t.Errorf("%d bytes: %s %s; want %d %s", len(c.body), r.Status, got, c.status, c.want)
+			}
+		}
+		conn := w.listener.dial()
+		_, err := io.WriteString(conn, "POST /v1/events HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer acme.ada\r\nTransfer-Encoding: chunked\r\n\r\nbytes\r\n")
+		w.ok(err)
+		if r, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || r.StatusCode != http.StatusBadRequest {
+			t.Errorf("a body that is none is answered by %+v, %v", r, err)
+		}
+		w.ok(conn.Close())
+		time.Sleep(time.Second) // for which a server waits that has not read all
 	})
 }
 

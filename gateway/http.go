@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -115,11 +117,25 @@ func unread(err error, fewer string) *refusal {
 	if errors.As(err, &known) {
 		return known
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	var body *http.MaxBytesError
+	var large tooLarge
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{http.StatusRequestTimeout, "the body did not come within " + bodyTimeout.String(), "send it at once"}
+	case errors.As(err, &body):
+		large = tooLarge(fmt.Sprintf("more than %d bytes", body.Limit))
+	case errors.Is(err, bufio.ErrTooLong):
+		large = "one of its lines"
+	case !errors.As(err, &large):
+		return &refusal{http.StatusBadRequest, "the body cannot be read: " + err.Error(), "send it again"}
 	}
-	return &refusal{http.StatusRequestEntityTooLarge, "the body is too large: " + err.Error(), fewer}
+	return &refusal{http.StatusRequestEntityTooLarge, large.Error(), fewer}
 }
+
+// tooLarge is what a body has too much of.
+type tooLarge string
+
+func (t tooLarge) Error() string { return "the body is too large: " + string(t) }
 
 // writer collects frames of an answer.
 type writer struct {
