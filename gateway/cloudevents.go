@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -58,7 +59,10 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 		return err
 	case media == cloudEvents:
 		var batch [eventsMost + 1]json.RawMessage // what is beyond is not kept
-		if err := json.Unmarshal(data, &batch); err != nil {
+		var other *json.UnmarshalTypeError
+		if err := json.Unmarshal(data, &batch); errors.As(err, &other) {
+			return &refusal{http.StatusBadRequest, "the batch is no JSON array: found " + other.Value, "send [{...}, ...]"}
+		} else if err != nil {
 			return &refusal{http.StatusBadRequest, fmt.Sprintf("the batch is no JSON array: %.200v", err), "send [{...}, ...]"}
 		}
 		if batch[eventsMost] != nil {
