@@ -246,10 +246,14 @@ func (l *listening) stream(ctx context.Context, w http.ResponseWriter) {
 // once answers with the results that there are within a time, as NDJSON or a batch
 // of CloudEvents, or without any. Its context ends soon after that.
 func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	var over <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
 	var frames []wire.Frame
-	for done := false; ; {
+	for done := wait == 0; ; {
 		var err error
 		frames, err = l.read(ctx)
 		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -262,7 +266,7 @@ func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.D
 		}
 		select {
 		case <-l.ready():
-		case <-timer.C:
+		case <-over:
 			done = true
 		case <-ctx.Done():
 		}
