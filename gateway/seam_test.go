@@ -74,6 +74,7 @@ func (c *talker) talk(conn net.Conn, until uint64) error {
 	if err != nil {
 		return err
 	}
+	w.pongs = true
 	connect := &wire.Connect{}
 	if c.cursor != "" {
 		connect.Resume = &wire.Resume{Cursor: c.cursor}
@@ -108,7 +109,7 @@ func (c *talker) talk(conn net.Conn, until uint64) error {
 			if err := w.send(&wire.Ack{Cursor: f.Cursor}); err != nil {
 				return err
 			}
-		case *wire.Accepted:
+		case *wire.Accepted, *wire.Ping: // raw answers it
 		default:
 			return fmt.Errorf("%s: %+v", f.Name(), f)
 		}
