@@ -161,13 +161,13 @@ func TestProcessThatDiesAgainCostsTheCallAlone(t *testing.T) {
 
 func TestCallWaitsForAProcessThatCannotBeStartedForAWhile(t *testing.T) {
 	path := modelFile(t, "model.onnx", []byte("x"))
-	o := strangeOptions()
-	o.Session.StartTimeout = 2 * time.Second
-	m := load(t, path, o)
+	m := load(t, path, strangeOptions())
 	for _, c := range []struct {
-		starts int
-		score  float32 // 0 is none
-	}{{3, 2 * diesOnce}, {100, 0}} {
+		starts   int
+		patience time.Duration
+		score    float32 // 0 is none
+	}{{3, time.Minute, 2 * diesOnce}, {100, time.Second, 0}} {
+		m.session.slots[0].patience = c.patience
 		_ = os.Remove(path + ".died")
 		if err := os.WriteFile(path+".starts", make([]byte, c.starts), 0o600); err != nil {
 			t.Fatal(err)
@@ -179,9 +179,8 @@ func TestCallWaitsForAProcessThatCannotBeStartedForAWhile(t *testing.T) {
 }
 
 func TestProcessWithoutAnswerIsEnded(t *testing.T) {
-	o := strangeOptions()
-	o.Session.Timeout = 300 * time.Millisecond
-	m := load(t, modelFile(t, "model.onnx", []byte("x")), o)
+	m := strange(t)
+	m.session.slots[0].process.timeout = 300 * time.Millisecond // the one after it has longer
 	if _, err := score(t.Context(), m, hangs); err == nil || !strings.Contains(err.Error(), "in time") {
 		t.Fatalf("%v, expected a timeout", err)
 	}

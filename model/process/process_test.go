@@ -276,6 +276,7 @@ func TestHangingWorkerIsReplaced(t *testing.T) {
 	m := start(t, o)
 	_, err := score(m, hangs, 0)
 	wantError(t, err, "did not answer within 2s")
+	m.options.Timeout = time.Minute // for the next one, which has to start first
 	wantWorking(t, m)
 }
 

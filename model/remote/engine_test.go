@@ -34,12 +34,8 @@ func TestFaultOfAServerIsOneDeadLetterEach(t *testing.T) {
 				if fault == "half" { // by gRPC such a server is at its end
 					host = remote.StartFake(t)
 				}
-				timeout := 20 * time.Second
-				if fault == "never" {
-					timeout = 50 * time.Millisecond
-				}
 				m, err := remote.Load(t.Context(), remote.Options{
-					URL: url + host, JSON: form == "json", Model: fault, Timeout: timeout,
+					URL: url + host, JSON: form == "json", Model: fault, Timeout: 20 * time.Second,
 					Inputs:  []model.Input{{Name: "a", Type: model.Number}, {Name: "b", Type: model.Number}},
 					Outputs: []model.Output{{Name: "sum", Size: 1}},
 				})
@@ -47,6 +43,9 @@ func TestFaultOfAServerIsOneDeadLetterEach(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer m.Close()
+				if fault == "never" {
+					remote.SetTimeout(m, 50*time.Millisecond) // which to load it may take
+				}
 				good, dead := run(t, m)
 				if fault == "sum" {
 					if fmt.Sprint(good) != `[{"remote_score":1} {"remote_score":2} {"remote_score":3} {"remote_score":4}]` || len(dead) > 0 {

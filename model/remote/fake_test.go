@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/inference"
 )
@@ -40,6 +41,9 @@ func TestMain(m *testing.M) {
 
 // StartFake is startFake for tests outside the package.
 func StartFake(t testing.TB) string { return startFake(t) }
+
+// SetTimeout has calls of a model take so long at most, as tests outside the package want.
+func SetTimeout(m *Model, timeout time.Duration) { m.options.Timeout = timeout }
 
 // startFake starts a server in a process of its own and returns its host and port.
 func startFake(t testing.TB) string {

@@ -66,16 +66,20 @@ func startMLServer(t *testing.T, file []byte) (rest, grpc string) {
 	return fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 }
 
-func freePorts(t *testing.T, n int) []int {
+// freePorts returns ports that nobody listens on. They lie below those that systems hand
+// out to connections, so that none is taken before its server starts.
+func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
-	var ports []int
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(ports) < n; tries++ {
+		port := 30_000 + rand.IntN(2_700) // above those of kafkatest
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		switch {
+		case err == nil:
+			defer listener.Close()
+			ports = append(ports, port)
+		case tries > 1000:
 			t.Fatal(err)
 		}
-		defer listener.Close()
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports
 }

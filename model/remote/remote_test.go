@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -314,12 +313,7 @@ func TestCallsBeyondTheBoundWait(t *testing.T) {
 }
 
 func TestNobodyThereIsUnreachable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := listener.Addr().String()
-	listener.Close()
+	host := fmt.Sprint("127.0.0.1:", freePorts(t, 1)[0])
 	for _, form := range forms {
 		_, err := Load(t.Context(), form.at(host, "sum"))
 		wantFault(t, err, Unreachable, "refused")
@@ -328,7 +322,7 @@ func TestNobodyThereIsUnreachable(t *testing.T) {
 
 func TestServerThatComesBackIsAskedAgain(t *testing.T) {
 	for name, form := range forms {
-		host, end := startFakeAt(t, "127.0.0.1:0")
+		host, end := startFakeAt(t, fmt.Sprint("127.0.0.1:", freePorts(t, 1)[0]))
 		m := loadFrom(t, form.at(host, "sum"))
 		end()
 		_, err := predict(m, 1, 2)
