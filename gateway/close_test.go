@@ -18,8 +18,8 @@ import (
 )
 
 // TestClientThatSendsMeanwhileHearsWhyItIsSentAway has clients send without an end
-// over TCP while they are sent away: each reads the close frame before it cannot send
-// any more, though much of what it sent was never read.
+// over TCP while they are sent away: each reads the close frame, and can still send then,
+// though much of what it sent was never read.
 func TestClientThatSendsMeanwhileHearsWhyItIsSentAway(t *testing.T) {
 	const clients = 25 // of each kind
 	small := frame(fin|opText, []byte(`{"type":"event","eventId":"e","payload":"never"}`))
@@ -36,7 +36,7 @@ func TestClientThatSendsMeanwhileHearsWhyItIsSentAway(t *testing.T) {
 		{"bad frames", false, frame(fin|opText, []byte(`{`)), 4506},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, gateway.Options{MessageBytes: 1000, DrainWindow: time.Second, Tenants: limit.Options{Rate: 1, Burst: 3 * clients}})
+			w := newWorld(t, gateway.Options{MessageBytes: 1000, DrainWindow: time.Second, Ping: time.Hour, Tenants: limit.Options{Rate: 1, Burst: 3 * clients}})
 			defer w.close()
 			dial := w.listenTCP(t, c.secure)
 			conns := make([]*raw, clients)
@@ -47,16 +47,20 @@ func TestClientThatSendsMeanwhileHearsWhyItIsSentAway(t *testing.T) {
 			ends := make(chan error, clients)
 			for _, conn := range conns {
 				group.Go(func() {
-					for err := error(nil); err == nil; {
+					for err := error(nil); err == nil; time.Sleep(time.Millisecond) { // which leaves a busy machine to those who read
 						_, err = conn.Write(c.sent)
 					}
 					_ = conn.Close() // as clients do that cannot send
 				})
 				group.Go(func() {
-					_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+					_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 					var err error
 					for err == nil {
 						_, _, err = conn.next()
+					}
+					time.Sleep(50 * time.Millisecond)
+					if _, cut := conn.Write(c.sent); cut != nil {
+						err = fmt.Errorf("it cannot send any more: %w, %s", cut, err)
 					}
 					ends <- err
 					_ = conn.Close()
