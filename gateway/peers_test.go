@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -29,17 +31,20 @@ func TestPeersOfOthersAreServed(t *testing.T) {
 	server := w.gateway.Server()
 	go func() { _ = server.Serve(l) }()
 	defer func() { _ = server.Close() }()
-	host := l.Addr().String()
+	host, examples, seed := l.Addr().String(), "8", "1"
+	if strict() {
+		examples, seed = "100", fmt.Sprint(rand.IntN(1e9))
+	}
 	for name, command := range map[string][]string{
 		"websockets":   {python, "testdata/peers.py", "ws://" + host},
 		"ws":           {"node", "testdata/peers.mjs", "ws", "http://" + host, modules},
 		"eventsource":  {"node", "testdata/peers.mjs", "eventsource", "http://" + host, modules},
 		"cloudevents":  {python, "testdata/cloud.py", "http://" + host},
-		"schemathesis": {python, "testdata/fuzz.py", "http://" + host, "8"},
+		"schemathesis": {python, "testdata/fuzz.py", "http://" + host, examples, seed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+				t.Errorf("%q: %v\n%s", command, err, out)
 			}
 		})
 	}

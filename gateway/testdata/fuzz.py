@@ -1,4 +1,4 @@
-"""Requests that schemathesis makes up of the gateway's OpenAPI document: fuzz.py URL EXAMPLES. As its hooks it is imported."""
+"""Requests that schemathesis makes up of the gateway's OpenAPI document: fuzz.py URL EXAMPLES SEED. As its hooks it is imported."""
 
 import json
 import os
@@ -31,9 +31,9 @@ def read_lines(context, response):
 
 
 if __name__ == "__main__":
-    url, examples = sys.argv[1:]
+    url, examples, seed = sys.argv[1:]
     command = os.path.join(os.path.dirname(sys.executable), "schemathesis")
     checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance"
     with tempfile.TemporaryDirectory() as folder:  # for what it keeps
-        subprocess.run([command, "run", "--max-examples", examples, "--checks", checks, "-H", "Authorization: Bearer acme.fuzz", "--request-timeout", "30", url + "/v1/openapi.json"],
+        subprocess.run([command, "run", "--max-examples", examples, "--seed", seed, "--suppress-health-check", "all", "--checks", checks, "-H", "Authorization: Bearer acme.fuzz", "--request-timeout", "30", url + "/v1/openapi.json"],
                        check=True, cwd=folder, env={**os.environ, "SCHEMATHESIS_HOOKS": "fuzz", "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))})
