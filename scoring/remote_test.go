@@ -95,7 +95,7 @@ func TestStreamsOfGRPCEndWithTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // before the server gives up on requests
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stream, err := connection.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/inference.GRPCInferenceService/ModelStreamInfer")
 	if err != nil {
@@ -105,6 +105,7 @@ func TestStreamsOfGRPCEndWithTheServer(t *testing.T) {
 	if err := errors.Join(stream.SendMsg(inferRequest(true, "FP32", 1, 2, 3, 4)), stream.RecvMsg(&reply)); err != nil || len(reply) == 0 {
 		t.Fatalf("%q, %v", reply, err)
 	}
+	defer time.AfterFunc(5*time.Second, cancel).Stop() // before the server gives up on requests
 	end()
 	if err := stream.RecvMsg(&reply); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v", err)
