@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
@@ -61,7 +62,9 @@ func TestXGBoostInAProcessScoresAsTheEmbeddedModelDoes(t *testing.T) {
 	for i := range inputs {
 		inputs[i].Name = fmt.Sprintf("f%d", i)
 	}
-	m := start(t, Options{Command: []string{python, "worker.py", "model.py"}, Dir: folder, Workers: 1, Inputs: inputs})
+	o := Options{Command: []string{python, "worker.py", "model.py"}, Dir: folder, Workers: 1, Inputs: inputs}
+	o.StartTimeout = 5 * time.Minute // a busy machine takes one to read the libraries
+	m := start(t, o)
 	const seed = 20261121
 	random := rand.New(rand.NewPCG(seed, 0))
 	rows := model.Rows{Width: len(inputs), N: 500}
