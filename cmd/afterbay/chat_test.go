@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -39,6 +40,9 @@ type chatLine struct {
 // after it was started again, and in a second tab. What the pages show is what the log
 // has, each once. AFTERBAY_PICTURE names the file of a picture to be made.
 func TestChatInABrowser(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	modules := servertest.NodeModules(t)
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
@@ -92,6 +96,9 @@ func TestChatInABrowser(t *testing.T) {
 // TestAttemptsOfWordsSurviveKills kills the process twice while a model speaks: each
 // time it is asked again, by an attempt of the next number.
 func TestAttemptsOfWordsSurviveKills(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	page, gateway, start := chatFolder(t)
 	serving, out := start()
 	out.wait(t, "clients connect to")
@@ -229,14 +236,19 @@ func chatFolder(t *testing.T) (page, gateway string, start func() (*exec.Cmd, *s
 	}
 }
 
+// freeAddress returns one whose port lies below those that connections are given: it
+// is free again when a process that was killed comes back.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // talk runs a command, hears its lines and answers each by one.

@@ -423,6 +423,9 @@ func (g *gatewayRun) metric(name string) (n int) {
 // TestKilledGatewaysAndEnginesLoseAndRepeatNoResult kills gateways, engines and the
 // broker between them, cuts them off, and restarts all clients.
 func TestKilledGatewaysAndEnginesLoseAndRepeatNoResult(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	g, broker, roads := kafkaGateways(t)
 	g.talk()
 	engines, gateways := g.processes[:2], g.processes[2:]

@@ -192,7 +192,7 @@ func (r *reader) page(f fence) error {
 
 // command runs what a fence says, and wants its exit code.
 func (r *reader) command(f fence, want int, name string, args ...string) error {
-	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = r.dir, time.Second

@@ -121,7 +121,7 @@ func TestBudgetIsComparedWithWhatEventsTook(t *testing.T) {
 	must(t, `{"tx":"t1","customer":"c1","amount":99}`, "produce", "payments")
 	follow.wait(t, "t1")
 	var b serve.Budget
-	for deadline := time.Now().Add(10 * time.Second); b.Events == 0 && time.Now().Before(deadline); { // counts are behind the log for a moment
+	for deadline := time.Now().Add(time.Minute); b.Events == 0 && time.Now().Before(deadline); { // counts are behind the log for a moment
 		if err := json.Unmarshal([]byte(must(t, "", "budget", "fraud", "--json", "--plot", "budget.svg")), &b); err != nil {
 			t.Fatal(err)
 		}

@@ -74,6 +74,9 @@ func runKilled(at string) int {
 // the database under it, in the middle of everything. The artifacts are those of a
 // run that nobody kills, each once, and few calls for a transcription are repeated.
 func TestKilledEnginesAndDatabasesLoseAndRepeatNoArtifact(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	s := newSupportRun(t)
 	s.generate(2 * (*supportKills + *supportServers))
 	want := s.undisturbed()

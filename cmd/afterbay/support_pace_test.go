@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/observe"
 )
 
-var supportChats = flag.Int("support.chats", 4000, "chats of the busy stream of TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches")
+var supportChats = flag.Int("support.chats", 1000, "chats of the busy stream of TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches")
 
 // What a chat of a quiet stream may wait for, by the file: rows of its model's call,
 // records of its sink's write, a commit. The rest is for what the model, the log and
@@ -23,11 +23,15 @@ const (
 	quietRest   = 2 * time.Second
 
 	busyBatch = 200 // rows of a call
+	busyRest  = 5   // calls of fewer: what is left in each of four partitions, and one of a machine that stood still
 )
 
 // TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches sends examples/support
 // chats one by one, and then as many as it can take.
 func TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	s := newSupportRun(t)
 	s.serve("pace")
 	must(s, "", "produce", "contacts", "--partitions", "4", "--key", "customer")
@@ -35,7 +39,9 @@ func TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches(t *testing.T) {
 	s.until(e, func() bool { return s.status(e) != nil })
 	var took []time.Duration
 	for n := range 5 {
-		took = append(took, s.searchable(e, 1, fmt.Sprint("quiet-", n)))
+		sent := s.produce(1, fmt.Sprint("quiet-", n))
+		s.searchable(e, 1, fmt.Sprint("quiet-", n))
+		took = append(took, time.Since(sent).Round(time.Millisecond))
 	}
 	slices.Sort(took)
 	const most = quietBatch + quietSink + quietCommit + quietRest
@@ -43,18 +49,27 @@ func TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches(t *testing.T) {
 	if took[2] > most {
 		t.Errorf("half of the chats are searchable only after %v, want %v", took[2], most)
 	}
-	before := s.status(e).Counts
-	whole := s.searchable(e, *supportChats, "busy")
+	s.end(e)
+	sent := s.produce(*supportChats, "busy")
+	e = s.start() // which finds all of them
+	s.searchable(e, *supportChats, "busy")
+	whole := time.Since(sent).Round(time.Millisecond)
 	after := s.status(e)
-	batches := batchesOf(&after.Counts) - batchesOf(&before)
-	mean := float64(after.Counts.ModelRows-before.ModelRows) / float64(max(batches, 1))
+	batches := batchesOf(&after.Counts)
 	sink := after.Sinks[0]
-	t.Logf("%d chats at once are searchable after %v: %d calls of the model of %.0f rows each, of %d that fit; %.0f rows a write", *supportChats, whole, batches, mean, busyBatch, float64(sink.Delivered)/float64(sink.Calls))
-	if mean < 0.8*busyBatch {
-		t.Errorf("calls have %.0f rows of %d: before %+v, after %+v", mean, busyBatch, before, after.Counts)
+	t.Logf("%d chats at once are searchable after %v, a start among it: %d calls of the model of %.0f rows each, of %d that fit; %.0f rows a write", *supportChats, whole, batches,
+		float64(after.Counts.ModelRows)/float64(max(batches, 1)), busyBatch, float64(sink.Delivered)/float64(sink.Calls))
+	if most := *supportChats/busyBatch + busyRest; batches > uint64(most) {
+		t.Errorf("there were %d calls for %d chats, want %d at most: %+v", batches, *supportChats, most, after.Counts)
 	}
+	s.end(e)
+}
+
+// end kills an engine.
+func (s *supportRun) end(e *supportEngine) {
+	s.Helper()
 	if err := e.Process.Kill(); err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	<-e.done
 }
@@ -64,18 +79,23 @@ func batchesOf(c *observe.Counts) uint64 {
 	return c.ModelFull + c.ModelIdle + c.ModelWaited + c.ModelDue
 }
 
-// searchable sends chats and returns how long it takes until each is a row with a
-// vector, rounded to milliseconds.
-func (s *supportRun) searchable(e *supportEngine, chats int, name string) time.Duration {
+// produce sends chats, and returns when.
+func (s *supportRun) produce(chats int, name string) (sent time.Time) {
 	s.Helper()
+	sent = time.Now()
 	var events strings.Builder
 	for n := range chats {
-		fmt.Fprintf(&events, "{\"kind\":\"chat\",\"contact\":\"%s/%d\",\"customer\":\"c%d\",\"ts\":%d,\"text\":\"it is late\"}\n", name, n, n%97, time.Now().UnixMilli())
+		fmt.Fprintf(&events, "{\"kind\":\"chat\",\"contact\":\"%s/%d\",\"customer\":\"c%d\",\"ts\":%d,\"text\":\"it is late\"}\n", name, n, n%97, sent.UnixMilli())
 	}
+	must(s, events.String(), "produce", "contacts")
+	return sent
+}
+
+// searchable waits until each of these chats is a row with a vector.
+func (s *supportRun) searchable(e *supportEngine, chats int, name string) {
+	s.Helper()
 	conn := s.connect(s.url)
 	defer conn.Close(s.Context())
-	begun := time.Now()
-	must(s, events.String(), "produce", "contacts")
 	s.until(e, func() bool {
 		var rows int
 		if err := conn.QueryRow(s.Context(), "SELECT count(embed_vector) FROM artifacts WHERE id LIKE $1", name+"/%").Scan(&rows); err != nil {
@@ -83,5 +103,4 @@ func (s *supportRun) searchable(e *supportEngine, chats int, name string) time.D
 		}
 		return rows == chats
 	})
-	return time.Since(begun).Round(time.Millisecond)
 }

@@ -54,6 +54,9 @@ runpy.run_path(%q, run_name="__main__")
 // of its tokenizer; what cannot be one is a dead letter that says why. A model that
 // makes others is not loaded.
 func TestTextsBecomeVectorsInAPipeline(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	supportFolder(t)
 	if out := must(t, "", "model", "verify", "minilm.yaml"); !strings.Contains(out, "minilm.yaml: minilm version 1, onnx: 10 golden vectors hold, alone, shuffled and beside others") {
 		t.Error(out)
@@ -164,6 +167,9 @@ func similar(a, b []float64) (sum float64) {
 // Screenshots of a stream become their text, as rapidocr reads it; what is no image,
 // is damaged or has too many pixels is a dead letter that says so.
 func TestImagesBecomeTextInAPipeline(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	shots := map[string][]byte{}
 	for _, name := range []string{"error.png", "photo.jpg", "strip.png", "empty.png"} {
 		data, err := os.ReadFile("../../model/ocr/testdata/" + name)
