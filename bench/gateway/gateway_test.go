@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -81,16 +82,20 @@ func TestNaiveDesignLosesWhatItHolds(t *testing.T) {
 	if lost, _ := f.lost(); lost != 0 {
 		t.Errorf("%d events are lost, without a cut", lost)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := f.publish(ctx, 12_000, 250*time.Millisecond); err != nil { // what the worker computes in 3 s
+	if err := worker.command.Process.Signal(syscall.SIGSTOP); err != nil { // so that the design holds all that comes
+		t.Fatal(err)
+	}
+	if err := f.publish(t.Context(), 1200, 250*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	naive.kill()
+	if err := worker.command.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	if err := naive.start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.answered(ctx, time.Second); err != nil {
+	if err := f.answered(t.Context(), time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if lost, _ := f.lost(); lost == 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -110,12 +111,13 @@ func (b *bench) place(name string) (*process, error) {
 	if err := errors.Join(os.RemoveAll(p.dir), os.MkdirAll(p.dir, 0o755)); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	for range 100 { // below the ports that connections are given: it is free again after a kill
+		p.address = fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", p.address); err == nil {
+			return p, l.Close()
+		}
 	}
-	p.address = l.Addr().String()
-	return p, l.Close()
+	return nil, errors.New("no free port between 10000 and 20000")
 }
 
 // start starts the process and waits until it takes connections. What it says goes
