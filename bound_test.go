@@ -91,7 +91,7 @@ func TestManyKeysFallSilentAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- runner.Run(ctx, log) }()
@@ -127,7 +127,7 @@ func TestKeysThatComeAndGoTakeNoMoreMemory(t *testing.T) {
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- runner.Run(ctx, log) }()

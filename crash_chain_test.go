@@ -150,7 +150,7 @@ func runChainChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, &dir, &stage, &pipeline, &hit, &sessions); err != nil {
 		return err
 	}
-	time.AfterFunc(90*time.Second, func() {
+	time.AfterFunc(5*time.Minute, func() {
 		debug.SetTraceback("all")
 		panic("the child hangs")
 	})

@@ -149,10 +149,15 @@ func runFailingChild(arguments string) error {
 }
 
 func openFailing(ctx context.Context, brokers, dir string) (stream.Log, error) {
+	return openService(ctx, brokers, dir, crashSession)
+}
+
+// openService opens the embedded log where brokers is "-".
+func openService(ctx context.Context, brokers, dir string, session time.Duration) (stream.Log, error) {
 	if brokers == "-" {
 		return embedded.Open(dir, embedded.Options{})
 	}
-	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true, SessionTimeout: crashSession})
+	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true, SessionTimeout: session})
 }
 
 // failingEnds are how events ended.
@@ -279,7 +284,7 @@ func outliveFaults(t *testing.T, brokers, way string) {
 	want := endsWithoutFault(t, way, input)
 	server := faultserver.Start(t, faultserver.Options{
 		File: filepath.Join(dir, "calls"), Seed: *answerSeed, Takes: max(10*time.Millisecond, *failingKill/1000), Poison: failingPoison,
-		Slow: 0.05, SlowFor: 60 * time.Millisecond, Hang: 0.04, Fail: 0.03, Reset: 0.03, Half: 0.03, Wrong: 0.04,
+		Slow: 0.05, SlowFor: 60 * time.Millisecond, Hang: 0.05, Fail: 0.03, Reset: 0.05, Half: 0.05, Wrong: 0.05, // each comes at least ten times
 		Burst: faultserver.Cycle{Every: 1300 * time.Millisecond, For: 150 * time.Millisecond},
 		Flap:  faultserver.Cycle{Every: 1700 * time.Millisecond, For: 300 * time.Millisecond},
 	})

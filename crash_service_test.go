@@ -37,6 +37,10 @@ const serviceChild = "AFTERBAY_SERVICE_CHILD"
 // serviceConcurrency is how many calls may be under way, of an event each.
 const serviceConcurrency = 16
 
+// serviceSession outlasts a machine that stands still: a session that ends asks again
+// what was in flight. Nobody waits for its end, since processes keep their place.
+const serviceSession = 45 * time.Second
+
 // serviceQuestions is how many different questions so many events ask.
 func serviceQuestions(events int) int { return events * 2 / 3 }
 
@@ -105,7 +109,7 @@ func runServiceChild(arguments string) error {
 	if err != nil {
 		return err
 	}
-	log, err := openFailing(context.Background(), c.brokers, c.dir)
+	log, err := openService(context.Background(), c.brokers, c.dir, serviceSession)
 	if err != nil {
 		return err
 	}
@@ -151,7 +155,7 @@ func countPaid(t *testing.T, c serviceProcess) {
 	}
 	defer m.Close()
 	open := func() stream.Log {
-		log, err := openFailing(t.Context(), c.brokers, c.dir)
+		log, err := openService(t.Context(), c.brokers, c.dir, serviceSession)
 		if err != nil {
 			t.Fatal(err)
 		}

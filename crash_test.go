@@ -80,7 +80,7 @@ func runCrashChild(arguments string) error {
 	}
 	p := file.Pipelines[0]
 	p.Commit = afterbay.Commit{Interval: time.Millisecond, Size: 256}
-	time.AfterFunc(90*time.Second, func() {
+	time.AfterFunc(5*time.Minute, func() {
 		debug.SetTraceback("all")
 		panic("the child hangs")
 	})

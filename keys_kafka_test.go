@@ -30,12 +30,14 @@ var keysKafka = flag.Int("keys.kafka", 20_000, "keys of state of the test of tak
 // of the test and its name.
 const keysChild = "AFTERBAY_KEYS_CHILD"
 
-// keysMost is what is allowed. Where there are few keys it is the same: what is
-// waited for is mostly the end of a session.
-const (
-	keysTakeover = 10 * time.Second
-	keysRestart  = 3 * time.Second
-)
+// keysMost returns what is allowed. Where there are few keys much more is: what is
+// waited for is then the end of a session, of 5 s, and a machine that does other things.
+func keysMost() (takeover, restart time.Duration) {
+	if *keysKafka > 100_000 {
+		return 10 * time.Second, 3 * time.Second
+	}
+	return 40 * time.Second, 20 * time.Second
+}
 
 const keysPipeline = `
 pipeline: velocity
@@ -357,11 +359,12 @@ func TestStandbyOnKafkaTakesOverSoon(t *testing.T) {
 	figure("cold_restore_rate", float64(records)/took.Seconds(), "records/s")
 	figure("cold_restore_bytes", float64(allocated)/float64(records), "B/record")
 	figure("cold_restore_allocs", float64(objects)/float64(records), "allocs/record")
-	if takeover > keysTakeover || again > keysTakeover {
-		t.Errorf("takeovers of %v and %v, want at most %v", takeover, again, keysTakeover)
+	mostTakeover, mostRestart := keysMost()
+	if takeover > mostTakeover || again > mostTakeover {
+		t.Errorf("takeovers of %v and %v, want at most %v", takeover, again, mostTakeover)
 	}
-	if restart > keysRestart {
-		t.Errorf("a restart in place of %v, want at most %v", restart, keysRestart)
+	if restart > mostRestart {
+		t.Errorf("a restart in place of %v, want at most %v", restart, mostRestart)
 	}
 	want := runPipeline(t, p, variant{"memory", 64, 1, time.Millisecond}, events[:sent])
 	readAnswer(t, k.runner, k.log).mustEqual(t, want)

@@ -105,7 +105,7 @@ func (s *turnstile) Predict(ctx context.Context, rows model.Rows, scores []float
 		scores[i] = 2 * v
 	}
 	select {
-	case <-time.After(wait):
+	case <-time.After(max(wait, 1)): // in a bubble timers that are due at once crash the race detector (golang/go#78156)
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -264,7 +264,7 @@ func TestOverloadedPipelineThrottlesItsSourceAsSimulated(t *testing.T) {
 // TestOverloadDropsNothingAndMemoryStaysFlat overloads pipelines on the engines
 // that keep their log elsewhere, in real time.
 func TestOverloadDropsNothingAndMemoryStaysFlat(t *testing.T) {
-	distance, growth := 12.0, 16.0 // of 8 s, on a machine and in a process that do other things, too
+	distance, growth := 25.0, 16.0 // of 8 s, on a machine and in a process that do other things, too
 	if *overloadLong {
 		distance, growth = 2, 4
 	}

@@ -332,7 +332,7 @@ func TestStateOfOtherFeaturesIsRefused(t *testing.T) {
 	p := payments()
 	p.Steps[0].Features[0].Windows = []string{"2h"}
 	p.Steps[1].Let, p.Steps[2].Decide[0].Expr = []afterbay.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := afterbay.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), "other features: give the pipeline another name") {
 		t.Errorf("run: %v", err)
@@ -400,7 +400,7 @@ func TestStepTooLargeForSmallSegmentsIsTakenInPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeLog(t, log)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	runner, err := afterbay.New(p, afterbay.Options{})
 	if err != nil {
@@ -438,7 +438,7 @@ func TestBadEventsOfCopiedTopicsAreDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	answer, err := streamtest.RunAll(ctx, log, runner, bad)
 	if err != nil {
