@@ -54,7 +54,7 @@ func TestKafkaExampleWorksAsTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // a decision that is lost is waited for
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a decision that is lost is waited for
 	defer cancel()
 	command := func(text string) *exec.Cmd {
 		c := exec.CommandContext(ctx, "bash", "-e", "-c", text)

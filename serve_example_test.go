@@ -43,7 +43,7 @@ func TestEmbedOrServeWorksAsTyped(t *testing.T) {
 		"go build -o bin/", "go -C "+root+" build -o "+dir+"/bin/", "go run ./examples", "go -C "+root+" run ./examples",
 		"make .venv/mlserver/1.7.1\n", "", "--budget 50ms", "--budget 1m --duration 500ms --rounds 1 --rate 500",
 	).Replace(moved.Replace(strings.Join(blocks(readme, "sh"), "")))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	command := func(text string) *exec.Cmd {
 		c := exec.CommandContext(ctx, "bash", "-e", "-c", text)

@@ -44,6 +44,9 @@ func lettersOfOrders(t *testing.T) {
 var anyTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT[0-9:.]+Z`)
 
 func TestDeadLettersAreListedShownAndCounted(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	lettersOfOrders(t)
 	list := anyTime.ReplaceAllString(must(t, "", "dlq", "ls", "prices"), "TIME")
 	const want = `dlq.prices/0@0  TIME  prices:0:1  let: each: column 8: division by zero
@@ -86,6 +89,9 @@ dlq.prices/0@1  TIME  prices:0:2  decode: field "amount" at byte 26: want number
 // TestDeadLettersAreSettledWithAndWithoutAProcess does it on the directory, and
 // through the process that holds it.
 func TestDeadLettersAreSettledWithAndWithoutAProcess(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	for _, running := range []bool{false, true} {
 		lettersOfOrders(t)
 		end := func() int { return exitOK }

@@ -21,6 +21,9 @@ steps:
 `
 
 func TestLintLooksAtTheTableOfDocuments(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	server := servertest.Postgres(t)
 	t.Chdir(t.TempDir())
 	t.Setenv("DATABASE_URL", server.URL)
