@@ -50,7 +50,7 @@ type result struct {
 func command(t testing.TB, stdin string, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // one that should fail may run on
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // one that should fail may run on
 	defer cancel()
 	stuck := context.AfterFunc(ctx, func() {
 		if ctx.Err() == context.DeadlineExceeded {
