@@ -93,23 +93,24 @@ func TestStateThatOutrunsItsCheckpointHoldsCommits(t *testing.T) {
 	g.shut.Store(true)
 	go func() { _ = l.store.Checkpoint(t.Context(), l.applied.Load(), true) }()
 	<-g.held
-	steps := 0
-	var pending *stream.Pending
-	for ; ; steps++ {
+	commit := func(step int) *stream.Pending {
 		st := stream.Step{Offsets: map[stream.Partition]stream.Offset{events: 0}}
 		for i := range 8 {
-			st.Changes = append(st.Changes, stream.Change{Partition: events, Key: fmt.Append(nil, steps, i), Value: make([]byte, 1000)})
+			st.Changes = append(st.Changes, stream.Change{Partition: events, Key: fmt.Append(nil, step, i), Value: make([]byte, 1000)})
 		}
-		pending = s.Commit(st)
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		err := pending.Wait(ctx)
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			break
-		}
-		if err != nil || steps > 100 {
+		return s.Commit(st)
+	}
+	steps := 0
+	for ; !l.store.Full(); steps++ {
+		if err := commit(steps).Wait(t.Context()); err != nil || steps > 100 {
 			t.Fatalf("step %d: %v, %d bytes of state", steps, err, l.Stats().State.Bytes)
 		}
+	}
+	pending := commit(steps)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := pending.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("step %d is not held: %v, %d bytes of state", steps, err, l.Stats().State.Bytes)
 	}
 	if used := l.Stats().State.Bytes; used < o.StateMemoryBytes*5/4 || used > o.StateMemoryBytes*9/4 {
 		t.Fatalf("%d bytes of state, the limit is %d", used, o.StateMemoryBytes)

@@ -73,62 +73,64 @@ func wantUndecided(t *testing.T, appended <-chan error, pending *stream.Pending)
 // TestInputsReadEarlyAndTheirStepAreSeenByNobodyBeforeTheSync holds the sync of
 // their frame back and looks everywhere.
 func TestInputsReadEarlyAndTheirStepAreSeenByNobodyBeforeTheSync(t *testing.T) {
-	g := newGate(frameSync)
-	disk := vfs.NewMemory()
-	o := small(vfs.Faulty(disk, g.decide))
-	o.GroupInterval = 300 * time.Millisecond // the step is awaited: it shares the frame
-	l := newLog(t, o)
-	s := joinEarly(t, l)
-	other, err := l.Join(t.Context(), "readers", "events", "scores")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Poll(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	tails := map[stream.Partition]*cursor{}
-	for _, p := range []stream.Partition{events, scores} {
-		if tails[p], err = l.newCursor(p, 0, make(chan struct{}, 1)); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(frameSync)
+		disk := vfs.NewMemory()
+		o := small(vfs.Faulty(disk, g.decide))
+		o.GroupInterval = 300 * time.Millisecond // the step is awaited: it shares the frame
+		l := newLog(t, o)
+		s := joinEarly(t, l)
+		other, err := l.Join(t.Context(), "readers", "events", "scores")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	before, frames := dump(t, l), l.Stats().Frames
-	appended := appendingWhenShut(t, g, l, "a", "b")
-	if got := receive(t, s, 2); got[0].Offset != 0 || got[1].Offset != 1 || string(got[0].Value) != "a" || string(got[1].Value) != "b" {
-		t.Fatalf("read early: %+v", got)
-	}
-	pending := s.Commit(step(2, "x"))
-	<-g.held
-	other.Wake()
-	batch, err := other.Poll(t.Context(), 10)
-	if err != nil || len(batch.Records) > 0 {
-		t.Fatalf("a session that did not ask read %v, %v", batch.Records, err)
-	}
-	for p, tail := range tails {
-		if got, err := tail.read(nil, 10); err != nil || len(got) > 0 {
-			t.Fatalf("a tail of %v read %v, %v", p, got, err)
+		if _, err := other.Poll(t.Context(), 1); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := dump(t, l); got != before {
-		t.Fatalf("before the sync the log holds\n%swant\n%s", got, before)
-	}
-	wantUndecided(t, appended, pending)
-	crashed := mustOpen(t, small(disk.Crash(nil)))
-	if got := dump(t, crashed); got != before {
-		t.Fatalf("after a crash the log holds\n%swant\n%s", got, before)
-	}
-	crashed.Close()
-	close(g.release)
-	if err := errors.Join(<-appended, pending.Wait(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	if st := l.Stats(); st.FusedSteps != 1 || st.Frames != frames+1 {
-		t.Fatalf("%d frames, %d steps fused", st.Frames-frames, st.FusedSteps)
-	}
-	if got := values(t, l, scores, 0); !slices.Equal(got, []string{"xx"}) {
-		t.Fatalf("%q", got)
-	}
-	wantWithdrawn(t, l)
+		tails := map[stream.Partition]*cursor{}
+		for _, p := range []stream.Partition{events, scores} {
+			if tails[p], err = l.newCursor(p, 0, make(chan struct{}, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, frames := dump(t, l), l.Stats().Frames
+		appended := appendingWhenShut(t, g, l, "a", "b")
+		if got := receive(t, s, 2); got[0].Offset != 0 || got[1].Offset != 1 || string(got[0].Value) != "a" || string(got[1].Value) != "b" {
+			t.Fatalf("read early: %+v", got)
+		}
+		pending := s.Commit(step(2, "x"))
+		<-g.held
+		other.Wake()
+		batch, err := other.Poll(t.Context(), 10)
+		if err != nil || len(batch.Records) > 0 {
+			t.Fatalf("a session that did not ask read %v, %v", batch.Records, err)
+		}
+		for p, tail := range tails {
+			if got, err := tail.read(nil, 10); err != nil || len(got) > 0 {
+				t.Fatalf("a tail of %v read %v, %v", p, got, err)
+			}
+		}
+		if got := dump(t, l); got != before {
+			t.Fatalf("before the sync the log holds\n%swant\n%s", got, before)
+		}
+		wantUndecided(t, appended, pending)
+		crashed := mustOpen(t, small(disk.Crash(nil)))
+		if got := dump(t, crashed); got != before {
+			t.Fatalf("after a crash the log holds\n%swant\n%s", got, before)
+		}
+		crashed.Close()
+		close(g.release)
+		if err := errors.Join(<-appended, pending.Wait(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if st := l.Stats(); st.FusedSteps != 1 || st.Frames != frames+1 {
+			t.Fatalf("%d frames, %d steps fused", st.Frames-frames, st.FusedSteps)
+		}
+		if got := values(t, l, scores, 0); !slices.Equal(got, []string{"xx"}) {
+			t.Fatalf("%q", got)
+		}
+		wantWithdrawn(t, l)
+	})
 }
 
 // wantWithdrawn fails where what was read early stays beside what is durable.
@@ -278,58 +280,60 @@ func TestRefusedAppendsAreNotReadEarly(t *testing.T) {
 // TestRepeatedAndCancelledAppendsAreNotReadEarly queues them behind a frame
 // whose sync is held back: what is left of each is decided before it is read.
 func TestRepeatedAndCancelledAppendsAreNotReadEarly(t *testing.T) {
-	g := newGate(frameSync)
-	o := small(vfs.Faulty(vfs.NewMemory(), g.decide))
-	o.GroupInterval = 300 * time.Millisecond
-	l := newLog(t, o)
-	s := joinEarly(t, l)
-	first := appendingWhenShut(t, g, l, "first")
-	if got := valuesOf(receive(t, s, 1)); !slices.Equal(got, []string{"first"}) {
-		t.Fatalf("%q", got)
-	}
-	<-g.held
-	once := func(number int64, values ...string) <-chan error {
-		waiting, _, _, _ := l.queue.size()
-		done := make(chan error, 1)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(frameSync)
+		o := small(vfs.Faulty(vfs.NewMemory(), g.decide))
+		o.GroupInterval = 300 * time.Millisecond
+		l := newLog(t, o)
+		s := joinEarly(t, l)
+		first := appendingWhenShut(t, g, l, "first")
+		if got := valuesOf(receive(t, s, 1)); !slices.Equal(got, []string{"first"}) {
+			t.Fatalf("%q", got)
+		}
+		<-g.held
+		once := func(number int64, values ...string) <-chan error {
+			waiting, _, _, _ := l.queue.size()
+			done := make(chan error, 1)
+			go func() {
+				var records []stream.Record
+				for _, v := range values {
+					records = append(records, record(events, v))
+				}
+				_, err := l.AppendOnce(t.Context(), "p", number, records...)
+				done <- err
+			}()
+			eventually(t, "a queued append", func() bool { n, _, _, _ := l.queue.size(); return n > waiting })
+			return done
+		}
+		a := once(1, "1", "2")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled := appending(ctx, l, "cancelled")
+		eventually(t, "a queued append", func() bool { n, _, _, _ := l.queue.size(); return n == 2 })
+		b, c := once(1, "1 again", "2 again", "3", "4", "5"), once(3, "3 again")
+		cancel()
+		if err := <-cancelled; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
 		go func() {
-			var records []stream.Record
-			for _, v := range values {
-				records = append(records, record(events, v))
-			}
-			_, err := l.AppendOnce(t.Context(), "p", number, records...)
-			done <- err
+			eventually(t, "a session that waits", func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return s.(*session).idle
+			})
+			close(g.release)
 		}()
-		eventually(t, "a queued append", func() bool { n, _, _, _ := l.queue.size(); return n > waiting })
-		return done
-	}
-	a := once(1, "1", "2")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancelled := appending(ctx, l, "cancelled")
-	eventually(t, "a queued append", func() bool { n, _, _, _ := l.queue.size(); return n == 2 })
-	b, c := once(1, "1 again", "2 again", "3", "4", "5"), once(3, "3 again")
-	cancel()
-	if err := <-cancelled; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	go func() {
-		eventually(t, "a session that waits", func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return s.(*session).idle
-		})
-		close(g.release)
-	}()
-	got := receive(t, s, 5)
-	if _, next, _ := l.Offsets(t.Context(), events); next != 1 {
-		t.Fatalf("what was to be read early is durable: %d", next)
-	}
-	if err := errors.Join(commit(t, s, step(6, "x")), <-first, <-a, <-b, <-c); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"first", "1", "2", "3", "4", "5"}
-	if all := values(t, l, events, 0); !slices.Equal(all, want) || !slices.Equal(valuesOf(got), want[1:]) || got[4].Offset != 5 {
-		t.Fatalf("read %q, the log holds %q", valuesOf(got), all)
-	}
+		got := receive(t, s, 5)
+		if _, next, _ := l.Offsets(t.Context(), events); next != 1 {
+			t.Fatalf("what was to be read early is durable: %d", next)
+		}
+		if err := errors.Join(commit(t, s, step(6, "x")), <-first, <-a, <-b, <-c); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"first", "1", "2", "3", "4", "5"}
+		if all := values(t, l, events, 0); !slices.Equal(all, want) || !slices.Equal(valuesOf(got), want[1:]) || got[4].Offset != 5 {
+			t.Fatalf("read %q, the log holds %q", valuesOf(got), all)
+		}
+	})
 }
 
 // TestAppendThatIsReadEarlyIsNotTakenBack cancels one in the frame in flight.
@@ -400,85 +404,89 @@ func TestFencedSessionsStepIsRefusedAndItsInputsStay(t *testing.T) {
 // TestStepOfASessionFencedWhileItsFrameWaitsIsRefused fences a session whose step
 // is queued while its frame waits for that of another.
 func TestStepOfASessionFencedWhileItsFrameWaitsIsRefused(t *testing.T) {
-	o := small(vfs.NewMemory())
-	o.GroupInterval = time.Second
-	l := newLog(t, o)
-	s := joinEarly(t, l)
-	joined, err := l.Join(t.Context(), "other", "events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := joined.Poll(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	other := joined.(stream.EarlyReader)
-	other.ReadEarly(true)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		receive(t, other, 1)
-	}()
-	eventually(t, "a session that waits", func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		o := small(vfs.NewMemory())
+		o.GroupInterval = time.Second
+		l := newLog(t, o)
+		s := joinEarly(t, l)
+		joined, err := l.Join(t.Context(), "other", "events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := joined.Poll(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		other := joined.(stream.EarlyReader)
+		other.ReadEarly(true)
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			receive(t, other, 1)
+		}()
+		eventually(t, "a session that waits", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return other.(*session).idle
+		})
+		appended := appending(t.Context(), l, "a")
+		receive(t, s, 1)
+		<-read
+		pending := s.Commit(step(1, "x"))
 		l.mu.Lock()
-		defer l.mu.Unlock()
-		return other.(*session).idle
+		s.(*session).group.remove(s.(*session), stream.ErrFenced)
+		l.mu.Unlock()
+		err = commit(t, other, stream.Step{Offsets: map[stream.Partition]stream.Offset{events: 1}})
+		if err := errors.Join(err, <-appended); err != nil {
+			t.Fatal(err)
+		}
+		if err := pending.Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
+			t.Fatalf("step of a fenced session: %v", err)
+		}
+		if _, next, _ := l.Offsets(t.Context(), scores); next != 0 || l.Stats().FusedSteps != 1 {
+			t.Fatalf("%d outputs, %d steps fused", next, l.Stats().FusedSteps)
+		}
 	})
-	appended := appending(t.Context(), l, "a")
-	receive(t, s, 1)
-	<-read
-	pending := s.Commit(step(1, "x"))
-	l.mu.Lock()
-	s.(*session).group.remove(s.(*session), stream.ErrFenced)
-	l.mu.Unlock()
-	err = commit(t, other, stream.Step{Offsets: map[stream.Partition]stream.Offset{events: 1}})
-	if err := errors.Join(err, <-appended); err != nil {
-		t.Fatal(err)
-	}
-	if err := pending.Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
-		t.Fatalf("step of a fenced session: %v", err)
-	}
-	if _, next, _ := l.Offsets(t.Context(), scores); next != 0 || l.Stats().FusedSteps != 1 {
-		t.Fatalf("%d outputs, %d steps fused", next, l.Stats().FusedSteps)
-	}
 }
 
 // TestFailedWriteDecidesNothingThatWasReadEarly fails the frame whose inputs a
 // session has, and whose step is in it or behind it.
 func TestFailedWriteDecidesNothingThatWasReadEarly(t *testing.T) {
-	for _, kind := range []vfs.Kind{vfs.Write, vfs.Sync} {
-		var fail atomic.Bool
-		mem := vfs.NewMemory()
-		o := small(vfs.Faulty(mem, func(c vfs.Call) (o vfs.Outcome) {
-			if c.Kind == kind && strings.HasSuffix(c.Path, segmentSuffix) && fail.Swap(false) {
-				o.Err = vfs.EIO
+	synctest.Test(t, func(t *testing.T) {
+		for _, kind := range []vfs.Kind{vfs.Write, vfs.Sync} {
+			var fail atomic.Bool
+			mem := vfs.NewMemory()
+			o := small(vfs.Faulty(mem, func(c vfs.Call) (o vfs.Outcome) {
+				if c.Kind == kind && strings.HasSuffix(c.Path, segmentSuffix) && fail.Swap(false) {
+					o.Err = vfs.EIO
+				}
+				return o
+			}))
+			o.GroupInterval = 300 * time.Millisecond
+			l := newLog(t, o)
+			s := joinEarly(t, l)
+			before := dump(t, l)
+			fail.Store(true)
+			appended := appending(t.Context(), l, "a")
+			receive(t, s, 1)
+			if err := commit(t, s, step(1, "x")); !errors.Is(err, vfs.EIO) {
+				t.Fatalf("%v: commit: %v", kind, err)
 			}
-			return o
-		}))
-		o.GroupInterval = 300 * time.Millisecond
-		l := newLog(t, o)
-		s := joinEarly(t, l)
-		before := dump(t, l)
-		fail.Store(true)
-		appended := appending(t.Context(), l, "a")
-		receive(t, s, 1)
-		if err := commit(t, s, step(1, "x")); !errors.Is(err, vfs.EIO) {
-			t.Fatalf("%v: commit: %v", kind, err)
+			if err := <-appended; !errors.Is(err, vfs.EIO) {
+				t.Fatalf("%v: append: %v", kind, err)
+			}
+			wantWithdrawn(t, l)
+			if got := dump(t, l); got != before {
+				t.Fatalf("%v: the log holds\n%swant\n%s", kind, got, before)
+			}
+			l.Close()
+			after := mustOpen(t, small(mem)) // what the failed call left counts, whole
+			in, out := values(t, after, events, 0), values(t, after, scores, 0)
+			if len(in) != len(out) {
+				t.Fatalf("%v: inputs %q, outputs %q", kind, in, out)
+			}
+			after.Close()
 		}
-		if err := <-appended; !errors.Is(err, vfs.EIO) {
-			t.Fatalf("%v: append: %v", kind, err)
-		}
-		wantWithdrawn(t, l)
-		if got := dump(t, l); got != before {
-			t.Fatalf("%v: the log holds\n%swant\n%s", kind, got, before)
-		}
-		l.Close()
-		after := mustOpen(t, small(mem)) // what the failed call left counts, whole
-		in, out := values(t, after, events, 0), values(t, after, scores, 0)
-		if len(in) != len(out) {
-			t.Fatalf("%v: inputs %q, outputs %q", kind, in, out)
-		}
-		after.Close()
-	}
+	})
 }
 
 // TestOffsetsReadEarlyHoldBesideOutputs appends to a partition that gets the

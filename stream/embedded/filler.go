@@ -28,13 +28,13 @@ func (l *Log) fillSpares() {
 	const retry = 100 * time.Millisecond // while the disk is full
 	f := filler{log: l}
 	for {
-		var tick <-chan time.Time
+		grown, tick := l.grown, (<-chan time.Time)(nil)
 		if err := f.work(); err != nil {
 			l.spares.failed(err)
-			tick = time.After(retry)
+			grown, tick = nil, time.After(retry) // a step that waits asks again at once
 		}
 		select {
-		case <-l.grown:
+		case <-grown:
 		case <-tick:
 		case <-l.closing:
 			if err := f.abandon(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/vfs"
@@ -258,40 +259,44 @@ func TestStepIsReadAfterReopen(t *testing.T) {
 }
 
 func TestGroupCommitSharesSyncs(t *testing.T) {
-	o := small(vfs.NewMemory())
-	o.GroupInterval = 5 * time.Millisecond
-	l := newLog(t, o)
-	before := l.Stats().Frames
-	var group sync.WaitGroup
-	for i := range 200 {
-		group.Go(func() { appendValues(t, l, events, fmt.Sprint(i)) })
-	}
-	group.Wait()
-	if n := l.Stats().Frames - before; n > 50 {
-		t.Fatalf("%d syncs for 200 appends at once", n)
-	}
-	if got := values(t, l, events, 0); len(got) != 200 {
-		t.Fatalf("%d records", len(got))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		o := small(vfs.NewMemory())
+		o.GroupInterval = 5 * time.Millisecond
+		l := newLog(t, o)
+		before := l.Stats().Frames
+		var group sync.WaitGroup
+		for i := range 200 {
+			group.Go(func() { appendValues(t, l, events, fmt.Sprint(i)) })
+		}
+		group.Wait()
+		if n := l.Stats().Frames - before; n > 50 {
+			t.Fatalf("%d syncs for 200 appends at once", n)
+		}
+		if got := values(t, l, events, 0); len(got) != 200 {
+			t.Fatalf("%d records", len(got))
+		}
+	})
 }
 
 func TestAppendIsOneFrameAtOnceOnAnIdleLog(t *testing.T) {
-	o := small(vfs.NewMemory())
-	o.GroupInterval = time.Minute
-	l := mustOpen(t, o)
-	defer l.Close()
-	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "events", Partitions: 1}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	// The interval is not over: this one waits, and is taken back.
-	if err := l.Append(ctx, record(events, "a")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
-	}
-	if _, next, err := l.Offsets(t.Context(), events); next != 0 || err != nil {
-		t.Fatalf("an append that was taken back is at %d, %v", next, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		o := small(vfs.NewMemory())
+		o.GroupInterval = time.Minute
+		l := mustOpen(t, o)
+		defer l.Close()
+		if err := l.CreateTopic(t.Context(), stream.Topic{Name: "events", Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		// The interval is not over: this one waits, and is taken back.
+		if err := l.Append(ctx, record(events, "a")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if _, next, err := l.Offsets(t.Context(), events); next != 0 || err != nil {
+			t.Fatalf("an append that was taken back is at %d, %v", next, err)
+		}
+	})
 }
 
 func TestTooLargeIsDecidedWithoutWriting(t *testing.T) {
