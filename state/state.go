@@ -273,9 +273,11 @@ func (s *Store) rest(ctx context.Context, start time.Time, share float64) {
 	if s.used.Load() > s.opts.MemoryMaxBytes {
 		return // the sooner cells are clean, the sooner they can leave
 	}
-	select {
-	case <-time.After(2 * time.Since(start)): // a third of a core at most
-	case <-ctx.Done():
+	if pause := 2 * time.Since(start); pause > 0 { // a third of a core at most
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
 	}
 	if s.opts.Rest != nil {
 		s.opts.Rest(ctx, share)

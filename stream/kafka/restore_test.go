@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -206,8 +208,14 @@ func TestLocalStateIsRemovedWhenItIsOld(t *testing.T) {
 // The offsets of a transaction that is just being committed are awaited for
 // milliseconds, not for the second that the client library sleeps.
 func TestTakeoverDoesNotSleepForMarkers(t *testing.T) {
-	cluster, _ := fakeCluster(t)
+	synctest.Test(t, takeOverBesideMarkers)
+}
+
+func takeOverBesideMarkers(t *testing.T) {
+	var way network
+	cluster := fakeWith(t, kfake.ListenFn(way.Listen))
 	o := conforming(cluster.ListenAddrs())
+	o.dial = way.dial
 	writeState(t, o, 1, 1)
 	var left atomic.Int64
 	left.Store(4)

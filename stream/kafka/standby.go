@@ -63,19 +63,21 @@ func (s *session) setDuty(d duty) {
 func (s *session) standBy() {
 	var known []*standby
 	defer func() { leaveAll(known, nil) }()
-	pause := time.NewTimer(0)
+	pause := time.NewTimer(standbyPause)
 	defer pause.Stop()
-	for {
-		select {
-		case <-s.duties:
-		case <-pause.C:
-		case <-s.ctx.Done():
-			return
+	for atOnce := true; s.ctx.Err() == nil; {
+		if !atOnce {
+			select {
+			case <-s.duties:
+			case <-pause.C:
+			case <-s.ctx.Done():
+				return
+			}
 		}
+		atOnce = false
 		list := s.dutyNow()
 		leaveAll(known, list)
 		known = list
-		next := standbyPause
 		for _, sb := range list {
 			if time.Now().Before(sb.again) {
 				continue
@@ -84,12 +86,11 @@ func (s *session) standBy() {
 			if s.ctx.Err() != nil {
 				return
 			}
-			if s.warmed(sb, err); more {
-				next = 0
-			}
+			s.warmed(sb, err)
+			atOnce = atOnce || more
 		}
 		if len(list) > 0 {
-			pause.Reset(next)
+			pause.Reset(standbyPause)
 		}
 	}
 }

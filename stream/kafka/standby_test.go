@@ -207,6 +207,7 @@ func owned(s stream.Session) bool {
 // What is not committed is in no copy, and neither is what was aborted.
 func TestStandbyHasNothingUncommitted(t *testing.T) {
 	_, o := fakeCluster(t)
+	o = patient(o)
 	o.Standbys = 1
 	s, _ := mustOwn(t, open(t, o))
 	commit(t, s, 0, "a", []byte("1"))
@@ -326,6 +327,7 @@ func TestStandbyOfAnotherChangelogBeginsAnew(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			cluster, o := fakeCluster(t)
 			hold := holdStandbys(cluster)
+			o = patient(o)
 			o.Standbys = 1
 			l := open(t, o)
 			s, _ := mustOwn(t, l)
@@ -415,6 +417,7 @@ func TestStandbyOlderThanTombstonesBeginsAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			hold := holdStandbys(cluster)
+			o = patient(o)
 			o.Standbys = 1
 			s, _ := mustOwn(t, open(t, o))
 			for _, key := range []string{"first", "deleted", "left"} {
