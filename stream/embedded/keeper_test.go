@@ -193,87 +193,94 @@ func TestReleaseUnreadLetsRetentionPassAGroup(t *testing.T) {
 	}
 }
 
+// waitingStep commits, in virtual time, until a step waits for space, and returns it
+// and how many did not.
+func waitingStep(t *testing.T, s stream.Session) (pending *stream.Pending, steps int) {
+	t.Helper()
+	for ; ; steps++ {
+		pending = s.Commit(step(stream.Offset(steps), strings.Repeat("s", 1500)))
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+		err := pending.Wait(ctx)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return pending, steps
+		}
+		if err != nil {
+			t.Fatalf("step on a full disk: %v", err)
+		}
+	}
+}
+
 // TestFullDiskRefusesAppendsAndHoldsSteps fills the disk: appends are refused
 // before anything is written, steps go on into the reserve and then wait, and
 // reads go on.
 func TestFullDiskRefusesAppendsAndHoldsSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var full atomic.Bool
-		var asked atomic.Int64
-		mem := vfs.NewMemory()
-		decide := func(c vfs.Call) (o vfs.Outcome) {
-			if full.Load() && c.Kind == vfs.Create && strings.Contains(c.Path, spareSuffix) {
-				o.Err = vfs.ENOSPC
-				full.Store(asked.Add(1) < 1000) // no time passes in a log that asks on and on
-			}
-			return o
+	synctest.Test(t, refuseAndHold)
+}
+
+func refuseAndHold(t *testing.T) {
+	var full atomic.Bool
+	var asked atomic.Int64
+	mem := vfs.NewMemory()
+	decide := func(c vfs.Call) (o vfs.Outcome) {
+		if full.Load() && c.Kind == vfs.Create && strings.Contains(c.Path, spareSuffix) {
+			o.Err = vfs.ENOSPC
+			full.Store(asked.Add(1) < 1000) // no time passes in a log that asks on and on
 		}
-		o := crashOptions(vfs.Faulty(mem, decide))
-		o.CheckpointBytes = 1 << 40
-		l := newLog(t, o)
-		s, _ := join(t, l)
-		eventually(t, "spares", func() bool { n, _ := l.spares.count(); return n == spareFiles })
-		full.Store(true)
-		value := strings.Repeat("v", 3000)
-		var err error
-		for range 100 {
-			if err = l.Append(t.Context(), record(events, value)); err != nil {
-				break
-			}
+		return o
+	}
+	o := crashOptions(vfs.Faulty(mem, decide))
+	o.CheckpointBytes = 1 << 40
+	l := newLog(t, o)
+	s, _ := join(t, l)
+	eventually(t, "spares", func() bool { n, _ := l.spares.count(); return n == spareFiles })
+	full.Store(true)
+	value := strings.Repeat("v", 3000)
+	var err error
+	for range 100 {
+		if err = l.Append(t.Context(), record(events, value)); err != nil {
+			break
 		}
-		if !errors.Is(err, ErrFull) || !errors.Is(err, vfs.ENOSPC) {
-			t.Fatalf("append on a full disk: %v", err)
-		}
-		if n, _ := l.spares.count(); n != 1 {
-			t.Fatalf("appends left %d spares, want the one that is reserved for steps", n)
-		}
-		frames := l.Stats().Frames
-		if err := l.Append(t.Context(), record(events, value)); !errors.Is(err, ErrFull) || l.Stats().Frames != frames {
-			t.Fatalf("append on a full disk: %v", err)
-		}
-		var pending *stream.Pending
-		steps := 0
-		for ; ; steps++ {
-			pending = s.Commit(step(stream.Offset(steps), strings.Repeat("s", 1500)))
-			ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
-			err := pending.Wait(ctx)
-			cancel()
-			if errors.Is(err, context.DeadlineExceeded) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("step on a full disk: %v", err)
-			}
-		}
-		if steps < 2 {
-			t.Fatalf("%d steps went into the reserve", steps)
-		}
-		if got := values(t, l, events, 0); len(got) == 0 {
-			t.Fatal("no reads on a full disk")
-		}
-		if err := l.Append(t.Context(), record(events, value)); !errors.Is(err, ErrFull) {
-			t.Fatalf("append while a step waits: %v", err)
-		}
-		before := asked.Load()
-		time.Sleep(time.Second)
-		if n := asked.Load() - before; n > 10 || before > 100 {
-			t.Fatalf("a full disk is asked for space %d times a second, and %d times before", n, before)
-		}
-		full.Store(false)
-		if err := pending.Wait(t.Context()); err != nil {
-			t.Fatalf("the step that waited: %v", err)
-		}
-		eventually(t, "appends", func() bool { return l.Append(t.Context(), record(events, "again")) == nil })
-		want := dump(t, l)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		l = mustOpen(t, crashOptions(mem))
-		defer l.Close()
-		if got := dump(t, l); got != want {
-			t.Fatal("reopened with something else")
-		}
-	})
+	}
+	if !errors.Is(err, ErrFull) || !errors.Is(err, vfs.ENOSPC) {
+		t.Fatalf("append on a full disk: %v", err)
+	}
+	if n, _ := l.spares.count(); n != 1 {
+		t.Fatalf("appends left %d spares, want the one that is reserved for steps", n)
+	}
+	frames := l.Stats().Frames
+	if err := l.Append(t.Context(), record(events, value)); !errors.Is(err, ErrFull) || l.Stats().Frames != frames {
+		t.Fatalf("append on a full disk: %v", err)
+	}
+	pending, steps := waitingStep(t, s)
+	if steps < 2 {
+		t.Fatalf("%d steps went into the reserve", steps)
+	}
+	if got := values(t, l, events, 0); len(got) == 0 {
+		t.Fatal("no reads on a full disk")
+	}
+	if err := l.Append(t.Context(), record(events, value)); !errors.Is(err, ErrFull) {
+		t.Fatalf("append while a step waits: %v", err)
+	}
+	before := asked.Load()
+	time.Sleep(time.Second)
+	if n := asked.Load() - before; n > 10 || before > 100 {
+		t.Fatalf("a full disk is asked for space %d times a second, and %d times before", n, before)
+	}
+	full.Store(false)
+	if err := pending.Wait(t.Context()); err != nil {
+		t.Fatalf("the step that waited: %v", err)
+	}
+	eventually(t, "appends", func() bool { return l.Append(t.Context(), record(events, "again")) == nil })
+	want := dump(t, l)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = mustOpen(t, crashOptions(mem))
+	defer l.Close()
+	if got := dump(t, l); got != want {
+		t.Fatal("reopened with something else")
+	}
 }
 
 // TestAppendThatWaitsForASpareIsRefusedWhenTheDiskIsFull finds that out while
@@ -328,16 +335,7 @@ func TestCloseEndsAStepThatWaitsForSpace(t *testing.T) {
 		l := newLog(t, crashOptions(vfs.Faulty(vfs.NewMemory(), decide)))
 		s, _ := join(t, l)
 		full.Store(true)
-		var pending *stream.Pending
-		for i := stream.Offset(0); ; i++ {
-			pending = s.Commit(step(i, strings.Repeat("s", 1500)))
-			ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
-			err := pending.Wait(ctx)
-			cancel()
-			if err != nil {
-				break
-			}
-		}
+		pending, _ := waitingStep(t, s)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
