@@ -100,13 +100,13 @@ func TestFaultsAreThoseOfServersAndPass(t *testing.T) {
 		{faultserver.Half, faultserver.Options{Half: 1}, remote.Unreachable, 2},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
-			timeout := 20 * time.Second
-			if c.want == remote.Late {
-				timeout = 500 * time.Millisecond
-			}
 			c.options.Tries = 1
-			server, m := start(t, c.options, timeout)
-			wantFault(t, m, c.want)
+			server, m := start(t, c.options, 20*time.Second)
+			first := m
+			if c.want == remote.Late {
+				first = load(t, server, 500*time.Millisecond)
+			}
+			wantFault(t, first, c.want)
 			wantFault(t, m, 0)
 			if got := counts(t, server); got.Calls != 2 || got.Paid != c.paid || got.Faults[c.fault] != 1 {
 				t.Errorf("%+v", got)

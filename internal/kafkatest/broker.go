@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	startMax = 90 * time.Second // a busy machine takes 20 s
+	startMax = 5 * time.Minute // a busy machine takes 20 s, and one with 30 at work beside it minutes
 	stopMax  = 15 * time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 // Password is that of the servers; the user of PostgreSQL is postgres.
 const Password = "told to nobody"
 
-const startMax = 60 * time.Second // a busy machine takes seconds
+const startMax = 3 * time.Minute // a busy machine takes seconds
 
 // Server is a process of a server. Its address stays the same over restarts. Its
 // methods are for one goroutine at a time.

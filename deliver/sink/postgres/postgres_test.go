@@ -325,7 +325,7 @@ func TestEveryTypeIsWritten(t *testing.T) {
 	b.write(c, record(0, 1, `{"n":-7,"yes":true,"score":0.1,"at":"2026-11-22T10:00:00.000001Z","raw":"AP8=","Ümlaut \"":"ä","embed":[1,-2.5,3e-5],"plain":[0.1,2],"words":["a","","\"b\\","c,\n{d}"]}`), record(1, 1, `{"n":8}`))
 	b.want(`SELECT n, yes, score, at = '2026-11-22T10:00:00.000001Z', raw, "Ümlaut """, embed::text, plain::text, words::text FROM kinds ORDER BY n`,
 		`-7 true 0.1 true [0 255] ä [1,-2.5,3e-05] {0.1,2} {a,"","\"b\\","c,`+"\n"+`{d}"}`, "8 <nil> <nil> <nil> <nil> <nil> <nil> <nil> <nil>")
-	for until := time.Now().Add(20 * time.Second); len(b.rows("SELECT 1 FROM pg_indexes WHERE indexname = 'public_kinds_embed_hnsw'")) == 0; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); len(b.rows("SELECT 1 FROM pg_indexes WHERE indexname = 'public_kinds_embed_hnsw'")) == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("there is no index")
 		}
