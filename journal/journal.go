@@ -131,7 +131,8 @@ type Landed struct {
 //     state has each by its key, its key by its number, and one entry with the
 //     first and the next number. All three are read when they are needed, so a
 //     journal of any size takes no time to open and no memory.
-//  4. What steps that are not committed change is in overlay and tail.
+//  4. A request that nobody waits for has an answer where the state says so, though a
+//     step that is not committed may take it out: it is not paid for twice by that.
 type Journal struct {
 	partition stream.Partition
 	view      stream.View
@@ -141,10 +142,8 @@ type Journal struct {
 	newest  int64 // event time of an answer, microseconds
 	dirty   bool  // the head is not in a step
 	flights map[Key]*flight
-	overlay map[Key]write
 	tail    []place // of the answers whose step is not committed, the newest last
 	steps   []step  // that are not committed, and the one being made
-	number  uint64  // of the latter
 	keyBuf  []byte
 }
 
@@ -153,12 +152,6 @@ type flight struct {
 	waiters  []uint64
 	called   bool    // the first of them makes the call
 	answered *Answer // in a step; nil before
-}
-
-// write is what the newest step that is not committed makes of a key.
-type write struct {
-	present bool
-	step    uint64
 }
 
 // place is what the state has by the number of an answer.
@@ -181,7 +174,7 @@ func Open(partition stream.Partition, view stream.View, spec Spec) (*Journal, er
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	j := &Journal{partition: partition, view: view, spec: spec.withDefaults(), flights: map[Key]*flight{}, overlay: map[Key]write{}, steps: make([]step, 1)}
+	j := &Journal{partition: partition, view: view, spec: spec.withDefaults(), flights: map[Key]*flight{}, steps: make([]step, 1)}
 	stored, err := view.Get([]byte{statekey.JournalHead})
 	if err == nil {
 		j.head, err = readHead(stored)
@@ -274,7 +267,7 @@ func (j *Journal) Record(key Key, answer Answer, at int64) (recorded bool, err e
 		c.Again++
 		return false, nil
 	}
-	if has, err := j.has(key); has || err != nil {
+	if _, known, err := j.read(key); known != nil || err != nil {
 		c.Again++
 		return false, err
 	}
@@ -296,20 +289,10 @@ func (j *Journal) Record(key Key, answer Answer, at int64) (recorded bool, err e
 	p := place{key: key, time: j.newest, size: size}
 	j.change(answerKey(nil, key), appendAnswer(nil, &answer))
 	j.change(orderKey(nil, j.head.next), p.append(nil))
-	j.overlay[key] = write{present: true, step: j.number}
 	j.tail = append(j.tail, p)
 	j.head.next++
 	j.head.Bytes += size
 	return true, nil
-}
-
-// has reports whether a request has an answer, durable or not.
-func (j *Journal) has(key Key) (bool, error) {
-	if w, ok := j.overlay[key]; ok {
-		return w.present, nil
-	}
-	_, answer, err := j.read(key)
-	return answer != nil, err
 }
 
 // makeRoom takes out the oldest answers: as many as another one of this size
@@ -330,7 +313,6 @@ func (j *Journal) makeRoom(size uint64, now int64) error {
 		}
 		j.change(answerKey(nil, oldest.key), nil)
 		j.change(orderKey(nil, j.head.first), nil)
-		j.overlay[oldest.key] = write{step: j.number}
 		j.head.first++
 		j.head.Bytes -= min(oldest.size, j.head.Bytes)
 	}
@@ -352,7 +334,6 @@ func (j *Journal) Changes() []stream.Change {
 	}
 	changes := j.steps[len(j.steps)-1].changes
 	j.steps = append(j.steps, step{})
-	j.number++
 	return changes
 }
 
@@ -364,14 +345,9 @@ func (j *Journal) Committed() []Landed {
 	if len(j.steps) == 1 {
 		panic("journal: a step was committed that Changes did not return")
 	}
-	done, of := j.steps[0], j.number-uint64(len(j.steps)-1)
+	done := j.steps[0]
 	j.steps = j.steps[1:]
 	j.tail = j.tail[done.tail:]
-	for _, c := range done.changes {
-		if key, ok := keyOf(c.Key); ok && j.overlay[key].step == of {
-			delete(j.overlay, key)
-		}
-	}
 	for i := range done.landed {
 		landed := &done.landed[i]
 		f := j.flights[landed.Key]

@@ -288,6 +288,22 @@ func TestNarrowerBoundsTakeHoldStepByStep(t *testing.T) {
 	}
 }
 
+// TestAgedAnswersLeaveAFewAtATime has a hundred answers grow too old at once.
+func TestAgedAnswersLeaveAFewAtATime(t *testing.T) {
+	s := store{}
+	j := open(t, s, Spec{Retention: time.Hour})
+	for i := range 100 {
+		record(t, j, fmt.Sprint(i), "x", 0)
+	}
+	commit(s, j)
+	for i, want := range []uint64{100 + 1 - agedMost, 100 + 2 - 2*agedMost} {
+		record(t, j, fmt.Sprint("young", i), "x", 2*time.Hour.Microseconds())
+		if n := j.Stats().Answers; n != want {
+			t.Errorf("%d answers are left, want %d", n, want)
+		}
+	}
+}
+
 // TestAgeCountsFromTheNewestEvent records answers for old events, which are as
 // young as the one before them: they do not leave with it.
 func TestAgeCountsFromTheNewestEvent(t *testing.T) {

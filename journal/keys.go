@@ -22,18 +22,9 @@ func orderKey(b []byte, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, statekey.Journal, byNumber), number)
 }
 
-// keyOf returns the key of a state key that answerKey made.
-func keyOf(stored []byte) (Key, bool) {
-	if len(stored) != 2+len(Key{}) || stored[0] != statekey.Journal || stored[1] != byKey {
-		return Key{}, false
-	}
-	return Key(stored[2:]), true
-}
-
 // IsAnswer reports whether a state key is that of an answer.
 func IsAnswer(stored []byte) bool {
-	_, ok := keyOf(stored)
-	return ok
+	return len(stored) == 2+len(Key{}) && stored[0] == statekey.Journal && stored[1] == byKey
 }
 
 // read returns the durable answer to a request and what it cost; nil where there

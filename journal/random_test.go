@@ -211,8 +211,8 @@ func (w *world) finish() {
 	for len(w.pendingChanges) > 0 {
 		w.commit()
 	}
-	if len(w.waiting) > 0 || len(w.journal.flights) > 0 || len(w.journal.overlay) > 0 || len(w.journal.tail) > 0 {
-		w.t.Errorf("%d wait, %d requests are in flight, %d and %d of steps are left", len(w.waiting), len(w.journal.flights), len(w.journal.overlay), len(w.journal.tail))
+	if len(w.waiting) > 0 || len(w.journal.flights) > 0 || len(w.journal.tail) > 0 {
+		w.t.Errorf("%d wait, %d requests are in flight, %d of steps are left", len(w.waiting), len(w.journal.flights), len(w.journal.tail))
 	}
 	stats, err := ReadStats(w.state[string(statekey.JournalHead)])
 	if err != nil {
@@ -220,7 +220,7 @@ func (w *world) finish() {
 	}
 	answers, bytes := uint64(0), uint64(0)
 	for k, v := range w.state {
-		if _, ok := keyOf([]byte(k)); ok {
+		if IsAnswer([]byte(k)) {
 			answers++
 			bytes += uint64(len(v)) - 1 + overhead // units take a byte
 		}
