@@ -157,6 +157,7 @@ func attacksOnClaims(t *testing.T) []attack {
 		{"legacy in capitals", "c42:" + strings.ToUpper(legacy[4:]), BadSignature},
 		{"legacy truncated", legacy[:len(legacy)-2], BadSignature},
 		{"legacy without a client", legacy[3:], BadSignature},
+		{"legacy of a client that is two lines", signedLegacy("c4\n2"), Incomplete},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -100,6 +101,13 @@ func signed(id, by, claims string) string {
 	mac := hmac.New(sha256.New, []byte(by))
 	mac.Write([]byte(text))
 	return text + "." + encoding.EncodeToString(mac.Sum(nil))
+}
+
+// signedLegacy is a legacy token with a MAC that holds.
+func signedLegacy(client string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(client))
+	return client + ":" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // signedJWT is a JWT with a header and claims of one's own.
@@ -222,6 +230,13 @@ func TestTokenEndsAtItsTimeAndTheSkewOfClocks(t *testing.T) {
 				t.Errorf("%s at %v: %v, want %q", form, at, err, want)
 			}
 		}
+	}
+}
+
+func TestTokenMayBeForAsLongAsTheLifetime(t *testing.T) {
+	k := open(t, allKeys(t), at(issuedAt))
+	if _, err := k.Verify(t.Context(), signed("k1", secret, claims(t, map[string]any{"exp": issuedAt.Unix() + 3600}))); err != nil {
+		t.Error(err)
 	}
 }
 

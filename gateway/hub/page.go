@@ -34,7 +34,7 @@ func (p *partition) page(ctx context.Context, key []byte, from stream.Offset) (r
 	}
 	offsets := find(view, hash(key), from, pageRecords)
 	if len(offsets) == 0 {
-		return nil, max(from, end), nil
+		return nil, end, nil
 	}
 	return p.pick(ctx, key, from, offsets)
 }

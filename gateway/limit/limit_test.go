@@ -139,6 +139,18 @@ func TestMemoryIsBoundedWhoeverKnocks(t *testing.T) {
 	})
 }
 
+// TestKeyThatIsInUseKeepsNoOtherFromBeingForgotten needs the room of one that is not.
+func TestKeyThatIsInUseKeepsNoOtherFromBeingForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Rate: 1, Burst: 10, Keys: 2})
+		expect(t, take(l, "busy"), "", 0)
+		expect(t, take(l, "gone"), "", 0)
+		time.Sleep(2 * time.Second)
+		expect(t, take(l, "busy"), "", 0)
+		expect(t, take(l, "new"), "", 0)
+	})
+}
+
 // TestForgottenKeyIsNoBetterOff compares with a limiter that forgets nothing: one
 // bucket a key, refilled by the time that passed.
 func TestForgottenKeyIsNoBetterOff(t *testing.T) {

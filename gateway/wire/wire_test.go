@@ -1,8 +1,12 @@
 package wire_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,6 +29,7 @@ func event() wire.Event {
 func TestEventComesBackFromTheLogAsItWas(t *testing.T) {
 	for name, want := range map[string]wire.Event{
 		"all": event(), "least": {Tenant: "a", Client: "b", ID: "c", Payload: json.RawMessage(`0`)},
+		"most": {Tenant: "a", Client: "b", ID: "c", Payload: json.RawMessage(`0`), Priority: wire.PriorityMax, Correlation: strings.Repeat("x", 128)},
 	} {
 		r := wire.Submit("chat.inbox", &want)
 		if got := string(r.Key); got != wire.Key(want.Tenant, want.Client) || r.Partition != (stream.Partition{Topic: "chat.inbox", Index: stream.ByKey}) {
@@ -252,6 +257,28 @@ func TestCursorIsOfItsClientAlone(t *testing.T) {
 			if _, err := parse(); !errors.Is(err, wire.ErrBadCursor) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// TestCursorOfAnotherFormIsRefused has cursors that are signed, and that this version
+// does not write.
+func TestCursorOfAnotherFormIsRefused(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	key := wire.NewCursorKey(secret)
+	right := (wire.Cursor{Epoch: 1, Partition: 3, Offset: 1842}).Encode(key, "acme", "c42")
+	for at, want := range map[int]error{8: nil, 0: wire.ErrBadCursor, 9: wire.ErrBadCursor, 13: wire.ErrBadCursor} {
+		b, err := base64.RawURLEncoding.DecodeString(right)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = b[:len(b)-16]
+		b[at] |= 0x80
+		mac := hmac.New(sha256.New, secret)
+		fmt.Fprintf(mac, "afterbay.cursor.%sacme/c42", b)
+		text := base64.RawURLEncoding.EncodeToString(append(b, mac.Sum(nil)[:16]...))
+		if got, err := wire.ParseCursor(key, "acme", "c42", text); !errors.Is(err, want) {
+			t.Errorf("byte %d: %+v, %v", at, got, err)
 		}
 	}
 }
