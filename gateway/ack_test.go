@@ -107,3 +107,27 @@ func TestClientThatDoesNotGoOnIsSlow(t *testing.T) {
 		})
 	}
 }
+
+// TestTokenThatIsBroughtKeepsItsConnection has the one before end meanwhile.
+func TestTokenThatIsBroughtKeepsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		until := func(d time.Duration) string { return fmt.Sprint("acme.ada.", time.Now().Add(d).Unix()) }
+		c, _, err := dialRaw(w.listener.dial(), offered, "Authorization: Bearer "+until(time.Minute))
+		w.ok(err)
+		c.pongs = true
+		w.ok(c.send(&wire.Connect{}))
+		w.receive(c)
+		w.ok(c.send(&wire.Refresh{Token: until(10 * time.Minute)}))
+		if f, ok := w.receive(c).(*wire.Refreshed); !ok {
+			t.Errorf("%+v", f)
+		}
+		if how := w.pings(c, 9*time.Minute); how != nil {
+			t.Error(how)
+		}
+		if how := w.pings(c, 2*time.Minute); how == nil || how.code != 4502 {
+			t.Errorf("the second one ended, and the connection by %v", how)
+		}
+	})
+}

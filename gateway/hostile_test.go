@@ -267,5 +267,8 @@ func TestEventThatIsTooLargeForTheLogKeepsNoOtherOut(t *testing.T) {
 		for i := range 4 {
 			check("WebSocket", w.receive(c), i == 2)
 		}
+		if n := w.gateway.Clients()[0].Pending; n != 3 {
+			t.Errorf("%d events wait for a result, want those 3 that are in the log", n)
+		}
 	})
 }

@@ -31,6 +31,28 @@ func (l *stuck) Append(ctx context.Context, records ...stream.Record) error {
 	return l.Log.Append(ctx, records...)
 }
 
+// TestEventThatIsSentAgainAndAgainIsBounded has a client send one while the log
+// stands still: each time takes memory.
+func TestEventThatIsSentAgainAndAgainIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		w.finish()
+		log := &stuck{w.log, make(chan struct{})}
+		w.reads = log
+		defer w.start(gateway.Options{CursorKey: []byte(cursorKey), PendingLimit: 3})()
+		defer close(log.released)
+		ada, _ := w.connect("ada", nil)
+		for range 4 {
+			w.ok(ada.send(event("a", `1`)))
+			synctest.Wait() // it is being appended, or waits
+		}
+		if b, ok := w.receive(ada).(*wire.Backpressure); !ok || b.Reason != wire.ReasonPendingLimit || b.Pending != 3 {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
 // TestLogThatStandsStillBoundsWhatAllConnectionsHold has clients, each within its own
 // limit, send more than the gateway may hold.
 func TestLogThatStandsStillBoundsWhatAllConnectionsHold(t *testing.T) {
