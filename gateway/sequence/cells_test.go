@@ -66,3 +66,19 @@ func FuzzParseEntry(f *testing.F) {
 		}
 	})
 }
+
+// TestWhatIsCommittedIsWrittenNoMore also is what keeps memory and steps small.
+func TestWhatIsCommittedIsWrittenNoMore(t *testing.T) {
+	at := stream.Partition{Topic: "inbox"}
+	p := &partition{cells: cells{partition: at, written: map[string][]byte{}}}
+	j := &judge{partitions: map[stream.Partition]*partition{at: p}}
+	p.cells.put([]byte("k"), []byte("v"))
+	for _, want := range []int{1, 0} {
+		step := newTurn(stream.Pace{})
+		step.Offsets[at] = 1
+		if j.settle(step); len(step.Changes) != want {
+			t.Errorf("%d changes, want %d", len(step.Changes), want)
+		}
+		j.committed()
+	}
+}
