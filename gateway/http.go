@@ -32,6 +32,8 @@ const (
 func (g *Gateway) check(r *http.Request) (token string, err error) {
 	if origin := r.Header.Get("Origin"); origin != "" && !g.allowed(origin) {
 		g.metrics.Forbidden.Add(1)
+		// A browser shows the page nothing of the answer.
+		g.options.Logger.Info("gateway: page refused: add its origin to origins", "origin", origin)
 		return "", &refusal{http.StatusForbidden, "pages of this origin may not connect", "add it to the gateway's origins"}
 	}
 	if query, err := url.ParseQuery(r.URL.RawQuery); err != nil || query.Has("token") || query.Has("access_token") {

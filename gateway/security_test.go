@@ -159,7 +159,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		defer w.close()
 		_, foreign := w.connect("eve", nil)
 		for _, lines := range [][]string{
-			{offered, "Authorization: Bearer hush1", "X-Correlation-Id: first"}, {offered + ", bearer.hush2", "X-Correlation-Id: second"}, {offered, "Origin: https://hush3.example", "Authorization: Bearer hush4"},
+			{offered, "Authorization: Bearer hush1", "X-Correlation-Id: first"}, {offered + ", bearer.hush2", "X-Correlation-Id: second"}, {offered, "Origin: https://page.example", "Authorization: Bearer hush4"},
 		} {
 			if _, _, err := dialRaw(w.listener.dial(), lines...); err == nil {
 				t.Errorf("%q is served", lines)
@@ -177,7 +177,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		w.ends(c)
 		cursor = foreign.Cursor
 	})
-	if text := logged.String(); strings.Contains(text, "hush") || strings.Contains(text, cursor) || strings.Count(text, "token refused") != 3 {
+	if text := logged.String(); strings.Contains(text, "hush") || strings.Contains(text, cursor) || strings.Count(text, "token refused") != 3 || strings.Count(text, "origin=https://page.example") != 1 {
 		t.Errorf("logged:\n%s", text)
 	}
 	for _, correlation := range []string{"first", "second", "third"} {
