@@ -251,7 +251,7 @@ func TestRefusedClientsEnd(t *testing.T) {
 		}
 		_, err = client.Dial(t.Context(), "ws://gateway", client.Options{Token: func(context.Context) (string, error) { return "nobody", nil }, Dial: w.dial})
 		var status *client.StatusError
-		if !errors.As(err, &status) || status.Status != 401 {
+		if !errors.As(err, &status) || status.Status != 401 || !strings.Contains(err.Error(), "its log says") {
 			t.Errorf("with a bad token: %v", err)
 		}
 		first := w.client("ada", client.Options{SessionID: "tab"})

@@ -164,9 +164,16 @@ func (e *CloseError) final() bool { return e.Code >= 4000 && e.Code < 4500 || e.
 // StatusError is the answer of a gateway that refused a connection.
 type StatusError struct{ Status int }
 
-// Error returns the status.
+// Error returns the status, and where to look.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the gateway refused the connection: %d %s", e.Status, http.StatusText(e.Status))
+	text := fmt.Sprintf("the gateway refused the connection: %d %s", e.Status, http.StatusText(e.Status))
+	switch e.Status {
+	case http.StatusUnauthorized:
+		text += ": its log says what is wrong with the token"
+	case http.StatusNotFound:
+		text += ": name the address that it says clients connect to"
+	}
+	return text
 }
 
 func (e *StatusError) final() bool {

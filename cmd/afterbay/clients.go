@@ -50,8 +50,11 @@ func (c *clientsCommand) reach(a *app) (*serve.Client, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		client, err = reach(a.ctx, kafkaDir(c.Data))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("no gateway answers for %s: %w: start it, name its data directory with --data, or its address with --url http://host:port", c.Data, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("no gateway runs in %s: start it, name its data directory with --data, or its address with --url http://host:port", c.Data)
+	case err != nil:
+		return nil, fmt.Errorf("no gateway answers for %s: %w: start it again, or name its address with --url http://host:port", c.Data, err)
 	}
 	return client, nil
 }

@@ -168,7 +168,7 @@ func (f *front) listen(ctx context.Context, log serve.Log) error {
 	}
 	listener, err := net.Listen("tcp", cmp.Or(f.file.Listen, defaultFront))
 	if err != nil {
-		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "choose another address, port 0 takes a free one")
+		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "write another address as listen, port 0 takes a free one")
 	}
 	f.listener = limit.Listen(narrow{listener}, f.addresses)
 	f.server = f.gateway.Server()

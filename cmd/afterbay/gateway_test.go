@@ -215,6 +215,9 @@ func (c *conversation) end() {
 func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 	pipeline, token := gatewayFolder(t)
 	args := []string{"run", pipeline, "--gateway", "gateway.yaml", "--listen", "127.0.0.1:0"}
+	if r := command(t, "", "clients"); !strings.Contains(r.stderr, "no gateway runs in data: start it") || strings.Contains(r.stderr, "kafka") {
+		t.Errorf("before there is one: %+v", r)
+	}
 	const events = 200
 	c := &conversation{TB: t, token: token, done: map[string]bool{}}
 	running, out := killable(t, args...)
@@ -231,6 +234,9 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 		t.Fatalf("after SIGTERM: %v: %s", err, out)
 	}
 	out.wait(t, "clients are sent away")
+	if next := "  afterbay token issue --keys keys.yaml --key ID --tenant NAME --client NAME\n  afterbay tail decisions --follow\n"; !strings.Contains(out.String(), next) {
+		t.Errorf("it does not say what to type next: %s", out)
+	}
 	again, out2 := killable(t, args...)
 	c.connect(out2)
 	c.post(events, events)

@@ -148,7 +148,7 @@ func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
 		write(t, "risk.yaml", "model: risk\nversion: 1\nkind: remote\ninputs: {amount: number}\noutputs: [score]\nremote: "+remote+"\n")
 		for _, line := range []string{"run pipeline.yaml --data data", "try pipeline.yaml events.ndjson", "model score risk.yaml events.ndjson"} {
 			write(t, "pipeline.yaml", pipeline)
-			if r := command(t, "", fields(line)...); r.code != exitEngine || !strings.Contains(r.stderr, "risk.yaml:6:1: remote: ") || !strings.Contains(r.stderr, "unreachable: ") {
+			if r := command(t, "", fields(line)...); r.code != exitEngine || !strings.Contains(r.stderr, "risk.yaml:6:1: remote: ") || !strings.Contains(r.stderr, "unreachable: ") || !strings.Contains(r.stderr, "see that its server runs") {
 				t.Errorf("%s of %s: %+v", line, remote, r)
 			}
 			write(t, "pipeline.yaml", strings.Replace(pipeline, "[risk.score]", "[amounts]", 1)) // wrong besides

@@ -337,6 +337,9 @@ func (p *process) announce(server *serve.Server) {
 	}
 	data := p.engine.flag(p.dir)
 	runner := p.pipelines[0].runner
-	fmt.Fprintf(p.stdout, "next, in another terminal:\n  afterbay produce %s events.ndjson%s\n  afterbay tail %s --follow%s\n",
-		runner.Input(), data, runner.Outputs()[0], data)
+	first := fmt.Sprintf("produce %s events.ndjson%s", runner.Input(), data)
+	if p.front != nil {
+		first = fmt.Sprintf("token issue --keys %s --key ID --tenant NAME --client NAME", p.front.file.Keys)
+	}
+	fmt.Fprintf(p.stdout, "next, in another terminal:\n  afterbay %s\n  afterbay tail %s --follow%s\n", first, runner.Outputs()[0], data)
 }

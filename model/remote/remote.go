@@ -128,6 +128,10 @@ var _ model.Answerer = (*Model)(nil)
 // which have none, are asked whether they are there. Nothing is scored.
 func Load(ctx context.Context, options Options) (*Model, error) {
 	m, err := load(ctx, options)
+	var failed *Error
+	if errors.As(err, &failed) && failed.Fault == Unreachable {
+		err = fmt.Errorf("%w: see that its server runs, or name another address", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load remote model %s: %w", options.Model, err)
 	}

@@ -41,7 +41,7 @@ export class Client {
     this.#options = { buffer: 10_000, WebSocket: globalThis.WebSocket, ...options }
     const { token, WebSocket, buffer, cursor, seq, earliest } = this.#options
     if (typeof token !== 'function' && typeof token !== 'string') throw new TypeError('token is missing: give a text, or a function that returns one')
-    if (!WebSocket) throw new TypeError('WebSocket is missing: this platform has none, pass one in')
+    if (!WebSocket) throw new TypeError('WebSocket is missing: this platform has none, pass that of the package ws as an option: { token, WebSocket }')
     if (!(buffer >= 1)) throw new TypeError(`buffer ${buffer}: use 1 or more`)
     if (seq && !cursor) throw new TypeError('seq is given without a cursor: keep both of a result')
     if (cursor && earliest) throw new TypeError('earliest and cursor are both given: leave one out')
