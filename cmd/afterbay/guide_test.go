@@ -246,6 +246,31 @@ func TestGuidesAreCheckedBySame(t *testing.T) {
 	}
 }
 
+// TestGuidesNameTheirFiles, since what stands behind the three ticks is not shown.
+func TestGuidesNameTheirFiles(t *testing.T) {
+	pages, _ := filepath.Glob("../../docs/*/*.md")
+	files := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range fences(t, page) {
+			name, above := f.attributes["file"], strings.Join(strings.SplitAfter(string(text), "\n")[:f.line-1], "")
+			if name == "" {
+				continue
+			}
+			files++
+			if !strings.Contains(fenceStart.ReplaceAllString(above, ""), name) {
+				t.Errorf("%s:%d: say above the block that it is %s", page, f.line, name)
+			}
+		}
+	}
+	if files < 20 {
+		t.Errorf("%d files", files)
+	}
+}
+
 // TestGuidesLinkToWhatIsThere follows the links of the guides and of their
 // index, which has them all.
 func TestGuidesLinkToWhatIsThere(t *testing.T) {
