@@ -66,6 +66,7 @@ var layers = map[string][]string{
 	"output":                {"stream", "value", "observe", "dead", "expression", "header", "step"},
 	"simulate":              {"control"},
 	"internal/packed":       {},
+	"internal/memnet":       {},
 	"internal/plot":         {},
 	"internal/procfs":       {},
 	"internal/seeds":        {},

@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/memnet"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
 )
@@ -58,7 +59,7 @@ type world struct {
 
 	mu       sync.Mutex // guards what follows
 	gateway  *gateway.Gateway
-	listener *listener // of the gateway that serves; nil where none does
+	listener *memnet.Listener // of the gateway that serves; nil where none does
 	taps     []*contracttest.Tap
 }
 
@@ -89,7 +90,7 @@ func (w *world) start(o gateway.Options) (stop func()) {
 	g, err := gateway.New(w.Context(), w.log, tokens{}, o)
 	w.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := memnet.Listen()
 	server := g.Server()
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -115,24 +116,20 @@ func (w *world) metrics() *gateway.Metrics {
 	return w.gateway.Metrics()
 }
 
-var errNobody = errors.New("nobody listens")
-
 // dial connects to the gateway that serves.
 func (w *world) dial(context.Context, string, string) (net.Conn, error) {
 	w.mu.Lock()
 	l := w.listener
 	w.mu.Unlock()
 	here, there := net.Pipe()
-	select {
-	case l.conns <- there:
-		tap := contracttest.New(w.TB, here, true)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.taps = append(w.taps, tap)
-		return tap, nil
-	case <-l.closed:
-		return nil, errNobody
+	if err := l.Give(there); err != nil {
+		return nil, err
 	}
+	tap := contracttest.New(w.TB, here, true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.taps = append(w.taps, tap)
+	return tap, nil
 }
 
 // check holds what both sides sent to the documents of the protocol.
@@ -239,32 +236,6 @@ func (w *world) compare(name string, got []*client.Result) {
 		}
 	}
 }
-
-// listener takes connections in memory.
-type listener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-// Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (l *listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 // cut is a connection that breaks after so many bytes in one direction.
 type cut struct {

@@ -59,6 +59,6 @@ func TestStreamsOverHTTP2GoOn(t *testing.T) {
 // dial2 is dial without the check of what is sent, which is of HTTP/1.
 func (l *listener) dial2() net.Conn {
 	client, server := net.Pipe()
-	l.conns <- server
+	_ = l.Give(server)
 	return client
 }

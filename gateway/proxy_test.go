@@ -30,7 +30,7 @@ func newProxy(t testing.TB, to *listener) *proxy {
 	back := listen()
 	p := &proxy{TB: t, front: listen(), back: back.Addr().String()}
 	var accepting sync.WaitGroup
-	accepting.Go(func() { each(back, to.give) })
+	accepting.Go(func() { each(back, func(conn net.Conn) { _ = to.Give(conn) }) })
 	accepting.Go(func() { each(p.front, p.pair) })
 	t.Cleanup(func() {
 		_, _ = p.front.Close(), back.Close()
@@ -48,15 +48,6 @@ func each(l net.Listener, take func(net.Conn)) {
 			return
 		}
 		take(conn)
-	}
-}
-
-// give has the listener accept a connection that came otherwise.
-func (l *listener) give(conn net.Conn) {
-	select {
-	case l.conns <- conn:
-	case <-l.closed:
-		_ = conn.Close()
 	}
 }
 

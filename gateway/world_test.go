@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/memnet"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
 )
@@ -238,19 +239,17 @@ func (w *world) ends(c *raw) (frames []wire.Frame, how *closed) {
 	}
 }
 
-// listener takes connections in memory.
+// listener taps the connections that it is given.
 type listener struct {
 	testing.TB
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
+	*memnet.Listener
 
 	mu   sync.Mutex // guards taps
 	taps []*contracttest.Tap
 }
 
 func newListener(t testing.TB) *listener {
-	return &listener{TB: t, conns: make(chan net.Conn), closed: make(chan struct{})}
+	return &listener{TB: t, Listener: memnet.Listen()}
 }
 
 // check holds all that the gateway has sent to the documents of its protocol.
@@ -265,33 +264,10 @@ func (l *listener) check() {
 
 func (l *listener) dial() net.Conn {
 	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-	case <-l.closed:
-		_ = server.Close()
-	}
+	_ = l.Give(server)
 	tap := contracttest.New(l, client, false) // some tests send what is wrong
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.taps = append(l.taps, tap)
 	return tap
 }
-
-// Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (l *listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }

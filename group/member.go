@@ -79,15 +79,15 @@ func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 	dst = append(dst, version, flags)
 	dst = binary.AppendVarint(binary.AppendVarint(dst, m.order), m.time)
 	for _, text := range texts {
-		dst = value.AppendString(dst, text)
+		dst = packed.AppendText(dst, text)
 	}
 	for _, slot := range schema.Slots {
 		if !e.Row.Has(slot) || slot.Name[0] == 0 || strings.HasPrefix(slot.Name, "meta.") {
 			continue
 		}
-		dst = append(value.AppendString(dst, slot.Name), byte(slot.Type.Kind))
+		dst = append(packed.AppendText(dst, slot.Name), byte(slot.Type.Kind))
 		if slot.Type.Kind.Text() {
-			dst = value.AppendString(dst, e.Row.Text(slot))
+			dst = packed.AppendText(dst, e.Row.Text(slot))
 		} else {
 			dst = binary.LittleEndian.AppendUint64(dst, e.Row.Num[slot.Index])
 		}
