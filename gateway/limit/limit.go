@@ -7,11 +7,10 @@
 package limit
 
 import (
+	"cmp"
 	"container/list"
 	"fmt"
-	"net/http"
 	"net/netip"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -22,27 +21,11 @@ type Options struct {
 	Rate  float64 // connections or events a second, 0.001 to 1e6; 0 is 20
 	Burst int     // of them at once after a pause, 1 to 1e6; 0 is 100
 	Keys  int     // keys that are remembered; 0 is 65,536, about 12 MB
-
-	Now func() time.Time // nil is time.Now
 }
 
 // withDefaults returns o with the values that its zeros stand for.
 func (o Options) withDefaults() (Options, error) {
-	if o.Open == 0 {
-		o.Open = 256
-	}
-	if o.Rate == 0 {
-		o.Rate = 20
-	}
-	if o.Burst == 0 {
-		o.Burst = 100
-	}
-	if o.Keys == 0 {
-		o.Keys = 1 << 16
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	o.Open, o.Rate, o.Burst, o.Keys = cmp.Or(o.Open, 256), cmp.Or(o.Rate, 20), cmp.Or(o.Burst, 100), cmp.Or(o.Keys, 1<<16)
 	switch {
 	case o.Open < 1:
 		return o, fmt.Errorf("open connections of a key: %d: use 1 or more", o.Open)
@@ -107,7 +90,7 @@ func New[K comparable](o Options) (*Limiter[K], error) {
 	}
 	interval := int64(float64(time.Second) / o.Rate)
 	return &Limiter[K]{
-		o: o, begun: o.Now(), interval: interval, burst: interval * int64(o.Burst),
+		o: o, begun: time.Now(), interval: interval, burst: interval * int64(o.Burst),
 		entries: make(map[K]*entry[K]), idle: list.New(),
 	}, nil
 }
@@ -162,7 +145,7 @@ func (l *Limiter[K]) Take(key K, n int) (taken int, _ Refusal) {
 	return l.take(e, now, n)
 }
 
-func (l *Limiter[K]) now() int64 { return int64(l.o.Now().Sub(l.begun)) }
+func (l *Limiter[K]) now() int64 { return int64(time.Since(l.begun)) }
 
 // entry returns what is known of a key; nil where there is no room for another.
 func (l *Limiter[K]) entry(key K, now int64) *entry[K] {
@@ -255,16 +238,4 @@ func Address(of netip.Addr) netip.Prefix {
 	}
 	prefix, _ := of.Prefix(bits) // the zero Addr is a key too
 	return prefix
-}
-
-// Write answers a request that is refused: 429, or 503 where it is not its own
-// doing, with Retry-After. The connection is closed.
-func (r Refusal) Write(w http.ResponseWriter) {
-	status := http.StatusTooManyRequests
-	if r.Reason == Full {
-		status = http.StatusServiceUnavailable
-	}
-	w.Header().Set("Connection", "close")
-	w.Header().Set("Retry-After", strconv.Itoa(int((r.Wait+time.Second-1)/time.Second)))
-	w.WriteHeader(status)
 }

@@ -1,10 +1,11 @@
 package limit
 
 import (
+	"bufio"
 	"fmt"
 	"math/rand"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -265,9 +266,13 @@ func TestRefusalIsAnAnswerThatSaysWhen(t *testing.T) {
 		{Connections, retry}: "429 5",
 		{Full, retry}:        "503 5",
 	} {
-		w := httptest.NewRecorder()
-		refusal.Write(w)
-		if got := fmt.Sprint(w.Code, " ", w.Header().Get("Retry-After")); got != want || w.Header().Get("Connection") != "close" || w.Body.Len() > 0 {
+		here, there := net.Pipe()
+		go refusal.close(there)
+		r, err := http.ReadResponse(bufio.NewReader(here), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(r.StatusCode, " ", r.Header.Get("Retry-After")); got != want || !r.Close || r.ContentLength != 0 {
 			t.Errorf("%+v: %s, want %s", refusal, got, want)
 		}
 	}
@@ -321,20 +326,23 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	handle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from, _ := netip.ParseAddrPort(r.RemoteAddr)
-		key := Address(from.Addr())
-		if refusal := addresses.Enter(key); refusal.Reason != "" {
-			refusal.Write(w)
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	defer server.Close()
+	go func() { _ = server.Serve(Listen(tcp, addresses)) }()
+	var conns [2]net.Conn
+	for i := range conns {
+		if conns[i], err = net.Dial("tcp", tcp.Addr().String()); err != nil {
+			fmt.Println(err)
 			return
 		}
-		defer addresses.Leave(key)
-		// ... the connection, for as long as it lasts
-	})
-	r := httptest.NewRequest(http.MethodGet, "/v1/stream", nil)
-	addresses.Enter(Address(netip.MustParseAddr("192.0.2.1"))) // of r
-	w := httptest.NewRecorder()
-	handle.ServeHTTP(w, r)
-	fmt.Println(w.Code, w.Header().Get("Retry-After"))
-	// Output: 429 5
+		defer conns[i].Close()
+	}
+	answer, err := bufio.NewReader(conns[1]).ReadString('\n')
+	fmt.Println(strings.TrimSpace(answer), err)
+	// Output: HTTP/1.1 429 Too Many Requests <nil>
 }

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -94,35 +95,16 @@ func CopyGroup(name string) string { return name + ".outcomes" }
 func DeadTopic(name string) string { return dead.Topic(Group(name)) }
 
 func (o *Options) setDefaults() {
-	if o.Partitions == 0 {
-		o.Partitions = DefaultPartitions
-	}
-	if o.Metrics == nil {
-		o.Metrics = new(Metrics)
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Partitions = cmp.Or(o.Partitions, DefaultPartitions)
+	o.Metrics = cmp.Or(o.Metrics, new(Metrics))
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Fault == nil {
 		o.Fault = func(string) {}
 	}
 	l := &o.Limits
-	for _, d := range [...]struct {
-		field *time.Duration
-		value time.Duration
-	}{{&l.Window, DefaultWindow}, {&l.HeldFor, DefaultHeldFor}, {&l.Ahead, DefaultAhead}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
-	for _, d := range [...]struct {
-		field *int
-		value int
-	}{{&l.IDs, DefaultIDs}, {&l.Held, DefaultHeld}, {&l.HeldBytes, DefaultHeldBytes}, {&l.EventBytes, DefaultEventBytes}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
+	l.Window, l.IDs = cmp.Or(l.Window, DefaultWindow), cmp.Or(l.IDs, DefaultIDs)
+	l.Held, l.HeldBytes, l.HeldFor = cmp.Or(l.Held, DefaultHeld), cmp.Or(l.HeldBytes, DefaultHeldBytes), cmp.Or(l.HeldFor, DefaultHeldFor)
+	l.Ahead, l.EventBytes = cmp.Or(l.Ahead, DefaultAhead), cmp.Or(l.EventBytes, DefaultEventBytes)
 }
 
 // validate returns all that is wrong with options that have their defaults.
