@@ -68,7 +68,7 @@ func TestWrongKeysAreRefusedWithPlaceAndNextStep(t *testing.T) {
 	t.Setenv("KEY", keySecret)
 	for _, c := range [][3]string{
 		{"secret: ${KEY}", "secret: " + keySecret, "keys.yaml:4:13: keys[0].secret: a secret has no place in the file: write ${NAME} and export NAME=..., or use `secret_file`"},
-		{"secret: ${KEY}", "secret: ${ABSENT}", "keys.yaml:4:13: keys[0].secret: the environment variable ABSENT is not set"},
+		{"secret: ${KEY}", "secret: ${ABSENT}", "keys.yaml:4:13: keys[0].secret: the environment variable ABSENT is not set: export ABSENT=..., or use `secret_file`"},
 		{"secret: ${KEY}", "secret: ${KEY}\n    secret_file: x", "keys.yaml:5:5: keys[0].secret_file: `secret` and `secret_file` exclude each other"},
 		{"    audience: gateway\n", "", "keys.yaml:3:5: keys[0]: `audience` is missing: add `audience: ...`"},
 		{"alg: RS256", "alg: none", `keys.yaml:6:20: keys[1].alg: "none" is none of`},

@@ -52,6 +52,12 @@ func secret(instead string) form[string] {
 			r.errors = append(r.errors, found)
 			return
 		}
+		if name := strings.Trim(n.text, "${}"); n.kind == scalar {
+			if _, set := r.lookup(name); !set { // with another hint than where a default may stand
+				r.fail(n.offsetOf(r.source.text, 1), path, "the environment variable "+name+" is not set", fmt.Sprintf("export %s=..., or use `%s`", name, instead))
+				return
+			}
+		}
 		if text, ok := r.scalar(n, path, hint); ok {
 			*into = text
 		}

@@ -3,6 +3,9 @@ package token
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -15,7 +18,7 @@ func (k *Keyring) Issue(id string, who Identity, lasts time.Duration) (string, e
 	by := k.keys[id]
 	switch {
 	case by == nil:
-		return "", fmt.Errorf("there is no key %q: name one of the file of keys", id)
+		return "", fmt.Errorf("there is no key %q: name one of the file of keys: %s", id, strings.Join(slices.Sorted(maps.Keys(k.keys)), ", "))
 	case by.algorithm != V2 && by.algorithm != HS256:
 		return "", fmt.Errorf("key %s is public: who has its other half issues its tokens", id)
 	case !named(who.Client):

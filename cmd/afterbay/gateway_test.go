@@ -338,6 +338,9 @@ func TestGatewaysThatCannotRunSayWhy(t *testing.T) {
 		{"run PIPELINE --gateway topic.yaml --listen none", exitInvalid, `topic.yaml:3:36: pipeline.outputs[0]: no pipeline here writes topic "decided": they write decisions, dlq.moderation`},
 		{"run PIPELINE --gateway cert.yaml --listen none", exitInvalid, "cert.yaml:8:7: cert: open "},
 		{"lint nokeys.yaml", exitInvalid, "nokeys.yaml:4:7: keys: read keys: open none.yaml: no such file"},
+		{"run gateway.yaml", exitUsage, "gateway.yaml is a gateway file: name the pipelines, and it by --gateway gateway.yaml"},
+		{"run PIPELINE --gateway PIPELINE", exitUsage, "moderation.yaml is no gateway file: it does not say `gateway: NAME`"},
+		{"token issue --keys keys.yaml --key b --tenant acme --client ada", exitUsage, `there is no key "b": name one of the file of keys: k1`},
 		{"clients", exitFailure, "--url http://host:port"},
 		{"clients --url http://127.0.0.1:1", exitFailure, "connection refused: name the address that its process says it is listening on, which is not that of its clients"},
 	} {
