@@ -271,7 +271,7 @@ func TestPagesOfAllowedOriginsMayRead(t *testing.T) {
 			{http.MethodOptions, "/v1/events", "null", http.StatusForbidden},
 			{http.MethodGet, "/v1/results?wait=0s", page, http.StatusOK},
 			{http.MethodGet, "/v1/results?wait=soon", page, http.StatusBadRequest}, // a page may read why
-			{http.MethodPost, "/v1/events", page, http.StatusOK},
+			{http.MethodPost, "/v1/events", page, http.StatusBadRequest},           // it has no event
 			{http.MethodPost, "/v1/events", "https://evil.org", http.StatusForbidden},
 		} {
 			r := w.request(c.method, c.path, "ada", "", "Origin", c.origin, "Access-Control-Request-Headers", "authorization")

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"math/rand"
 	"net"
@@ -272,7 +273,11 @@ func TestRefusalIsAnAnswerThatSaysWhen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(r.StatusCode, " ", r.Header.Get("Retry-After")); got != want || !r.Close || r.ContentLength != 0 {
+		var body struct{ Error, Hint string }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Error == "" || body.Hint == "" {
+			t.Errorf("%+v: body %+v: %v", refusal, body, err)
+		}
+		if got := fmt.Sprint(r.StatusCode, " ", r.Header.Get("Retry-After")); got != want || !r.Close {
 			t.Errorf("%+v: %s, want %s", refusal, got, want)
 		}
 	}
