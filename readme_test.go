@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
@@ -59,7 +60,8 @@ func TestReadmeCommandsWork(t *testing.T) {
 }
 
 // runScript runs commands of a page about an example as typed, in a folder of the
-// test, with 5,000 events. Before they end the process, so many are decided.
+// test, with 5,000 events, the next after the process has made its data directory, as
+// who types is slower than a busy machine. Before they end it, so many are decided.
 func runScript(t *testing.T, example, script string, decided int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,9 +74,10 @@ func runScript(t *testing.T, example, script string, decided int) string {
 		"examples/"+example+"/pipeline.yaml", root+"/examples/"+example+"/pipeline.yaml --listen 127.0.0.1:0",
 		"examples/"+example+"/", root+"/examples/"+example+"/", "--events 100000", "--events 5000", "--posts 100000", "--posts 5000",
 		"kill %1", fmt.Sprintf("bin/afterbay tail decisions --data data --follow --limit %d > /dev/null\nkill %%1\nwait %%1", decided),
+		"--data data &", "--data data &\nuntil [ -e data/META ]; do kill -0 $!; sleep 0.05; done\ntrue",
 	).Replace(script)
-	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", script)
-	command.Dir = dir
+	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"+script)
+	command.Dir, command.WaitDelay = dir, time.Minute // where what it began goes on, and has its output open
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, script, out)
