@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -70,6 +72,7 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	o := &l.opts
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
+		kgo.Dialer(l.dialer()),
 		kgo.ClientID(o.ClientID),
 		kgo.MaxVersions(versions()),
 		kgo.SoftwareNameAndVersion("afterbay", "1"),
@@ -94,17 +97,27 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	if o.Rack != "" {
 		opts = append(opts, kgo.Rack(o.Rack))
 	}
-	if o.TLS != nil {
-		opts = append(opts, kgo.DialTLSConfig(o.TLS.Clone()))
-	}
-	if o.dial != nil {
-		opts = append(opts, kgo.Dialer(o.dial))
-	}
 	if m, _ := o.SASL.mechanism(); m != nil {
 		opts = append(opts, kgo.SASL(m))
 	}
 	return kgo.NewClient(append(opts, more...)...)
 }
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialer returns what makes connections.
+func (l *Log) dialer() dialer {
+	if l.opts.dial != nil {
+		return l.opts.dial
+	}
+	plain := &net.Dialer{Timeout: dialTimeout}
+	if l.opts.TLS != nil {
+		return (&tls.Dialer{NetDialer: plain, Config: l.opts.TLS.Clone()}).DialContext
+	}
+	return plain.DialContext
+}
+
+const dialTimeout = 10 * time.Second
 
 // versions are the newest of each request. Brokers up to 4.3 refuse the newest
 // ApiVersions and are asked again, which each connection waits for.

@@ -136,14 +136,12 @@ func (s *session) transact(ctx context.Context, step *stream.Step) error {
 		return fmt.Errorf("commit: %w", cmp.Or(s.dead(), err))
 	}
 	err = e.sent.wait(ctx)
+	begun := time.Now()
 	if err == nil && len(s.step.records) > 0 {
 		err = s.transaction(ctx)
 	}
 	if err == nil && late {
-		var sent written
-		sent.begin(ctx, s.beside, copyRecords(apart, places))
-		send(s.beside)
-		err = sent.wait(ctx)
+		err = s.writeAfter(ctx, copyRecords(apart, places), begun)
 	}
 	if err != nil {
 		if dead := s.dead(); dead != nil {
@@ -154,6 +152,21 @@ func (s *session) transact(ctx context.Context, step *stream.Step) error {
 	s.apply(step)
 	e.reset()
 	return nil
+}
+
+// writeAfter writes outputs of a step whose transaction began at a time, as long as
+// the session surely has its partitions.
+func (s *session) writeAfter(ctx context.Context, outputs []kgo.Record, begun time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, s.lease.begin(begun, s.log.opts.SessionTimeout-s.log.opts.HeartbeatInterval))
+	defer cancel()
+	var sent written
+	sent.begin(ctx, s.beside, outputs)
+	send(s.beside)
+	err := sent.wait(ctx)
+	if err == nil {
+		s.lease.end()
+	}
+	return err
 }
 
 // dead returns why the session ended, or nil.

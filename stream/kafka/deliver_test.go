@@ -1,8 +1,11 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -206,5 +209,60 @@ func TestOutputsOfASessionThatEndedAreNotWrittenLater(t *testing.T) {
 	time.Sleep(time.Second) // it would be tried again after 250 ms
 	if _, next, err := l.Offsets(t.Context(), apart); err != nil || next != 1 {
 		t.Errorf("%d records, %v", next, err)
+	}
+}
+
+// TestOutputsOfAProcessThatStoodStillAreNotWritten has the end of a transaction take
+// as long as the group waits for a member. The process may not have run meanwhile,
+// and does not know yet whether it is one.
+func TestOutputsOfAProcessThatStoodStillAreNotWritten(t *testing.T) {
+	cluster, _ := fakeCluster(t)
+	o := patient(conforming(cluster.ListenAddrs()))
+	o.Delivery, o.SessionTimeout, o.HeartbeatInterval = AtMostOnce, 10*time.Second, 9900*time.Millisecond
+	l := open(t, o)
+	apart := stream.Partition{Topic: "apart"}
+	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "apart", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := mustOwn(t, l)
+	cluster.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.SleepControl(func() { time.Sleep(200 * time.Millisecond) })
+		return nil, nil, false
+	})
+	outputs := []stream.Record{{Partition: apart, Time: time.UnixMilli(1), Value: []byte("late")}}
+	s.(stream.Deliverer).Deliver(outputs)
+	err := s.Commit(stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
+	if !errors.Is(err, stream.ErrFenced) {
+		t.Errorf("the step was decided with %v", err)
+	}
+	if _, next, err := l.Offsets(t.Context(), apart); err != nil || next != 0 {
+		t.Errorf("%d records, %v", next, err)
+	}
+}
+
+func TestNothingIsWrittenOnceALeaseIsOver(t *testing.T) {
+	here, there := net.Pipe()
+	go io.Copy(io.Discard, here)
+	defer here.Close()
+	var l lease
+	conn, err := l.guard(func(context.Context, string, string) (net.Conn, error) { return there, nil })(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func() bool {
+		_, err := conn.Write([]byte("output"))
+		if err != nil && !errors.Is(err, net.ErrClosed) { // which the client takes for a connection that failed
+			t.Errorf("%v", err)
+		}
+		return err == nil
+	}
+	before := write()
+	l.begin(time.Now(), time.Minute)
+	within := write()
+	l.begin(time.Now().Add(-time.Minute), 59*time.Second)
+	after := write()
+	l.end()
+	if again := write(); !before || !within || after || !again {
+		t.Errorf("written before %v, within %v, after %v, again %v", before, within, after, again)
 	}
 }

@@ -70,7 +70,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	case AtMostOnce:
 		// What a session has not written when it ends is given up: later it would
 		// come behind what the next owner of the partition wrote.
-		s.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation())
+		s.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation(), kgo.Dialer(s.lease.guard(l.dialer())))
 	}
 	if err == nil {
 		s.mu.Lock() // callbacks come before the client is known

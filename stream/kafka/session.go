@@ -37,6 +37,7 @@ type session struct {
 	member string // its static name; "" is none
 	client *kgo.Client
 	beside *kgo.Client   // writes outputs outside transactions: as they are made, or after; nil under ExactlyOnce
+	lease  lease         // of beside under AtMostOnce
 	wake   chan struct{} // holds one token: Poll returns early
 	ready  chan struct{} // holds one token: there may be something for Poll
 	room   chan struct{} // holds one token: there may be room for more records
