@@ -270,14 +270,26 @@ func (r *run) append(ctx context.Context) error {
 	if len(records) == 0 {
 		return nil
 	}
-	r.files.Lock()
-	defer r.files.Unlock()
-	if r.process.log.alive() != nil {
+	for {
+		done, err := r.appendAlive(ctx, records)
+		if done || err != nil {
+			return err
+		}
 		if err := errors.Join(noKill(r.process.end()), r.revive(ctx)); err != nil {
 			return err
 		}
 	}
-	return r.engine.Append(ctx, records...)
+}
+
+// appendAlive appends records where the process lives. It does not wait for the end of
+// one that was killed, which may wait for files.
+func (r *run) appendAlive(ctx context.Context, records []stream.Record) (alive bool, err error) {
+	r.files.Lock()
+	defer r.files.Unlock()
+	if r.process.log.alive() != nil {
+		return false, nil
+	}
+	return true, r.engine.Append(ctx, records...)
 }
 
 // noKill returns an error of a process that was to go on.
