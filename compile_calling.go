@@ -32,7 +32,7 @@ func (c *compiler) modelCalling(path string, m *Model, info model.Info) *step.Ca
 	if call == nil && (m.Journal != nil && !m.Journal.Off || outside && info.State == 0) {
 		call = &Calling{}
 	}
-	calling := c.calling(path+".call", call, m.Name, info.Timeout)
+	calling := c.calling(path+".call", call, m.Name, timeoutOf(info))
 	if calling == nil {
 		return nil
 	}
@@ -85,6 +85,16 @@ func (c *compiler) calling(path string, s *Calling, of string, timeout time.Dura
 	call := *s
 	call.Timeout = cmp.Or(call.Timeout, timeout)
 	return c.callingAt(path, &call, url, service)
+}
+
+// timeoutOf returns how long a call may take where a pipeline does not say; 0 is
+// defaultTimeout. What computes here is no server that may be down: it takes as long
+// as it takes, and its processes are watched.
+func timeoutOf(info model.Info) time.Duration {
+	if info.Timeout == 0 && !info.Remote {
+		return impliedTimeout
+	}
+	return info.Timeout
 }
 
 // timeout returns how long a call may take; 0 where that is not said.
@@ -159,7 +169,7 @@ func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *ste
 	switch {
 	case stage.Calling != nil:
 	case stage.Async:
-		stage.Calling = c.calling(path, &Calling{}, s.Model, m.Info().Timeout)
+		stage.Calling = c.calling(path, &Calling{}, s.Model, timeoutOf(m.Info()))
 	case stage.Contents: // that may have to be fetched again
 		stage.Calling = c.calling(path, &Calling{Timeout: impliedTimeout}, s.Model, 0)
 		stage.Calling.Implied = true

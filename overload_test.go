@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -334,8 +335,8 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			log := openLog(t, "memory", "")
-			var down int64
-			time.AfterFunc(45*time.Second, func() { down = runner.Metrics().Memory().Down })
+			var down atomic.Int64
+			time.AfterFunc(45*time.Second, func() { down.Store(runner.Metrics().Memory().Down) })
 			if _, err := streamtest.RunAll(t.Context(), log, runner, parkEvents(100, 10)); err != nil {
 				t.Fatal(err)
 			}
@@ -343,8 +344,8 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 			if open == "pause" {
 				want = 1
 			}
-			if last := runner.Metrics().Memory().Down; down != want || last != 0 {
-				t.Errorf("open: %s: %d sessions did not read for a model that was down, want %d; at last %d", open, down, want, last)
+			if last := runner.Metrics().Memory().Down; down.Load() != want || last != 0 {
+				t.Errorf("open: %s: %d sessions did not read for a model that was down, want %d; at last %d", open, down.Load(), want, last)
 			}
 			if _, _, ok := runner.Reading(); !ok {
 				t.Error("how reading stands is not known")

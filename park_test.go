@@ -175,6 +175,32 @@ func TestAsyncEventsAreWrittenOnceEach(t *testing.T) {
 	}
 }
 
+// local is a service that computes here.
+type local struct{ *service }
+
+func (l local) Info() model.Info {
+	info := l.service.Info()
+	info.Remote = false
+	return info
+}
+
+// TestLocalModelMayTakeItsTime has calls that take as long as a heavy batch does, which
+// is no reason to make them again.
+func TestLocalModelMayTakeItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{instead: sleepy(1, time.Minute)}
+		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 8}}, afterbay.Calling{})
+		p.Models[0].Call, p.Code.Models["far"] = nil, local{s}
+		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(32, 4))
+		checkOutputs(t, answer, 32, 4, false)
+		for v, n := range s.rows {
+			if n != 1 {
+				t.Errorf("%v was asked for %d times", v, n)
+			}
+		}
+	})
+}
+
 // TestParkedEventsAreMeasuredOnceWhenTheyEnd has calls of a second, for which
 // events wait in the model's hop, and drops some of the events after that.
 func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {

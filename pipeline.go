@@ -323,7 +323,7 @@ type Journal struct {
 
 // Calling says how a model is called that may be slow, late or down.
 type Calling struct {
-	Timeout     time.Duration // of a call; 0 is that of the model itself, or 3 s
+	Timeout     time.Duration // of a call; 0 is that of the model itself, or 1 h of one that computes here, or 3 s
 	Budget      bool          // the share of the pipeline's budget that calls have
 	Attempts    int           // of an event that fails by its own fault, before it is a dead letter, as one is at once that the model refuses; 0 is 3
 	Backoff     Backoff       // between the attempts of an event
