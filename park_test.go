@@ -201,6 +201,34 @@ func TestLocalModelMayTakeItsTime(t *testing.T) {
 	})
 }
 
+// joinedLater is a log that the second session joins once the first computes.
+type joinedLater struct {
+	*memory.Log
+	joins atomic.Int32
+}
+
+func (l *joinedLater) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	if l.joins.Add(1) == 2 {
+		time.Sleep(5 * time.Second)
+	}
+	return l.Log.Join(ctx, group, topics...)
+}
+
+// TestSlowStepIsNotTakenFromItsSession has two sessions, of which the one that comes
+// first computes for a minute while the other waits for its partition.
+func TestSlowStepIsNotTakenFromItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{instead: sleepy(1, time.Minute)}
+		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 64}}, afterbay.Calling{})
+		p.Models[0].Call, p.Code.Models["far"] = nil, local{s}
+		answer, runner := runParking(t, &joinedLater{Log: memory.New(memory.Options{})}, p, 2, parkEvents(32, 4))
+		checkOutputs(t, answer, 32, 4, true)
+		if c := runner.Counts(); c.Rejoined > 0 || c.ModelRows != 32 {
+			t.Errorf("computed more than once: %+v", c)
+		}
+	})
+}
+
 // TestParkedEventsAreMeasuredOnceWhenTheyEnd has calls of a second, for which
 // events wait in the model's hop, and drops some of the events after that.
 func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {

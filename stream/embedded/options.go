@@ -55,7 +55,7 @@ type Options struct {
 	// recent ones; 0 is 65,536.
 	MaxProducers int
 	// RebalanceTimeout is how long a member that does not Poll may keep a
-	// partition that another waits for; 0 is 10 s.
+	// partition that another waits for, as it computes; 0 is 5 min.
 	RebalanceTimeout time.Duration
 
 	// StateMemoryBytes bounds the state kept in memory; 0 is 1 GiB. Where a
@@ -121,7 +121,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.QueueBytes, max(64<<20, o.MaxFrameBytes))
 	orElse(&o.MaxProducers, 1<<16)
 	orElse(&o.StateMemoryBytes, 1<<30)
-	orElse(&o.RebalanceTimeout, 10*time.Second)
+	orElse(&o.RebalanceTimeout, 5*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -27,7 +27,7 @@ var (
 // Options bound a Log. The zero value is a good default.
 type Options struct {
 	// RebalanceTimeout is how long a member may go without Poll while others
-	// wait for its partitions; 0 is 10 s.
+	// wait for its partitions, as it computes; 0 is 5 min.
 	RebalanceTimeout time.Duration
 	// MaxRecordBytes bounds the key, value and headers of one record
 	// together; 0 is 1 MiB and 64 KiB, room for the headers of a value of
@@ -86,7 +86,7 @@ func New(o Options) *Log {
 		panic(fmt.Sprintf("memory.New: %v", err))
 	}
 	if o.RebalanceTimeout == 0 {
-		o.RebalanceTimeout = 10 * time.Second
+		o.RebalanceTimeout = 5 * time.Minute
 	}
 	if o.MaxRecordBytes == 0 {
 		o.MaxRecordBytes = 1<<20 + 64<<10
