@@ -69,7 +69,7 @@ func TestPartialResultsPrecedeTheOneThatEndsTheirEvent(t *testing.T) {
 	for s := *seed; s < *seed+*seeds/3; s++ {
 		synctest.Test(t, func(t *testing.T) {
 			t.Logf("seed %d: -sequence.seed=%d -sequence.seeds=3", s, s)
-			l := memory.New(memory.Options{})
+			l := memory.New(memory.Options{RebalanceTimeout: 10 * time.Second})
 			b := newBench(t, l, sequence.Limits{})
 			via := streamtest.NewFaulty(l, streamtest.FaultyOptions{Seed: s})
 			ctx, cancel := context.WithCancel(b.ctx())

@@ -196,7 +196,7 @@ func TestEveryEventHasOneResultWhateverFails(t *testing.T) {
 	for s := *seed; s < *seed+*seeds/3; s++ {
 		synctest.Test(t, func(t *testing.T) {
 			t.Logf("seed %d: -sequence.seed=%d -sequence.seeds=3", s, s)
-			l := memory.New(memory.Options{})
+			l := memory.New(memory.Options{RebalanceTimeout: 10 * time.Second})
 			b := newBench(t, l, sequence.Limits{})
 			b.converse(streamtest.NewFaulty(l, streamtest.FaultyOptions{Seed: s}))
 			b.ok(l.Close())

@@ -266,7 +266,7 @@ func TestSequencerIsItsModelWhateverFails(t *testing.T) {
 			list := inbox(rng, name, 300)
 			var states []map[string]string
 			for _, faults := range []bool{false, true} {
-				l := memory.New(memory.Options{})
+				l := memory.New(memory.Options{RebalanceTimeout: 10 * time.Second})
 				b := newBench(t, l, limits)
 				var via stream.Log = l
 				metrics = append(metrics, b.metrics)
