@@ -31,15 +31,22 @@ func (l *stuck) Append(ctx context.Context, records ...stream.Record) error {
 	return l.Log.Append(ctx, records...)
 }
 
+// stick has the gateway end, and the next one be on a log that takes nothing.
+func (w *world) stick() *stuck {
+	w.Helper()
+	w.finish()
+	log := &stuck{w.log, make(chan struct{})}
+	w.reads = log
+	return log
+}
+
 // TestEventThatIsSentAgainAndAgainIsBounded has a client send one while the log
 // stands still: each time takes memory.
 func TestEventThatIsSentAgainAndAgainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gateway.Options{})
 		defer w.close()
-		w.finish()
-		log := &stuck{w.log, make(chan struct{})}
-		w.reads = log
+		log := w.stick()
 		defer w.start(gateway.Options{CursorKey: []byte(cursorKey), PendingLimit: 3})()
 		defer close(log.released)
 		ada, _ := w.connect("ada", nil)
@@ -59,9 +66,7 @@ func TestLogThatStandsStillBoundsWhatAllConnectionsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gateway.Options{})
 		defer w.close()
-		w.finish()
-		log := &stuck{w.log, make(chan struct{})}
-		w.reads = log
+		log := w.stick()
 		stop := w.start(gateway.Options{CursorKey: []byte(cursorKey), AppendingBytes: 4 << 10})
 		ada, _ := w.connect("ada", nil)
 		bob, _ := w.connect("bob", nil)

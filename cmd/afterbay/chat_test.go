@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -236,19 +234,10 @@ func chatFolder(t *testing.T) (page, gateway string, start func() (*exec.Cmd, *s
 	}
 }
 
-// freeAddress returns one whose port lies below those that connections are given: it
-// is free again when a process that was killed comes back.
+// freeAddress returns one that is free again when a process that was killed comes back.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(10_000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			_ = l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
+	return fmt.Sprint("127.0.0.1:", servertest.FreePorts(t, 1)[0])
 }
 
 // talk runs a command, hears its lines and answers each by one.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -167,16 +168,26 @@ func named(t testing.TB, variable, without string) string {
 	return value
 }
 
-// freePort returns a port that nobody listens on.
-func freePort(t testing.TB) string {
+// FreePorts returns ports that nobody listens on, for servers that are told theirs.
+// They lie below those that systems hand out to connections, so that none is taken
+// before its server starts or while it is down, and above those of kafkatest.
+func FreePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for tries := 0; len(ports) < n; tries++ {
+		port := 30_000 + rand.IntN(2_700)
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		switch {
+		case err == nil:
+			defer listener.Close()
+			ports = append(ports, port)
+		case tries > 1000:
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return ports
 }
+
+func freePort(t testing.TB) string { return strconv.Itoa(FreePorts(t, 1)[0]) }
 
 func (s *Server) run(t testing.TB) {
 	t.Helper()

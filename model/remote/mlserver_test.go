@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/servertest"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/tree"
 )
@@ -34,7 +34,7 @@ func startMLServer(t *testing.T, file []byte) (rest, grpc string) {
 		}
 		t.Skip("NOT RUN: " + reason)
 	}
-	ports := freePorts(t, 3)
+	ports := servertest.FreePorts(t, 3)
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"model.json": string(file),
@@ -64,24 +64,6 @@ func startMLServer(t *testing.T, file []byte) (rest, grpc string) {
 		}
 	})
 	return fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-}
-
-// freePorts returns ports that nobody listens on. They lie below those that systems hand
-// out to connections, so that none is taken before its server starts.
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for tries := 0; len(ports) < n; tries++ {
-		port := 30_000 + rand.IntN(2_700) // above those of kafkatest
-		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-		switch {
-		case err == nil:
-			defer listener.Close()
-			ports = append(ports, port)
-		case tries > 1000:
-			t.Fatal(err)
-		}
-	}
-	return ports
 }
 
 // loadReady loads a model as soon as its server has it.

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/afterbay/afterbay/internal/servertest"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -313,7 +314,7 @@ func TestCallsBeyondTheBoundWait(t *testing.T) {
 }
 
 func TestNobodyThereIsUnreachable(t *testing.T) {
-	host := fmt.Sprint("127.0.0.1:", freePorts(t, 1)[0])
+	host := fmt.Sprint("127.0.0.1:", servertest.FreePorts(t, 1)[0])
 	for _, form := range forms {
 		_, err := Load(t.Context(), form.at(host, "sum"))
 		wantFault(t, err, Unreachable, "refused")
@@ -322,7 +323,7 @@ func TestNobodyThereIsUnreachable(t *testing.T) {
 
 func TestServerThatComesBackIsAskedAgain(t *testing.T) {
 	for name, form := range forms {
-		host, end := startFakeAt(t, fmt.Sprint("127.0.0.1:", freePorts(t, 1)[0]))
+		host, end := startFakeAt(t, fmt.Sprint("127.0.0.1:", servertest.FreePorts(t, 1)[0]))
 		m := loadFrom(t, form.at(host, "sum"))
 		end()
 		_, err := predict(m, 1, 2)
