@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/internal/access"
+	"github.com/afterbay/afterbay/internal/http/access"
 )
 
 const (

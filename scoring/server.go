@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/afterbay/afterbay/internal/access"
+	"github.com/afterbay/afterbay/internal/http/access"
 )
 
 // DefaultAddress is where a server listens when nothing else is said.

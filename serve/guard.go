@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/internal/access"
+	"github.com/afterbay/afterbay/internal/http/access"
 )
 
 func problem(w http.ResponseWriter, status int, hint, format string, args ...any) {

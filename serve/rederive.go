@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/afterbay/afterbay/internal/access"
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/rederive"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/internal/access"
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/rederive"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
