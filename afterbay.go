@@ -55,6 +55,11 @@ type Options struct {
 	// trained with. What past scores would add to features is then left out.
 	Rows bool
 
+	// Reach has New fail where what runs a model outside of the process cannot be
+	// reached. Without it the pipeline starts, warns, and parks the events that
+	// need the model until it answers.
+	Reach bool
+
 	// Rehearse asks nothing outside of the process: models and lookups there answer
 	// with zeros, empty texts and no rows, and Asked counts what they were asked.
 	Rehearse bool
@@ -79,7 +84,7 @@ type Runner struct {
 // New checks a pipeline and loads its models. What is wrong with it is returned
 // as Errors, all at once.
 func New(p Pipeline, options Options) (*Runner, error) {
-	made, err := compile(p, options.Rows, cmp.Or(options.Endpoints, &control.Endpoints{}))
+	made, err := compile(p, options)
 	if err != nil {
 		return nil, err
 	}

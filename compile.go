@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -55,6 +56,7 @@ type compiler struct {
 	guards    []*step.Guard // that one and those of the cases around it
 	depth     int           // of cases
 	rows      bool          // end before the first score whose model cannot be loaded
+	reach     bool          // what runs models has to be there
 	cut       bool          // done so
 	warnings  []string
 	opened    []model.Model      // of manifests, and of lookups, which are to be closed
@@ -102,10 +104,10 @@ type compiled struct {
 }
 
 // compile checks p and makes it ready to run.
-func compile(p Pipeline, rows bool, endpoints *control.Endpoints) (made compiled, err error) {
+func compile(p Pipeline, options Options) (made compiled, err error) {
 	c := &compiler{
-		pipeline: &p, models: map[string]loadedModel{}, fedBack: map[string]bool{}, rows: rows,
-		names: newNames(), endpoints: endpoints, backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
+		pipeline: &p, models: map[string]loadedModel{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
+		names: newNames(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
 	}
 	defer func() {
 		if err != nil {
@@ -138,7 +140,7 @@ func compile(p Pipeline, rows bool, endpoints *control.Endpoints) (made compiled
 		slot, _ := c.names.schema.Lookup(name)
 		c.plan.Groups.Fields = append(c.plan.Groups.Fields, slot)
 	}
-	if c.writers == 0 && !rows && len(c.errs) == 0 {
+	if c.writers == 0 && !c.rows && len(c.errs) == 0 {
 		c.fail("steps", "nothing is emitted, so the pipeline would have no effect")
 		c.hint("add an emit step")
 	}
@@ -381,11 +383,24 @@ func (c *compiler) open(path string, m *Model) (model.Model, error) {
 		c.fail(path+".version", "%d, where its manifest says %d", m.Version, m.Manifest.Version)
 		c.hint("write the version whose file it is: both are raised with the file")
 	}
-	loaded, _, err := load.Verified(context.Background(), m.Manifest, c.pipeline.Code.Kinds)
-	if err == nil {
-		c.opened = append(c.opened, loaded)
+	return c.openManifest(path, m.Manifest)
+}
+
+// openManifest opens the model of a manifest, which is closed with the pipeline.
+func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, error) {
+	open := load.Started
+	if c.reach {
+		open = load.Verified
 	}
-	return loaded, err
+	loaded, report, err := open(context.Background(), m, c.pipeline.Code.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	c.opened = append(c.opened, loaded)
+	if report.Away != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: the model does not answer, and events that need it wait until it does: %v", path, report.Away))
+	}
+	return loaded, nil
 }
 
 // finish builds the feature sets and the digests.

@@ -1,7 +1,6 @@
 package afterbay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -53,7 +52,7 @@ func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool)
 	if len(c.errs) > 0 {
 		return loadedModel{}, false
 	}
-	loaded, _, err := load.Verified(context.Background(), manifest, c.pipeline.Code.Kinds)
+	loaded, err := c.openManifest(where, manifest)
 	var found load.Errors
 	switch {
 	case err == nil:
@@ -66,7 +65,6 @@ func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool)
 		c.fail(where, "%v", err)
 		return loadedModel{}, false
 	}
-	c.opened = append(c.opened, loaded)
 	return c.loaded("models."+m.Name, m, loaded)
 }
 

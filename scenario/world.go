@@ -87,7 +87,7 @@ func (w *world) load(c *command, code afterbay.Code) error {
 			}
 		}
 		w.divide(&p)
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := afterbay.New(p, afterbay.Options{Reach: true})
 		if err != nil {
 			return file.Explain(i, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const outsidePipeline = `pipeline: payments
@@ -146,7 +147,7 @@ func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
 		"{endpoint: \"" + busy.URL + "\", api: http}",
 	} {
 		write(t, "risk.yaml", "model: risk\nversion: 1\nkind: remote\ninputs: {amount: number}\noutputs: [score]\nremote: "+remote+"\n")
-		for _, line := range []string{"run pipeline.yaml --data data", "try pipeline.yaml events.ndjson", "model score risk.yaml events.ndjson"} {
+		for _, line := range []string{"run pipeline.yaml --data data --until-idle", "try pipeline.yaml events.ndjson", "model score risk.yaml events.ndjson"} {
 			write(t, "pipeline.yaml", pipeline)
 			if r := command(t, "", fields(line)...); r.code != exitEngine || !strings.Contains(r.stderr, "risk.yaml:6:1: remote: ") || !strings.Contains(r.stderr, "unreachable: ") || !strings.Contains(r.stderr, "see that its server runs") {
 				t.Errorf("%s of %s: %+v", line, remote, r)
@@ -156,6 +157,53 @@ func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
 				t.Errorf("%s of %s and a wrong name: %+v", line, remote, r)
 			}
 		}
+	}
+}
+
+// TestProcessStartsWhileItsModelsAreAway takes events before the server of a model is
+// there, and scores them when it is.
+func TestProcessStartsWhileItsModelsAreAway(t *testing.T) {
+	t.Chdir(t.TempDir())
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v2/"):
+			fmt.Fprint(w, `{"outputs": [{"name": "score", "datatype": "FP32", "shape": [1, 1], "data": [0.5]}]}`)
+		case r.Method == http.MethodPost:
+			fmt.Fprint(w, `{"score": 0.5}`)
+		case strings.HasPrefix(r.URL.Path, "/v2/"):
+			fmt.Fprint(w, `{"name": "risk", "inputs": [{"name": "amount", "datatype": "FP32", "shape": [-1, 1]}], "outputs": [{"name": "score", "datatype": "FP32", "shape": [-1, 1]}]}`)
+		}
+	}))
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	server.Listener.Close()
+	model := "  risk: {file: risk.yaml, version: 1, outputs: {score: number}, call: {breaker: {probe: 100ms}}}\n"
+	for name, remote := range map[string]string{"http": ", api: http", "oip": ", json: true"} {
+		write(t, name+".yaml", "model: risk\nversion: 1\nkind: remote\ninputs: {amount: number}\noutputs: [score]\nremote: {endpoint: \"http://"+address+"\""+remote+"}\n")
+	}
+	write(t, "pipeline.yaml", "pipeline: away\ninput: {topic: in, partitions: 1, key: card, fields: {card: string, amount: number}}\nmodels:\n"+
+		strings.ReplaceAll(model, "risk.yaml", "http.yaml")+strings.NewReplacer("risk:", "other:", "risk.yaml", "oip.yaml").Replace(model)+
+		"steps:\n  - score: {model: risk, inputs: [amount]}\n  - score: {model: other, inputs: [amount]}\n  - emit: {topic: out, value: [risk.score, other.score]}\n")
+	out, end := background(t, "run", "pipeline.yaml", "--listen", "127.0.0.1:0")
+	out.wait(t, "next, in another terminal")
+	if text := out.String(); !strings.Contains(text, "warning: models.risk: the model does not answer") || !strings.Contains(text, "warning: models.other: the model does not answer") {
+		t.Errorf("it does not say which models are away: %s", text)
+	}
+	must(t, `{"card": "ab", "amount": 9}`+"\n", "produce", "in")
+	for !strings.Contains(must(t, "", "parked", "ls", "away"), `"ab"`) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Listener = listener
+	server.Start()
+	follow, stop := background(t, "tail", "out", "--follow")
+	follow.wait(t, `{"risk_score":0.5,"other_score":0.5}`)
+	stop()
+	if code := end(); code != exitOK {
+		t.Errorf("exit code %d", code)
 	}
 }
 

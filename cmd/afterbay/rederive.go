@@ -232,7 +232,7 @@ func (a *app) loadChanged(request rederive.Request) (pipeline, error) {
 		}
 	}
 	p.Code.Kinds, p.Code.Rows = outside.Kinds(), services.Open
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Rehearse: request.DryRun})
+	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Reach: !request.DryRun, Rehearse: request.DryRun})
 	if err != nil {
 		return pipeline{}, cannotRun(file.Explain(at, err))
 	}

@@ -97,7 +97,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 		}
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.newRunner(p, afterbay.Options{
-			Sessions: 1, Logger: a.log, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
+			Sessions: 1, Logger: a.log, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/afterbay/afterbay"
+
 type runCommand struct {
 	Files []string `arg:"" name:"file" help:"Pipeline files. Their pipelines share one log."`
 	Data  string   `help:"Data directory; it is made where it is not there. On Kafka each process has its own, for a copy of its state and the identity by which it takes up its partitions again." default:"data" placeholder:"DIR"`
@@ -20,7 +22,7 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	pipelines, err := a.load(c.Files, c.Sessions, c.keys, c.trace(traces))
+	pipelines, err := a.load(c.Files, c.Sessions, c.keys, c.trace(traces), func(o *afterbay.Options) { o.Reach = c.UntilIdle })
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (c *verdictCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, err
 func (p *placed) runner(m model.Model, sessions int) (*afterbay.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
-	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: p.log})
+	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: p.log, Reach: true})
 	if err != nil {
 		return nil, cannotRun(p.file.Explain(p.index, err))
 	}

@@ -39,7 +39,8 @@ func parse(name string, data []byte, textMax int) (model.Model, error) {
 // Opener opens the model of a manifest whose kind runs outside of the process,
 // with all that the manifest says of it but its golden vectors. Where the model is
 // an io.Closer, who got it closes it. The paths of the manifest can be opened, and
-// its file, if it has one, has its digest.
+// its file, if it has one, has its digest. A model.Connector is opened without
+// being reached.
 type Opener func(ctx context.Context, m *model.Manifest) (model.Model, error)
 
 // Kinds returns the kinds of models that files are told to be, and then those

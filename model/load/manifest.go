@@ -63,6 +63,7 @@ type Report struct {
 	Rows  int     // golden vectors
 	Exact string  // what of them was compared exactly: "margin"; "" where nothing was
 	Worst float64 // the largest difference from what was expected
+	Away  error   // why what runs the model cannot be reached, of Started; nil where it was
 }
 
 // Verified loads the model of a manifest whose paths can be opened, and returns
@@ -74,23 +75,60 @@ type Report struct {
 // gets the model calls Close of it in the end. An error is Errors.
 func Verified(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, Report, error) {
 	v := &verifier{manifest: m}
+	loaded := v.load(ctx, outside)
+	return loaded, v.report, v.err()
+}
+
+// Started is Verified for a process that starts while what runs the model is away
+// (model.ErrAway). The model is returned with Report.Away then, and verified at its
+// first calls: until that is done they fail, and nothing is blamed on their rows.
+func Started(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, Report, error) {
+	v := &verifier{manifest: m, waits: true}
+	loaded := v.load(ctx, outside)
+	return loaded, v.report, v.err()
+}
+
+// load returns the verified model; nil where something is wrong with it.
+func (v *verifier) load(ctx context.Context, outside map[string]Opener) model.Model {
 	loaded := v.open(ctx, outside)
 	if loaded == nil {
-		return nil, v.report, v.errs
+		return nil
 	}
 	v.declared(loaded.Info().WithoutState())
+	if v.errs == nil {
+		v.connect(ctx, loaded)
+	}
 	if v.errs == nil {
 		loaded = v.described(loaded)
 		v.warm(ctx, First(loaded))
 	}
-	if v.errs == nil {
+	switch {
+	case v.errs != nil:
+	case v.report.Away != nil && v.manifest.Golden != "":
+		return newUnverified(v.manifest, loaded)
+	default:
 		v.golden(ctx, First(loaded))
 	}
 	if v.errs != nil {
 		Close(loaded)
-		return nil, v.report, v.errs
+		return nil
 	}
-	return loaded, v.report, nil
+	return loaded
+}
+
+// connect reaches what runs the model.
+func (v *verifier) connect(ctx context.Context, loaded model.Model) {
+	c, ok := loaded.(model.Connector)
+	if !ok {
+		return
+	}
+	switch err := c.Connect(ctx); {
+	case err == nil:
+	case v.waits && errors.Is(err, model.ErrAway):
+		v.report.Away = err
+	default:
+		v.fail(v.manifest.Kind, err, "", "%v", err)
+	}
 }
 
 // Close ends what a model that runs outside of the process has there. Of others
@@ -171,8 +209,17 @@ func (v *verifier) warm(ctx context.Context, m model.Model) {
 type verifier struct {
 	manifest *model.Manifest
 	outside  bool // of the process
+	waits    bool // for what runs the model
 	report   Report
 	errs     Errors
+}
+
+// err returns all that is wrong; nil where nothing is.
+func (v *verifier) err() error {
+	if v.errs == nil {
+		return nil
+	}
+	return v.errs
 }
 
 func (v *verifier) fail(path string, err error, hint, format string, args ...any) {

@@ -133,3 +133,61 @@ func TestManifestSaysWhyAModelOutsideIsNotUsable(t *testing.T) {
 		}
 	}
 }
+
+// away is a model whose server is not there yet.
+type away struct {
+	far
+	there bool
+}
+
+func (a *away) Connect(context.Context) error {
+	if !a.there {
+		return fmt.Errorf("connect: %w", model.ErrAway)
+	}
+	return nil
+}
+
+func (a *away) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
+	if err := a.Connect(ctx); err != nil {
+		return err
+	}
+	return a.far.Predict(ctx, rows, scores)
+}
+
+// TestModelsThatAreAwayAreVerifiedAtTheirFirstCall starts with a model whose golden
+// vectors cannot be scored yet, and with another one that has other scores.
+func TestModelsThatAreAwayAreVerifiedAtTheirFirstCall(t *testing.T) {
+	manifest := farManifest(t)
+	var a *away
+	kinds := map[string]Opener{"remote": func(context.Context, *model.Manifest) (model.Model, error) { return a, nil }}
+	a = &away{}
+	if _, _, err := Verified(t.Context(), manifest, kinds); !errors.Is(err, model.ErrAway) {
+		t.Errorf("verified without being asked: %v", err)
+	}
+	for _, noise := range []float32{0, 1e-5} {
+		a = &away{far: far{noise: noise}}
+		m, report, err := Started(t.Context(), manifest, kinds)
+		if err != nil || !errors.Is(report.Away, model.ErrAway) {
+			t.Fatalf("%v, %+v", err, report)
+		}
+		rows, scores := model.Rows{Width: 1, Values: []float32{7}}, make([]float32, 1)
+		if err := m.Predict(t.Context(), rows, scores); !errors.Is(err, model.ErrAway) || model.BlameOf(err) != model.BlameWay {
+			t.Errorf("scored while it is away: %v", err)
+		}
+		a.there = true
+		switch err := m.Predict(t.Context(), rows, scores); {
+		case noise == 0:
+			if err != nil || scores[0] != 7 || a.calls < 100 {
+				t.Errorf("%v, %v after %d calls", scores, err, a.calls)
+			}
+			if calls := a.calls; m.Predict(t.Context(), rows, scores) != nil || a.calls != calls+1 {
+				t.Errorf("verified again by %d calls", a.calls-calls)
+			}
+		case err == nil || model.BlameOf(err) != model.BlameWay || !strings.Contains(err.Error(), "not the model of its manifest"):
+			t.Errorf("another model is used: %v", err)
+		}
+		if Close(m); a.closed != 1 {
+			t.Errorf("closed %d times", a.closed)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func openProcess(ctx context.Context, m *model.Manifest) (model.Model, error) {
 	return process.Start(ctx, options)
 }
 
-func openRemote(ctx context.Context, m *model.Manifest) (model.Model, error) {
+func openRemote(_ context.Context, m *model.Manifest) (model.Model, error) {
 	r := m.Remote
 	if r == nil {
 		return nil, fmt.Errorf("a model of kind remote needs remote: {endpoint: grpc://host:port}")
@@ -70,7 +70,7 @@ func openRemote(ctx context.Context, m *model.Manifest) (model.Model, error) {
 			return nil, fmt.Errorf("the variable %s of the environment has no token", r.Token)
 		}
 	}
-	return remote.Load(ctx, options)
+	return remote.Open(options)
 }
 
 func openONNX(ctx context.Context, m *model.Manifest) (model.Model, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/afterbay/afterbay/internal/inference"
 	"github.com/afterbay/afterbay/model"
@@ -24,15 +25,22 @@ type caller interface {
 // openInference is a server of the Open Inference Protocol.
 type openInference struct {
 	caller
-	options *Options
+	options  *Options
+	declared *inference.Layout // of rows, until the server says which tensors it takes
+	agreed   atomic.Pointer[agreement]
+	early    atomic.Bool // rows were checked before that
+	tensors  sync.Pool   // of *[]inference.Tensor
+}
+
+// agreement is what a server and the options say together.
+type agreement struct {
 	layout  *inference.Layout
 	outputs []model.Output
-	names   []string  // of the outputs to ask for; nil is all
-	tensors sync.Pool // of *[]inference.Tensor
+	names   []string // of the outputs to ask for; nil is all
 }
 
 func newOpenInference(o *Options, to *url.URL) (*openInference, error) {
-	s := &openInference{options: o}
+	s := &openInference{options: o, declared: inference.Columns(o.Inputs)}
 	s.tensors.New = func() any { return new([]inference.Tensor) }
 	if !strings.HasPrefix(to.Scheme, "grpc") {
 		s.caller = newREST(o, to)
@@ -56,48 +64,73 @@ func (s *openInference) agree(ctx context.Context) (model.Info, error) {
 	if o.Version != "" && len(metadata.Versions) > 0 && !slices.Contains(metadata.Versions, o.Version) {
 		return model.Info{}, fmt.Errorf("version %q is none of the server's %q", o.Version, metadata.Versions)
 	}
+	var a agreement
 	switch {
 	case len(metadata.Inputs) > 0:
-		s.layout, err = inference.Match(o.Inputs, metadata.Inputs)
+		a.layout, err = inference.Match(o.Inputs, metadata.Inputs)
 	case o.Columns:
-		s.layout = inference.Columns(o.Inputs)
+		a.layout = inference.Columns(o.Inputs)
 	default:
-		s.layout, err = inference.Packed(o.Inputs, o.Tensor)
+		a.layout, err = inference.Packed(o.Inputs, o.Tensor)
 	}
 	if err != nil {
 		return model.Info{}, err
 	}
-	if s.outputs, err = chooseOutputs(o.Outputs, metadata.Outputs); err != nil {
+	if a.outputs, err = chooseOutputs(o.Outputs, metadata.Outputs); err != nil {
 		return model.Info{}, err
 	}
-	for _, out := range s.outputs {
+	for _, out := range a.outputs {
 		if out.Name != "" {
-			s.names = append(s.names, out.Name)
+			a.names = append(a.names, out.Name)
 		}
 	}
+	s.agreed.Store(&a)
+	info := s.describe()
+	info.Outputs, info.Describe = a.outputs, strings.TrimSpace(info.Describe+" "+metadata.Platform)
+	return info, nil
+}
+
+func (s *openInference) describe() model.Info {
+	o := s.options
 	return model.Info{
-		Kind: "remote", Inputs: o.Inputs, Outputs: s.outputs, Remote: true,
-		Describe: strings.TrimSpace(fmt.Sprintf("%s %s at %s %s", o.Model, o.Version, o.URL, metadata.Platform)),
-	}, nil
+		Kind: "remote", Inputs: o.Inputs, Outputs: o.Outputs, Remote: true,
+		Describe: strings.TrimSpace(fmt.Sprintf("%s %s at %s", o.Model, o.Version, o.URL)),
+	}
+}
+
+func (s *openInference) layout() *inference.Layout {
+	if a := s.agreed.Load(); a != nil {
+		return a.layout
+	}
+	return s.declared
 }
 
 func (s *openInference) check(values []float32, bytes [][]byte) error {
-	if err := s.layout.Check(values, bytes); err != nil || !s.options.JSON {
+	layout := s.layout()
+	if layout == s.declared {
+		s.early.Store(true)
+	}
+	if err := layout.Check(values, bytes); err != nil || !s.options.JSON {
 		return err
 	}
-	return checkText(s.layout, values, bytes)
+	return checkText(layout, values, bytes)
 }
 
-func (s *openInference) fits(rows model.Rows) error { return s.layout.Fits(rows) }
+func (s *openInference) fits(rows model.Rows) error { return s.layout().Fits(rows) }
 
 func (s *openInference) rowsMax() int { return 0 }
 
 func (s *openInference) ask(ctx context.Context, rows model.Rows, into model.Answer) error {
-	n, o := rows.Len(), s.options
+	n, o, a := rows.Len(), s.options, s.agreed.Load()
+	for i := 0; i < n && s.early.Load(); i++ {
+		if err := s.check(rows.Row(i)); err != nil {
+			return &Error{Fault: Refused, Err: err}
+		}
+	}
 	tensors := s.tensors.Get().(*[]inference.Tensor)
 	defer s.tensors.Put(tensors)
-	*tensors = s.layout.Fill(*tensors, rows)
-	request := inference.Request{Model: o.Model, Version: o.Version, Inputs: *tensors, Outputs: s.names}
+	*tensors = a.layout.Fill(*tensors, rows)
+	request := inference.Request{Model: o.Model, Version: o.Version, Inputs: *tensors, Outputs: a.names}
 	response, err := s.infer(ctx, &request, roomFor(into))
 	if err != nil {
 		return err
@@ -105,7 +138,7 @@ func (s *openInference) ask(ctx context.Context, rows model.Rows, into model.Ans
 	if o.Version != "" && response.Version != "" && response.Version != o.Version {
 		return fault(Malformed, "version %q answered for %q", response.Version, o.Version)
 	}
-	if err := inference.Answers(response.Outputs, s.outputs, n, into); err != nil {
+	if err := inference.Answers(response.Outputs, a.outputs, n, into); err != nil {
 		return &Error{Fault: Malformed, Err: err}
 	}
 	return nil

@@ -195,6 +195,8 @@ func (s *mapped) check(values []float32, bytes [][]byte) error {
 	return nil
 }
 
+func (s *mapped) describe() model.Info { return s.info }
+
 func (s *mapped) rowsMax() int {
 	if s.rows == nil {
 		return 1

@@ -56,6 +56,8 @@ func (s *openAI) agree(ctx context.Context) (model.Info, error) {
 	return s.info, nil
 }
 
+func (s *openAI) describe() model.Info { return s.info }
+
 func (s *openAI) fits(rows model.Rows) error { return fits(&s.info, rows) }
 
 func fits(info *model.Info, rows model.Rows) error {

@@ -78,6 +78,12 @@ func (e *Error) Error() string { return fmt.Sprintf("%v: %v", e.Fault, e.Err) }
 // Unwrap returns what happened.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Is reports whether target is model.ErrAway and the server is away: it is not
+// there, not ready, or fails as a whole.
+func (e *Error) Is(target error) bool {
+	return target == model.ErrAway && (e.Fault == Late || e.Fault == Unreachable || e.Fault == Failed)
+}
+
 // Blame says that only what the server refused is the rows' fault.
 func (e *Error) Blame() model.Blame {
 	switch e.Fault {
@@ -96,6 +102,8 @@ func fault(f Fault, format string, args ...any) error {
 // server is what is called, by the API that it speaks. Errors are of type *Error,
 // but for those of ctx. It may keep no rows and no scores.
 type server interface {
+	// describe returns what the options say of the model.
+	describe() model.Info
 	// agree compares the options with what the server says.
 	agree(ctx context.Context) (model.Info, error)
 	// check returns why a row cannot be sent, or nil.
@@ -115,30 +123,57 @@ type Model struct {
 	options Options
 	server  server
 	info    model.Info
+	agreed  atomic.Bool   // with the server
+	asking  chan struct{} // held by the call that finds out
 	slots   chan struct{} // one for each call under way
 	most    atomic.Int64  // rows of a call, since the server found more too large; 0 is any number
 	full    atomic.Int64  // calls of so many
 }
 
-var _ model.Answerer = (*Model)(nil)
+var (
+	_ model.Answerer  = (*Model)(nil)
+	_ model.Connector = (*Model)(nil)
+)
 
-// Load asks a server for the metadata of its model and compares names, order,
-// types and shapes of its inputs, its outputs and versions with the options.
-// What the metadata does not say is taken from the options. Servers of other APIs,
-// which have none, are asked whether they are there. Nothing is scored.
+// Load is Open and Connect. Of the Open Inference Protocol, what the options leave
+// open is taken from the server's metadata.
 func Load(ctx context.Context, options Options) (*Model, error) {
-	m, err := load(ctx, options)
-	var failed *Error
-	if errors.As(err, &failed) && failed.Fault == Unreachable {
-		err = fmt.Errorf("%w: see that its server runs, or name another address", err)
-	}
+	m, err := open(options)
 	if err != nil {
-		return nil, fmt.Errorf("load remote model %s: %w", options.Model, err)
+		return nil, explainLoad(options, err)
+	}
+	if err := m.Connect(ctx); err != nil {
+		m.Close()
+		return nil, err
 	}
 	return m, nil
 }
 
-func load(ctx context.Context, options Options) (*Model, error) {
+// Open returns a model as its options describe it, outputs among them, and asks its
+// server nothing. Until the server was reached, each call first asks what Connect
+// asks. Where the server has another model than the options describe, calls fail as
+// Denied.
+func Open(options Options) (*Model, error) {
+	m, err := open(options)
+	if err == nil && len(m.info.Outputs) == 0 {
+		m.Close()
+		err = errors.New("no outputs: its server is not asked which it has")
+	}
+	if err != nil {
+		return nil, explainLoad(options, err)
+	}
+	return m, nil
+}
+
+func explainLoad(options Options, err error) error {
+	var failed *Error
+	if errors.As(err, &failed) && failed.Fault == Unreachable {
+		err = fmt.Errorf("%w: see that its server runs, or name another address", err)
+	}
+	return fmt.Errorf("load remote model %s: %w", options.Model, err)
+}
+
+func open(options Options) (*Model, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
@@ -147,18 +182,65 @@ func load(ctx context.Context, options Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{options: o, slots: make(chan struct{}, o.Calls)}
+	m := &Model{options: o, slots: make(chan struct{}, o.Calls), asking: make(chan struct{}, 1)}
 	if m.server, err = newServer(&m.options, to); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	if m.info, err = m.server.agree(ctx); err != nil {
-		m.Close()
-		return nil, m.explain(ctx, err)
-	}
-	m.info.Request, m.info.Generative, m.info.Timeout = o.request(), o.API == Chat || o.API == Transcriptions, o.Timeout
+	m.describe(m.server.describe())
 	return m, nil
+}
+
+// describe takes a description, and adds what the options say of calls.
+func (m *Model) describe(info model.Info) {
+	o := &m.options
+	info.Request, info.Generative, info.Timeout = o.request(), o.API == Chat || o.API == Transcriptions, o.Timeout
+	m.info = info
+}
+
+// Connect asks the server for the metadata of its model and compares names, order,
+// types and shapes of its inputs, its outputs and versions with the options. Servers
+// of other APIs, which have none, are asked whether they are there. Nothing is
+// scored.
+func (m *Model) Connect(ctx context.Context) error {
+	info, err := m.agree(ctx)
+	if err != nil {
+		return explainLoad(m.options, err)
+	}
+	m.describe(info)
+	return nil
+}
+
+func (m *Model) agree(ctx context.Context) (model.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.options.Timeout)
+	defer cancel()
+	info, err := m.server.agree(ctx)
+	if err != nil {
+		return info, m.explain(ctx, err)
+	}
+	m.agreed.Store(true)
+	return info, nil
+}
+
+// connect agrees with the server unless that is done. One call does it, others
+// wait for it.
+func (m *Model) connect(ctx context.Context) error {
+	if m.agreed.Load() {
+		return nil
+	}
+	select {
+	case m.asking <- struct{}{}:
+		defer func() { <-m.asking }()
+	case <-ctx.Done():
+		return fault(Late, "another call asks the server for its model: %w", ctx.Err())
+	}
+	if m.agreed.Load() {
+		return nil
+	}
+	_, err := m.agree(ctx)
+	if err != nil && !errors.As(err, new(*Error)) && ctx.Err() == nil {
+		return &Error{Fault: Denied, Err: fmt.Errorf("the server has another model than the pipeline describes: %w", err)}
+	}
+	return err
 }
 
 func newServer(o *Options, to *url.URL) (server, error) {
@@ -303,7 +385,9 @@ func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) er
 	select {
 	case m.slots <- struct{}{}:
 		defer func() { <-m.slots }()
-		err = m.server.ask(calling, rows, into)
+		if err = m.connect(calling); err == nil {
+			err = m.server.ask(calling, rows, into)
+		}
 	case <-calling.Done():
 		err = fault(Late, "%d calls were under way: %w", m.options.Calls, context.DeadlineExceeded)
 	}
