@@ -75,21 +75,25 @@ func (t *Terms) Longest() int {
 	return 0
 }
 
-// Windowed reports whether a key's cells, of which one is nil where there is no
-// such set, have anything in a window.
+// Windowed reports whether the end of its windows changes what is stored of a key
+// with these cells, of which one is nil where there is no such set. A key that does
+// not outlive its windows is forgotten with them, also where nothing is in them.
 func (t *Terms) Windowed(cells [2]*feature.Cell) bool {
 	for i, c := range cells {
-		if c != nil && !t.Sets[i].Windowless(c) {
+		if c == nil {
+			continue
+		}
+		if _, seen := c.Last(); seen && (!t.Outlives() || !t.Sets[i].Windowless(c)) {
 			return true
 		}
 	}
 	return false
 }
 
-// windowless reports whether a header shows that all of the key's windows have
-// ended. It cannot where the other set has windows.
+// windowless reports whether a stored header shows that Windowed does not hold. It
+// cannot where the other set has windows.
 func (t *Terms) windowless(header []byte) bool {
 	set := t.Longest()
 	other := t.Sets[1-set]
-	return (other == nil || other.Retention() == 0) && t.Sets[set].HeaderWindowless(header)
+	return t.Outlives() && (other == nil || other.Retention() == 0) && t.Sets[set].HeaderWindowless(header)
 }
