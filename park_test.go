@@ -440,6 +440,9 @@ func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 					if why := header.Get(&records[i], header.Error); place.Topic == "dlq.parking" && !strings.Contains(why, "was parked for 1m") {
 						t.Errorf("the reason is %q", why)
 					}
+					if code, after := header.Get(&records[i], header.Code), header.Get(&records[i], header.After); place.Topic == "dlq.parking" && (code != "expired" || after != "30000") {
+						t.Errorf("its client is told %q, and to wait for %q ms", code, after)
+					}
 				}
 			}
 		})

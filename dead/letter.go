@@ -40,6 +40,27 @@ func SinkGroup(group string) string { return group + ".redrive" }
 // service.
 const Deliver = "deliver"
 
+// Ending is a failure that is no fault of its event: the pipeline had no room or no
+// time for it. Its dead letter says so by header.Code and header.After. The client
+// of the event is told, and may send it again.
+type Ending struct {
+	Code  string        // Expired or TenantQuota
+	After time.Duration // how long the client is to wait
+	Err   error         // for the letter
+}
+
+// The codes of an Ending.
+const (
+	Expired     = "expired"      // it waited for too long
+	TenantQuota = "tenant_quota" // too many events of its tenant wait
+)
+
+// Error says what happened.
+func (e *Ending) Error() string { return e.Err.Error() }
+
+// Unwrap returns what happened.
+func (e *Ending) Unwrap() error { return e.Err }
+
 // Position is where a record stands.
 type Position struct {
 	stream.Partition

@@ -16,5 +16,6 @@ const (
 	Attempt   = prefix + "attempt"   // by which a partial result was made, from 1; none where that is made once
 	Code      = prefix + "code"      // of what went wrong, for programs
 	Retryable = prefix + "retryable" // "true": the client may send the event again
+	After     = prefix + "after"     // milliseconds until it may
 	Duplicate = prefix + "duplicate" // "true": a result that there was before
 )

@@ -71,6 +71,7 @@ func (w *Writer) EndMember(e *Event) func(id string, context []stream.Header) {
 		w.provenance(&of)
 		if e.Failure != nil {
 			w.Headers = append(w.Headers, stream.Header{Key: header.Stage, Value: []byte(e.Failure.Stage)})
+			w.ending(e.Failure)
 		}
 		w.Headers = append(w.Headers, context...)
 		w.end(&of, at)

@@ -4,6 +4,7 @@ package output
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -302,6 +303,7 @@ func (w *Writer) DeadLetter(e *Event) {
 		attempts += e.Return.Attempts
 	}
 	add(header.Attempts, strconv.Itoa(attempts))
+	w.ending(e.Failure)
 	if e.Failure.Resume != "" {
 		add(header.Resume, e.Failure.Resume)
 	}
@@ -347,6 +349,16 @@ func (w *Writer) DeadLetter(e *Event) {
 	w.Outputs = append(w.Outputs, stream.Record{Partition: to, Time: when, Key: r.Key, Value: value, Headers: w.headersFrom(from)})
 	w.Dead++
 	w.carried += len(value) + header.Bytes(w.Headers[from:])
+}
+
+// ending appends the headers that tell the client of an event how it ended, where the
+// failure is no fault of the event.
+func (w *Writer) ending(f *Failure) {
+	var ending *dead.Ending
+	if errors.As(f.Err, &ending) {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Code, Value: []byte(ending.Code)},
+			stream.Header{Key: header.After, Value: strconv.AppendInt(nil, ending.After.Milliseconds(), 10)})
+	}
 }
 
 // DeadTimer appends the dead letter of a timer of a key and time that failed: e is of

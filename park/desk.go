@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/journal"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/step"
@@ -348,7 +349,7 @@ func (d *Desk) expired(t *Task, c *step.Calling) bool {
 	case t.Entry.Error != "":
 		err = fmt.Errorf("%w, and when it was: %s", err, t.Entry.Error)
 	}
-	t.Err = err
+	t.Err = &dead.Ending{Code: dead.Expired, After: max(c.Backoff.Max, time.Second), Err: err}
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
@@ -43,6 +44,10 @@ func (t *Tenants) Parked(tenant string) int {
 	return t.parked[tenant]
 }
 
+// afterQuota is how long a client waits whose tenant has as many events parked as it
+// may. When one of them ends is not known.
+const afterQuota = time.Second
+
 // Class says whose turn an event that is to be parked will be. The error is the
 // event's: there is no class of it, or its tenant has as many parked as it may.
 func (d *Desk) Class(head *Head, row *value.Row) error {
@@ -52,7 +57,7 @@ func (d *Desk) Class(head *Head, row *value.Row) error {
 		return err
 	}
 	if most := f.TenantMax; most > 0 && d.plan.Tenants.Parked(tenant) >= most {
-		return fmt.Errorf("tenant %q has %d events parked, as many as it may", tenant, most)
+		return &dead.Ending{Code: dead.TenantQuota, After: afterQuota, Err: fmt.Errorf("tenant %q has %d events parked, as many as it may", tenant, most)}
 	}
 	head.Class, head.Tenant = class, strings.Clone(tenant) // the row's texts are those of its record
 	return nil

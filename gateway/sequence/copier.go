@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
@@ -34,18 +35,18 @@ func (c copier) take(r *stream.Record, t *turn) error {
 	}
 	switch c.options.Sources[i].Kind {
 	case Outputs:
-		switch stage := header.Get(r, header.Stage); stage {
+		switch header.Get(r, header.Stage) {
 		case "":
 			result.Status, result.Payload = wire.StatusOK, payload(r.Value)
 		case "late":
 			late(&result)
 		default: // of the group that it was a member of
-			letter(&result, stage, number(r, header.Attempts))
+			letter(&result, r)
 		}
 	case Partials:
 		result.Status, result.Payload, result.Attempt = wire.StatusPartial, payload(r.Value), number(r, header.Attempt)
 	case Letters:
-		letter(&result, header.Get(r, header.Stage), number(r, header.Attempts))
+		letter(&result, r)
 	case Late:
 		late(&result)
 	}
@@ -60,11 +61,23 @@ func (c copier) take(r *stream.Record, t *turn) error {
 	return nil
 }
 
-// letter ends an event as a dead letter of a stage. The reason stays in the letter: it
-// may name what is not for clients.
-func letter(result *wire.Result, stage string, attempts int) {
-	result.Status = wire.StatusDeadLettered
-	result.Error = &wire.Error{Code: wire.CodeDeadLettered, Attempts: attempts, Message: fmt.Sprintf("the event failed at %q, and is kept", stage)}
+// letter ends an event as its dead letter says: as dead_lettered, or, where the
+// failure was not the event's, so that the client may send it again. The reason stays
+// in the letter: it may name what is not for clients.
+func letter(result *wire.Result, r *stream.Record) {
+	stage := header.Get(r, header.Stage)
+	result.Error = &wire.Error{Attempts: number(r, header.Attempts), RetryAfterMs: int64(number(r, header.After))}
+	switch code := header.Get(r, header.Code); code {
+	case dead.Expired:
+		result.Status, result.Error.Code, result.Error.Retryable = wire.StatusExpired, wire.CodeExpired, true
+		result.Error.Message = fmt.Sprintf("the event waited too long at %q: send it again with another id", stage)
+	case dead.TenantQuota:
+		result.Status, result.Error.Code, result.Error.Retryable = wire.StatusRejected, wire.CodeTenantQuota, true
+		result.Error.Message = "as many events of the tenant wait as may: send it again with another id"
+	default:
+		result.Status, result.Error.Code = wire.StatusDeadLettered, wire.CodeDeadLettered
+		result.Error.Message = fmt.Sprintf("the event failed at %q, and is kept", stage)
+	}
 }
 
 func late(result *wire.Result) {

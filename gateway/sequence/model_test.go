@@ -178,7 +178,9 @@ func (m *model) outcome(r wire.Result) {
 	switch {
 	case k == nil || k.state == "redriven":
 	case k.state == "ended":
-		if k.result.Status == wire.StatusDeadLettered && r.Status == wire.StatusOK {
+		letter := k.result.Status == wire.StatusDeadLettered || k.result.Status == wire.StatusExpired ||
+			k.result.Status == wire.StatusRejected && k.result.Error.Code == wire.CodeTenantQuota
+		if letter && r.Status == wire.StatusOK {
 			k.state = "redriven"
 			r.Causal, r.Event = r.Event, "redriven"
 			m.write(r)
@@ -216,7 +218,7 @@ func (m *model) forget() {
 			return
 		}
 		if k.state == "forwarded" || k.state == "held" {
-			m.end(k, wire.Result{Status: wire.StatusExpired, Time: m.clock, Error: &wire.Error{Code: wire.CodeExpired}})
+			m.end(k, wire.Result{Status: wire.StatusExpired, Time: m.clock, Error: &wire.Error{Code: wire.CodeExpired, Retryable: true}})
 		}
 		m.known = m.known[1:]
 	}

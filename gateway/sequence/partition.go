@@ -299,8 +299,15 @@ func (p *partition) outcome(result wire.Result, t *turn) error {
 	return nil
 }
 
+// isLetter reports whether an event ended by a dead letter, which may be sent back.
 func isLetter(e *entry) bool {
-	return header.Get(e.record, header.Status) == string(wire.StatusDeadLettered)
+	switch wire.Status(header.Get(e.record, header.Status)) {
+	case wire.StatusDeadLettered, wire.StatusExpired:
+		return true
+	case wire.StatusRejected:
+		return header.Get(e.record, header.Code) == wire.CodeTenantQuota
+	}
+	return false
 }
 
 // redrivenID returns the id of the event that a dead letter which was sent back

@@ -2,6 +2,7 @@ package sequence_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -138,21 +139,11 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 		l := memory.New(memory.Options{})
 		b := newBench(t, l, sequence.Limits{})
 		stop := b.start(l)
-		for i := range 6 {
+		for i := range 8 {
 			b.send(said(fmt.Sprint("e", i), 0))
 		}
 		time.Sleep(time.Second)
-		write := func(topic, event, value string, more ...string) {
-			r := stream.Record{Partition: stream.Partition{Topic: topic}, Time: time.Now(), Value: []byte(value)}
-			for i := 0; i < len(more); i += 2 {
-				r.Headers = append(r.Headers, stream.Header{Key: more[i], Value: []byte(more[i+1])})
-			}
-			if event != "" {
-				r.Headers = append(r.Headers, stream.Header{Key: header.ClientEvent, Value: []byte("acme/c1/" + event)})
-			}
-			b.ok(l.Append(b.ctx(), r))
-			time.Sleep(time.Second) // topics have no order among them
-		}
+		write := b.writes(l)
 		write("tokens", "e0", `"Hel"`, header.Attempt, "1")
 		write("tokens", "e0", `"Hello"`, header.Attempt, "2")
 		write("tokens", "e0", `{"once":true}`)
@@ -164,6 +155,12 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 		write("dlq.moderation", "e3", `{}`, header.Stage, "score", header.Error, "dial tcp 10.0.0.7: refused", header.Attempts, "4")
 		write("decisions", "e3", `{"again":true}`) // it was sent back
 		write("decisions", "e3", `{"again":true}`)
+		write("dlq.moderation", "e6", `{}`, header.Stage, "score", header.Code, dead.Expired, header.After, "30000", header.Attempts, "1")
+		write("decisions", "e6", `{"later":true}`) // it was sent back
+		write("dlq.moderation", "e7", `{}`, header.Stage, "score", header.Code, dead.TenantQuota, header.After, "1000", header.Attempts, "1")
+		write("dlq.moderation", "e7", `{}`, header.Stage, "score", header.Code, dead.TenantQuota, header.After, "1000", header.Attempts, "2")
+		write("decisions", "e7", `{"later":true}`)
+		write("decisions", "e2", `{"later":true}`) // it was late
 		write("decisions", "", `{"of":"nobody"}`)
 		write("decisions", "unknown", `{}`)
 		write("decisions", "e4", ``)
@@ -185,18 +182,43 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 			{Seq: 5, Event: "e1", Status: wire.StatusOK, Payload: []byte(`{"base64":"/zxyYXc+"}`)},
 			{Seq: 6, Event: "e2", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeLate, Message: "the event came later than the pipeline waits for"}},
 			{Seq: 7, Event: "e3", Status: wire.StatusDeadLettered, Error: &wire.Error{Code: wire.CodeDeadLettered, Message: `the event failed at "score", and is kept`, Attempts: 4}},
-			{Seq: 8, Event: "redriven:cef7fc13a38180936ffa263548908877", Causal: "e3", Status: wire.StatusOK, Payload: []byte(`{"again":true}`)},
-			{Seq: 9, Event: "e4", Status: wire.StatusOK},
-			{Seq: 10, Event: "e5", Status: wire.StatusOK, Payload: []byte(`{"base64":"ImNhZuki"}`)},
+			{Seq: 8, Event: redriven("e3"), Causal: "e3", Status: wire.StatusOK, Payload: []byte(`{"again":true}`)},
+			{Seq: 9, Event: "e6", Status: wire.StatusExpired, Error: &wire.Error{Code: wire.CodeExpired, Message: `the event waited too long at "score": send it again with another id`, Retryable: true, RetryAfterMs: 30_000, Attempts: 1}},
+			{Seq: 10, Event: redriven("e6"), Causal: "e6", Status: wire.StatusOK, Payload: []byte(`{"later":true}`)},
+			{Seq: 11, Event: "e7", Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeTenantQuota, Message: "as many events of the tenant wait as may: send it again with another id", Retryable: true, RetryAfterMs: 1000, Attempts: 1}},
+			{Seq: 12, Event: redriven("e7"), Causal: "e7", Status: wire.StatusOK, Payload: []byte(`{"later":true}`)},
+			{Seq: 13, Event: "e4", Status: wire.StatusOK},
+			{Seq: 14, Event: "e5", Status: wire.StatusOK, Payload: []byte(`{"base64":"ImNhZuki"}`)},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if b.metrics.Foreign.Load() != 1 || b.metrics.Unknown.Load() != 1 || b.metrics.Dropped.Load() != 3 {
-			t.Errorf("foreign %d, unknown %d, dropped %d; want 1, 1, 3", b.metrics.Foreign.Load(), b.metrics.Unknown.Load(), b.metrics.Dropped.Load())
+		if b.metrics.Foreign.Load() != 1 || b.metrics.Unknown.Load() != 1 || b.metrics.Dropped.Load() != 5 {
+			t.Errorf("foreign %d, unknown %d, dropped %d; want 1, 1, 5", b.metrics.Foreign.Load(), b.metrics.Unknown.Load(), b.metrics.Dropped.Load())
 		}
 		b.ok(l.Close())
 	})
+}
+
+// writes returns what has a pipeline write a record about an event of acme/c1, a second
+// after the one before: topics have no order among them.
+func (b *bench) writes(l *memory.Log) func(topic, event, value string, more ...string) {
+	return func(topic, event, value string, more ...string) {
+		r := stream.Record{Partition: stream.Partition{Topic: topic}, Time: time.Now(), Value: []byte(value)}
+		for i := 0; i < len(more); i += 2 {
+			r.Headers = append(r.Headers, stream.Header{Key: more[i], Value: []byte(more[i+1])})
+		}
+		if event != "" {
+			r.Headers = append(r.Headers, stream.Header{Key: header.ClientEvent, Value: []byte("acme/c1/" + event)})
+		}
+		b.ok(l.Append(b.ctx(), r))
+		time.Sleep(time.Second)
+	}
+}
+
+// redriven returns the id of the event that a dead letter of another is, sent back.
+func redriven(id string) string {
+	return fmt.Sprintf("redriven:%x", sha256.Sum256([]byte(id)))[:len("redriven:")+32]
 }
 
 // TestWhatIsTooLargeForTheLogEndsItsEvent sees that neither an event nor a result

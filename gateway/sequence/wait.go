@@ -149,7 +149,7 @@ func (p *partition) expire(s *subject, why string) {
 	tenant, client, event, _ := wire.ParseClientEvent(s.name) // front has read it
 	p.end(s, &wire.Result{
 		Tenant: tenant, Client: client, Event: event, Causal: s.entry.causal, Correlation: s.entry.correlationID(), Time: p.time(), Status: wire.StatusExpired,
-		Error: &wire.Error{Code: wire.CodeExpired, Message: why},
+		Error: &wire.Error{Code: wire.CodeExpired, Message: why, Retryable: true},
 	})
 	p.keep(s)
 }

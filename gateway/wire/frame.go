@@ -26,6 +26,7 @@ const (
 	CodeDeadLettered    = "dead_lettered" // where the pipeline says no other
 	CodeTooLarge        = "too_large"     // the payload
 	CodeLate            = "late"          // the pipeline does not wait for it any more
+	CodeTenantQuota     = "tenant_quota"  // too many events of the tenant wait
 	CodeInternal        = "internal"
 )
 

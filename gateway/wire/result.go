@@ -38,6 +38,8 @@ type Error struct {
 	EventID   string `json:"eventId,omitempty"` // in error frames
 	Retryable bool   `json:"retryable"`
 	Attempts  int    `json:"attempts,omitempty"`
+
+	RetryAfterMs int64 `json:"retryAfterMs,omitempty"` // of a retryable one: when to try again, where that is known
 }
 
 // Error returns code and message.
@@ -96,6 +98,7 @@ func (r *Result) describe(record *stream.Record, h *headers) {
 		h.add(header.Attempts, number(int64(r.Error.Attempts)))
 		if r.Error.Retryable {
 			h.add(header.Retryable, "true")
+			h.add(header.After, number(r.Error.RetryAfterMs))
 		}
 	}
 	record.Headers = h.list
@@ -143,7 +146,7 @@ func (p *parser) result() Result {
 	if code := header.Get(r, header.Code); code != "" {
 		result.Error = &Error{
 			Code: code, Message: header.Get(r, header.Error), Attempts: int(p.number(header.Attempts)),
-			Retryable: header.Get(r, header.Retryable) == "true",
+			Retryable: header.Get(r, header.Retryable) == "true", RetryAfterMs: p.number(header.After),
 		}
 	}
 	if !result.Status.valid() {

@@ -30,7 +30,7 @@ export interface Result {
   /** The event was sent twice; there was a result before. */
   duplicate?: boolean
   payload?: unknown
-  error?: { code: string; message: string; eventId?: string; retryable: boolean; attempts?: number }
+  error?: { code: string; message: string; eventId?: string; retryable: boolean; attempts?: number; retryAfterMs?: number }
   causalId?: string
   model?: string
   timestamp?: string
