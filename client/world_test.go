@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/memnet"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -91,7 +92,7 @@ func (w *world) start(o gateway.Options) (stop func()) {
 	w.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := memnet.Listen()
-	server := g.Server()
+	server := g.Server(server.Options{})
 	var group sync.WaitGroup
 	group.Go(func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/kafkatest"
 	"github.com/afterbay/afterbay/internal/procfs"
 )
@@ -52,8 +53,8 @@ func serve() error {
 		return err
 	}
 	go func() { _ = g.Run(ctx) }()
-	server := g.Server()
 	mux := http.NewServeMux()
+	server := g.Server(server.Options{Handler: mux})
 	mux.Handle("/v1/", g.Handler())
 	mux.HandleFunc("/echo", echo)
 	mux.HandleFunc("/resident", func(w http.ResponseWriter, _ *http.Request) {
@@ -73,7 +74,6 @@ func serve() error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})
-	server.Handler = mux
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -5,9 +5,9 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -128,20 +129,26 @@ func (g *Gateway) Handler() http.Handler {
 	return mux
 }
 
-const (
-	headerTimeout = 5 * time.Second  // for the header of a request
-	idleTimeout   = 60 * time.Second // for the next request of a connection
-	headerBytes   = 16 << 10
-)
-
-// Server returns a server of the Handler that bounds what those cost who send
-// slowly, nothing, or much. Its caller may set other fields, and serves it.
-func (g *Gateway) Server() *http.Server {
-	return &http.Server{
-		Handler: g.Handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
-		ErrorLog: slog.NewLogLogger(g.options.Logger.Handler(), slog.LevelDebug),
+// Server returns a server of the Handler, which its caller serves. Fields of o that are
+// not zero stay as they are.
+func (g *Gateway) Server(o server.Options) *server.Server {
+	if o.Handler == nil {
+		o.Handler = g.Handler()
 	}
+	o.Name, o.Logger = cmp.Or(o.Name, "gateway"), cmp.Or(o.Logger, g.options.Logger)
+	o.Refuse = func(w http.ResponseWriter, _ *http.Request, why *server.Refusal) {
+		why.SetHeader(w.Header())
+		g.refuse(w, &refusal{why.Status, why.Message, why.Hint})
+	}
+	// The gateway itself bounds its clients, by tenant and in all.
+	o.Requests = cmp.Or(o.Requests, g.options.Connections+requestsMost)
+	o.Connections = cmp.Or(o.Connections, g.options.Connections+requestsMost)
+	o.ConnectionsEach = cmp.Or(o.ConnectionsEach, o.Connections)
+	return server.New(o)
 }
+
+// requestsMost is how many requests there may be beside the connections of clients.
+const requestsMost = 256
 
 // Run serves until ctx is done and then sends clients away: it takes no new
 // connections and no more events, finishes those that are being appended, and

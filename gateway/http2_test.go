@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 // TestStreamsOverHTTP2GoOn has server-sent events pause for longer than a client may
@@ -20,12 +21,12 @@ func TestStreamsOverHTTP2GoOn(t *testing.T) {
 		w := newWorld(t, gateway.Options{})
 		defer w.close()
 		l := newListener(t)
-		server := w.gateway.Server()
-		server.Protocols = new(http.Protocols)
-		server.Protocols.SetUnencryptedHTTP2(true)
+		server := w.gateway.Server(server.Options{Plain2: true})
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
 		ended := make(chan error)
 		go func() { ended <- server.Serve(l) }()
-		transport := &http.Transport{Protocols: server.Protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return l.dial2(), nil }}
+		transport := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return l.dial2(), nil }}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/v1/results", nil)
 		w.ok(err)
 		request.Header.Set("Authorization", "Bearer acme.ada")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/gateway"
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 // TestPeersOfOthersAreServed has clients as people install them connect, send, get
@@ -28,7 +29,7 @@ func TestPeersOfOthersAreServed(t *testing.T) {
 	defer w.close()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	w.ok(err)
-	server := w.gateway.Server()
+	server := w.gateway.Server(server.Options{})
 	go func() { _ = server.Serve(l) }()
 	defer func() { _ = server.Close() }()
 	host, examples, seed := l.Addr().String(), "8", "1"

@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/memnet"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -112,7 +113,7 @@ func (w *world) start(o gateway.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	l := newListener(w.TB)
-	server := g.Server()
+	server := g.Server(server.Options{})
 	go func() { ended <- g.Run(ctx) }()
 	go func() { ended <- server.Serve(l) }()
 	w.gateway, w.listener = g, l

@@ -46,13 +46,11 @@ func (h *Handler) newGRPC() *grpc.Server {
 
 // callGRPC answers a call. A stream has no time-out and ends with the handler.
 func (h *Handler) callGRPC(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
 	if strings.HasSuffix(r.URL.Path, "/"+streamCall) {
+		control := http.NewResponseController(w)
 		_ = errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}))
 		stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 		defer stop()
-	} else {
-		_ = control.SetReadDeadline(time.Now().Add(h.options.IdleTimeout))
 	}
 	h.grpc.ServeHTTP(w, r)
 }
@@ -60,12 +58,6 @@ func (h *Handler) callGRPC(w http.ResponseWriter, r *http.Request) {
 // unary returns a call of one request and one reply.
 func (h *Handler) unary(answer func(context.Context, []byte) ([]byte, error)) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		select {
-		case h.requests <- struct{}{}:
-			defer func() { <-h.requests }()
-		default:
-			return nil, grpcError(ctx, h.tooMany("requests", cap(h.requests)))
-		}
 		var message []byte
 		if err := decode(&message); err != nil {
 			return nil, err
@@ -79,12 +71,6 @@ func (h *Handler) unary(answer func(context.Context, []byte) ([]byte, error)) gr
 // says so, and the stream goes on.
 func (h *Handler) streamInfer(_ any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
-	select {
-	case h.streams <- struct{}{}:
-		defer func() { <-h.streams }()
-	default:
-		return grpcError(ctx, h.tooMany("streams", cap(h.streams)))
-	}
 	for {
 		var message []byte
 		err := stream.RecvMsg(&message)

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 // Options of a Handler. The zero value is a good choice.
 type Options struct {
-	StreamsMax     int           // at once; more are told to come back. 0 is 256
-	RequestsMax    int           // of other calls at once. 0 is 256
 	RecordBytesMax int           // of a record of a stream. 0 is 1 MiB
 	BodyBytesMax   int64         // of a request that is no stream, decompressed. 0 is 64 MiB
 	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 16 MiB. 0 is 200
@@ -34,7 +34,7 @@ type Options struct {
 func (o Options) Validate() error {
 	var errs []error
 	for name, v := range map[string]int64{
-		"StreamsMax": int64(o.StreamsMax), "RequestsMax": int64(o.RequestsMax), "RecordBytesMax": int64(o.RecordBytesMax), "BodyBytesMax": o.BodyBytesMax,
+		"RecordBytesMax": int64(o.RecordBytesMax), "BodyBytesMax": o.BodyBytesMax,
 		"RatioMax": o.RatioMax, "IdleTimeout": int64(o.IdleTimeout), "SpillBytesEach": o.SpillBytesEach, "SpillBytesAll": o.SpillBytesAll,
 	} {
 		if v < 0 {
@@ -45,8 +45,6 @@ func (o Options) Validate() error {
 }
 
 func (o Options) orDefaults() Options {
-	o.StreamsMax = cmp.Or(o.StreamsMax, 256)
-	o.RequestsMax = cmp.Or(o.RequestsMax, 256)
 	o.RecordBytesMax = cmp.Or(o.RecordBytesMax, 1<<20)
 	o.BodyBytesMax = cmp.Or(o.BodyBytesMax, 64<<20)
 	o.RatioMax = cmp.Or(o.RatioMax, 200)
@@ -60,16 +58,14 @@ func (o Options) orDefaults() Options {
 
 // Handler answers for models. Make one with New.
 type Handler struct {
-	options  Options
-	ctx      context.Context
-	models   *registry
-	streams  chan struct{} // one element for each under way
-	requests chan struct{}
-	spills   *spillPool
-	stats    stats
-	figures  []figure
-	grpc     *grpc.Server
-	mux      *http.ServeMux
+	options Options
+	ctx     context.Context
+	models  *registry
+	spills  *spillPool
+	stats   stats
+	figures []figure
+	grpc    *grpc.Server
+	mux     *http.ServeMux
 }
 
 // New returns a handler of models, the last of a name being what requests without
@@ -86,7 +82,6 @@ func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 	o = o.orDefaults()
 	h := &Handler{
 		options: o, ctx: ctx, models: registry, mux: http.NewServeMux(),
-		streams: make(chan struct{}, o.StreamsMax), requests: make(chan struct{}, o.RequestsMax),
 		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, figures: figures(),
 	}
 	h.grpc = h.newGRPC()
@@ -126,8 +121,8 @@ func (h *Handler) routes() []route {
 		{"POST /v1/models/{name}/versions/{version}/predict", h.callModel},
 		{"GET /v1/models", h.listModels},
 		{"GET /v1/models/{name}", h.showModel},
-		{"POST /v1/moderations", h.bounded(h.moderate)},
-		{"POST /v1/embeddings", h.bounded(h.embed)},
+		{"POST /v1/moderations", h.moderate},
+		{"POST /v1/embeddings", h.embed},
 		{"GET /v2", h.serverMetadata},
 		{"GET /v2/health/live", h.healthy},
 		{"GET /v2/health/ready", h.healthy},
@@ -135,8 +130,8 @@ func (h *Handler) routes() []route {
 		{"GET /v2/models/{name}/ready", h.modelReady},
 		{"GET /v2/models/{name}/versions/{version}", h.modelMetadata},
 		{"GET /v2/models/{name}/versions/{version}/ready", h.modelReady},
-		{"POST /v2/models/{name}/infer", h.bounded(h.inferREST)},
-		{"POST /v2/models/{name}/versions/{version}/infer", h.bounded(h.inferREST)},
+		{"POST /v2/models/{name}/infer", h.inferREST},
+		{"POST /v2/models/{name}/versions/{version}/infer", h.inferREST},
 		{"POST /inference.GRPCInferenceService/{method}", h.callGRPC},
 		{"GET /openapi.json", h.showDocument},
 		{"/", h.unknown},
@@ -190,23 +185,23 @@ func (h *Handler) names() string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
-// bounded refuses requests over the limit, and gives each its time.
-func (h *Handler) bounded(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case h.requests <- struct{}{}:
-			defer func() { <-h.requests }()
-		default:
-			bad := h.tooMany("requests", cap(h.requests))
-			bad.plain = isInference(r)
-			bad.write(w)
-			return
-		}
-		control := http.NewResponseController(w)
-		_ = control.SetReadDeadline(time.Now().Add(h.options.IdleTimeout))
-		_ = control.SetWriteDeadline(time.Now().Add(2 * h.options.IdleTimeout))
-		next(w, r)
+// Class says which bound of a server a request counts against.
+func (h *Handler) Class(r *http.Request) server.Class {
+	switch path := r.URL.Path; {
+	case path == "/healthz", strings.HasPrefix(path, "/v2/health/"):
+		return server.Health
+	case path == "/metrics":
+		return server.Operator
+	case strings.HasSuffix(path, ":predict-stream"), strings.HasSuffix(path, "/predict"), strings.HasSuffix(path, "/"+streamCall):
+		return server.Stream
 	}
+	return server.Data
+}
+
+// refuseAs answers with a refusal of the server, in the form of what the request calls.
+func (h *Handler) refuseAs(w http.ResponseWriter, r *http.Request, why *server.Refusal) {
+	why.SetHeader(w.Header())
+	h.refusal(r, why.Status, why.Code, "%s", why.Error()).write(w)
 }
 
 //go:embed openapi.json
@@ -247,11 +242,6 @@ func (r *refusal) Error() string { return r.message }
 
 func refuse(status int, code, format string, args ...any) *refusal {
 	return &refusal{status: status, code: code, message: fmt.Sprintf(format, args...)}
-}
-
-func (h *Handler) tooMany(what string, most int) *refusal {
-	h.stats.refused.Add(1)
-	return refuse(http.StatusTooManyRequests, "too_many", "%d %s are under way, which is the most: send it again later", most, what)
 }
 
 func isInference(r *http.Request) bool {

@@ -12,7 +12,6 @@ import (
 type stats struct {
 	predictions atomic.Int64
 	errors      atomic.Int64
-	refused     atomic.Int64
 	unread      atomic.Int64
 }
 
@@ -38,10 +37,7 @@ func figures() []figure {
 	return []figure{
 		counter("predictions_total", "Rows of streams that were scored.", func(h *Handler) int64 { return h.stats.predictions.Load() }),
 		counter("record_errors_total", "Records of streams that were not.", func(h *Handler) int64 { return h.stats.errors.Load() }),
-		counter("refused_total", "Streams and requests that were too many.", func(h *Handler) int64 { return h.stats.refused.Load() }),
 		counter("unread_total", "Streams that ended since their answers were not read.", func(h *Handler) int64 { return h.stats.unread.Load() }),
-		gauge("streams", "Streams under way.", func(h *Handler) int64 { return int64(len(h.streams)) }),
-		gauge("requests", "Other requests under way.", func(h *Handler) int64 { return int64(len(h.requests)) }),
 		gauge("spill_bytes", "Files of answers that wait for their clients.", func(h *Handler) int64 { return h.spills.used.Load() }),
 	}
 }

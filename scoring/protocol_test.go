@@ -290,7 +290,7 @@ func TestWebPagesGetNothing(t *testing.T) {
 }
 
 func TestLimitOfStreamsIsSaid(t *testing.T) {
-	url := start(t, models(), scoring.ServerOptions{Options: scoring.Options{StreamsMax: 1}})
+	url := start(t, models(), scoring.ServerOptions{StreamsMax: 1})
 	conn := connect(t, url, ndjson, "Transfer-Encoding: chunked\r\n")
 	answer(t, conn) // the one stream is open
 	response, text := ask(t, http.MethodPost, url+streamPath, "", "Content-Type", ndjson)
@@ -301,7 +301,7 @@ func TestLimitOfStreamsIsSaid(t *testing.T) {
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	for _, o := range []scoring.ServerOptions{
-		{Address: "x"}, {Address: "0.0.0.0:0"}, {CertFile: "cert.pem"}, {CertFile: "none.pem", KeyFile: "none.pem"}, {Options: scoring.Options{StreamsMax: -1}},
+		{Address: "x"}, {Address: "0.0.0.0:0"}, {CertFile: "cert.pem"}, {CertFile: "none.pem", KeyFile: "none.pem"}, {StreamsMax: -1},
 	} {
 		if _, err := scoring.Listen(models(), o); err == nil {
 			t.Errorf("%+v was taken", o)

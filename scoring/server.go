@@ -9,40 +9,46 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 // DefaultAddress is where a server listens when nothing else is said.
 const DefaultAddress = "127.0.0.1:8080"
 
-const (
-	headerTimeout   = 5 * time.Second
-	replyTimeout    = 2 * time.Minute // of replies that are no stream
-	idleTimeout     = 2 * time.Minute // of connections
-	shutdownTimeout = 10 * time.Second
-	headerBytesMax  = 16 << 10
-)
-
 // ServerOptions of a Server. The zero value listens for this machine alone.
 type ServerOptions struct {
 	Options
+	StreamsMax  int // streams at once; more are refused with 429. 0 is 256
+	RequestsMax int // other requests at once. 0 is 256
+
 	Address  string       // host:port; "" is DefaultAddress, port 0 picks one
 	Token    string       // that every request but health has to bring; "" is none
 	Insecure bool         // listen beyond this machine without a token
 	CertFile string       // PEM of TLS, with KeyFile; "" is no TLS
 	KeyFile  string       // PEM
 	Logger   *slog.Logger // nil discards
+
+	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the
+	// process may open where that is less.
+	Connections int
+
+	// Memory bounds what requests of the process need; nil is a budget of the server's
+	// own.
+	Memory *server.Budget
 }
 
 // Validate returns why a server cannot have these options.
 func (o ServerOptions) Validate() error {
 	errs := []error{o.Options.Validate()}
+	if o.StreamsMax < 0 || o.RequestsMax < 0 {
+		errs = append(errs, fmt.Errorf("StreamsMax is %d, RequestsMax %d: use a number above 0, or 0 for the default", o.StreamsMax, o.RequestsMax))
+	}
 	host, _, err := net.SplitHostPort(o.address())
 	switch {
 	case err != nil:
@@ -68,7 +74,7 @@ func (o ServerOptions) address() string {
 type Server struct {
 	options  ServerOptions
 	listener net.Listener
-	http     *http.Server
+	http     *server.Server
 	end      context.CancelFunc // of streams
 }
 
@@ -87,28 +93,22 @@ func Listen(models []Named, o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, end: end}
-	s.http = &http.Server{
-		Handler:           s.guard(handler),
-		ReadHeaderTimeout: headerTimeout, WriteTimeout: replyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
-		ErrorLog:  slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-		Protocols: &http.Protocols{},
-		HTTP2:     &http.HTTP2Config{SendPingTimeout: idleTimeout, PingTimeout: headerTimeout}, // of streams that may be silent for long
-	}
-	s.http.Protocols.SetHTTP1(true)
-	s.http.Protocols.SetHTTP2(true)
-	s.http.Protocols.SetUnencryptedHTTP2(true)
+	mux := http.NewServeMux()
+	all := server.Options{Name: "scoring", Handler: s.guard(handler, mux), Class: handler.Class, Refuse: handler.refuseAs, Requests: o.RequestsMax, Streams: o.StreamsMax, Connections: o.Connections, Memory: o.Memory, Plain2: true, Logger: o.Logger}
 	if o.CertFile != "" {
 		certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 		if err != nil {
 			end()
 			return nil, fmt.Errorf("load the certificate of TLS: %w", err)
 		}
-		s.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+		all.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	}
-	if s.listener, err = net.Listen("tcp", o.address()); err != nil {
+	if s.listener, err = server.Listen(o.address()); err != nil {
 		end()
-		return nil, fmt.Errorf("listen: %w: choose another address with --listen, port 0 takes a free one", err)
+		return nil, err
 	}
+	s.http = server.New(all)
+	s.route(handler, mux)
 	return s, nil
 }
 
@@ -126,43 +126,24 @@ func (s *Server) URL() string {
 // Run serves until ctx is done. Then streams end with a last line that says so, and
 // other requests are waited for, at most 10 s.
 func (s *Server) Run(ctx context.Context) error {
-	served := make(chan error, 1)
-	go func() {
-		if s.options.CertFile != "" {
-			served <- s.http.ServeTLS(s.listener, "", "")
-		} else {
-			served <- s.http.Serve(s.listener)
-		}
-	}()
-	select {
-	case err := <-served:
-		s.end()
-		return fmt.Errorf("serve %s: %w", s.Address(), err)
-	case <-ctx.Done():
-	}
-	s.end()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	err := s.http.Shutdown(last)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("end requests: %w", err), s.http.Close())
-	}
-	<-served
-	return err
+	return s.http.Run(ctx, s.listener, s.end)
+}
+
+// route makes the paths of the server: those of the handler, health and metrics.
+func (s *Server) route(handler *Handler, mux *http.ServeMux) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), handler, server.Collector{s.http})
+	mux.Handle("/", handler)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("ok\n")) // the error of a client that is gone has no reader
+	})
 }
 
 // guard lets requests in that bring the token, and where there is none those that
 // no web page can have sent: a page may be able to reach this machine's loopback by
 // a name of its own, or by a form. Health is for everybody.
-func (s *Server) guard(next *Handler) http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), next)
-	mux := http.NewServeMux()
-	mux.Handle("/", next)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("ok\n")) // the client is gone: nobody is left to tell
-	})
+func (s *Server) guard(next *Handler, mux http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := access.Token(r)

@@ -55,13 +55,6 @@ func (h *Handler) predictStream(w http.ResponseWriter, r *http.Request, m *serve
 		s.refuse(bad)
 		return
 	}
-	select {
-	case h.streams <- struct{}{}:
-		defer func() { <-h.streams }()
-	default:
-		h.tooMany("streams", cap(h.streams)).write(w)
-		return
-	}
 	body := newInBody(r.Body, s.encoding, h.options.RatioMax)
 	defer body.close()
 	s.window = newWindow(body, h.options.RecordBytesMax)

@@ -32,7 +32,7 @@ func (l *lagging) post(records int) (status int, after string) {
 	r := httptest.NewRequestWithContext(l.Context(), http.MethodPost, "/v1/topics/in", strings.NewReader(body))
 	r.Host = "127.0.0.1"
 	reply := httptest.NewRecorder()
-	l.handler().ServeHTTP(reply, r)
+	l.http.ServeHTTP(reply, r)
 	return reply.Code, reply.Header().Get("Retry-After")
 }
 
@@ -77,7 +77,7 @@ func TestSourceIsTurnedAwayUntilTheBacklogIsLow(t *testing.T) {
 		reply := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/status", nil)
 		r.Host = "127.0.0.1"
-		l.handler().ServeHTTP(reply, r)
+		l.http.ServeHTTP(reply, r)
 		var got Status
 		if err := json.Unmarshal(reply.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/token"
 )
 
@@ -21,6 +22,7 @@ type Gateway struct {
 	Sequence  *sequence.Metrics
 	Addresses func() limit.Stats
 	Tokens    func() token.Stats
+	HTTP      *server.Server // that clients connect to; nil is not known
 }
 
 // Clients is who is connected to a gateway.

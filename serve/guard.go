@@ -3,7 +3,6 @@ package serve
 import (
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/http/access"
@@ -11,28 +10,6 @@ import (
 
 func problem(w http.ResponseWriter, status int, hint, format string, args ...any) {
 	ingest.WriteJSON(w, status, ingest.Problem{Error: fmt.Sprintf(format, args...), Hint: hint})
-}
-
-// bounded refuses requests over requestsMax, and gives each reply its time.
-func (s *Server) bounded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case s.requests <- struct{}{}:
-			defer func() { <-s.requests }()
-		default:
-			w.Header().Set("Retry-After", "1")
-			problem(w, http.StatusServiceUnavailable, "send it again later", "%d requests are under way", requestsMax)
-			return
-		}
-		extend(w)
-		next.ServeHTTP(w, r)
-	})
-}
-
-// extend gives the reply, or the next part of a stream, its time from now.
-func extend(w http.ResponseWriter) {
-	// A writer without deadlines is a test's.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(readTimeout + writeTimeout))
 }
 
 // guard lets requests in that bring the token, and where there is none those

@@ -115,7 +115,7 @@ func (l *lagging) pass(d time.Duration) {
 func (l *lagging) wantReady(want string) {
 	l.Helper()
 	reply := httptest.NewRecorder()
-	l.handler().ServeHTTP(reply, httptest.NewRequestWithContext(l.Context(), http.MethodGet, "/readyz", nil))
+	l.http.ServeHTTP(reply, httptest.NewRequestWithContext(l.Context(), http.MethodGet, "/readyz", nil))
 	code := http.StatusServiceUnavailable
 	if want == "ok" {
 		code = http.StatusOK

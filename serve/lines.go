@@ -85,7 +85,6 @@ func (l *lineWriter) write(line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.buffer.Buffered() == 0 {
-		extend(l.w)
 		l.flush.Reset(flushAfter)
 	}
 	if _, err := l.buffer.Write(line); err != nil {

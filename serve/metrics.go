@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -42,9 +43,14 @@ func (s *Server) metrics() http.Handler {
 	if log, ok := s.log.(stream.Follower); ok {
 		registry.MustRegister(newStandbyCollector(log))
 	}
+	servers := server.Collector{s.http}
 	if s.options.Gateway != nil {
+		if s.options.Gateway.HTTP != nil {
+			servers = append(servers, s.options.Gateway.HTTP)
+		}
 		registry.MustRegister(GatewayCollector(s.options.Gateway.Server), newBoundsCollector(s.options.Gateway), newTokensCollector(s.options.Gateway.Tokens))
 	}
+	registry.MustRegister(servers)
 	registry.MustRegister(s.options.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

@@ -22,7 +22,7 @@ func TestOnlyTheOwnerOfADirectoryHasItDerivedAgain(t *testing.T) {
 			yield(rederive.Progress{Group: r.File, Done: true}, nil)
 		}
 	}})
-	server := httptest.NewServer(s.http.Handler)
+	server := httptest.NewServer(s.http)
 	defer server.Close()
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "secret": http.StatusForbidden, s.admin: http.StatusOK} {
 		client := &Client{URL: server.URL, Token: token}

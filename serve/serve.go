@@ -5,7 +5,6 @@ package serve
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -20,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/rederive"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
@@ -27,16 +27,6 @@ import (
 
 // DefaultAddress is where a process listens when nothing else is said.
 const DefaultAddress = "127.0.0.1:7070"
-
-const (
-	headerTimeout   = 5 * time.Second
-	readTimeout     = time.Minute // of a whole request
-	writeTimeout    = time.Minute // of a reply, or of one part of a stream
-	idleTimeout     = 2 * time.Minute
-	shutdownTimeout = 10 * time.Second
-	headerBytesMax  = 16 << 10
-	requestsMax     = 256 // at once, health aside; more are told to come back
-)
 
 // Log is what a server shows and appends to.
 type Log interface {
@@ -64,8 +54,18 @@ type Options struct {
 	Rederive func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
 
 	// Mounts are handlers of more paths, as http.ServeMux has them, behind the
-	// same token. HTTP/2 without TLS is spoken for them, as clients of gRPC do.
+	// same token. HTTP/2 without TLS is spoken for them, as clients of gRPC do. One
+	// with a method Class(*http.Request) server.Class says which bound requests count
+	// against, else they are server.Data.
 	Mounts map[string]http.Handler
+
+	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the
+	// process may open where that is less.
+	Connections int
+
+	// Memory bounds what requests of the process need; nil is a budget of the server's
+	// own.
+	Memory *server.Budget
 }
 
 // Validate returns why a server cannot have these options.
@@ -95,11 +95,10 @@ type Server struct {
 	lag      *lagWatch
 	backlogs *backlogs
 	listener net.Listener
-	http     *http.Server
+	http     *server.Server
 	admin    string        // token for the command line on this machine
 	ending   chan struct{} // closed when streams have to end
 	ready    atomic.Bool
-	requests chan struct{} // one element for each under way
 	started  time.Time
 }
 
@@ -112,9 +111,9 @@ func Listen(log Log, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	listener, err := net.Listen("tcp", o.address())
+	listener, err := server.Listen(o.address())
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w: choose another address with --listen, port 0 takes a free one", err)
+		return nil, err
 	}
 	s := newServer(log, o)
 	s.listener = listener
@@ -125,22 +124,16 @@ func Listen(log Log, o Options) (*Server, error) {
 func newServer(log Log, o Options) *Server {
 	s := &Server{
 		options: o, log: log, local: &Local{Log: log, runners: o.Runners}, admin: rand.Text(),
-		ending: make(chan struct{}), requests: make(chan struct{}, requestsMax), started: time.Now(),
+		ending: make(chan struct{}), started: time.Now(),
 	}
 	for _, r := range o.Runners {
 		s.local.reads = append(append(s.local.reads, r.Reads()...), r.SinkReads()...)
 	}
 	s.backlogs = newBacklogs(o.Runners, o.Logger)
 	s.lag = &lagWatch{local: s.local, runners: o.Runners, backlogs: s.backlogs, logger: o.Logger, warned: map[string]bool{}}
-	s.http = &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: headerBytesMax,
-		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-		Protocols:      &http.Protocols{},
-	}
-	s.http.Protocols.SetHTTP1(true)
-	s.http.Protocols.SetUnencryptedHTTP2(len(o.Mounts) > 0)
+	mux := http.NewServeMux()
+	s.http = server.New(server.Options{Name: "admin", Handler: mux, Class: s.class(), Connections: o.Connections, Memory: o.Memory, Plain2: len(o.Mounts) > 0, Logger: o.Logger})
+	s.route(mux)
 	return s
 }
 
@@ -160,23 +153,12 @@ func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve %s: %w", s.Address(), err)
-		}
-		return nil
+		return s.http.Run(ctx, s.listener, func() {
+			s.ready.Store(false)
+			close(s.ending)
+		})
 	})
 	group.Go(func() error { return s.lag.run(ctx) })
-	group.Go(func() error {
-		<-ctx.Done()
-		s.ready.Store(false)
-		close(s.ending)
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		if err := s.http.Shutdown(last); err != nil {
-			return errors.Join(fmt.Errorf("end requests: %w", err), s.http.Close())
-		}
-		return nil
-	})
 	return group.Wait()
 }
 
@@ -193,8 +175,39 @@ func (s *Server) unready() string {
 	return ""
 }
 
-func (s *Server) handler() http.Handler {
+// class says which bound a request counts against. Appends, and requests for models,
+// are data; all else is asked by operators and their tools.
+func (s *Server) class() func(*http.Request) server.Class {
 	mux := http.NewServeMux()
+	classes := map[string]server.Class{"GET /healthz": server.Health, "GET /readyz": server.Health, "POST /v1/topics/{topic}": server.Data, "GET /v1/topics/{topic}/records": server.Stream, "/": server.Operator}
+	mounted := map[string]func(*http.Request) server.Class{}
+	for path, handler := range s.options.Mounts {
+		classes[path] = server.Data
+		if c, ok := handler.(interface {
+			Class(*http.Request) server.Class
+		}); ok {
+			mounted[path] = c.Class
+		}
+	}
+	for pattern := range classes {
+		mux.Handle(pattern, http.NotFoundHandler())
+	}
+	return func(r *http.Request) server.Class {
+		_, pattern := mux.Handler(r)
+		class, ok := classes[pattern]
+		switch {
+		case mounted[pattern] != nil:
+			return mounted[pattern](r)
+		case !ok:
+			return server.Operator // another form of a path, which is redirected
+		case class == server.Stream && !r.URL.Query().Has("follow"):
+			return server.Operator
+		}
+		return class
+	}
+}
+
+func (s *Server) route(mux *http.ServeMux) {
 	health := func(wrong func() string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			if why := wrong(); why != "" {
@@ -231,6 +244,5 @@ func (s *Server) handler() http.Handler {
 	guarded.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/lag/{pipeline}, /v1/dlq/{pipeline}, /v1/rederive, /v1/status, /v1/clients, /v1/passage, /v1/budget/{pipeline}, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
 	})
-	mux.Handle("/", s.bounded(s.guard(guarded)))
-	return mux
+	mux.Handle("/", s.guard(guarded))
 }

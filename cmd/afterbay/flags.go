@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 // directoryFlags say which data directory a command works on.
@@ -19,7 +20,17 @@ type listenFlags struct {
 	Listen   string `help:"Address of the HTTP server; port 0 takes a free one, none is no server." default:"127.0.0.1:7070" placeholder:"HOST:PORT"`
 	Token    string `help:"Token that requests have to bring. Needed where other machines can reach the address." env:"AFTERBAY_TOKEN"`
 	Insecure bool   `help:"Let other machines in without a token."`
+	requestFlags
 }
+
+// requestFlags bound what requests cost a process.
+type requestFlags struct {
+	Connections   int      `help:"Open connections at once; 0 is 1024, or a quarter of the files that the process may open where that is less." default:"0" placeholder:"N"`
+	RequestMemory byteSize `help:"Memory that requests may need together, 16MiB or more. The process uses about twice as much for them. A request that is over it waits 2 s and is refused with 503." default:"128MiB" placeholder:"SIZE"`
+}
+
+// memory returns the budget of the requests of the process.
+func (f *requestFlags) memory() *server.Budget { return server.NewBudget(int64(f.RequestMemory)) }
 
 // sessionFlags say how many sessions a pipeline has.
 type sessionFlags struct {

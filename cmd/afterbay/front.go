@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/sequence"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/token"
@@ -29,9 +29,6 @@ import (
 
 // defaultFront is where clients connect when the gateway file does not say.
 const defaultFront = "127.0.0.1:8088"
-
-// frontEndTimeout is that of the requests that are left when clients are gone.
-const frontEndTimeout = 10 * time.Second
 
 // front is the gateway of a process: what clients connect to, and the sequencer of
 // their events.
@@ -43,12 +40,13 @@ type front struct {
 	secret    []byte
 	keys      *token.Keyring
 	addresses *limit.Limiter[netip.Prefix]
+	memory    *server.Budget     // of the requests of the process
 	fault     func(stage string) // nil but in crash tests
 	ending    atomic.Bool
 
 	// Made by listen:
 	listener  net.Listener
-	server    *http.Server
+	server    *server.Server
 	gateway   *gateway.Gateway
 	sequencer *sequence.Sequencer
 	sequence  sequence.Metrics
@@ -169,14 +167,21 @@ func (f *front) listen(ctx context.Context, log serve.Log) error {
 		}
 		certificate = append(certificate, pair)
 	}
-	listener, err := net.Listen("tcp", cmp.Or(f.file.Listen, defaultFront))
+	listener, err := server.Listen(cmp.Or(f.file.Listen, defaultFront))
 	if err != nil {
 		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "write another address as listen, port 0 takes a free one")
 	}
 	f.listener = limit.Listen(narrow{listener}, f.addresses)
-	f.server = f.gateway.Server()
-	f.server.Handler = f.handler(f.server.Handler)
-	f.server.TLSConfig = &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12}
+	o := server.Options{Handler: f.handler(f.gateway.Handler()), Memory: f.memory, Class: func(r *http.Request) server.Class {
+		if r.URL.Path == "/readyz" {
+			return server.Health
+		}
+		return server.Data
+	}}
+	if certificate != nil {
+		o.TLS = &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12}
+	}
+	f.server = f.gateway.Server(o)
 	return nil
 }
 
@@ -270,7 +275,7 @@ func (f *front) shown() *serve.Gateway {
 	if f == nil {
 		return nil
 	}
-	return &serve.Gateway{Name: f.file.Name, Server: f.gateway, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats}
+	return &serve.Gateway{Name: f.file.Name, Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats}
 }
 
 // start serves clients until ctx is done, and then sends them away.
@@ -304,16 +309,10 @@ func (f *front) run(ctx context.Context) error {
 	defer stopWorking()
 	group.Go(func() error { return f.sequencer.Run(working) })
 	group.Go(func() error {
-		var err error
-		if f.file.Cert != "" {
-			err = f.server.ServeTLS(f.listener, "", "")
-		} else {
-			err = f.server.Serve(f.listener)
+		if err := f.server.Serve(f.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve clients: %w", err)
 		}
-		if errors.Is(err, http.ErrServerClosed) {
-			return nil
-		}
-		return fmt.Errorf("serve clients: %w", err)
+		return nil
 	})
 	group.Go(func() error {
 		<-ctx.Done()
@@ -324,11 +323,9 @@ func (f *front) run(ctx context.Context) error {
 	group.Go(func() error {
 		defer stopWorking()
 		err := f.gateway.Run(ctx)
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), frontEndTimeout)
-		defer cancel()
-		if late := f.server.Shutdown(last); late != nil {
-			err = errors.Join(err, f.server.Close())
-		}
+		// Requests that are left when clients are gone are cut after 10 s, which is no
+		// failure of the process.
+		_ = f.server.Shutdown(ctx)
 		return err
 	})
 	return group.Wait()

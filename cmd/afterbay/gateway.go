@@ -21,6 +21,7 @@ type gatewayCommand struct {
 	Admin    string `help:"Address of the HTTP server for metrics, health and afterbay clients; port 0 takes a free one. Clients connect to what the file has as listen." default:"127.0.0.1:7071" placeholder:"HOST:PORT"`
 	Token    string `help:"Token that requests to --admin have to bring. Needed where other machines can reach the address." env:"AFTERBAY_TOKEN"`
 	Insecure bool   `help:"Let other machines in at --admin without a token."`
+	requestFlags
 	stateFlags
 	Leave    bool `help:"Hand the partitions to the other gateways at the end. Without it they wait 6 s for this one to come back."`
 	Standbys int  `help:"How many other gateways keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
@@ -36,10 +37,11 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	options := serve.Options{Address: c.Admin, Token: c.Token, Insecure: c.Insecure, Version: version(), Logger: a.log}
+	options := serve.Options{Address: c.Admin, Token: c.Token, Insecure: c.Insecure, Version: version(), Logger: a.log, Connections: c.Connections, Memory: c.memory()}
 	if err := options.Validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
+	f.memory = options.Memory
 	dir := kafkaDir(c.Data)
 	brokers, err := a.openKafka(engine, func(o *kafka.Options) {
 		o.Dir, o.Stay, o.StateMemoryBytes, o.Standbys = dir, !c.Leave, c.log(), c.Standbys

@@ -46,7 +46,7 @@ type process struct {
 
 func (p *process) run(listen listenFlags) (err error) {
 	options := serve.Options{
-		Address: listen.Listen, Token: listen.Token, Insecure: listen.Insecure, Version: version(),
+		Address: listen.Listen, Token: listen.Token, Insecure: listen.Insecure, Version: version(), Connections: listen.Connections, Memory: listen.memory(),
 		Full: func(err error) bool { return errors.Is(err, embedded.ErrFull) }, Logger: p.log,
 	}
 	if listen.Listen != "none" {
@@ -63,6 +63,7 @@ func (p *process) run(listen listenFlags) (err error) {
 		return err
 	}
 	if p.front != nil { // before the log is closed
+		p.front.memory = options.Memory
 		defer func() { err = errors.Join(err, p.front.wait()) }()
 	}
 	p.switches = make(chan *switching)

@@ -18,7 +18,8 @@ type serveCommand struct {
 	Cert     string   `name:"tls-cert" help:"Certificate of TLS, PEM." placeholder:"FILE"`
 	Key      string   `name:"tls-key" help:"Its key, PEM." placeholder:"FILE"`
 	Streams  int      `help:"Streams at once, and other requests at once; more are told to come back." default:"256"`
-	Spill    string   `help:"Folder for answers that clients do not read yet; the default is the system's for temporary files." placeholder:"DIR"`
+	requestFlags
+	Spill string `help:"Folder for answers that clients do not read yet; the default is the system's for temporary files." placeholder:"DIR"`
 }
 
 // Run serves the models until the first signal.
@@ -32,7 +33,7 @@ func (c *serveCommand) Run(a *app) error {
 		models = append(models, m)
 	}
 	options := scoring.ServerOptions{
-		Options: scoring.Options{StreamsMax: c.Streams, RequestsMax: c.Streams, SpillDir: c.Spill, Version: version()},
+		Options: scoring.Options{SpillDir: c.Spill, Version: version()}, StreamsMax: c.Streams, RequestsMax: c.Streams, Connections: c.Connections, Memory: c.memory(),
 		Address: c.Listen, Token: c.Token, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Logger: a.log,
 	}
 	if err := options.Validate(); err != nil {

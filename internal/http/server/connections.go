@@ -1,0 +1,257 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// reserve is how many connections are taken beyond the bounds. They are for health,
+// metrics and operators: other requests get 503.
+const reserve = 64
+
+// connections bounds those of a server.
+//
+// A connection is idle until the header of a request has come, and again between
+// requests. Only idle connections are closed to make room, the oldest first: of the
+// address that has too many, else of any. Where none is idle, the next connection is
+// taken into the reserve, in which the oldest idle one makes room too. So a client that
+// sends its request at once is answered, however many others hold connections open.
+type connections struct {
+	most, each int
+
+	mu      sync.Mutex // guards the rest
+	open    int        // without those in the reserve
+	spare   int        // in the reserve
+	of      map[netip.Addr]*address
+	waiting list.List // of *conn that are idle and not in the reserve, the oldest first
+	spares  list.List // of *conn that are idle and in the reserve
+	evicted uint64
+	refused uint64
+}
+
+// address is what is known of one that has connections.
+type address struct {
+	open    int
+	waiting list.List // of *conn that are idle
+}
+
+func newConnections(most, each int) *connections {
+	return &connections{most: most, each: each, of: map[netip.Addr]*address{}}
+}
+
+// conn is a connection. Its fields are guarded by the mutex of connections.
+type conn struct {
+	net.Conn
+	all      *connections
+	key      netip.Addr // the zero Addr has no bound of its own
+	reserved bool       // beyond the bounds
+	closed   bool
+	among    *list.Element // of waiting or spares; nil while it is active
+	own      *list.Element // of the address
+}
+
+// listen bounds the connections of a listener.
+func (c *connections) listen(l net.Listener) net.Listener { return &listener{l, c} }
+
+type listener struct {
+	net.Listener
+	all *connections
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		accepted, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		one, victim := l.all.enter(accepted)
+		if victim != nil {
+			_ = victim.Close() // nothing of a request came on it
+		}
+		if one != nil {
+			return one, nil
+		}
+		turnAway(accepted)
+	}
+}
+
+// turnAway answers a connection that is not read.
+func turnAway(c net.Conn) {
+	const body = `{"error":"the server has as many connections as it may","hint":"send the request again later"}` + "\n"
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // it fits an empty buffer
+	_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: 1\r\n\r\n%s", len(body), body)
+	_ = c.Close()
+}
+
+// AddressOf returns the address that a connection counts for: of IPv6 the first 64
+// bits, since one machine has all that share them.
+func AddressOf(remote net.Addr) netip.Addr {
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	of := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if of.Is6() {
+		prefix, _ := of.Prefix(64) // 64 bits are always there
+		of = prefix.Addr()
+	}
+	return of
+}
+
+// enter takes a connection; nil is that there is no room. victim has to be closed for
+// it.
+func (c *connections) enter(accepted net.Conn) (one, victim *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one = &conn{Conn: accepted, all: c, key: AddressOf(accepted.RemoteAddr())}
+	a := c.of[one.key]
+	switch {
+	case one.key.IsValid() && a != nil && a.open >= c.each:
+		victim = oldest(&a.waiting)
+		one.reserved = victim == nil
+	case c.open >= c.most:
+		victim = oldest(&c.waiting)
+		one.reserved = victim == nil
+	}
+	if one.reserved && c.spare >= reserve {
+		if victim = oldest(&c.spares); victim == nil {
+			c.refused++
+			return nil, nil
+		}
+	}
+	if victim != nil {
+		c.evicted++
+		c.leave(victim)
+	}
+	if one.reserved {
+		c.spare++
+	} else {
+		c.open++
+		if c.of[one.key] == nil {
+			c.of[one.key] = &address{}
+		}
+		c.of[one.key].open++
+	}
+	c.rest(one)
+	return one, victim
+}
+
+func oldest(l *list.List) *conn {
+	if front := l.Front(); front != nil {
+		return front.Value.(*conn)
+	}
+	return nil
+}
+
+// rest says that a connection has no request under way.
+func (c *connections) rest(one *conn) {
+	switch {
+	case one.closed || one.among != nil:
+	case one.reserved:
+		one.among = c.spares.PushBack(one)
+	default:
+		one.among, one.own = c.waiting.PushBack(one), c.of[one.key].waiting.PushBack(one)
+	}
+}
+
+// work says that it has one.
+func (c *connections) work(one *conn) {
+	switch {
+	case one.among == nil:
+	case one.reserved:
+		c.spares.Remove(one.among)
+	default:
+		c.waiting.Remove(one.among)
+		c.of[one.key].waiting.Remove(one.own)
+	}
+	one.among, one.own = nil, nil
+}
+
+// leave forgets a connection that is being closed.
+func (c *connections) leave(one *conn) {
+	if one.closed {
+		return
+	}
+	c.work(one)
+	one.closed = true
+	if one.reserved {
+		c.spare--
+		return
+	}
+	c.open--
+	a := c.of[one.key]
+	if a.open--; a.open == 0 {
+		delete(c.of, one.key)
+	}
+}
+
+// state is http.Server.ConnState.
+func (c *connections) state(of net.Conn, state http.ConnState) {
+	one := connOf(of)
+	if one == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateActive, http.StateHijacked:
+		c.work(one)
+	case http.StateIdle:
+		c.rest(one)
+	}
+}
+
+func connOf(of net.Conn) *conn {
+	if secure, ok := of.(*tls.Conn); ok {
+		of = secure.NetConn()
+	}
+	one, _ := of.(*conn)
+	return one
+}
+
+type connectionKey struct{}
+
+func withConnection(ctx context.Context, of net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, connOf(of))
+}
+
+// yield lets the connection of a request that is refused make room for others: its
+// client may leave the reply unread.
+func (c *connections) yield(ctx context.Context) {
+	if one, _ := ctx.Value(connectionKey{}).(*conn); one != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.rest(one)
+	}
+}
+
+// inReserve reports whether the connection of a request is beyond the bounds.
+func inReserve(ctx context.Context) bool {
+	one, _ := ctx.Value(connectionKey{}).(*conn)
+	return one != nil && one.reserved // it does not change once the connection is taken
+}
+
+// Close implements net.Conn.
+func (one *conn) Close() error {
+	one.all.mu.Lock()
+	one.all.leave(one)
+	one.all.mu.Unlock()
+	return one.Conn.Close()
+}
+
+// CloseWrite says that nothing more comes from here, as that of TCP does.
+func (one *conn) CloseWrite() error {
+	if half, ok := one.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

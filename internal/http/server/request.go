@@ -1,0 +1,247 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Class says which bound a request counts against.
+type Class uint8
+
+// The classes.
+const (
+	Data     Class = iota // a request of a client: events, predictions
+	Stream                // one that lasts: records that are followed, a stream of predictions
+	Operator              // metrics, and what the command line asks
+	Health                // no bound
+	classes
+)
+
+var classNames = [classes]string{"data", "stream", "operator", "health"}
+
+// String returns the class as metrics have it.
+func (c Class) String() string { return classNames[c] }
+
+// Pace of bodies and of replies. A body may rest for readGrace in all; each piece of a
+// reply has writeGrace.
+const (
+	readGrace  = 10 * time.Second
+	writeGrace = 20 * time.Second
+	paceBytes  = 8 << 10 // a second
+	pieceBytes = 64 << 10
+	lateBytes  = 500 * time.Millisecond // for what a client still sends that was answered already
+)
+
+// ServeHTTP answers a request within the bounds.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	class := s.options.Class(r)
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), one: r.ProtoMajor == 1}
+	x.account.budget, x.account.counted = s.options.Memory, &s.refusals
+	defer x.finish()
+	if x.one {
+		_ = x.control.SetWriteDeadline(time.Now().Add(writeGrace)) // that of the request before may have passed
+	}
+	if why := s.enter(class, r); why != nil {
+		s.refusals[tooMany].Add(1)
+		x.body = r.Body
+		w.Header().Set("Connection", "close")
+		s.conns.yield(r.Context())
+		s.options.Refuse(x, r, why)
+		return
+	}
+	defer s.exit(class)
+	r = r.WithContext(context.WithValue(r.Context(), accountKey{}, &x.account))
+	if r.Body != nil && r.Body != http.NoBody {
+		x.body = &paced{ReadCloser: r.Body, exchange: x}
+		r.Body = x.body
+	}
+	s.options.Handler.ServeHTTP(x, r)
+}
+
+// enter takes a place for a request, or says why there is none.
+func (s *Server) enter(class Class, r *http.Request) *Refusal {
+	if class < Operator && inReserve(r.Context()) {
+		return &Refusal{Status: http.StatusServiceUnavailable, Code: "too_many", Message: "the server, or this address, has as many connections as it may", Hint: "close some, or send the request again later", After: time.Second}
+	}
+	places := s.classes[class]
+	if places == nil {
+		return nil
+	}
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	return &Refusal{
+		Status: http.StatusTooManyRequests, Code: "too_many", After: time.Second,
+		Message: itoa(cap(places)) + " requests of class " + class.String() + " are under way, which is the most", Hint: "send it again later",
+	}
+}
+
+func (s *Server) exit(class Class) {
+	if places := s.classes[class]; places != nil {
+		<-places
+	}
+}
+
+// exchange is a request and its reply. It gives both their time, unless the handler
+// sets deadlines of its own.
+type exchange struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	account Account
+	body    io.ReadCloser // nil is none
+	one     bool          // HTTP/1
+	begun   bool          // the header of the reply was written
+	duplex  bool          // the reply may begin before the body has ended
+	gone    bool          // hijacked
+	reads   atomic.Bool   // deadlines of reads are the handler's
+	writes  atomic.Bool
+}
+
+// paced is the body of a request, which has to come at a minimum pace.
+type paced struct {
+	io.ReadCloser
+	*exchange
+	since    time.Time
+	deadline time.Time
+	ended    bool
+}
+
+// Read implements io.Reader.
+func (b *paced) Read(p []byte) (int, error) {
+	if !b.reads.Load() {
+		b.pace()
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.account.came.Add(int64(n))
+	if err == io.EOF && !b.ended {
+		b.ended = true
+		if !b.deadline.IsZero() && !b.reads.Load() {
+			// A deadline that passes later would end the request's context.
+			_ = b.control.SetReadDeadline(time.Time{})
+		}
+	}
+	return n, err
+}
+
+// pace sets the deadline of the next read, in steps of a second.
+func (b *paced) pace() {
+	if b.since.IsZero() {
+		b.since = time.Now()
+	}
+	due := b.since.Add(readGrace + time.Duration(b.account.came.Load()/paceBytes)*time.Second)
+	if due.After(b.deadline) {
+		b.deadline = due
+		_ = b.control.SetReadDeadline(due) // a connection of a test may have none
+	}
+}
+
+// unread reports whether the body has not ended.
+func (x *exchange) unread() bool {
+	b, ok := x.body.(*paced)
+	return ok && !b.ended || !ok && x.body != nil && x.body != http.NoBody
+}
+
+// WriteHeader implements http.ResponseWriter. Over HTTP/1 a reply to a body that was
+// not read ends the connection: the server would wait for the body first.
+func (x *exchange) WriteHeader(status int) {
+	if status >= 200 {
+		x.begin()
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+func (x *exchange) begin() {
+	if x.begun {
+		return
+	}
+	x.begun = true
+	if x.one && !x.duplex && x.unread() {
+		x.Header().Set("Connection", "close")
+	}
+}
+
+// Write implements io.Writer.
+func (x *exchange) Write(p []byte) (written int, err error) {
+	x.begin()
+	for {
+		piece := p[written:min(len(p), written+pieceBytes)]
+		x.patience(writeGrace)
+		n, err := x.ResponseWriter.Write(piece)
+		written += n
+		if err != nil || written == len(p) {
+			x.patience(0)
+			return written, err
+		}
+	}
+}
+
+// patience gives the next write its time. 0 is that there is none, which a stream of
+// HTTP/2 needs: its deadline ends it even if nothing is to be written.
+func (x *exchange) patience(d time.Duration) {
+	switch {
+	case x.writes.Load():
+	case d > 0:
+		_ = x.control.SetWriteDeadline(time.Now().Add(d))
+	case !x.one:
+		_ = x.control.SetWriteDeadline(time.Time{})
+	}
+}
+
+// FlushError sends what was written.
+func (x *exchange) FlushError() error {
+	x.begin()
+	x.patience(writeGrace)
+	err := x.control.Flush()
+	x.patience(0)
+	return err
+}
+
+// Flush implements http.Flusher.
+func (x *exchange) Flush() { _ = x.FlushError() } // the next write says what is wrong
+
+// SetReadDeadline takes the time of reads over.
+func (x *exchange) SetReadDeadline(t time.Time) error {
+	x.reads.Store(true)
+	return x.control.SetReadDeadline(t)
+}
+
+// SetWriteDeadline takes the time of writes over.
+func (x *exchange) SetWriteDeadline(t time.Time) error {
+	x.writes.Store(true)
+	return x.control.SetWriteDeadline(t)
+}
+
+// EnableFullDuplex lets the reply begin before the body has ended.
+func (x *exchange) EnableFullDuplex() error {
+	x.duplex = true
+	return x.control.EnableFullDuplex()
+}
+
+// Hijack hands the connection over to the handler.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	x.gone = true
+	return x.control.Hijack()
+}
+
+// Unwrap is for http.ResponseController.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// finish gives the memory back. What the server writes and reads behind the handler has
+// little time: the end of the reply, and what is left of a body, which is thrown away.
+func (x *exchange) finish() {
+	x.account.close()
+	if x.gone {
+		return
+	}
+	_ = x.control.SetWriteDeadline(time.Now().Add(writeGrace))
+	if x.one && x.unread() {
+		_ = x.control.SetReadDeadline(time.Now().Add(lateBytes))
+	}
+}

@@ -1,0 +1,345 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/memnet"
+)
+
+// world is a server on connections in memory, in virtual time.
+type world struct {
+	*testing.T
+	listener *memnet.Listener
+	server   *server.Server
+	began    time.Time
+}
+
+func newWorld(t *testing.T, o server.Options) *world {
+	w := &world{T: t, listener: memnet.Listen(), server: server.New(o), began: time.Now()}
+	ended := make(chan error, 1)
+	go func() { ended <- w.server.Serve(w.listener) }()
+	t.Cleanup(func() {
+		_ = w.server.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// from is a connection whose other side has an address.
+type from struct {
+	net.Conn
+	address netip.AddrPort
+}
+
+func (f from) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.address) }
+
+// dial connects from an address.
+func (w *world) dial(address string) *client {
+	w.Helper()
+	here, there := net.Pipe()
+	if err := w.listener.Give(from{there, netip.AddrPortFrom(netip.MustParseAddr(address), 1)}); err != nil {
+		w.Fatal(err)
+	}
+	synctest.Wait()
+	w.Cleanup(func() { _ = here.Close() })
+	return &client{here, bufio.NewReader(here), w}
+}
+
+type client struct {
+	net.Conn
+	in *bufio.Reader
+	w  *world
+}
+
+// send writes text; the server may close the connection meanwhile.
+func (c *client) send(text string) *client {
+	go func() { _, _ = io.WriteString(c, text) }()
+	synctest.Wait()
+	return c
+}
+
+// status returns that of the next reply.
+func (c *client) status() int {
+	c.w.Helper()
+	reply, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		c.w.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, reply.Body); err != nil {
+		c.w.Fatal(err)
+	}
+	return reply.StatusCode
+}
+
+// closed returns how long after the world began the connection was closed.
+func (c *client) closed() time.Duration {
+	c.w.Helper()
+	if n, err := io.Copy(io.Discard, c.in); err != nil || n > 0 {
+		c.w.Fatal(n, err)
+	}
+	return time.Since(c.w.began)
+}
+
+// is reports whether the connection is open.
+func (c *client) open() bool {
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	_, err := c.in.Peek(1)
+	return err == nil || !errors.Is(err, io.EOF)
+}
+
+func refuse(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) }
+
+func TestRefusedRequestIsAnsweredBeforeItsBodyComes(t *testing.T) {
+	for name, head := range map[string]string{
+		"small":   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n{",
+		"large":   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 16777216\r\n\r\n{",
+		"chunked": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"expects": "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, server.Options{Handler: http.HandlerFunc(refuse)})
+				c := w.dial("192.0.2.1").send(head)
+				if status := c.status(); status != http.StatusUnauthorized || time.Since(w.began) > 0 {
+					t.Errorf("%d after %v", status, time.Since(w.began))
+				}
+				if after := c.closed(); after > time.Second {
+					t.Errorf("closed after %v", after)
+				}
+			})
+		})
+	}
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if why, ok := server.AsRefusal(err); ok {
+		why.Write(w)
+		return
+	}
+	_, _ = w.Write(body)
+}
+
+func TestConnectionServesTheNextRequestWhenABodyWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, server.Options{Handler: http.HandlerFunc(echo)})
+		c := w.dial("192.0.2.1")
+		for range 3 {
+			if status := c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").status(); status != http.StatusOK {
+				t.Fatal(status)
+			}
+			time.Sleep(30 * time.Second) // longer than a body may rest, less than a connection
+		}
+		if after := c.closed(); after != 120*time.Second {
+			t.Errorf("an idle connection was closed after %v", after)
+		}
+	})
+}
+
+func TestBodyHasToComeAtAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, server.Options{Handler: http.HandlerFunc(echo)})
+		half := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nhalf")
+		head := w.dial("192.0.2.2").send("POST / HTTP/1.1\r\nHost:")
+		if status := half.status(); status != http.StatusRequestTimeout || time.Since(w.began) != 10*time.Second {
+			t.Errorf("half a body: %d after %v", status, time.Since(w.began))
+		}
+		if head.open() {
+			t.Error("half a header is still there")
+		}
+		slow := w.dial("192.0.2.3").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 655360\r\n\r\n")
+		for range 40 {
+			slow.send(strings.Repeat("x", 16<<10))
+			time.Sleep(2 * time.Second) // 8 KiB a second
+		}
+		if status := slow.status(); status != http.StatusOK {
+			t.Errorf("a slow body: %d", status)
+		}
+	})
+}
+
+func TestContextOfARequestOutlivesThePaceOfItsBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Minute):
+				w.WriteHeader(http.StatusNoContent)
+			}
+		})})
+		if status := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").status(); status != http.StatusNoContent {
+			t.Error(status)
+		}
+	})
+}
+
+func TestReplyThatIsNotReadEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan error, 1)
+		w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(make([]byte, 1<<20))
+			done <- err
+		})})
+		w.dial("192.0.2.1").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if err := <-done; err == nil || time.Since(w.began) > 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(w.began))
+		}
+	})
+}
+
+// classOf serves /healthz beside data.
+func classOf(r *http.Request) server.Class {
+	if r.URL.Path == "/healthz" {
+		return server.Health
+	}
+	return server.Data
+}
+
+const health = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+
+func TestHealthAnswersBesideManyConnections(t *testing.T) {
+	for name, head := range map[string]string{"silent": "", "half a header": "GET / HT", "half a body": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n{"} {
+		for _, same := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " of one address ", same), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, server.Options{Class: classOf, Connections: 20, Requests: 100, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.URL.Path == "/" {
+							_, _ = io.Copy(io.Discard, r.Body)
+						}
+					})})
+					for i := range 300 {
+						address := "192.0.2.1"
+						if !same {
+							address = fmt.Sprintf("10.0.%d.%d", i/100, i%100)
+						}
+						w.dial(address).send(head)
+					}
+					if status := w.dial("192.0.2.1").send(health).status(); status != http.StatusOK || time.Since(w.began) > 0 {
+						t.Errorf("%d after %v", status, time.Since(w.began))
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestIdleConnectionsOfAnAddressMakeRoomForIts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, server.Options{Connections: 10, ConnectionsEach: 2, Handler: http.HandlerFunc(echo)})
+		other, first, second := w.dial("192.0.2.9"), w.dial("192.0.2.1"), w.dial("192.0.2.1")
+		third := w.dial("192.0.2.1")
+		if first.open() || !second.open() || !third.open() || !other.open() {
+			t.Error(first.open(), second.open(), third.open(), other.open())
+		}
+	})
+}
+
+func TestDataIsRefusedInTheReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWorld(t, server.Options{Class: classOf, Connections: 4, ConnectionsEach: 4, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" {
+				<-release
+			}
+		})})
+		defer close(release)
+		for range 4 {
+			w.dial("192.0.2.1").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		}
+		if status := w.dial("192.0.2.2").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status(); status != http.StatusServiceUnavailable {
+			t.Errorf("data: %d", status)
+		}
+		if status := w.dial("192.0.2.2").send(health).status(); status != http.StatusOK {
+			t.Errorf("health: %d", status)
+		}
+	})
+}
+
+func TestRequestsOverTheirBoundAreRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWorld(t, server.Options{Class: classOf, Requests: 2, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" {
+				<-release
+			}
+		})})
+		for range 2 {
+			w.dial("192.0.2.1").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		}
+		c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+		if status := c.status(); status != http.StatusTooManyRequests || c.closed() > time.Second {
+			t.Errorf("%d, closed after %v", status, time.Since(w.began))
+		}
+		if status := w.dial("192.0.2.1").send(health).status(); status != http.StatusOK {
+			t.Error(status)
+		}
+		close(release)
+		synctest.Wait()
+		if status := w.dial("192.0.2.1").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status(); status != http.StatusOK {
+			t.Error(status)
+		}
+	})
+}
+
+func TestMemoryIsChargedBySizeAndGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := server.NewBudget(4 << 20)
+		hold := make(chan struct{})
+		w := newWorld(t, server.Options{Memory: budget, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			var n int64
+			_, _ = fmt.Sscan(r.URL.Query().Get("need"), &n)
+			if err := server.AccountOf(r.Context()).Take(r.Context(), n); err != nil {
+				why, _ := server.AsRefusal(err)
+				why.Write(w)
+				return
+			}
+			if r.URL.Query().Has("hold") {
+				<-hold
+			}
+		})})
+		ask := func(query string, body int) *client {
+			return w.dial("192.0.2.1").send(fmt.Sprintf("POST /?%s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", query, body, strings.Repeat("x", body)))
+		}
+		for _, c := range []struct {
+			need, body, status int
+		}{{700 << 10, 0, 200}, {1 << 20, 0, 413}, {1 << 20, 10 << 10, 200}, {2 << 20, 10 << 10, 413}, {4 << 20, 100 << 10, 200}, {5 << 20, 100 << 10, 413}} {
+			if status := ask(fmt.Sprint("need=", c.need), c.body).status(); status != c.status {
+				t.Errorf("%d of %d bytes: %d", c.need, c.body, status)
+			}
+		}
+		holder := ask("hold&need=3900000", 100<<10)
+		before := time.Now()
+		if status := ask("need=700000", 0).status(); status != http.StatusServiceUnavailable || time.Since(before) != 2*time.Second {
+			t.Errorf("%d after %v", status, time.Since(before))
+		}
+		close(hold)
+		if status := holder.status(); status != http.StatusOK || budget.Used() != 0 {
+			t.Errorf("%d, %d bytes in use", status, budget.Used())
+		}
+	})
+}
+
+func TestAccountGivesBackWhatIsNotNeeded(t *testing.T) {
+	var none *server.Account
+	if err := none.Take(context.Background(), 1<<40); err != nil || none.Need() != 0 {
+		t.Error(err)
+	}
+	none.Give(1)
+}
