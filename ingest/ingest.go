@@ -4,8 +4,11 @@ package ingest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/decode"
@@ -46,6 +49,10 @@ type Options struct {
 	// of the same producer appended are left out. "" appends all of them.
 	Producer string
 
+	// KeyRequired refuses a source with a *KeyError, before anything is appended, if no record of its
+	// first batch has the field Key.
+	KeyRequired bool
+
 	// Progress is called after each batch was appended; nil is not.
 	Progress func(Progress)
 }
@@ -57,6 +64,27 @@ type Progress struct {
 	Bytes    int64 // of the records
 	Appended int64 // records
 	Repeated int64 // records left out, since the log had them
+	Keyless  int64 // records without the field that keys them, if there is one
+}
+
+// KeyError says that no record of a source has the field that was named as their key.
+type KeyError struct {
+	Name    string // of the source
+	Key     string
+	Records int      // that were looked at
+	Fields  []string // of the first record
+}
+
+// Error returns the source, the field and what there is instead.
+func (e *KeyError) Error() string {
+	text := fmt.Sprintf("%s: none of the first %d records has the field %q", e.Name, e.Records, e.Key)
+	if e.Records == 1 {
+		text = fmt.Sprintf("%s: its record does not have the field %q", e.Name, e.Key)
+	}
+	if len(e.Fields) == 0 {
+		return text
+	}
+	return text + "; the first has " + strings.Join(e.Fields, ", ")
 }
 
 // Publish appends the records of source in bounded batches until it ends. Blank
@@ -71,6 +99,9 @@ func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Pr
 	number := int64(1)
 	for batch := newBatch(); ; batch.reset() {
 		more, failure := batch.fill(reader, o.Topic, o.Key)
+		if err := batch.checkKeys(&o); err != nil && number == 1 {
+			return done, err
+		}
 		if len(batch.records) > 0 {
 			repeated, err := appendBatch(ctx, log, o.Producer, number, batch.records)
 			if err != nil {
@@ -80,6 +111,7 @@ func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Pr
 			done.Lines, done.Bytes = reader.lines(), done.Bytes+int64(len(batch.bytes))
 			done.Appended += int64(len(batch.records) - repeated)
 			done.Repeated += int64(repeated)
+			done.Keyless += int64(batch.keyless)
 			if o.Progress != nil {
 				o.Progress(done)
 			}
@@ -111,6 +143,7 @@ func FileProducer(sha256 string, topic string, format Format) string {
 type batch struct {
 	records []stream.Record
 	bytes   []byte
+	keyless int // records without the field that keys them
 }
 
 func newBatch() *batch {
@@ -119,7 +152,27 @@ func newBatch() *batch {
 
 func (b *batch) reset() {
 	clear(b.records)
-	b.records, b.bytes = b.records[:0], b.bytes[:0]
+	b.records, b.bytes, b.keyless = b.records[:0], b.bytes[:0], 0
+}
+
+// checkKeys returns an error if a key is required and no record has one.
+func (b *batch) checkKeys(o *Options) error {
+	if !o.KeyRequired || o.Key == "" || len(b.records) == 0 || b.keyless < len(b.records) {
+		return nil
+	}
+	return &KeyError{Name: o.Name, Key: o.Key, Records: len(b.records), Fields: fieldsOf(b.records[0].Value)}
+}
+
+const fieldsShown = 20
+
+// fieldsOf returns the names of an object's first fields, sorted.
+func fieldsOf(object []byte) []string {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil // it becomes a dead letter
+	}
+	names := slices.Sorted(maps.Keys(members))
+	return names[:min(len(names), fieldsShown)]
 }
 
 // fill takes records until the batch is full; more says whether there may be
@@ -141,7 +194,11 @@ func (b *batch) take(r reader, topic, key string) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	b.records = append(b.records, NewRecord(topic, key, b.bytes[at:len(b.bytes):len(b.bytes)]))
+	record := NewRecord(topic, key, b.bytes[at:len(b.bytes):len(b.bytes)])
+	if key != "" && record.Key == nil {
+		b.keyless++
+	}
+	b.records = append(b.records, record)
 	return true, nil
 }
 

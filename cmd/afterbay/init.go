@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -95,30 +93,4 @@ func shellWord(name string) string {
 		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 	}
 	return name
-}
-
-// events is a source of events.
-type events struct {
-	io.ReadCloser
-	name   string
-	format ingest.Format
-}
-
-// openEvents opens a file of events, or standard input for "-".
-func (a *app) openEvents(path, format string) (*events, error) {
-	e := &events{io.NopCloser(a.stdin), "standard input", ingest.Format(format)}
-	if path != "-" {
-		file, err := os.Open(path)
-		if errors.As(err, new(*fs.PathError)) {
-			err = fmt.Errorf("%w: name a file that can be read, or - for standard input", err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		e.ReadCloser, e.name = file, path
-	}
-	if e.format == "" && strings.HasSuffix(strings.ToLower(path), ".csv") {
-		e.format = ingest.CSV
-	}
-	return e, nil
 }

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
 	"github.com/afterbay/afterbay/model/outside"
@@ -117,14 +117,10 @@ func (c *modelScoreCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	source, name := a.stdin, "standard input"
-	if c.Rows != "-" {
-		file, err := os.Open(c.Rows)
-		if err != nil {
-			return fmt.Errorf("%w: name a CSV file that can be read, or - for standard input", err)
-		}
-		defer file.Close()
-		source, name = file, c.Rows
+	rows, err := a.openEvents(c.Rows, string(ingest.CSV))
+	if err != nil {
+		return err
 	}
-	return a.score(load.First(m), source, name)
+	defer rows.Close()
+	return a.score(load.First(m), rows, rows.name)
 }

@@ -2,14 +2,14 @@ package main
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"sync"
 	"time"
 
+	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
@@ -17,21 +17,17 @@ import (
 )
 
 func (a *app) produce(c *produceCommand) (err error) {
-	options := ingest.Options{
-		Name: "standard input", Topic: c.Topic, Key: c.Key, Format: ingest.Format(c.Format), Producer: c.Producer,
+	source, err := a.openEvents(c.File, c.Format)
+	if err != nil {
+		return err
 	}
-	source := a.stdin
-	if c.File != "-" {
-		file, err := os.Open(c.File)
-		if err != nil {
-			return fmt.Errorf("%w: name a file that can be read, or - for standard input", err)
-		}
-		defer file.Close()
-		source, options.Name = file, c.File
-		if options.Producer == "" {
-			if options.Producer, err = producerOf(file, options); err != nil {
-				return err
-			}
+	defer source.Close()
+	options := ingest.Options{
+		Name: source.name, Topic: c.Topic, Format: source.format, Producer: c.Producer, KeyRequired: c.Key != "",
+	}
+	if options.Producer == "" && c.File != "-" {
+		if options.Producer, err = a.producerOf(c.File, c.Topic, source.format); err != nil {
+			return err
 		}
 	}
 	directory, closeDirectory, err := c.open(a, c.Partitions > 0)
@@ -39,61 +35,81 @@ func (a *app) produce(c *produceCommand) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if c.Partitions > 0 {
-		if err := directory.CreateTopic(a.ctx, stream.Topic{Name: c.Topic, Partitions: c.Partitions, Key: c.Key}); err != nil {
+	options.Key = c.Key
+	to := &target{Directory: directory, ready: sync.OnceValue(func() error {
+		if c.Partitions > 0 {
+			return directory.CreateTopic(a.ctx, stream.Topic{Name: c.Topic, Partitions: c.Partitions, Key: c.Key})
+		}
+		return nil
+	})}
+	if c.Partitions == 0 || c.Key == "" {
+		if err := to.ready(); err != nil {
 			return err
 		}
-	}
-	topic, err := serve.Find(a.ctx, directory, c.Topic)
-	if err != nil {
-		return err
+		topic, err := serve.Find(a.ctx, directory, c.Topic)
+		if err != nil {
+			return err
+		}
+		options.Key = cmp.Or(c.Key, topic.Key)
 	}
 	if client, ok := directory.(*serve.Client); ok {
 		client.Key = c.Key
 	}
-	options.Key = cmp.Or(c.Key, topic.Key)
 	meter := newMeter(a.stderr)
 	options.Progress = func(p ingest.Progress) {
 		meter.show("%d lines, %s", p.Lines, meter.rate(p.Appended+p.Repeated))
 	}
-	done, err := ingest.Publish(a.ctx, directory, source, options)
+	done, err := ingest.Publish(a.ctx, to, source, options)
 	meter.clear()
+	if err == nil {
+		err = to.ready() // a source without records makes the topic too
+	}
 	if err != nil {
 		return explainProduce(err, c, options.Producer, done)
 	}
 	fmt.Fprintf(a.stderr, "appended %d records of %d lines to %s in %s, %s\n", done.Appended, done.Lines, c.Topic, meter.elapsed(), meter.rate(done.Appended))
+	if done.Keyless > 0 {
+		fmt.Fprintf(a.stderr, "%d of the records have no field %q, which keys %s: pipelines that key by it make dead letters of them\n", done.Keyless, options.Key, c.Topic)
+	}
 	if done.Repeated > 0 {
 		fmt.Fprintf(a.stderr, "left out %d records that were there already; to append them again, choose a --producer\n", done.Repeated)
 	}
 	return nil
 }
 
-// producerOf names the producer of a file by its content. What cannot be read
-// twice has none.
-func producerOf(file *os.File, o ingest.Options) (string, error) {
-	about, err := file.Stat()
-	if err != nil {
-		return "", err
+// target is a directory whose topic is made before the first records go there: a
+// topic keeps its key, so a key that no record has must not make one.
+type target struct {
+	serve.Directory
+	ready func() error
+}
+
+// Append implements ingest.Appender.
+func (t *target) Append(ctx context.Context, records ...stream.Record) error {
+	if err := t.ready(); err != nil {
+		return err
 	}
-	if about.IsDir() {
-		return "", fmt.Errorf("%s is a directory: name a file", file.Name())
+	return t.Directory.Append(ctx, records...)
+}
+
+// AppendOnce implements ingest.Appender.
+func (t *target) AppendOnce(ctx context.Context, producer string, first int64, records ...stream.Record) (int, error) {
+	if err := t.ready(); err != nil {
+		return 0, err
 	}
-	if !about.Mode().IsRegular() {
-		return "", nil
-	}
-	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
-		return "", err
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return "", err
-	}
-	return ingest.FileProducer(hex.EncodeToString(digest.Sum(nil)), o.Topic, o.Format), nil
+	return t.Directory.AppendOnce(ctx, producer, first, records...)
 }
 
 // explainProduce says what is in the topic after an error, and how to go on.
 func explainProduce(err error, c *produceCommand, producer string, done ingest.Progress) error {
 	var line *ingest.LineError
+	var key *ingest.KeyError
+	if errors.As(err, &key) {
+		if near := expression.Nearest(key.Key, key.Fields); near != "" {
+			return usage("%w; did you mean --key %s? Nothing was appended", err, near)
+		}
+		return usage("%w: name one of its fields with --key. Nothing was appended", err)
+	}
 	next := "run the same command again: it leaves out what is there already"
 	switch {
 	case producer == "":
@@ -121,12 +137,7 @@ const (
 )
 
 func newMeter(out io.Writer) *meter {
-	file, ok := out.(*os.File)
-	m := &meter{out: out, start: time.Now(), plain: !ok}
-	if ok {
-		about, err := file.Stat()
-		m.plain = err != nil || about.Mode()&os.ModeCharDevice == 0
-	}
+	m := &meter{out: out, start: time.Now(), plain: !isTerminal(out)}
 	m.shown = m.start
 	return m
 }

@@ -81,7 +81,7 @@ func verify(ctx context.Context, keys *token.Keyring, text string) (token.Identi
 func (c *tokenInspectCommand) Run(a *app) error {
 	text := c.Token
 	if text == "-" {
-		all, err := io.ReadAll(io.LimitReader(a.stdin, 2*token.BytesMax))
+		all, err := io.ReadAll(io.LimitReader(a.input("the token", "it as the argument"), 2*token.BytesMax))
 		if err != nil {
 			return fmt.Errorf("read the token: %w", err)
 		}
