@@ -10,14 +10,15 @@ import (
 
 // Observed is an event after it was computed.
 type Observed struct {
-	Record    *stream.Record
-	Row       *value.Row // what of the plan's Schema the event has
-	Time      time.Time  // zero where it is not known
-	Watermark time.Time  // at the event's position; zero where the event has no time
-	Late      bool       // before the watermark
-	Dropped   bool       // left out: late, seen before, or by a route
-	Stage     string     // where it failed; "" where it did not
-	Err       error
+	Record      *stream.Record
+	Row         *value.Row // what of the plan's Schema the event has
+	Time        time.Time  // zero where it is not known
+	Watermark   time.Time  // at the event's position; zero where the event has no time
+	Late        bool       // before the watermark
+	Dropped     bool       // left out: late, seen before, or by a route
+	Approximate []string   // features that are approximate: read from windows beyond their max
+	Stage       string     // where it failed; "" where it did not
+	Err         error
 }
 
 // Column is a name and its value.

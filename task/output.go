@@ -53,7 +53,7 @@ func (w *worker) output() error {
 func (it *item) observed() *Observed {
 	o := &Observed{
 		Record: it.Record, Row: it.Row, Time: timeOrZero(it.Time), Watermark: timeOrZero(it.Watermark),
-		Late: it.late, Dropped: it.skip,
+		Late: it.late, Dropped: it.skip, Approximate: it.Approximate,
 	}
 	if it.Failure != nil {
 		o.Stage, o.Err = it.Failure.Stage, it.Failure.Err

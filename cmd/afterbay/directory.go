@@ -37,6 +37,8 @@ func (a *app) openLogWith(dir string, options embedded.Options) (*embedded.Log, 
 		return log, nil
 	case errors.Is(err, embedded.ErrLocked):
 		return nil, &exitError{exitLocked, fmt.Errorf("%w: end that process, or choose another directory with --data", err)}
+	case errors.Is(err, embedded.ErrForeign):
+		return nil, usage("%w: name an empty or a new folder with --data, or a data directory", err)
 	case errors.As(err, &damage):
 		return nil, &exitError{exitDamaged, fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err)}
 	}

@@ -78,17 +78,18 @@ type export struct {
 	columns []value.Slot
 	writer  rows.Writer
 
-	missing []string // names that a missing model cuts off
-	written int64
-	late    int64
-	dropped int64
-	dead    map[string]int // by stage
-	filled  []uint64       // which slots had a value
+	missing     []string // names that a missing model cuts off
+	written     int64
+	late        int64
+	dropped     int64
+	dead        map[string]int // by stage
+	approximate map[string]int // rows by the feature that is approximate
+	filled      []uint64       // which slots had a value
 }
 
 // choose finds the pipeline and its columns.
 func (e *export) choose() error {
-	e.dead = map[string]int{}
+	e.dead, e.approximate = map[string]int{}, map[string]int{}
 	e.part = e.parts[0]
 	if e.Pipeline == "" && len(e.parts) > 1 {
 		return usage("%s has %d pipelines: name the one whose rows to write with --pipeline", e.File, len(e.parts))
@@ -249,6 +250,9 @@ func (e *export) batch(batch []*seen) error {
 			e.dropped++
 			continue
 		}
+		for _, feature := range s.approximate {
+			e.approximate[feature]++
+		}
 		for i, word := range s.row.Present {
 			e.filled[i] |= word
 		}
@@ -266,6 +270,7 @@ func (e *export) report() {
 	out := e.stderr
 	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.Out, e.meter.elapsed())
 	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, kinds(e.dead))
+	writeApproximate(out, e.approximate)
 	if len(e.missing) > 0 {
 		fmt.Fprintf(out, "not known without model %s: %s\n", strings.Join(e.part.absentModels(), ", "), strings.Join(e.missing, ", "))
 	}

@@ -14,21 +14,25 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/model/load"
 )
 
 type lintCommand struct {
-	Files   []string `arg:"" name:"file" help:"Pipeline files, and gateway files, which are checked against the pipelines beside them."`
-	Connect bool     `name:"connect" help:"Ask where sinks write, and lookups outside of the log read, too: whether tables, columns, types and extensions of databases are as the pipeline needs them, queries hold, Redis and services answer and let it in, folders can be written, buckets can be reached and clusters have the topic. Changes nothing."`
+	Files   []string `arg:"" name:"file" help:"Pipeline files, manifests of models, and gateway files, which are checked against the pipelines beside them."`
+	Connect bool     `name:"connect" help:"Ask servers of models, where sinks write, and lookups outside of the log read, too: whether tables, columns, types and extensions of databases are as the pipeline needs them, queries hold, Redis and services answer and let it in, folders can be written, buckets can be reached and clusters have the topic. Changes nothing."`
 	JSON    bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
 }
 
 // Run checks the files, and says all that is wrong with any of them.
 func (c *lintCommand) Run(a *app) error {
-	l := &linter{app: a, pipelines: make(map[string]string), engine: &engine{}}
+	l := &linter{app: a, pipelines: make(map[string]string), engine: &engine{}, reach: c.Connect}
 	for _, path := range c.Files {
-		if config.IsGateway(path) {
+		switch {
+		case config.IsGateway(path):
 			l.checkGateway(path)
-		} else {
+		case config.IsManifest(path):
+			l.checkManifest(path)
+		default:
 			l.check(path)
 		}
 	}
@@ -56,6 +60,12 @@ func (c *lintCommand) Run(a *app) error {
 			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.file, p.runner.Name(), w)
 		}
 	}
+	for _, m := range l.manifests {
+		if c.JSON {
+			continue
+		}
+		fmt.Fprintf(a.stdout, "%s: the manifest of model %s@%d is right%s\n", m.path, m.Name, m.Version, m.next())
+	}
 	for _, g := range l.gateways {
 		if c.JSON || files[g.in.path] {
 			continue
@@ -81,11 +91,27 @@ func counted(n int, what string) string {
 // linter gathers what is wrong with files.
 type linter struct {
 	app       *app
+	reach     bool              // servers of models have to answer
 	pipelines map[string]string // the file of each pipeline's name
 	engine    *engine           // the newest that a pipeline names
 	files     []*lintedFile
 	right     []lintedPipeline // in which nothing is wrong by themselves
 	gateways  []lintedGateway  // likewise
+	manifests []lintedManifest // likewise
+}
+
+// lintedManifest is a manifest of a model that is right by itself.
+type lintedManifest struct {
+	*config.Manifest
+	path string
+}
+
+// next says how to check what lint does not: it runs no program and calls no server.
+func (m *lintedManifest) next() string {
+	if load.Inside(m.Kind) {
+		return ""
+	}
+	return " by itself; the model is checked by: afterbay model verify " + shellWord(m.path)
 }
 
 type lintedFile struct {
@@ -112,7 +138,7 @@ func (l *linter) check(path string) {
 		return
 	}
 	f.found = append(f.found, file.Above(func(p afterbay.Pipeline) error {
-		_, err := l.app.newRunner(p, afterbay.Options{Reach: true})
+		_, err := l.app.newRunner(p, afterbay.Options{Reach: l.reach})
 		return err
 	})...)
 	for i, p := range file.Pipelines {
@@ -128,7 +154,7 @@ func (l *linter) check(path string) {
 		if l.engine = engine; len(found) > 0 {
 			f.add(file.Explain(i, found))
 		}
-		if here.runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: true}); err != nil {
+		if here.runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach}); err != nil {
 			f.add(file.Explain(i, err))
 			continue
 		}
@@ -138,6 +164,24 @@ func (l *linter) check(path string) {
 		}
 		l.right = append(l.right, lintedPipeline{here, f, i})
 	}
+}
+
+// checkManifest finds what is wrong with the manifest of a model. It calls no
+// program and no server.
+func (l *linter) checkManifest(path string) {
+	f := &lintedFile{path: path}
+	l.files = append(l.files, f)
+	m, err := config.LoadManifest(path)
+	if err == nil && load.Inside(m.Kind) {
+		if _, _, err = load.Verified(l.app.ctx, &m.Manifest, nil); err != nil {
+			err = m.Explain(err)
+		}
+	}
+	if err != nil {
+		f.add(err)
+		return
+	}
+	l.manifests = append(l.manifests, lintedManifest{m, path})
 }
 
 // chain finds what is wrong between the pipelines.

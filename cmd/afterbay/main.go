@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -49,6 +50,12 @@ type commands struct {
 	Simulate    simulateCommand    `cmd:"" help:"Try in virtual time what a source, a queue and what serves it do: how deep the queue gets, how often the source is throttled, what is dropped."`
 	Plan        planCommand        `cmd:"" help:"Say how many workers and partitions a rate needs, how busy they are, what events wait, and whether one machine is enough."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
+	Help        helpCommand        `cmd:"" help:"Print this help, or that of a command."`
+}
+
+// helpCommand stands in the help; execute makes --help of it.
+type helpCommand struct {
+	Command []string `arg:"" optional:"" help:"Command, such as dlq redrive."`
 }
 
 // app is what a command gets from its surroundings.
@@ -109,8 +116,13 @@ func (a *app) execute(args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
+	case args[0] == "--version":
+		args = []string{"version"}
 	}
 	command, err := parser.Parse(args)
 	if err != nil {

@@ -125,7 +125,13 @@ func TestHelpIsGolden(t *testing.T) {
 	if got, want := must(t, ""), must(t, "", "--help"); got != want {
 		t.Errorf("without a command: %s", got)
 	}
-	if !strings.HasPrefix(must(t, "", "version"), "afterbay ") {
+	if got, want := must(t, "", "help"), must(t, "", "--help"); got != want {
+		t.Errorf("help: %s", got)
+	}
+	if got, want := must(t, "", "help", "dlq", "redrive"), must(t, "", "dlq", "redrive", "--help"); got != want {
+		t.Errorf("help of a command: %s", got)
+	}
+	if got := must(t, "", "version"); !strings.HasPrefix(got, "afterbay ") || got != must(t, "", "--version") {
 		t.Error("version")
 	}
 }
@@ -369,6 +375,22 @@ func TestStateGetShowsTheFeaturesOfAKey(t *testing.T) {
 	}
 	if r := command(t, "", "state", "get", "counts", "key 8", "--file", "counts.yaml"); r.code != exitFailure || !strings.Contains(r.stderr, "has nothing stored") {
 		t.Errorf("%+v", r)
+	}
+	if got := must(t, "", "state", "get", "counts", "key 3"); got != out {
+		t.Errorf("with the file of the folder: %s", got)
+	}
+	if got := must(t, "", "state", "get", "counts", "key 3", "--raw"); !strings.Contains(got, `"value":"`) {
+		t.Errorf("as it is stored: %s", got)
+	}
+	if err := os.Rename("counts.yaml", "counts.txt"); err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, "", "state", "get", "counts", "key 3")
+	if !strings.HasPrefix(r.stdout, "features ") || !strings.Contains(r.stderr, "name its file with --file") {
+		t.Errorf("without the file: %+v", r)
+	}
+	if err := os.Rename("counts.txt", "counts.yaml"); err != nil {
+		t.Fatal(err)
 	}
 	if r := command(t, "", "state", "get", "gone", "key 3", "--file", "counts.yaml"); r.code != exitUsage {
 		t.Errorf("%+v", r)

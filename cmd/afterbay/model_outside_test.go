@@ -157,6 +157,13 @@ func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
 				t.Errorf("%s of %s and a wrong name: %+v", line, remote, r)
 			}
 		}
+		write(t, "pipeline.yaml", pipeline)
+		if r := command(t, "", "lint", "pipeline.yaml", "risk.yaml"); r.code != exitOK || !strings.Contains(r.stdout, "warning: models.risk") || !strings.Contains(r.stdout, "the model is checked by: afterbay model verify risk.yaml") {
+			t.Errorf("lint needs the server of %s: %+v", remote, r)
+		}
+		if r := command(t, "", "lint", "pipeline.yaml", "--connect"); r.code != exitInvalid || !strings.Contains(r.stderr, "unreachable: ") {
+			t.Errorf("lint --connect does not ask the server of %s: %+v", remote, r)
+		}
 	}
 }
 

@@ -59,16 +59,17 @@ type part struct {
 // seen is an event of a pipeline and what became of it.
 type seen struct {
 	*part
-	number  int64 // of the event given that it is, or comes from; from 1
-	record  stream.Record
-	row     value.Row
-	time    time.Time
-	late    bool
-	dropped bool
-	failed  bool
-	failure string // the stage where it failed
-	copied  bool   // by the task that copies several inputs: its row has no names
-	outputs []stream.Record
+	number      int64 // of the event given that it is, or comes from; from 1
+	record      stream.Record
+	row         value.Row
+	time        time.Time
+	late        bool
+	dropped     bool
+	approximate []string // features that are approximate
+	failed      bool
+	failure     string // the stage where it failed
+	copied      bool   // by the task that copies several inputs: its row has no names
+	outputs     []stream.Record
 }
 
 // rehearse loads a file. The pipelines that cut holds for, nil for none, end
@@ -190,7 +191,7 @@ func (p *part) stage(name string) string {
 func (r *rehearsal) observe(p *part, o *task.Observed) {
 	reads := p.runner.Reads()
 	s := &seen{
-		part: p, record: *o.Record, time: o.Time, late: o.Late, dropped: o.Dropped, failed: o.Err != nil, failure: o.Stage,
+		part: p, record: *o.Record, time: o.Time, late: o.Late, dropped: o.Dropped, approximate: slices.Clone(o.Approximate), failed: o.Err != nil, failure: o.Stage,
 		copied: o.Record.Partition.Topic != reads[len(reads)-1].Topic,
 	}
 	switch {

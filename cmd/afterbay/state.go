@@ -1,23 +1,30 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/statekey"
 )
 
 type stateCommand struct {
-	Get  stateGetCommand  `cmd:"" help:"Print what a pipeline stored for a key, as NDJSON."`
+	Get  stateGetCommand  `cmd:"" help:"Print the features that a pipeline has of a key."`
 	Dump stateDumpCommand `cmd:"" help:"Print all that a pipeline stored, as NDJSON in the order of partition and key."`
 }
 
 type stateGetCommand struct {
 	Pipeline string `arg:"" help:"Name of the pipeline."`
 	Key      string `arg:"" help:"Key of its events."`
-	File     string `help:"Pipeline file: print the key's features as of its newest event instead." placeholder:"FILE"`
+	File     string `help:"Pipeline file, which says what the features are called. The default is the one in the current folder that has the pipeline." placeholder:"FILE"`
+	Raw      bool   `help:"Print the entries as they are stored, as NDJSON."`
 	directoryFlags
 }
 
@@ -26,16 +33,70 @@ type stateDumpCommand struct {
 	directoryFlags
 }
 
-// Run prints the entries of one key.
+// Run prints the features of one key, or its entries.
 func (c *stateGetCommand) Run(a *app) error {
-	if c.File != "" {
-		return c.describe(a)
+	switch {
+	case c.Raw && c.File != "":
+		return usage("--raw reads no --file: give one of the two")
+	case c.Raw:
+		n, err := a.entries(&c.directoryFlags, c.Pipeline, &c.Key)
+		if err == nil && n == 0 {
+			return c.nothing()
+		}
+		return err
+	case c.File == "":
+		c.File = fileOf(c.Pipeline, ".")
 	}
-	n, err := a.entries(&c.directoryFlags, c.Pipeline, &c.Key)
-	if err == nil && n == 0 {
+	if c.File == "" {
+		return c.list(a)
+	}
+	return c.describe(a)
+}
+
+// fileOf returns the pipeline file in a folder that has a pipeline of the name; ""
+// where none has.
+func fileOf(name, folder string) string {
+	for _, ending := range []string{"*.yaml", "*.yml"} {
+		paths, err := filepath.Glob(filepath.Join(folder, ending))
+		if err != nil {
+			return "" // the patterns are right
+		}
+		for _, path := range paths {
+			file, err := config.Load(path)
+			if err == nil && slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return p.Name == name }) {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// kindWords say what entries of state hold.
+var kindWords = map[byte]string{
+	'e': "features", 'E': "features", 'l': "features of scores", 'L': "features of scores",
+	statekey.Call: "state of a function", statekey.Group: "group", statekey.Row: "row of a table",
+}
+
+// list prints what there is of a key, where nothing says how its values are read.
+func (c *stateGetCommand) list(a *app) error {
+	stored, err := c.stored(a, nil)
+	if err != nil {
+		return err
+	}
+	if len(stored) == 0 {
 		return c.nothing()
 	}
-	return err
+	entries, bytes := map[string]int{}, map[string]int{}
+	for key, value := range stored {
+		what := cmp.Or(kindWords[key[0]], "other")
+		entries[what]++
+		bytes[what] += len(value)
+	}
+	for _, what := range slices.Sorted(maps.Keys(entries)) {
+		fmt.Fprintf(a.stdout, "%-24s %d entries, %d bytes\n", what, entries[what], bytes[what])
+	}
+	fmt.Fprintf(a.stderr, "no pipeline file in this folder has pipeline %s: name its file with --file to see the features and their values, or print what is stored with --raw\n", c.Pipeline)
+	return nil
 }
 
 func (c *stateGetCommand) nothing() error {

@@ -103,7 +103,8 @@ func printStatus(out io.Writer, status *serve.Status, now time.Time) error {
 		}
 	}
 	if c := status.Checkpoint; c != nil {
-		if _, err := fmt.Fprintf(out, "\ncheckpoint %d took %v, %.1f MiB of state, %d frames behind\n", c.Number, seconds(c.Took), float64(c.Bytes)/(1<<20), c.Behind); err != nil {
+		if _, err := fmt.Fprintf(out, "\nstate: %.1f MiB on disk; %s since the start, the newest took %v\nafter a crash, a restart replays the last %s of the log\n",
+			float64(c.Bytes)/(1<<20), counted(int(c.Number), "checkpoint"), seconds(c.Took), counted(int(c.Behind), "write")); err != nil {
 			return err
 		}
 	}

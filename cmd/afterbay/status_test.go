@@ -64,7 +64,8 @@ support   parts  3     2.0 MiB  5           1
 PIPELINE  SINK       DELIVERED  OLDER  REPEATED  CALLS  FAILED  DEAD LETTERS  WAITING  FRESH P50  FRESH P99
 support   artifacts  90         2      1         12     3       1             4        500ms      3s         fails: it is only probed
 
-checkpoint 3 took 12.3ms, 5.0 MiB of state, 9 frames behind
+state: 5.0 MiB on disk; 3 checkpoints since the start, the newest took 12.3ms
+after a crash, a restart replays the last 9 writes of the log
 `
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Error(diff)

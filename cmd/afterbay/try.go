@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -107,6 +108,7 @@ func (p *printer) show(s *seen) error {
 	for _, stage := range stageNames {
 		text += wrap(stage, s.names(stage))
 	}
+	text += wrap("approximate", s.approximate)
 	for i := range s.outputs {
 		o := &s.outputs[i]
 		if s.dead(o) {
@@ -196,18 +198,19 @@ func (p *printer) object(s *seen) error {
 		Error string `json:"error"`
 	}
 	event := struct {
-		Event    int64           `json:"event"`
-		Pipeline string          `json:"pipeline"`
-		Position string          `json:"position"`
-		Key      string          `json:"key"`
-		Time     string          `json:"time,omitempty"`
-		Late     bool            `json:"late,omitempty"`
-		Dropped  bool            `json:"dropped,omitempty"`
-		Names    json.RawMessage `json:"names"`
-		Outputs  []output        `json:"outputs,omitempty"`
-		Dead     []dead          `json:"dead_letters,omitempty"`
+		Event       int64           `json:"event"`
+		Pipeline    string          `json:"pipeline"`
+		Position    string          `json:"position"`
+		Key         string          `json:"key"`
+		Time        string          `json:"time,omitempty"`
+		Late        bool            `json:"late,omitempty"`
+		Dropped     bool            `json:"dropped,omitempty"`
+		Approximate []string        `json:"approximate,omitempty"` // features of windows beyond their max
+		Names       json.RawMessage `json:"names"`
+		Outputs     []output        `json:"outputs,omitempty"`
+		Dead        []dead          `json:"dead_letters,omitempty"`
 	}{
-		Event: s.number, Pipeline: s.runner.Name(), Position: position(&s.record), Key: string(s.record.Key), Late: s.late, Dropped: s.dropped,
+		Event: s.number, Pipeline: s.runner.Name(), Position: position(&s.record), Key: string(s.record.Key), Late: s.late, Dropped: s.dropped, Approximate: s.approximate,
 		Names: s.object(),
 	}
 	if !s.time.IsZero() {
@@ -258,6 +261,7 @@ func (s *seen) object() []byte {
 type tally struct {
 	*part
 	events, late, dropped int
+	approximate           map[string]int            // events by the feature that is approximate
 	outputs               map[string]int            // by topic
 	dead                  map[string]int            // by stage
 	examples              map[string]string         // of dead letters
@@ -265,7 +269,7 @@ type tally struct {
 }
 
 func newTally(p *part) *tally {
-	return &tally{part: p, outputs: map[string]int{}, dead: map[string]int{}, examples: map[string]string{}, decisions: map[string]map[string]int{}}
+	return &tally{part: p, approximate: map[string]int{}, outputs: map[string]int{}, dead: map[string]int{}, examples: map[string]string{}, decisions: map[string]map[string]int{}}
 }
 
 const decisionsMax = 20 // values of a name that are told apart
@@ -277,6 +281,9 @@ func (t *tally) add(s *seen) {
 	}
 	if s.dropped {
 		t.dropped++
+	}
+	for _, feature := range s.approximate {
+		t.approximate[feature]++
 	}
 	for i := range s.outputs {
 		o := &s.outputs[i]
@@ -306,6 +313,13 @@ func (t *tally) add(s *seen) {
 	}
 }
 
+// writeApproximate says of how many events which features are approximate.
+func writeApproximate(out io.Writer, events map[string]int) {
+	if len(events) > 0 {
+		fmt.Fprintf(out, "  %-13s %s events: their windows hold more than max, so they are read in panes of a sixtieth\n", "approximate", kinds(events))
+	}
+}
+
 // summary prints what became of all events.
 func (p *printer) summary(r *rehearsal) error {
 	var text strings.Builder
@@ -323,6 +337,7 @@ func (p *printer) summary(r *rehearsal) error {
 				fmt.Fprintf(&text, "  %-13s %s\n", slot.Name, kinds(counts))
 			}
 		}
+		writeApproximate(&text, t.approximate)
 		fmt.Fprintf(&text, "  %-13s %s\n", "dead letters", kinds(t.dead))
 		for _, stage := range slices.Sorted(maps.Keys(t.examples)) {
 			fmt.Fprintf(&text, "    %-11s %s\n", stage, t.examples[stage])

@@ -212,3 +212,23 @@ func TestTrySaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestApproximateFeaturesAreShown(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "p.yaml", strings.Replace(tiersPipeline, "aggregates: [count, sum]", "aggregates: [count, sum], max: 64", 1))
+	var events strings.Builder
+	for i := range 68 {
+		fmt.Fprintf(&events, "{\"k\":\"a\",\"t\":%d,\"amount\":1}\n", 1700000000+i)
+	}
+	write(t, "e.ndjson", events.String())
+	got := must(t, "", "try", "p.yaml", "e.ndjson", "--limit", "100")
+	if !strings.Contains(got, "approximate spend\n") || !strings.Contains(got, "approximate   spend 4 events: their windows hold more than max") {
+		t.Error(got)
+	}
+	if got := must(t, "", "try", "p.yaml", "e.ndjson", "--json"); strings.Count(got, `"approximate":["spend"]`) != 4 {
+		t.Error(got)
+	}
+	if r := command(t, "", "features", "p.yaml", "e.ndjson", "--out", "rows.csv"); !strings.Contains(r.stderr, "approximate   spend 4 events") {
+		t.Error(r.stderr)
+	}
+}

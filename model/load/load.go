@@ -49,4 +49,8 @@ func Kinds() []string {
 	return append(slices.Clone(inside), "onnx", "ocr", "process", "remote", "voice")
 }
 
+// Inside reports whether models of a kind are computed in this process, from their
+// file alone; "" is told by the file.
+func Inside(kind string) bool { return kind == "" || slices.Contains(inside, kind) }
+
 var inside = []string{"xgboost", "lightgbm", "catboost", "onnx-trees", "text"}

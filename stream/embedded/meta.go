@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 
@@ -87,6 +88,33 @@ func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
 	}
 	mainLost.Reason += fmt.Sprintf("; of %s: %s", metaCopyName, spareLost.Reason)
 	return meta{}, false, mainLost
+}
+
+// ErrForeign says that a folder holds files, and is no data directory.
+var ErrForeign = errors.New("the folder holds other files and is no data directory")
+
+// besides are the names that a data directory may have before it has META: what a
+// crash of the first Open leaves, what processes keep beside a log, and what file
+// systems put there.
+var besides = []string{"LOCK", "log", "idx", "state", "ADMIN", "kafka", "lost+found",
+	metaName + halfSuffix, metaCopyName + halfSuffix}
+
+// checkForeign returns ErrForeign if dir holds what is not of a log, and no META.
+func checkForeign(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	if slices.Contains(names, metaName) || slices.Contains(names, metaCopyName) {
+		return nil
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !slices.Contains(besides, name) {
+			return fmt.Errorf("%w: it has %q", ErrForeign, name)
+		}
+	}
+	return nil
 }
 
 const reasonMissing = "it is missing"

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +173,50 @@ func TestVersionsWithoutACopyGoOnWithMeta(t *testing.T) {
 	flip(t, fs, metaPaths[0], 12)
 	var damaged *DamageError
 	if _, err := Open("data", small(fs)); !errors.As(err, &damaged) || damaged.Offset != int64(end) {
+		t.Error(err)
+	}
+}
+
+func TestFolderOfOthersIsNoDataDirectory(t *testing.T) {
+	for _, name := range []string{"readme.md", ".git/config", "META-INF"} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		log, err := Open(dir, Options{})
+		if !errors.Is(err, ErrForeign) {
+			t.Errorf("%s: %v", name, err)
+			if err == nil {
+				_ = log.Close()
+			}
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%s: files were made: %v, %v", name, entries, err)
+		}
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"LOCK", "log", "kafka", "lost+found"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
+		t.Fatal(err)
+	}
+	log, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(log.Close(), os.WriteFile(filepath.Join(dir, "notes"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if log, err = Open(dir, Options{}); err != nil {
+		t.Fatalf("another file in a data directory: %v", err)
+	}
+	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
 }

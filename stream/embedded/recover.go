@@ -49,6 +49,9 @@ func (l *Log) damage(path string, pos int64, seq uint64, reason string) error {
 // open brings memory to where the log is.
 func (l *Log) open() error {
 	fs := l.opts.fs
+	if err := checkForeign(fs, l.dir); err != nil {
+		return err
+	}
 	for _, dir := range []string{l.dir, l.path("log"), l.path("idx")} {
 		if err := fs.MkdirAll(dir, 0o755); err != nil {
 			return err
