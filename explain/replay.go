@@ -235,6 +235,9 @@ var errReadOnly = errors.New("a replay writes nothing")
 // CreateTopic implements stream.Log; the topics are those of the directory.
 func (p *player) CreateTopic(context.Context, stream.Topic) error { return nil }
 
+// DeleteTopic implements stream.Log.
+func (p *player) DeleteTopic(context.Context, string) error { return errReadOnly }
+
 // Topics implements stream.Log.
 func (p *player) Topics(context.Context) ([]stream.Topic, error) {
 	var list []stream.Topic

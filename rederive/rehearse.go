@@ -108,6 +108,9 @@ func (l *rehearsal) failed() error {
 // CreateTopic implements stream.Log.
 func (l *rehearsal) CreateTopic(context.Context, stream.Topic) error { return nil }
 
+// DeleteTopic implements stream.Log. A rehearsal changes nothing.
+func (l *rehearsal) DeleteTopic(context.Context, string) error { return nil }
+
 // Join implements stream.Log. The first session of the pipeline gets all.
 func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
 	l.mu.Lock()

@@ -136,8 +136,18 @@ var (
 type Log interface {
 	// CreateTopic makes a topic. One that exists is left as it is, and is an
 	// error only where the number of partitions differs; a Key is set where
-	// it was empty.
+	// it was empty. CheckTopic says which topics can be made; beyond the log's
+	// bound it returns ErrTooManyPartitions.
 	CreateTopic(ctx context.Context, topic Topic) error
+
+	// DeleteTopic deletes a topic and its records. It returns ErrUnknownTopic if
+	// there is none, and ErrTopicInUse while a group that reads it has members;
+	// then nothing changes. Readers of the topic get ErrUnknownTopic. What groups
+	// committed, and their state, stays. A topic that is created again under the
+	// name begins behind the last offset, so that no record has the place of
+	// another; it has at least as many partitions as before if the topic ever had
+	// a record.
+	DeleteTopic(ctx context.Context, name string) error
 
 	// Topics lists the topics by name.
 	Topics(ctx context.Context) ([]Topic, error)

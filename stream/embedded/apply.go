@@ -80,7 +80,11 @@ func (l *Log) publish(f *frame, at place, redo bool, metas *pairs) error {
 		case sectionInput, sectionOutput, sectionResult:
 			err = l.publishRecords(f.seq, s, at, redo, metas, &hot)
 		case sectionTopic:
-			err = l.publishTopic(s.payload, metas)
+			err = l.publishTopic(s.payload, redo, metas)
+		case sectionDelete:
+			if redo {
+				err = l.publishDelete(s.payload, metas)
+			}
 		case sectionOffsets:
 			if redo {
 				err = l.publishOffsets(s.payload, metas)
@@ -113,18 +117,20 @@ func (l *Log) publishRecords(seq uint64, s *section, at place, redo bool, metas 
 	if err != nil {
 		return err
 	}
-	t := l.topics[string(v.topic)]
-	if t == nil || v.index < 0 || v.index >= t.Partitions {
+	p, err := l.anyPart(string(v.topic), v.index)
+	if err != nil {
 		return fmt.Errorf("records of %s/%d, which does not exist: %w", v.topic, v.index, errFormat)
 	}
-	p := t.parts[v.index]
 	if n := len(p.spans); n > 0 && p.spans[n-1].next != v.first {
 		return fmt.Errorf("%v goes on at offset %d, not %d: %w", p.Partition, v.first, p.spans[n-1].next, errFormat)
 	}
-	p.note(at.segment, &v)
-	at.segment.index.note(p.Partition, &v)
+	next := v.first + stream.Offset(v.count)
+	if next > p.base { // else it was deleted
+		p.note(at.segment, &v)
+		at.segment.index.note(p.Partition, &v)
+	}
 	if redo {
-		p.next = v.first + stream.Offset(v.count)
+		p.next = next
 		metas.add(nextKey(p.Partition), binary.AppendUvarint(nil, uint64(p.next)))
 	}
 	if at.live {
@@ -138,25 +144,6 @@ func (l *Log) publishRecords(seq uint64, s *section, at place, redo bool, metas 
 	return nil
 }
 
-func (l *Log) publishTopic(payload []byte, metas *pairs) error {
-	t, err := parseTopic(payload)
-	if err != nil {
-		return err
-	}
-	l.addTopic(t)
-	metas.add(append([]byte{cellTopic}, t.Name...), payload)
-	return nil
-}
-
-func parseTopic(payload []byte) (stream.Topic, error) {
-	r := reader{b: payload}
-	t := stream.Topic{Name: string(r.bytes()), Partitions: int32(r.uvarint()), Key: string(r.bytes())}
-	if r.bad || t.Partitions < 1 || t.Name == "" {
-		return t, fmt.Errorf("section of a topic: %w", errFormat)
-	}
-	return t, nil
-}
-
 func (l *Log) publishOffsets(payload []byte, metas *pairs) error {
 	m, err := parseMoves(payload)
 	if err != nil {
@@ -164,7 +151,7 @@ func (l *Log) publishOffsets(payload []byte, metas *pairs) error {
 	}
 	g := l.group(string(m.group))
 	for v := range m.all() {
-		p, err := l.part(string(v.topic), v.index)
+		p, err := l.anyPart(string(v.topic), v.index)
 		if err != nil {
 			return fmt.Errorf("offset of group %s: %w", m.group, errFormat)
 		}
@@ -196,6 +183,7 @@ func (e *edits) space() string {
 const (
 	metaSpace         = "\x00"
 	cellTopic    byte = 't'
+	cellDeleted  byte = 'd' // of a topic that was deleted once; behind cellTopic
 	cellNext     byte = 'n'
 	cellGroup    byte = 'g'
 	cellProducer byte = 'p'
@@ -228,7 +216,7 @@ func (p *pairs) all() iter.Seq2[[]byte, []byte] {
 // them.
 func (l *Log) loadCells() error {
 	l.cells = l.store.Space(metaSpace)
-	for _, kind := range []byte{cellTopic, cellNext, cellGroup, cellProducer} {
+	for _, kind := range []byte{cellTopic, cellDeleted, cellNext, cellGroup, cellProducer} {
 		for e, err := range l.cells.Scan([]byte{kind}) {
 			if err != nil {
 				return err
@@ -250,15 +238,17 @@ func (l *Log) loadCell(kind byte, e stream.Entry) error {
 			return err
 		}
 		l.addTopic(t)
+	case cellDeleted:
+		return l.loadDeleted(string(key.b), &value)
 	case cellNext:
-		p, err := l.part(string(key.bytes()), int32(key.uvarint()))
+		p, err := l.anyPart(string(key.bytes()), int32(key.uvarint()))
 		if err != nil {
 			return err
 		}
 		p.next = stream.Offset(value.uvarint())
 	case cellGroup:
 		g := l.group(string(key.bytes()))
-		p, err := l.part(string(key.bytes()), int32(key.uvarint()))
+		p, err := l.anyPart(string(key.bytes()), int32(key.uvarint()))
 		if err != nil {
 			return err
 		}

@@ -248,6 +248,9 @@ func (r *run) section(s *section) error {
 	case sectionTopic:
 		_, err := parseTopic(s.payload)
 		return err
+	case sectionDelete:
+		_, _, err := parseDelete(s.payload)
+		return err
 	case sectionState:
 		_, err := parseEdits(s.payload)
 		return err

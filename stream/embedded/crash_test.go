@@ -19,13 +19,14 @@ import (
 // history runs appends, steps and checkpoints, one after another, and keeps
 // what the log held after each frame.
 type history struct {
-	log   *Log
-	sess  stream.Session
-	rng   *rand.Rand
-	dumps []string // after so many operations
-	ops   int
-	begun atomic.Int64
-	acked atomic.Int64
+	log     *Log
+	sess    stream.Session
+	rng     *rand.Rand
+	dumps   []string // after so many operations
+	ops     int
+	passing int32 // partitions of a topic that comes and goes; 0 is none
+	begun   atomic.Int64
+	acked   atomic.Int64
 }
 
 func (h *history) run(t testing.TB, n int) {
@@ -42,6 +43,10 @@ func (h *history) run(t testing.TB, n int) {
 func (h *history) op(t testing.TB) {
 	h.ops++
 	value := strings.Repeat(fmt.Sprint(h.ops), 1+h.rng.IntN(200))
+	if h.passing > 0 && h.rng.IntN(3) == 0 {
+		h.opTopic(t, value)
+		return
+	}
 	switch h.rng.IntN(4) {
 	case 0:
 		appendValues(t, h.log, events, value, "short")
@@ -63,6 +68,26 @@ func (h *history) op(t testing.TB) {
 	}
 }
 
+// opTopic works on a topic that comes and goes.
+func (h *history) opTopic(t testing.TB, value string) {
+	p := stream.Partition{Topic: "passing"}
+	_, _, err := h.log.Offsets(t.Context(), p)
+	there := err == nil
+	switch {
+	case !there:
+		h.passing += int32(h.rng.IntN(2))
+		err = h.log.CreateTopic(t.Context(), stream.Topic{Name: p.Topic, Partitions: h.passing})
+	case h.rng.IntN(2) == 0:
+		err = h.log.DeleteTopic(t.Context(), p.Topic)
+	default:
+		p.Index = h.rng.Int32N(h.passing)
+		err = h.log.Append(t.Context(), record(p, value))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func crashOptions(fs vfs.FS) Options {
 	o := small(fs)
 	o.SegmentBytes, o.MaxFrameBytes, o.RingBytes = 16<<10, 8<<10, 4<<10
@@ -79,7 +104,7 @@ func TestCrashLeavesAPrefixWithAllThatWasAcked(t *testing.T) {
 	for range 4 {
 		fs := vfs.NewMemory()
 		rng := rand.New(rand.NewPCG(r.Uint64(), 2))
-		h := &history{log: newLog(t, crashOptions(fs)), rng: rand.New(rand.NewPCG(r.Uint64(), 3))}
+		h := &history{log: newLog(t, crashOptions(fs)), rng: rand.New(rand.NewPCG(r.Uint64(), 3)), passing: 1}
 		done := make(chan struct{})
 		var group sync.WaitGroup
 		group.Go(func() { defer close(done); h.run(t, 150) })

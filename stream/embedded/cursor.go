@@ -105,7 +105,11 @@ const fetchBlocks = 16
 // where it is still to be written and cannot be read early.
 func (l *Log) fetch(p *partition, from stream.Offset, early bool) ([]block, error) {
 	l.mu.Lock()
-	if err := l.usable(); err != nil || from >= p.end(early) {
+	err := l.usable()
+	if err == nil && p.deleted {
+		err = stream.ErrUnknownTopic
+	}
+	if err != nil || from >= p.end(early) {
 		l.mu.Unlock()
 		return nil, err
 	}

@@ -24,6 +24,7 @@ const (
 	sectionOffsets  uint16 = 5
 	sectionProducer uint16 = 6
 	sectionResult   uint16 = 7 // as sectionOutput, which nothing writes any more
+	sectionDelete   uint16 = 8
 )
 
 // hasRecords reports whether the section holds records.

@@ -66,7 +66,9 @@ func (g *group) share(p *partition) *share {
 		return sh
 	}
 	for _, p := range g.log.topics[p.Topic].parts {
-		g.all[p] = &share{part: p}
+		if g.all[p] == nil {
+			g.all[p] = &share{part: p}
+		}
 	}
 	return g.all[p]
 }
@@ -93,7 +95,7 @@ func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Ses
 		return nil, fmt.Errorf("join %q: its name has %d bytes, want 1 to 249", name, len(name))
 	}
 	for _, t := range topics {
-		if l.topics[t] == nil {
+		if l.topic(t) == nil {
 			return nil, fmt.Errorf("join %q: topic %q: %w", name, t, stream.ErrUnknownTopic)
 		}
 	}

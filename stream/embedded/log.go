@@ -11,7 +11,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,32 +144,6 @@ func (l *Log) path(elem ...string) string {
 // Recovery says what Open found.
 func (l *Log) Recovery() Recovery { return l.recovery }
 
-// topic is a topic and what is known of its partitions.
-type topic struct {
-	stream.Topic
-	parts []*partition
-}
-
-func (l *Log) addTopic(t stream.Topic) {
-	if old := l.topics[t.Name]; old != nil {
-		old.Key = t.Key
-		return
-	}
-	made := &topic{Topic: t}
-	for i := range t.Partitions {
-		made.parts = append(made.parts, &partition{Partition: stream.Partition{Topic: t.Name, Index: i}})
-	}
-	l.topics[t.Name] = made
-}
-
-// part returns a partition. Its caller holds mu.
-func (l *Log) part(name string, index int32) (*partition, error) {
-	if t := l.topics[name]; t != nil && index >= 0 && index < t.Partitions {
-		return t.parts[index], nil
-	}
-	return nil, fmt.Errorf("%s/%d: %w", name, index, stream.ErrUnknownTopic)
-}
-
 // usable returns why nothing can be read any more. Its caller holds mu.
 func (l *Log) usable() error {
 	select {
@@ -179,51 +152,6 @@ func (l *Log) usable() error {
 	default:
 		return nil
 	}
-}
-
-// CreateTopic implements stream.Log.
-func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
-	const most = 1 << 16
-	switch {
-	case t.Name == "" || len(t.Name) > 249:
-		return fmt.Errorf("create topic %q: its name has %d bytes, want 1 to 249", t.Name, len(t.Name))
-	case t.Partitions < 1 || t.Partitions > most:
-		return fmt.Errorf("create topic %q: %d partitions, want 1 to %d", t.Name, t.Partitions, most)
-	}
-	l.mu.Lock()
-	old := l.topics[t.Name]
-	err := l.usable()
-	if old != nil && err == nil {
-		if old.Partitions != t.Partitions {
-			err = fmt.Errorf("it has %d partitions, not %d", old.Partitions, t.Partitions)
-		} else if old.Key != "" || t.Key == "" {
-			l.mu.Unlock()
-			return nil
-		}
-	}
-	l.mu.Unlock()
-	if err == nil {
-		err = l.submit(ctx, l.topicRequest(t))
-	}
-	if err != nil {
-		return fmt.Errorf("create topic %q: %w", t.Name, err)
-	}
-	return nil
-}
-
-// Topics implements stream.Log.
-func (l *Log) Topics(context.Context) ([]stream.Topic, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	topics := make([]stream.Topic, 0, len(l.topics))
-	for _, t := range l.topics {
-		topics = append(topics, t.Topic)
-	}
-	slices.SortFunc(topics, func(a, b stream.Topic) int { return strings.Compare(a.Name, b.Name) })
-	return topics, nil
 }
 
 // Append implements stream.Log. On a full disk it returns ErrFull.

@@ -54,6 +54,9 @@ type Options struct {
 	// MaxProducers is how many producers AppendOnce remembers, the most
 	// recent ones; 0 is 65,536.
 	MaxProducers int
+	// MaxPartitions bounds the partitions of all topics together, those of deleted
+	// topics that had records included; 0 is 65,536. Each takes 250 bytes of memory.
+	MaxPartitions int
 	// RebalanceTimeout is how long a member that does not Poll may keep a
 	// partition that another waits for, as it computes; 0 is 5 min.
 	RebalanceTimeout time.Duration
@@ -96,6 +99,7 @@ func (o Options) Validate() error {
 	least("RetainAge", int64(o.RetainAge), 1, "0 keeps all")
 	least("MaxRecordBytes", int64(o.MaxRecordBytes), 1, "it is an amount")
 	least("MaxFrameBytes", int64(o.MaxFrameBytes), 1<<10, "a frame holds a record at least")
+	least("MaxPartitions", int64(o.MaxPartitions), 1, "it is an amount")
 	least("MaxProducers", int64(o.MaxProducers), 1, "it is an amount")
 	least("RebalanceTimeout", int64(o.RebalanceTimeout), 1, "time runs forward")
 	least("StateMemoryBytes", o.StateMemoryBytes, 64<<10, "what a step changes must fit")
@@ -120,6 +124,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.GroupBytes, min(1<<20, o.MaxFrameBytes))
 	orElse(&o.QueueBytes, max(64<<20, o.MaxFrameBytes))
 	orElse(&o.MaxProducers, 1<<16)
+	orElse(&o.MaxPartitions, 1<<16)
 	orElse(&o.StateMemoryBytes, 1<<30)
 	orElse(&o.RebalanceTimeout, 5*time.Minute)
 	if o.Logger == nil {

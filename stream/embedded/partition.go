@@ -13,6 +13,8 @@ import (
 type partition struct {
 	stream.Partition
 	next    stream.Offset // to be written
+	base    stream.Offset // records before it were deleted with their topic
+	deleted bool          // the topic is; the writer changes it, under mu
 	spans   []span        // where its records are on disk, in order
 	blocks  []block       // the newest ones, in the ring, in order
 	early   []block       // inputs of the frame in flight that sessions may read
@@ -54,7 +56,7 @@ func (p *partition) first() stream.Offset {
 	if len(p.spans) == 0 {
 		return p.next
 	}
-	return p.spans[0].first
+	return max(p.spans[0].first, p.base)
 }
 
 // note adds records of a frame in s.

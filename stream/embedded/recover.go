@@ -238,11 +238,16 @@ func (l *Log) trust(s *segment, next uint64) (bool, error) {
 		return false, nil
 	}
 	for id, sp := range spans {
-		p, err := l.part(id.Topic, id.Index)
+		if l.topics[id.Topic] == nil {
+			continue // deleted before it had a record that is there
+		}
+		p, err := l.anyPart(id.Topic, id.Index)
 		if err != nil {
 			return false, l.damage(l.path("idx", s.indexName()), 0, s.first, err.Error())
 		}
-		p.spans = append(p.spans, sp)
+		if sp.next > p.base {
+			p.spans = append(p.spans, sp)
+		}
 	}
 	l.keepIndex(s)
 	return true, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// request is what one Append, Commit or CreateTopic adds to a frame. Whoever
+// request is what one Append, Commit, CreateTopic or DeleteTopic adds to a frame. Whoever
 // makes it encodes all that does not depend on where it will stand.
 type request struct {
 	kind     uint16   // of the sections of its records
@@ -25,6 +25,7 @@ type request struct {
 	shares   []*share // that the step touches
 	admitted bool     // they are marked as being written
 	ahead    bool     // it was made of records that were read early
+	drop     string   // the topic to be deleted
 
 	records  []stream.Record // of an append
 	producer string          // of AppendOnce
@@ -99,7 +100,7 @@ func (l *Log) place(r *request, records []stream.Record) error {
 		rec := &records[i]
 		if rec.Partition.Topic != name || t == nil {
 			name = rec.Partition.Topic
-			t = l.topics[name]
+			t = l.topic(name)
 		}
 		index := rec.Partition.Index
 		if t == nil || index < stream.ByKey || index >= t.Partitions {

@@ -205,8 +205,11 @@ func (w *writer) admit(batch []*request) []*request {
 	l := w.log
 	taken := batch[:0:0]
 	for _, r := range batch {
-		err := error(nil)
+		err := r.reachable()
 		switch {
+		case err != nil:
+		case r.drop != "":
+			err = l.admitDrop(r)
 		case r.session != nil:
 			err = r.session.admit(r)
 		case r.producer != "":
@@ -271,6 +274,9 @@ func (w *writer) build(taken []*request) []byte {
 	}
 	w.inputs, w.outputs = w.inputs[:0], w.outputs[:0]
 	for _, r := range taken {
+		if r.drop != "" {
+			w.log.addDrop(r)
+		}
 		b = append(b, r.sections...)
 		h.sections += uint32(r.count)
 		if r.session != nil {

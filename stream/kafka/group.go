@@ -77,7 +77,15 @@ func (s *session) onOffsets(ctx context.Context, offsets map[string]map[int32]kg
 					return nil, err
 				}
 			}
-			partitions[index] = kgo.NewOffset().At(next)
+			from := next
+			if s.log.keys.deletedOnce(topic) { // the records before its first are gone on purpose
+				first, err := s.log.listOffset(ctx, p, earliest)
+				if err != nil {
+					return nil, err
+				}
+				from = max(next, first)
+			}
+			partitions[index] = kgo.NewOffset().At(from)
 			s.receive(p, next, never)
 		}
 	}

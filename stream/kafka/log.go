@@ -56,6 +56,7 @@ type Log struct {
 	slots     map[string]map[int]bool // taken, by group
 	producers producers
 	tails     sync.WaitGroup
+	tailings  map[*tailing]bool
 	restores  map[*progress]bool
 
 	restoreRoom chan struct{} // one token for each restore that reads
@@ -65,7 +66,7 @@ type Log struct {
 // newLog returns a log without a client and a store.
 func newLog(o Options) *Log {
 	l := &Log{
-		opts: o.withDefaults(), sessions: map[*session]bool{}, slots: map[string]map[int]bool{},
+		opts: o.withDefaults(), sessions: map[*session]bool{}, tailings: map[*tailing]bool{}, slots: map[string]map[int]bool{},
 		restoreRoom: make(chan struct{}, restoresMost), records: newRecordPool(1 << 14),
 	}
 	l.told = newLogger(l.opts.Logger)

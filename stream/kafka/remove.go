@@ -19,26 +19,11 @@ func (l *Log) Remove(ctx context.Context, group string, topics ...string) error 
 	if err := l.usable(); err != nil {
 		return err
 	}
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	add := func(name string) {
-		topic := kmsg.NewDeleteTopicsRequestTopic()
-		topic.Topic = &name
-		req.Topics, req.TopicNames = append(req.Topics, topic), append(req.TopicNames, name)
-	}
+	var names []string
 	for _, name := range topics {
-		add(name)
-		add(changelogOf(group, stream.Partition{Topic: name}).Topic)
+		names = append(names, name, changelogOf(group, stream.Partition{Topic: name}).Topic)
 	}
-	resp, err := req.RequestWith(ctx, l.client)
-	if err != nil {
-		return fmt.Errorf("delete topics: %w", l.failure(ctx, err))
-	}
-	var errs []error
-	for _, t := range resp.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			errs = append(errs, fmt.Errorf("delete topic %q: %w", *t.Topic, advise(err)))
-		}
-	}
+	errs := []error{l.removeTopics(ctx, names...)}
 	groups := kmsg.NewPtrDeleteGroupsRequest()
 	groups.Groups = []string{group}
 	gone, err := groups.RequestWith(ctx, l.client)
@@ -51,6 +36,27 @@ func (l *Log) Remove(ctx context.Context, group string, topics ...string) error 
 	return errors.Join(append(errs, l.keys.forget(ctx, topics))...)
 }
 
+// removeTopics deletes topics from the brokers. One that is not there is no error.
+func (l *Log) removeTopics(ctx context.Context, names ...string) error {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	for _, name := range names {
+		topic := kmsg.NewDeleteTopicsRequestTopic()
+		topic.Topic = &name
+		req.Topics, req.TopicNames = append(req.Topics, topic), append(req.TopicNames, name)
+	}
+	resp, err := req.RequestWith(ctx, l.client)
+	if err != nil {
+		return fmt.Errorf("delete topics: %w", l.failure(ctx, err))
+	}
+	var errs []error
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			errs = append(errs, fmt.Errorf("delete topic %q: %w", *t.Topic, advise(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // forget drops the keys of topics.
 func (k *keyStore) forget(ctx context.Context, topics []string) error {
 	k.mu.Lock()
@@ -60,6 +66,7 @@ func (k *keyStore) forget(ctx context.Context, topics []string) error {
 		if err == nil && keys[topic] != "" {
 			err = k.log.client.ProduceSync(ctx, &kgo.Record{Topic: keysTopic, Key: []byte(topic)}).FirstErr()
 		}
+		k.known.Delete(topic)
 	}
 	if err != nil {
 		return fmt.Errorf("forget the keys of topics: %w", k.log.failure(ctx, err))

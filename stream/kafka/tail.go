@@ -23,11 +23,21 @@ func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) 
 			return
 		}
 		l.tails.Add(1)
+		ctx, end := context.WithCancelCause(ctx)
+		this := &tailing{p.Topic, end}
+		l.tailings[this] = true
 		l.mu.Unlock()
 		ctx, cancel := l.until(ctx)
 		err := l.tail(ctx, p, int64(from), func(r *kgo.Record) bool { return yield(decode(r), nil) })
 		failure := l.failure(ctx, err)
+		if failure != nil && errors.Is(context.Cause(ctx), stream.ErrUnknownTopic) {
+			failure = stream.ErrUnknownTopic
+		}
 		cancel()
+		end(nil)
+		l.mu.Lock()
+		delete(l.tailings, this)
+		l.mu.Unlock()
 		l.tails.Done()
 		if failure != nil {
 			yield(stream.Record{}, fmt.Errorf("tail %v: %w", p, failure))

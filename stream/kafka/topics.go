@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
@@ -42,6 +41,13 @@ func (c *topicCache) get(ctx context.Context, name string) (topicInfo, error) {
 		return t, nil
 	}
 	return c.refresh(ctx, name)
+}
+
+// forget has the brokers asked for a topic again.
+func (c *topicCache) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, name)
 }
 
 // recently is how long what the brokers said of a topic is taken for what they
@@ -108,7 +114,7 @@ func (c *topicCache) askOnce(ctx context.Context, names []string) ([]topicInfo, 
 		name := *cmp.Or(t.Topic, new(string))
 		err := kerr.ErrorForCode(t.ErrorCode)
 		switch {
-		case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.InvalidTopicException):
+		case c.log.keys.deleted(name), errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.InvalidTopicException):
 			delete(c.known, name)
 			continue
 		case errors.Is(err, kerr.LeaderNotAvailable) && len(t.Partitions) > 0:
@@ -146,11 +152,11 @@ func (l *Log) Topics(ctx context.Context) ([]stream.Topic, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
-	infos, err := l.topics.ask(ctx)
+	keys, err := l.keys.read(ctx) // first: it says what was deleted
 	if err != nil {
 		return nil, err
 	}
-	keys, err := l.keys.read(ctx)
+	infos, err := l.topics.ask(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,30 +168,6 @@ func (l *Log) Topics(ctx context.Context) ([]stream.Topic, error) {
 	}
 	slices.SortFunc(topics, func(a, b stream.Topic) int { return strings.Compare(a.Name, b.Name) })
 	return topics, nil
-}
-
-// CreateTopic implements stream.Log.
-func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
-	if err := l.usable(); err != nil {
-		return err
-	}
-	if t.Partitions < 1 {
-		return fmt.Errorf("create topic %q: %d partitions, want at least 1", t.Name, t.Partitions)
-	}
-	// The time of an output is its event's: the broker must neither refuse nor
-	// replace it, nor count its age from it: outputs of old events would be gone
-	// before anybody read them.
-	info, err := l.ensureTopic(ctx, t.Name, t.Partitions, "message.timestamp.type", "CreateTime", "message.timestamp.after.max.ms", "9223372036854775807", "retention.ms", "-1")
-	if err != nil {
-		return fmt.Errorf("create topic %q: %w", t.Name, err)
-	}
-	if n := len(info.leaders); n != int(t.Partitions) {
-		return refuse("name its number of partitions, or another topic", "create topic %q: it has %d partitions, not %d", t.Name, n, t.Partitions)
-	}
-	if t.Key == "" {
-		return nil
-	}
-	return l.keys.set(ctx, t.Name, t.Key)
 }
 
 // ensureTopic makes a topic where it is not there, and returns it when the
@@ -245,57 +227,4 @@ func (l *Log) wait(ctx context.Context, d time.Duration) error {
 	case <-l.ctx.Done():
 		return stream.ErrClosed
 	}
-}
-
-// keysTopic holds the Key of each topic that has one, by its name: Kafka's
-// topics have no room for it.
-const keysTopic = "__afterbay-topics"
-
-// keyStore reads and writes keysTopic. It is small, and read whole.
-type keyStore struct {
-	log   *Log
-	mu    sync.Mutex // held by set, so that the first key of a topic in this process stays
-	known sync.Map   // topics that have a key, which stays
-}
-
-func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
-	keys := map[string]string{}
-	p := stream.Partition{Topic: keysTopic}
-	_, err := k.log.topics.get(ctx, keysTopic)
-	if err == nil {
-		_, err = k.log.readTo(ctx, p, 0, func(r *kgo.Record) error {
-			if !r.Attrs.IsControl() {
-				keys[string(r.Key)] = string(r.Value)
-				k.known.Store(string(r.Key), true)
-			}
-			return nil
-		})
-	}
-	if errors.Is(err, stream.ErrUnknownTopic) {
-		return keys, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the keys of topics: %w", err)
-	}
-	return keys, nil
-}
-
-func (k *keyStore) set(ctx context.Context, topic, key string) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, ok := k.known.Load(topic); ok {
-		return nil
-	}
-	keys, err := k.read(ctx)
-	if err != nil || keys[topic] != "" {
-		return err
-	}
-	_, err = k.log.ensureTopic(ctx, keysTopic, 1, "cleanup.policy", "compact")
-	if err == nil {
-		err = k.log.client.ProduceSync(ctx, &kgo.Record{Topic: keysTopic, Key: []byte(topic), Value: []byte(key)}).FirstErr()
-	}
-	if err != nil {
-		return fmt.Errorf("write the key of topic %q: %w", topic, k.log.failure(ctx, err))
-	}
-	return nil
 }

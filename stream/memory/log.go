@@ -10,7 +10,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +34,9 @@ type Options struct {
 	MaxRecordBytes int
 	// MaxProducers is how many producers AppendOnce remembers; 0 is 10,000.
 	MaxProducers int
+	// MaxPartitions bounds the partitions of all topics together, those of deleted
+	// topics that had records included; 0 is 65,536.
+	MaxPartitions int
 }
 
 // Validate returns all that is wrong with the options, and why.
@@ -48,6 +50,9 @@ func (o Options) Validate() error {
 	}
 	if o.MaxProducers < 0 {
 		errs = append(errs, fmt.Errorf("MaxProducers is %d: AppendOnce has to remember at least one", o.MaxProducers))
+	}
+	if o.MaxPartitions < 0 {
+		errs = append(errs, fmt.Errorf("MaxPartitions is %d: no topic would fit", o.MaxPartitions))
 	}
 	return errors.Join(errs...)
 }
@@ -72,7 +77,21 @@ type Log struct {
 
 type topic struct {
 	stream.Topic
-	partitions [][]stream.Record
+	partitions []partition
+	deleted    bool // its offsets go on when it is created again
+}
+
+// partition is the records of a partition. Those before base were deleted.
+type partition struct {
+	base    stream.Offset
+	records []stream.Record
+}
+
+func (p *partition) next() stream.Offset { return p.base + stream.Offset(len(p.records)) }
+
+// from returns the records from offset on, which is at least base.
+func (p *partition) from(offset stream.Offset) []stream.Record {
+	return p.records[min(int(offset-p.base), len(p.records)):]
 }
 
 type producer struct {
@@ -94,49 +113,15 @@ func New(o Options) *Log {
 	if o.MaxProducers == 0 {
 		o.MaxProducers = 10_000
 	}
+	if o.MaxPartitions == 0 {
+		o.MaxPartitions = 1 << 16
+	}
 	return &Log{
 		options:   o,
 		topics:    map[string]*topic{},
 		groups:    map[string]*group{},
 		producers: map[string]producer{},
 	}
-}
-
-// CreateTopic implements stream.Log.
-func (l *Log) CreateTopic(_ context.Context, t stream.Topic) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	old := l.topics[t.Name]
-	switch {
-	case l.closed:
-		return stream.ErrClosed
-	case t.Name == "":
-		return errors.New("create topic: it has no name")
-	case t.Partitions < 1:
-		return fmt.Errorf("create topic %q: %d partitions, want at least 1", t.Name, t.Partitions)
-	case old == nil:
-		l.topics[t.Name] = &topic{t, make([][]stream.Record, t.Partitions)}
-	case old.Partitions != t.Partitions:
-		return fmt.Errorf("create topic %q: it has %d partitions, not %d", t.Name, old.Partitions, t.Partitions)
-	case old.Key == "":
-		old.Key = t.Key
-	}
-	return nil
-}
-
-// Topics implements stream.Log.
-func (l *Log) Topics(context.Context) ([]stream.Topic, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, stream.ErrClosed
-	}
-	topics := make([]stream.Topic, 0, len(l.topics))
-	for _, t := range l.topics {
-		topics = append(topics, t.Topic)
-	}
-	slices.SortFunc(topics, func(a, b stream.Topic) int { return strings.Compare(a.Name, b.Name) })
-	return topics, nil
 }
 
 // Append implements stream.Log.
@@ -194,7 +179,7 @@ func (l *Log) append(records []stream.Record) error {
 func (l *Log) check(records []stream.Record) error {
 	for i := range records {
 		r := &records[i]
-		t := l.topics[r.Partition.Topic]
+		t := l.topic(r.Partition.Topic)
 		if t == nil || r.Partition.Index < stream.ByKey || r.Partition.Index >= t.Partitions {
 			return fmt.Errorf("%v: %w", r.Partition, stream.ErrUnknownTopic)
 		}
@@ -225,8 +210,8 @@ func (l *Log) write(records []stream.Record) {
 		}
 		r.Time = time.UnixMicro(r.Time.UnixMicro()).UTC()
 		p := &t.partitions[r.Partition.Index]
-		r.Offset = stream.Offset(len(*p))
-		*p = append(*p, stored(*r, &arena))
+		r.Offset = p.next()
+		p.records = append(p.records, stored(*r, &arena))
 	}
 	l.notify()
 }
@@ -271,8 +256,8 @@ func (l *Log) notify() {
 	}
 }
 
-// Tail implements stream.Log. It has no retention: only a negative offset
-// yields stream.ErrTrimmed.
+// Tail implements stream.Log. It has no retention: stream.ErrTrimmed is for
+// negative offsets and those of a topic that was deleted.
 func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for next := from; ctx.Err() == nil; {
@@ -307,24 +292,24 @@ func (l *Log) read(p stream.Partition, from stream.Offset) ([]stream.Record, <-c
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case from < 0:
+	case from < all.base:
 		return nil, nil, stream.ErrTrimmed
-	case from >= stream.Offset(len(all)):
+	case from >= all.next():
 		return nil, l.changes(), nil
 	}
-	return all[from:], nil, nil
+	return all.from(from), nil, nil
 }
 
 // partition returns the records of p.
-func (l *Log) partition(p stream.Partition) ([]stream.Record, error) {
+func (l *Log) partition(p stream.Partition) (*partition, error) {
 	if l.closed {
 		return nil, stream.ErrClosed
 	}
-	t := l.topics[p.Topic]
+	t := l.topic(p.Topic)
 	if t == nil || p.Index < 0 || p.Index >= t.Partitions {
 		return nil, stream.ErrUnknownTopic
 	}
-	return t.partitions[p.Index], nil
+	return &t.partitions[p.Index], nil
 }
 
 // Close implements stream.Log. What the log held is gone.
@@ -350,7 +335,7 @@ func (l *Log) Offsets(_ context.Context, p stream.Partition) (first, next stream
 	if err != nil {
 		return 0, 0, fmt.Errorf("offsets of %v: %w", p, err)
 	}
-	return 0, stream.Offset(len(records)), nil
+	return records.base, records.next(), nil
 }
 
 // Peek implements stream.Inspector.
@@ -361,10 +346,10 @@ func (l *Log) Peek(_ context.Context, p stream.Partition, from stream.Offset) (s
 	if err != nil {
 		return stream.Record{}, false, fmt.Errorf("peek into %v: %w", p, err)
 	}
-	if from = max(from, 0); from >= stream.Offset(len(records)) {
+	if from = max(from, records.base); from >= records.next() {
 		return stream.Record{}, false, nil
 	}
-	return records[from], true, nil
+	return records.from(from)[0], true, nil
 }
 
 // Committed implements stream.Inspector.

@@ -88,7 +88,7 @@ func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Ses
 		return nil, stream.ErrClosed
 	}
 	for _, t := range topics {
-		if l.topics[t] == nil {
+		if l.topic(t) == nil {
 			return nil, fmt.Errorf("join %q: topic %q: %w", name, t, stream.ErrUnknownTopic)
 		}
 	}
@@ -203,7 +203,8 @@ func (s *session) settle(batch *stream.Batch) {
 			sh.revoked = true
 			batch.Revoked = append(batch.Revoked, sh.partition)
 		case sh.owner == nil && sh.target == s:
-			sh.owner, sh.paused, sh.next = s, false, sh.committed
+			sh.owner, sh.paused = s, false
+			sh.next = max(sh.committed, s.log.topics[sh.partition.Topic].partitions[sh.partition.Index].base)
 			s.shares = append(s.shares, sh)
 			batch.Assigned = append(batch.Assigned, stream.Assigned{
 				Partition: sh.partition,
@@ -264,8 +265,7 @@ func (s *session) fetch(batch *stream.Batch, limit int) {
 		if sh.paused || sh.revoked {
 			continue
 		}
-		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index]
-		records = records[min(int(sh.next), len(records)):] // a step may have committed more than there is
+		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index].from(sh.next) // a step may have committed more than there is
 		records = records[:max(0, min(len(records), limit-len(batch.Records)))]
 		batch.Records = append(batch.Records, records...)
 		sh.next += stream.Offset(len(records))

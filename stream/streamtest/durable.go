@@ -35,6 +35,7 @@ func runDurable(t *testing.T, open func(t *testing.T) stream.Log, early bool, al
 		{"ProducersSurvive", producersSurvive},
 		{"UnacknowledgedCommitSurvivesWholeOrNotAtAll", unacknowledgedIsWhole},
 		{"DeletedStateStaysDeleted", deletedStays},
+		{"DeletedTopicsStayDeleted", deletedTopicsStay},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &store{open: func() *harness {

@@ -31,7 +31,7 @@ import (
 // are of type stream.EarlyReader every case runs a second time, with sessions that
 // read early, beside those about reading early.
 func Run(t *testing.T, newLog func(t *testing.T) stream.Log, allowed ...Allowance) {
-	cases := slices.Concat(topicCases, appendCases, tailCases, peekCases, pollCases, commitCases, stateCases, memberCases, closeCases)
+	cases := slices.Concat(topicCases, deleteCases, appendCases, tailCases, peekCases, pollCases, commitCases, stateCases, memberCases, closeCases)
 	runCases(t, newLog, false, cases, allowed)
 	t.Run("TailingKeys", func(t *testing.T) {
 		if tailsKeys(t, newLog(t)) {

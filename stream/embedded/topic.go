@@ -1,0 +1,315 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// topic is a topic and what is known of its partitions. Log.mu guards it.
+type topic struct {
+	stream.Topic
+	parts   []*partition
+	deleted bool // its partitions only keep their next offsets
+}
+
+// topic returns a topic, nil where there is none or it was deleted. Its caller
+// holds mu.
+func (l *Log) topic(name string) *topic {
+	if t := l.topics[name]; t != nil && !t.deleted {
+		return t
+	}
+	return nil
+}
+
+// part returns a partition. Its caller holds mu.
+func (l *Log) part(name string, index int32) (*partition, error) {
+	if l.topic(name) == nil {
+		return nil, fmt.Errorf("%s/%d: %w", name, index, stream.ErrUnknownTopic)
+	}
+	return l.anyPart(name, index)
+}
+
+// anyPart returns a partition, also of a topic that was deleted.
+func (l *Log) anyPart(name string, index int32) (*partition, error) {
+	if t := l.topics[name]; t != nil && index >= 0 && int(index) < len(t.parts) {
+		return t.parts[index], nil
+	}
+	return nil, fmt.Errorf("%s/%d: %w", name, index, stream.ErrUnknownTopic)
+}
+
+func (l *Log) addTopic(t stream.Topic) {
+	made := l.topics[t.Name]
+	if made == nil {
+		made = &topic{}
+		l.topics[t.Name] = made
+	}
+	made.Topic, made.deleted = t, false
+	for i := int32(len(made.parts)); i < t.Partitions; i++ {
+		made.parts = append(made.parts, &partition{Partition: stream.Partition{Topic: t.Name, Index: i}})
+	}
+	for _, p := range made.parts {
+		p.deleted = false
+	}
+}
+
+// dropTopic deletes a topic from memory, with the records before ends. It reports
+// whether nothing of it has to be remembered.
+func (l *Log) dropTopic(t *topic, ends []stream.Offset) (forgotten bool) {
+	forgotten = true
+	for i, p := range t.parts {
+		p.base, p.deleted, p.spans, p.blocks = ends[i], true, nil, nil
+		for _, c := range p.readers {
+			signal(c.ready)
+		}
+		forgotten = forgotten && p.base == 0
+		for _, g := range l.groups {
+			forgotten = forgotten && !(g.everCommitted && g.all[p] != nil)
+		}
+	}
+	if t.deleted = true; !forgotten {
+		return false
+	}
+	delete(l.topics, t.Name)
+	for _, p := range t.parts {
+		for _, g := range l.groups {
+			delete(g.all, p)
+		}
+	}
+	return true
+}
+
+// CreateTopic implements stream.Log.
+func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
+	err := stream.CheckTopic(t)
+	made := false
+	if err == nil {
+		l.mu.Lock()
+		made, err = l.mayCreate(t)
+		l.mu.Unlock()
+	}
+	if err == nil && !made {
+		err = l.submit(ctx, l.topicRequest(t))
+	}
+	if err != nil {
+		return fmt.Errorf("create topic %q: %w", t.Name, err)
+	}
+	return nil
+}
+
+// mayCreate reports whether a topic is there as it is wanted, or why it cannot be
+// made. Its caller holds mu.
+func (l *Log) mayCreate(t stream.Topic) (made bool, err error) {
+	old := l.topics[t.Name]
+	if err := l.usable(); err != nil || old == nil {
+		return false, cmp.Or(err, l.roomFor(int(t.Partitions)))
+	}
+	switch {
+	case !old.deleted && old.Partitions != t.Partitions:
+		return false, fmt.Errorf("it has %d partitions, not %d", old.Partitions, t.Partitions)
+	case !old.deleted:
+		return old.Key != "" || t.Key == "", nil
+	case old.Partitions > t.Partitions:
+		return false, fmt.Errorf("it had %d partitions when it was deleted, and offsets go on in each: create it with %d or more", old.Partitions, old.Partitions)
+	}
+	return false, l.roomFor(int(t.Partitions - old.Partitions))
+}
+
+// roomFor returns ErrTooManyPartitions where the log takes no more of them.
+func (l *Log) roomFor(more int) error {
+	all := 0
+	for _, t := range l.topics {
+		all += len(t.parts)
+	}
+	if all+more > l.opts.MaxPartitions {
+		return fmt.Errorf("%w: the topics have %d together, and at most %d are allowed: delete a topic, or use fewer partitions", stream.ErrTooManyPartitions, all, l.opts.MaxPartitions)
+	}
+	return nil
+}
+
+// DeleteTopic implements stream.Log. The disk space of its records is free when
+// retention removes their segments.
+func (l *Log) DeleteTopic(ctx context.Context, name string) error {
+	r := &request{drop: name, bytes: sectionHeader + binary.MaxVarintLen64 + len(name)}
+	l.mu.Lock()
+	err := l.usable()
+	t := l.topic(name)
+	if t != nil {
+		r.bytes += len(t.parts) * binary.MaxVarintLen64
+	}
+	l.mu.Unlock()
+	switch {
+	case err != nil:
+	case t == nil:
+		err = stream.ErrUnknownTopic
+	default:
+		if err = l.fits(r); err == nil {
+			err = l.submit(ctx, r)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("delete topic %q: %w", name, err)
+	}
+	return nil
+}
+
+// admitDrop returns why the topic of r cannot be deleted. From now on nothing reads
+// or writes it.
+func (l *Log) admitDrop(r *request) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topic(r.drop)
+	if t == nil {
+		return stream.ErrUnknownTopic
+	}
+	for _, g := range l.groups {
+		if len(g.members) > 0 && slices.Contains(g.topics, t.Name) {
+			return fmt.Errorf("%w: group %q reads it", stream.ErrTopicInUse, g.name)
+		}
+	}
+	t.deleted = true
+	for _, p := range t.parts {
+		p.deleted = true
+	}
+	return nil
+}
+
+// addDrop encodes the deletion of a topic: the next offset of each partition, behind
+// the records of the frame.
+func (l *Log) addDrop(r *request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.addSection(sectionDelete, func(b []byte) []byte {
+		b = appendBytes(b, r.drop)
+		for _, p := range l.topics[r.drop].parts {
+			b = binary.AppendUvarint(b, uint64(p.built))
+		}
+		return b
+	})
+}
+
+// reachable returns ErrUnknownTopic where r writes to a topic that was deleted after
+// r was made. The writer alone deletes and creates topics, and may look without mu.
+func (r *request) reachable() error {
+	for _, p := range r.pieces {
+		if p.part.deleted {
+			return fmt.Errorf("%v: %w", p.part.Partition, stream.ErrUnknownTopic)
+		}
+	}
+	return nil
+}
+
+// Topics implements stream.Log.
+func (l *Log) Topics(context.Context) ([]stream.Topic, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	topics := make([]stream.Topic, 0, len(l.topics))
+	for _, t := range l.topics {
+		if !t.deleted {
+			topics = append(topics, t.Topic)
+		}
+	}
+	slices.SortFunc(topics, func(a, b stream.Topic) int { return strings.Compare(a.Name, b.Name) })
+	return topics, nil
+}
+
+// publishTopic creates a topic. One that is there already may have been deleted
+// by a later frame, if a checkpoint has this one.
+func (l *Log) publishTopic(payload []byte, redo bool, metas *pairs) error {
+	t, err := parseTopic(payload)
+	if err != nil {
+		return err
+	}
+	if !redo {
+		return nil
+	}
+	again := l.topics[t.Name] != nil && l.topics[t.Name].deleted
+	l.addTopic(t)
+	metas.add(append([]byte{cellTopic}, t.Name...), payload)
+	if again {
+		metas.add(deletedKey(t.Name), l.topics[t.Name].encodeDeleted())
+	}
+	return nil
+}
+
+// publishDelete deletes a topic. Where it is redone, a checkpoint may have it.
+func (l *Log) publishDelete(payload []byte, metas *pairs) error {
+	name, ends, err := parseDelete(payload)
+	if err != nil {
+		return err
+	}
+	t := l.topics[name]
+	if t == nil {
+		return nil
+	}
+	for len(ends) < len(t.parts) { // which were added later
+		ends = append(ends, 0)
+	}
+	if l.dropTopic(t, ends) {
+		metas.add(append([]byte{cellTopic}, name...), nil)
+		metas.add(deletedKey(name), nil)
+		return nil
+	}
+	metas.add(deletedKey(name), t.encodeDeleted())
+	return nil
+}
+
+// parseDelete returns the topic that a section deletes, and the offset behind the
+// last record of each partition.
+func parseDelete(payload []byte) (topic string, ends []stream.Offset, err error) {
+	r := reader{b: payload}
+	topic = string(r.bytes())
+	for len(r.b) > 0 && !r.bad {
+		ends = append(ends, stream.Offset(r.uvarint()))
+	}
+	if r.bad || topic == "" {
+		return "", nil, fmt.Errorf("section of a deleted topic: %w", errFormat)
+	}
+	return topic, ends, nil
+}
+
+func parseTopic(payload []byte) (stream.Topic, error) {
+	r := reader{b: payload}
+	t := stream.Topic{Name: string(r.bytes()), Partitions: int32(r.uvarint()), Key: string(r.bytes())}
+	if r.bad || t.Partitions < 1 || t.Name == "" {
+		return t, fmt.Errorf("section of a topic: %w", errFormat)
+	}
+	return t, nil
+}
+
+func deletedKey(topic string) []byte { return append([]byte{cellDeleted}, topic...) }
+
+// encodeDeleted returns the cell of a topic that was deleted: whether it still is,
+// and the first offset that was not deleted of each partition.
+func (t *topic) encodeDeleted() []byte {
+	b := []byte{0}
+	if t.deleted {
+		b[0] = 1
+	}
+	for _, p := range t.parts {
+		b = binary.AppendUvarint(b, uint64(p.base))
+	}
+	return b
+}
+
+// loadDeleted reads what encodeDeleted wrote.
+func (l *Log) loadDeleted(name string, value *reader) error {
+	t := l.topics[name]
+	state := value.take(1)
+	if t == nil || state == nil {
+		return errFormat
+	}
+	t.deleted = state[0] == 1
+	for _, p := range t.parts {
+		p.base, p.deleted = stream.Offset(value.uvarint()), t.deleted
+	}
+	return nil
+}

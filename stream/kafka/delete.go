@@ -1,0 +1,258 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// CreateTopic implements stream.Log.
+func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	err := stream.CheckTopic(t)
+	if err == nil && internal(t.Name) {
+		err = fmt.Errorf("%w: names that begin with __, and those of changelogs, are the log's own", stream.ErrTopicInvalid)
+	}
+	if err == nil {
+		err = l.restoreTopic(ctx, t)
+	}
+	if err != nil {
+		return fmt.Errorf("create topic %q: %w", t.Name, err)
+	}
+	// The time of an output is its event's: the broker must neither refuse nor
+	// replace it, nor count its age from it: outputs of old events would be gone
+	// before anybody read them.
+	info, err := l.ensureTopic(ctx, t.Name, t.Partitions, "message.timestamp.type", "CreateTime", "message.timestamp.after.max.ms", "9223372036854775807", "retention.ms", "-1")
+	if err != nil {
+		return fmt.Errorf("create topic %q: %w", t.Name, err)
+	}
+	if n := len(info.leaders); n != int(t.Partitions) {
+		return refuse("name its number of partitions, or another topic", "create topic %q: it has %d partitions, not %d", t.Name, n, t.Partitions)
+	}
+	if t.Key == "" {
+		return nil
+	}
+	return l.keys.set(ctx, t.Name, t.Key)
+}
+
+// restoreTopic makes a topic that was deleted visible again. It does nothing with
+// others.
+func (l *Log) restoreTopic(ctx context.Context, t stream.Topic) error {
+	if err := l.keys.recent(ctx); err != nil || !l.keys.deleted(t.Name) {
+		return err
+	}
+	l.keys.gone.Store(t.Name, false) // else it could not be looked at
+	err := l.growTopic(ctx, t)
+	if err == nil {
+		err = l.keys.mark(ctx, t.Name, false)
+	}
+	if err != nil {
+		l.keys.gone.Store(t.Name, true)
+		l.topics.forget(t.Name)
+	}
+	return err
+}
+
+// growTopic gives a topic that was deleted as many partitions as t has, and deletes
+// what other processes wrote to it since.
+func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
+	info, err := l.topics.refresh(ctx, t.Name)
+	switch had := len(info.leaders); {
+	case errors.Is(err, stream.ErrUnknownTopic):
+		return nil // another tool deleted it
+	case err != nil:
+		return err
+	case had > int(t.Partitions):
+		return fmt.Errorf("it had %d partitions when it was deleted, and offsets go on in each: create it with %d or more", had, had)
+	case had < int(t.Partitions):
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		topic := kmsg.NewCreatePartitionsRequestTopic()
+		topic.Topic, topic.Count = t.Name, t.Partitions
+		req.Topics = append(req.Topics, topic)
+		resp, err := req.RequestWith(ctx, l.client)
+		if err != nil {
+			return l.failure(ctx, err)
+		}
+		if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
+			return advise(err)
+		}
+	}
+	for tries := 1; ; tries++ { // the brokers hear of it one by one
+		info, err := l.topics.refresh(ctx, t.Name)
+		if err == nil && len(info.leaders) >= int(t.Partitions) && !slices.Contains(info.leaders, -1) {
+			if err := l.relearn(ctx, l.client, info); err != nil {
+				return err
+			}
+			return cmp.Or(l.producers.relearn(ctx, info), l.deleteRecords(ctx, info))
+		}
+		if err != nil && !errors.Is(err, stream.ErrUnknownTopic) {
+			return err
+		}
+		if err := l.wait(ctx, backOff(tries)); err != nil {
+			return err
+		}
+	}
+}
+
+// relearn waits until a client that wrote to a topic knows all of its partitions. To
+// purge the topic from the client would begin its sequence numbers anew, and the
+// broker would take the next records for repeated ones.
+func (l *Log) relearn(ctx context.Context, client *kgo.Client, info topicInfo) error {
+	for tries := 1; ; tries++ {
+		wrote, _, _ := client.PartitionLeader(info.name, 0)
+		last, _, _ := client.PartitionLeader(info.name, int32(len(info.leaders)-1))
+		if wrote < 0 || last >= 0 {
+			return nil
+		}
+		client.ForceMetadataRefresh()
+		if err := l.wait(ctx, backOff(tries)); err != nil {
+			return err
+		}
+	}
+}
+
+// relearn is Log.relearn for the clients of producers.
+func (ps *producers) relearn(ctx context.Context, info topicInfo) error {
+	ps.mu.Lock()
+	all := slices.Collect(maps.Values(ps.byName))
+	ps.mu.Unlock()
+	for _, p := range all {
+		p.mu.Lock()
+		client := p.client
+		p.mu.Unlock()
+		if client == nil {
+			continue
+		}
+		if err := ps.log.relearn(ctx, client, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteTopic implements stream.Log. A topic that had records stays on the brokers,
+// empty, so that its offsets go on; keysTopic says that it was deleted. Other
+// processes hear of it when they list topics.
+func (l *Log) DeleteTopic(ctx context.Context, name string) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := l.deleteTopic(ctx, name); err != nil {
+		return fmt.Errorf("delete topic %q: %w", name, err)
+	}
+	return nil
+}
+
+func (l *Log) deleteTopic(ctx context.Context, name string) error {
+	if internal(name) {
+		return stream.ErrUnknownTopic
+	}
+	if _, err := l.keys.read(ctx); err != nil {
+		return err
+	}
+	info, err := l.topics.refresh(ctx, name)
+	if err == nil {
+		err = l.unread(ctx, name)
+	}
+	if err != nil {
+		return err
+	}
+	empty := true
+	for i := range info.leaders {
+		end, err := l.listOffset(ctx, stream.Partition{Topic: name, Index: int32(i)}, latest)
+		if err != nil {
+			return err
+		}
+		empty = empty && end == 0
+	}
+	if empty {
+		err = cmp.Or(l.removeTopics(ctx, name), l.keys.forget(ctx, []string{name}))
+		l.topics.forget(name)
+	} else {
+		err = cmp.Or(l.deleteRecords(ctx, info), l.keys.forget(ctx, []string{name}), l.keys.mark(ctx, name, true))
+	}
+	if err == nil {
+		l.endTails(name)
+	}
+	return err
+}
+
+// unread returns ErrTopicInUse where a group that has members reads a topic: there
+// is a changelog of each such group.
+func (l *Log) unread(ctx context.Context, name string) error {
+	infos, err := l.topics.ask(ctx)
+	if err != nil {
+		return err
+	}
+	for _, shard := range l.client.RequestSharded(ctx, kmsg.NewPtrListGroupsRequest()) {
+		if shard.Err != nil {
+			return l.failure(ctx, fmt.Errorf("list groups: %w", shard.Err))
+		}
+		for _, g := range shard.Resp.(*kmsg.ListGroupsResponse).Groups {
+			changelog := changelogOf(g.Group, stream.Partition{Topic: name}).Topic
+			if g.GroupState == "Empty" || g.GroupState == "Dead" || strings.HasPrefix(g.Group, producerPrefix) {
+				continue
+			}
+			if slices.ContainsFunc(infos, func(t topicInfo) bool { return t.name == changelog }) {
+				return fmt.Errorf("%w: group %q reads it", stream.ErrTopicInUse, g.Group)
+			}
+		}
+	}
+	return nil
+}
+
+// deleteRecords deletes all records of a topic.
+func (l *Log) deleteRecords(ctx context.Context, info topicInfo) error {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 30_000
+	topic := kmsg.NewDeleteRecordsRequestTopic()
+	topic.Topic = info.name
+	for i := range info.leaders {
+		p := kmsg.NewDeleteRecordsRequestTopicPartition()
+		p.Partition, p.Offset = int32(i), -1 // its end
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	req.Topics = append(req.Topics, topic)
+	for _, shard := range l.client.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return l.failure(ctx, fmt.Errorf("delete records: %w", shard.Err))
+		}
+		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return fmt.Errorf("delete records of partition %d: %w", p.Partition, advise(err))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// tailing is a Tail under way.
+type tailing struct {
+	topic string
+	end   context.CancelCauseFunc
+}
+
+// endTails ends those of a topic that was deleted.
+func (l *Log) endTails(topic string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for t := range l.tailings {
+		if t.topic == topic {
+			t.end(stream.ErrUnknownTopic)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	// TopicNameBytesMax is the length of the longest name of a topic, as Kafka has it.
+	TopicNameBytesMax = 249
+
+	// PartitionsMax is the most partitions of a topic.
+	PartitionsMax = 1 << 16
+)
+
+var (
+	// ErrTopicInvalid says that a topic cannot have such a name or so many
+	// partitions.
+	ErrTopicInvalid = errors.New("invalid topic")
+
+	// ErrTopicInUse says that a topic cannot be deleted: members of a group read it.
+	ErrTopicInUse = errors.New("topic is in use")
+
+	// ErrTooManyPartitions says that a log takes no more topics and partitions.
+	ErrTooManyPartitions = errors.New("too many partitions")
+)
+
+// CheckTopic returns an ErrTopicInvalid if a log cannot have t. Names follow
+// Kafka's rule: 1 to 249 letters, digits, dots, underscores and hyphens of ASCII,
+// but not "." or "..". A name is thus also a file name, and prints as it is.
+func CheckTopic(t Topic) error {
+	bad := strings.IndexFunc(t.Name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
+	})
+	switch {
+	case t.Name == "" || len(t.Name) > TopicNameBytesMax:
+		return fmt.Errorf("%w: its name has %d bytes: use 1 to %d", ErrTopicInvalid, len(t.Name), TopicNameBytesMax)
+	case bad >= 0 || t.Name == "." || t.Name == "..":
+		return fmt.Errorf("%w: name %q: use letters, digits, dots, underscores and hyphens, but not . or .. alone", ErrTopicInvalid, t.Name)
+	case t.Partitions < 1 || t.Partitions > PartitionsMax:
+		return fmt.Errorf("%w: %d partitions: use 1 to %d", ErrTopicInvalid, t.Partitions, PartitionsMax)
+	}
+	return nil
+}
