@@ -48,7 +48,8 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	c.share(path, call)
 	calling := c.callingAt(path+".call", call, s.where(), s.Name)
 	c.journal(path+".journal", s.Journal, step.JournalByEvent, calling)
-	if len(c.errs) > before {
+	unread := s.Vector != "" && len(stage.Inputs) == 0 // its name is of something that is said to be wrong
+	if unread || len(c.errs) > before {
 		return
 	}
 	m, ok := c.finder(path, s, stage, calling)

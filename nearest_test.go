@@ -1,6 +1,7 @@
 package afterbay_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,16 @@ func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
 		if _, err := afterbay.New(nearPipeline(&shelf{}, change), afterbay.Options{}); why == "" != (err == nil) || why != "" && !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)
 		}
+	}
+}
+
+// A vector of a model that cannot be opened is no second finding, and no panic.
+func TestVectorOfAModelThatIsNotThere(t *testing.T) {
+	p := nearPipeline(&shelf{}, func(l *afterbay.Lookup) { l.Vector = "embed.vector" })
+	p.Models = []afterbay.Model{{Name: "embed", File: "missing.json", Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[3]"}}}}
+	p.Steps = slices.Insert(p.Steps, 0, afterbay.Step{Score: &afterbay.Score{Model: "embed", Inputs: []string{"v"}}})
+	if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "missing.json") || strings.Contains(err.Error(), "lookup") {
+		t.Errorf("want one finding, about the model: %v", err)
 	}
 }
 

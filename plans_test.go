@@ -1,0 +1,160 @@
+package afterbay_test
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/model/outside"
+	"github.com/afterbay/afterbay/step"
+)
+
+var updateGolden = flag.Bool("update", false, "write the golden files")
+
+const plansFile = "testdata/golden/plans.txt"
+
+// TestPlansAreWhatTheyWere compares the digests and the order of stages of every
+// pipeline in the repository with testdata/golden/plans.txt, which
+// `go test -run TestPlansAreWhatTheyWere . -update` writes. Another digest of outputs
+// begins a generation in every directory, and another digest of state makes directories
+// refuse to open, so neither may change unseen.
+func TestPlansAreWhatTheyWere(t *testing.T) {
+	var b strings.Builder
+	planned := 0
+	for _, source := range pipelineSources(t) {
+		for _, name := range variable.FindAllStringSubmatch(source.text, -1) {
+			t.Setenv(name[1], "http://127.0.0.1:1")
+		}
+		read := config.Parse
+		if filepath.Ext(source.path) == ".yaml" {
+			read = func(path string, _ []byte) (*config.File, error) { return config.Load(path) }
+		}
+		file, err := read(source.path, []byte(source.text))
+		if err != nil {
+			continue // shown to be refused, or a part of a file
+		}
+		for _, p := range file.Pipelines {
+			for i := range p.Models {
+				if m := &p.Models[i]; m.File != "" && filepath.Ext(source.path) != ".yaml" {
+					m.File = filepath.Join(filepath.Dir(source.path), m.File)
+				}
+			}
+			planned++
+			fmt.Fprintf(&b, "%s %s\n%s", source.name, p.Name, planText(p))
+		}
+	}
+	if planned < 100 {
+		t.Errorf("%d pipelines were found, of more than 100", planned)
+	}
+	checkGolden(t, plansFile, b.String())
+}
+
+// planText compiles p with functions that do nothing.
+func planText(p afterbay.Pipeline) string {
+	p.Code.Functions = map[string]step.Function{}
+	for _, name := range functionNames(p.Steps) {
+		p.Code.Functions[name] = step.Function{Version: 1, Keyed: true, Event: func(*step.Context) error { return nil }, Timer: func(*step.Context) error { return nil }}
+	}
+	p.Code.Rows, p.Code.Kinds = services.Open, outside.Kinds()
+	plan, err := afterbay.PlanOf(p)
+	if err != nil {
+		return "  refused: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"
+	}
+	order := slices.Insert(plan.Stages, plan.Waves, "(waves)")
+	return fmt.Sprintf("  outputs %s\n  state %s\n  %s\n", plan.Outputs, plan.State, strings.Join(order, ", "))
+}
+
+func functionNames(steps []afterbay.Step) (names []string) {
+	for _, s := range steps {
+		if s.Call != nil {
+			names = append(names, s.Call.Go)
+		}
+		for _, c := range s.Route {
+			names = append(names, functionNames(c.Steps)...)
+		}
+	}
+	return names
+}
+
+// pipelineSource is a text that may be a pipeline file.
+type pipelineSource struct{ name, path, text string }
+
+var (
+	inScenario = regexp.MustCompile(`(?m)^pipeline\n((?:(?:  .*)?\n)+)`)
+	variable   = regexp.MustCompile(`\$\{(\w+)\}`)
+	inPage     = regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```")
+)
+
+// noPlans are folders of pipelines that are refused (goldens of lint have what is said of
+// them), or need weights that `make weights` lays out.
+var noPlans = []string{"config/testdata/bad", "config/testdata/lint", "examples/support"}
+
+// pipelineSources returns the pipeline files, and those inside of scenarios and pages.
+func pipelineSources(t *testing.T) (all []pipelineSource) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (path != "." && strings.HasPrefix(d.Name(), ".") || slices.Contains(noPlans, filepath.ToSlash(path))) {
+			return filepath.SkipDir
+		}
+		within := map[string]*regexp.Regexp{".txt": inScenario, ".md": inPage, ".yaml": nil}
+		find, ok := within[filepath.Ext(path)]
+		if d.IsDir() || !ok {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if find == nil {
+			all = append(all, pipelineSource{path, path, string(text)})
+			return nil
+		}
+		for i, found := range find.FindAllSubmatch(text, -1) {
+			all = append(all, pipelineSource{fmt.Sprintf("%s[%d]", path, i), path, string(found[1])})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// checkGolden compares text with a golden file, or writes it where -update says so.
+func checkGolden(t *testing.T, path, text string) {
+	t.Helper()
+	if *updateGolden {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, wanted := strings.SplitAfter(text, "\n"), strings.SplitAfter(string(want), "\n")
+	for i := range max(len(got), len(wanted)) {
+		switch {
+		case i >= len(got):
+			t.Fatalf("%s:%d: gone: %s", path, i+1, wanted[i])
+		case i >= len(wanted) || got[i] != wanted[i]:
+			t.Fatalf("%s:%d: %s-update writes it, if this is meant", path, i+1, got[i])
+		}
+	}
+}
