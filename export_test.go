@@ -1,7 +1,5 @@
 package afterbay
 
-import "github.com/afterbay/afterbay/control"
-
 // Planned is what the golden file of plans says of a pipeline.
 type Planned struct {
 	Outputs, State string   // digests: of what decides the outputs, and what the stored state means
@@ -11,7 +9,7 @@ type Planned struct {
 
 // PlanOf compiles a pipeline.
 func PlanOf(p Pipeline) (Planned, error) {
-	made, err := compile(p, false, &control.Endpoints{})
+	made, err := compile(p, Options{})
 	if err != nil {
 		return Planned{}, err
 	}
