@@ -315,7 +315,7 @@ func (r *Runner) Warnings() []string {
 	if !r.plan.Feedback {
 		return r.warnings
 	}
-	return append(slices.Clone(r.warnings), "features read past predictions, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
+	return append(slices.Clone(r.warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 }
 
 // CreateTopics makes the topics that the pipeline reads and writes, where they

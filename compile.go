@@ -70,6 +70,7 @@ type compiler struct {
 	allowed   observe.Budget
 	backlogs  map[string]control.GateOptions // by topic
 	written   map[string][]Field             // what emits write to a topic
+	ownRows   string                         // path of a lookup of rows that the pipeline writes; "" is none
 }
 
 type loadedModel struct {

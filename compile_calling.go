@@ -226,6 +226,7 @@ func (c *compiler) parking() {
 	if c.plan.Queue, err = (control.GateOptions{Max: cmp.Or(p.Max, defaultQueueMax), High: p.High, Low: p.Low}).Resolved(); err != nil {
 		c.fail("queue", "%v", err)
 	}
+	c.ownTables()
 	if !c.plan.Ordered {
 		return
 	}

@@ -43,8 +43,11 @@ func (c *compiler) lookup(path string, s *Lookup) {
 		return
 	}
 	spec := c.lookupTable(path, s)
-	if len(c.errs) > before {
+	if spec.Written = c.writesRows(path, s, spec.Own); len(c.errs) > before {
 		return
+	}
+	if spec.Written {
+		c.beginWaves()
 	}
 	c.order(append(f.empty, f.when)...)
 	c.orderSlots([]value.Slot{key})
@@ -77,7 +80,7 @@ func (c *compiler) lookupTable(path string, s *Lookup) table.Spec {
 			c.hint("remove it, or say by redis, postgres or http where rows are")
 		}
 	}
-	return table.Spec{Topic: s.Table, Own: !slices.ContainsFunc(inputs, func(in Input) bool { return in.Key != s.Key })}
+	return table.Spec{Topic: s.Table, Own: c.inputKeyed(s.Key)}
 }
 
 // table returns the index of a table in the plan.

@@ -59,7 +59,7 @@ var layers = map[string][]string{
 
 	"control":               {},
 	"step":                  {"control", "value", "decode", "expression", "internal/packed", "model"},
-	"table":                 {"statekey", "stream"},
+	"table":                 {"header", "statekey", "stream"},
 	"park":                  {"batch", "control", "dead", "journal", "model", "observe", "statekey", "step", "stream", "value"},
 	"generation":            {"header", "journal", "statekey", "stream"},
 	"group":                 {"dead", "due", "expression", "header", "internal/packed", "statekey", "step", "stream", "value"},

@@ -170,15 +170,7 @@ func (w *Writer) tooLarge(size int, topic string) error {
 // event instead.
 func (w *Writer) Emit(e *step.Emit, of *Event) {
 	at := len(w.Bytes)
-	b := append(w.Bytes, '{')
-	for i, slot := range e.Values {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, e.Names[i]...)
-		b = expression.AppendValue(b, of.Row, slot)
-	}
-	b = append(b, '}')
+	b := e.AppendValue(w.Bytes, of.Row)
 	w.Bytes = b
 	record := stream.Record{
 		Partition: stream.Partition{Topic: w.Form.Topics[e.Output], Index: of.Origin.Index},

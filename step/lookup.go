@@ -25,6 +25,8 @@ type Rows interface {
 	// Row returns the row of a key, a JSON object; nil where there is none. The
 	// first error is the event's.
 	Row(table int, key []byte) (row []byte, failure, fatal error)
+	// Put makes a row that of a key. It keeps the row.
+	Put(table int, key, row []byte)
 }
 
 // NewLookup returns a lookup that is ready to use.

@@ -162,6 +162,32 @@ type Emit struct {
 	Compute []Assign    // the values and the id
 	Names   [][]byte    // `"name":` of each value
 	Values  []value.Slot
+	Table   int // in Plan.Tables, from 1, that its records are rows of; 0 is none
+}
+
+// AppendValue appends the value of the record: an object of JSON.
+func (e *Emit) AppendValue(b []byte, row *value.Row) []byte {
+	b = append(b, '{')
+	for i, slot := range e.Values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, e.Names[i]...)
+		b = expression.AppendValue(b, row, slot)
+	}
+	return append(b, '}')
+}
+
+// Keep puts the record, by the key of its event, into the table that the pipeline
+// looks up, so that the next event of the key finds it. It returns about how many
+// bytes that adds to the step.
+func (e *Emit) Keep(row *value.Row, rows Rows, key []byte) int {
+	if e.Table == 0 {
+		return 0
+	}
+	data := e.AppendValue(nil, row)
+	rows.Put(e.Table-1, key, data)
+	return len(key) + len(data)
 }
 
 // Prepare evaluates at its place what can fail about an emit, and reports whether

@@ -22,15 +22,16 @@ type Reader struct {
 	specs     []Spec
 	places    []place // of all tables; nil until they were looked at
 	input     string
+	pipeline  string
 	logger    *slog.Logger
 	inputs    int32 // partitions of it
 	states    map[stream.Partition]*State
 }
 
-// NewReader returns a reader of tables for a pipeline that reads the topic input;
-// nil where there are no tables. The log must be a stream.Inspector, as every
+// NewReader returns a reader of tables for a pipeline that reads the topic input, by
+// its name; nil where there are no tables. The log must be a stream.Inspector, as every
 // engine's is.
-func NewReader(log stream.Log, input string, specs []Spec, logger *slog.Logger) (*Reader, error) {
+func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slog.Logger) (*Reader, error) {
 	if len(specs) == 0 {
 		return nil, nil
 	}
@@ -38,7 +39,7 @@ func NewReader(log stream.Log, input string, specs []Spec, logger *slog.Logger) 
 	if !ok {
 		return nil, fmt.Errorf("read tables: a log of type %T cannot be inspected", log)
 	}
-	return &Reader{log: log, inspector: inspector, specs: specs, input: input, logger: logger, states: map[stream.Partition]*State{}}, nil
+	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, states: map[stream.Partition]*State{}}, nil
 }
 
 // Assign restores what is kept beside a partition that became the session's. Its
@@ -47,7 +48,7 @@ func (r *Reader) Assign(a stream.Assigned) (*State, error) {
 	if r == nil {
 		return nil, nil
 	}
-	s, err := newState(r.specs, a)
+	s, err := newState(r.specs, a, r.pipeline)
 	if err == nil {
 		r.states[a.Partition] = s
 	}
@@ -89,6 +90,9 @@ func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes 
 		if err := r.bring(ctx, at, extents[i], took); err != nil {
 			return fmt.Errorf("read table %v: %w", r.partition(at), err)
 		}
+	}
+	for _, s := range r.states {
+		s.note()
 	}
 	return nil
 }

@@ -15,6 +15,10 @@
 //  3. The rows of a key come in the order of the topic. Those of keys in several of
 //     its partitions, and the same rows beside two partitions of the input, come
 //     in any order.
+//  4. Rows that the pipeline itself writes (Spec.Written) are rows from Put on, in the
+//     step that writes their records: the next event of the key sees them. Their
+//     records are passed over when they are read. Rows of others come between them
+//     when they are read, which may be behind a row that is later in the topic.
 package table
 
 import (
@@ -25,6 +29,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -37,7 +42,13 @@ type Spec struct {
 	// partition keeps those rows only whose keys Kafka's default partitioner puts
 	// into it, and else all rows.
 	Own bool
+	// Written is set where the pipeline writes the table itself.
+	Written bool
 }
+
+// writing is the id under which it is noted beside a partition that Put has made rows
+// of all records that the pipeline wrote to the table.
+func (s Spec) writing() string { return s.Topic + "/written" }
 
 // id names what is stored of a table. A choice of other rows is another table,
 // which is read from its beginning.
@@ -65,17 +76,29 @@ type State struct {
 	moved        map[place]bool          // those that are not in a step
 	made, flying map[string][]byte       // rows by state key, not yet in a step and in the newest, which may be outstanding; nil is deleted
 	key          []byte
+	pipeline     []byte       // what header.Pipeline of its records begins with
+	noting       map[int]bool // tables without that note, and whether records of the pipeline are taken
 }
 
 var errDamaged = errors.New("stored state is damaged")
 
 // newState restores how far the tables were read beside a partition.
-func newState(specs []Spec, a stream.Assigned) (*State, error) {
+func newState(specs []Spec, a stream.Assigned, pipeline string) (*State, error) {
 	s := &State{
 		specs: specs, id: a.Partition, view: a.State,
 		next: map[place]stream.Offset{}, moved: map[place]bool{}, made: map[string][]byte{},
+		pipeline: []byte(pipeline + " "), noting: map[int]bool{},
 	}
 	for i := range specs {
+		if specs[i].Written {
+			noted, err := s.view.Get(statekey.AppendRead(nil, specs[i].writing()))
+			if err != nil {
+				return nil, err
+			}
+			if noted == nil {
+				s.noting[i] = a.Next > 0
+			}
+		}
 		prefix := statekey.AppendRead(nil, specs[i].id())
 		for entry, err := range s.view.Scan(prefix) {
 			if err != nil {
@@ -119,7 +142,7 @@ func (s *State) Row(table int, key []byte) (row []byte, failure, fatal error) {
 func (s *State) take(at place, r *stream.Record) int {
 	s.next[at], s.moved[at] = r.Offset+1, true
 	spec := s.specs[at.table]
-	if r.Key == nil || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
+	if r.Key == nil || spec.Written && !s.noting[at.table] && s.wrote(r) || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
 		return 0
 	}
 	s.key = statekey.AppendRow(s.key[:0], spec.id(), r.Key)
@@ -129,6 +152,32 @@ func (s *State) take(at place, r *stream.Record) int {
 	}
 	s.made[string(s.key)] = row
 	return len(s.key) + len(row)
+}
+
+// wrote reports whether the pipeline made a record.
+func (s *State) wrote(r *stream.Record) bool {
+	for i := range r.Headers {
+		if r.Headers[i].Key == header.Pipeline {
+			return bytes.HasPrefix(r.Headers[i].Value, s.pipeline)
+		}
+	}
+	return false
+}
+
+// note notes that all rows are there that the pipeline wrote so far.
+func (s *State) note() {
+	for table := range s.noting {
+		s.made[string(statekey.AppendRead(nil, s.specs[table].writing()))] = []byte{1}
+	}
+	clear(s.noting)
+}
+
+// Put implements step.Rows. Rows of keys of other partitions are theirs.
+func (s *State) Put(table int, key, row []byte) {
+	if stream.Place(key, s.partitions) == s.id.Index {
+		s.key = statekey.AppendRow(s.key[:0], s.specs[table].id(), key)
+		s.made[string(s.key)] = row
+	}
 }
 
 // Changes calls write with what was taken in since the last call: keys, and values

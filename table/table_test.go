@@ -73,7 +73,7 @@ func (b *bench) join() {
 	b.must(err)
 	batch, err := b.session.Poll(b.t.Context(), 1)
 	b.must(err)
-	b.reader, err = NewReader(b.shortened, "in", specs, slog.New(slog.NewTextHandler(&b.logged, nil)))
+	b.reader, err = NewReader(b.shortened, "in", "posts", specs, slog.New(slog.NewTextHandler(&b.logged, nil)))
 	b.must(err)
 	for _, a := range batch.Assigned {
 		s, err := b.reader.Assign(a)
@@ -226,7 +226,7 @@ func TestPartitionsAtDifferentPlacesReadEachRowOnce(t *testing.T) {
 }
 
 func TestReaderWithoutTablesDoesNothing(t *testing.T) {
-	r, err := NewReader(nil, "in", nil, nil)
+	r, err := NewReader(nil, "in", "posts", nil, nil)
 	if r != nil || err != nil {
 		t.Fatal(r, err)
 	}

@@ -465,6 +465,7 @@ func (w *worker) run(stage *step.Stage, it *item) error {
 		var wanted bool
 		if wanted, err = stage.Emit.Prepare(it.Row); wanted {
 			it.emits |= 1 << stage.Emit.Index
+			w.step.Carry(stage.Emit.Keep(it.Row, it.partition.tables, it.Record.Key))
 		}
 	case stage.Route != nil:
 		var on bool

@@ -123,7 +123,7 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 		metrics.Generations.Clear()
 		err = errors.Join(err, s.Close())
 	}()
-	if w.tables, err = table.NewReader(t.log, t.plan.Topic, t.plan.Tables, options.Logger); err != nil {
+	if w.tables, err = table.NewReader(t.log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
