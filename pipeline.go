@@ -377,10 +377,10 @@ type Group struct {
 	Order      string        // a name of kind int, from 0 on; "" orders by event time
 	End        string        // a name of kind bool: the event is the last in order; "" where nothing says so
 	ID         string        // a name of kind string or int, a second event of which is left out; "" is Order, or else meta.id
-	Idle       time.Duration // of event time without an event of the group, after which it ends; 0 is never
-	Timeout    time.Duration // of event time since the group's first event, after which it ends; 0 is never
+	Idle       time.Duration // gap between event times that begins another group; 0 is none
+	Timeout    time.Duration // event time since its first event from which on an event begins another group; 0 is never
 	Max        GroupMax
-	Late       string // what becomes of an event whose group has ended: dlq (default), drop, or include, which begins another
+	Late       string // what becomes of an event that is within a group that ended: dlq (default), drop, or include, which begins another
 	Incomplete string // what becomes of a group that ended without all of its events: dlq (default) or pass
 }
 

@@ -28,10 +28,13 @@ type Ended struct {
 	Bytes    int
 
 	name    string
-	first   int64
-	members []*member
-	holes   []int64 // first of Missing
-	ref     bool    // its members are only in the state
+	first   *member   // by time
+	of      int64     // anchor of its members
+	members []*member // by order
+	repeats []*member // that it left out
+	holes   []int64   // first of Missing
+	shared  bool      // members of other groups have the anchor too
+	ref     bool      // its members are only in the state
 	id      stream.Partition
 }
 
@@ -57,7 +60,7 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 		return nil, err
 	}
 	for i, m := range e.members {
-		if m.offset == e.first {
+		if m == e.first {
 			id = list[i].id + ":" + e.Group.Name
 		}
 		if m.offset == e.Offset {
@@ -109,27 +112,23 @@ func (s *Set) value(e *Ended, row *value.Row) []byte {
 // read returns members as they are stored.
 func (s *Set) read(members []*member) ([]stored, error) {
 	list := make([]stored, len(members))
-	kept := map[int64][]byte{}
-	if slices.ContainsFunc(members, func(m *member) bool { return m.value == nil }) {
-		err := s.scan(members[0].of, func(m *member, data []byte) error {
-			kept[m.offset] = data
-			return nil
-		})
+	for i, m := range members {
+		data, err := s.data(m)
 		if err != nil {
 			return nil, err
 		}
-	}
-	for i, m := range members {
-		data := m.value
-		if data == nil {
-			data = kept[m.offset]
-		}
-		var err error
 		if list[i], err = (&member{}).parse(data); err != nil {
 			return nil, fmt.Errorf("group in %v: %w", s.id, err)
 		}
 	}
 	return list, nil
+}
+
+func (s *Set) data(m *member) ([]byte, error) {
+	if m.value != nil {
+		return m.value, nil
+	}
+	return s.view.Get(statekey.AppendMember(nil, m.of, m.offset))
 }
 
 // gather sets the lists of a row to the fields of members, in their order. A string
@@ -166,16 +165,34 @@ func gather(g *step.Group, row *value.Row, list []stored) error {
 }
 
 // Detach takes the lists out of the row of an event that is parked, and returns what
-// Attach puts them back by: its members stay in the state until Release. It is nil
-// for none.
-func (e *Ended) Detach(row *value.Row) []byte {
+// Attach puts them back by: its members stay in the state until Release, under an
+// anchor of their own. It is nil for none.
+func (s *Set) Detach(e *Ended, row *value.Row) ([]byte, error) {
 	if e == nil {
-		return nil
+		return nil, nil
 	}
 	for _, l := range e.Group.Lists {
 		row.Clear(l.Slot)
 	}
-	return binary.AppendVarint(binary.AppendVarint(binary.AppendUvarint(nil, uint64(e.Group.Index)), e.first), int64(e.At))
+	if e.shared && !e.ref {
+		e.of = ^e.Offset // no series begins there
+		for _, m := range slices.Concat(e.members, e.repeats) {
+			data, err := s.data(m)
+			if err != nil {
+				return nil, err
+			}
+			s.leave(m)
+			s.fresh = append(s.fresh, &member{of: e.of, offset: m.offset, value: data})
+		}
+	}
+	return binary.AppendVarint(binary.AppendVarint(binary.AppendUvarint(nil, uint64(e.Group.Index)), e.of), int64(e.At)), nil
+}
+
+// leave deletes what is stored of a member.
+func (s *Set) leave(m *member) {
+	if m.gone = true; m.written {
+		s.gone = append(s.gone, statekey.AppendMember(nil, m.of, m.offset))
+	}
 }
 
 // Attached returns the group that an event which was parked is made of; nil where it
@@ -185,9 +202,9 @@ func (p *Plan) Attached(ref []byte, id stream.Partition) *Ended {
 	if n <= 0 || index >= uint64(len(p.Groups)) {
 		return nil
 	}
-	first, m := binary.Varint(ref[n:])
+	anchor, m := binary.Varint(ref[n:])
 	at, _ := binary.Varint(ref[n+max(m, 0):])
-	return &Ended{Group: p.Groups[index], At: stream.Offset(at), first: first, ref: true, id: id}
+	return &Ended{Group: p.Groups[index], At: stream.Offset(at), of: anchor, ref: true, id: id}
 }
 
 // Attach puts the lists of a group back into the row of an event that was parked.
@@ -196,23 +213,19 @@ func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *va
 	if e == nil {
 		return nil
 	}
-	type one struct {
-		member
-		stored
-	}
-	var all []one
-	err := scan(view, id, e.first, func(m *member, data []byte) error {
-		kept, err := m.parse(data)
-		all = append(all, one{*m, kept})
+	g, kept := newGroup(e.Group), map[*member]stored{}
+	err := scan(view, id, e.of, func(m *member, data []byte) (err error) {
+		kept[m], err = m.parse(data)
+		g.insert(m)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b one) int { return a.compare(&b.member) })
-	list := make([]stored, len(all))
-	for i := range all {
-		list[i] = all[i].stored
+	var list []stored
+	members, _ := g.split()
+	for _, m := range members {
+		list = append(list, kept[m])
 	}
 	return gather(e.Group, row, list)
 }
@@ -221,30 +234,27 @@ func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *va
 // offset. Where end is not nil it is called with the id and the context of each of
 // them that came from a client, but for the one that the event is of.
 func (s *Set) Release(e *Ended, offset stream.Offset, end func(id string, context []stream.Header)) error {
-	drop := func(m *member, kept stored) {
-		if m.gone = true; m.written {
-			s.gone = append(s.gone, statekey.AppendMember(nil, m.of, m.offset))
-		}
-		if end != nil && kept.context != nil && m.offset != int64(offset) {
-			end(kept.id, kept.context)
-		}
-	}
+	members := slices.Concat(e.members, e.repeats)
 	if e.ref {
-		return s.scan(e.first, func(m *member, data []byte) error {
-			kept, err := (&member{}).parse(data)
-			drop(m, kept)
-			return err
+		err := scan(s.view, s.id, e.of, func(m *member, data []byte) error {
+			m.value, members = data, append(members, m)
+			return nil
 		})
+		if err != nil {
+			return err
+		}
 	}
-	list := make([]stored, len(e.members))
+	var list []stored
 	if end != nil {
 		var err error
-		if list, err = s.read(e.members); err != nil {
+		if list, err = s.read(members); err != nil {
 			return err
 		}
 	}
-	for i, m := range e.members {
-		drop(m, list[i])
+	for i, m := range members {
+		if s.leave(m); end != nil && list[i].context != nil && m.offset != int64(offset) {
+			end(list[i].id, list[i].context)
+		}
 	}
 	return nil
 }

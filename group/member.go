@@ -2,12 +2,14 @@ package group
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/packed"
 	"github.com/afterbay/afterbay/statekey"
@@ -19,28 +21,58 @@ var errDamaged = errors.New("stored state is damaged")
 
 // member is an event of a group.
 type member struct {
-	of      int64 // offset of the group's first event
+	of      int64 // anchor of its series
 	offset  int64
 	order   int64
 	time    int64
 	id      string
+	source  *dead.Position // that it was copied from; nil where it was not
+	value   []byte         // as it is stored; nil where the state has it
+	size    int32          // of value
 	end     bool
-	value   []byte // as it is stored; nil where the state has it
 	written bool
 	gone    bool
 }
 
+// compare compares members by (time, source, offset). What is copied has the source's
+// offset: that of the copy depends on when it was made.
 func (m *member) compare(o *member) int {
-	switch {
-	case m.order < o.order || m.order == o.order && m.offset < o.offset:
-		return -1
-	case m.order == o.order && m.offset == o.offset:
-		return 0
+	if c := cmp.Compare(m.time, o.time); c != 0 {
+		return c
 	}
-	return 1
+	switch {
+	case m.source == nil && o.source == nil:
+		return cmp.Compare(m.offset, o.offset)
+	case m.source == nil:
+		return -1
+	case o.source == nil:
+		return 1
+	}
+	if c := strings.Compare(m.source.Topic, o.source.Topic); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(m.source.Index, o.source.Index), cmp.Compare(m.source.Offset, o.source.Offset), cmp.Compare(m.offset, o.offset))
 }
 
-const version = 1
+// byOrder compares members by (order, time, source, offset).
+func (m *member) byOrder(o *member) int {
+	if c := cmp.Compare(m.order, o.order); c != 0 {
+		return c
+	}
+	return m.compare(o)
+}
+
+// comesFrom notes where a copy is from; "" is an event that is no copy.
+func (m *member) comesFrom(source string) {
+	if source == "" {
+		return
+	}
+	if from, err := dead.ParsePosition(source); err == nil {
+		m.source = &from
+	}
+}
+
+const version = 1 // of a member
 
 // Flags of a member.
 const (
@@ -116,6 +148,8 @@ func (m *member) parse(data []byte) (stored, error) {
 			s.context = append(s.context, stream.Header{Key: contextKeys[i], Value: bytes.Clone(text)})
 		}
 	}
+	m.size = int32(len(data))
+	m.comesFrom(s.source)
 	if s.row = r.Rest; r.Bad || v != version {
 		return s, errDamaged
 	}
@@ -160,26 +194,29 @@ func (s *stored) restore(row *value.Row, schema *value.Schema) error {
 	})
 }
 
-// load finds the members of a group in the state.
-func (s *Set) load(g *group) error {
-	if g.loaded {
+// load finds the members of a series in the state.
+func (s *Set) load(q *series) error {
+	if q.loaded {
 		return nil
 	}
-	g.loaded, g.ids, g.end = true, map[string]bool{}, never
-	return s.scan(g.first, func(m *member, data []byte) error {
+	var members []*member
+	err := scan(s.view, s.id, q.anchor, func(m *member, data []byte) error {
 		_, err := m.parse(data)
-		g.insert(m)
+		members = append(members, m)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	q.loaded = true
+	if bytes := q.bytes; q.cutAll(members) != bytes {
+		return fmt.Errorf("group in %v: %w", s.id, errDamaged)
+	}
+	return nil
 }
 
-// scan calls take with the stored members of a group.
-func (s *Set) scan(first int64, take func(*member, []byte) error) error {
-	return scan(s.view, s.id, first, take)
-}
-
-func scan(view stream.View, id stream.Partition, first int64, take func(*member, []byte) error) error {
-	prefix := statekey.AppendMembers(nil, first)
+func scan(view stream.View, id stream.Partition, anchor int64, take func(*member, []byte) error) error {
+	prefix := statekey.AppendMembers(nil, anchor)
 	for entry, err := range view.Scan(prefix) {
 		if err != nil {
 			return err
@@ -187,7 +224,7 @@ func scan(view stream.View, id stream.Partition, first int64, take func(*member,
 		if len(entry.Key) != len(prefix)+8 {
 			return fmt.Errorf("group in %v: %w", id, errDamaged)
 		}
-		m := &member{of: first, offset: int64(binary.BigEndian.Uint64(entry.Key[len(prefix):])), written: true}
+		m := &member{of: anchor, offset: int64(binary.BigEndian.Uint64(entry.Key[len(prefix):])), written: true}
 		if err := take(m, entry.Value); err != nil {
 			return fmt.Errorf("group in %v: %w", id, err)
 		}
@@ -195,37 +232,78 @@ func scan(view stream.View, id stream.Partition, first int64, take func(*member,
 	return nil
 }
 
-// append appends a group as it is stored: one that is open, its first event, times
-// and bytes; one that ended, why, until when it is known and the ids it had.
-func (g *group) append(dst []byte) []byte {
-	if !g.over {
-		dst = append(dst, version, 0)
-		for _, n := range []int64{g.first, g.since, g.last, int64(g.bytes)} {
-			dst = binary.AppendVarint(dst, n)
-		}
-		return dst
+// restore takes in an entry of the state: a series, or a group that ended.
+func (s *Set) restore(entry stream.Entry) error {
+	name, ended := string(entry.Key), false
+	ok := true
+	if entry.Key[0] == statekey.Ended {
+		name, ok = statekey.EndedOf(entry.Key)
+		ended = true
 	}
-	dst = append(dst, version, 1, byte(g.reason))
-	dst = binary.AppendVarint(dst, g.at)
-	for _, h := range g.hashes {
-		dst = binary.LittleEndian.AppendUint64(dst, h)
+	var group string
+	if ok {
+		group, _, _, ok = statekey.GroupOf([]byte(name))
+	}
+	q, p := &series{name: name, at: never, spec: s.plan.find(group)}, &past{key: string(entry.Key)}
+	if ok && ended {
+		ok = p.parse(entry.Value)
+	} else if ok {
+		ended, ok = q.parse(entry.Value, p)
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("a group of %v: %w", s.id, errDamaged)
+	case q.spec == nil && ended:
+		s.gone = append(s.gone, entry.Key)
+		return nil
+	case q.spec == nil:
+		return fmt.Errorf("groups of %q are open in %v, which the pipeline no longer has: run it as it was until they ended", group, s.id)
+	case !ended:
+		s.series[name] = q
+		return nil
+	}
+	p.of = s.of(q.spec, name)
+	if entry.Key[0] == statekey.Ended {
+		s.know(p)
+		return nil
+	}
+	s.gone = append(s.gone, entry.Key)
+	p.key = string(statekey.AppendEnded(nil, name, -1))
+	s.learn(p)
+	return nil
+}
+
+const seriesVersion = 2
+
+// append appends a series as it is stored: where its members are, how many groups and
+// bytes they are, when the first ends and what cut them.
+func (s *series) append(dst []byte) []byte {
+	dst = append(dst, seriesVersion)
+	for _, n := range []int64{s.anchor, int64(s.open), int64(s.bytes), s.groups[0].over(), int64(s.spec.Idle), int64(s.spec.Within)} {
+		dst = binary.AppendVarint(dst, n)
 	}
 	return dst
 }
 
-// parse reads what append wrote.
-func (g *group) parse(data []byte) bool {
+// parse reads what append wrote. Version 1 had a flag, and of a group that did not end
+// the offset and time of its first event, its newest time and its bytes; one that ended
+// is read into p.
+func (s *series) parse(data []byte, p *past) (ended, ok bool) {
 	r := packed.Reader{Rest: data}
-	if r.Byte() != version {
-		return false
+	switch v, spec := r.Byte(), s.spec; {
+	case v == 1 && r.Byte() == 1:
+		return true, p.parseFirst(&r)
+	case v == 1:
+		s.anchor, s.stale, s.open = r.Signed(), true, 1
+		r.Signed()
+		r.Signed()
+		s.bytes = int(r.Signed())
+	case v == seriesVersion:
+		s.anchor, s.open, s.bytes, s.ends = r.Signed(), int(r.Signed()), int(r.Signed()), r.Signed()
+		idle, within := r.Signed(), r.Signed()
+		s.stale = spec != nil && (idle != int64(spec.Idle) || within != int64(spec.Within))
+	default:
+		return false, false
 	}
-	if g.over = r.Byte() == 1; !g.over {
-		g.first, g.since, g.last, g.bytes = r.Signed(), r.Signed(), r.Signed(), int(r.Signed())
-		return r.Whole()
-	}
-	g.reason, g.at = Reason(r.Byte()), r.Signed()
-	for len(r.Rest) > 0 {
-		g.hashes = append(g.hashes, r.Word())
-	}
-	return !r.Bad && g.reason <= Full
+	return false, r.Whole() && s.open > 0
 }

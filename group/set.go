@@ -1,16 +1,16 @@
 // Package group collects the events of a group beside a partition until it ends:
-// because all of them are there, because none came for too long, or because no more
-// fit. One event made of them then goes on in their place.
+// because all of them are there, because a gap or a limit of event time ends it, or
+// because no more fit. One event made of them then goes on in their place.
 //
-// It decides in log order, by event times and the watermark at positions of the log
-// alone, so that a group ends at the same event with the same members whatever the
-// batches, sessions and crashes. Each member is a state entry of its own: a step
-// writes those that came, however large the group is.
+// Which events are together is a function of their event times (see series); the
+// watermark only decides when that is final. That a group is complete or full is decided
+// in log order. So the same log makes the same groups whatever the batches, sessions and
+// crashes. Each member is a state entry of its own: a step writes those that came,
+// however large the group is.
 package group
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -28,8 +28,8 @@ type Reason uint8
 // The reasons.
 const (
 	Complete Reason = iota // its last event and all before it are there
-	Idle                   // it had no event for too long
-	Timeout                // too long after its first event
+	Idle                   // the next event is at least idle after its last
+	Timeout                // the next event is at least timeout after its first
 	Full                   // one more would be more than it takes
 )
 
@@ -63,70 +63,37 @@ type Set struct {
 	plan   *Plan
 	id     stream.Partition
 	view   stream.View
-	groups map[string]*group // by name: its state key
-	open   []int             // of each of the plan
-	due    due.Queue
-	over   due.Queue // those that ended, by until when they are known
-	known  int       // of them
-	ended  []*Ended  // to be taken
-	dirty  []*group
+	series map[string]*series // by name: its state key
+	past   map[string]*past   // groups that ended and are known, by state key
+	open   []int              // groups that did not end, of each of the plan
+	due    due.Queue          // series by when their first group ends, and past by when it is forgotten
+	over   due.Queue          // past alone
+	ended  []*Ended           // to be taken
+	dirty  []*series
+	told   []string  // keys of past that changed
 	fresh  []*member // not yet in a step
 	flying []*member // in the step before, which may not be durable
 	gone   [][]byte  // keys to delete
 }
 
-// group is one of a set. Of one that ended only what is below ended is known.
-type group struct {
-	spec  *step.Group
-	name  string
-	first int64 // offset of its first event
-	since int64 // event time of that
-	last  int64 // newest event time
-	bytes int
-	dirty bool
-
-	loaded  bool
-	members []*member // by (order, offset)
-	ids     map[string]bool
-	orders  int   // different ones
-	end     int64 // least order of an event that says it is the last; never where none does
-
-	at int64 // of its entry in the queue
-
-	over   bool
-	reason Reason
-	hashes []uint64 // of the ids it had, sorted
-}
-
-const never = math.MaxInt64
-
 // Open returns the groups beside a partition as its state has them; nil where the
 // pipeline has none. Those that are open and that it no longer has are an error.
 func Open(plan *Plan, id stream.Partition, view stream.View) (*Set, error) {
-	s := &Set{plan: plan, id: id, view: view, groups: map[string]*group{}, open: make([]int, len(plan.Groups))}
-	for entry, err := range view.Scan([]byte{statekey.Group}) {
-		if err != nil {
+	s := &Set{plan: plan, id: id, view: view, series: map[string]*series{}, past: map[string]*past{}, open: make([]int, len(plan.Groups))}
+	for _, prefix := range []byte{statekey.Group, statekey.Ended} {
+		for entry, err := range view.Scan([]byte{prefix}) {
+			if err == nil {
+				err = s.restore(entry)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, q := range s.series {
+		if err := s.resume(q); err != nil {
 			return nil, err
 		}
-		name, _, _, ok := statekey.GroupOf(entry.Key)
-		g := &group{name: string(entry.Key), spec: plan.find(name)}
-		if !ok || !g.parse(entry.Value) {
-			return nil, fmt.Errorf("a group of %v: %w", id, errDamaged)
-		}
-		if g.spec == nil && g.over {
-			s.gone = append(s.gone, entry.Key)
-			continue
-		}
-		if g.spec == nil {
-			return nil, fmt.Errorf("groups of %q are open in %v, which the pipeline no longer has: run it as it was until they ended", name, id)
-		}
-		s.groups[g.name] = g
-		if g.over {
-			s.know(g, g.at)
-			continue
-		}
-		s.count(g, 1)
-		s.await(g, g.deadline())
 	}
 	if len(plan.Groups) == 0 {
 		return nil, nil
@@ -134,49 +101,70 @@ func Open(plan *Plan, id stream.Partition, view stream.View) (*Set, error) {
 	return s, nil
 }
 
+// resume counts what a series has, which another idle or timeout may cut anew.
+func (s *Set) resume(q *series) error {
+	if q.stale {
+		if err := s.load(q); err != nil {
+			return err
+		}
+		q.at = never
+		s.touch(q)
+	}
+	s.count(q, q.open, q.bytes)
+	s.await(q)
+	return nil
+}
+
 // Close takes what the set has out of the counts of its process.
 func (s *Set) Close() {
 	if s == nil {
 		return
 	}
-	for _, g := range s.groups {
-		if !g.over {
-			s.count(g, -1)
-		}
+	for _, q := range s.series {
+		s.count(q, -q.open, -q.bytes)
 	}
-	clear(s.groups)
+	clear(s.series)
 }
 
-func (s *Set) count(g *group, n int) {
-	s.open[g.spec.Index] += n
-	g.spec.Counts.Open.Add(int64(n))
-	g.spec.Counts.Bytes.Add(int64(n * g.bytes))
+func (s *Set) count(q *series, groups, bytes int) {
+	s.open[q.spec.Index] += groups
+	q.spec.Counts.Open.Add(int64(groups))
+	q.spec.Counts.Bytes.Add(int64(bytes))
 }
 
-// deadline returns the watermark that ends the group.
-func (g *group) deadline() int64 {
-	at := int64(never)
-	if g.spec.Idle > 0 {
-		at = g.last + g.spec.Idle.Microseconds()
+// await notes when the first group of a series ends by time. Where that is later than
+// was noted, it is noted again by then.
+func (s *Set) await(q *series) {
+	if len(q.groups) > 0 {
+		q.ends = q.groups[0].over()
 	}
-	if g.spec.Within > 0 {
-		at = min(at, g.since+g.spec.Within.Microseconds())
-	}
-	return at
-}
-
-// await notes when the group is to be looked at.
-func (s *Set) await(g *group, at int64) {
-	g.at = at
-	if at != never {
-		s.due.Push(due.Entry{At: at, Key: g.name})
+	if q.open > 0 && q.ends < q.at {
+		q.at = q.ends
+		s.due.Push(due.Entry{At: q.at, Key: q.name})
 	}
 }
 
-func (s *Set) touch(g *group) {
-	if !g.dirty {
-		g.dirty = true
-		s.dirty = append(s.dirty, g)
+func (s *Set) touch(q *series) {
+	if !q.dirty {
+		q.dirty = true
+		s.dirty = append(s.dirty, q)
+	}
+}
+
+// of returns the series of a name, which may be a new one.
+func (s *Set) of(spec *step.Group, name string) *series {
+	q := s.series[name]
+	if q == nil {
+		q = &series{spec: spec, name: name, at: never, loaded: true}
+		s.series[name] = q
+	}
+	return q
+}
+
+// drop lets go of a series of which nothing is known.
+func (s *Set) drop(q *series) {
+	if q.open == 0 && len(q.past) == 0 {
+		delete(s.series, q.name)
 	}
 }
 
@@ -198,52 +186,45 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 		return 0, err, nil
 	}
 	m := &member{offset: e.Offset, order: order, time: e.Time, id: id, end: e.Group.Last(e.Row)}
+	m.comesFrom(e.Source)
 	m.value = m.append(nil, &e, s.plan.Schema)
 	if len(m.value) > e.Group.Bytes {
 		return 0, fmt.Errorf("takes %d bytes, more than the %d of max.bytes of its group", len(m.value), e.Group.Bytes), nil
 	}
-	name := string(statekey.AppendGroup(nil, e.Group.Name, e.Key, by))
+	m.size = int32(len(m.value))
+	q := s.of(e.Group, string(statekey.AppendGroup(nil, e.Group.Name, e.Key, by)))
+	defer s.drop(q)
+	if err := s.load(q); err != nil {
+		return 0, nil, err
+	}
 	for {
-		g := s.groups[name]
-		switch {
-		case g != nil && g.over:
-			if _, known := slices.BinarySearch(g.hashes, hash(id)); known {
-				e.Group.Counts.Duplicates.Add(1)
-				return 0, nil, nil
-			}
-			e.Group.Counts.Late.Add(1)
-			switch e.Group.Late {
-			case step.LateDrop:
-				return 0, nil, nil
-			case step.LateInclude:
-				s.forget(g)
-				continue
-			}
-			return 0, fmt.Errorf("%s of %s %q comes after its group ended: %v", describe(e.Group, m), e.Group.By.Name, by, g.reason), nil
-		case g == nil:
-			if most := e.Group.Open; s.open[e.Group.Index] >= most {
-				return 0, fmt.Errorf("would open group %d of %s beside the partition: max.groups is %d", most+1, e.Group.Name, most), nil
-			}
-			g = &group{spec: e.Group, name: name, first: e.Offset, since: e.Time, last: e.Time, loaded: true, ids: map[string]bool{}, end: never}
-			s.groups[name] = g
-			s.count(g, 1)
-			s.await(g, g.deadline())
-		}
-		if err := s.load(g); err != nil {
-			return 0, nil, err
-		}
-		switch {
-		case g.ids[id]:
+		if over, repeats := q.late(m); repeats {
 			e.Group.Counts.Duplicates.Add(1)
 			return 0, nil, nil
-		case len(g.members) == e.Group.Events || g.bytes+len(m.value) > e.Group.Bytes:
-			s.finish(g, Full, g.last)
+		} else if over != nil {
+			if e.Group.Counts.Late.Add(1); e.Group.Late == step.LateDrop {
+				return 0, nil, nil
+			} else if e.Group.Late == step.LateDead {
+				return 0, fmt.Errorf("%s of %s %q comes after its group ended: %v", describe(e.Group, m), e.Group.By.Name, by, over.reason), nil
+			}
+			s.forget(over)
 			continue
 		}
-		s.join(g, m)
-		if g.whole() {
-			s.finish(g, Complete, g.last)
+		c := q.place(m)
+		if c.into != nil && c.into.useless(m, c.was) {
+			e.Group.Counts.Duplicates.Add(1)
+			return 0, nil, nil
 		}
+		if full := c.full(q, m); len(full) > 0 {
+			for _, g := range full {
+				s.finish(q, g, Full, g.last())
+			}
+			continue
+		}
+		if most, n := e.Group.Open, s.open[e.Group.Index]+len(c.groups)-(c.to-c.from); n > most && len(c.groups) > c.to-c.from {
+			return 0, fmt.Errorf("would open group %d of %s beside the partition: max.groups is %d", n, e.Group.Name, most), nil
+		}
+		s.join(q, &c, m)
 		return len(m.value), nil, nil
 	}
 }
@@ -255,88 +236,31 @@ func describe(g *step.Group, m *member) string {
 	return fmt.Sprintf("%s %q", g.ID.Name, m.id)
 }
 
-func hash(id string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id))
-	return h.Sum64()
-}
-
-// join adds a member.
-func (s *Set) join(g *group, m *member) {
-	m.of = g.first
-	g.insert(m)
-	g.last = max(g.last, m.time)
-	g.bytes += len(m.value)
-	g.spec.Counts.Bytes.Add(int64(len(m.value)))
+// join adds a member, and ends the groups that it makes whole.
+func (s *Set) join(q *series, c *change, m *member) {
+	if s.series[q.name] = q; q.open == 0 {
+		q.anchor = m.offset
+	}
+	m.of = q.anchor
 	s.fresh = append(s.fresh, m)
-	s.touch(g)
-}
-
-// insert puts a member in its place.
-func (g *group) insert(m *member) {
-	at, _ := slices.BinarySearchFunc(g.members, m, (*member).compare)
-	before := at > 0 && g.members[at-1].order == m.order
-	after := at < len(g.members) && g.members[at].order == m.order
-	if !before && !after {
-		g.orders++
+	s.touch(q)
+	open := q.open
+	q.apply(c, m)
+	s.count(q, q.open-open, len(m.value))
+	s.await(q)
+	for _, g := range c.groups {
+		s.close(q, g)
 	}
-	g.members = slices.Insert(g.members, at, m)
-	g.ids[m.id] = true
-	if m.end {
-		g.end = min(g.end, m.order)
+	if c.into != nil {
+		s.close(q, c.into)
 	}
 }
 
-// whole reports whether the last event and all before it are there.
-func (g *group) whole() bool {
-	switch {
-	case g.end == never:
-		return false
-	case g.spec.Order == nil:
-		return true
+// close ends a group that is whole.
+func (s *Set) close(q *series, g *group) {
+	if g.whole() {
+		s.finish(q, g, Complete, g.last())
 	}
-	return g.orders > int(g.end) && g.missing(1) == nil
-}
-
-// missing returns orders that are not there before the last, at most limit: up to
-// that of the event that says so, or else of the last that is there.
-func (g *group) missing(limit int) (list []int64) {
-	if g.spec.Order == nil {
-		return nil
-	}
-	next, last := int64(0), g.end
-	if last == never && len(g.members) > 0 {
-		last = g.members[len(g.members)-1].order
-	}
-	for _, m := range g.members {
-		for ; next < m.order && next <= last && len(list) < limit; next++ {
-			list = append(list, next)
-		}
-		next = m.order + 1
-	}
-	for ; next <= last && last != never && len(list) < limit; next++ {
-		list = append(list, next)
-	}
-	return list
-}
-
-// lacks returns how many orders are not there before the last.
-func (g *group) lacks() int64 {
-	if g.spec.Order == nil || len(g.members) == 0 {
-		return 0
-	}
-	last := g.end
-	if last == never {
-		last = g.members[len(g.members)-1].order
-	}
-	there, before := int64(0), int64(-1)
-	for _, m := range g.members {
-		if m.order != before && m.order <= last {
-			there++
-		}
-		before = m.order
-	}
-	return last + 1 - there
 }
 
 // Due reports whether there is something to end by a watermark.
@@ -352,91 +276,77 @@ func (s *Set) Expire(watermark int64, bytes int) (done bool, err error) {
 			return false, nil
 		}
 		e := s.due.Pop()
-		g := s.groups[e.Key]
-		if g == nil || g.at != e.At {
+		if p := s.past[e.Key]; p != nil && p.until == e.At {
+			s.forget(p)
+			continue
+		}
+		q := s.series[e.Key]
+		if q == nil || q.at != e.At {
 			continue // it was noted for another time since
 		}
-		if g.over {
-			s.forget(g)
+		if q.at = never; q.open == 0 || q.ends > e.At {
+			s.await(q)
 			continue
 		}
-		if at := g.deadline(); at > e.At {
-			s.await(g, at)
-			continue
-		}
-		if err := s.load(g); err != nil {
+		if err := s.load(q); err != nil {
 			return false, err
 		}
-		bytes -= g.bytes
-		reason := Timeout
-		if g.spec.Idle > 0 && g.last+g.spec.Idle.Microseconds() == e.At {
+		g, reason := q.groups[0], Timeout
+		if g.spec.Idle > 0 && g.last()+g.spec.Idle.Microseconds() == e.At {
 			reason = Idle
 		}
-		s.finish(g, reason, e.At)
+		bytes -= g.bytes
+		s.finish(q, g, reason, e.At)
 	}
 	return true, nil
 }
 
-// finish ends a group at a time.
-func (s *Set) finish(g *group, reason Reason, at int64) {
-	s.count(g, -1)
+// finish ends a group of a series at a time.
+func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
+	s.touch(q)
+	s.count(q, -1, -g.bytes)
+	q.remove(g)
+	s.await(q)
 	g.spec.Counts.Ended[reason].Add(1)
-	e := &Ended{Group: g.spec, Reason: reason, Time: at, Bytes: g.bytes, Missing: g.lacks(), name: g.name, first: g.first, members: g.members, id: s.id}
+	e := &Ended{Group: g.spec, Reason: reason, Time: at, Bytes: g.bytes, name: q.name, first: g.members[0], of: q.anchor, shared: q.open > 0, id: s.id}
+	e.members, e.repeats = g.split()
+	g.spec.Counts.Duplicates.Add(uint64(len(e.repeats)))
+	e.Missing, e.holes = missing(g, e.members)
 	e.Complete = reason == Complete || reason != Full && g.spec.End == nil && e.Missing == 0
-	e.holes = g.missing(holesMax)
-	for _, m := range g.members {
-		e.Offset = max(e.Offset, m.offset)
-		g.hashes = append(g.hashes, hash(m.id))
+	newest := int64(math.MinInt64)
+	for _, m := range e.members {
+		e.Offset, newest = max(e.Offset, m.offset), max(newest, m.time)
 	}
-	slices.Sort(g.hashes)
+	if reason == Complete || reason == Full {
+		e.Time = newest
+	}
 	s.ended = append(s.ended, e)
-	g.over, g.reason = true, reason
-	g.members, g.ids, g.loaded = nil, nil, false
-	keep := g.spec.Idle
-	if keep == 0 {
-		keep = g.spec.Within
-	}
-	s.know(g, at+keep.Microseconds())
-	s.touch(g)
+	s.learn(pastOf(q, g, e, at))
 }
 
-// know notes a group that ended, until a watermark. Of more than may be open at once
-// those are forgotten that would be soonest.
-func (s *Set) know(g *group, until int64) {
-	s.await(g, until)
-	s.over.Push(due.Entry{At: until, Key: g.name})
-	s.known++
-	most := 0
-	for _, g := range s.plan.Groups {
-		most += g.Open
+// missing returns how many orders before the last are not there, and the first of
+// them. The last is that of the event that says so, or else of the last that is there.
+func missing(g *group, members []*member) (n int64, first []int64) {
+	if g.spec.Order == nil {
+		return 0, nil
 	}
-	for s.known > most {
-		if e := s.over.Pop(); s.knows(e) {
-			s.forget(s.groups[e.Key])
+	last := g.end
+	if last == never {
+		last = members[len(members)-1].order
+	}
+	next := int64(0)
+	hole := func(to int64) {
+		n += max(0, to-next)
+		for ; next < to && len(first) < holesMax; next++ {
+			first = append(first, next)
 		}
 	}
-	if s.over.Len() <= 2*most {
-		return
+	for _, m := range members {
+		hole(min(m.order, last+1))
+		next = m.order + 1
 	}
-	s.over.Reset()
-	for name, g := range s.groups {
-		if g.over {
-			s.over.Push(due.Entry{At: g.at, Key: name})
-		}
-	}
-}
-
-func (s *Set) knows(e due.Entry) bool {
-	g := s.groups[e.Key]
-	return g != nil && g.over && g.at == e.At
-}
-
-// forget makes a group that ended unknown.
-func (s *Set) forget(g *group) {
-	s.known--
-	delete(s.groups, g.name)
-	g.hashes = nil
-	s.touch(g)
+	hole(last + 1)
+	return n, first
 }
 
 // Ended returns the groups that ended since it was last called, in the order of
@@ -471,16 +381,21 @@ func (s *Set) Changes(write func(key, data []byte)) {
 	for _, key := range s.gone {
 		write(key, nil)
 	}
-	for _, g := range s.dirty {
-		switch now := s.groups[g.name]; {
-		case now == g:
-			write([]byte(g.name), g.append(nil))
-		case now == nil:
-			write([]byte(g.name), nil)
+	for _, q := range s.dirty {
+		if q.dirty = false; q.open > 0 {
+			write([]byte(q.name), q.append(nil))
+		} else if s.series[q.name] == nil || s.series[q.name] == q {
+			write([]byte(q.name), nil)
 		}
-		g.dirty = false
 	}
-	s.gone, s.dirty = s.gone[:0], s.dirty[:0]
+	for _, key := range s.told {
+		if p := s.past[key]; p != nil {
+			write([]byte(key), p.append(nil))
+		} else {
+			write([]byte(key), nil)
+		}
+	}
+	s.gone, s.dirty, s.told = s.gone[:0], s.dirty[:0], s.told[:0]
 }
 
 // key returns the parts of the group's name.

@@ -2,6 +2,7 @@ package group
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/reference"
+	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
@@ -96,6 +99,16 @@ type chunk struct {
 	end       bool
 	at        int64 // seconds
 	offset    int64
+
+	source       int   // that it was copied from, at an offset; none where both are 0
+	sourceOffset int64 // 0 is offset
+}
+
+func (c chunk) from() string {
+	if c.source == 0 && c.sourceOffset == 0 {
+		return ""
+	}
+	return fmt.Sprintf("src/%d@%d", c.source, cmp.Or(c.sourceOffset, c.offset))
 }
 
 func (c chunk) row(w *world) *value.Row {
@@ -118,7 +131,7 @@ func (w *world) add(c chunk, watermark int64) (ended []*Ended, failure error) {
 			w.Fatal(err)
 		}
 	}
-	_, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte(c.key), Offset: c.offset, Time: c.at * 1e6, Row: c.row(w), ID: fmt.Sprint("in:3:", c.offset)})
+	_, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte(c.key), Offset: c.offset, Time: c.at * 1e6, Row: c.row(w), ID: fmt.Sprint("in:3:", c.offset), Source: c.from()})
 	if fatal != nil {
 		w.Fatal(fatal)
 	}
@@ -141,172 +154,48 @@ func (w *world) told(e *Ended) string {
 		e.Time/1e6, r.Offset, e.Missing, e.Complete, row.Int(w.slots["parts.count"]), urls, row.Text(w.slots["parts.sound"]), row.Number(w.slots["level"]))
 }
 
-// naive is groups as lists of chunks, without anything remembered that can be
-// counted again.
-type naive struct {
-	spec *step.Group
-	open map[string][]chunk
-	over map[string]naiveEnd
-}
-
-type naiveEnd struct {
-	parts []int64
-	until int64
-}
-
-func (n *naive) deadline(list []chunk) (at int64) {
-	for _, c := range list {
-		at = max(at, c.at+int64(n.spec.Idle/time.Second))
-	}
-	if n.spec.Within > 0 {
-		at = min(at, list[0].at+int64(n.spec.Within/time.Second))
-	}
-	return at
-}
-
-func (n *naive) tell(name string, reason Reason, at int64) string {
-	list := slices.Clone(n.open[name])
-	first, newest := list[0].offset, list[len(list)-1].offset
-	var parts []int64
-	for _, c := range list {
-		parts = append(parts, c.part)
-	}
-	n.over[name] = naiveEnd{parts, at + int64(n.spec.Idle/time.Second)}
-	delete(n.open, name)
-	slices.SortFunc(list, func(a, b chunk) int { return int(a.part - b.part) })
-	last := list[len(list)-1].part
-	for _, c := range list {
-		if c.end {
-			last = c.part
-			break
-		}
-	}
-	missing := 0
-	for p := range last + 1 {
-		if !slices.Contains(parts, p) {
-			missing++
-		}
-	}
-	var urls []string
-	sound := ""
-	for _, c := range list {
-		urls, sound = append(urls, fmt.Sprint("u", c.part)), sound+fmt.Sprint("<", c.offset, ">")
-	}
-	return fmt.Sprintf("%s %v in:3:%d:parts at %d by %d: %d missing, complete %v, %d of them %v %s level %v", name, reason, first, at, newest, missing, reason == Complete,
-		len(list), urls, sound, float64(list[0].offset)/2)
-}
-
-// expire returns what a watermark ends.
-func (n *naive) expire(watermark int64) (ended []string) {
-	for {
-		due, at := "", int64(math.MaxInt64)
-		for name, list := range n.open {
-			if d := n.deadline(list); d <= watermark && (d < at || d == at && name < due) {
-				due, at = name, d
-			}
-		}
-		if due == "" {
-			return ended
-		}
-		reason := Timeout
-		newest := int64(0)
-		for _, c := range n.open[due] {
-			newest = max(newest, c.at)
-		}
-		if newest+int64(n.spec.Idle/time.Second) == at {
-			reason = Idle
-		}
-		ended = append(ended, n.tell(due, reason, at))
-	}
-}
-
-// add returns what ended, and what became of the chunk.
-func (n *naive) add(c chunk, watermark int64) (ended []string, fate string) {
-	ended = n.expire(watermark)
-	for name, over := range n.over {
-		if over.until <= watermark {
-			delete(n.over, name)
-		}
-	}
-	name := c.key + "/" + c.call
-	for {
-		if over, ok := n.over[name]; ok {
-			if slices.Contains(over.parts, c.part) {
-				return ended, "duplicate"
-			}
-			if n.spec.Late != step.LateInclude {
-				return ended, "late"
-			}
-			delete(n.over, name)
-		}
-		list := n.open[name]
-		newest := c.at
-		for _, o := range list {
-			if newest = max(newest, o.at); o.part == c.part {
-				return ended, "duplicate"
-			}
-		}
-		if len(list) == n.spec.Events {
-			newest = 0
-			for _, o := range list {
-				newest = max(newest, o.at)
-			}
-			ended = append(ended, n.tell(name, Full, newest))
-			continue
-		}
-		n.open[name] = append(list, c)
-		end := int64(math.MaxInt64)
-		for _, o := range n.open[name] {
-			if o.end {
-				end = min(end, o.part)
-			}
-		}
-		there := map[int64]bool{}
-		for _, o := range n.open[name] {
-			if o.part <= end {
-				there[o.part] = true
-			}
-		}
-		if int64(len(there)) == end+1 && end != math.MaxInt64 {
-			ended = append(ended, n.tell(name, Complete, newest))
-		}
-		return ended, "joined"
-	}
-}
-
 // TestGroupsEndAsListsOfTheirChunksDo feeds shuffled, duplicated, late and missing
-// chunks to groups that are restored now and then, and to lists.
+// chunks of several sources to groups that are restored now and then, and to lists.
 func TestGroupsEndAsListsOfTheirChunksDo(t *testing.T) {
+	told := map[Reason]int{}
 	for round := range 60 {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
-		events, late, within := 3+rng.IntN(6), []step.LatePolicy{step.LateDead, step.LateInclude}[rng.IntN(2)], time.Duration(rng.IntN(2)*(30+rng.IntN(90)))*time.Second
-		change := func(g *step.Group) { g.Events, g.Late, g.Within = events, late, within }
+		idle, within := time.Duration(10+rng.IntN(60))*time.Second, time.Duration(rng.IntN(2)*(20+rng.IntN(90)))*time.Second
+		if within > 0 && rng.IntN(3) == 0 {
+			idle = 0
+		}
+		events, late, lateness := 3+rng.IntN(6), []step.LatePolicy{step.LateDead, step.LateInclude}[rng.IntN(2)], int64(rng.IntN(4)*40)
+		change := func(g *step.Group) { g.Events, g.Late, g.Idle, g.Within = events, late, idle, within }
 		w, other := newWorld(t, change), newWorld(t, change)
-		n := &naive{spec: w.plan.Groups[0], open: map[string][]chunk{}, over: map[string]naiveEnd{}}
-		watermark, at := int64(0), int64(1000)
+		n := &naive{
+			idle: int64(idle / time.Second), timeout: int64(within / time.Second), events: int64(events), include: late == step.LateInclude,
+			open: map[string][]reference.Member{}, over: map[string][]naiveEnd{},
+		}
+		watermark, at, ends, parts := int64(0), int64(1000), 1+rng.IntN(30), 3+rng.IntN(30)
 		for i := range 400 {
 			at += int64(rng.IntN(8))
 			if rng.IntN(60) == 0 {
 				at += 100
 			}
 			c := chunk{
-				key: fmt.Sprint("k", rng.IntN(2)), call: fmt.Sprint("c", rng.IntN(4)), part: int64(rng.IntN(6)), end: rng.IntN(5) == 0,
-				at: at - int64(rng.IntN(20)), offset: int64(i),
+				key: fmt.Sprint("k", rng.IntN(2)), call: fmt.Sprint("c", rng.IntN(3)), part: int64(rng.IntN(parts)), end: rng.IntN(ends) == 0,
+				at: at - int64(rng.IntN(20+int(lateness))), offset: int64(i), source: rng.IntN(3),
 			}
-			watermark = max(watermark, c.at-5)
-			want, fate := n.add(c, watermark)
+			watermark = max(watermark, c.at-lateness)
+			want, isLate := n.add(c.key+"/"+c.call, reference.Member{Time: c.at, Source: int64(c.source), Offset: c.offset, ID: fmt.Sprint(c.part), Order: c.part, End: c.end}, watermark)
 			for k, w := range []*world{w, other} {
 				ended, failure := w.add(c, watermark*1e6)
 				var got []string
 				for _, e := range ended {
+					told[e.Reason]++
 					got = append(got, w.told(e))
 					if err := w.set.Release(e, 0, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if !slices.Equal(got, want) || (failure != nil) != (fate == "late") {
-					t.Fatalf("seed %d, world %d, %+v at watermark %d:\ngot  %q, %v\nwant %q, %s", seed, k, c, watermark, got, failure, want, fate)
+				if !slices.Equal(got, want) || (failure != nil) != isLate {
+					t.Fatalf("seed %d, round %d, world %d, idle %v, timeout %v, %+v at watermark %d:\ngot  %q, %v\nwant %q, %v", seed, round, k, idle, within, c, watermark, got, failure, want, isLate)
 				}
 			}
 			if w.commit(); rng.IntN(10) == 0 {
@@ -325,6 +214,74 @@ func TestGroupsEndAsListsOfTheirChunksDo(t *testing.T) {
 		w.set.Close()
 		if open, stored := w.plan.Groups[0].Counts.Open.Load(), w.plan.Groups[0].Counts.Bytes.Load(); open != 0 || stored != 0 {
 			t.Fatalf("seed %d: %d groups of %d bytes are counted as open when all is closed", seed, open, stored)
+		}
+	}
+	for _, reason := range []Reason{Complete, Idle, Timeout, Full} {
+		if told[reason] < 100 {
+			t.Errorf("only %d groups ended as %v", told[reason], reason)
+		}
+	}
+}
+
+// TestGroupsAreAFunctionOfTheirTimes feeds the same events in orders that differ within
+// lateness: the groups that end by time are those that their times make.
+func TestGroupsAreAFunctionOfTheirTimes(t *testing.T) {
+	for range 100 {
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 0))
+		idle, within, lateness := int64(10+rng.IntN(40)), int64(rng.IntN(2)*(10+rng.IntN(60))), int64(rng.IntN(100))
+		var chunks []chunk
+		var members []reference.Member
+		at := int64(1000)
+		for i := range 60 + rng.IntN(60) {
+			at += int64(rng.IntN(2) * rng.IntN(2*int(idle)))
+			c := chunk{key: "k", call: "c", part: int64(rng.IntN(100)), at: at, source: rng.IntN(2), sourceOffset: int64(i + 1)}
+			chunks, members = append(chunks, c), append(members, reference.Member{Time: at, Source: int64(c.source), Offset: int64(i + 1), ID: fmt.Sprint(c.part)})
+		}
+		var want []string
+		for _, g := range reference.CutGroups(members, idle, within) {
+			text := fmt.Sprint(reference.GroupEnd(g, idle, within))
+			for _, m := range reference.KeptOf(g) {
+				text += " " + m.ID
+			}
+			want = append(want, text)
+		}
+		for range 5 {
+			w := newWorld(t, func(g *step.Group) {
+				g.Order, g.End, g.Idle, g.Within = nil, nil, time.Duration(idle)*time.Second, time.Duration(within)*time.Second
+			})
+			arrival := map[int64]int64{}
+			for _, c := range chunks {
+				arrival[c.sourceOffset] = c.at + rng.Int64N(lateness+1)
+			}
+			shuffled := slices.Clone(chunks)
+			slices.SortStableFunc(shuffled, func(a, b chunk) int { return int(arrival[a.sourceOffset] - arrival[b.sourceOffset]) })
+			var got []string
+			watermark := int64(math.MinInt64)
+			for i, c := range append(shuffled, chunk{key: "another", call: "c", at: at + 1000 + lateness, sourceOffset: 1000}) {
+				c.offset = int64(i)
+				watermark = max(watermark, (c.at-lateness)*1e6)
+				ended, err := w.add(c, watermark)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				for _, e := range ended {
+					text := fmt.Sprint(e.Time / 1e6)
+					for _, m := range e.members {
+						text += " " + m.id
+					}
+					got = append(got, text)
+					if err := w.set.Release(e, 0, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if w.commit(); rng.IntN(9) == 0 {
+					w.open()
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("seed %d, idle %d, timeout %d, lateness %d:\ngot  %q\nwant %q", seed, idle, within, lateness, got, want)
+			}
 		}
 	}
 }
@@ -362,7 +319,7 @@ func TestGroupsAndWhatIsKnownOfThemAreBounded(t *testing.T) {
 	}
 	known := 0
 	for key := range w.state {
-		if key[0] == 'G' {
+		if key[0] == statekey.Ended {
 			known++
 		}
 	}
@@ -427,5 +384,87 @@ func TestDamagedGroupsAreRefused(t *testing.T) {
 			}
 		}
 		w.state[key] = whole
+	}
+}
+
+// TestParkedGroupIsApartFromOthersOfItsSeries parks one of two sessions that were open
+// at once: its members are not those of the other, before a restart and after it.
+func TestParkedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
+	w := newWorld(t, func(g *step.Group) { g.Order, g.End, g.Idle = nil, nil, time.Minute })
+	feed := func(at, offset, part, watermark int64) *Ended {
+		t.Helper()
+		ended, err := w.add(chunk{key: "k", call: "c", part: part, at: at, offset: offset}, watermark*1e6)
+		if err != nil || len(ended) > 1 {
+			t.Fatal(ended, err)
+		}
+		if len(ended) == 1 {
+			return ended[0]
+		}
+		return nil
+	}
+	feed(100, 1, 1, 0)
+	feed(130, 2, 2, 0)
+	w.commit()
+	feed(90, 3, 2, 0) // an earlier one of an id
+	feed(200, 4, 4, 0)
+	feed(210, 5, 5, 0)
+	w.commit()
+	first := feed(220, 6, 6, 195)
+	row := &w.plan.Schema.NewRows(1)[0]
+	if got, want := w.told(first), "k/c idle in:3:3:parts at 190 by 3: 0 missing, complete true, 2 of them [u2 u1] <3><1> level 1.5"; got != want {
+		t.Errorf("the first is %s, want %s", got, want)
+	}
+	if _, err := w.set.Compose(first, row); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := w.set.Detach(first, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.commit()
+	w.open()
+	if err := w.plan.Attach(w.state, partition, ref, row); err != nil || row.Text(w.slots["parts.sound"]) != "<3><1>" {
+		t.Errorf("parked with %q: %v", row.Text(w.slots["parts.sound"]), err)
+	}
+	second := feed(400, 7, 7, 300)
+	if got := w.told(second); !strings.Contains(got, "<4><5><6>") {
+		t.Errorf("the second is %s", got)
+	}
+	for _, e := range []*Ended{second, w.plan.Attached(ref, partition)} {
+		if err := w.set.Release(e, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.commit()
+	for key := range w.state {
+		if key[0] == statekey.Member && key[len(key)-1] != 7 {
+			t.Errorf("kept: %q", key)
+		}
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	t := &testing.T{}
+	w := newWorld(t, func(g *step.Group) { g.Order, g.End, g.Idle, g.Late = nil, nil, time.Minute, step.LateInclude })
+	row := chunk{call: "c"}.row(w)
+	for i := 0; b.Loop(); i++ {
+		at := int64(i+i/100*100) * 1e6
+		for w.set.Due(at) {
+			if _, err := w.set.Expire(at, 1<<20); err != nil {
+				b.Fatal(err)
+			}
+		}
+		row.SetInt(w.slots["part"], int64(i))
+		if _, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Offset: int64(i), Time: at, Row: row, ID: "id"}); failure != nil || fatal != nil {
+			b.Fatal(failure, fatal)
+		}
+		for _, e := range w.set.Ended() {
+			if err := w.set.Release(e, 0, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if i%50 == 0 {
+			w.commit()
+		}
 	}
 }

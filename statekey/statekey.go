@@ -18,8 +18,9 @@ const (
 	Parked      = 'p' // offset -> a parked event
 	Row         = 'r' // table, key -> the newest record of the key
 	Read        = 'R' // table, partition -> next offset of it
-	Group       = 'G' // group, user key, what it is grouped by -> its times, or what is known of one that ended
-	Member      = 'M' // offsets of a group's first event and of one of it -> that one
+	Group       = 'G' // group, user key, what it is grouped by -> when the first of its groups ends by time
+	Ended       = 'H' // and offset of an event -> what is known of a group that ended
+	Member      = 'M' // offset that its series began at, its own offset -> an event of a group
 	Object      = 'o' // of a sink of files -> its newest object
 )
 
@@ -110,15 +111,30 @@ func GroupOf(stored []byte) (group string, key []byte, by string, ok bool) {
 	return string(parts[0]), parts[1], string(rest), true
 }
 
-// AppendMembers appends the prefix of the keys of a group's events, by the offset of
-// its first. Their own follow, in 8 bytes.
-func AppendMembers(dst []byte, first int64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, Member), uint64(first))
+// AppendEnded appends the key of what is known of a group that ended, from a key that
+// AppendGroup made and the offset of one of its events.
+func AppendEnded(dst []byte, group string, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(append(append(dst, Ended), group[1:]...), uint64(offset))
+}
+
+// EndedOf returns the key of AppendGroup that a key of AppendEnded has; ok is false
+// where it made no such.
+func EndedOf(stored []byte) (group string, ok bool) {
+	if len(stored) < 9 {
+		return "", false
+	}
+	return string(append([]byte{Group}, stored[1:len(stored)-8]...)), true
+}
+
+// AppendMembers appends the prefix of the keys of the events of groups that have an
+// anchor: the offset that their series began at. Their own offsets follow, in 8 bytes.
+func AppendMembers(dst []byte, anchor int64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, Member), uint64(anchor))
 }
 
 // AppendMember appends the key of an event of a group.
-func AppendMember(dst []byte, first, offset int64) []byte {
-	return binary.BigEndian.AppendUint64(AppendMembers(dst, first), uint64(offset))
+func AppendMember(dst []byte, anchor, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(AppendMembers(dst, anchor), uint64(offset))
 }
 
 // AppendParked appends the key of what is kept of a parked event, by its offset.

@@ -34,7 +34,10 @@ func (w *worker) park(it *item, head park.Head, err error) error {
 	} else if refused := w.desk.Class(&head, it.Row); refused != nil {
 		return w.giveUp(&w.plan.Stages[head.Stage], it, refused)
 	}
-	members := it.group.Detach(it.Row)
+	members, fatal := it.partition.groups.Detach(it.group, it.Row)
+	if fatal != nil {
+		return fatal
+	}
 	w.rowBuf = park.AppendRow(w.rowBuf[:0], it.Row, w.plan.Schema)
 	e := &park.Entry{
 		Head: head, Record: *it.Record, Time: it.Time, Watermark: it.Watermark, Ended: uint8(it.ended),

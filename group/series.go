@@ -1,0 +1,294 @@
+package group
+
+import (
+	"math"
+	"slices"
+
+	"github.com/afterbay/afterbay/step"
+)
+
+// series is the events of one key and one value of `by` that are in no group that
+// ended. It cuts them into groups by their event times alone:
+//
+//  1. Members are sorted by (time, source, offset).
+//  2. A member begins another group where the gap before it is at least idle, or where
+//     it is at or after the first member of its group + timeout.
+//
+// So a group is a function of its members' times, in whatever order they arrive. An
+// event changes the groups around it alone: place finds them.
+type series struct {
+	spec   *step.Group
+	name   string   // its state key
+	anchor int64    // offset of the event that began it: the keys of its members begin with it
+	loaded bool     // groups are those of the state
+	groups []*group // that did not end, by time
+	open   int      // how many they are
+	bytes  int      // of their members
+	ends   int64    // when the first of them ends by time
+	at     int64    // of its entry in the queue
+	stale  bool     // it is stored as another version, idle or timeout cut it
+	dirty  bool
+	past   []*past // groups that ended and are known
+}
+
+// group is consecutive members of a series.
+type group struct {
+	spec    *step.Group
+	members []*member          // by (time, source, offset)
+	ids     map[string]*member // the first of each id; the others repeat it and are left out
+	orders  map[int64]int      // of those, how many have an order; nil where none is asked for
+	end     int64              // least order of an event that says it is the last; never where none does
+	bytes   int
+}
+
+const never = math.MaxInt64
+
+func newGroup(spec *step.Group, members ...*member) *group {
+	g := &group{spec: spec, ids: map[string]*member{}, end: never}
+	if spec.End != nil && spec.Order != nil {
+		g.orders = map[int64]int{}
+	}
+	for _, m := range members {
+		g.insert(m)
+	}
+	return g
+}
+
+func (g *group) first() int64 { return g.members[0].time }
+func (g *group) last() int64  { return g.members[len(g.members)-1].time }
+
+// over returns the time from which on an event is not of the group.
+func (g *group) over() int64 { return over(g.spec, g.first(), g.last()) }
+
+func over(spec *step.Group, first, last int64) int64 {
+	at := int64(never)
+	if spec.Idle > 0 {
+		at = last + spec.Idle.Microseconds()
+	}
+	if spec.Within > 0 {
+		at = min(at, first+spec.Within.Microseconds())
+	}
+	return at
+}
+
+// insert puts a member in its place.
+func (g *group) insert(m *member) { g.put(m, g.ids[m.id]) }
+
+// put puts a member in its place, of whose id the group had was.
+func (g *group) put(m, was *member) {
+	if n := len(g.members); n == 0 || g.members[n-1].compare(m) < 0 {
+		g.members = append(g.members, m)
+	} else {
+		at, _ := slices.BinarySearchFunc(g.members, m, (*member).compare)
+		g.members = slices.Insert(g.members, at, m)
+	}
+	g.bytes += int(m.size)
+	if was != nil && was.compare(m) < 0 {
+		return
+	}
+	g.ids[m.id] = m
+	if g.orders != nil {
+		g.orders[m.order]++
+	}
+	if was != nil {
+		g.replaced(was)
+	}
+	if m.end {
+		g.end = min(g.end, m.order)
+	}
+}
+
+// replaced takes a member out of the counts that an earlier one of its id repeats.
+func (g *group) replaced(was *member) {
+	if g.orders != nil {
+		if g.orders[was.order]--; g.orders[was.order] == 0 {
+			delete(g.orders, was.order)
+		}
+	}
+	if !was.end {
+		return
+	}
+	g.end = never
+	for _, m := range g.ids {
+		if m.end {
+			g.end = min(g.end, m.order)
+		}
+	}
+}
+
+// useless reports whether a member changes nothing: an earlier one of its id is there,
+// and no event still to come can begin a group between the two.
+func (g *group) useless(m, was *member) bool {
+	return was != nil && was.compare(m) < 0 && (was.time == m.time || g.spec.Within == 0 && m.time <= g.last())
+}
+
+// full reports whether the group has more than it may have.
+func (g *group) full() bool { return len(g.ids) > g.spec.Events || g.bytes > g.spec.Bytes }
+
+// whole reports whether the last event and all before it are there.
+func (g *group) whole() bool {
+	switch {
+	case g.end == never:
+		return false
+	case g.orders == nil:
+		return true
+	case int64(len(g.orders)) <= g.end:
+		return false
+	}
+	for order := range g.end + 1 {
+		if g.orders[order] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// split returns the members that the group has, by (order, time, source, offset), and
+// those that repeat one of them.
+func (g *group) split() (members, repeats []*member) {
+	for _, m := range g.members {
+		if g.ids[m.id] == m {
+			members = append(members, m)
+		} else {
+			repeats = append(repeats, m)
+		}
+	}
+	slices.SortStableFunc(members, (*member).byOrder)
+	return members, repeats
+}
+
+// remove takes a group out, which ended.
+func (s *series) remove(g *group) {
+	i := slices.Index(s.groups, g)
+	s.groups = slices.Delete(s.groups, i, i+1)
+	s.open, s.bytes = len(s.groups), s.bytes-g.bytes
+}
+
+// late returns the group that ended and that a member is within, unless one that did
+// not end takes it; repeats is that it had the member's id.
+func (s *series) late(m *member) (over *past, repeats bool) {
+	if i := s.before(m.time); i >= 0 && m.time < s.groups[i].over() {
+		return nil, false
+	}
+	for _, p := range s.past {
+		if p.has(m.time) {
+			over, repeats = p, repeats || p.knows(m.id)
+		}
+	}
+	return over, repeats
+}
+
+// before returns the last group that begins at or before a time; -1 for none.
+func (s *series) before(t int64) int {
+	if n := len(s.groups); n == 0 || s.groups[n-1].first() <= t {
+		return n - 1
+	}
+	n, _ := slices.BinarySearchFunc(s.groups, t, func(g *group, t int64) int {
+		if g.first() <= t {
+			return -1
+		}
+		return 1
+	})
+	return n - 1
+}
+
+// change is what a member makes of a series: it joins one group, or other groups
+// replace those from..to.
+type change struct {
+	into     *group
+	was      *member // of into, with the member's id
+	from, to int
+	groups   []*group
+}
+
+// place finds the groups of a series with a member more, and changes nothing.
+func (s *series) place(m *member) change {
+	i := s.before(m.time)
+	joins := i >= 0 && m.time < s.groups[i].over()
+	if !joins {
+		i++
+	}
+	switch {
+	case joins:
+		if g := s.groups[i]; s.apart(i+1, over(s.spec, g.first(), max(g.last(), m.time))) {
+			return change{into: g, was: g.ids[m.id]}
+		}
+	case s.apart(i, over(s.spec, m.time, m.time)):
+		return change{from: i, to: i, groups: []*group{newGroup(s.spec, m)}}
+	case s.spec.Within == 0 || s.groups[i].last() < m.time+s.spec.Within.Microseconds():
+		return change{into: s.groups[i], was: s.groups[i].ids[m.id]} // as its first
+	}
+	return s.cut(i, joins, m)
+}
+
+// apart reports whether group i begins where one is over; so does none.
+func (s *series) apart(i int, over int64) bool {
+	return i >= len(s.groups) || s.groups[i].first() >= over
+}
+
+// cut cuts members anew: those of group i where m joins it, or else m, and those of the
+// groups behind up to one that begins as it did before.
+func (s *series) cut(i int, joins bool, m *member) change {
+	c := change{from: i, to: i}
+	g := newGroup(s.spec)
+	if joins {
+		g, c.to = newGroup(s.spec, s.groups[i].members...), i+1
+	}
+	g.insert(m)
+	for ; c.to < len(s.groups) && s.groups[c.to].first() < g.over(); c.to++ {
+		for _, m := range s.groups[c.to].members {
+			if m.time >= g.over() {
+				c.groups, g = append(c.groups, g), newGroup(s.spec)
+			}
+			g.insert(m)
+		}
+	}
+	c.groups = append(c.groups, g)
+	return c
+}
+
+// full returns the groups of a series that have to end, since a change would make
+// groups of them that have too much.
+func (c *change) full(s *series, m *member) (list []*group) {
+	if g := c.into; g != nil {
+		if c.was == nil && len(g.ids) == s.spec.Events || g.bytes+int(m.size) > s.spec.Bytes {
+			list = append(list, g)
+		}
+		return list
+	}
+	for _, old := range s.groups[c.from:c.to] {
+		for _, g := range c.groups {
+			if g.full() && old.first() <= g.last() && g.first() <= old.last() {
+				list = append(list, old)
+				break
+			}
+		}
+	}
+	return list
+}
+
+// apply makes a change.
+func (s *series) apply(c *change, m *member) {
+	if s.bytes += int(m.size); c.into != nil {
+		c.into.put(m, c.was)
+		return
+	}
+	s.groups = slices.Replace(s.groups, c.from, c.to, c.groups...)
+	s.open = len(s.groups)
+}
+
+// cutAll cuts all members of a series, in whatever order they are, into groups. It
+// returns their bytes.
+func (s *series) cutAll(members []*member) int {
+	slices.SortFunc(members, (*member).compare)
+	s.groups, s.bytes = nil, 0
+	for _, m := range members {
+		n := len(s.groups)
+		if s.bytes += int(m.size); n == 0 || m.time >= s.groups[n-1].over() {
+			s.groups, n = append(s.groups, newGroup(s.spec)), n+1
+		}
+		s.groups[n-1].insert(m)
+	}
+	s.open = len(s.groups)
+	return s.bytes
+}
