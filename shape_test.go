@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"stream/kafka":      {"stream", "state"},
 	"decode":            {"value"},
 	"expression":        {"value"},
-	"feature":           {},
+	"feature":           {"value"},
 	"model/tree":        {"model"},
 	"verdict":           {"observe"},
 	"model/process":     {"internal/inference", "internal/procfs", "model"},

@@ -115,7 +115,7 @@ func (c *compiler) read(node ast.Node, name string) (operand, *Error) {
 			return operand{}, &Error{Column: column(node), Message: name + " is content, which only models are given", Hint: "use its sha256, size or type, or give it to a score"}
 		}
 		c.use(name)
-		return slotValue(slot), nil
+		return slotValue(slot, column(node)), nil
 	}
 	if k, ok := c.names.Constant(name); ok {
 		if k.Table != nil {
@@ -161,22 +161,31 @@ func scalar(v any) (operand, bool) {
 	case int64:
 		return constant(value.Int, v), true
 	case float64:
-		return constant(value.Number, v), v-v == 0
+		return constant(value.Number, v), value.Finite(v)
 	case string:
 		return constant(value.String, v), true
 	}
 	return operand{}, false
 }
 
-// slotValue reads a slot. A slot that is not optional has a value by contract.
-func slotValue(slot value.Slot) operand {
+// slotValue reads a slot. A slot that is not optional has a value by contract, and a
+// number is finite; one that is not would make every comparison with it mean something,
+// so it is an error of the evaluation.
+func slotValue(slot value.Slot, column int) operand {
 	o := operand{typ: slot.Type}
 	index := slot.Index
 	switch slot.Type.Kind {
 	case value.Bool:
 		o.fn = reader(slot, func(row *value.Row) (bool, *Error) { return row.Num[index] != 0, nil })
 	case value.Number:
-		o.fn = reader(slot, func(row *value.Row) (float64, *Error) { return math.Float64frombits(row.Num[index]), nil })
+		fault := &Error{Column: column, Message: slot.Name + " is not a finite number"}
+		o.fn = reader(slot, func(row *value.Row) (float64, *Error) {
+			v := math.Float64frombits(row.Num[index])
+			if !value.Finite(v) {
+				return 0, fault
+			}
+			return v, nil
+		})
 	case value.Int, value.Time:
 		o.fn = reader(slot, func(row *value.Row) (int64, *Error) { return int64(row.Num[index]), nil })
 	default:

@@ -364,6 +364,41 @@ func TestEvaluationErrorsHaveTheirPlace(t *testing.T) {
 	}
 }
 
+// TestNoExpressionTakesANumberThatIsNotFinite holds that a number which is none is an
+// error wherever it is read, and never the operand of a comparison.
+func TestNoExpressionTakesANumberThatIsNotFinite(t *testing.T) {
+	n := newNames(t, "a number", "b number", "o optional number")
+	row := &n.NewRows(1)[0]
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for i, v := range []float64{bad, 1, bad} {
+			row.SetNumber(n.Slots[i], v)
+		}
+		for _, source := range []string{
+			"a > 0.0", "a < 0.0", "a == a", "a != a", "b > a", "0.0 >= a", "a in [1.0]", "a + b", "b * a", "-a", "+a", "a ** 0.0", "int(a)", "string(a)", "float(a)",
+			"abs(a)", "round(a)", "max(a, b)", "min(b, a)", "b > 0.0 ? a : b", "o ?? b", "a", "!(a > 0.0)", "b > 2.0 || a > 0.0", "exp(a)", "log(a)",
+		} {
+			p, err := expression.Compile(source, n)
+			if err != nil {
+				t.Fatalf("%s: %v", source, err)
+			}
+			var failed error
+			switch p.Type().Kind {
+			case value.Bool:
+				_, failed = p.Bool(row)
+			case value.Int:
+				_, failed = p.Int(row)
+			case value.Number:
+				_, failed = p.Number(row)
+			default:
+				_, failed = p.Text(row)
+			}
+			if failed == nil || !strings.Contains(failed.Error(), "is not a finite number") {
+				t.Errorf("%s of %v: %v", source, bad, failed)
+			}
+		}
+	}
+}
+
 func TestNameIsOfASlotAlone(t *testing.T) {
 	n := newNames(t, sampleSlots...)
 	for source, want := range map[string]string{

@@ -116,7 +116,7 @@ func function(node ast.Node, name string, x operand) (operand, *Error) {
 	if name == "log" {
 		fault = at(node, "the logarithm of a number that is not above 0")
 	}
-	return mapped(value.Number, x.number(), func(v float64) (float64, bool) { r := f(v); return r, r-r == 0 }, fault)
+	return mapped(value.Number, x.number(), func(v float64) (float64, bool) { r := f(v); return r, value.Finite(r) }, fault)
 }
 
 // join compiles join(list, between): the strings one behind the other.
@@ -237,7 +237,7 @@ func toFloat(node ast.Node, x operand) (operand, *Error) {
 	case value.String:
 		return mapped(value.Number, x, func(s string) (float64, bool) {
 			v, err := strconv.ParseFloat(s, 64)
-			return v, err == nil && v-v == 0
+			return v, err == nil && value.Finite(v)
 		}, at(node, "the string is not a number"))
 	}
 	return operand{}, wrong("float", "an int, number or string", x)

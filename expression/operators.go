@@ -310,7 +310,7 @@ func numbers(n *ast.BinaryNode, a, b operand, f func(v, w float64) float64) (ope
 			return 0, zero
 		}
 		r := f(v, w)
-		if r-r != 0 {
+		if !value.Finite(r) {
 			return 0, check(r)
 		}
 		return r, nil

@@ -61,9 +61,10 @@ func (s *Set) Touch(c *Cell, t int64) {
 // Add folds the value v of an event at time t, in microseconds, into feature i.
 // A feature of counts or elapsed time ignores v. With decimals v becomes the
 // integer nearest to v * 10^decimals, a tie going to the even one; it is an
-// error where that is beyond 2^53. Sums of these integers are exact below 2^63.
-// A v that is not finite is an error too, and so is an entry more than the
-// feature may have of the key, an ErrFull. After an error c is unchanged.
+// error where that is beyond 2^53. A v that is not finite is an error too, and so
+// are an entry more than the feature may have of the key, an ErrFull, and one with
+// which a sum as of t or of the newest time would be out of range, an ErrSum. Where
+// a pane keeps a sum, that one counts too. After an error c is unchanged.
 //
 // An entry that is out of every window, seen from the newest one of the feature
 // and key, is left out.
@@ -79,6 +80,15 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 	t = clampTime(t)
 	if f.dead && c.exacts[f.exact].refuses(f, t) {
 		return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.limit)
+	}
+	if f.sums {
+		bound, err := f.raised(c, value), error(nil)
+		if !(bound < f.safe) {
+			if bound, err = f.anew(c, t, value); err != nil {
+				return err
+			}
+		}
+		c.words[f.bound] = int64(math.Float64bits(bound))
 	}
 	c.changed = true
 	c.newest = max(c.newest, t)
@@ -134,10 +144,13 @@ func (f *feature) values(words []int64) (first, second []int64) {
 //     the order of arrival, the oldest first.
 //   - elapsed: seconds since the greatest time added; 0 where that is after t.
 //
-// It changes nothing that is stored or read later.
-func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
+// It changes nothing that is stored or read later. A sum that is out of range, as
+// late entries and negative values may leave one, is an ErrSum; out then holds
+// anything.
+func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 	f := &s.features[i]
 	t = clampTime(t)
+	bounded := f.bounded(c)
 	switch f.kind {
 	case kindElapsed:
 		out[0] = f.empty
@@ -145,12 +158,23 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
 			out[0] = float64(max(0, t-last)) / 1e6
 		}
 	case kindLast:
+		if !bounded {
+			if err := f.checkRead(c, nil, t); err != nil {
+				return err
+			}
+		}
 		sum := f.foldValues(f.values(c.words))
 		f.write(&sum, out)
 	case kindWindows:
 		for k := range f.windows {
+			w := &f.windows[k]
+			if !bounded {
+				if err := f.checkRead(c, w, t); err != nil {
+					return err
+				}
+			}
 			var sum total
-			if w := &f.windows[k]; w.exact {
+			if w.exact {
 				sum = f.readExact(c, w, t)
 			} else {
 				sum = f.readPanes(c.words, w, t)
@@ -158,6 +182,7 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) {
 			out = f.write(&sum, out)
 		}
 	}
+	return nil
 }
 
 // Approximate reports whether Read takes the exact windows of feature i from
@@ -181,6 +206,11 @@ func (s *Set) DropWindows(c *Cell) {
 	}
 	for i := range c.exacts {
 		c.exacts[i].reset()
+	}
+	for i := range s.features {
+		if f := &s.features[i]; f.sums && f.kind == kindWindows {
+			c.words[f.bound] = 0
+		}
 	}
 	if !s.KeepsForever() {
 		c.newest = none

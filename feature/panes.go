@@ -150,21 +150,29 @@ func (f *feature) readPanes(words []int64, w *window, t int64) total {
 	if len(live) == 0 {
 		return nothing
 	}
-	i := w.index(t, newest)
+	i, whole := w.index(t, newest), len(live)
+	if i != newest {
+		live = f.visible(live, w, newest, i)
+	}
+	if i >= newest && len(live) == whole && whole > few*f.stride {
+		return f.wholly(w.base(words), live)
+	}
+	return f.foldPanes(live)
+}
+
+// visible returns the live panes, of which the newest is given, that the window as
+// of pane i reads.
+func (f *feature) visible(live []int64, w *window, newest, i int64) []int64 {
 	if i >= newest {
-		whole := len(live)
 		for len(live) > 0 && i-newest+age(newest, live[0]) >= w.panes {
 			live = live[f.stride:]
 		}
-		if len(live) == whole && whole > few*f.stride {
-			return f.wholly(w.base(words), live)
-		}
-		return f.foldPanes(live)
+		return live
 	}
 	for len(live) > 0 && age(newest, live[len(live)-f.stride]) < newest-i {
 		live = live[:len(live)-f.stride]
 	}
-	return f.foldPanes(live)
+	return live
 }
 
 // wholly returns the total of all live panes, which are more than a few.

@@ -10,10 +10,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/afterbay/afterbay/value"
 )
 
 // Spec describes a feature: exactly one of Windows, Last and Elapsed is set.
@@ -114,6 +115,10 @@ type feature struct {
 	count      bool    // only counted: values do not matter
 	place      place   // of elapsed or last
 
+	sums  bool    // sum or mean are read:
+	bound int     // of them the word of their bound,
+	safe  float64 // below which none is out of range
+
 	last     int  // how many of the newest values
 	extremes bool // of which max or min are read
 
@@ -130,6 +135,7 @@ type feature struct {
 
 // window is a Window made ready.
 type window struct {
+	name  string
 	grid        // of the panes; of an exact window those it goes over to
 	place       // of them
 	size  int64 // microseconds
@@ -178,7 +184,7 @@ func (spec *Spec) check() error {
 		return errors.New("a feature needs a name")
 	case kinds != 1:
 		return errors.New("a feature has exactly one of windows, last and elapsed")
-	case math.IsNaN(spec.Empty) || math.IsInf(spec.Empty, 0):
+	case !value.Finite(spec.Empty):
 		return fmt.Errorf("empty is %v: use a finite number", spec.Empty)
 	case spec.Elapsed && len(spec.Aggregates) > 0:
 		return errors.New("elapsed is one number: leave out the aggregates")
@@ -244,6 +250,14 @@ func (s *Set) add(spec Spec) {
 	if !f.float {
 		f.scale = pow10(f.decimals)
 	}
+	f.sums = slices.Contains(f.aggregates, Sum) || slices.Contains(f.aggregates, Mean)
+	if f.safe = safeUnits; f.float {
+		f.safe = safeFloat
+	}
+	if f.sums {
+		f.bound = len(s.blank)
+		s.blank = append(s.blank, 0)
+	}
 	switch {
 	case spec.Elapsed:
 		f.kind, f.place.at, f.columns = kindElapsed, len(s.blank), []string{""}
@@ -288,7 +302,7 @@ func (s *Set) addWindows(f *feature, windows []Window) {
 	keep(&f.maxAt, Max)
 	keep(&f.minAt, Min)
 	for _, spec := range windows {
-		w := window{size: spec.Size.Microseconds(), exact: spec.Pane == 0}
+		w := window{name: spec.Name, size: spec.Size.Microseconds(), exact: spec.Pane == 0}
 		if w.exact {
 			w.grid = grid{pane: w.size / sparePanes, panes: sparePanes}
 			f.exacts++

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/afterbay/afterbay/value"
 )
 
 // The state of a key is one entry of the sub-key "", the header, and one of
@@ -228,6 +230,9 @@ func (s *Set) Reload(c *Cell, get func(sub []byte) ([]byte, error)) error {
 		if err := s.load(c, i, r, get); err != nil {
 			return fmt.Errorf("load feature %s: %w", s.features[i].name, err)
 		}
+		if f := &s.features[i]; f.sums {
+			c.words[f.bound] = int64(math.Float64bits(f.weight(c)))
+		}
 	}
 	if err := r.end(); err != nil {
 		return fmt.Errorf("load features: %w", err)
@@ -439,7 +444,7 @@ func (r *reader) optionalTime() int64 {
 func (r *reader) value(f *feature) int64 {
 	if f.float {
 		v := r.bits()
-		if x := math.Float64frombits(uint64(v)); x-x != 0 {
+		if !value.Finite(math.Float64frombits(uint64(v))) {
 			r.fail("number is not finite")
 			return 0
 		}

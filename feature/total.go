@@ -3,6 +3,8 @@ package feature
 import (
 	"fmt"
 	"math"
+
+	"github.com/afterbay/afterbay/value"
 )
 
 // A value is held in one int64 whose order is the order of the values: with
@@ -57,24 +59,7 @@ func (f *feature) add(t *total, value int64) {
 // those of second.
 func (f *feature) foldValues(first, second []int64) total {
 	t := nothing
-	t.n = int64(len(first) + len(second))
-	if f.float {
-		var sum float64
-		for _, v := range first {
-			sum += wordFloat(v)
-		}
-		for _, v := range second {
-			sum += wordFloat(v)
-		}
-		t.sum = int64(math.Float64bits(sum))
-	} else {
-		for _, v := range first {
-			t.sum += v
-		}
-		for _, v := range second {
-			t.sum += v
-		}
-	}
+	t.n, t.sum = int64(len(first)+len(second)), f.foldParts(first, second)
 	if f.extremes {
 		for _, v := range first {
 			t.max, t.min = max(t.max, v), min(t.min, v)
@@ -86,13 +71,34 @@ func (f *feature) foldValues(first, second []int64) total {
 	return t
 }
 
+// foldParts returns the sum of the values of first and then those of second.
+func (f *feature) foldParts(first, second []int64) (units int64) {
+	if f.float {
+		var sum float64
+		for _, v := range first {
+			sum += wordFloat(v)
+		}
+		for _, v := range second {
+			sum += wordFloat(v)
+		}
+		return int64(math.Float64bits(sum))
+	}
+	for _, v := range first {
+		units += v
+	}
+	for _, v := range second {
+		units += v
+	}
+	return units
+}
+
 // maxUnits bounds a value in units of its last decimal: beyond it a float64
 // does not hold the unit any more.
 const maxUnits = 1 << 53
 
 // word returns v as it is kept.
 func (f *feature) word(v float64) (int64, error) {
-	if v-v != 0 {
+	if !value.Finite(v) {
 		return 0, fmt.Errorf("feature %s: %v is not a finite number", f.name, v)
 	}
 	if f.float {

@@ -161,10 +161,12 @@ func (c *Context) SetInt(name string, v int64) {
 // SetNumber sets an output of type number. One that is not finite fails the
 // call.
 func (c *Context) SetNumber(name string, v float64) {
-	if v-v != 0 {
+	slot := find("output", c.Outputs, name, []value.Kind{value.Number})
+	if !value.Finite(v) {
 		c.failed(fmt.Errorf("output %q is %v: a number is finite", name, v))
+		return
 	}
-	c.Row.SetNumber(find("output", c.Outputs, name, []value.Kind{value.Number}), v)
+	c.Row.SetNumber(slot, v)
 }
 
 // SetBool sets an output of type bool.

@@ -188,7 +188,7 @@ func (s *Score) Store(row *value.Row, answer model.Answer) error {
 		numbers := scores[:max(slot.Type.Size, 1)]
 		scores = scores[len(numbers):]
 		for _, v := range numbers {
-			if wide := float64(v); math.IsNaN(wide) || math.IsInf(wide, 0) {
+			if !value.Finite(float64(v)) {
 				return fmt.Errorf("%s: %w", slot.Name, errNotFinite)
 			}
 		}

@@ -137,6 +137,11 @@ func (s *Schema) Lookup(name string) (Slot, bool) {
 	return s.Slots[i], true
 }
 
+// Finite reports whether v is a number, neither NaN nor an infinity. Whatever gives an
+// event a number refuses one that is not: features, models, lookups, functions and
+// expressions. So no row has one, and nothing that reads or writes rows looks for it.
+func Finite(v float64) bool { return v-v == 0 }
+
 // Text views bytes as a string without copying. The bytes must not change while
 // the string is used.
 func Text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
@@ -186,7 +191,7 @@ func (r *Row) SetBool(s Slot, v bool) {
 // SetInt stores an int or a time.
 func (r *Row) SetInt(s Slot, v int64) { r.Num[s.Index] = uint64(v); r.set(s) }
 
-// SetNumber stores a number.
+// SetNumber stores a number, which is Finite.
 func (r *Row) SetNumber(s Slot, v float64) { r.Num[s.Index] = math.Float64bits(v); r.set(s) }
 
 // Numbers marks n number slots as present, those that the schema got one after
@@ -200,7 +205,7 @@ func (r *Row) Numbers(first Slot, n int) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(num))), n)
 }
 
-// SetVector stores the numbers of a vector, as many as its type says.
+// SetVector stores the numbers of a vector, as many as its type says, each Finite.
 func (r *Row) SetVector(s Slot, numbers []float32) {
 	text := make([]byte, 0, 4*len(numbers))
 	for _, v := range numbers {
