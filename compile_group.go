@@ -167,12 +167,12 @@ func (c *compiler) beforeWaves(path string) {
 	}
 	var moved, rest []step.Stage
 	for _, s := range c.plan.Stages[c.plan.Waves:] {
-		uses := s.Score != nil || s.Emit != nil || s.Call != nil || s.Feature != nil && s.Feature.Add
+		uses := s.Score != nil || s.Emit != nil || s.Call != nil || s.Adds()
 		for _, a := range s.Assign {
 			uses = uses || slices.ContainsFunc(a.Program.Uses(), func(name string) bool { return c.fedBack[name] })
 		}
 		switch {
-		case !c.onWay(&s) || s.Feature != nil && !s.Feature.Add:
+		case !c.onWay(&s) || len(s.Features) > 0 && !s.Adds():
 			rest = append(rest, s)
 		case uses:
 			c.fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", s.Name)

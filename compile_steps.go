@@ -28,9 +28,7 @@ func (c *compiler) step(path string, s *Step) {
 	case s.Let != nil:
 		c.bindings(path+".let", "let", s.Let)
 	case s.Features != nil:
-		for i := range s.Features {
-			c.feature(path+".features."+s.Features[i].Name, &s.Features[i])
-		}
+		c.features(path+".features.", s.Features)
 	case s.Lookup != nil:
 		c.lookup(path+".lookup", s.Lookup)
 	case s.Fetch != nil:
@@ -153,37 +151,78 @@ type waitingFeature struct {
 	depth   int // of the cases around it
 }
 
-func (c *compiler) feature(path string, f *Feature) {
+// features compiles the features of a step, which count an event together: where
+// one needs the waves, all do.
+func (c *compiler) features(path string, list []Feature) {
+	var made []*madeFeature
+	for i := range list {
+		if m := c.feature(path+list[i].Name, &list[i]); m != nil {
+			made = append(made, m)
+			if !m.feedback {
+				c.order(m.stage.Value, m.stage.When)
+			}
+		}
+	}
+	var stage []step.Feature
+	for _, m := range made {
+		set := 0
+		if m.stage.Late = m.feedback || c.inWaves; m.stage.Late {
+			set = 1
+		}
+		m.stage.Index = len(c.specs[set])
+		c.specs[set] = append(c.specs[set], m.spec)
+		if m.feedback {
+			add := step.Feature{Name: m.stage.Name, Late: true, Index: m.stage.Index, Add: true, Refuses: m.stage.Refuses}
+			c.waiting = append(c.waiting, &waitingFeature{m.path, m.feature, add, m.missing, c.depth})
+		}
+		if m.feedback && !c.inWaves {
+			read := step.FeatureStage([]step.Feature{m.stage})
+			read.Guard = c.guard
+			c.reads = append(c.reads, read)
+			continue
+		}
+		stage = append(stage, m.stage)
+	}
+	if len(stage) > 0 {
+		c.add(step.FeatureStage(stage))
+	}
+}
+
+// madeFeature is a feature of a step until all of them are compiled.
+type madeFeature struct {
+	path     string
+	feature  *Feature
+	spec     feature.Spec
+	stage    step.Feature
+	feedback bool     // it uses names that come later:
+	missing  []string // these
+}
+
+// feature compiles a feature and introduces its columns; nil where it is wrong.
+func (c *compiler) feature(path string, f *Feature) *madeFeature {
 	if !c.identifier(path, f.Name) {
-		return
+		return nil
 	}
 	spec, ok := c.spec(path, f)
 	if !ok || !c.aboveGroup(path) {
-		return
+		return nil
 	}
-	stage := step.Feature{Name: f.Name, Read: true, Add: true, ReadFirst: f.Elapsed}
+	m := &madeFeature{path: path, feature: f, spec: spec, stage: step.Feature{Name: f.Name, Read: true, Add: true, ReadFirst: f.Elapsed}}
 	c.names.missing = nil
 	before := len(c.errs)
-	c.contribution(path, f, &stage)
-	feedback := len(c.names.missing) > 0
-	if feedback {
+	c.contribution(path, f, &m.stage)
+	if m.feedback = len(c.names.missing) > 0; m.feedback {
 		c.errs = c.errs[:before] // the names come later: look again then
-		stage = step.Feature{Name: f.Name, Read: true, Late: true}
+		m.missing = slices.Clone(c.names.missing)
+		m.stage = step.Feature{Name: f.Name, Read: true}
 	} else if len(c.errs) > before {
-		return
+		return nil
 	}
-	c.order(stage.Value, stage.When)
-	stage.Late = feedback || c.inWaves
-	set := 0
-	if stage.Late {
-		set = 1
-	}
-	stage.Index = len(c.specs[set])
-	c.specs[set] = append(c.specs[set], spec)
+	m.stage.Refuses = f.Value != "" || f.When != "" || spec.Overflow == feature.OverflowDead
 	one, err := feature.NewSet([]feature.Spec{spec})
 	if err != nil {
 		c.fail(path, "%v", err)
-		return
+		return nil
 	}
 	for _, column := range one.Columns(0) {
 		name := f.Name
@@ -193,24 +232,16 @@ func (c *compiler) feature(path string, f *Feature) {
 		if where, over := c.names.cases[name]; over {
 			c.fail(path, "%s has a feature of this name: a feature stands in one place", where.at)
 			c.hint("write it above the route, or give it another name")
-			return
+			return nil
 		}
 		slot, ok := c.introduce(path, name, value.Type{Kind: value.Number})
 		if !ok {
-			return
+			return nil
 		}
-		stage.Columns = append(stage.Columns, slot)
-		c.fedBack[name] = feedback
+		m.stage.Columns = append(m.stage.Columns, slot)
+		c.fedBack[name] = m.feedback
 	}
-	if feedback {
-		add := step.Feature{Name: f.Name, Late: true, Index: stage.Index, Add: true}
-		c.waiting = append(c.waiting, &waitingFeature{path, f, add, slices.Clone(c.names.missing), c.depth})
-	}
-	if feedback && !c.inWaves {
-		c.reads = append(c.reads, step.Stage{Name: "features", Feature: &stage, Guard: c.guard})
-		return
-	}
-	c.add(step.Stage{Name: "features", Feature: &stage})
+	return m
 }
 
 // contribution compiles what a feature adds and when.
@@ -227,6 +258,7 @@ func (c *compiler) contribution(path string, f *Feature, stage *step.Feature) {
 // introduced the last name they use, among the steps that they stand among.
 func (c *compiler) resolveWaiting(last bool) {
 	var still []*waitingFeature
+	var stage []step.Feature
 	for _, w := range c.waiting {
 		absent := slices.ContainsFunc(w.missing, func(name string) bool {
 			_, ok := c.names.lookup(name)
@@ -243,11 +275,14 @@ func (c *compiler) resolveWaiting(last bool) {
 		}
 		c.aboveGroup(w.path)
 		c.contribution(w.path, w.feature, &w.stage)
-		c.beginWaves()
-		c.add(step.Stage{Name: "features", Feature: &w.stage})
-		c.plan.Feedback = true
+		stage = append(stage, w.stage)
 	}
 	c.waiting = still
+	if len(stage) > 0 {
+		c.beginWaves()
+		c.add(step.FeatureStage(stage))
+		c.plan.Feedback = true
+	}
 }
 
 // spec checks a feature's shape.

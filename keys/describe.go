@@ -21,14 +21,17 @@ func (p *Plan) Describe(stages []step.Stage, key string, get func(stored []byte)
 		return nil, time.Time{}, err
 	}
 	for i := range stages {
-		f := stages[i].Feature
-		if f == nil || !f.Read {
-			continue
-		}
-		values := make([]float64, len(f.Columns))
-		p.Sets[f.Set()].Read(k.Cells[f.Set()], f.Index, k.Newest, values)
-		for c, slot := range f.Columns {
-			columns = append(columns, Column{slot.Name, values[c]})
+		for _, f := range stages[i].Features {
+			if !f.Read {
+				continue
+			}
+			values := make([]float64, len(f.Columns))
+			if err := p.Sets[f.Set()].Read(k.Cells[f.Set()], f.Index, k.Newest, values); err != nil {
+				return nil, time.Time{}, err
+			}
+			for c, slot := range f.Columns {
+				columns = append(columns, Column{slot.Name, values[c]})
+			}
 		}
 	}
 	return columns, time.UnixMicro(k.Newest).UTC(), nil

@@ -143,6 +143,7 @@ type Memory struct {
 	loads    int    // keys decoded
 	buf      []byte
 	scratch  []byte
+	saved    feature.Saved // of the event being counted
 	due      *silence.Queue
 	dueBytes int64     // of due, at most
 	timers   due.Queue // keys of which a timer may be due

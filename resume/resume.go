@@ -150,12 +150,12 @@ func (s *Stages) Restore(row *value.Row, data []byte) error {
 	return nil
 }
 
-// Rerun does what the first stages do to a restored row that has no effect: the
-// ways of routes are found again, and names that the pipeline gained since are
-// computed where an expression says how. It reports whether the event goes on:
+// Rerun does what the first stages do to a restored row that has no effect: it
+// computes the expressions of let and decide, which may be others than when the
+// event failed, and finds the ways of routes. It reports whether the event goes on:
 // not where a route drops it.
 func (s *Stages) Rerun(row *value.Row, done int) (bool, error) {
-	on, err := s.rerun(row, done)
+	on, err := s.rerun(row, done, true)
 	if on && done < len(s.stages) && !s.stages[done].Guard.Holds(row) {
 		return false, fmt.Errorf("its route leads past step `%s`, where it failed", s.labels[done])
 	}
@@ -166,14 +166,16 @@ func (s *Stages) Rerun(row *value.Row, done int) (bool, error) {
 // went through them. It returns how many stages are behind it, with those that are not
 // on its way.
 func (s *Stages) Beyond(row *value.Row, done int) (beyond int, on bool, err error) {
-	on, err = s.rerun(row, done)
+	on, err = s.rerun(row, done, false)
 	for done < len(s.stages) && !s.stages[done].Guard.Holds(row) {
 		done++
 	}
 	return done, on, err
 }
 
-func (s *Stages) rerun(row *value.Row, done int) (bool, error) {
+// rerun is Rerun and Beyond. It computes expressions anew, or only where the row has
+// no value of theirs.
+func (s *Stages) rerun(row *value.Row, done int, anew bool) (bool, error) {
 	for i := range s.stages[:done] {
 		stage := &s.stages[i]
 		if !stage.Guard.Holds(row) {
@@ -185,17 +187,14 @@ func (s *Stages) rerun(row *value.Row, done int) (bool, error) {
 			}
 			continue
 		}
-		for _, slot := range stage.Introduces() {
-			if slot.Type.Optional || row.Has(slot) {
-				continue
-			}
-			if stage.Assign == nil {
-				return false, fmt.Errorf("step `%s` is above the one that failed and was not there then, so it would be left out", s.labels[i])
-			}
+		lacks := slices.ContainsFunc(stage.Introduces(), func(slot value.Slot) bool { return !slot.Type.Optional && !row.Has(slot) })
+		switch {
+		case stage.Assign != nil && (anew || lacks):
 			if err := step.AssignAll(stage.Assign, row); err != nil {
-				return false, err
+				return false, fmt.Errorf("step `%s` above the one that failed: %w", s.labels[i], err)
 			}
-			break
+		case lacks:
+			return false, fmt.Errorf("step `%s` is above the one that failed and was not there then, so it would be left out", s.labels[i])
 		}
 	}
 	return true, nil

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/expression"
@@ -11,17 +12,34 @@ import (
 // Stage is one thing done to each record; exactly one of the fields after Guard
 // is set.
 type Stage struct {
-	Name    string // of dead letters: "let", "features", "lookup", "fetch", "score", "call", "route", "group", "decide", "emit"
-	At      int    // place in the plan, from 1
-	Guard   *Guard // nil is for all records
-	Assign  []Assign
-	Feature *Feature
-	Score   *Score
-	Call    *Call
-	Route   *Route
-	Emit    *Emit
-	Lookup  *Lookup
-	Group   *Group
+	Name     string // of dead letters: "let", "features", "lookup", "fetch", "score", "call", "route", "group", "decide", "emit"
+	At       int    // place in the plan, from 1
+	Guard    *Guard // nil is for all records
+	Assign   []Assign
+	Features []Feature // of one set; all of them count an event, or none
+	Undoes   bool      // one of Features may refuse an event that one before it has counted
+	Score    *Score
+	Call     *Call
+	Route    *Route
+	Emit     *Emit
+	Lookup   *Lookup
+	Group    *Group
+}
+
+// FeatureStage returns the stage of features of one set.
+func FeatureStage(list []Feature) Stage {
+	s := Stage{Name: "features", Features: list}
+	counted := false
+	for i := range list {
+		s.Undoes = s.Undoes || counted && list[i].Refuses
+		counted = counted || list[i].Add
+	}
+	return s
+}
+
+// Adds reports whether the stage adds to a feature.
+func (s *Stage) Adds() bool {
+	return slices.ContainsFunc(s.Features, func(f Feature) bool { return f.Add })
 }
 
 // Label says which stage of a pipeline it is by what it is named in the file, so
@@ -32,8 +50,8 @@ func (s *Stage) Label(outputs []string) string {
 	switch {
 	case len(s.Assign) > 0:
 		of = s.Assign[0].Name
-	case s.Feature != nil:
-		if of = s.Feature.Name; !s.Feature.Read {
+	case len(s.Features) > 0:
+		if of = s.Features[0].Name; !s.Features[0].Read {
 			of += " write"
 		}
 	case s.Lookup != nil:
@@ -63,8 +81,6 @@ func (s *Stage) OnFailure() []Stage {
 // Introduces returns the slots that a record has after the stage.
 func (s *Stage) Introduces() []value.Slot {
 	switch {
-	case s.Feature != nil && s.Feature.Read:
-		return s.Feature.Columns
 	case s.Score != nil:
 		return s.Score.Outputs
 	case s.Call != nil:
@@ -77,6 +93,9 @@ func (s *Stage) Introduces() []value.Slot {
 		for _, f := range s.Lookup.Fields {
 			slots = append(slots, f.Slot)
 		}
+	}
+	for i := range s.Features {
+		slots = append(slots, s.Features[i].Columns...)
 	}
 	for i := range s.Assign {
 		slots = append(slots, s.Assign[i].Slot)
@@ -138,6 +157,7 @@ type Feature struct {
 	Read      bool
 	Add       bool
 	ReadFirst bool                // read before adding: elapsed
+	Refuses   bool                // it may refuse an event
 	Value     *expression.Program // nil counts events
 	When      *expression.Program // of the addition; nil is always
 	Columns   []value.Slot

@@ -459,8 +459,8 @@ func (w *worker) run(stage *step.Stage, it *item) error {
 	switch {
 	case stage.Assign != nil:
 		err = step.AssignAll(stage.Assign, it.Row)
-	case stage.Feature != nil:
-		err = w.feature(stage.Feature, it)
+	case stage.Features != nil:
+		it.Approximate, err = it.partition.keys.Features(it.key, stage, it.Row, it.Time, it.Approximate)
 	case stage.Emit != nil:
 		var wanted bool
 		if wanted, err = stage.Emit.Prepare(it.Row); wanted {

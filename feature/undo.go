@@ -1,0 +1,56 @@
+package feature
+
+// Saved is what a cell was when Save was called. The zero value is ready to use.
+type Saved struct {
+	newest          int64
+	changed, stored bool
+	words           []int64
+	exacts          []savedExact
+}
+
+// savedExact is what a list of entries was. Memory that it shares with the list is
+// only appended to by one Add, but for the first item, which may be overwritten
+// where all entries leave.
+type savedExact struct {
+	exact
+	index index
+	first [2]int64
+}
+
+// Save keeps in to what c is. Undo may bring it back after at most one Add, or one
+// that failed, of each feature, and any number of Reads.
+func (s *Set) Save(c *Cell, to *Saved) {
+	to.newest, to.changed, to.stored = c.newest, c.changed, c.stored
+	to.words = append(to.words[:0], c.words...)
+	to.exacts = to.exacts[:0]
+	for i := range s.features {
+		f := &s.features[i]
+		if f.exacts == 0 {
+			continue
+		}
+		x := &c.exacts[f.exact]
+		if len(x.words) > 0 && len(x.words)+f.entry > cap(x.words) {
+			x.room(f.entry) // which an Add would do, and move entries
+		}
+		kept := savedExact{exact: *x}
+		if x.index != nil {
+			kept.index = *x.index
+		}
+		copy(kept.first[:], x.words)
+		to.exacts = append(to.exacts, kept)
+	}
+}
+
+// Undo makes c what it was when from was saved.
+func (s *Set) Undo(c *Cell, from *Saved) {
+	c.newest, c.changed, c.stored = from.newest, from.changed, from.stored
+	c.words = append(c.words[:0], from.words...)
+	for i := range from.exacts {
+		kept, x := &from.exacts[i], &c.exacts[i]
+		*x = kept.exact
+		if x.index != nil {
+			*x.index = kept.index
+		}
+		copy(x.words, kept.first[:])
+	}
+}

@@ -1,0 +1,73 @@
+package keys
+
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/value"
+)
+
+// Features has the features of a stage count an event of a key at a time, and reads
+// them into its row. All of them count it, or none where one refuses it: that is the
+// error, and k is as before. The names of features that read windows beyond their max
+// are appended to approximate.
+func (m *Memory) Features(k *Key, stage *step.Stage, row *value.Row, at int64, approximate []string) ([]string, error) {
+	list := stage.Features
+	set := list[0].Set()
+	if stage.Undoes {
+		m.plan.Sets[set].Save(k.Cells[set], &m.saved)
+	}
+	before := len(approximate)
+	for i := range list {
+		over, err := m.feature(k, &list[i], row, at)
+		if err != nil {
+			if stage.Undoes {
+				m.plan.Sets[set].Undo(k.Cells[set], &m.saved)
+			}
+			for _, slot := range stage.Introduces() {
+				row.Clear(slot)
+			}
+			return approximate[:before], err
+		}
+		if over {
+			approximate = append(approximate, list[i].Name)
+		}
+	}
+	return approximate, nil
+}
+
+// feature reads a feature, adds to it, or both. It reports whether what was read is
+// of windows beyond their max.
+func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (over bool, err error) {
+	set, cell := m.plan.Sets[f.Set()], k.Cells[f.Set()]
+	read := func() error {
+		over = set.Approximate(cell, f.Index)
+		return set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
+	}
+	if f.Read && f.ReadFirst {
+		if err := read(); err != nil {
+			return false, err
+		}
+	}
+	if f.Add {
+		wanted, err := step.Holds(f.When, row)
+		if err != nil {
+			return false, fmt.Errorf("feature %s: when: %w", f.Name, err)
+		}
+		v := 0.0
+		if wanted && f.Value != nil {
+			if v, err = step.Number(f.Value, row); err != nil {
+				return false, fmt.Errorf("feature %s: value: %w", f.Name, err)
+			}
+		}
+		if wanted {
+			if err := set.Add(cell, f.Index, at, v); err != nil {
+				return false, err
+			}
+		}
+	}
+	if f.Read && !f.ReadFirst {
+		err = read()
+	}
+	return over, err
+}
