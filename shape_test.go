@@ -60,7 +60,7 @@ var layers = map[string][]string{
 	"control":               {},
 	"step":                  {"control", "value", "decode", "expression", "internal/packed", "model"},
 	"table":                 {"header", "statekey", "stream"},
-	"park":                  {"batch", "control", "dead", "journal", "model", "observe", "statekey", "step", "stream", "value"},
+	"park":                  {"batch", "control", "dead", "header", "journal", "model", "observe", "statekey", "step", "stream", "value"},
 	"generation":            {"header", "journal", "statekey", "stream"},
 	"group":                 {"dead", "due", "expression", "header", "internal/packed", "statekey", "step", "stream", "value"},
 	"output":                {"stream", "value", "observe", "dead", "expression", "header", "step"},

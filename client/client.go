@@ -223,16 +223,38 @@ func (c *Client) send(ctx context.Context, e *Event) error {
 	if err != nil {
 		return err
 	}
-	if !c.claim(e.EventID) {
+	return c.deliver(ctx, e.EventID, message)
+}
+
+// Cancel gives up an event that was sent, and returns when that is durable. An event
+// that has no result yet ends as rejected, code cancelled; one that has keeps it. Wait
+// for Send first. The error is that of Send.
+func (c *Client) Cancel(ctx context.Context, eventID string) error {
+	err := wire.CheckID("eventId", eventID)
+	if err == nil {
+		var message []byte
+		if message, err = wire.Encode(&wire.Cancel{EventID: eventID}); err == nil {
+			err = c.deliver(ctx, eventID, message)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("client: cancel event %.160q: %w", eventID, err)
+	}
+	return nil
+}
+
+// deliver sends a message about an event until it is answered.
+func (c *Client) deliver(ctx context.Context, id string, message []byte) error {
+	if !c.claim(id) {
 		return errors.New("it is being sent: wait for that, or give each event its own id")
 	}
-	defer c.release(e.EventID)
+	defer c.release(id)
 	for tries := 0; ; tries++ {
 		l, err := c.connected(ctx)
 		if err != nil {
 			return err
 		}
-		a := l.submit(ctx, e.EventID, message)
+		a := l.submit(ctx, id, message)
 		if !a.again {
 			return a.err
 		}

@@ -325,6 +325,25 @@ func TestFailuresAreFollowedByWaitsThatGrow(t *testing.T) {
 	})
 }
 
+// TestEventIsGivenUp cancels one whose result does not come.
+func TestEventIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.close()
+		defer w.start(gateway.Options{})()
+		c := w.client("ada", client.Options{})
+		w.send(c, "e1", `"never"`)
+		w.ok(c.Cancel(t.Context(), "e1"))
+		if got := next(t, c, 1); got[0].EventID != "e1" || got[0].Status != wire.StatusRejected || got[0].Error.Code != wire.CodeCancelled {
+			t.Errorf("%+v", got[0])
+		}
+		if err := c.Cancel(t.Context(), "no id"); err == nil {
+			t.Error("an id that is none is cancelled")
+		}
+		c.Close()
+	})
+}
+
 // TestResultSaysThatItsEventIsInTheLog has a gateway that says nothing else of it.
 func TestResultSaysThatItsEventIsInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

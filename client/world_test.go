@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/contract/contracttest"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/memnet"
 	"github.com/afterbay/afterbay/stream"
@@ -179,6 +180,16 @@ func (w *world) answer(ctx context.Context, p int32) {
 		if err != nil {
 			return
 		}
+		if header.Get(&r, header.Inbox) == wire.InboxCancel {
+			tenant, client, id, err := wire.ParseCancel(&r)
+			w.ok(err)
+			key := wire.Key(tenant, client)
+			seqs[key]++
+			w.ok(w.log.Append(ctx, wire.ResultRecord("results", &wire.Result{
+				Tenant: tenant, Client: client, Event: id, Seq: seqs[key], Status: wire.StatusRejected, Error: &wire.Error{Code: wire.CodeCancelled, Message: "given up"},
+			})))
+			continue
+		}
 		e, err := wire.ParseSubmit(&r)
 		if err != nil {
 			w.Errorf("inbox: %v", err)
@@ -195,6 +206,9 @@ func (w *world) answer(ctx context.Context, p int32) {
 				Payload: json.RawMessage(fmt.Sprintf(`{"of":%s}`, e.Payload)), Time: time.Unix(1_750_000_000, 0),
 			}
 			results[key+"/"+e.ID] = result
+		}
+		if string(e.Payload) == `"never"` {
+			continue
 		}
 		seqs[key]++
 		result.Seq, result.Duplicate = seqs[key], again

@@ -16,6 +16,7 @@ var (
 	errFull     = errors.New("the gateway has as many connections as it takes: come again later")
 	errToken    = errors.New("the token is not valid")
 	errNoToken  = errors.New("the request has no token")
+	errNotTaken = errors.New("the log did not take it: send it again")
 	errLog      = errors.New("the log cannot be read: come again later")
 )
 

@@ -107,6 +107,7 @@ func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 //	GET  /v1/results  server-sent events, or with ?wait= one answer of NDJSON
 //	POST /v1/events   NDJSON of events
 //	POST /v1/ack      an acknowledgement
+//	POST /v1/cancel   an event is given up
 //
 //	GET  /v1/openapi.json, /v1/asyncapi.json  all of that, for programs
 //
@@ -118,7 +119,7 @@ func (g *Gateway) Handler() http.Handler {
 		method, path string
 		handler      http.HandlerFunc
 	}{
-		{http.MethodGet, "/v1/results", g.serveResults}, {http.MethodPost, "/v1/events", g.serveEvents}, {http.MethodPost, "/v1/ack", g.serveAck},
+		{http.MethodGet, "/v1/results", g.serveResults}, {http.MethodPost, "/v1/events", g.serveEvents}, {http.MethodPost, "/v1/ack", g.serveAck}, {http.MethodPost, "/v1/cancel", g.serveCancel},
 	} {
 		mux.HandleFunc(route.method+" "+route.path, g.share(g.correlate(route.handler)))
 		mux.HandleFunc(http.MethodOptions+" "+route.path, g.share(g.preflight(route.method)))

@@ -94,7 +94,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 	case errors.As(err, &quota):
 		w.Header().Set("Retry-After", strconv.Itoa(int(quota.Wait/time.Second)+1))
 		r = &refusal{status: http.StatusTooManyRequests, error: err.Error()}
-	case errors.Is(err, errDraining), errors.Is(err, errFull), errors.Is(err, errLog), errors.Is(err, ErrUnavailable):
+	case errors.Is(err, errDraining), errors.Is(err, errFull), errors.Is(err, errLog), errors.Is(err, errNotTaken), errors.Is(err, ErrUnavailable):
 		w.Header().Set("Retry-After", strconv.Itoa(1))
 		r = &refusal{status: http.StatusServiceUnavailable, error: err.Error()}
 	case errors.Is(err, errToken):

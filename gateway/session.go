@@ -117,6 +117,8 @@ func (s *session) receive(message []byte) {
 	switch f := frame.(type) {
 	case *wire.Submission:
 		s.submit(f)
+	case *wire.Cancel:
+		s.giveUp(f)
 	case *wire.Ack:
 		s.ack(f)
 	case *wire.Pong:
@@ -359,10 +361,14 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 		s.pending[event.ID] = time.Now()
 		s.gateway.metrics.Pending.Add(1)
 	}
-	s.events = append(s.events, wire.Submit(s.gateway.options.Inbox, event))
-	s.ids = append(s.ids, event.ID)
-	s.appends.kick()
+	s.enqueue(event.ID, wire.Submit(s.gateway.options.Inbox, event))
 	return nil
+}
+
+// enqueue has a record of an event appended behind those before it. Its caller holds mu.
+func (s *session) enqueue(id string, record stream.Record) {
+	s.events, s.ids = append(s.events, record), append(s.ids, id)
+	s.appends.kick()
 }
 
 // append writes the events that have come, and answers each. It goes on where the
@@ -393,7 +399,7 @@ func (s *session) answerAll(events []stream.Record, ids []string, err error) boo
 	s.appending = 0
 	for i, id := range ids { // at most limit of them
 		err := errorOf(err, i)
-		if err != nil {
+		if err != nil && !isCancel(&events[i]) {
 			s.forget(id)
 		}
 		s.put(appended(&events[i], id, err))

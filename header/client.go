@@ -4,6 +4,10 @@ package header
 // gateway. It goes on with all that is made of the event.
 const ClientEvent = "x-client-event"
 
+// Cancel is the ClientEvent of an event that its client gave up. A record that has it
+// is no event: a pipeline that reads it ends the event where that is parked.
+const Cancel = "x-client-cancel"
+
 // Headers of the records of a gateway's topics, beside ClientEvent.
 const (
 	Inbox     = prefix + "inbox"     // what a record of the inbox is: event, outcome

@@ -394,6 +394,17 @@ func (w *Writer) Copy(e *Event, key value.Slot, watermark string) {
 	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
 }
 
+// Pass appends a record that gives an event of a client up to every partition of the
+// topic where sources meet: its key there is not known. Other records are left alone.
+func (w *Writer) Pass(e *Event, partitions int32) {
+	cancelled := header.Get(e.Record, header.Cancel)
+	for i := int32(0); i < partitions && cancelled != ""; i++ {
+		headers := []stream.Header{{Key: header.Cancel, Value: []byte(cancelled)}}
+		w.Outputs = append(w.Outputs, stream.Record{Partition: stream.Partition{Topic: w.Form.Topics[0], Index: i}, Time: e.Record.Time, Headers: headers})
+		w.carried += header.Bytes(headers)
+	}
+}
+
 // Announce appends the watermark of a source to every partition of the topic
 // where sources meet.
 func (w *Writer) Announce(source stream.Partition, watermark string, newest int64, partitions int32) {

@@ -23,6 +23,7 @@ type Task struct {
 	Answer    model.Answer
 	Err       error // why it failed
 	Fallback  bool  // its scores are the fallback
+	Cancelled bool  // its client gave it up
 
 	waiting *Waiting
 	seen    uint64      // answers of the endpoint as of the attempt before
@@ -42,6 +43,7 @@ type call struct {
 	leases   *control.Leases[*call]
 	outcome  control.Outcome // as of at
 	at       time.Time
+	cancel   context.CancelFunc // of what the model is asked
 }
 
 func newCall(score *step.Score) *call {
@@ -144,8 +146,11 @@ func newCalls(wake func()) *calls {
 // start makes a call that has a place.
 func (d *calls) start(c *call) {
 	d.flying[c] = true
+	var begun context.Context
+	begun, c.cancel = context.WithCancel(d.begun)
 	d.group.Go(func() {
-		c.run(d.listen(d.begun, c))
+		defer c.cancel()
+		c.run(d.listen(begun, c))
 		d.mu.Lock()
 		d.ended = append(d.ended, c)
 		d.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/journal"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/step"
@@ -66,6 +67,18 @@ type Partition struct {
 	view    stream.View
 	book    *book // nil without a journal
 	leaving bool
+	parks   bool
+	cancels []string // events of clients, by header.ClientEvent, to be given up
+}
+
+// Cancels reports whether a record is no event but gives one up that a client sent
+// (header.Cancel). That event is ended by Next, where it is parked by then.
+func (p *Partition) Cancels(r *stream.Record) bool {
+	client := header.Get(r, header.Cancel)
+	if client != "" && p.parks {
+		p.cancels = append(p.cancels, client)
+	}
+	return client != ""
 }
 
 const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
@@ -89,7 +102,7 @@ func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
 // Restore adds a partition. Where the pipeline is another one than before nothing
 // may be parked there.
 func (d *Desk) Restore(a stream.Assigned, other bool) (*Partition, error) {
-	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State}
+	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State, parks: d.plan.Parks}
 	if d.plan.Fairness.TenantMax > 0 {
 		p.tenants = d.plan.Tenants
 	}
@@ -207,9 +220,13 @@ func (d *Desk) Close() {
 // its place until a step is durable.
 func (d *Desk) Next(now time.Time, step uint64, ending bool) (list []Task, down bool, err error) {
 	d.now = now
-	if list, err = d.takeOrders(); err != nil {
+	if list, err = d.takeOrders(); err == nil {
+		err = d.takeCancels(&list)
+	}
+	if err != nil {
 		return nil, false, err
 	}
+	d.abandon(len(list) > 0)
 	for _, t := range d.landed {
 		if d.owns(&t) {
 			list = append(list, t)

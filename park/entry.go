@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
@@ -26,6 +27,7 @@ type Head struct {
 	Due      int64 // it is not called before
 	Class    control.Class
 	Tenant   string // whose it is
+	Client   string // header.ClientEvent of its record; not stored twice
 }
 
 // Entry is a parked event with all that is needed to go on with it.
@@ -125,6 +127,7 @@ func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	for range r.count() {
 		e.Record.Headers = append(e.Record.Headers, stream.Header{Key: string(r.text()), Value: r.text()})
 	}
+	e.Client = header.Get(&e.Record, header.ClientEvent)
 	for _, names := range []*[]string{&e.Approximate, &e.Fallback} {
 		for range r.count() {
 			*names = append(*names, string(r.text()))

@@ -3,6 +3,7 @@ package park
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -87,9 +88,7 @@ func (d *Desk) takeOrders() (list []Task, err error) {
 					p.Retry(w, d.now.UnixMicro())
 					continue
 				}
-				p.takeOut(w)
-				w.dropped = true
-				t, broken := d.load(p, w)
+				t, broken := d.drop(p, w)
 				t.Err = errDropped
 				list, err = append(list, t), errors.Join(err, broken)
 			}
@@ -97,6 +96,47 @@ func (d *Desk) takeOrders() (list []Task, err error) {
 		g.events <- n
 	}
 	return list, err
+}
+
+// drop takes an event out of what waits, to be gone on with at once.
+func (d *Desk) drop(p *Partition, w *Waiting) (Task, error) {
+	p.takeOut(w)
+	w.dropped = true
+	return d.load(p, w)
+}
+
+// takeCancels adds the events that their clients gave up. Of those that are not parked
+// here nothing is to be done: they are through, or nobody waits for them elsewhere.
+func (d *Desk) takeCancels(list *[]Task) error {
+	for _, p := range d.partitions {
+		early := p.cancels[:0]
+		for _, client := range p.cancels {
+			w := p.clients[client]
+			switch {
+			case w == nil || w.dropped:
+			case !w.durable:
+				early = append(early, client)
+			default:
+				t, err := d.drop(p, w)
+				if err != nil {
+					return err
+				}
+				t.Cancelled = true
+				*list = append(*list, t)
+			}
+		}
+		p.cancels = early
+	}
+	return nil
+}
+
+// abandon ends the calls that nobody waits for, after events were dropped.
+func (d *Desk) abandon(dropped bool) {
+	for c := range d.calls.flying {
+		if dropped && !slices.ContainsFunc(c.tasks, func(t Task) bool { return d.owns(&t) }) {
+			c.cancel()
+		}
+	}
 }
 
 // refuseOrders answers the orders that were not carried out.

@@ -32,6 +32,7 @@ type Waiting struct {
 type Queue struct {
 	ordered bool
 	all     map[int64]*Waiting
+	clients map[string]*Waiting // events of clients, by header.ClientEvent
 	stages  map[int]*lane
 	keys    map[string][]*Waiting // where ordered, in the order of the log
 	parking []*Waiting            // not durable yet, by step
@@ -42,7 +43,7 @@ type Queue struct {
 // NewQueue returns an empty queue. An ordered one keeps the events of a key in
 // the order of the log.
 func NewQueue(ordered bool) *Queue {
-	return &Queue{ordered: ordered, all: map[int64]*Waiting{}, stages: map[int]*lane{}, keys: map[string][]*Waiting{}}
+	return &Queue{ordered: ordered, all: map[int64]*Waiting{}, clients: map[string]*Waiting{}, stages: map[int]*lane{}, keys: map[string][]*Waiting{}}
 }
 
 // Len returns how many events are parked.
@@ -78,6 +79,9 @@ func (q *Queue) Park(offset int64, key []byte, head Head, step uint64) {
 	}
 	q.takeOut(w)
 	w.Head, w.step, w.durable, w.dropped = head, step, false, false
+	if w.Client != "" {
+		q.clients[w.Client] = w
+	}
 	q.parking = append(q.parking, w)
 }
 
@@ -200,6 +204,9 @@ func (q *Queue) Remove(offset int64) {
 	}
 	q.takeOut(w)
 	delete(q.all, offset)
+	if q.clients[w.Client] == w {
+		delete(q.clients, w.Client)
+	}
 	q.tenants.add(w.Tenant, -1)
 	if !q.ordered {
 		return

@@ -161,10 +161,8 @@ func (w *worker) early(records []stream.Record) (int, error) {
 		if i > 0 && size > chunkBytesMax || k != nil && w.plan.Feedback && k.Chunk == w.chunk && int(k.Count) >= w.options.KeyWaves {
 			return i, nil
 		}
-		w.items = append(w.items, item{
-			Event: output.Event{Record: r, Row: &w.rows[i], Time: never, Watermark: never, Origin: &p.origin},
-			index: int32(len(w.items)), partition: p,
-		})
+		event := output.Event{Record: r, Row: &w.rows[i], Time: never, Watermark: never, Origin: &p.origin}
+		w.items = append(w.items, item{Event: event, index: int32(len(w.items)), partition: p})
 		it := &w.items[len(w.items)-1]
 		it.Row.Reset()
 		newest := p.newest

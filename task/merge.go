@@ -79,10 +79,9 @@ func (w *worker) copy(it *item) {
 	if it.announce {
 		w.step.Announce(it.partition.id, merge.Text(it.Watermark), it.Watermark+w.plan.Time.Lateness.Microseconds(), w.plan.Copy.Partitions)
 	}
-	if !it.alive() {
-		return
+	if w.step.Pass(&it.Event, w.plan.Copy.Partitions); it.alive() {
+		w.step.Copy(&it.Event, w.plan.Key, merge.Text(it.Watermark))
 	}
-	w.step.Copy(&it.Event, w.plan.Key, merge.Text(it.Watermark))
 }
 
 // advance moves the time of partitions on that stood at their end for so long, and

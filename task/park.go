@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/output"
 	"github.com/afterbay/afterbay/park"
@@ -28,6 +29,7 @@ import (
 // park keeps an event, to go on with it at a stage. err is why, nil where it was
 // not tried. The error returned is not the event's, which may be given up instead.
 func (w *worker) park(it *item, head park.Head, err error) error {
+	head.Client = header.Get(it.Record, header.ClientEvent)
 	head.Since, head.Answered = w.now.UnixMicro(), it.Answered || w.step.Answers(it.emits, nil) || slices.ContainsFunc(it.called, func(c called) bool { return w.step.Answers(0, c.outputs) })
 	if it.resumed != nil {
 		head = it.resumed.Again(head)
@@ -186,12 +188,11 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 		t := &list[i]
 		p, e := w.partitions[t.Partition.ID], t.Entry
 		members := w.plan.Groups.Attached(e.Members, p.id)
-		w.items = append(w.items, item{
-			Event: output.Event{
-				Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin,
-				Approximate: e.Approximate, Fallback: e.Fallback, Attempts: e.Attempts, Answered: e.Answered, Place: members.Place(),
-			},
-			index: int32(i), partition: p, ended: silence.Ended(e.Ended), resumed: t, group: members})
+		event := output.Event{
+			Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin,
+			Approximate: e.Approximate, Fallback: e.Fallback, Attempts: e.Attempts, Answered: e.Answered, Place: members.Place(),
+		}
+		w.items = append(w.items, item{Event: event, index: int32(i), partition: p, ended: silence.Ended(e.Ended), resumed: t, group: members})
 		it := &w.items[i]
 		w.goOn(it, e.Stage)
 		w.step.touch(p)
@@ -201,7 +202,7 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 			}
 		}
 		stage := &w.plan.Stages[e.Stage]
-		switch {
+		switch it.skip = t.Cancelled; {
 		case t.Answered:
 			t.Err = stage.Score.Store(it.Row, t.Answer)
 		case t.Fallback:

@@ -7,15 +7,15 @@ import (
 
 // returned looks at whether the event was a dead letter that was sent back, and
 // takes its row from there. It reports whether there is an event to go on with:
-// one that is for another pipeline is none here.
+// one that is for another pipeline is none here, and a client's cancel is none at all.
 func (w *worker) returned(it *item) bool {
 	it.Return = dead.Returned(it.Record.Headers)
-	if it.Return == nil {
-		return true
-	}
-	if it.Return.Letters != w.plan.DeadTopic {
+	switch {
+	case it.partition.parked.Cancels(it.Record), it.Return != nil && it.Return.Letters != w.plan.DeadTopic:
 		it.notice, it.skip = true, true
 		return false
+	case it.Return == nil:
+		return true
 	}
 	var err error
 	if it.point, err = w.plan.resumption.Find(it.Return.Resume); err == nil && it.point.Judged {

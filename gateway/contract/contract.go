@@ -22,7 +22,7 @@ import (
 type schema = map[string]any
 
 var (
-	clientFrames = []wire.Frame{&wire.Connect{}, &wire.Submission{}, &wire.Ack{}, &wire.Pong{}, &wire.Refresh{}}
+	clientFrames = []wire.Frame{&wire.Connect{}, &wire.Submission{}, &wire.Cancel{}, &wire.Ack{}, &wire.Pong{}, &wire.Refresh{}}
 	serverFrames = []wire.Frame{&wire.Connected{}, &wire.Accepted{}, &wire.ResultFrame{}, &wire.ErrorFrame{}, &wire.Backpressure{}, &wire.Ping{}, &wire.Refreshed{}, &wire.Gap{}, &wire.Disconnect{}}
 )
 

@@ -12,6 +12,7 @@ const (
 var frames = map[string]string{
 	"connect":      "The first frame of a connection: who it is, and where its results go on.",
 	"event":        "An event. It is answered by accepted once it is durable in the log, by backpressure or by error; and, when it was accepted, by exactly one result that ends it.",
+	"cancel":       "The client gives up an event. It is answered by accepted once that is durable, by backpressure or by error. An event that has no result yet ends as rejected, code cancelled; its model is no longer asked.",
 	"ack":          "All results up to a cursor were received.",
 	"pong":         "The answer to ping.",
 	"refresh":      "A new token, before the one before expires.",

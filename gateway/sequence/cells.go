@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"maps"
@@ -141,6 +142,7 @@ type entry struct {
 	record   *stream.Record // key, value, headers, time; nil where it is forwarded
 
 	correlation string // of one that is forwarded: that of others is in their record
+	key         []byte // of the pipeline's input, of one that is forwarded; nil is the client's
 }
 
 func (e *entry) append(b []byte) []byte {
@@ -148,7 +150,10 @@ func (e *entry) append(b []byte) []byte {
 	b = binary.AppendVarint(b, e.sequence)
 	b = packed.AppendText(append(b, e.hash[:]...), e.causal)
 	if e.record == nil {
-		return append(b, e.correlation...)
+		if b = append(b, e.correlation...); e.key != nil {
+			b = append(append(b, 0), e.key...) // a correlation id is printable
+		}
+		return b
 	}
 	b = binary.AppendVarint(b, e.record.Time.UnixMicro())
 	b = packed.AppendText(packed.AppendText(b, e.record.Key), e.record.Value)
@@ -164,7 +169,10 @@ func parseEntry(data []byte) (entry, error) {
 	copy(e.hash[:], r.Bytes(hashBytes))
 	e.causal = string(r.Text())
 	if e.state == forwarded {
-		e.correlation, r.Rest = string(r.Rest), nil
+		correlation, key, keyed := bytes.Cut(r.Rest, []byte{0})
+		if e.correlation, r.Rest = string(correlation), nil; keyed {
+			e.key = bytes.Clone(key)
+		}
 	} else if len(r.Rest) > 0 {
 		e.record = &stream.Record{Time: time.UnixMicro(r.Signed()).UTC(), Key: r.Text(), Value: r.Text()}
 		for len(r.Rest) > 0 {

@@ -129,6 +129,22 @@ func (p *partition) take(r *stream.Record, t *turn) error {
 		return p.outcome(result, t)
 	case wire.InboxTime:
 		return p.pass(r.Time, t)
+	case wire.InboxCancel:
+		tenant, client, event, err := wire.ParseCancel(r)
+		if err == nil {
+			err = p.owns(tenant, client)
+		}
+		if err != nil {
+			p.bad(r, err, t)
+			return nil
+		}
+		if err := p.advance(r.Time, t); err != nil {
+			return err
+		}
+		if err := p.cancel(tenant, client, event, r, t); err != nil {
+			return err
+		}
+		return p.forget(t)
 	}
 	p.bad(r, fmt.Errorf("no gateway wrote this record: header %s is %q", header.Inbox, header.Get(r, header.Inbox)), t)
 	return nil
@@ -208,6 +224,9 @@ func (p *partition) forward(s *subject, e *wire.Event, r *stream.Record) {
 	}
 	p.options.Metrics.Accepted.Add(1)
 	s.entry.state, s.entry.record, s.entry.correlation = forwarded, nil, e.Correlation
+	if s.entry.key = nil; p.field != "" {
+		s.entry.key = key
+	}
 	s.turn.output(inputRecord(p.options.Input, s.name, key, e, r))
 }
 

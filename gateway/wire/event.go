@@ -80,7 +80,26 @@ const (
 	InboxEvent   = "event"
 	InboxOutcome = "outcome" // of the pipeline, or of whoever rejects or expires an event
 	InboxTime    = "time"    // of the sequencer, where time has to pass
+	InboxCancel  = "cancel"  // of a client that gives an event up
 )
+
+// CancelRecord returns the record by which a client gives its event up, for the topic
+// of an inbox.
+func CancelRecord(topic, tenant, client, id, correlation string) stream.Record {
+	r, h := newRecord(topic, tenant, client, id, nil)
+	h.add(header.Inbox, InboxCancel)
+	h.addEvent(tenant, client, id)
+	h.add(header.Correlation, correlation)
+	r.Headers = h.list
+	return r
+}
+
+// ParseCancel reads what CancelRecord wrote.
+func ParseCancel(r *stream.Record) (tenant, client, id string, err error) {
+	p := parser{record: r}
+	tenant, client, id = p.ids()
+	return tenant, client, id, p.err
+}
 
 // Submit returns the record of an event for the topic of an inbox: its value is
 // the payload, its key the client's, its time that of the append.

@@ -27,6 +27,8 @@ const (
 	CodeTooLarge        = "too_large"     // the payload
 	CodeLate            = "late"          // the pipeline does not wait for it any more
 	CodeTenantQuota     = "tenant_quota"  // too many events of the tenant wait
+	CodeCancelled       = "cancelled"     // by its client
+	CodeUnknownEvent    = "unknown_event" // that is to be cancelled: it never came, or is forgotten
 	CodeInternal        = "internal"
 )
 
@@ -74,6 +76,11 @@ type (
 		TraceParent   string          `json:"traceparent,omitempty"`
 		CorrelationID string          `json:"correlationId,omitempty"`
 		Payload       json.RawMessage `json:"payload"`
+	}
+	// Cancel gives up an event that was accepted.
+	Cancel struct {
+		head
+		EventID string `json:"eventId"`
 	}
 	// Ack says that all results up to a cursor were received.
 	Ack struct {
@@ -196,6 +203,9 @@ func (*Connect) Name() string { return "connect" }
 
 // Name returns "event".
 func (*Submission) Name() string { return "event" }
+
+// Name returns "cancel".
+func (*Cancel) Name() string { return "cancel" }
 
 // Name returns "ack".
 func (*Ack) Name() string { return "ack" }
@@ -349,6 +359,8 @@ func newClientFrame(name string) Frame {
 		return new(Connect)
 	case "event":
 		return new(Submission)
+	case "cancel":
+		return new(Cancel)
 	case "ack":
 		return new(Ack)
 	case "pong":

@@ -1,5 +1,5 @@
 import { CloseError, EventError } from './errors.js'
-import { encode } from './event.js'
+import { encode, encodeCancel } from './event.js'
 import { Link } from './link.js'
 import { abortable, backoff, grown } from './wait.js'
 
@@ -70,8 +70,19 @@ export class Client {
    * it is sent again, with the same id.
    */
   async send(event, { signal } = {}) {
-    const id = event.eventId
-    const message = encode(event)
+    await this.#deliver(event.eventId, encode(event), signal)
+  }
+
+  /**
+   * Gives up an event that was sent, and returns when that is durable. An event that has no result
+   * yet ends as rejected, code cancelled. Wait for send first.
+   */
+  async cancel(eventId, { signal } = {}) {
+    await this.#deliver(eventId, encodeCancel(eventId), signal)
+  }
+
+  /** Sends a message about an event until it is answered. */
+  async #deliver(id, message, signal) {
     if (this.#sending.has(id)) throw new EventError({ code: 'bad_event', message: 'it is being sent: wait for that, or give each event its own id', eventId: id })
     this.#sending.add(id)
     try {

@@ -38,6 +38,13 @@ export function encode(event) {
   return `${JSON.stringify(frame).slice(0, -1)},"payload":${payload}}`
 }
 
+/** Returns the frame that gives an event up, as text. */
+export function encodeCancel(eventId) {
+  const [valid, hint] = rules.eventId
+  if (!valid(eventId)) throw bad({ eventId }, `eventId ${show(eventId)}: ${hint}`)
+  return JSON.stringify({ type: 'cancel', eventId })
+}
+
 function bad(event, message) {
   return new EventError({ code: 'bad_event', message, eventId: event.eventId })
 }

@@ -90,6 +90,12 @@ export class Client implements AsyncIterable<Result | Gap> {
    * @throws EventError what is wrong with the event
    */
   send(event: Event, options?: { signal?: AbortSignal }): Promise<void>
+  /**
+   * Gives up an event that was sent, and returns when that is durable. An event that has no result yet ends as
+   * rejected, code cancelled; one that has keeps it. Wait for send first.
+   * @throws EventError what is wrong with the id
+   */
+  cancel(eventId: string, options?: { signal?: AbortSignal }): Promise<void>
   /** The next result or gap; undefined when the client is closed. */
   next(): Promise<Result | Gap | undefined>
   [Symbol.asyncIterator](): AsyncGenerator<Result | Gap, void, void>

@@ -111,6 +111,26 @@ test('events are sent again where a connection is cut', async () => {
   await client.close()
 })
 
+test('an event is given up, again where the connection is cut', async () => {
+  const cancels = []
+  const gateway = new Gateway((socket, frame) => {
+    if (frame.type === 'connect') socket.hello()
+    if (frame.type === 'event') socket.tell({ type: 'accepted', eventId: frame.eventId })
+    if (frame.type !== 'cancel') return
+    cancels.push(frame)
+    if (cancels.length === 1) socket.tell({ type: 'backpressure', reason: 'overload', eventId: frame.eventId, retryAfterMs: 100 })
+    else socket.tell({ type: 'accepted', eventId: frame.eventId })
+  })
+  const client = await connected(gateway.client())
+  await client.send({ eventId: 'e', payload: 1 })
+  const giving = client.cancel('e')
+  await pass(2000)
+  await giving
+  assert.deepEqual(cancels, [{ type: 'cancel', eventId: 'e' }, { type: 'cancel', eventId: 'e' }])
+  await assert.rejects(client.cancel('no id'), { code: 'bad_event' })
+  await client.close()
+})
+
 test('backpressure is waited for', async () => {
   const times = []
   const gateway = new Gateway((socket, frame) => {

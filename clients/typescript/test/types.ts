@@ -10,6 +10,7 @@ export async function use(client: Client, stop: AbortSignal): Promise<number> {
   await client.connect({ signal: stop })
   try {
     await client.send(event, { signal: stop })
+    await client.cancel(event.eventId, { signal: stop })
   } catch (error) {
     if (error instanceof EventError && error.retryable) throw new Error(error.code, { cause: error })
     if (error instanceof CloseError && error.final) throw new Error(`${error.code} ${error.reason}`)

@@ -77,7 +77,7 @@ func (d *document) check(name string, data []byte) error {
 }
 
 // Frames of clients, which a server does not send; all others are a server's.
-var ofClients = map[string]bool{"connect": true, "event": true, "ack": true, "pong": true, "refresh": true}
+var ofClients = map[string]bool{"connect": true, "event": true, "cancel": true, "ack": true, "pong": true, "refresh": true}
 
 // Server returns what is wrong with a frame of a gateway.
 func Server(data []byte) error { return checkFrame(data, false) }
