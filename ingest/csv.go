@@ -2,9 +2,16 @@ package ingest
 
 import (
 	"bytes"
-	"encoding/csv"
+	"fmt"
 	"io"
 	"unicode/utf8"
+)
+
+const (
+	columnsMax  = 10_000 // of a header
+	columnBytes = 160    // that a column costs beside its name
+	cellBytes   = 32
+	stringBytes = 6 // most that JSON needs for a byte of a string
 )
 
 // csvReader turns the rows below a header into JSON objects:
@@ -18,10 +25,12 @@ import (
 // its first line came, so that it becomes one dead letter and the rows after it
 // are read.
 type csvReader struct {
-	source *lineReader
-	names  [][]byte // `"name":`
-	row    []byte   // lines of the row being read, each with its end
-	ends   []int    // where each of them ends; what is behind the last is read again
+	source  *lineReader
+	names   [][]byte // `"name":`
+	cells   []cell   // of the row that was parsed last
+	scratch []byte   // of its cells with doubled quotes
+	row     []byte   // lines of the row being read, each with its end
+	ends    []int    // where each of them ends; what is behind the last is read again
 }
 
 func newCSVReader(source *lineReader) (*csvReader, error) {
@@ -31,12 +40,21 @@ func newCSVReader(source *lineReader) (*csvReader, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	header, _, ok := parseRow(r.row)
-	if !ok {
+	ok, err := r.parse(r.row, columnsMax+1)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(r.cells) > columnsMax:
+		return nil, source.refuse(1, fmt.Sprintf("the header has more than %d columns", columnsMax))
+	case !ok:
 		return nil, source.refuse(1, "the header is not CSV: is this the right --format?")
 	}
 	seen := map[string]bool{}
-	for _, name := range header {
+	for _, cell := range r.cells {
+		name := string(cell.text)
+		if err := source.room.take(int64(2*len(name)) + columnBytes); err != nil {
+			return nil, err
+		}
 		switch {
 		case name == "":
 			return nil, source.refuse(1, "a column of the header has no name")
@@ -58,29 +76,51 @@ func (r *csvReader) next(dst []byte) ([]byte, error) {
 	if err := r.readRow(); err != nil {
 		return dst, err
 	}
-	cells, quoted, ok := parseRow(r.row[:r.ends[len(r.ends)-1]])
-	if !ok || len(cells) != len(r.names) {
-		first := bytes.TrimSuffix(r.row[:r.ends[0]], []byte("\n"))
-		dst = append(dst, first...)
-		r.consume(1)
-		return dst, nil
+	ok, err := r.parse(r.row[:r.ends[len(r.ends)-1]], len(r.names))
+	if err != nil {
+		return dst, err
 	}
-	r.consume(len(r.ends))
+	if !ok || len(r.cells) != len(r.names) {
+		dst, err = r.source.room.add(dst, bytes.TrimSuffix(r.row[:r.ends[0]], []byte("\n")))
+		r.consume(1)
+		return dst, err
+	}
+	line := r.source.line - int64(len(r.ends)) + 1
+	at := len(dst)
+	if dst, err = r.object(dst); err != nil {
+		return dst[:at], err
+	}
+	if len(dst)-at > LineBytesMax {
+		return dst[:at], r.source.tooLong(line)
+	}
+	r.consume(len(r.ends)) // only here: cells alias the row
+	return dst, nil
+}
+
+// object appends the cells as a JSON object, or as much of it as is too long for a
+// record.
+func (r *csvReader) object(dst []byte) ([]byte, error) {
+	from := len(dst)
 	dst = append(dst, '{')
-	first := true
-	for i, cell := range cells {
-		if cell == "" && !quoted[i] {
+	for i, cell := range r.cells {
+		if len(cell.text) == 0 && !cell.quoted {
 			continue
 		}
-		if !first {
+		var err error
+		if dst, err = r.source.room.account.Grow(r.source.room.ctx, dst, len(r.names[i])+stringBytes*len(cell.text)+len(`,"",}`)); err != nil {
+			return dst, err
+		}
+		if len(dst) > from+1 {
 			dst = append(dst, ',')
 		}
-		first = false
 		dst = append(dst, r.names[i]...)
-		if !quoted[i] && isNumber(cell) {
-			dst = append(dst, cell...)
+		if !cell.quoted && isNumber(cell.text) {
+			dst = append(dst, cell.text...)
 		} else {
-			dst = appendString(dst, cell)
+			dst = appendString(dst, cell.text)
+		}
+		if len(dst)-from > LineBytesMax {
+			return dst, nil
 		}
 	}
 	return append(dst, '}'), nil
@@ -128,38 +168,96 @@ func (r *csvReader) readRow() error {
 	}
 }
 
-// parseRow splits one row, and says which cells were quoted.
-func parseRow(row []byte) (cells []string, quoted []bool, ok bool) {
-	if len(row) > LineBytesMax+1 {
-		return nil, nil, false
-	}
-	parser := csv.NewReader(bytes.NewReader(row))
-	cells, err := parser.Read()
-	if err != nil || parser.InputOffset() != int64(len(row)) {
-		return nil, nil, false
-	}
-	quoted = make([]bool, len(cells))
-	starts := lineStarts(row)
-	for i := range cells {
-		line, column := parser.FieldPos(i)
-		at := starts[line-1] + column - 1
-		quoted[i] = at < len(row) && row[at] == '"'
-	}
-	return cells, quoted, true
+// cell is one of a row.
+type cell struct {
+	text   []byte // aliases the row, or scratch
+	quoted bool
 }
 
-func lineStarts(row []byte) []int {
-	starts := []int{0}
-	for i, c := range row {
-		if c == '\n' {
-			starts = append(starts, i+1)
-		}
+// parse splits a row into cells, at most so many. ok is false where it is no CSV, as
+// encoding/csv judges it, has more cells, or ends before the row does.
+func (r *csvReader) parse(row []byte, most int) (ok bool, err error) {
+	r.cells, r.scratch = r.cells[:0], r.scratch[:0]
+	if len(row) > LineBytesMax+1 {
+		return false, nil
 	}
-	return starts
+	for more := true; more; {
+		if len(r.cells) == most {
+			return false, nil
+		}
+		if len(r.cells) == cap(r.cells) {
+			if err := r.source.room.take(int64(2*cap(r.cells)+1) * cellBytes); err != nil {
+				return false, err
+			}
+		}
+		var one cell
+		if len(row) > 0 && row[0] == '"' {
+			one.quoted = true
+			one.text, row, more, ok, err = r.quotedCell(row[1:])
+		} else {
+			one.text, row, more, ok = plainCell(row)
+		}
+		if !ok || err != nil {
+			return false, err
+		}
+		r.cells = append(r.cells, one)
+	}
+	return len(row) == 0, nil
+}
+
+// plainCell takes a cell without quotes off a row. more is that another one follows.
+func plainCell(row []byte) (text, rest []byte, more, ok bool) {
+	end := bytes.IndexByte(row, '\n')
+	if comma := bytes.IndexByte(row[:end], ','); comma >= 0 {
+		text, rest, more = row[:comma], row[comma+1:], true
+	} else {
+		text, rest = bytes.TrimSuffix(row[:end], []byte{'\r'}), row[end+1:]
+	}
+	return text, rest, more, bytes.IndexByte(text, '"') < 0
+}
+
+// quotedCell takes a cell off a row behind its first quote.
+func (r *csvReader) quotedCell(row []byte) (text, rest []byte, more, ok bool, err error) {
+	from := len(r.scratch)
+	for {
+		end := bytes.IndexByte(row, '"')
+		if end < 0 {
+			return nil, row, false, false, nil
+		}
+		part, next := row[:end], row[end+1:]
+		if bytes.Contains(part, []byte("\r\n")) {
+			part = bytes.ReplaceAll(part, []byte("\r\n"), []byte("\n"))
+		}
+		doubled := next[0] == '"' // a row ends with a newline
+		if !doubled && len(r.scratch) == from {
+			text = part
+		} else if r.scratch, err = r.source.room.add(r.scratch, part); err != nil {
+			return nil, row, false, false, err
+		}
+		switch {
+		case doubled:
+			if r.scratch, err = r.source.room.add(r.scratch, next[:1]); err != nil {
+				return nil, row, false, false, err
+			}
+			row = next[1:]
+			continue
+		case len(r.scratch) > from:
+			text = r.scratch[from:]
+		}
+		switch {
+		case next[0] == ',':
+			return text, next[1:], true, true, nil
+		case next[0] == '\n':
+			return text, next[1:], false, true, nil
+		case bytes.HasPrefix(next, []byte("\r\n")):
+			return text, next[2:], false, true, nil
+		}
+		return nil, row, false, false, nil
+	}
 }
 
 // isNumber reports whether text is a number of JSON's grammar.
-func isNumber(text string) bool {
+func isNumber(text []byte) bool {
 	digits := func() bool {
 		n := 0
 		for n < len(text) && text[n] >= '0' && text[n] <= '9' {
@@ -169,7 +267,7 @@ func isNumber(text string) bool {
 		return n > 0
 	}
 	skip := func(any string) bool {
-		if text == "" || bytes.IndexByte([]byte(any), text[0]) < 0 {
+		if len(text) == 0 || bytes.IndexByte([]byte(any), text[0]) < 0 {
 			return false
 		}
 		text = text[1:]
@@ -188,12 +286,12 @@ func isNumber(text string) bool {
 			return false
 		}
 	}
-	return text == ""
+	return len(text) == 0
 }
 
 // appendString appends text as a JSON string. Bytes that are not UTF-8 stay as
 // they are, for the pipeline to refuse.
-func appendString(dst []byte, text string) []byte {
+func appendString[T string | []byte](dst []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	for i := range len(text) {

@@ -15,9 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -64,14 +63,10 @@ type Log interface {
 // with Content-Type text/csv CSV, are appended all or none. The query key=FIELD
 // takes their keys from that field instead of the topic's.
 type Handler struct {
-	log     Log
-	full    func(error) bool
-	admit   Admit
-	waiting *semaphore.Weighted // bytes of bodies
+	log   Log
+	full  func(error) bool
+	admit Admit
 }
-
-// bodiesBytesMax bounds the bodies that are held at once; requests over it wait.
-const bodiesBytesMax = 8 * BodyBytesMax
 
 // recordsMax is the most records of a request.
 const recordsMax = 100_000
@@ -98,7 +93,7 @@ func NewHandler(log Log, full func(error) bool, admit Admit) *Handler {
 	if admit == nil {
 		admit = func(string, int) (func(), error) { return func() {}, nil }
 	}
-	return &Handler{log: log, full: full, admit: admit, waiting: semaphore.NewWeighted(bodiesBytesMax)}
+	return &Handler{log: log, full: full, admit: admit}
 }
 
 // ServeHTTP appends the records of the request.
@@ -110,6 +105,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f := h.explain(err)
 	var behind *Behind
+	if why, ok := server.AsRefusal(err); ok {
+		why.Write(w)
+		return
+	}
 	switch {
 	case errors.As(err, &behind):
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(behind.After.Seconds()))))
@@ -131,16 +130,13 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 	if _, err := h.admit(topic.Name, 0); err != nil {
 		return nil, err // and the body is not read
 	}
-	size := int64(BodyBytesMax)
-	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength)
-	}
-	if err := h.waiting.Acquire(r.Context(), size); err != nil {
+	body, err := server.OpenBody(r, BodyBytesMax, server.Gzip, server.Zstd)
+	if err != nil {
 		return nil, err
 	}
-	defer h.waiting.Release(size)
-	body := http.MaxBytesReader(w, r.Body, BodyBytesMax)
-	records, err := readBody(body, formatOf(r), topic.Name, cmp.Or(r.URL.Query().Get("key"), topic.Key))
+	defer body.Close()
+	room := room{r.Context(), server.AccountOf(r.Context())}
+	records, err := readBody(body, formatOf(r), topic.Name, cmp.Or(r.URL.Query().Get("key"), topic.Key), room)
 	if err != nil {
 		return nil, err
 	}
@@ -235,15 +231,18 @@ func numbering(r *http.Request, topic string) (producer string, first int64, err
 }
 
 // readBody reads all records of a request.
-func readBody(body io.Reader, format Format, topic, key string) ([]stream.Record, error) {
-	reader, err := newReader(body, "body", format)
+func readBody(body io.Reader, format Format, topic, key string, room room) ([]stream.Record, error) {
+	reader, err := newReader(body, "body", format, room)
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{}
+	b := &batch{room: room}
 	for more := true; more; {
 		if more, err = b.take(reader, topic, key); err != nil {
 			return nil, err
+		}
+		if len(b.bytes) > BodyBytesMax {
+			return nil, refuse(http.StatusRequestEntityTooLarge, "send several requests", "records of more than %d MiB", BodyBytesMax>>20)
 		}
 		if len(b.records) > recordsMax {
 			return nil, refuse(http.StatusRequestEntityTooLarge, "send several requests", "more than %d records", recordsMax)
@@ -252,8 +251,11 @@ func readBody(body io.Reader, format Format, topic, key string) ([]stream.Record
 	if len(b.records) == 0 {
 		return nil, refuse(http.StatusBadRequest, "send one JSON object a line, or CSV with Content-Type: text/csv", "the body has no records")
 	}
-	return b.records, nil
+	// The log copies what it appends.
+	return b.records, room.take(int64(len(b.bytes) + len(b.records)*appendBytes))
 }
+
+const appendBytes = 64 // that the log needs for a record beside its value
 
 // positions sums up where records went: those of one append follow each other
 // in their partition.
@@ -292,7 +294,6 @@ func refuse(status int, hint, format string, args ...any) error {
 func (h *Handler) explain(err error) *failure {
 	var known *failure
 	var line *LineError
-	var body *http.MaxBytesError
 	var behind *Behind
 	reply := func(status int, hint string) *failure { return &failure{status, Problem{err.Error(), hint}} }
 	switch {
@@ -304,8 +305,6 @@ func (h *Handler) explain(err error) *failure {
 		return reply(http.StatusRequestEntityTooLarge, "leave the line out: no record is larger than 1 MiB; nothing was appended")
 	case errors.As(err, &line):
 		return reply(http.StatusBadRequest, "correct the line; nothing was appended")
-	case errors.As(err, &body):
-		return &failure{http.StatusRequestEntityTooLarge, Problem{fmt.Sprintf("the body is larger than %d MiB", BodyBytesMax>>20), "send several requests"}}
 	case errors.Is(err, stream.ErrTooLarge):
 		return reply(http.StatusRequestEntityTooLarge, "send several requests of fewer or smaller records")
 	case errors.Is(err, stream.ErrUnknownTopic):

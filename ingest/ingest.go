@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/stream"
@@ -92,7 +93,7 @@ func (e *KeyError) Error() string {
 // stays; with the same Producer another run goes on from there.
 func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Progress, error) {
 	var done Progress
-	reader, err := newReader(source, o.Name, o.Format)
+	reader, err := newReader(source, o.Name, o.Format, room{})
 	if err != nil {
 		return done, err
 	}
@@ -141,6 +142,7 @@ func FileProducer(sha256 string, topic string, format Format) string {
 
 // batch is records whose values share one buffer.
 type batch struct {
+	room    room // for records
 	records []stream.Record
 	bytes   []byte
 	keyless int // records without the field that keys them
@@ -193,6 +195,11 @@ func (b *batch) take(r reader, topic, key string) (more bool, err error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if len(b.records) == cap(b.records) {
+		if err := b.room.take(int64(2*cap(b.records)+1) * int64(unsafe.Sizeof(stream.Record{}))); err != nil {
+			return false, err
+		}
 	}
 	record := NewRecord(topic, key, b.bytes[at:len(b.bytes):len(b.bytes)])
 	if key != "" && record.Key == nil {

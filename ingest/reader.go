@@ -3,9 +3,12 @@ package ingest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 // LineError is a line that Publish cannot take.
@@ -28,11 +31,15 @@ type reader interface {
 	lines() int64
 }
 
-func newReader(source io.Reader, name string, format Format) (reader, error) {
+// newReader returns a reader of a source. Room grows its buffers.
+func newReader(source io.Reader, name string, format Format, room room) (reader, error) {
 	if name == "" {
 		name = "input"
 	}
-	lines := &lineReader{source: bufio.NewReaderSize(source, 64<<10), name: name}
+	if err := room.take(sourceBytes); err != nil {
+		return nil, err
+	}
+	lines := &lineReader{source: bufio.NewReaderSize(source, sourceBytes), name: name, room: room}
 	switch format {
 	case NDJSON, "":
 		return lines, nil
@@ -42,8 +49,30 @@ func newReader(source io.Reader, name string, format Format) (reader, error) {
 	return nil, fmt.Errorf("unknown format %q: use ndjson or csv", format)
 }
 
+const sourceBytes = 64 << 10 // that are read at once
+
+// room charges memory to the request that needs it. The zero room charges none.
+type room struct {
+	ctx     context.Context
+	account *server.Account
+}
+
+func (r room) take(n int64) error { return r.account.Take(r.ctx, n) }
+
+// add appends part to dst.
+func (r room) add(dst, part []byte) ([]byte, error) {
+	if cap(dst)-len(dst) < len(part) {
+		var err error
+		if dst, err = r.account.Grow(r.ctx, dst, len(part)); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, part...), nil
+}
+
 // lineReader yields the lines that are not blank.
 type lineReader struct {
+	room   room
 	source *bufio.Reader
 	name   string
 	line   int64 // read so far
@@ -76,7 +105,10 @@ func (r *lineReader) read(dst []byte) ([]byte, error) {
 		if len(part) == 0 && len(dst) == at && err != nil {
 			return dst, r.failure(err)
 		}
-		dst = append(dst, part...)
+		var full error
+		if dst, full = r.room.add(dst, part); full != nil {
+			return dst[:at], full
+		}
 		if len(dst)-at > LineBytesMax+len("\r\n") {
 			r.line++
 			return dst[:at], r.tooLong(r.line)

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	RecordBytesMax int           // of a record of a stream. 0 is 1 MiB
 	BodyBytesMax   int64         // of a request that is no stream, decompressed. 0 is 64 MiB
-	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 16 MiB. 0 is 200
+	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 1 MiB. 0 is 200
 	IdleTimeout    time.Duration // of a stream that sends nothing, or does not read its end. 0 is 60 s
 	SpillDir       string        // where answers wait that a client does not read. "" is the system's folder for temporary files
 	SpillBytesEach int64         // of them, of one stream. 0 is 256 MiB

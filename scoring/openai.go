@@ -75,8 +75,8 @@ type textRequest struct {
 
 // readTexts reads a request, and finds its model among those of one text that fits
 // says can answer; a request without one gets the only one.
-func (h *Handler) readTexts(w http.ResponseWriter, r *http.Request, fits func(*served) bool) (*served, *textRequest, [][]byte, error) {
-	body, err := h.readBody(w, r)
+func (h *Handler) readTexts(r *http.Request, fits func(*served) bool) (*served, *textRequest, [][]byte, error) {
+	body, err := h.readBody(r)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -164,7 +164,7 @@ func (m *served) categories() []category {
 
 // moderate answers POST /v1/moderations: a category for each score.
 func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
-	m, _, texts, err := h.readTexts(w, r, func(m *served) bool { return len(m.categories()) > 0 })
+	m, _, texts, err := h.readTexts(r, func(m *served) bool { return len(m.categories()) > 0 })
 	var scores []float32
 	if err == nil {
 		scores, err = m.textScores(r, texts)
@@ -199,7 +199,7 @@ func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
 // embed answers POST /v1/embeddings: all scores of each text, as numbers or in
 // base64.
 func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
-	m, request, texts, err := h.readTexts(w, r, func(m *served) bool {
+	m, request, texts, err := h.readTexts(r, func(m *served) bool {
 		return len(m.outputs) == 1 && m.words == 0 && len(m.outputs[0].labels) == 0
 	})
 	if err == nil {

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/inference"
 	"github.com/afterbay/afterbay/model"
 )
@@ -85,7 +85,7 @@ func (h *Handler) inferREST(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	rest, in, err := h.readInference(w, r)
+	rest, in, err := h.readInference(r)
 	var answers []answer
 	if err == nil {
 		answers, err = m.infer(r.Context(), in)
@@ -100,12 +100,9 @@ func (h *Handler) inferREST(w http.ResponseWriter, r *http.Request) {
 // asRefusal finds the answer to an error.
 func asRefusal(err error, plain bool) *refusal {
 	var bad *refusal
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &bad):
-	case errors.As(err, &large):
-		bad = refuse(http.StatusRequestEntityTooLarge, "body_too_large", "the body is larger than %s", sizeText(int(large.Limit)))
-	default:
+	if why, ok := server.AsRefusal(err); ok {
+		bad = refuse(why.Status, why.Code, "%s", why.Error())
+	} else if !errors.As(err, &bad) {
 		bad = refuse(http.StatusBadRequest, "bad_request", "%v", err)
 	}
 	bad.plain = plain
@@ -113,28 +110,14 @@ func asRefusal(err error, plain bool) *refusal {
 }
 
 // readBody reads the body of a request that is no stream.
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	coding := strings.ToLower(r.Header.Get("Content-Encoding"))
-	switch coding {
-	case "identity":
-		coding = ""
-	case "", "gzip", "deflate", "zstd":
-	default:
-		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding %q: use gzip, deflate, zstd or none", coding)
-	}
-	body := newInBody(http.MaxBytesReader(w, r.Body, h.options.BodyBytesMax), coding, h.options.RatioMax)
-	defer body.close()
-	data, err := io.ReadAll(io.LimitReader(body, h.options.BodyBytesMax+1))
-	if err == nil && int64(len(data)) > h.options.BodyBytesMax {
-		err = &http.MaxBytesError{Limit: h.options.BodyBytesMax}
-	}
-	return data, err
+func (h *Handler) readBody(r *http.Request) ([]byte, error) {
+	return server.ReadBody(r, h.options.BodyBytesMax, server.Gzip, server.Deflate, server.Zstd)
 }
 
 // readInference reads a request: JSON and, behind as much of it as a header says,
 // the bytes of tensors that have no data in it.
-func (h *Handler) readInference(w http.ResponseWriter, r *http.Request) (*restRequest, *request, error) {
-	body, err := h.readBody(w, r)
+func (h *Handler) readInference(r *http.Request) (*restRequest, *request, error) {
+	body, err := h.readBody(r)
 	if err != nil {
 		return nil, nil, err
 	}

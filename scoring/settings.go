@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 type format uint8
@@ -42,15 +44,11 @@ func parseSettings(r *http.Request, m *served) (*settings, *refusal) {
 	if bad := s.content(r.Header.Get("Content-Type")); bad != nil {
 		return nil, bad
 	}
-	switch coding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); coding {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		s.encoding = "gzip"
-	case "zstd":
-		s.encoding = coding
-	default:
-		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding %q: use gzip, zstd or none", coding)
+	coding, err := server.Coding(r, server.Gzip, server.Zstd)
+	if err != nil {
+		return nil, asRefusal(err, false)
 	}
+	s.encoding = coding
 	s.reply = preferred(strings.Join(r.Header.Values("Accept-Encoding"), ","), "zstd", "gzip")
 	if bad := s.accept(strings.Join(r.Header.Values("Accept"), ",")); bad != nil {
 		return nil, bad

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 const (
@@ -55,8 +57,8 @@ func (h *Handler) predictStream(w http.ResponseWriter, r *http.Request, m *serve
 		s.refuse(bad)
 		return
 	}
-	body := newInBody(r.Body, s.encoding, h.options.RatioMax)
-	defer body.close()
+	body := server.NewBody(r, s.encoding, h.options.RatioMax)
+	defer body.Close()
 	s.window = newWindow(body, h.options.RecordBytesMax)
 	stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -334,12 +336,12 @@ func (s *stream) fill() error {
 }
 
 func (s *stream) explainRead(err error) *reason {
-	var bad *bodyError
+	var bad *server.Refusal
 	switch {
 	case s.h.ctx.Err() != nil:
 		return &reason{Code: "shutting_down", Message: "the process is ending", Retryable: true}
 	case errors.As(err, &bad):
-		return &reason{Code: bad.code, Message: bad.Error()}
+		return &reason{Code: bad.Code, Message: bad.Error(), Retryable: bad.After > 0}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &reason{Code: "idle_timeout", Message: "nothing came for " + s.h.options.IdleTimeout.String(), Retryable: true}
 	}

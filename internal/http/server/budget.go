@@ -18,7 +18,7 @@ const (
 	budgetWait    = 2 * time.Second // of a request for the memory of others
 
 	// What a request may need: this, and this many bytes for each of its own.
-	requestBytes  = 768 << 10
+	requestBytes  = 640 << 10
 	requestFactor = 56
 
 	stepBytes = 32 << 10 // that an Account takes at once
@@ -46,7 +46,7 @@ func (b *Budget) Bytes() int64 { return b.most }
 // Used returns how many of them requests have.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Account is what one request has of a Budget. A request may need 768 KiB, and 56 bytes
+// Account is what one request has of a Budget. A request may need 640 KiB, and 56 bytes
 // for each byte of it that came: so a small request never costs much, however far it is
 // compressed or however many rows it stands for.
 //
@@ -59,6 +59,7 @@ type Account struct {
 
 	mu    sync.Mutex
 	need  int64
+	fixed int64 // of need, what Reserve charged
 	taken int64 // of the budget
 }
 
@@ -79,13 +80,30 @@ func (a *Account) Take(ctx context.Context, n int64) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if most := requestBytes + requestFactor*a.came.Load(); a.need+n > min(most, a.budget.most) {
+	if most := requestBytes + requestFactor*a.came.Load() + a.fixed; a.need+n > min(most, a.budget.most) {
 		a.counted.add(tooLarge)
 		return &Refusal{
 			Status: http.StatusRequestEntityTooLarge, Code: "too_large", Hint: "send fewer rows or elements in a request",
 			Message: fmt.Sprintf("the request of %d bytes needs more than %s of memory", a.came.Load(), Size(min(most, a.budget.most)>>10<<10)),
 		}
 	}
+	return a.reserve(ctx, n)
+}
+
+// Reserve charges n bytes as Take does, but to the process alone: whatever the size of
+// the request. It is for memory that a stream has as long as it lasts.
+func (a *Account) Reserve(ctx context.Context, n int64) error {
+	if a == nil || n <= 0 {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fixed += n
+	return a.reserve(ctx, n)
+}
+
+// reserve takes n bytes of the budget.
+func (a *Account) reserve(ctx context.Context, n int64) error {
 	if more := a.need + n - a.taken; more > 0 {
 		more = min((more+stepBytes-1)/stepBytes*stepBytes, a.budget.most-a.taken)
 		if !a.wait(ctx, more) {
@@ -150,7 +168,21 @@ func (a *Account) close() {
 	if a.taken > 0 {
 		a.release(a.taken)
 	}
-	a.need = 0
+	a.need, a.fixed = 0, 0
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// Grow returns dst with room for n more bytes. It charges a buffer before it allocates
+// it, and goes on charging the one that it replaces, which is garbage but not collected
+// yet.
+func (a *Account) Grow(ctx context.Context, dst []byte, n int) ([]byte, error) {
+	if cap(dst)-len(dst) >= n {
+		return dst, nil
+	}
+	room := max(2*cap(dst), len(dst)+n)
+	if err := a.Take(ctx, int64(room)); err != nil {
+		return dst, err
+	}
+	return append(make([]byte, 0, room), dst...), nil
+}

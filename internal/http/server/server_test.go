@@ -319,14 +319,14 @@ func TestMemoryIsChargedBySizeAndGivenBack(t *testing.T) {
 		}
 		for _, c := range []struct {
 			need, body, status int
-		}{{700 << 10, 0, 200}, {1 << 20, 0, 413}, {1 << 20, 10 << 10, 200}, {2 << 20, 10 << 10, 413}, {4 << 20, 100 << 10, 200}, {5 << 20, 100 << 10, 413}} {
+		}{{600 << 10, 0, 200}, {1 << 20, 0, 413}, {1 << 20, 10 << 10, 200}, {2 << 20, 10 << 10, 413}, {4 << 20, 100 << 10, 200}, {5 << 20, 100 << 10, 413}} {
 			if status := ask(fmt.Sprint("need=", c.need), c.body).status(); status != c.status {
 				t.Errorf("%d of %d bytes: %d", c.need, c.body, status)
 			}
 		}
 		holder := ask("hold&need=3900000", 100<<10)
 		before := time.Now()
-		if status := ask("need=700000", 0).status(); status != http.StatusServiceUnavailable || time.Since(before) != 2*time.Second {
+		if status := ask("need=600000", 0).status(); status != http.StatusServiceUnavailable || time.Since(before) != 2*time.Second {
 			t.Errorf("%d after %v", status, time.Since(before))
 		}
 		close(hold)

@@ -1,0 +1,239 @@
+package server
+
+import (
+	"cmp"
+	"compress/zlib"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+const (
+	ratioDefault = 200      // of a body that is read as a stream
+	ratioFrom    = 1 << 20  // bytes before the ratio counts
+	wholeBytes   = 64 << 10 // of a zstd body that is read before it is decompressed
+	gzipBytes    = 48 << 10 // that a decompressor of gzip needs
+	firstBytes   = 4 << 10  // of a buffer for a body
+)
+
+// The content codings that bodies may have. Deflate is that of RFC 9110, which is zlib.
+const (
+	Gzip    = "gzip"
+	Deflate = "deflate"
+	Zstd    = "zstd"
+)
+
+// Coding returns the content coding of a request, "" if it has none. Any coding that is
+// not among those accepted is a *Refusal with status 415.
+func Coding(r *http.Request, accepted ...string) (string, error) {
+	coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ", ")))
+	switch coding {
+	case "", "identity":
+		return "", nil
+	case "x-gzip":
+		coding = Gzip
+	}
+	if slices.Contains(accepted, coding) {
+		return coding, nil
+	}
+	return "", &Refusal{
+		Status: http.StatusUnsupportedMediaType, Code: "unsupported_encoding",
+		Message: fmt.Sprintf("Content-Encoding %q", coding), Hint: "use " + strings.Join(accepted, ", ") + " or none",
+	}
+}
+
+// Body decompresses the body of a request as it comes. What it has decompressed it
+// returns before it waits for more. Close it.
+type Body struct {
+	ctx     context.Context
+	account *Account
+	raw     counted
+	coding  string
+	whole   int64 // most bytes of zstd that are read before they are decompressed; 0 is a stream
+	ratio   int64
+	most    int64 // bytes, decompressed; 0 has no bound
+	reader  io.Reader
+	closer  func()
+	size    int64
+}
+
+// counted counts what is read, and keeps an error that is not the end.
+type counted struct {
+	io.Reader
+	size int64
+	err  error
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.size += int64(n)
+	if err != nil && err != io.EOF {
+		c.err = err
+	}
+	return n, err
+}
+
+// NewBody returns the body of a request with one of the codings, or "". It may grow to
+// ratio times its size beyond 1 MiB; 0 is 200.
+func NewBody(r *http.Request, coding string, ratio int64) *Body {
+	b := &Body{
+		ctx: r.Context(), account: AccountOf(r.Context()), raw: counted{Reader: r.Body}, coding: coding, ratio: cmp.Or(ratio, ratioDefault),
+		closer: func() {},
+	}
+	if r.ContentLength >= 0 && r.ContentLength <= wholeBytes {
+		b.whole = wholeBytes
+	}
+	return b
+}
+
+// open starts to decompress: at the first read, since that waits for bytes.
+func (b *Body) open() error {
+	switch b.coding {
+	case "":
+		b.reader = &b.raw
+		return nil
+	case Gzip, Deflate:
+		if err := b.account.Take(b.ctx, gzipBytes); err != nil {
+			return err
+		}
+		if b.coding == Deflate {
+			reader, err := zlib.NewReader(&b.raw)
+			b.reader = reader
+			return err
+		}
+		reader, err := gzip.NewReader(&b.raw)
+		b.reader = reader
+		return err
+	case Zstd:
+		if err := b.account.Take(b.ctx, zstdBytes); err != nil {
+			return err
+		}
+		if b.whole > 0 {
+			return b.zstdBuffered()
+		}
+		return b.zstdReader()
+	}
+	return fmt.Errorf("the coding %q is not known", b.coding)
+}
+
+// Read implements io.Reader. Errors are those of the body, or a *Refusal.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.reader == nil {
+		if err := b.open(); err != nil {
+			return 0, b.explain(err)
+		}
+	}
+	n, err := b.reader.Read(p)
+	b.size += int64(n)
+	if b.coding != "" && b.size > ratioFrom && b.size > b.raw.size*b.ratio {
+		return n, badEncoding(fmt.Errorf("the body decompresses to more than %d times its size", b.ratio))
+	}
+	if b.most > 0 && b.size > b.most {
+		return n, largerThan(b.most)
+	}
+	return n, b.explain(err)
+}
+
+func badEncoding(err error) *Refusal {
+	return &Refusal{Status: http.StatusBadRequest, Code: "bad_encoding", Message: err.Error(), Hint: "send it with another Content-Encoding, or none"}
+}
+
+func (b *Body) explain(err error) error {
+	var known *Refusal
+	switch {
+	case err == nil || err == io.EOF && b.reader != nil:
+		return err
+	case errors.As(err, &known):
+		return known
+	case b.raw.err != nil:
+		return b.raw.err
+	case err == io.EOF && b.raw.size == 0: // nothing at all, compressed
+		return io.EOF
+	}
+	return badEncoding(fmt.Errorf("decompress the body: %w", err))
+}
+
+// Close frees the decompressor. It does not close the body of the request.
+func (b *Body) Close() error {
+	b.closer()
+	return nil
+}
+
+// OpenBody returns the body of a request that is no stream, of at most so many bytes,
+// decompressed as it is read. Codings that are not accepted, and too many bytes, are a
+// *Refusal, here or at a Read.
+func OpenBody(r *http.Request, most int64, accepted ...string) (*Body, error) {
+	coding, err := Coding(r, accepted...)
+	if err != nil {
+		return nil, err
+	}
+	if r.ContentLength > most {
+		return nil, largerThan(most)
+	}
+	body := NewBody(r, coding, 0)
+	body.most, body.whole = most, most
+	return body, nil
+}
+
+// ReadBody reads the body of a request as OpenBody has it, and charges it to the account
+// of the request as it comes.
+func ReadBody(r *http.Request, most int64, accepted ...string) ([]byte, error) {
+	body, err := OpenBody(r, most, accepted...)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	declared := r.ContentLength
+	if body.coding != "" {
+		declared = -1
+	}
+	return readAll(r.Context(), body.account, body, most, declared)
+}
+
+func largerThan(most int64) *Refusal {
+	return &Refusal{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Message: "the body is larger than " + Size(most), Hint: "send several requests"}
+}
+
+// readAll reads at most so many bytes and charges them as they come. The buffers that it
+// has outgrown are charged until it returns: they are garbage, but not collected yet. The
+// declared length, or -1, has the last one fit; it is not trusted for more than three
+// times what came.
+func readAll(ctx context.Context, account *Account, in io.Reader, most, declared int64) (_ []byte, err error) {
+	var buffer []byte
+	outgrown, factor := int64(0), int64(2)
+	if declared >= 0 {
+		most, factor = min(most, declared), 4
+	}
+	defer func() { account.Give(outgrown) }()
+	for {
+		if len(buffer) == cap(buffer) {
+			room := min(max(firstBytes, factor*int64(cap(buffer))), most+1)
+			if int64(len(buffer)) > most {
+				return nil, largerThan(most)
+			}
+			if err := account.Take(ctx, room); err != nil {
+				return nil, err
+			}
+			grown := make([]byte, len(buffer), room)
+			copy(grown, buffer)
+			outgrown += int64(cap(buffer))
+			buffer = grown
+		}
+		n, err := in.Read(buffer[len(buffer):cap(buffer)])
+		buffer = buffer[:len(buffer)+n]
+		switch {
+		case int64(len(buffer)) > most:
+			return nil, largerThan(most)
+		case err == io.EOF:
+			return buffer, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
