@@ -52,7 +52,7 @@ func newCSVReader(source *lineReader) (*csvReader, error) {
 	seen := map[string]bool{}
 	for _, cell := range r.cells {
 		name := string(cell.text)
-		if err := source.room.take(int64(2*len(name)) + columnBytes); err != nil {
+		if err := source.room.Take(int64(2*len(name)) + columnBytes); err != nil {
 			return nil, err
 		}
 		switch {
@@ -81,7 +81,7 @@ func (r *csvReader) next(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	if !ok || len(r.cells) != len(r.names) {
-		dst, err = r.source.room.add(dst, bytes.TrimSuffix(r.row[:r.ends[0]], []byte("\n")))
+		dst, err = r.source.room.Add(dst, bytes.TrimSuffix(r.row[:r.ends[0]], []byte("\n")))
 		r.consume(1)
 		return dst, err
 	}
@@ -107,7 +107,7 @@ func (r *csvReader) object(dst []byte) ([]byte, error) {
 			continue
 		}
 		var err error
-		if dst, err = r.source.room.account.Grow(r.source.room.ctx, dst, len(r.names[i])+stringBytes*len(cell.text)+len(`,"",}`)); err != nil {
+		if dst, err = r.source.room.Grow(dst, len(r.names[i])+stringBytes*len(cell.text)+len(`,"",}`)); err != nil {
 			return dst, err
 		}
 		if len(dst) > from+1 {
@@ -185,10 +185,8 @@ func (r *csvReader) parse(row []byte, most int) (ok bool, err error) {
 		if len(r.cells) == most {
 			return false, nil
 		}
-		if len(r.cells) == cap(r.cells) {
-			if err := r.source.room.take(int64(2*cap(r.cells)+1) * cellBytes); err != nil {
-				return false, err
-			}
+		if err := r.source.room.Another(len(r.cells), cap(r.cells), cellBytes); err != nil {
+			return false, err
 		}
 		var one cell
 		if len(row) > 0 && row[0] == '"' {
@@ -231,12 +229,12 @@ func (r *csvReader) quotedCell(row []byte) (text, rest []byte, more, ok bool, er
 		doubled := next[0] == '"' // a row ends with a newline
 		if !doubled && len(r.scratch) == from {
 			text = part
-		} else if r.scratch, err = r.source.room.add(r.scratch, part); err != nil {
+		} else if r.scratch, err = r.source.room.Add(r.scratch, part); err != nil {
 			return nil, row, false, false, err
 		}
 		switch {
 		case doubled:
-			if r.scratch, err = r.source.room.add(r.scratch, next[:1]); err != nil {
+			if r.scratch, err = r.source.room.Add(r.scratch, next[:1]); err != nil {
 				return nil, row, false, false, err
 			}
 			row = next[1:]

@@ -135,7 +135,7 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 		return nil, err
 	}
 	defer body.Close()
-	room := room{r.Context(), server.AccountOf(r.Context())}
+	room := server.RoomOf(r.Context())
 	records, err := readBody(body, formatOf(r), topic.Name, cmp.Or(r.URL.Query().Get("key"), topic.Key), room)
 	if err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func numbering(r *http.Request, topic string) (producer string, first int64, err
 }
 
 // readBody reads all records of a request.
-func readBody(body io.Reader, format Format, topic, key string, room room) ([]stream.Record, error) {
+func readBody(body io.Reader, format Format, topic, key string, room *server.Room) ([]stream.Record, error) {
 	reader, err := newReader(body, "body", format, room)
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func readBody(body io.Reader, format Format, topic, key string, room room) ([]st
 		return nil, refuse(http.StatusBadRequest, "send one JSON object a line, or CSV with Content-Type: text/csv", "the body has no records")
 	}
 	// The log copies what it appends.
-	return b.records, room.take(int64(len(b.bytes) + len(b.records)*appendBytes))
+	return b.records, room.Take(int64(len(b.bytes) + len(b.records)*appendBytes))
 }
 
 const appendBytes = 64 // that the log needs for a record beside its value

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -93,7 +94,7 @@ func (e *KeyError) Error() string {
 // stays; with the same Producer another run goes on from there.
 func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Progress, error) {
 	var done Progress
-	reader, err := newReader(source, o.Name, o.Format, room{})
+	reader, err := newReader(source, o.Name, o.Format, &server.Room{})
 	if err != nil {
 		return done, err
 	}
@@ -142,14 +143,14 @@ func FileProducer(sha256 string, topic string, format Format) string {
 
 // batch is records whose values share one buffer.
 type batch struct {
-	room    room // for records
+	room    *server.Room // for records
 	records []stream.Record
 	bytes   []byte
 	keyless int // records without the field that keys them
 }
 
 func newBatch() *batch {
-	return &batch{records: make([]stream.Record, 0, batchRecords), bytes: make([]byte, 0, batchBytes)}
+	return &batch{room: &server.Room{}, records: make([]stream.Record, 0, batchRecords), bytes: make([]byte, 0, batchBytes)}
 }
 
 func (b *batch) reset() {
@@ -196,10 +197,8 @@ func (b *batch) take(r reader, topic, key string) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(b.records) == cap(b.records) {
-		if err := b.room.take(int64(2*cap(b.records)+1) * int64(unsafe.Sizeof(stream.Record{}))); err != nil {
-			return false, err
-		}
+	if err := b.room.Another(len(b.records), cap(b.records), unsafe.Sizeof(stream.Record{})); err != nil {
+		return false, err
 	}
 	record := NewRecord(topic, key, b.bytes[at:len(b.bytes):len(b.bytes)])
 	if key != "" && record.Key == nil {

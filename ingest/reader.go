@@ -3,7 +3,6 @@ package ingest
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,11 +31,11 @@ type reader interface {
 }
 
 // newReader returns a reader of a source. Room grows its buffers.
-func newReader(source io.Reader, name string, format Format, room room) (reader, error) {
+func newReader(source io.Reader, name string, format Format, room *server.Room) (reader, error) {
 	if name == "" {
 		name = "input"
 	}
-	if err := room.take(sourceBytes); err != nil {
+	if err := room.Take(sourceBytes); err != nil {
 		return nil, err
 	}
 	lines := &lineReader{source: bufio.NewReaderSize(source, sourceBytes), name: name, room: room}
@@ -51,28 +50,9 @@ func newReader(source io.Reader, name string, format Format, room room) (reader,
 
 const sourceBytes = 64 << 10 // that are read at once
 
-// room charges memory to the request that needs it. The zero room charges none.
-type room struct {
-	ctx     context.Context
-	account *server.Account
-}
-
-func (r room) take(n int64) error { return r.account.Take(r.ctx, n) }
-
-// add appends part to dst.
-func (r room) add(dst, part []byte) ([]byte, error) {
-	if cap(dst)-len(dst) < len(part) {
-		var err error
-		if dst, err = r.account.Grow(r.ctx, dst, len(part)); err != nil {
-			return dst, err
-		}
-	}
-	return append(dst, part...), nil
-}
-
 // lineReader yields the lines that are not blank.
 type lineReader struct {
-	room   room
+	room   *server.Room
 	source *bufio.Reader
 	name   string
 	line   int64 // read so far
@@ -106,7 +86,7 @@ func (r *lineReader) read(dst []byte) ([]byte, error) {
 			return dst, r.failure(err)
 		}
 		var full error
-		if dst, full = r.room.add(dst, part); full != nil {
+		if dst, full = r.room.Add(dst, part); full != nil {
 			return dst[:at], full
 		}
 		if len(dst)-at > LineBytesMax+len("\r\n") {

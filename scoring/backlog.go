@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	memoryBytes = 512 << 10               // of answers that wait in memory, of a stream; as many are being written
+	memoryBytes = 128 << 10               // of answers that wait in memory, of a stream; as many are being written
 	pieceBytes  = 32 << 10                // of one write
 	spillAfter  = 50 * time.Millisecond   // without a byte read by the client
 	giveUpAfter = 2000 * time.Millisecond // the same, where the file is full

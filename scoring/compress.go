@@ -7,7 +7,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-const outWindow = 256 << 10 // of zstd answers
+const (
+	outWindow = 256 << 10 // of zstd answers
+	zstdBytes = 768 << 10 // that a writer of them needs; one of gzip keeps nothing between writes
+)
 
 // outBody compresses answers. What was written can be read when Flush returned.
 type outBody interface {
@@ -18,7 +21,7 @@ type outBody interface {
 func newOutBody(w io.Writer, coding string) outBody {
 	switch coding {
 	case "gzip":
-		if out, err := gzip.NewWriterLevel(w, gzip.BestSpeed); err == nil {
+		if out, err := gzip.NewWriterLevel(w, gzip.StatelessCompression); err == nil {
 			return out
 		}
 	case "zstd":

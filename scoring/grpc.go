@@ -14,8 +14,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/inference"
 )
+
+const replyBytes = 1 << 10 // of a reply beside its outputs
 
 const (
 	service    = "inference.GRPCInferenceService"
@@ -52,14 +55,14 @@ func (h *Handler) callGRPC(w http.ResponseWriter, r *http.Request) {
 		stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 		defer stop()
 	}
-	h.grpc.ServeHTTP(w, r)
+	h.grpc.ServeHTTP(w, h.framed(r))
 }
 
 // unary returns a call of one request and one reply.
 func (h *Handler) unary(answer func(context.Context, []byte) ([]byte, error)) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var message []byte
-		if err := decode(&message); err != nil {
+		if err := unread(ctx, decode(&message)); err != nil {
 			return nil, err
 		}
 		reply, err := answer(ctx, message)
@@ -73,7 +76,7 @@ func (h *Handler) streamInfer(_ any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
 	for {
 		var message []byte
-		err := stream.RecvMsg(&message)
+		err := unread(ctx, stream.RecvMsg(&message))
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -138,31 +141,43 @@ func (h *Handler) describeModel(_ context.Context, message []byte) ([]byte, erro
 }
 
 func (h *Handler) infer(ctx context.Context, message []byte) ([]byte, error) {
-	asked, err := inference.ParseRequest(message)
+	room := server.RoomOf(ctx)
+	defer room.Close()
+	m, err := h.named(message) // a request for an inference names its model as one for metadata does
 	if err != nil {
 		return nil, err
 	}
-	m, err := h.find(asked.Model, asked.Version)
+	asked, err := inference.ParseRequestWithin(message, inference.Limits{Inputs: max(len(m.inputs), 1), Outputs: len(m.outputs), Grow: room.Grow})
 	if err != nil {
 		return nil, err
 	}
 	in := &request{outputs: asked.Outputs}
 	for i := range asked.Inputs {
-		t, err := unpack(&asked.Inputs[i])
+		t, err := unpack(&asked.Inputs[i], room)
 		if err != nil {
 			return nil, err
 		}
 		in.inputs = append(in.inputs, t)
 	}
-	answers, err := m.infer(ctx, in)
+	answers, err := m.infer(ctx, in, room)
 	if err != nil {
 		return nil, err
 	}
 	reply := inference.Response{Model: m.Name, Version: m.Version, ID: asked.ID}
+	size := 0
 	for _, a := range answers {
-		reply.Outputs = append(reply.Outputs, inference.Tensor{Name: a.name, Datatype: a.datatype(), Shape: a.shape, Raw: a.appendRaw(nil)})
+		raw, err := a.appendRaw(nil, room)
+		if err != nil {
+			return nil, err
+		}
+		size += len(raw)
+		reply.Outputs = append(reply.Outputs, inference.Tensor{Name: a.name, Datatype: a.datatype(), Shape: a.shape, Raw: raw})
 	}
-	return reply.Append(nil), nil
+	dst, err := room.Grow(nil, size+replyBytes)
+	if err != nil {
+		return nil, err
+	}
+	return reply.Append(dst), nil
 }
 
 // grpcError returns an error as gRPC has it.
@@ -175,7 +190,7 @@ func grpcError(ctx context.Context, err error) error {
 	}
 	bad := asRefusal(err, false)
 	code, ok := map[int]codes.Code{
-		http.StatusNotFound: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted, http.StatusInternalServerError: codes.Internal,
+		http.StatusNotFound: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted, http.StatusServiceUnavailable: codes.Unavailable, http.StatusRequestTimeout: codes.DeadlineExceeded, http.StatusUnsupportedMediaType: codes.Unimplemented, http.StatusRequestEntityTooLarge: codes.ResourceExhausted, http.StatusInternalServerError: codes.Internal,
 	}[bad.status]
 	if !ok {
 		code = codes.InvalidArgument

@@ -1,6 +1,8 @@
 package scoring
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +11,12 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/inference"
 	"github.com/afterbay/afterbay/model"
 )
+
+const textBytes = 24 // of a text's place among others
 
 const callTimeout = time.Minute // of a call of a model, which may be elsewhere and hang
 
@@ -51,29 +56,48 @@ func (o *output) datatype() string {
 
 // appendRaw appends the elements as they lie in memory. There is no way to say that
 // there is no text, so that is an empty one.
-func (a *answer) appendRaw(dst []byte) []byte {
+func (a *answer) appendRaw(dst []byte, room *server.Room) ([]byte, error) {
+	size := 4 * len(a.scores)
+	for _, text := range a.texts {
+		size += 4 + len(text)
+	}
+	dst, err := room.Grow(dst, size)
+	if err != nil {
+		return dst, err
+	}
 	for _, text := range a.texts {
 		dst = inference.AppendBytes(dst, text)
 	}
-	return appendFloats(dst, a.scores)
+	return appendFloats(dst, a.scores), nil
 }
 
+const (
+	numberBytes = 16 // most that JSON needs for a float32 and a comma
+	quotedBytes = 6  // most that it needs for a byte of a string
+)
+
 // appendJSON appends the elements of an array.
-func (a *answer) appendJSON(dst []byte) []byte {
+func (a *answer) appendJSON(dst []byte, room *server.Room) (_ []byte, err error) {
 	dst = append(dst, '[')
 	for i, s := range a.scores {
+		if dst, err = room.Grow(dst, numberBytes); err != nil {
+			return dst, err
+		}
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = appendNumber(dst, s)
 	}
 	for i, text := range a.texts {
+		if dst, err = room.Grow(dst, quotedBytes*len(text)+numberBytes); err != nil {
+			return dst, err
+		}
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = appendString(dst, a.text(text))
 	}
-	return append(dst, ']')
+	return append(dst, ']'), nil
 }
 
 // elements returns how many elements the tensor has by its shape.
@@ -92,19 +116,23 @@ func (t *tensor) elements() (int, error) {
 }
 
 // unpack reads a tensor whose elements are as they lie in memory.
-func unpack(in *inference.Tensor) (tensor, error) {
+func unpack(in *inference.Tensor, room *server.Room) (tensor, error) {
 	t := tensor{name: in.Name, datatype: in.Datatype, shape: in.Shape}
 	n, err := t.elements()
 	switch size := inference.Size(t.datatype); {
 	case err != nil:
 		return t, err
 	case size == 0:
-		t.texts, err = in.Split()
+		if err = room.Take(int64(min(n, len(in.Raw)/4)) * textBytes); err == nil {
+			t.texts, err = in.Split()
+		}
 	case len(in.Raw) != n*size:
 		err = fmt.Errorf("%d bytes for %d elements of %s", len(in.Raw), n, t.datatype)
 	default:
-		t.numbers = make([]float32, n)
-		err = in.Floats(t.numbers)
+		if err = room.Take(int64(n) * 4); err == nil {
+			t.numbers = make([]float32, n)
+			err = in.Floats(t.numbers)
+		}
 	}
 	if err != nil {
 		return t, fmt.Errorf("input %q: %w", t.name, err)
@@ -113,12 +141,12 @@ func unpack(in *inference.Tensor) (tensor, error) {
 }
 
 // setJSON reads the tensor's elements from arrays, flat or nested as the shape is.
-func (t *tensor) setJSON(data []byte) error {
+func (t *tensor) setJSON(data []byte, room *server.Room) error {
 	n, err := t.elements()
 	if err != nil {
 		return err
 	}
-	if err := t.collect(data, n, len(t.shape)); err != nil {
+	if err := t.collect(data, n, len(t.shape), room); err != nil {
 		return fmt.Errorf("input %q: %w", t.name, err)
 	}
 	if got := len(t.numbers) + len(t.texts); got != n {
@@ -128,12 +156,15 @@ func (t *tensor) setJSON(data []byte) error {
 }
 
 // collect adds the elements of an array, most of them, depth levels deep at most.
-func (t *tensor) collect(data []byte, most, depth int) error {
+func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error {
 	w := decode.Walk(data)
 	if w.Err() == nil && !w.Array() {
 		return fmt.Errorf("the data is not an array")
 	}
 	for w.Next() {
+		if err := cmp.Or(room.Another(len(t.numbers), max(cap(t.numbers), 1), 4), room.Another(len(t.texts), max(cap(t.texts), 1), textBytes)); err != nil {
+			return err
+		}
 		if len(t.numbers)+len(t.texts) == most && w.Value[0] != '[' {
 			return fmt.Errorf("more than %d elements for shape %v", most, t.shape)
 		}
@@ -141,10 +172,15 @@ func (t *tensor) collect(data []byte, most, depth int) error {
 			t.numbers = append(t.numbers, float32(v))
 			continue
 		}
+		if bytes.IndexByte(w.Value, '\\') >= 0 {
+			if err := room.Take(int64(len(w.Value))); err != nil { // of a copy without escapes
+				return err
+			}
+		}
 		text, isText := decode.String(w.Value)
 		switch c := w.Value[0]; {
 		case c == '[' && depth > 1:
-			if err := t.collect(w.Value, most, depth-1); err != nil {
+			if err := t.collect(w.Value, most, depth-1, room); err != nil {
 				return err
 			}
 		case isText && t.datatype == "BYTES":
@@ -164,7 +200,7 @@ func (t *tensor) collect(data []byte, most, depth int) error {
 
 // rows returns the rows that tensors are: one of shape [rows, inputs], or one of
 // shape [rows] or [rows, 1] for each input by its name.
-func (m *served) rows(inputs []tensor) (model.Rows, error) {
+func (m *served) rows(inputs []tensor, room *server.Room) (model.Rows, error) {
 	if len(inputs) == 0 {
 		return model.Rows{}, fmt.Errorf("no inputs: the model has %s", m.inputNames())
 	}
@@ -192,6 +228,9 @@ func (m *served) rows(inputs []tensor) (model.Rows, error) {
 	}
 	if at := slices.Index(seen, false); at >= 0 {
 		return model.Rows{}, fmt.Errorf("input %q is missing", m.inputs[at].name)
+	}
+	if err := room.Take(n * int64(4*m.numbers+textBytes*m.texts)); err != nil {
+		return model.Rows{}, err
 	}
 	return m.join(inputs, int(n)), nil
 }
@@ -230,7 +269,10 @@ func (m *served) matrix(t *tensor) (model.Rows, error) {
 
 // score checks and scores rows. Those of other requests may share its calls, which
 // end after callTimeout.
-func (m *served) score(ctx context.Context, rows model.Rows) (all model.Answer, err error) {
+func (m *served) score(ctx context.Context, rows model.Rows, room *server.Room) (all model.Answer, err error) {
+	if err := room.Take(int64(rows.N) * int64(4*m.width+textBytes*m.words)); err != nil {
+		return all, err
+	}
 	for i := range rows.N {
 		if err := m.Model.Check(rows.Row(i)); err != nil {
 			return all, refuse(http.StatusBadRequest, "bad_row", "row %d: %v", i, err)
@@ -248,8 +290,11 @@ func (m *served) score(ctx context.Context, rows model.Rows) (all model.Answer, 
 }
 
 // infer answers a request of the protocol. Errors are refusals.
-func (m *served) infer(ctx context.Context, in *request) ([]answer, error) {
-	rows, err := m.rows(in.inputs)
+func (m *served) infer(ctx context.Context, in *request, room *server.Room) ([]answer, error) {
+	rows, err := m.rows(in.inputs, room)
+	if _, full := server.AsRefusal(err); full {
+		return nil, err
+	}
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "bad_input", "%v", err)
 	}
@@ -258,7 +303,7 @@ func (m *served) infer(ctx context.Context, in *request) ([]answer, error) {
 			return nil, refuse(http.StatusBadRequest, "bad_output", "the model has no output %q", name)
 		}
 	}
-	all, err := m.score(ctx, rows)
+	all, err := m.score(ctx, rows, room)
 	if err != nil {
 		return nil, err
 	}
@@ -266,20 +311,43 @@ func (m *served) infer(ctx context.Context, in *request) ([]answer, error) {
 	from, word := 0, 0
 	for o := range m.outputs {
 		a := answer{output: &m.outputs[o], shape: []int64{int64(rows.N), int64(max(m.outputs[o].size, 1))}}
-		for i := range rows.N {
+		if len(in.outputs) == 0 || slices.Contains(in.outputs, a.name) {
+			if err := a.fill(m, &all, from, word, room); err != nil {
+				return nil, err
+			}
+			answers = append(answers, a)
+		}
+		if from += a.size; a.size == 0 {
+			word++
+		}
+	}
+	return answers, nil
+}
+
+// fill takes the output's part of all rows. That of a model with one output is all.
+func (a *answer) fill(m *served, all *model.Answer, from, word int, room *server.Room) error {
+	switch rows := int(a.shape[0]); {
+	case a.size == m.width && a.size > 0:
+		a.scores = all.Scores
+	case a.size == 0 && m.words == 1:
+		a.texts = all.Texts
+	default:
+		if err := room.Take(a.shape[0] * int64(4*a.size+textBytes)); err != nil {
+			return err
+		}
+		if a.size == 0 {
+			a.texts = make([][]byte, 0, rows)
+		} else {
+			a.scores = make([]float32, 0, rows*a.size)
+		}
+		for i := range rows {
 			if a.size == 0 {
 				a.texts = append(a.texts, all.Texts[i*m.words+word])
 			}
 			a.scores = append(a.scores, all.Scores[i*m.width+from:i*m.width+from+a.size]...)
 		}
-		if from += a.size; a.size == 0 {
-			word++
-		}
-		if len(in.outputs) == 0 || slices.Contains(in.outputs, a.name) {
-			answers = append(answers, a)
-		}
 	}
-	return answers, nil
+	return nil
 }
 
 // described is a tensor of a model as the protocol describes it.

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -168,7 +169,7 @@ func TestRequestsShareCalls(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range atOnce + 20 {
 			group.Go(func() {
-				said, err := m.score(t.Context(), model.Rows{Width: 1, Values: []float32{float32(i)}, N: 1})
+				said, err := m.score(t.Context(), model.Rows{Width: 1, Values: []float32{float32(i)}, N: 1}, &server.Room{})
 				if err != nil || said.Scores[0] != 2*float32(i) {
 					t.Errorf("request %d: %v, %v", i, said, err)
 				}

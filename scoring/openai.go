@@ -1,13 +1,17 @@
 package scoring
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -75,12 +79,15 @@ type textRequest struct {
 
 // readTexts reads a request, and finds its model among those of one text that fits
 // says can answer; a request without one gets the only one.
-func (h *Handler) readTexts(r *http.Request, fits func(*served) bool) (*served, *textRequest, [][]byte, error) {
+func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*served) bool) (*served, *textRequest, [][]byte, error) {
 	body, err := h.readBody(r)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	request := &textRequest{}
+	if err := room.Take(int64(len(body))); err != nil { // of a copy of the input
+		return nil, nil, nil, err
+	}
 	if err := json.Unmarshal(body, request); err != nil {
 		return nil, nil, nil, fmt.Errorf("read the request: %w", err)
 	}
@@ -100,12 +107,12 @@ func (h *Handler) readTexts(r *http.Request, fits func(*served) bool) (*served, 
 	if m == nil || !suits(m) {
 		return nil, nil, nil, refuse(http.StatusBadRequest, "wrong_model", "model %q does not answer this: it takes no text alone, or has other outputs", request.Model)
 	}
-	texts, err := inputTexts(request.Input)
+	texts, err := inputTexts(request.Input, room)
 	return m, request, texts, err
 }
 
 // inputTexts reads an input: a text, texts, or OpenAI's parts of type text.
-func inputTexts(input []byte) ([][]byte, error) {
+func inputTexts(input []byte, room *server.Room) ([][]byte, error) {
 	if text, ok := decode.String(input); ok {
 		return [][]byte{text}, nil
 	}
@@ -123,6 +130,9 @@ func inputTexts(input []byte) ([][]byte, error) {
 			}
 			text = []byte(*part.Text)
 		}
+		if err := room.Another(len(texts), cap(texts), textBytes); err != nil {
+			return nil, err
+		}
 		texts = append(texts, text)
 	}
 	if w.Err() != nil || !w.Array() || len(texts) == 0 {
@@ -132,8 +142,8 @@ func inputTexts(input []byte) ([][]byte, error) {
 }
 
 // textScores scores texts with a model of one text.
-func (m *served) textScores(r *http.Request, texts [][]byte) ([]float32, error) {
-	all, err := m.score(r.Context(), model.Rows{BytesWidth: 1, Bytes: texts, N: len(texts)})
+func (m *served) textScores(r *http.Request, texts [][]byte, room *server.Room) ([]float32, error) {
+	all, err := m.score(r.Context(), model.Rows{BytesWidth: 1, Bytes: texts, N: len(texts)}, room)
 	return all.Scores, err
 }
 
@@ -164,42 +174,77 @@ func (m *served) categories() []category {
 
 // moderate answers POST /v1/moderations: a category for each score.
 func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
-	m, _, texts, err := h.readTexts(r, func(m *served) bool { return len(m.categories()) > 0 })
+	room := server.RoomOf(r.Context())
+	m, _, texts, err := h.readTexts(r, room, func(m *served) bool { return len(m.categories()) > 0 })
 	var scores []float32
 	if err == nil {
-		scores, err = m.textScores(r, texts)
+		scores, err = m.textScores(r, texts, room)
+	}
+	var text []byte
+	if err == nil {
+		text, err = m.moderation(scores, room)
 	}
 	if err != nil {
 		asRefusal(err, false).write(w)
 		return
 	}
-	type result struct {
-		Flagged    bool               `json:"flagged"`
-		Categories map[string]bool    `json:"categories"`
-		Scores     map[string]float32 `json:"category_scores"`
+	writeText(w, text)
+}
+
+// moderation returns the reply to a moderation, its categories in the order of their
+// names.
+func (m *served) moderation(scores []float32, room *server.Room) ([]byte, error) {
+	categories := m.categories()
+	slices.SortStableFunc(categories, func(a, b category) int { return strings.Compare(a.name, b.name) })
+	names, size := make([][]byte, len(categories)), len(`{"flagged":false,"categories":{},"category_scores":{}},`)
+	for i, c := range categories {
+		names[i] = append(appendJSON(nil, c.name), ':')
+		size += 2*len(names[i]) + len("false,") + numberBytes
 	}
-	categories, results := m.categories(), make([]result, len(texts))
-	for i := range results {
-		one := result{Categories: map[string]bool{}, Scores: map[string]float32{}}
+	text := appendJSON([]byte(`{"id":`), "modr-"+m.pinned())
+	text = append(appendJSON(append(text, `,"model":`...), m.Name), `,"results":[`...)
+	for i := range len(scores) / m.width {
+		row := scores[i*m.width : (i+1)*m.width]
+		flagged := false
 		for _, c := range categories {
-			score := scores[i*m.width+c.score]
-			if v := float64(score); math.IsNaN(v) || math.IsInf(v, 0) {
-				refuse(http.StatusInternalServerError, "model_failed", "input %d: the score of %s is %v", i, c.name, v).write(w)
-				return
+			if v := float64(row[c.score]); math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, refuse(http.StatusInternalServerError, "model_failed", "input %d: the score of %s is %v", i, c.name, v)
 			}
-			one.Scores[c.name] = score
-			one.Categories[c.name] = score >= flaggedFrom
-			one.Flagged = one.Flagged || score >= flaggedFrom
+			flagged = flagged || row[c.score] >= flaggedFrom
 		}
-		results[i] = one
+		var err error
+		if text, err = room.Grow(text, size+len("]}")); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(strconv.AppendBool(append(text, `{"flagged":`...), flagged), `,"categories":{`...)
+		for j, c := range categories {
+			text = strconv.AppendBool(append(separated(text, j), names[j]...), row[c.score] >= flaggedFrom)
+		}
+		text = append(text, `},"category_scores":{`...)
+		for j, c := range categories {
+			text = appendNumber(append(separated(text, j), names[j]...), row[c.score])
+		}
+		text = append(text, '}', '}')
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"id": "modr-" + m.pinned(), "model": m.Name, "results": results})
+	return append(text, ']', '}'), nil
+}
+
+// separated appends the comma before all elements but the first.
+func separated(dst []byte, i int) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	return dst
 }
 
 // embed answers POST /v1/embeddings: all scores of each text, as numbers or in
 // base64.
 func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
-	m, request, texts, err := h.readTexts(r, func(m *served) bool {
+	room := server.RoomOf(r.Context())
+	m, request, texts, err := h.readTexts(r, room, func(m *served) bool {
 		return len(m.outputs) == 1 && m.words == 0 && len(m.outputs[0].labels) == 0
 	})
 	if err == nil {
@@ -207,36 +252,57 @@ func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
 	}
 	var scores []float32
 	if err == nil {
-		scores, err = m.textScores(r, texts)
+		scores, err = m.textScores(r, texts, room)
+	}
+	var text []byte
+	if err == nil {
+		text, err = m.embeddings(scores, request.Encoding == "base64", room)
 	}
 	if err != nil {
 		asRefusal(err, false).write(w)
 		return
 	}
-	text := []byte(`{"object":"list","data":[`)
-	for i := range texts {
-		if i > 0 {
-			text = append(text, ',')
+	writeText(w, text)
+}
+
+// embeddings returns the reply to a request for embeddings.
+func (m *served) embeddings(scores []float32, encoded bool, room *server.Room) (text []byte, err error) {
+	var raw []byte
+	size := numberBytes * m.width
+	if encoded {
+		size = base64.StdEncoding.EncodedLen(4 * m.width)
+		if raw, err = room.Grow(nil, 4*m.width); err != nil {
+			return nil, err
 		}
-		text = fmt.Appendf(text, `{"object":"embedding","index":%d,"embedding":`, i)
+	}
+	text = []byte(`{"object":"list","data":[`)
+	for i := range len(scores) / m.width {
+		if text, err = room.Grow(text, size+len(m.Name)+200); err != nil { // and what stands around it
+			return nil, err
+		}
+		text = fmt.Appendf(separated(text, i), `{"object":"embedding","index":%d,"embedding":`, i)
 		one := scores[i*m.width : (i+1)*m.width]
-		if request.Encoding == "base64" {
-			text = appendString(text, []byte(floatsBase64(one)))
-		} else {
-			text = append(text, '[')
-			for j, s := range one {
-				if j > 0 {
-					text = append(text, ',')
-				}
-				text = appendNumber(text, s)
-			}
-			text = append(text, ']')
+		if encoded {
+			text = append(base64.StdEncoding.AppendEncode(append(text, '"'), appendFloats(raw[:0], one)), `"}`...)
+			continue
 		}
-		text = append(text, '}')
+		text = append(text, '[')
+		for j, s := range one {
+			text = appendNumber(separated(text, j), s)
+		}
+		text = append(text, ']', '}')
 	}
 	text = appendString(append(text, `],"model":`...), []byte(m.Name))
-	text = append(text, `,"usage":{"prompt_tokens":0,"total_tokens":0}}`...)
-	writeJSON(w, http.StatusOK, json.RawMessage(text))
+	return append(text, `,"usage":{"prompt_tokens":0,"total_tokens":0}}`...), nil
+}
+
+// writeText answers with JSON.
+func writeText(w http.ResponseWriter, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	if _, err := w.Write(text); err == nil {
+		_, _ = w.Write([]byte{'\n'}) // the error of a client that is gone has no reader
+	}
 }
 
 // embeddable says why the request cannot be answered by the model.

@@ -1,7 +1,6 @@
 package scoring
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -62,39 +61,24 @@ func (r *registry) versions(name string) []string {
 // platform says what the model is, for clients that know frameworks.
 func (m *served) platform() string { return "afterbay_" + m.kind }
 
-// restRequest is a request in JSON.
-type restRequest struct {
-	ID         string                     `json:"id"`
-	Parameters map[string]json.RawMessage `json:"parameters"`
-	Inputs     []struct {
-		Name       string                     `json:"name"`
-		Shape      []int64                    `json:"shape"`
-		Datatype   string                     `json:"datatype"`
-		Parameters map[string]json.RawMessage `json:"parameters"`
-		Data       json.RawMessage            `json:"data"`
-	} `json:"inputs"`
-	Outputs []struct {
-		Name       string                     `json:"name"`
-		Parameters map[string]json.RawMessage `json:"parameters"`
-	} `json:"outputs"`
-}
-
 // inferREST answers the protocol's inference by HTTP.
 func (h *Handler) inferREST(w http.ResponseWriter, r *http.Request) {
 	m, ok := h.model(w, r, r.PathValue("name"), r.PathValue("version"))
 	if !ok {
 		return
 	}
-	rest, in, err := h.readInference(r)
+	room := server.RoomOf(r.Context())
+	rest, in, err := h.readInference(r, m, room)
 	var answers []answer
 	if err == nil {
-		answers, err = m.infer(r.Context(), in)
+		answers, err = m.infer(r.Context(), in, room)
+	}
+	if err == nil {
+		err = writeAnswers(w, m, rest, answers, room)
 	}
 	if err != nil {
 		asRefusal(err, true).write(w)
-		return
 	}
-	writeAnswers(w, m, rest, answers)
 }
 
 // asRefusal finds the answer to an error.
@@ -114,9 +98,9 @@ func (h *Handler) readBody(r *http.Request) ([]byte, error) {
 	return server.ReadBody(r, h.options.BodyBytesMax, server.Gzip, server.Deflate, server.Zstd)
 }
 
-// readInference reads a request: JSON and, behind as much of it as a header says,
-// the bytes of tensors that have no data in it.
-func (h *Handler) readInference(r *http.Request) (*restRequest, *request, error) {
+// readInference reads a request: JSON and, behind as much of it as a header says, the
+// bytes of tensors that have no data in it.
+func (h *Handler) readInference(r *http.Request, m *served, room *server.Room) (*restRequest, *request, error) {
 	body, err := h.readBody(r)
 	if err != nil {
 		return nil, nil, err
@@ -129,23 +113,24 @@ func (h *Handler) readInference(r *http.Request) (*restRequest, *request, error)
 		}
 		body, raw = body[:n], body[n:]
 	}
-	rest := &restRequest{}
-	if err := json.Unmarshal(body, rest); err != nil {
+	rest, err := parseREST(body, m)
+	if err != nil {
 		return nil, nil, fmt.Errorf("read the request: %w", err)
 	}
-	in := &request{id: rest.ID}
-	for _, i := range rest.Inputs {
-		t := tensor{name: i.Name, datatype: i.Datatype, shape: i.Shape}
-		if size, ok := i.Parameters["binary_data_size"]; ok {
-			n, err := strconv.Atoi(string(size))
+	in := &request{id: rest.id}
+	for i := range rest.inputs {
+		one := &rest.inputs[i]
+		t := tensor{name: one.name, datatype: one.datatype, shape: one.shape}
+		if one.size != nil {
+			n, err := strconv.Atoi(string(one.size))
 			if err != nil || n < 0 || n > len(raw) {
-				return nil, nil, fmt.Errorf("input %q: binary_data_size %s, and %d bytes are left", i.Name, size, len(raw))
+				return nil, nil, fmt.Errorf("input %q: binary_data_size %s, and %d bytes are left", one.name, one.size, len(raw))
 			}
-			if t, err = unpack(&inference.Tensor{Name: i.Name, Datatype: i.Datatype, Shape: i.Shape, Raw: raw[:n]}); err != nil {
+			if t, err = unpack(&inference.Tensor{Name: one.name, Datatype: one.datatype, Shape: one.shape, Raw: raw[:n]}, room); err != nil {
 				return nil, nil, err
 			}
 			raw = raw[n:]
-		} else if err := t.setJSON(i.Data); err != nil {
+		} else if err := t.setJSON(one.data, room); err != nil {
 			return nil, nil, err
 		}
 		in.inputs = append(in.inputs, t)
@@ -153,27 +138,29 @@ func (h *Handler) readInference(r *http.Request) (*restRequest, *request, error)
 	if len(raw) > 0 {
 		return nil, nil, fmt.Errorf("%d bytes behind the last tensor", len(raw))
 	}
-	for _, o := range rest.Outputs {
-		in.outputs = append(in.outputs, o.Name)
+	for _, o := range rest.outputs {
+		in.outputs = append(in.outputs, o.name)
 	}
 	return rest, in, nil
 }
 
 // binary reports whether an output is wanted as bytes.
 func (r *restRequest) binary(name string) bool {
-	for _, o := range r.Outputs {
-		if o.Name == name {
-			return string(o.Parameters["binary_data"]) == "true"
+	for _, o := range r.outputs {
+		if o.name == name {
+			return o.binary
 		}
 	}
-	return string(r.Parameters["binary_data_output"]) == "true"
+	return r.binaryAll
 }
 
-func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers []answer) {
+// writeAnswers answers with outputs. An error is that there is no memory for them;
+// nothing was written then.
+func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers []answer, room *server.Room) (err error) {
 	text := appendString([]byte(`{"model_name":`), []byte(m.Name))
 	text = appendString(append(text, `,"model_version":`...), []byte(m.Version))
-	if rest.ID != "" {
-		text = appendString(append(text, `,"id":`...), []byte(rest.ID))
+	if rest.id != "" {
+		text = appendString(append(text, `,"id":`...), []byte(rest.id))
 	}
 	text = append(text, `,"outputs":[`...)
 	var raw []byte
@@ -187,14 +174,19 @@ func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers [
 		if rest.binary(a.name) {
 			binary = true
 			before := len(raw)
-			raw = a.appendRaw(raw)
+			if raw, err = a.appendRaw(raw, room); err != nil {
+				return err
+			}
 			text = fmt.Appendf(text, `"parameters":{"binary_data_size":%d}}`, len(raw)-before)
 			continue
 		}
 		if a.kind == model.Bytes {
 			text = append(text, `"parameters":{"content_type":"base64"},`...) // as MLServer says it
 		}
-		text = append(a.appendJSON(append(text, `"data":`...)), '}')
+		if text, err = a.appendJSON(append(text, `"data":`...), room); err != nil {
+			return err
+		}
+		text = append(text, '}')
 	}
 	text = append(text, ']', '}')
 	w.Header().Set("Content-Type", "application/json")
@@ -205,6 +197,7 @@ func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers [
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+len(raw)))
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(text); err == nil {
-		_, _ = w.Write(raw) // the client is gone: nobody is left to tell
+		_, _ = w.Write(raw) // the error of a client that is gone has no reader
 	}
+	return nil
 }

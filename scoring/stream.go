@@ -16,9 +16,10 @@ import (
 const (
 	chunkRows   = 1024                 // that are answered together, where the model is fast
 	chunkTime   = 5 * time.Millisecond // that an answer waits for others, where it is slow
-	outBytes    = 64 << 10             // of answers before they go on to the backlog
-	lingerEach  = time.Second          // for more of a body that is of no use
-	lingerTotal = 30 * time.Second     // of all of it
+	streamBytes = windowBytes + 2*outBytes
+	outBytes    = 64 << 10         // of answers before they go on to the backlog
+	lingerEach  = time.Second      // for more of a body that is of no use
+	lingerTotal = 30 * time.Second // of all of it
 )
 
 // stream is one request for predictions, record by record. Its goroutine reads
@@ -57,9 +58,18 @@ func (h *Handler) predictStream(w http.ResponseWriter, r *http.Request, m *serve
 		s.refuse(bad)
 		return
 	}
+	account := server.AccountOf(r.Context())
+	if err := account.Reserve(r.Context(), streamBytes); err != nil {
+		s.refuse(asRefusal(err, false))
+		return
+	}
+	if s.reply == server.Zstd && account.Reserve(r.Context(), zstdBytes) != nil {
+		s.reply = "" // compressing is worth less than answering
+	}
 	body := server.NewBody(r, s.encoding, h.options.RatioMax)
 	defer body.Close()
 	s.window = newWindow(body, h.options.RecordBytesMax)
+	s.window.more = func(n int) error { return account.Reserve(r.Context(), int64(n)) }
 	stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 	defer stop()
 	_ = control.SetWriteDeadline(time.Time{})

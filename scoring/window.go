@@ -31,7 +31,8 @@ type splitter interface {
 // window is the part of a body that is in memory.
 type window struct {
 	body   io.Reader
-	most   int // bytes of a record
+	most   int               // bytes of a record
+	more   func(n int) error // charges n bytes before they are allocated; nil does not
 	buffer []byte
 	start  int
 	end    int
@@ -66,11 +67,14 @@ func (w *window) fill() error {
 		w.start = 0
 	}
 	if w.end == len(w.buffer) { // most of a record is there: large ends this
+		if w.more != nil {
+			if err := w.more(len(w.buffer)); err != nil {
+				return err
+			}
+		}
 		grown := make([]byte, 2*len(w.buffer))
 		copy(grown, w.buffer)
 		w.buffer = grown
-	} else if w.end == 0 && len(w.buffer) > windowBytes {
-		w.buffer = make([]byte, windowBytes)
 	}
 	n, err := w.body.Read(w.buffer[w.end:])
 	w.end += n

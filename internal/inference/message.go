@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -41,16 +40,14 @@ func AppendMetadataRequest(dst []byte, model, version string) []byte {
 
 // ParseMetadataRequest reads a ModelMetadataRequest.
 func ParseMetadataRequest(data []byte) (model, version string, err error) {
+	var names [2][]byte
 	err = fields(data, func(number protowire.Number, value []byte, _ uint64) error {
-		switch number {
-		case 1:
-			model = string(value)
-		case 2:
-			version = string(value)
+		if number == 1 || number == 2 {
+			names[number-1] = value
 		}
 		return nil
 	})
-	return model, version, err
+	return string(names[0]), string(names[1]), err
 }
 
 // Append appends the message. It holds no field but strings, bytes and
@@ -64,25 +61,62 @@ func (r *Request) Append(dst []byte) []byte {
 	return appendContents(dst, 7, r.Inputs)
 }
 
+// Limits bound what a Request of a stranger may hold. The zero value has no bounds.
+type Limits struct {
+	Inputs, Outputs int
+	Grow            func(dst []byte, n int) ([]byte, error) // returns dst with room for n more bytes; nil allocates them
+}
+
+func (l *Limits) check(what string, n, most int) error {
+	if most > 0 && n >= most {
+		return fmt.Errorf("more than %d %s", most, what)
+	}
+	return nil
+}
+
+func (l *Limits) grow(dst []byte, n int) ([]byte, error) {
+	if l.Grow == nil || cap(dst)-len(dst) >= n {
+		return dst, nil
+	}
+	return l.Grow(dst, n)
+}
+
+func (l *Limits) input(r *Request, value []byte) error {
+	if err := l.check("inputs", len(r.Inputs), l.Inputs); err != nil {
+		return err
+	}
+	return appendTensor(&r.Inputs, value, l)
+}
+
 // ParseRequest reads a message. Raw of the inputs may alias data.
-func ParseRequest(data []byte) (Request, error) {
+func ParseRequest(data []byte) (Request, error) { return ParseRequestWithin(data, Limits{}) }
+
+// ParseRequestWithin reads a message within limits.
+func ParseRequestWithin(data []byte, limits Limits) (Request, error) {
 	var r Request
 	var raws [][]byte
+	var model, version, id []byte // a field may be there many times: the last counts
 	err := fields(data, func(number protowire.Number, value []byte, _ uint64) error {
 		switch number {
 		case 1:
-			r.Model = string(value)
+			model = value
 		case 2:
-			r.Version = string(value)
+			version = value
 		case 3:
-			r.ID = string(value)
+			id = value
 		case 5:
-			return appendTensor(&r.Inputs, value)
+			return limits.input(&r, value)
 		case 6:
+			if err := limits.check("outputs", len(r.Outputs), limits.Outputs); err != nil {
+				return err
+			}
 			name, _, err := ParseMetadataRequest(value)
 			r.Outputs = append(r.Outputs, name)
 			return err
 		case 7:
+			if err := limits.check("raw contents", len(raws), limits.Inputs); err != nil {
+				return err
+			}
 			raws = append(raws, value)
 		}
 		return nil
@@ -90,6 +124,7 @@ func ParseRequest(data []byte) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
+	r.Model, r.Version, r.ID = string(model), string(version), string(id)
 	return r, giveRaw(r.Inputs, raws)
 }
 
@@ -118,7 +153,7 @@ func ParseResponse(data []byte) (Response, error) {
 		case 4:
 			return r.parameter(value)
 		case 5:
-			return appendTensor(&r.Outputs, value)
+			return appendTensor(&r.Outputs, value, &Limits{})
 		case 6:
 			raws = append(raws, value)
 		}
@@ -165,9 +200,9 @@ func ParseMetadata(data []byte) (Metadata, error) {
 		case 3:
 			m.Platform = string(value)
 		case 4:
-			return appendTensor(&m.Inputs, value)
+			return appendTensor(&m.Inputs, value, &Limits{})
 		case 5:
-			return appendTensor(&m.Outputs, value)
+			return appendTensor(&m.Outputs, value, &Limits{})
 		}
 		return nil
 	})
@@ -263,7 +298,7 @@ const dimensionsMax = 16
 
 // appendTensor reads a tensor: name, type, shape and contents that are not raw,
 // of which it makes raw ones.
-func appendTensor(tensors *[]Tensor, data []byte) error {
+func appendTensor(tensors *[]Tensor, data []byte, limits *Limits) error {
 	var t Tensor
 	var contents []byte
 	err := fields(data, func(number protowire.Number, value []byte, bits uint64) error {
@@ -295,7 +330,7 @@ func appendTensor(tensors *[]Tensor, data []byte) error {
 		return err
 	}
 	if len(contents) > 0 {
-		if t.Raw, err = raw(t.Datatype, contents); err != nil {
+		if t.Raw, err = raw(t.Datatype, contents, limits); err != nil {
 			return fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
 	}
@@ -327,34 +362,53 @@ func contentsOf(datatype string) protowire.Number {
 }
 
 // raw makes raw contents of InferTensorContents.
-func raw(datatype string, contents []byte) ([]byte, error) {
+func raw(datatype string, contents []byte, limits *Limits) ([]byte, error) {
 	field, size, out := contentsOf(datatype), Size(datatype), []byte(nil)
 	err := fields(contents, func(number protowire.Number, value []byte, bits uint64) error {
 		if number != field {
 			return fmt.Errorf("contents of field %d for type %q", number, datatype)
 		}
+		var err error
 		switch {
 		case datatype == "BYTES":
-			out = AppendBytes(out, value)
+			if out, err = limits.grow(out, 4+len(value)); err == nil {
+				out = AppendBytes(out, value)
+			}
 		case value == nil:
-			out = appendBits(out, size, bits)
+			if out, err = limits.grow(out, size); err == nil {
+				out = appendBits(out, size, bits)
+			}
 		case number >= 6: // packed numbers of fixed length are raw
 			if len(value)%size != 0 {
 				return errTruncated
 			}
-			out = append(out, value...)
-		default:
-			out = slices.Grow(out, len(value))
-			for len(value) > 0 {
-				bits, n := protowire.ConsumeVarint(value)
-				if n < 0 {
-					return errTruncated
-				}
-				out, value = appendBits(out, size, bits), value[n:]
+			if out, err = limits.grow(out, len(value)); err == nil {
+				out = append(out, value...)
 			}
+		default:
+			out, err = appendVarints(out, value, size, limits)
 		}
-		return nil
+		return err
 	})
+	return out, err
+}
+
+// appendVarints appends packed varints as elements of size bytes.
+func appendVarints(out, value []byte, size int, limits *Limits) ([]byte, error) {
+	n := 0
+	for _, b := range value {
+		if b < 0x80 {
+			n++
+		}
+	}
+	out, err := limits.grow(out, n*size)
+	for len(value) > 0 && err == nil {
+		bits, n := protowire.ConsumeVarint(value)
+		if n < 0 {
+			return out, errTruncated
+		}
+		out, value = appendBits(out, size, bits), value[n:]
+	}
 	return out, err
 }
 

@@ -172,17 +172,3 @@ func (a *Account) close() {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// Grow returns dst with room for n more bytes. It charges a buffer before it allocates
-// it, and goes on charging the one that it replaces, which is garbage but not collected
-// yet.
-func (a *Account) Grow(ctx context.Context, dst []byte, n int) ([]byte, error) {
-	if cap(dst)-len(dst) >= n {
-		return dst, nil
-	}
-	room := max(2*cap(dst), len(dst)+n)
-	if err := a.Take(ctx, int64(room)); err != nil {
-		return dst, err
-	}
-	return append(make([]byte, 0, room), dst...), nil
-}

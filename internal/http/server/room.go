@@ -1,0 +1,67 @@
+package server
+
+import "context"
+
+// Room charges what one piece of work needs to the account of its request. Close gives
+// it back, which only a request that does several pieces has to do: an account ends with
+// its request. The zero Room has all memory. It is for one goroutine.
+type Room struct {
+	ctx     context.Context
+	account *Account
+	taken   int64
+}
+
+// RoomOf returns a room of the request whose context it is.
+func RoomOf(ctx context.Context) *Room { return &Room{ctx: ctx, account: AccountOf(ctx)} }
+
+// Take charges n bytes that are about to be allocated, as Account.Take does.
+func (r *Room) Take(n int64) error {
+	if r.account == nil {
+		return nil
+	}
+	err := r.account.Take(r.ctx, n)
+	if err == nil {
+		r.taken += max(n, 0)
+	}
+	return err
+}
+
+// Grow returns dst with room for n more bytes. It charges a buffer before it allocates
+// it, and goes on charging the one that it replaces, which is garbage but not collected
+// yet.
+func (r *Room) Grow(dst []byte, n int) ([]byte, error) {
+	if cap(dst)-len(dst) >= n {
+		return dst, nil
+	}
+	room := max(2*cap(dst), len(dst)+n)
+	if err := r.Take(int64(room)); err != nil {
+		return dst, err
+	}
+	return append(make([]byte, 0, room), dst...), nil
+}
+
+// Add appends part to dst.
+func (r *Room) Add(dst, part []byte) ([]byte, error) {
+	if cap(dst)-len(dst) < len(part) {
+		var err error
+		if dst, err = r.Grow(dst, len(part)); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, part...), nil
+}
+
+// Another charges an append to a slice of so many elements of size bytes, if that has to
+// grow.
+func (r *Room) Another(length, capacity int, size uintptr) error {
+	if length < capacity {
+		return nil
+	}
+	return r.Take(int64(2*capacity+1) * int64(size))
+}
+
+// Close gives all back.
+func (r *Room) Close() {
+	r.account.Give(r.taken)
+	r.taken = 0
+}
