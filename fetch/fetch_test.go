@@ -282,7 +282,7 @@ func TestPrivateAddressesAreNotAsked(t *testing.T) {
 	}
 	for address, private := range map[string]bool{
 		"8.8.8.8:443": false, "[2606:4700::1111]:443": false,
-		"10.1.2.3:80": true, "172.16.0.1:80": true, "192.168.1.1:80": true, "169.254.169.254:80": true, "127.0.0.1:80": true, "0.0.0.0:80": true, "100.64.0.1:80": true, "224.0.0.1:80": true, "255.255.255.255:80": true, "198.18.0.1:80": true,
+		"10.1.2.3:80": true, "172.16.0.1:80": true, "192.168.1.1:80": true, "169.254.169.254:80": true, "127.0.0.1:80": true, "0.0.0.0:80": true, "100.64.0.1:80": true, "224.0.0.1:80": true, "255.255.255.255:80": true, "198.18.0.1:80": true, "168.63.129.16:80": true, "[::ffff:168.63.129.16]:80": true,
 		"[::1]:80": true, "[::]:80": true, "[fe80::1]:80": true, "[fe80::1%eth0]:80": true, "[fd00::1]:80": true, "[ff02::1]:80": true, "[::ffff:10.0.0.1]:80": true, "[64:ff9b::a00:1]:80": true, "[2002:a00:1::]:80": true, "[::7f00:1]:80": true, "nonsense": true,
 	} {
 		if err := f.options.reachable(address); (err != nil) != private {
@@ -375,7 +375,7 @@ func TestObjectsOfS3(t *testing.T) {
 		t.Errorf("%+v %v, want %+v", got, err, want)
 	}
 	for url, want := range map[string]string{
-		"s3://calls/none": "row, after attempts", "s3://nobucket/a": "row, after attempts", "s3://private/a": "row, at once", "s3://calls": "row, at once", "s3:calls/a": "row, at once",
+		"s3://calls/none": "row, after attempts", "s3://nobucket/a": "row, after attempts", "s3://private/a": "row, at once", "s3://calls": "row, at once", "s3://calls/../private/a": "row, at once", "s3://calls/a/../../b": "row, at once", "s3:calls/a": "row, at once",
 	} {
 		if _, err := f.Fetch(t.Context(), []string{url}, 1000); whose(err) != want {
 			t.Errorf("%s: %s: %v, want %s", url, whose(err), err, want)

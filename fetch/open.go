@@ -119,6 +119,9 @@ func (f *Fetcher) parseS3(rest string) (source, error) {
 	}) || strings.Trim(bucket, ".") == "":
 		return source{}, refuse("%s: %q is no name of a bucket", shown, bucket)
 	}
+	if err := s3.CheckKey(key); err != nil {
+		return source{}, refuse("%s: %v", shown, err)
+	}
 	return source{shown: shown, place: "s3:" + bucket, open: func(ctx context.Context, r *receiver) error { return f.object(ctx, shown, bucket, key, r) }}, nil
 }
 

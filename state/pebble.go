@@ -220,6 +220,7 @@ func (s *Store) openPebble() error {
 		FS:                          pebblevfs.OnDiskFull(locked{vfs.Faulty(fs, s.cutOff)}, s.awaitSpace),
 		Logger:                      s.broken,
 		DisableWAL:                  true,
+		ReadOnly:                    s.opts.ReadOnly,
 		FormatMajorVersion:          formatVersion,
 		CacheSize:                   s.opts.CacheBytes,
 		MemTableSize:                8 << 20, // a full one, and the one behind it

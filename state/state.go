@@ -31,6 +31,9 @@ type Options struct {
 	// while cells exceed MemoryMaxBytes: those handed over can be evicted.
 	Rest func(ctx context.Context, share float64)
 	FS   vfs.FS // nil is the operating system's
+	// ReadOnly reads a store that is there. Cells can be put in memory; there are
+	// no checkpoints.
+	ReadOnly bool
 }
 
 // Validate returns all that is wrong with the options.

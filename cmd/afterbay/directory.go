@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/kafka"
@@ -42,7 +44,28 @@ func (a *app) openLogWith(dir string, options embedded.Options) (*embedded.Log, 
 	case errors.As(err, &damage):
 		return nil, &exitError{exitDamaged, fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err)}
 	}
-	return nil, &exitError{exitDamaged, fmt.Errorf("%w: make the directory readable and writable, see what afterbay doctor %s says, or choose another with --data", err, dir)}
+	return nil, &exitError{exitDamaged, fmt.Errorf("%w: %s", err, directoryHint(err, dir))}
+}
+
+// directoryHint says what to do about a data directory that cannot be opened.
+func directoryHint(err error, dir string) string {
+	const other = ", or choose another directory with --data"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "free disk space" + other
+	case errors.Is(err, syscall.EROFS):
+		return "the file system is mounted read-only: mount it for writing" + other
+	case errors.Is(err, fs.ErrPermission):
+		return "give this user the right to read and write the directory" + other
+	case errors.Is(err, vfs.ErrIrregular), errors.Is(err, syscall.ENOTDIR):
+		return "see what is at that path" + other
+	}
+	return "see what afterbay doctor " + shellWord(dir) + " says" + other
+}
+
+// unwritable reports whether a directory can be read at most.
+func unwritable(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }
 
 // open returns the log of the engine, which pipelines may name, or the data
@@ -72,6 +95,11 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve
 	}
 	for deadline := time.Now().Add(lockedWait); ; {
 		log, err := a.openLog(f.Data)
+		if unwritable(err) {
+			if log, err = a.openLogWith(f.Data, embedded.Options{ReadOnly: true}); err == nil {
+				a.log.Info("the data directory is read-only: it is read as it is", "dir", f.Data)
+			}
+		}
 		if err == nil {
 			return a.local(log)
 		}

@@ -94,7 +94,7 @@ func (c *doctorCommand) explain(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return &exitError{exitFailure, fmt.Errorf("%w: name one", err)}
 	}
-	return &exitError{exitDamaged, err}
+	return &exitError{exitDamaged, fmt.Errorf("%w: %s", err, directoryHint(err, c.dir))}
 }
 
 // choose returns the remedy to apply.
@@ -132,7 +132,7 @@ func (c *doctorCommand) print(a *app, report *embedded.Report, folder string) er
 		err = c.write(a.stdout, report, folder)
 	}
 	if err == nil && !report.Healthy {
-		err = &exitError{exitFailure, errDamaged}
+		err = &exitError{exitDamaged, errDamaged}
 	}
 	return err
 }

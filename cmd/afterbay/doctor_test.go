@@ -3,11 +3,15 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 )
@@ -75,7 +79,7 @@ func TestDoctorCutsWhatItSaysAndAsksFirst(t *testing.T) {
 				t.Fatalf("answered %q: exit %d: %s", no, r.code, r.stderr)
 			}
 		}
-		if r := command(t, "", "doctor", dir); r.code != exitFailure || !strings.Contains(r.stdout, "it held in/0 offset 1\n") {
+		if r := command(t, "", "doctor", dir); r.code != exitDamaged || !strings.Contains(r.stdout, "it held in/0 offset 1\n") {
 			t.Fatalf("exit %d: %s", r.code, r.stdout)
 		}
 		if cuts, _ := filepath.Glob(dir + "/cut-*"); len(cuts) > 0 {
@@ -101,7 +105,7 @@ func TestDoctorPrintsJSON(t *testing.T) {
 		Cut string
 	}
 	r := command(t, "", "doctor", dir, "--json")
-	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil || r.code != exitFailure {
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil || r.code != exitDamaged {
 		t.Fatalf("exit %d: %v: %s", r.code, err, r.stdout)
 	}
 	if report.Healthy || len(report.Damage) != 1 || report.Damage[0].First != 3 || len(report.Remedies) != 2 || report.Remedies[0].Last != 2 {
@@ -127,6 +131,73 @@ func TestDamagePageShowsASessionThatHappens(t *testing.T) {
 	for _, f := range blocks {
 		if err := r.follow(f); err != nil {
 			t.Fatalf("%s:%d: %v", page, f.line, err)
+		}
+	}
+}
+
+func TestPipesInADataDirectoryAreRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"META", "META.copy", "log/*.seg", "state/CURRENT", "state/*.sst", "LOCK"} {
+		must(t, numbered(3), "produce", "in", "--data", "d", "--partitions", "1", "--key", "k")
+		paths, err := filepath.Glob("d/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, line := range []string{"doctor d", "tail in --data d", "topics --data d"} {
+			if r := command(t, "", fields(line)...); len(paths) > 0 && r.code != exitDamaged && (name != "LOCK" && name != "META.copy" || r.code != exitOK) {
+				t.Errorf("%s with a pipe as %v: %+v", line, paths, r)
+			}
+		}
+		if err := os.RemoveAll("d"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReadOnlyDirectoryIsRead(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("nothing is read-only to root; the embedded log has a test of its own")
+	}
+	t.Chdir(t.TempDir())
+	must(t, numbered(3), "produce", "in", "--data", "d", "--partitions", "1", "--key", "k")
+	modes := func(dir, file os.FileMode) {
+		err := filepath.WalkDir("d", func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				return os.Chmod(path, dir)
+			}
+			return errors.Join(err, os.Chmod(path, file))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	modes(0o555, 0o444)
+	defer modes(0o755, 0o644)
+	if got := must(t, "", "tail", "in", "--data", "d"); got != numbered(3) {
+		t.Error(got)
+	}
+	must(t, "", "topics", "--data", "d")
+	must(t, "", "doctor", "d")
+	if r := command(t, numbered(3), "produce", "in", "--data", "d"); r.code == exitOK || !strings.Contains(r.stderr, "make d writable") {
+		t.Errorf("%+v", r)
+	}
+	if r := command(t, "", "run", "p.yaml", "--data", "d"); r.code == exitOK {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestHintsOfDirectoriesDiffer(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.ENOSPC: "free disk space", syscall.EROFS: "mount it for writing", fs.ErrPermission: "the right to read and write",
+		vfs.ErrIrregular: "see what is at that path", errors.New("else"): "afterbay doctor 'my data'",
+	} {
+		if got := directoryHint(fmt.Errorf("open: %w", err), "my data"); !strings.Contains(got, want) {
+			t.Errorf("%v: %s", err, got)
 		}
 	}
 }

@@ -116,6 +116,8 @@ func explainProduce(err error, c *produceCommand, producer string, done ingest.P
 		next = "running it again repeats them, since the records have no numbers: see --producer"
 	case errors.As(err, &line):
 		next = fmt.Sprintf("correct that line and run again with --producer %s, which leaves out what is there already", producer)
+	case errors.Is(err, embedded.ErrReadOnly):
+		next = "make " + c.Data + " writable and " + next
 	case errors.Is(err, embedded.ErrFull):
 		next = "free disk space and " + next
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -114,6 +115,18 @@ func escape(path string) string {
 	return b.String()
 }
 
+// CheckKey returns why an object's key is not asked for: servers, and what is
+// before them, take "." and ".." in a path as folders, so such a key may lead to
+// another object, or to another bucket.
+func CheckKey(key string) error {
+	for part := range strings.SplitSeq(key, "/") {
+		if part == "." || part == ".." {
+			return fmt.Errorf("the key %q has %q as a part, which may lead to another object", key, part)
+		}
+	}
+	return nil
+}
+
 // Do makes a signed request about an object, or about a bucket where the key is "".
 // Headers may be nil. An answer of a status below 300 is returned, whose body is to
 // be closed; another one is an *Error. That nobody answered, or that there are no
@@ -134,6 +147,9 @@ type Body struct {
 
 // Send is Do with a body that is not in memory.
 func (c *Client) Send(ctx context.Context, method, bucket, key string, headers http.Header, body Body) (*http.Response, error) {
+	if err := errors.Join(CheckKey(bucket), CheckKey(key)); err != nil {
+		return nil, err
+	}
 	request, err := http.NewRequestWithContext(ctx, method, "http://bucket/", http.NoBody)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,6 +138,29 @@ func TestWhereBucketsAre(t *testing.T) {
 	for _, endpoint := range []string{"store:9000", "ftp://a", "http://u:p@a", "http://a?b"} {
 		if _, err := s3.New(s3.Options{Endpoint: endpoint}); err == nil {
 			t.Errorf("%q is taken", endpoint)
+		}
+	}
+}
+
+func TestKeysThatLeadElsewhereAreNotSent(t *testing.T) {
+	asked := false
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer server.Close()
+	c, err := s3.New(s3.Options{Endpoint: server.URL, Client: server.Client(), Getenv: func(string) string { return "x" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"..", "a/../b", "../other/key", "a/..", "./a", "a/./b"} {
+		if _, err := c.Do(t.Context(), http.MethodGet, "calls", key, nil, nil); err == nil || !strings.Contains(err.Error(), "may lead to another object") {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	if asked {
+		t.Error("the server was asked")
+	}
+	for _, key := range []string{"a..b", "...", "a/.hidden", "x//y"} {
+		if err := s3.CheckKey(key); err != nil {
+			t.Errorf("%q: %v", key, err)
 		}
 	}
 }

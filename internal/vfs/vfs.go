@@ -19,8 +19,9 @@ type File = vfs.File
 // WriteCategoryUnspecified is for writes that nobody counts by kind.
 const WriteCategoryUnspecified = vfs.WriteCategoryUnspecified
 
-// OS returns the file system of the operating system.
-func OS() FS { return vfs.Default }
+// OS returns the file system of the operating system. It opens regular files and
+// folders only: a pipe would block its reader.
+func OS() FS { return regular{vfs.Default} }
 
 // ReadFile reads a whole file. A file that got shorter meanwhile is
 // io.ErrUnexpectedEOF.

@@ -136,7 +136,7 @@ func examine(o Options, dir string) (c *checker, err error) {
 		return nil, err
 	}
 	c = &checker{dir: dir, cells: newExtents(), report: &Report{Dir: dir, Segments: []SegmentReport{}, Damage: []Damage{}, Notes: []string{}, Remedies: []Remedy{}, Stuck: []string{}}}
-	if c.lock, err = lockDir(o, dir); err != nil {
+	if c.lock, err = lockDir(o, dir, true); err != nil {
 		return nil, err
 	}
 	c.fs = vfs.Faulty(o.fs, func(call vfs.Call) (out vfs.Outcome) {

@@ -33,6 +33,9 @@ var (
 	// ErrFull says that the disk has no room for another append. Nothing was
 	// written, and reads and commits go on: append again later.
 	ErrFull = errors.New("no space left for the log")
+
+	// ErrReadOnly says that the log is open for reading only.
+	ErrReadOnly = errors.New("the log is open for reading only")
 )
 
 // Log is an embedded log. Make one with Open.
@@ -125,6 +128,10 @@ func Open(dir string, o Options) (*Log, error) {
 			err = errors.Join(err, l.store.Close())
 		}
 		return nil, fmt.Errorf("open log %s: %w", dir, errors.Join(err, l.lock.release()))
+	}
+	if l.opts.ReadOnly {
+		l.queue.refuse(ErrReadOnly)
+		return l, nil
 	}
 	w := &writer{log: l, current: l.segments[len(l.segments)-1], next: l.applied.Load() + 1}
 	if err := w.open(); err != nil {
@@ -391,6 +398,9 @@ const closeTimeout = 30 * time.Second
 // shut makes the last checkpoint and lets the directory go.
 func (l *Log) shut() error {
 	err := l.err
+	if l.opts.ReadOnly {
+		return errors.Join(err, l.store.Close(), l.lock.release())
+	}
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		err = l.store.Checkpoint(ctx, l.applied.Load(), true)

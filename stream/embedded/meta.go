@@ -192,7 +192,7 @@ func (m *meta) has(seq uint64, e uint32) bool {
 type dirLock struct{ io.Closer }
 
 // lockDir locks dir until release; the file names the process that has it.
-func lockDir(o Options, dir string) (*dirLock, error) {
+func lockDir(o Options, dir string, readOnly bool) (*dirLock, error) {
 	path := o.fs.PathJoin(dir, "LOCK")
 	if o.fs != vfs.OS() {
 		lock, err := o.fs.Lock(path)
@@ -202,16 +202,27 @@ func lockDir(o Options, dir string) (*dirLock, error) {
 		return &dirLock{lock}, nil
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	how, writable := unix.LOCK_EX, true
+	if readOnly && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
+		how, writable = unix.LOCK_SH, false
+		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil // no process has had the directory open, and none can now
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
 		owner := make([]byte, 32)
 		n, _ := f.ReadAt(owner, 0)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = fmt.Errorf("%w: by process %s", ErrLocked, strings.TrimSpace(string(owner[:n])))
 		}
 		return nil, errors.Join(err, f.Close())
+	}
+	if !writable {
+		return &dirLock{f}, nil
 	}
 	err = f.Truncate(0)
 	if err == nil {

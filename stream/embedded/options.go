@@ -65,6 +65,11 @@ type Options struct {
 	// quarter more is needed, as it waits for a checkpoint, commits wait too.
 	StateMemoryBytes int64
 
+	// ReadOnly opens a log that is there for reading: nothing in the directory is
+	// changed, and whatever would change it is refused with ErrReadOnly. No other
+	// process may have the log open for writing.
+	ReadOnly bool
+
 	// Logger hears what recovery cut and why the log stopped; nil is
 	// slog.Default().
 	Logger *slog.Logger

@@ -52,15 +52,22 @@ func (l *Log) open() error {
 	if err := checkForeign(fs, l.dir); err != nil {
 		return err
 	}
+	if l.opts.ReadOnly {
+		if err := isLog(fs, l.dir); err != nil {
+			return err
+		}
+		fs = vfs.ReadOnly(fs)
+	}
 	for _, dir := range []string{l.dir, l.path("log"), l.path("idx")} {
 		if err := fs.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
 	var err error
-	if l.lock, err = lockDir(l.opts, l.dir); err != nil {
+	if l.lock, err = lockDir(l.opts, l.dir, l.opts.ReadOnly); err != nil {
 		return err
 	}
+	l.opts.fs = fs
 	var found bool
 	if l.meta, found, err = readMeta(fs, l.dir); err != nil {
 		return err
@@ -78,7 +85,7 @@ func (l *Log) open() error {
 			return err
 		}
 	}
-	if l.store, err = state.Open(state.Options{Dir: l.path("state"), FS: fs, MemoryMaxBytes: l.opts.StateMemoryBytes, Rest: l.restCheckpoint}); err != nil {
+	if l.store, err = state.Open(state.Options{Dir: l.path("state"), FS: fs, MemoryMaxBytes: l.opts.StateMemoryBytes, Rest: l.restCheckpoint, ReadOnly: l.opts.ReadOnly}); err != nil {
 		return l.badState(err)
 	}
 	if err := l.loadCells(); err != nil {

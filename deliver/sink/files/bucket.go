@@ -43,6 +43,9 @@ func newBucket(name, prefix string, o S3) (place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s3.CheckKey(prefix); err != nil {
+		return nil, err
+	}
 	if prefix != "" {
 		prefix += "/"
 	}
