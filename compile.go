@@ -43,11 +43,12 @@ type compiler struct {
 	errs      Errors
 	names     names
 	models    map[string]loadedModel
-	named     []NamedModel      // those, in order
-	specs     [2][]feature.Spec // early and late
-	waiting   []*waitingFeature // feedback features whose value is not introduced yet
-	reads     []step.Stage      // of feedback features, until the waves begin
-	fedBack   map[string]bool   // names that only the waves know
+	given     map[string][]given // what inputs of scores stand for, by their path
+	named     []NamedModel       // those, in order
+	specs     [2][]feature.Spec  // early and late
+	waiting   []*waitingFeature  // feedback features whose value is not introduced yet
+	reads     []step.Stage       // of feedback features, until the waves begin
+	fedBack   map[string]bool    // names that only the waves know
 	inWaves   bool
 	emits     int
 	writers   int           // emits, and topics of calls
@@ -107,7 +108,7 @@ type compiled struct {
 // compile checks p and makes it ready to run.
 func compile(p Pipeline, options Options) (made compiled, err error) {
 	c := &compiler{
-		pipeline: &p, models: map[string]loadedModel{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
+		pipeline: &p, models: map[string]loadedModel{}, given: map[string][]given{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
 		names: newNames(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
 	}
 	defer func() {

@@ -1,6 +1,7 @@
 package afterbay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -70,32 +71,32 @@ func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool)
 
 // inlineInputs returns the inputs that a score gives, named as it names them.
 func (c *compiler) inlineInputs(at string, s *Score) (inputs []model.ManifestInput) {
-	add := func(name string, slots []value.Slot, single bool) {
-		for _, slot := range slots {
-			in := model.ManifestInput{Name: name, Type: model.Number}
-			if !single {
-				in.Name = strings.ReplaceAll(slot.Name, ".", "_")
-			}
-			switch slot.Type.Kind {
-			case value.String:
+	add := func(name string, given []given) {
+		for _, g := range given {
+			in := model.ManifestInput{Name: cmp.Or(name, strings.ReplaceAll(g.slot.Name, ".", "_")), Type: model.Number}
+			switch {
+			case name == "" && g.program != nil:
+				c.fail(g.path, "an input that is an expression has no name for the model")
+				c.hint("name it: inputs: {name: " + g.slot.Name + "}")
+			case g.slot.Type.Kind == value.String:
 				in.Type = model.String
-			case value.Bytes, value.Content:
+			case g.slot.Type.Kind == value.Bytes, g.slot.Type.Kind == value.Content:
 				in.Type = model.Bytes
-			case value.Vector:
-				in.Shape = []int{slot.Type.Size}
+			case g.slot.Type.Kind == value.Vector:
+				in.Shape = []int{g.slot.Type.Size}
 			}
 			inputs = append(inputs, in)
 		}
 	}
 	for i, name := range s.Inputs {
-		add("", c.expand(fmt.Sprintf("%s.inputs[%d]", at, i), name), false)
+		add("", c.givens(fmt.Sprintf("%s.inputs[%d]", at, i), name))
 	}
 	for _, b := range s.ByName {
-		slots := c.expand(at+".inputs."+b.Name, b.Expr)
-		if len(slots) > 1 {
-			c.fail(at+".inputs."+b.Name, "%q is %d values: an input is one", b.Expr, len(slots))
+		list := c.givens(at+".inputs."+b.Name, b.Expr)
+		if len(list) > 1 {
+			c.fail(at+".inputs."+b.Name, "%q is %d values: an input is one", b.Expr, len(list))
 		}
-		add(b.Name, slots, true)
+		add(b.Name, list)
 	}
 	return inputs
 }

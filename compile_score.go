@@ -3,6 +3,7 @@ package afterbay
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -70,12 +71,39 @@ func (c *compiler) score(path string, s *Score) {
 
 // given is a name that stands for an input of a model.
 type given struct {
-	path string
-	slot value.Slot
+	path    string
+	slot    value.Slot
+	program *expression.Program // whose value the slot has; nil is a name's
 }
 
 // width returns how many columns of a row the name fills.
 func (g given) width() int { return max(g.slot.Type.Size, 1) }
+
+// givens returns the values that the text of an input stands for: a name, name.*, or
+// an expression, which is computed before each call. A model that the pipeline
+// describes asks twice.
+func (c *compiler) givens(path, text string) []given {
+	if list, ok := c.given[path]; ok {
+		return list
+	}
+	var list []given
+	_, constant := c.names.constants[text]
+	if _, ok := c.names.lookup(text); ok || aName.MatchString(text) && !constant {
+		for _, slot := range c.expand(path, text) {
+			list = append(list, given{path: path, slot: slot})
+		}
+	} else if program := c.expression(path, text); program != nil {
+		if slot, ok := c.introduce(path, c.hiddenName(), program.Type()); ok {
+			slot.Name = text // for messages
+			list = append(list, given{path, slot, program})
+		}
+	}
+	c.given[path] = list
+	return list
+}
+
+// aName is what names look like, and name.*, whether there is such a name or not.
+var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\.\*)?$`)
 
 // scoreInputs resolves the model's inputs, in the model's order.
 func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *step.Score) {
@@ -87,10 +115,7 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *step
 		list = c.byName(path+".inputs", s.ByName, info)
 	}
 	for i, name := range s.Inputs {
-		at := fmt.Sprintf("%s.inputs[%d]", path, i)
-		for _, slot := range c.expand(at, name) {
-			list = append(list, given{at, slot})
-		}
+		list = append(list, c.givens(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
 	}
 	width := 0
 	for _, g := range list {
@@ -121,7 +146,9 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *step
 	default:
 		slots := make([]value.Slot, len(list))
 		for i, g := range list {
-			slots[i] = g.slot
+			if slots[i] = g.slot; g.program != nil {
+				stage.Compute = append(stage.Compute, step.Assign{Name: g.slot.Name, Slot: g.slot, Program: g.program})
+			}
 		}
 		if s.ByName == nil && len(columns) == len(info.Inputs) && len(slots) == len(columns) {
 			c.checkOrder(path+".inputs", m, slots, info.Names())
@@ -156,13 +183,22 @@ func (c *compiler) fits(g given, in model.Input) bool {
 		return true
 	case in.Type == model.Number:
 		c.fail(g.path, "%q is of type %v: the model takes a number here", g.slot.Name, g.slot.Type)
-		c.hint("map it to a number by a constants table and let")
+		key := g.slot.Name
+		if g.slot.Type.Optional {
+			key += ` ?? ""`
+		}
+		c.hint(map[value.Kind]string{
+			value.String: "look it up in a table of constants: TABLE[" + key + "] ?? -1",
+			value.Time:   "write int(" + g.slot.Name + "), microseconds since 1970",
+		}[kind])
 	case kind == value.Strings:
 		c.fail(g.path, "%q is of type %v: the model takes one text here", g.slot.Name, g.slot.Type)
-		c.hint("make it one by let: join(" + g.slot.Name + ", \"\")")
+		c.hint("write join(" + g.slot.Name + ", \" \")")
 	case !kind.Text() || kind == value.Vector:
 		c.fail(g.path, "%q is of type %v: the model takes %s here", g.slot.Name, g.slot.Type, map[model.Type]string{model.String: "a text", model.Bytes: "bytes"}[in.Type])
-		c.hint("make it text by let: string(...)")
+		if kind <= value.Time && in.Type == model.String {
+			c.hint("write string(" + g.slot.Name + ")")
+		}
 	default:
 		return true
 	}
@@ -207,12 +243,12 @@ func (c *compiler) byName(path string, bindings []Binding, info model.Info) []gi
 			c.hint("it has: " + strings.Join(names, ", "))
 			continue
 		}
-		slots, width := c.expand(at, b.Expr), 0
-		for _, slot := range slots {
-			found[i] = append(found[i], given{at, slot})
-			width += given{at, slot}.width()
+		width := 0
+		found[i] = c.givens(at, b.Expr)
+		for _, g := range found[i] {
+			width += g.width()
 		}
-		if want := info.Inputs[i].Size(); slots != nil && width != want {
+		if want := info.Inputs[i].Size(); found[i] != nil && width != want {
 			c.fail(at, "the model's feature %q takes %d values, %d are given", b.Name, want, width)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
@@ -90,6 +91,49 @@ func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
 	}
 }
 
+// TestInputsMayBeExpressions computes inputs by list and by name, also of a value
+// that may be absent. One that cannot be computed is a dead letter of the score.
+func TestInputsMayBeExpressions(t *testing.T) {
+	for _, score := range []afterbay.Score{
+		{Inputs: []string{`upper(k) + "!"`, "land", "a / b", "factor", "picture"}},
+		{ByName: []afterbay.Binding{{Name: "image", Expr: "picture"}, {Name: "country", Expr: "land"}, {Name: "text", Expr: `k + "?"`}, {Name: "wave", Expr: "both"}}},
+		{Inputs: []string{`k + "!"`, "land", "a / b", "factor", "picture"}, When: "b != 0"},
+	} {
+		pipeline := mixedPipeline(score)
+		pipeline.Constants = []afterbay.Constant{{Name: "factor", Value: int64(3)}}
+		if score.ByName != nil {
+			pipeline.Input.Fields = append(pipeline.Input.Fields, afterbay.Field{Name: "both", Type: "number[2]"})
+		}
+		runner, err := afterbay.New(pipeline, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []stream.Record
+		for _, b := range []int{4, 0} {
+			value := fmt.Sprintf(`{"k":"ann","land":"GB","a":2,"b":%d,"at":"2026-01-01T10:00:00Z","picture":"AAA=","both":[0.5,3]}`, b)
+			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(value)})
+		}
+		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const scored = `{"mixed_sum":306,"mixed_length":204}`
+		want := map[string]string{"": "[" + scored + "]", "b != 0": "[" + scored + ` {"mixed_sum":null,"mixed_length":null}]`}[score.When]
+		if score.ByName != nil {
+			want = "[" + scored + " " + scored + "]"
+		}
+		if got := fmt.Sprint(answer.Values("out")); got != want {
+			t.Errorf("%+v: %s, want %s", score, got, want)
+		}
+		letters := answer[stream.Partition{Topic: "dlq.mixed"}]
+		if bad := score.ByName == nil && score.When == ""; bad != (len(letters) == 1) {
+			t.Errorf("%+v: dead letters %v", score, letters)
+		} else if bad && (header.Get(&letters[0], header.Stage) != "score" || !strings.Contains(header.Get(&letters[0], header.Error), "a / b: ")) {
+			t.Errorf("%v", letters[0].Headers)
+		}
+	}
+}
+
 func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		inputs []string
@@ -102,6 +146,9 @@ func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 		{[]string{"k", "land", "land", "b", "picture"}, nil, `steps[0].score.inputs[2]: "land" is of type string: the model takes a number here`},
 		{[]string{"k", "land", "at", "b", "picture"}, nil, `steps[0].score.inputs[2]: "at" is of type time: the model takes a number here`},
 		{[]string{"k", "land", "a", "b", "b"}, nil, `steps[0].score.inputs[4]: "b" is of type int: the model takes bytes here`},
+		{[]string{"a + 1", "land", "a", "b", "picture"}, nil, `steps[0].score.inputs[0]: "a + 1" is of type number: the model takes a text here (write string(a + 1))`},
+		{[]string{"k", "land", "a + x", "b", "picture"}, nil, `steps[0].score.inputs[2]: column 5: unknown name x`},
+		{[]string{"k", "land", "aa", "b", "picture"}, nil, `steps[0].score.inputs[2]: unknown name "aa" (did you mean at?)`},
 		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "wave", Expr: "a"}, {Name: "image", Expr: "k"}}, `steps[0].score.inputs.wave: the model's feature "wave" takes 2 values, 1 are given`},
 		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "image", Expr: "k"}}, `the model's feature "wave" is not given`},
 	} {

@@ -545,8 +545,8 @@ type Score struct {
 	Model    string
 	As       string    // prefix of the outputs' names; "" is the model's name
 	When     string    // a skipped score yields Fallback or optional outputs
-	Inputs   []string  // names in the model's order; feature.* expands
-	ByName   []Binding // instead of Inputs: model feature name to name, any order
+	Inputs   []string  // names and expressions in the model's order; feature.* expands
+	ByName   []Binding // instead of Inputs: model feature name to name or expression, any order
 	Fallback []Binding // output to expression
 	Batch    Batch
 

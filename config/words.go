@@ -20,7 +20,6 @@ var (
 	readType       = textOf("a type such as string, int, number or optional string")
 	readNames      = listOf(readName)
 	readBindings   = named(bindingName, field(bindingExpr, readExpression))
-	readInputs     = named(bindingName, field(bindingExpr, readName))
 	readFields     = named(fieldName, field(fieldType, readType))
 	readLate       = choice[string]("dlq", "drop", "include")
 	readInput      = words(inputWords)
@@ -315,10 +314,10 @@ var scoreWords = []word[afterbay.Score]{
 		example: "fraud", means: "one of `models`"},
 	{name: "as", form: field(func(s *afterbay.Score) *string { return &s.As }, readName), example: "second"},
 	{name: "when", form: field(func(s *afterbay.Score) *string { return &s.When }, readBool), example: "amount > 100", absent: "always"},
-	{name: "inputs", required: true, form: oneOf("write `[name]` or `{name: expression}`",
-		list, field(func(s *afterbay.Score) *[]string { return &s.Inputs }, readNames),
-		mapping, field(func(s *afterbay.Score) *[]afterbay.Binding { return &s.ByName }, readInputs)),
-		example: "[spend.*, amount]"},
+	{name: "inputs", required: true, form: oneOf("write `[name, expression]` or `{name: expression}`",
+		list, field(func(s *afterbay.Score) *[]string { return &s.Inputs }, listOf(readExpression)),
+		mapping, field(func(s *afterbay.Score) *[]afterbay.Binding { return &s.ByName }, readBindings)),
+		example: "[spend.*, amount / 100]"},
 	{name: "fallback", form: field(func(s *afterbay.Score) *[]afterbay.Binding { return &s.Fallback }, readBindings),
 		example: "{score: 0.5}", means: "outputs of a score that is skipped: names to expressions", absent: "they are optional"},
 	{name: "batch", form: field(func(s *afterbay.Score) *afterbay.Batch { return &s.Batch }, words(batchWords)),

@@ -238,15 +238,19 @@ func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	return o, nil
 }
 
-// element compiles list[n], the string at n of a list, from 0, or from its end where n
-// is negative.
+// element compiles list[n], the string or number at n of a list or vector, from 0, or
+// from its end where n is negative. The number of a vector that is absent is absent;
+// there is no literal that could stand for the vector.
 func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
-	list, err := c.present(n.Node)
+	list, err := c.compile(n.Node)
 	if err != nil {
 		return operand{}, err
 	}
-	if list.typ.Kind != value.Strings {
-		return operand{}, &Error{Column: n.Location().From + 1, Message: "only a table and a list of strings can be indexed"}
+	if list.typ.Kind == value.Strings && list.typ.Optional {
+		return operand{}, list.mayBeAbsent()
+	}
+	if k := list.typ.Kind; k != value.Strings && k != value.Vector {
+		return operand{}, &Error{Column: n.Location().From + 1, Message: "only a table, a vector and a list of strings can be indexed"}
 	}
 	index, err := c.present(n.Property)
 	if err != nil {
@@ -255,6 +259,18 @@ func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 	if index.typ.Kind != value.Int {
 		return operand{}, &Error{Column: index.column(), Message: fmt.Sprintf("the place in a list is an int, not %s", index.typ.Kind)}
 	}
+	var o operand
+	if list.typ.Kind == value.Vector {
+		o, err = c.component(n, list, index)
+	} else {
+		o, err = c.item(n, list, index)
+	}
+	o.typ.Optional = list.typ.Optional
+	return o, err
+}
+
+// item compiles the string at a place of a list.
+func (c *compiler) item(n *ast.MemberNode, list, index operand) (operand, *Error) {
 	get, place := list.fn.(eval[string]), index.fn.(eval[int64])
 	return derived(value.String, func(row *value.Row) (string, *Error) {
 		text, err := get(row)
@@ -266,15 +282,56 @@ func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 			return "", err
 		}
 		parts := slices.Collect(value.EachString(text))
-		from := i
-		if i < 0 {
-			from += int64(len(parts))
-		}
-		if from < 0 || from >= int64(len(parts)) {
+		from, ok := fromStart(i, len(parts))
+		if !ok {
 			return "", at(n, fmt.Sprintf("the list has %d strings, none at %d", len(parts), i))
 		}
 		return parts[from], nil
 	}, list, index)
+}
+
+// component compiles the number at a place of a vector. A place that is known is
+// checked here.
+func (c *compiler) component(n *ast.MemberNode, vector, index operand) (operand, *Error) {
+	get, place, size := vector.fn.(eval[string]), index.fn.(eval[int64]), vector.typ.Size
+	outside := func(i int64) *Error {
+		e := at(n, fmt.Sprintf("%s has %d numbers, none at %d", vector.text(), size, i))
+		e.Hint = fmt.Sprintf("use 0 to %d", size-1)
+		return e
+	}
+	if index.literal {
+		i, err := place(nil)
+		if err != nil {
+			return operand{}, err
+		}
+		if _, ok := fromStart(i, size); !ok {
+			return operand{}, outside(i)
+		}
+	}
+	return derived(value.Number, func(row *value.Row) (float64, *Error) {
+		text, err := get(row)
+		if err != nil {
+			return 0, err
+		}
+		i, err := place(row)
+		if err != nil {
+			return 0, err
+		}
+		from, ok := fromStart(i, size)
+		if !ok {
+			return 0, outside(i)
+		}
+		return float64(value.Component(text, from)), nil
+	}, vector, index)
+}
+
+// fromStart returns a place from the start of so many elements; ok is false where
+// there is no such place.
+func fromStart(i int64, elements int) (place int, ok bool) {
+	if i < 0 {
+		i += int64(elements)
+	}
+	return int(i), i >= 0 && i < int64(elements)
 }
 
 // table reads a table by key. A table of ints and numbers is one of numbers.

@@ -241,9 +241,15 @@ func EachString(text string) iter.Seq[string] {
 // AppendVector appends the numbers of a vector.
 func (r *Row) AppendVector(dst []float32, s Slot) []float32 {
 	for text := r.Str[s.Index]; len(text) >= 4; text = text[4:] {
-		dst = append(dst, math.Float32frombits(uint32(text[0])|uint32(text[1])<<8|uint32(text[2])<<16|uint32(text[3])<<24))
+		dst = append(dst, Component(text, 0))
 	}
 	return dst
+}
+
+// Component returns the number at i of a vector's text, which has it.
+func Component(text string, i int) float32 {
+	text = text[4*i : 4*i+4]
+	return math.Float32frombits(uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24)
 }
 
 // SetText stores a string or bytes.

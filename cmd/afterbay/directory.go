@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream/embedded"
 	"github.com/afterbay/afterbay/stream/kafka"
@@ -57,7 +56,7 @@ func directoryHint(err error, dir string) string {
 		return "the file system is mounted read-only: mount it for writing" + other
 	case errors.Is(err, fs.ErrPermission):
 		return "give this user the right to read and write the directory" + other
-	case errors.Is(err, vfs.ErrIrregular), errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, embedded.ErrIrregular), errors.Is(err, syscall.ENOTDIR):
 		return "see what is at that path" + other
 	}
 	return "see what afterbay doctor " + shellWord(dir) + " says" + other

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/embedded"
 )
@@ -194,7 +193,7 @@ func TestReadOnlyDirectoryIsRead(t *testing.T) {
 func TestHintsOfDirectoriesDiffer(t *testing.T) {
 	for err, want := range map[error]string{
 		syscall.ENOSPC: "free disk space", syscall.EROFS: "mount it for writing", fs.ErrPermission: "the right to read and write",
-		vfs.ErrIrregular: "see what is at that path", errors.New("else"): "afterbay doctor 'my data'",
+		embedded.ErrIrregular: "see what is at that path", errors.New("else"): "afterbay doctor 'my data'",
 	} {
 		if got := directoryHint(fmt.Errorf("open: %w", err), "my data"); !strings.Contains(got, want) {
 			t.Errorf("%v: %s", err, got)

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/state"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -33,6 +34,9 @@ var (
 	// ErrFull says that the disk has no room for another append. Nothing was
 	// written, and reads and commits go on: append again later.
 	ErrFull = errors.New("no space left for the log")
+
+	// ErrIrregular says that a file of the directory is a pipe, a device or a socket.
+	ErrIrregular = vfs.ErrIrregular
 
 	// ErrReadOnly says that the log is open for reading only.
 	ErrReadOnly = errors.New("the log is open for reading only")
