@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
@@ -106,4 +109,55 @@ func rank(t *testing.T, log stream.Log, labels []byte) (area float64, actions ma
 		below, bad, i = below+honest, bad+frauds, j
 	}
 	return wins / (below * bad), actions, len(all)
+}
+
+// TestFraudExampleSeesEachMove has payments of a customer in any order of countries:
+// `moved` is 0 where the last ten are of one, and nowhere else.
+func TestFraudExampleSeesEachMove(t *testing.T) {
+	file, err := config.Load("examples/fraud/pipeline.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := file.Pipelines[0]
+	for i := range p.Steps {
+		if e := p.Steps[i].Emit; e != nil && e.Topic == "decisions" {
+			e.Names = []string{"moved"}
+		}
+	}
+	runner, err := afterbay.New(p, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := memory.New(memory.Options{})
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	codes := []string{"US", "GB", "DE", "FR", "BR", "IN", "PL", "NG", "XX"}
+	countries := []string{"US", "DE", "GB", "US", "DE", "GB", "IN", "US", "IN"} // the mean of each few is the last one
+	for len(countries) < 300 {
+		country := codes[random.IntN(len(codes))]
+		for range 1 + random.IntN(3)*random.IntN(10) {
+			countries = append(countries, country)
+		}
+	}
+	for i, country := range countries {
+		event := fmt.Appendf(nil, `{"tx":"t%d","customer":"c","amount":12,"country":%q,"channel":"chip","ts":%d}`, i, country, epoch+i*60_000)
+		if err := log.Append(t.Context(), stream.Record{Partition: stream.Partition{Topic: runner.Input(), Index: 0}, Key: []byte("c"), Time: time.UnixMilli(epoch).Add(6 * time.Hour), Value: event}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runUntilIdle(t, runner, log)
+	out := readPartition(t, log, stream.Partition{Topic: "decisions", Index: 0})
+	if len(out) != len(countries) {
+		t.Fatalf("seed %d: %d decisions, want %d", seed, len(out), len(countries))
+	}
+	for i, r := range out {
+		last := countries[max(0, i-9) : i+1]
+		moved := slices.ContainsFunc(last, func(c string) bool { return c != last[0] })
+		if still := string(r.Value) == `{"moved":0}`; still == moved {
+			t.Errorf("seed %d: payments in %v: %s", seed, last, r.Value)
+		}
+	}
 }
