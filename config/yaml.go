@@ -36,6 +36,7 @@ var (
 	pipelineFiles = content{name: "pipeline", begin: "start with `pipeline: <name>`, `input` and `steps`", smaller: "split it: a file holds the pipelines of one chain"}
 	gatewayFiles  = content{"gateway", "start with `gateway: <name>`", "remove what is no gateway", "give each gateway a file of its own"}
 	keysFiles     = content{"key", "start with `keys:`, and below it `- {id, secret, audience}`", "publish many keys as a JWKS", "write all keys into one"}
+	tokenFiles    = content{"token", "start with `tokens:`, and below it `- {name, sha256, roles}`", "give several clients one token", "write all tokens into one"}
 	manifestFiles = content{"manifest", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a file of its own"}
 )
 

@@ -40,7 +40,7 @@ func (g *Gateway) check(r *http.Request) (token string, err error) {
 		g.metrics.Forbidden.Add(1)
 		return "", &refusal{http.StatusBadRequest, "a token in the address is in the logs of all that it passes", "send it as Authorization: Bearer, or in the first frame"}
 	}
-	return access.Token(r), nil
+	return access.BearerToken(r), nil
 }
 
 func (g *Gateway) allowed(origin string) bool {

@@ -111,21 +111,21 @@ func (h *Handler) describeServer(context.Context, []byte) ([]byte, error) {
 }
 
 // named finds the model that a request about one names.
-func (h *Handler) named(message []byte) (*served, error) {
+func (h *Handler) named(ctx context.Context, message []byte) (*served, error) {
 	name, version, err := inference.ParseMetadataRequest(message)
 	if err != nil {
 		return nil, err
 	}
-	return h.find(name, version)
+	return h.find(ctx, name, version)
 }
 
-func (h *Handler) modelIsReady(_ context.Context, message []byte) ([]byte, error) {
-	_, err := h.named(message)
+func (h *Handler) modelIsReady(ctx context.Context, message []byte) ([]byte, error) {
+	_, err := h.named(ctx, message)
 	return yes(true), err
 }
 
-func (h *Handler) describeModel(_ context.Context, message []byte) ([]byte, error) {
-	m, err := h.named(message)
+func (h *Handler) describeModel(ctx context.Context, message []byte) ([]byte, error) {
+	m, err := h.named(ctx, message)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (h *Handler) describeModel(_ context.Context, message []byte) ([]byte, erro
 func (h *Handler) infer(ctx context.Context, message []byte) ([]byte, error) {
 	room := server.RoomOf(ctx)
 	defer room.Close()
-	m, err := h.named(message) // a request for an inference names its model as one for metadata does
+	m, err := h.named(ctx, message) // a request for an inference names its model as one for metadata does
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func grpcError(ctx context.Context, err error) error {
 	}
 	bad := asRefusal(err, false)
 	code, ok := map[int]codes.Code{
-		http.StatusNotFound: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted, http.StatusServiceUnavailable: codes.Unavailable, http.StatusRequestTimeout: codes.DeadlineExceeded, http.StatusUnsupportedMediaType: codes.Unimplemented, http.StatusRequestEntityTooLarge: codes.ResourceExhausted, http.StatusInternalServerError: codes.Internal,
+		http.StatusNotFound: codes.NotFound, http.StatusForbidden: codes.PermissionDenied, http.StatusTooManyRequests: codes.ResourceExhausted, http.StatusServiceUnavailable: codes.Unavailable, http.StatusRequestTimeout: codes.DeadlineExceeded, http.StatusUnsupportedMediaType: codes.Unimplemented, http.StatusRequestEntityTooLarge: codes.ResourceExhausted, http.StatusInternalServerError: codes.Internal,
 	}[bad.status]
 	if !ok {
 		code = codes.InvalidArgument

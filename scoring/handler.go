@@ -85,58 +85,17 @@ func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, figures: figures(),
 	}
 	h.grpc = h.newGRPC()
-	for _, r := range h.routes() {
-		h.mux.HandleFunc(r.pattern, r.handle)
+	for _, e := range h.Endpoints() {
+		h.mux.HandleFunc(e.Method+" "+e.Pattern, e.Handler)
 	}
+	h.mux.HandleFunc("/", h.unknown)
 	return h, nil
 }
 
-// Paths returns the paths that a Handler answers, as http.ServeMux has them, for a
-// mux that has others too.
-func Paths() []string {
-	return []string{"/v1/models", "/v1/models/", "/v1/moderations", "/v1/embeddings", "/v2", "/v2/", "/" + service + "/", "/openapi.json"}
-}
-
-// ServeHTTP answers a request, with the id that its sender correlates it by.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if id := r.Header.Get(correlation); id != "" {
-		w.Header().Set(correlation, id)
-	}
-	h.mux.ServeHTTP(w, r)
-}
+// ServeHTTP answers a request, whoever it is of: see Server for tokens.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
 const correlation = "X-Correlation-Id"
-
-// route is a call that is answered. Wildcards are those of http.ServeMux.
-type route struct {
-	pattern string
-	handle  http.HandlerFunc
-}
-
-func (h *Handler) routes() []route {
-	return []route{
-		{"POST /v1/models/{call}", h.callModel},
-		{"POST /v1/models/{name}/predict", h.callModel},
-		{"POST /v1/models/{name}/versions/{call}", h.callModel},
-		{"POST /v1/models/{name}/versions/{version}/predict", h.callModel},
-		{"GET /v1/models", h.listModels},
-		{"GET /v1/models/{name}", h.showModel},
-		{"POST /v1/moderations", h.moderate},
-		{"POST /v1/embeddings", h.embed},
-		{"GET /v2", h.serverMetadata},
-		{"GET /v2/health/live", h.healthy},
-		{"GET /v2/health/ready", h.healthy},
-		{"GET /v2/models/{name}", h.modelMetadata},
-		{"GET /v2/models/{name}/ready", h.modelReady},
-		{"GET /v2/models/{name}/versions/{version}", h.modelMetadata},
-		{"GET /v2/models/{name}/versions/{version}/ready", h.modelReady},
-		{"POST /v2/models/{name}/infer", h.inferREST},
-		{"POST /v2/models/{name}/versions/{version}/infer", h.inferREST},
-		{"POST /inference.GRPCInferenceService/{method}", h.callGRPC},
-		{"GET /openapi.json", h.showDocument},
-		{"/", h.unknown},
-	}
-}
 
 // callModel answers what is called on a model: the name of the call stands behind
 // the last colon.
@@ -159,8 +118,11 @@ func (h *Handler) callModel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find finds a model; version "" is the last that was given.
-func (h *Handler) find(name, version string) (*served, error) {
+// find finds a model for the caller of ctx; version "" is the last that was given.
+func (h *Handler) find(ctx context.Context, name, version string) (*served, error) {
+	if bad := allowed(ctx, name); bad != nil {
+		return nil, bad
+	}
 	m, ok := h.models.find(name, version)
 	if !ok {
 		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), h.names())
@@ -170,7 +132,7 @@ func (h *Handler) find(name, version string) (*served, error) {
 
 // model finds a model, or answers that there is none.
 func (h *Handler) model(w http.ResponseWriter, r *http.Request, name, version string) (*served, bool) {
-	m, err := h.find(name, version)
+	m, err := h.find(r.Context(), name, version)
 	if err != nil {
 		asRefusal(err, isInference(r)).write(w)
 	}
@@ -183,19 +145,6 @@ func (h *Handler) names() string {
 		names = append(names, m.pinned())
 	}
 	return cmp.Or(strings.Join(names, ", "), "none")
-}
-
-// Class says which bound of a server a request counts against.
-func (h *Handler) Class(r *http.Request) server.Class {
-	switch path := r.URL.Path; {
-	case path == "/healthz", strings.HasPrefix(path, "/v2/health/"):
-		return server.Health
-	case path == "/metrics":
-		return server.Operator
-	case strings.HasSuffix(path, ":predict-stream"), strings.HasSuffix(path, "/predict"), strings.HasSuffix(path, "/"+streamCall):
-		return server.Stream
-	}
-	return server.Data
 }
 
 // refuseAs answers with a refusal of the server, in the form of what the request calls.

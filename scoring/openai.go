@@ -53,10 +53,10 @@ func (m *served) shown() shownModel {
 }
 
 // listModels shows each name once, as the version that requests get.
-func (h *Handler) listModels(w http.ResponseWriter, _ *http.Request) {
+func (h *Handler) listModels(w http.ResponseWriter, r *http.Request) {
 	list := []shownModel{}
 	for _, m := range h.models.order {
-		if current, _ := h.models.find(m.Name, ""); current == m {
+		if current, _ := h.models.find(m.Name, ""); current == m && allowed(r.Context(), m.Name) == nil {
 			list = append(list, m.shown())
 		}
 	}
@@ -92,17 +92,18 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 		return nil, nil, nil, fmt.Errorf("read the request: %w", err)
 	}
 	suits := func(m *served) bool { return len(m.inputs) == 1 && m.inputs[0].kind == model.String && fits(m) }
+	mayAsk := func(m *served) bool { return suits(m) && allowed(r.Context(), m.Name) == nil }
 	var m *served
 	if request.Model == "" {
 		for _, one := range h.models.order {
-			if suits(one) && m != nil && m.Name != one.Name {
+			if mayAsk(one) && m != nil && m.Name != one.Name {
 				return nil, nil, nil, refuse(http.StatusBadRequest, "model_missing", "there are several models that can answer: name one of %s", h.names())
-			} else if suits(one) {
+			} else if mayAsk(one) {
 				m = one
 			}
 		}
-	} else if m, _ = h.models.find(request.Model, ""); m == nil {
-		return nil, nil, nil, refuse(http.StatusNotFound, "model_not_found", "no model %q: there are %s", request.Model, h.names())
+	} else if m, err = h.find(r.Context(), request.Model, ""); err != nil {
+		return nil, nil, nil, err
 	}
 	if m == nil || !suits(m) {
 		return nil, nil, nil, refuse(http.StatusBadRequest, "wrong_model", "model %q does not answer this: it takes no text alone, or has other outputs", request.Model)

@@ -2,19 +2,18 @@ package scoring
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
@@ -28,11 +27,14 @@ type ServerOptions struct {
 	RequestsMax int // other requests at once. 0 is 256
 
 	Address  string       // host:port; "" is DefaultAddress, port 0 picks one
-	Token    string       // that every request but health has to bring; "" is none
+	Token    string       // that every request but health has to bring, with the role admin; "" is none
 	Insecure bool         // listen beyond this machine without a token
-	CertFile string       // PEM of TLS, with KeyFile; "" is no TLS
+	CertFile string       // PEM of TLS, with KeyFile; read again when it changes. "" is no TLS
 	KeyFile  string       // PEM
 	Logger   *slog.Logger // nil discards
+
+	// Tokens are those of a token file, with their roles, as they are now; nil is none.
+	Tokens func() *access.Set
 
 	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the
 	// process may open where that is less.
@@ -53,13 +55,10 @@ func (o ServerOptions) Validate() error {
 	switch {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("address %q: %w: use host:port, such as %s", o.Address, err, DefaultAddress))
-	case !access.Loopback(host) && o.Token == "" && !o.Insecure:
-		errs = append(errs, fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could ask: set a token (--token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address))
+	case !access.Loopback(host) && o.Token == "" && o.Tokens == nil && !o.Insecure:
+		errs = append(errs, fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could ask: set a token (--token-file, --token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address))
 	}
-	if (o.CertFile == "") != (o.KeyFile == "") {
-		errs = append(errs, errors.New("TLS needs a certificate and a key: give both files"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, reload.CheckFiles(o.CertFile, o.KeyFile))...)
 }
 
 func (o ServerOptions) address() string {
@@ -93,22 +92,22 @@ func Listen(models []Named, o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, end: end}
-	mux := http.NewServeMux()
-	all := server.Options{Name: "scoring", Handler: s.guard(handler, mux), Class: handler.Class, Refuse: handler.refuseAs, Requests: o.RequestsMax, Streams: o.StreamsMax, Connections: o.Connections, Memory: o.Memory, Plain2: true, Logger: o.Logger}
-	if o.CertFile != "" {
-		certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-		if err != nil {
-			end()
-			return nil, fmt.Errorf("load the certificate of TLS: %w", err)
-		}
-		all.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	secure, err := reload.Certificate(o.CertFile, o.KeyFile, o.Logger)
+	if err != nil {
+		err = fmt.Errorf("load the certificate of TLS: %w: name two files in PEM that belong together", err)
+	} else {
+		s.listener, err = server.Listen(o.address())
 	}
-	if s.listener, err = server.Listen(o.address()); err != nil {
+	if err != nil {
 		end()
 		return nil, err
 	}
-	s.http = server.New(all)
-	s.route(handler, mux)
+	var mux *access.Mux
+	s.http = server.New(server.Options{
+		Name: "scoring", Handler: correlated(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, r) }), Class: func(r *http.Request) server.Class { return mux.Class(r) }, Refuse: handler.refuseAs,
+		Requests: o.RequestsMax, Streams: o.StreamsMax, Connections: o.Connections, Memory: o.Memory, Plain2: true, TLS: secure, Logger: o.Logger,
+	})
+	mux = access.NewMux(&access.Gate{Token: o.Token, Tokens: o.Tokens, Insecure: o.Insecure}, handler.refuseAs, s.endpoints(handler)...)
 	return s, nil
 }
 
@@ -129,37 +128,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.http.Run(ctx, s.listener, s.end)
 }
 
-// route makes the paths of the server: those of the handler, health and metrics.
-func (s *Server) route(handler *Handler, mux *http.ServeMux) {
+// endpoints are those of the handler, health and metrics.
+func (s *Server) endpoints(handler *Handler) []access.Endpoint {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), handler, server.Collector{s.http})
-	mux.Handle("/", handler)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("ok\n")) // the error of a client that is gone has no reader
-	})
-}
-
-// guard lets requests in that bring the token, and where there is none those that
-// no web page can have sent: a page may be able to reach this machine's loopback by
-// a name of its own, or by a form. Health is for everybody.
-func (s *Server) guard(next *Handler, mux http.Handler) http.Handler {
-	origin := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given := access.Token(r)
-		switch o := &s.options; {
-		case r.URL.Path == "/healthz", strings.HasPrefix(r.URL.Path, "/v2/health/"):
-		case o.Token != "" && !access.Equal(given, o.Token):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="afterbay"`)
-			next.refusal(r, http.StatusUnauthorized, "unauthorized", "the token is missing or wrong: send Authorization: Bearer with the token that the process was started with").write(w)
-			return
-		case o.Token == "" && !o.Insecure && !access.Loopback(access.HostOf(r)):
-			next.refusal(r, http.StatusForbidden, "forbidden", "requests for host %q are not taken: use 127.0.0.1 or localhost, or give the process a token", r.Host).write(w)
-			return
-		case o.Token == "" && origin.Check(r) != nil:
-			next.refusal(r, http.StatusForbidden, "forbidden", "requests of other web pages are not taken: give the process a token and send it").write(w)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return append(handler.Endpoints(),
+		access.Endpoint{Method: http.MethodGet, Pattern: "/metrics", Role: access.Metrics, Class: server.Operator, Summary: "Metrics, as Prometheus reads them.", Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP},
+		access.Endpoint{Method: http.MethodGet, Pattern: "/healthz", Role: access.Public, Class: server.Health, Summary: "Say that the process answers.", Handler: func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("ok\n")) // the error of a client that is gone has no reader
+		}})
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,8 @@ type Client struct {
 	URL   string // http://host:port
 	Token string // "" sends none
 	Key   string // field that the keys of appended records are taken from; "" is the topic's
+
+	http *http.Client // nil is http.DefaultClient
 }
 
 // StatusError is a reply that is not a success.
@@ -71,7 +74,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	reply, err := http.DefaultClient.Do(r)
+	reply, err := cmp.Or(c.http, http.DefaultClient).Do(r)
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +164,11 @@ func (c *Client) post(ctx context.Context, records []stream.Record, numbering fu
 func (c *Client) CreateTopic(ctx context.Context, topic stream.Topic) error {
 	body := fmt.Appendf(nil, `{"partitions":%d,"key":%s}`, topic.Partitions, appendText(nil, []byte(topic.Key)))
 	return c.call(ctx, http.MethodPut, "/v1/topics/"+url.PathEscape(topic.Name), body, nil)
+}
+
+// DeleteTopic implements Directory.
+func (c *Client) DeleteTopic(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, "/v1/topics/"+url.PathEscape(name), nil, nil)
 }
 
 // List implements Directory.

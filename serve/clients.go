@@ -18,6 +18,7 @@ import (
 // Gateway is that of the process, as far as a server shows it.
 type Gateway struct {
 	Name      string
+	Topics    []string // that its file names
 	Server    *gateway.Gateway
 	Sequence  *sequence.Metrics
 	Addresses func() limit.Stats

@@ -26,6 +26,10 @@ type Directory interface {
 	// CreateTopic makes a topic, as stream.Log says.
 	CreateTopic(ctx context.Context, topic stream.Topic) error
 
+	// DeleteTopic deletes a topic, as stream.Log says. It is refused with ErrNamed
+	// while a pipeline, table, sink or gateway of the process names it.
+	DeleteTopic(ctx context.Context, name string) error
+
 	// List describes the topics by name.
 	List(ctx context.Context) ([]Topic, error)
 
@@ -107,6 +111,8 @@ type Local struct {
 	Log
 
 	runners []*afterbay.Runner // of this process
+	gateway []string           // topics that the gateway of this process names
+	own     []string           // and that it keeps to itself
 	reads   []observe.Read     // theirs
 	lag     observe.LagMeter
 }

@@ -108,7 +108,7 @@ func seesLetters(t *testing.T, log serve.Log, url string) {
 	if last.Settled != 7 || !last.Done {
 		t.Errorf("%+v", last)
 	}
-	for path, want := range map[string]int{"?since=x": 400, "?partition=x": 400, "/redrive?limit=x": 404, "/else": 404} {
+	for path, want := range map[string]int{"?since=x": 400, "?partition=x": 400, "/redrive?limit=x": 405, "/else": 405} {
 		if status, body := get(t, url+"/v1/dlq/copy"+path); status != want {
 			t.Errorf("%s: %d %s", path, status, body)
 		}

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -22,8 +26,31 @@ func (s *Server) createTopic(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, `send {"partitions":4,"key":"field"}`, "read the topic: %v", err)
 		return
 	}
-	if err := s.log.CreateTopic(r.Context(), stream.Topic{Name: r.PathValue("topic"), Partitions: topic.Partitions, Key: topic.Key}); err != nil {
+	made := stream.Topic{Name: r.PathValue("topic"), Partitions: topic.Partitions, Key: topic.Key}
+	if EngineTopic(made.Name) {
+		problem(w, http.StatusBadRequest, "choose another name", "create topic %q: names that begin so are the engine's own", made.Name)
+		return
+	}
+	if len(made.Key) > keyBytesMax || strings.ContainsFunc(made.Key, unicode.IsControl) {
+		problem(w, http.StatusBadRequest, "name a field of the records", "create topic %q: key has control characters, or more than %d bytes", made.Name, keyBytesMax)
+		return
+	}
+	switch err := s.log.CreateTopic(r.Context(), made); {
+	case errors.Is(err, stream.ErrTopicInvalid):
+		problem(w, http.StatusBadRequest, "", "%v", err)
+	case err != nil:
 		problem(w, http.StatusConflict, "the topics are shown by afterbay topics", "%v", err)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// keyBytesMax bounds the name of the field that keys of a topic are taken from.
+const keyBytesMax = 256
+
+func (s *Server) deleteTopic(w http.ResponseWriter, r *http.Request) {
+	if err := s.local.DeleteTopic(r.Context(), r.PathValue("topic")); err != nil {
+		refuse(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -35,6 +62,10 @@ func (s *Server) topics(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
+	caller := access.From(r.Context())
+	list = slices.DeleteFunc(list, func(t Topic) bool {
+		return !caller.May(access.Read, t.Name) && !caller.May(access.Produce, t.Name)
+	})
 	ingest.WriteJSON(w, http.StatusOK, map[string][]Topic{"topics": list})
 }
 
@@ -42,6 +73,8 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, stream.ErrUnknownTopic), errors.Is(err, ErrUnknownPipeline):
 		problem(w, http.StatusNotFound, "", "%v", err)
+	case errors.Is(err, ErrNamed), errors.Is(err, stream.ErrTopicInUse):
+		problem(w, http.StatusConflict, "", "%v", err)
 	case errors.Is(err, dead.ErrBusy):
 		problem(w, http.StatusConflict, "try again when it is done", "%v", err)
 	case errors.Is(err, stream.ErrClosed):

@@ -60,7 +60,7 @@ func watchingBacklog(t *testing.T, limits afterbay.Lag, backlog afterbay.Backlog
 	l := &lagging{T: t, Log: memory.New(memory.Options{})}
 	t.Cleanup(func() { _ = l.Log.Close() })
 	logger := slog.New(slog.NewTextHandler(&l.logged, nil))
-	l.Server = newServer(l, Options{Runners: []*afterbay.Runner{runner}, Logger: logger})
+	l.Server = newServer(l, Options{Runners: []*afterbay.Runner{runner}, Logger: logger}, nil)
 	if err = runner.CreateTopics(t.Context(), l.Log); err == nil {
 		l.session, err = l.Join(t.Context(), "copy", "in")
 	}

@@ -21,7 +21,7 @@ func TestOnlyTheOwnerOfADirectoryHasItDerivedAgain(t *testing.T) {
 			asked++
 			yield(rederive.Progress{Group: r.File, Done: true}, nil)
 		}
-	}})
+	}}, nil)
 	server := httptest.NewServer(s.http)
 	defer server.Close()
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "secret": http.StatusForbidden, s.admin: http.StatusOK} {

@@ -5,6 +5,7 @@ package serve
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -17,8 +18,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/rederive"
 	"github.com/afterbay/afterbay/stream"
@@ -37,8 +39,10 @@ type Log interface {
 // Options of a Server. The zero value listens for this machine alone.
 type Options struct {
 	Address  string // host:port; "" is DefaultAddress, port 0 picks one
-	Token    string // that every request but health has to bring; "" is none
+	Token    string // that every request but health has to bring, with the role admin; "" is none
 	Insecure bool   // listen beyond this machine without a token
+	CertFile string // PEM of TLS, with KeyFile; read again when it changes. "" is no TLS
+	KeyFile  string // PEM
 	Version  string // for /v1/status
 
 	Runners    []*afterbay.Runner     // shown in status and metrics
@@ -53,11 +57,12 @@ type Options struct {
 	// Rederive derives a pipeline again, and yields how far it is; nil does not.
 	Rederive func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
 
-	// Mounts are handlers of more paths, as http.ServeMux has them, behind the
-	// same token. HTTP/2 without TLS is spoken for them, as clients of gRPC do. One
-	// with a method Class(*http.Request) server.Class says which bound requests count
-	// against, else they are server.Data.
-	Mounts map[string]http.Handler
+	// Tokens are those of a token file, with their roles, as they are now; nil is none.
+	Tokens func() *access.Set
+
+	// Endpoints are more than the server's own, behind the same tokens. HTTP/2 without
+	// TLS is spoken for them, as clients of gRPC do.
+	Endpoints []access.Endpoint
 
 	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the
 	// process may open where that is less.
@@ -74,10 +79,10 @@ func (o Options) Validate() error {
 	if err != nil {
 		return fmt.Errorf("address %q: %w: use host:port, such as %s", o.Address, err, DefaultAddress)
 	}
-	if !access.Loopback(host) && o.Token == "" && !o.Insecure {
-		return fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could read and write: set a token (--token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address)
+	if !access.Loopback(host) && o.Token == "" && o.Tokens == nil && !o.Insecure {
+		return fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could read and write: set a token (--token-file, --token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address)
 	}
-	return nil
+	return reload.CheckFiles(o.CertFile, o.KeyFile)
 }
 
 func (o Options) address() string {
@@ -96,6 +101,7 @@ type Server struct {
 	backlogs *backlogs
 	listener net.Listener
 	http     *server.Server
+	mux      *access.Mux
 	admin    string        // token for the command line on this machine
 	ending   chan struct{} // closed when streams have to end
 	ready    atomic.Bool
@@ -111,17 +117,21 @@ func Listen(log Log, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	secure, err := reload.Certificate(o.CertFile, o.KeyFile, o.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("load the certificate of TLS: %w: name two files in PEM that belong together", err)
+	}
 	listener, err := server.Listen(o.address())
 	if err != nil {
 		return nil, err
 	}
-	s := newServer(log, o)
+	s := newServer(log, o, secure)
 	s.listener = listener
 	return s, nil
 }
 
-// newServer returns a server that listens nowhere.
-func newServer(log Log, o Options) *Server {
+// newServer returns a server that listens nowhere. A nil secure is no TLS.
+func newServer(log Log, o Options, secure *tls.Config) *Server {
 	s := &Server{
 		options: o, log: log, local: &Local{Log: log, runners: o.Runners}, admin: rand.Text(),
 		ending: make(chan struct{}), started: time.Now(),
@@ -131,17 +141,31 @@ func newServer(log Log, o Options) *Server {
 	}
 	s.backlogs = newBacklogs(o.Runners, o.Logger)
 	s.lag = &lagWatch{local: s.local, runners: o.Runners, backlogs: s.backlogs, logger: o.Logger, warned: map[string]bool{}}
-	mux := http.NewServeMux()
-	s.http = server.New(server.Options{Name: "admin", Handler: mux, Class: s.class(), Connections: o.Connections, Memory: o.Memory, Plain2: len(o.Mounts) > 0, Logger: o.Logger})
-	s.route(mux)
+	if o.Gateway != nil {
+		s.local.gateway, s.local.own = o.Gateway.Topics, []string{sequence.Inbox(o.Gateway.Name), sequence.Results(o.Gateway.Name)}
+	}
+	s.http = server.New(server.Options{
+		Name: "admin", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }), Class: func(r *http.Request) server.Class { return s.mux.Class(r) },
+		Connections: o.Connections, Memory: o.Memory, Plain2: len(o.Endpoints) > 0, TLS: secure, Logger: o.Logger,
+	})
+	gate := &access.Gate{Owner: s.admin, Token: o.Token, Tokens: o.Tokens, Insecure: o.Insecure}
+	s.mux = access.NewMux(gate, func(w http.ResponseWriter, _ *http.Request, why *server.Refusal) { why.Write(w) }, append(s.endpoints(), o.Endpoints...)...)
 	return s
 }
 
 // Address returns the host:port that is listened on.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
+// URL returns where the server can be asked.
+func (s *Server) URL() string {
+	if s.options.CertFile != "" {
+		return "https://" + s.Address()
+	}
+	return "http://" + s.Address()
+}
+
 // Admin returns what the command line needs to reach the server.
-func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin) }
+func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin, s.options.CertFile) }
 
 // Ready makes /readyz say whether the process does its work. It says no besides
 // while a pipeline is further behind than its lag.critical, or stands still for
@@ -173,76 +197,4 @@ func (s *Server) unready() string {
 		}
 	}
 	return ""
-}
-
-// class says which bound a request counts against. Appends, and requests for models,
-// are data; all else is asked by operators and their tools.
-func (s *Server) class() func(*http.Request) server.Class {
-	mux := http.NewServeMux()
-	classes := map[string]server.Class{"GET /healthz": server.Health, "GET /readyz": server.Health, "POST /v1/topics/{topic}": server.Data, "GET /v1/topics/{topic}/records": server.Stream, "/": server.Operator}
-	mounted := map[string]func(*http.Request) server.Class{}
-	for path, handler := range s.options.Mounts {
-		classes[path] = server.Data
-		if c, ok := handler.(interface {
-			Class(*http.Request) server.Class
-		}); ok {
-			mounted[path] = c.Class
-		}
-	}
-	for pattern := range classes {
-		mux.Handle(pattern, http.NotFoundHandler())
-	}
-	return func(r *http.Request) server.Class {
-		_, pattern := mux.Handler(r)
-		class, ok := classes[pattern]
-		switch {
-		case mounted[pattern] != nil:
-			return mounted[pattern](r)
-		case !ok:
-			return server.Operator // another form of a path, which is redirected
-		case class == server.Stream && !r.URL.Query().Has("follow"):
-			return server.Operator
-		}
-		return class
-	}
-}
-
-func (s *Server) route(mux *http.ServeMux) {
-	health := func(wrong func() string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			if why := wrong(); why != "" {
-				http.Error(w, why, http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "ok")
-		}
-	}
-	mux.Handle("GET /healthz", health(func() string { return "" }))
-	mux.Handle("GET /readyz", health(s.unready))
-
-	guarded := http.NewServeMux()
-	guarded.Handle("GET /metrics", s.metrics())
-	guarded.Handle("POST /v1/topics/{topic}", ingest.NewHandler(s.log, s.options.Full, s.backlogs.admit))
-	guarded.HandleFunc("PUT /v1/topics/{topic}", s.createTopic)
-	guarded.HandleFunc("GET /v1/topics", s.topics)
-	guarded.HandleFunc("GET /v1/topics/{topic}/records", s.records)
-	guarded.HandleFunc("GET /v1/state/{pipeline}", s.state)
-	guarded.HandleFunc("GET /v1/state/{pipeline}/{key...}", s.state)
-	guarded.HandleFunc("GET /v1/lag", s.showLag)
-	guarded.HandleFunc("GET /v1/lag/{pipeline}", s.showLag)
-	guarded.HandleFunc("POST /v1/parked/{pipeline}", s.order)
-	guarded.HandleFunc("GET /v1/dlq/{pipeline}", s.letters)
-	guarded.HandleFunc("POST /v1/dlq/{pipeline}/{do}", s.change)
-	guarded.HandleFunc("POST /v1/rederive", s.rederive)
-	guarded.HandleFunc("GET /v1/status", s.status)
-	guarded.HandleFunc("GET /v1/clients", s.clients)
-	guarded.HandleFunc("GET /v1/passage", s.passage)
-	guarded.HandleFunc("GET /v1/budget/{pipeline}", s.budget)
-	for path, mounted := range s.options.Mounts {
-		guarded.Handle(path, mounted)
-	}
-	guarded.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "there are POST /v1/topics/{topic}, GET /v1/topics, /v1/topics/{topic}/records, /v1/state/{pipeline}, /v1/lag/{pipeline}, /v1/dlq/{pipeline}, /v1/rederive, /v1/status, /v1/clients, /v1/passage, /v1/budget/{pipeline}, /metrics, /healthz and /readyz", "no such thing as %s %s", r.Method, r.URL.Path)
-	})
-	mux.Handle("/", s.guard(guarded))
 }

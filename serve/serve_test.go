@@ -163,7 +163,10 @@ func TestRequestsAreLetInByTokenOrFromThisMachine(t *testing.T) {
 			t.Errorf("a page's form %v: %d %s", headers, status, body)
 		}
 	}
-	if status, body := get(t, openURL+"/v2/nothing"); status != 404 || !strings.Contains(body, "POST /v1/topics/{topic}") {
+	if status, body := get(t, openURL+"/v2/nothing"); status != 404 || !strings.Contains(body, "GET / lists") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := get(t, openURL+"/"); status != 200 || !strings.Contains(body, `"/v1/topics/{topic}"`) {
 		t.Errorf("%d %s", status, body)
 	}
 }

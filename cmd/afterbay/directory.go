@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,22 +148,19 @@ func reach(ctx context.Context, dir string) (*serve.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &serve.Client{URL: "http://" + admin.Address, Token: admin.Token}
+	client, err := admin.Client()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, lockedWait)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, client.URL+"/v1/status", nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+client.Token)
-	reply, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer reply.Body.Close()
-	var status struct{ PID int }
-	if err := json.NewDecoder(reply.Body).Decode(&status); err != nil || status.PID != admin.PID {
+	status, err := client.Status(ctx)
+	var refused *serve.StatusError
+	switch {
+	case err == nil && status.PID == admin.PID:
+		return client, nil
+	case err == nil, errors.As(err, &refused):
 		return nil, fmt.Errorf("another process answers at %s", admin.Address)
 	}
-	return client, nil
+	return nil, err
 }

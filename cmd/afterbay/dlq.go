@@ -10,6 +10,7 @@ import (
 
 	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/clean"
 	"github.com/afterbay/afterbay/serve"
 )
 
@@ -119,7 +120,7 @@ func (c *dlqLsCommand) format(l *dead.Letter) []byte {
 		}
 		return text
 	}
-	line := fmt.Appendf(nil, "%s  %s  %s  %s: %s", l.Place(), l.Record.Time.UTC().Format(time.RFC3339), plain(l.ID), l.Stage, plain(l.Reason))
+	line := fmt.Appendf(nil, "%s  %s  %s  %s: %s", l.Place(), l.Record.Time.UTC().Format(time.RFC3339), clean.Text(l.ID), l.Stage, clean.Text(l.Reason))
 	if l.Attempts > 1 {
 		line = fmt.Appendf(line, "  (%d attempts)", l.Attempts)
 	}
@@ -178,7 +179,7 @@ func printLetter(out io.Writer, l *dead.Letter) error {
 		{"cut", header.Get(&l.Record, header.Truncated)}, {"row", header.Get(&l.Record, header.Row)}, {"event", string(l.Record.Value)},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(table, "%s\t%s\n", line[0], plain(line[1]))
+			fmt.Fprintf(table, "%s\t%s\n", line[0], clean.Text(line[1]))
 		}
 	}
 	return table.Flush()
@@ -222,7 +223,7 @@ func (c *dlqStatsCommand) Run(a *app) (err error) {
 	fmt.Fprintln(table, "OPEN\tSETTLED\tSTAGE\tFIRST\tLAST\tREASON")
 	for _, kind := range stats.Kinds {
 		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", kind.Open, kind.Settled, kind.Stage,
-			kind.First.UTC().Format(time.RFC3339), kind.Last.UTC().Format(time.RFC3339), plain(kind.Reason))
+			kind.First.UTC().Format(time.RFC3339), kind.Last.UTC().Format(time.RFC3339), clean.Text(kind.Reason))
 	}
 	fmt.Fprintf(table, "%d\t%d\tall\n", stats.Open, stats.Settled)
 	return table.Flush()
@@ -296,7 +297,7 @@ func printRefusals(out io.Writer, p *dead.Progress) {
 	}
 	fmt.Fprintf(out, "%d cannot be sent back, and stay:\n", p.Refused)
 	for _, r := range p.Refusals {
-		fmt.Fprintf(out, "  %s  %s: %s\n", r.Letter, plain(r.ID), plain(r.Reason))
+		fmt.Fprintf(out, "  %s  %s: %s\n", r.Letter, clean.Text(r.ID), clean.Text(r.Reason))
 	}
 	if n := p.Refused - len(p.Refusals); n > 0 {
 		fmt.Fprintf(out, "  and %d more\n", n)

@@ -17,9 +17,8 @@ type directoryFlags struct {
 
 // listenFlags say where a process can be reached.
 type listenFlags struct {
-	Listen   string `help:"Address of the HTTP server; port 0 takes a free one, none is no server." default:"127.0.0.1:7070" placeholder:"HOST:PORT"`
-	Token    string `help:"Token that requests have to bring. Needed where other machines can reach the address." env:"AFTERBAY_TOKEN"`
-	Insecure bool   `help:"Let other machines in without a token."`
+	Listen string `help:"Address of the HTTP server; port 0 takes a free one, none is no server." default:"127.0.0.1:7070" placeholder:"HOST:PORT"`
+	accessFlags
 	requestFlags
 }
 

@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/sequence"
+	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
@@ -159,28 +160,21 @@ func (f *front) listen(ctx context.Context, log serve.Log) error {
 	if f.gateway, err = gateway.New(ctx, log, authenticator{f.keys}, options); err != nil {
 		return err
 	}
-	var certificate []tls.Certificate
-	if f.file.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.file.Cert, f.file.Key)
-		if err != nil {
-			return f.explain("cert", err.Error(), "name the files of a certificate and of its key, PEM")
-		}
-		certificate = append(certificate, pair)
+	secure, err := reload.Certificate(f.file.Cert, f.file.Key, options.Logger)
+	if err != nil {
+		return f.explain("cert", err.Error(), "name the files of a certificate and of its key, PEM")
 	}
 	listener, err := server.Listen(cmp.Or(f.file.Listen, defaultFront))
 	if err != nil {
 		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "write another address as listen, port 0 takes a free one")
 	}
 	f.listener = limit.Listen(narrow{listener}, f.addresses)
-	o := server.Options{Handler: f.handler(f.gateway.Handler()), Memory: f.memory, Class: func(r *http.Request) server.Class {
+	o := server.Options{Handler: f.handler(f.gateway.Handler()), Memory: f.memory, TLS: secure, Class: func(r *http.Request) server.Class {
 		if r.URL.Path == "/readyz" {
 			return server.Health
 		}
 		return server.Data
 	}}
-	if certificate != nil {
-		o.TLS = &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12}
-	}
 	f.server = f.gateway.Server(o)
 	return nil
 }
@@ -275,7 +269,7 @@ func (f *front) shown() *serve.Gateway {
 	if f == nil {
 		return nil
 	}
-	return &serve.Gateway{Name: f.file.Name, Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats}
+	return &serve.Gateway{Name: f.file.Name, Topics: slices.Collect(maps.Values(maps.Collect(f.file.Topics()))), Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats}
 }
 
 // start serves clients until ctx is done, and then sends them away.

@@ -18,9 +18,8 @@ type gatewayCommand struct {
 	File string `arg:"" help:"Gateway file. Its engine is the log, unless --engine or AFTERBAY_ENGINE names one."`
 	Data string `help:"Folder for what is the process's own: a copy of its state, the identity by which it takes up its partitions again, and how afterbay clients reaches it. It is made where it is not there." default:"gateway" placeholder:"DIR"`
 	engineFlags
-	Admin    string `help:"Address of the HTTP server for metrics, health and afterbay clients; port 0 takes a free one. Clients connect to what the file has as listen." default:"127.0.0.1:7071" placeholder:"HOST:PORT"`
-	Token    string `help:"Token that requests to --admin have to bring. Needed where other machines can reach the address." env:"AFTERBAY_TOKEN"`
-	Insecure bool   `help:"Let other machines in at --admin without a token."`
+	Admin string `help:"Address of the HTTP server for metrics, health and afterbay clients; port 0 takes a free one. Clients connect to what the file has as listen." default:"127.0.0.1:7071" placeholder:"HOST:PORT"`
+	accessFlags
 	requestFlags
 	stateFlags
 	Leave    bool `help:"Hand the partitions to the other gateways at the end. Without it they wait 6 s for this one to come back."`
@@ -37,7 +36,11 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	options := serve.Options{Address: c.Admin, Token: c.Token, Insecure: c.Insecure, Version: version(), Logger: a.log, Connections: c.Connections, Memory: c.memory()}
+	tokens, err := c.tokens(a)
+	if err != nil {
+		return err
+	}
+	options := serve.Options{Address: c.Admin, Token: c.Token, Tokens: tokens, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Version: version(), Logger: a.log, Connections: c.Connections, Memory: c.memory()}
 	if err := options.Validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -68,7 +71,7 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, server.Admin().Remove(dir)) }()
 	fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", engine.URL, dir)
 	f.announce(a)
-	fmt.Fprintf(a.stdout, "listening on http://%s: /metrics, /healthz, /readyz, /v1/clients\n", server.Address())
+	fmt.Fprintf(a.stdout, "listening on %s: /metrics, /healthz, /readyz, /v1/clients\n", server.URL())
 	return a.serveFront(f, server)
 }
 

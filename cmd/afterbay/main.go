@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/internal/clean"
 )
 
 type commands struct {
@@ -87,13 +88,14 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout = clean.NewWriter(stdout) // much of what is printed others have written
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))}
 	err := a.execute(args)
 	for _, end := range a.ends {
 		end()
 	}
 	if err != nil && !errors.Is(err, errHelped) {
-		fmt.Fprintf(stderr, "afterbay: %v\n", err)
+		fmt.Fprintf(stderr, "afterbay: %s\n", clean.Lines(err.Error()))
 	}
 	return exitCode(err)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -45,8 +44,12 @@ type process struct {
 }
 
 func (p *process) run(listen listenFlags) (err error) {
+	tokens, err := listen.tokens(p.app)
+	if err != nil {
+		return err
+	}
 	options := serve.Options{
-		Address: listen.Listen, Token: listen.Token, Insecure: listen.Insecure, Version: version(), Connections: listen.Connections, Memory: listen.memory(),
+		Address: listen.Listen, Token: listen.Token, Tokens: tokens, Insecure: listen.Insecure, CertFile: listen.Cert, KeyFile: listen.Key, Version: version(), Connections: listen.Connections, Memory: listen.memory(),
 		Full: func(err error) bool { return errors.Is(err, embedded.ErrFull) }, Logger: p.log,
 	}
 	if listen.Listen != "none" {
@@ -160,10 +163,7 @@ func (p *process) mountModels(ctx context.Context, options *serve.Options) error
 	if err != nil {
 		return err
 	}
-	options.Mounts = map[string]http.Handler{}
-	for _, path := range scoring.Paths() {
-		options.Mounts[path] = handler
-	}
+	options.Endpoints = handler.Endpoints()
 	options.Collectors = append(options.Collectors, handler)
 	return nil
 }
@@ -328,7 +328,7 @@ func (p *process) announce(server *serve.Server) {
 		}
 	}
 	if server != nil {
-		fmt.Fprintf(p.stdout, "listening on http://%s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.Address())
+		fmt.Fprintf(p.stdout, "listening on %s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.URL())
 	}
 	if p.front != nil {
 		p.front.announce(p.app)

@@ -17,6 +17,9 @@ import (
 )
 
 func (a *app) produce(c *produceCommand) (err error) {
+	if serve.EngineTopic(c.Topic) {
+		return usage("topic %q is the engine's own: it takes no records from outside: append to the input of a pipeline", c.Topic)
+	}
 	source, err := a.openEvents(c.File, c.Format)
 	if err != nil {
 		return err

@@ -11,13 +11,10 @@ import (
 )
 
 type serveCommand struct {
-	Models   []string `name:"model" required:"" help:"A model and what requests call it: NAME=FILE, or NAME@VERSION=FILE. May be repeated; requests without a version get the last of a name." placeholder:"NAME=FILE"`
-	Listen   string   `help:"Address; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Token    string   `help:"Token that requests have to bring. Needed where other machines can reach the address." env:"AFTERBAY_TOKEN"`
-	Insecure bool     `help:"Let other machines in without a token."`
-	Cert     string   `name:"tls-cert" help:"Certificate of TLS, PEM." placeholder:"FILE"`
-	Key      string   `name:"tls-key" help:"Its key, PEM." placeholder:"FILE"`
-	Streams  int      `help:"Streams at once, and other requests at once; more are told to come back." default:"256"`
+	Models []string `name:"model" required:"" help:"A model and what requests call it: NAME=FILE, or NAME@VERSION=FILE. May be repeated; requests without a version get the last of a name." placeholder:"NAME=FILE"`
+	Listen string   `help:"Address; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	accessFlags
+	Streams int `help:"Streams at once, and other requests at once; more are told to come back." default:"256"`
 	requestFlags
 	Spill string `help:"Folder for answers that clients do not read yet; the default is the system's for temporary files." placeholder:"DIR"`
 }
@@ -32,9 +29,13 @@ func (c *serveCommand) Run(a *app) error {
 		}
 		models = append(models, m)
 	}
+	tokens, err := c.tokens(a)
+	if err != nil {
+		return err
+	}
 	options := scoring.ServerOptions{
 		Options: scoring.Options{SpillDir: c.Spill, Version: version()}, StreamsMax: c.Streams, RequestsMax: c.Streams, Connections: c.Connections, Memory: c.memory(),
-		Address: c.Listen, Token: c.Token, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Logger: a.log,
+		Address: c.Listen, Token: c.Token, Tokens: tokens, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Logger: a.log,
 	}
 	if err := options.Validate(); err != nil {
 		return &exitError{exitUsage, err}

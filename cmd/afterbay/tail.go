@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 
+	"github.com/afterbay/afterbay/internal/clean"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -53,5 +54,5 @@ func (c *tailCommand) format(dst []byte, r *stream.Record) []byte {
 	if c.Headers {
 		return serve.AppendRecord(dst, r)
 	}
-	return append(dst, r.Value...)
+	return clean.Append(dst, r.Value)
 }

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/clean"
 	"github.com/afterbay/afterbay/token"
 )
 
@@ -93,7 +93,7 @@ func (c *tokenInspectCommand) Run(a *app) error {
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	show := func(name string, value any) {
-		fmt.Fprintf(table, "%s\t%s\n", printable(name), printable(claim(name, value, time.Now())))
+		fmt.Fprintf(table, "%s\t%s\n", clean.Text(name), clean.Text(claim(name, value, time.Now())))
 	}
 	show("form", contents.Form)
 	if contents.Form == "JWT" {
@@ -155,14 +155,4 @@ func claim(name string, value any, now time.Time) string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-// printable keeps what everybody may have written from driving the terminal.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return '?'
-		}
-		return c
-	}, text)
 }

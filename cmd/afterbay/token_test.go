@@ -99,5 +99,5 @@ func TestInspectedTokenCannotDriveTheTerminal(t *testing.T) {
 	if strings.ContainsAny(got, "\x1b\x07\u009b\u202e") {
 		t.Errorf("%q", got)
 	}
-	mustHave(t, got, "?]0;owned?", "1e+300", "2026-09-21T")
+	mustHave(t, got, `\u001b]0;owned\u0007`, "1e+300", "2026-09-21T")
 }

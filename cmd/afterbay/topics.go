@@ -1,15 +1,46 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"text/tabwriter"
+
+	"github.com/afterbay/afterbay/internal/clean"
+	"github.com/afterbay/afterbay/serve"
 )
 
-type topicsCommand struct{ directoryFlags }
+type topicsCommand struct {
+	Ls     topicsLsCommand     `cmd:"" default:"withargs" help:"List the topics and what they hold."`
+	Delete topicsDeleteCommand `cmd:"" help:"Delete a topic and its records. It is refused while a pipeline, a table, a sink or a gateway of the process names it."`
+}
+
+type topicsLsCommand struct{ directoryFlags }
+
+type topicsDeleteCommand struct {
+	Topic string `arg:"" help:"Topic to delete. One that is created again under the name begins behind the last offset."`
+	directoryFlags
+}
+
+// Run deletes a topic.
+func (c *topicsDeleteCommand) Run(a *app) (err error) {
+	directory, closeDirectory, err := c.open(a, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDirectory()) }()
+	if _, err := serve.Find(a.ctx, directory, c.Topic); err != nil {
+		return err
+	}
+	if err := directory.DeleteTopic(a.ctx, c.Topic); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "deleted topic %s\n", c.Topic)
+	return nil
+}
 
 // Run lists the topics.
-func (c *topicsCommand) Run(a *app) (err error) {
+func (c *topicsLsCommand) Run(a *app) (err error) {
 	directory, closeDirectory, err := c.open(a, false)
 	if err != nil {
 		return err
@@ -30,11 +61,7 @@ func (c *topicsCommand) Run(a *app) (err error) {
 			}
 			offsets += fmt.Sprintf("%d-%d", p.First, p.Next)
 		}
-		key := t.Key
-		if key == "" {
-			key = "-"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\n", t.Name, key, len(t.Partitions), records, offsets)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\n", clean.Text(t.Name), cmp.Or(clean.Text(t.Key), "-"), len(t.Partitions), records, offsets)
 	}
 	return table.Flush()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/clean"
 	"github.com/afterbay/afterbay/value"
 )
 
@@ -92,7 +93,7 @@ func (p *printer) show(s *seen) error {
 		head = append(head, "pipeline "+s.runner.Name())
 	}
 	if len(s.record.Key) > 0 {
-		head = append(head, "key "+plain(string(s.record.Key)))
+		head = append(head, "key "+clean.Text(string(s.record.Key)))
 	}
 	if !s.time.IsZero() {
 		head = append(head, s.time.UTC().Format("2006-01-02T15:04:05.999999Z"))
@@ -112,22 +113,12 @@ func (p *printer) show(s *seen) error {
 	for i := range s.outputs {
 		o := &s.outputs[i]
 		if s.dead(o) {
-			text += fmt.Sprintf("  dead letter  %s: %s\n", header.Get(o, header.Stage), plain(header.Get(o, header.Error)))
+			text += fmt.Sprintf("  dead letter  %s: %s\n", header.Get(o, header.Stage), clean.Text(header.Get(o, header.Error)))
 		} else {
-			text += fmt.Sprintf("  -> %s  %s\n", o.Partition.Topic, plain(string(o.Value)))
+			text += fmt.Sprintf("  -> %s  %s\n", o.Partition.Topic, clean.Text(string(o.Value)))
 		}
 	}
 	return p.out.write([]byte(text))
-}
-
-// plain writes text that comes from events on one line.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
 }
 
 // names returns the names of a stage that the event has, as name=value.
@@ -293,7 +284,7 @@ func (t *tally) add(s *seen) {
 		}
 		stage := header.Get(o, header.Stage)
 		if t.dead[stage]++; t.dead[stage] == 1 {
-			t.examples[stage] = fmt.Sprintf("event %d: %s", s.number, plain(header.Get(o, header.Error)))
+			t.examples[stage] = fmt.Sprintf("event %d: %s", s.number, clean.Text(header.Get(o, header.Error)))
 		}
 	}
 	for slot := range s.slots("decide") {

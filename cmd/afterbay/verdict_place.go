@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/clean"
 	"github.com/afterbay/afterbay/internal/procfs"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
@@ -310,7 +311,7 @@ func (m *measurement) firstLost() (string, error) {
 				continue // a tail would wait for more
 			}
 			for r, err := range m.log.Tail(m.ctx, p, first) {
-				return fmt.Sprintf("%s: %s", header.Get(&r, header.Stage), plain(header.Get(&r, header.Error))), err
+				return fmt.Sprintf("%s: %s", header.Get(&r, header.Stage), clean.Text(header.Get(&r, header.Error))), err
 			}
 		}
 	}

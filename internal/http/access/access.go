@@ -1,4 +1,5 @@
-// Package access is what servers of this project judge requests by.
+// Package access authenticates and authorises the requests of a server: tokens and
+// their roles, and the table of endpoints that says which role each of them needs.
 package access
 
 import (
@@ -23,10 +24,14 @@ func HostOf(r *http.Request) string {
 	return strings.Trim(r.Host, "[]")
 }
 
-// Token returns the bearer token of a request, "" where it has none.
-func Token(r *http.Request) string {
-	given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return given
+// BearerToken returns the token of a request, "" where it has none: the scheme is
+// Bearer, and nothing else is a token.
+func BearerToken(r *http.Request) string {
+	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(given)
 }
 
 // Equal compares in a time that tells nothing about either, their lengths

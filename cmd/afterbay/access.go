@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/reload"
+)
+
+// accessFlags say which requests a server takes.
+type accessFlags struct {
+	Token     string `help:"Token with the role admin, that requests have to bring. Needed where other machines can reach the address, unless there is a token file." env:"AFTERBAY_TOKEN"`
+	TokenFile string `help:"File of tokens with their roles; read again when it changes." placeholder:"FILE"`
+	Insecure  bool   `help:"Let other machines in without a token."`
+	Cert      string `name:"tls-cert" help:"Certificate of TLS, PEM; read again when it changes." placeholder:"FILE"`
+	Key       string `name:"tls-key" help:"Its key, PEM." placeholder:"FILE"`
+}
+
+// tokens returns the tokens of the token file, as they are now; nil where no file is
+// named.
+func (f *accessFlags) tokens(a *app) (func() *access.Set, error) {
+	if f.TokenFile == "" {
+		return nil, nil
+	}
+	value, err := reload.New("the token file "+f.TokenFile, a.log, func() (*access.Set, []string, error) {
+		file, err := config.LoadTokens(f.TokenFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		return file.Open()
+	})
+	if err != nil {
+		return nil, &exitError{exitInvalid, err}
+	}
+	return value.Get, nil
+}

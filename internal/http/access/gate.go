@@ -1,0 +1,79 @@
+package access
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/afterbay/afterbay/internal/http/server"
+)
+
+// Gate tells the callers of a server apart.
+type Gate struct {
+	Owner    string      // the token of the command line; "" is none
+	Token    string      // a token with the role admin; "" is none
+	Tokens   func() *Set // those of a token file, as they are now; nil is none
+	Insecure bool        // without tokens, take requests for any host
+
+	origin http.CrossOriginProtection
+}
+
+// open reports whether requests need no token.
+func (g *Gate) open() bool { return g.Token == "" && g.Tokens == nil }
+
+// Caller returns the sender of a request. If there are no tokens it is an
+// administrator, provided that no web page can have sent the request: a page may be
+// able to reach this machine's loopback by a name of its own, or by a form.
+func (g *Gate) Caller(r *http.Request) (*Caller, *server.Refusal) {
+	given := BearerToken(r)
+	switch {
+	case given != "" && g.Owner != "" && Equal(given, g.Owner):
+		return &Caller{Name: "command line", owner: true}, nil
+	case given != "" && g.Token != "" && Equal(given, g.Token):
+		return &Caller{Name: "--token", roles: Roles{Admin: true}}, nil
+	case !g.open():
+		if g.Tokens != nil && given != "" {
+			if c := g.Tokens().find(given); c != nil {
+				return c, nil
+			}
+		}
+		return nil, &server.Refusal{Status: http.StatusUnauthorized, Code: "unauthorized", Message: "the token is missing or wrong", Hint: "send Authorization: Bearer with the token of the process (--token), or one of its token file"}
+	case !g.Insecure && !Loopback(HostOf(r)):
+		return nil, &server.Refusal{Status: http.StatusForbidden, Code: "forbidden", Message: "requests for host " + quote(r.Host) + " are not taken", Hint: "use 127.0.0.1 or localhost, or give the process a token"}
+	case g.origin.Check(r) != nil:
+		return nil, &server.Refusal{Status: http.StatusForbidden, Code: "forbidden", Message: "requests of other web pages are not taken", Hint: "give the process a token and send it"}
+	}
+	return &Caller{roles: Roles{Admin: true}}, nil
+}
+
+type callerKey struct{}
+
+// From returns the caller of the request that ctx is of. Without a Gate in front of
+// the handler it is an administrator: the program that mounts the handler decides.
+func From(ctx context.Context) *Caller {
+	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
+		return c
+	}
+	return &Caller{roles: Roles{Admin: true}}
+}
+
+// lacks is the refusal of a caller without a role.
+func (c *Caller) lacks(role Role, of string) *server.Refusal {
+	what := "the role " + string(role)
+	if of != "" {
+		what += " for " + quote(of)
+	}
+	hint := "add it to the roles of that token in the token file, or use another token"
+	if role == Owner {
+		hint = "run the command on the machine of that process, with its --data"
+	}
+	return &server.Refusal{Status: http.StatusForbidden, Code: "forbidden", Message: "token " + quote(c.Name) + " does not have " + what, Hint: hint}
+}
+
+// Check returns a refusal if the caller of a request lacks a role: for handlers whose
+// topic or model is not in the path.
+func Check(ctx context.Context, role Role, of string) *server.Refusal {
+	if c := From(ctx); !c.May(role, of) {
+		return c.lacks(role, of)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// SecretBytesMin is the length of the shortest token of a token file.
+const SecretBytesMin = 32
+
+// Role is what a caller must be allowed to do to use an endpoint.
+type Role string
+
+// The roles of endpoints. A token of a token file has the ones from Produce to Admin;
+// Admin includes all of those.
+const (
+	Public  Role = "public"  // health: no token is needed
+	Known   Role = "known"   // any token will do
+	Produce Role = "produce" // appends to a topic
+	Read    Role = "read"    // reads the records of a topic
+	Infer   Role = "infer"   // asks a model
+	Work    Role = "work"    // takes the work of a pool
+	Metrics Role = "metrics" // reads metrics and the state of the process
+	Admin   Role = "admin"   // changes topics, and reads and changes what pipelines keep
+	Owner   Role = "owner"   // the command line, which can read the data directory
+)
+
+// Token is a token of a token file.
+type Token struct {
+	Name string // in logs and refusals
+
+	// The sha256 of the token in hex: printf %s "$TOKEN" | sha256sum.
+	SHA256 string
+	// A file with the token: at least 32 bytes, without the white space at its end.
+	SecretFile string
+
+	Roles Roles
+}
+
+// Roles are what a token allows. In names * stands for any number of characters.
+type Roles struct {
+	Produce []string // Topics that it may append to. A topic that a pipeline writes must be named exactly.
+	Read    []string // Topics that it may read.
+	Infer   []string // Models that it may ask.
+	Work    []string // Pools of work that it may take from.
+	Metrics bool     // It may read metrics, lag, budgets and the status of the process.
+	Admin   bool     // It may do all of the above, and change topics, dead letters and parked events.
+}
+
+// patterns returns the names that a role is for.
+func (r *Roles) patterns(role Role) []string {
+	switch role {
+	case Produce:
+		return r.Produce
+	case Read:
+		return r.Read
+	case Infer:
+		return r.Infer
+	case Work:
+		return r.Work
+	}
+	return nil
+}
+
+// Caller is the sender of a request.
+type Caller struct {
+	Name  string // of its token; "" is a request that needed none
+	roles Roles
+	owner bool
+}
+
+// May reports whether the caller has a role: for a topic, model or pool, or where of
+// is "" for any.
+func (c *Caller) May(role Role, of string) bool {
+	switch {
+	case role == Public, role == Known, c.owner:
+		return true
+	case role == Owner:
+		return false
+	case c.roles.Admin:
+		return true
+	case role == Metrics:
+		return c.roles.Metrics
+	}
+	patterns := c.roles.patterns(role)
+	if of == "" {
+		return len(patterns) > 0
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, of) })
+}
+
+// Names reports whether the caller's token has a role for of by its name, neither by a
+// pattern nor as an administrator.
+func (c *Caller) Names(role Role, of string) bool { return slices.Contains(c.roles.patterns(role), of) }
+
+// matches reports whether a name fits a pattern. In patterns * alone is special.
+func matches(pattern, name string) bool {
+	escaped := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `?`, `\?`, `/`, "\x00").Replace(pattern)
+	ok, err := path.Match(escaped, strings.ReplaceAll(name, "/", "\x00"))
+	return err == nil && ok
+}
+
+// Set are the tokens of a file.
+type Set struct{ tokens []known }
+
+type known struct {
+	digest [sha256.Size]byte
+	caller Caller
+}
+
+// Add adds a token by its digest. Names and digests are given once.
+func (s *Set) Add(name string, digest [sha256.Size]byte, roles Roles) error {
+	for i := range s.tokens {
+		switch t := &s.tokens[i]; {
+		case t.caller.Name == name:
+			return fmt.Errorf("%q names two tokens", name)
+		case t.digest == digest:
+			return errors.New("it is the same token as " + t.caller.Name)
+		}
+	}
+	s.tokens = append(s.tokens, known{digest, Caller{Name: name, roles: roles}})
+	return nil
+}
+
+// find returns the caller that a token is of, nil for an unknown one. The time that
+// it takes tells nothing about the tokens.
+func (s *Set) find(token string) (found *Caller) {
+	digest := sha256.Sum256([]byte(token))
+	for i := range s.tokens {
+		if subtle.ConstantTimeCompare(s.tokens[i].digest[:], digest[:]) == 1 && len(token) >= SecretBytesMin {
+			found = &s.tokens[i].caller
+		}
+	}
+	return found
+}

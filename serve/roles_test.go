@@ -1,0 +1,142 @@
+package serve_test
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// secret returns the token of a name.
+func secret(name string) string { return name + "-0123456789abcdef0123456789abcdef" }
+
+func tokens(t *testing.T, roles map[string]access.Roles) func() *access.Set {
+	t.Helper()
+	set := &access.Set{}
+	for name, r := range roles {
+		if err := set.Add(name, sha256.Sum256([]byte(secret(name))), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() *access.Set { return set }
+}
+
+// copies returns a pipeline from in to out.
+func copies(t *testing.T, log stream.Log) *afterbay.Runner {
+	t.Helper()
+	runner, err := afterbay.New(afterbay.Pipeline{
+		Name: "copy", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
+		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
+	}, afterbay.Options{})
+	if err == nil {
+		err = runner.CreateTopics(t.Context(), log)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runner
+}
+
+func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
+	log := newLog(t)
+	runner := copies(t, log)
+	_, url := start(t, log, serve.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
+		"producer": {Produce: []string{"in", "o*", "dlq.*", "dlq.copy"}},
+		"decider":  {Produce: []string{"out"}},
+		"reader":   {Read: []string{"out"}},
+		"scraper":  {Metrics: true},
+		"boss":     {Admin: true},
+	})})
+	const append, del, put = http.MethodPost, http.MethodDelete, http.MethodPut
+	for _, c := range []struct {
+		token, method, path string
+		want                int
+	}{
+		{secret("producer"), append, "/v1/topics/in", 200},
+		{secret("producer"), append, "/v1/topics/one", 200},
+		{secret("producer"), append, "/v1/topics/out", 403}, // a pipeline writes it, and a pattern names nothing exactly
+		{secret("producer"), append, "/v1/topics/dlq.copy", 403},
+		{secret("producer"), "GET", "/v1/topics/in/records", 403},
+		{secret("producer"), "GET", "/metrics", 403},
+		{secret("producer"), "GET", "/v1/topics", 200},
+		{secret("decider"), append, "/v1/topics/out", 200},
+		{secret("decider"), append, "/v1/topics/in", 403},
+		{secret("reader"), "GET", "/v1/topics/out/records", 200},
+		{secret("reader"), "GET", "/v1/topics/in/records", 403},
+		{secret("reader"), append, "/v1/topics/in", 403},
+		{secret("scraper"), "GET", "/metrics", 200},
+		{secret("scraper"), "GET", "/v1/status", 200},
+		{secret("scraper"), append, "/v1/topics/out", 403},
+		{secret("scraper"), put, "/v1/topics/new", 403},
+		{secret("boss"), put, "/v1/topics/new", 204},
+		{secret("boss"), append, "/v1/topics/new", 200},
+		{secret("boss"), append, "/v1/topics/out", 403},
+		{secret("boss"), append, "/v1/topics/dlq.copy", 403},
+		{secret("boss"), "GET", "/v1/dlq/copy", 200},
+		{secret("scraper"), "GET", "/v1/dlq/copy", 403},
+		{secret("boss"), del, "/v1/topics/new", 204},
+		{secret("boss"), del, "/v1/topics/new", 404},
+		{secret("boss"), del, "/v1/topics/in", 409},
+		{secret("boss"), del, "/v1/topics/out", 409},
+		{secret("boss"), del, "/v1/topics/dlq.copy", 409},
+		{secret("boss"), append, "/v1/rederive", 403},
+		{"root", append, "/v1/topics/in", 200},
+		{"root", append, "/v1/topics/out", 403},
+		{"root", append, "/v1/topics/dlq.copy", 403},
+		{"", "GET", "/v1/topics", 401},
+		{secret("nobody"), "GET", "/v1/topics", 401},
+	} {
+		body := `{"k":"a"}`
+		if c.method == put {
+			body = `{"partitions":1}`
+		}
+		headers := []string{"Authorization", "Bearer " + c.token}
+		if c.token == "" {
+			headers = nil
+		}
+		if status, text := request(t, c.method, url+c.path, body, headers...); status != c.want {
+			t.Errorf("%s %s by %s: %d %s, want %d", c.method, c.path, c.token, status, text, c.want)
+		}
+	}
+	if _, text := get(t, url+"/v1/topics", "Authorization", "Bearer "+secret("reader")); !strings.Contains(text, `"out"`) || strings.Contains(text, `"in"`) {
+		t.Errorf("topics of a reader of out: %s", text)
+	}
+	if status, text := get(t, url+"/v1/topics", "Authorization", secret("boss")); status != 401 {
+		t.Errorf("a token without Bearer: %d %s", status, text)
+	}
+}
+
+func TestWithoutATokenPipelinesAreTheWritersOfTheirTopics(t *testing.T) {
+	log := newLog(t)
+	_, url := start(t, log, serve.Options{Runners: []*afterbay.Runner{copies(t, log)}})
+	for path, want := range map[string]int{"/v1/topics/in": 200, "/v1/topics/out": 403, "/v1/topics/dlq.copy": 403} {
+		if status, text := request(t, http.MethodPost, url+path, `{"k":"a"}`); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, text, want)
+		}
+	}
+}
+
+func TestTopicsThatCannotBeAreNotMade(t *testing.T) {
+	log := newLog(t)
+	_, url := start(t, log, serve.Options{})
+	for path, body := range map[string]string{
+		"a%00b": `{"partitions":1}`, "a%0Ab": `{"partitions":1}`, "%1B%5B31m": `{"partitions":1}`, "..%2F..%2Fx": `{"partitions":1}`, "a%20b": `{"partitions":1}`,
+		"dlq.mine": `{"partitions":1}`, "__mine": `{"partitions":1}`, "none": `{"partitions":0}`, "many": `{"partitions":100000}`,
+		"key": `{"partitions":1,"key":"a\u001b"}`,
+	} {
+		if status, text := request(t, http.MethodPut, url+"/v1/topics/"+path, body); status != 400 {
+			t.Errorf("%s: %d %s, want 400", path, status, text)
+		}
+	}
+	if status, text := request(t, http.MethodPut, url+"/v1/topics/huge", `{"partitions":65535}`); status != 409 || !strings.Contains(text, "delete a topic") {
+		t.Errorf("more partitions than fit: %d %s", status, text)
+	}
+	if topics, err := log.Topics(t.Context()); err != nil || len(topics) != 2 {
+		t.Errorf("topics %v, %v", topics, err)
+	}
+}
