@@ -105,6 +105,10 @@ func Run(ctx context.Context, log generation.Log, runner *afterbay.Runner, job J
 			yield(r.progress, fmt.Errorf("derive pipeline %q again: %w", runner.Name(), err))
 			return
 		}
+		if r.progress.Done {
+			yield(r.progress, nil)
+			return
+		}
 		work := r.work
 		if r.live {
 			work = r.deliver
@@ -157,6 +161,9 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.plan(ctx); err != nil {
 		return err
 	}
+	if r.progress.Done {
+		return nil
+	}
 	if err := r.mayCopy(ctx); err != nil {
 		return err
 	}
@@ -203,6 +210,10 @@ func (r *run) plan(ctx context.Context) error {
 			r.begun, r.live, r.progress.Resumed = begun, true, true
 			return nil
 		}
+		if ok && r.job.Switch { // it was done before, perhaps by a job that was killed behind it
+			r.switched(h, begun)
+			return nil
+		}
 		if !r.job.part() && r.job.State == "" && r.into == nil {
 			return ErrUnchanged
 		}
@@ -231,6 +242,20 @@ func (r *run) plan(ctx context.Context) error {
 	}
 	r.begins(begun)
 	return r.untouched(h, topics)
+}
+
+// switched says that the generation is live already.
+func (r *run) switched(h *generation.History, begun generation.Begun) {
+	r.begins(begun)
+	r.name()
+	r.progress.Resumed, r.progress.CaughtUp, r.progress.Done = true, true, true
+	for _, lives := range h.Live {
+		for _, l := range lives {
+			if l.Generation == begun.Generation {
+				r.given(l)
+			}
+		}
+	}
 }
 
 // find looks for a generation that this job began.

@@ -510,4 +510,7 @@ func TestGenerationOfAPipelineThatWasChangedMeanwhileIsNotSwitchedTo(t *testing.
 	if last := do(t, log, newRunner(t, payments(40)), rederive.Job{Switch: true}); last.Generation != 3 || last.Resumed || len(last.Live) != partitions {
 		t.Errorf("derived again: %+v", last)
 	}
+	if again := do(t, log, newRunner(t, payments(40)), rederive.Job{Switch: true}); again.Generation != 3 || again.Group == "" || len(again.Topics) == 0 || len(again.Live) != partitions {
+		t.Errorf("a switch that is done says %+v", again)
+	}
 }

@@ -31,9 +31,11 @@ type backlogs struct {
 	refused, throttled *prometheus.Desc
 }
 
-// backlog is the bound of a pipeline on a topic.
+// backlog is the bound of a pipeline on a topic. It counts what waits for the pipeline
+// and for those of the process that go on with what it writes.
 type backlog struct {
 	runner  *afterbay.Runner
+	behind  []*afterbay.Runner // they
 	topic   string
 	gate    *control.Gate
 	found   int    // to wait, at the latest measurement
@@ -57,11 +59,27 @@ func newBacklogs(runners []*afterbay.Runner, logger *slog.Logger) *backlogs {
 	for _, r := range runners {
 		bounds := r.Backlogs()
 		for _, topic := range slices.Sorted(maps.Keys(bounds)) {
-			b.list = append(b.list, &backlog{runner: r, topic: topic, gate: bounds[topic].Gate(1)})
+			b.list = append(b.list, &backlog{runner: r, behind: behind(r, runners), topic: topic, gate: bounds[topic].Gate(1)})
 			b.admitted[topic] = &admitted{}
 		}
 	}
 	return b
+}
+
+// behind returns the pipelines that read what another one writes, and those that read
+// what they write.
+func behind(r *afterbay.Runner, runners []*afterbay.Runner) []*afterbay.Runner {
+	var list []*afterbay.Runner
+	for from := []*afterbay.Runner{r}; len(from) > 0; from = from[1:] {
+		writes := from[0].Outputs()
+		for _, o := range runners {
+			reads := func(topic string) bool { return slices.Contains(writes, topic) }
+			if o != r && !slices.Contains(list, o) && slices.ContainsFunc(o.Inputs(), reads) {
+				list, from = append(list, o), append(from, o)
+			}
+		}
+	}
+	return list
 }
 
 // begin notes that a measurement begins: what is appended by then, it will find.
@@ -87,15 +105,21 @@ func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 				l.found += int(lag.Records)
 			}
 		}
+		for _, r := range l.behind { // what the pipeline itself has parked is bounded by its queue
+			l.found += int(r.Metrics().Memory().Parked)
+		}
 		b.observe(now, l)
 	}
 }
 
-// counts reports whether what a group has not read waits for the pipeline: in the
-// topic, or in the one that it is copied to.
+// counts reports whether what a group has not read waits for the pipeline, in the topic
+// or in the one that it is copied to, or for one behind it.
 func (l *backlog) counts(lag observe.Lag) bool {
 	reads := l.runner.Reads()
 	read := observe.Read{Group: lag.Group, Topic: lag.Topic}
+	if slices.ContainsFunc(l.behind, func(r *afterbay.Runner) bool { return slices.Contains(r.Reads(), read) }) {
+		return true
+	}
 	return read == reads[len(reads)-1] || lag.Topic == l.topic && slices.Contains(reads, read)
 }
 

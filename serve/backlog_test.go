@@ -224,3 +224,34 @@ func TestRecordsThatAreCopiedFirstWaitUntilTheCopyIsRead(t *testing.T) {
 		t.Errorf("%d bounds, %d wait, want 23", len(b.list), b.waiting(b.list[0]))
 	}
 }
+
+// TestRecordsThatWaitFurtherDownTheChainCount bounds the first of three pipelines,
+// beside one that has nothing to do with them.
+func TestRecordsThatWaitFurtherDownTheChainCount(t *testing.T) {
+	var runners []*afterbay.Runner
+	for _, name := range []string{"in", "a", "b", "other"} {
+		runner, err := afterbay.New(afterbay.Pipeline{
+			Name:  "of-" + name,
+			Input: afterbay.Input{Topic: name, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}, Backlog: afterbay.Backlog{Max: 100}},
+			Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: map[string]string{"in": "a", "a": "b", "b": "c", "other": "d"}[name], Names: []string{"k"}}}},
+		}, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runners = append(runners, runner)
+	}
+	b := newBacklogs(runners, slog.New(slog.DiscardHandler))
+	for i, r := range runners {
+		r.Metrics().Session(0).Parked.Store(int64(1000 * (i + 1)))
+	}
+	b.begin()
+	b.measured(time.Now(), []observe.Lag{
+		{Group: "of-in", Topic: "in", Records: 1}, {Group: "of-a", Topic: "a", Records: 2}, {Group: "of-a", Topic: "a", Partition: 1, Records: 4},
+		{Group: "of-b", Topic: "b", Records: 8}, {Group: "of-other", Topic: "other", Records: 16}, {Group: "reader", Topic: "a", Records: 32},
+	})
+	for i, want := range []int{5015, 3014, 8, 16} {
+		if got := b.waiting(b.list[i]); got != want {
+			t.Errorf("%s: %d wait, want %d", b.list[i].runner.Name(), got, want)
+		}
+	}
+}

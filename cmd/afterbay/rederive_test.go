@@ -80,6 +80,7 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 		t.Errorf("the view moved before the switch: %s", got)
 	}
 	mustHave(t, must(t, "", "rederive", "new.yaml", "--switch"), "partition 0: live from offset", "partition 1: live from offset", "new.yaml is what runs from now on")
+	mustHave(t, must(t, "", "rederive", "new.yaml", "--switch"), "generation 2 of limits", "partition 1: live from offset", "new.yaml is what runs from now on")
 	if got := must(t, "", "tail", "decided", "--view"); got != derived {
 		t.Errorf("the view did not move: %s", got)
 	}
