@@ -54,6 +54,9 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 		body = io.LimitReader(body, int64(most)+1)
 	}
 	data, err := io.ReadAll(body)
+	if err == nil {
+		err = b.charge(len(data))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -74,6 +77,9 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 			}
 			if len(message) > most {
 				return tooLarge(fmt.Sprintf("an event of %d bytes", len(message)))
+			}
+			if err := b.charge(len(message)); err != nil {
+				return err
 			}
 			e, err := wire.ParseCloudEvent(message)
 			b.takeCloudEvent(&e, err)

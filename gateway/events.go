@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -28,14 +29,14 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
-	if err := g.bodies.Acquire(r.Context(), bodyBytes); err != nil {
+	b := &submissions{gateway: g, who: who, correlation: correlationOf(w, r), room: server.RoomOf(r.Context())}
+	body, err := server.OpenBody(r, bodyBytes)
+	cloud := hasCloudEvents(r)
+	if err != nil {
 		read()
+		g.refuse(w, unread(err, "send fewer events"))
 		return
 	}
-	defer g.bodies.Release(bodyBytes)
-	b := &submissions{gateway: g, who: who, correlation: correlationOf(w, r)}
-	body := http.MaxBytesReader(w, r.Body, bodyBytes)
-	cloud := hasCloudEvents(r)
 	if cloud {
 		err = b.readCloudEvents(r, body)
 	} else {
@@ -70,6 +71,7 @@ type submissions struct {
 	gateway     *Gateway
 	who         Identity
 	correlation correlation
+	room        *server.Room // for what is made of events
 	answers     []wire.Frame
 	records     []stream.Record
 	ids         []string
@@ -89,6 +91,9 @@ func (b *submissions) readLines(body io.Reader) error {
 		if len(b.answers) == eventsMost {
 			return errTooMany
 		}
+		if err := b.charge(len(lines.Bytes())); err != nil {
+			return err
+		}
 		frame, bad := wire.ParseClient(lines.Bytes())
 		if f, ok := frame.(*wire.Submission); ok {
 			event := f.Event(b.who.Tenant, b.who.Client)
@@ -105,6 +110,15 @@ func (b *submissions) readLines(body io.Reader) error {
 	}
 	return &refusal{http.StatusBadRequest, "the request has no event", "send frames of type event, one in each line"}
 }
+
+// charge charges an event of so many bytes: its record, its answer, and what is parsed
+// for them.
+func (b *submissions) charge(n int) error { return b.room.Take(int64(eventBytes + eventFactor*n)) }
+
+const (
+	eventBytes  = 256
+	eventFactor = 4
+)
 
 func (b *submissions) take(event *wire.Event) {
 	if bad := prepare(event, b.correlation); bad != nil {
@@ -162,7 +176,7 @@ func (g *Gateway) serveAck(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, err)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.options.MessageBytes)))
+	body, err := server.ReadBody(r, int64(g.options.MessageBytes))
 	if err != nil {
 		g.refuse(w, unread(err, `send {"type":"ack","cursor":"..."}`))
 		return

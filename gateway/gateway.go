@@ -50,7 +50,6 @@ type Gateway struct {
 	tenants *limit.Limiter[string]
 	sockets sockets
 	cursors *wire.CursorKey
-	bodies  *semaphore.Weighted // bytes of requests that are held
 	readers shares              // requests whose bodies are being read
 	appends *semaphore.Weighted // bytes of events of connections on their way into the log
 
@@ -84,7 +83,7 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	g := &Gateway{
 		options: o, log: log, auth: auth, hub: h, tenants: tenants, cursors: wire.NewCursorKey(o.CursorKey),
 		drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{},
-		bodies: semaphore.NewWeighted(bodiesBytes), readers: newShares(readersMost), appends: semaphore.NewWeighted(o.AppendingBytes),
+		readers: newShares(readersMost), appends: semaphore.NewWeighted(o.AppendingBytes),
 	}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.crew = newCrew(&g.work)

@@ -83,7 +83,7 @@ func TestBodiesThatAreNotTakenAreToldWhy(t *testing.T) {
 		}{
 			{line(1000), http.StatusOK, `{"type":"accepted"`}, {line(1000) + "\n", http.StatusOK, `{"type":"accepted"`},
 			{line(1001), http.StatusRequestEntityTooLarge, "too large: one of its lines"},
-			{strings.Repeat(line(999)+"\n", 1049), http.StatusRequestEntityTooLarge, "too large: more than 1048576 bytes"},
+			{strings.Repeat(line(999)+"\n", 1049), http.StatusRequestEntityTooLarge, "the body is larger than 1 MiB"},
 			{"", http.StatusBadRequest, "no event"}, {" \n\n", http.StatusBadRequest, "no event"},
 		} {
 			r := w.request(http.MethodPost, "/v1/events", "ada", c.body)

@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,14 +15,13 @@ import (
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/server"
 )
 
 const (
-	bodyBytes   = 1 << 20        // most of a request
-	bodiesBytes = 64 * bodyBytes // most of all that are held; others wait
-	readersMost = 16             // requests of a tenant whose bodies are being read; others wait
-	eventsMost  = 4096           // of a request: what is made of each takes more than its bytes
-	bodyTimeout = 30 * time.Second
+	bodyBytes   = 1 << 20 // most of a request
+	readersMost = 16      // requests of a tenant whose bodies are being read; others wait
+	eventsMost  = 4096    // of a request: what is made of each takes more than its bytes
 )
 
 // check returns the token of a request, "" where it has none, or why it is not
@@ -60,12 +57,8 @@ func (g *Gateway) caller(w http.ResponseWriter, r *http.Request) (Identity, erro
 	return g.verify(r.Context(), token, correlationIn(w))
 }
 
-// sender returns who a request with a body is of, which has to come within
-// bodyTimeout.
+// sender returns who a request with a body is of.
 func (g *Gateway) sender(w http.ResponseWriter, r *http.Request) (Identity, error) {
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
-		return Identity{}, err
-	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return Identity{}, &refusal{http.StatusUnsupportedMediaType, "the body is compressed", "send it as it is"}
 	}
@@ -119,13 +112,15 @@ func unread(err error, fewer string) *refusal {
 	if errors.As(err, &known) {
 		return known
 	}
-	var body *http.MaxBytesError
+	if why, ok := server.AsRefusal(err); ok {
+		hint := why.Hint
+		if why.Status == http.StatusRequestEntityTooLarge {
+			hint = fewer
+		}
+		return &refusal{why.Status, why.Message, hint}
+	}
 	var large tooLarge
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &refusal{http.StatusRequestTimeout, "the body did not come within " + bodyTimeout.String(), "send it at once"}
-	case errors.As(err, &body):
-		large = tooLarge(fmt.Sprintf("more than %d bytes", body.Limit))
 	case errors.Is(err, bufio.ErrTooLong):
 		large = "one of its lines"
 	case !errors.As(err, &large):

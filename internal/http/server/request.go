@@ -34,13 +34,14 @@ const (
 	writeGrace = 20 * time.Second
 	paceBytes  = 8 << 10 // a second
 	pieceBytes = 64 << 10
-	lateBytes  = 500 * time.Millisecond // for what a client still sends that was answered already
+	lateFor    = 500 * time.Millisecond // for what a client still sends that was answered already
+	lateBytes  = 256 << 10
 )
 
 // ServeHTTP answers a request within the bounds.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	class := s.options.Class(r)
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), one: r.ProtoMajor == 1}
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), one: r.ProtoMajor == 1, ends: r.Close}
 	x.account.budget, x.account.counted = s.options.Memory, &s.refusals
 	defer x.finish()
 	if x.one {
@@ -97,6 +98,7 @@ type exchange struct {
 	account Account
 	body    io.ReadCloser // nil is none
 	one     bool          // HTTP/1
+	ends    bool          // the client asked for the connection to be closed
 	begun   bool          // the header of the reply was written
 	duplex  bool          // the reply may begin before the body has ended
 	gone    bool          // hijacked
@@ -242,6 +244,11 @@ func (x *exchange) finish() {
 	}
 	_ = x.control.SetWriteDeadline(time.Now().Add(writeGrace))
 	if x.one && x.unread() {
-		_ = x.control.SetReadDeadline(time.Now().Add(lateBytes))
+		_ = x.control.SetReadDeadline(time.Now().Add(lateFor))
+		if x.ends && x.control.Flush() == nil {
+			// net/http would close the connection, and with bytes that are not read
+			// TCP resets it, which can take the reply from the client.
+			_, _ = io.CopyN(io.Discard, x.body, lateBytes)
+		}
 	}
 }
