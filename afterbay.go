@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/park"
+	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/table"
 	"github.com/afterbay/afterbay/task"
@@ -318,6 +319,27 @@ func (r *Runner) Warnings() []string {
 	return append(slices.Clone(r.warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 }
 
+// samples are those of the event times of the pipeline's inputs.
+func (r *Runner) samples() (list []*step.TimeSample) {
+	for _, plan := range append([]*task.Plan{r.plan}, r.copies...) {
+		if s := plan.Time.Sample; s != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// OddTimes says of which inputs most of the first event times are before 2000 or after
+// 2100, which another unit would put right. Run warns of them.
+func (r *Runner) OddTimes() (findings []string) {
+	for _, s := range r.samples() {
+		if text := s.Finding(); text != "" {
+			findings = append(findings, text)
+		}
+	}
+	return findings
+}
+
 // CreateTopics makes the topics that the pipeline reads and writes, where they
 // are not there. Those that it writes have as many partitions as the one that
 // it reads or its inputs are copied to.
@@ -387,7 +409,11 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) error {
 		options.Abort = r.aborts[i]
 		group.Go(func() error { return task.New(log, plan, options, r.metrics[i]).Run(ctx) })
 	}
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	for _, s := range r.samples() {
+		s.Close()
+	}
+	if err != nil {
 		return fmt.Errorf("pipeline %q: %w", r.plan.Name, err)
 	}
 	return nil

@@ -67,6 +67,7 @@ type compiler struct {
 	async     bool               // the case that is being compiled is
 	parkable  bool               // a score above parks events
 	mayPark   bool               // one does where its call fails, though nobody wrote that
+	options   Options
 	endpoints *control.Endpoints
 	allowed   observe.Budget
 	backlogs  map[string]control.GateOptions // by topic
@@ -108,7 +109,7 @@ type compiled struct {
 // compile checks p and makes it ready to run.
 func compile(p Pipeline, options Options) (made compiled, err error) {
 	c := &compiler{
-		pipeline: &p, models: map[string]loadedModel{}, given: map[string][]given{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
+		pipeline: &p, options: options, models: map[string]loadedModel{}, given: map[string][]given{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
 		names: newNames(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
 	}
 	defer func() {
@@ -451,9 +452,9 @@ func (c *compiler) digests() (meaning, cells string) {
 	}
 	p.Steps = withoutBatches(p.Steps)
 	eachStep(p.Steps, func(s *Step) { features = append(features, s.Features...) })
-	keys := []string{p.Input.Key, p.Input.Time.Unit}
+	keys := []string{p.Input.Key, p.Input.Time.written()}
 	for _, in := range p.Inputs {
-		keys = append(keys, in.Topic, in.Key, in.Time.Unit)
+		keys = append(keys, in.Topic, in.Key, in.Time.written())
 	}
 	versions := map[string]int{}
 	for name, f := range p.Code.Functions {

@@ -145,20 +145,47 @@ func (c *compiler) inputTime(path string, in *Input) {
 		return
 	}
 	unit, known := timeUnits[t.Unit]
-	want := value.Int
-	if t.Unit == "rfc3339" {
-		want, known = value.Time, true
+	wants := []value.Kind{value.Int, value.Number}
+	switch {
+	case t.Format != "":
+		wants, known = []value.Kind{value.String}, true
+	case t.Unit == "rfc3339":
+		wants, known = []value.Kind{value.Time}, true
 	}
 	switch {
-	case t.Unit == "":
-		c.fail(path+".unit", "missing: use s, ms, us or ns for an int, rfc3339 for a time")
+	case t.Format != "" && t.Unit != "":
+		c.fail(path+".format", "a time has either a unit or a format")
+	case t.Format != "" && step.CheckLayout(t.Format) != nil:
+		c.fail(path+".format", "%v", step.CheckLayout(t.Format))
+	case t.Unit == "" && t.Format == "":
+		c.fail(path+".unit", "missing: use s, ms, us or ns for an int or number, rfc3339 for a time, or format for a string")
 	case !known:
-		c.fail(path+".unit", "unknown unit %q: use s, ms, us or ns for an int, rfc3339 for a time", t.Unit)
-	case slot.Type.Kind != want || slot.Type.Optional:
-		c.fail(path+".field", "field %q is of type %v: unit %s needs type %v", t.Field, slot.Type, t.Unit, want)
+		c.fail(path+".unit", "unknown unit %q: use s, ms, us or ns for an int or number, rfc3339 for a time, or format for a string", t.Unit)
+	case !slices.Contains(wants, slot.Type.Kind) || slot.Type.Optional:
+		word := "unit " + t.Unit
+		if t.Format != "" {
+			word = "format"
+		}
+		c.fail(path+".field", "field %q is of type %v: %s needs type %v", t.Field, slot.Type, word, kinds(wants))
 	}
-	c.plan.Time.FromField, c.plan.Time.Slot, c.plan.Time.Unit = true, slot, unit
+	c.plan.Time.FromField, c.plan.Time.Slot, c.plan.Time.Unit, c.plan.Time.Layout = true, slot, unit, t.Format
+	c.sampleTimes(in.Topic)
 }
+
+// sampleTimes has the first event times of a topic looked at. Who observes the events
+// is told by the runner.
+func (c *compiler) sampleTimes(topic string) {
+	var warn func(string)
+	if log := c.options.Logger; log != nil && c.options.Observe == nil {
+		warn = func(finding string) {
+			log.Warn("event times look wrong", "pipeline", c.pipeline.Name, "topic", topic, "finding", finding)
+		}
+	}
+	c.plan.Time.Sample = step.NewTimeSample(warn)
+}
+
+// written says how the field's time is written.
+func (t EventTime) written() string { return cmp.Or(t.Unit, t.Format) }
 
 // appended reports whether the time is that of the append, and nothing says what is late.
 func (t EventTime) appended() bool { return t == EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle} }
@@ -261,7 +288,7 @@ func mergedPartitions(list []Input) int32 {
 // copying compiles the copying of one topic, and notes its fields' types and
 // how many inputs have them.
 func (c *compiler) copying(path string, in *Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
-	from := &compiler{pipeline: c.pipeline, names: newNames(), backlogs: c.backlogs}
+	from := &compiler{pipeline: c.pipeline, options: c.options, names: newNames(), backlogs: c.backlogs}
 	from.plan = &task.Plan{
 		Name: c.pipeline.Name + ".from-" + in.Topic, DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keep: DefaultKeep,
 		Outputs: []string{c.plan.Topic}, Copy: &task.CopyPlan{Partitions: partitions},
@@ -279,7 +306,7 @@ func (c *compiler) copying(path string, in *Input, partitions int32, types map[s
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
 	}
-	from.plan.Cells = digest([]string{in.Key, in.Time.Unit})
+	from.plan.Cells = digest([]string{in.Key, in.Time.written()})
 	return from.plan
 }
 

@@ -100,7 +100,8 @@ type Dedupe struct {
 // order.
 type EventTime struct {
 	Field    string        // "" takes the time of the append
-	Unit     string        // s, ms, us, ns (field of type int) or rfc3339 (string)
+	Unit     string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
+	Format   string        `json:",omitempty"` // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
 	Lateness time.Duration // the watermark is the newest time seen less this; 0 is none
 	Late     string        // what becomes of an event before the watermark: dlq (default), drop, include
 	LateTo   string        // instead of Late: the topic it is written to as it came

@@ -23,6 +23,7 @@ var (
 	readFields     = named(fieldName, field(fieldType, readType))
 	readLate       = choice[string]("dlq", "drop", "include")
 	readInput      = words(inputWords)
+	readLayout     = textOf("a layout such as 2006-01-02 15:04:05")
 	readURL        = textOf("a URL")
 	readHeader     = textOf("the value of a header")
 	readShare      = span(time.Microsecond, day)
@@ -126,7 +127,9 @@ var timeWords = []word[afterbay.EventTime]{
 	{name: "field", form: field(func(t *afterbay.EventTime) *string { return &t.Field }, readName),
 		example: "ts", means: "the field with the event's time"},
 	{name: "unit", form: field(func(t *afterbay.EventTime) *string { return &t.Unit }, choice[string]("s", "ms", "us", "ns", "rfc3339")),
-		example: "ms", absent: "needed with `field`", means: "how the time is written: s, ms, us or ns since 1970 in a field of type int, rfc3339 in one of type time"},
+		example: "ms", absent: "needed with `field`, without `format`", means: "how the time is written: s, ms, us or ns since 1970 in a field of type int or number, rfc3339 in one of type time"},
+	{name: "format", form: field(func(t *afterbay.EventTime) *string { return &t.Format }, readLayout), example: "2006-01-02 15:04:05", absent: "needed with `field`, without `unit`",
+		means: "how the time is written in a field of type string: a layout, which is how 2 January 2006, 15:04:05 in the zone -0700 stands there. A time without a zone is UTC"},
 	{name: "lateness", form: field(func(t *afterbay.EventTime) *time.Duration { return &t.Lateness }, span(0, 30*day)), example: "5s"},
 	{name: "late", form: oneOf("write dlq, drop, include or {topic: <name>}",
 		scalar, field(func(t *afterbay.EventTime) *string { return &t.Late }, readLate), mapping, words(lateWords)),

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/afterbay/afterbay/value"
 )
@@ -35,17 +34,6 @@ func (e *KeyError) Error() string {
 	return text + "; name one with --key: " + strings.Join(list, ", ")
 }
 
-// Time is the field that says when an event happened.
-type Time struct {
-	Field    *Field
-	Unit     string        // s, ms, us, ns or rfc3339
-	Newest   time.Time     // in the sample
-	Disorder time.Duration // how far an event is behind an earlier one, at most
-	Lateness time.Duration // Disorder rounded up, at most an hour
-
-	at map[int32]int64 // microseconds, by event
-}
-
 // vocabulary is words of names. Their order is part of what they mean.
 func vocabulary(text string) []string { return strings.Fields(text) }
 
@@ -59,7 +47,8 @@ var (
 
 	eventWords = vocabulary("event tx txn transaction payment order message msg request req post click reading record trace span log invoice booking trip ride comment entry")
 	timeWords  = vocabulary("ts timestamp time datetime date at on created occurred observed recorded received event epoch when eventtime")
-	otherTimes = vocabulary("birth dob birthday expiry expires expiration expire due end until updated modified valid")
+	otherTimes = vocabulary("end until updated modified valid")
+	neverTimes = vocabulary("birth dob birthday birthdate expiry expires expiration expire due")
 	amounts    = vocabulary("amount amt price total value cost sum spend pay paid fare charge balance qty quantity temperature temp humidity pressure voltage current power speed vibration rpm level flow load cpu memory duration latency elapsed ms bytes size length count score rating views distance")
 	noMeasures = vocabulary("id uid uuid guid key zip postal postcode phone code port year month day hour minute lat latitude lon lng long longitude version number no num ssn pin seq sequence offset index idx epoch ts timestamp hash")
 )
@@ -125,7 +114,7 @@ func (f *Findings) guessTime() error {
 			return err
 		}
 		if f.Time = f.timeOf(c); f.Time == nil {
-			return fmt.Errorf("%s cannot be the event time: it is no time of RFC 3339, and no int of seconds, ms, us or ns in the years 2000 to 2100", name)
+			return fmt.Errorf("%s cannot be the event time: it is no date or time that init can read, and no number of s, ms, us or ns, in the years 2000 to 2100%s", name, prefixed(": "+name, c.oddTime()))
 		}
 		return nil
 	}
@@ -143,63 +132,11 @@ func (f *Findings) guessTime() error {
 	return nil
 }
 
-// units are those of an event time, with how many of them are a second.
-var units = []struct {
-	name   string
-	second int64
-}{{"s", 1}, {"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}}
-
-const year2000, year2100 = 946_684_800, 4_102_444_800 // seconds since 1970
-
-// timeOf returns the event times that a field gives, or nil.
-func (f *Findings) timeOf(c *Field) *Time {
-	if c.Type.Kind == value.Time {
-		return f.times(c, "rfc3339", 1e6)
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
 	}
-	if c.Type.Kind != value.Int {
-		return nil
-	}
-	for _, unit := range units {
-		if t := f.times(c, unit.name, unit.second); t != nil {
-			return t
-		}
-	}
-	return nil
-}
-
-// times reads a field as event times in a unit; nil where not nearly all of
-// them are plausible. Those that are not take no part in anything.
-func (f *Findings) times(c *Field, unit string, second int64) *Time {
-	t := &Time{Field: c, Unit: unit, at: map[int32]int64{}}
-	newest := int64(math.MinInt64)
-	var disorder int64
-	for _, v := range c.cells {
-		if v.int < year2000*second || v.int > year2100*second {
-			continue
-		}
-		at := v.int / max(second/1e6, 1) * (1e6 / min(second, 1e6))
-		t.at[v.event] = at
-		newest = max(newest, at)
-		disorder = max(disorder, newest-at)
-	}
-	if len(t.at) == 0 || unit != "rfc3339" && float64(len(t.at)) < 0.99*float64(len(c.cells)) {
-		return nil
-	}
-	t.Newest = time.UnixMicro(newest).UTC()
-	t.Disorder = time.Duration(disorder) * time.Microsecond
-	t.Lateness = lateness[len(lateness)-1]
-	for _, l := range slices.Backward(lateness) {
-		if l >= t.Disorder {
-			t.Lateness = l
-		}
-	}
-	return t
-}
-
-// lateness is what is suggested.
-var lateness = []time.Duration{
-	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
-	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour,
+	return prefix + text
 }
 
 // score is how likely it is that the field is the event's time; 0 is not.
@@ -207,7 +144,7 @@ func (t *Time) score() int {
 	name := words(t.Field.Name)
 	score := 0
 	switch {
-	case t.Unit == "rfc3339":
+	case t.Unit == "rfc3339" || t.Format != "":
 		score = 2
 	case t.Field.Distinct > 1 && t.order() >= 0.9:
 		score = 1
@@ -216,6 +153,9 @@ func (t *Time) score() int {
 	for _, word := range name {
 		if slices.Contains(timeWords, word) {
 			named++
+		}
+		if slices.Contains(neverTimes, word) {
+			return 0
 		}
 		if slices.Contains(otherTimes, word) {
 			return min(score, 1)
@@ -371,7 +311,7 @@ func (f *Findings) guessMeasures() {
 	var list []*Field
 	for _, c := range f.Fields {
 		number := c.Type.Kind == value.Number || c.Type.Kind == value.Int
-		if c.Left != "" || f.taken(c) || !number || !c.plain || c.Distinct < 3 || f.timeOf(c) != nil && c.Type.Kind == value.Int {
+		if c.Left != "" || f.taken(c) || !number || !c.plain || c.Distinct < 3 || f.timeOf(c) != nil {
 			continue
 		}
 		sorted := c.numbers()

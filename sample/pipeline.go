@@ -100,12 +100,12 @@ func (w *writer) head() {
 	w.line("  key: "+word(w.Key.Name), "the events of one "+w.Key.Name+" share features and order")
 	switch t := w.Time; {
 	case t == nil:
-		w.line("  # time: {field: ..., unit: ms, lateness: 5s, late: include}", cmp.Or(w.nearlyTime(), "without it, an event happens when it is appended"))
+		w.line("  # time: {field: ..., unit: ms, lateness: 5s, late: include}", cmp.Or(w.OddTime(), "without it, an event happens when it is appended"))
 	case t.Disorder > t.Lateness:
-		w.line(fmt.Sprintf("  time: {field: %s, unit: %s, lateness: %s, late: include}", word(t.Field.Name), t.Unit, span(t.Lateness)),
+		w.line(fmt.Sprintf("  time: {field: %s, %s, lateness: %s, late: include}", word(t.Field.Name), t.words(), span(t.Lateness)),
 			fmt.Sprintf("the sample is out of order by up to %v: sort it first where it is an export", t.Disorder))
 	default:
-		w.line(fmt.Sprintf("  time: {field: %s, unit: %s, lateness: %s, late: include}", word(t.Field.Name), t.Unit, span(t.Lateness)),
+		w.line(fmt.Sprintf("  time: {field: %s, %s, lateness: %s, late: include}", word(t.Field.Name), t.words(), span(t.Lateness)),
 			fmt.Sprintf("the sample is out of order by up to %v", t.Disorder))
 	}
 	if w.ID != nil {
@@ -160,21 +160,6 @@ func (f *Findings) typeOf(c *Field) value.Type {
 		t.Optional = false
 	}
 	return t
-}
-
-// nearlyTime says which field looks like a time that cannot be read as one, if
-// any does.
-func (f *Findings) nearlyTime() string {
-	for _, c := range f.Fields {
-		switch {
-		case c.Left != "":
-		case c.Type.Kind == value.String && dateLike.MatchString(c.common()[0]):
-			return fmt.Sprintf("%s would be an event time if it were written as 2006-01-02T15:04:05Z (unit rfc3339)", c.Name)
-		case c.Type.Kind == value.Number && slices.ContainsFunc(words(c.Name), func(word string) bool { return slices.Contains(timeWords, word) }):
-			return fmt.Sprintf("%s would be an event time if it were an int, such as of ms", c.Name)
-		}
-	}
-	return ""
 }
 
 var dateLike = regexp.MustCompile(`^\d{4}-\d\d-\d\d[ T]\d\d:\d\d|^\d\d[/.]\d\d[/.]\d{4} \d\d:\d\d`)

@@ -67,7 +67,7 @@ func role(f *sample.Findings) string {
 	}
 	when := "-"
 	if f.Time != nil {
-		when = f.Time.Field.Name + "/" + f.Time.Unit
+		when = f.Time.Field.Name + "/" + f.Time.Unit + f.Time.Format
 	}
 	names := func(list []*sample.Field) string {
 		var all []string
@@ -262,11 +262,71 @@ func TestNamesOfTheSampleDoNotCollide(t *testing.T) {
 func TestCSVIsRead(t *testing.T) {
 	text := "device,at,level\n" + events(50, func(i int) string { return fmt.Sprintf("%d,2025-05-05 10:00:%02d,%d.5", i%5, i%60, i%7) })
 	found := infer(t, text, sample.Options{Format: ingest.CSV})
-	if got := role(found); got != "device - - level " {
+	if got := role(found); got != "device at/2006-01-02 15:04:05 - level " {
 		t.Error(got)
 	}
-	if text := string(found.Pipeline()); !strings.Contains(text, "at would be an event time if it were written as 2006-01-02T15:04:05Z") {
-		t.Error(text)
+}
+
+// TestTimesAreRecognisedAsTheyAreWritten has the same moments in many forms.
+func TestTimesAreRecognisedAsTheyAreWritten(t *testing.T) {
+	begin := time.Date(2026, 1, 20, 9, 59, 30, 0, time.UTC)
+	text := func(layout string) func(time.Time) string {
+		return func(at time.Time) string { return fmt.Sprintf("%q", at.In(time.FixedZone("", 7200)).Format(layout)) }
+	}
+	utc := func(layout string) func(time.Time) string {
+		return func(at time.Time) string { return fmt.Sprintf("%q", at.Format(layout)) }
+	}
+	for _, c := range []struct {
+		write func(time.Time) string
+		want  string
+	}{
+		{func(at time.Time) string { return fmt.Sprint(at.Unix()) }, "unit: s"},
+		{func(at time.Time) string { return fmt.Sprint(at.UnixMilli()) }, "unit: ms"},
+		{func(at time.Time) string { return fmt.Sprintf("%.3f", float64(at.UnixMilli())/1000) }, "unit: s"},
+		{func(at time.Time) string { return fmt.Sprintf("%d.25", at.UnixMilli()) }, "unit: ms"},
+		{func(at time.Time) string { return fmt.Sprintf("%.1f", float64(at.Unix())) }, "unit: s"},
+		{utc("2006-01-02T15:04:05Z"), "unit: rfc3339"},
+		{utc("2006-01-02 15:04:05"), `format: "2006-01-02 15:04:05"`},
+		{utc("2006-01-02 15:04:05.000"), `format: "2006-01-02 15:04:05"`},
+		{utc("2006-01-02T15:04:05"), `format: "2006-01-02T15:04:05"`},
+		{text("2006-01-02T15:04:05-0700"), `format: "2006-01-02T15:04:05Z0700"`},
+		{text("2006-01-02 15:04:05.999-07:00"), `format: "2006-01-02 15:04:05Z07:00"`},
+		{text("2006-01-02 15:04:05 -0700"), `format: "2006-01-02 15:04:05 Z0700"`},
+		{utc("2006-01-02 15:04:05 UTC"), `format: "2006-01-02 15:04:05 UTC"`},
+		{utc("2006-01-02 15:04"), `format: "2006-01-02 15:04"`},
+		{utc("2006-01-02"), `format: "2006-01-02"`},
+		{utc("02/01/2006 15:04:05"), `format: "02/01/2006 15:04:05"`},
+		{utc("01/02/2006"), `format: "01/02/2006"`},
+		{utc("02.01.2006 15:04:05"), `format: "02.01.2006 15:04:05"`},
+		{text("02/Jan/2006:15:04:05 -0700"), `format: "02/Jan/2006:15:04:05 -0700"`},
+	} {
+		found := infer(t, events(100, func(i int) string {
+			return fmt.Sprintf(`{"user":"u%d","at":%s}`, i%9, c.write(begin.Add(time.Duration(i)*time.Second)))
+		}), sample.Options{})
+		pipeline := string(found.Pipeline())
+		if !strings.Contains(pipeline, "time: {field: at, "+c.want+", lateness: ") {
+			t.Errorf("%s in %.300s", c.want, pipeline)
+		}
+		if at := found.Time.Newest; strings.Contains(c.want, "05") && !at.Truncate(time.Second).Equal(begin.Add(99*time.Second)) {
+			t.Errorf("%s is read as %v", c.want, at)
+		}
+	}
+}
+
+// TestOddTimesAreAFinding has fields that look like times and are none of 2000 to 2100.
+func TestOddTimesAreAFinding(t *testing.T) {
+	for write, want := range map[string]string{
+		`%d`: "ts is no event time: 0 is 1970-01-01T00:00:00Z in s", `%d.5`: "ts is no event time: 0.5 is 1970-01-01T00:00:00Z in s",
+		`"1985-05-05T10:00:%02dZ"`: `ts is no event time: most of its times are before 2000 or after 2100, such as "1985-05-05T10:00:00Z"`,
+		`"1985-05-05 10:00:%02d"`:  "ts is no event time: most of its times are before 2000 or after 2100", `"05/06/2025 10:%02d:00"`: `ts may have the day or the month first: add format: "02/01/2006 15:04:05" or "01/02/2006 15:04:05"`,
+	} {
+		found := infer(t, events(50, func(i int) string { return fmt.Sprintf(`{"user":"u%d","ts":`+write+`}`, i%9, i) }), sample.Options{})
+		if got := found.OddTime(); !strings.Contains(got, want) || found.Time != nil || !strings.Contains(string(found.Pipeline()), got) {
+			t.Errorf("%s: %q, want %q", write, got, want)
+		}
+	}
+	if found := infer(t, events(50, func(i int) string { return fmt.Sprintf(`{"user":"u%d","birth":"%d-05-05"}`, i%9, 2001+i%20) }), sample.Options{}); found.Time != nil {
+		t.Error("a date of birth is the event time")
 	}
 }
 

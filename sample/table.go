@@ -41,7 +41,7 @@ func (f *Findings) role(c *Field) string {
 	case c == f.Key:
 		return "key"
 	case f.Time != nil && c == f.Time.Field:
-		return fmt.Sprintf("event time, in %s; out of order by up to %v", f.Time.Unit, f.Time.Disorder)
+		return fmt.Sprintf("event time, %s; out of order by up to %v", f.Time.written(), f.Time.Disorder)
 	case c == f.ID:
 		return "event id"
 	}

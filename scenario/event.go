@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -157,9 +159,9 @@ func (e *event) record(in *afterbay.Input, n int) stream.Record {
 	fields := map[string]json.RawMessage{}
 	object := json.Unmarshal(value, &fields) == nil && fields != nil && in.Time.Field != ""
 	if written, ok := fields[in.Time.Field]; ok && !e.timed && e.appended.IsZero() {
-		appended = readTime(written, in.Time.Unit, at)
+		appended = readTime(written, cmp.Or(in.Time.Unit, in.Time.Format), at)
 	} else if object && !ok && e.timed {
-		value = appendField(value, in.Time.Field, timeText(at, in.Time.Unit), len(fields) > 0)
+		value = appendField(value, in.Time.Field, timeText(at, cmp.Or(in.Time.Unit, in.Time.Format)), len(fields) > 0)
 	}
 	r := stream.Record{
 		Partition: stream.Partition{Topic: in.Topic, Index: e.partition},
@@ -188,7 +190,11 @@ func timeText(t time.Time, unit string) string {
 	if d, ok := units[unit]; ok {
 		return strconv.FormatInt(t.UnixNano()/int64(d), 10)
 	}
-	return strconv.Quote(t.UTC().Format(time.RFC3339Nano))
+	layout := time.RFC3339Nano
+	if unit != "rfc3339" {
+		layout = unit
+	}
+	return strconv.Quote(t.UTC().Format(layout))
 }
 
 // units of times that are whole numbers.
@@ -200,8 +206,16 @@ func readTime(raw json.RawMessage, unit string, otherwise time.Time) time.Time {
 	if unit == "rfc3339" && json.Unmarshal(raw, &t) == nil {
 		return t
 	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
 	d, ok := units[unit]
+	if text := ""; !ok && json.Unmarshal(raw, &text) == nil {
+		if t, err := time.ParseInLocation(unit, text, time.UTC); err == nil {
+			return t
+		}
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if f, failed := strconv.ParseFloat(string(raw), 64); err != nil && failed == nil && ok {
+		return time.UnixMicro(int64(math.Round(f * (float64(d) / float64(time.Microsecond)))))
+	}
 	if most := int64(200*366*24*time.Hour) / max(int64(d), 1); err != nil || !ok || n > most || n < -most {
 		return otherwise
 	}

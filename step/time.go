@@ -1,8 +1,10 @@
 package step
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/value"
@@ -13,8 +15,10 @@ import (
 type EventTime struct {
 	FromField bool
 	Slot      value.Slot
-	Unit      time.Duration // of an int field; 0 for a field of kind time
+	Unit      time.Duration // of an int or number field; 0 for a field of kind time or string
+	Layout    string        // of a string field, as package time has it; without a zone it is UTC
 	MaxAhead  time.Duration // of the append that a field's time may be
+	Sample    *TimeSample   // of a field's times; nil for none
 }
 
 // Timing says where the event time stands, and what late events become.
@@ -44,25 +48,83 @@ func (t *EventTime) Of(row *value.Row, appended time.Time) (int64, error) {
 	if !t.FromField {
 		return appended.UnixMicro(), nil
 	}
+	v, err := t.read(row)
+	if s := t.Sample; s != nil && s.open.Load() && (err == nil || t.Layout == "") {
+		s.note(t, row, v)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if ahead := v - appended.UnixMicro(); ahead > t.MaxAhead.Microseconds() {
+		return 0, fmt.Errorf("event time is %v after the record was appended; max_ahead is %v", time.Duration(min(ahead, timeMax))*time.Microsecond, t.MaxAhead)
+	}
+	return v, nil
+}
+
+// read returns the time of the field, at the nearer bound with an error.
+func (t *EventTime) read(row *value.Row) (int64, error) {
+	switch {
+	case t.Layout != "":
+		return t.parse(row.Text(t.Slot))
+	case t.Slot.Type.Kind == value.Number:
+		at := row.Number(t.Slot) * (float64(t.Unit) / float64(time.Microsecond))
+		if math.Abs(at) > timeMax {
+			return int64(math.Copysign(timeMax, at)), fmt.Errorf("time %v is outside the years 1678 to 2261", row.Number(t.Slot))
+		}
+		return int64(math.Round(at)), nil
+	}
 	v := row.Int(t.Slot)
 	if t.Unit != 0 {
 		perUnit, perMicro := int64(t.Unit/time.Microsecond), int64(time.Microsecond/max(t.Unit, 1))
 		switch {
 		case perUnit == 0:
 			v /= perMicro
-		case v > math.MaxInt64/perUnit/2 || v < math.MinInt64/perUnit/2:
-			return 0, fmt.Errorf("time %d is out of range", v)
+		case v > math.MaxInt64/perUnit/2:
+			return timeMax, fmt.Errorf("time %d is out of range", v)
+		case v < math.MinInt64/perUnit/2:
+			return timeMin, fmt.Errorf("time %d is out of range", v)
 		default:
 			v *= perUnit
 		}
 	}
 	if v < timeMin || v > timeMax {
-		return 0, fmt.Errorf("time %d us is outside the years 1678 to 2261", v)
-	}
-	if ahead := v - appended.UnixMicro(); ahead > t.MaxAhead.Microseconds() {
-		return 0, fmt.Errorf("event time is %v after the record was appended; max_ahead is %v", time.Duration(min(ahead, timeMax))*time.Microsecond, t.MaxAhead)
+		return max(timeMin, min(v, timeMax)), fmt.Errorf("time %d us is outside the years 1678 to 2261", v)
 	}
 	return v, nil
+}
+
+// parse reads a time of the layout.
+func (t *EventTime) parse(text string) (int64, error) {
+	at, err := time.ParseInLocation(t.Layout, text, time.UTC)
+	if err != nil {
+		if len(text) > 40 {
+			text = text[:40] + "..."
+		}
+		return 0, fmt.Errorf("%s is %q: not a time like %q", t.Slot.Name, text, t.Layout)
+	}
+	if at.Year() < 1678 || at.Year() > 2261 {
+		return timeMin, fmt.Errorf("time %s is outside the years 1678 to 2261", text)
+	}
+	return at.UnixMicro(), nil
+}
+
+// CheckLayout returns why times cannot be read by a layout, nil where they can: it
+// has to say year, month and day, and a zone only by its offset.
+func CheckLayout(layout string) error {
+	at := time.Date(2024, 3, 5, 17, 8, 9, 0, time.UTC)
+	back, err := time.ParseInLocation(layout, at.Format(layout), time.UTC)
+	switch {
+	case strings.Contains(layout, "MST"):
+		return errors.New("the name of a zone does not say its offset: use -0700 or Z07:00 in place of MST, or the word UTC")
+	case err != nil || back.Format(time.DateOnly) != at.Format(time.DateOnly):
+		return fmt.Errorf("%q is no layout of a date: write how 2 January 2006, 15:04:05, in the zone -0700, would stand in the events, such as 2006-01-02 15:04:05", layout)
+	}
+	for _, d := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		if back.Equal(at.Truncate(d)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q does not say the time of day: 15 is the hour of 24, and 03 needs PM", layout)
 }
 
 // LatePolicy is what becomes of an event before the watermark.

@@ -271,6 +271,9 @@ func (e *export) report() {
 	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.Out, e.meter.elapsed())
 	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, kinds(e.dead))
 	writeApproximate(out, e.approximate)
+	for _, odd := range e.part.runner.OddTimes() {
+		fmt.Fprintf(out, "event times look wrong: %s\n", odd)
+	}
 	if len(e.missing) > 0 {
 		fmt.Fprintf(out, "not known without model %s: %s\n", strings.Join(e.part.absentModels(), ", "), strings.Join(e.missing, ", "))
 	}

@@ -49,6 +49,9 @@ func (c *initCommand) Run(a *app) error {
 	if found.Malformed > 0 {
 		fmt.Fprintf(a.stdout, "%d lines are no JSON object and will be dead letters, such as %s\n", found.Malformed, found.Problem)
 	}
+	if odd := found.OddTime(); odd != "" {
+		fmt.Fprintf(a.stdout, "warning: %s. Events happen when they are appended, as written\n", odd)
+	}
 	if t := found.Time; t != nil && t.Newest.After(time.Now().Add(afterbay.DefaultMaxAhead)) {
 		fmt.Fprintf(a.stdout, "warning: %s reaches %v, which is ahead of this machine's clock: events more than max_ahead (%v) ahead will be dead letters\n", t.Field.Name, t.Newest.Format(time.RFC3339), afterbay.DefaultMaxAhead)
 	}

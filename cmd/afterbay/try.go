@@ -333,6 +333,9 @@ func (p *printer) summary(r *rehearsal) error {
 		for _, stage := range slices.Sorted(maps.Keys(t.examples)) {
 			fmt.Fprintf(&text, "    %-11s %s\n", stage, t.examples[stage])
 		}
+		for _, odd := range t.runner.OddTimes() {
+			fmt.Fprintf(&text, "  event times look wrong: %s\n", odd)
+		}
 		if t.pipeline.Input.Topic != "" && t.pipeline.Input.Time.Field == "" {
 			fmt.Fprintf(&text, "  its events have no field of event time (input.time): they happened as they were read, one after the other\n")
 		}

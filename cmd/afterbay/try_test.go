@@ -232,3 +232,39 @@ func TestApproximateFeaturesAreShown(t *testing.T) {
 		t.Error(r.stderr)
 	}
 }
+
+// TestTimesInAnotherUnitAreSaid has epoch seconds that the pipeline reads as
+// milliseconds: all are events of January 1970.
+func TestTimesInAnotherUnitAreSaid(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "p.yaml", `pipeline: p
+input:
+  topic: in
+  key: k
+  time: {field: ts, unit: ms}
+  fields: {k: string, ts: int}
+steps:
+  - features: {seen: {windows: [1h], aggregates: [count]}}
+  - emit: {topic: out, value: [k, seen.*]}
+`)
+	events := ""
+	for i := range 20 {
+		events += fmt.Sprintf(`{"k":"a","ts":%d}`+"\n", 1_760_000_000+i)
+	}
+	write(t, "e.ndjson", events)
+	want := "of the first 3 event times are before 2000 or after 2100, such as ts: 1760000000 in ms is 1970-01-21T08:53:20Z; in s it is 2025-10-09T08:53:20Z: write unit: s"
+	if got := must(t, "", "try", "p.yaml", "e.ndjson"); strings.Count(got, want) != 1 {
+		t.Error(got)
+	}
+	if got := command(t, "", "features", "p.yaml", "e.ndjson", "--out", "rows.csv"); got.code != 0 || strings.Count(got.stderr, want) != 1 {
+		t.Errorf("%+v", got)
+	}
+	must(t, "", "produce", "in", "e.ndjson", "--key", "k", "--partitions", "2")
+	if got := command(t, "", "run", "p.yaml", "--until-idle"); got.code != 0 || strings.Count(got.stderr, want) != 1 || !strings.Contains(got.stderr, "event times look wrong") {
+		t.Errorf("%+v", got)
+	}
+	write(t, "odd.ndjson", `{"user":"a","ts":17}`+"\n"+`{"user":"b","ts":18}`+"\n"+`{"user":"a","ts":19}`+"\n")
+	if got := must(t, "", "init", "--sample", "odd.ndjson"); !strings.Contains(got, "warning: ts is no event time: 17 is 1970-01-01T00:00:17Z in s") {
+		t.Error(got)
+	}
+}

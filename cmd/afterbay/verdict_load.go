@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ const (
 
 // eventsFor returns what makes the events of a load, and what they are.
 func (c *verdictCommand) eventsFor(a *app, in *afterbay.Input) (func() *source, string, error) {
-	l := &repeated{key: in.Key, unit: in.Time.Unit}
+	l := &repeated{key: in.Key, unit: cmp.Or(in.Time.Unit, in.Time.Format)}
 	var events []map[string]json.RawMessage
 	from := "events made up of the fields of " + in.Topic
 	if c.Events == "" {
@@ -116,7 +117,7 @@ func (l *repeated) next(dst []byte) (line, key []byte) {
 	return dst, key
 }
 
-// appendTime writes a time in a unit of the pipeline file.
+// appendTime writes a time in a unit or layout of the pipeline file.
 func appendTime(dst []byte, t time.Time, unit string) []byte {
 	switch unit {
 	case "s":
@@ -128,7 +129,11 @@ func appendTime(dst []byte, t time.Time, unit string) []byte {
 	case "ns":
 		return strconv.AppendInt(dst, t.UnixNano(), 10)
 	}
-	return append(t.UTC().AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
+	layout := time.RFC3339Nano
+	if unit != "rfc3339" {
+		layout = unit
+	}
+	return append(t.UTC().AppendFormat(append(dst, '"'), layout), '"')
 }
 
 // sampled is an ingest.Appender that keeps the first events.

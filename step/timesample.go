@@ -1,0 +1,130 @@
+package step
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/afterbay/afterbay/value"
+)
+
+// TimeSample looks at the first times of a field: where most are before 2000 or after
+// 2100, the unit is wrong more often than the events are. Sessions share it.
+type TimeSample struct {
+	open atomic.Bool
+
+	mu        sync.Mutex // guards what follows
+	warn      func(finding string)
+	seen, odd int
+	example   string
+	told      bool
+}
+
+const (
+	timesMin = 3    // odd times that are enough
+	timesMax = 1000 // that are looked at
+)
+
+// NewTimeSample returns a sample that has warn called once, where its times are odd.
+func NewTimeSample(warn func(finding string)) *TimeSample {
+	s := &TimeSample{warn: warn}
+	s.open.Store(true)
+	return s
+}
+
+// Plausible bounds of event times, microseconds: 2000 and 2100.
+const (
+	PlausibleFrom = 946_684_800_000_000
+	PlausibleTo   = 4_102_444_800_000_000
+)
+
+// units are those of event times, the likelier first.
+var units = []struct {
+	Name string
+	time.Duration
+}{{"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond}}
+
+func plausible(at float64) bool { return at >= PlausibleFrom && at <= PlausibleTo }
+
+// note takes a time in.
+func (s *TimeSample) note(t *EventTime, row *value.Row, at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen++; !plausible(float64(at)) {
+		if s.odd++; s.odd == 1 {
+			s.example = t.example(row, at)
+		}
+	}
+	if s.seen >= timesMax || s.odd >= timesMin && 2*s.odd > s.seen {
+		s.open.Store(false)
+		s.tell()
+	}
+}
+
+// Close ends the sample with what it has.
+func (s *TimeSample) Close() {
+	if s != nil && s.open.CompareAndSwap(true, false) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tell()
+	}
+}
+
+func (s *TimeSample) tell() {
+	if text := s.finding(); text != "" && !s.told && s.warn != nil {
+		s.told = true
+		s.warn(text)
+	}
+}
+
+// Finding returns what is odd about the times, "" for nothing.
+func (s *TimeSample) Finding() string {
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.finding()
+}
+
+func (s *TimeSample) finding() string {
+	if 2*s.odd <= s.seen {
+		return ""
+	}
+	return fmt.Sprintf("%d of the first %d event times are before 2000 or after 2100, such as %s", s.odd, s.seen, s.example)
+}
+
+// example says what a row's odd time is, and what another unit would make of it.
+func (t *EventTime) example(row *value.Row, at int64) string {
+	if t.Unit == 0 {
+		return fmt.Sprintf("%s of the field %s", Instant(float64(at)), t.Slot.Name)
+	}
+	v, written := float64(row.Int(t.Slot)), fmt.Sprint(row.Int(t.Slot))
+	if t.Slot.Type.Kind == value.Number {
+		v, written = row.Number(t.Slot), fmt.Sprint(row.Number(t.Slot))
+	}
+	unit := ""
+	for _, u := range units {
+		if u.Duration == t.Unit {
+			unit = u.Name
+		}
+	}
+	text := fmt.Sprintf("%s: %s in %s is %s", t.Slot.Name, written, unit, Instant(v*float64(t.Unit)/float64(time.Microsecond)))
+	for _, u := range units {
+		if at := v * float64(u.Duration) / float64(time.Microsecond); plausible(at) {
+			return fmt.Sprintf("%s; in %s it is %s: write unit: %s", text, u.Name, Instant(at), u.Name)
+		}
+	}
+	return text
+}
+
+// Instant writes a time in microseconds for people; years of more than four digits
+// alone.
+func Instant(at float64) string {
+	const year10000 = 253_402_300_800e6
+	if at >= -timeMax && at < min(year10000, timeMax) {
+		return time.UnixMicro(int64(at)).UTC().Format("2006-01-02T15:04:05Z")
+	}
+	return fmt.Sprintf("the year %.0f", 1970+at/(365.2425*86400e6))
+}
