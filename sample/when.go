@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
 
@@ -137,7 +136,7 @@ func (f *Findings) times(t *Time, read func(*cell) (float64, bool), share float6
 	for i := range t.Field.cells {
 		v := &t.Field.cells[i]
 		found, ok := read(v)
-		if !ok || found < step.PlausibleFrom || found > step.PlausibleTo {
+		if !ok || !value.PlausibleTime(found) {
 			continue
 		}
 		at := int64(found)
@@ -193,7 +192,7 @@ func (c *Field) oddTime() string {
 		return fmt.Sprintf(" looks like a time that init cannot read, such as %s: time: {format: ...} takes a layout", c.Example)
 	case named && (c.Type.Kind == value.Int || c.Type.Kind == value.Number):
 		v := c.cells[0].number
-		return fmt.Sprintf(" is no event time: %s is %s in s, %s in ms, and most of its times are before 2000 or after 2100 in any unit", cmp.Or(c.Example, "0"), step.Instant(v*1e6), step.Instant(v*1e3))
+		return fmt.Sprintf(" is no event time: %s is %s in s, %s in ms, and most of its times are before 2000 or after 2100 in any unit", cmp.Or(c.Example, "0"), value.TimeText(v*1e6), value.TimeText(v*1e3))
 	}
 	return ""
 }

@@ -33,25 +33,17 @@ func NewTimeSample(warn func(finding string)) *TimeSample {
 	return s
 }
 
-// Plausible bounds of event times, microseconds: 2000 and 2100.
-const (
-	PlausibleFrom = 946_684_800_000_000
-	PlausibleTo   = 4_102_444_800_000_000
-)
-
 // units are those of event times, the likelier first.
 var units = []struct {
 	Name string
 	time.Duration
 }{{"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond}}
 
-func plausible(at float64) bool { return at >= PlausibleFrom && at <= PlausibleTo }
-
 // note takes a time in.
 func (s *TimeSample) note(t *EventTime, row *value.Row, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen++; !plausible(float64(at)) {
+	if s.seen++; !value.PlausibleTime(float64(at)) {
 		if s.odd++; s.odd == 1 {
 			s.example = t.example(row, at)
 		}
@@ -98,7 +90,7 @@ func (s *TimeSample) finding() string {
 // example says what a row's odd time is, and what another unit would make of it.
 func (t *EventTime) example(row *value.Row, at int64) string {
 	if t.Unit == 0 {
-		return fmt.Sprintf("%s of the field %s", Instant(float64(at)), t.Slot.Name)
+		return fmt.Sprintf("%s of the field %s", value.TimeText(float64(at)), t.Slot.Name)
 	}
 	v, written := float64(row.Int(t.Slot)), fmt.Sprint(row.Int(t.Slot))
 	if t.Slot.Type.Kind == value.Number {
@@ -110,21 +102,11 @@ func (t *EventTime) example(row *value.Row, at int64) string {
 			unit = u.Name
 		}
 	}
-	text := fmt.Sprintf("%s: %s in %s is %s", t.Slot.Name, written, unit, Instant(v*float64(t.Unit)/float64(time.Microsecond)))
+	text := fmt.Sprintf("%s: %s in %s is %s", t.Slot.Name, written, unit, value.TimeText(v*float64(t.Unit)/float64(time.Microsecond)))
 	for _, u := range units {
-		if at := v * float64(u.Duration) / float64(time.Microsecond); plausible(at) {
-			return fmt.Sprintf("%s; in %s it is %s: write unit: %s", text, u.Name, Instant(at), u.Name)
+		if at := v * float64(u.Duration) / float64(time.Microsecond); value.PlausibleTime(at) {
+			return fmt.Sprintf("%s; in %s it is %s: write unit: %s", text, u.Name, value.TimeText(at), u.Name)
 		}
 	}
 	return text
-}
-
-// Instant writes a time in microseconds for people; years of more than four digits
-// alone.
-func Instant(at float64) string {
-	const year10000 = 253_402_300_800e6
-	if at >= -timeMax && at < min(year10000, timeMax) {
-		return time.UnixMicro(int64(at)).UTC().Format("2006-01-02T15:04:05Z")
-	}
-	return fmt.Sprintf("the year %.0f", 1970+at/(365.2425*86400e6))
 }

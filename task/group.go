@@ -15,8 +15,7 @@ import (
 // item of its own: behind the event that completes the group, or before the one
 // whose watermark ends it.
 
-// join adds an event to its group, which is where it ends. The first error is the
-// event's.
+// join adds an event to its group, where it ends. The first error is the event's.
 func (w *worker) join(g *step.Group, it *item) (failure, fatal error) {
 	bytes, failure, fatal := it.partition.groups.Add(group.Event{
 		Group: g, Key: it.Record.Key, Offset: int64(it.Record.Offset), Time: it.Time, Row: it.Row, ID: it.Row.Text(w.plan.Meta.ID),
