@@ -115,8 +115,9 @@ func (m Model) String() string { return m.Name + " " + m.Digest }
 // explanation is a Report being made.
 type explanation struct {
 	Options
-	topics []serve.Topic
-	report Report
+	topics  []serve.Topic
+	derived derived
+	report  Report
 }
 
 // Explain finds a record by its id, or by its position written
@@ -131,6 +132,9 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 	e := &explanation{Options: o, report: Report{Asked: id}}
 	var err error
 	if e.topics, err = o.Directory.List(ctx); err != nil {
+		return nil, err
+	}
+	if e.derived, err = readDerived(ctx, o.Directory, e.topics); err != nil {
 		return nil, err
 	}
 	found, err := e.find(ctx, id)

@@ -83,7 +83,7 @@ func (e *explanation) near(ctx context.Context, id string, partition int32, offs
 	if exact == nil {
 		return e.eventOf(ctx, derived, id)
 	}
-	slices.SortStableFunc(exact, func(a, b *Record) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(exact, func(a, b *Record) int { return e.derived.rank(a) - e.derived.rank(b) })
 	for _, r := range exact[1:] {
 		e.report.Also = append(e.report.Also, r.Position)
 	}
@@ -180,14 +180,14 @@ func (e *explanation) scan(ctx context.Context, id string) (found *Record, err e
 			return true, nil
 		}
 		next := newRecord(r)
-		if found != nil && rank(found) <= rank(next) {
+		if found != nil && e.derived.rank(found) <= e.derived.rank(next) {
 			found, next = next, found
 		}
 		if found != nil && len(e.report.Also) < becameMax {
 			e.report.Also = append(e.report.Also, found.Position)
 		}
 		found = next
-		return found.Kind != KindOutput, nil
+		return e.derived.rank(found) > 0, nil // an output of the live generation is what is meant
 	})
 	return found, err
 }

@@ -73,7 +73,7 @@ func (e *explanation) replays(ctx context.Context) error {
 			if err := play.run(ctx, runner, e.report.Event); err != nil {
 				return err
 			}
-			play.compare(&e.report)
+			play.compare(&e.report, e.derived)
 			e.report.Replays = append(e.report.Replays, &play.replay)
 		}
 	}
@@ -147,12 +147,12 @@ func (p *player) observe(o *task.Observed) {
 }
 
 // compare says whether the replay made what is stored, and if not, why.
-func (p *player) compare(report *Report) {
+func (p *player) compare(report *Report, topics derived) {
 	r := &p.replay
 	if r.Missing != "" {
 		return
 	}
-	stored := report.Became
+	stored := topics.madeBy(report.Became, p.replay.Digest)
 	if report.Output != nil {
 		stored = []*Record{report.Output}
 	}
@@ -165,7 +165,7 @@ func (p *player) compare(report *Report) {
 		}
 		made = s.Made
 		i := slices.IndexFunc(p.outputs, func(o stream.Record) bool {
-			return o.Partition.Topic == s.stored.Partition.Topic && header.Get(&o, header.ID) == s.ID
+			return o.Partition.Topic == topics.output(s.stored.Partition.Topic) && header.Get(&o, header.ID) == s.ID
 		})
 		if i < 0 {
 			wrong = append(wrong, "the replay does not write "+s.Position)

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/explain"
+	"github.com/afterbay/afterbay/header"
 )
 
 var (
@@ -329,6 +332,7 @@ func TestDerivedIntoTopics(t *testing.T) {
 	if now := must(t, "", "tail", "decided"); now != live {
 		t.Errorf("the live topic changed: %s", now)
 	}
+	explainDerived(t)
 	mustHave(t, must(t, "", "generations", "limits"), "live in 0 of 2 partitions")
 }
 
@@ -400,5 +404,40 @@ func TestKilledDerivationsIntoTopicsAreResumed(t *testing.T) {
 		if was[id].offset != m.offset || sum(was[id]) != sum(m) {
 			t.Fatalf("seed %d: %s is %+v, and was %+v", *killSeed, id, m, was[id])
 		}
+	}
+}
+
+// explainDerived explains an event and its records where a copy in history and one in
+// other have the ids of the live ones.
+func explainDerived(t *testing.T) {
+	t.Helper()
+	var record struct{ Headers [][2]string }
+	if err := json.Unmarshal([]byte(must(t, "", "tail", "decided", "--headers", "--partition", "0", "--limit", "1")), &record); err != nil {
+		t.Fatal(err)
+	}
+	id := ""
+	for _, h := range record.Headers {
+		if h[0] == header.ID {
+			id = h[1]
+		}
+	}
+	for line, want := range map[string]string{
+		id + " limits.yaml": "decided/0@0", "decided/0@0 limits.yaml": "decided/0@0", "history/0@0 new.yaml": "history/0@0",
+		"orders/0@0 limits.yaml": "decided/0@0", "orders/0@0 new.yaml": "history/0@0",
+	} {
+		var report explain.Report
+		if err := json.Unmarshal([]byte(must(t, "", append([]string{"explain", "--json"}, fields(line)...)...)), &report); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Replays) != 1 || !report.Replays[0].Same {
+			t.Errorf("%s: %+v", line, report.Replays)
+		}
+		if report.Output != nil && report.Output.Position != want {
+			t.Errorf("%s: it takes %s, want %s", line, report.Output.Position, want)
+		}
+	}
+	out := must(t, "", "explain", "history/0@0", "limits.yaml")
+	if !strings.Contains(out, "the pipeline was ") {
+		t.Errorf("the copy by the file of the live one: %s", out)
 	}
 }
