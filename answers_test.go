@@ -29,7 +29,7 @@ func (writer) Info() model.Info {
 	}
 }
 
-func (writer) Check([]float32, [][]byte) error { return nil }
+func (writer) Check([]float64, [][]byte) error { return nil }
 
 func (writer) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
 
@@ -55,13 +55,13 @@ func (summed) Info() model.Info {
 	return model.Info{Kind: "summed", Inputs: []model.Input{{Name: "v", Type: model.Number, Shape: []int{3}}}, Outputs: []model.Output{{Name: "sum", Size: 1}}}
 }
 
-func (summed) Check([]float32, [][]byte) error { return nil }
+func (summed) Check([]float64, [][]byte) error { return nil }
 
 func (summed) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.Len() {
 		scores[i] = 0
 		for _, v := range rows.Values[3*i : 3*i+3] {
-			scores[i] += v
+			scores[i] += float32(v)
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func (*talker) Info() model.Info {
 	return model.Info{Kind: "talker", Remote: true, Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Name: "words", Size: 1, Type: model.String}}}
 }
 
-func (*talker) Check([]float32, [][]byte) error { return nil }
+func (*talker) Check([]float64, [][]byte) error { return nil }
 
 func (*talker) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
 

@@ -215,11 +215,11 @@ func assignInputs(stage *step.Score, slots []value.Slot, columns []model.Input) 
 			stage.Texts = append(stage.Texts, slot)
 			continue
 		}
-		var codes map[string]float32
+		var codes map[string]float64
 		if slot.Type.Kind == value.String {
-			codes = make(map[string]float32, len(in.Categories))
+			codes = make(map[string]float64, len(in.Categories))
 			for code, label := range in.Categories {
-				codes[label] = float32(code)
+				codes[label] = float64(code)
 			}
 		}
 		stage.Inputs, stage.Codes = append(stage.Inputs, slot), append(stage.Codes, codes)

@@ -29,7 +29,7 @@ func (m mixed) Info() model.Info {
 	}
 }
 
-func (mixed) Check(values []float32, bytes [][]byte) error {
+func (mixed) Check(values []float64, bytes [][]byte) error {
 	if len(values) != 3 || len(bytes) != 2 {
 		return fmt.Errorf("%d numbers and %d texts", len(values), len(bytes))
 	}
@@ -39,7 +39,7 @@ func (mixed) Check(values []float32, bytes [][]byte) error {
 func (mixed) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.Len() {
 		values, bytes := rows.Row(i)
-		scores[2*i], scores[2*i+1] = values[0]+10*values[1]+100*values[2], float32(len(bytes[0])+100*len(bytes[1]))
+		scores[2*i], scores[2*i+1] = float32(values[0]+10*values[1]+100*values[2]), float32(len(bytes[0])+100*len(bytes[1]))
 		if bytes[1] == nil {
 			scores[2*i+1] = -1
 		}

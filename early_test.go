@@ -64,7 +64,7 @@ func (m remote) Info() model.Info {
 // TestOnlyWhatTellsNobodyOutsideReadsEarly runs pipelines that may and may not
 // compute events before they are durable.
 func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
-	local := linear{weights: []float32{2}}
+	local := linear{weights: []float64{2}}
 	for _, c := range []struct {
 		name    string
 		model   model.Model

@@ -88,7 +88,7 @@ func TestPipelinesShareThePlacesOfAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		running, most := 0, 0
-		s := &service{instead: func(int, []float32) error {
+		s := &service{instead: func(int, []float64) error {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -118,7 +118,7 @@ func TestPipelinesShareTheBreakerOfAServer(t *testing.T) {
 		up := time.Now().Add(10 * time.Second)
 		var mu sync.Mutex
 		failed := 0
-		s := &service{instead: func(int, []float32) error {
+		s := &service{instead: func(int, []float64) error {
 			if !time.Now().Before(up) {
 				return nil
 			}
@@ -144,7 +144,7 @@ func TestPipelinesShareTheBreakerOfAServer(t *testing.T) {
 // while those hold it.
 func TestSessionDoesNotWaitForItsOwnCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{instead: func(call int, _ []float32) error {
+		s := &service{instead: func(call int, _ []float64) error {
 			if call%5 == 1 {
 				return blamed(model.BlameWay)
 			}
@@ -188,7 +188,7 @@ func TestSessionDoesNotWaitForItsOwnCalls(t *testing.T) {
 // answers come after all.
 func TestAnswerOfACallThatHangsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{instead: func(call int, _ []float32) error {
+		s := &service{instead: func(call int, _ []float64) error {
 			if call <= 3 { // all places
 				time.Sleep(time.Minute)
 			}
@@ -240,7 +240,7 @@ func TestAnswerOfACallThatHangsIsRefused(t *testing.T) {
 func TestBreakerOpensAtItsRate(t *testing.T) {
 	for rate, opens := range map[float64]bool{0: false, 0.2: true, 0.3: false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &service{instead: func(call int, _ []float32) error {
+			s := &service{instead: func(call int, _ []float64) error {
 				if call%4 == 0 {
 					return blamed(model.BlameModel)
 				}

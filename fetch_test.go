@@ -42,7 +42,7 @@ func fetchPipeline(f afterbay.Fetch, o afterbay.Objects, steps ...afterbay.Step)
 // goModel is sure of nothing.
 type goModel struct{ seer }
 
-func (goModel) Check([]float32, [][]byte) error { return nil }
+func (goModel) Check([]float64, [][]byte) error { return nil }
 
 func (goModel) Predict(context.Context, model.Rows, []float32) error { return nil }
 

@@ -154,7 +154,7 @@ func (v volumeModel) Info() model.Info {
 	return model.Info{Kind: "test", Inputs: []model.Input{{Name: "sound", Type: model.Bytes}}, Outputs: []model.Output{{Name: "volume", Size: 1}}, Remote: v.remote}
 }
 
-func (volumeModel) Check([]float32, [][]byte) error { return nil }
+func (volumeModel) Check([]float64, [][]byte) error { return nil }
 
 func (volumeModel) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i, sound := range rows.Bytes {

@@ -66,7 +66,7 @@ func TestEventsFindTheRowsThatThoseBeforeThemWrote(t *testing.T) {
 	for name, score := range map[string]*afterbay.Score{"at once": nil, "async": {Async: true, Ordered: true}, "ordered": {Ordered: true}} {
 		for _, engine := range []string{"memory", "embedded", "kafka", "faulty"} {
 			t.Run(name+"/"+engine, func(t *testing.T) {
-				s := &service{instead: func(call int, _ []float32) error {
+				s := &service{instead: func(call int, _ []float64) error {
 					if call%5 == 1 {
 						return blamed(model.BlameWay)
 					}

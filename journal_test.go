@@ -68,7 +68,7 @@ func TestModelOfKindRemoteThatIsDownPausesItsPipeline(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			s := &told{info: model.Info{Kind: kind}}
-			s.instead = func(int, []float32) error {
+			s.instead = func(int, []float64) error {
 				if time.Since(start) < time.Minute {
 					return blamed(model.BlameWay)
 				}
@@ -83,7 +83,7 @@ func TestModelOfKindRemoteThatIsDownPausesItsPipeline(t *testing.T) {
 func TestFeaturesOfScoresOfAModelThatMayBeDownAreInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &told{info: model.Info{Kind: "remote"}}
-		s.instead = func(call int, _ []float32) error {
+		s.instead = func(call int, _ []float64) error {
 			if call%3 == 0 {
 				return blamed(model.BlameWay)
 			}
@@ -183,7 +183,7 @@ func TestLateAnswerIsRefusedAndKept(t *testing.T) {
 	}{{&afterbay.Journal{}, true, false}, {&afterbay.Journal{Off: true}, true, true}, {&afterbay.Journal{Off: true}, false, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &told{info: model.Info{Kind: "remote", Timeout: time.Second}}
-			s.instead = func(call int, _ []float32) error {
+			s.instead = func(call int, _ []float64) error {
 				if call <= 2 {
 					time.Sleep(2 * time.Second)
 				}

@@ -13,7 +13,7 @@ import (
 )
 
 // linear is a model in Go: a weighted sum.
-type linear struct{ weights []float32 }
+type linear struct{ weights []float64 }
 
 func (m linear) Info() model.Info {
 	return model.Info{
@@ -22,7 +22,7 @@ func (m linear) Info() model.Info {
 	}
 }
 
-func (m linear) Check([]float32, [][]byte) error { return nil }
+func (m linear) Check([]float64, [][]byte) error { return nil }
 
 func (m linear) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.Len() {
@@ -52,7 +52,7 @@ func Example_customModelAndFeature() {
 			{Emit: &afterbay.Emit{Topic: "scores", Names: []string{"user", "length", "risk.score"}}},
 		},
 		Code: afterbay.Code{
-			Models: map[string]model.Model{"linear": linear{weights: []float32{0.5, 10}}},
+			Models: map[string]model.Model{"linear": linear{weights: []float64{0.5, 10}}},
 			Functions: map[string]step.Function{"length": {Version: 1, Event: func(c *step.Context) error {
 				c.SetInt("length", int64(len(c.Text("text"))))
 				return nil

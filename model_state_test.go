@@ -29,7 +29,7 @@ func (m fading) Info() model.Info {
 	}
 }
 
-func (m fading) Check(_ []float32, bytes [][]byte) error {
+func (m fading) Check(_ []float64, bytes [][]byte) error {
 	if n := len(bytes[0]); n != 0 && n != 8 {
 		return fmt.Errorf("a state of %d bytes", n)
 	}
@@ -47,7 +47,7 @@ func (m fading) Predict(_ context.Context, rows model.Rows, scores []float32) er
 			level = math.Float32frombits(binary.LittleEndian.Uint32(state))
 			count = math.Float32frombits(binary.LittleEndian.Uint32(state[4:]))
 		}
-		level = level/2 + values[0]
+		level = level/2 + float32(values[0])
 		copy(scores[3*i:], []float32{level, level, count + 1})
 	}
 	return nil

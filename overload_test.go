@@ -91,7 +91,7 @@ func (s *turnstile) Info() model.Info {
 	return model.Info{Kind: "test", Inputs: []model.Input{{Name: "n", Type: model.Number}}, Outputs: []model.Output{{Name: "twice", Size: 1}}, Remote: true}
 }
 
-func (s *turnstile) Check([]float32, [][]byte) error { return nil }
+func (s *turnstile) Check([]float64, [][]byte) error { return nil }
 
 func (s *turnstile) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func (s *turnstile) Predict(ctx context.Context, rows model.Rows, scores []float
 	wait := s.free.Sub(now)
 	s.mu.Unlock()
 	for i, v := range rows.Values {
-		scores[i] = 2 * v
+		scores[i] = float32(2 * v)
 	}
 	select {
 	case <-time.After(max(wait, 1)): // in a bubble timers that are due at once crash the race detector (golang/go#78156)
@@ -324,7 +324,7 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 	for _, open := range []string{"pause", "park"} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			s := &service{instead: func(int, []float32) error {
+			s := &service{instead: func(int, []float64) error {
 				if time.Since(start) < time.Minute {
 					return blamed(model.BlameWay)
 				}

@@ -38,7 +38,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 				faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
-				s := &service{instead: func(call int, rows []float32) error {
+				s := &service{instead: func(call int, rows []float64) error {
 					if seed == 0 {
 						return nil
 					}
@@ -161,7 +161,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 		}
 		return log
 	}
-	down := parkPipeline(&service{instead: func(int, []float32) error { return blamed(model.BlameWay) }}, afterbay.Score{Async: true, Ordered: true},
+	down := parkPipeline(&service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}, afterbay.Score{Async: true, Ordered: true},
 		afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}})
 	log := open()
 	runner, err := afterbay.New(down, afterbay.Options{})
@@ -210,7 +210,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		s := &service{instead: func(call int, _ []float32) error {
+		s := &service{instead: func(call int, _ []float64) error {
 			if time.Since(start) < 10*time.Second {
 				return blamed(model.BlameWay)
 			}
@@ -308,7 +308,7 @@ func TestJournalledQuestionIsAskedOnce(t *testing.T) {
 					if by == "event" {
 						want = n / questions
 					}
-					if asked := s.rows[float32(q+1)]; seed == 0 && asked != want {
+					if asked := s.rows[float64(q+1)]; seed == 0 && asked != want {
 						t.Errorf("by %s: %d was asked for %d times, want %d", by, q+1, asked, want)
 					}
 				}
@@ -325,7 +325,7 @@ func TestJournalledQuestionIsAskedOnce(t *testing.T) {
 func TestCallsUnderWayAreNotRepeatedAtARebalance(t *testing.T) {
 	for _, kept := range []*afterbay.Journal{nil, {}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &service{instead: func(int, []float32) error { time.Sleep(700 * time.Millisecond); return nil }}
+			s := &service{instead: func(int, []float64) error { time.Sleep(700 * time.Millisecond); return nil }}
 			p := parkPipeline(s, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{})
 			p.Models[0].Journal = kept
 			log := memory.New(memory.Options{})

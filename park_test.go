@@ -27,25 +27,25 @@ import (
 // service is a model that is slow, late and down: its score of a number is twice
 // that. It may be told what a call does instead.
 type service struct {
-	instead func(call int, rows []float32) error // nil answers
+	instead func(call int, rows []float64) error // nil answers
 
 	mu    sync.Mutex
 	calls int
-	rows  map[float32]int // how often each was asked for
+	rows  map[float64]int // how often each was asked for
 }
 
 func (s *service) Info() model.Info {
 	return model.Info{Kind: "test", Inputs: []model.Input{{Name: "n", Type: model.Number}}, Outputs: []model.Output{{Name: "twice", Size: 1}}, Remote: true}
 }
 
-func (s *service) Check([]float32, [][]byte) error { return nil }
+func (s *service) Check([]float64, [][]byte) error { return nil }
 
 func (s *service) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	s.mu.Lock()
 	s.calls++
 	call := s.calls
 	if s.rows == nil {
-		s.rows = map[float32]int{}
+		s.rows = map[float64]int{}
 	}
 	for _, v := range rows.Values {
 		s.rows[v]++
@@ -57,7 +57,7 @@ func (s *service) Predict(ctx context.Context, rows model.Rows, scores []float32
 		}
 	}
 	for i, v := range rows.Values {
-		scores[i] = 2 * v
+		scores[i] = float32(2 * v)
 	}
 	return ctx.Err()
 }
@@ -69,8 +69,8 @@ func (b blamed) Error() string      { return fmt.Sprintf("no answer, by fault of
 func (b blamed) Blame() model.Blame { return model.Blame(b) }
 
 // sleepy has calls take any time up to most.
-func sleepy(seed uint64, most time.Duration) func(int, []float32) error {
-	return func(call int, _ []float32) error {
+func sleepy(seed uint64, most time.Duration) func(int, []float64) error {
+	return func(call int, _ []float64) error {
 		rng := rand.New(rand.NewPCG(seed, uint64(call)))
 		time.Sleep(time.Duration(rng.Int64N(int64(most))))
 		return nil
@@ -233,7 +233,7 @@ func TestSlowStepIsNotTakenFromItsSession(t *testing.T) {
 // events wait in the model's hop, and drops some of the events after that.
 func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{instead: func(int, []float32) error { time.Sleep(time.Second); return nil }}
+		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
 		p := parkPipeline(s, afterbay.Score{Async: true, When: "n > 10.0"}, afterbay.Calling{})
 		p.Steps = slices.Insert(p.Steps, 1, afterbay.Step{Route: []afterbay.Case{
 			{Name: "much", When: "n > 40.0", Then: "drop"}, {Name: "default", Steps: []afterbay.Step{{Let: []afterbay.Binding{{Name: "half", Expr: "n / 2.0"}}}}},
@@ -268,7 +268,7 @@ func TestModelThatIsDownMakesNoDeadLetter(t *testing.T) {
 				t.Run(fmt.Sprint(open, async, blame), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						start := time.Now()
-						s := &service{instead: func(int, []float32) error {
+						s := &service{instead: func(int, []float64) error {
 							if down := time.Since(start); down < time.Minute {
 								return blamed(blame)
 							}
@@ -289,7 +289,7 @@ func TestModelThatIsDownMakesNoDeadLetter(t *testing.T) {
 
 func TestOpenBreakerFallsBackAndMarksOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{instead: func(int, []float32) error { return blamed(model.BlameWay) }}
+		s := &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
 		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}, Fallback: []afterbay.Binding{{Name: "twice", Expr: "-1.0"}}},
 			afterbay.Calling{Breaker: afterbay.Breaker{Failures: 2, Open: "fallback"}})
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(20, 5))
@@ -348,7 +348,7 @@ func TestRowAtFaultIsOneDeadLetter(t *testing.T) {
 		for _, async := range []bool{false, true} {
 			t.Run(fmt.Sprint(blame, async), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &service{instead: func(_ int, rows []float32) error {
+					s := &service{instead: func(_ int, rows []float64) error {
 						if slices.Contains(rows, 40) {
 							return blamed(blame)
 						}
@@ -395,7 +395,7 @@ func TestRowAtFaultIsOneDeadLetter(t *testing.T) {
 
 func TestOneRowAtFaultCostsAFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{instead: func(_ int, rows []float32) error {
+		s := &service{instead: func(_ int, rows []float64) error {
 			if slices.Contains(rows, 40) {
 				return blamed(model.BlameRows)
 			}
@@ -420,7 +420,7 @@ func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 		{Emit: &afterbay.Emit{Topic: "unscored", When: "n > 5", Names: []string{"sorry"}}},
 	}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &service{instead: func(int, []float32) error { return blamed(model.BlameWay) }}
+			s := &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
 			p := parkPipeline(s, afterbay.Score{Async: true, Ordered: steps == nil, OnFailure: steps}, afterbay.Calling{Expire: time.Minute}) // who waits behind others waits too
 			start := time.Now()
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
@@ -452,7 +452,7 @@ func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		s := &service{instead: func(int, []float32) error {
+		s := &service{instead: func(int, []float64) error {
 			if time.Since(start) < time.Minute {
 				return blamed(model.BlameWay)
 			}
@@ -518,7 +518,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		s := &service{}
-		s.instead = func(int, []float32) error {
+		s.instead = func(int, []float64) error {
 			if !up.Load() {
 				return blamed(model.BlameWay)
 			}
@@ -564,7 +564,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 // TestAnswersOfDroppedEventsAreLeftAlone drops events whose calls are under way.
 func TestAnswersOfDroppedEventsAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{instead: func(int, []float32) error { time.Sleep(2 * time.Second); return nil }}
+		s := &service{instead: func(int, []float64) error { time.Sleep(2 * time.Second); return nil }}
 		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{})
 		p.Models[0].Journal = &afterbay.Journal{Off: true}
 		log := memory.New(memory.Options{})

@@ -29,8 +29,8 @@ func TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice(t *testing.T) {
 				log := openLog(t, engine, t.TempDir())
 				defer closeLog(t, log)
 				var corrected atomic.Bool
-				s := &service{instead: func(_ int, rows []float32) error {
-					if slices.ContainsFunc(rows, func(n float32) bool { return int(n)%10 == 0 }) && !corrected.Load() {
+				s := &service{instead: func(_ int, rows []float64) error {
+					if slices.ContainsFunc(rows, func(n float64) bool { return int(n)%10 == 0 }) && !corrected.Load() {
 						return blamed(model.BlameRows)
 					}
 					return nil
@@ -82,7 +82,7 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 2000
 		var corrected atomic.Bool
-		s := &service{instead: func(int, []float32) error {
+		s := &service{instead: func(int, []float64) error {
 			time.Sleep(10 * time.Millisecond)
 			if !corrected.Load() {
 				return blamed(model.BlameRows)

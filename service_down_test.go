@@ -207,9 +207,9 @@ func TestHealthyKeysKeepTheirPaceWhileAnEndpointIsDown(t *testing.T) {
 		for _, async := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, async %v", name, async), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					answer := func(int, []float32) error { time.Sleep(5 * time.Millisecond); return nil }
+					answer := func(int, []float64) error { time.Sleep(5 * time.Millisecond); return nil }
 					var down atomic.Bool
-					far := &service{instead: func(int, []float32) error {
+					far := &service{instead: func(int, []float64) error {
 						if !down.Load() {
 							return answer(0, nil)
 						}
@@ -285,7 +285,7 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 		t.Run(open, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var down atomic.Bool
-				s := &service{instead: func(int, []float32) error {
+				s := &service{instead: func(int, []float64) error {
 					if down.Load() {
 						return blamed(model.BlameWay)
 					}

@@ -43,7 +43,7 @@ const (
 )
 
 func tenantPipeline(seed uint64, fair bool) afterbay.Pipeline {
-	s := &service{instead: func(call int, _ []float32) error {
+	s := &service{instead: func(call int, _ []float64) error {
 		time.Sleep(tenantCallMin + time.Duration(rand.New(rand.NewPCG(seed, uint64(call))).Int64N(int64(tenantCallMax-tenantCallMin))))
 		return nil
 	}}
@@ -245,7 +245,7 @@ func TestLoudTenantCostsOthersAtMostTheirLatencyAgain(t *testing.T) {
 // those beyond are dead letters, and another tenant's are not.
 func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{instead: func(int, []float32) error { time.Sleep(time.Second); return nil }}
+		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
 		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{})
 		p.Tenant = afterbay.Tenant{By: `k == "k0" ? "loud" : "other"`, Max: 7}
 		p.Commit.Size = 1 // each event is looked at with those before it parked
@@ -274,7 +274,7 @@ func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 		down := p.Models[0]
 		down.Name, down.Go = "down", "down"
 		p.Models, p.Steps = append(p.Models, down), slices.Insert(p.Steps, 1, afterbay.Step{Score: &second})
-		p.Code.Models["down"] = &service{instead: func(int, []float32) error { return blamed(model.BlameWay) }}
+		p.Code.Models["down"] = &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
 		runner, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -319,7 +319,7 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 	var order []int
 	synctest.Test(t, func(t *testing.T) {
 		up := time.Now().Add(time.Second)
-		s := &service{instead: func(_ int, rows []float32) error {
+		s := &service{instead: func(_ int, rows []float64) error {
 			if time.Now().Before(up) {
 				return blamed(model.BlameWay)
 			}

@@ -15,7 +15,7 @@ func TestRowsAreCountedOnceWhateverCallsTheyTook(t *testing.T) {
 	run := func(ctx context.Context, c *Counted, rows int) {
 		g.Begin(1, 0)
 		for i := range rows {
-			g.Rows.Append([]float32{float32(i)}, nil)
+			g.Rows.Append([]float64{float64(i)}, nil)
 		}
 		if err := g.Run(ctx, c, 1, 64, false); err != nil && ctx.Err() == nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ func (m *lengths) Info() model.Info {
 	return model.Info{Inputs: append(model.Numbers(1), model.Input{Type: model.String}), Outputs: []model.Output{{Size: 2}}}
 }
 
-func (m *lengths) Check([]float32, [][]byte) error { return nil }
+func (m *lengths) Check([]float64, [][]byte) error { return nil }
 
 func (m *lengths) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	var call []int
@@ -32,7 +32,7 @@ func (m *lengths) Predict(ctx context.Context, rows model.Rows, scores []float32
 		if strings.Contains(string(texts[0]), "x") {
 			return errors.New("no")
 		}
-		scores[2*i], scores[2*i+1] = values[0], float32(len(texts[0]))
+		scores[2*i], scores[2*i+1] = float32(values[0]), float32(len(texts[0]))
 	}
 	m.calls = append(m.calls, call)
 	return ctx.Err()
@@ -41,7 +41,7 @@ func (m *lengths) Predict(ctx context.Context, rows model.Rows, scores []float32
 func gather(g *Gather, texts ...string) {
 	g.Begin(1, 1)
 	for i, text := range texts {
-		g.Rows.Append([]float32{float32(i)}, [][]byte{[]byte(text)})
+		g.Rows.Append([]float64{float64(i)}, [][]byte{[]byte(text)})
 	}
 }
 
@@ -122,7 +122,9 @@ func (m *sick) Predict(_ context.Context, rows model.Rows, scores []float32) err
 			}
 		}
 	}
-	copy(scores, rows.Values)
+	for i, value := range rows.Values {
+		scores[i] = float32(value)
+	}
 	return nil
 }
 
@@ -131,7 +133,7 @@ func (m *sick) run(t *testing.T, g *Gather, n int) []int {
 	t.Helper()
 	g.Begin(1, 0)
 	for i := range n {
-		g.Rows.Append([]float32{float32(i)}, nil)
+		g.Rows.Append([]float64{float64(i)}, nil)
 	}
 	if err := g.Run(t.Context(), m, 1, 64, false); err != nil {
 		t.Fatal(err)
@@ -274,7 +276,9 @@ func TestDeadlineIsNoRowsFault(t *testing.T) {
 type single struct{ sick }
 
 func (m *single) Predict(_ context.Context, rows model.Rows, scores []float32) error {
-	copy(scores, rows.Values)
+	for i, value := range rows.Values {
+		scores[i] = float32(value)
+	}
 	return fmt.Errorf("of a call: %w", model.RowErrors{{Row: 1, Err: errors.New("no")}})
 }
 
@@ -282,7 +286,7 @@ func TestRowsThatFailByThemselvesAreNotSearched(t *testing.T) {
 	var g Gather
 	g.Begin(1, 0)
 	for i := range 128 {
-		g.Rows.Append([]float32{float32(i)}, nil)
+		g.Rows.Append([]float64{float64(i)}, nil)
 	}
 	if err := g.Run(t.Context(), &single{}, 1, 64, false); err != nil || g.Calls != 2 || len(g.Failed) != 2 || g.Failed[0].Row != 1 || g.Failed[1].Row != 65 {
 		t.Errorf("%v, %v by %d calls", err, g.Failed, g.Calls)
@@ -301,7 +305,7 @@ func TestEndedContextIsNoRowsFault(t *testing.T) {
 
 func TestGatheringDoesNotAllocate(t *testing.T) {
 	var g Gather
-	values, texts := []float32{1}, [][]byte{[]byte("text")}
+	values, texts := []float64{1}, [][]byte{[]byte("text")}
 	fixed := constant{}
 	if n := testing.AllocsPerRun(10, func() {
 		g.Begin(1, 1)
@@ -320,7 +324,7 @@ func TestGatheringDoesNotAllocate(t *testing.T) {
 type constant struct{}
 
 func (constant) Info() model.Info                { return model.Info{Outputs: []model.Output{{Size: 1}}} }
-func (constant) Check([]float32, [][]byte) error { return nil }
+func (constant) Check([]float64, [][]byte) error { return nil }
 
 func (constant) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.Len() {

@@ -26,7 +26,7 @@ type slow struct {
 func (m *slow) Info() model.Info {
 	return model.Info{Inputs: model.Numbers(1), Outputs: []model.Output{{Size: 1}}}
 }
-func (m *slow) Check([]float32, [][]byte) error { return nil }
+func (m *slow) Check([]float64, [][]byte) error { return nil }
 
 func (m *slow) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	select {
@@ -37,7 +37,9 @@ func (m *slow) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 	if i := slices.Index(rows.Values, -1); i >= 0 {
 		return fmt.Errorf("row %d cannot be scored", i)
 	}
-	copy(scores, rows.Values[:rows.Len()])
+	for i, value := range rows.Values[:rows.Len()] {
+		scores[i] = float32(value)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ends, m.rows = append(m.ends, time.Now()), append(m.rows, rows.Len())
@@ -45,11 +47,11 @@ func (m *slow) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 }
 
 // ask scores rows of a value each and says how long it took.
-func ask(t *testing.T, ctx context.Context, s *Shared, values ...float32) (time.Duration, error) {
+func ask(t *testing.T, ctx context.Context, s *Shared, values ...float64) (time.Duration, error) {
 	t.Helper()
 	start, scores := time.Now(), make([]float32, len(values))
 	err := s.Predict(ctx, model.Rows{Width: 1, Values: values}, scores)
-	if err == nil && !slices.Equal(scores, values) {
+	if err == nil && !slices.EqualFunc(scores, values, func(a float32, b float64) bool { return float64(a) == b }) {
 		t.Errorf("scores %v of %v", scores, values)
 	}
 	return time.Since(start), err
@@ -72,7 +74,7 @@ func TestCallIsMadeWhenItIsFull(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 4 {
 			group.Go(func() {
-				if took, err := ask(t, t.Context(), s, float32(i)); err != nil || took != time.Millisecond {
+				if took, err := ask(t, t.Context(), s, float64(i)); err != nil || took != time.Millisecond {
 					t.Errorf("%v, %v", took, err)
 				}
 			})
@@ -92,7 +94,7 @@ func TestRowsWaitNoLongerThanThePolicySays(t *testing.T) {
 		for i := range 3 {
 			group.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
-				if took, err := ask(t, t.Context(), s, float32(i)); err != nil || took != time.Duration(6-i)*time.Millisecond {
+				if took, err := ask(t, t.Context(), s, float64(i)); err != nil || took != time.Duration(6-i)*time.Millisecond {
 					t.Errorf("%d: %v, %v", i, took, err)
 				}
 			})
@@ -134,7 +136,7 @@ func TestWithoutWaitRowsShareTheCallAfterTheRunningOne(t *testing.T) {
 		for i := range 8 {
 			group.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
-				if took, err := ask(t, t.Context(), s, float32(i)); err != nil || took > 20*time.Millisecond {
+				if took, err := ask(t, t.Context(), s, float64(i)); err != nil || took > 20*time.Millisecond {
 					t.Errorf("%d: %v, %v", i, took, err)
 				}
 			})
@@ -224,7 +226,7 @@ func TestBadRowsFailTheirCallerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewShared(&slow{took: time.Millisecond}, model.Policy{Size: 6, Wait: time.Second}, 1)
 		var group sync.WaitGroup
-		for _, values := range [][]float32{{1, 2}, {3, -1}, {5, 6}} {
+		for _, values := range [][]float64{{1, 2}, {3, -1}, {5, 6}} {
 			group.Go(func() {
 				if _, err := ask(t, t.Context(), s, values...); (err != nil) != slices.Contains(values, -1) {
 					t.Errorf("%v: %v", values, err)
@@ -250,7 +252,7 @@ func TestOneBadRowOfASharedCallIsSearchedOnce(t *testing.T) {
 				var g Gather
 				g.Begin(1, 0)
 				for i := range 16 {
-					g.Rows.Append([]float32{float32(16*caller + i)}, nil)
+					g.Rows.Append([]float64{float64(16*caller + i)}, nil)
 				}
 				err := g.Run(t.Context(), s, 1, 16, false)
 				if err != nil || g.Calls != 1 || (len(g.Failed) == 1) != (caller == 1) || caller == 1 && g.Failed[0].Row != 5 {
@@ -289,9 +291,9 @@ func TestCallersGetTheirOwnScores(t *testing.T) {
 					}
 					for range asks {
 						time.Sleep(time.Duration(own.IntN(4)) * time.Millisecond)
-						values := make([]float32, 1+own.IntN(min(size, 4)))
+						values := make([]float64, 1+own.IntN(min(size, 4)))
 						for i := range values {
-							values[i] = own.Float32()
+							values[i] = float64(own.Float32())
 						}
 						if _, err := ask(t, t.Context(), s, values...); err != nil {
 							t.Error(err)

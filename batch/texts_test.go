@@ -79,7 +79,7 @@ func TestCallersOfASharedCallGetTheirOwnTexts(t *testing.T) {
 			group.Go(func() {
 				rows := model.Rows{Width: 1, BytesWidth: 1}
 				for i := range n + 1 {
-					rows.Append([]float32{float32(10*n + i)}, [][]byte{[]byte(strings.Repeat("a", i))})
+					rows.Append([]float64{float64(10*n + i)}, [][]byte{[]byte(strings.Repeat("a", i))})
 				}
 				scores, texts := make([]float32, 2*(n+1)), make([][]byte, 2*(n+1))
 				if err := s.Answer(t.Context(), rows, scores, texts); err != nil {
@@ -93,7 +93,7 @@ func TestCallersOfASharedCallGetTheirOwnTexts(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if err := s.Predict(t.Context(), model.Rows{Width: 1, BytesWidth: 1, N: 1, Values: []float32{1}, Bytes: [][]byte{nil}}, make([]float32, 2)); err == nil {
+		if err := s.Predict(t.Context(), model.Rows{Width: 1, BytesWidth: 1, N: 1, Values: []float64{1}, Bytes: [][]byte{nil}}, make([]float32, 2)); err == nil {
 			t.Error("scores alone of a model with texts")
 		}
 	})

@@ -49,7 +49,7 @@ func show(schema *value.Schema, row *value.Row) string {
 		case s.Type.Kind == value.Number:
 			fmt.Fprint(&b, row.Number(s))
 		case s.Type.Kind == value.Vector:
-			fmt.Fprint(&b, row.AppendVector(nil, s))
+			fmt.Fprint(&b, value.AppendVector[float32](row, nil, s))
 		case s.Type.Kind.Text():
 			fmt.Fprintf(&b, "%q", row.Text(s))
 		default:

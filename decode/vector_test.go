@@ -1,6 +1,7 @@
 package decode_test
 
 import (
+	"github.com/afterbay/afterbay/value"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -40,7 +41,7 @@ func TestNumbersOfVectorsAreTheNearest(t *testing.T) {
 			}
 			continue
 		}
-		if got := row.AppendVector(nil, schema.Slots[0])[0]; math.Float32bits(got) != math.Float32bits(float32(want)) {
+		if got := value.AppendVector[float32](row, nil, schema.Slots[0])[0]; math.Float32bits(got) != math.Float32bits(float32(want)) {
 			t.Errorf("seed %d: %s is read as %v, want %v", seed, text, got, float32(want))
 		}
 	}

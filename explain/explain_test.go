@@ -32,13 +32,13 @@ type half struct{ digest string }
 // Predict implements model.Model.
 func (half) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range scores {
-		scores[i] = (rows.Values[i*rows.Width] + rows.Values[i*rows.Width+1]) / 2
+		scores[i] = float32(rows.Values[i*rows.Width]+rows.Values[i*rows.Width+1]) / 2
 	}
 	return nil
 }
 
 // Check implements model.Model.
-func (half) Check([]float32, [][]byte) error { return nil }
+func (half) Check([]float64, [][]byte) error { return nil }
 
 // Info implements model.Model.
 func (m half) Info() model.Info {

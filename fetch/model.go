@@ -58,7 +58,7 @@ func (m Model) Info() model.Info { return m.info }
 var errNoURL = errors.New("there is no URL")
 
 // Check implements model.Model.
-func (m Model) Check(_ []float32, bytes [][]byte) error {
+func (m Model) Check(_ []float64, bytes [][]byte) error {
 	if len(bytes[0]) == 0 {
 		return errNoURL
 	}
@@ -158,7 +158,7 @@ func NewContents(m model.Model, columns []Column) Contents {
 
 // Check implements model.Model: what the model says of content is not known before
 // it is there.
-func (c Contents) Check(values []float32, texts [][]byte) error {
+func (c Contents) Check(values []float64, texts [][]byte) error {
 	if len(texts) != c.texts+len(c.columns) {
 		return fmt.Errorf("%d texts of a row, want %d", len(texts), c.texts+len(c.columns))
 	}

@@ -27,7 +27,7 @@ func (*reader) Info() model.Info {
 	return model.Info{Inputs: []model.Input{{Name: "n", Type: model.Number}, {Name: "image", Type: model.Bytes}}, Outputs: []model.Output{{Name: "n", Size: 1}, {Name: "text", Size: 1, Type: model.String}}}
 }
 
-func (*reader) Check(_ []float32, bytes [][]byte) error {
+func (*reader) Check(_ []float64, bytes [][]byte) error {
 	if strings.Contains(string(bytes[0]), "x") {
 		return errors.New("has an x")
 	}
@@ -40,7 +40,7 @@ func (r *reader) Answer(_ context.Context, rows model.Rows, scores []float32, te
 	r.calls++
 	for i := range rows.Len() {
 		values, bytes := rows.Row(i)
-		scores[i], texts[i] = values[0], append([]byte("read "), bytes[0]...)
+		scores[i], texts[i] = float32(values[0]), append([]byte("read "), bytes[0]...)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func TestModelsAreGivenContent(t *testing.T) {
 		if err := json.Unmarshal(texts[i], &row); err != nil || row.Bytes != hashName+row.Sum+":"+fmt.Sprint(row.Size) {
 			t.Fatalf("%s %v", texts[i], err)
 		}
-		rows.Append([]float32{float32(i)}, [][]byte{[]byte(row.Bytes), urls[i]})
+		rows.Append([]float64{float64(i)}, [][]byte{[]byte(row.Bytes), urls[i]})
 	}
 	ask := func(ctx context.Context) string {
 		scores, texts := make([]float32, 4), make([][]byte, 4)
@@ -135,7 +135,7 @@ func TestRowsWithoutContentOrWithNonsenseAreTheirOwn(t *testing.T) {
 	inner, from := &reader{}, NewModel(f, false, 100, control.BreakerOptions{})
 	rows := model.Rows{Width: 1, BytesWidth: 2}
 	for i, reference := range [][]byte{nil, []byte("nonsense"), good, []byte("sha256:" + strings.Repeat("0", 64) + ":x")} {
-		rows.Append([]float32{float32(i)}, [][]byte{reference, nil})
+		rows.Append([]float64{float64(i)}, [][]byte{reference, nil})
 	}
 	for _, text := range []bool{false, true} {
 		texts := make([][]byte, 4)

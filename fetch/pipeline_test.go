@@ -63,7 +63,7 @@ func (*ocr) Info() model.Info {
 	return model.Info{Kind: "ocr", Digest: "1", Inputs: []model.Input{{Name: "image", Type: model.Bytes}}, Outputs: []model.Output{{Name: "text", Size: 1, Type: model.String}}}
 }
 
-func (*ocr) Check([]float32, [][]byte) error { return nil }
+func (*ocr) Check([]float64, [][]byte) error { return nil }
 
 func (*ocr) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
 

@@ -384,12 +384,14 @@ func TestKeyIsOfTheWholeRequest(t *testing.T) {
 const keyOfAll = "8bd5673ed96cd3b0b66c327353285da873f2c7f879b6f9091134ae88c31b4ede"
 
 func TestRowsAreWrittenAlikeWhereTheyAreEqual(t *testing.T) {
-	nan := math.Float32frombits(0x7fc00001)
+	nan := math.Float64frombits(0x7ff8000000000002)
 	rows := []struct {
-		values []float32
+		values []float64
 		bytes  [][]byte
 	}{
-		{}, {values: []float32{0}}, {values: []float32{float32(math.Copysign(0, -1))}}, {values: []float32{0, 0}}, {values: []float32{nan}},
+		{}, {values: []float64{0}}, {values: []float64{math.Copysign(0, -1)}}, {values: []float64{0, 0}}, {values: []float64{nan}},
+		{values: []float64{0.1}}, {values: []float64{float64(float32(0.1))}}, {values: []float64{1<<24 + 1}}, {values: []float64{1 << 24}},
+		{values: []float64{nan, 0.5, 0.1}}, {values: []float64{0.1, 0.5, 0.1}},
 		{bytes: [][]byte{nil}}, {bytes: [][]byte{{}}}, {bytes: [][]byte{{}, {}}}, {bytes: [][]byte{[]byte("a"), nil}}, {bytes: [][]byte{nil, []byte("a")}},
 		{bytes: [][]byte{[]byte("a"), []byte("b")}}, {bytes: [][]byte{[]byte("ab")}},
 	}
@@ -401,8 +403,12 @@ func TestRowsAreWrittenAlikeWhereTheyAreEqual(t *testing.T) {
 		}
 		seen[written] = i
 	}
-	if string(AppendRow(nil, []float32{nan}, nil)) != string(AppendRow(nil, []float32{float32(math.NaN())}, nil)) {
+	if string(AppendRow(nil, []float64{nan}, nil)) != string(AppendRow(nil, []float64{math.NaN()}, nil)) {
 		t.Error("what is missing is written in two ways")
+	}
+	stored := []byte{3, 0, 0, 0x20, 0x41, 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xbe, 0} // as journals have it
+	if got := AppendRow(nil, []float64{10, math.NaN(), -0.25}, [][]byte{nil}); !slices.Equal(got, stored) {
+		t.Errorf("a row of float32 became %x", got)
 	}
 }
 

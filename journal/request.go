@@ -38,17 +38,28 @@ func (r *Request) Key() Key {
 	return Key(h.Sum(nil))
 }
 
+// NaNs of float32 that stand in a row for a missing number, and before a number of
+// 64 bits.
+const missing, wide = 0x7fc00000, 0x7fc00001
+
 // AppendRow appends a row of a model as the body of a request: equal rows are
 // written alike, and different ones differently. Numbers count by their bits,
-// but for NaN, which is missing whatever its bits are; of the bytes nil, which
-// is missing, differs from empty.
-func AppendRow(b []byte, values []float32, bytes [][]byte) []byte {
+// but for NaN, which is missing whatever its bits are. One that float32 holds is
+// written as float32; any other behind a NaN that is not that of missing numbers.
+// Of the bytes nil, which is missing, differs from empty.
+func AppendRow(b []byte, values []float64, bytes [][]byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(values)))
 	for _, value := range values {
-		if value != value {
-			value = float32(math.NaN())
+		near := float32(value)
+		switch {
+		case value != value:
+			b = binary.LittleEndian.AppendUint32(b, missing)
+		case float64(near) == value:
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(near))
+		default:
+			b = binary.LittleEndian.AppendUint32(b, wide)
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(value))
 		}
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(value))
 	}
 	return appendElements(b, bytes)
 }

@@ -45,9 +45,13 @@ func NewNearest(finder *Finder, digest string, size int, texts []string) Model {
 
 // Query is the key of what is found by a vector and texts: a list of texts as JSON,
 // of which the first is the vector as JSON.
-func Query(vector []float32, texts [][]byte) string {
+func Query(vector []float64, texts [][]byte) string {
 	list := make([]string, 1+len(texts))
-	list[0] = string(encode(vector))
+	numbers := make([]float32, len(vector)) // vectors are of float32, whose decimals are shorter
+	for i, v := range vector {
+		numbers[i] = float32(v)
+	}
+	list[0] = string(encode(numbers))
 	for i, text := range texts {
 		list[1+i] = string(text)
 	}
@@ -82,9 +86,9 @@ var (
 )
 
 // Check implements model.Model.
-func (m Model) Check(vector []float32, bytes [][]byte) error {
+func (m Model) Check(vector []float64, bytes [][]byte) error {
 	for _, v := range vector {
-		if wide := float64(v); math.IsNaN(wide) || math.IsInf(wide, 0) {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return errNoVector
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // missing.
 type Rows struct {
 	Width      int
-	Values     []float32
+	Values     []float64
 	BytesWidth int
 	Bytes      [][]byte
 	N          int // rows; 0 counts Values or, where rows have no numbers, Bytes
@@ -42,12 +42,12 @@ func (r Rows) Slice(lo, hi int) Rows {
 }
 
 // Row returns the numbers and bytes of row i, in the same memory.
-func (r Rows) Row(i int) (values []float32, bytes [][]byte) {
+func (r Rows) Row(i int) (values []float64, bytes [][]byte) {
 	return r.Values[i*r.Width : (i+1)*r.Width], r.Bytes[i*r.BytesWidth : (i+1)*r.BytesWidth]
 }
 
 // Append appends a row, whose bytes are not copied.
-func (r *Rows) Append(values []float32, bytes [][]byte) {
+func (r *Rows) Append(values []float64, bytes [][]byte) {
 	r.N = r.Len() + 1
 	r.Values, r.Bytes = append(r.Values, values...), append(r.Bytes, bytes...)
 }
@@ -57,7 +57,7 @@ type Type string
 
 // The types of inputs.
 const (
-	Number Type = "number" // float32, NaN where it is missing: columns of Rows.Values
+	Number Type = "number" // float64, NaN where it is missing: columns of Rows.Values
 	String Type = "string" // text in UTF-8, nil where it is missing: columns of Rows.Bytes
 	Bytes  Type = "bytes"  // as String, of any meaning
 )
@@ -206,7 +206,7 @@ type Model interface {
 	// Check returns why a single row, of Info().Width() numbers and
 	// Info().BytesWidth() texts, cannot be scored, or nil. Predict may be
 	// called only with rows that pass.
-	Check(values []float32, bytes [][]byte) error
+	Check(values []float64, bytes [][]byte) error
 
 	// Info describes the model. It does not change.
 	Info() Info

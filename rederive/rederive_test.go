@@ -358,12 +358,12 @@ type service struct {
 func (s *service) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.Len() {
 		s.calls.Add(1)
-		scores[i] = s.version + rows.Values[i]
+		scores[i] = s.version + float32(rows.Values[i])
 	}
 	return nil
 }
 
-func (s *service) Check([]float32, [][]byte) error { return nil }
+func (s *service) Check([]float64, [][]byte) error { return nil }
 
 func (s *service) Info() model.Info {
 	return model.Info{Kind: "remote", Inputs: model.Numbers(1), Outputs: []model.Output{{Size: 1}}, Remote: true, Digest: fmt.Sprint("v", s.version)}

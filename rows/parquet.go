@@ -128,7 +128,7 @@ func (c *columnar) list(row *value.Row, column value.Slot, at int) {
 			c.bytes += len(text)
 		}
 	} else {
-		c.numbers = row.AppendVector(c.numbers[:0], column)
+		c.numbers = value.AppendVector(row, c.numbers[:0], column)
 		for _, v := range c.numbers {
 			c.row = append(c.row, parquet.FloatValue(v).Level(1, level, at))
 		}

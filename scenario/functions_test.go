@@ -114,7 +114,7 @@ func (tone) Info() model.Info {
 	return model.Info{Kind: "go", Inputs: model.Numbers(1), Outputs: []model.Output{{Name: "tone", Size: 1}}, Digest: "tone-1"}
 }
 
-func (tone) Check(row []float32, _ [][]byte) error {
+func (tone) Check(row []float64, _ [][]byte) error {
 	if row[0] > 100 {
 		return fmt.Errorf("%v is too loud", row[0])
 	}
@@ -123,7 +123,7 @@ func (tone) Check(row []float32, _ [][]byte) error {
 
 func (tone) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range scores {
-		scores[i] = rows.Values[i] / 2
+		scores[i] = float32(rows.Values[i] / 2)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type tensor struct {
 	name     string
 	datatype string
 	shape    []int64
-	numbers  []float32
+	numbers  []float64
 	texts    [][]byte
 }
 
@@ -129,9 +129,9 @@ func unpack(in *inference.Tensor, room *server.Room) (tensor, error) {
 	case len(in.Raw) != n*size:
 		err = fmt.Errorf("%d bytes for %d elements of %s", len(in.Raw), n, t.datatype)
 	default:
-		if err = room.Take(int64(n) * 4); err == nil {
-			t.numbers = make([]float32, n)
-			err = in.Floats(t.numbers)
+		if err = room.Take(int64(n) * 8); err == nil {
+			t.numbers = make([]float64, n)
+			err = inference.Floats(in, t.numbers)
 		}
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error 
 			return fmt.Errorf("more than %d elements for shape %v", most, t.shape)
 		}
 		if v, ok := decode.Number(w.Value); ok && t.datatype != "BYTES" {
-			t.numbers = append(t.numbers, float32(v))
+			t.numbers = append(t.numbers, v)
 			continue
 		}
 		if bytes.IndexByte(w.Value, '\\') >= 0 {
@@ -190,7 +190,7 @@ func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error 
 		case c == 'n':
 			t.numbers = append(t.numbers, missing)
 		case (c == 't' || c == 'f') && t.datatype == "BOOL":
-			t.numbers = append(t.numbers, map[byte]float32{'t': 1}[c])
+			t.numbers = append(t.numbers, map[byte]float64{'t': 1}[c])
 		default:
 			return fmt.Errorf("%s is no element of %s", clip(w.Value), t.datatype)
 		}

@@ -145,13 +145,13 @@ func (g *gated) Info() model.Info {
 	return model.Info{Inputs: model.Numbers(1), Outputs: []model.Output{{Size: 1}}, Batch: model.Policy{Size: 100}}
 }
 
-func (g *gated) Check([]float32, [][]byte) error { return nil }
+func (g *gated) Check([]float64, [][]byte) error { return nil }
 
 func (g *gated) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	g.calls.Add(1)
 	<-g.gate
 	for i, v := range rows.Values {
-		scores[i] = 2 * v
+		scores[i] = 2 * float32(v)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func TestRequestsShareCalls(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range atOnce + 20 {
 			group.Go(func() {
-				said, err := m.score(t.Context(), model.Rows{Width: 1, Values: []float32{float32(i)}, N: 1}, &server.Room{})
+				said, err := m.score(t.Context(), model.Rows{Width: 1, Values: []float64{float64(i)}, N: 1}, &server.Room{})
 				if err != nil || said.Scores[0] != 2*float32(i) {
 					t.Errorf("request %d: %v, %v", i, said, err)
 				}

@@ -50,7 +50,7 @@ type input struct {
 	kind       model.Type
 	column     int // among those of its kind
 	categories []string
-	codes      map[string]float32 // of categories of a number
+	codes      map[string]float64 // of categories of a number
 }
 
 // output is a part of what the model answers: scores, or a text.
@@ -119,9 +119,9 @@ func (m *served) addInput(name string, in model.Input) {
 	}
 	for code, text := range one.categories {
 		if one.codes == nil {
-			one.codes = map[string]float32{}
+			one.codes = map[string]float64{}
 		}
-		one.codes[text] = float32(code)
+		one.codes[text] = float64(code)
 	}
 	m.byName[name] = len(m.inputs)
 	m.inputs = append(m.inputs, one)
@@ -160,7 +160,7 @@ func (m *served) idName(name string) bool {
 
 // rowsOf returns room for n rows.
 func (m *served) rowsOf(n int) model.Rows {
-	return model.Rows{Width: m.numbers, Values: make([]float32, 0, n*m.numbers), BytesWidth: m.texts, Bytes: make([][]byte, 0, n*m.texts)}
+	return model.Rows{Width: m.numbers, Values: make([]float64, 0, n*m.numbers), BytesWidth: m.texts, Bytes: make([][]byte, 0, n*m.texts)}
 }
 
 // registry finds models by name and version.

@@ -60,10 +60,10 @@ type parser interface {
 	// and is all missing. It returns the record's id as JSON and why the record
 	// is no row, or "". Where torn is true the record may be several: a quote that
 	// stands in the wrong place holds them together.
-	parse(text []byte, c *chunk, values []float32, texts [][]byte) (id []byte, fault string, torn bool)
+	parse(text []byte, c *chunk, values []float64, texts [][]byte) (id []byte, fault string, torn bool)
 }
 
-var missing = float32(math.NaN())
+var missing = math.NaN()
 
 // add adds a record, and reports whether it is a row and, if not, whether the lines
 // behind its first may be records of their own.
@@ -135,12 +135,12 @@ type objects struct {
 
 func newObjects(m *served) *objects { return &objects{seen: make([]uint64, len(m.inputs))} }
 
-func (o *objects) parse(text []byte, c *chunk, values []float32, texts [][]byte) (id []byte, fault string, torn bool) {
+func (o *objects) parse(text []byte, c *chunk, values []float64, texts [][]byte) (id []byte, fault string, torn bool) {
 	id, fault = o.read(text, c, values, texts)
 	return id, fault, false
 }
 
-func (o *objects) read(text []byte, c *chunk, values []float32, texts [][]byte) (id []byte, fault string) {
+func (o *objects) read(text []byte, c *chunk, values []float64, texts [][]byte) (id []byte, fault string) {
 	m := c.model
 	o.stamp++
 	found, next := 0, 0
@@ -204,12 +204,12 @@ func idOf(value []byte) (id []byte, fault string) {
 }
 
 // setJSON reads the value of input n, and says why it cannot be one.
-func (m *served) setJSON(n int, value []byte, values []float32, texts [][]byte) string {
+func (m *served) setJSON(n int, value []byte, values []float64, texts [][]byte) string {
 	column := m.inputs[n].column
 	null := value[0] == 'n'
 	if m.inputs[n].kind == model.Number {
 		if v, ok := decode.Number(value); ok {
-			values[column] = float32(v)
+			values[column] = v
 			return ""
 		}
 		if null {
@@ -233,7 +233,7 @@ func (m *served) setJSON(n int, value []byte, values []float32, texts [][]byte) 
 	return ""
 }
 
-func (m *served) setCategory(n int, text []byte, values []float32) string {
+func (m *served) setCategory(n int, text []byte, values []float64) string {
 	code, ok := m.inputs[n].codes[string(text)]
 	if !ok {
 		return fmt.Sprintf("%q is none of its categories", clip(text))
@@ -317,7 +317,7 @@ func (c *cells) ordered(m *served) {
 	}
 }
 
-func (c *cells) parse(text []byte, chunk *chunk, values []float32, texts [][]byte) (id []byte, fault string, torn bool) {
+func (c *cells) parse(text []byte, chunk *chunk, values []float64, texts [][]byte) (id []byte, fault string, torn bool) {
 	if fault := c.split(text); fault != "" {
 		return nil, fault, true
 	}
@@ -357,11 +357,11 @@ func (c *chunk) idOfCell(id cell) []byte {
 
 // setCell reads the cell of input n, and says why it cannot be one. Without
 // quotes an empty cell is a missing value.
-func (m *served) setCell(n int, c cell, values []float32, texts [][]byte) string {
+func (m *served) setCell(n int, c cell, values []float64, texts [][]byte) string {
 	column := m.inputs[n].column
 	if m.inputs[n].kind == model.Number {
 		if v, ok := decode.Number(c.text); ok {
-			values[column] = float32(v)
+			values[column] = v
 			return ""
 		}
 		return m.setNumber(n, bytes.TrimSpace(c.text), values)
@@ -384,7 +384,7 @@ func (m *served) setCell(n int, c cell, values []float32, texts [][]byte) string
 }
 
 // setNumber reads a number that JSON writes in another way, or a category.
-func (m *served) setNumber(n int, text []byte, values []float32) string {
+func (m *served) setNumber(n int, text []byte, values []float64) string {
 	if len(text) == 0 {
 		return ""
 	}
@@ -395,7 +395,7 @@ func (m *served) setNumber(n int, text []byte, values []float32) string {
 	if err != nil {
 		return fmt.Sprintf("%q is not a number: leave the cell empty where the value is missing", clip(text))
 	}
-	values[m.inputs[n].column] = float32(v)
+	values[m.inputs[n].column] = v
 	return ""
 }
 

@@ -31,9 +31,9 @@ func TestModelsServedHereCanBeAskedAsRemoteModels(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%+v: %v", o, err)
 		}
-		rows := model.Rows{Width: 4, Values: []float32{1, 2, 3, 4, 0.1, 0, 1e30, 7}, N: 2}
+		rows := model.Rows{Width: 4, Values: []float64{1, 2, 3, 4, 0.1, 0, 1e30, 7}, N: 2}
 		if !o.JSON { // which has no missing values
-			rows.Values[3] = float32(math.NaN())
+			rows.Values[3] = float64(math.NaN())
 		}
 		want, got := make([]float32, 2), make([]float32, 2)
 		if err := newSum().Predict(t.Context(), rows, want); err != nil {

@@ -35,9 +35,9 @@ func (m *sum) Info() model.Info {
 	return described([]model.Output{{Name: "total", Size: 1}}, inputs...)
 }
 
-func (m *sum) Check(values []float32, _ [][]byte) error {
+func (m *sum) Check(values []float64, _ [][]byte) error {
 	for i, v := range values {
-		if math.IsInf(float64(v), 0) {
+		if math.IsInf(float64(float32(v)), 0) {
 			return fmt.Errorf("input %d is infinite", i)
 		}
 	}
@@ -56,7 +56,7 @@ func (m *sum) Predict(_ context.Context, rows model.Rows, scores []float32) erro
 			if v != v {
 				v = 1000
 			}
-			scores[i] += v
+			scores[i] += float32(v)
 		}
 	}
 	return nil
@@ -69,7 +69,7 @@ func (spam) Info() model.Info {
 	return described([]model.Output{{Name: "class", Size: 2}}, model.Input{Name: "text", Type: model.String})
 }
 
-func (spam) Check(_ []float32, texts [][]byte) error {
+func (spam) Check(_ []float64, texts [][]byte) error {
 	if texts[0] == nil {
 		return errors.New("text is missing")
 	}
@@ -105,11 +105,11 @@ func (mixed) Info() model.Info {
 	return described([]model.Output{{Name: "double", Size: 1}, {Name: "pair", Size: 2}}, model.Input{Name: "n", Type: model.Number}, model.Input{Name: "text", Type: model.String})
 }
 
-func (mixed) Check([]float32, [][]byte) error { return nil }
+func (mixed) Check([]float64, [][]byte) error { return nil }
 
 func (mixed) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.N {
-		scores[3*i], scores[3*i+1], scores[3*i+2] = 2*rows.Values[i], float32(len(rows.Bytes[i])), rows.Values[i]
+		scores[3*i], scores[3*i+1], scores[3*i+2] = float32(2*rows.Values[i]), float32(len(rows.Bytes[i])), float32(rows.Values[i])
 	}
 	return nil
 }

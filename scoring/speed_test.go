@@ -100,7 +100,7 @@ func TestServedScoresAreTheModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			batch.Values = append(batch.Values, float32(v))
+			batch.Values = append(batch.Values, float64(v))
 		}
 	}
 	scores := make([]float32, rows)

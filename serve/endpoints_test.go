@@ -21,11 +21,11 @@ func (half) Info() model.Info {
 	return model.Info{Inputs: []model.Input{{Name: "n", Type: model.Number}}, Outputs: []model.Output{{Name: "half", Size: 1}}}
 }
 
-func (half) Check([]float32, [][]byte) error { return nil }
+func (half) Check([]float64, [][]byte) error { return nil }
 
 func (half) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i, n := range rows.Values {
-		scores[i] = n / 2
+		scores[i] = float32(n / 2)
 	}
 	return nil
 }

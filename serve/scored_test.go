@@ -25,7 +25,7 @@ func (picky) Info() model.Info {
 	return model.Info{Inputs: []model.Input{{Name: "n", Type: model.Number}}, Outputs: []model.Output{{Name: "half", Size: 1}}}
 }
 
-func (picky) Check([]float32, [][]byte) error { return nil }
+func (picky) Check([]float64, [][]byte) error { return nil }
 
 func (picky) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i, n := range rows.Values {
@@ -35,7 +35,7 @@ func (picky) Predict(_ context.Context, rows model.Rows, scores []float32) error
 		case int(n)%10 == 0:
 			return errors.New("a multiple of ten")
 		}
-		scores[i] = n / 2
+		scores[i] = float32(n / 2)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type Score struct {
 	Name     string // name@version
 	When     *expression.Program
 	Inputs   []value.Slot         // the numbers of a row, in the model's order
-	Codes    []map[string]float32 // of Inputs that are texts: the number of each; nil where none is
+	Codes    []map[string]float64 // of Inputs that are texts: the number of each; nil where none is
 	Texts    []value.Slot         // the texts and bytes of a row, in the model's order
 	Compute  []Assign             // those of Texts that are expressions
 	State    *Call                // by which the model's state is kept, as a function's; nil where it has none
@@ -113,12 +113,12 @@ func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
 		switch {
 		case slot.Type.Optional && !row.Has(*slot):
 			for range max(slot.Type.Size, 1) {
-				dst = append(dst, float32(math.NaN()))
+				dst = append(dst, math.NaN())
 			}
 		case slot.Type.Kind == value.Number:
-			dst = append(dst, float32(math.Float64frombits(row.Num[slot.Index])))
+			dst = append(dst, math.Float64frombits(row.Num[slot.Index]))
 		case slot.Type.Kind == value.Vector:
-			dst = row.AppendVector(dst, *slot)
+			dst = value.AppendVector(row, dst, *slot)
 		case slot.Type.Kind.Text():
 			code, ok := s.Codes[i][row.Str[slot.Index]]
 			if !ok {
@@ -126,7 +126,7 @@ func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
 			}
 			dst = append(dst, code)
 		default:
-			dst = append(dst, float32(int64(row.Num[slot.Index])))
+			dst = append(dst, float64(int64(row.Num[slot.Index])))
 		}
 	}
 	rows.Values = dst

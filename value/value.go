@@ -239,9 +239,9 @@ func EachString(text string) iter.Seq[string] {
 }
 
 // AppendVector appends the numbers of a vector.
-func (r *Row) AppendVector(dst []float32, s Slot) []float32 {
+func AppendVector[T float32 | float64](r *Row, dst []T, s Slot) []T {
 	for text := r.Str[s.Index]; len(text) >= 4; text = text[4:] {
-		dst = append(dst, Component(text, 0))
+		dst = append(dst, T(Component(text, 0)))
 	}
 	return dst
 }

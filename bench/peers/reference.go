@@ -27,7 +27,7 @@ type event struct {
 type reference struct {
 	model *tree.Model
 	users map[string]*user
-	row   []float32
+	row   []float64
 }
 
 // user is what is known of one user. Panes are by number.
@@ -81,7 +81,7 @@ func (r *reference) score(line []byte) (float32, error) {
 }
 
 // appendRow takes an event in and appends its features to row.
-func (u *user) appendRow(row []float32, e event) []float32 {
+func (u *user) appendRow(row []float64, e event) []float64 {
 	cents := int64(math.Round(e.Amount * 100))
 	for k := range u.windows {
 		count, sum, most := u.window(k, e.TS/paneMillis[k], cents)
@@ -89,7 +89,7 @@ func (u *user) appendRow(row []float32, e event) []float32 {
 		if count > 0 {
 			mean = float64(sum) / 100 / float64(count)
 		}
-		row = append(row, float32(count), float32(float64(sum)/100), float32(mean), float32(float64(most)/100))
+		row = append(row, float64(count), float64(sum)/100, mean, float64(most)/100)
 	}
 	since := -1.0
 	if u.last >= 0 {
@@ -104,7 +104,7 @@ func (u *user) appendRow(row []float32, e event) []float32 {
 		mean /= float64(len(u.scores))
 	}
 	code := countries[e.Country]*16 + channels[e.Channel]*4 + devices[e.Device]
-	return append(row, float32(float64(cents)/100), float32(since), float32(mean), float32(code))
+	return append(row, float64(cents)/100, since, mean, float64(code))
 }
 
 // window adds cents to pane i of a window and returns count, sum and most of the

@@ -332,7 +332,7 @@ func compareScores(t *testing.T, said string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows.Values = append(rows.Values, float32(v))
+			rows.Values = append(rows.Values, v)
 		}
 	}
 	margins := make([]float32, rows.Len())

@@ -32,18 +32,18 @@ func randomRows(random *rand.Rand, names []string, order []int, n int) (model.Ro
 	}
 	text.WriteString(strings.Join(header, ",") + "\n")
 	for range n {
-		row := make([]float32, len(names))
+		row := make([]float64, len(names))
 		for i := range row {
-			row[i] = float32(random.NormFloat64() * math.Exp(random.NormFloat64()*4))
+			row[i] = random.NormFloat64() * math.Exp(random.NormFloat64()*4)
 			if random.IntN(5) == 0 {
-				row[i] = float32(math.NaN())
+				row[i] = math.NaN()
 			}
 		}
 		cells := make([]string, len(order))
 		for i, column := range order {
 			cells[i] = "text"
 			if column < len(names) {
-				cells[i] = strings.Replace(strconv.FormatFloat(float64(row[column]), 'g', -1, 32), "NaN", "", 1)
+				cells[i] = strings.Replace(strconv.FormatFloat(row[column], 'g', -1, 64), "NaN", "", 1)
 			}
 		}
 		rows.Values = append(rows.Values, row...)

@@ -93,7 +93,7 @@ func TestRunningEngineServesItsModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Predict(t.Context(), model.Rows{Width: 6, Values: make([]float32, 6), N: 1}, make([]float32, 1)); err != nil {
+	if err := m.Predict(t.Context(), model.Rows{Width: 6, Values: make([]float64, 6), N: 1}, make([]float32, 1)); err != nil {
 		t.Error(err)
 	}
 	if err := m.Close(); err != nil {
@@ -115,7 +115,7 @@ func (m talking) Info() model.Info {
 	return info
 }
 
-func (talking) Check([]float32, [][]byte) error { return nil }
+func (talking) Check([]float64, [][]byte) error { return nil }
 
 func (talking) Predict(context.Context, model.Rows, []float32) error { return nil }
 

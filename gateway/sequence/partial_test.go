@@ -24,7 +24,7 @@ func (speaker) Info() models.Info {
 	return models.Info{Kind: "speaker", Remote: true, Inputs: []models.Input{{Name: "text", Type: models.String}}, Outputs: []models.Output{{Name: "words", Size: 1, Type: models.String}}}
 }
 
-func (speaker) Check([]float32, [][]byte) error { return nil }
+func (speaker) Check([]float64, [][]byte) error { return nil }
 
 func (speaker) Predict(context.Context, models.Rows, []float32) error { return models.ErrTexts }
 

@@ -49,10 +49,10 @@ func load(t *testing.T, server *faultserver.Process, timeout time.Duration) *rem
 }
 
 // predict asks for the scores of rows (a, 0.5), once.
-func predict(m *remote.Model, numbers ...float32) ([]float32, error) {
+func predict(m *remote.Model, numbers ...float64) ([]float32, error) {
 	rows := model.Rows{Width: 2}
 	for _, a := range numbers {
-		rows.Append([]float32{a, 0.5}, nil)
+		rows.Append([]float64{a, 0.5}, nil)
 	}
 	scores := make([]float32, len(numbers))
 	return scores, m.Predict(model.WithCall(context.Background(), model.Call{}), rows, scores)
@@ -69,7 +69,7 @@ func counts(t *testing.T, server *faultserver.Process) faultserver.Counts {
 
 func TestEveryRowIsScoredByItselfAndCounted(t *testing.T) {
 	server, m := start(t, faultserver.Options{}, 20*time.Second)
-	for _, numbers := range [][]float32{{1, 2, 3}, {3}, {2, 1}} {
+	for _, numbers := range [][]float64{{1, 2, 3}, {3}, {2, 1}} {
 		scores, err := predict(m, numbers...)
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestWrongAnswersAreSeenToBeWrong(t *testing.T) {
 	server, m := start(t, faultserver.Options{Wrong: 1, Tries: 1}, 20*time.Second)
 	said := map[string]bool{}
 	for a := range 40 {
-		_, err := predict(m, float32(a), float32(a+1000))
+		_, err := predict(m, float64(a), float64(a+1000))
 		var failure *remote.Error
 		if !errors.As(err, &failure) || failure.Fault != remote.Malformed {
 			t.Errorf("%v", err)
@@ -152,7 +152,7 @@ func TestSharesAreThoseOfTheOptionsAndTheSeedChooses(t *testing.T) {
 	chosen := func(seed uint64) string {
 		server, m := start(t, faultserver.Options{Seed: seed, Fail: 0.3, Wrong: 0.2, Tries: 1}, 20*time.Second)
 		for a := range 200 {
-			_, _ = predict(m, float32(a))
+			_, _ = predict(m, float64(a))
 		}
 		got := counts(t, server)
 		if f, w := got.Faults[faultserver.Fail], got.Faults[faultserver.Wrong]; f < 40 || f > 80 || w < 22 || w > 60 {

@@ -72,7 +72,7 @@ func TestContentsThatAreNotRawAreRead(t *testing.T) {
 				t.Fatalf("%s: %v", datatype, err)
 			}
 			values := make([]float32, 3)
-			if err := got.Outputs[0].Floats(values); err != nil || values[0] != -1 || values[1] != 2 || values[2] != 3 {
+			if err := Floats(&got.Outputs[0], values); err != nil || values[0] != -1 || values[1] != 2 || values[2] != 3 {
 				t.Errorf("%s: %v, %v", datatype, values, err)
 			}
 		}
@@ -82,7 +82,7 @@ func TestContentsThatAreNotRawAreRead(t *testing.T) {
 	} {
 		got, err := ParseResponse(typed(datatype, packed, contents))
 		values := make([]float32, 3)
-		if err != nil || got.Outputs[0].Floats(values) != nil || values[0] != 200 {
+		if err != nil || Floats(&got.Outputs[0], values) != nil || values[0] != 200 {
 			t.Errorf("%s: %v, %v", datatype, values, err)
 		}
 	}
@@ -92,26 +92,26 @@ func TestContentsThatAreNotRawAreRead(t *testing.T) {
 }
 
 func TestNumbersKeepTheirValue(t *testing.T) {
-	for datatype, values := range map[string][]float32{
+	for datatype, values := range map[string][]float64{
 		"BOOL": {0, 1}, "INT8": {-128, 127}, "UINT8": {0, 255}, "INT16": {-32768, 32767}, "UINT16": {65535},
-		"INT32": {-1 << 31, 1<<31 - 128}, "UINT32": {1<<32 - 256}, "INT64": {-1 << 63, 1<<63 - 1<<40}, "UINT64": {1<<64 - 1<<40},
-		"FP32": {1e-45, -0.1, float32(math.Inf(1))}, "FP64": {1e-45, -0.1, float32(math.Inf(-1))},
+		"INT32": {-1 << 31, 1<<31 - 1}, "UINT32": {1<<32 - 256}, "INT64": {-1 << 63, 1<<63 - 1<<40}, "UINT64": {1<<64 - 1<<40},
+		"FP32": {math.SmallestNonzeroFloat32, -0.125, math.Inf(1)}, "FP64": {1e-45, -0.1, 1<<24 + 1, math.Inf(-1)},
 	} {
 		for _, value := range values {
 			if err := CheckNumber(datatype, value); err != nil {
 				t.Errorf("%s %g: %v", datatype, value, err)
 			}
 			tensor := Tensor{Name: "x", Datatype: datatype, Shape: []int64{1}, Raw: AppendNumber(nil, datatype, value)}
-			var got [1]float32
-			if err := tensor.Floats(got[:]); err != nil || got[0] != value {
+			var got [1]float64
+			if err := Floats(&tensor, got[:]); err != nil || got[0] != value {
 				t.Errorf("%s %g became %g: %v", datatype, value, got[0], err)
 			}
 		}
 	}
-	nan := float32(math.NaN())
-	for datatype, values := range map[string][]float32{
+	nan := math.NaN()
+	for datatype, values := range map[string][]float64{
 		"BOOL": {2, 0.5, nan}, "INT8": {-129, 128}, "UINT8": {-1, 256}, "INT64": {1 << 63, nan, 0.5}, "UINT64": {1 << 64, -1},
-		"INT32": {1 << 31, float32(math.Inf(1))}, "FP16": {0}, "BYTES": {0}, "TEXT": {0},
+		"INT32": {1 << 31, math.Inf(1)}, "FP16": {0}, "FP32": {1e39, -1e39}, "BYTES": {0}, "TEXT": {0},
 	} {
 		for _, value := range values {
 			if CheckNumber(datatype, value) == nil {
@@ -119,8 +119,8 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 			}
 		}
 	}
-	for bits, want := range map[uint16]float32{
-		0x3c00: 1, 0xc000: -2, 0x0001: 1.0 / (1 << 24), 0x7bff: 65504, 0xfc00: float32(math.Inf(-1)), 0x8000: 0, 0x3555: 0.333251953125,
+	for bits, want := range map[uint16]float64{
+		0x3c00: 1, 0xc000: -2, 0x0001: 1.0 / (1 << 24), 0x7bff: 65504, 0xfc00: math.Inf(-1), 0x8000: 0, 0x3555: 0.333251953125,
 	} {
 		if got := half(bits); got != want {
 			t.Errorf("half %#x is %g, not %g", bits, got, want)
@@ -132,7 +132,7 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 }
 
 func TestScoresAreOfTheShapeThatWasAsked(t *testing.T) {
-	raw := func(values ...float32) []byte {
+	raw := func(values ...float64) []byte {
 		var out []byte
 		for _, value := range values {
 			out = AppendNumber(out, "FP32", value)
@@ -157,7 +157,7 @@ func TestScoresAreOfTheShapeThatWasAsked(t *testing.T) {
 		"more":    {Datatype: "FP32", Shape: []int64{2}, Raw: raw(1, 2, 3)},
 		"type":    {Datatype: "BYTES", Shape: []int64{2}, Raw: make([]byte, 8)},
 		"unknown": {Datatype: "FP7", Shape: []int64{2}, Raw: raw(1, 2)},
-		"nan":     {Datatype: "FP32", Shape: []int64{2}, Raw: raw(1, float32(math.NaN()))},
+		"nan":     {Datatype: "FP32", Shape: []int64{2}, Raw: raw(1, float64(math.NaN()))},
 		"scalar":  {Datatype: "FP32", Raw: raw(1)},
 		"minus":   {Datatype: "FP32", Shape: []int64{2, -1}, Raw: raw(1, 2)},
 		"huge":    {Datatype: "FP32", Shape: []int64{2, 1 << 31, 1 << 31}, Raw: raw(1, 2)},
@@ -178,16 +178,16 @@ var mixed = []model.Input{
 
 func TestRowsBecomeTensors(t *testing.T) {
 	rows := model.Rows{Width: 5, BytesWidth: 2}
-	rows.Append([]float32{1, 2, 3, 4, 5}, [][]byte{[]byte("a"), {}})
-	rows.Append([]float32{6, 7, 8, 9, 10}, [][]byte{[]byte("bc"), {0}})
+	rows.Append([]float64{1, 2, 3, 4, 5}, [][]byte{[]byte("a"), {}})
+	rows.Append([]float64{6, 7, 8, 9, 10}, [][]byte{[]byte("bc"), {0}})
 	packed, err := Packed(mixed, "values")
 	if err != nil {
 		t.Fatal(err)
 	}
-	floats := func(tensor Tensor) []float32 {
+	floats := func(tensor Tensor) []float64 {
 		n, _ := Elements(tensor.Shape)
-		out := make([]float32, n)
-		if err := tensor.Floats(out); err != nil {
+		out := make([]float64, n)
+		if err := Floats(&tensor, out); err != nil {
 			t.Fatal(err)
 		}
 		return out
@@ -200,16 +200,16 @@ func TestRowsBecomeTensors(t *testing.T) {
 		t.Errorf("packed: %v, %v", got[1], err)
 	}
 	got = Columns(mixed).Fill(got, rows)
-	if len(got) != 4 || !cmp.Equal(got[2].Shape, []int64{2, 2, 2}) || !cmp.Equal(floats(got[2]), []float32{2, 3, 4, 5, 7, 8, 9, 10}) {
+	if len(got) != 4 || !cmp.Equal(got[2].Shape, []int64{2, 2, 2}) || !cmp.Equal(floats(got[2]), []float64{2, 3, 4, 5, 7, 8, 9, 10}) {
 		t.Errorf("columns: %v", got)
 	}
-	if err := packed.Check([]float32{1, float32(math.NaN()), 3, 4, 5}, [][]byte{{}, {}}); err != nil {
+	if err := packed.Check([]float64{1, float64(math.NaN()), 3, 4, 5}, [][]byte{{}, {}}); err != nil {
 		t.Error(err)
 	}
-	if err := packed.Check([]float32{1, 2, 3, 4, 5}, [][]byte{{}, nil}); err == nil || !strings.Contains(err.Error(), `"image" is missing`) {
+	if err := packed.Check([]float64{1, 2, 3, 4, 5}, [][]byte{{}, nil}); err == nil || !strings.Contains(err.Error(), `"image" is missing`) {
 		t.Error(err)
 	}
-	if err := packed.Fits(model.Rows{Width: 4, BytesWidth: 2, Values: make([]float32, 4), Bytes: make([][]byte, 2)}); err == nil {
+	if err := packed.Fits(model.Rows{Width: 4, BytesWidth: 2, Values: make([]float64, 4), Bytes: make([][]byte, 2)}); err == nil {
 		t.Error("rows of another width fit")
 	}
 }
@@ -261,7 +261,7 @@ func TestMetadataThatDiffersIsRefusedByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Check([]float32{1, float32(math.NaN())}, nil); err == nil || !strings.Contains(err.Error(), `"hour": it is missing`) {
+	if err := l.Check([]float64{1, float64(math.NaN())}, nil); err == nil || !strings.Contains(err.Error(), `"hour": it is missing`) {
 		t.Error(err)
 	}
 }

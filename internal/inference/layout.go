@@ -242,7 +242,7 @@ func (l *Layout) Fits(rows model.Rows) error {
 }
 
 // Check returns why the tensors cannot hold a row, or nil.
-func (l *Layout) Check(values []float32, bytes [][]byte) error {
+func (l *Layout) Check(values []float64, bytes [][]byte) error {
 	if len(values) != l.width || len(bytes) != l.bytesWidth {
 		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d and %d", len(values), len(bytes), l.width, l.bytesWidth)
 	}
@@ -254,7 +254,7 @@ func (l *Layout) Check(values []float32, bytes [][]byte) error {
 				return fmt.Errorf("input %q is missing, which BYTES cannot say", l.names[l.width+j])
 			case s.bytes && len(bytes[j]) > math.MaxInt32:
 				return fmt.Errorf("input %q has %d bytes: at most 2^31-1 are possible", l.names[l.width+j], len(bytes[j]))
-			case s.bytes || s.datatype == "FP32":
+			case s.bytes:
 				continue
 			}
 			if err := CheckNumber(s.datatype, values[j]); err != nil {
@@ -292,7 +292,7 @@ func (l *Layout) Fill(tensors []Tensor, rows model.Rows) []Tensor {
 				}
 			case s.datatype == "FP32":
 				for _, value := range rows.Values[row*l.width+s.from:][:s.count] {
-					raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(value))
+					raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(value)))
 				}
 			default:
 				for _, value := range rows.Values[row*l.width+s.from:][:s.count] {

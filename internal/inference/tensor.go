@@ -61,8 +61,8 @@ func Size(datatype string) int {
 }
 
 // Floats writes the numbers of t to out, which must have room for exactly them.
-// What float32 cannot hold is rounded to the nearest.
-func (t *Tensor) Floats(out []float32) error {
+// What T cannot hold is rounded to the nearest.
+func Floats[T float32 | float64](t *Tensor, out []T) error {
 	size := Size(t.Datatype)
 	if size <= 0 {
 		return fmt.Errorf("%s has values of type %q: not numbers", t.Name, t.Datatype)
@@ -76,63 +76,68 @@ func (t *Tensor) Floats(out []float32) error {
 			t.Name, len(t.Raw), t.Shape, t.Datatype, len(out))
 	}
 	for i := range out {
-		out[i] = number(t.Datatype, t.Raw[i*size:])
+		out[i] = T(number(t.Datatype, t.Raw[i*size:]))
 	}
 	return nil
 }
 
-func number(datatype string, raw []byte) float32 {
+func number(datatype string, raw []byte) float64 {
 	little := binary.LittleEndian
 	switch datatype {
 	case "FP32":
-		return math.Float32frombits(little.Uint32(raw))
+		return float64(math.Float32frombits(little.Uint32(raw)))
 	case "FP64":
-		return float32(math.Float64frombits(little.Uint64(raw)))
+		return math.Float64frombits(little.Uint64(raw))
 	case "FP16":
 		return half(little.Uint16(raw))
 	case "BF16":
-		return math.Float32frombits(uint32(little.Uint16(raw)) << 16)
+		return float64(math.Float32frombits(uint32(little.Uint16(raw)) << 16))
 	case "INT8":
-		return float32(int8(raw[0]))
+		return float64(int8(raw[0]))
 	case "INT16":
-		return float32(int16(little.Uint16(raw)))
+		return float64(int16(little.Uint16(raw)))
 	case "INT32":
-		return float32(int32(little.Uint32(raw)))
+		return float64(int32(little.Uint32(raw)))
 	case "INT64":
-		return float32(int64(little.Uint64(raw)))
+		return float64(int64(little.Uint64(raw)))
 	case "UINT16":
-		return float32(little.Uint16(raw))
+		return float64(little.Uint16(raw))
 	case "UINT32":
-		return float32(little.Uint32(raw))
+		return float64(little.Uint32(raw))
 	case "UINT64":
-		return float32(little.Uint64(raw))
+		return float64(little.Uint64(raw))
 	}
-	return float32(raw[0]) // BOOL and UINT8
+	return float64(raw[0]) // BOOL and UINT8
 }
 
 // half returns a number of 16 bits: 1 sign, 5 exponent, 10 fraction.
-func half(bits uint16) float32 {
+func half(bits uint16) float64 {
 	sign, exponent, fraction := 1.0, int(bits>>10&31), float64(bits&1023)
 	if bits>>15 == 1 {
 		sign = -1
 	}
 	switch {
 	case exponent == 31 && fraction != 0:
-		return float32(math.NaN())
+		return math.NaN()
 	case exponent == 31:
-		return float32(math.Inf(int(sign)))
+		return math.Inf(int(sign))
 	case exponent == 0:
-		return float32(sign * math.Ldexp(fraction, -24))
+		return sign * math.Ldexp(fraction, -24)
 	}
-	return float32(sign * math.Ldexp(1024+fraction, exponent-25))
+	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
 // CheckNumber returns why a tensor of the datatype cannot hold a number, or nil.
 // Only floating-point types hold NaN, which is a missing value.
-func CheckNumber(datatype string, value float32) error {
+func CheckNumber(datatype string, value float64) error {
 	low, high := 0.0, 0.0
 	switch datatype {
-	case "FP32", "FP64":
+	case "FP64":
+		return nil
+	case "FP32":
+		if math.IsInf(float64(float32(value)), 0) && !math.IsInf(value, 0) {
+			return fmt.Errorf("%g is beyond FP32", value)
+		}
 		return nil
 	case "BOOL":
 		high = 1
@@ -144,27 +149,26 @@ func CheckNumber(datatype string, value float32) error {
 	default:
 		return fmt.Errorf("no number goes into %s", datatype)
 	}
-	wide := float64(value)
 	switch {
-	case wide != wide:
+	case value != value:
 		return fmt.Errorf("it is missing, which %s cannot say", datatype)
-	case wide != math.Trunc(wide):
-		return fmt.Errorf("%g is no integer, as %s wants", wide, datatype)
+	case value != math.Trunc(value):
+		return fmt.Errorf("%g is no integer, as %s wants", value, datatype)
 	// In float64 the highest numbers of 64 bits round up to a power of two.
-	case wide < low || wide > high || Size(datatype) == 8 && wide == high:
-		return fmt.Errorf("%g is no %s", wide, datatype)
+	case value < low || value > high || Size(datatype) == 8 && value == high:
+		return fmt.Errorf("%g is no %s", value, datatype)
 	}
 	return nil
 }
 
 // AppendNumber appends a number that CheckNumber let pass.
-func AppendNumber(dst []byte, datatype string, value float32) []byte {
+func AppendNumber(dst []byte, datatype string, value float64) []byte {
 	little := binary.LittleEndian
 	switch datatype {
 	case "FP32":
-		return little.AppendUint32(dst, math.Float32bits(value))
+		return little.AppendUint32(dst, math.Float32bits(float32(value)))
 	case "FP64":
-		return little.AppendUint64(dst, math.Float64bits(float64(value)))
+		return little.AppendUint64(dst, math.Float64bits(value))
 	case "UINT64":
 		return little.AppendUint64(dst, uint64(value))
 	}
@@ -241,7 +245,7 @@ func Answers(outputs []Tensor, wanted []model.Output, rows int, into model.Answe
 		if want.Size != width {
 			values = make([]float32, n)
 		}
-		if err := t.Floats(values); err != nil {
+		if err := Floats(t, values); err != nil {
 			return fmt.Errorf("output %w", err)
 		}
 		for j, value := range values {

@@ -35,7 +35,7 @@ func near(t *testing.T, server *servertest.Server, change func(*postgres.Nearest
 	return s
 }
 
-func query(vector []float32, where ...string) string {
+func query(vector []float64, where ...string) string {
 	var texts [][]byte
 	for _, text := range where {
 		texts = append(texts, []byte(text))
@@ -56,22 +56,22 @@ func TestNearestDocumentsAreJoined(t *testing.T) {
 		keys   []string
 		want   []string
 	}{
-		"cosine": {nil, []string{query([]float32{5, 0.1, 0}), query([]float32{0.1, 0, 1}), query([]float32{0, 0, 0})},
+		"cosine": {nil, []string{query([]float64{5, 0.1, 0}), query([]float64{0.1, 0, 1}), query([]float64{0, 0, 0})},
 			[]string{`{"body":"a \"card\" \u003cwas\u003e lost","distance":0.00019994,"n":1}`, `{"body":"it hangs | a \"card\" \u003cwas\u003e lost","distance":0.00496281,"n":4}`, ""}},
-		"l2": {func(o *postgres.NearestOptions) { o.Distance = "l2" }, []string{query([]float32{0, 0, 1})},
+		"l2": {func(o *postgres.NearestOptions) { o.Distance = "l2" }, []string{query([]float64{0, 0, 1})},
 			[]string{`{"body":"it hangs | nothing","distance":1,"n":4}`}},
-		"inner product": {func(o *postgres.NearestOptions) { o.Distance, o.Limit = "inner_product", 1 }, []string{query([]float32{0, 0.5, 1})},
+		"inner product": {func(o *postgres.NearestOptions) { o.Distance, o.Limit = "inner_product", 1 }, []string{query([]float64{0, 0.5, 1})},
 			[]string{`{"body":"it hangs","distance":-2,"n":4}`}},
 		"of a customer": {func(o *postgres.NearestOptions) { o.Where = []string{"customer", "n"} },
-			[]string{query([]float32{1, 0, 0}, "bob", "2"), query([]float32{1, 0, 0}, "ann", "3"), query([]float32{1, 0, 0}, "annannannann", "1"), query([]float32{1, 0, 0}, "eve", "6")},
+			[]string{query([]float64{1, 0, 0}, "bob", "2"), query([]float64{1, 0, 0}, "ann", "3"), query([]float64{1, 0, 0}, "annannannann", "1"), query([]float64{1, 0, 0}, "eve", "6")},
 			[]string{`{"body":"paid twice","distance":1,"n":2}`, `{"body":null,"distance":0.00611625,"n":3}`, "", ""}},
 		"lists": {func(o *postgres.NearestOptions) {
 			o.Columns, o.Limit = []postgres.Column{{Name: "n", List: true}, {Name: "body", List: true}}, 3
-		}, []string{query([]float32{1, 0.01, 0})}, []string{`{"body":["a \"card\" \u003cwas\u003e lost","","paid twice"],"n":["1","3","2"]}`}},
+		}, []string{query([]float64{1, 0.01, 0})}, []string{`{"body":["a \"card\" \u003cwas\u003e lost","","paid twice"],"n":["1","3","2"]}`}},
 		"number as a text": {func(o *postgres.NearestOptions) {
 			o.Columns = []postgres.Column{{Name: "n", Text: true}}
 			o.Table, o.Limit = "public.documents", 3
-		}, []string{query([]float32{1, 0.01, 0})}, []string{`{"n":"1 | 3 | 2"}`}},
+		}, []string{query([]float64{1, 0.01, 0})}, []string{`{"n":"1 | 3 | 2"}`}},
 	} {
 		rows, err := near(t, server, c.change).Rows(t.Context(), c.keys)
 		if err != nil {
@@ -107,7 +107,7 @@ func sign(v float64) float64 {
 func TestTableThatIsNotAsTheLookupSaysIsNamedAndLookedAtAgain(t *testing.T) {
 	server := servertest.Postgres(t)
 	tell(t, server, documents)
-	keys := []string{query([]float32{1, 0, 0})}
+	keys := []string{query([]float64{1, 0, 0})}
 	for want, change := range map[string]func(*postgres.NearestOptions){
 		"no table docs: create it":                                           func(o *postgres.NearestOptions) { o.Table = "docs" },
 		"no column embeding: it has n, customer, body, embedding":            func(o *postgres.NearestOptions) { o.Column = "embeding" },
@@ -136,7 +136,7 @@ func TestTableThatIsNotAsTheLookupSaysIsNamedAndLookedAtAgain(t *testing.T) {
 	if rows, err := s.Rows(t.Context(), keys); err != nil || !strings.Contains(string(rows[0]), "back") {
 		t.Errorf("after it changed back: %s, %v", rows, err)
 	}
-	s, keys = near(t, server, func(o *postgres.NearestOptions) { o.Where = []string{"n"} }), []string{query([]float32{1, 0, 0}, "7")}
+	s, keys = near(t, server, func(o *postgres.NearestOptions) { o.Where = []string{"n"} }), []string{query([]float64{1, 0, 0}, "7")}
 	if _, err := s.Rows(t.Context(), keys); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestQueryThatDoesNotFitIsRefusedAlone(t *testing.T) {
 	tell(t, server, documents)
 	tell(t, server, fmt.Sprintf(`insert into documents values (8, 'max', repeat('x', %d), '[1,1,0]'), (9, 'min', repeat('y', 600000), '[1,1,0]'), (10, 'min', repeat('z', 600000), '[0,1,0]')`, 1<<20))
 	f := lookup.New(near(t, server, func(o *postgres.NearestOptions) { o.Where, o.Limit = []string{"n"}, 100 }), lookup.Options{Timeout: time.Minute})
-	v := []float32{1, 1, 0}
+	v := []float64{1, 1, 0}
 	found, err := f.Find(t.Context(), []string{query(v, "1"), query(v, "one"), query(v, "8"), query(v, "a\x00b"), query(v, "2"), query(v), `{}`})
 	if err != nil {
 		t.Fatal(err)
@@ -185,10 +185,10 @@ func TestIndexFindsAsManyAsThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.Close(context.Background())
-	vector := func() []float32 {
-		v := make([]float32, 16)
+	vector := func() []float64 {
+		v := make([]float64, 16)
 		for i := range v {
-			v[i] = float32(random.NormFloat64())
+			v[i] = float64(random.NormFloat64())
 		}
 		return v
 	}
@@ -287,9 +287,9 @@ func BenchmarkNearest(b *testing.B) {
 	random := rand.New(rand.NewSource(1))
 	keys := make([]string, 16)
 	for i := range keys {
-		v := make([]float32, 384)
+		v := make([]float64, 384)
 		for k := range v {
-			v[k] = float32(random.NormFloat64())
+			v[k] = float64(random.NormFloat64())
 		}
 		keys[i] = query(v)
 	}

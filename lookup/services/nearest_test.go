@@ -57,7 +57,7 @@ func (letters) Info() model.Info {
 	return model.Info{Kind: "letters", Digest: strings.Repeat("1", 64), Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Name: "vector", Size: 26}}}
 }
 
-func (letters) Check([]float32, [][]byte) error { return nil }
+func (letters) Check([]float64, [][]byte) error { return nil }
 
 func (letters) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	clear(scores)
@@ -78,7 +78,7 @@ func (scribe) Info() model.Info {
 	return model.Info{Kind: "scribe", Digest: strings.Repeat("2", 64), Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Name: "text", Size: 1, Type: model.String}}}
 }
 
-func (scribe) Check([]float32, [][]byte) error { return nil }
+func (scribe) Check([]float64, [][]byte) error { return nil }
 
 func (scribe) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
 

@@ -22,7 +22,7 @@ type first struct{ model.Model }
 func (f first) Info() model.Info { return f.Model.Info().WithoutState() }
 
 // Check implements model.Model.
-func (f first) Check(values []float32, bytes [][]byte) error {
+func (f first) Check(values []float64, bytes [][]byte) error {
 	return f.Model.Check(values, append(bytes[:len(bytes):len(bytes)], nil))
 }
 

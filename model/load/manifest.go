@@ -327,7 +327,7 @@ func (v *verifier) described(loaded model.Model) model.Model {
 func (l *limited) Info() model.Info { return l.info }
 
 // Check implements model.Model.
-func (l *limited) Check(values []float32, bytes [][]byte) error {
+func (l *limited) Check(values []float64, bytes [][]byte) error {
 	if l.textBytes > 0 {
 		for _, text := range bytes {
 			if len(text) > l.textBytes {

@@ -63,7 +63,7 @@ func vectors(t testing.TB) string {
 	}
 	write(header...)
 	for range 40 {
-		row := model.Rows{Width: 1, Values: []float32{float32(random.NormFloat64() * 300)}}
+		row := model.Rows{Width: 1, Values: []float64{random.NormFloat64() * 300}}
 		margin, prediction := make([]float64, 1), make([]float32, 1)
 		if err := m.ScoreExactly(context.Background(), row, margin); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestModelIsUsableOnlyWhereAllOfItsManifestHolds(t *testing.T) {
 		},
 		"row 7 of golden.csv: prediction is": func(m *model.Manifest) { rewrite(t, m.Golden, flip(2, "0.9999")) },
 		"column prediction is empty":         func(m *model.Manifest) { rewrite(t, m.Golden, flip(2, "")) },
-		"is +Inf":                            func(m *model.Manifest) { rewrite(t, m.Golden, flip(0, "1e40")) },
+		"is 1e+40: a model of trees takes":   func(m *model.Manifest) { rewrite(t, m.Golden, flip(0, "1e40")) },
 		"no column says what is expected": func(m *model.Manifest) {
 			rewrite(t, m.Golden, strings.NewReplacer("margin", "a", "prediction", "b").Replace(golden))
 		},
@@ -176,7 +176,7 @@ type mixing struct {
 func (mixing) Info() model.Info {
 	return model.Info{Inputs: []model.Input{{Type: model.String}}, Outputs: []model.Output{{Size: 1}}}
 }
-func (mixing) Check([]float32, [][]byte) error { return nil }
+func (mixing) Check([]float64, [][]byte) error { return nil }
 
 func (m mixing) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	for i := range rows.Len() {

@@ -23,13 +23,13 @@ type far struct {
 func (f *far) Info() model.Info {
 	return model.Info{Kind: "remote", Remote: true, Inputs: []model.Input{{Name: "n", Type: model.Number}}, Outputs: []model.Output{{Name: "score", Size: 1}}}
 }
-func (f *far) Check([]float32, [][]byte) error { return nil }
+func (f *far) Check([]float64, [][]byte) error { return nil }
 func (f *far) Close() error                    { f.closed++; return nil }
 
 func (f *far) Predict(_ context.Context, rows model.Rows, scores []float32) error {
 	f.most, f.calls = max(f.most, rows.Len()), f.calls+1
 	for i, value := range rows.Values {
-		scores[i] = value * (1 + f.noise*float32(rows.Len()))
+		scores[i] = float32(value) * (1 + f.noise*float32(rows.Len()))
 	}
 	return nil
 }
@@ -72,9 +72,9 @@ func TestRowsThatFailKeepTheirNumberInBoundedCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, scores := make([]float32, 40), make([]float32, 40)
+	values, scores := make([]float64, 40), make([]float32, 40)
 	for i := range values {
-		values[i] = float32(i)
+		values[i] = float64(i)
 	}
 	values[20], values[39] = 101, 102
 	err = m.Predict(t.Context(), model.Rows{Width: 1, Values: values}, scores)
@@ -170,7 +170,7 @@ func TestModelsThatAreAwayAreVerifiedAtTheirFirstCall(t *testing.T) {
 		if err != nil || !errors.Is(report.Away, model.ErrAway) {
 			t.Fatalf("%v, %+v", err, report)
 		}
-		rows, scores := model.Rows{Width: 1, Values: []float32{7}}, make([]float32, 1)
+		rows, scores := model.Rows{Width: 1, Values: []float64{7}}, make([]float32, 1)
 		if err := m.Predict(t.Context(), rows, scores); !errors.Is(err, model.ErrAway) || model.BlameOf(err) != model.BlameWay {
 			t.Errorf("scored while it is away: %v", err)
 		}

@@ -166,7 +166,7 @@ func Generate(m model.Model, n int) (model.Rows, error) {
 	random := rand.New(rand.NewPCG(20261121, 1))
 	rows := model.Rows{Width: info.Width()}
 	for attempt := 0; rows.Len() < n; attempt++ {
-		values := make([]float32, 0, rows.Width)
+		values := make([]float64, 0, rows.Width)
 		for _, in := range info.Inputs {
 			for range in.Size() {
 				values = append(values, generated(random, in))
@@ -181,14 +181,14 @@ func Generate(m model.Model, n int) (model.Rows, error) {
 	return rows, nil
 }
 
-func generated(random *rand.Rand, in model.Input) float32 {
+func generated(random *rand.Rand, in model.Input) float64 {
 	switch k := random.IntN(16); {
 	case k == 0:
-		return float32(math.NaN())
+		return math.NaN()
 	case in.Categories != nil:
-		return float32(random.IntN(len(in.Categories)))
+		return float64(random.IntN(len(in.Categories)))
 	case k < 4:
-		return float32(random.IntN(10))
+		return float64(random.IntN(10))
 	}
-	return float32(random.NormFloat64() * math.Exp(2*random.NormFloat64()))
+	return random.NormFloat64() * math.Exp(2*random.NormFloat64())
 }

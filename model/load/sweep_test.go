@@ -20,7 +20,7 @@ type padding struct {
 func (padding) Info() model.Info {
 	return model.Info{Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Size: 1}}}
 }
-func (padding) Check([]float32, [][]byte) error { return nil }
+func (padding) Check([]float64, [][]byte) error { return nil }
 
 func (p padding) Predict(_ context.Context, rows model.Rows, _ []float32) error {
 	if rows.Len() > p.most {

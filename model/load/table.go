@@ -14,8 +14,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Table reads rows of a model from CSV with a header. Cells of numbers are read
-// as float64 and rounded to float32, as the engine does with an event's numbers;
+// Table reads rows of a model from CSV with a header. Cells of numbers are float64;
 // an empty one is a missing value. Texts stand as they are, bytes in base64; they
 // are never missing.
 type Table struct {
@@ -148,16 +147,16 @@ func (t *Table) wrong(at int, err error) error {
 }
 
 // number reads a cell: a number or one of the categories.
-func number(cell string, categories []string) (float32, error) {
+func number(cell string, categories []string) (float64, error) {
 	if cell == "" {
-		return float32(math.NaN()), nil
+		return float64(math.NaN()), nil
 	}
 	value, err := strconv.ParseFloat(cell, 64)
 	if err == nil {
-		return float32(value), nil
+		return float64(value), nil
 	}
 	if code := slices.Index(categories, cell); code >= 0 {
-		return float32(code), nil
+		return float64(code), nil
 	}
 	if categories != nil {
 		return 0, fmt.Errorf("%q is neither a number nor one of the categories %s", cell, strings.Join(categories, ", "))

@@ -156,7 +156,7 @@ func (m *Model) Info() model.Info { return m.info }
 
 // Check returns why an image cannot be read, as far as its head says: it is missing,
 // neither PNG nor JPEG, has no pixels or too many.
-func (m *Model) Check(_ []float32, columns [][]byte) error {
+func (m *Model) Check(_ []float64, columns [][]byte) error {
 	if len(columns) != 1 || columns[0] == nil {
 		return fmt.Errorf("input %q: it is missing", m.info.Inputs[0].Name)
 	}

@@ -24,7 +24,13 @@ func bounds(datatype string) (low, high float64) {
 
 // checkNumber says why a number that is finite cannot be an element, or nil.
 func checkNumber(datatype string, value float64) error {
-	if datatype == "FP32" || datatype == "FP64" {
+	switch {
+	case datatype == "FP64":
+		return nil
+	case datatype == "FP32":
+		if math.IsInf(float64(float32(value)), 0) {
+			return fmt.Errorf("%g is beyond FP32", value)
+		}
 		return nil
 	}
 	if low, high := bounds(datatype); value != math.Trunc(value) || value < low || value >= high {

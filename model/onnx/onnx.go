@@ -72,7 +72,7 @@ func (m *Model) Info() model.Info { return m.plan.info }
 // Check returns why a row cannot be scored, or nil: a missing value where none
 // may be, an infinity, what is no integer for a tensor of integers, bytes that
 // are no row of their tensor, too many bytes.
-func (m *Model) Check(values []float32, columns [][]byte) error {
+func (m *Model) Check(values []float64, columns [][]byte) error {
 	p := m.plan
 	if len(values) != p.width || len(columns) != p.bytesWidth {
 		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d and %d", len(values), len(columns), p.width, p.bytesWidth)
@@ -118,17 +118,16 @@ func missing(value []byte) error {
 	return nil
 }
 
-func (f *feed) checkNumbers(values []float32) error {
+func (f *feed) checkNumbers(values []float64) error {
 	for _, value := range values {
-		wide := float64(value)
 		switch {
-		case math.IsNaN(wide) && f.Missing && (f.tensor.Datatype == "FP32" || f.tensor.Datatype == "FP64"):
-		case math.IsNaN(wide):
+		case math.IsNaN(value) && f.Missing && (f.tensor.Datatype == "FP32" || f.tensor.Datatype == "FP64"):
+		case math.IsNaN(value):
 			return errors.New("it is missing")
-		case math.IsInf(wide, 0):
-			return fmt.Errorf("it is %g", wide)
+		case math.IsInf(value, 0):
+			return fmt.Errorf("it is %g", value)
 		default:
-			if err := checkNumber(f.tensor.Datatype, wide); err != nil {
+			if err := checkNumber(f.tensor.Datatype, value); err != nil {
 				return err
 			}
 		}

@@ -133,7 +133,7 @@ func TestRowsOfOtherLengthsAreOtherCalls(t *testing.T) {
 }
 
 func TestRowsThatCannotBeScoredAreNamed(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	nan, inf := math.NaN(), math.Inf(1)
 	mixed := Graph{
 		Inputs: []Tensor{
 			{Name: "f", Datatype: "FP32", Shape: []int64{-1, 2}},
@@ -146,28 +146,28 @@ func TestRowsThatCannotBeScoredAreNamed(t *testing.T) {
 	m := &Model{plan: planOf(t, mixed, Options{})}
 	text, raw := []byte("a"), make([]byte, 6)
 	for _, c := range []struct {
-		values []float32
+		values []float64
 		bytes  [][]byte
 		want   string
 	}{
-		{[]float32{1, 2, 3}, [][]byte{text, raw}, ""},
-		{[]float32{1, 2, 255}, [][]byte{{}, make([]byte, 12)}, ""},
-		{[]float32{1, 2}, [][]byte{text, raw}, "a row of 2 numbers"},
-		{[]float32{1, nan, 3}, [][]byte{text, raw}, `"f": it is missing`},
-		{[]float32{1, inf, 3}, [][]byte{text, raw}, `"f": it is +Inf`},
-		{[]float32{1, 2, 256}, [][]byte{text, raw}, `"i": 256 is no UINT8`},
-		{[]float32{1, 2, -1}, [][]byte{text, raw}, `"i": -1 is no UINT8`},
-		{[]float32{1, 2, 0.5}, [][]byte{text, raw}, `"i": 0.5 is no UINT8`},
-		{[]float32{1, 2, nan}, [][]byte{text, raw}, `"i": it is missing`},
-		{[]float32{1, 2, 3}, [][]byte{nil, raw}, `"s": it is missing`},
-		{[]float32{1, 2, 3}, [][]byte{{'a', 0}, raw}, `"s": a zero byte`},
-		{[]float32{1, 2, 3}, [][]byte{text, nil}, `"r": it is missing`},
-		{[]float32{1, 2, 3}, [][]byte{text, {}}, `"r": 0 bytes`},
-		{[]float32{1, 2, 3}, [][]byte{text, make([]byte, 7)}, `"r": 7 bytes`},
-		{[]float32{1, 2, 3}, [][]byte{text, make([]byte, 8)}, `"r": 4 elements`},
-		{[]float32{1, 2, 3}, [][]byte{text, {0, 0x7c, 0, 0, 0, 0}}, `"r": its elements are not all finite`},
-		{[]float32{1, 2, 3}, [][]byte{make([]byte, 2<<20), raw}, `"s": a zero byte`},
-		{[]float32{1, 2, 3}, [][]byte{text, make([]byte, 6<<18)}, "the limit is 1048576"},
+		{[]float64{1, 2, 3}, [][]byte{text, raw}, ""},
+		{[]float64{1, 2, 255}, [][]byte{{}, make([]byte, 12)}, ""},
+		{[]float64{1, 2}, [][]byte{text, raw}, "a row of 2 numbers"},
+		{[]float64{1, nan, 3}, [][]byte{text, raw}, `"f": it is missing`},
+		{[]float64{1, inf, 3}, [][]byte{text, raw}, `"f": it is +Inf`},
+		{[]float64{1, 2, 256}, [][]byte{text, raw}, `"i": 256 is no UINT8`},
+		{[]float64{1, 2, -1}, [][]byte{text, raw}, `"i": -1 is no UINT8`},
+		{[]float64{1, 2, 0.5}, [][]byte{text, raw}, `"i": 0.5 is no UINT8`},
+		{[]float64{1, 2, nan}, [][]byte{text, raw}, `"i": it is missing`},
+		{[]float64{1, 2, 3}, [][]byte{nil, raw}, `"s": it is missing`},
+		{[]float64{1, 2, 3}, [][]byte{{'a', 0}, raw}, `"s": a zero byte`},
+		{[]float64{1, 2, 3}, [][]byte{text, nil}, `"r": it is missing`},
+		{[]float64{1, 2, 3}, [][]byte{text, {}}, `"r": 0 bytes`},
+		{[]float64{1, 2, 3}, [][]byte{text, make([]byte, 7)}, `"r": 7 bytes`},
+		{[]float64{1, 2, 3}, [][]byte{text, make([]byte, 8)}, `"r": 4 elements`},
+		{[]float64{1, 2, 3}, [][]byte{text, {0, 0x7c, 0, 0, 0, 0}}, `"r": its elements are not all finite`},
+		{[]float64{1, 2, 3}, [][]byte{make([]byte, 2<<20), raw}, `"s": a zero byte`},
+		{[]float64{1, 2, 3}, [][]byte{text, make([]byte, 6<<18)}, "the limit is 1048576"},
 	} {
 		err := m.Check(c.values, c.bytes)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -179,7 +179,7 @@ func TestRowsThatCannotBeScoredAreNamed(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	lenient := &Model{plan: planOf(t, Graph{Inputs: mixed.Inputs[:1], Outputs: mixed.Outputs}, Options{Inputs: []Input{{Name: "f", Missing: true}}})}
-	if err := lenient.Check([]float32{1, nan}, nil); err != nil {
+	if err := lenient.Check([]float64{1, nan}, nil); err != nil {
 		t.Error(err)
 	}
 }

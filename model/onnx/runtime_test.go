@@ -82,7 +82,7 @@ func TestRuntimeMultipliesRowsAloneAndTogether(t *testing.T) {
 	g.constant("w", []int64{3, 2}, 1, 10, 100, 1000, 10000, 100000)
 	g.node("MatMul", []string{"x", "w"}, []string{"y"})
 	path := modelFile(t, "matmul.onnx", g.file())
-	rows := model.Rows{Width: 3, Values: []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}, N: 3}
+	rows := model.Rows{Width: 3, Values: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, N: 3}
 	want := []float32{30201, 302010, 60504, 605040, 90807, 908070}
 	for _, batch := range []int{1, 2, 8} {
 		m := load(t, path, onRuntime(t, Options{Batch: batch}))
@@ -116,7 +116,7 @@ func TestRuntimeTakesScalarsAndStrings(t *testing.T) {
 		Outputs: []Output{{Name: "m", Size: 1}, {Name: "y"}},
 	}))
 	got := predict(t, m, model.Rows{
-		Width: 3, BytesWidth: 1, N: 2, Values: []float32{1, 2, 3, 4, 5, -6}, Bytes: [][]byte{[]byte("äb"), {}},
+		Width: 3, BytesWidth: 1, N: 2, Values: []float64{1, 2, 3, 4, 5, -6}, Bytes: [][]byte{[]byte("äb"), {}},
 	})
 	if want := []float32{-3, 2.5, 5, 6, 10, 12.5}; !slices.Equal(got, want) {
 		t.Errorf("%v, expected %v", got, want)
@@ -173,7 +173,7 @@ func TestRuntimeCarriesStateByTheRowOfTheKey(t *testing.T) {
 		states := make([][]byte, 2) // of two keys
 		var last []float32
 		for range 3 {
-			last = predict(t, m, model.Rows{Width: 3, N: 2, Values: []float32{1, 2, 3, 10, 20, 30}, BytesWidth: 1, Bytes: states})
+			last = predict(t, m, model.Rows{Width: 3, N: 2, Values: []float64{1, 2, 3, 10, 20, 30}, BytesWidth: 1, Bytes: states})
 			for i := range states {
 				states[i] = model.AppendState(nil, last[9*i+3:9*i+9])
 			}
@@ -220,7 +220,7 @@ func TestAnswersAndMemoryAreBounded(t *testing.T) {
 func TestKilledRuntimeCostsNoCall(t *testing.T) {
 	m := huge(t, Options{})
 	pid := m.session.slots[0].process.command.Process.Pid
-	rows := model.Rows{Width: 1, Values: []float32{1}, N: 1}
+	rows := model.Rows{Width: 1, Values: []float64{1}, N: 1}
 	predict(t, m, rows)
 	for range 3 {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -134,7 +134,7 @@ func strange(t testing.TB) *Model {
 }
 
 // score scores rows of one number.
-func score(ctx context.Context, m *Model, values ...float32) ([]float32, error) {
+func score(ctx context.Context, m *Model, values ...float64) ([]float32, error) {
 	scores := make([]float32, len(values))
 	err := m.Predict(ctx, model.Rows{Width: 1, Values: values, N: len(values)}, scores)
 	return scores, err
@@ -253,16 +253,16 @@ func TestLongCallsBothWaysDoNotBlockEachOther(t *testing.T) {
 	o.Batch = 4096
 	o.Session.Processes = 2
 	m := load(t, modelFile(t, "model.onnx", []byte("x")), o)
-	values := make([]float32, 40*4096)
+	values := make([]float64, 40*4096)
 	for i := range values {
-		values[i] = float32(i + 100)
+		values[i] = float64(i + 100)
 	}
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
 			scores, err := score(t.Context(), m, values...)
 			for i := range values {
-				if err != nil || scores[i] != 2*values[i] {
+				if err != nil || float64(scores[i]) != 2*values[i] {
 					t.Errorf("row %d: %v %v", i, scores[i], err)
 					return
 				}

@@ -25,7 +25,7 @@ type killer struct {
 
 func (k *killer) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	var pid [1]float32
-	if err := k.Model.Predict(ctx, model.Rows{Width: 2, Values: []float32{process.Tells, 0}}, pid[:]); err != nil {
+	if err := k.Model.Predict(ctx, model.Rows{Width: 2, Values: []float64{process.Tells, 0}}, pid[:]); err != nil {
 		return err
 	}
 	if err := syscall.Kill(int(pid[0]), syscall.SIGKILL); err != nil {

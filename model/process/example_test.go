@@ -30,7 +30,7 @@ func ExampleStart() {
 	}
 	defer m.Close()
 	scores := make([]float32, 1)
-	if err := m.Predict(context.Background(), model.Rows{Width: 2, Values: []float32{99.5, 23}}, scores); err != nil {
+	if err := m.Predict(context.Background(), model.Rows{Width: 2, Values: []float64{99.5, 23}}, scores); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(scores)

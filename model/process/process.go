@@ -212,7 +212,7 @@ func (m *Model) Info() model.Info { return m.info }
 
 // Check returns why a row cannot be sent to a worker, or nil. A missing number
 // is sent as NaN; a missing text cannot be.
-func (m *Model) Check(values []float32, bytes [][]byte) error { return m.layout.Check(values, bytes) }
+func (m *Model) Check(values []float64, bytes [][]byte) error { return m.layout.Check(values, bytes) }
 
 // Predict has a worker score the rows. A worker that is lost meanwhile is
 // replaced, and the call is tried again, on as many workers as

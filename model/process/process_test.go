@@ -96,7 +96,7 @@ func respond(request *inference.Request) *inference.Response {
 	t := &request.Inputs[0]
 	rows, width := int(t.Shape[0]), int(t.Shape[1])
 	values := make([]float32, rows*width)
-	if err := t.Floats(values); err != nil {
+	if err := inference.Floats(t, values); err != nil {
 		panic(err)
 	}
 	sums := make([]float32, rows)
@@ -145,7 +145,7 @@ func respond(request *inference.Request) *inference.Response {
 	}
 	out := inference.Tensor{Name: "sum", Datatype: "FP32", Shape: []int64{int64(len(sums)), 1}}
 	for _, sum := range sums {
-		out.Raw = inference.AppendNumber(out.Raw, "FP32", sum)
+		out.Raw = inference.AppendNumber(out.Raw, "FP32", float64(sum))
 	}
 	response.Outputs = []inference.Tensor{out}
 	return response
@@ -174,7 +174,7 @@ func start(t testing.TB, o Options) *Model {
 }
 
 // score returns the first score of rows of two numbers.
-func score(m *Model, values ...float32) (float32, error) {
+func score(m *Model, values ...float64) (float32, error) {
 	scores := make([]float32, len(values)/2)
 	err := m.Predict(context.Background(), model.Rows{Width: 2, Values: values}, scores)
 	return scores[0], err
@@ -210,7 +210,7 @@ func TestWorkersScoreManyCallsAtATime(t *testing.T) {
 			for i := range 50 {
 				rows := model.Rows{Width: 2}
 				for j := range 1 + i%5 {
-					rows.Append([]float32{float32(g), float32(10*i + j)}, nil)
+					rows.Append([]float64{float64(g), float64(10*i + j)}, nil)
 				}
 				scores := make([]float32, rows.Len())
 				if err := m.Predict(t.Context(), rows, scores); err != nil {
@@ -225,7 +225,7 @@ func TestWorkersScoreManyCallsAtATime(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if err := m.Predict(t.Context(), model.Rows{Width: 3, Values: make([]float32, 3)}, make([]float32, 1)); err == nil {
+	if err := m.Predict(t.Context(), model.Rows{Width: 3, Values: make([]float64, 3)}, make([]float32, 1)); err == nil {
 		t.Error("rows of another width were scored")
 	}
 }
@@ -250,7 +250,7 @@ func TestRowsThatNoWorkerSurvivesFailWithItsLastWords(t *testing.T) {
 
 func TestFaultsOfWorkersAreClearErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		does  float32
+		does  float64
 		words []string
 	}{
 		"prints":    {prints, []string{`wrote "prog"`, "stdout"}},
@@ -302,7 +302,7 @@ func TestCallerThatLeavesCostsNoWorker(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := m.Predict(ctx, model.Rows{Width: 2, Values: []float32{naps, 0}}, make([]float32, 1)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := m.Predict(ctx, model.Rows{Width: 2, Values: []float64{naps, 0}}, make([]float32, 1)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, not the deadline", err)
 	}
 	if after, err := score(m, tells, 0); err != nil || after != before {

@@ -64,9 +64,9 @@ func TestPythonScoresWithTheHelperAlone(t *testing.T) {
 	m := startPython(t)
 	rows := model.Rows{Width: 2, BytesWidth: 1}
 	for i := range 300 {
-		rows.Append([]float32{float32(i) / 8, 2}, [][]byte{make([]byte, i)})
+		rows.Append([]float64{float64(i) / 8, 2}, [][]byte{make([]byte, i)})
 	}
-	rows.Values[2*299] = float32(math.NaN())
+	rows.Values[2*299] = float64(math.NaN())
 	rows.Values[2*299+1] = 0
 	scores := make([]float32, 900)
 	err := m.Predict(t.Context(), rows, scores)
@@ -80,7 +80,7 @@ func TestPythonScoresWithTheHelperAlone(t *testing.T) {
 			t.Errorf("row %d has scores %v", i, got)
 		}
 	}
-	if err := m.Check([]float32{1, 2}, [][]byte{nil}); err == nil {
+	if err := m.Check([]float64{1, 2}, [][]byte{nil}); err == nil {
 		t.Error("a missing text passes")
 	}
 }
@@ -94,8 +94,8 @@ func TestPythonThatFailsSaysWhy(t *testing.T) {
 		"crash": {"segmentation fault", "Fatal Python error", "model.py"},
 	} {
 		rows := model.Rows{Width: 2, BytesWidth: 1}
-		rows.Append([]float32{1, 2}, [][]byte{[]byte(text)})
-		rows.Append([]float32{3, 4}, [][]byte{[]byte("text")})
+		rows.Append([]float64{1, 2}, [][]byte{[]byte(text)})
+		rows.Append([]float64{3, 4}, [][]byte{[]byte("text")})
 		wantError(t, m.Predict(t.Context(), rows, make([]float32, 6)), words...)
 	}
 }
@@ -136,7 +136,7 @@ func BenchmarkPython(b *testing.B) {
 	m := startPython(b)
 	rows := model.Rows{Width: 2, BytesWidth: 1}
 	for i := range 64 {
-		rows.Append([]float32{float32(i), 2}, [][]byte{[]byte("text")})
+		rows.Append([]float64{float64(i), 2}, [][]byte{[]byte("text")})
 	}
 	scores := make([]float32, 3*64)
 	for b.Loop() {

@@ -69,9 +69,9 @@ func TestXGBoostInAProcessScoresAsTheEmbeddedModelDoes(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	rows := model.Rows{Width: len(inputs), N: 500}
 	for range rows.N * rows.Width {
-		value := float32(random.NormFloat64() * math.Exp(4*random.Float64()))
+		value := random.NormFloat64() * math.Exp(4*random.Float64())
 		if random.IntN(8) == 0 {
-			value = float32(math.NaN())
+			value = math.NaN()
 		}
 		rows.Values = append(rows.Values, value)
 	}

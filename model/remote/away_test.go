@@ -27,7 +27,7 @@ func TestModelIsOpenedWhileItsServerIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { wrong.Close() })
-		if err := m.Check([]float32{1, 2.5}, nil); err != nil || m.Info().Scores() != 1 {
+		if err := m.Check([]float64{1, 2.5}, nil); err != nil || m.Info().Scores() != 1 {
 			t.Errorf("%s: %v, %+v", name, err, m.Info())
 		}
 		_, err = predict(m, 1, 2)

@@ -109,7 +109,7 @@ func parseTemplate(prompt string, inputs []model.Input) ([]piece, error) {
 }
 
 // question fills in a row.
-func (s *chat) question(values []float32, bytes [][]byte) string {
+func (s *chat) question(values []float64, bytes [][]byte) string {
 	var out strings.Builder
 	for _, p := range s.prompt {
 		switch {
@@ -117,10 +117,10 @@ func (s *chat) question(values []float32, bytes [][]byte) string {
 			out.WriteString(p.text)
 		case !p.number:
 			out.Write(bytes[p.column])
-		case math.IsNaN(float64(values[p.column])):
+		case math.IsNaN(values[p.column]):
 			out.WriteString("unknown")
 		default:
-			out.WriteString(strconv.FormatFloat(float64(values[p.column]), 'g', -1, 32))
+			out.WriteString(strconv.FormatFloat(values[p.column], 'g', -1, 64))
 		}
 	}
 	return out.String()
@@ -204,7 +204,7 @@ type chatAnswer struct {
 }
 
 // complete asks a question when there is room for its tokens.
-func (s *chat) complete(ctx context.Context, values []float32, bytes [][]byte, part func(string)) (said, error) {
+func (s *chat) complete(ctx context.Context, values []float64, bytes [][]byte, part func(string)) (said, error) {
 	most := s.options.Chat.Answer
 	request := chatRequest{Model: s.options.Model, Format: s.format}
 	if s.options.Chat.Reasons {

@@ -32,7 +32,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	rows := model.Rows{Width: 2, Values: []float32{12, 9, 99.5, 23}}
+	rows := model.Rows{Width: 2, Values: []float64{12, 9, 99.5, 23}}
 	scores := make([]float32, rows.Len())
 	if err := m.Predict(context.Background(), rows, scores); err != nil {
 		log.Fatal(err)

@@ -150,7 +150,7 @@ func respond(r *inference.Request, gone <-chan struct{}) inference.Response {
 			for j := range list {
 				values[j] = float32(len(list[j]))
 			}
-		} else if err := t.Floats(values); err != nil {
+		} else if err := inference.Floats(t, values); err != nil {
 			panic(err)
 		}
 		for j, value := range values {
@@ -171,7 +171,7 @@ func respond(r *inference.Request, gone <-chan struct{}) inference.Response {
 	}
 	out := inference.Tensor{Name: "sum", Datatype: "FP64", Shape: []int64{int64(len(sums)), 1}}
 	for _, sum := range sums {
-		out.Raw = inference.AppendNumber(out.Raw, "FP64", sum)
+		out.Raw = inference.AppendNumber(out.Raw, "FP64", float64(sum))
 	}
 	if r.Model == "name" {
 		out.Name = "other"

@@ -105,7 +105,7 @@ func (s *openInference) layout() *inference.Layout {
 	return s.declared
 }
 
-func (s *openInference) check(values []float32, bytes [][]byte) error {
+func (s *openInference) check(values []float64, bytes [][]byte) error {
 	layout := s.layout()
 	if layout == s.declared {
 		s.early.Store(true)

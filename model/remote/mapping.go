@@ -172,13 +172,13 @@ func (s *mapped) agree(ctx context.Context) (model.Info, error) {
 func (s *mapped) fits(rows model.Rows) error { return fits(&s.info, rows) }
 
 // check lets missing values pass, which are null in JSON.
-func (s *mapped) check(values []float32, bytes [][]byte) error {
+func (s *mapped) check(values []float64, bytes [][]byte) error {
 	number, text := 0, 0
 	for i := range s.info.Inputs {
 		in := &s.info.Inputs[i]
 		for range in.Size() {
 			if in.Type == model.Number {
-				if math.IsInf(float64(values[number]), 0) {
+				if math.IsInf(values[number], 0) {
 					return fmt.Errorf("input %q is %g, which JSON has no place for", in.Name, values[number])
 				}
 				number++
@@ -241,7 +241,7 @@ func (s *mapped) ask(ctx context.Context, rows model.Rows, into model.Answer) er
 }
 
 // object returns the JSON of a row.
-func (s *mapped) object(values []float32, bytes [][]byte) map[string]any {
+func (s *mapped) object(values []float64, bytes [][]byte) map[string]any {
 	object := map[string]any{}
 	for i := range s.info.Inputs {
 		in := &s.info.Inputs[i]

@@ -115,12 +115,12 @@ func TestMLServerScoresAsTheEmbeddedModelDoes(t *testing.T) {
 	}
 	rows := model.Rows{Width: len(inputs), N: 500}
 	for range rows.N * rows.Width {
-		rows.Values = append(rows.Values, float32(random.NormFloat64()*math.Exp(4*random.Float64())))
+		rows.Values = append(rows.Values, random.NormFloat64()*math.Exp(4*random.Float64()))
 	}
 	missing := model.Rows{Width: rows.Width, N: rows.N}
 	for _, value := range rows.Values {
 		if random.IntN(8) == 0 {
-			value = float32(math.NaN())
+			value = math.NaN()
 		}
 		missing.Values = append(missing.Values, value)
 	}

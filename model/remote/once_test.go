@@ -58,8 +58,8 @@ func startNamed(t *testing.T, cruel bool) (*named, *Model) {
 	return n, m
 }
 
-func predictOne(ctx context.Context, m *Model, value float32) error {
-	return m.Predict(ctx, model.Rows{Width: 1, Values: []float32{value}}, make([]float32, 1))
+func predictOne(ctx context.Context, m *Model, value float64) error {
+	return m.Predict(ctx, model.Rows{Width: 1, Values: []float64{value}}, make([]float32, 1))
 }
 
 func TestCallHasTheSameNameWheneverItIsMade(t *testing.T) {
@@ -67,7 +67,7 @@ func TestCallHasTheSameNameWheneverItIsMade(t *testing.T) {
 	about := func(event string) context.Context { return model.WithCall(t.Context(), model.Call{Event: event}) }
 	for _, c := range []struct {
 		ctx   context.Context
-		value float32
+		value float64
 	}{{t.Context(), 1}, {t.Context(), 1}, {about(""), 1}, {t.Context(), 2}, {about("e1"), 1}, {about("e1"), 1}, {about("e2"), 1}} {
 		if err := predictOne(c.ctx, m, c.value); err != nil {
 			t.Fatal(err)

@@ -67,7 +67,7 @@ func fits(info *model.Info, rows model.Rows) error {
 	return nil
 }
 
-func (s *openAI) check(_ []float32, bytes [][]byte) error {
+func (s *openAI) check(_ []float64, bytes [][]byte) error {
 	at := 0
 	for i := range s.info.Inputs {
 		in := &s.info.Inputs[i]

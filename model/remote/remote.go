@@ -107,7 +107,7 @@ type server interface {
 	// agree compares the options with what the server says.
 	agree(ctx context.Context) (model.Info, error)
 	// check returns why a row cannot be sent, or nil.
-	check(values []float32, bytes [][]byte) error
+	check(values []float64, bytes [][]byte) error
 	// fits returns an error for rows of another width.
 	fits(rows model.Rows) error
 	// rowsMax is the most rows of a call; 0 is any number.
@@ -268,7 +268,7 @@ func (m *Model) Info() model.Info { return m.info }
 
 // Check returns why a row cannot be sent, or nil: a missing value goes into
 // floating-point numbers of gRPC and binary tensors, and into JSON of API HTTP.
-func (m *Model) Check(values []float32, bytes [][]byte) error { return m.server.check(values, bytes) }
+func (m *Model) Check(values []float64, bytes [][]byte) error { return m.server.check(values, bytes) }
 
 // Predict asks the server for the scores of the rows. A call that waits for its
 // turn waits within Options.Timeout. Where the API takes a call for each row, as

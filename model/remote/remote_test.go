@@ -45,7 +45,7 @@ func loadFrom(t testing.TB, o Options) *Model {
 	return m
 }
 
-func predict(m *Model, values ...float32) ([]float32, error) {
+func predict(m *Model, values ...float64) ([]float32, error) {
 	rows := model.Rows{Width: 2, Values: values}
 	scores := make([]float32, rows.Len())
 	return scores, m.Predict(context.Background(), rows, scores)
@@ -79,9 +79,9 @@ func TestEachFormScores(t *testing.T) {
 			for g := range 8 {
 				group.Go(func() {
 					for i := range 20 {
-						a := float32(g) + 0.1
-						scores, err := predict(m, a, float32(i), 0x1p-100, 0x1p-99)
-						if err != nil || scores[0] != a+float32(i) || scores[1] != 0x3p-100 {
+						a := float64(float32(g) + 0.1)
+						scores, err := predict(m, a, float64(i), 0x1p-100, 0x1p-99)
+						if err != nil || scores[0] != float32(a)+float32(i) || scores[1] != 0x3p-100 {
 							t.Errorf("%v, %v", scores, err)
 						}
 					}
@@ -94,12 +94,12 @@ func TestEachFormScores(t *testing.T) {
 
 func TestMissingValuesGoWhereTheyCan(t *testing.T) {
 	host := startFake(t)
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	nan, inf := math.NaN(), math.Inf(1)
 	for name, form := range forms {
 		m := loadFrom(t, form.at(host, "sum"))
 		if name == "json" {
-			for word, value := range map[string]float32{"missing": nan, "+Inf": inf} {
-				if err := m.Check([]float32{1, value}, nil); err == nil || !strings.Contains(err.Error(), `input "b" is `+word) {
+			for word, value := range map[string]float64{"missing": nan, "+Inf": inf} {
+				if err := m.Check([]float64{1, value}, nil); err == nil || !strings.Contains(err.Error(), `input "b" is `+word) {
 					t.Errorf("%s: %v", word, err)
 				}
 			}
@@ -107,10 +107,10 @@ func TestMissingValuesGoWhereTheyCan(t *testing.T) {
 			wantFault(t, err, Refused, "JSON")
 			continue
 		}
-		if err := m.Check([]float32{nan, inf}, nil); err != nil {
+		if err := m.Check([]float64{nan, inf}, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if scores, err := predict(m, nan, 2, inf, 1); err != nil || scores[0] != 2 || scores[1] != inf {
+		if scores, err := predict(m, nan, 2, inf, 1); err != nil || scores[0] != 2 || float64(scores[1]) != inf {
 			t.Errorf("%s: %v, %v", name, scores, err)
 		}
 	}
@@ -124,8 +124,8 @@ func TestTextsAndColumnsAreSent(t *testing.T) {
 		o.Inputs = []model.Input{{Name: "text", Type: model.String}, {Name: "a", Type: model.Number}, {Name: "box", Type: model.Number, Shape: []int{2, 2}}}
 		m := loadFrom(t, o)
 		rows := model.Rows{Width: 5, BytesWidth: 1}
-		rows.Append([]float32{1, 2, 3, 4, 5}, [][]byte{[]byte("abc")})
-		rows.Append([]float32{1, 1, 1, 1, 1}, [][]byte{[]byte("\u20ac\"")})
+		rows.Append([]float64{1, 2, 3, 4, 5}, [][]byte{[]byte("abc")})
+		rows.Append([]float64{1, 1, 1, 1, 1}, [][]byte{[]byte("\u20ac\"")})
 		scores := make([]float32, 2)
 		if err := m.Predict(t.Context(), rows, scores); err != nil || scores[0] != 18 || scores[1] != 9 {
 			t.Errorf("%s: %v, %v", name, scores, err)
@@ -151,7 +151,7 @@ func TestMetadataIsCompared(t *testing.T) {
 		if scores, err := predict(m, 0.5, 2); err != nil || scores[0] != 2.5 {
 			t.Errorf("%s: %v, %v", name, scores, err)
 		}
-		if err := m.Check([]float32{0.5, 2.5}, nil); err == nil || !strings.Contains(err.Error(), `"b": 2.5 is no integer`) {
+		if err := m.Check([]float64{0.5, 2.5}, nil); err == nil || !strings.Contains(err.Error(), `"b": 2.5 is no integer`) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for word, change := range map[string]func(*Options){
@@ -217,9 +217,9 @@ func TestBatchesThatAreTooLargeAreSplit(t *testing.T) {
 	for name, form := range forms {
 		m := loadFrom(t, form.at(host, "small"))
 		for range 2 {
-			values := make([]float32, 128)
+			values := make([]float64, 128)
 			for i := range values {
-				values[i] = float32(i)
+				values[i] = float64(i)
 			}
 			scores, err := predict(m, values...)
 			if err != nil {
@@ -286,7 +286,7 @@ func TestServerThatNeverAnswersIsLate(t *testing.T) {
 		m.options.Timeout = 20 * time.Second
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
-		if err := m.Predict(ctx, model.Rows{Width: 2, Values: []float32{1, 2}}, make([]float32, 1)); !errors.Is(err, context.Canceled) {
+		if err := m.Predict(ctx, model.Rows{Width: 2, Values: []float64{1, 2}}, make([]float32, 1)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, not the caller's own", name, err)
 		}
 	}
@@ -299,14 +299,14 @@ func TestCallsBeyondTheBoundWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- m.Predict(ctx, model.Rows{Width: 2, Values: []float32{1, 2}}, make([]float32, 1))
+		done <- m.Predict(ctx, model.Rows{Width: 2, Values: []float64{1, 2}}, make([]float32, 1))
 	}()
 	for len(m.slots) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	short, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
-	if err := m.Predict(short, model.Rows{Width: 2, Values: []float32{1, 2}}, make([]float32, 1)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := m.Predict(short, model.Rows{Width: 2, Values: []float64{1, 2}}, make([]float32, 1)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, not the deadline", err)
 	}
 	cancel()
@@ -401,9 +401,9 @@ func BenchmarkCall(b *testing.B) {
 	for i := range inputs {
 		inputs[i] = model.Input{Name: fmt.Sprintf("f%d", i), Type: model.Number}
 	}
-	rows := model.Rows{Width: len(inputs), Values: make([]float32, 64*len(inputs))}
+	rows := model.Rows{Width: len(inputs), Values: make([]float64, 64*len(inputs))}
 	for i := range rows.Values {
-		rows.Values[i] = float32(i) * 0.37
+		rows.Values[i] = float64(i) * 0.37
 	}
 	scores := make([]float32, 64)
 	for _, name := range []string{"grpc", "binary", "json"} {

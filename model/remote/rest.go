@@ -194,8 +194,8 @@ func text(t *inference.Tensor) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := make([]float32, n)
-	if err := t.Floats(values); err != nil {
+	values := make([]float64, n)
+	if err := inference.Floats(t, values); err != nil {
 		return nil, err
 	}
 	out := []byte{'['}
@@ -203,27 +203,31 @@ func text(t *inference.Tensor) (json.RawMessage, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		switch wide := float64(value); {
+		switch {
 		case t.Datatype == "BOOL":
 			out = strconv.AppendBool(out, value != 0)
-		case math.IsNaN(wide) || math.IsInf(wide, 0):
+		case math.IsNaN(value) || math.IsInf(value, 0):
 			return nil, fmt.Errorf("tensor %s has %g, which JSON has no place for", t.Name, value)
 		case strings.HasPrefix(t.Datatype, "FP"):
-			out = strconv.AppendFloat(out, wide, 'g', -1, 32)
+			bits := 32
+			if t.Datatype == "FP64" {
+				bits = 64
+			}
+			out = strconv.AppendFloat(out, value, 'g', -1, bits)
 		default:
-			out = strconv.AppendFloat(out, wide, 'f', 0, 64) // no exponent: an integer
+			out = strconv.AppendFloat(out, value, 'f', 0, 64) // no exponent: an integer
 		}
 	}
 	return append(out, ']'), nil
 }
 
 // checkText returns why JSON cannot hold a row that its tensors can, or nil.
-func checkText(l *inference.Layout, values []float32, bytes [][]byte) error {
+func checkText(l *inference.Layout, values []float64, bytes [][]byte) error {
 	for i, value := range values {
-		switch wide := float64(value); {
-		case math.IsNaN(wide):
+		switch {
+		case math.IsNaN(value):
 			return fmt.Errorf("input %q is missing, which JSON has no place for: use gRPC or binary tensors", l.Name(i, false))
-		case math.IsInf(wide, 0):
+		case math.IsInf(value, 0):
 			return fmt.Errorf("input %q is %g, which JSON has no place for: use gRPC or binary tensors", l.Name(i, false), value)
 		}
 	}

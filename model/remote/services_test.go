@@ -99,7 +99,7 @@ func TestEmbeddingsAreOfTheirTexts(t *testing.T) {
 	if err := m.Check(nil, [][]byte{{0xff}}); err == nil {
 		t.Error("bytes that are no UTF-8 pass")
 	}
-	if err := m.Predict(t.Context(), model.Rows{Width: 1, Values: []float32{1}}, make([]float32, 2)); err == nil {
+	if err := m.Predict(t.Context(), model.Rows{Width: 1, Values: []float64{1}}, make([]float32, 2)); err == nil {
 		t.Error("rows of numbers pass")
 	}
 }
@@ -165,7 +165,7 @@ func TestChatModelIsAskedForNumbers(t *testing.T) {
 	m := loadFrom(t, chatOptions(url))
 	rows := model.Rows{Width: 1, BytesWidth: 1}
 	for i, text := range []string{"a", "x", "y", "b", "z", "cut"} {
-		rows.Append([]float32{float32(i) + 0.1}, [][]byte{[]byte(text)})
+		rows.Append([]float64{float64(i) + 0.1}, [][]byte{[]byte(text)})
 	}
 	scores, err := scoresOf(m, rows)
 	var failed model.RowErrors
@@ -216,7 +216,7 @@ func TestAnswersAreStreamed(t *testing.T) {
 	whole := ": hello\n\nevent: x\n" + piece(`""`, "null") + piece(`"How "`, "null") + "data:" + piece(`"dare"`, "null")[6:] + piece("null", `"length"`) +
 		"data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 9, \"completion_tokens\": 2}}\n\n"
 	rows := model.Rows{Width: 1, BytesWidth: 1}
-	rows.Append([]float32{1}, [][]byte{[]byte("a")})
+	rows.Append([]float64{1}, [][]byte{[]byte("a")})
 	var parts []string
 	ask := func() (string, error) {
 		parts = nil
@@ -295,8 +295,8 @@ func TestJSONIsMapped(t *testing.T) {
 	}
 	m := loadFrom(t, o)
 	rows := model.Rows{Width: 4, BytesWidth: 1}
-	rows.Append([]float32{0.1, 2, 3, 4}, [][]byte{[]byte("x<y")})
-	rows.Append([]float32{float32(math.NaN()), 1e9, 0, 0}, [][]byte{nil})
+	rows.Append([]float64{0.1, 2, 3, 4}, [][]byte{[]byte("x<y")})
+	rows.Append([]float64{float64(math.NaN()), 1e9, 0, 0}, [][]byte{nil})
 	answer = `{"out": {"list": [{"scores": [0, 0.5], "v": [1, 2]}, {"scores": [0, true], "v": [3, 4]}]}}`
 	scores, err := scoresOf(m, rows)
 	if err != nil || !slices.Equal(scores, []float32{0.5, 1, 2, 1, 3, 4}) {
@@ -313,7 +313,7 @@ func TestJSONIsMapped(t *testing.T) {
 		_, err := scoresOf(m, rows)
 		wantFault(t, err, Malformed)
 	}
-	for _, err := range []error{m.Check([]float32{1, float32(math.Inf(1)), 0, 0}, [][]byte{nil}), m.Check(rows.Values[:4], [][]byte{{0xff}})} {
+	for _, err := range []error{m.Check([]float64{1, float64(math.Inf(1)), 0, 0}, [][]byte{nil}), m.Check(rows.Values[:4], [][]byte{{0xff}})} {
 		if err == nil {
 			t.Error("what JSON has no place for passes")
 		}
@@ -339,7 +339,7 @@ func TestRowOfPlainJSONIsACallOfItsOwn(t *testing.T) {
 	m := loadFrom(t, Options{URL: url, API: HTTP, Inputs: twoNumbers, Outputs: []model.Output{{Name: "sum", Size: 1}}, Calls: 3})
 	rows := model.Rows{Width: 2}
 	for i := range 20 {
-		rows.Append([]float32{float32(i), 1}, nil)
+		rows.Append([]float64{float64(i), 1}, nil)
 	}
 	rows.Values[2*7] = -1
 	scores, err := scoresOf(m, rows)
@@ -361,7 +361,7 @@ func TestServerThatIsAwayIsNotAskedForEachRow(t *testing.T) {
 		return 503, "loading"
 	})
 	m := loadFrom(t, Options{URL: url, API: HTTP, Inputs: twoNumbers, Outputs: []model.Output{{Name: "sum", Size: 1}}, Calls: 2})
-	_, err := scoresOf(m, model.Rows{Width: 2, Values: make([]float32, 200)})
+	_, err := scoresOf(m, model.Rows{Width: 2, Values: make([]float64, 200)})
 	wantFault(t, err, Unreachable, "loading")
 	if model.BlameOf(err) != model.BlameWay || errors.As(err, new(model.RowErrors)) || calls.Load() > 4 {
 		t.Errorf("%v by %d calls", err, calls.Load())
@@ -394,7 +394,7 @@ func TestRowsThatAreTooManyAreSplitOnce(t *testing.T) {
 	m := loadFrom(t, Options{URL: url, API: HTTP, Inputs: twoNumbers, Outputs: []model.Output{{Name: "sum", Size: 1}}, Mapping: model.Mapping{Rows: "rows"}})
 	rows := model.Rows{Width: 2}
 	for i := range 64 {
-		rows.Append([]float32{float32(i), 1}, nil)
+		rows.Append([]float64{float64(i), 1}, nil)
 	}
 	for round := range 20 {
 		scores, err := scoresOf(m, rows)
@@ -429,9 +429,9 @@ func TestTokensUnderWayAreBounded(t *testing.T) {
 	m := loadFrom(t, o)
 	rows := model.Rows{Width: 1, BytesWidth: 1}
 	for range 20 {
-		rows.Append([]float32{1}, [][]byte{[]byte("a")})
+		rows.Append([]float64{1}, [][]byte{[]byte("a")})
 	}
-	rows.Append([]float32{1}, [][]byte{bytes.Repeat([]byte("a"), 5000)}) // goes alone
+	rows.Append([]float64{1}, [][]byte{bytes.Repeat([]byte("a"), 5000)}) // goes alone
 	if _, err := scoresOf(m, rows); err != nil || worst.Load() != 2 {
 		t.Errorf("%v, %d calls at a time", err, worst.Load())
 	}

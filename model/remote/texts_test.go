@@ -29,18 +29,18 @@ func TestServersOfModelsAnswerWithTexts(t *testing.T) {
 		o := form.at(host, "sum")
 		o.Outputs = []model.Output{{Name: "label", Size: 1, Type: model.String}, {Name: "sum", Size: 1}}
 		m := loadFrom(t, o)
-		scores, texts, err := textsOf(m, model.Rows{Width: 2, Values: []float32{1, 2, 3, 4, 5, 6.5}})
+		scores, texts, err := textsOf(m, model.Rows{Width: 2, Values: []float64{1, 2, 3, 4, 5, 6.5}})
 		if want := []string{"\u20ac 3", "\u20ac 7", "\u20ac 11.5"}; err != nil || !slices.Equal(texts, want) || !slices.Equal(scores, []float32{3, 7, 11.5}) {
 			t.Errorf("%s: %v, %q, %v", name, scores, texts, err)
 		}
-		wantFault(t, m.Predict(t.Context(), model.Rows{Width: 2, Values: []float32{1, 2}}, make([]float32, 1)), Refused, "Answerer")
+		wantFault(t, m.Predict(t.Context(), model.Rows{Width: 2, Values: []float64{1, 2}}, make([]float32, 1)), Refused, "Answerer")
 		for server, want := range map[string]string{"shape": "which is not 1 rows of 1", "garbage": "", "name": "output \"sum\" is not among"} {
 			o.Model = server
-			_, _, err := textsOf(loadFrom(t, o), model.Rows{Width: 2, Values: []float32{1, 2}})
+			_, _, err := textsOf(loadFrom(t, o), model.Rows{Width: 2, Values: []float64{1, 2}})
 			wantFault(t, err, Malformed, want)
 		}
 		o.Model, o.Outputs = "sum", []model.Output{{Name: "sum", Size: 1, Type: model.String}}
-		_, _, err = textsOf(loadFrom(t, o), model.Rows{Width: 2, Values: []float32{1, 2}})
+		_, _, err = textsOf(loadFrom(t, o), model.Rows{Width: 2, Values: []float64{1, 2}})
 		wantFault(t, err, Malformed, "output sum is of type FP")
 		o.Model = "described"
 		if _, err := Load(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is of type FP64: no text") {
@@ -60,7 +60,7 @@ func TestChatModelAnswersWithTextsAndNumbers(t *testing.T) {
 	o.Outputs = []model.Output{{Name: "mood", Size: 1, Type: model.String}, {Name: "anger", Size: 1}}
 	m := loadFrom(t, o)
 	rows := model.Rows{Width: 1, BytesWidth: 1}
-	rows.Append([]float32{1}, [][]byte{[]byte("a")})
+	rows.Append([]float64{1}, [][]byte{[]byte("a")})
 	scores, texts, err := textsOf(m, rows)
 	if err != nil || !slices.Equal(texts, []string{"angry \u00e9"}) || !slices.Equal(scores, []float32{0.5}) {
 		t.Errorf("%v, %q, %v", scores, texts, err)

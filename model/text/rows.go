@@ -24,13 +24,13 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 	return scoreRows(ctx, m, rows, scores)
 }
 
-// ScoreExactly implements model.Exact. Numbers are those of the rows, float32.
+// ScoreExactly implements model.Exact. Numbers are those of the rows.
 func (m *Model) ScoreExactly(ctx context.Context, rows model.Rows, out []float64) error {
 	return scoreRows(ctx, m, rows, out)
 }
 
 // Check implements model.Model: CheckRow of a row of model.Rows.
-func (m *Model) Check(values []float32, bytes [][]byte) error {
+func (m *Model) Check(values []float64, bytes [][]byte) error {
 	if len(values) != m.numbers || len(bytes) != len(m.inputs)-m.numbers {
 		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d and %d", len(values), len(bytes), m.numbers, len(m.inputs)-m.numbers)
 	}
@@ -77,7 +77,7 @@ type oneRow struct {
 	scores  []float64
 }
 
-func (r *oneRow) fill(m *Model, values []float32, bytes [][]byte) []Column {
+func (r *oneRow) fill(m *Model, values []float64, bytes [][]byte) []Column {
 	if r.columns == nil {
 		n := len(m.inputs)
 		r.columns, r.numbers, r.texts, r.missing = make([]Column, n), make([]float64, n), make([]string, n), make([]bool, n)
@@ -91,7 +91,7 @@ func (r *oneRow) fill(m *Model, values []float32, bytes [][]byte) []Column {
 	}
 	for i, in := range m.inputs {
 		if in.Kind == Number {
-			r.numbers[i], values = float64(values[0]), values[1:]
+			r.numbers[i], values = values[0], values[1:]
 			continue
 		}
 		r.texts[i], r.missing[i] = unsafe.String(unsafe.SliceData(bytes[0]), len(bytes[0])), bytes[0] == nil

@@ -145,7 +145,7 @@ func TestBlocksThatAreNotFullScoreAsFullOnes(t *testing.T) {
 			s := of32(m).blocks.scratch()
 			for n := blockRows; n > 0; n-- {
 				from := n * 3 % 100
-				rows, out := g.rows.Values[from*width:(from+n)*width], make([]float32, n*outputs)
+				rows, out := rounded(g.rows.Values[from*width:(from+n)*width]), make([]float32, n*outputs)
 				of32(m).blocks.score(&k, s, rows, out)
 				for i, margin := range out {
 					if want := g.margins[i%outputs][from+i/outputs]; margin != want {
@@ -200,7 +200,7 @@ func reachedParts(b *blocks[float32], rows model.Rows) (questions, leaves []bool
 	questions, leaves = make([]bool, len(b.questions)), make([]bool, len(b.leaves))
 	s := b.scratch()
 	for row := range rows.Len() {
-		b.ask(&kernel{}, s, rows.Values[row*rows.Width:(row+1)*rows.Width], 1)
+		b.ask(&kernel{}, s, rounded(rows.Values[row*rows.Width:(row+1)*rows.Width]), 1)
 		for _, r := range b.outputs[0].runs {
 			for tree := range r.count {
 				position := 0

@@ -25,14 +25,14 @@ const (
 // noChild marks a leaf.
 const noChild = -1
 
-// split is one node of a tree. A value below the threshold goes left, in
-// float32: what a file asks in other words its reader says in these.
+// split is one node of a tree. A value below the threshold goes left: what a file
+// asks in other words its reader says in these.
 type split struct {
 	left, right int32 // noChild in a leaf
 	input       int32
 	defaultLeft bool    // where a missing value goes
 	zeroMissing bool    // zero, of either sign, and what is next to it count as missing
-	value       float64 // threshold, a float32; in a leaf its score
+	value       float64 // threshold, behind narrow a float32; in a leaf its score
 	set         segment // of ensemble.listed: categories that go right; empty where the split is numeric
 }
 
@@ -65,9 +65,11 @@ type ensemble struct {
 	double    bool      // scores are added up in float64, else in float32
 	after     after
 	finite    bool // infinities are refused
-	outputs   int  // scores of a row
-	single    linker[float32]
-	wide      linker[float64] // where double
+	// wideInputs says that the framework compares inputs in float64, else in float32.
+	wideInputs bool
+	outputs    int // scores of a row
+	single     linker[float32]
+	wide       linker[float64] // where double
 }
 
 // number is what scores are added up in.
@@ -117,11 +119,11 @@ func finish[T number](a *after, sums []T, width int) {
 
 // zeroMax is the greatest magnitude that counts as zero where zero is missing:
 // LightGBM's kZeroThreshold.
-const zeroMax = float32(1e-35)
+const zeroMax = float64(float32(1e-35))
 
 // withoutZero returns the value as a split sees it that takes zero for missing.
 func withoutZero(value float32) float32 {
-	if value >= -zeroMax && value <= zeroMax {
+	if wide := float64(value); wide >= -zeroMax && wide <= zeroMax {
 		return float32(math.NaN())
 	}
 	return value
@@ -131,28 +133,14 @@ func withoutZero(value float32) float32 {
 // instead of comparing with a threshold.
 func (s *split) categorical() bool { return s.set.to > s.set.from }
 
-// atMost makes a split send the values to the left that are at most limit: those
-// below the float32 next to the greatest one of them. Where no value is above
-// limit it is turned around, so that all are at least its threshold.
+// atMost makes a split send the values to the left that are at most limit. Where no
+// value is above limit it is turned around, so that all are at least its threshold.
 func (s *split) atMost(limit float64) {
 	if math.IsInf(limit, 1) {
 		s.left, s.right, s.defaultLeft, s.value = s.right, s.left, !s.defaultLeft, math.Inf(-1)
 		return
 	}
-	s.below(limit)
-	if s.value == limit {
-		s.value = float64(math.Nextafter32(float32(limit), float32(math.Inf(1))))
-	}
-}
-
-// below makes a split send the values to the left that are below limit: those
-// below the least float32 that is not.
-func (s *split) below(limit float64) {
-	least := float32(limit)
-	if float64(least) < limit {
-		least = math.Nextafter32(least, float32(math.Inf(1)))
-	}
-	s.value = float64(least)
+	s.value = math.Nextafter(limit, math.Inf(1))
 }
 
 // checkShape walks from the root: every child exists and has one parent, and

@@ -24,9 +24,9 @@ func Example() {
 	shape, _, _ := strings.Cut(info.Describe, ", kernel ") // which kernel depends on the processor
 	fmt.Println(shape)
 
-	row := make([]float32, info.Width())
-	row[0] = 950                 // amount
-	row[2] = float32(math.NaN()) // tx_1h is missing
+	row := make([]float64, info.Width())
+	row[0] = 950        // amount
+	row[2] = math.NaN() // tx_1h is missing
 	if err := fraud.Check(row, nil); err != nil {
 		log.Fatal(err)
 	}
@@ -36,12 +36,12 @@ func Example() {
 	}
 	fmt.Printf("%s %.4f\n", info.Names()[0], scores[0])
 
-	row[0] = float32(math.Inf(1))
+	row[0] = math.Inf(1)
 	fmt.Println(fraud.Check(row, nil))
 	// Output:
 	// binary:logistic, 300 trees of depth up to 6, 32928 nodes
 	// amount 0.2757
-	// input "amount" is +Inf: a model of trees takes finite and missing values
+	// input "amount" is +Inf: a model of trees takes finite numbers within float32, and missing values
 }
 
 // A model trained on a data frame knows what the codes of its inputs stand for.
@@ -51,7 +51,7 @@ func ExampleModel_Categories() {
 		log.Fatal(err)
 	}
 	colors := shop.Categories(0)
-	row := []float32{float32(slices.Index(colors, "green")), 3, 12, 0.5, 0, 1}
+	row := []float64{float64(slices.Index(colors, "green")), 3, 12, 0.5, 0, 1}
 	margins := make([]float32, shop.MarginsPerRow())
 	shop.Margins(model.Rows{Width: len(row), Values: row}, margins)
 	fmt.Printf("%s %q: green is %g\n", shop.Info().Names()[0], colors, row[0])

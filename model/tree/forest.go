@@ -13,6 +13,7 @@ type forest[T number] struct {
 	flat      *flat[T]
 	blocks    *blocks[T] // nil where rows are scored one by one only
 	choice    choice
+	scales    []*scale // of each input; nil where they are rounded
 	after     after
 	link      linker[T]
 	scratches sync.Pool // of *scratch[T]
@@ -20,6 +21,7 @@ type forest[T number] struct {
 
 // scratch is the working memory of one call.
 type scratch[T number] struct {
+	values  []float32        // of a block: what stands for its numbers
 	slots   []uint32         // of one row
 	block   *blockScratch[T] // nil where there are no blocks
 	margins []T              // of a block
@@ -36,8 +38,12 @@ type scorer interface {
 
 // plant lays out an ensemble, proves it and chooses how to score.
 func plant[T number](e *ensemble, link linker[T], kernels []kernel) (*forest[T], error) {
+	scales, err := e.narrow()
+	if err != nil {
+		return nil, err
+	}
 	base := baseOf[T](e)
-	f := &forest[T]{flat: flatten(e, base), blocks: layBlocks(e, base), after: e.after, link: link}
+	f := &forest[T]{scales: scales, flat: flatten(e, base), blocks: layBlocks(e, base), after: e.after, link: link}
 	rows := generate(e, verifyRows)
 	if err := verify(e, f.flat, f.blocks, kernels, rows); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -48,7 +54,7 @@ func plant[T number](e *ensemble, link linker[T], kernels []kernel) (*forest[T],
 }
 
 func (f *forest[T]) scratch() *scratch[T] {
-	s := &scratch[T]{slots: f.flat.scratch(), margins: make([]T, blockRows*f.width())}
+	s := &scratch[T]{values: make([]float32, blockRows*f.flat.inputs), slots: f.flat.scratch(), margins: make([]T, blockRows*f.width())}
 	if f.blocks != nil {
 		s.block = f.blocks.scratch()
 	}
@@ -99,7 +105,8 @@ func round[T, U number](from []T, to []U) {
 // score returns the margins of the rows from first on, at most 64, in the memory
 // of s.
 func (f *forest[T]) score(s *scratch[T], rows model.Rows, first, end int) []T {
-	values, margins := rows.Values[first*rows.Width:end*rows.Width], s.margins[:(end-first)*f.width()]
+	values, margins := s.values[:(end-first)*rows.Width], s.margins[:(end-first)*f.width()]
+	narrowRows(&f.choice.kernel, values, rows.Values[first*rows.Width:end*rows.Width], f.scales)
 	if end-first < f.choice.minimum {
 		f.flat.score(&f.choice.kernel, s.slots, values, margins)
 	} else {

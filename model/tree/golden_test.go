@@ -58,10 +58,10 @@ func readGolden(t testing.TB, path string) golden {
 		bits := uint32(planes[i]) | uint32(planes[count+i])<<8 | uint32(planes[2*count+i])<<16 | uint32(planes[3*count+i])<<24
 		return math.Float32frombits(bits)
 	}
-	g := golden{rows: model.Rows{Width: width, Values: make([]float32, rows*width)}}
+	g := golden{rows: model.Rows{Width: width, Values: make([]float64, rows*width)}}
 	for i := range rows {
 		for j := range width {
-			g.rows.Values[i*width+j] = value(j*rows + i)
+			g.rows.Values[i*width+j] = float64(value(j*rows + i))
 		}
 	}
 	for o := range outputs {
@@ -299,7 +299,7 @@ func reachedNodes(f *flat[float32], rows model.Rows) []bool {
 	reached := make([]bool, len(f.nodes))
 	slots := f.scratch()
 	for i := range rows.Len() {
-		f.fill(slots, rows.Values[i*rows.Width:(i+1)*rows.Width])
+		f.fill(slots, rounded(rows.Values[i*rows.Width:(i+1)*rows.Width]))
 		for _, tree := range f.trees {
 			at := uint64(tree.first)
 			reached[at] = true

@@ -14,6 +14,9 @@ import (
 type kernel struct {
 	name string
 
+	// round rounds eight numbers at a time.
+	round func(from *float64, to *float32, eights int)
+
 	// ask answers questions on a numeric input for 64 values; one sends a
 	// missing value to the right, one to the left.
 	ask [2]func(values *[blockRows]float32, thresholds *float32, answers *uint64, count int)
@@ -84,6 +87,7 @@ const (
 	callQuestions = 1 << 14 // questions in one call
 	callTrees     = 64      // trees in one call
 	callWalks     = 512     // trees in one call for one row
+	callEights    = 1 << 13 // eight numbers each, rounded in one call
 	walkDepthMax  = 64      // steps in each of them
 )
 

@@ -5,7 +5,7 @@ import "golang.org/x/sys/cpu"
 func vectorKernels() []kernel {
 	var list []kernel
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW {
-		k := kernel{name: "avx512", walk: walkEight, walk64: walkEightDouble}
+		k := kernel{name: "avx512", round: roundAVX512, walk: walkEight, walk64: walkEightDouble}
 		k.ask[0], k.ask[1] = askRightAVX512, askLeftAVX512
 		k.trees[0], k.trees[1], k.trees[2], k.trees[3] = trees2AVX512, trees4AVX512, trees6AVX512, trees8AVX512
 		k.levels[0], k.levels[1], k.levels[2], k.levels[3] = levels2AVX512, levels4AVX512, levels6AVX512, levels8AVX512
@@ -14,7 +14,7 @@ func vectorKernels() []kernel {
 		list = append(list, k)
 	}
 	if cpu.X86.HasAVX2 {
-		k := kernel{name: "avx2", walk: walkEight, walk64: walkEightDouble}
+		k := kernel{name: "avx2", round: roundAVX2, walk: walkEight, walk64: walkEightDouble}
 		k.ask[0], k.ask[1] = askRightAVX2, askLeftAVX2
 		k.trees[0], k.trees[1], k.trees[2], k.trees[3] = trees2AVX2, trees4AVX2, trees6AVX2, trees8AVX2
 		k.levels[0], k.levels[1], k.levels[2], k.levels[3] = levels2AVX2, levels4AVX2, levels6AVX2, levels8AVX2
@@ -24,6 +24,12 @@ func vectorKernels() []kernel {
 	}
 	return list
 }
+
+//go:noescape
+func roundAVX512(from *float64, to *float32, eights int)
+
+//go:noescape
+func roundAVX2(from *float64, to *float32, eights int)
 
 //go:noescape
 func walkEight(nodes *node, leaves *float32, slots *uint32, trees *span, sum float32, groups int) float32

@@ -74,6 +74,21 @@ leaves:
 	MOVSS X0, ret+48(FP)
 	RET
 
+// func roundAVX512(from *float64, to *float32, eights int)
+TEXT ·roundAVX512(SB), NOSPLIT, $0-24
+	MOVQ from+0(FP), SI
+	MOVQ to+8(FP), DI
+	MOVQ eights+16(FP), CX
+eight:
+	VCVTPD2PS (SI), Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  eight
+	VZEROUPPER
+	RET
+
 // func askLeftAVX512(values *[blockRows]float32, thresholds *float32, answers *uint64, count int)
 TEXT ·askLeftAVX512(SB), NOSPLIT, $0-32
 	MOVQ values+0(FP), AX
@@ -1369,6 +1384,23 @@ tree:
 	VMOVUPS Z29, 64(AX)
 	VMOVUPS Z30, 128(AX)
 	VMOVUPS Z31, 192(AX)
+	VZEROUPPER
+	RET
+
+// func roundAVX2(from *float64, to *float32, eights int)
+TEXT ·roundAVX2(SB), NOSPLIT, $0-24
+	MOVQ from+0(FP), SI
+	MOVQ to+8(FP), DI
+	MOVQ eights+16(FP), CX
+eight:
+	VCVTPD2PSY (SI), X0
+	VCVTPD2PSY 32(SI), X1
+	VMOVUPS X0, (DI)
+	VMOVUPS X1, 16(DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  eight
 	VZEROUPPER
 	RET
 

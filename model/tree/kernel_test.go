@@ -164,7 +164,7 @@ func TestNoKernelAllocates(t *testing.T) {
 	for _, name := range []string{"fraud.ubj", "kind-3.2.0-classes-categories.ubj", "small-deep.json", "dart.ubj"} {
 		m := load(t, name)
 		width := m.Info().Width()
-		rows, scores := model.Rows{Width: width, Values: make([]float32, 130*width)}, make([]float32, 130*m.Info().Scores())
+		rows, scores := model.Rows{Width: width, Values: make([]float64, 130*width)}, make([]float32, 130*m.Info().Scores())
 		for _, k := range kernels() {
 			other := scoredBy(m, choice{k, 1})
 			allocations := testing.AllocsPerRun(50, func() {

@@ -325,7 +325,7 @@ func TestNoKindOfModelAllocates(t *testing.T) {
 	for _, name := range []string{"kind-3.2.0-classes-categories.ubj", "kind-3.2.0-class.ubj", "kind-3.2.0-vector.json", "dart.ubj"} {
 		m := load(t, name)
 		width := m.Info().Width()
-		rows := model.Rows{Width: width, Values: make([]float32, 130*width)}
+		rows := model.Rows{Width: width, Values: make([]float64, 130*width)}
 		scores, margins := make([]float32, 130*m.Info().Scores()), make([]float32, 130*m.MarginsPerRow())
 		allocations := testing.AllocsPerRun(100, func() {
 			if err := m.Predict(context.Background(), rows, scores); err != nil {
@@ -353,7 +353,7 @@ func TestRandomEnsemblesAreScoredAsWalked(t *testing.T) {
 			for i := range nodes {
 				nodes[i].zeroMissing = nodes[i].left != noChild && random.IntN(4) == 0
 				if nodes[i].left != noChild && random.IntN(8) == 0 {
-					nodes[i].atMost(float64([]float32{zeroMax, -zeroMax, 0, float32(math.Inf(1))}[random.IntN(4)]))
+					nodes[i].atMost([]float64{zeroMax, -zeroMax, 0, math.Inf(1)}[random.IntN(4)])
 				}
 				if nodes[i].left == noChild || random.IntN(2) > 0 {
 					continue
@@ -367,6 +367,9 @@ func TestRandomEnsemblesAreScoredAsWalked(t *testing.T) {
 				nodes[i].set = segment{from, int32(len(e.listed))}
 			}
 			e.parts = append(e.parts, part{nodes: nodes, output: int32(random.IntN(len(base)))})
+		}
+		if _, err := e.narrow(); err != nil {
+			t.Fatal(err)
 		}
 		f, b, rows := flatten(e, base), layBlocks(e, base), generate(e, verifyRows)
 		if err := verify(e, f, b, kernels(), rows); err != nil {

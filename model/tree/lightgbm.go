@@ -45,7 +45,7 @@ func isLightGBM(data []byte) bool {
 
 // readLightGBM reads a model that LightGBM 2 or later saved as text.
 func readLightGBM(data []byte) (*ensemble, error) {
-	m := &lightgbm{rest: data, ensemble: ensemble{kind: "lightgbm", inputs: -1, codes: lightgbmCodes, double: true}, perRound: 1, classes: 1}
+	m := &lightgbm{rest: data, ensemble: ensemble{kind: "lightgbm", inputs: -1, codes: lightgbmCodes, double: true, wideInputs: true}, perRound: 1, classes: 1}
 	if err := m.header(); err != nil {
 		return nil, err
 	}
@@ -426,10 +426,10 @@ func (m *lightgbm) oneSplit(n *split, i int) error {
 		n.defaultLeft = 0 <= t.threshold[i]
 	}
 	switch limit := t.threshold[i]; { // LightGBM takes what is next to zero for zero before a tree sees it
-	case limit < 0 && limit >= -float64(zeroMax):
-		n.below(-float64(zeroMax))
-	case limit >= 0 && limit < float64(zeroMax):
-		n.atMost(float64(zeroMax))
+	case limit < 0 && limit >= -zeroMax:
+		n.value = -zeroMax
+	case limit >= 0 && limit < zeroMax:
+		n.atMost(zeroMax)
 	default:
 		n.atMost(limit)
 	}

@@ -224,18 +224,18 @@ func counted(n int) []string {
 // Info describes the model. Its slices are shared: do not change them.
 func (m *Model) Info() model.Info { return m.info }
 
-// Check returns why a row of numbers cannot be scored, or nil. XGBoost refuses an infinity,
-// and so do its models here. NaN is a missing value.
-func (m *Model) Check(row []float32, bytes [][]byte) error {
+// Check returns why a row of numbers cannot be scored, or nil. XGBoost refuses an infinity
+// and what float32 rounds to one, and so do its models here. NaN is a missing value.
+func (m *Model) Check(row []float64, bytes [][]byte) error {
 	if len(row) != m.width || len(bytes) > 0 {
 		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d numbers", len(row), len(bytes), m.width)
 	}
 	for i, value := range row {
-		if m.finite && math.Float32bits(value)<<1 == 0xff<<24 {
+		if m.finite && math.Float32bits(float32(value))<<1 == 0xff<<24 {
 			if name := m.info.Inputs[i].Name; name != "" {
-				return fmt.Errorf("input %q is %g: a model of trees takes finite and missing values", name, value)
+				return fmt.Errorf("input %q is %g: a model of trees takes finite numbers within float32, and missing values", name, value)
 			}
-			return fmt.Errorf("input %d is %g: a model of trees takes finite and missing values", i, value)
+			return fmt.Errorf("input %d is %g: a model of trees takes finite numbers within float32, and missing values", i, value)
 		}
 	}
 	return nil

@@ -19,8 +19,19 @@ import (
 )
 
 // rowsOf is one row.
-func rowsOf(values ...float32) model.Rows {
-	return model.Rows{Width: len(values), Values: values}
+func rowsOf[T float32 | float64](values ...T) model.Rows {
+	rows := model.Rows{Width: len(values)}
+	for _, value := range values {
+		rows.Values = append(rows.Values, float64(value))
+	}
+	return rows
+}
+
+// rounded returns numbers as float32.
+func rounded(numbers []float64) []float32 {
+	list := make([]float32, len(numbers))
+	round(numbers, list)
+	return list
 }
 
 func TestInfoDescribesTheFile(t *testing.T) {
@@ -59,15 +70,15 @@ func TestBestIterationIsSaidToBeUnused(t *testing.T) {
 
 func TestCheckRefusesWhatXGBoostRefuses(t *testing.T) {
 	m := load(t, "small-base.ubj")
-	row := make([]float32, 6)
-	infinity := float32(math.Inf(1))
-	for _, accepted := range []float32{0, float32(math.NaN()), math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32} {
+	row := make([]float64, 6)
+	infinity := math.Inf(1)
+	for _, accepted := range []float64{0, math.NaN(), math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32} {
 		row[3] = accepted
 		if err := m.Check(row, nil); err != nil {
 			t.Errorf("%g: %v", accepted, err)
 		}
 	}
-	for _, refused := range []float32{infinity, -infinity} {
+	for _, refused := range []float64{infinity, -infinity, 1e39} {
 		row[3] = refused
 		if err := m.Check(row, nil); err == nil || !strings.Contains(err.Error(), "input 3 is") {
 			t.Errorf("%g: %v", refused, err)
@@ -77,7 +88,7 @@ func TestCheckRefusesWhatXGBoostRefuses(t *testing.T) {
 		t.Error("a short row passes")
 	}
 	named := load(t, "fraud.ubj")
-	row = make([]float32, 30)
+	row = make([]float64, 30)
 	row[1] = infinity
 	if err := named.Check(row, nil); err == nil || !strings.Contains(err.Error(), `input "hour" is +Inf`) {
 		t.Errorf("named: %v", err)
@@ -91,9 +102,9 @@ func TestPredictRefusesRowsOfAnotherShape(t *testing.T) {
 		rows   model.Rows
 		scores int
 	}{
-		"another width": {model.Rows{Width: 5, Values: make([]float32, 30)}, 6},
-		"half a row":    {model.Rows{Width: 6, Values: make([]float32, 9)}, 2},
-		"no room":       {model.Rows{Width: 6, Values: make([]float32, 12)}, 1},
+		"another width": {model.Rows{Width: 5, Values: make([]float64, 30)}, 6},
+		"half a row":    {model.Rows{Width: 6, Values: make([]float64, 9)}, 2},
+		"no room":       {model.Rows{Width: 6, Values: make([]float64, 12)}, 1},
 	} {
 		if err := m.Predict(ctx, c.rows, make([]float32, c.scores)); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -104,7 +115,7 @@ func TestPredictRefusesRowsOfAnotherShape(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := m.Predict(ended, model.Rows{Width: 6, Values: make([]float32, 6)}, make([]float32, 1)); !errors.Is(err, context.Canceled) {
+	if err := m.Predict(ended, model.Rows{Width: 6, Values: make([]float64, 6)}, make([]float32, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended context: %v", err)
 	}
 }
@@ -112,7 +123,7 @@ func TestPredictRefusesRowsOfAnotherShape(t *testing.T) {
 func TestPredictWritesOnlyTheScoresOfItsRows(t *testing.T) {
 	m := load(t, "small-base.ubj")
 	scores := []float32{-1, -1, -1}
-	if err := m.Predict(context.Background(), model.Rows{Width: 6, Values: make([]float32, 12)}, scores); err != nil {
+	if err := m.Predict(context.Background(), model.Rows{Width: 6, Values: make([]float64, 12)}, scores); err != nil {
 		t.Fatal(err)
 	}
 	if scores[0] < 0 || scores[0] != scores[1] || scores[2] != -1 {
@@ -124,7 +135,7 @@ func TestPredictDoesNotAllocate(t *testing.T) {
 	m := load(t, "small-base.ubj")
 	ctx, scores := context.Background(), make([]float32, 130)
 	for _, n := range []int{1, 130} {
-		rows := model.Rows{Width: 6, Values: make([]float32, 6*n)}
+		rows := model.Rows{Width: 6, Values: make([]float64, 6*n)}
 		allocations := testing.AllocsPerRun(200, func() {
 			if err := m.Predict(ctx, rows, scores); err != nil {
 				t.Fatal(err)

@@ -18,6 +18,7 @@ type symbol struct {
 	leaves  *leafValues
 	scores  *onnxScores
 	kind    onnxType // of its elements
+	rounded bool     // columns that were float32
 }
 
 // leafValues is a number for each leaf of a tree.
@@ -200,7 +201,7 @@ func (g *onnxGraph) start() (symbols map[string]symbol, width int, names []strin
 		}
 		width += len(columns)
 		names = append(names, input.name)
-		symbols[input.name] = symbol{columns: columns, kind: input.kind}
+		symbols[input.name] = symbol{columns: columns, kind: input.kind, rounded: input.kind == onnxFloat}
 	}
 	if width == 0 {
 		return nil, 0, nil, errors.New("graph.input: a model without inputs")
@@ -277,6 +278,9 @@ func (n *onnxNode) ensemble(rows symbol, at int) (symbol, error) {
 	if rows.kind == onnxDouble && !t.double {
 		return symbol{}, errors.New("float32 thresholds for float64 inputs are not supported (hint: convert again with FloatTensorType)")
 	}
+	for i := range t.trees {
+		t.trees[i].wide = rows.kind == onnxDouble && !rows.rounded
+	}
 	if len(t.trees) > 1 || t.targets != 1 || len(t.after.bias) > 0 || t.double || n.op == "TreeEnsembleClassifier" {
 		return symbol{scores: &onnxScores{trees: t, kind: kind}, kind: kind}, nil
 	}
@@ -309,7 +313,7 @@ func (s symbol) cast(to onnxType) (symbol, error) {
 	default:
 		return s, fmt.Errorf("to type %d: %w", to, errOperand)
 	}
-	s.kind = to
+	s.kind, s.rounded = to, s.rounded || to == onnxFloat
 	return s, nil
 }
 
@@ -333,10 +337,10 @@ func (n *onnxNode) reshape(operands []symbol) (symbol, error) {
 // choose puts columns beside each other, or picks some.
 func (n *onnxNode) choose(operands []symbol) (symbol, error) {
 	axis := n.integer("axis", 0)
-	s := symbol{columns: []int32{}, kind: operands[0].kind}
+	s := symbol{columns: []int32{}, kind: operands[0].kind, rounded: operands[0].rounded}
 	if n.op == "Concat" {
 		for _, o := range operands {
-			if o.columns == nil || axis != 1 && axis != -1 || o.kind != s.kind || len(s.columns)+len(o.columns) > inputsMax {
+			if o.columns == nil || axis != 1 && axis != -1 || o.kind != s.kind || o.rounded != s.rounded || len(s.columns)+len(o.columns) > inputsMax {
 				return symbol{}, fmt.Errorf("only columns of one type, on axis 1, at most %d, are supported", inputsMax)
 			}
 			s.columns = append(s.columns, o.columns...)
@@ -483,7 +487,7 @@ func (e *ensemble) settleONNX(s symbol) error {
 				return errors.New("a tree that stands in a sum twice is not supported")
 			}
 			known[term.tree] = true
-			tree := onnxTree{nodes: term.tree.nodes, leaves: term.tree.leaves}
+			tree := onnxTree{nodes: term.tree.nodes, leaves: term.tree.leaves, wide: term.tree.wide}
 			for leaf, value := range term.values {
 				if err := tree.addScore(leaf, 0, value); err != nil {
 					return err
@@ -491,6 +495,10 @@ func (e *ensemble) settleONNX(s symbol) error {
 			}
 			t.trees = append(t.trees, tree)
 		}
+	}
+	e.wideInputs = t.trees[0].wide
+	if slices.ContainsFunc(t.trees, func(tree onnxTree) bool { return tree.wide != e.wideInputs }) {
+		return errors.New("trees of float32 beside trees of float64 inputs are not supported (hint: convert again with inputs of one type)")
 	}
 	link := t.link
 	if link.steps = s.scores.steps; len(link.steps) > 0 {

@@ -24,6 +24,7 @@ type onnxTrees struct {
 type onnxTree struct {
 	nodes  []split
 	leaves int
+	wide   bool // compares float64
 	scores []leafScore
 	first  int             // place of its root in the lists of the file
 	places map[int64]int32 // of its nodes by their ids, where these do not count from 0
@@ -68,7 +69,7 @@ func (m onnxMode) ask(n *split, limit float64, yes, no int32, tracked bool) erro
 	case onnxLessEqual, onnxGreater:
 		n.atMost(limit)
 	case onnxLess, onnxGreaterEqual:
-		n.below(limit)
+		n.value = limit
 	default:
 		return fmt.Errorf("mode %s is not supported (hint: split on numbers alone, with one column of 0 and 1 for each category)", onnxModes[m])
 	}

@@ -103,7 +103,7 @@ func generate(e *ensemble, count int) []float32 {
 			default:
 				thresholds[n.input] = append(thresholds[n.input], float32(n.value))
 				if n.zeroMissing {
-					thresholds[n.input] = append(thresholds[n.input], zeroMax, -zeroMax)
+					thresholds[n.input] = append(thresholds[n.input], float32(zeroMax), -float32(zeroMax))
 				}
 			}
 		}

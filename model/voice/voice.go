@@ -102,7 +102,7 @@ func (m *Model) Info() model.Info { return m.info }
 
 // Check returns why a sound cannot be heard: it is missing, no WAV file of 16 bits,
 // shorter than its head says, or too long.
-func (m *Model) Check(_ []float32, columns [][]byte) error {
+func (m *Model) Check(_ []float64, columns [][]byte) error {
 	name := m.info.Inputs[0].Name
 	if len(columns) != 1 || columns[0] == nil {
 		return fmt.Errorf("input %q: it is missing", name)

@@ -7,7 +7,7 @@
   V/bin/python frameworks.py live SEED FOLDER  random models for the live comparison; nothing is written here
 
 A .wide.gz holds little-endian uint32 rows, width, margins and scores, and float64 values: width columns of rows values
-(each of them a float32), then columns of margins and of scores. What a framework calls raw is a margin, what it predicts
+(each of them a float32, but for models whose name ends with wide), then columns of margins and of scores. What a framework calls raw is a margin, what it predicts
 a score; there may be no margins. For gzip's sake the values lie in eight planes: byte 0 of all of them, then byte 1 ...
 The rows lie at thresholds and one float32 beside them, at categories and beside them, and hold zeros of both signs,
 denormals, extremes, infinities and missing values.
@@ -40,6 +40,17 @@ def golden(path, rows, margins, scores):
 ODD = [-2147483648, -1, -0.99999994, -0.5, 0.5, 3.7, 31, 32, 33, 63, 64, 500, 1e6, 16777216, 2147483520, 2147483648, 1e10, 3e38, -3e38]
 SPECIAL = [np.nan, 0.0, -0.0, 1e-45, -1e-45, 1e-40, -1e-36, 1e-36, 1e-35, -1e-35, 1.0000001e-35, -1.0000001e-35, 1.1754943508e-38,
            3.4028235e38, -3.4028235e38, np.inf, -np.inf, 1.0, -1.0]
+
+
+def wide_rows(near, count, rng, special=SPECIAL):
+    """edge_rows of float64: at thresholds, one float64 and one float32 beside them, and halfway between two."""
+    lists = []
+    for values in near:
+        values = np.array(sorted(set(values)), np.float64)
+        single = values.astype(np.float32)
+        lists.append(np.concatenate([values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf), (values[1:] + values[:-1]) / 2,
+                                     single, np.nextafter(single, np.float32(-np.inf)), np.nextafter(single, np.float32(np.inf))]))
+    return np.array([[rng.choice(v) if len(v) and rng.random() < 0.9 else rng.choice(special) for v in lists] for _ in range(count)])
 
 
 def edge_rows(near, count, rng, special=SPECIAL):
@@ -91,6 +102,7 @@ LIGHTGBM = {
     "l1": dict(objective="regression_l1"), "quantile": dict(objective="quantile"), "mape": dict(objective="mape"),
     "entropy": dict(objective="cross_entropy"), "entropy-lambda": dict(objective="cross_entropy_lambda"),
     "rank": dict(objective="lambdarank"), "custom": dict(objective="none"),
+    "wide": dict(objective="regression"), "zero-wide": dict(objective="regression", zero_as_missing=True),
 }
 CATEGORIES = (3, 12, 70)  # of the first inputs of models with categorical splits
 
@@ -111,6 +123,14 @@ def lightgbm(rng, name, **more):
             y += np.isin(codes, [1, 5, 7, 40]) * 1.5 + (codes % 3 == 2)
         given["categorical_feature"] = [0, 1, 2]
         names = ["color", "size", "shop"] + [f"n{i}" for i in range(3, width)]
+    if name.endswith("wide"):  # Unix seconds, ids, cents, and numbers that float32 cannot tell from each other
+        x = x.astype(np.float64)
+        x[:, 0] = 1.7e9 + rng.integers(0, 3000, len(x))
+        x[:, 1] = 2.0**26 + rng.integers(0, 40, len(x))
+        x[:, 2] = np.round(rng.lognormal(3, 2, len(x)), 2)
+        x[:, 3] = 0.1 + rng.integers(-9, 10, len(x)) * 1e-12
+        x[rng.random(x.shape) < 0.05] = 0.0
+        y += (x[:, 0] % 7 > 3) + (x[:, 1] % 5 > 2) + (x[:, 2] > 9.87) + (x[:, 3] > 0.1)
     objective = settings["objective"]
     label = np.abs(y) + 0.01
     if objective in ("binary", "cross_entropy", "cross_entropy_lambda", "none"):
@@ -137,7 +157,7 @@ def lightgbm(rng, name, **more):
         inputs, thresholds, kinds = value["split_feature"].split(), value["threshold"].split(), value["decision_type"].split()
         for i, t, kind in zip(inputs, thresholds, kinds):
             near[int(i)] += [-0.5, 1, 2, 3, 5, 7, 40, 69, 70, *ODD] if int(kind) & 1 else [float(t)]
-    rows = edge_rows(near, 250, rng)
+    rows = (wide_rows if name.endswith("wide") else edge_rows)(near, 250, rng)
     # Codes of a frame are codes for a booster that reads its file, which a frame would be turned into.
     text_only = re.sub(r"pandas_categorical:.*", "pandas_categorical:[]", text)
     b = lgb.Booster(model_str=text_only)
@@ -194,7 +214,7 @@ def catboost(rng, name, **more):
 
 ONNX = ("forest", "forest-classes", "forest-regressor", "forest-targets", "extra", "tree", "tree-regressor", "boosting", "boosting-classes",
         "boosting-regressor", "hist", "hist-classes", "hist-regressor", "isolation", "texts", "columns", "modes", "softmax-zero", "average",
-        "double", "ensemble", "ensemble-classes", "ensemble-double")
+        "double", "ensemble", "ensemble-classes", "ensemble-double", "double-wide", "ensemble-double-wide")
 
 
 def by_hand(rng, name, width):
@@ -214,7 +234,7 @@ def by_hand(rng, name, width):
                 leaves.append((tree, at, target, number(rng.normal())))
             return at
         i, mode = int(rng.integers(width)), ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT")[int(rng.integers(4))]
-        limit = number(rng.choice([0.0, 1e-45, np.inf, -np.inf, 3.4028235e38, *rng.normal(size=20)]))
+        limit = number(0.1 + rng.integers(-9, 10) * 1e-12 if name.endswith("wide") else rng.choice([0.0, 1e-45, np.inf, -np.inf, 3.4028235e38, *rng.normal(size=20)]))
         near[i].append(limit)
         node += [mode, i, limit, grow(tree, depth - 1), grow(tree, depth - 1), int(rng.integers(2))]
         return at
@@ -275,7 +295,7 @@ def sklearn(rng, name):
     from skl2onnx.common.data_types import FloatTensorType
     onnx.helper.make_attribute = plain_attribute
     width = int(rng.integers(3, 10))
-    if name in ("modes", "softmax-zero", "average", "double") or name.startswith("ensemble"):
+    if name in ("modes", "softmax-zero", "average", "double", "double-wide") or name.startswith("ensemble"):
         model, near = by_hand(rng, name, width)
         return model, near, SPECIAL
     x, y = data(rng, 400, width)
@@ -329,7 +349,7 @@ def sklearn(rng, name):
 def onnx(rng, name):
     import onnxruntime
     model, near, special = sklearn(rng, name)
-    rows = edge_rows(near, 250, rng, special)
+    rows = (wide_rows if name.endswith("wide") else edge_rows)(near, 250, rng, special)
     data = model.SerializeToString()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # with more it adds up parts of the trees

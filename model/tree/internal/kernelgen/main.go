@@ -78,6 +78,7 @@ func generate() []byte {
 		g.walk()
 		for _, g.wide = range []bool{true, false} {
 			if !g.double {
+				g.round()
 				// Greater or equal; and not less, which a missing value is too.
 				g.ask("Left", "0x1d")
 				g.ask("Right", "0x15")
@@ -107,6 +108,20 @@ func (g *generator) of(name string) (full, kind string, bytes int, suffix string
 		return name + "Double", "float64", 8, "D"
 	}
 	return name, "float32", 4, "S"
+}
+
+// round writes a function that rounds float64 to float32, eight at a time.
+func (g *generator) round() {
+	fmt.Fprintf(g, "// func round%s(from *float64, to *float32, eights int)\n", g.name())
+	fmt.Fprintf(g, "TEXT ·round%s(SB), NOSPLIT, $0-24\n", g.name())
+	g.op("MOVQ from+0(FP), SI\n\tMOVQ to+8(FP), DI\n\tMOVQ eights+16(FP), CX")
+	fmt.Fprintln(g, "eight:")
+	if g.wide {
+		g.op("VCVTPD2PS (SI), Y0\n\tVMOVUPS Y0, (DI)")
+	} else {
+		g.op("VCVTPD2PSY (SI), X0\n\tVCVTPD2PSY 32(SI), X1\n\tVMOVUPS X0, (DI)\n\tVMOVUPS X1, 16(DI)")
+	}
+	g.op("ADDQ $64, SI\n\tADDQ $32, DI\n\tDECQ CX\n\tJNZ  eight\n\tVZEROUPPER\n\tRET\n")
 }
 
 // ask writes a function that compares 64 values with each threshold.
