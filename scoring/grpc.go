@@ -40,7 +40,7 @@ func (h *Handler) newGRPC() *grpc.Server {
 		"ModelMetadata":  h.describeModel,
 		"ModelInfer":     h.infer,
 	} {
-		described.Methods = append(described.Methods, grpc.MethodDesc{MethodName: name, Handler: h.unary(answer)})
+		described.Methods = append(described.Methods, grpc.MethodDesc{MethodName: name, Handler: h.unary(name, answer)})
 	}
 	s := grpc.NewServer(grpc.ForceServerCodecV2(inference.Codec{}), grpc.MaxRecvMsgSize(int(h.options.BodyBytesMax)))
 	s.RegisterService(described, nil)
@@ -59,14 +59,19 @@ func (h *Handler) callGRPC(w http.ResponseWriter, r *http.Request) {
 }
 
 // unary returns a call of one request and one reply.
-func (h *Handler) unary(answer func(context.Context, []byte) ([]byte, error)) grpc.MethodHandler {
+func (h *Handler) unary(name string, answer func(context.Context, []byte) ([]byte, error)) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		var message []byte
-		if err := unread(ctx, decode(&message)); err != nil {
-			return nil, err
-		}
-		reply, err := answer(ctx, message)
-		return reply, grpcError(ctx, err)
+		var reply []byte
+		err := h.measuredCall(ctx, "grpc "+name, func(ctx context.Context) error {
+			var message []byte
+			if err := unread(ctx, decode(&message)); err != nil {
+				return err
+			}
+			var err error
+			reply, err = answer(ctx, message)
+			return grpcError(ctx, err)
+		})
+		return reply, err
 	}
 }
 
@@ -85,7 +90,11 @@ func (h *Handler) streamInfer(_ any, stream grpc.ServerStream) error {
 		case err != nil:
 			return err
 		}
-		reply, err := h.infer(ctx, message)
+		var reply []byte
+		_ = h.measuredCall(ctx, "grpc "+streamCall, func(ctx context.Context) error {
+			reply, err = h.infer(ctx, message)
+			return grpcError(ctx, err)
+		})
 		answer := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), reply)
 		if err != nil {
 			answer = protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), err.Error())

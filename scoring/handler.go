@@ -65,7 +65,10 @@ type Handler struct {
 	stats   stats
 	figures []figure
 	grpc    *grpc.Server
+	about   *grpc.Server
 	mux     *http.ServeMux
+
+	measures *measures
 }
 
 // New returns a handler of models, the last of a name being what requests without
@@ -82,9 +85,12 @@ func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 	o = o.orDefaults()
 	h := &Handler{
 		options: o, ctx: ctx, models: registry, mux: http.NewServeMux(),
-		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, figures: figures(),
+		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, figures: figures(), measures: newMeasures(),
 	}
 	h.grpc = h.newGRPC()
+	if h.about, err = h.newAbout(); err != nil {
+		return nil, err
+	}
 	for _, e := range h.Endpoints() {
 		h.mux.HandleFunc(e.Method+" "+e.Pattern, e.Handler)
 	}
@@ -127,6 +133,7 @@ func (h *Handler) find(ctx context.Context, name, version string) (*served, erro
 	if !ok {
 		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), h.names())
 	}
+	asks(ctx, m)
 	return m, nil
 }
 

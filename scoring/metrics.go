@@ -53,10 +53,16 @@ func (h *Handler) Describe(out chan<- *prometheus.Desc) {
 		out <- f.desc
 	}
 	out <- callsDesc
+	for _, c := range h.measures.all() {
+		c.Describe(out)
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (h *Handler) Collect(out chan<- prometheus.Metric) {
+	for _, c := range h.measures.all() {
+		c.Collect(out)
+	}
 	for _, f := range h.figures {
 		out <- prometheus.MustNewConstMetric(f.desc, f.kind, float64(f.value(h)))
 	}

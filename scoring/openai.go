@@ -1,6 +1,7 @@
 package scoring
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -104,6 +105,9 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 		}
 	} else if m, err = h.find(r.Context(), request.Model, ""); err != nil {
 		return nil, nil, nil, err
+	}
+	if m != nil {
+		asks(r.Context(), m)
 	}
 	if m == nil || !suits(m) {
 		return nil, nil, nil, refuse(http.StatusBadRequest, "wrong_model", "model %q does not answer this: it takes no text alone, or has other outputs", request.Model)
@@ -233,6 +237,20 @@ func (m *served) moderation(scores []float32, room *server.Room) ([]byte, error)
 	return append(text, ']', '}'), nil
 }
 
+// tokens counts the tokens of texts: those of the model's tokenizer, or words if it has
+// none.
+func (h *Handler) tokens(m *served, texts [][]byte) (n int) {
+	count := func(text []byte) int { return len(bytes.Fields(text)) }
+	if counter, ok := m.Model.(model.TokenCounter); ok {
+		count = counter.CountTokens
+	}
+	for _, text := range texts {
+		n += count(text)
+	}
+	h.measures.tokens.WithLabelValues(m.pinned()).Add(float64(n))
+	return n
+}
+
 // separated appends the comma before all elements but the first.
 func separated(dst []byte, i int) []byte {
 	if i > 0 {
@@ -257,7 +275,7 @@ func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
 	}
 	var text []byte
 	if err == nil {
-		text, err = m.embeddings(scores, request.Encoding == "base64", room)
+		text, err = m.embeddings(scores, h.tokens(m, texts), request.Encoding == "base64", room)
 	}
 	if err != nil {
 		asRefusal(err, false).write(w)
@@ -267,7 +285,7 @@ func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
 }
 
 // embeddings returns the reply to a request for embeddings.
-func (m *served) embeddings(scores []float32, encoded bool, room *server.Room) (text []byte, err error) {
+func (m *served) embeddings(scores []float32, tokens int, encoded bool, room *server.Room) (text []byte, err error) {
 	var raw []byte
 	size := numberBytes * m.width
 	if encoded {
@@ -294,7 +312,7 @@ func (m *served) embeddings(scores []float32, encoded bool, room *server.Room) (
 		text = append(text, ']', '}')
 	}
 	text = appendString(append(text, `],"model":`...), []byte(m.Name))
-	return append(text, `,"usage":{"prompt_tokens":0,"total_tokens":0}}`...), nil
+	return fmt.Appendf(text, `,"usage":{"prompt_tokens":%d,"total_tokens":%d}}`, tokens, tokens), nil
 }
 
 // writeText answers with JSON.

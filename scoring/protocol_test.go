@@ -230,9 +230,9 @@ func TestModerationsAndEmbeddings(t *testing.T) {
 		{"/v1/moderations", `{"input":[{"type":"text","text":"!"}]}`, 200,
 			`{"id":"modr-spam@1","model":"spam","results":[{"flagged":true,"categories":{"spam":true},"category_scores":{"spam":1}}]}`},
 		{"/v1/embeddings", `{"model":"vector","input":"abc"}`, 200,
-			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[3,0.5,-1]}],"model":"vector","usage":{"prompt_tokens":0,"total_tokens":0}}`},
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[3,0.5,-1]}],"model":"vector","usage":{"prompt_tokens":1,"total_tokens":1}}`},
 		{"/v1/embeddings", `{"model":"vector","input":["abc"],"encoding_format":"base64"}`, 200,
-			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AABAQAAAAD8AAIC/"}],"model":"vector","usage":{"prompt_tokens":0,"total_tokens":0}}`},
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AABAQAAAAD8AAIC/"}],"model":"vector","usage":{"prompt_tokens":1,"total_tokens":1}}`},
 	} {
 		response, text := ask(t, http.MethodPost, url+c.path, c.body, "Content-Type", jsonType)
 		wantText(t, c.body, response, text, c.status, c.want)

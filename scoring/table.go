@@ -45,13 +45,20 @@ func (h *Handler) Endpoints() []access.Endpoint {
 		infer(post, "/v2/models/{name}/infer", data, "Score a batch of rows, as tensors.", h.inferREST),
 		infer(post, "/v2/models/{name}/versions/{version}/infer", data, "Score a batch of rows with a version.", h.inferREST),
 		infer(post, "/"+service+"/{method}", data, "gRPC of the Open Inference Protocol.", h.callGRPC),
+		{Method: post, Pattern: "/" + healthService + "/{method}", Role: access.Public, Class: health, Lasts: lastsAbout, Summary: "gRPC: health.", Handler: h.callAbout},
+		{Method: post, Pattern: "/" + reflectService + "/{method}", Role: access.Known, Class: operator, Lasts: lastsAbout, Summary: "gRPC: services and messages.", Handler: h.callAbout},
+		{Method: post, Pattern: "/" + reflectService1a + "/{method}", Role: access.Known, Class: operator, Lasts: lastsAbout, Summary: "gRPC: services and messages, as older clients ask.", Handler: h.callAbout},
 		known(operator, access.Known, "/openapi.json", "The OpenAPI document of these endpoints.", h.showDocument),
 	}
 	for i := range list {
-		list[i].Handler = correlated(list[i].Handler)
+		e := &list[i]
+		if strings.HasPrefix(e.Pattern, "/"+service) {
+			e.Lasts = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/"+streamCall) }
+		} else if e.Role == access.Infer {
+			e.Handler = h.measured(e.Method+" "+e.Pattern, e.Handler)
+		}
+		e.Handler = correlated(e.Handler)
 	}
-	grpc := &list[len(list)-2]
-	grpc.Lasts = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/"+streamCall) }
 	return list
 }
 

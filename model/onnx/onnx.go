@@ -230,3 +230,13 @@ func (m *Model) predict(ctx context.Context, rows model.Rows, spans []span, scor
 	}
 	return nil
 }
+
+// CountTokens implements model.TokenCounter. A model without texts as tokens has none.
+func (m *Model) CountTokens(text []byte) (n int) {
+	for i := range m.plan.feeds {
+		if f := &m.plan.feeds[i]; f.Tokens != nil {
+			return len(f.Tokens.Tokenizer.Append(nil, string(text), f.tokensMax))
+		}
+	}
+	return 0
+}
