@@ -22,7 +22,9 @@ type savedExact struct {
 func (s *Set) Save(c *Cell, to *Saved) {
 	to.newest, to.changed, to.stored = c.newest, c.changed, c.stored
 	to.words = append(to.words[:0], c.words...)
-	to.exacts = to.exacts[:0]
+	if len(to.exacts) < len(c.exacts) {
+		to.exacts = make([]savedExact, len(c.exacts))
+	}
 	for i := range s.features {
 		f := &s.features[i]
 		if f.exacts == 0 {
@@ -32,12 +34,12 @@ func (s *Set) Save(c *Cell, to *Saved) {
 		if len(x.words) > 0 && len(x.words)+f.entry > cap(x.words) {
 			x.room(f.entry) // which an Add would do, and move entries
 		}
-		kept := savedExact{exact: *x}
+		kept := &to.exacts[f.exact]
+		kept.exact = *x
 		if x.index != nil {
 			kept.index = *x.index
 		}
 		copy(kept.first[:], x.words)
-		to.exacts = append(to.exacts, kept)
 	}
 }
 
@@ -45,7 +47,7 @@ func (s *Set) Save(c *Cell, to *Saved) {
 func (s *Set) Undo(c *Cell, from *Saved) {
 	c.newest, c.changed, c.stored = from.newest, from.changed, from.stored
 	c.words = append(c.words[:0], from.words...)
-	for i := range from.exacts {
+	for i := range c.exacts {
 		kept, x := &from.exacts[i], &c.exacts[i]
 		*x = kept.exact
 		if x.index != nil {

@@ -69,3 +69,27 @@ func TestUndoLeavesNoTrace(t *testing.T) {
 		t.Errorf("only %d events were undone", undone)
 	}
 }
+
+// BenchmarkSave saves a cell of the fraud example's features, as its step does before
+// each event.
+func BenchmarkSave(b *testing.B) {
+	s := setOf(b,
+		Spec{Name: "spend", Windows: windowsOf(b, "60s/5s", "10m/1m", "1h"), Aggregates: four, Decimals: 2},
+		Spec{Name: "usual", Last: 20, Aggregates: []Aggregate{Mean, Max}, Decimals: 2},
+		Spec{Name: "place", Last: 10, Aggregates: []Aggregate{Max, Min}},
+		Spec{Name: "gap", Elapsed: true},
+	)
+	c := s.NewCell()
+	for n := range int64(200) {
+		for i := range s.Len() {
+			if err := s.Add(c, i, n*7_000_000, 12.5); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	var saved Saved
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Save(c, &saved)
+	}
+}
