@@ -88,12 +88,13 @@ type Backlog struct {
 	Low  int // 0 is a third of High, where that is 0 too
 }
 
-// Dedupe drops events that were seen before: those whose id one of the newest
-// Max events of the partition had, less than Window before its newest time.
+// Dedupe drops events that were seen before: those whose id is one of the last Max
+// that came to the partition, whatever their times, with an event less than Window
+// before its newest time.
 type Dedupe struct {
 	ID     string        // a field of kind string or int
 	Window time.Duration // of event time; 0 is 24 h
-	Max    int           // ids remembered by partition, 32 bytes of memory each; 0 is 1,000,000
+	Max    int           // ids remembered by partition, the last by arrival, 32 bytes of memory each; 0 is 1,000,000
 }
 
 // EventTime says where an event's time stands and how far events may be out of
@@ -533,10 +534,10 @@ type Feature struct {
 	When       string   // expression of type bool; "" is always
 	Windows    []string // "60s" exact, "60s/5s" in panes of 5 s
 	Last       int      // the newest values by arrival, 1 to 1,000
-	Elapsed    bool     // seconds since the key's newest event
+	Elapsed    bool     // seconds since the key's newest event before this one for which When holds
 	Aggregates []string // count, sum, mean, max, min
 	Decimals   *int     // aggregate exact integers of this many decimals, 0 to 9
-	Empty      *float64 // value where there is nothing to aggregate; nil is 0
+	Empty      *float64 // mean, max and min of nothing, and elapsed before the first event; nil is 0
 	Max        int      // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536
 	Overflow   string   // beyond Max: pane (default) reads sixtieths of the window, dlq refuses the event
 }
