@@ -117,6 +117,7 @@ var layers = map[string][]string{
 	"examples/moderation":           {},
 	"examples/moderation/generate":  {"examples/moderation"},
 	"examples/library":              {"", "config", "step", "stream/embedded"},
+	"internal/oracle":               {},
 	"internal/reference":            {},
 	"rows":                          {"value", "expression"},
 	"sample":                        {"stream", "value", "decode", "expression", "ingest"},

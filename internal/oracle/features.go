@@ -1,0 +1,282 @@
+package oracle
+
+import (
+	"math"
+	"math/big"
+	"slices"
+)
+
+// Feature is one feature of a key.
+type Feature struct {
+	Name       string
+	Value      *Expr // nil counts events
+	When       *Expr // nil is always
+	Windows    []Window
+	Keep       int // the newest values: `last` of the pipeline file
+	Elapsed    bool
+	Aggregates []string
+	Decimals   int // -1: as they are
+	Empty      float64
+	Last       string // the name that it waits for where it is fed back, else ""
+}
+
+// Window is a window of event time, in microseconds. Pane is 0 where it is exact.
+type Window struct {
+	Text, Label string
+	Size, Pane  int64
+}
+
+// key is what is kept of a key.
+type key struct {
+	latest int64 // event time of its newest event
+	memory map[string]*memory
+}
+
+// memory is what a feature keeps of a key.
+type memory struct {
+	entries []entry   // of windows, in the order of arrival
+	last    []float64 // the newest values, in units of the last decimal
+	before  int64     // event time of the newest event that counted
+}
+
+type entry struct {
+	at    int64
+	value float64 // in units of the last decimal
+}
+
+const thirtyDays = 30 * 24 * 3600 * 1_000_000
+
+// key returns what is kept of a key at the watermark, before the event at time at.
+func (s *state) key(name string, at int64) *key {
+	k := s.keys[name]
+	if k == nil || s.watermark() >= k.latest+max(thirtyDays, s.longest()) {
+		k = &key{latest: never, memory: map[string]*memory{}}
+		s.keys[name] = k
+	}
+	if k.latest != never && s.watermark() >= k.latest+s.longest() {
+		for _, m := range k.memory {
+			m.entries = nil
+		}
+	}
+	k.latest = max(k.latest, at)
+	return k
+}
+
+// longest is the longest window of the pipeline.
+func (p *Pipeline) longest() (size int64) {
+	for _, f := range p.all() {
+		for _, w := range f.Windows {
+			size = max(size, w.Size)
+		}
+	}
+	return size
+}
+
+// all returns the features of all steps.
+func (p *Pipeline) all() (list []*Feature) {
+	for i := range p.Steps {
+		list = append(list, p.Steps[i].Features...)
+	}
+	return list
+}
+
+// fedBack returns the features that wait for a name.
+func (p *Pipeline) fedBack() []*Feature {
+	return slices.DeleteFunc(p.all(), func(f *Feature) bool { return f.Last == "" })
+}
+
+func (k *key) of(f *Feature) *memory {
+	m := k.memory[f.Name]
+	if m == nil {
+		m = &memory{before: never}
+		k.memory[f.Name] = m
+	}
+	return m
+}
+
+// features adds the event to the features of a step, to all of them or to none, and
+// reads them. One that is fed back is read alone.
+func (t *turn) features(list []*Feature) string {
+	kept := map[string]memory{}
+	for _, f := range list {
+		m := *t.of(f)
+		kept[f.Name] = m
+	}
+	undo := func() string {
+		for _, f := range list {
+			*t.of(f) = kept[f.Name]
+		}
+		return "features"
+	}
+	for _, f := range list {
+		if f.Elapsed && f.Last == "" { // the time since the event before
+			t.values[f.Name] = t.elapsed(f)
+		}
+		if f.Last == "" && !t.write(f) {
+			return undo()
+		}
+	}
+	for _, f := range list {
+		if !t.read(f) {
+			return undo()
+		}
+	}
+	return done
+}
+
+// write adds the event to a feature, and reports whether it fits.
+func (t *turn) write(f *Feature) bool {
+	if f.When != nil {
+		holds, ok := f.When.eval(t.values)
+		if !ok {
+			return false
+		}
+		if !holds.Bool {
+			return true
+		}
+	}
+	value := 0.0
+	if f.Value != nil {
+		v, ok := f.Value.eval(t.values)
+		if !ok {
+			return false
+		}
+		value = v.float()
+	}
+	if f.Decimals >= 0 && !f.counts() {
+		value = math.RoundToEven(value * math.Pow10(f.Decimals))
+		if !(math.Abs(value) <= 1<<53) {
+			return false
+		}
+	}
+	m := t.of(f)
+	m.before = max(m.before, t.at)
+	if f.Keep > 0 {
+		m.last = append(slices.Clone(m.last), value)
+		m.last = m.last[max(0, len(m.last)-f.Keep):]
+	}
+	if len(f.Windows) > 0 {
+		m.entries = append(slices.Clone(m.entries), entry{t.at, value})
+	}
+	return true
+}
+
+// counts reports that the feature only counts: it keeps no value then, so that any is
+// taken.
+func (f *Feature) counts() bool { return slices.Equal(f.Aggregates, []string{"count"}) }
+
+// read sets the columns of a feature. It reports whether all of them are numbers.
+func (t *turn) read(f *Feature) bool {
+	m := t.of(f)
+	switch {
+	case f.Elapsed:
+		if f.Last != "" {
+			t.values[f.Name] = t.elapsed(f)
+		}
+	case f.Keep > 0:
+		return t.aggregate(f, f.Name+".", "", m.last)
+	default:
+		for _, w := range f.Windows {
+			if !t.aggregate(f, f.Name+".", "_"+w.Label, m.within(f, w, t.at)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (t *turn) elapsed(f *Feature) Value {
+	m := t.of(f)
+	if m.before == never {
+		return Value{Kind: Number, Number: f.Empty}
+	}
+	return Value{Kind: Number, Number: float64(max(0, t.at-m.before)) / 1_000_000}
+}
+
+// within returns the values of window w as of time at.
+func (m *memory) within(f *Feature, w Window, at int64) (values []float64) {
+	newest, longest := int64(never), int64(0)
+	for _, e := range m.entries {
+		newest = max(newest, e.at)
+	}
+	for _, o := range f.Windows {
+		if o.Pane == 0 {
+			longest = max(longest, o.Size)
+		}
+	}
+	for _, e := range m.entries {
+		if w.Pane > 0 {
+			pane := floorDiv(e.at, w.Pane)
+			if pane > floorDiv(max(newest, at), w.Pane)-w.Size/w.Pane && pane <= floorDiv(at, w.Pane) {
+				values = append(values, e.value)
+			}
+		} else if e.at > at-w.Size && e.at <= at && e.at > newest-longest {
+			values = append(values, e.value)
+		}
+	}
+	return values
+}
+
+func floorDiv(a, b int64) int64 {
+	if a%b < 0 {
+		return a/b - 1
+	}
+	return a / b
+}
+
+// aggregate sets the columns of some values. It reports whether each is a number.
+func (t *turn) aggregate(f *Feature, prefix, suffix string, values []float64) bool {
+	scale := 1.0
+	if f.Decimals > 0 {
+		scale = math.Pow10(f.Decimals)
+	}
+	var sum Value
+	if !f.counts() {
+		sum = f.sum(values)
+	}
+	if math.IsInf(sum.Number, 0) {
+		return false
+	}
+	for _, a := range f.Aggregates {
+		v := Value{Kind: Number, Number: f.Empty}
+		switch n := len(values); {
+		case a == "count":
+			v.Number = float64(n)
+		case a == "sum":
+			v = sum
+		case n == 0:
+		case a == "mean":
+			v = Value{Kind: Number, Number: sum.Number / float64(n), Tolerance: sum.Tolerance}
+		case a == "max":
+			v.Number = slices.Max(values) / scale
+		case a == "min":
+			v.Number = slices.Min(values) / scale
+		}
+		t.values[prefix+a+suffix] = v
+	}
+	return true
+}
+
+// sum adds values in unbounded precision. Where additions of float64 may round, the
+// tolerance is what any order of them can lose.
+func (f *Feature) sum(values []float64) Value {
+	total, size, exact := new(big.Float).SetPrec(2400), new(big.Float).SetPrec(2400), true
+	for _, v := range values {
+		total.Add(total, big.NewFloat(v))
+		size.Add(size, big.NewFloat(math.Abs(v)))
+		exact = exact && v*8 == math.Trunc(v*8)
+	}
+	sum, _ := total.Float64()
+	all, _ := size.Float64()
+	if f.Decimals >= 0 {
+		if !total.IsInt() || total.MinPrec() > 63 && math.Abs(sum) >= 1<<63 {
+			return Value{Kind: Number, Number: math.Inf(1)}
+		}
+		return Value{Kind: Number, Number: sum / math.Pow10(f.Decimals)}
+	}
+	v := Value{Kind: Number, Number: sum}
+	if !exact || all*8 >= 1<<53 {
+		v.Tolerance = all * float64(len(values)) * 0x1p-52
+	}
+	return v
+}
