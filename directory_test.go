@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +36,7 @@ func directoryPipeline(s *service) afterbay.Pipeline {
 	p.Name, p.Input.Partitions = "kept", answerPartitions
 	p.Models = []afterbay.Model{{
 		Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}},
-		Call: &afterbay.Calling{Backoff: afterbay.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}}, Journal: &afterbay.Journal{By: "event"},
+		Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}}, Journal: &afterbay.Journal{By: "event"},
 	}}
 	p.Code = afterbay.Code{Functions: map[string]step.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
 	p.Steps = slices.Insert(p.Steps, 1,
@@ -63,7 +64,7 @@ func directoryEvents() (events []stream.Record) {
 		if i%4 == 3 {
 			e = chunk(customer, at, fmt.Sprint("call", i/12), i/4%3, i/4%3 == 2 && i < 36)
 		}
-		e.Partition.Index, e.Time = int32(i % 5 % answerPartitions), time.Unix(int64(at), 0)
+		e.Partition.Index, e.Time = int32(i%5%answerPartitions), time.Unix(int64(at), 0)
 		events = append(events, e)
 	}
 	return events
@@ -140,7 +141,31 @@ func makeDirectory(t *testing.T, dir string) {
 	if err := errors.Join(runner.CreateTopics(t.Context(), log), log.Append(t.Context(), directoryEvents()...)); err != nil {
 		t.Fatal(err)
 	}
-	runUntilIdle(t, runner, log)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx, log) }()
+	for i := range int32(answerPartitions) { // what waits for the service is no reason to wait here
+		in := stream.Partition{Topic: runner.Input(), Index: i}
+		for {
+			_, next, err := log.Offsets(ctx, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			committed, err := log.Committed(ctx, runner.Name(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if committed >= next {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 }
 
 func pack(t *testing.T, dir string) {
