@@ -60,7 +60,11 @@ func (g *generator) pipeline() {
 	if g.one(2) {
 		p.Steps = append(p.Steps, g.let(false))
 	}
-	feedback := g.feedback()
+	var feedback *Feature
+	grouped := p.Late != "include" && g.one(3)
+	if !grouped { // features are of the events of the log
+		feedback = g.feedback()
+	}
 	for range 1 + g.IntN(2) {
 		step := Step{}
 		for range 1 + g.IntN(3) {
@@ -80,6 +84,9 @@ func (g *generator) pipeline() {
 		if g.one(3) {
 			p.Steps = append(p.Steps, g.route())
 		}
+	}
+	if grouped {
+		g.group()
 	}
 	g.finish()
 	for range 1 + g.IntN(3) {
@@ -109,6 +116,21 @@ func (g *generator) finish() {
 	for _, b := range g.p.Steps[len(g.p.Steps)-1].Let {
 		g.introduce(b.Name, b.Expr.Kind, false)
 	}
+}
+
+// group collects events in time. Outputs above it are of its members.
+func (g *generator) group() {
+	if g.one(2) {
+		g.p.Steps = append(g.p.Steps, g.emit())
+	}
+	group := &Group{Name: "grouped", By: pick(g, "i", "s", "os", "oi")}
+	if group.Timeout = pick[int64](g, 0, 5, 60) * 1_000_000; group.Timeout == 0 || g.one(2) {
+		group.Idle = pick[int64](g, 1, 5, 60) * 1_000_000
+	}
+	g.p.Steps = append(g.p.Steps, Step{Group: group})
+	g.introduce("grouped.key", String, false)
+	g.introduce("grouped.count", Int, false)
+	g.introduce("grouped.ended", String, false)
 }
 
 func (g *generator) let(decide bool) Step {
@@ -195,7 +217,7 @@ func (g *generator) columns(f *Feature) {
 func (g *generator) emit() Step {
 	e := &Emit{Topic: pick(g, "out", "out", "more")}
 	if g.one(3) {
-		e.When = g.expression(Bool, 2)
+		e.When = g.expression(Bool, 4)
 	}
 	for _, n := range g.names {
 		if !g.one(3) {
@@ -378,7 +400,7 @@ func (g *generator) event(k int, ts int64) Event {
 func (g *generator) breakOne(members []string, e *Event) []string {
 	i := g.IntN(len(members))
 	field, _, _ := strings.Cut(members[i], ":")
-	switch g.IntN(7) {
+	switch g.IntN(8) {
 	case 0:
 		return append(members[:i], members[i+1:]...)
 	case 1:
@@ -391,7 +413,7 @@ func (g *generator) breakOne(members []string, e *Event) []string {
 		e.Key += "x"
 	case 5:
 		return append(members, fmt.Sprintf(`"extra":{"%s":[1,{"a":null}]}`, strings.Trim(field, `"`)))
-	case 6:
+	case 6, 7:
 		members[i] = `"ts":` + pick(g, "9223372036854775807", "-9223372036854775808", "5000000000000000", "0", "-1")
 	}
 	return members

@@ -38,7 +38,7 @@ type Cell struct {
 
 // Run returns what the events of one partition become, in their order.
 func (p *Pipeline) Run(partition int, events []Event) []Record {
-	s := &state{Pipeline: p, partition: partition, newest: never, keys: map[string]*key{}}
+	s := &state{Pipeline: p, partition: partition, newest: never, keys: map[string]*key{}, open: map[string][]*turn{}}
 	for offset, e := range events {
 		s.event(int64(offset), e)
 	}
@@ -54,6 +54,7 @@ type state struct {
 	newest    int64 // event time in microseconds
 	ids       []seen
 	keys      map[string]*key
+	open      map[string][]*turn // members of groups that have not ended, by key and `by`
 	out       []Record
 }
 
@@ -72,7 +73,7 @@ func (s *state) watermark() int64 {
 
 // event processes one record up to its end.
 func (s *state) event(offset int64, record Event) {
-	t := &turn{state: s, id: eventID(s.Name, s.partition, offset), record: record, values: map[string]Value{}}
+	t := &turn{state: s, id: eventID(s.Name, s.partition, offset), offset: offset, record: record, values: map[string]Value{}}
 	if stage := t.arrive(); stage != "" {
 		t.end(stage)
 		return
@@ -104,6 +105,7 @@ type turn struct {
 	*state
 	*key
 	id     string
+	offset int64
 	record Event
 	at     int64
 	values map[string]Value
@@ -125,6 +127,7 @@ func (t *turn) arrive() string {
 	}
 	t.at = at
 	t.newest = max(t.newest, at)
+	t.endGroups()
 	if t.Dedupe != nil && t.known(t.values[t.Dedupe.ID].text()) {
 		return dropped
 	}
@@ -198,6 +201,8 @@ func (t *turn) step(s *Step) string {
 		return t.route(s.Route)
 	case s.Emit != nil:
 		return t.emit(s.Emit)
+	case s.Group != nil:
+		return t.join(s.Group)
 	}
 	panic("a step without a kind")
 }

@@ -41,6 +41,14 @@ type Step struct {
 	Decide   bool // Let is a `decide`
 	Route    []Case
 	Emit     *Emit
+	Group    *Group
+}
+
+// Group collects events of a key until they are whole. Without Timeout it ends by Idle
+// alone. Both are in microseconds.
+type Group struct {
+	Name, By      string
+	Idle, Timeout int64
 }
 
 // Binding is a name and its expression.
@@ -108,6 +116,15 @@ func writeSteps(b *strings.Builder, in string, steps []Step) {
 			for _, c := range s.Route {
 				c.write(b, in+"    ")
 			}
+		case s.Group != nil:
+			words := []string{"name: " + s.Group.Name, "by: " + s.Group.By}
+			if s.Group.Idle > 0 {
+				words = append(words, "idle: "+duration(s.Group.Idle))
+			}
+			if s.Group.Timeout > 0 {
+				words = append(words, "timeout: "+duration(s.Group.Timeout))
+			}
+			fmt.Fprintf(b, "%s- group: {%s}\n", in, strings.Join(words, ", "))
 		case s.Emit != nil:
 			when := ""
 			if s.Emit.When != nil {
