@@ -158,6 +158,25 @@ func (t *turn) write(f *Feature) bool {
 	if len(f.Windows) > 0 {
 		m.entries = append(slices.Clone(m.entries), entry{t.at, value})
 	}
+	return f.fits(m, t.at)
+}
+
+// fits reports whether the windows hold their sums that have an entry of time at, as of
+// the newest entry.
+func (f *Feature) fits(m *memory, at int64) bool {
+	newest := at
+	for _, e := range m.entries {
+		newest = max(newest, e.at)
+	}
+	for _, w := range f.Windows {
+		has := newest-w.Size < at
+		if w.Pane > 0 {
+			has = floorDiv(newest, w.Pane)-w.Size/w.Pane < floorDiv(at, w.Pane)
+		}
+		if has && !f.counts() && math.IsInf(f.sum(m.within(f, w, newest)).Number, 0) {
+			return false
+		}
+	}
 	return true
 }
 

@@ -22,6 +22,7 @@ type generator struct {
 	kinds map[string]Kind
 	loose map[string]bool // names that only outputs have: optional ones, sums that may round
 	made  int
+	full  bool // h has the greatest values that nine decimals allow
 }
 
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
@@ -43,7 +44,7 @@ func (g *generator) pipeline() {
 	p.Name, p.Partitions = "p", 1+g.IntN(3)
 	p.Fields = []Field{
 		{Name: "k", Kind: pick(g, String, Int)}, {Name: "ts", Kind: Int}, {Name: "id", Kind: String},
-		{Name: "a", Kind: Number}, {Name: "b", Kind: Number}, {Name: "w", Kind: Number, Wild: true}, {Name: "i", Kind: Int},
+		{Name: "a", Kind: Number}, {Name: "b", Kind: Number}, {Name: "w", Kind: Number, Wild: true}, {Name: "h", Kind: Number, Wild: true}, {Name: "i", Kind: Int},
 		{Name: "j", Kind: Int, Wild: true}, {Name: "s", Kind: String}, {Name: "f", Kind: Bool},
 		{Name: "on", Kind: Number, Optional: true}, {Name: "os", Kind: String, Optional: true}, {Name: "oi", Kind: Int, Optional: true},
 	}
@@ -174,7 +175,7 @@ func (g *generator) feature(last string) *Feature {
 		f.Elapsed = true
 	} else {
 		f.Aggregates = []string{"count", "sum", "mean", "max", "min"}[:1+g.IntN(5)]
-		f.Value = pick(g, name("a", Number), name("b", Number), name("w", Number), name("i", Int), name("j", Int), g.expression(Number, 2))
+		f.Value = pick(g, name("a", Number), name("b", Number), name("w", Number), name("h", Number), name("i", Int), name("j", Int), g.expression(Number, 2))
 		if g.one(2) {
 			f.Decimals = g.IntN(10)
 		}
@@ -328,8 +329,12 @@ func (g *generator) events() [][]Event {
 	parts := make([][]Event, g.p.Partitions)
 	unit := map[string]int64{"s": 1_000_000, "ms": 1000, "us": 1}[g.p.Unit]
 	keys, now := 1+g.IntN(6), int64(1_750_000_000_000_000)
-	for range 50 + g.IntN(150) {
-		switch g.IntN(60) {
+	n, leaps := 50+g.IntN(150), 60
+	if g.one(50) { // enough of the greatest values in a window that a sum of int64 does not hold them
+		n, leaps, keys, g.full = 1200+g.IntN(400), 10_000, 1, true
+	}
+	for range n {
+		switch g.IntN(leaps) {
 		case 0:
 			now += 3600 * 1_000_000
 		case 1:
@@ -427,6 +432,10 @@ func (g *generator) field(f Field) string {
 		return pick(g, wildInts...)
 	case f.Kind == Int:
 		return strconv.Itoa(g.IntN(21) - 10)
+	case f.Name == "h" && g.full:
+		return pick(g, "9007199.254740992", "9007199.254740992", "9007199.254740992", "-9007199.254740992", "1")
+	case f.Name == "h":
+		return pick(g, "1e308", "5e307", "1.7e308", "1", "0", "5e-324")
 	case f.Kind == Number && f.Wild:
 		return pick(g, wildNumbers...)
 	case f.Kind == Number:
