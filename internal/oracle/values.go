@@ -20,6 +20,7 @@ const (
 	String
 )
 
+// String returns the kind as the pipeline file writes it.
 func (k Kind) String() string { return [...]string{"bool", "int", "number", "string"}[k] }
 
 // Value is one value of an event. A Number has a Tolerance where the order of additions
