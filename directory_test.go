@@ -120,7 +120,7 @@ func TestDirectoryStillOpens(t *testing.T) {
 // makeDirectory runs the pipeline until the odd numbers wait for the service.
 func makeDirectory(t *testing.T, dir string) {
 	t.Helper()
-	down := &service{instead: func(_ int, rows []float32) error {
+	down := &service{instead: func(_ int, rows []float64) error {
 		if int(rows[0])%2 == 1 {
 			return blamed(model.BlameWay)
 		}
