@@ -271,6 +271,13 @@ func (e *export) report() {
 	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.Out, e.meter.elapsed())
 	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, kinds(e.dead))
 	writeApproximate(out, e.approximate)
+	var runners []*afterbay.Runner
+	for _, p := range e.parts {
+		runners = append(runners, p.runner)
+	}
+	for _, w := range afterbay.Arrivals(runners)[slices.Index(e.parts, e.part)] {
+		fmt.Fprintf(out, "warning: %s\n", w)
+	}
 	for _, odd := range e.part.runner.OddTimes() {
 		fmt.Fprintf(out, "event times look wrong: %s\n", odd)
 	}

@@ -51,12 +51,13 @@ func (c *lintCommand) Run(a *app) error {
 			files[f.path] = true
 		}
 	}
-	for _, p := range l.right {
+	arrivals := l.arrivals()
+	for i, p := range l.right {
 		if c.JSON || files[p.file] {
 			continue
 		}
 		fmt.Fprintf(a.stdout, "%s: pipeline %s is right: it reads %s\n", p.file, p.runner.Name(), p.describe())
-		for _, w := range p.runner.Warnings() {
+		for _, w := range slices.Concat(p.runner.Warnings(), arrivals[i]) {
 			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.file, p.runner.Name(), w)
 		}
 	}
@@ -184,13 +185,21 @@ func (l *linter) checkManifest(path string) {
 	l.manifests = append(l.manifests, lintedManifest{m, path})
 }
 
-// chain finds what is wrong between the pipelines.
-func (l *linter) chain() {
+// runners are those of the pipelines that are right.
+func (l *linter) runners() []*afterbay.Runner {
 	runners := make([]*afterbay.Runner, len(l.right))
 	for i, p := range l.right {
 		runners[i] = p.runner
 	}
-	_, found := afterbay.Chain(runners)
+	return runners
+}
+
+// arrivals says where the order of arrival decides rows, by pipeline of l.right.
+func (l *linter) arrivals() map[int][]string { return afterbay.Arrivals(l.runners()) }
+
+// chain finds what is wrong between the pipelines.
+func (l *linter) chain() {
+	_, found := afterbay.Chain(l.runners())
 	for i, errs := range found {
 		p := l.right[i]
 		p.in.add(p.in.file.Explain(p.index, errs))

@@ -321,9 +321,14 @@ func (p *process) announce(server *serve.Server) {
 	} else {
 		fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)
 	}
+	var runners []*afterbay.Runner
 	for _, pipeline := range p.pipelines {
+		runners = append(runners, pipeline.runner)
+	}
+	arrivals := afterbay.Arrivals(runners)
+	for i, pipeline := range p.pipelines {
 		fmt.Fprintf(p.stdout, "pipeline %s reads %s\n", pipeline.runner.Name(), pipeline.describe())
-		for _, w := range pipeline.runner.Warnings() {
+		for _, w := range slices.Concat(pipeline.runner.Warnings(), arrivals[i]) {
 			fmt.Fprintf(p.stdout, "  warning: %s\n", w)
 		}
 	}

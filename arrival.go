@@ -1,0 +1,68 @@
+package afterbay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// byArrival ends the warnings about events that meet in an order of arrival.
+const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/event-time.md, What depends on arrival"
+
+// Arrivals say, by runner, where events that meet in the order of their arrival decide
+// rows: copied inputs, tables, and topics that another pipeline of the runners writes by
+// another key, or several write.
+func Arrivals(runners []*Runner) map[int][]string {
+	found := map[int][]string{}
+	for i, r := range runners {
+		list := r.arrivals()
+		if len(r.copies) == 0 && !r.plan.Stateless() {
+			list = append(list, r.rekeyed(runners)...)
+		}
+		if len(list) > 0 {
+			found[i] = list
+		}
+	}
+	return found
+}
+
+// arrivals are those of the pipeline by itself.
+func (r *Runner) arrivals() (list []string) {
+	stateless := r.plan.Stateless()
+	switch {
+	case len(r.copies) == 0 || stateless && r.plan.Dedupe == nil:
+	case len(r.pipeline.Inputs) > 0:
+		list = append(list, fmt.Sprintf("inputs: the events of %s meet in the order in which they are copied: %s", strings.Join(r.Inputs(), ", "), byArrival))
+	default:
+		list = append(list, fmt.Sprintf("input.repartition: events of several partitions of %s meet in the order in which they are copied: %s", r.Input(), byArrival))
+	}
+	for _, topic := range r.Tables() {
+		list = append(list, fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival))
+	}
+	return list
+}
+
+// rekeyed are those of the input that pipelines write: one by another key than its own,
+// from several partitions, or several.
+func (r *Runner) rekeyed(runners []*Runner) (list []string) {
+	var writers []string
+	for _, writer := range runners {
+		for i := range writer.plan.Stages {
+			e := writer.plan.Stages[i].Emit
+			if e == nil || writer.plan.Outputs[e.Output] != r.Input() {
+				continue
+			}
+			if !slices.Contains(writers, writer.Name()) {
+				writers = append(writers, writer.Name())
+			}
+			if e.Key != nil && e.Key.Name != writer.pipeline.Input.Key {
+				list = append(list, fmt.Sprintf("input.topic: pipeline %s writes %s by the key %s: its partitions meet there in the order in which they are computed: %s", writer.Name(), r.Input(), e.Key.Name, byArrival))
+			}
+		}
+	}
+	if len(writers) > 1 {
+		list = append(list, fmt.Sprintf("input.topic: pipelines %s write %s: their events meet there in the order in which they are computed: %s", strings.Join(writers, ", "), r.Input(), byArrival))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
