@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -100,31 +101,33 @@ func (g *Gateway) Tenants() limit.Stats { return g.tenants.Stats() }
 // Hub returns the metrics of the reading of results.
 func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 
-// Handler serves
-//
-//	GET  /v1/stream   WebSocket, subprotocol afterbay.v1
-//	GET  /v1/results  server-sent events, or with ?wait= one answer of NDJSON
-//	POST /v1/events   NDJSON of events
-//	POST /v1/ack      an acknowledgement
-//	POST /v1/cancel   an event is given up
-//
-//	GET  /v1/openapi.json, /v1/asyncapi.json  all of that, for programs
-//
-// See Server for what serves it.
-func (g *Gateway) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/stream", g.correlate(g.serveStream))
-	for _, route := range [...]struct {
-		method, path string
-		handler      http.HandlerFunc
-	}{
-		{http.MethodGet, "/v1/results", g.serveResults}, {http.MethodPost, "/v1/events", g.serveEvents}, {http.MethodPost, "/v1/ack", g.serveAck}, {http.MethodPost, "/v1/cancel", g.serveCancel},
+// Endpoints is all that Handler serves. The gateway itself checks the tokens of its
+// clients; the documents need none.
+func (g *Gateway) Endpoints() []access.Endpoint {
+	const get, post, options = http.MethodGet, http.MethodPost, http.MethodOptions
+	list := []access.Endpoint{
+		{Method: get, Pattern: "/v1/stream", Role: access.Client, Summary: "Connect by WebSocket, subprotocol afterbay.v1.", Handler: g.correlate(g.serveStream)},
+	}
+	for _, e := range []access.Endpoint{
+		{Method: get, Pattern: "/v1/results", Summary: "Receive results: server-sent events, or with ?wait= one answer of NDJSON.", Handler: g.serveResults},
+		{Method: post, Pattern: "/v1/events", Summary: "Send events, NDJSON.", Handler: g.serveEvents},
+		{Method: post, Pattern: "/v1/ack", Summary: "Acknowledge results.", Handler: g.serveAck},
+		{Method: post, Pattern: "/v1/cancel", Summary: "Give up an event.", Handler: g.serveCancel},
 	} {
-		mux.HandleFunc(route.method+" "+route.path, g.share(g.correlate(route.handler)))
-		mux.HandleFunc(http.MethodOptions+" "+route.path, g.share(g.preflight(route.method)))
+		e.Role, e.Handler = access.Client, g.share(g.correlate(e.Handler))
+		list = append(list, e, access.Endpoint{Method: options, Pattern: e.Pattern, Role: access.Public, Summary: "Tell pages what they may send.", Handler: g.share(g.preflight(e.Method))})
 	}
 	for path, document := range documents {
-		mux.HandleFunc(http.MethodGet+" "+path, g.share(describe(document)))
+		list = append(list, access.Endpoint{Method: get, Pattern: path, Role: access.Public, Summary: "Describe all of that, for programs.", Handler: g.share(describe(document))})
+	}
+	return list
+}
+
+// Handler serves Endpoints. See Server for what serves it.
+func (g *Gateway) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, e := range g.Endpoints() {
+		mux.HandleFunc(e.Method+" "+e.Pattern, e.Handler)
 	}
 	return mux
 }

@@ -28,6 +28,7 @@ const (
 	Metrics Role = "metrics" // reads metrics and the state of the process
 	Admin   Role = "admin"   // changes topics, and reads and changes what pipelines keep
 	Owner   Role = "owner"   // the command line, which can read the data directory
+	Client  Role = "client"  // a client of a gateway, which checks the token itself: no Mux answers for it
 )
 
 // Token is a token of a token file.
