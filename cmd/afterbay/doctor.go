@@ -112,7 +112,7 @@ func (c *doctorCommand) choose(report *embedded.Report) (embedded.Remedy, error)
 
 func confirmed(a *app, r embedded.Remedy) bool {
 	fmt.Fprintf(a.stdout, "\n%s? [y/N] ", strings.ToUpper(remedyText(r)[:1])+remedyText(r)[1:])
-	answer, _ := bufio.NewReader(a.stdin).ReadString('\n')
+	answer, _ := bufio.NewReader(newEndable(a.ctx, a.stdin)).ReadString('\n')
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }

@@ -66,7 +66,7 @@ func (a *app) input(what, instead string) io.Reader {
 	if isTerminal(a.stdin) {
 		fmt.Fprintf(a.stderr, "reading %s from the terminal until Ctrl-D; press Ctrl-C to end, and give %s instead\n", what, instead)
 	}
-	return a.stdin
+	return newEndable(a.ctx, a.stdin)
 }
 
 // isTerminal reports whether a stream is a terminal.

@@ -28,6 +28,7 @@ type gatewayCommand struct {
 
 // Run serves clients until the first signal, and then sends them away.
 func (c *gatewayCommand) Run(a *app) (err error) {
+	a.service.Store(true)
 	f, err := a.newFront(c.File)
 	if err != nil {
 		return err
@@ -52,6 +53,7 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
+	a.orderly.Store(true)
 	defer func() { err = errors.Join(err, brokers.Close()) }()
 	log, err := generation.Open(a.ctx, brokers)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -71,6 +72,9 @@ type app struct {
 	endpoints control.Endpoints // of all pipelines
 
 	fault func(stage string) // of their options; nil but in crash tests
+
+	service atomic.Bool // the command runs until a signal, so that one is no failure
+	orderly atomic.Bool // it ends by itself, however long that takes
 }
 
 func main() {
@@ -90,10 +94,13 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout = clean.NewWriter(stdout) // much of what is printed others have written
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))}
-	err := a.execute(args)
-	for _, end := range a.ends {
-		end()
-	}
+	err := a.untilSignal(func() error {
+		err := a.execute(args)
+		for _, end := range a.ends {
+			end()
+		}
+		return err
+	})
 	if err != nil && !errors.Is(err, errHelped) {
 		fmt.Fprintf(stderr, "afterbay: %s\n", clean.Lines(err.Error()))
 	}

@@ -61,6 +61,7 @@ func (p *process) run(listen listenFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	p.orderly.Store(true)
 	defer func() { err = errors.Join(err, log.Close()) }()
 	if p.names, err = generation.Open(p.ctx, log); err != nil {
 		return err

@@ -18,6 +18,7 @@ type runCommand struct {
 
 // Run runs the pipelines.
 func (c *runCommand) Run(a *app) error {
+	a.service.Store(true)
 	traces, err := c.exporter(a)
 	if err != nil {
 		return err

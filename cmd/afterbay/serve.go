@@ -21,6 +21,7 @@ type serveCommand struct {
 
 // Run serves the models until the first signal.
 func (c *serveCommand) Run(a *app) error {
+	a.service.Store(true)
 	var models []scoring.Named
 	for _, text := range c.Models {
 		m, err := a.namedModel(text)
@@ -48,6 +49,7 @@ func (c *serveCommand) Run(a *app) error {
 		fmt.Fprintf(a.stdout, "model %s: %s\n", m.Name, m.Model.Info().Kind)
 	}
 	fmt.Fprintf(a.stdout, "listening on %s: POST /v1/models/{name}:predict-stream, /v2/models/{name}/infer, gRPC, GET /openapi.json\n", server.URL())
+	a.orderly.Store(true)
 	return server.Run(a.ctx)
 }
 
