@@ -229,7 +229,7 @@ func (m *served) rows(inputs []tensor, room *server.Room) (model.Rows, error) {
 	if at := slices.Index(seen, false); at >= 0 {
 		return model.Rows{}, fmt.Errorf("input %q is missing", m.inputs[at].name)
 	}
-	if err := room.Take(n * int64(4*m.numbers+textBytes*m.texts)); err != nil {
+	if err := room.Take(n * int64(8*m.numbers+textBytes*m.texts)); err != nil {
 		return model.Rows{}, err
 	}
 	return m.join(inputs, int(n)), nil

@@ -288,7 +288,7 @@ func cellsOf(info model.Info, rows model.Rows, row int) []string {
 			case in.Type == model.Number && values[0] != values[0]:
 				cells, values = append(cells, ""), values[1:]
 			case in.Type == model.Number:
-				cells, values = append(cells, strconv.FormatFloat(float64(values[0]), 'g', -1, 32)), values[1:]
+				cells, values = append(cells, strconv.FormatFloat(values[0], 'g', -1, 64)), values[1:]
 			case in.Type == model.Bytes:
 				cells, texts = append(cells, base64.StdEncoding.EncodeToString(texts[0])), texts[1:]
 			default:

@@ -107,6 +107,21 @@ func TestColoursAreThoseThatAreSeen(t *testing.T) {
 	}
 }
 
+// A scan of a few bytes costs as much as the whole image.
+func TestJPEGOfManyScansIsRefused(t *testing.T) {
+	head := []byte{
+		0xff, 0xd8, 0xff, 0xc2, 0, 11, 8, 16, 0, 16, 0, 1, 1, 0x11, 0, // progressive, 4096 x 4096, one component
+		0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0, // AC codes: the end of a band, for many blocks
+	}
+	scan := []byte{0xff, 0xda, 0, 8, 1, 1, 0, 1, 63, 0, 0, 0}
+	for scans, want := range map[int]bool{scansMost: true, scansMost + 1: false, 8000: false} {
+		data := slices.Concat(head, bytes.Repeat(scan, scans), []byte{0xff, 0xd9})
+		if err := checkImage(data, PixelsMax); (err == nil) != want || !want && !strings.Contains(err.Error(), "a JPEG of more than 32 scans: save it") {
+			t.Errorf("%d scans: %v", scans, err)
+		}
+	}
+}
+
 // failAlone has images that are damaged fail alone: the others of the call are read.
 func failAlone(t *testing.T, m *Model) {
 	t.Helper()

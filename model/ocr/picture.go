@@ -51,6 +51,8 @@ func checkImage(data []byte, pixelsMax int) error {
 			return fmt.Errorf("an image of %d x %d pixels has none", about.Width, about.Height)
 		case about.Width > pixelsMax/about.Height:
 			return fmt.Errorf("an image of %d x %d pixels, the limit is %d in all", about.Width, about.Height, pixelsMax)
+		case format.name == "JPEG":
+			return checkScans(data)
 		}
 		return nil
 	}

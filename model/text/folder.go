@@ -67,10 +67,13 @@ func (c *characters) lower() (map[rune][]rune, error) {
 	changed := map[rune][]rune{}
 	for _, l := range c.Lower {
 		first, last, step, difference := l[0], l[1], l[2], l[3]
-		if first < 0 || last >= runes.End || step < 1 || first+difference < 0 || int64(last)+int64(difference) >= runes.End {
+		if first < 0 || last >= runes.End || step < 1 || step > runes.End || first+difference < 0 || int64(last)+int64(difference) >= runes.End {
 			return nil, fmt.Errorf("characters.lower: %v leaves Unicode", l)
 		}
 		for r := first; r <= last; r += step {
+			if _, twice := changed[r]; twice { // which also bounds the work
+				return nil, fmt.Errorf("characters.lower: %v changes %q, as a range above it does: export the model again", l, r)
+			}
 			changed[r] = []rune{r + difference}
 		}
 	}

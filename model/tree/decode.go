@@ -20,6 +20,7 @@ type xgboost struct {
 	groups             []int32   // output of each tree of the file
 	weights            []float32 // of each tree of the file; empty where training dropped none
 	bestIteration      string
+	wrapped            bool // scikit-learn's wrapper wrote the file
 }
 
 // field reads the value of one field of an object.
@@ -107,7 +108,11 @@ func elements(d document, element func(index int) error) error {
 func (d *decoder) learner() error {
 	return d.record(
 		field{"attributes", func() error {
-			return d.record(field{"best_iteration", d.textTo(&d.bestIteration)})
+			return d.record(field{"best_iteration", d.textTo(&d.bestIteration)},
+				field{"scikit_learn", func() error {
+					d.wrapped = true
+					return d.skip()
+				}})
 		}},
 		field{"feature_names", func() error {
 			return elements(d, func(int) error {

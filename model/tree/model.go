@@ -91,9 +91,9 @@ func LoadWith(path string, options Options) (*Model, error) {
 // one that wrote the file is right: since 3.4 the predictions of several
 // quantiles are in ascending order.
 //
-// Every tree counts, as in XGBoost's own Booster.predict, also where training
-// stopped early: its scikit-learn wrapper alone stops at the best iteration.
-// To score with that one, save a slice of the booster.
+// Where training stopped early and XGBoost's scikit-learn wrapper saved the file, the
+// trees up to the best iteration count, as its predict has it. In files of a Booster
+// every tree counts, as in Booster.predict. Info().Describe says which trees count.
 //
 // Categorical inputs take codes, as Booster.predict does: see Categories.
 func Parse(name string, data []byte) (*Model, error) { return parseWith(name, data, Options{}) }

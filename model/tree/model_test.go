@@ -56,11 +56,26 @@ func TestInfoDescribesTheFile(t *testing.T) {
 	}
 }
 
-func TestBestIterationIsSaidToBeUnused(t *testing.T) {
-	for best, said := range map[string]bool{"0": true, "1": false, "x": false} {
-		m := changed(t, func(o object) { learner(o)["attributes"] = object{"best_iteration": best, "best_score": "0.5"} })
-		if got := strings.Contains(m.Info().Describe, "best iteration at "+best); got != said {
-			t.Errorf("best iteration %s: %q", best, m.Info().Describe)
+// XGBoost's scikit-learn wrapper predicts with the trees up to the best iteration, a
+// Booster with all of them; both write best_iteration. Values are those of XGBoost 3.2.
+func TestTreesBehindTheBestIterationCountAsXGBoostCountsThem(t *testing.T) {
+	for name, want := range map[string][]float32{
+		"early-stopped": {0.03165058791637421, 0.8069854974746704, 0.3338426649570465},
+		"early-booster": {-2.2545647621154785, 2.4770307540893555, 1.0344529151916504},
+	} {
+		m := load(t, name+".json")
+		rows := rowsOf[float32](0.001230153371579945, 0.2987455427646637, -0.27413785457611084, -0.8905918598175049, -0.454670786857605, -0.9916465282440186)
+		rows.Width = 2
+		got := make([]float32, 3)
+		if m.Margins(rows, got); !slices.Equal(got, want) {
+			t.Errorf("%s: margins %v, XGBoost has %v", name, got, want)
+		}
+		trees, said := 8, "trees: all, although training found its best iteration at 1, whose trees are the first 2"
+		if name == "early-stopped" {
+			trees, said = 2, "trees: best, the first 2 of 8, as XGBoost's scikit-learn wrapper predicts"
+		}
+		if info := m.Info(); info.Trees != trees || !strings.Contains(info.Describe, said) {
+			t.Errorf("%s: %d trees, %s", name, info.Trees, info.Describe)
 		}
 	}
 	if info := load(t, "kind-1.7.6-targets.ubj").Info(); strings.Contains(info.Describe, "best iteration") {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -53,21 +54,28 @@ func (e *xgboost) settle() {
 	if e.link() == class {
 		e.outputs = 1
 	}
-	if e.stoppedEarly() {
-		e.note = fmt.Sprintf(", all used although training found its best iteration at %s", clip([]byte(e.bestIteration)))
-	}
+	e.chooseTrees()
 }
 
-// stoppedEarly reports whether there are trees behind those of the best
-// iteration, which XGBoost 1 names in every file.
-func (e *xgboost) stoppedEarly() bool {
+// chooseTrees leaves out the trees behind the best iteration where scikit-learn's
+// wrapper saved the model: its predict stops there. Booster.predict takes all trees.
+func (e *xgboost) chooseTrees() {
 	best, err := strconv.Atoi(e.bestIteration)
-	if err != nil || len(e.parts) == 0 {
-		return false
+	if err != nil || best < 0 || best >= e.count || len(e.parts) == 0 {
+		return
 	}
 	last := e.parts[len(e.parts)-1]
-	round := max(1, int(e.parallel)) * e.margins() / int(last.width)
-	return (best+1)*max(1, round) < e.count
+	rounds := max(1, int(e.parallel)) * e.margins() / int(last.width)
+	most := (best + 1) * max(1, rounds)
+	switch {
+	case most >= e.count:
+	case !e.wrapped:
+		e.note = fmt.Sprintf(", trees: all, although training found its best iteration at %d, whose trees are the first %d", best, most)
+	default:
+		e.note = fmt.Sprintf(", trees: best, the first %d of %d, as XGBoost's scikit-learn wrapper predicts", most, e.count)
+		e.parts = slices.DeleteFunc(e.parts, func(p part) bool { return int(p.index) >= most })
+		e.count = most
+	}
 }
 
 func (e *xgboost) refuseOutputs() error {
