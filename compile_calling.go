@@ -32,7 +32,7 @@ func (c *compiler) modelCalling(path string, m *Model, info model.Info) *step.Ca
 	if call == nil && (m.Journal != nil && !m.Journal.Off || outside && info.State == 0) {
 		call = &Calling{}
 	}
-	calling := c.calling(path+".call", call, m.Name, timeoutOf(info))
+	calling := c.calling(path+".call", c.callsOf(path+".call", call, info), m.Name, timeoutOf(info))
 	if calling == nil {
 		return nil
 	}
@@ -50,6 +50,21 @@ func (c *compiler) modelCalling(path string, m *Model, info model.Info) *step.Ca
 	c.journal(path+".journal", kept, by, calling)
 	calling.Always = m.Journal != nil && calling.Journal != step.JournalNone
 	return calling
+}
+
+// callsOf returns a calling with as many calls as the model takes at a time.
+func (c *compiler) callsOf(path string, call *Calling, info model.Info) *Calling {
+	if call == nil || info.CallsMax == 0 {
+		return call
+	}
+	bounded := *call
+	if call.Concurrency > info.CallsMax {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s.concurrency: %d is more than the manifest's remote.calls, which bounds the calls at a time to %d: raise calls, or remove it", path, call.Concurrency, info.CallsMax))
+		bounded.Concurrency = info.CallsMax
+	}
+	bounded.Concurrency = cmp.Or(bounded.Concurrency, info.CallsMax)
+	bounded.Start = min(bounded.Start, bounded.Concurrency)
+	return &bounded
 }
 
 // journal compiles which answers are kept, and by what where that is not said.
@@ -140,7 +155,7 @@ func (c *compiler) callingAt(path string, s *Calling, url, service string) *step
 	}
 	calling.Endpoint, err = c.endpoints.Of(url, service, control.EndpointOptions{
 		Breaker:     control.BreakerOptions{Failures: s.Breaker.Failures, Rate: s.Breaker.Rate, Probe: s.Breaker.Probe},
-		Concurrency: control.ConcurrencyOptions{Max: s.Concurrency, Target: calling.Timeout / 2},
+		Concurrency: control.ConcurrencyOptions{Max: s.Concurrency, Start: s.Start, Target: calling.Timeout / 2},
 	})
 	if err != nil {
 		c.fail(path, "%v", err)

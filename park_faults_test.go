@@ -49,7 +49,10 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, afterbay.Score{Async: async, Ordered: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "park", Probe: time.Second}}, feature)
+				p := parkPipeline(s, afterbay.Score{Async: async, Ordered: true}, afterbay.Calling{
+					Attempts: 10, // a third of the calls fails: three of a row are too likely
+					Breaker:  afterbay.Breaker{Open: "park", Probe: time.Second},
+				}, feature)
 				p.Commit = afterbay.Commit{Size: 50}
 				p.Steps = append(p.Steps, afterbay.Step{Emit: &afterbay.Emit{Topic: "sums", Names: []string{"n", "past.sum"}}})
 				runner, err := afterbay.New(p, afterbay.Options{Sessions: 2, Keys: 5})

@@ -329,7 +329,8 @@ type Calling struct {
 	Budget      bool          // the share of the pipeline's budget that calls have
 	Attempts    int           // of an event that fails by its own fault, before it is a dead letter, as one is at once that the model refuses; 0 is 3
 	Backoff     Backoff       // between the attempts of an event
-	Concurrency int           // most calls of parked events at a time; 0 is 16
+	Concurrency int           // most calls of parked events at a time; 0 is 16, or remote.calls of the model's manifest
+	Start       int           `json:",omitempty"` // calls of parked events at a time until the first of them are answered, after which they become Concurrency; 0 is 4, or Concurrency if that is less
 	Expire      time.Duration // since an event was parked, after which it is a dead letter; 0 is never
 	Breaker     Breaker
 }

@@ -44,7 +44,7 @@ func (c *Counted) add(rows int, failed []Failed) {
 	c.rows.Add(uint64(rows))
 	for i := range failed {
 		switch model.BlameOf(failed[i].Err) {
-		case model.BlameRows:
+		case model.BlameRows, model.BlameAnswer:
 			c.refused.Add(1)
 		case model.BlameModel, model.BlameWay:
 			c.faults.Add(1)

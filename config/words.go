@@ -216,6 +216,7 @@ var callingWords = []word[afterbay.Calling]{
 	{name: "attempts", form: field(func(c *afterbay.Calling) *int { return &c.Attempts }, whole[int](1, 1000)), example: "5"},
 	{name: "backoff", form: field(func(c *afterbay.Calling) *afterbay.Backoff { return &c.Backoff }, words(backoffWords)), example: "{base: 1s, max: 1m}", absent: "as below"},
 	{name: "concurrency", form: field(func(c *afterbay.Calling) *int { return &c.Concurrency }, whole[int](1, 4096)), example: "4"},
+	{name: "start", form: field(func(c *afterbay.Calling) *int { return &c.Start }, whole[int](1, 4096)), example: "16"},
 	{name: "expire", form: field(func(c *afterbay.Calling) *time.Duration { return &c.Expire }, span(time.Millisecond, 366*day)), example: "24h"},
 	{name: "breaker", form: field(func(c *afterbay.Calling) *afterbay.Breaker { return &c.Breaker }, words(breakerWords)), example: "{failures: 5, probe: 30s, open: park}", absent: "as below"},
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // Outcome is what a call says of the endpoint that it was made to. Of the errors
-// of model/remote, Late, Unreachable, Failed and Malformed are Faulted, and
-// Refused is Answered; the error of a context that the caller ended is Abandoned.
+// of model/remote, Late, Unreachable, Failed and Malformed are Faulted, or Overloaded
+// where the server says so, and Refused and Unfit are Answered. The error of a context
+// that the caller ended is Abandoned, and so is a failure that an Outlier explains.
 type Outcome int
 
 // The outcomes.
@@ -21,6 +22,8 @@ const (
 	// Faulted is a fault of the endpoint or its model: no answer in time, no
 	// connection, an error of the server, an answer to something else.
 	Faulted
+	// Overloaded is a fault by which the endpoint says that it has too much to do.
+	Overloaded
 )
 
 // BreakerState is what a breaker does with calls.
@@ -94,7 +97,7 @@ func (c *complaints) check(wrong bool, format string, args ...any) {
 // endpoint and model; it is safe for concurrent use.
 //
 //  1. It opens after Failures faults in a row, or where the Rate of the calls that
-//     ended within Window are faults. Nothing but Faulted counts.
+//     ended within Window are faults. Faulted and Overloaded count.
 //  2. Open, it refuses every call until Probe has passed; then it lets one through.
 //     An answer closes it, a fault opens it for as long again.
 //  3. A call counts only in the state in which it began: of what was under way

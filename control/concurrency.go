@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -11,6 +12,9 @@ import (
 type ConcurrencyOptions struct {
 	// Max is how many calls may be under way: 16 where it is 0.
 	Max int
+	// Start is how many may be before the first answers: 4 where it is 0, or Max if
+	// that is less.
+	Start int
 	// Target is the mean time of a call beyond which there are too many of them:
 	// 1.5 s where it is 0, half of the default timeout of a call. Set it to half
 	// of the timeout, or to the share of a budget.
@@ -27,11 +31,16 @@ func (o ConcurrencyOptions) Resolved() (ConcurrencyOptions, error) {
 	if o.Max == 0 {
 		o.Max = 16
 	}
+	if o.Start == 0 {
+		o.Start = min(concurrencyStart, o.Max)
+	}
 	if o.Target == 0 {
 		o.Target = 1500 * time.Millisecond
 	}
 	var list complaints
 	list.check(o.Max < 0, "%d calls at a time are negative", o.Max)
+	list.check(o.Start < 0, "%d calls at first are negative", o.Start)
+	list.check(o.Start > o.Max && o.Max >= 0, "%d calls at first are more than the most, %d", o.Start, o.Max)
 	list.check(o.Target < 0, "a target of %v is negative", o.Target)
 	list.check(o.Weight < 0, "a weight of %d is negative", o.Weight)
 	return o, errors.Join(list...)
@@ -43,14 +52,23 @@ func (o ConcurrencyOptions) Resolved() (ConcurrencyOptions, error) {
 // It counts in rounds, each as many answers as the limit, of calls that began in
 // it: what began before a change says nothing of it.
 //
-//  1. After a round in which the limit was reached and calls took Target or less in
-//     the mean, the limit rises by one; it doubles until it has fallen once.
-//  2. At a fault, and after a round whose mean is more than Target, the limit falls
-//     by a quarter, and a round begins.
+//  1. Opening: after the first round that reached Start, the limit rises by 1, 2, 4 ...
+//     up to Max. A pause between the steps lets a refusal arrive before the next one.
+//  2. Overload: at a refusal by load the limit falls by a quarter. Then it rises by one
+//     a round up to the limit that was refused, which it tries again after 2 rounds, 4,
+//     8 ... up to 64, until a whole round bears it.
+//  3. Queue: where calls take 1.75 times as long as at a lower limit, some wait at
+//     the endpoint. The limit becomes 1.25 times the calls that the endpoint works on,
+//     which are its answers a second times that shorter time (Little's law). If a round
+//     at the lower limit has fewer answers a second, it was no queue: the calls have
+//     become longer, and the limit is restored. Half of the limit is tried so every 32
+//     rounds in which calls take a little longer than at a lower limit.
+//  4. Target: after a round whose mean time is more than Target, the limit falls by a
+//     quarter.
 //
-// A baseline for the time of a call instead of Target (Vegas, gradient) was not
-// taken: calls of one model differ tenfold by rows and tokens, and a baseline
-// follows the queue that it is to find.
+// The least time ever seen is not the measure of rule 3 (as in Vegas): calls of one
+// model differ tenfold by rows and tokens. Rounds are compared by their mean, and a
+// round at the same limit or a lower one replaces the measure.
 type Concurrency struct {
 	options ConcurrencyOptions
 
@@ -58,13 +76,37 @@ type Concurrency struct {
 	limit   int
 	running int
 	weight  int64 // of the running
-	fallen  bool  // the limit did
-	round   uint64
-	answers int // of the round
-	took    time.Duration
-	reached bool // the limit was, in the round
 	falls   uint64
 	refused uint64
+
+	opening  bool // the limit rises within the round
+	opened   bool // it did, or fell before
+	step     int  // of the opening, the next
+	stepped  time.Time
+	ceiling  int // the limit that was refused; 0 is none
+	patience int // rounds before the ceiling is tried again
+	waited   int // of these
+
+	round    uint64
+	began    time.Time // of the first call of the round
+	ends     int       // of calls of the round: answers, and faults
+	took     time.Duration
+	answers  int // of calls of the round
+	answered time.Duration
+	all      int  // answers since began, also of calls from before
+	reached  bool // the limit was, in the round
+
+	usual   time.Duration // that a call takes where it does not wait
+	usualAt int           // the limit that it was measured at
+	trial   *trial        // of a lower limit
+	looked  int           // rounds in which calls may have waited, since the newest trial
+}
+
+// trial is a round before the limit fell because of a queue.
+type trial struct {
+	limit int
+	mean  time.Duration
+	rate  float64 // answers a second
 }
 
 // Turn is a call that may be made. It ends once, by Concurrency.End.
@@ -74,74 +116,187 @@ type Turn struct {
 	began  time.Time
 }
 
-const concurrencyStart = 4
+const (
+	concurrencyStart = 4
+	patienceMax      = 64 // rounds
+	roundLeast       = 16 // answers once the limit has opened
+	lookAfter        = 32 // rounds
+	pauseLeast       = 4 * time.Millisecond
+	pauseMost        = 50 * time.Millisecond
+)
 
-// NewConcurrency returns a limit of 4 calls, or Max if that is less.
+// NewConcurrency returns a limit of Start calls.
 func NewConcurrency(options ConcurrencyOptions) (*Concurrency, error) {
 	o, err := options.Resolved()
 	if err != nil {
 		return nil, fmt.Errorf("options of a limit of concurrency: %w", err)
 	}
-	return &Concurrency{options: o, limit: min(concurrencyStart, o.Max), round: 1}, nil
+	return &Concurrency{options: o, limit: o.Start, round: 1}, nil
 }
 
 // Begin asks for a turn. Where ok is false as many calls as may are under way: ask
-// again when one of them has ended.
-func (c *Concurrency) Begin(now time.Time, weight int64) (turn Turn, ok bool) {
+// again when one of them has ended, or after wait if that is more than 0.
+func (c *Concurrency) Begin(now time.Time, weight int64) (turn Turn, wait time.Duration, ok bool) {
 	weight = max(weight, 0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.running >= c.limit && c.opening {
+		wait = c.open(now)
+	}
 	heavy := c.options.Weight > 0 && c.running > 0 && weight > c.options.Weight-c.weight
 	if c.running >= c.limit || heavy {
 		c.reached = c.reached || c.running >= c.limit
 		c.refused++
-		return Turn{}, false
+		return Turn{}, wait, false
 	}
 	c.running++
 	c.weight += weight
 	c.reached = c.reached || c.running >= c.limit
-	return Turn{weight: weight, round: c.round, began: now}, true
+	if c.began.IsZero() {
+		c.began, c.all = now, 0
+	}
+	return Turn{weight: weight, round: c.round, began: now}, 0, true
+}
+
+// open takes the next step of the opening, or returns how long to wait for it.
+func (c *Concurrency) open(now time.Time) (wait time.Duration) {
+	if wait = c.stepped.Add(min(max(c.usual/64, pauseLeast), pauseMost)).Sub(now); wait > 0 {
+		return wait
+	}
+	c.stepped = now
+	c.limit = min(c.limit+c.step, c.options.Max)
+	c.step *= 2
+	c.opening = c.limit < c.options.Max
+	return 0
 }
 
 // Observe tells what came of a call, once, when it is known. The turn goes on: the
-// answer may have yet to be journalled.
-func (c *Concurrency) Observe(now time.Time, turn Turn, outcome Outcome) {
+// answer may have yet to be journalled. Observe reports whether the call says
+// something new: it began after the limit last changed.
+func (c *Concurrency) Observe(now time.Time, turn Turn, outcome Outcome) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if outcome == Answered {
+		c.all++
+	}
 	if turn.round != c.round || outcome == Abandoned {
-		return
+		return false
 	}
-	if outcome == Faulted {
-		c.fall()
-		return
-	}
-	c.answers++
-	c.took += now.Sub(turn.began)
+	took := now.Sub(turn.began)
 	switch {
-	case c.answers < c.limit:
-	case c.took/time.Duration(c.answers) > c.options.Target:
-		c.fall()
-	case c.reached && !c.fallen:
-		c.begin(2 * c.limit)
-	case c.reached:
-		c.begin(c.limit + 1)
-	default:
-		c.begin(c.limit)
+	case outcome == Overloaded:
+		c.refusedAt(c.limit)
+		return true
+	case outcome == Answered:
+		c.answers++
+		c.answered += took
+	case took < c.options.Target: // no sign of load
+		return true
 	}
+	c.ends++
+	if c.took += took; c.ends >= c.roundSize() {
+		c.judge(now)
+	}
+	return true
 }
 
-// fall takes a quarter of the limit, at least one.
-func (c *Concurrency) fall() {
-	c.fallen = true
+// roundSize is how many answers make the round. The calls of the opening began at
+// several limits.
+func (c *Concurrency) roundSize() int {
+	switch {
+	case !c.opened:
+		return c.limit
+	case c.stepped.After(c.began):
+		return roundLeast
+	}
+	return max(c.limit, roundLeast)
+}
+
+// judge ends a round.
+func (c *Concurrency) judge(now time.Time) {
+	mean := time.Duration(0)
+	if c.answers > 0 {
+		mean = c.answered / time.Duration(c.answers)
+	}
+	rate := float64(c.all) / max(now.Sub(c.began), time.Nanosecond).Seconds()
+	before := c.trial
+	c.trial = nil
+	switch {
+	case c.took/time.Duration(c.ends) > c.options.Target:
+		c.fall(c.limit - max(c.limit/4, 1))
+		return
+	case before != nil && rate < before.rate*math.Sqrt(float64(c.limit)/float64(before.limit)):
+		c.usual, c.usualAt = before.mean, before.limit // the calls are longer, and none waited
+		c.begin(before.limit)
+		return
+	case c.reached && c.usual > 0 && c.limit > c.usualAt && 4*mean > 5*c.usual:
+		lower := int(math.Ceil(1.25 * rate * c.usual.Seconds()))
+		if c.looked++; 4*mean <= 7*c.usual || 5*lower > 4*c.limit {
+			lower = c.limit / 2 // the measure may be wrong
+		} else {
+			c.looked = lookAfter
+		}
+		if c.looked >= lookAfter {
+			c.looked, c.trial = 0, &trial{c.limit, mean, rate}
+			c.fall(lower)
+			return
+		}
+	case mean > 0 && (c.usual == 0 || c.limit <= c.usualAt):
+		c.usual, c.usualAt = c.usual+(mean-c.usual)/4, c.limit
+		if c.usual < mean/2 { // the first round, or other calls than before
+			c.usual = mean
+		}
+	case mean > 0 && mean < c.usual && !c.stepped.After(c.began):
+		c.usual, c.usualAt = mean, c.limit
+	}
+	c.rise(now, mean)
+}
+
+// rise lets more calls begin, if the round needed them and none waited.
+func (c *Concurrency) rise(now time.Time, mean time.Duration) {
+	limit := c.limit
+	switch {
+	case !c.reached || limit == c.options.Max:
+	case !c.opened:
+		c.opened, c.opening, c.step, c.stepped = true, true, 1, now
+	case c.opening || 4*mean > 5*c.usual:
+	default:
+		if limit >= c.ceiling {
+			c.ceiling = 0 // a whole round bore it
+		}
+		if c.waited++; limit+1 != c.ceiling || c.waited >= c.patience {
+			limit++
+			c.waited = 0
+		}
+	}
+	c.begin(limit)
+}
+
+// refusedAt lowers the limit, which the endpoint refused.
+func (c *Concurrency) refusedAt(limit int) {
+	if c.waited = 0; limit == c.ceiling {
+		c.patience = min(2*c.patience, patienceMax)
+	} else {
+		c.ceiling, c.patience = limit, 2
+	}
+	opened := c.opened
+	c.fall(limit - max(limit/4, 1))
+	c.opened = opened // one refusal before the opening may be that of one event
+}
+
+// fall lowers the limit.
+func (c *Concurrency) fall(limit int) {
+	c.opened, c.opening = true, false
 	c.falls++
-	c.begin(c.limit - max(c.limit/4, 1))
+	c.begin(limit)
 }
 
 // begin starts a round.
 func (c *Concurrency) begin(limit int) {
 	c.limit = min(max(limit, 1), c.options.Max)
 	c.round++
-	c.answers, c.took, c.reached = 0, 0, false
+	c.began = time.Time{}
+	c.ends, c.took, c.answers, c.answered, c.all, c.reached = 0, 0, 0, 0, 0, false
 }
 
 // End ends a turn and makes room for another.

@@ -19,13 +19,14 @@ type service struct {
 	most    int // calls at a time that are not turned away; 0 is any number
 	mean    time.Duration
 	random  *rand.Rand // nil: every call takes the mean
+	even    bool       // a call takes half of the mean to one and a half; else any time, by an exponential distribution
 
 	free []time.Time // when each worker is
 }
 
 func (s *service) answer(now time.Time, running int) (time.Time, control.Outcome) {
 	if s.most > 0 && running > s.most {
-		return now.Add(time.Millisecond), control.Faulted
+		return now.Add(time.Millisecond), control.Overloaded
 	}
 	for len(s.free) < s.workers {
 		s.free = append(s.free, now)
@@ -34,7 +35,9 @@ func (s *service) answer(now time.Time, running int) (time.Time, control.Outcome
 	s.free = s.free[len(s.free)-s.workers:]
 	took := s.mean
 	if s.random != nil {
-		took = time.Duration(s.random.ExpFloat64() * float64(s.mean))
+		if took = time.Duration(s.random.ExpFloat64() * float64(s.mean)); s.even {
+			took = s.mean/2 + time.Duration(s.random.Float64()*float64(s.mean))
+		}
 	}
 	if s.free[0].Before(now) {
 		s.free[0] = now
@@ -57,9 +60,10 @@ type ended struct {
 // ended, and the limits after each.
 func load(c *control.Concurrency, s *service, from time.Time, long time.Duration, running []ended) (done []ended, limits []int, left []ended) {
 	for now := from; now.Before(from.Add(long)); {
+		again := time.Duration(0)
 		for {
-			turn, ok := c.Begin(now, 1)
-			if !ok {
+			turn, wait, ok := c.Begin(now, 1)
+			if again = wait; !ok {
 				break
 			}
 			at, outcome := s.answer(now, len(running)+1)
@@ -67,6 +71,10 @@ func load(c *control.Concurrency, s *service, from time.Time, long time.Duration
 		}
 		slices.SortStableFunc(running, func(a, b ended) int { return a.at.Compare(b.at) })
 		first := running[0]
+		if next := now.Add(again); again > 0 && next.Before(first.at) {
+			now = next
+			continue
+		}
 		now = first.at
 		c.Observe(now, first.turn, first.outcome)
 		c.End(first.turn)
@@ -140,12 +148,123 @@ func TestConcurrencyFollowsAServiceThatSlowsDownAndRecovers(t *testing.T) {
 	}
 }
 
+// TestConcurrencyOpensAtOnceAtAnIdleService has a service with as many places as may
+// be used. After the first generation of calls nearly all of them are.
+func TestConcurrencyOpensAtOnceAtAnIdleService(t *testing.T) {
+	for _, slots := range []int{16, 64, 256} {
+		for _, took := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 1400 * time.Millisecond} {
+			c := must(control.NewConcurrency(control.ConcurrencyOptions{Max: slots}))
+			done, _, _ := load(c, &service{workers: slots, mean: took}, dawn, 12*took, nil)
+			if used := usage(done, dawn.Add(took), dawn.Add(11*took), slots); used < 0.9 {
+				t.Errorf("%d slots of %v: %.1f %% are used", slots, took, 100*used)
+			}
+		}
+	}
+	c := must(control.NewConcurrency(control.ConcurrencyOptions{Max: 64, Start: 64}))
+	if done, _, _ := load(c, &service{workers: 64, mean: time.Second}, dawn, 1500*time.Millisecond, nil); len(done) < 64 {
+		t.Errorf("%d calls of the first second, want 64", len(done))
+	}
+}
+
+// usage is the share of slots that answered calls had, from a time to another.
+func usage(done []ended, from, to time.Time, slots int) float64 {
+	had := time.Duration(0)
+	for _, d := range done {
+		began, end := d.began, d.at
+		if began.Before(from) {
+			began = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		if d.outcome == control.Answered {
+			had += max(end.Sub(began), 0)
+		}
+	}
+	return float64(had) / float64(to.Sub(from)) / float64(slots)
+}
+
+// TestFewCallsAreRefusedByLoad counts the calls that a service of few places refuses,
+// from the first call on.
+func TestFewCallsAreRefusedByLoad(t *testing.T) {
+	for _, most := range []int{16, 64, 256} {
+		for _, calls := range []int{64, 170, 1000} {
+			for _, took := range []time.Duration{50 * time.Millisecond, 400 * time.Millisecond, 1300 * time.Millisecond} {
+				c := must(control.NewConcurrency(control.ConcurrencyOptions{Max: most}))
+				done, _, _ := load(c, &service{workers: 4, most: 4, mean: took}, dawn, time.Duration(calls/4)*took, nil)
+				answered, refused, _ := summary(done)
+				if refused*10 > answered+refused {
+					t.Errorf("limit of %d, calls of %v: %d of %d are refused", most, took, refused, answered+refused)
+				}
+				if answered < calls*85/100 {
+					t.Errorf("limit of %d, calls of %v: %d answers of %d", most, took, answered, calls)
+				}
+			}
+		}
+	}
+}
+
+// TestConcurrencySettlesWhereCallsQueue has a service of 4 places that accepts every
+// call, and lets it wait without a word.
+func TestConcurrencySettlesWhereCallsQueue(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, most := range []int{16, 64} {
+		for _, took := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond} {
+			for _, random := range []*rand.Rand{nil, rand.New(rand.NewPCG(seed, uint64(took)))} {
+				c := must(control.NewConcurrency(control.ConcurrencyOptions{Max: most}))
+				s := &service{workers: 4, mean: took, random: random, even: true}
+				_, first, running := load(c, s, dawn, 100*took, nil)
+				done, limits, _ := load(c, s, dawn.Add(100*took), 400*took, running)
+				answered, _, _ := summary(done)
+				sum := 0
+				for _, limit := range limits {
+					sum += limit
+				}
+				mean := float64(sum) / float64(len(limits))
+				t.Logf("limit of %d, calls of %v, by chance %v: it is %.1f in the mean, %d at most, from %d", most, took, random != nil, mean, slices.Max(limits), slices.Max(first))
+				if random == nil && slices.Max(limits) > 8 || mean > 12 {
+					t.Error("it is too high")
+				}
+				if answered < 4*400*85/100 {
+					t.Errorf("limit of %d, calls of %v, by chance %v: %d answers of %d", most, took, random != nil, answered, 4*400)
+				}
+			}
+		}
+	}
+}
+
+// TestLongerCallsAreNoQueue has a service that bears all calls, which take longer and
+// longer, and differ. The limit stays.
+func TestLongerCallsAreNoQueue(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, random := range []*rand.Rand{nil, rand.New(rand.NewPCG(seed, 0))} {
+		c := must(control.NewConcurrency(control.ConcurrencyOptions{Max: 32}))
+		s := &service{workers: 32, mean: 20 * time.Millisecond, random: random}
+		now, running := dawn, []ended(nil)
+		for range 3 {
+			var limits []int
+			_, _, running = load(c, s, now, 30*time.Second, running)
+			_, limits, running = load(c, s, now.Add(30*time.Second), 30*time.Second, running)
+			sum := 0
+			for _, limit := range limits {
+				sum += limit
+			}
+			if mean := float64(sum) / float64(len(limits)); mean < 28 {
+				t.Errorf("calls of %v, by chance %v: the limit is %.1f of 32 in the mean", s.mean, random != nil, mean)
+			}
+			now, s.mean = now.Add(time.Minute), 4*s.mean
+		}
+	}
+}
+
 func TestConcurrencyRisesOnlyWhereItIsReached(t *testing.T) {
 	c := must(control.NewConcurrency(control.ConcurrencyOptions{}))
 	for range 1000 { // three at a time
 		var turns [3]control.Turn
 		for i := range turns {
-			turns[i], _ = c.Begin(dawn, 0)
+			turns[i], _, _ = c.Begin(dawn, 0)
 		}
 		for _, turn := range turns {
 			c.Observe(dawn, turn, control.Answered)
@@ -161,15 +280,15 @@ func TestFaultsOfOneOverloadLowerTheLimitOnce(t *testing.T) {
 	c := must(control.NewConcurrency(control.ConcurrencyOptions{Max: 4}))
 	var turns [4]control.Turn
 	for i := range turns {
-		turns[i], _ = c.Begin(dawn, 0)
+		turns[i], _, _ = c.Begin(dawn, 0)
 	}
 	for _, turn := range turns {
-		c.Observe(dawn, turn, control.Faulted)
+		c.Observe(dawn, turn, control.Overloaded)
 	}
 	if got := c.Stats(); got.Limit != 3 || got.Falls != 1 {
 		t.Errorf("%+v", got)
 	}
-	if _, ok := c.Begin(dawn, 0); ok {
+	if _, _, ok := c.Begin(dawn, 0); ok {
 		t.Error("a call begins before an answer is journalled")
 	}
 	for _, turn := range turns {
@@ -182,18 +301,18 @@ func TestFaultsOfOneOverloadLowerTheLimitOnce(t *testing.T) {
 
 func TestWeightUnderWayIsBounded(t *testing.T) {
 	c := must(control.NewConcurrency(control.ConcurrencyOptions{Weight: 1000}))
-	first, _ := c.Begin(dawn, 600)
-	if _, ok := c.Begin(dawn, 401); ok {
+	first, _, _ := c.Begin(dawn, 600)
+	if _, _, ok := c.Begin(dawn, 401); ok {
 		t.Error("1,001 of 1,000 under way")
 	}
-	second, ok := c.Begin(dawn, 400)
+	second, _, ok := c.Begin(dawn, 400)
 	if !ok {
 		t.Fatal("1,000 of 1,000 refused")
 	}
 	c.End(first)
 	c.End(second)
-	alone, ok := c.Begin(dawn, 5000)
-	if _, with := c.Begin(dawn, 1); !ok || with {
+	alone, _, ok := c.Begin(dawn, 5000)
+	if _, _, with := c.Begin(dawn, 1); !ok || with {
 		t.Errorf("a heavy call begins: %v, another with it: %v", ok, with)
 	}
 	c.End(alone)
@@ -231,9 +350,9 @@ func TestConcurrencyKeepsItsBounds(t *testing.T) {
 			"begin": func(t *rapid.T) {
 				w := rapid.Int64Range(0, 60).Draw(t, "weight")
 				before := c.Stats()
-				turn, ok := c.Begin(now, w)
+				turn, _, ok := c.Begin(now, w)
 				want := before.Running < before.Limit && (o.Weight == 0 || before.Running == 0 || before.Weight+w <= o.Weight)
-				if ok != want {
+				if opened := c.Stats().Limit > before.Limit; ok != want && !(ok && opened) {
 					t.Fatalf("%v, of %+v", ok, before)
 				}
 				if ok {

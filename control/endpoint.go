@@ -63,6 +63,7 @@ func (a Admission) String() string { return [...]string{"admitted", "busy", "dow
 type Endpoint struct {
 	Breaker     *Breaker
 	Concurrency *Concurrency
+	ledger      ledger
 
 	mu   sync.Mutex
 	line []*Seat // that found it busy, in the order of their turns
@@ -72,6 +73,7 @@ type Endpoint struct {
 type Call struct {
 	passed BreakerCall
 	turn   Turn
+	mark   mark
 }
 
 // NewEndpoint returns an endpoint that is taken to work.
@@ -85,26 +87,28 @@ func NewEndpoint(options EndpointOptions) (*Endpoint, error) {
 }
 
 // Begin asks for a call of a weight, which counts only where the options bound it.
-// wait is more than 0 where the endpoint is Down: the time after which to ask
-// again.
+// wait is the time after which to ask again: more than 0 where the endpoint is Down,
+// and where it is Busy while its limit opens.
 func (e *Endpoint) Begin(now time.Time, weight int64) (call Call, admission Admission, wait time.Duration) {
 	// The breaker comes second: a probe that it let through and that then found no
 	// room would keep the others waiting.
-	turn, ok := e.Concurrency.Begin(now, weight)
+	turn, wait, ok := e.Concurrency.Begin(now, weight)
 	if !ok {
-		return Call{}, Busy, 0
+		return Call{}, Busy, wait
 	}
 	passed, wait := e.Breaker.Begin(now)
 	if wait > 0 {
 		e.Concurrency.End(turn)
 		return Call{}, Down, wait
 	}
-	return Call{passed, turn}, Admitted, 0
+	return Call{passed, turn, e.ledger.begin()}, Admitted, 0
 }
 
 // Observe tells what came of a call, once, when it is known.
 func (e *Endpoint) Observe(now time.Time, call Call, outcome Outcome) {
-	e.Concurrency.Observe(now, call.turn, outcome)
+	if news := e.Concurrency.Observe(now, call.turn, outcome); !news && outcome == Overloaded {
+		outcome = Abandoned // the calls of one overload say the same
+	}
 	e.Breaker.Observe(now, call.passed, outcome)
 }
 

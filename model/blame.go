@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Blame says whose fault an error of Predict is.
@@ -13,6 +14,7 @@ const (
 	BlameRows   Blame = iota // one of the rows, or nobody said
 	BlameModel               // the model, which answered, but not with scores: it may be the rows
 	BlameWay                 // nobody answered in time or at all: it says nothing about the rows
+	BlameAnswer              // the answer to the row, which does not fit the model's outputs: another try may bring one that does
 	BlameSource              // the place that a row names, from which something of it comes: it says nothing about the row, nor about the model
 )
 
@@ -34,4 +36,21 @@ func BlameOf(err error) Blame {
 		return BlameWay
 	}
 	return BlameRows
+}
+
+// Busy reports whether an error says that the model has too much to do, as a method
+// Busy of it returns: the same call may succeed when fewer are under way.
+func Busy(err error) bool {
+	var says interface{ Busy() bool }
+	return errors.As(err, &says) && says.Busy()
+}
+
+// RetryAfter returns how long the model asks its callers to wait, as a method
+// RetryAfter of the error returns; 0 where it does not say.
+func RetryAfter(err error) time.Duration {
+	var says interface{ RetryAfter() time.Duration }
+	if errors.As(err, &says) {
+		return says.RetryAfter()
+	}
+	return 0
 }

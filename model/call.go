@@ -43,7 +43,7 @@ func PartsOf(ctx context.Context) func(row int, text string) {
 type offLoopKey struct{}
 
 // OffLoop returns a context that says that nobody but the rows of the call waits for
-// it: it may take its time.
+// it: it may take its time. Its caller bounds how many calls are under way.
 func OffLoop(ctx context.Context) context.Context {
 	return context.WithValue(ctx, offLoopKey{}, true)
 }

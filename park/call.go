@@ -25,10 +25,9 @@ type Task struct {
 	Fallback  bool  // its scores are the fallback
 	Cancelled bool  // its client gave it up
 
-	waiting *Waiting
-	seen    uint64      // answers of the endpoint as of the attempt before
-	blamed  bool        // by its own fault
-	key     journal.Key // of its request, where there is a journal
+	waiting  *Waiting
+	attempts int         // that count against it after a call
+	key      journal.Key // of its request, where there is a journal
 }
 
 // call is a call of a model for parked events.
@@ -38,12 +37,13 @@ type call struct {
 	gather   batch.Gather
 	admitted control.Call
 	step     uint64 // until it is durable the call keeps its place
-	event    string // that it is about; "" where it may be about several
+	events   []byte // the ids of those that it is about, where each has an answer of its own
 	token    control.Token
 	leases   *control.Leases[*call]
-	outcome  control.Outcome // as of at
-	at       time.Time
 	cancel   context.CancelFunc // of what the model is asked
+
+	late, abandoned bool // it was, as of at
+	at              time.Time
 }
 
 func newCall(score *step.Score) *call {
@@ -62,24 +62,24 @@ func (c *call) add(t Task) error {
 	return err
 }
 
-// alone reports whether a call is of one event: where the same row of two is not
-// to be answered alike.
-func (c *call) alone() bool {
-	return c.score.Calling.Generative && c.score.Calling.Journal == step.JournalByEvent
-}
-
-// rowsMax is how many events share a call.
+// rowsMax is how many events share a call: as many as a request of the model has, so
+// that each answer is kept when it comes.
 func (c *call) rowsMax() int {
-	if c.alone() {
+	calling := c.score.Calling
+	most := c.score.Model.Info().RowsMax
+	switch {
+	case calling.Generative && calling.Journal == step.JournalByEvent, len(c.tasks) > 0 && c.tasks[0].waiting.outlier.Alone():
 		return 1
+	case most > 0:
+		return min(c.score.Size, most)
 	}
 	return c.score.Size
 }
 
 // run makes the call, and says of each event what came of it.
 func (c *call) run(ctx context.Context) {
-	calling, rows := c.score.Calling, len(c.tasks)
-	timed, cancel := calling.Context(ctx, c.event)
+	calling := c.score.Calling
+	timed, cancel := calling.Context(ctx, string(c.events))
 	defer cancel()
 	_, _, outputs := c.score.Columns()
 	err := c.gather.Run(timed, c.score.Model, outputs, c.score.Size, c.score.ByLength)
@@ -90,36 +90,45 @@ func (c *call) run(ctx context.Context) {
 	if calling.Journal == step.JournalNone { // else it is kept, and found when it is asked for again
 		err = cmp.Or(err, late)
 	}
-	failed := 0
 	for i := range c.tasks {
-		if c.tasks[i].Err = err; err != nil {
-			failed++
-		} else {
+		if c.tasks[i].Err = err; err == nil {
 			c.tasks[i].Answer, c.tasks[i].Answered = c.gather.Answer(i), true
 		}
 	}
 	if err == nil {
 		for _, f := range c.gather.Failed {
 			t := &c.tasks[f.Row]
-			t.Answered, t.Err, err = false, f.Err, f.Err
-			failed++
+			t.Answered, t.Err = false, f.Err
 		}
 	}
-	for i := range c.tasks {
-		t := &c.tasks[i]
-		t.blamed = t.Err != nil && calling.Blames(t.Err, rows, failed, t.Entry.Attempts, t.seen)
-	}
-	c.outcome, c.at = calling.Outcome(err, rows, failed), time.Now()
-	switch {
-	case ctx.Err() != nil:
-		c.outcome = control.Abandoned
-	case late != nil:
-		c.outcome = control.Faulted
-	}
+	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, time.Now()
 }
 
-// observe tells the endpoint what came of the call.
-func (c *call) observe() { c.score.Calling.Endpoint.Observe(c.at, c.admitted, c.outcome) }
+// observe decides whose fault the failures of a call are, and tells the endpoint what
+// came of it.
+func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
+	calling, outcome := c.score.Calling, control.Abandoned
+	if !abandoned {
+		var failures []step.Failure
+		for i := range tasks {
+			if o := &tasks[i].waiting.outlier; tasks[i].Err == nil {
+				calling.Endpoint.Answered(o)
+			} else {
+				failures = append(failures, step.Failure{Err: tasks[i].Err, Outlier: o})
+			}
+		}
+		outcome = calling.Judge(c.admitted, len(tasks)-len(failures), failures)
+		for i := range tasks {
+			if tasks[i].Err != nil {
+				tasks[i].attempts, failures = failures[0].Attempts, failures[1:]
+			}
+		}
+	}
+	if late && outcome == control.Answered {
+		outcome = control.Faulted
+	}
+	calling.Endpoint.Observe(at, c.admitted, outcome)
+}
 
 // end gives the call's place to another.
 func (c *call) end() { c.score.Calling.Endpoint.End(time.Now(), c.admitted) }

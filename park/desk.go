@@ -48,10 +48,10 @@ type Desk struct {
 	orders     []given     // guarded by calls.mu
 	timer      *time.Timer // wakes when something is due
 	now        time.Time
-	turns      map[int]turns // by stage
-	stages     []int         // of turns
-	lent       uint64        // leases of calls
-	first      int           // of stages, that is served first
+	turns      map[int]*turns // by stage
+	stages     []int          // of turns
+	lent       uint64         // leases of calls
+	first      int            // of stages, that is served first
 
 	gated control.GateState // as it was counted
 
@@ -87,7 +87,7 @@ const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
 // Next has something to do, and store to park an event again in the step being
 // made, which without an event is to be committed because of the partition.
 func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
-	d := &Desk{plan: plan, store: store, calls: newCalls(wake), partitions: map[stream.Partition]*Partition{}, timer: time.AfterFunc(time.Hour, wake), turns: map[int]turns{}}
+	d := &Desk{plan: plan, store: store, calls: newCalls(wake), partitions: map[stream.Partition]*Partition{}, timer: time.AfterFunc(time.Hour, wake), turns: map[int]*turns{}}
 	d.timer.Stop()
 	for at := range plan.Stages {
 		if s := plan.Stages[at].Score; s != nil && s.Calling != nil {
@@ -267,7 +267,7 @@ func (d *Desk) load(p *Partition, waiting *Waiting) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
-	t := Task{Partition: p, Row: &d.plan.Schema.NewRows(1)[0], waiting: waiting, seen: waiting.seen}
+	t := Task{Partition: p, Row: &d.plan.Schema.NewRows(1)[0], waiting: waiting}
 	if t.Entry, err = Parse(p.ID, key, data); err != nil {
 		return Task{}, err
 	}
@@ -296,7 +296,7 @@ func (d *Desk) takeEnded(step uint64, list *[]Task) error {
 		take := d.takeLate
 		if c.accepted(d.now) {
 			take = d.takeTasks
-			c.observe()
+			c.observe(c.at, c.tasks, c.late, c.abandoned)
 		}
 		if err := take(c, c.tasks, step, list); err != nil {
 			return err
@@ -319,10 +319,8 @@ func (d *Desk) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error
 		if brought = brought || wait; wait || !d.owns(&t) {
 			continue
 		}
-		if t.blamed {
-			t.Entry.Attempts++
-		}
-		if t.Err == nil || t.blamed && calling.Exhausted(t.Err, t.Entry.Attempts) || d.expired(&t, calling) {
+		if t.Err == nil || calling.Exhausted(t.Err, t.attempts) || d.expired(&t, calling) {
+			t.Entry.Attempts = max(t.Entry.Attempts, t.attempts)
 			*list, brought = append(*list, t), true
 			continue
 		}
@@ -344,12 +342,12 @@ func (d *Desk) retry(t Task, c *step.Calling) {
 	d.retries++
 	t.waiting.faults++
 	n, why := t.waiting.faults, t.Err.Error()
-	due := d.now.Add(c.Backoff.Delay(t.Row.Text(d.plan.ID), n)).UnixMicro()
-	if t.waiting.seen = c.Answered(); !t.blamed && (why == t.Entry.Error || t.Entry.Error != "" && n&(n-1) != 0) {
+	due := d.now.Add(c.Delay(t.Row.Text(d.plan.ID), n, t.Err)).UnixMicro()
+	if t.attempts <= t.Entry.Attempts && (why == t.Entry.Error || t.Entry.Error != "" && n&(n-1) != 0) {
 		t.Partition.Retry(t.waiting, due)
 		return
 	}
-	t.Entry.Due, t.Entry.Error = due, why
+	t.Entry.Due, t.Entry.Error, t.Entry.Attempts = due, why, max(t.Entry.Attempts, t.attempts)
 	d.store(t.Partition, t.Entry)
 }
 
@@ -431,6 +429,9 @@ func (d *Desk) fill(c *call, at int, list *[]Task) error {
 		}
 		if d.expired(&t, c.score.Calling) {
 			*list = append(*list, t)
+		} else if waiting.outlier.Alone() && len(c.tasks) > 0 {
+			d.turns[at].putBack(p, waiting, d.now)
+			break
 		} else if err := d.ask(c, t, list); err != nil {
 			c.end()
 			return err

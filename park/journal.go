@@ -43,9 +43,6 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 	request := journal.Request{Endpoint: c.score.Name, Version: info.Digest, Parameters: info.Request, Body: journal.AppendRow(nil, values, bytes)}
 	if by == step.JournalByEvent {
 		request.Event = t.Row.Text(d.plan.ID)
-		if c.alone() {
-			c.event = request.Event
-		}
 	}
 	t.key = request.Key()
 	state, answer, err := p.book.Ask(t.key, c.score.Name, uint64(t.Entry.Record.Offset))
@@ -54,6 +51,9 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 	}
 	if state == journal.Call {
 		c.tasks[last] = t
+		if by == step.JournalByEvent {
+			c.events = appendText(c.events, []byte(request.Event))
+		}
 		return nil
 	}
 	c.tasks, *rows = c.tasks[:last], rows.Slice(0, last)

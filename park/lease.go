@@ -1,11 +1,12 @@
 package park
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -15,7 +16,7 @@ import (
 // go again and the place is another's; its answer is refused when it comes after
 // all, and kept by the journal.
 
-var errLapsed = errors.New("the call did not end when its time was over")
+var errLapsed = fmt.Errorf("the call did not end when its time was over: %w", context.DeadlineExceeded)
 
 // lend gives a call its lease.
 func (d *Desk) lend(at int, c *call) {
@@ -50,12 +51,12 @@ func (d *Desk) takeLapsed(step uint64, list *[]Task) error {
 // answer in time. What the call itself writes is left alone.
 func (d *Desk) lapse(c *call) []Task {
 	delete(d.calls.flying, c)
-	c.score.Calling.Endpoint.Observe(d.now, c.admitted, control.Faulted)
 	tasks := make([]Task, len(c.tasks))
 	for i := range c.tasks {
 		t := &c.tasks[i]
 		tasks[i] = Task{Partition: t.Partition, Entry: t.Entry, Row: t.Row, Err: errLapsed, waiting: t.waiting, key: t.key}
 	}
+	c.observe(d.now, tasks, false, false)
 	return tasks
 }
 

@@ -12,8 +12,8 @@ type Waiting struct {
 	Head
 	Offset int64
 
-	faults  int    // attempts that failed since it was restored, whoever was to blame
-	seen    uint64 // answers of the endpoint as of its newest attempt
+	faults  int             // attempts that failed since it was restored, whoever was to blame
+	outlier control.Outlier // of the endpoint of its stage
 	key     string
 	step    uint64 // that makes it durable
 	durable bool
@@ -74,8 +74,12 @@ func (q *Queue) Park(offset int64, key []byte, head Head, step uint64) {
 			q.keys[w.key] = append(q.keys[w.key], w)
 			q.hurry(q.keys[w.key][0], head.Class)
 		}
+		w.outlier = control.NewOutlier(head.Attempts)
 	} else {
 		head.Class = min(head.Class, w.Class) // it may have been hurried
+		if w.Stage != head.Stage {
+			w.outlier = control.NewOutlier(head.Attempts)
+		}
 	}
 	q.takeOut(w)
 	w.Head, w.step, w.durable, w.dropped = head, step, false, false
@@ -83,6 +87,12 @@ func (q *Queue) Park(offset int64, key []byte, head Head, step uint64) {
 		q.clients[w.Client] = w
 	}
 	q.parking = append(q.parking, w)
+}
+
+// Failed notes that a parked event was called for before, in its place, in vain.
+func (q *Queue) Failed(offset int64, o control.Outlier) {
+	w := q.all[offset]
+	w.faults, w.outlier = 1, o
 }
 
 // hurry has the first event of a key take the turns of a later one's class, which

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +70,16 @@ type turns struct {
 	*control.FairQueue[turn]
 	seat   *control.Seat // at the endpoint
 	leases *control.Leases[*call]
+	first  []turn // taken from the queue and put back before the others
+}
+
+// Len returns how many events wait for their turn.
+func (t *turns) Len() int { return t.FairQueue.Len() + len(t.first) }
+
+// putBack has the event that was taken last be the next.
+func (t *turns) putBack(p *Partition, w *Waiting, now time.Time) {
+	w.turn = true
+	t.first = append(t.first, turn{p, w, now})
 }
 
 // turn is an event that was due. It is in vain where the event was taken, ended or
@@ -79,7 +90,7 @@ type turn struct {
 	since     time.Time
 }
 
-func newTurns(f *step.Fairness, c *step.Calling, wake func()) turns {
+func newTurns(f *step.Fairness, c *step.Calling, wake func()) *turns {
 	options := f.Weights
 	options.Max, options.TenantMax = math.MaxInt, 0 // what is parked is bounded elsewhere
 	queue, err := control.NewFairQueue[turn](options)
@@ -87,7 +98,7 @@ func newTurns(f *step.Fairness, c *step.Calling, wake func()) turns {
 	if err = errors.Join(err, second); err != nil {
 		panic("park: " + err.Error()) // they were looked at when the pipeline was loaded
 	}
-	return turns{queue, c.Endpoint.Seat(wake), leases}
+	return &turns{FairQueue: queue, seat: c.Endpoint.Seat(wake), leases: leases}
 }
 
 // vain reports whether an event of the turns is not to be called for any more.
@@ -141,12 +152,17 @@ func (d *Desk) take(at int) (p *Partition, w *Waiting, ok bool) {
 
 // next takes a turn that is not in vain.
 func (d *Desk) next(at int) (e control.Entry[turn], ok bool) {
+	l := d.turns[at]
 	for {
-		if e, ok = d.turns[at].Take(d.now); !ok || !d.vain(e.Value) {
-			if ok {
-				e.Value.waiting.turn = false
-			}
-			return e, ok
+		if n := len(l.first); n > 0 {
+			e, ok = control.Entry[turn]{Class: l.first[0].waiting.Class, Value: l.first[0]}, true
+			l.first = slices.Delete(l.first, 0, 1)
+		} else if e, ok = l.Take(d.now); !ok {
+			return e, false
+		}
+		if !d.vain(e.Value) {
+			e.Value.waiting.turn = false
+			return e, true
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/afterbay/afterbay/control"
@@ -24,8 +23,6 @@ type Calling struct {
 	Price      float64       // of an answer; 0 is unknown
 	Generative bool          // the model may answer the same in another way each time
 	Implied    bool          // nobody wrote it: it is for when the model is down
-
-	answered atomic.Uint64 // calls with scores
 }
 
 // Open says what happens to events while a breaker is open.
@@ -68,40 +65,81 @@ func (c *Calling) Late(call context.Context) error {
 	return fmt.Errorf("answered after more than %v: %w", c.Timeout, context.DeadlineExceeded)
 }
 
-// Answered returns how many calls had scores.
-func (c *Calling) Answered() uint64 { return c.answered.Load() }
-
-// Outcome notes what came of a call of so many rows, of which some failed, the
-// first with err; all of them where the call itself did.
-func (c *Calling) Outcome(err error, rows, failed int) control.Outcome {
-	switch {
-	case failed < rows:
-		c.answered.Add(1)
-		return control.Answered
-	case model.BlameOf(err) == model.BlameRows, model.BlameOf(err) == model.BlameSource:
-		return control.Answered
-	}
-	return control.Faulted
+// Failure is an event that a call failed for.
+type Failure struct {
+	Err      error
+	Outlier  *control.Outlier // nil before Judge is an event that has not failed before
+	Attempts int              // that count against the event, after Judge
 }
 
-// Blames reports whether a row that failed is at fault itself: the model says so,
-// or it alone of a call failed. A row alone in its call is where that was said of
-// it before, and the model answered others since it was tried then, the newest of
-// them too: a model that is out of order for a moment is nobody's fault.
-func (c *Calling) Blames(err error, rows, failed, attempts int, seen uint64) bool {
+// Judge decides whose fault the failures of a call are that answered other events: it
+// sets their Attempts, and returns what the call says of the endpoint.
+//
+// A row that is refused, and an answer that does not fit the model's outputs, are the
+// event's fault. Other failures are its fault where others are answered, as
+// control.Outlier says; those of a whole call of several events are nobody's.
+func (c *Calling) Judge(call control.Call, answered int, failures []Failure) control.Outcome {
+	rows, compared := answered+len(failures), []*control.Outlier(nil)
+	for i := range failures {
+		f := &failures[i]
+		if f.Outlier == nil {
+			f.Outlier = new(control.Outlier)
+		}
+		switch model.BlameOf(f.Err) {
+		case model.BlameSource:
+			rows--
+		case model.BlameRows, model.BlameAnswer:
+			answered++
+			f.Attempts = f.Outlier.Blame()
+		default:
+			compared = append(compared, f.Outlier)
+		}
+	}
+	c.Endpoint.Count(call, answered, compared...)
+	if answered == 0 && compared == nil {
+		return control.Answered // only the sources of rows failed
+	}
+	outcome := control.Abandoned
+	for i := range failures {
+		f := &failures[i]
+		if works(f.Err) {
+			continue
+		}
+		busy := model.Busy(f.Err)
+		attempts, explained := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, busy)
+		switch f.Attempts = attempts; {
+		case explained:
+		case busy:
+			outcome = control.Overloaded
+		case outcome == control.Abandoned:
+			outcome = control.Faulted
+		}
+	}
+	if answered > 0 && outcome != control.Overloaded {
+		return control.Answered
+	}
+	return outcome
+}
+
+// works reports whether an error says that the model itself works.
+func works(err error) bool {
 	switch model.BlameOf(err) {
-	case model.BlameRows:
+	case model.BlameRows, model.BlameAnswer, model.BlameSource:
 		return true
-	case model.BlameModel:
-		return failed == 1 && (rows > 1 || attempts > 0 && c.Answered() > seen && c.Endpoint.Breaker.Steady())
 	}
 	return false
 }
 
-// Exhausted reports whether a row that failed by its own fault, for so many times,
-// is given up: what a model refuses it refuses again.
+// Exhausted reports whether an event that has used so many attempts is given up: what
+// a model refuses it refuses again.
 func (c *Calling) Exhausted(err error, attempts int) bool {
 	return model.Refused(err) || c.Backoff.Exhausted(attempts)
+}
+
+// Delay returns how long an event waits after an attempt that failed, as the backoff
+// says and as long as the model asks for.
+func (c *Calling) Delay(id string, attempt int, err error) time.Duration {
+	return max(c.Backoff.Delay(id, attempt), model.RetryAfter(err))
 }
 
 // Place asks for a call in the place of events, and waits its turn where there is no

@@ -10,43 +10,181 @@ import (
 	"github.com/afterbay/afterbay/step"
 )
 
-// outOfOrder is an answer that is no score.
-type outOfOrder struct{ error }
+// fault is an error that says whose fault it is.
+type fault struct {
+	blame model.Blame
+	busy  bool
+}
 
-func (outOfOrder) Blame() model.Blame { return model.BlameModel }
+func (fault) Error() string        { return "no score" }
+func (f fault) Blame() model.Blame { return f.blame }
+func (f fault) Busy() bool         { return f.busy }
 
-func TestRowAloneIsBlamedOnlyWhileOthersAreAnswered(t *testing.T) {
-	endpoint, err := control.NewEndpoint(control.EndpointOptions{})
+// asker calls an endpoint for one event, or for several in a call.
+type asker struct {
+	t        *testing.T
+	calling  *step.Calling
+	endpoint *control.Endpoint
+}
+
+func newAsker(t *testing.T) *asker {
+	endpoint, err := control.NewEndpoint(control.EndpointOptions{Concurrency: control.ConcurrencyOptions{Start: 16}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	calling := &step.Calling{Endpoint: endpoint}
-	failure, now := outOfOrder{errors.New("500")}, time.Unix(0, 0)
-	call := func(err error, rows, failed int) {
-		t.Helper()
-		admitted, admission, _ := endpoint.Begin(now, 0)
-		if admission != control.Admitted {
-			t.Fatal(admission)
+	return &asker{t, &step.Calling{Endpoint: endpoint}, endpoint}
+}
+
+func (a *asker) begin() control.Call {
+	a.t.Helper()
+	call, admission, _ := a.endpoint.Begin(time.Unix(0, 0), 0)
+	if admission != control.Admitted {
+		a.t.Fatal(admission)
+	}
+	return call
+}
+
+// end ends a call that answered some events and failed for others, and returns their
+// attempts.
+func (a *asker) end(call control.Call, answered int, err error, failed ...*control.Outlier) (attempts []int, outcome control.Outcome) {
+	var failures []step.Failure
+	for _, o := range failed {
+		failures = append(failures, step.Failure{Err: err, Outlier: o})
+	}
+	outcome = a.calling.Judge(call, answered, failures)
+	a.endpoint.Observe(time.Unix(0, 0), call, outcome)
+	a.endpoint.End(time.Unix(0, 0), call)
+	for i := range failures {
+		attempts = append(attempts, failures[i].Attempts)
+	}
+	return attempts, outcome
+}
+
+func (a *asker) fail(o *control.Outlier, err error) (int, control.Outcome) {
+	attempts, outcome := a.end(a.begin(), 0, err, o)
+	return attempts[0], outcome
+}
+
+func (a *asker) answer(n int) {
+	for range n {
+		a.end(a.begin(), 1, nil)
+	}
+}
+
+var failing = fault{blame: model.BlameModel}
+
+func TestAnswerThatDoesNotFitCountsAgainstItsEvent(t *testing.T) {
+	a := newAsker(t)
+	var o control.Outlier
+	for want := 1; want <= 20; want++ {
+		if got, outcome := a.fail(&o, fault{blame: model.BlameAnswer}); got != want || outcome != control.Answered {
+			t.Fatalf("%d attempts after %d answers, and the endpoint is told %d", got, want, outcome)
 		}
-		endpoint.Observe(now, admitted, calling.Outcome(err, rows, failed))
-		endpoint.End(now, admitted)
 	}
-	blamed := func(attempts int, seen uint64, want bool, when string) {
-		t.Helper()
-		if calling.Blames(failure, 1, 1, attempts, seen) != want {
-			t.Errorf("%s, after %d attempts: it is blamed: %v", when, attempts, !want)
+	if !a.endpoint.Breaker.Steady() {
+		t.Error("the breaker counts them")
+	}
+}
+
+// TestEventThatFailsWhileOthersSucceedIsBlamed calls for one event at a time.
+func TestEventThatFailsWhileOthersSucceedIsBlamed(t *testing.T) {
+	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{model.BlameWay, true}} {
+		a := newAsker(t)
+		var o control.Outlier
+		if got, outcome := a.fail(&o, err); got != 0 || outcome == control.Abandoned {
+			t.Errorf("%v: %d attempts, and outcome %d, where nothing is known", err, got, outcome)
+		}
+		a.answer(100)
+		for want := 2; want <= 4; want++ { // the others are called no more
+			if got, outcome := a.fail(&o, err); got != want || outcome != control.Abandoned {
+				t.Errorf("%v: %d attempts, want %d, and outcome %d", err, got, want, outcome)
+			}
+		}
+		if got := a.endpoint.Breaker.Stats(); got.Faults != 1 {
+			t.Errorf("%v: the breaker counts %d faults of one event", err, got.Faults)
 		}
 	}
-	if !calling.Blames(failure, 64, 1, 0, 0) || calling.Blames(failure, 64, 2, 5, 0) {
-		t.Error("one of a call that failed is to blame, some are not")
+}
+
+func TestOutageCountsAgainstNoEvent(t *testing.T) {
+	a := newAsker(t)
+	a.answer(100)
+	older := a.begin() // before the outage, and answered within it
+	outliers := make([]control.Outlier, 50)
+	for round := range 20 {
+		for i := range outliers {
+			call, admission, _ := a.endpoint.Begin(time.Unix(int64(round)*100, 0), 0)
+			if admission != control.Admitted {
+				continue
+			}
+			if got, outcome := a.end(call, 0, failing, &outliers[i]); got[0] != 0 || outcome != control.Faulted {
+				t.Fatalf("event %d has %d attempts in round %d, outcome %d", i, got[0], round, outcome)
+			}
+		}
+		if round == 0 {
+			a.end(older, 1, nil)
+		}
 	}
-	blamed(0, 0, false, "nothing was said of it")
-	blamed(1, 0, false, "nobody was answered")
-	call(nil, 8, 0)
-	blamed(1, 0, true, "others were answered")
-	blamed(1, calling.Answered(), false, "nobody was answered since")
-	call(failure, 8, 8)
-	blamed(1, 0, false, "others failed too")
-	call(nil, 8, 0)
-	blamed(1, 0, true, "others are answered again")
+}
+
+// TestChanceCountsAgainstFewEvents has half of the calls fail, and then a twentieth
+// refused by load: events that are asked for again until they are answered.
+func TestChanceCountsAgainstFewEvents(t *testing.T) {
+	for _, kind := range []struct {
+		err  error
+		each uint64 // of so many calls one fails
+		most int    // attempts
+	}{{failing, 2, 6}, {fault{model.BlameWay, true}, 20, 2}} {
+		a := newAsker(t)
+		a.endpoint.Breaker, _ = control.NewBreaker(control.BreakerOptions{Failures: 1 << 30, Rate: 1})
+		random, most := uint64(1), 0
+		for range 20_000 {
+			var o control.Outlier
+			for {
+				if random = random*6364136223846793005 + 1442695040888963407; random>>33%kind.each > 0 {
+					break
+				}
+				attempts, _ := a.fail(&o, kind.err)
+				most = max(most, attempts)
+			}
+			a.endpoint.Answered(&o)
+			a.answer(1)
+		}
+		if most > kind.most {
+			t.Errorf("1 of %d calls fails: an event has %d attempts", kind.each, most)
+		}
+	}
+}
+
+// TestOneOfACallIsBlamedAndAWholeCallIsNot compares the events of a call with each
+// other. Those of a call that fails as a whole are called for alone.
+func TestOneOfACallIsBlamedAndAWholeCallIsNot(t *testing.T) {
+	a := newAsker(t)
+	var o control.Outlier
+	if got, outcome := a.end(a.begin(), 63, failing, &o); got[0] != 1 || outcome != control.Answered {
+		t.Errorf("%d attempts of one of 64, outcome %d", got, outcome)
+	}
+	var p, q control.Outlier
+	call := a.begin()
+	a.answer(10)
+	if got, outcome := a.end(call, 0, failing, &p, &q); got[0] != 0 || outcome != control.Faulted || !p.Alone() {
+		t.Errorf("%d attempts of a whole call, outcome %d, alone %v", got, outcome, p.Alone())
+	}
+	var r control.Outlier
+	if a.end(a.begin(), 0, failing, &r, &q); r.Alone() {
+		t.Error("events of a call that no answer follows are called for alone")
+	}
+}
+
+func TestSourceOfContentIsNobodysFault(t *testing.T) {
+	a := newAsker(t)
+	var o control.Outlier
+	for range 10 {
+		if got, outcome := a.fail(&o, fault{blame: model.BlameSource}); got != 0 || outcome != control.Answered {
+			t.Errorf("%d attempts, outcome %d", got, outcome)
+		}
+	}
+	if c := a.calling; c.Exhausted(errors.New("no"), 0) || !c.Exhausted(fault{blame: model.BlameRows}, 0) || !c.Exhausted(failing, 3) {
+		t.Error("a refusal is exhausted at once, others after their attempts")
+	}
 }

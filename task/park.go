@@ -104,20 +104,19 @@ func (it *item) fallBack(stage *step.Stage) {
 	}
 }
 
-// unscored decides about an event whose call failed: by its own fault it has a
-// number of attempts, by that of the model or the way any.
-func (w *worker) unscored(stage *step.Stage, at int, it *item, err error, rows, failed int) error {
-	c, attempts := stage.Score.Calling, 0
-	switch {
-	case c == nil:
+// unscored decides about an event whose call failed. The first of failures is its own;
+// without a Calling there are none.
+func (w *worker) unscored(stage *step.Stage, at int, it *item, err error, failures []step.Failure) error {
+	c := stage.Score.Calling
+	if c == nil || c.Exhausted(err, failures[0].Attempts) {
 		return w.giveUp(stage, it, err)
-	case c.Blames(err, rows, failed, 0, 0):
-		if attempts = 1; c.Exhausted(err, attempts) {
-			return w.giveUp(stage, it, err)
-		}
 	}
-	due := w.now.Add(c.Backoff.Delay(it.Row.Text(w.plan.Meta.ID), 1))
-	return w.park(it, park.Head{Stage: at, Attempts: attempts, Due: due.UnixMicro()}, err)
+	due := w.now.Add(c.Delay(it.Row.Text(w.plan.Meta.ID), 1, err))
+	if err := w.park(it, park.Head{Stage: at, Attempts: failures[0].Attempts, Due: due.UnixMicro()}, err); err != nil || !it.parked {
+		return err
+	}
+	it.partition.parked.Failed(int64(it.Record.Offset), *failures[0].Outlier)
+	return nil
 }
 
 // giveUp makes the event a dead letter, unless what is done about that emits. The

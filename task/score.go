@@ -14,7 +14,8 @@ import (
 // scoreScratch holds the rows of the calls of one stage.
 type scoreScratch struct {
 	batch.Gather
-	items []int32 // whose rows they are
+	items    []int32        // whose rows they are
+	failures []step.Failure // of Failed, where the model has a Calling
 }
 
 // scoreStage calls the stage's model for the active items, in calls of at most
@@ -99,8 +100,9 @@ func (w *worker) callModel(ctx context.Context, stage *step.Stage, at int) error
 			w.metrics.ModelIdle.Add(1) // nothing more is waiting
 		}
 	}
-	for _, f := range b.Failed {
-		if err := w.unscored(stage, at, &w.items[b.items[f.Row]], fmt.Errorf("%s: %w", s.Name, f.Err), len(b.items), len(b.Failed)); err != nil {
+	for i, f := range b.Failed {
+		it, err := &w.items[b.items[f.Row]], fmt.Errorf("%s: %w", s.Name, f.Err)
+		if err = w.unscored(stage, at, it, err, b.failures[min(i, len(b.failures)):]); err != nil {
 			return err
 		}
 	}
@@ -128,7 +130,7 @@ func (w *worker) callModel(ctx context.Context, stage *step.Stage, at int) error
 // The error is ctx's.
 func (w *worker) predict(ctx context.Context, s *step.Score, outputs int) (called bool, err error) {
 	b, c := &w.score, s.Calling
-	if c == nil {
+	if b.failures = b.failures[:0]; c == nil {
 		return true, b.Run(ctx, s.Model, outputs, s.Size, s.ByLength)
 	}
 	// A model that is out of order may hang: whether it works again is tried off the
@@ -152,10 +154,9 @@ func (w *worker) predict(ctx context.Context, s *step.Score, outputs int) (calle
 			b.Failed = append(b.Failed, batch.Failed{Row: row, Err: err})
 		}
 	}
-	var first error
-	if len(b.Failed) > 0 {
-		first = b.Failed[0].Err
+	for _, f := range b.Failed {
+		b.failures = append(b.failures, step.Failure{Err: f.Err})
 	}
-	c.Endpoint.Observe(time.Now(), admitted, c.Outcome(first, len(b.items), len(b.Failed)))
+	c.Endpoint.Observe(time.Now(), admitted, c.Judge(admitted, len(b.items)-len(b.Failed), b.failures))
 	return true, nil
 }

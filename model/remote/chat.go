@@ -143,7 +143,7 @@ func (s *chat) ask(ctx context.Context, rows model.Rows, into model.Answer) erro
 		return nil
 	}
 	if err := s.read(answer, into); err != nil {
-		return &Error{Fault: Malformed, Err: err}
+		return &Error{Fault: Unfit, Err: err}
 	}
 	return nil
 }

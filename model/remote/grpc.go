@@ -115,5 +115,6 @@ func grpcFault(s *status.Status) error {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.NotFound, codes.Unimplemented:
 		kind = Denied
 	}
-	return fault(kind, "gRPC status %v: %s", s.Code(), brief(s.Message()))
+	err := fmt.Errorf("gRPC status %v: %s", s.Code(), brief(s.Message()))
+	return &Error{Fault: kind, Err: err, busy: s.Code() == codes.ResourceExhausted || s.Code() == codes.Unavailable}
 }

@@ -232,12 +232,19 @@ func (s *mapped) ask(ctx context.Context, rows model.Rows, into model.Answer) er
 		}
 	}
 	width, words := s.info.Scores(), s.info.Texts()
+	var unfit model.RowErrors
 	for i, result := range results {
 		if err := s.read(result, into.Scores[i*width:(i+1)*width], into.Texts[i*words:(i+1)*words]); err != nil {
-			return &Error{Fault: Malformed, Err: err}
+			unfit = append(unfit, model.RowError{Row: i, Err: &Error{Fault: Unfit, Err: err}})
 		}
 	}
-	return nil
+	switch {
+	case unfit == nil:
+		return nil
+	case n == 1:
+		return unfit[0].Err
+	}
+	return unfit
 }
 
 // object returns the JSON of a row.

@@ -273,7 +273,7 @@ func (s *transcriptions) ask(ctx context.Context, rows model.Rows, into model.An
 	case err != nil:
 		return fault(Malformed, "the answer's JSON: %w", err)
 	case said.Text == nil:
-		return fault(Malformed, "an answer without a text")
+		return fault(Unfit, "an answer without a text")
 	}
 	into.Texts[0] = []byte(*said.Text)
 	return nil

@@ -39,6 +39,9 @@ const (
 	// Malformed is an answer to something else: not of the protocol, of another
 	// shape, version or type, or not a number.
 	Malformed
+	// Unfit is an answer to one row that is of the protocol, and whose content does
+	// not fit the outputs of the model, as of a chat model that breaks its schema.
+	Unfit
 	// Denied is a server that lets nobody in, or has no such model.
 	Denied
 )
@@ -56,6 +59,8 @@ func (f Fault) String() string {
 		return "failed"
 	case Malformed:
 		return "malformed answer"
+	case Unfit:
+		return "unfit answer"
 	case Denied:
 		return "denied"
 	}
@@ -70,6 +75,7 @@ type Error struct {
 
 	status int  // of HTTP, where there was one
 	large  bool // the rows are too many for a call
+	busy   bool // the server has too much to do
 }
 
 // Error says what happened.
@@ -84,9 +90,18 @@ func (e *Error) Is(target error) bool {
 	return target == model.ErrAway && (e.Fault == Late || e.Fault == Unreachable || e.Fault == Failed)
 }
 
-// Blame says that only what the server refused is the rows' fault.
+// Busy reports whether the server says that it has too much to do.
+func (e *Error) Busy() bool { return e.busy }
+
+// RetryAfter returns After.
+func (e *Error) RetryAfter() time.Duration { return e.After }
+
+// Blame says that only what the server refused, or answered unfitly, is the rows'
+// fault.
 func (e *Error) Blame() model.Blame {
 	switch e.Fault {
+	case Unfit:
+		return model.BlameAnswer
 	case Late, Unreachable, Denied:
 		return model.BlameWay
 	case Failed, Malformed:
@@ -120,14 +135,15 @@ type server interface {
 // Model is a model that a server holds. It is safe for concurrent use. Close
 // ends its connections.
 type Model struct {
-	options Options
-	server  server
-	info    model.Info
-	agreed  atomic.Bool   // with the server
-	asking  chan struct{} // held by the call that finds out
-	slots   chan struct{} // one for each call under way
-	most    atomic.Int64  // rows of a call, since the server found more too large; 0 is any number
-	full    atomic.Int64  // calls of so many
+	options  Options
+	server   server
+	info     model.Info
+	agreed   atomic.Bool   // with the server
+	asking   chan struct{} // held by the call that finds out
+	slots    chan struct{} // one for each call under way, but for those that their caller bounds
+	callsMax int           // as the options say; 0 is that they do not
+	most     atomic.Int64  // rows of a call, since the server found more too large; 0 is any number
+	full     atomic.Int64  // calls of so many
 }
 
 var (
@@ -182,7 +198,7 @@ func open(options Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{options: o, slots: make(chan struct{}, o.Calls), asking: make(chan struct{}, 1)}
+	m := &Model{options: o, callsMax: options.Calls, slots: make(chan struct{}, o.Calls), asking: make(chan struct{}, 1)}
 	if m.server, err = newServer(&m.options, to); err != nil {
 		return nil, err
 	}
@@ -194,6 +210,7 @@ func open(options Options) (*Model, error) {
 func (m *Model) describe(info model.Info) {
 	o := &m.options
 	info.Request, info.Generative, info.Timeout = o.request(), o.API == Chat || o.API == Transcriptions, o.Timeout
+	info.RowsMax, info.CallsMax = m.server.rowsMax(), m.callsMax
 	m.info = info
 }
 
@@ -337,7 +354,7 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 		group.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				if gone := away.Load(); gone != nil {
-					errs[i] = gone
+					errs[i] = untried{gone}
 					continue
 				}
 				calling := ctx
@@ -363,7 +380,7 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 			continue
 		}
 		failed = append(failed, model.RowError{Row: i, Err: err})
-		if model.BlameOf(err) == model.BlameWay {
+		if blame := model.BlameOf(err); blame == model.BlameWay || blame == model.BlameSource {
 			unanswered++
 		}
 	}
@@ -371,25 +388,39 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 	case failed == nil:
 		return nil
 	case unanswered == n:
-		return failed[0].Err
+		for _, f := range failed {
+			if model.BlameOf(f.Err) == model.BlameWay {
+				return f.Err
+			}
+		}
 	}
 	return failed
 }
+
+// untried is the error of a row that was not asked for, since the call of another row
+// found nobody there. It says nothing about the row.
+type untried struct{ cause *Error }
+
+// Error says why.
+func (u untried) Error() string { return u.cause.Error() }
+
+// Unwrap returns why.
+func (u untried) Unwrap() error { return u.cause }
+
+// Blame implements what model.BlameOf asks.
+func (untried) Blame() model.Blame { return model.BlameSource }
 
 // call asks about rows once, when it is its turn. The error is ctx's, where it was
 // cancelled, or wraps an *Error.
 func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) error {
 	calling, cancel := context.WithTimeout(ctx, m.options.Timeout)
 	defer cancel()
-	var err error
-	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
+	err := m.turn(calling)
+	if err == nil {
+		defer m.leave(ctx)
 		if err = m.connect(calling); err == nil {
 			err = m.server.ask(calling, rows, into)
 		}
-	case <-calling.Done():
-		err = fault(Late, "%d calls were under way: %w", m.options.Calls, context.DeadlineExceeded)
 	}
 	if err == nil {
 		return nil
@@ -399,6 +430,28 @@ func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) er
 	}
 	return fmt.Errorf("%s: %w", m.options.URL, m.explain(calling, err))
 }
+
+// turn waits for a slot, unless the caller bounds the calls under way and the options
+// do not.
+func (m *Model) turn(ctx context.Context) error {
+	if m.unbounded(ctx) {
+		return nil
+	}
+	select {
+	case m.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault(Late, "%d calls were under way: %w", m.options.Calls, context.DeadlineExceeded)
+	}
+}
+
+func (m *Model) leave(ctx context.Context) {
+	if !m.unbounded(ctx) {
+		<-m.slots
+	}
+}
+
+func (m *Model) unbounded(ctx context.Context) bool { return m.callsMax == 0 && model.IsOffLoop(ctx) }
 
 // explain makes Late of whatever happened to a call whose time is over.
 func (m *Model) explain(ctx context.Context, err error) error {

@@ -176,7 +176,7 @@ func TestChatModelIsAskedForNumbers(t *testing.T) {
 		row   int
 		fault Fault
 		word  string
-	}{{1, Malformed, "I will not say is no object"}, {2, Refused, "too odd"}, {4, Refused, "filter"}, {5, Malformed, "cut at 32 tokens"}} {
+	}{{1, Unfit, "I will not say is no object"}, {2, Refused, "too odd"}, {4, Refused, "filter"}, {5, Unfit, "cut at 32 tokens"}} {
 		if failed[i].Row != want.row {
 			t.Errorf("row %d failed, not %d", failed[i].Row, want.row)
 		}
@@ -305,13 +305,17 @@ func TestJSONIsMapped(t *testing.T) {
 	if want := `/score {"data":{"rows":[{"box":[3,4],"spend.sum":2,"tx":{"amount":0.1,"card":"x\u003cy"}},{"box":[0,0],"spend.sum":1000000000,"tx":{"amount":null,"card":null}}]}}`; body != want {
 		t.Errorf("asked %s\nnot   %s", body, want)
 	}
-	for _, answer = range []string{
-		"", "{}", `{"out": {"list": {}}}`, `{"out": {"list": []}}`, `{"out": {"list": [1, 2]}}`,
-		strings.ReplaceAll(answer, "true", `"1"`), strings.ReplaceAll(answer, "true", "null"), strings.ReplaceAll(answer, "[3, 4]", "[3]"),
-		strings.ReplaceAll(answer, "[3, 4]", "3"), strings.ReplaceAll(answer, "[3, 4]", "[3, [4]]"), strings.ReplaceAll(answer, "0.5", "1e40"),
-	} {
+	valid := answer
+	for _, answer = range []string{"", "{}", `{"out": {"list": {}}}`, `{"out": {"list": []}}`} {
 		_, err := scoresOf(m, rows)
 		wantFault(t, err, Malformed)
+	}
+	for _, answer = range []string{
+		`{"out": {"list": [1, 2]}}`, strings.ReplaceAll(valid, "true", `"1"`), strings.ReplaceAll(valid, "true", "null"), strings.ReplaceAll(valid, "[3, 4]", "[3]"),
+		strings.ReplaceAll(valid, "[3, 4]", "3"), strings.ReplaceAll(valid, "[3, 4]", "[3, [4]]"), strings.ReplaceAll(valid, "0.5", "1e40"),
+	} {
+		_, err := scoresOf(m, rows)
+		wantFault(t, err, Unfit)
 	}
 	for _, err := range []error{m.Check([]float64{1, float64(math.Inf(1)), 0, 0}, [][]byte{nil}), m.Check(rows.Values[:4], [][]byte{{0xff}})} {
 		if err == nil {
@@ -514,7 +518,7 @@ func TestFaultsSayWhatTheyAreAbout(t *testing.T) {
 	}
 	for f := Late; f <= Denied; f++ {
 		err := fmt.Errorf("x: %w", fault(f, "y"))
-		want := map[Fault]model.Blame{Late: model.BlameWay, Unreachable: model.BlameWay, Denied: model.BlameWay, Failed: model.BlameModel, Malformed: model.BlameModel, Refused: model.BlameRows}[f]
+		want := map[Fault]model.Blame{Late: model.BlameWay, Unreachable: model.BlameWay, Denied: model.BlameWay, Failed: model.BlameModel, Malformed: model.BlameModel, Refused: model.BlameRows, Unfit: model.BlameAnswer}[f]
 		if got := model.BlameOf(err); got != want {
 			t.Errorf("%v: blame %v, not %v", f, got, want)
 		}

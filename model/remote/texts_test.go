@@ -70,7 +70,7 @@ func TestChatModelAnswersWithTextsAndNumbers(t *testing.T) {
 	}
 	for _, content = range []string{`{"mood": 5, "anger": 0.5}`, `{"anger": 0.5}`, `{"mood": "a"}`} {
 		_, _, err := textsOf(m, rows)
-		wantFault(t, err, Malformed, "has no ")
+		wantFault(t, err, Unfit, "has no ")
 	}
 	o.Outputs, o.Chat.Answer = o.Outputs[:1], 0 // one text is the answer as it is
 	content = "not JSON"
@@ -108,6 +108,6 @@ func TestMappedAnswersHaveTexts(t *testing.T) {
 	}
 	for _, answer = range []string{`[{"risk": 1, "raw": "A"}, {"risk": 1}, {"risk": 1}]`, `[{"risk": 1, "raw": 5}, {"risk": 1}, {"risk": 1}]`} {
 		_, _, err := textsOf(m, textRows("a", "b", "c"))
-		wantFault(t, err, Malformed, "base64")
+		wantFault(t, err, Unfit, "base64")
 	}
 }

@@ -42,7 +42,7 @@ func newTransport(o *Options) *http.Transport {
 		config = o.TLS.Clone()
 	}
 	return &http.Transport{
-		TLSClientConfig: config, MaxIdleConnsPerHost: o.Calls, IdleConnTimeout: 4 * time.Second,
+		TLSClientConfig: config, MaxIdleConnsPerHost: callsMax, IdleConnTimeout: 4 * time.Second,
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, TLSHandshakeTimeout: o.Timeout,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 	}
@@ -201,7 +201,8 @@ func statusFault(status int, detail, after string) error {
 			kind = Denied
 		}
 	}
-	return &Error{Fault: kind, Err: errors.New(brief(detail)), After: client.RetryAfter(after, time.Now(), afterMax), status: status, large: status == http.StatusRequestEntityTooLarge}
+	return &Error{Fault: kind, Err: errors.New(brief(detail)), After: client.RetryAfter(after, time.Now(), afterMax), status: status,
+		large: status == http.StatusRequestEntityTooLarge, busy: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable}
 }
 
 // brief is a server's text, on one line and without its middle if it is long:

@@ -1,0 +1,172 @@
+package control
+
+import (
+	"math"
+	"sync"
+)
+
+// Outlier decides whether the failures of one event are its own fault or that of the
+// endpoint, by comparison with other events (outlier detection). The zero value is an
+// event that has not failed. It has one owner.
+//
+//  1. A failure counts against the event if a later call was answered for another
+//     event, since then the endpoint works. Of failures that no answer follows, the
+//     newest alone is remembered.
+//  2. After a failure that counted, further ones count also while no other event is
+//     called.
+//  3. Failures count in full while at most a tenth of the other events fail. Beyond it a
+//     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
+//     by load (HTTP 429) is compared with 3 percent, since our own calls may cause it.
+//
+// An outage therefore exhausts no attempts, and a request that always fails is called
+// for as often as it has attempts, or a few times more.
+type Outlier struct {
+	failures int
+	counted  bool // by rule 1
+	noted    bool // the ledger has its first failure
+	alone    bool
+	first    mark // of the call of the first of the failures
+	newest   uint64
+}
+
+// NewOutlier returns an event that has used so many attempts.
+func NewOutlier(attempts int) Outlier {
+	return Outlier{failures: attempts, counted: attempts > 0}
+}
+
+// Alone reports whether the event is to be called for without others: a call of
+// several events failed as a whole while another call was answered.
+func (o *Outlier) Alone() bool { return o.alone }
+
+// Blame counts a failure that is the event's fault whatever became of others. It
+// returns the attempts that count against the event.
+func (o *Outlier) Blame() (attempts int) {
+	o.failures++
+	o.counted = true
+	return o.failures
+}
+
+// Compare counts a failure of the event in a call that Endpoint.Count knows. Its own
+// is false for the failure of a whole call of several events. Busy says that the
+// endpoint refused the call by load. Compare returns the attempts that count against
+// the event, and whether the failure is explained by the event, so that it says nothing
+// of the endpoint.
+func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int, explained bool) {
+	tally, answered := e.ledger.now()
+	before := call.mark.number - 1
+	if o.newest > 0 {
+		before = o.newest
+	}
+	o.newest = call.mark.number
+	works := answered > before
+	if !own {
+		o.alone = o.alone || works
+		return 0, false
+	}
+	if o.first.number == 0 || !works && !o.counted {
+		o.first = call.mark
+	}
+	if !works && !o.counted {
+		o.failures = 0
+	}
+	o.failures++
+	if o.counted = o.counted || works; !o.counted {
+		return 0, false
+	}
+	chance := 0.1
+	if busy {
+		chance = 0.03
+	}
+	weight := 1.0
+	if share := tally.failing(o.first.tally, o.noted); share > chance {
+		weight = math.Log(share) / math.Log(chance*chance*chance)
+	}
+	if explained = weight == 1 && (works || e.Breaker.Stats().State == Closed); explained && o.noted {
+		o.noted = false
+		e.ledger.count(mark{}, 0, -1)
+	}
+	return int(float64(o.failures)*weight + 1e-9), explained
+}
+
+// ledger counts what became of the events that an endpoint was called for. It is safe
+// for concurrent use.
+type ledger struct {
+	mu       sync.Mutex
+	begun    uint64 // calls
+	answered uint64 // the number of the newest call of which an event was answered
+	tally    tally
+	before   [2]tally // of 16 outcomes ago and more, and of those before
+}
+
+// tally counts events. One that fails again and again counts once until it is answered,
+// and not at all if it explains its failures.
+type tally struct{ answered, failed int }
+
+// failing returns the share of failures since another tally, without one failure if own.
+// It is never 0 or 1: an event of each is added.
+func (t tally) failing(since tally, own bool) float64 {
+	failed := t.failed - since.failed
+	if own {
+		failed--
+	}
+	failed = max(failed, 0)
+	return float64(failed+1) / float64(t.answered-since.answered+failed+2)
+}
+
+// mark is where a call begins. Its tally is older, so that the last calls of a topic
+// have others to be compared with.
+type mark struct {
+	number uint64
+	tally  tally
+}
+
+func (l *ledger) begin() mark {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun++
+	return mark{l.begun, l.before[1]}
+}
+
+func (l *ledger) now() (tally, uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tally, l.answered
+}
+
+func (l *ledger) count(call mark, answered, failed int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tally.answered += answered
+	l.tally.failed = max(l.tally.failed+failed, 0)
+	if answered > 0 {
+		l.answered = max(l.answered, call.number)
+	}
+	if l.tally.answered+l.tally.failed-l.before[0].answered-l.before[0].failed >= 16 {
+		l.before = [2]tally{l.tally, l.before[0]}
+	}
+}
+
+// Count notes what became of the events of a call, once: how many were answered, and
+// the outliers of those that failed. Compare follows for each of the latter.
+func (e *Endpoint) Count(call Call, answered int, failed ...*Outlier) {
+	n := 0
+	for _, o := range failed {
+		if !o.noted && (answered > 0 || n == 0) { // a call that fails as a whole says one thing
+			o.noted = true
+			n++
+		}
+	}
+	if len(failed) == 0 {
+		answered = min(answered, 1)
+	}
+	e.ledger.count(call.mark, answered, n)
+}
+
+// Answered notes that an event was answered which failed before: chance explains its
+// failures, all of which count as such.
+func (e *Endpoint) Answered(o *Outlier) {
+	if o.failures > 1 {
+		e.ledger.count(mark{}, 0, o.failures-1)
+	}
+	*o = Outlier{}
+}
