@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/http/access"
@@ -77,6 +78,17 @@ func tokenDigest() form[string] {
 		*into = strings.ToLower(strings.TrimPrefix(*into, "sha256:"))
 	}, f.shape}
 }
+
+// IsTokens reports whether a file is a token file, be it right or not.
+func IsTokens(path string) bool {
+	data, err := readFile(path)
+	return err == nil && aTokenFile.Match(data)
+}
+
+var aTokenFile = regexp.MustCompile(`(?m)^(\x{FEFF})?(\{\s*)?["']?tokens["']?\s*:`)
+
+// Path returns the name of the file.
+func (t *Tokens) Path() string { return t.path }
 
 // LoadTokens reads a token file of at most 1 MiB. An error is Errors where the file
 // was read but is not right.

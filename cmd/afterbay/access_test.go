@@ -134,6 +134,13 @@ func TestTokenFilesThatAreWrongSayWhere(t *testing.T) {
 		if r := command(t, "", "run", "counts.yaml", "--listen", "127.0.0.1:0", "--until-idle", "--token-file", "tokens.yaml"); r.code != exitInvalid || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: exit %d: %s; want %s", text, r.code, r.stderr, want)
 		}
+		if r := command(t, "", "lint", "tokens.yaml"); r.code != exitInvalid || !strings.Contains(r.stdout+r.stderr, want) {
+			t.Errorf("%s: lint: exit %d: %s%s; want %s", text, r.code, r.stdout, r.stderr, want)
+		}
+	}
+	write(t, "tokens.yaml", "tokens:\n"+tokenLine("shop", strings.Repeat("x", 32), "{metrics}"))
+	if got := must(t, "", "lint", "tokens.yaml"); !strings.Contains(got, "the token file is right: it has 1 token\n") {
+		t.Errorf("lint of a right file: %s", got)
 	}
 }
 

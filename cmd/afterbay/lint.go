@@ -32,6 +32,8 @@ func (c *lintCommand) Run(a *app) error {
 			l.checkGateway(path)
 		case config.IsManifest(path):
 			l.checkManifest(path)
+		case config.IsTokens(path):
+			l.checkTokens(path)
 		default:
 			l.check(path)
 		}
@@ -67,6 +69,11 @@ func (c *lintCommand) Run(a *app) error {
 		}
 		fmt.Fprintf(a.stdout, "%s: the manifest of model %s@%d is right%s\n", m.path, m.Name, m.Version, m.next())
 	}
+	for _, t := range l.tokens {
+		if !c.JSON {
+			fmt.Fprintf(a.stdout, "%s: the token file is right: it has %s\n", t.Path(), counted(len(t.Tokens), "token"))
+		}
+	}
 	for _, g := range l.gateways {
 		if c.JSON || files[g.in.path] {
 			continue
@@ -99,6 +106,7 @@ type linter struct {
 	right     []lintedPipeline // in which nothing is wrong by themselves
 	gateways  []lintedGateway  // likewise
 	manifests []lintedManifest // likewise
+	tokens    []*config.Tokens // likewise
 }
 
 // lintedManifest is a manifest of a model that is right by itself.
@@ -183,6 +191,20 @@ func (l *linter) checkManifest(path string) {
 		return
 	}
 	l.manifests = append(l.manifests, lintedManifest{m, path})
+}
+
+func (l *linter) checkTokens(path string) {
+	f := &lintedFile{path: path}
+	l.files = append(l.files, f)
+	file, err := config.LoadTokens(path)
+	if err == nil {
+		_, _, err = file.Open()
+	}
+	if err != nil {
+		f.add(err)
+		return
+	}
+	l.tokens = append(l.tokens, file)
 }
 
 // runners are those of the pipelines that are right.
