@@ -43,11 +43,19 @@ func (g *Gateway) verify(ctx context.Context, token, correlation string) (Identi
 	return Identity{}, errToken
 }
 
-// subscribe has wake called when there are results for a client from an offset on. The
-// error is for clients: why is logged.
-func (g *Gateway) subscribe(ctx context.Context, who Identity, from stream.Offset, wake func(), correlation string) (*hub.Subscription, error) {
-	s, err := g.hub.Subscribe(ctx, []byte(wire.Key(who.Tenant, who.Client)), from, wake)
+// subscribe has wake called when there are results for a client from its start on, of
+// which it completes the digest. The error is for clients: why is logged.
+func (g *Gateway) subscribe(ctx context.Context, who Identity, at *start, wake func(), correlation string) (s *hub.Subscription, err error) {
+	key := []byte(wire.Key(who.Tenant, who.Client))
+	if at.digest != 0 {
+		s, err = g.hub.Resume(ctx, key, at.from-1, wire.DigestOf, at.digest, wake)
+	} else {
+		s, err = g.hub.Subscribe(ctx, key, at.from, wake)
+	}
 	if err == nil {
+		if at.digest == 0 || !s.Whole() {
+			at.digest = g.digestAt(ctx, who, s.Start()-1)
+		}
 		return s, nil
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) { // the client is there
@@ -82,9 +90,20 @@ func (g *Gateway) quota(who Identity, events int) (taken int, refused wire.Backp
 	return taken, wire.Backpressure{Reason: wire.ReasonTenantQuota, RetryAfterMs: refusal.Wait.Milliseconds() + 1}
 }
 
-// cursor returns a client's cursor behind offset.
-func (g *Gateway) cursor(who Identity, offset stream.Offset) string {
-	c := wire.Cursor{Epoch: g.options.Epoch, Partition: wire.PartitionOf(who.Tenant, who.Client, g.hub.Partitions()), Offset: offset}
+// digestAt returns the digest of the record at an offset of a client's partition, of
+// whomever it is; 0 where the log does not have it or does not say so at once.
+func (g *Gateway) digestAt(ctx context.Context, who Identity, offset stream.Offset) uint32 {
+	r, ok := g.hub.At(ctx, []byte(wire.Key(who.Tenant, who.Client)), offset)
+	if !ok {
+		return 0
+	}
+	return wire.DigestOf(&r)
+}
+
+// cursor returns a client's cursor behind offset, where the log has a record of this
+// digest.
+func (g *Gateway) cursor(who Identity, offset stream.Offset, digest uint32) string {
+	c := wire.Cursor{Epoch: g.options.Epoch, Partition: wire.PartitionOf(who.Tenant, who.Client, g.hub.Partitions()), Offset: offset, Digest: digest}
 	return c.Encode(g.cursors, who.Tenant, who.Client)
 }
 
@@ -95,8 +114,9 @@ func (g *Gateway) parseCursor(who Identity, text string) (wire.Cursor, error) {
 // start is where a client goes on: at offset from, and with a gap where the log
 // that its cursor is of is not this one.
 type start struct {
-	from stream.Offset
-	gap  *wire.Gap
+	from   stream.Offset
+	digest uint32 // of the record before it; 0 is unknown
+	gap    *wire.Gap
 }
 
 func (g *Gateway) start(who Identity, resume *wire.Resume) (start, *wire.Error) {
@@ -117,11 +137,11 @@ func (g *Gateway) start(who Identity, resume *wire.Resume) (start, *wire.Error) 
 		return start{from: hub.Earliest, gap: &wire.Gap{Requested: resume.Cursor}}, nil
 	}
 	g.metrics.Resumes.Add(1)
-	return start{from: cursor.Offset + 1}, nil
+	return start{from: cursor.Offset + 1, digest: cursor.Digest}, nil
 }
 
 func (g *Gateway) gapFrame(who Identity, gap *hub.Gap) *wire.Gap {
-	return &wire.Gap{Requested: g.cursor(who, gap.Requested-1), Earliest: g.cursor(who, gap.Earliest-1)}
+	return &wire.Gap{Requested: g.cursor(who, gap.Requested-1, 0), Earliest: g.cursor(who, gap.Earliest-1, 0)}
 }
 
 // result returns the result that a record is, and its frame; nil where it is
@@ -134,7 +154,7 @@ func (g *Gateway) result(who Identity, r *stream.Record) (wire.Result, wire.Fram
 		return result, nil
 	}
 	g.metrics.Results.Add(1)
-	return result, wire.FrameOf(&result, g.cursor(who, r.Offset))
+	return result, wire.FrameOf(&result, g.cursor(who, r.Offset, wire.DigestOf(r)))
 }
 
 // prepare fills in what an event leaves out, or returns what is wrong with it.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // CursorHeader is the header of an answer to a long poll: the cursor behind its
@@ -34,6 +33,7 @@ type listening struct {
 	correlation  string // id of the request
 	opened       time.Time
 	subscription atomic.Pointer[hub.Subscription] // written once, when it is open already
+	digest       uint32                           // of the record before its start; set before subscription
 	gap          *wire.Gap                        // to be said first
 	woken        chan struct{}
 
@@ -52,7 +52,9 @@ func (l *listening) wake() {
 }
 
 // begin returns the cursor from which the client goes on.
-func (l *listening) begin() string { return l.gateway.cursor(l.who, l.subscription.Load().Start()-1) }
+func (l *listening) begin() string {
+	return l.gateway.cursor(l.who, l.subscription.Load().Start()-1, l.digest)
+}
 
 // tick is called each second.
 func (l *listening) tick(now time.Time) {
@@ -126,11 +128,11 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeout(ctx, wait+waitGrace)
 		defer cancel()
 	}
-	l.serve(ctx, w, start.from, wait)
+	l.serve(ctx, w, &start, wait)
 }
 
-// serve answers with results from an offset on.
-func (l *listening) serve(ctx context.Context, w http.ResponseWriter, from stream.Offset, wait time.Duration) {
+// serve answers with results from a start on.
+func (l *listening) serve(ctx context.Context, w http.ResponseWriter, at *start, wait time.Duration) {
 	g, who := l.gateway, l.who
 	if err := g.enter(l); err != nil {
 		g.refuse(w, err)
@@ -143,12 +145,13 @@ func (l *listening) serve(ctx context.Context, w http.ResponseWriter, from strea
 	}
 	defer g.tenants.Leave(who.Tenant)
 	g.metrics.Opened.Add(1)
-	subscription, err := g.subscribe(ctx, who, from, l.wake, l.correlation)
+	subscription, err := g.subscribe(ctx, who, at, l.wake, l.correlation)
 	if err != nil {
 		g.refuse(w, err)
 		return
 	}
 	defer subscription.Close()
+	l.digest = at.digest
 	l.subscription.Store(subscription)
 	if l.gap != nil {
 		l.gap.Earliest = l.begin()
@@ -279,9 +282,15 @@ func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.D
 	} else {
 		out.lines(frames)
 	}
-	cursor := l.gateway.cursor(l.who, l.subscription.Load().Next()-1) // without results too: the next poll reads nothing twice
+	cursor := ""
 	if len(frames) > 0 {
 		cursor = cursorOf(frames[len(frames)-1])
+	} else { // the next poll reads nothing twice
+		at, digest := l.subscription.Load().Next()-1, l.digest
+		if at != l.subscription.Load().Start()-1 {
+			digest = l.gateway.digestAt(ctx, l.who, at)
+		}
+		cursor = l.gateway.cursor(l.who, at, digest)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(CursorHeader, cursor)

@@ -227,7 +227,7 @@ func (s *session) connect(f *wire.Connect) {
 		}
 		s.tenant = who.Tenant
 	}
-	subscription, err := g.subscribe(s.ctx, who, start.from, s.wake, s.correlation)
+	subscription, err := g.subscribe(s.ctx, who, &start, s.wake, s.correlation)
 	if err != nil {
 		s.leave(closeInternal, time.Second)
 		return
@@ -255,12 +255,12 @@ func (s *session) begin(f *wire.Connect, who Identity, subscription *hub.Subscri
 		s.limit = min(s.limit, f.MaxInflight)
 	}
 	s.push(&wire.Connected{
-		ID: f.ID, ClientID: who.Client, TenantID: who.Tenant, Epoch: fmt.Sprint(o.Epoch), Cursor: g.cursor(who, subscription.Start()-1),
+		ID: f.ID, ClientID: who.Client, TenantID: who.Tenant, Epoch: fmt.Sprint(o.Epoch), Cursor: g.cursor(who, subscription.Start()-1, start.digest),
 		Recovered: start.gap == nil && subscription.Whole(), PingMs: o.Ping.Milliseconds(), PongTimeoutMs: o.PongTimeout.Milliseconds(),
 		PendingLimit: s.limit, MaxMessageBytes: int64(o.MessageBytes), ExpiresAt: who.Expires,
 	})
 	if start.gap != nil {
-		start.gap.Earliest = g.cursor(who, subscription.Start()-1)
+		start.gap.Earliest = g.cursor(who, subscription.Start()-1, start.digest)
 		s.push(start.gap)
 	}
 }

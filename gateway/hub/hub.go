@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -159,6 +160,61 @@ func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wak
 	s.next, s.start, s.whole = from, from, s.gap == nil
 	p.add(s)
 	return s, nil
+}
+
+// Resume is Subscribe behind the record at an offset, which had this digest. If the log
+// has another record there, or none any more, its history is another one: then the
+// subscription begins at Earliest, and Read returns a *Gap first.
+func (h *Hub) Resume(ctx context.Context, key []byte, after stream.Offset, digest func(*stream.Record) uint32, want uint32, wake func()) (*Subscription, error) {
+	other, err := h.replaced(ctx, h.partitions[h.Place(key)], after, digest, want)
+	if err != nil {
+		return nil, err
+	}
+	if !other {
+		return h.Subscribe(ctx, key, after+1, wake)
+	}
+	s, err := h.Subscribe(ctx, key, Earliest, wake)
+	if err != nil {
+		return nil, err
+	}
+	s.part.mu.Lock()
+	defer s.part.mu.Unlock()
+	s.gap, s.whole = &Gap{Partition: s.part.at, Requested: after + 1, Earliest: s.start}, false
+	return s, nil
+}
+
+// replaced reports whether the record at an offset is not the one of a digest. Of one
+// that retention took, or that is beyond the end, Subscribe says what is missing.
+func (h *Hub) replaced(ctx context.Context, p *partition, at stream.Offset, digest func(*stream.Record) uint32, want uint32) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r, found, err := h.log.Peek(ctx, p.at, at)
+	if err != nil {
+		return false, fmt.Errorf("resume at %v: %w", p.at, err)
+	}
+	if !found || r.Offset == at {
+		return found && digest(&r) != want, nil
+	}
+	first, _, err := h.log.Offsets(ctx, p.at)
+	if err != nil {
+		return false, fmt.Errorf("resume at %v: %w", p.at, err)
+	}
+	return at >= first, nil
+}
+
+// peekTimeout bounds what is read of the log for something that may stay unknown.
+const peekTimeout = time.Second
+
+// At returns the record at an offset of the partition of key, as far as the log has it
+// and says so at once.
+func (h *Hub) At(ctx context.Context, key []byte, offset stream.Offset) (stream.Record, bool) {
+	if offset < 0 {
+		return stream.Record{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
+	defer cancel()
+	r, found, err := h.log.Peek(ctx, h.partitions[h.Place(key)].at, offset)
+	return r, err == nil && found && r.Offset == offset
 }
 
 // Gap says that records which a subscriber asked for are not in the log, by

@@ -233,7 +233,7 @@ func TestCursorIsOfItsClientAlone(t *testing.T) {
 	if got := (wire.Cursor{Epoch: 1, Partition: 3, Offset: 1842}).Encode(key, "acme", "c42"); got != "AQAAAAAAAAABAAAAAwAAAAAAAAczZ2uCciTJ0mDE_Gx0BPnqNw" {
 		t.Errorf("%s: clients have others", got)
 	}
-	for _, want := range []wire.Cursor{{Epoch: 1, Partition: 3, Offset: 1842}, {Offset: -1}, {Epoch: 1 << 63, Partition: 1<<31 - 1, Offset: 1<<62 + 1}} {
+	for _, want := range []wire.Cursor{{Epoch: 1, Partition: 3, Offset: 1842}, {Epoch: 1, Partition: 3, Offset: 1842, Digest: 1<<32 - 1}, {Offset: -1}, {Epoch: 1 << 63, Partition: 1<<31 - 1, Offset: 1<<62 + 1}} {
 		text := want.Encode(key, "acme", "c42")
 		if got, err := wire.ParseCursor(key, "acme", "c42", text); err != nil || got != want {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
