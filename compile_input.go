@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/dedupe"
+	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/task"
 	"github.com/afterbay/afterbay/value"
@@ -70,6 +71,7 @@ func (c *compiler) input(path string, in *Input) {
 		t, err := value.ParseType(f.Type)
 		if err != nil {
 			c.fail(at, "%v", err)
+			c.fields, c.names.broken[f.Name] = append(c.fields, f.Name), true
 			continue
 		}
 		if slot, ok := c.field(at, f.Name, t); ok {
@@ -106,14 +108,31 @@ func (c *compiler) field(path, name string, t value.Type) (value.Slot, bool) {
 
 func (c *compiler) isField(name string) bool { return slices.Contains(c.fields, name) }
 
-func (c *compiler) inputKey(path string, in *Input) {
-	slot, ok := c.names.schema.Lookup(in.Key)
+// fieldNamed returns the field that a word of an input names. One that is not there, or
+// has no type, is reported once.
+func (c *compiler) fieldNamed(path, input, name string) (value.Slot, bool) {
+	slot, ok := c.names.schema.Lookup(name)
 	switch {
-	case in.Key == "":
+	case c.names.broken[name]:
+		return value.Slot{}, false
+	case ok && c.isField(name):
+		return slot, true
+	}
+	c.fail(path, "%q is not one of %s.fields", name, input)
+	if near := expression.Nearest(name, c.fields); near != "" {
+		c.hint("did you mean " + near + "?")
+	}
+	c.names.broken[name] = !ok // what is said of it is enough
+	return value.Slot{}, false
+}
+
+func (c *compiler) inputKey(path string, in *Input) {
+	if in.Key == "" {
 		c.fail(path+".key", "missing: name the field that events share state and order by")
-	case !ok || !c.isField(in.Key):
-		c.fail(path+".key", "%q is not one of %s.fields", in.Key, path)
-	case slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
+		return
+	}
+	slot, ok := c.fieldNamed(path+".key", path, in.Key)
+	if ok && (slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int) {
 		c.fail(path+".key", "field %q is of type %v: a key is a string or int that is always there", in.Key, slot.Type)
 	}
 	c.plan.Key = slot
@@ -139,9 +158,8 @@ func (c *compiler) inputTime(path string, in *Input) {
 	if t.Field == "" {
 		return
 	}
-	slot, ok := c.names.schema.Lookup(t.Field)
-	if !ok || !c.isField(t.Field) {
-		c.fail(path+".field", "%q is not one of %s", t.Field, strings.TrimSuffix(path, ".time")+".fields")
+	slot, ok := c.fieldNamed(path+".field", strings.TrimSuffix(path, ".time"), t.Field)
+	if !ok {
 		return
 	}
 	unit, known := timeUnits[t.Unit]
@@ -214,10 +232,9 @@ func (c *compiler) inputDedupe(path string, in *Input) {
 	if in.Dedupe == nil {
 		return
 	}
-	slot, ok := c.names.schema.Lookup(in.Dedupe.ID)
+	slot, ok := c.fieldNamed(path+".id", strings.TrimSuffix(path, ".dedupe"), in.Dedupe.ID)
 	switch {
-	case !ok || !c.isField(in.Dedupe.ID):
-		c.fail(path+".id", "%q is not one of %s", in.Dedupe.ID, strings.TrimSuffix(path, ".dedupe")+".fields")
+	case !ok:
 		return
 	case slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
 		c.fail(path+".id", "field %q is of type %v: an id is a string or int that is always there", in.Dedupe.ID, slot.Type)

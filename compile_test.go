@@ -210,3 +210,39 @@ func TestBoundsOfLagChangeNoOutput(t *testing.T) {
 		t.Errorf("written by %q", wrote)
 	}
 }
+
+// TestOneMistakeIsOneFinding has inputs whose field has no type, or another name: what
+// uses the name is not wrong by itself.
+func TestOneMistakeIsOneFinding(t *testing.T) {
+	build := func(key, at, amount string) afterbay.Pipeline {
+		return afterbay.Pipeline{
+			Name: "p",
+			Input: afterbay.Input{Topic: "in", Partitions: 1, Key: key, Time: afterbay.EventTime{Field: at, Unit: "rfc3339"}, Dedupe: &afterbay.Dedupe{ID: "id"}, Fields: []afterbay.Field{
+				{Name: "user", Type: "string"}, {Name: "ts", Type: "time"}, {Name: "amount", Type: amount}, {Name: "id", Type: "string"},
+			}},
+			Steps: []afterbay.Step{
+				{Let: []afterbay.Binding{{Name: "big", Expr: "amount > 10"}, {Name: "twice", Expr: "amount * 2"}, {Name: "late", Expr: at + ` > ` + at}}},
+				{Features: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+				{Decide: []afterbay.Binding{{Name: "action", Expr: `big && spend.sum_1h > 3 ? "a" : "b"`}}},
+				{Emit: &afterbay.Emit{Topic: "out", Names: []string{key, "action", "twice"}}},
+			},
+		}
+	}
+	for want, pipeline := range map[string]afterbay.Pipeline{
+		`input.fields.amount: unknown type "nmber"`:                             build("user", "ts", "nmber"),
+		`input.key: "usr" is not one of input.fields (did you mean user?)`:      build("usr", "ts", "number"),
+		`input.time.field: "tss" is not one of input.fields (did you mean ts?)`: build("user", "tss", "number"),
+		`> compares values of one type, not string and int (compare float(amount), or in`: func() afterbay.Pipeline {
+			p := build("user", "ts", "string")
+			p.Steps[0].Let = p.Steps[0].Let[:1]
+			p.Steps = p.Steps[:1]
+			return p
+		}(),
+	} {
+		_, err := afterbay.New(pipeline, afterbay.Options{})
+		var found afterbay.Errors
+		if !errors.As(err, &found) || len(found) != 1 && !strings.HasPrefix(want, ">") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s alone", err, want)
+		}
+	}
+}

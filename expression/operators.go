@@ -141,6 +141,11 @@ func comparison(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	if a.typ.Kind != b.typ.Kind {
 		e := at(n, fmt.Sprintf("%s compares values of one type, not %s and %s", n.Operator, a.typ.Kind, b.typ.Kind))
 		e.Hint = conversion(a, b)
+		for _, pair := range [][2]operand{{a, b}, {b, a}} {
+			if number, text := pair[0], pair[1]; number.literal && arithmetical(number, number) && text.typ.Kind == value.String && !text.literal {
+				e.Hint = fmt.Sprintf("compare float(%s), or introduce %s as a number", text.text(), text.text())
+			}
+		}
 		return operand{}, e
 	}
 	if a.typ.Kind >= value.Vector {
