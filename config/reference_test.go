@@ -470,7 +470,7 @@ Names before a colon are not replaced.
 const expressionsHead = `
 ## Expressions
 
-` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`" + ` where a may be absent, ` + "`contains`, `startsWith`, `endsWith`, `matches`" + ` (RE2) between texts, ` + "`x in [a, b]`, `table[key]`, `list[0]`, `list[-1]`, and `vector[0]`, a number of an output such as `number[3]`" + `.
+` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`, `a == null`, `a != null`" + ` where a may be absent, ` + "`contains`, `startsWith`, `endsWith`, `matches`" + ` (RE2) between texts, ` + "`x in [a, b]`, `table[key]`, `list[0]`, `list[-1]`, and `vector[0]`, a number of an output such as `number[3]`" + `.
 There are no conversions but by functions, no loops, no clock: the same event has the same result everywhere. What cannot be computed, a division by zero or a place beyond the end of a list, makes the event a dead letter.
 
 | function | what it returns |

@@ -33,6 +33,9 @@ func (c *compiler) compile(node ast.Node) (operand, *Error) {
 func (c *compiler) part(node ast.Node) (operand, *Error) {
 	switch n := node.(type) {
 	case *ast.IdentifierNode:
+		if c.isNull(n) {
+			return operand{}, nullAlone(n)
+		}
 		return c.read(n, n.Value)
 	case *ast.MemberNode:
 		if name, ok := dotted(n); ok {
@@ -63,7 +66,7 @@ func (c *compiler) part(node ast.Node) (operand, *Error) {
 		}
 		return operand{}, &Error{Column: column(n), Message: "methods are not supported"}
 	case *ast.NilNode:
-		return operand{}, &Error{Column: column(n), Message: "nil is not supported", Hint: "say what stands for an absent value: a ?? b"}
+		return operand{}, nullAlone(n)
 	case *ast.ArrayNode:
 		return operand{}, &Error{Column: column(n), Message: "a list can stand only after in"}
 	case *ast.SliceNode:

@@ -121,6 +121,8 @@ func TestExpressionsEvaluate(t *testing.T) {
 		{`ok ? (n > 9 ? 1 : 2) : 0.5`, "number", `2`}, {`ok ? text : tx`, "optional string", `"héllo"`}, {`ok ? at : later`, "time", `"1970-01-01T00:00:01.000000Z"`}, {`ok ?: n > 9`, "bool", `true`},
 		{`ok ? raw : raw`, "bytes", `"AQI="`}, {`n > 9 ? gone : tx`, "optional string", `"t-1"`}, {`n > 9 ? tx : gone`, "optional string", `null`},
 		// absence
+		{`text == null`, "bool", `false`}, {`text != null`, "bool", `true`}, {`gone == null`, "bool", `true`}, {`null != gone`, "bool", `false`}, {`gone == nil`, "bool", `true`}, {`mean != null`, "bool", `true`},
+		{`(n > 9 ? tx : gone) == null ? 1 : 2`, "int", `1`}, {`gone != null || n < 9`, "bool", `true`},
 		{`text ?? ""`, "string", `"héllo"`}, {`gone ?? "x"`, "string", `"x"`}, {`gone ?? text ?? "x"`, "string", `"héllo"`}, {`gone ?? gone`, "optional string", `null`}, {`(mean ?? 0) + 1`, "number", `3.5`},
 		{`mean ?? 0`, "number", `2.5`}, {`"a" + gone ?? "b"`, "string", `"ab"`}, {`yes ?? false`, "bool", `true`}, {`part ?? n`, "int", `3`}, {`(gone ?? "") == ""`, "bool", `true`},
 		// constants and tables
@@ -265,7 +267,10 @@ var badExpressions = []struct{ source, want string }{
 	{`n in 1..5`, `column 7: ranges are not supported (compare: a >= 1 && a <= 5)`},
 	{`fraud?.score`, `column 6: ?. is not supported (say what where it is absent: a.b ?? c)`},
 	{`::len(tx)`, `column 1: :: is not supported`},
-	{`text == nil`, `column 9: nil is not supported (say what stands for an absent value: a ?? b)`},
+	{`tx == null`, `column 4: tx is never absent (leave out the comparison, or make the field optional)`},
+	{`text < null`, `column 8: null is no value (compare with it by == or !=, or say what stands for an absent value: a ?? b)`},
+	{`null`, `column 1: null is no value (compare with it by == or !=, or say what stands for an absent value: a ?? b)`},
+	{`null == nil`, `column 1: null is no value (compare with it by == or !=, or say what stands for an absent value: a ?? b)`},
 	{`n + [1]`, `column 5: a list can stand only after in`},
 	{`{"a": 1}`, `column 1: maps are not supported (name a table under constants)`},
 	{`tx[1:2]`, `column 3: slices are not supported`},

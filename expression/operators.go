@@ -76,10 +76,14 @@ func (c *compiler) binary(n *ast.BinaryNode) (operand, *Error) {
 	if n.Operator == "in" {
 		return c.in(n)
 	}
-	for _, side := range []ast.Node{n.Left, n.Right} {
-		if _, ok := side.(*ast.NilNode); ok {
-			return c.compile(side)
+	for _, sides := range [][2]ast.Node{{n.Left, n.Right}, {n.Right, n.Left}} {
+		if !c.isNull(sides[1]) {
+			continue
 		}
+		if n.Operator == "==" || n.Operator == "!=" {
+			return c.absence(n, sides[0])
+		}
+		return operand{}, nullAlone(sides[1])
 	}
 	compile := c.present
 	if n.Operator == "??" {
@@ -106,6 +110,64 @@ func (c *compiler) binary(n *ast.BinaryNode) (operand, *Error) {
 		return search(n, a, b)
 	}
 	return operand{}, at(n, n.Operator+" is not supported")
+}
+
+// isNull reports whether a node is null or nil, unless a name is.
+func (c *compiler) isNull(node ast.Node) bool {
+	if _, ok := node.(*ast.NilNode); ok {
+		return true
+	}
+	name, ok := node.(*ast.IdentifierNode)
+	if !ok || name.Value != "null" {
+		return false
+	}
+	_, slot := c.names.Slot("null")
+	_, constant := c.names.Constant("null")
+	return !slot && !constant
+}
+
+func nullAlone(node ast.Node) *Error {
+	return &Error{Column: column(node), Message: "null is no value", Hint: "compare with it by == or !=, or say what stands for an absent value: a ?? b"}
+}
+
+// absence compiles a == null and a != null of what may be absent.
+func (c *compiler) absence(n *ast.BinaryNode, side ast.Node) (operand, *Error) {
+	if c.isNull(side) {
+		return operand{}, nullAlone(side)
+	}
+	o, err := c.compile(side)
+	if err != nil {
+		return operand{}, err
+	}
+	if !o.typ.Optional {
+		return operand{}, &Error{Column: n.Location().From + 1, Message: o.text() + " is never absent", Hint: "leave out the comparison, or make the field optional"}
+	}
+	equal := n.Operator == "=="
+	switch f := o.fn.(type) {
+	case eval[bool]:
+		o.fn = isAbsent(f, equal)
+	case eval[int64]:
+		o.fn = isAbsent(f, equal)
+	case eval[float64]:
+		o.fn = isAbsent(f, equal)
+	case eval[string]:
+		o.fn = isAbsent(f, equal)
+	}
+	return operand{typ: value.Type{Kind: value.Bool}, fn: o.fn}, nil
+}
+
+// isAbsent evaluates to equal where a value is absent.
+func isAbsent[T any](f eval[T], equal bool) eval[bool] {
+	return func(row *value.Row) (bool, *Error) {
+		switch _, err := f(row); err {
+		case absent:
+			return equal, nil
+		case nil:
+			return !equal, nil
+		default:
+			return false, err
+		}
+	}
 }
 
 // logic compiles && and ||.

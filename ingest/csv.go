@@ -14,7 +14,8 @@ const (
 	stringBytes = 6 // most that JSON needs for a byte of a string
 )
 
-// csvReader turns the rows below a header into JSON objects:
+// csvReader turns the rows below a header into JSON objects. Cells are separated by
+// commas, or by the semicolons or tabs of a header without commas:
 //
 //   - an empty cell is absent; a quoted empty one is an empty string
 //   - a cell without quotes that is a JSON number stays that number, digit by
@@ -26,6 +27,7 @@ const (
 // are read.
 type csvReader struct {
 	source  *lineReader
+	comma   byte     // between cells
 	names   [][]byte // `"name":`
 	cells   []cell   // of the row that was parsed last
 	scratch []byte   // of its cells with doubled quotes
@@ -34,12 +36,13 @@ type csvReader struct {
 }
 
 func newCSVReader(source *lineReader) (*csvReader, error) {
-	r := &csvReader{source: source}
+	r := &csvReader{source: source, comma: ','}
 	if err := r.readRow(); err == io.EOF {
 		return nil, source.refuse(1, "the file is empty: a CSV file starts with a header that names its columns")
 	} else if err != nil {
 		return nil, err
 	}
+	r.comma = separatorOf(r.row)
 	ok, err := r.parse(r.row, columnsMax+1)
 	switch {
 	case err != nil:
@@ -126,6 +129,24 @@ func (r *csvReader) object(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
+// separatorOf returns what separates the cells of a header: a comma where one stands
+// outside of quotes, or else a semicolon or tab.
+func separatorOf(header []byte) byte {
+	found, quoted := byte(','), false
+	for _, c := range header {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ',':
+			return c
+		case (c == ';' || c == '\t') && found == ',':
+			found = c
+		}
+	}
+	return found
+}
+
 // consume drops the first lines of row; the others are read again.
 func (r *csvReader) consume(lines int) {
 	end := r.ends[lines-1]
@@ -193,7 +214,7 @@ func (r *csvReader) parse(row []byte, most int) (ok bool, err error) {
 			one.quoted = true
 			one.text, row, more, ok, err = r.quotedCell(row[1:])
 		} else {
-			one.text, row, more, ok = plainCell(row)
+			one.text, row, more, ok = r.plainCell(row)
 		}
 		if !ok || err != nil {
 			return false, err
@@ -204,9 +225,9 @@ func (r *csvReader) parse(row []byte, most int) (ok bool, err error) {
 }
 
 // plainCell takes a cell without quotes off a row. more is that another one follows.
-func plainCell(row []byte) (text, rest []byte, more, ok bool) {
+func (r *csvReader) plainCell(row []byte) (text, rest []byte, more, ok bool) {
 	end := bytes.IndexByte(row, '\n')
-	if comma := bytes.IndexByte(row[:end], ','); comma >= 0 {
+	if comma := bytes.IndexByte(row[:end], r.comma); comma >= 0 {
 		text, rest, more = row[:comma], row[comma+1:], true
 	} else {
 		text, rest = bytes.TrimSuffix(row[:end], []byte{'\r'}), row[end+1:]
@@ -243,7 +264,7 @@ func (r *csvReader) quotedCell(row []byte) (text, rest []byte, more, ok bool, er
 			text = r.scratch[from:]
 		}
 		switch {
-		case next[0] == ',':
+		case next[0] == r.comma:
 			return text, next[1:], true, true, nil
 		case next[0] == '\n':
 			return text, next[1:], false, true, nil

@@ -19,7 +19,7 @@ func FuzzCellsAreThoseOfEncodingCSV(f *testing.F) {
 		if blank(bytes.TrimSuffix(row[:bytes.IndexByte(row, '\n')], []byte("\n"))) || len(row) > 1000 {
 			return // such lines are no rows
 		}
-		r := &csvReader{source: &lineReader{room: &server.Room{}}}
+		r := &csvReader{comma: ',', source: &lineReader{room: &server.Room{}}}
 		ok, err := r.parse(row, 1000)
 		if err != nil {
 			t.Fatal(err)

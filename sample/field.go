@@ -25,11 +25,12 @@ type Field struct {
 	Misfits  int        // values of another type
 	Example  string     // a value, as JSON or cut
 
-	cells  []cell
-	counts map[string]int // of each value
-	kinds  [value.Bytes + 1]int
-	nested byte // '{' or '[' of an object or array
-	plain  bool // an expression can use the name
+	cells   []cell
+	counts  map[string]int // of each value
+	kinds   [value.Bytes + 1]int
+	nested  byte // '{' or '[' of an object or array
+	plain   bool // an expression can use the name
+	unnamed bool // it is left out for its name alone
 }
 
 // cell is one value of a field.
@@ -68,6 +69,9 @@ func (f *Field) decide(events int) {
 	switch {
 	case !identifier(f.Name):
 		f.Left = "its name has more than letters, digits and _"
+		if plain := plainName(f.Name); plain != "" {
+			f.Left, f.unnamed = fmt.Sprintf("%s: write %s in the events", f.Left, plain), true
+		}
 		if f.Name == "meta" || f.Name == "event" {
 			f.Left = "its name is taken"
 		}
@@ -135,6 +139,23 @@ func (f *Field) mixture() string {
 		list = append(list, fmt.Sprintf("%s %s times", name, thousands(n)))
 	}
 	return strings.Join(list, ", ")
+}
+
+// plainName returns a name that a pipeline can use instead of another, "" for none.
+func plainName(name string) string {
+	plain := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name), "_")
+	if !identifier(plain) {
+		plain = "_" + plain
+	}
+	if !identifier(plain) || plain == "_" {
+		return ""
+	}
+	return plain
 }
 
 // identifier reports whether a pipeline can name a field so.

@@ -15,6 +15,7 @@ type KeyError struct {
 	Asked      string   // the field asked for; "" where it had to be guessed
 	Reason     string   // why it cannot be; "" where none was asked for
 	Candidates []*Field // fields that could be, those with the most repetitions first
+	Unnamed    string   // what Findings.Unnamed returns
 	Events     int
 }
 
@@ -23,6 +24,9 @@ func (e *KeyError) Error() string {
 	text := "no field looks like the key that events share state and order by"
 	if e.Asked != "" {
 		text = fmt.Sprintf("%s cannot be the key: %s", e.Asked, e.Reason)
+	}
+	if e.Unnamed != "" {
+		text += "; " + e.Unnamed
 	}
 	if len(e.Candidates) == 0 {
 		return text + "; no field is a string or int that most events have"
@@ -203,7 +207,7 @@ func (f *Findings) guessKey() error {
 			err = fmt.Errorf("it is of type %v, and a key is a string or int that is not the event time", c.Type.Kind)
 		}
 		if err != nil {
-			return &KeyError{Asked: name, Reason: err.Error(), Candidates: f.candidates(), Events: f.Events}
+			return &KeyError{Asked: name, Reason: err.Error(), Candidates: f.candidates(), Unnamed: f.Unnamed(), Events: f.Events}
 		}
 		f.Key = c
 		return nil
@@ -218,7 +222,7 @@ func (f *Findings) guessKey() error {
 		}
 	}
 	if f.Key == nil {
-		return &KeyError{Candidates: f.candidates(), Events: f.Events}
+		return &KeyError{Candidates: f.candidates(), Unnamed: f.Unnamed(), Events: f.Events}
 	}
 	return nil
 }
@@ -256,6 +260,25 @@ func keyScore(c *Field) int {
 		return score
 	}
 	return score + 1 + min(ids, 1)
+}
+
+// Unnamed says which fields are left out for their names alone, and what to do; "" where
+// none is.
+func (f *Findings) Unnamed() string {
+	var list []string
+	for _, c := range f.Fields {
+		if c.unnamed {
+			list = append(list, quote(c.Name)+" as "+plainName(c.Name))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	more := ""
+	if len(list) > 8 {
+		more, list = fmt.Sprintf(" and %d more", len(list)-8), list[:8]
+	}
+	return "fields are left out for their names, since a pipeline names fields by letters, digits and _: write " + strings.Join(list, ", ") + more + " in the events"
 }
 
 // candidates returns the fields that can be the key, the likelier first.

@@ -155,7 +155,7 @@ func TestTypesAreThoseOfTheValues(t *testing.T) {
 	for name, want := range map[string]string{
 		"user": "string", "flag": "bool", "whole": "int", "either": "number", "when": "time", "wrong": "number", "half": "optional bool", "rare": "optional int",
 		"mixed": "its type differs: int 66 times, string 34 times", "big": "its numbers are out of range", "nothing": "it is always null", "list": "it is an array",
-		"deep": "it is an object; write its fields beside the others to use them", "no-name": "its name has more than letters, digits and _", "meta": "its name is taken",
+		"deep": "it is an object; write its fields beside the others to use them", "no-name": "its name has more than letters, digits and _: write no_name in the events", "meta": "its name is taken",
 		"true": "string", "huge": "number",
 	} {
 		if got[name] != want {
@@ -327,6 +327,28 @@ func TestOddTimesAreAFinding(t *testing.T) {
 	}
 	if found := infer(t, events(50, func(i int) string { return fmt.Sprintf(`{"user":"u%d","birth":"%d-05-05"}`, i%9, 2001+i%20) }), sample.Options{}); found.Time != nil {
 		t.Error("a date of birth is the event time")
+	}
+}
+
+// TestOtherSeparatorsAndNamesAreTaken has CSV of semicolons and tabs, and columns whose
+// names no pipeline can have.
+func TestOtherSeparatorsAndNamesAreTaken(t *testing.T) {
+	for _, separator := range []string{",", ";", "\t"} {
+		text := strings.ReplaceAll("user|amount|at|\"e mail\"|x.y|a@b|user-name\n", "|", separator)
+		text += events(50, func(i int) string {
+			return strings.ReplaceAll(fmt.Sprintf("u%d|%d.5|2026-01-20 10:00:%02d|m|1|2|n", i%7, i, i%60), "|", separator)
+		})
+		found := infer(t, text, sample.Options{Format: ingest.CSV})
+		if got := role(found); got != "user at/2006-01-02 15:04:05 - amount " {
+			t.Errorf("%q: %s", separator, got)
+		}
+		if got, want := found.Unnamed(), `write "e mail" as e_mail, "x.y" as x_y, "a@b" as a_b, "user-name" as user_name in the events`; !strings.Contains(got, want) {
+			t.Errorf("%q: %s", separator, got)
+		}
+	}
+	_, err := sample.Infer(strings.NewReader(events(9, func(i int) string { return fmt.Sprintf(`{"user-id":"u%d","price":1.5}`, i%3) })), sample.Options{})
+	if err == nil || !strings.Contains(err.Error(), `write "user-id" as user_id in the events`) {
+		t.Error(err)
 	}
 }
 

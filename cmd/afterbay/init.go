@@ -49,6 +49,9 @@ func (c *initCommand) Run(a *app) error {
 	if found.Malformed > 0 {
 		fmt.Fprintf(a.stdout, "%d lines are no JSON object and will be dead letters, such as %s\n", found.Malformed, found.Problem)
 	}
+	if unnamed := found.Unnamed(); unnamed != "" {
+		fmt.Fprintf(a.stdout, "warning: %s\n", unnamed)
+	}
 	if odd := found.OddTime(); odd != "" {
 		fmt.Fprintf(a.stdout, "warning: %s. Events happen when they are appended, as written\n", odd)
 	}
