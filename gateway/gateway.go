@@ -7,6 +7,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/limit"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
@@ -141,6 +143,7 @@ func (g *Gateway) Server(o server.Options) *server.Server {
 	o.Name, o.Logger = cmp.Or(o.Name, "gateway"), cmp.Or(o.Logger, g.options.Logger)
 	o.Refuse = func(w http.ResponseWriter, _ *http.Request, why *server.Refusal) {
 		why.SetHeader(w.Header())
+		w.Header().Set(header.Correlation, rand.Text())
 		g.refuse(w, &refusal{why.Status, why.Message, why.Hint})
 	}
 	// The gateway itself bounds its clients, by tenant and in all.

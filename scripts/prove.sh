@@ -76,6 +76,7 @@ for target in "decode FuzzScanAgreesWithEncodingJSON" "model/tree FuzzParse" "mo
 	prove "fuzz-${1//\//-}-${target,,}" "go test ./$1 -run '^\$' -fuzz $2 -fuzztime 30s -fuzzminimizetime 1x"
 done
 prove simulation "go test ./stream/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000"
+prove hostile "go test ./cmd/afterbay -run HostileRequests -v -timeout 60m -args -hostile.connections=1000 -hostile.held && go test ./scoring ./ingest ./internal/http/server -run 'CostLittle|Small|Bombs' -v -timeout 60m"
 prove gateway "AFTERBAY_PROVE=1 AFTERBAY_FULL=1 go test ./gateway -run 'TenThousand|DoNotRead|FewEchoes|IdleConnection' -v -timeout 60m"
 prove gateway-cold "AFTERBAY_PROVE=1 go test ./gateway/hub -run ColdResume -v -timeout 60m"
 prove gateway-crash "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\${AFTERBAY_KAFKA:-\$PWD/.kafka/libs-4.3.1} go test ./cmd/afterbay -run KilledGatewaysAndEngines -v -timeout 60m -args -gateway.kills=20 -gateway.clients=500 -gateway.rate=\${GATEWAY_RATE:-2000} -gateway.apart=30s -gateway.stable=4s -gateway.seed=$seed"

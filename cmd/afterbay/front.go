@@ -168,7 +168,7 @@ func (f *front) listen(ctx context.Context, log serve.Log) error {
 	if err != nil {
 		return f.explain("listen", fmt.Sprintf("clients cannot connect: %v", err), "write another address as listen, port 0 takes a free one")
 	}
-	f.listener = limit.Listen(narrow{listener}, f.addresses)
+	f.listener = limit.Reserve(narrow{listener}, f.addresses)
 	o := server.Options{Handler: f.handler(f.gateway.Handler()), Memory: f.memory, TLS: secure, Class: func(r *http.Request) server.Class {
 		if r.URL.Path == "/readyz" {
 			return server.Health

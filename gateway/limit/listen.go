@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -13,12 +14,38 @@ import (
 // Listen bounds the connections of addresses to l. One that is over its bound is
 // told so, as HTTP without TLS says it, and closed: nothing of it is read.
 func Listen(l net.Listener, addresses *Limiter[netip.Prefix]) net.Listener {
-	return &listener{l, addresses}
+	return &listener{Listener: l, addresses: addresses}
 }
+
+// Reserve bounds the connections of addresses to l, as Listen does, but returns one that
+// is over its bound as a *Refused, for a server that answers health checks on it and
+// tells other requests why not.
+func Reserve(l net.Listener, addresses *Limiter[netip.Prefix]) net.Listener {
+	return &listener{Listener: l, addresses: addresses, reserve: true}
+}
+
+// Refused is a connection of an address that is over its bound. It counts for none.
+type Refused struct {
+	net.Conn
+	refusal Refusal
+}
+
+// Refused returns the reply to requests on it.
+func (r *Refused) Refused() (status int, message, hint string, after time.Duration) {
+	status = http.StatusTooManyRequests
+	if r.refusal.Reason == Full {
+		status = http.StatusServiceUnavailable
+	}
+	return status, said[r.refusal.Reason], "come again after Retry-After", r.refusal.Wait
+}
+
+// NetConn returns the connection below.
+func (r *Refused) NetConn() net.Conn { return r.Conn }
 
 type listener struct {
 	net.Listener
 	addresses *Limiter[netip.Prefix]
+	reserve   bool
 }
 
 // Accept returns the next connection that is admitted.
@@ -32,6 +59,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		refusal := l.addresses.Enter(key)
 		if refusal.Reason == "" {
 			return &counted{Conn: conn, listener: l, key: key}, nil
+		}
+		if l.reserve {
+			return &Refused{conn, refusal}, nil
 		}
 		refusal.close(conn)
 	}
@@ -81,6 +111,9 @@ func (c *counted) CloseWrite() error {
 	}
 	return errors.ErrUnsupported
 }
+
+// NetConn returns the connection below.
+func (c *counted) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
 func (c *counted) Close() error {

@@ -4,8 +4,10 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,6 +17,7 @@ import (
 
 // reserve is how many connections are taken beyond the bounds. They are for health,
 // metrics and operators: other requests get 503.
+// Those that were sent a request that is not read yet may be twice as many.
 const reserve = 64
 
 // connections bounds those of a server.
@@ -54,6 +57,7 @@ type conn struct {
 	key      netip.Addr // the zero Addr has no bound of its own
 	reserved bool       // beyond the bounds
 	closed   bool
+	since    time.Time     // when it became idle
 	among    *list.Element // of waiting or spares; nil while it is active
 	own      *list.Element // of the address
 }
@@ -73,7 +77,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		one, victim := l.all.enter(accepted)
+		one, victim, wait := l.all.enter(accepted)
+		for wait > 0 { // the system queues those behind it
+			time.Sleep(wait)
+			one, victim, wait = l.all.enter(accepted)
+		}
 		if victim != nil {
 			_ = victim.Close() // nothing of a request came on it
 		}
@@ -84,11 +92,28 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
+// refused is a connection that a listener has refused: requests on it but health checks
+// get the reply.
+type refused interface {
+	Refused() (status int, message, hint string, after time.Duration)
+}
+
+// whyNot returns the reply to requests on a connection that is beyond the bounds.
+func whyNot(c net.Conn) *Refusal {
+	if r, ok := c.(refused); ok {
+		status, message, hint, after := r.Refused()
+		return &Refusal{Status: status, Code: "too_many", Message: message, Hint: hint, After: after}
+	}
+	return &Refusal{Status: http.StatusServiceUnavailable, Code: "too_many", Message: "the server, or this address, has as many connections as it may", Hint: "close some, or send the request again later", After: time.Second}
+}
+
 // turnAway answers a connection that is not read.
 func turnAway(c net.Conn) {
-	const body = `{"error":"the server has as many connections as it may","hint":"send the request again later"}` + "\n"
-	_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // it fits an empty buffer
-	_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: 1\r\n\r\n%s", len(body), body)
+	why := whyNot(c)
+	body, _ := json.Marshal(map[string]string{"error": why.Message, "hint": why.Hint}) // texts can be encoded
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))                                // it fits an empty buffer
+	_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: %.0f\r\n\r\n%s",
+		why.Status, http.StatusText(why.Status), len(body), math.Ceil(why.After.Seconds()), body)
 	_ = c.Close()
 }
 
@@ -108,25 +133,31 @@ func AddressOf(remote net.Addr) netip.Addr {
 }
 
 // enter takes a connection; nil is that there is no room. victim has to be closed for
-// it.
-func (c *connections) enter(accepted net.Conn) (one, victim *conn) {
+// it. wait is that all that could be closed are fresh.
+func (c *connections) enter(accepted net.Conn) (one, victim *conn, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one = &conn{Conn: accepted, all: c, key: AddressOf(accepted.RemoteAddr())}
 	a := c.of[one.key]
+	_, already := accepted.(refused)
 	switch {
+	case already:
+		one.reserved = true
 	case one.key.IsValid() && a != nil && a.open >= c.each:
-		victim = oldest(&a.waiting)
+		victim, wait = oldest(&a.waiting)
 		one.reserved = victim == nil
 	case c.open >= c.most:
-		victim = oldest(&c.waiting)
+		victim, wait = oldest(&c.waiting)
 		one.reserved = victim == nil
 	}
-	if one.reserved && c.spare >= reserve {
-		if victim = oldest(&c.spares); victim == nil {
+	if one.reserved && c.spare >= reserve && wait == 0 {
+		if victim, wait = oldest(&c.spares); victim == nil && wait == 0 && c.spare >= 2*reserve {
 			c.refused++
-			return nil, nil
+			return nil, nil, 0
 		}
+	}
+	if wait > 0 {
+		return nil, nil, wait
 	}
 	if victim != nil {
 		c.evicted++
@@ -142,24 +173,40 @@ func (c *connections) enter(accepted net.Conn) (one, victim *conn) {
 		c.of[one.key].open++
 	}
 	c.rest(one)
-	return one, victim
+	return one, victim, 0
 }
 
-func oldest(l *list.List) *conn {
-	if front := l.Front(); front != nil {
-		return front.Value.(*conn)
+// oldest returns the first of some connections of which nothing waits to be read: the
+// server, not its client, is late with the others. wait is how long the first one stays
+// fresh: its client has had little time to send a request.
+func oldest(l *list.List) (victim *conn, wait time.Duration) {
+	tries := 0
+	for e := l.Front(); e != nil && tries < oldestTries; e = e.Next() {
+		one := e.Value.(*conn)
+		if wait = freshFor - time.Since(one.since); wait > 0 {
+			return nil, wait
+		}
+		if !pending(one.Conn) {
+			return one, 0
+		}
+		tries++
 	}
-	return nil
+	return nil, 0
 }
+
+const (
+	freshFor    = 150 * time.Millisecond
+	oldestTries = 32 // each is a call of the system
+)
 
 // rest says that a connection has no request under way.
 func (c *connections) rest(one *conn) {
 	switch {
 	case one.closed || one.among != nil:
 	case one.reserved:
-		one.among = c.spares.PushBack(one)
+		one.since, one.among = time.Now(), c.spares.PushBack(one)
 	default:
-		one.among, one.own = c.waiting.PushBack(one), c.of[one.key].waiting.PushBack(one)
+		one.since, one.among, one.own = time.Now(), c.waiting.PushBack(one), c.of[one.key].waiting.PushBack(one)
 	}
 }
 
@@ -230,14 +277,27 @@ func (c *connections) yield(ctx context.Context) {
 	if one, _ := ctx.Value(connectionKey{}).(*conn); one != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.rest(one)
+		if c.rest(one); one.among == nil {
+			return
+		}
+		one.since = time.Time{} // the first to go
+		if one.reserved {
+			c.spares.MoveToFront(one.among)
+			return
+		}
+		c.waiting.MoveToFront(one.among)
+		c.of[one.key].waiting.MoveToFront(one.own)
 	}
 }
 
-// inReserve reports whether the connection of a request is beyond the bounds.
-func inReserve(ctx context.Context) bool {
+// inReserve returns the reply to a request on a connection that is beyond the bounds;
+// nil if it is not.
+func inReserve(ctx context.Context) *Refusal {
 	one, _ := ctx.Value(connectionKey{}).(*conn)
-	return one != nil && one.reserved // it does not change once the connection is taken
+	if one == nil || !one.reserved { // which does not change once the connection is taken
+		return nil
+	}
+	return whyNot(one.Conn)
 }
 
 // Close implements net.Conn.

@@ -66,8 +66,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // enter takes a place for a request, or says why there is none.
 func (s *Server) enter(class Class, r *http.Request) *Refusal {
-	if class < Operator && inReserve(r.Context()) {
-		return &Refusal{Status: http.StatusServiceUnavailable, Code: "too_many", Message: "the server, or this address, has as many connections as it may", Hint: "close some, or send the request again later", After: time.Second}
+	if class < Operator {
+		if why := inReserve(r.Context()); why != nil {
+			return why
+		}
 	}
 	places := s.classes[class]
 	if places == nil {

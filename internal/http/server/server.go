@@ -51,7 +51,7 @@ type Options struct {
 	// Connections is how many may be open; 0 is 1,024, or a quarter of the files that
 	// the process may open where that is less. More than half of these are never used.
 	Connections int
-	// ConnectionsEach is how many of them one address may have; 0 is half of
+	// ConnectionsEach is how many of them one address may have; 0 is three quarters of
 	// Connections. Connections without an address, as of a Unix socket, have no bound of
 	// their own.
 	ConnectionsEach int
@@ -73,7 +73,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Connections = cmp.Or(o.Connections, min(connectionsDefault, max(filesMax()/4, 1)))
 	o.Connections = min(o.Connections, max(filesMax()/2, 1))
-	o.ConnectionsEach = cmp.Or(o.ConnectionsEach, max(o.Connections/2, 1))
+	o.ConnectionsEach = cmp.Or(o.ConnectionsEach, max(o.Connections*3/4, 1))
 	o.Requests, o.Streams = cmp.Or(o.Requests, requestsDefault), cmp.Or(o.Streams, requestsDefault)
 	if o.Memory == nil {
 		o.Memory = NewBudget(0)

@@ -2,7 +2,13 @@
 
 package server
 
-import "math"
+import (
+	"math"
+	"net"
+)
+
+// pending reports whether bytes of a connection wait to be read, which is not known.
+func pending(net.Conn) bool { return false }
 
 // filesMax returns how many files the process may open: there is no such bound.
 func filesMax() int { return math.MaxInt32 }
