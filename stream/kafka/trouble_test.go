@@ -278,7 +278,7 @@ func TestSameWarningIsLoggedOnceInAWhile(t *testing.T) {
 func TestOtherPartitionCountIsRefused(t *testing.T) {
 	l := open(t, conforming(fake(t)))
 	name := changelogOf("g", in).Topic
-	if err := l.CreateTopic(t.Context(), stream.Topic{Name: name, Partitions: 2}); err != nil {
+	if _, err := l.ensureTopic(t.Context(), name, 2); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Join(t.Context(), "g", "in")
