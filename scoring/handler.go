@@ -23,7 +23,7 @@ type Options struct {
 	RecordBytesMax int           // of a record of a stream. 0 is 1 MiB
 	BodyBytesMax   int64         // of a request that is no stream, decompressed. 0 is 64 MiB
 	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 1 MiB. 0 is 200
-	IdleTimeout    time.Duration // of a stream that sends nothing, or does not read its end. 0 is 60 s
+	IdleTimeout    time.Duration // of a stream that sends nothing, or does not read its end. 0 is 45 s
 	SpillDir       string        // where answers wait that a client does not read. "" is the system's folder for temporary files
 	SpillBytesEach int64         // of them, of one stream. 0 is 256 MiB
 	SpillBytesAll  int64         // of all streams. 0 is 2 GiB
@@ -48,7 +48,7 @@ func (o Options) orDefaults() Options {
 	o.RecordBytesMax = cmp.Or(o.RecordBytesMax, 1<<20)
 	o.BodyBytesMax = cmp.Or(o.BodyBytesMax, 64<<20)
 	o.RatioMax = cmp.Or(o.RatioMax, 200)
-	o.IdleTimeout = cmp.Or(o.IdleTimeout, time.Minute)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 45*time.Second)
 	o.SpillDir = cmp.Or(o.SpillDir, os.TempDir())
 	o.SpillBytesEach = cmp.Or(o.SpillBytesEach, 256<<20)
 	o.SpillBytesAll = cmp.Or(o.SpillBytesAll, 2<<30)
