@@ -61,6 +61,10 @@ type Options struct {
 	// need the model until it answers.
 	Reach bool
 
+	// NoPrograms has New run no program that a manifest names: the manifest describes
+	// the model. The runner is for looking at, and cannot score.
+	NoPrograms bool
+
 	// Rehearse asks nothing outside of the process: models and lookups there answer
 	// with zeros, empty texts and no rows, and Asked counts what they were asked.
 	Rehearse bool

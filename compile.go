@@ -391,6 +391,15 @@ func (c *compiler) open(path string, m *Model) (model.Model, error) {
 
 // openManifest opens the model of a manifest, which is closed with the pipeline.
 func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, error) {
+	if c.options.NoPrograms && m.Process != nil {
+		loaded, err := load.Declared(context.Background(), m, c.pipeline.Code.Kinds)
+		if err != nil {
+			return nil, err
+		}
+		c.opened = append(c.opened, loaded)
+		c.warnings = append(c.warnings, path+": the model's program was not run: `afterbay model verify` with its manifest runs it, and `afterbay try`")
+		return loaded, nil
+	}
 	open := load.Started
 	if c.reach {
 		open = load.Verified

@@ -133,6 +133,7 @@ type Process struct {
 	Start       time.Duration // most that a worker may take to start; 0 is 1m
 	MemoryBytes int           // at which a worker is ended, on Linux; 0 is 2GiB
 	Pure        bool          // the program computes each row for itself and does nothing else: events may be scored before they are durable
+	Env         []string      // names of variables that the program gets, beside PATH, HOME, LANG and TMPDIR; AFTERBAY_* is refused
 	Dir         string        // the manifest's folder
 }
 

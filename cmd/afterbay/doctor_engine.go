@@ -27,7 +27,7 @@ func (c *doctorCommand) examine(a *app) error {
 	var pipelines []pipeline
 	if len(c.Paths) > 0 {
 		var err error
-		if pipelines, err = a.load(c.Paths, 1, nil); err != nil {
+		if pipelines, err = a.load(c.Paths, 1, nil, noPrograms); err != nil {
 			return err
 		}
 	}

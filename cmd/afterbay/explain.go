@@ -9,7 +9,6 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/explain"
 	"github.com/afterbay/afterbay/lookup/services"
-	"github.com/afterbay/afterbay/model/outside"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/kafka"
@@ -27,12 +26,12 @@ func (c *explainCommand) Run(a *app) (err error) {
 	var pipelines []afterbay.Pipeline
 	var loaded []pipeline
 	if len(c.Files) > 0 {
-		if loaded, err = a.load(c.Files, 1, nil); err != nil {
+		if loaded, err = a.load(c.Files, 1, nil, noPrograms); err != nil {
 			return err
 		}
 		for _, p := range loaded {
 			one := p.source.Pipelines[p.index]
-			one.Code.Kinds, one.Code.Rows = outside.Kinds(), services.Open
+			one.Code.Kinds, one.Code.Rows = a.kinds(), services.Open
 			pipelines = append(pipelines, one)
 		}
 	}

@@ -147,7 +147,7 @@ func (l *linter) check(path string) {
 		return
 	}
 	f.found = append(f.found, file.Above(func(p afterbay.Pipeline) error {
-		_, err := l.app.newRunner(p, afterbay.Options{Reach: l.reach})
+		_, err := l.app.newRunner(p, afterbay.Options{Reach: l.reach, NoPrograms: true})
 		return err
 	})...)
 	for i, p := range file.Pipelines {
@@ -163,7 +163,7 @@ func (l *linter) check(path string) {
 		if l.engine = engine; len(found) > 0 {
 			f.add(file.Explain(i, found))
 		}
-		if here.runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach}); err != nil {
+		if here.runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach, NoPrograms: true}); err != nil {
 			f.add(file.Explain(i, err))
 			continue
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/model/outside"
 	python "github.com/afterbay/afterbay/model/process"
 )
 
@@ -40,6 +39,11 @@ type modelScoreCommand struct {
 // loadModel loads a model, or verifies that of a manifest, which is nil where
 // there is none.
 func (a *app) loadModel(path string) (model.Model, *config.Manifest, load.Report, error) {
+	return a.loadModelBy(path, a.verified)
+}
+
+// loadModelBy loads a model, that of a manifest by a function.
+func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, load.Report, error)) (model.Model, *config.Manifest, load.Report, error) {
 	if !model.IsManifest(path) {
 		m, err := load.File(path)
 		if err != nil {
@@ -51,7 +55,7 @@ func (a *app) loadModel(path string) (model.Model, *config.Manifest, load.Report
 	if err != nil {
 		return nil, nil, load.Report{}, &exitError{exitInvalid, err}
 	}
-	m, report, err := a.verified(&manifest.Manifest)
+	m, report, err := open(&manifest.Manifest)
 	if err != nil {
 		err = manifest.Explain(err)
 		return nil, nil, report, &exitError{invalidOrAway(err), err}
@@ -62,16 +66,25 @@ func (a *app) loadModel(path string) (model.Model, *config.Manifest, load.Report
 // verified loads the model of a manifest, which may be of any kind. What it has
 // outside of the process ends with the command.
 func (a *app) verified(manifest *model.Manifest) (model.Model, load.Report, error) {
-	m, report, err := load.Verified(a.ctx, manifest, outside.Kinds())
+	m, report, err := load.Verified(a.ctx, manifest, a.kinds())
 	if err == nil {
 		a.ends = append(a.ends, func() { load.Close(m) })
 	}
 	return m, report, err
 }
 
+// inspected returns the model of a manifest to look at. It runs no program.
+func (a *app) inspected(manifest *model.Manifest) (model.Model, load.Report, error) {
+	if manifest.Process == nil {
+		return a.verified(manifest)
+	}
+	m, err := load.Declared(a.ctx, manifest, a.kinds())
+	return m, load.Report{}, err
+}
+
 // Run describes the model.
 func (c *modelInspectCommand) Run(a *app) error {
-	m, _, _, err := a.loadModel(c.File)
+	m, _, _, err := a.loadModelBy(c.File, a.inspected)
 	if err != nil {
 		return err
 	}

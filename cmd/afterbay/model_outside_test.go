@@ -67,9 +67,45 @@ func TestPipelineScoresWithAProgramThatItsManifestNames(t *testing.T) {
 	} {
 		write(t, "wrong.csv", strings.Replace(read(t, "golden.csv"), "7,,3.5", "7,,3.6", 1))
 		write(t, "risk.yaml", strings.Replace(processManifest, c[0], c[1], 1))
-		if r := command(t, "", "lint", "pipeline.yaml"); r.code != exitInvalid || !strings.Contains(r.stdout+r.stderr, c[2]) {
+		if r := command(t, "", "try", "pipeline.yaml"); r.code != exitInvalid || !strings.Contains(r.stdout+r.stderr, c[2]) {
 			t.Errorf("%s: %+v", c[1], r)
 		}
+	}
+}
+
+// TestOnlyCommandsThatScoreRunPrograms has a manifest name a program that leaves a mark.
+func TestOnlyCommandsThatScoreRunPrograms(t *testing.T) {
+	outsideFolder(t)
+	t.Setenv("AFTERBAY_TOKEN", "engine's own")
+	t.Setenv("OTHER_SECRET", "another")
+	t.Setenv("MODEL_CACHE", "there")
+	write(t, "model.py", "import json, os\njson.dump(dict(os.environ), open('ran', 'w'))\n"+read(t, "model.py"))
+	write(t, "risk.yaml", strings.Replace(processManifest, "workers: 1", "workers: 1, env: [MODEL_CACHE]", 1))
+	for _, args := range [][]string{
+		{"lint", "pipeline.yaml", "risk.yaml"}, {"lint", "--connect", "pipeline.yaml"}, {"model", "inspect", "risk.yaml"},
+	} {
+		r := command(t, "", args...)
+		if _, err := os.Stat("ran"); err == nil || r.code != 0 {
+			t.Fatalf("%v: the program ran (%v), or: %+v", args, err == nil, r)
+		}
+		if args[0] == "lint" && !strings.Contains(r.stdout, "the model's program was not run") {
+			t.Errorf("%v: %s", args, r.stdout)
+		}
+	}
+	for _, args := range [][]string{{"try", "pipeline.yaml"}, {"model", "verify", "risk.yaml"}} {
+		r := command(t, "", args...)
+		var environment map[string]string
+		if err := json.Unmarshal([]byte(read(t, "ran")), &environment); err != nil || r.code != 0 || !strings.Contains(r.stderr, "model risk@1 runs the program python3 worker.py model.py\n") {
+			t.Fatalf("%v: %v, %+v", args, err, r)
+		}
+		if environment["MODEL_CACHE"] != "there" || environment["PATH"] == "" || environment["AFTERBAY_TOKEN"]+environment["OTHER_SECRET"] != "" {
+			t.Errorf("%v: the program got %v", args, environment)
+		}
+		os.Remove("ran")
+	}
+	write(t, "risk.yaml", strings.Replace(processManifest, "workers: 1", "workers: 1, env: [AFTERBAY_TOKEN]", 1))
+	if r := command(t, "", "lint", "pipeline.yaml"); r.code != exitInvalid || !strings.Contains(r.stderr, "the variable AFTERBAY_TOKEN is of the engine") {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -82,7 +118,7 @@ func TestProgramsEndWithTheCommand(t *testing.T) {
 	must(t, `{"card": "ab", "amount": 9}`+"\n", "try", "pipeline.yaml")
 	must(t, "amount,card\n1,a\n", "model", "score", "risk.yaml")
 	command(t, "", "model", "verify", "wrong.yaml") // opened, and not usable
-	command(t, "", "lint", "broken.yaml")           // opened, and the pipeline is not
+	command(t, "", "try", "broken.yaml")            // opened, and the pipeline is not
 	pids := strings.Fields(read(t, "pids"))
 	if len(pids) < 4 {
 		t.Errorf("%d programs were started", len(pids))

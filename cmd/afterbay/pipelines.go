@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"runtime"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/load"
 	"github.com/afterbay/afterbay/model/outside"
 )
 
@@ -25,7 +29,7 @@ type pipeline struct {
 // newRunner checks a pipeline, whose models may be of any kind. What they have
 // outside of the process ends with the command.
 func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runner, error) {
-	p.Code.Kinds, p.Code.Rows = outside.Kinds(), services.Open
+	p.Code.Kinds, p.Code.Rows = a.kinds(), services.Open
 	o.Endpoints = cmp.Or(o.Endpoints, &a.endpoints)
 	runner, err := afterbay.New(p, o)
 	if err == nil {
@@ -33,6 +37,43 @@ func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runn
 	}
 	return runner, err
 }
+
+// kinds opens models of all kinds. It says which programs they run.
+func (a *app) kinds() map[string]load.Opener {
+	kinds := outside.Kinds()
+	open := kinds["process"]
+	kinds["process"] = func(ctx context.Context, m *model.Manifest) (model.Model, error) {
+		opened, err := open(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return &announced{opened.(announcing), m, a.stderr}, nil
+	}
+	return kinds
+}
+
+// announcing is what a model of kind process implements.
+type announcing interface {
+	model.Answerer
+	model.Connector
+	io.Closer
+}
+
+// announced is a model that says which program it runs, before it does.
+type announced struct {
+	announcing
+	manifest *model.Manifest
+	to       io.Writer
+}
+
+// Connect implements model.Connector.
+func (m *announced) Connect(ctx context.Context) error {
+	fmt.Fprintf(m.to, "model %s@%d runs the program %s\n", m.manifest.Name, m.manifest.Version, m.Info().Request)
+	return m.announcing.Connect(ctx)
+}
+
+// noPrograms has load run no program: for commands that score nothing.
+func noPrograms(o *afterbay.Options) { o.NoPrograms = true }
 
 func (p pipeline) describe() string {
 	text := fmt.Sprintf("%s and writes %s", strings.Join(p.runner.Inputs(), ", "), strings.Join(p.runner.Outputs(), ", "))

@@ -17,7 +17,6 @@ import (
 	"github.com/afterbay/afterbay/internal/plot"
 	"github.com/afterbay/afterbay/lookup/services"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/outside"
 	"github.com/afterbay/afterbay/rederive"
 	"github.com/afterbay/afterbay/serve"
 )
@@ -231,7 +230,7 @@ func (a *app) loadChanged(request rederive.Request) (pipeline, error) {
 			return pipeline{}, err
 		}
 	}
-	p.Code.Kinds, p.Code.Rows = outside.Kinds(), services.Open
+	p.Code.Kinds, p.Code.Rows = a.kinds(), services.Open
 	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Reach: !request.DryRun, Rehearse: request.DryRun})
 	if err != nil {
 		return pipeline{}, cannotRun(file.Explain(at, err))

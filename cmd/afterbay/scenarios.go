@@ -7,7 +7,6 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/lookup/services"
-	"github.com/afterbay/afterbay/model/outside"
 	"github.com/afterbay/afterbay/scenario"
 )
 
@@ -22,7 +21,7 @@ func (c *testCommand) Run(a *app) error {
 	failed := 0
 	for i, file := range c.Files {
 		failures, err := scenario.Run(a.ctx, file, scenario.Options{
-			Update: c.Update, Code: afterbay.Code{Kinds: outside.Kinds(), Rows: services.Open},
+			Update: c.Update, Code: afterbay.Code{Kinds: a.kinds(), Rows: services.Open},
 			Progress: func(way string, number, of int) {
 				meter.show("scenario %d of %d: %s: way %d of %d, %s", i+1, len(c.Files), file, number, of, way)
 			},

@@ -105,7 +105,7 @@ func (c *stateGetCommand) nothing() error {
 
 // describe prints the features of the key, a line each.
 func (c *stateGetCommand) describe(a *app) error {
-	pipelines, err := a.load([]string{c.File}, 1, nil)
+	pipelines, err := a.load([]string{c.File}, 1, nil, noPrograms)
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,22 @@ func Started(ctx context.Context, m *model.Manifest, outside map[string]Opener) 
 	return loaded, v.report, v.err()
 }
 
+// Declared returns the model of a manifest as the manifest and its file describe it.
+// It runs no program, reaches no server and scores no golden vectors, so only Info of
+// a model outside of the process may be used. An error is Errors.
+func Declared(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, error) {
+	v := &verifier{manifest: m}
+	loaded := v.open(ctx, outside)
+	if loaded == nil {
+		return nil, v.err()
+	}
+	if v.declared(loaded.Info().WithoutState()); v.errs != nil {
+		Close(loaded)
+		return nil, v.err()
+	}
+	return v.described(loaded), nil
+}
+
 // load returns the verified model; nil where something is wrong with it.
 func (v *verifier) load(ctx context.Context, outside map[string]Opener) model.Model {
 	loaded := v.open(ctx, outside)

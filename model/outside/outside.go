@@ -35,19 +35,19 @@ func inputs(m *model.Manifest) []model.Input {
 	return list
 }
 
-func openProcess(ctx context.Context, m *model.Manifest) (model.Model, error) {
+func openProcess(_ context.Context, m *model.Manifest) (model.Model, error) {
 	p := m.Process
 	if p == nil {
 		return nil, fmt.Errorf("a model of kind process needs process: {command: [...]}")
 	}
 	options := process.Options{
 		Command: p.Command, Dir: p.Dir, Inputs: inputs(m), Outputs: m.Outputs, Digest: m.Digest, Workers: p.Workers,
-		Timeout: p.Timeout, StartTimeout: p.Start, MemoryBytesMax: int64(p.MemoryBytes), Pure: p.Pure,
+		Timeout: p.Timeout, StartTimeout: p.Start, MemoryBytesMax: int64(p.MemoryBytes), Pure: p.Pure, Variables: p.Env,
 	}
 	if len(m.Outputs) == 1 { // what a function returns has no name
 		options.Outputs = []model.Output{{Size: m.Outputs[0].Size, Type: m.Outputs[0].Type}}
 	}
-	return process.Start(ctx, options)
+	return process.Open(options)
 }
 
 func openRemote(_ context.Context, m *model.Manifest) (model.Model, error) {

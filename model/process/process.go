@@ -54,6 +54,10 @@ type Options struct {
 	Dir string
 	// Env has NAME=value pairs that are added to the environment.
 	Env []string
+	// Variables name variables of this process's environment that the program gets.
+	// Of all others it gets PATH, HOME, LANG and TMPDIR. Names that begin with
+	// AFTERBAY_ are refused, since those variables hold the engine's own secrets.
+	Variables []string
 
 	// Inputs are the columns of a row, in order. A worker that names its inputs
 	// when it starts must name these.
@@ -96,6 +100,10 @@ func (o Options) Validate() error {
 		}
 	}
 	check(len(o.Command) == 0 || o.Command[0] == "", "no command: it is the program to run and its arguments")
+	for _, name := range o.Variables {
+		check(!variableName.MatchString(name), "%q is no name of a variable of the environment", name)
+		check(strings.HasPrefix(strings.ToUpper(name), ownVariables), "the variable %s is of the engine, which may keep secrets there: give the program a variable of its own", name)
+	}
 	check(o.Workers < 0 || o.Workers > workersMax, "%d workers: each is a process, 1 to %d are possible", o.Workers, workersMax)
 	check(o.Attempts < 0 || o.Attempts > attemptsMax, "%d attempts: rows that end workers would end them all, 1 to %d are possible", o.Attempts, attemptsMax)
 	check(o.Timeout < 0 || o.StartTimeout < 0, "a timeout is negative")
@@ -125,9 +133,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Model is a running pool of workers. It is safe for concurrent use; as many
-// calls run at a time as there are workers. Close ends it.
+// Model is a pool of workers, which Connect starts. It is safe for concurrent use;
+// as many calls run at a time as there are workers. Close ends it.
 type Model struct {
+	started bool
 	options Options
 	layout  *inference.Layout
 	info    model.Info
@@ -139,7 +148,10 @@ type Model struct {
 	lost    atomic.Pointer[string] // why the last worker was
 }
 
-var _ model.Answerer = (*Model)(nil)
+var (
+	_ model.Answerer  = (*Model)(nil)
+	_ model.Connector = (*Model)(nil)
+)
 
 // call is a request on its way to a worker. Whoever takes it answers it.
 type call struct {
@@ -161,9 +173,21 @@ func (awayError) Blame() model.Blame { return model.BlameWay }
 
 var errClosed error = awayError{errors.New("the model is closed")}
 
-// Start starts the workers and waits until all are ready. The error of one that
-// cannot start has what it wrote to stderr.
+// Start opens a model and connects it.
 func Start(ctx context.Context, options Options) (*Model, error) {
+	m, err := Open(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Connect(ctx); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Open describes the model by its options. It runs no program: Connect does.
+func Open(options Options) (*Model, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("model process: %w", err)
 	}
@@ -173,30 +197,40 @@ func Start(ctx context.Context, options Options) (*Model, error) {
 		return nil, fmt.Errorf("model process: %w", err)
 	}
 	program := strings.Join(append([]string{filepath.Base(options.Command[0])}, options.Command[1:]...), " ")
-	m := &Model{
+	return &Model{
 		options: options, layout: layout, calls: make(chan *call), closing: make(chan struct{}),
 		info: model.Info{
 			Kind: "process", Digest: options.Digest, Inputs: options.Inputs, Outputs: options.Outputs, Remote: !options.Pure,
 			Request: program, Timeout: time.Duration(2*options.Attempts) * options.Timeout, // for a worker, and for its answer
 			Describe: fmt.Sprintf("%s, workers: %d", program, options.Workers),
 		},
+	}, nil
+}
+
+// Connect implements model.Connector: it starts the workers and waits until all are
+// ready. The error of one that cannot start has what it wrote to stderr. After an
+// error the model has to be closed.
+func (m *Model) Connect(ctx context.Context) error {
+	if m.started {
+		return nil
 	}
-	ready := make(chan error, options.Workers)
-	for range options.Workers {
+	m.started = true
+	ready := make(chan error, m.options.Workers)
+	for range m.options.Workers {
 		m.group.Go(func() { m.supervise(ready) })
 	}
-	for range options.Workers {
+	for range m.options.Workers {
+		var err error
 		select {
 		case err = <-ready:
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
 		if err != nil {
-			m.Close()
-			return nil, fmt.Errorf("start %s: %w", program, err)
+			return fmt.Errorf("start %s: %w", m.info.Request, err)
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // Close ends the workers and waits for them: an idle one has two seconds to end

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,6 +38,8 @@ const (
 	tells    // its number
 )
 
+const environmentVariable = "AFTERBAY_TEST_FILE"
+
 const modeVariable, folderVariable = "AFTERBAY_TEST_WORKER", "AFTERBAY_TEST_FOLDER"
 
 // What tests outside the package ask for.
@@ -62,6 +65,11 @@ func work(mode string) {
 		os.Exit(1)
 	case "chatty":
 		fmt.Println("Hello, world: loading")
+	case "tells environment":
+		file := os.Getenv(environmentVariable)
+		if err := errors.Join(os.WriteFile(file+"."+strconv.Itoa(os.Getpid()), []byte(strings.Join(os.Environ(), "\n")), 0o600), os.Rename(file+"."+strconv.Itoa(os.Getpid()), file)); err != nil {
+			panic(err)
+		}
 	case "silent":
 		time.Sleep(time.Hour)
 	case "names":
@@ -171,6 +179,48 @@ func start(t testing.TB, o Options) *Model {
 	}
 	t.Cleanup(func() { m.Close() })
 	return m
+}
+
+// TestProgramsGetFewVariables sees that secrets of the engine stay with it, and that
+// a model that is not connected runs no program.
+func TestProgramsGetFewVariables(t *testing.T) {
+	t.Setenv("AFTERBAY_TOKEN", "secret")
+	t.Setenv("OTHER_SECRET", "secret")
+	t.Setenv("MODEL_CACHE", "there")
+	t.Setenv("LANG", "C")
+	o := options(t, "tells environment")
+	file := filepath.Join(t.TempDir(), "environment")
+	o.Env = append(o.Env, environmentVariable+"="+file)
+	o.Variables = []string{"MODEL_CACHE", "ABSENT"}
+	m, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, err := os.Stat(file); err == nil {
+		t.Fatal("a model that is only opened ran its program")
+	}
+	if err := m.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		name, _, _ := strings.Cut(line, "=")
+		if !slices.Contains([]string{"PATH", "HOME", "LANG", "TMPDIR", "MODEL_CACHE", modeVariable, folderVariable, environmentVariable, "PWD"}, name) {
+			t.Errorf("the program got %s", line)
+		}
+	}
+	if !strings.Contains(string(text), "MODEL_CACHE=there") || !strings.Contains(string(text), "LANG=C") {
+		t.Errorf("the program got %s", text)
+	}
+	for _, name := range []string{"AFTERBAY_TOKEN", "afterbay_x", "A=B", ""} {
+		if o.Variables = []string{name}; o.Validate() == nil {
+			t.Errorf("the variable %q is passed on", name)
+		}
+	}
 }
 
 // score returns the first score of rows of two numbers.

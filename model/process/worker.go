@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,7 +61,7 @@ func spawn(o *Options) (*worker, error) {
 	}
 	w.stdin, w.stdout = stdin, stdout
 	c := w.command
-	c.Dir, c.Env = o.Dir, append(os.Environ(), o.Env...)
+	c.Dir, c.Env = o.Dir, append(environment(o.Variables), o.Env...)
 	c.Stdin, c.Stdout, c.Stderr = theirIn, theirOut, w.words
 	c.WaitDelay = time.Second // for stderr, where a child of its own outlives it
 	apart(c)
@@ -73,6 +74,23 @@ func spawn(o *Options) (*worker, error) {
 	w.group.Go(w.read)
 	w.group.Go(func() { w.watch(o.MemoryBytesMax) })
 	return w, nil
+}
+
+// ownVariables begin the names of the engine's own variables.
+const ownVariables = "AFTERBAY_"
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// environment returns the variables that every program needs, and those of names.
+// Others may hold secrets.
+func environment(names []string) []string {
+	var list []string
+	for _, name := range append([]string{"PATH", "HOME", "LANG", "TMPDIR"}, names...) {
+		if value, ok := os.LookupEnv(name); ok {
+			list = append(list, name+"="+value)
+		}
+	}
+	return list
 }
 
 // read hands on frames until there are no more.
