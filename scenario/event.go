@@ -212,12 +212,14 @@ func readTime(raw json.RawMessage, unit string, otherwise time.Time) time.Time {
 			return t
 		}
 	}
+	const most = 200 * 366 * 24 * time.Hour
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if f, failed := strconv.ParseFloat(string(raw), 64); err != nil && failed == nil && ok {
-		return time.UnixMicro(int64(math.Round(f * (float64(d) / float64(time.Microsecond)))))
-	}
-	if most := int64(200*366*24*time.Hour) / max(int64(d), 1); err != nil || !ok || n > most || n < -most {
+	f, fraction := strconv.ParseFloat(string(raw), 64)
+	switch bound := int64(most) / max(int64(d), 1); {
+	case !ok || fraction != nil || math.Abs(f) > float64(bound):
 		return otherwise
+	case err != nil:
+		return time.UnixMicro(int64(math.Round(f * (float64(d) / float64(time.Microsecond)))))
 	}
 	return time.Unix(0, 0).Add(time.Duration(n) * d)
 }

@@ -193,7 +193,10 @@ func TestFieldOfTheTimeIsAddedInItsUnit(t *testing.T) {
 	if got := string(appendField([]byte(`{}`), "at", "5", false)); got != `{"at": 5}` {
 		t.Error(got)
 	}
-	for _, text := range []string{"", "x", "1.5", "99999999999999999999", "9223372036854775807", "-9223372036854775808"} {
+	if got := readTime([]byte("1.5"), "s", day); !got.Equal(time.UnixMilli(1500)) {
+		t.Errorf("1.5 s is %v", got)
+	}
+	for _, text := range []string{"", "x", "1e300", "99999999999999999999", "9223372036854775807", "-9223372036854775808"} {
 		if got := readTime([]byte(text), "s", day); !got.Equal(day) {
 			t.Errorf("%s is %v", text, got)
 		}

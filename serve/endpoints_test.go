@@ -57,14 +57,20 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 	before := values()
 	endpoint := runner.Endpoints()["half@3"]
 	call, _, _ := endpoint.Begin(time.Now(), 0)
+	other, _, _ := endpoint.Begin(time.Now(), 0)
 	endpoint.Observe(time.Now(), call, control.Faulted)
 	after := values()
+	endpoint.Observe(time.Now(), other, control.Overloaded)
+	lower := values()
 	prefix := "afterbay_endpoint_"
 	if want := []string{prefix + "answers_totalhalf@30", prefix + "callshalf@30", prefix + "downhalf@30", prefix + "faults_totalhalf@30", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@30"}; !equalSets(before, want) {
 		t.Errorf("%v, want %v", before, want)
 	}
-	if want := []string{prefix + "answers_totalhalf@31", prefix + "callshalf@31", prefix + "downhalf@31", prefix + "faults_totalhalf@31", prefix + "limit_falls_totalhalf@31", prefix + "limithalf@33", prefix + "opened_totalhalf@31"}; !equalSets(after, want) {
-		t.Errorf("%v, want %v", after, want)
+	if want := []string{prefix + "answers_totalhalf@31", prefix + "callshalf@32", prefix + "downhalf@31", prefix + "faults_totalhalf@31", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@31"}; !equalSets(after, want) {
+		t.Errorf("a fault says nothing of the load: %v, want %v", after, want)
+	}
+	if !slices.Contains(lower, prefix+"limit_falls_totalhalf@31") || !slices.Contains(lower, prefix+"limithalf@33") {
+		t.Errorf("a refusal by load lowers the limit: %v", lower)
 	}
 }
 
