@@ -47,7 +47,12 @@ type Entry struct {
 // ErrDamaged says that a stored entry cannot be read.
 var ErrDamaged = errors.New("a parked event is damaged")
 
-const entryVersion = 1
+// ErrOlder says that an older version of Afterbay stored the entry. Entries name a step
+// of the plan by its number, and plans of that version have other steps.
+var ErrOlder = errors.New("an event was parked by an older version of afterbay, whose plans number their steps otherwise: run that version until its afterbay parked ls shows none, or drop the events with it")
+
+// entryVersion is the first byte of a stored entry.
+const entryVersion = 2
 
 // Append appends the entry as it is stored: numbers are varints, texts have their
 // length before them.
@@ -104,6 +109,9 @@ func appendText(dst, text []byte) []byte {
 // Parse reads an entry of a state beside a partition, whose memory is kept.
 func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	offset, ok := statekey.ParkedOffset(key)
+	if ok && len(data) > 0 && data[0] == entryVersion-1 {
+		return nil, fmt.Errorf("%v@%d: %w", p, offset, ErrOlder)
+	}
 	if !ok || len(data) < 4 || data[0] != entryVersion {
 		return nil, fmt.Errorf("%v: %w", p, ErrDamaged)
 	}

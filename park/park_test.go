@@ -83,6 +83,15 @@ func TestRowIsReadBackAsItWas(t *testing.T) {
 	}
 }
 
+// An entry of the version before may name another step of the plan.
+func TestEntryOfAnOlderVersionIsRefused(t *testing.T) {
+	data := (&Entry{}).Append(nil)
+	data[0] = entryVersion - 1
+	if _, err := Parse(stream.Partition{Topic: "in"}, statekey.AppendParked(nil, 7), data); !errors.Is(err, ErrOlder) {
+		t.Error(err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	e := &Entry{Record: stream.Record{Key: []byte("k"), Value: []byte("v"), Headers: []stream.Header{{Key: "h", Value: []byte("x")}}}, Fallback: []string{"m"}}
 	f.Add(e.Append(nil))
