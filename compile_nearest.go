@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
@@ -34,7 +35,7 @@ func (c *compiler) nearest(path string, s *Lookup, stage *step.Score) {
 	if !slices.Contains([]string{"", "cosine", "l2", "inner_product"}, s.Distance) {
 		c.fail(path+".distance", "%q is none: use cosine, l2 or inner_product", s.Distance)
 	}
-	stage.Inputs, stage.Codes = c.expand(path+".vector", s.Vector), []map[string]float64{nil}
+	stage.Inputs, stage.Codes = c.expand(path+".vector", s.Vector), []*model.Codes{nil}
 	for i, slot := range stage.Inputs {
 		if i > 0 || slot.Type.Kind != value.Vector || slot.Type.Optional {
 			c.fail(path+".vector", "%q is of type %v: documents are near to one number[n] that is always there, as a model that embeds has it", slot.Name, slot.Type)

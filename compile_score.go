@@ -179,6 +179,9 @@ func alike(columns []model.Input) bool {
 func (c *compiler) fits(g given, in model.Input) bool {
 	kind := g.slot.Type.Kind
 	switch {
+	case kind == value.Vector && in.Type == model.Number && in.Categories != nil:
+		c.fail(g.path, "%q is of type %v: input %s of the model is a category", g.slot.Name, g.slot.Type, in.Name)
+		c.hint("give each input of the model a name of its own")
 	case in.Type == model.Number && (kind <= value.Number || kind == value.Vector || kind == value.String && in.Categories != nil):
 		return true
 	case in.Type == model.Number:
@@ -215,14 +218,7 @@ func assignInputs(stage *step.Score, slots []value.Slot, columns []model.Input) 
 			stage.Texts = append(stage.Texts, slot)
 			continue
 		}
-		var codes map[string]float64
-		if slot.Type.Kind == value.String {
-			codes = make(map[string]float64, len(in.Categories))
-			for code, label := range in.Categories {
-				codes[label] = float64(code)
-			}
-		}
-		stage.Inputs, stage.Codes = append(stage.Inputs, slot), append(stage.Codes, codes)
+		stage.Inputs, stage.Codes = append(stage.Inputs, slot), append(stage.Codes, model.NewCodes(in.Categories))
 	}
 }
 

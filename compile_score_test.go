@@ -91,6 +91,67 @@ func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
 	}
 }
 
+// TestNumbersOfCategoriesAreCategories scores numbers, ints, texts and bools where the
+// categories are numbers, and codes where they are texts.
+func TestNumbersOfCategoriesAreCategories(t *testing.T) {
+	for _, c := range []struct{ categories, kind, values, want, refused string }{
+		{"10 20 35", "int", "10 35 2", "0 2", "k: 2 is none of the categories 10, 20, 35"},
+		{"10 20 35", "optional number", "20.0 null 20.5", "1 -1", "k: 20.5 is none of"},
+		{"10 20 35", "string", `"35" "x"`, "2", `k is "x"`},
+		{"blue red", "int", "1 2", "1", "k: 2 is no code of a category"},
+		{"true false", "bool", "true false", "0 1", ""},
+	} {
+		pipeline := mixedPipeline(afterbay.Score{Inputs: []string{"k"}})
+		pipeline.Input.Key, pipeline.Input.Fields = "u", []afterbay.Field{{Name: "u", Type: "string"}, {Name: "k", Type: c.kind}}
+		pipeline.Models[0].Outputs, pipeline.Steps[1].Emit.Names = []afterbay.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
+		pipeline.Code.Models["mixed"] = coded(strings.Fields(c.categories))
+		runner, err := afterbay.New(pipeline, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []stream.Record
+		for _, value := range strings.Fields(c.values) {
+			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(`{"u":"ann","k":` + value + `}`)})
+		}
+		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.NewReplacer(`{"mixed_code":`, "", "}", "").Replace(fmt.Sprint(answer.Values("out")))
+		if got != "["+c.want+"]" {
+			t.Errorf("%+v: %s", c, got)
+		}
+		letters, said := answer[stream.Partition{Topic: "dlq.mixed"}], ""
+		if len(letters) > 0 {
+			said = header.Get(&letters[0], header.Error)
+		}
+		if (said == "") != (c.refused == "") || !strings.Contains(said, c.refused) {
+			t.Errorf("%+v: dead letters %q", c, said)
+		}
+	}
+}
+
+// coded is a model of one category, whose score is the code that it gets.
+type coded []string
+
+func (m coded) Info() model.Info {
+	return model.Info{
+		Kind: "coded", Digest: strings.Repeat("0", 64),
+		Inputs: []model.Input{{Name: "k", Type: model.Number, Categories: m}}, Outputs: []model.Output{{Name: "code", Size: 1}},
+	}
+}
+
+func (coded) Check([]float64, [][]byte) error { return nil }
+
+func (coded) Predict(_ context.Context, rows model.Rows, scores []float32) error {
+	for i, code := range rows.Values {
+		if scores[i] = float32(code); code != code {
+			scores[i] = -1
+		}
+	}
+	return nil
+}
+
 // TestInputsMayBeExpressions computes inputs by list and by name, also of a value
 // that may be absent. One that cannot be computed is a dead letter of the score.
 func TestInputsMayBeExpressions(t *testing.T) {

@@ -252,6 +252,22 @@ func (m *served) join(inputs []tensor, n int) model.Rows {
 	return rows
 }
 
+// encode turns the numbers of rows that stand for categories into codes.
+func (m *served) encode(rows model.Rows) error {
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		for row := 0; in.codes != nil && row < rows.Len(); row++ {
+			at := row*m.numbers + in.column
+			code, err := in.codes.Number(rows.Values[at])
+			if err != nil {
+				return fmt.Errorf("row %d: input %q: %w", row, in.name, err)
+			}
+			rows.Values[at] = code
+		}
+	}
+	return nil
+}
+
 // matrix returns the rows of one tensor that has all inputs.
 func (m *served) matrix(t *tensor) (model.Rows, error) {
 	width := int64(len(m.inputs))
@@ -292,6 +308,9 @@ func (m *served) score(ctx context.Context, rows model.Rows, room *server.Room) 
 // infer answers a request of the protocol. Errors are refusals.
 func (m *served) infer(ctx context.Context, in *request, room *server.Room) ([]answer, error) {
 	rows, err := m.rows(in.inputs, room)
+	if err == nil {
+		err = m.encode(rows)
+	}
 	if _, full := server.AsRefusal(err); full {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ type input struct {
 	kind       model.Type
 	column     int // among those of its kind
 	categories []string
-	codes      map[string]float64 // of categories of a number
+	codes      *model.Codes // of categories of a number
 }
 
 // output is a part of what the model answers: scores, or a text.
@@ -117,11 +117,8 @@ func (m *served) addInput(name string, in model.Input) {
 		one.column, one.categories = m.numbers, in.Categories
 		m.numbers++
 	}
-	for code, text := range one.categories {
-		if one.codes == nil {
-			one.codes = map[string]float64{}
-		}
-		one.codes[text] = float64(code)
+	if in.Type == model.Number {
+		one.codes = model.NewCodes(one.categories)
 	}
 	m.byName[name] = len(m.inputs)
 	m.inputs = append(m.inputs, one)

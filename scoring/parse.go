@@ -209,8 +209,7 @@ func (m *served) setJSON(n int, value []byte, values []float64, texts [][]byte) 
 	null := value[0] == 'n'
 	if m.inputs[n].kind == model.Number {
 		if v, ok := decode.Number(value); ok {
-			values[column] = v
-			return ""
+			return m.setNumber(n, v, values)
 		}
 		if null {
 			return ""
@@ -233,8 +232,18 @@ func (m *served) setJSON(n int, value []byte, values []float64, texts [][]byte) 
 	return ""
 }
 
+// setNumber takes the number of input n, which may stand for a category.
+func (m *served) setNumber(n int, number float64, values []float64) string {
+	v, err := m.inputs[n].codes.Number(number)
+	if err != nil {
+		return err.Error()
+	}
+	values[m.inputs[n].column] = v
+	return ""
+}
+
 func (m *served) setCategory(n int, text []byte, values []float64) string {
-	code, ok := m.inputs[n].codes[string(text)]
+	code, ok := m.inputs[n].codes.Text(string(text))
 	if !ok {
 		return fmt.Sprintf("%q is none of its categories", clip(text))
 	}
@@ -361,10 +370,9 @@ func (m *served) setCell(n int, c cell, values []float64, texts [][]byte) string
 	column := m.inputs[n].column
 	if m.inputs[n].kind == model.Number {
 		if v, ok := decode.Number(c.text); ok {
-			values[column] = v
-			return ""
+			return m.setNumber(n, v, values)
 		}
-		return m.setNumber(n, bytes.TrimSpace(c.text), values)
+		return m.setWord(n, bytes.TrimSpace(c.text), values)
 	}
 	switch {
 	case len(c.text) == 0 && !c.quoted:
@@ -383,20 +391,21 @@ func (m *served) setCell(n int, c cell, values []float64, texts [][]byte) string
 	return ""
 }
 
-// setNumber reads a number that JSON writes in another way, or a category.
-func (m *served) setNumber(n int, text []byte, values []float64) string {
+// setWord reads a number that JSON writes in another way, or a category.
+func (m *served) setWord(n int, text []byte, values []float64) string {
 	if len(text) == 0 {
 		return ""
 	}
-	if _, ok := m.inputs[n].codes[string(text)]; ok {
-		return m.setCategory(n, text, values)
+	if codes := m.inputs[n].codes; codes != nil {
+		if _, ok := codes.Text(string(text)); ok {
+			return m.setCategory(n, text, values)
+		}
 	}
 	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
 		return fmt.Sprintf("%q is not a number: leave the cell empty where the value is missing", clip(text))
 	}
-	values[m.inputs[n].column] = v
-	return ""
+	return m.setNumber(n, v, values)
 }
 
 // split cuts a row into its cells, and says why it is no CSV.

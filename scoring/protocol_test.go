@@ -78,7 +78,8 @@ func TestInferenceRefusesWhatDoesNotFit(t *testing.T) {
 		`{"inputs":[{"name":"x","shape":[-1,4],"datatype":"FP32","data":[]}]}`:                                `has a length outside 0 to 2^31`,
 		`{"inputs":[{"name":"x","shape":[],"datatype":"FP32","data":[1]}]}`:                                   `has no shape`,
 		`{"inputs":[{"name":"a","shape":[1],"datatype":"FP32","data":[1]}]}`:                                  `input \"b\" is missing`,
-		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP64","data":[1,2,3,1e300]}]}`:                      `row 0: input 3 is infinite`,
+		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP64","data":[1,2,1e300,4]}]}`:                      `row 0: input 2 is infinite`,
+		`{"inputs":[{"name":"x","shape":[2,4],"datatype":"INT64","data":[1,2,3,4,1,2,3,9]}]}`:                 `row 1: input \"d\": 9 is no code of a category: codes are whole numbers from 0 to 8`,
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]}],"outputs":[{"name":"y"}]}`: `no output \"y\"`,
 		`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}]}`:      `0 bytes are left`,
 	} {
@@ -249,7 +250,7 @@ func TestModerationsAndEmbeddings(t *testing.T) {
 	if response, text := ask(t, http.MethodGet, url+"/v1/models", ""); response.StatusCode != 200 || strings.Count(text, `"object":"model"`) != 4 {
 		t.Errorf("%s", text)
 	}
-	if response, text := ask(t, http.MethodGet, url+"/v1/models/sum", ""); response.StatusCode != 200 || !strings.Contains(text, `{"name":"d","type":"number","categories":["low","high"]}`) {
+	if response, text := ask(t, http.MethodGet, url+"/v1/models/sum", ""); response.StatusCode != 200 || !strings.Contains(text, `{"name":"d","type":"number","categories":["low","high","c2",`) {
 		t.Errorf("%s", text)
 	}
 }

@@ -31,7 +31,7 @@ func (m *sum) Info() model.Info {
 	for i := range inputs {
 		inputs[i].Name = "abcd"[i : i+1]
 	}
-	inputs[3].Categories = []string{"low", "high"}
+	inputs[3].Categories = []string{"low", "high", "c2", "c3", "c4", "c5", "c6", "c7", "c8"}
 	return described([]model.Output{{Name: "total", Size: 1}}, inputs...)
 }
 
@@ -449,5 +449,33 @@ func TestIdleStreamEnds(t *testing.T) {
 	lines := bufio.NewScanner(response.Body)
 	if !lines.Scan() || !strings.Contains(lines.Text(), `"fatal":{"code":"idle_timeout"`) {
 		t.Errorf("%q, %v", lines.Text(), lines.Err())
+	}
+}
+
+// brand is a model of one category, whose score is the code that it gets.
+type brand struct{ sum }
+
+func (*brand) Info() model.Info {
+	return described([]model.Output{{Name: "code", Size: 1}}, model.Input{Name: "brand", Type: model.Number, Categories: []string{"10", "20", "35"}})
+}
+
+func TestNumbersOfCategoriesAreCategories(t *testing.T) {
+	url := start(t, []scoring.Named{{Name: "brand", Model: &brand{}}}, scoring.ServerOptions{})
+	for contentType, body := range map[string]string{
+		ndjson: "{\"brand\":35}\n{\"brand\":2}\n{\"brand\":\"20\"}\n{\"brand\":1e1}", "text/csv": "brand\n35\n2\n20\n10.0",
+	} {
+		lines := stream(t, url+"/v1/models/brand:predict-stream", contentType, body)
+		text := strings.Join(lines, "\n")
+		for _, want := range []string{`{"index":0,"prediction":2}`, `{"index":2,"prediction":1}`, `{"index":3,"prediction":0}`, "2 is none of the categories 10, 20, 35"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %s; want %s", contentType, text, want)
+			}
+		}
+	}
+	for data, want := range map[string]string{"[35,10]": `"data":[2,0]`, "[35,0]": `row 1: input \"brand\": 0 is none of the categories 10, 20, 35`} {
+		body := `{"inputs":[{"name":"brand","shape":[2],"datatype":"INT32","data":` + data + `}]}`
+		if _, text := ask(t, http.MethodPost, url+"/v2/models/brand/infer", body, "Content-Type", jsonType); !strings.Contains(text, want) {
+			t.Errorf("%s: %s; want %s", data, text, want)
+		}
 	}
 }

@@ -19,11 +19,11 @@ type Score struct {
 	Model    model.Model
 	Name     string // name@version
 	When     *expression.Program
-	Inputs   []value.Slot         // the numbers of a row, in the model's order
-	Codes    []map[string]float64 // of Inputs that are texts: the number of each; nil where none is
-	Texts    []value.Slot         // the texts and bytes of a row, in the model's order
-	Compute  []Assign             // those of Texts that are expressions
-	State    *Call                // by which the model's state is kept, as a function's; nil where it has none
+	Inputs   []value.Slot   // the numbers of a row, in the model's order
+	Codes    []*model.Codes // of Inputs that are categories; nil where none is
+	Texts    []value.Slot   // the texts and bytes of a row, in the model's order
+	Compute  []Assign       // those of Texts that are expressions
+	State    *Call          // by which the model's state is kept, as a function's; nil where it has none
 	Outputs  []value.Slot
 	Fallback []*expression.Program // by output; nil where there is none
 	Size     int                   // most rows of a call
@@ -115,22 +115,39 @@ func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
 			for range max(slot.Type.Size, 1) {
 				dst = append(dst, math.NaN())
 			}
-		case slot.Type.Kind == value.Number:
+		case slot.Type.Kind == value.Number && s.Codes[i] == nil:
 			dst = append(dst, math.Float64frombits(row.Num[slot.Index]))
 		case slot.Type.Kind == value.Vector:
 			dst = value.AppendVector(row, dst, *slot)
 		case slot.Type.Kind.Text():
-			code, ok := s.Codes[i][row.Str[slot.Index]]
+			code, ok := s.Codes[i].Text(row.Str[slot.Index])
 			if !ok {
 				return fmt.Errorf("%s is %q, which is no category of the model", slot.Name, clip(row.Str[slot.Index]))
 			}
 			dst = append(dst, code)
-		default:
+		case s.Codes[i] == nil:
 			dst = append(dst, float64(int64(row.Num[slot.Index])))
+		default:
+			code, err := categoryCode(s.Codes[i], row, *slot)
+			if err != nil {
+				return fmt.Errorf("%s: %w", slot.Name, err)
+			}
+			dst = append(dst, code)
 		}
 	}
 	rows.Values = dst
 	return nil
+}
+
+// categoryCode returns the code of a bool or number.
+func categoryCode(codes *model.Codes, row *value.Row, slot value.Slot) (float64, error) {
+	switch slot.Type.Kind {
+	case value.Bool:
+		return codes.Bool(row.Bool(slot))
+	case value.Number:
+		return codes.Number(math.Float64frombits(row.Num[slot.Index]))
+	}
+	return codes.Number(float64(int64(row.Num[slot.Index])))
 }
 
 // asText is text, and of an int its digits.

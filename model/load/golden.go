@@ -287,6 +287,8 @@ func cellsOf(info model.Info, rows model.Rows, row int) []string {
 			switch {
 			case in.Type == model.Number && values[0] != values[0]:
 				cells, values = append(cells, ""), values[1:]
+			case in.Type == model.Number && values[0] >= 0 && values[0] < float64(len(in.Categories)):
+				cells, values = append(cells, in.Categories[int(values[0])]), values[1:]
 			case in.Type == model.Number:
 				cells, values = append(cells, strconv.FormatFloat(values[0], 'g', -1, 64)), values[1:]
 			case in.Type == model.Bytes:

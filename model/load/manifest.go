@@ -296,10 +296,8 @@ func (v *verifier) input(i int, in model.ManifestInput, info model.Info) {
 	case has.Categories != nil && !slices.Equal(in.Categories, has.Categories):
 		v.fail(path, nil, "remove them, or train again", "the file has other categories: %s", strings.Join(has.Categories, ", "))
 	}
-	for k, label := range in.Categories {
-		if slices.Contains(in.Categories[:k], label) {
-			v.fail(path, nil, "", "category %q stands there twice", label)
-		}
+	if err := model.CheckCategories(in.Categories); err != nil {
+		v.fail(path, nil, "", "%v", err)
 	}
 }
 

@@ -49,7 +49,17 @@ func manifestOf(t testing.TB, path, golden string) *model.Manifest {
 // vectors returns rows of one number and what the model of risk says of them.
 func vectors(t testing.TB) string {
 	t.Helper()
-	m, random := open(t, risk).(model.Exact), rand.New(rand.NewPCG(1, 2))
+	values, random := make([]float64, 40), rand.New(rand.NewPCG(1, 2))
+	for i := range values {
+		values[i] = random.NormFloat64() * 300
+	}
+	return vectorsOf(t, values...)
+}
+
+// vectorsOf is vectors of these numbers.
+func vectorsOf(t testing.TB, values ...float64) string {
+	t.Helper()
+	m := open(t, risk).(model.Exact)
 	var text strings.Builder
 	out := csv.NewWriter(&text)
 	header := []string{"f0", "margin", "prediction"}
@@ -62,8 +72,8 @@ func vectors(t testing.TB) string {
 		}
 	}
 	write(header...)
-	for range 40 {
-		row := model.Rows{Width: 1, Values: []float64{random.NormFloat64() * 300}}
+	for _, value := range values {
+		row := model.Rows{Width: 1, Values: []float64{value}}
 		margin, prediction := make([]float64, 1), make([]float32, 1)
 		if err := m.ScoreExactly(context.Background(), row, margin); err != nil {
 			t.Fatal(err)
@@ -156,7 +166,7 @@ func TestTextsOfGoldenVectorsAreExactTo12Digits(t *testing.T) {
 }
 
 func TestCategoriesOfManifestAreThoseOfTheModel(t *testing.T) {
-	said := manifestOf(t, risk, vectors(t))
+	said := manifestOf(t, risk, strings.Replace(vectorsOf(t, 0, 1, 1), "\n1,", "\nhigh,", 1))
 	said.Inputs[0].Categories = []string{"low", "high"}
 	said.Batch = model.Policy{Size: 7, ByLength: true}
 	m, _, err := Verified(t.Context(), said, nil)

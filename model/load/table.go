@@ -29,6 +29,7 @@ type Table struct {
 type column struct {
 	at    int
 	input model.Input
+	codes *model.Codes
 }
 
 // NewTable reads the header. The columns of the inputs are found by their names
@@ -56,7 +57,7 @@ func NewTable(source io.Reader, name string, info model.Info) (*Table, error) {
 					missing = append(missing, names[len(t.columns)])
 				}
 			}
-			t.columns = append(t.columns, column{at, info.Inputs[i]})
+			t.columns = append(t.columns, column{at, info.Inputs[i], model.NewCodes(in.Categories)})
 		}
 	}
 	switch {
@@ -102,7 +103,7 @@ func (t *Table) Next(rows *model.Rows) error {
 		cell := cells[c.at]
 		switch c.input.Type {
 		case model.Number:
-			value, err := number(cell, c.input.Categories)
+			value, err := number(cell, c.codes, c.input.Categories)
 			if err != nil {
 				return t.wrong(c.at, err)
 			}
@@ -147,18 +148,20 @@ func (t *Table) wrong(at int, err error) error {
 }
 
 // number reads a cell: a number or one of the categories.
-func number(cell string, categories []string) (float64, error) {
+func number(cell string, codes *model.Codes, categories []string) (float64, error) {
 	if cell == "" {
-		return float64(math.NaN()), nil
+		return math.NaN(), nil
+	}
+	if codes != nil {
+		if code, known := codes.Text(cell); known {
+			return code, nil
+		}
 	}
 	value, err := strconv.ParseFloat(cell, 64)
-	if err == nil {
-		return float64(value), nil
-	}
-	if code := slices.Index(categories, cell); code >= 0 {
-		return float64(code), nil
-	}
-	if categories != nil {
+	switch {
+	case err == nil:
+		return codes.Number(value)
+	case codes != nil:
 		return 0, fmt.Errorf("%q is neither a number nor one of the categories %s", cell, strings.Join(categories, ", "))
 	}
 	return 0, fmt.Errorf("%q is not a number: leave the cell empty where the value is missing", cell)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/afterbay/afterbay/model"
 )
 
 // setWords is what a set takes in flat.sets: its length and its bits, of which
@@ -110,6 +112,9 @@ func (d *decoder) categoryLabels() error {
 			labels, valid := labelsOf(offsets, values)
 			if !valid {
 				return within(fmt.Sprintf("[%d].offsets", i), d.fault("not the places of texts"))
+			}
+			if err := model.CheckCategories(labels); err != nil {
+				return within(fmt.Sprintf("[%d]", i), d.fault("%v", err))
 			}
 			d.labels = append(d.labels, labels)
 			return nil

@@ -206,9 +206,24 @@ func TestPandasCategoriesAreLabels(t *testing.T) {
 	if got := m.Categories(1); !slices.Equal(got, []string{"here", "there", "7"}) || m.Categories(0) != nil {
 		t.Errorf("%q", got)
 	}
-	m, err = Parse("model", []byte(strings.Replace(smallLightGBM, `[["here"`, `[["a"], ["here"`, 1)))
-	if err != nil || m.Categories(1) != nil || !strings.Contains(m.Info().Describe, "2 columns of pandas categories") {
-		t.Errorf("%v, %q", err, m.Info().Describe)
+	for lists, want := range map[string]string{
+		`[["a"], ["here", "there"]]`:  "",
+		`[[0, 1], [false, true]]`:     "",
+		`[["a"], [10, 20, 35]]`:       "does not say of which columns the categories 10, 20, 35 are",
+		`[["a"], ["1", "0"]]`:         "the categories 1, 0 are",
+		`[["a"], ["here", 7]]`:        "the categories here, 7 are",
+		`[[1, 2, "1"]]`:               `category "1" stands there twice`,
+		`[["here", "there", "here"]]`: `category "here" stands there twice`,
+	} {
+		m, err := Parse("model", []byte(strings.Replace(smallLightGBM, `[["here", "there", 7]]`, lists, 1)))
+		switch {
+		case want != "":
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", lists, err)
+			}
+		case err != nil || m.Categories(1) != nil || !strings.Contains(m.Info().Describe, "2 columns of pandas categories"):
+			t.Errorf("%s: %v", lists, err)
+		}
 	}
 }
 

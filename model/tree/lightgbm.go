@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/afterbay/afterbay/model"
 )
 
 // lightgbm is what the text file of a LightGBM model says: lines of a key, '='
@@ -207,20 +209,44 @@ func (m *lightgbm) categoryLabels() error {
 		}
 	}
 	if len(categorical) != len(lists) || len(lists) > 0 && int64(categorical[len(lists)-1]) >= m.inputs {
+		for _, list := range lists {
+			if labels := labelsOfJSON(list); !countFromZero(labels) {
+				return m.fault("pandas_categorical", "the file does not say of which columns the categories %s are: a number may be one of them or a code. Train with categories that are texts", clip([]byte(strings.Join(labels, ", "))))
+			}
+		}
 		m.note = fmt.Sprintf(", trained on %d columns of pandas categories, whose codes it takes, without a word which they are", len(lists))
 		return nil
 	}
 	m.labels = make([][]string, m.inputs)
 	for i, list := range lists {
-		for _, raw := range list {
-			var label string
-			if json.Unmarshal(raw, &label) != nil {
-				label = string(raw) // a number
-			}
-			m.labels[categorical[i]] = append(m.labels[categorical[i]], label)
+		m.labels[categorical[i]] = labelsOfJSON(list)
+		if err := model.CheckCategories(m.labels[categorical[i]]); err != nil {
+			return m.fault("pandas_categorical", "%v", err)
 		}
 	}
 	return nil
+}
+
+// labelsOfJSON returns the categories of one column as texts.
+func labelsOfJSON(list []json.RawMessage) []string {
+	labels := make([]string, len(list))
+	for i, raw := range list {
+		if json.Unmarshal(raw, &labels[i]) != nil {
+			labels[i] = string(raw) // a number
+		}
+	}
+	return labels
+}
+
+// countFromZero reports whether each code means the same as the number it is.
+func countFromZero(labels []string) bool {
+	codes := model.NewCodes(labels)
+	for i := range labels {
+		if code, err := codes.Number(float64(i)); err != nil || code != float64(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // settle says what the file means in the words that all formats share.
