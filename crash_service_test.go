@@ -50,11 +50,21 @@ type serviceProcess struct {
 }
 
 // serviceWays are what is counted: with the journal that there is by default, with
-// it and a service that fails, and without one.
-var serviceWays = []string{"journal", "failing", "forgets"}
+// it and a service that fails, with it and an API that is called once a row though
+// batches are of the default size, and without a journal.
+var serviceWays = []string{"journal", "failing", "rows", "forgets"}
 
 // journal reports whether answers are kept.
 func (c *serviceProcess) journal() bool { return c.way != "forgets" }
+
+// serviceScore returns the score that the service gives to an event of a way.
+func serviceScore(way string, event int) float32 {
+	a := fmt.Sprint(event % serviceQuestions(*serviceEvents))
+	if way == "rows" {
+		return faultserver.Score(fmt.Sprintf(`{"a":%s,"b":0.5}`, a))
+	}
+	return faultserver.Score(a, "0.5")
+}
 
 func (c *serviceProcess) fields() []any { return []any{&c.brokers, &c.dir, &c.way, &c.url} }
 
@@ -65,10 +75,16 @@ func (c *serviceProcess) String() string {
 // runner returns a pipeline that asks a service about each event. Fault is that
 // of its options.
 func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (*afterbay.Runner, *modelserver.Model, error) {
-	m, err := modelserver.Load(ctx, modelserver.Options{
+	options := modelserver.Options{
 		URL: c.url, JSON: true, Model: "risk", Timeout: 20 * time.Second,
 		Inputs: []model.Input{{Name: "a", Type: model.Number}, {Name: "b", Type: model.Number}},
-	})
+	}
+	size := 1
+	if c.way == "rows" {
+		options.URL, options.API, options.JSON, size = c.url+"/risk", modelserver.HTTP, false, 0
+		options.Outputs = []model.Output{{Name: "score", Size: 1}}
+	}
+	m, err := modelserver.Load(ctx, options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +103,7 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 		Commit: afterbay.Commit{Interval: 5 * time.Millisecond}, // a call has its place until its answer is durable
 		Models: []afterbay.Model{risk},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: afterbay.Batch{Size: 1}}},
+			{Score: &afterbay.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: afterbay.Batch{Size: size}}},
 			{Emit: &afterbay.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"risk": m}},
@@ -270,7 +286,7 @@ func wantServiceAnswers(t *testing.T, log stream.Log, way string, topics []strin
 				if err == nil {
 					err = json.Unmarshal(r.Value, &output)
 				}
-				if err != nil || topic != "out-"+way || output.Score != faultserver.Score(fmt.Sprint(output.N%serviceQuestions(events)), "0.5") {
+				if err != nil || topic != "out-"+way || output.Score != serviceScore(way, output.N) {
 					t.Fatalf("%v of %s: %s, %v", r.Offset, topic, r.Value, err)
 				}
 				seen[output.N]++

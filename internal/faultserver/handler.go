@@ -93,7 +93,7 @@ func hash(text string) uint64 {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet { // metadata, which says nothing but that it is there
+	if r.Method != http.MethodPost { // metadata, which says nothing but that it is there
 		fmt.Fprint(w, `{"name": "faults"}`)
 		return
 	}
