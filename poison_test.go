@@ -22,7 +22,7 @@ import (
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
-var callsTimed = flag.Bool("calls.timed", false, "TestPoison and TestSlots also compare times, on a machine that does nothing else")
+var callsTimed = flag.Bool("calls.timed", false, "TestPoisonEndsAndStopsNobody and TestCallsHaveThePlacesThatAreThere also compare times, on a machine that does nothing else")
 
 // chatStub is a chat server on loopback. A question is answered after the time that it
 // takes, in so many places: others are refused, or wait for one.
@@ -168,7 +168,8 @@ func poisoned(n int, kinds ...string) (questions []string) {
 func TestPoisonEndsAndStopsNobody(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	const n, attempts = 170, 3
-	run := func(t *testing.T, score afterbay.Score, kinds ...string) time.Duration {
+	figures := []string{fmt.Sprint("poison.attempts ", attempts, " calls")}
+	run := func(t *testing.T, name string, score afterbay.Score, kinds ...string) time.Duration {
 		s := &chatStub{takes: 100 * time.Millisecond}
 		p := chatPipeline(t, s.start(t), afterbay.Calling{Timeout: time.Second, Attempts: attempts}, score)
 		began := time.Now()
@@ -192,23 +193,39 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 			}
 		}
 		t.Logf("%d poison: p50 %v, the last good one after %v, all after %v; calls of poison %v", len(kinds), after[len(after)/2].Round(time.Millisecond), after[len(after)-1].Round(time.Millisecond), time.Since(began).Round(time.Millisecond), calls)
-		return after[len(after)/2]
+		p50 := after[len(after)/2]
+		figures = append(figures, fmt.Sprintf("%s.p50 %d ms", name, p50.Milliseconds()))
+		for kind, times := range calls {
+			figures = append(figures, fmt.Sprintf("%s.calls.%s %d calls", name, kind, slices.Max(times)))
+		}
+		return p50
 	}
-	for name, score := range map[string]afterbay.Score{"async": {Async: true}, "in place": {}} {
+	for name, score := range map[string]afterbay.Score{"async": {Async: true}, "in-place": {}} {
 		t.Run(name, func(t *testing.T) {
 			mixed := []string{"schema", "fails", "long", "schema", "fails", "long", "schema", "fails", "long", "schema"}
 			if !*callsTimed {
-				run(t, score, mixed...)
+				run(t, name, score, mixed...)
 				return
 			}
-			without := run(t, score)
-			for _, kinds := range [][]string{
-				mixed, slices.Repeat([]string{"schema"}, 10), slices.Repeat([]string{"fails"}, 10), slices.Repeat([]string{"long"}, 10), {"long", "long"}, {"refused", "refused"},
+			without := run(t, "poison."+name+".none", score)
+			for _, poison := range []struct {
+				name  string
+				kinds []string
+			}{
+				{"mixed", mixed}, {"schema", slices.Repeat([]string{"schema"}, 10)}, {"fails", slices.Repeat([]string{"fails"}, 10)},
+				{"long", slices.Repeat([]string{"long"}, 10)}, {"two-long", []string{"long", "long"}}, {"two-refused", []string{"refused", "refused"}},
 			} {
-				if with := run(t, score, kinds...); score.Async && with > without*3/2 {
-					t.Errorf("%v: p50 %v, %v without", kinds, with, without)
+				of := "poison." + name + "." + poison.name
+				with := run(t, of, score, poison.kinds...)
+				figures = append(figures, fmt.Sprintf("%s.p50-ratio %.2f x", of, float64(with)/float64(without)))
+				if score.Async && with > without*3/2 {
+					t.Errorf("%v: p50 %v, %v without", poison.kinds, with, without)
 				}
 			}
 		})
+	}
+	if *callsTimed {
+		slices.Sort(figures)
+		fmt.Fprintln(t.Output(), strings.Join(figures, "\n"))
 	}
 }
