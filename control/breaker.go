@@ -3,11 +3,13 @@ package control
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
 
-// Outcome is what a call says of the endpoint that it was made to. Of the errors
+// Outcome is what a call says of the endpoint that it was made to; of the failures of
+// a call the greatest counts. Of the errors
 // of model/remote, Late, Unreachable, Failed and Malformed are Faulted, or Overloaded
 // where the server says so, and Refused and Unfit are Answered. The error of a context
 // that the caller ended is Abandoned, and so is a failure that an Outlier explains.
@@ -19,6 +21,9 @@ const (
 	Abandoned Outcome = iota
 	// Answered is an answer, even one that refuses the rows: the endpoint works.
 	Answered
+	// Repeated is a fault for an event that the endpoint failed for before, with no
+	// other event answered since: it says the same once more, and fails only a probe.
+	Repeated
 	// Faulted is a fault of the endpoint or its model: no answer in time, no
 	// connection, an error of the server, an answer to something else.
 	Faulted
@@ -41,7 +46,8 @@ func (s BreakerState) String() string { return [...]string{"closed", "open", "ha
 
 // BreakerOptions say when a breaker opens and for how long.
 type BreakerOptions struct {
-	// Failures is how many faults in a row open it: 5 where it is 0.
+	// Failures is how many faults in a row open it, of calls that began after any that
+	// was answered: 5 where it is 0.
 	Failures int
 	// Rate is the share of faults that opens it, among the calls of the last
 	// Window, of which there must be Calls: 0.5 where it is 0; at most 1.
@@ -97,12 +103,14 @@ func (c *complaints) check(wrong bool, format string, args ...any) {
 // endpoint and model; it is safe for concurrent use.
 //
 //  1. It opens after Failures faults in a row, or where the Rate of the calls that
-//     ended within Window are faults. Faulted and Overloaded count.
+//     ended within Window are faults. Faulted and Overloaded count. A row has the calls
+//     that began after any that was answered: an answer takes the faults of earlier
+//     calls back, since the endpoint worked after them.
 //  2. Open, it refuses every call until Probe has passed; then it lets one through.
 //     An answer closes it, a fault opens it for as long again.
 //  3. A call counts only in the state in which it began: of what was under way
-//     when it opened, a late answer does not close it and a late fault does not
-//     fail the probe.
+//     when it opened, a late fault does not fail the probe. A late answer closes it
+//     only by what it takes back: until a probe ends, if the row is too short then.
 //  4. A probe that is abandoned makes room for another at once; one that nobody
 //     ever ends does after Probe.
 //
@@ -118,7 +126,9 @@ type Breaker struct {
 	probe      uint64    // the number of the newest
 	probing    bool      // it is under way
 	probed     time.Time // when it began
-	faults     int       // in a row
+	begun      uint64    // calls
+	answered   uint64    // the number of the newest call that was answered
+	row        []uint64  // the numbers of the calls after it that are faults, at most Failures
 	window     rateWindow
 	opened     uint64
 	refused    uint64
@@ -127,7 +137,7 @@ type Breaker struct {
 }
 
 // BreakerCall is a call that a breaker let through. The zero value is none.
-type BreakerCall struct{ generation, probe uint64 }
+type BreakerCall struct{ generation, probe, number uint64 }
 
 // probeLook is how soon to ask again while a probe is under way: its answer lets
 // calls through that others wait for.
@@ -161,9 +171,13 @@ func (b *Breaker) Begin(now time.Time) (call BreakerCall, wait time.Duration) {
 		}
 		b.probing, b.probed = true, now
 		b.probe++
-		return BreakerCall{b.generation, b.probe}, 0
 	}
-	return BreakerCall{generation: b.generation}, 0
+	b.begun++
+	call = BreakerCall{generation: b.generation, number: b.begun}
+	if b.probing {
+		call.probe = b.probe
+	}
+	return call, 0
 }
 
 // Observe tells what came of a call. Of a call more than one outcome may be told:
@@ -178,42 +192,66 @@ func (b *Breaker) Observe(now time.Time, call BreakerCall, outcome Outcome) {
 		b.faulted++
 	}
 	if call.generation != b.generation {
+		if outcome == Answered {
+			b.takeBack(now, call.number)
+		}
 		return
 	}
 	switch {
 	case outcome == Abandoned:
 		b.probing = b.probing && call.probe != b.probe
-	case b.state == HalfOpen && outcome == Answered:
-		b.turn(Closed, now)
 	case b.state == HalfOpen:
-		b.turn(Open, now)
-	case outcome == Answered:
-		b.faults = 0
-		b.window.add(now, b.options.Window, 0)
-	default:
-		b.faults++
-		b.window.add(now, b.options.Window, 1)
-		calls, faults := b.window.sum()
-		if b.faults >= b.options.Failures || calls >= b.options.Calls && float64(faults) >= b.options.Rate*float64(calls) {
-			b.turn(Open, now)
+		to := Open
+		if outcome == Answered {
+			to, b.window = Closed, rateWindow{}
 		}
+		b.row = b.row[:0]
+		b.turn(to, now)
+	case outcome == Answered:
+		b.takeBack(now, call.number)
+		b.window.add(now, b.options.Window, 0)
+	case outcome != Repeated:
+		b.fault(now, call.number)
+	}
+}
+
+// fault counts a fault of a closed breaker.
+func (b *Breaker) fault(now time.Time, call uint64) {
+	b.window.add(now, b.options.Window, 1)
+	if call > b.answered {
+		b.row = append(b.row, call)
+	}
+	calls, faults := b.window.sum()
+	row := len(b.row) >= b.options.Failures
+	if row || calls >= b.options.Calls && float64(faults) >= b.options.Rate*float64(calls) {
+		b.turn(Open, now)
+	}
+}
+
+// takeBack removes the faults of calls that began before one that is answered. What
+// opened by them closes.
+func (b *Breaker) takeBack(now time.Time, call uint64) {
+	b.answered = max(b.answered, call)
+	before := len(b.row)
+	b.row = slices.DeleteFunc(b.row, func(fault uint64) bool { return fault < b.answered })
+	if b.state != Closed && before >= b.options.Failures && len(b.row) < b.options.Failures {
+		b.turn(Closed, now)
 	}
 }
 
 func (b *Breaker) turn(to BreakerState, now time.Time) {
 	b.state, b.since = to, now
 	b.generation++
-	b.probing, b.faults, b.window = false, 0, rateWindow{}
-	if to == Open {
+	if b.probing = false; to == Open {
 		b.opened++
 	}
 }
 
-// Steady reports whether calls pass and the last one that ended was no fault.
+// Steady reports whether calls pass and the row has no fault.
 func (b *Breaker) Steady() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state == Closed && b.faults == 0
+	return b.state == Closed && len(b.row) == 0
 }
 
 // BreakerStats is what became of the calls of a breaker.

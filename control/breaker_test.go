@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,19 +172,76 @@ func TestProbeThatIsGivenUpOrLostMakesRoomForAnother(t *testing.T) {
 	wantWait(t, b, now, 0)
 }
 
+// TestAnswerOfALaterCallTakesFaultsBack has five calls that fail at once, and one that
+// began after some of them and is answered later.
+func TestAnswerOfALaterCallTakesFaultsBack(t *testing.T) {
+	for after := range 6 {
+		b, now := must(control.NewBreaker(control.BreakerOptions{})), dawn
+		var begun []control.BreakerCall
+		for range 6 {
+			call, _ := b.Begin(now)
+			begun = append(begun, call)
+		}
+		good := begun[after]
+		for _, call := range slices.Delete(begun, after, after+1) {
+			b.Observe(now, call, control.Faulted)
+		}
+		if b.Stats().State != control.Open {
+			t.Fatal("five faults do not open it")
+		}
+		now = now.Add(time.Second)
+		b.Observe(now, good, control.Answered)
+		want := control.Closed
+		if after == 0 {
+			want = control.Open // the endpoint failed since
+		}
+		if got := b.Stats().State; got != want {
+			t.Errorf("%v after an answer to a call that began after %d faults", got, after)
+		}
+		if want == control.Closed {
+			calls(t, b, now, slices.Repeat([]control.Outcome{control.Faulted}, after-1)...)
+			if b.Stats().State == control.Open {
+				t.Errorf("%d faults are left of 5, and %d more open it", 5-after, after-1)
+			}
+			calls(t, b, now, control.Faulted)
+			if b.Stats().State == control.Closed {
+				t.Errorf("%d faults are left of 5, and %d more do not open it", 5-after, after)
+			}
+		}
+	}
+}
+
+// TestAnEventThatFailsAgainFailsOnlyProbes has one event that fails at a quiet endpoint.
+func TestAnEventThatFailsAgainFailsOnlyProbes(t *testing.T) {
+	b := must(control.NewBreaker(control.BreakerOptions{}))
+	calls(t, b, dawn, append([]control.Outcome{control.Faulted}, slices.Repeat([]control.Outcome{control.Repeated}, 100)...)...)
+	if got := b.Stats().State; got != control.Closed {
+		t.Fatalf("one event: %v", got)
+	}
+	calls(t, b, dawn, slices.Repeat([]control.Outcome{control.Faulted}, 4)...)
+	wantWait(t, b, dawn, 30*time.Second)
+	now := dawn.Add(30 * time.Second)
+	calls(t, b, now, control.Repeated)
+	wantWait(t, b, now, 30*time.Second)
+}
+
 // remembering is a breaker that keeps all calls.
 type remembering struct {
 	control.BreakerOptions
 	epoch   int // of the state
 	open    bool
+	row     bool // it opened by the row, and no probe has ended since
 	half    bool // and a probe was let through
 	opened  time.Time
 	probed  time.Time // the newest
 	history []remembered
-	began   time.Time // of tenth 0 of the history, which begins when it closes
+	began   time.Time // of tenth 0 of the history, which begins when a probe is answered
+
+	calls, answered int // the number of the newest call, and of the newest that was answered
 }
 
 type remembered struct {
+	call   int // its number
 	tenth  int64
 	failed bool
 }
@@ -198,35 +256,47 @@ func (b *remembering) begin(now time.Time) (epoch int, passes bool) {
 	return b.epoch, passes
 }
 
-func (b *remembering) observe(now time.Time, epoch int, failed bool) {
+func (b *remembering) observe(now time.Time, call, epoch int, failed bool) {
+	if !failed {
+		b.answered = max(b.answered, call)
+	}
 	switch {
-	case epoch != b.epoch:
+	case epoch != b.epoch && (failed || !b.open || !b.row || b.faults() >= b.Failures):
 		return
+	case epoch != b.epoch: // a late answer
+		b.open, b.half, b.row = false, false, false
 	case b.open && failed:
-		b.opened, b.half = now, false
+		b.opened, b.half, b.row = now, false, false
 	case b.open:
-		b.open, b.half, b.history, b.began = false, false, nil, time.Time{}
+		b.open, b.half, b.row, b.history, b.began = false, false, false, nil, time.Time{}
 	default:
 		if b.began.IsZero() {
 			b.began = now
 		}
-		b.history = append(b.history, remembered{int64(now.Sub(b.began) / time.Second), failed})
+		b.history = append(b.history, remembered{call, int64(now.Sub(b.began) / time.Second), failed})
 		if !b.judge() {
 			return
 		}
-		b.open, b.opened = true, now
+		b.open, b.opened, b.row = true, now, b.faults() >= b.Failures
 	}
 	b.epoch++
 }
 
+// faults counts those of calls that began after any that was answered.
+func (b *remembering) faults() (row int) {
+	for _, h := range b.history {
+		if h.failed && h.call > b.answered {
+			row++
+		}
+	}
+	return row
+}
+
 // judge reports whether the breaker is to open.
 func (b *remembering) judge() bool {
-	row, count, faults := 0, 0, 0
+	count, faults := 0, 0
 	last := b.history[len(b.history)-1]
 	for _, h := range b.history {
-		if row++; !h.failed {
-			row = 0
-		}
 		if h.tenth > last.tenth-10 {
 			count++
 			if h.failed {
@@ -234,7 +304,7 @@ func (b *remembering) judge() bool {
 			}
 		}
 	}
-	return last.failed && (row >= b.Failures || count >= b.Calls && float64(faults) >= b.Rate*float64(count))
+	return last.failed && (b.faults() >= b.Failures || count >= b.Calls && float64(faults) >= b.Rate*float64(count))
 }
 
 // TestBreakerIsAsItsCommentSays compares a breaker with one that keeps all calls.
@@ -246,8 +316,8 @@ func TestBreakerIsAsItsCommentSays(t *testing.T) {
 			Probe: rapid.SampledFrom([]time.Duration{time.Second, 30 * time.Second}).Draw(t, "probe"),
 		}
 		type underWay struct {
-			call  control.BreakerCall
-			epoch int
+			call          control.BreakerCall
+			number, epoch int
 		}
 		var (
 			b       = must(control.NewBreaker(o))
@@ -266,7 +336,8 @@ func TestBreakerIsAsItsCommentSays(t *testing.T) {
 					t.Fatalf("a call is to wait for %v, want %v", wait, passes)
 				}
 				if passes {
-					pending = append(pending, underWay{call, epoch})
+					twin.calls++
+					pending = append(pending, underWay{call, twin.calls, epoch})
 				}
 			},
 			"observe": func(t *rapid.T) {
@@ -281,7 +352,7 @@ func TestBreakerIsAsItsCommentSays(t *testing.T) {
 					outcome = control.Faulted
 				}
 				b.Observe(now, p.call, outcome)
-				twin.observe(now, p.epoch, failed)
+				twin.observe(now, p.number, p.epoch, failed)
 			},
 		})
 	})

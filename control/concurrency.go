@@ -179,7 +179,7 @@ func (c *Concurrency) Observe(now time.Time, turn Turn, outcome Outcome) (news b
 	if outcome == Answered {
 		c.all++
 	}
-	if turn.round != c.round || outcome == Abandoned {
+	if turn.round != c.round || outcome == Abandoned || outcome == Repeated {
 		return false
 	}
 	took := now.Sub(turn.began)

@@ -24,6 +24,7 @@ type Outlier struct {
 	failures int
 	counted  bool // by rule 1
 	noted    bool // the ledger has its first failure
+	told     bool // the breaker and the limit have it
 	alone    bool
 	first    mark // of the call of the first of the failures
 	newest   uint64
@@ -49,9 +50,13 @@ func (o *Outlier) Blame() (attempts int) {
 // Compare counts a failure of the event in a call that Endpoint.Count knows. Its own
 // is false for the failure of a whole call of several events. Busy says that the
 // endpoint refused the call by load. Compare returns the attempts that count against
-// the event, and whether the failure is explained by the event, so that it says nothing
-// of the endpoint.
-func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int, explained bool) {
+// the event, and what the failure says of the endpoint: Abandoned if the event explains
+// it, and Repeated if nothing was answered since the endpoint was told of the event.
+func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int, outcome Outcome) {
+	outcome = Faulted
+	if busy {
+		outcome = Overloaded
+	}
 	tally, answered := e.ledger.now()
 	before := call.mark.number - 1
 	if o.newest > 0 {
@@ -61,8 +66,12 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int,
 	works := answered > before
 	if !own {
 		o.alone = o.alone || works
-		return 0, false
+		return 0, outcome
 	}
+	if o.told && !works {
+		outcome = Repeated
+	}
+	o.told = true
 	if o.first.number == 0 || !works && !o.counted {
 		o.first = call.mark
 	}
@@ -71,7 +80,7 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int,
 	}
 	o.failures++
 	if o.counted = o.counted || works; !o.counted {
-		return 0, false
+		return 0, outcome
 	}
 	chance := 0.1
 	if busy {
@@ -81,11 +90,14 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int,
 	if share := tally.failing(o.first.tally, o.noted); share > chance {
 		weight = math.Log(share) / math.Log(chance*chance*chance)
 	}
-	if explained = weight == 1 && (works || e.Breaker.Stats().State == Closed); explained && o.noted {
-		o.noted = false
-		e.ledger.count(mark{}, 0, -1)
+	if weight == 1 && (works || e.Breaker.Stats().State == Closed) {
+		outcome = Abandoned
+		if o.noted {
+			o.noted = false
+			e.ledger.count(mark{}, 0, -1)
+		}
 	}
-	return int(float64(o.failures)*weight + 1e-9), explained
+	return int(float64(o.failures)*weight + 1e-9), outcome
 }
 
 // ledger counts what became of the events that an endpoint was called for. It is safe

@@ -105,15 +105,8 @@ func (c *Calling) Judge(call control.Call, answered int, failures []Failure) con
 		if works(f.Err) {
 			continue
 		}
-		busy := model.Busy(f.Err)
-		attempts, explained := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, busy)
-		switch f.Attempts = attempts; {
-		case explained:
-		case busy:
-			outcome = control.Overloaded
-		case outcome == control.Abandoned:
-			outcome = control.Faulted
-		}
+		attempts, says := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, model.Busy(f.Err))
+		f.Attempts, outcome = attempts, max(outcome, says)
 	}
 	if answered > 0 && outcome != control.Overloaded {
 		return control.Answered

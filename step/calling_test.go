@@ -117,7 +117,7 @@ func TestOutageCountsAgainstNoEvent(t *testing.T) {
 			if admission != control.Admitted {
 				continue
 			}
-			if got, outcome := a.end(call, 0, failing, &outliers[i]); got[0] != 0 || outcome != control.Faulted {
+			if got, outcome := a.end(call, 0, failing, &outliers[i]); got[0] != 0 || outcome != control.Faulted && outcome != control.Repeated {
 				t.Fatalf("event %d has %d attempts in round %d, outcome %d", i, got[0], round, outcome)
 			}
 		}
@@ -125,6 +125,45 @@ func TestOutageCountsAgainstNoEvent(t *testing.T) {
 			a.end(older, 1, nil)
 		}
 	}
+}
+
+// TestEventThatFailsAloneStopsNobody has one event that fails again and again before any
+// other is called for.
+func TestEventThatFailsAloneStopsNobody(t *testing.T) {
+	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{model.BlameWay, true}} {
+		a := newAsker(t)
+		var o control.Outlier
+		limit := 0
+		for i := range 20 {
+			if got, _ := a.fail(&o, err); got != 0 {
+				t.Fatalf("%v: %d attempts, where nothing is known", err, got)
+			}
+			if i == 0 {
+				limit = a.endpoint.Concurrency.Stats().Limit
+			}
+		}
+		if got := a.endpoint.Concurrency.Stats().Limit; got != limit {
+			t.Errorf("%v: a limit of %d after 20 failures of an event, %d after one", err, got, limit)
+		}
+		a.answer(1) // the breaker is closed
+	}
+}
+
+// TestPoisonBeforeAnyAnswerStopsNobody has five events fail at once, of the first eight
+// calls. The others are answered later.
+func TestPoisonBeforeAnyAnswerStopsNobody(t *testing.T) {
+	a := newAsker(t)
+	var calls []control.Call
+	for range 8 {
+		calls = append(calls, a.begin())
+	}
+	for _, call := range calls[:5] {
+		a.end(call, 0, failing, new(control.Outlier))
+	}
+	for _, call := range calls[5:] {
+		a.end(call, 1, nil)
+	}
+	a.answer(1)
 }
 
 // TestChanceCountsAgainstFewEvents has half of the calls fail, and then a twentieth
