@@ -46,6 +46,8 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 		call = &Calling{}
 	}
 	c.share(path, call)
+	where, field := s.url()
+	c.secretIn(path+field, where)
 	calling := c.callingAt(path+".call", call, s.where(), s.Name)
 	c.journal(path+".journal", s.Journal, step.JournalByEvent, calling)
 	unread := s.Vector != "" && len(stage.Inputs) == 0 // its name is of something that is said to be wrong
@@ -69,22 +71,27 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	c.add(step.Stage{Name: "lookup", Score: stage})
 }
 
-// where returns the URL of the rows, without a password: messages show it.
-func (s *Lookup) where() string {
-	var text string
+// url is where the rows are, and the field that says it.
+func (s *Lookup) url() (text, field string) {
 	switch {
 	case s.Redis != nil:
-		text = s.Redis.URL
+		return s.Redis.URL, ".redis.url"
 	case s.Postgres != nil:
-		text = s.Postgres.URL
+		return s.Postgres.URL, ".postgres.url"
 	case s.HTTP != nil:
-		text = s.HTTP.URL
+		return s.HTTP.URL, ".http.url"
 	}
+	return "", ""
+}
+
+// where returns the URL of the rows, without a password: messages show it.
+func (s *Lookup) where() string {
+	text, _ := s.url()
 	u, err := url.Parse(text)
 	if err != nil {
 		return "" // who opens it says so
 	}
-	u.User, u.RawQuery = nil, ""
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()
 }
 

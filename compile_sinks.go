@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/internal/client"
 )
 
 const databaseConnectionsMax = 64
@@ -75,10 +76,12 @@ func (c *compiler) sinkTarget(path string, s *Sink, complete bool) {
 	case s.HTTP != nil:
 		c.sinkHTTP(path, s.HTTP)
 	case s.Postgres != nil && complete:
+		c.secretIn(path+".postgres.url", s.Postgres.URL)
 		c.sinkRows(path+".postgres", s)
 	case s.Kafka != nil:
 		c.sinkTopic(path+".kafka", s.Kafka)
 	case s.Redis != nil && complete:
+		c.secretIn(path+".redis.url", s.Redis.URL)
 		c.sinkKeys(path+".redis", s)
 	case s.Files != nil:
 		s.Files = c.sinkFiles(path, s, complete)
@@ -107,6 +110,19 @@ func (c *compiler) sinkHTTP(path string, h *HTTPSink) {
 	case u.User != nil:
 		c.fail(path+".http.url", "it has a user and password, which errors would show")
 		c.hint("use `token`, `token_file` or `headers`")
+	default:
+		c.secretIn(path+".http.url", h.URL)
+	}
+}
+
+// secretIn warns where the query of a URL holds a secret.
+func (c *compiler) secretIn(path, text string) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return // who opens it says so
+	}
+	if name := client.SecretIn(u); name != "" {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", path, name))
 	}
 }
 
@@ -119,7 +135,7 @@ func (c *compiler) sinkTopic(path string, t *KafkaSink) {
 		c.fail(path+".topic", "%q is not the name of a topic: use letters, digits, '.', '_' and '-'", t.Topic)
 	}
 	if !strings.HasPrefix(t.Cluster.URL, "kafka://") && !strings.HasPrefix(t.Cluster.URL, "kafka+tls://") {
-		c.fail(path+".cluster", "%q is no cluster: use kafka://HOST:PORT or kafka+tls://HOST:PORT", t.Cluster.URL)
+		c.fail(path+".cluster", "%q is no cluster: use kafka://HOST:PORT or kafka+tls://HOST:PORT", client.ShownText(t.Cluster.URL))
 	}
 	own := c.pipeline.Engine.URL
 	if t.Cluster.URL == own && slices.Contains(append(c.plan.Topics(), c.pipeline.Input.Topic), t.Topic) {

@@ -51,6 +51,20 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
+func TestSecretInTheQueryOfAURLIsAWarning(t *testing.T) {
+	for url, warned := range map[string]bool{"http://cards/freeze?token=hush": true, "http://cards/freeze?dry=1": false} {
+		runner, err := afterbay.New(sunkPipeline(afterbay.Sink{From: "out", HTTP: &afterbay.HTTPSink{URL: url}}), afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(runner.Warnings(), "\n")
+		if strings.Contains(text, "sinks[0].http.url: the parameter token of the query holds a secret") != warned || strings.Contains(text, "hush") {
+			t.Errorf("%s: %q", url, text)
+		}
+		runner.Close()
+	}
+}
+
 func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 	p := sunkPipeline()
 	p.Budget = afterbay.Budget{P99: 10 * time.Millisecond, Model: 11 * time.Millisecond}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/client"
 )
 
 const (
@@ -42,10 +44,10 @@ func newClient(o *Options) *http.Client {
 			case len(via) > redirectsMax:
 				return &guardError{fmt.Sprintf("more than %d redirects", redirectsMax)}
 			case via[len(via)-1].URL.Scheme == "https" && request.URL.Scheme != "https":
-				return &guardError{"it redirects to " + shownURL(request.URL) + ", without encryption"}
+				return &guardError{"it redirects to " + client.Shown(request.URL) + ", without encryption"}
 			}
 			if err := o.allowed(request.URL); err != nil {
-				return &guardError{"it redirects to " + shownURL(request.URL) + ": " + err.Error()}
+				return &guardError{"it redirects to " + client.Shown(request.URL) + ": " + err.Error()}
 			}
 			request.Header.Del("Referer")
 			return nil

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/afterbay/afterbay/internal/client"
 	"github.com/afterbay/afterbay/internal/s3"
 )
 
@@ -37,20 +38,20 @@ func (f *Fetcher) parse(text string) (source, error) {
 	case "http", "https":
 		return f.parseHTTP(text)
 	}
-	return source{}, refuse("%.*q is no URL of file, s3 or https", shownMax, text)
+	return source{}, refuse("%q is no URL of file, s3 or https", client.ShownText(text))
 }
 
 func (f *Fetcher) parseFile(text string) (source, error) {
 	to, err := url.Parse(text)
 	switch {
 	case err != nil || to.Host != "" && to.Host != "localhost" || !strings.HasPrefix(to.Path, "/") || to.RawQuery != "":
-		return source{}, refuse("%.*q is no URL as file:///folder/name", shownMax, text)
+		return source{}, refuse("%q is no URL as file:///folder/name", client.ShownText(text))
 	case f.options.Root == "":
-		return source{}, refuse("%.*s: files are not fetched: objects.root names the folder they may be in", shownMax, text)
+		return source{}, refuse("%s: files are not fetched: objects.root names the folder they may be in", client.ShownText(text))
 	}
 	inside, err := filepath.Rel(f.options.Root, filepath.FromSlash(to.Path))
 	if err != nil || !filepath.IsLocal(inside) {
-		return source{}, refuse("%.*s: it is outside of %s", shownMax, text, f.options.Root)
+		return source{}, refuse("%s: it is outside of %s", client.ShownText(text), f.options.Root)
 	}
 	shown := "file://" + to.Path
 	return source{shown: shown, open: func(_ context.Context, r *receiver) error { return f.file(shown, inside, r) }}, nil
@@ -135,7 +136,7 @@ func (f *Fetcher) object(ctx context.Context, shown, bucket, key string, r *rece
 	case errors.As(err, &said):
 		return ofStatus(said.Status, "%s: %w", shown, err)
 	case err != nil:
-		return away("%s: %w", shown, bare(err))
+		return away("%s: %w", shown, client.Bare(err))
 	}
 	defer response.Body.Close()
 	return r.take(shown, response.Body, response.ContentLength, mediaType(response))
@@ -144,23 +145,13 @@ func (f *Fetcher) object(ctx context.Context, shown, bucket, key string, r *rece
 func (f *Fetcher) parseHTTP(text string) (source, error) {
 	to, err := url.Parse(text)
 	if err != nil || to.Hostname() == "" {
-		return source{}, refuse("%.*q is no URL as https://host/path", shownMax, strings.SplitN(text, "?", 2)[0])
+		return source{}, refuse("%q is no URL as https://host/path", client.ShownText(text))
 	}
-	shown := shownURL(to)
+	shown := client.Shown(to)
 	if err := f.allowed(to); err != nil {
 		return source{}, refuse("%s: %w", shown, err)
 	}
 	return source{shown: shown, place: strings.ToLower(to.Scheme + "://" + to.Host), open: func(ctx context.Context, r *receiver) error { return f.get(ctx, shown, to, r) }}, nil
-}
-
-// shownURL is a URL without what may be secret in it.
-func shownURL(to *url.URL) string {
-	shown := to.Scheme + "://" + to.Host + to.EscapedPath()
-	shown = shown[:min(len(shown), shownMax)]
-	if to.RawQuery != "" {
-		shown += "?..."
-	}
-	return shown
 }
 
 // get takes what is got by HTTP.
@@ -178,22 +169,13 @@ func (f *Fetcher) get(ctx context.Context, shown string, to *url.URL, r *receive
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return missing("%s: no such host", shown)
 	case err != nil:
-		return away("%s: %w", shown, bare(err))
+		return away("%s: %w", shown, client.Bare(err))
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return ofStatus(response.StatusCode, "%s: %d %s", shown, response.StatusCode, http.StatusText(response.StatusCode))
 	}
 	return r.take(shown, response.Body, response.ContentLength, mediaType(response))
-}
-
-// bare is an error of a request without its URL, which may hold what is secret.
-func bare(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
-		return of.Err
-	}
-	return err
 }
 
 // ofStatus is the error of an answer with a status: that the server is too busy,

@@ -12,6 +12,7 @@ import (
 	httpsink "github.com/afterbay/afterbay/deliver/sink/http"
 	"github.com/afterbay/afterbay/deliver/sink/postgres"
 	"github.com/afterbay/afterbay/deliver/sink/redis"
+	"github.com/afterbay/afterbay/internal/client"
 	"github.com/afterbay/afterbay/value"
 )
 
@@ -130,7 +131,11 @@ func (p pipeline) describeSinks() (text string) {
 			text += fmt.Sprintf("\n  sink %s: %s to%s", s.Name, s.From, rest)
 			continue
 		}
-		text += fmt.Sprintf("\n  sink %s: %s to %s://%s%s%s", s.Name, s.From, u.Scheme, u.Host, u.Path, rest)
+		shown := client.Shown(u)
+		if s.HTTP != nil {
+			shown = client.ShownOrigin(u)
+		}
+		text += fmt.Sprintf("\n  sink %s: %s to %s%s", s.Name, s.From, shown, rest)
 	}
 	return text
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/afterbay/afterbay/internal/postgres"
 	"github.com/afterbay/afterbay/lookup"
 )
 
 // Options say where the rows are.
 type Options struct {
-	URL string // postgres://host/database; the password may stand in it, or in PGPASSWORD
+	URL string // postgres://host/database, by TLS beyond loopback unless it says sslmode; the password may stand in it, or in PGPASSWORD
 
 	// Query takes the keys as $1, an array of text, and returns key and row of those
 	// that it finds: select id, to_jsonb(users) from users where id = any($1).
@@ -52,6 +53,7 @@ func parse(url string) (*pgxpool.Config, error) {
 	if err != nil { // which may hold a password
 		return nil, errors.New("look up in PostgreSQL: the URL is not as postgres://host/database")
 	}
+	postgres.RequireTLS(&config.ConnConfig.Config, url)
 	return config, nil
 }
 
@@ -88,7 +90,7 @@ func explain(err error) error {
 	if lookup.Refused(err) {
 		return err
 	}
-	e := &lookup.Error{Err: fmt.Errorf("ask PostgreSQL: %w", err)}
+	e := &lookup.Error{Err: fmt.Errorf("ask PostgreSQL: %w", postgres.Explain(err))}
 	var said *pgconn.PgError
 	if errors.As(err, &said) && len(said.Code) == 5 {
 		switch said.Code[:2] {

@@ -185,3 +185,20 @@ func TestCheckSaysWhatIsWrongWithTheQuery(t *testing.T) {
 		}
 	}
 }
+
+func TestPasswordIsNotSentInPlainText(t *testing.T) {
+	url, sent := servertest.WithoutTLS(t)
+	source, err := postgres.New(t.Context(), postgres.Options{URL: url, Query: "select $1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	if _, err := source.Rows(t.Context(), []string{"a"}); err == nil || !strings.Contains(err.Error(), "sslmode=disable") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+	select {
+	case text := <-sent:
+		t.Errorf("a server without TLS got %q", text)
+	default:
+	}
+}

@@ -47,11 +47,11 @@ func New(o Options) (*Source, error) {
 	to, err := url.Parse(before + after)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("look up by HTTP: %w", err)
+		return nil, errors.New("look up by HTTP: the URL cannot be read: write it as https://HOST/PATH")
 	case to.Scheme != "http" && to.Scheme != "https" || to.Host == "":
-		return nil, fmt.Errorf("look up by HTTP: %q is no URL of http or https", o.URL)
+		return nil, fmt.Errorf("look up by HTTP: %q is no URL of http or https", client.ShownText(o.URL))
 	case strings.Contains(after, hole):
-		return nil, fmt.Errorf("look up by HTTP: %q has %s twice", o.URL, hole)
+		return nil, fmt.Errorf("look up by HTTP: %q has %s twice", client.ShownText(o.URL), hole)
 	case to.User != nil:
 		return nil, errors.New("look up by HTTP: a password has no place in a URL, which errors would show: use a token or a header")
 	case o.Bearer != "" && o.BearerFile != "":
@@ -145,7 +145,7 @@ func (s *Source) post(ctx context.Context, keys []string) ([][]byte, error) {
 func (s *Source) do(ctx context.Context, method, to string, body []byte) ([]byte, int, error) {
 	request, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
-		return nil, 0, refuse("%w", err)
+		return nil, 0, refuse("%w", client.Bare(err))
 	}
 	request.Header.Set("Accept", "application/json")
 	if body != nil {
@@ -163,7 +163,7 @@ func (s *Source) do(ctx context.Context, method, to string, body []byte) ([]byte
 	}
 	response, err := s.options.Client.Do(request)
 	if err != nil {
-		return nil, 0, &lookup.Error{Err: err}
+		return nil, 0, &lookup.Error{Err: fmt.Errorf("%s %s: %w", method, client.ShownOrigin(request.URL), client.Bare(err))}
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, s.options.BytesMax+1))

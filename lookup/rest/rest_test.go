@@ -128,6 +128,27 @@ func TestFaultOfAnAnswerIsTheKeysOrTheServers(t *testing.T) {
 	}
 }
 
+func TestErrorsShowNoSecretOfTheURL(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	for _, text := range []string{server.URL + "/hush/{key}?token=hush", server.URL + "/hush?token=hush"} {
+		s, err := New(Options{URL: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"rows": func() error { _, err := s.Rows(t.Context(), []string{"hush"}); return err }(), "check": s.Check(t.Context())} {
+			if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "/...?...: ") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	for _, text := range []string{"ftp://user:hush@host/{key}?hush", "http://user:hush@host/{key}/{key}?hush", "http://host:hush/"} {
+		if _, err := New(Options{URL: text}); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestWrongURLsAreRefused(t *testing.T) {
 	for _, text := range []string{"", "users/{key}", "ftp://a/{key}", "http://a/{key}/{key}", "http://u:p@a/{key}", "http://a b/"} {
 		if s, err := New(Options{URL: text}); err == nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/client"
 	"github.com/afterbay/afterbay/internal/inference"
 	"github.com/afterbay/afterbay/model"
 )
@@ -125,15 +126,15 @@ func (o Options) Validate() error {
 	list = append(list, inference.CheckInputs(o.Inputs), inference.CheckOutputs(o.Outputs))
 	to, err := url.Parse(o.URL)
 	if err != nil {
-		return errors.Join(append(list, err)...)
+		return errors.Join(append(list, errors.New("the URL cannot be read: want grpc://host:port, grpcs://, http:// or https://"))...)
 	}
 	scheme := to.Scheme
 	plain := scheme == "grpc" || scheme == "http"
 	check(!plain && scheme != "grpcs" && scheme != "https" || to.Host == "" || to.Opaque != "",
-		"URL %q: want grpc://host:port, grpcs://, http:// or https://", to.Redacted())
-	check(to.User != nil || to.RawQuery != "" || to.Fragment != "", "URL %q has a user, query or fragment: a token goes into Bearer", to.Redacted())
-	check(strings.HasPrefix(scheme, "grpc") && strings.Trim(to.Path, "/") != "", "URL %q has a path, which gRPC has no place for", to.Redacted())
-	check(strings.HasPrefix(scheme, "grpc") && to.Port() == "", "URL %q has no port", to.Redacted())
+		"URL %q: want grpc://host:port, grpcs://, http:// or https://", client.Shown(to))
+	check(to.User != nil || to.RawQuery != "" || to.Fragment != "", "URL %q has a user, query or fragment: a token goes into Bearer", client.Shown(to))
+	check(strings.HasPrefix(scheme, "grpc") && strings.Trim(to.Path, "/") != "", "URL %q has a path, which gRPC has no place for", client.Shown(to))
+	check(strings.HasPrefix(scheme, "grpc") && to.Port() == "", "URL %q has no port", client.Shown(to))
 	check(strings.HasPrefix(scheme, "grpc") && o.JSON, "JSON over gRPC: it takes http or https")
 	check(plain && o.TLS != nil, "TLS for %s: it takes %ss", scheme, scheme)
 	check(strings.HasPrefix(scheme, "grpc") && o.API != OpenInference, "API %s takes http or https", o.API)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -178,11 +177,7 @@ func readAll(body io.Reader, max int64) ([]byte, error) {
 }
 
 func unreachable(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err // without the URL, which is said once
-	}
-	return &Error{Fault: Unreachable, Err: err}
+	return &Error{Fault: Unreachable, Err: client.Bare(err)} // the URL is said once
 }
 
 // statusFault returns the error of a status of HTTP. after is what the server says

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 
@@ -70,11 +69,7 @@ func (b *bucket) ask(ctx context.Context, method, key string, headers http.Heade
 	if err == nil {
 		return response.Header, response.Body.Close()
 	}
-	var nobody *url.Error
-	if errors.As(err, &nobody) { // says the URL itself
-		return nil, err
-	}
-	return nil, fmt.Errorf("%s %s: %w", method, b.store.Where(b.name, key), err)
+	return nil, fmt.Errorf("%s %s: %w", method, b.store.Where(b.name, key), client.Bare(err))
 }
 
 // begin implements place. A draft is a file without a name.

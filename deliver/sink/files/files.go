@@ -17,6 +17,7 @@ import (
 
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/client"
 	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
@@ -56,11 +57,11 @@ func (o Options) Validate() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch u, err := url.Parse(o.URL); {
 	case err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		fail("%q is no place for objects: use file:///FOLDER or s3://BUCKET/PREFIX", redacted(o.URL))
+		fail("%q is no place for objects: use file:///FOLDER or s3://BUCKET/PREFIX", client.ShownText(o.URL))
 	case u.Scheme == "file" && u.Host == "" && path.IsAbs(u.Path):
 	case u.Scheme == "s3" && u.Host != "":
 	default:
-		fail("%q is no place for objects: use file:///FOLDER, from the root, or s3://BUCKET/PREFIX", redacted(o.URL))
+		fail("%q is no place for objects: use file:///FOLDER, from the root, or s3://BUCKET/PREFIX", client.ShownText(o.URL))
 	}
 	switch o.Format {
 	case "", Parquet:
@@ -93,15 +94,6 @@ func (o Options) Validate() error {
 		seen[c.Name] = true
 	}
 	return errors.Join(errs...)
-}
-
-// redacted is a URL without what may be a secret.
-func redacted(text string) string {
-	if u, err := url.Parse(text); err == nil {
-		u.User, u.RawQuery = nil, ""
-		return u.String()
-	}
-	return "the URL"
 }
 
 // Archive keeps objects. It is safe for concurrent use. Make one with New.

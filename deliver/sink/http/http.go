@@ -52,7 +52,7 @@ func (o Options) Validate() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch u, err := url.Parse(o.URL); {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		fail("%q is no URL of a service: use http://HOST/PATH or https://HOST/PATH", o.URL)
+		fail("this is no URL of a service: use http://HOST/PATH or https://HOST/PATH")
 	case u.User != nil:
 		fail("the URL has a user and password, which errors would show: use a token or a header")
 	}
@@ -124,7 +124,7 @@ func (s *Sink) Deliver(ctx context.Context, id string, r *stream.Record) error {
 	}
 	response, err := s.client.Do(request)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s %s: %w", s.options.Method, client.ShownOrigin(request.URL), client.Bare(err))
 	}
 	defer response.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(response.Body, bodyMax))
@@ -183,12 +183,21 @@ func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
+// shownLocation is where a redirection leads to, for messages.
+func shownLocation(response *http.Response, to string) string {
+	u, err := response.Request.URL.Parse(to)
+	if err != nil {
+		return "no URL"
+	}
+	return client.ShownOrigin(u)
+}
+
 // failure is the error of an answer that does not say that the record was taken.
 func failure(method string, response *http.Response, said []byte) error {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(said[:min(len(said), shownMax)]), "")), " ")
-	err := fmt.Errorf("%s %s: %s", method, response.Request.URL.Redacted(), response.Status)
+	err := fmt.Errorf("%s %s: %s", method, client.ShownOrigin(response.Request.URL), response.Status)
 	if to := response.Header.Get("Location"); response.StatusCode/100 == 3 && to != "" {
-		err = fmt.Errorf("%w: it is redirected to %s, which has to be the sink's url", err, to)
+		err = fmt.Errorf("%w: it is redirected to %s: the sink's url has to be where that leads", err, shownLocation(response, to))
 	} else if text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}

@@ -108,7 +108,7 @@ func TestStatusSaysWhoseFaultItIs(t *testing.T) {
 		if got != want || calls != 1 {
 			t.Errorf("%d: %q after %d calls, want %q: %v", status, got, calls, want, err)
 		}
-		if err != nil && status/100 != 3 && !strings.Contains(err.Error(), "because") || status == 307 && !strings.Contains(err.Error(), "/elsewhere") {
+		if err != nil && status/100 != 3 && !strings.Contains(err.Error(), "because") || status == 307 && !strings.Contains(err.Error(), "redirected to http://127.0.0.1:") {
 			t.Errorf("%d: the error does not say why: %v", status, err)
 		}
 	}
@@ -116,6 +116,36 @@ func TestStatusSaysWhoseFaultItIs(t *testing.T) {
 
 // TestConnectionThatBreaksIsOneCall cuts a connection that was used before after
 // the request came: the client must not send it again by itself.
+// TestErrorsShowNoSecretOfTheURL has a webhook whose path and query are secret.
+func TestErrorsShowNoSecretOfTheURL(t *testing.T) {
+	location := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if location != "" {
+			w.Header().Set("Location", location)
+			w.WriteHeader(http.StatusFound)
+			return
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer server.Close()
+	s := newSink(t, httpsink.Options{URL: server.URL + "/services/hush?token=hush"})
+	wrong := func(what string) {
+		t.Helper()
+		err := s.Deliver(t.Context(), "id", &stream.Record{Value: []byte("{}")})
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "/...?...: ") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	wrong("a status")
+	location = "https://user:hush@elsewhere/hush?hush"
+	wrong("a redirection")
+	server.Close()
+	wrong("no connection")
+	if _, err := httpsink.New(httpsink.Options{URL: "https://host:hush/hush"}); err == nil || strings.Contains(err.Error(), "hush") {
+		t.Errorf("a URL that cannot be read: %v", err)
+	}
+}
+
 func TestConnectionThatBreaksIsOneCall(t *testing.T) {
 	var calls atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -22,13 +22,14 @@ import (
 
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/deliver/row"
+	"github.com/afterbay/afterbay/internal/postgres"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
 
 // Options of a Sink. URL, Table, Key and Columns are needed.
 type Options struct {
-	URL         string       // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in a file that PGPASSFILE names
+	URL         string       // postgres://user@host/database, by TLS beyond loopback unless it says sslmode; the password may stand in it, in PGPASSWORD or in a file that PGPASSFILE names
 	Table       string       // its name, or schema.name; it is made where there is none
 	Columns     []Column     // what of the records is written
 	Key         string       // the column that rows are found by, unique in the table
@@ -163,6 +164,7 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		return nil, errors.New("the URL is not as postgres://host/database")
 	}
+	postgres.RequireTLS(server, o.URL)
 	if server.RuntimeParams["application_name"] == "" {
 		server.RuntimeParams["application_name"] = "afterbay"
 	}
@@ -248,7 +250,7 @@ func (s *Sink) forget() {
 func said(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
-		return fmt.Errorf("connect to PostgreSQL: %w", connect.Unwrap())
+		return fmt.Errorf("connect to PostgreSQL: %w", postgres.Explain(connect.Unwrap()))
 	}
 	return fmt.Errorf("ask PostgreSQL: %w", err)
 }

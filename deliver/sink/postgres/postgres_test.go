@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/deliver/row"
 	"github.com/afterbay/afterbay/deliver/sink/postgres"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/servertest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/value"
 )
@@ -426,5 +427,22 @@ func TestOptionsAreChecked(t *testing.T) {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+func TestPasswordIsNotSentInPlainText(t *testing.T) {
+	url, sent := servertest.WithoutTLS(t)
+	s, err := postgres.New(artifacts(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if errs := s.Check(t.Context()); len(errs) != 1 || !strings.Contains(errs[0].Error(), "sslmode=disable") || strings.Contains(errs[0].Error(), "secret") {
+		t.Errorf("%v", errs)
+	}
+	select {
+	case text := <-sent:
+		t.Errorf("a server without TLS got %q", text)
+	default:
 	}
 }
