@@ -3,7 +3,6 @@ package expression
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/value"
@@ -284,12 +283,17 @@ func (c *compiler) item(n *ast.MemberNode, list, index operand) (operand, *Error
 		if err != nil {
 			return "", err
 		}
-		parts := slices.Collect(value.EachString(text))
-		from, ok := fromStart(i, len(parts))
+		elements := count(text)
+		from, ok := fromStart(i, elements)
 		if !ok {
-			return "", at(n, fmt.Sprintf("the list has %d strings, none at %d", len(parts), i))
+			return "", at(n, fmt.Sprintf("the list has %d strings, none at %d", elements, i))
 		}
-		return parts[from], nil
+		for s := range value.EachString(text) {
+			if from--; from < 0 {
+				return s, nil
+			}
+		}
+		return "", nil
 	}, list, index)
 }
 

@@ -272,3 +272,28 @@ func BenchmarkExprMachine(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkText composes a text of five parts, joins a list and puts texts in lower case.
+func BenchmarkText(b *testing.B) {
+	schema := &value.Schema{}
+	slot, err := schema.Add("s", value.Type{Kind: value.String})
+	if err != nil {
+		b.Fatal(err)
+	}
+	row := &schema.NewRows(1)[0]
+	row.SetText(slot, "Ann,Bob,Cem")
+	for _, source := range []string{`s`, `s + ":" + s`, `s + ":" + s + ":" + s`, `lower(s)`, `split(s, ",")[1]`, `join(split(s, ","), ", ")`} {
+		p, err := expression.Compile(source, listNames{schema})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(source, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Text(row); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 // AppendJSON evaluates the expression and appends the result as AppendValue
 // would. On an error dst is returned as it was.
 func (p *Program) AppendJSON(dst []byte, row *value.Row) ([]byte, error) {
+	row.Begin()
 	var err *Error
 	switch p.typ.Kind {
 	case value.Bool:

@@ -159,6 +159,7 @@ func run[T any](p *Program, f eval[T], want value.Kind, row *value.Row) (v T, _ 
 	if f == nil {
 		return v, p.Fits(value.Type{Kind: want, Optional: true})
 	}
+	row.Begin()
 	v, err := f(row)
 	if err != nil {
 		return v, err
@@ -167,11 +168,13 @@ func run[T any](p *Program, f eval[T], want value.Kind, row *value.Row) (v T, _ 
 }
 
 // Store evaluates the expression into a slot that its result fits. A result that
-// is absent clears the slot. On an error the slot is as it was.
+// is absent clears the slot. On an error the slot is as it was: also where the text is
+// larger than value.Row.Make takes.
 func (p *Program) Store(row *value.Row, slot value.Slot) error {
 	if err := p.Fits(slot.Type); err != nil {
 		return err
 	}
+	row.Begin()
 	var err *Error
 	switch slot.Type.Kind {
 	case value.Bool:
@@ -192,7 +195,7 @@ func (p *Program) Store(row *value.Row, slot value.Slot) error {
 	default:
 		var v string
 		if v, err = p.text(row); err == nil {
-			row.SetText(slot, v)
+			err = bound{p.node}.of(row.Make(slot, v))
 		}
 	}
 	switch err {
@@ -216,9 +219,10 @@ func (o operand) kind() string { return value.Type{Kind: o.typ.Kind, Size: o.typ
 // operand is a compiled part of an expression.
 type operand struct {
 	typ     value.Type
-	fn      any  // eval of bool, int64 (int, time), float64 or string (string, bytes), by typ.Kind
-	literal bool // known at load
-	loose   bool // a literal, or one of several by ?:
+	fn      any            // eval of bool, int64 (int, time), float64 or string (string, bytes), by typ.Kind
+	literal bool           // known at load
+	loose   bool           // a literal, or one of several by ?:
+	parts   []eval[string] // what + puts one behind the other; nil of anything else
 	node    ast.Node
 	written string // as an expression, where node prints otherwise
 }

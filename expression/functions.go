@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/value"
@@ -65,9 +66,9 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 	}
 	switch name {
 	case "join":
-		return join(xs[0], xs[1])
+		return join(node, xs[0], xs[1])
 	case "split":
-		return split(xs[0], xs[1])
+		return split(node, xs[0], xs[1])
 	}
 	return function(node, name, xs[0])
 }
@@ -90,20 +91,20 @@ func function(node ast.Node, name string, x operand) (operand, *Error) {
 			return mapped(value.Int, x, func(s string) (int64, bool) { return int64(utf8.RuneCountInString(s)), true }, nil)
 		}
 		if kind == value.Strings {
-			return mapped(value.Int, x, func(s string) (n int64, ok bool) {
-				for range value.EachString(s) {
-					n++
-				}
-				return n, true
-			}, nil)
+			return mapped(value.Int, x, func(s string) (int64, bool) { return int64(count(s)), true }, nil)
 		}
 		return operand{}, wrong(name, "a string, bytes or a list of strings", x)
 	case "lower", "upper", "trim":
-		f := map[string]func(string) string{"lower": strings.ToLower, "upper": strings.ToUpper, "trim": strings.TrimSpace}[name]
 		if kind != value.String {
 			return operand{}, wrong(name, "a string", x)
 		}
-		return mapped(value.String, x, func(s string) (string, bool) { return f(s), true }, nil)
+		switch name {
+		case "lower":
+			return cased(node, x, strings.ToLower, unicode.ToLower)
+		case "upper":
+			return cased(node, x, strings.ToUpper, unicode.ToUpper)
+		}
+		return mapped(value.String, x, func(s string) (string, bool) { return strings.TrimSpace(s), true }, nil)
 	}
 	if kind != value.Int && kind != value.Number {
 		return operand{}, wrong(name, "an int or a number", x)
@@ -117,53 +118,6 @@ func function(node ast.Node, name string, x operand) (operand, *Error) {
 		fault = at(node, "the logarithm of a number that is not above 0")
 	}
 	return mapped(value.Number, x.number(), func(v float64) (float64, bool) { r := f(v); return r, value.Finite(r) }, fault)
-}
-
-// join compiles join(list, between): the strings one behind the other.
-func join(list, between operand) (operand, *Error) {
-	if list.typ.Kind != value.Strings {
-		return operand{}, wrong("join", "a list of strings", list)
-	}
-	if between.typ.Kind != value.String {
-		return operand{}, wrong("join", "a string between those of its list", between)
-	}
-	get, separator := list.fn.(eval[string]), between.fn.(eval[string])
-	return derived(value.String, func(row *value.Row) (string, *Error) {
-		text, err := get(row)
-		if err != nil {
-			return "", err
-		}
-		with, err := separator(row)
-		if err != nil {
-			return "", err
-		}
-		return strings.Join(slices.Collect(value.EachString(text)), with), nil
-	}, list, between)
-}
-
-// split compiles split(text, separator): the list of its parts.
-func split(text, separator operand) (operand, *Error) {
-	for _, x := range []operand{text, separator} {
-		if x.typ.Kind != value.String {
-			return operand{}, wrong("split", "a string and a string that separates its parts", x)
-		}
-	}
-	get, by := text.fn.(eval[string]), separator.fn.(eval[string])
-	return derived(value.Strings, func(row *value.Row) (string, *Error) {
-		whole, err := get(row)
-		if err != nil {
-			return "", err
-		}
-		with, err := by(row)
-		if err != nil {
-			return "", err
-		}
-		var list []byte
-		for part := range strings.SplitSeq(whole, with) {
-			list = value.AppendString(list, part)
-		}
-		return string(list), nil
-	}, text, separator)
 }
 
 // wrong is the error of an argument.

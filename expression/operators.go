@@ -278,7 +278,7 @@ func ordered[T cmp.Ordered](operator string, left eval[T], a, b operand) (operan
 // arithmetic compiles + - * / % **, and + of strings.
 func arithmetic(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	if n.Operator == "+" && a.typ.Kind == value.String && b.typ.Kind == value.String {
-		return both(value.String, a, b, func(v, w string) (string, bool) { return v + w, true }, nil)
+		return concatenation(n, a, b)
 	}
 	if !arithmetical(a, b) {
 		want := "ints or numbers"

@@ -151,6 +151,9 @@ type Row struct {
 	Num     []uint64 // bits of bool, int64, float64 or microseconds
 	Str     []string
 	Present []uint64 // bit set: which slots have a value
+
+	made    int // bytes of the texts that the event's steps made
+	working int // bytes of text that the evaluation under way has composed
 }
 
 // NewRows returns n empty rows for the schema, in three allocations.
@@ -169,7 +172,7 @@ func (s *Schema) NewRows(n int) []Row {
 }
 
 // Reset makes every slot absent.
-func (r *Row) Reset() { clear(r.Present) }
+func (r *Row) Reset() { clear(r.Present); r.made = 0 }
 
 // Has reports whether the slot has a value.
 func (r *Row) Has(s Slot) bool { return r.Present[s.Bit>>6]>>(s.Bit&63)&1 != 0 }
@@ -212,6 +215,15 @@ func (r *Row) SetVector(s Slot, numbers []float32) {
 		text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 	}
 	r.SetText(s, Text(text))
+}
+
+// StringBytes returns how many bytes AppendString appends.
+func StringBytes(s string) int {
+	n := len(s) + 1
+	for size := len(s); size >= 0x80; size >>= 7 {
+		n++
+	}
+	return n
 }
 
 // AppendString appends a string to the text of a Strings: its length, a varint,

@@ -1,0 +1,89 @@
+package value
+
+import "fmt"
+
+// Bounds of the texts that the steps of an event make: values of kind string, bytes
+// and string[]. What an event brings is bounded by its record, the lists of a group by
+// the group's max, and a vector by its type.
+const (
+	TextMax  = 1 << 20 // bytes of one text
+	TextsMax = 4 << 20 // bytes of all texts of an event
+)
+
+// Excess is the error of a text that is larger than a bound.
+type Excess struct {
+	Size int  // bytes
+	All  bool // Size is of all texts of the event
+}
+
+// Error names the size and the bound.
+func (e *Excess) Error() string {
+	if e.All {
+		return fmt.Sprintf("the texts that the steps of the event make have %d bytes, over the limit of %d", e.Size, TextsMax)
+	}
+	return fmt.Sprintf("a text of %d bytes is over the limit of %d", e.Size, TextMax)
+}
+
+// Begin begins the evaluation of an expression.
+func (r *Row) Begin() {
+	if r != nil {
+		r.working = 0
+	}
+}
+
+// Compose asks for the memory of a text that an expression is about to compose. The
+// texts of one evaluation count together with those that the event has. A nil row is
+// that of a constant: only the text itself is checked.
+func (r *Row) Compose(size int) error {
+	switch {
+	case size > TextMax:
+		return &Excess{Size: size}
+	case r == nil:
+		return nil
+	case r.made+r.working+size > TextsMax:
+		return &Excess{Size: r.made + r.working + size, All: true}
+	}
+	r.working += size
+	return nil
+}
+
+// Make stores a text that a step made. On an error the slot is as it was.
+func (r *Row) Make(s Slot, v string) error {
+	before := 0
+	if r.Has(s) {
+		before = len(r.Str[s.Index])
+	}
+	if err := r.count(s, len(v), before); err != nil {
+		return err
+	}
+	r.SetText(s, v)
+	return nil
+}
+
+// Made counts the text that a step has read into a slot. On an error the slot is
+// absent.
+func (r *Row) Made(s Slot) error {
+	if !s.Type.Kind.Text() || !r.Has(s) {
+		return nil
+	}
+	err := r.count(s, len(r.Str[s.Index]), 0)
+	if err != nil {
+		r.Clear(s)
+	}
+	return err
+}
+
+func (r *Row) count(s Slot, size, before int) error {
+	if s.Type.Kind == Vector {
+		return nil
+	}
+	made := r.made + size - before
+	switch {
+	case size > TextMax:
+		return &Excess{Size: size}
+	case made > TextsMax:
+		return &Excess{Size: made, All: true}
+	}
+	r.made = made
+	return nil
+}
