@@ -315,7 +315,7 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 	p := payments()
 	p.Input.Fields[3].Type = "string"
 	p.Steps = []afterbay.Step{
-		{Emit: &afterbay.Emit{Topic: "huge", Value: []afterbay.Binding{{Name: "text", Expr: "note + note + note + note"}}}},
+		{Emit: &afterbay.Emit{Topic: "huge", Value: []afterbay.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}}},
 		{Emit: &afterbay.Emit{Topic: "out", Names: []string{"card"}}},
 	}
 	event := payment("a", 1, 0)

@@ -121,6 +121,8 @@ func (l *Letter) Refusal() string {
 		return fmt.Sprintf("what is left of stage %s cannot be done without doing more a second time", l.Stage)
 	case strings.Contains(truncated, "value"):
 		return "its value was too large to be kept whole"
+	case strings.Contains(truncated, "key"):
+		return "its id and key were too large to be kept whole"
 	case l.Resume == Deliver:
 		return ""
 	case resume.NeedsRow(l.Resume) && header.Get(&l.Record, header.Row) == "":

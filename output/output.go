@@ -134,17 +134,24 @@ func (w *Writer) ID(r *stream.Record) string {
 	return value.Text(b[at:])
 }
 
-// Aside appends a late event as it came to the topic of late events.
+// Aside appends a late event as it came to the topic of late events. One that is too
+// large with the headers it gets fails.
 func (w *Writer) Aside(e *Event) {
 	r, from := e.Record, len(w.Headers)
 	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(w.ID(r))})
 	w.provenance(e)
 	w.Headers = append(w.Headers, stream.Header{Key: header.Watermark, Value: time.UnixMicro(e.Watermark).UTC().AppendFormat(nil, time.RFC3339Nano)})
 	w.Headers = header.AppendForeign(w.Headers, r.Headers)
-	w.Outputs = append(w.Outputs, stream.Record{
+	late := stream.Record{
 		Partition: stream.Partition{Topic: w.Form.LateTopic, Index: e.Origin.Index},
 		Time:      time.UnixMicro(e.Time), Key: r.Key, Value: r.Value, Headers: w.headersFrom(from),
-	})
+	}
+	if err := w.fits(&late); err != nil {
+		w.Headers = w.Headers[:from]
+		e.Failure = &Failure{Stage: "late", Err: err}
+		return
+	}
+	w.Outputs = append(w.Outputs, late)
 	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
 }
 
@@ -156,33 +163,49 @@ func (w *Writer) headersFrom(from int) []stream.Header {
 // together, so that a step of one event fits in a frame of the log.
 const ofEventMax = 4
 
-// room reports whether the event may write so many bytes more.
-func (w *Writer) room(e *Event, size int) bool {
-	e.Written += size
-	return size <= w.Form.MaxBytes && e.Written <= ofEventMax*w.Form.MaxBytes
+// room returns why the event may not write so many bytes more, or nil.
+func (w *Writer) room(e *Event, size int, topic string) error {
+	if e.Written += size; size > w.Form.MaxBytes || e.Written > ofEventMax*w.Form.MaxBytes {
+		return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", size, topic, w.Form.MaxBytes, ofEventMax)
+	}
+	return nil
 }
 
-func (w *Writer) tooLarge(size int, topic string) error {
-	return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", size, topic, w.Form.MaxBytes, ofEventMax)
+// fits returns why a record is too large for the log with its key and headers, or nil.
+func (w *Writer) fits(r *stream.Record) error {
+	beside := len(r.Key) + header.Bytes(r.Headers)
+	if limit := w.Form.MaxBytes + RecordRoom; beside+len(r.Value) > limit {
+		return fmt.Errorf("output of %d bytes for %s has %d bytes of key and headers, its id among them: the limit of all is %d", len(r.Value), r.Partition.Topic, beside, limit)
+	}
+	return nil
 }
 
 // Emit appends one output record to the step. One that is too large fails the
 // event instead.
 func (w *Writer) Emit(e *step.Emit, of *Event) {
+	bytes, headers := len(w.Bytes), len(w.Headers)
+	record, err := w.emitted(e, of)
+	if err == nil {
+		w.Outputs = append(w.Outputs, record)
+		return
+	}
+	w.Bytes, w.Headers = w.Bytes[:bytes], w.Headers[:headers]
+	of.Owed |= 1 << e.Index
+	if of.Failure == nil {
+		of.Failure = &Failure{Stage: "emit", Err: err}
+	}
+}
+
+func (w *Writer) emitted(e *step.Emit, of *Event) (stream.Record, error) {
 	at := len(w.Bytes)
-	b := e.AppendValue(w.Bytes, of.Row)
+	b, size := e.AppendValue(w.Bytes, of.Row, w.Form.MaxBytes)
 	w.Bytes = b
 	record := stream.Record{
 		Partition: stream.Partition{Topic: w.Form.Topics[e.Output], Index: of.Origin.Index},
 		Time:      time.UnixMicro(of.Time), Value: b[at:len(b):len(b)],
 	}
-	if !w.room(of, len(record.Value)) {
-		w.Bytes = b[:at]
-		of.Owed |= 1 << e.Index
-		if of.Failure == nil {
-			of.Failure = &Failure{Stage: "emit", Err: w.tooLarge(len(record.Value), record.Partition.Topic)}
-		}
-		return
+	if err := w.room(of, size, record.Partition.Topic); err != nil {
+		return record, err
 	}
 	at = len(w.Bytes)
 	if e.Key != nil {
@@ -199,7 +222,7 @@ func (w *Writer) Emit(e *step.Emit, of *Event) {
 	w.provenance(of)
 	w.context(of)
 	record.Headers = w.headersFrom(from)
-	w.Outputs = append(w.Outputs, record)
+	return record, w.fits(&record)
 }
 
 func (w *Writer) outputID(e *step.Emit, of *Event) []byte {
@@ -217,8 +240,8 @@ func (w *Writer) outputID(e *step.Emit, of *Event) []byte {
 // is that one is too large.
 func (w *Writer) Call(outputs []step.Output, e *Event, id, key string, at int64) error {
 	for n, o := range outputs {
-		if !w.room(e, len(o.Value)) {
-			return w.tooLarge(len(o.Value), o.Topic)
+		if err := w.room(e, len(o.Value), o.Topic); err != nil {
+			return err
 		}
 		record := stream.Record{
 			Partition: stream.Partition{Topic: o.Topic, Index: e.Origin.Index},
@@ -239,6 +262,10 @@ func (w *Writer) Call(outputs []step.Output, e *Event, id, key string, at int64)
 		w.provenance(e)
 		w.context(e)
 		record.Headers = w.headersFrom(from)
+		if err := w.fits(&record); err != nil {
+			w.Headers = w.Headers[:from]
+			return err
+		}
 		w.Outputs = append(w.Outputs, record)
 		w.carried += len(o.Value)
 	}
@@ -286,7 +313,11 @@ func (w *Writer) DeadLetter(e *Event) {
 	add := func(key, value string) {
 		w.Headers = append(w.Headers, stream.Header{Key: key, Value: []byte(value)})
 	}
-	add(header.ID, w.ID(r))
+	id, key, left := w.ID(r), r.Key, []string(nil)
+	if len(id)+len(key) > w.Form.MaxBytes { // nothing else would have room
+		id, key, left = cut(id, 4<<10), key[:min(len(key), 4<<10)], []string{"id and key"}
+	}
+	add(header.ID, id)
 	w.provenance(e)
 	add(header.Stage, e.Failure.Stage)
 	add(header.Error, cut(e.Failure.Err.Error(), 4<<10))
@@ -300,14 +331,13 @@ func (w *Writer) DeadLetter(e *Event) {
 		add(header.Resume, e.Failure.Resume)
 	}
 	if source := cmp.Or(header.Get(r, header.Source), header.Get(r, header.Copied)); source != "" {
-		add(header.Copied, source)
+		add(header.Copied, cut(source, 4<<10))
 	}
 	if e.Time != Never && e.Watermark != Never {
 		add(header.Watermark, time.UnixMicro(e.Watermark).UTC().Format(time.RFC3339Nano))
 	}
 	value := r.Value
-	room := w.Form.MaxBytes + deadLetterRoom - len(r.Key) - header.Bytes(w.Headers[from:])
-	var left []string
+	room := max(0, w.Form.MaxBytes+deadLetterRoom-len(key)-header.Bytes(w.Headers[from:]))
 	if len(value) > room {
 		value, left = value[:room], append(left, "value")
 	}
@@ -338,7 +368,7 @@ func (w *Writer) DeadLetter(e *Event) {
 	if w.Form.DeadByKey {
 		to.Index = stream.ByKey
 	}
-	w.Outputs = append(w.Outputs, stream.Record{Partition: to, Time: when, Key: r.Key, Value: value, Headers: w.headersFrom(from)})
+	w.Outputs = append(w.Outputs, stream.Record{Partition: to, Time: when, Key: key, Value: value, Headers: w.headersFrom(from)})
 	w.Dead++
 	w.carried += len(value) + header.Bytes(w.Headers[from:])
 }
@@ -378,7 +408,7 @@ func cut(s string, n int) string {
 }
 
 // Copy appends the copy of an event, by a field of its own as the key, to the
-// topic where sources meet.
+// topic where sources meet. One that is too large with its key fails.
 func (w *Writer) Copy(e *Event, key value.Slot, watermark string) {
 	r, from := e.Record, len(w.Headers)
 	position := r.Partition.String() + "@" + strconv.FormatInt(int64(r.Offset), 10)
@@ -387,10 +417,16 @@ func (w *Writer) Copy(e *Event, key value.Slot, watermark string) {
 	w.Headers = header.AppendCarried(w.Headers, r.Headers)
 	at := len(w.Bytes)
 	w.Bytes = e.Row.AppendKey(w.Bytes, key)
-	w.Outputs = append(w.Outputs, stream.Record{
+	made := stream.Record{
 		Partition: stream.Partition{Topic: w.Form.Topics[0], Index: stream.ByKey},
 		Time:      time.UnixMicro(e.Time), Key: w.Bytes[at:len(w.Bytes):len(w.Bytes)], Value: r.Value, Headers: w.headersFrom(from),
-	})
+	}
+	if err := w.fits(&made); err != nil {
+		w.Bytes, w.Headers = w.Bytes[:at], w.Headers[:from]
+		e.Failure = &Failure{Stage: "source", Err: err}
+		return
+	}
+	w.Outputs = append(w.Outputs, made)
 	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
 }
 

@@ -70,6 +70,7 @@ type Stages struct {
 	stages []step.Stage
 	labels []string
 	row    *decode.Scanner
+	made   []value.Slot // texts that the stages make
 }
 
 // New returns the stages of a pipeline that writes these topics and whose rows
@@ -83,6 +84,7 @@ func New(stages []step.Stage, outputs []string, schema *value.Schema) *Stages {
 			label += " #" + strconv.Itoa(seen[label])
 		}
 		s.labels = append(s.labels, label)
+		s.made = append(s.made, stages[i].Makes()...)
 	}
 	var fields []decode.Field
 	for _, slot := range schema.Slots {
@@ -150,6 +152,9 @@ func (s *Stages) Restore(row *value.Row, data []byte) error {
 	return nil
 }
 
+// Recount counts the texts that the stages made in a row that was stored.
+func (s *Stages) Recount(row *value.Row) error { return row.Recount(s.made) }
+
 // Rerun does what the first stages do to a restored row that has no effect: it
 // computes the expressions of let and decide, which may be others than when the
 // event failed, and finds the ways of routes. It reports whether the event goes on:
@@ -176,6 +181,9 @@ func (s *Stages) Beyond(row *value.Row, done int) (beyond int, on bool, err erro
 // rerun is Rerun and Beyond. It computes expressions anew, or only where the row has
 // no value of theirs.
 func (s *Stages) rerun(row *value.Row, done int, anew bool) (bool, error) {
+	if err := s.Recount(row); err != nil {
+		return false, err
+	}
 	for i := range s.stages[:done] {
 		stage := &s.stages[i]
 		if !stage.Guard.Holds(row) {

@@ -148,9 +148,12 @@ func (c *Context) At(name string) time.Time {
 	return time.Time{}
 }
 
-// SetText sets an output of type string or bytes.
+// SetText sets an output of type string or bytes. One that is larger than a text or the
+// texts of an event may be, 1 MiB and 4 MiB, fails the call.
 func (c *Context) SetText(name, v string) {
-	c.Row.SetText(find("output", c.Outputs, name, []value.Kind{value.String, value.Bytes}), v)
+	if err := c.Row.Make(find("output", c.Outputs, name, []value.Kind{value.String, value.Bytes}), v); err != nil {
+		c.failed(fmt.Errorf("output %q: %w", name, err))
+	}
 }
 
 // SetInt sets an output of type int.

@@ -52,6 +52,11 @@ func (l *Lookup) Find(row *value.Row, rows Rows) (failure, fatal error) {
 			if err := l.scanner.Scan(found, row); err != nil {
 				return fmt.Errorf("row %q of table %s: %w", clip(string(key)), l.Topic, err), nil
 			}
+			for i := range l.Fields {
+				if err := row.Made(l.Fields[i].Slot); err != nil {
+					return fmt.Errorf("row %q of table %s: %s: %w", clip(string(key)), l.Topic, l.Fields[i].Slot.Name, err), nil
+				}
+			}
 			return nil, nil
 		}
 	}

@@ -194,7 +194,9 @@ func (s *Score) Store(row *value.Row, answer model.Answer) error {
 			texts = texts[1:]
 			switch {
 			case text != nil:
-				row.SetText(slot, value.Text(text))
+				if err := row.Make(slot, value.Text(text)); err != nil {
+					return fmt.Errorf("%s: %w", slot.Name, err)
+				}
 			case slot.Type.Optional:
 				row.Clear(slot)
 			default:
@@ -225,6 +227,11 @@ func (s *Score) storeRow(row *value.Row, found []byte) error {
 	}
 	if err := s.Row.Scan(found, row); err != nil {
 		return fmt.Errorf("row of %s: %w", s.Name, err)
+	}
+	for _, slot := range s.Outputs {
+		if err := row.Made(slot); err != nil {
+			return fmt.Errorf("row of %s: %s: %w", s.Name, slot.Name, err)
+		}
 	}
 	return nil
 }

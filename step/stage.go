@@ -103,6 +103,26 @@ func (s *Stage) Introduces() []value.Slot {
 	return slots
 }
 
+// Makes returns the slots of texts that the stage makes: not the lists of a group, which
+// are texts of its members.
+func (s *Stage) Makes() []value.Slot {
+	if s.Group != nil {
+		return nil
+	}
+	slots := s.Introduces()
+	var computed []Assign
+	switch {
+	case s.Emit != nil:
+		computed = s.Emit.Compute
+	case s.Score != nil:
+		computed = s.Score.Compute
+	}
+	for i := range computed {
+		slots = append(slots[:len(slots):len(slots)], computed[i].Slot)
+	}
+	return slices.DeleteFunc(slices.Clone(slots), func(slot value.Slot) bool { return !slot.Type.Kind.Text() })
+}
+
 // Guard holds for the records that took one case of a route.
 type Guard struct {
 	Slot value.Slot // of kind int
@@ -185,27 +205,42 @@ type Emit struct {
 	Table   int // in Plan.Tables, from 1, that its records are rows of; 0 is none
 }
 
-// AppendValue appends the value of the record: an object of JSON.
-func (e *Emit) AppendValue(b []byte, row *value.Row) []byte {
+// AppendValue appends the value of the record, an object of JSON, and returns its size.
+// If its texts alone are over limit, b is returned as it was, and what they come to.
+func (e *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
+	from := len(b)
 	b = append(b, '{')
 	for i, slot := range e.Values {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, e.Names[i]...)
+		if slot.Type.Kind.Text() && row.Has(slot) {
+			least := len(row.Text(slot))
+			if slot.Type.Kind == value.Vector {
+				least /= 2 // a number has two bytes at least, as JSON, with its comma
+			}
+			if size := len(b) - from + least; size > limit {
+				return b[:from], size
+			}
+		}
 		b = expression.AppendValue(b, row, slot)
 	}
-	return append(b, '}')
+	b = append(b, '}')
+	return b, len(b) - from
 }
 
 // Keep puts the record, by the key of its event, into the table that the pipeline
 // looks up, so that the next event of the key finds it. It returns about how many
-// bytes that adds to the step.
+// bytes that adds to the step. A record that is too large to be written is not kept.
 func (e *Emit) Keep(row *value.Row, rows Rows, key []byte) int {
 	if e.Table == 0 {
 		return 0
 	}
-	data := e.AppendValue(nil, row)
+	data, size := e.AppendValue(nil, row, value.TextMax)
+	if size > value.TextMax {
+		return 0
+	}
 	rows.Put(e.Table-1, key, data)
 	return len(key) + len(data)
 }

@@ -193,7 +193,7 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 		}
 		w.items = append(w.items, item{Event: event, index: int32(i), partition: p, ended: silence.Ended(e.Ended), resumed: t, group: members})
 		it := &w.items[i]
-		w.goOn(it, e.Stage)
+		tooLarge := w.goOn(it, e.Stage)
 		w.step.touch(p)
 		if !w.plan.Stateless() {
 			if err := w.link(int32(i), it, nil); err != nil {
@@ -202,6 +202,8 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 		}
 		stage := &w.plan.Stages[e.Stage]
 		switch it.skip = t.Cancelled; {
+		case tooLarge != nil:
+			t.Err = tooLarge
 		case t.Answered:
 			t.Err = stage.Score.Store(it.Row, t.Answer)
 		case t.Fallback:

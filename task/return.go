@@ -28,12 +28,13 @@ func (w *worker) returned(it *item) bool {
 }
 
 // goOn has a parked event go on with a stage, where it may have been a dead
-// letter before it was parked.
-func (w *worker) goOn(it *item, stage int) {
+// letter before it was parked. The error is the event's.
+func (w *worker) goOn(it *item, stage int) error {
 	if it.Return = dead.Returned(it.Record.Headers); it.Return != nil {
 		it.point, _ = w.plan.resumption.Find(it.Return.Resume) // which found it when it was read
 	}
 	it.point = w.plan.resumption.After(it.point, stage)
+	return w.plan.resumption.Recount(it.Row)
 }
 
 // rerun brings the event to where it failed.

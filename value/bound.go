@@ -73,6 +73,17 @@ func (r *Row) Made(s Slot) error {
 	return err
 }
 
+// Recount counts the texts of slots in a row that was stored, of those that steps make.
+func (r *Row) Recount(slots []Slot) error {
+	r.made = 0
+	for _, s := range slots {
+		if err := r.Made(s); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
 func (r *Row) count(s Slot, size, before int) error {
 	if s.Type.Kind == Vector {
 		return nil
