@@ -70,7 +70,7 @@ func TestSinksGetWhatPipelinesWroteOnce(t *testing.T) {
 	must(t, events.String(), "produce", "payments", "--partitions", "2", "--key", "customer")
 	out := must(t, "", "run", "fraud.yaml", "--listen", "none", "--until-idle")
 	for _, want := range []string{
-		"sink cards: freezes to " + server.URL + "/freeze",
+		"sink cards: freezes to " + server.URL + "/...",
 		"sink fraud.cards: 19 delivered, 0 repeated, 1 dead letters, 0 failed calls",
 	} {
 		if !strings.Contains(out, want) {
