@@ -344,6 +344,10 @@ func (c *compiler) checkOutputs(path string, m *Model) {
 
 // loadModel returns a model, nil where there is none.
 func (c *compiler) loadModel(path string, m *Model) model.Model {
+	if m.Trees != "" && m.File == "" {
+		c.fail(path+".trees", "only the trees of a file can be chosen")
+		c.hint("remove it")
+	}
 	switch {
 	case !c.whereModel(path, m):
 		return nil
@@ -362,6 +366,9 @@ func (c *compiler) loadModel(path string, m *Model) model.Model {
 	var found load.Errors
 	switch {
 	case err == nil:
+		if open := loaded.Info().Ambiguous; open != "" {
+			c.warnings = append(c.warnings, path+": "+open)
+		}
 		return loaded
 	case c.rows && errors.Is(err, fs.ErrNotExist):
 	case errors.As(err, &found):
@@ -380,7 +387,11 @@ func (c *compiler) loadModel(path string, m *Model) model.Model {
 // open loads the file of a model, and verifies what its manifest says.
 func (c *compiler) open(path string, m *Model) (model.Model, error) {
 	if m.Manifest == nil {
-		return load.File(m.File)
+		return load.FileWith(m.File, load.Options{Trees: m.Trees})
+	}
+	if m.Trees != "" {
+		c.fail(path+".trees", "the model has a manifest, which says it")
+		c.hint("write trees: " + m.Trees + " in the manifest")
 	}
 	if m.Version != m.Manifest.Version {
 		c.fail(path+".version", "%d, where its manifest says %d", m.Version, m.Manifest.Version)

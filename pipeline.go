@@ -296,6 +296,7 @@ type Model struct {
 	Dir     string   `json:"-"`          // that Process runs in; "" is that of this process
 	Version int      // at least 1, that of the manifest where there is one: "latest" is not a version
 	Outputs []Field
+	Trees   string `json:",omitempty"` // of a File of XGBoost: all, or best, those up to the best iteration; "" is as tree.Options says
 
 	// Manifest is what the file says where it is a manifest: the model is only
 	// usable where all of it holds.

@@ -32,6 +32,7 @@ var manifestWords = []word[model.Manifest]{
 		absent: "required, but with `process` and `remote`"},
 	{name: "sha256", form: field(func(m *model.Manifest) *string { return &m.Digest }, digest()),
 		example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", absent: "required with `file`"},
+	{name: "trees", form: field(func(m *model.Manifest) *string { return &m.Trees }, choice[string]("all", "best")), example: "best", absent: treesAbsent, means: treesMeans},
 	{name: "kind", form: field(func(m *model.Manifest) *string { return &m.Kind }, choice[string](load.Kinds()...)), example: "xgboost"},
 	{name: "inputs", required: true, form: field(func(m *model.Manifest) *[]model.ManifestInput { return &m.Inputs },
 		named(func(in *model.ManifestInput) *string { return &in.Name }, oneOf("write number, string, bytes or {type: ...}",
@@ -253,6 +254,7 @@ func FormatManifest(m *model.Manifest) []byte {
 	line("kind", m.Kind)
 	line("file", quoteManifest(m.File))
 	line("sha256", m.Digest)
+	line("trees", m.Trees)
 	text.WriteString("inputs:\n")
 	for _, in := range m.Inputs {
 		kind := string(cmp.Or(in.Type, model.Number))

@@ -215,7 +215,7 @@ func TestWhatManifestSaysWronglyIsExplainedWhereItStands(t *testing.T) {
 
 func TestManifestIsReadAsItIsFormatted(t *testing.T) {
 	want := model.Manifest{
-		Name: "on", Version: 12, Kind: "text", File: "a b.json", Digest: strings.Repeat("0", 64), Golden: "golden.csv",
+		Name: "on", Version: 12, Kind: "text", File: "a b.json", Digest: strings.Repeat("0", 64), Trees: "best", Golden: "golden.csv",
 		Inputs: []model.ManifestInput{
 			{Name: "spend.sum_60s", Type: model.Number}, {Name: "1", Type: model.String}, {Name: "a: \"b\" # ${HOME} \u00e9", Type: model.Bytes},
 			{Name: "null", Type: model.Number, Shape: []int{2, 3}, Categories: []string{"true", "", "x,y", "0x1F"}},

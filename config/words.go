@@ -191,11 +191,17 @@ var engineWords = []word[afterbay.Engine]{
 	{name: "replication", form: field(func(e *afterbay.Engine) *int { return &e.Replication }, whole[int](1, 1<<15-1)), example: "3"},
 }
 
+const (
+	treesMeans  = "of a file of XGBoost that stopped early: which trees count, all or those up to the best iteration"
+	treesAbsent = "best if XGBoost's scikit-learn wrapper saved the file, all if a Booster did"
+)
+
 var modelWords = []word[afterbay.Model]{
 	{name: "file", required: true, or: "go|url|process", form: field(func(m *afterbay.Model) *string { return &m.File }, textOf("the path of a model file")),
 		example: "fraud.ubj", means: "a model of trees (XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx), a text model, or the manifest, .yaml, of any model; relative to the pipeline file"},
 	{name: "go", or: "url|process", form: field(func(m *afterbay.Model) *string { return &m.Go }, readName), example: "tone", absent: "required, or `file`", means: "instead of `file`: a model that the program which embeds the library gives"},
 	{name: "version", required: true, form: field(func(m *afterbay.Model) *int { return &m.Version }, version()), example: "3"},
+	{name: "trees", form: field(func(m *afterbay.Model) *string { return &m.Trees }, choice[string]("all", "best")), example: "best", absent: treesAbsent, means: treesMeans},
 	{name: "outputs", required: true, form: field(func(m *afterbay.Model) *[]afterbay.Field { return &m.Outputs }, readFields),
 		example: "{score: number}", means: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
 	{name: "url", or: "process", form: field(func(m *afterbay.Model) *string { return &m.URL }, readURL), example: "grpc://models:8001/bert", absent: "required, or `file`",

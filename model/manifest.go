@@ -19,6 +19,7 @@ type Manifest struct {
 	Kind    string          // what the file holds; "" is whatever it holds
 	File    string          // the model's file, relative to the manifest
 	Digest  string          // sha256 of the file, 64 hex digits
+	Trees   string          `json:",omitempty"` // of XGBoost: all, or best, those up to the best iteration; "" is as tree.Options says
 	Inputs  []ManifestInput // in the model's order
 	Outputs []Output        // in the model's order: its own, or one for each of its scores
 	Batch   Policy

@@ -117,7 +117,9 @@ type Info struct {
 	// bill or remember: such a model gets no event before it is durable.
 	Remote   bool
 	Describe string // objective and shape, for people
-	Batch    Policy // what its manifest says, else zero
+	// Ambiguous says what the file leaves open, and how to decide it; "" is nothing.
+	Ambiguous string
+	Batch     Policy // what its manifest says, else zero
 
 	// What a Remote one asks, for whoever repeats its calls or keeps its answers.
 	Request    string        // what an answer depends on beside its row and the version: where it is asked, and how; "" where it does not say

@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
 )
 
@@ -68,6 +69,9 @@ func (c *lintCommand) Run(a *app) error {
 			continue
 		}
 		fmt.Fprintf(a.stdout, "%s: the manifest of model %s@%d is right%s\n", m.path, m.Name, m.Version, m.next())
+		if m.open != "" {
+			fmt.Fprintf(a.stdout, "%s: model %s@%d: warning: %s\n", m.path, m.Name, m.Version, m.open)
+		}
 	}
 	for _, t := range l.tokens {
 		if !c.JSON {
@@ -113,6 +117,7 @@ type linter struct {
 type lintedManifest struct {
 	*config.Manifest
 	path string
+	open string // what the model's file leaves open
 }
 
 // next says how to check what lint does not: it runs no program and calls no server.
@@ -181,16 +186,20 @@ func (l *linter) checkManifest(path string) {
 	f := &lintedFile{path: path}
 	l.files = append(l.files, f)
 	m, err := config.LoadManifest(path)
+	open := ""
 	if err == nil && load.Inside(m.Kind) {
-		if _, _, err = load.Verified(l.app.ctx, &m.Manifest, nil); err != nil {
+		var loaded model.Model
+		if loaded, _, err = load.Verified(l.app.ctx, &m.Manifest, nil); err != nil {
 			err = m.Explain(err)
+		} else {
+			open = loaded.Info().Ambiguous
 		}
 	}
 	if err != nil {
 		f.add(err)
 		return
 	}
-	l.manifests = append(l.manifests, lintedManifest{m, path})
+	l.manifests = append(l.manifests, lintedManifest{m, path, open})
 }
 
 func (l *linter) checkTokens(path string) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"compress/gzip"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math"
@@ -105,19 +106,7 @@ func TestScoresAreTheModelsBitForBit(t *testing.T) {
 }
 
 func TestSeveralOutputsAreSeveralColumns(t *testing.T) {
-	file, err := os.Open("../../model/tree/testdata/classes.ubj.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := unpackedModel(t, "classes.ubj")
 	m, err := tree.Parse("multi", data)
 	if err != nil {
 		t.Fatal(err)
@@ -151,5 +140,49 @@ func TestTextsOfAModelAreColumns(t *testing.T) {
 	write(t, "mood.yaml", "model: mood\nversion: 1\nkind: remote\ninputs: {text: string}\noutputs: {anger: 1, mood: string, no: bytes}\nremote: {endpoint: '"+server.URL+"', api: http}\n")
 	if got, want := must(t, "text\nhello\n", "model", "score", "mood.yaml"), "prediction,mood,no\n0.5,\"so \"\"so\"\",\nat best\",\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// unpackedModel returns a model of the tests of package tree.
+func unpackedModel(t *testing.T, name string) []byte {
+	t.Helper()
+	file, err := os.Open("../../model/tree/testdata/" + name + ".gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestLintAsksWhichTreesCount has a file of a Booster that stopped early. Lint asks, by
+// the pipeline and by the manifest, until the file says which trees count.
+func TestLintAsksWhichTreesCount(t *testing.T) {
+	data := unpackedModel(t, "early-booster.json")
+	t.Chdir(t.TempDir())
+	write(t, "risk.json", string(data))
+	inspected := func(path string, trees int) {
+		t.Helper()
+		if out := must(t, "", "model", "inspect", path); !strings.Contains(out, fmt.Sprintf("trees    %d\n", trees)) {
+			t.Error(out)
+		}
+	}
+	for trees, asks := range map[string]bool{"": true, "trees: all": false, "trees: best": false} {
+		write(t, "risk.yaml", "pipeline: risk\ninput: {topic: in, key: k, fields: {k: string, a: number, b: number}}\nmodels:\n  risk:\n    file: risk.json\n    version: 1\n    outputs: {score: number}\n    "+trees+
+			"\nsteps:\n  - score: {model: risk, inputs: [a, b]}\n  - emit: {topic: out, value: [risk.score]}\n")
+		write(t, "model.yaml", fmt.Sprintf("model: risk\nversion: 1\nfile: risk.json\nsha256: %x\n%s\ninputs: {a: number, b: number}\noutputs: [score]\n", sha256.Sum256(data), trees))
+		for _, path := range []string{"risk.yaml", "model.yaml"} {
+			if out := must(t, "", "lint", path); strings.Contains(out, "warning: ") != asks || strings.Contains(out, "write trees: all or trees: best") != asks {
+				t.Errorf("%q: %s", trees, out)
+			}
+		}
+		inspected("model.yaml", map[string]int{"": 8, "trees: all": 8, "trees: best": 2}[trees])
 	}
 }

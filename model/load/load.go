@@ -16,24 +16,35 @@ import (
 // File reads a model: trees of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost
 // (.json) or ONNX (.onnx), or a text model that export.py of package model/text
 // wrote. Files of more than 1 GiB are refused.
-func File(path string) (model.Model, error) {
+func File(path string) (model.Model, error) { return FileWith(path, Options{}) }
+
+// Options say how to read the file of a model.
+type Options struct {
+	Trees        string // as tree.Options has it: of models of trees
+	TextBytesMax int    // of a text; 0 is what the kind of model takes
+}
+
+// FileWith is File with options.
+func FileWith(path string, o Options) (model.Model, error) {
 	data, err := model.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("load model: %w", err)
 	}
-	return Parse(filepath.Base(path), data)
+	return parse(filepath.Base(path), data, o)
 }
 
 // Parse reads the content of a model's file. The name is for error messages
 // only. Hostile bytes cannot do more than fail.
-func Parse(name string, data []byte) (model.Model, error) { return parse(name, data, 0) }
+func Parse(name string, data []byte) (model.Model, error) { return parse(name, data, Options{}) }
 
-// parse takes texts of at most so many bytes; 0 is what the kind of model takes.
-func parse(name string, data []byte, textMax int) (model.Model, error) {
-	if text.Is(data) {
-		return text.ParseWith(name, data, text.Options{TextBytesMax: textMax})
+func parse(name string, data []byte, o Options) (model.Model, error) {
+	switch {
+	case !text.Is(data):
+		return tree.ParseWith(name, data, tree.Options{Trees: o.Trees})
+	case o.Trees != "":
+		return nil, fmt.Errorf("model %s: trees: a text model has none (hint: remove it)", name)
 	}
-	return tree.Parse(name, data)
+	return text.ParseWith(name, data, text.Options{TextBytesMax: o.TextBytesMax})
 }
 
 // Opener opens the model of a manifest whose kind runs outside of the process,

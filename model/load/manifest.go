@@ -164,6 +164,9 @@ func (v *verifier) open(ctx context.Context, outside map[string]Opener) model.Mo
 			v.fail(kind, nil, "write kind: "+kind+", or remove it", "belongs to models of kind %s", kind)
 		}
 	}
+	if m.Trees != "" && v.outside {
+		v.fail("trees", nil, "remove it", "belongs to models of trees, not to kind %s", m.Kind)
+	}
 	var data []byte
 	if m.File != "" || !v.outside {
 		data = v.read()
@@ -172,7 +175,7 @@ func (v *verifier) open(ctx context.Context, outside map[string]Opener) model.Mo
 		return nil
 	}
 	if !v.outside {
-		loaded, err := parse(filepath.Base(m.File), data, m.Limits.TextBytes)
+		loaded, err := parse(filepath.Base(m.File), data, Options{Trees: m.Trees, TextBytesMax: m.Limits.TextBytes})
 		if err != nil {
 			v.fail("file", err, "", "%v", err)
 			return nil

@@ -53,6 +53,7 @@ type ensemble struct {
 	kind      string // of model.Info
 	objective string // what it was trained for, for people
 	note      string // what else people should know, with a comma before it
+	ambiguous string // of model.Info
 	inputs    int64
 	names     []string
 	labels    [][]string // of an input: what its category codes stand for

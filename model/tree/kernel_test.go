@@ -182,7 +182,7 @@ func TestNoKernelAllocates(t *testing.T) {
 // Which kernel loads first is up to the processor: a wrong one is refused, not
 // used.
 func TestWrongKernelIsRefusedAtLoad(t *testing.T) {
-	e, err := ensembleOf(unpack(t, "testdata/small-squared.json.gz"))
+	e, err := ensembleOf(unpack(t, "testdata/small-squared.json.gz"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,11 @@ type Options struct {
 	// the fastest: which one that is, and from how many rows on it is faster
 	// than scoring rows one by one, is measured for 2 ms.
 	Kernel string
+	// Trees says which trees of a file of XGBoost count: "all", or "best", those up to
+	// the best iteration of training. Empty takes those with which predict of the class
+	// that saved the file predicts: the best of scikit-learn's wrapper, all of a Booster.
+	// Files of other frameworks have no best iteration: "best" is an error.
+	Trees string
 }
 
 var _ model.Exact = (*Model)(nil)
@@ -60,7 +65,7 @@ func LoadWith(path string, options Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load model: %w", err)
 	}
-	return parseWith(filepath.Base(path), data, options)
+	return ParseWith(filepath.Base(path), data, options)
 }
 
 // Parse reads a model of trees; in which format, the content tells. The name is
@@ -93,12 +98,13 @@ func LoadWith(path string, options Options) (*Model, error) {
 //
 // Where training stopped early and XGBoost's scikit-learn wrapper saved the file, the
 // trees up to the best iteration count, as its predict has it. In files of a Booster
-// every tree counts, as in Booster.predict. Info().Describe says which trees count.
+// every tree counts, as in Booster.predict. Options.Trees chooses otherwise. Info().Describe says which trees count.
 //
 // Categorical inputs take codes, as Booster.predict does: see Categories.
-func Parse(name string, data []byte) (*Model, error) { return parseWith(name, data, Options{}) }
+func Parse(name string, data []byte) (*Model, error) { return ParseWith(name, data, Options{}) }
 
-func parseWith(name string, data []byte, options Options) (*Model, error) {
+// ParseWith is Parse with options.
+func ParseWith(name string, data []byte, options Options) (*Model, error) {
 	m, err := parse(data, options)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
@@ -114,9 +120,15 @@ func parse(data []byte, options Options) (*Model, error) {
 	if len(data) > fileMax {
 		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), fileMax)
 	}
-	e, err := ensembleOf(data)
+	if options.Trees != "" && options.Trees != "all" && options.Trees != "best" {
+		return nil, fmt.Errorf("trees: %q is not known: write all or best", clip([]byte(options.Trees)))
+	}
+	e, err := ensembleOf(data, options.Trees)
 	if err != nil {
 		return nil, err
+	}
+	if options.Trees == "best" && e.kind != "xgboost" {
+		return nil, fmt.Errorf("trees: best is for files of XGBoost: a file of kind %s has no best iteration (hint: remove it)", e.kind)
 	}
 	m := &Model{labels: e.labels, finite: e.finite, width: int(e.inputs), scores: e.outputs}
 	if e.double {
@@ -130,14 +142,14 @@ func parse(data []byte, options Options) (*Model, error) {
 	digest := sha256.Sum256(data)
 	m.info = model.Info{
 		Kind: e.kind, Digest: hex.EncodeToString(digest[:]),
-		Inputs: e.describeInputs(), Outputs: []model.Output{{Name: "prediction", Size: e.outputs}}, Trees: e.count,
+		Inputs: e.describeInputs(), Outputs: []model.Output{{Name: "prediction", Size: e.outputs}}, Trees: e.count, Ambiguous: e.ambiguous,
 		Describe: m.forest.describe(e),
 	}
 	return m, nil
 }
 
 // ensembleOf reads a file of any format: which one, the content tells.
-func ensembleOf(data []byte) (*ensemble, error) {
+func ensembleOf(data []byte, trees string) (*ensemble, error) {
 	switch {
 	case isLightGBM(data):
 		return readLightGBM(data)
@@ -154,7 +166,7 @@ func ensembleOf(data []byte) (*ensemble, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.refuse(); err != nil {
+	if err := e.refuse(trees); err != nil {
 		return nil, err
 	}
 	return &e.ensemble, nil

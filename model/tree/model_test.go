@@ -83,6 +83,35 @@ func TestTreesBehindTheBestIterationCountAsXGBoostCountsThem(t *testing.T) {
 	}
 }
 
+func TestTreesCanBeChosen(t *testing.T) {
+	for _, c := range []struct {
+		name, trees string
+		want        int
+		refused     string
+	}{
+		{"early-stopped.json", "all", 8, ""}, {"early-stopped.json", "best", 2, ""}, {"early-booster.json", "all", 8, ""}, {"early-booster.json", "best", 2, ""},
+		{"early-booster.json", "some", 0, `trees: "some" is not known`}, {"small-base.ubj", "best", 0, "the file has no best_iteration"}, {"small-base.ubj", "all", 12, ""},
+		{"catboost-rmse.json", "best", 0, "a file of kind catboost has no best iteration"},
+	} {
+		m, err := ParseWith(c.name, unpack(t, "testdata/"+c.name+".gz"), Options{Trees: c.trees})
+		switch {
+		case c.refused != "":
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		case err != nil:
+			t.Error(err)
+		case m.Info().Trees != c.want || m.Info().Ambiguous != "":
+			t.Errorf("%+v: %+v", c, m.Info())
+		}
+	}
+	for name, want := range map[string]string{"early-stopped.json": "", "small-base.ubj": "", "early-booster.json": "all 8 trees are used, as Booster.predict does, although the file says that the first 2 are the best: write trees: all or trees: best"} {
+		if got := load(t, name).Info().Ambiguous; got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 func TestCheckRefusesWhatXGBoostRefuses(t *testing.T) {
 	m := load(t, "small-base.ubj")
 	row := make([]float64, 6)

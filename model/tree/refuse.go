@@ -17,7 +17,7 @@ const (
 // refuse returns why a model that was read cannot be scored, most general
 // reason first, or nil. It also settles what the file says in several places:
 // the output of each tree and its weight.
-func (e *xgboost) refuse() error {
+func (e *xgboost) refuse(trees string) error {
 	if e.booster == "" && e.objective == "" {
 		return errors.New("learner: neither a booster nor an objective is named: not a model of XGBoost")
 	}
@@ -41,7 +41,7 @@ func (e *xgboost) refuse() error {
 		}
 	}
 	e.settle()
-	return nil
+	return e.chooseTrees(trees)
 }
 
 // settle says what the file means in the words that all formats share.
@@ -54,28 +54,35 @@ func (e *xgboost) settle() {
 	if e.link() == class {
 		e.outputs = 1
 	}
-	e.chooseTrees()
 }
 
-// chooseTrees leaves out the trees behind the best iteration where scikit-learn's
-// wrapper saved the model: its predict stops there. Booster.predict takes all trees.
-func (e *xgboost) chooseTrees() {
+// chooseTrees leaves out the trees behind the best iteration, if these are asked for, or
+// if scikit-learn's wrapper saved the model: its predict stops there. Booster.predict
+// takes all trees.
+func (e *xgboost) chooseTrees(asked string) error {
 	best, err := strconv.Atoi(e.bestIteration)
 	if err != nil || best < 0 || best >= e.count || len(e.parts) == 0 {
-		return
+		if asked == "best" {
+			return errors.New("trees: best: the file has no best_iteration, which training with early stopping writes (hint: write trees: all)")
+		}
+		return nil
 	}
 	last := e.parts[len(e.parts)-1]
 	rounds := max(1, int(e.parallel)) * e.margins() / int(last.width)
 	most := (best + 1) * max(1, rounds)
 	switch {
 	case most >= e.count:
-	case !e.wrapped:
+	case asked == "all":
+		e.note = fmt.Sprintf(", trees: all, as asked, not the first %d up to the best iteration", most)
+	case asked == "" && !e.wrapped:
 		e.note = fmt.Sprintf(", trees: all, although training found its best iteration at %d, whose trees are the first %d", best, most)
+		e.ambiguous = fmt.Sprintf("all %d trees are used, as Booster.predict does, although the file says that the first %d are the best: write trees: all or trees: best", e.count, most)
 	default:
-		e.note = fmt.Sprintf(", trees: best, the first %d of %d, as XGBoost's scikit-learn wrapper predicts", most, e.count)
+		e.note = fmt.Sprintf(", trees: best, the first %d of %d, %s", most, e.count, map[bool]string{true: "as XGBoost's scikit-learn wrapper predicts", false: "as asked"}[asked == ""])
 		e.parts = slices.DeleteFunc(e.parts, func(p part) bool { return int(p.index) >= most })
 		e.count = most
 	}
+	return nil
 }
 
 func (e *xgboost) refuseOutputs() error {
