@@ -90,7 +90,8 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 	}
 	risk := afterbay.Model{
 		Name: "risk", Go: "risk", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}},
-		Call: &afterbay.Calling{Concurrency: serviceConcurrency, Backoff: afterbay.Backoff{Base: 20 * time.Millisecond}, Breaker: afterbay.Breaker{Probe: 100 * time.Millisecond}},
+		Call: &afterbay.Calling{Concurrency: serviceConcurrency, Attempts: 10, // a fifth of the calls fails by chance
+			Backoff: afterbay.Backoff{Base: 20 * time.Millisecond}, Breaker: afterbay.Breaker{Probe: 100 * time.Millisecond}},
 	}
 	if !c.journal() {
 		risk.Journal = &afterbay.Journal{Off: true}

@@ -98,7 +98,7 @@ var badInputs = []struct {
 	{"doctor held", exitLocked, []string{"in use: by process", "end that process first"}},
 	{"doctor none", exitFailure, []string{"none", "no data directory"}},
 	{"doctor file", exitInvalid, []string{"file:1:1", "must be a mapping"}},
-	{"doctor damaged", exitFailure, []string{"the directory is damaged"}},
+	{"doctor damaged", exitDamaged, []string{"the directory is damaged"}},
 	{"doctor damaged --cut --yes", exitFailure, []string{"nothing was changed", "restore it from a copy"}},
 	{"doctor good --yes", exitUsage, []string{"--yes and --keep belong to --cut"}},
 	{"doctor good --cut --json", exitUsage, []string{"add --yes"}},

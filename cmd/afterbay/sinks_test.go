@@ -138,7 +138,7 @@ func TestBudgetIsComparedWithWhatEventsTook(t *testing.T) {
 	if svg, err := os.ReadFile("budget.svg"); err != nil || !strings.Contains(string(svg), "</svg>") || strings.Count(string(svg), "<rect") != 7 {
 		t.Errorf("%v: %s", err, svg)
 	}
-	for _, want := range []string{"PIPELINE  EVENTS", "fraud     1 ", "PIPELINE  SINK ", "\ncheckpoint "} {
+	for _, want := range []string{"PIPELINE  EVENTS", "fraud     1 ", "PIPELINE  SINK ", "after a crash, a restart replays"} {
 		if text := must(t, "", "status"); !strings.Contains(text, want) {
 			t.Errorf("%s lacks %s", text, want)
 		}
