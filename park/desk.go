@@ -399,7 +399,7 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 				}
 				continue
 			}
-			down = down || admission == control.Down && calling.Open == step.OpenPause
+			down = down || admission == control.Down && calling.Open == step.OpenPause && d.untried(at)
 			soon(cmp.Or(min(wait, lookAgain), lookAgain/5))
 			if admission == control.Down && calling.Journal != step.JournalNone {
 				if err := d.takeKnown(at, wait, list); err != nil {
@@ -413,6 +413,18 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 		}
 	}
 	return again, down, nil
+}
+
+// untried reports whether a parked event of the stage has not failed yet. While one has
+// not, nothing is read: it is what tries whether the endpoint works again. Where all
+// have failed it may be their own fault, so that others are read to try.
+func (d *Desk) untried(at int) bool {
+	for _, p := range d.partitions {
+		if !p.leaving && p.Untried(at) {
+			return true
+		}
+	}
+	return false
 }
 
 // fill takes what is due for one call, and makes it.

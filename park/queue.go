@@ -1,6 +1,7 @@
 package park
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 
@@ -173,6 +174,16 @@ func (q *Queue) Stages() []int {
 	return list
 }
 
+// Untried reports whether an event of the stage has not failed yet.
+func (q *Queue) Untried(stage int) bool {
+	for _, w := range q.all {
+		if w.Stage == stage && !w.Behind && w.faults == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Due returns when the first event of a stage may be called for; ok is false
 // where none waits.
 func (q *Queue) Due(stage int) (at int64, ok bool) {
@@ -258,9 +269,11 @@ type lane []*Waiting
 // Len implements heap.Interface.
 func (l lane) Len() int { return len(l) }
 
-// Less implements heap.Interface.
+// Less implements heap.Interface. Of events that are due at once, as all are when an
+// endpoint that was down may be asked, the one that failed least comes first: a probe
+// by an event that fails everywhere says nothing of the endpoint.
 func (l lane) Less(i, j int) bool {
-	return l[i].Due < l[j].Due || l[i].Due == l[j].Due && l[i].Offset < l[j].Offset
+	return cmp.Or(cmp.Compare(l[i].Due, l[j].Due), cmp.Compare(l[i].faults, l[j].faults), cmp.Compare(l[i].Offset, l[j].Offset)) < 0
 }
 
 // Swap implements heap.Interface.

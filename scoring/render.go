@@ -1,7 +1,6 @@
 package scoring
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -298,12 +297,6 @@ func appendCell(dst, text []byte) []byte {
 		dst = append(dst, c)
 	}
 	return append(dst, '"')
-}
-
-// floatsBase64 is scores as OpenAI's clients ask for embeddings: little-endian
-// float32 in base64.
-func floatsBase64(scores []float32) string {
-	return base64.StdEncoding.EncodeToString(appendFloats(nil, scores))
 }
 
 // appendFloats writes scores as little-endian float32.
