@@ -19,6 +19,7 @@ type naive struct {
 
 type naiveEnd struct {
 	from, to, until int64
+	first           int64 // offset of its first member
 	ids             []string
 }
 
@@ -39,8 +40,8 @@ func (n *naive) tell(name string, group []reference.Member, reason Reason, at in
 	if keep == 0 {
 		keep = n.timeout
 	}
-	end := naiveEnd{from: group[0].Time, to: reference.GroupEnd(group, n.idle, n.timeout), until: at + keep}
-	first, newest, time := list[0].Offset, int64(0), int64(0)
+	end := naiveEnd{from: group[0].Time, to: reference.GroupEnd(group, n.idle, n.timeout), until: at + keep, first: list[0].Offset}
+	newest, time := int64(0), int64(0)
 	for _, m := range list {
 		end.ids, newest, time = append(end.ids, m.ID), max(newest, m.Offset), max(time, m.Time)
 	}
@@ -65,7 +66,7 @@ func (n *naive) tell(name string, group []reference.Member, reason Reason, at in
 	for _, m := range list {
 		urls, sound = append(urls, fmt.Sprint("u", m.Order)), sound+fmt.Sprint("<", m.Offset, ">")
 	}
-	return fmt.Sprintf("%s %v in:3:%d:parts at %d by %d: %d missing, complete %v, %d of them %v %s level %v", name, reason, first, time, newest, missing, reason == Complete,
+	return fmt.Sprintf("%s %v in:3:%d:parts at %d by %d: %d missing, complete %v, %d of them %v %s level %v", name, reason, end.first, time, newest, missing, reason == Complete,
 		len(list), urls, sound, float64(list[0].Offset)/2)
 }
 
@@ -100,18 +101,24 @@ func (n *naive) add(name string, m reference.Member, watermark int64) (ended []s
 	ended = n.expire(watermark)
 	for {
 		before := n.cut(name)
-		within := slices.IndexFunc(n.over[name], func(e naiveEnd) bool { return e.from <= m.Time && m.Time < e.to })
+		within := -1
+		for i, e := range n.over[name] {
+			if e.from > m.Time || m.Time >= e.to {
+				continue
+			}
+			if slices.Contains(e.ids, m.ID) {
+				return ended, false
+			}
+			if within < 0 || e.first < n.over[name][within].first {
+				within = i
+			}
+		}
 		if slices.ContainsFunc(before, func(g []reference.Member) bool {
 			return g[0].Time <= m.Time && m.Time < reference.GroupEnd(g, n.idle, n.timeout)
 		}) {
 			within = -1
 		}
 		if within >= 0 {
-			for _, e := range n.over[name] {
-				if e.from <= m.Time && m.Time < e.to && slices.Contains(e.ids, m.ID) {
-					return ended, false
-				}
-			}
 			if !n.include {
 				return ended, true
 			}

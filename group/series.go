@@ -165,17 +165,23 @@ func (s *series) remove(g *group) {
 }
 
 // late returns the group that ended and that a member is within, unless one that did
-// not end takes it; repeats is that it had the member's id.
+// not end takes it. Repeats reports whether a group that ended has the member's id, also
+// if one that did not end would take the member: no event is in two groups.
 func (s *series) late(m *member) (over *past, repeats bool) {
+	for _, p := range s.past {
+		if p.has(m.time) {
+			if p.knows(m.id) {
+				return p, true
+			}
+			if over == nil || p.key < over.key {
+				over = p // the order of s.past is another after a restart
+			}
+		}
+	}
 	if i := s.before(m.time); i >= 0 && m.time < s.groups[i].over() {
 		return nil, false
 	}
-	for _, p := range s.past {
-		if p.has(m.time) {
-			over, repeats = p, repeats || p.knows(m.id)
-		}
-	}
-	return over, repeats
+	return over, false
 }
 
 // before returns the last group that begins at or before a time; -1 for none.

@@ -286,6 +286,25 @@ func TestGroupsAreAFunctionOfTheirTimes(t *testing.T) {
 	}
 }
 
+// TestEventIsInOneGroup has a group complete, and an older event in time begin one that
+// would take its events too. One of them is sent again.
+func TestEventIsInOneGroup(t *testing.T) {
+	w := newWorld(t, nil)
+	for i, c := range []chunk{{part: 0, at: 1000}, {part: 1, end: true, at: 1005}, {part: 7, at: 990}, {part: 0, at: 1000}} {
+		c.key, c.call, c.offset = "k", "c", int64(i)
+		ended, err := w.add(c, math.MinInt64)
+		if err != nil || (len(ended) == 1) != c.end {
+			t.Fatalf("event %d: %d groups ended, %v", i, len(ended), err)
+		}
+		w.commit()
+		w.open()
+	}
+	ended, _ := w.add(chunk{key: "another", call: "c", offset: 10, at: 2000}, 2000e6)
+	if len(ended) != 1 || len(ended[0].members) != 1 || w.plan.Groups[0].Counts.Duplicates.Load() != 1 {
+		t.Errorf("%d groups ended, %d events left out; want one of one event, and one left out", len(ended), w.plan.Groups[0].Counts.Duplicates.Load())
+	}
+}
+
 // TestGroupsAndWhatIsKnownOfThemAreBounded opens more groups than there may be, ends
 // more than are known, and fills one by bytes.
 func TestGroupsAndWhatIsKnownOfThemAreBounded(t *testing.T) {
