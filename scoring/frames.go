@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -15,15 +16,19 @@ import (
 
 // frames hands the messages of a gRPC request on without compression, each charged to
 // the account of the request before it is held: gRPC itself decompresses a message of
-// any ratio into memory. The next message gives back what the one before it needed.
+// any ratio into memory. A message gives its memory back when it is answered. Until
+// then the next one is not read: gRPC holds all that it can read.
 type frames struct {
-	io.Closer
-	in       io.Reader
+	in       io.ReadCloser
 	r        *http.Request
 	coding   string
 	most     int64
 	rest     []byte // of the message that is being handed on
 	room     *server.Room
+	later    bool          // a message was read
+	answered chan struct{} // one element if the last message that was read is answered
+	closed   chan struct{}
+	close    func()
 	failed   error
 	refused  atomic.Pointer[error] // failed, where it is no fault of the connection
 	prefixed [prefixBytes]byte
@@ -40,7 +45,11 @@ func (h *Handler) framed(r *http.Request) *http.Request {
 	if coding == "identity" {
 		coding = ""
 	}
-	f := &frames{Closer: r.Body, in: r.Body, coding: coding, most: h.options.BodyBytesMax, room: server.RoomOf(r.Context())}
+	f := &frames{
+		in: r.Body, coding: coding, most: h.options.BodyBytesMax, room: server.RoomOf(r.Context()),
+		answered: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	f.close = sync.OnceFunc(func() { close(f.closed) })
 	f.r = r.WithContext(context.WithValue(r.Context(), framesKey{}, f))
 	f.r.Body = f
 	return f.r
@@ -58,6 +67,19 @@ func unread(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// answered lets the next message of a stream be read. Call it once for each message.
+func answered(ctx context.Context) {
+	if f, _ := ctx.Value(framesKey{}).(*frames); f != nil {
+		f.answered <- struct{}{} // reading took the one before out
+	}
+}
+
+// Close implements io.Closer. gRPC calls it when the call has ended.
+func (f *frames) Close() error {
+	f.close()
+	return f.in.Close()
 }
 
 // Read implements io.Reader.
@@ -80,10 +102,18 @@ func (f *frames) Read(p []byte) (int, error) {
 
 // next reads a message.
 func (f *frames) next() error {
-	f.room.Close()
 	if _, err := io.ReadFull(f.in, f.prefixed[:]); err != nil {
 		return err
 	}
+	if f.later {
+		select {
+		case <-f.answered:
+		case <-f.closed:
+			return http.ErrBodyReadAfterClose
+		}
+	}
+	f.room.Close()
+	f.later = true
 	size := int64(binary.BigEndian.Uint32(f.prefixed[1:]))
 	if size > f.most {
 		return status.Errorf(codes.ResourceExhausted, "a message of %d bytes: at most %d are taken", size, f.most)
@@ -111,5 +141,5 @@ func (f *frames) read(in io.Reader, size int64) ([]byte, error) {
 		one.Header.Set("Content-Encoding", f.coding)
 		one.ContentLength = -1
 	}
-	return server.ReadBody(one, f.most, server.Gzip)
+	return f.room.ReadBody(one, f.most, server.Gzip)
 }

@@ -102,6 +102,7 @@ func (h *Handler) streamInfer(_ any, stream grpc.ServerStream) error {
 		if err := stream.SendMsg(answer); err != nil {
 			return err
 		}
+		answered(ctx)
 	}
 }
 

@@ -3,8 +3,12 @@ package scoring
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -237,4 +241,37 @@ func TestFilesOfAllStreamsAreBounded(t *testing.T) {
 		t.Error("what a file had is not given back")
 	}
 	other.close()
+}
+
+// TestNextMessageWaitsForTheAnswer reads messages as gRPC does, which holds all that it
+// can read.
+func TestNextMessageWaitsForTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("\x00\x00\x00\x00\x01x", 3)))
+		r = (&Handler{options: Options{BodyBytesMax: 10}}).framed(r)
+		var read atomic.Int32
+		done := make(chan error, 1)
+		go func() {
+			message := make([]byte, 6)
+			for {
+				if _, err := io.ReadFull(r.Body, message); err != nil {
+					done <- err
+					return
+				}
+				read.Add(1)
+			}
+		}()
+		for want := range int32(2) {
+			if synctest.Wait(); read.Load() != want+1 {
+				t.Errorf("%d messages were read, %d answered", read.Load(), want)
+			}
+			if want == 0 {
+				answered(r.Context())
+			}
+		}
+		_ = r.Body.Close() // as gRPC does at the end of a call
+		if err := <-done; err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"compress/zlib"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,16 +50,15 @@ func Coding(r *http.Request, accepted ...string) (string, error) {
 // Body decompresses the body of a request as it comes. What it has decompressed it
 // returns before it waits for more. Close it.
 type Body struct {
-	ctx     context.Context
-	account *Account
-	raw     counted
-	coding  string
-	whole   int64 // most bytes of zstd that are read before they are decompressed; 0 is a stream
-	ratio   int64
-	most    int64 // bytes, decompressed; 0 has no bound
-	reader  io.Reader
-	closer  func()
-	size    int64
+	room   *Room
+	raw    counted
+	coding string
+	whole  int64 // most bytes of zstd that are read before they are decompressed; 0 is a stream
+	ratio  int64
+	most   int64 // bytes, decompressed; 0 has no bound
+	reader io.Reader
+	closer func()
+	size   int64
 }
 
 // counted counts what is read, and keeps an error that is not the end.
@@ -83,7 +81,7 @@ func (c *counted) Read(p []byte) (int, error) {
 // ratio times its size beyond 1 MiB; 0 is 200.
 func NewBody(r *http.Request, coding string, ratio int64) *Body {
 	b := &Body{
-		ctx: r.Context(), account: AccountOf(r.Context()), raw: counted{Reader: r.Body}, coding: coding, ratio: cmp.Or(ratio, ratioDefault),
+		room: RoomOf(r.Context()), raw: counted{Reader: r.Body}, coding: coding, ratio: cmp.Or(ratio, ratioDefault),
 		closer: func() {},
 	}
 	if r.ContentLength >= 0 && r.ContentLength <= wholeBytes {
@@ -99,7 +97,7 @@ func (b *Body) open() error {
 		b.reader = &b.raw
 		return nil
 	case Gzip, Deflate:
-		if err := b.account.Take(b.ctx, gzipBytes); err != nil {
+		if err := b.room.Take(gzipBytes); err != nil {
 			return err
 		}
 		if b.coding == Deflate {
@@ -111,7 +109,7 @@ func (b *Body) open() error {
 		b.reader = reader
 		return err
 	case Zstd:
-		if err := b.account.Take(b.ctx, zstdBytes); err != nil {
+		if err := b.room.Take(zstdBytes); err != nil {
 			return err
 		}
 		if b.whole > 0 {
@@ -184,16 +182,22 @@ func OpenBody(r *http.Request, most int64, accepted ...string) (*Body, error) {
 // ReadBody reads the body of a request as OpenBody has it, and charges it to the account
 // of the request as it comes.
 func ReadBody(r *http.Request, most int64, accepted ...string) ([]byte, error) {
-	body, err := OpenBody(r, most, accepted...)
+	return RoomOf(r.Context()).ReadBody(r, most, accepted...)
+}
+
+// ReadBody reads a body as the function ReadBody does, and charges it to the Room.
+func (r *Room) ReadBody(request *http.Request, most int64, accepted ...string) ([]byte, error) {
+	body, err := OpenBody(request, most, accepted...)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	declared := r.ContentLength
+	body.room = r
+	declared := request.ContentLength
 	if body.coding != "" {
 		declared = -1
 	}
-	return readAll(r.Context(), body.account, body, most, declared)
+	return readAll(r, body, most, declared)
 }
 
 func largerThan(most int64) *Refusal {
@@ -204,20 +208,20 @@ func largerThan(most int64) *Refusal {
 // has outgrown are charged until it returns: they are garbage, but not collected yet. The
 // declared length, or -1, has the last one fit; it is not trusted for more than three
 // times what came.
-func readAll(ctx context.Context, account *Account, in io.Reader, most, declared int64) (_ []byte, err error) {
+func readAll(of *Room, in io.Reader, most, declared int64) (_ []byte, err error) {
 	var buffer []byte
 	outgrown, factor := int64(0), int64(2)
 	if declared >= 0 {
 		most, factor = min(most, declared), 4
 	}
-	defer func() { account.Give(outgrown) }()
+	defer func() { of.Give(outgrown) }()
 	for {
 		if len(buffer) == cap(buffer) {
 			room := min(max(firstBytes, factor*int64(cap(buffer))), most+1)
 			if int64(len(buffer)) > most {
 				return nil, largerThan(most)
 			}
-			if err := account.Take(ctx, room); err != nil {
+			if err := of.Take(room); err != nil {
 				return nil, err
 			}
 			grown := make([]byte, len(buffer), room)

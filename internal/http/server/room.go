@@ -26,6 +26,12 @@ func (r *Room) Take(n int64) error {
 	return err
 }
 
+// Give gives n bytes back that were charged.
+func (r *Room) Give(n int64) {
+	r.account.Give(n)
+	r.taken -= n
+}
+
 // Grow returns dst with room for n more bytes. It charges a buffer before it allocates
 // it, and goes on charging the one that it replaces, which is garbage but not collected
 // yet.
@@ -62,6 +68,5 @@ func (r *Room) Another(length, capacity int, size uintptr) error {
 
 // Close gives all back.
 func (r *Room) Close() {
-	r.account.Give(r.taken)
-	r.taken = 0
+	r.Give(r.taken)
 }

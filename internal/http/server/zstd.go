@@ -29,7 +29,7 @@ func (b *Body) zstdReader() error {
 	if header.Decode(start[:n]) == nil && !header.Skippable {
 		window = int64(min(header.WindowSize, windowMax)) // the decoder refuses a larger one
 	}
-	if err := b.account.Reserve(b.ctx, window); err != nil {
+	if err := b.room.account.Reserve(b.room.ctx, window); err != nil {
 		return err
 	}
 	reader, err := newZstd(io.MultiReader(bytes.NewReader(start[:n]), &b.raw), windowMax)
@@ -61,7 +61,7 @@ type buffered struct {
 
 // zstdBuffered reads all of the body and returns what decompresses it.
 func (b *Body) zstdBuffered() error {
-	in, err := readAll(b.ctx, b.account, &b.raw, b.whole, -1)
+	in, err := readAll(b.room, &b.raw, b.whole, -1)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (b *Body) zstdBuffered() error {
 // start makes a decoder with the window, behind what was returned.
 func (r *buffered) start() error {
 	r.close()
-	if err := r.account.Take(r.ctx, r.window); err != nil {
+	if err := r.room.Take(r.window); err != nil {
 		return err
 	}
 	r.charge = r.window
@@ -135,6 +135,6 @@ func (r *buffered) close() {
 	if r.zstd != nil {
 		r.zstd.Close()
 	}
-	r.account.Give(r.charge)
+	r.room.Give(r.charge)
 	r.zstd, r.charge = nil, 0
 }
