@@ -93,7 +93,7 @@ var layers = map[string][]string{
 	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "internal/client", "internal/s3", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
 	"rederive":              {"", "generation", "header", "journal", "park", "statekey", "stream", "stream/memory"},
 	"config":                {"", "expression", "gateway/sequence", "internal/http/access", "model", "model/load", "token"},
-	"ingest":                {"stream", "decode", "header", "internal/http/server"},
+	"ingest":                {"stream", "decode", "header", "internal/http/access", "internal/http/server"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
 	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "gateway/limit", "gateway/sequence", "generation", "group", "stream", "stream/embedded", "ingest", "internal/http/access", "internal/http/reload", "internal/http/server", "journal", "observe", "park", "rederive", "statekey", "token"},
 	"deliver/row":           {"decode", "expression", "value"},

@@ -1,12 +1,12 @@
 package gateway
 
 import (
-	"io"
 	"net/http"
 
 	"github.com/afterbay/afterbay/gateway/wire"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -58,7 +58,7 @@ func (g *Gateway) serveCancel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.work.Done()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.options.MessageBytes)))
+	body, err := server.ReadBody(r, int64(g.options.MessageBytes))
 	if err != nil {
 		g.refuse(w, unread(err, cancelHint))
 		return

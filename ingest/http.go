@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -126,6 +127,9 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 	producer, first, err := numbering(r, topic.Name)
 	if err != nil {
 		return nil, err
+	}
+	if producer != "" { // of two tokens the same name is two producers
+		producer = access.From(r.Context()).Scope() + producer
 	}
 	if _, err := h.admit(topic.Name, 0); err != nil {
 		return nil, err // and the body is not read

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
@@ -40,6 +41,24 @@ func copies(t *testing.T, log stream.Log) *afterbay.Runner {
 		t.Fatal(err)
 	}
 	return runner
+}
+
+// Two tokens that give their records the same numbers are two producers: neither makes the
+// other's records repeated.
+func TestProducersOfTwoTokensAreTwo(t *testing.T) {
+	log := newLog(t)
+	runner := copies(t, log)
+	_, url := start(t, log, serve.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
+		"one": {Produce: []string{"in"}}, "other": {Produce: []string{"in"}},
+	})})
+	for _, token := range []string{secret("one"), secret("other")} {
+		for try, repeated := range []bool{false, true} {
+			status, text := request(t, http.MethodPost, url+"/v1/topics/in", `{"k":"a"}`, "Authorization", "Bearer "+token, ingest.HeaderProducer, "p", ingest.HeaderSequence, "7")
+			if status != 200 || strings.Contains(text, `"repeated":1`) != repeated {
+				t.Errorf("%s, try %d: %d %s", token, try, status, text)
+			}
+		}
+	}
 }
 
 func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {

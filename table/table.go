@@ -142,7 +142,7 @@ func (s *State) Row(table int, key []byte) (row []byte, failure, fatal error) {
 func (s *State) take(at place, r *stream.Record) int {
 	s.next[at], s.moved[at] = r.Offset+1, true
 	spec := s.specs[at.table]
-	if r.Key == nil || spec.Written && !s.noting[at.table] && s.wrote(r) || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
+	if r.Key == nil || header.Get(r, header.Cancel) != "" || spec.Written && !s.noting[at.table] && s.wrote(r) || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
 		return 0
 	}
 	s.key = statekey.AppendRow(s.key[:0], spec.id(), r.Key)

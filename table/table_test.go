@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/memory"
 )
@@ -139,6 +140,16 @@ func here(n int) (here, there string) {
 		}
 	}
 	return here, there
+}
+
+// A client that gives an event up writes a record without a value under the event's key.
+func TestCancelOfAClientDeletesNoRow(t *testing.T) {
+	b := newBench(t)
+	k, _ := here(1)
+	b.append(k + "=1")
+	b.must(b.bring())
+	b.state.take(place{}, &stream.Record{Key: []byte(k), Offset: 1, Headers: []stream.Header{{Key: header.Cancel, Value: []byte("t/c/e")}}})
+	b.want(b.rows(0, k), "1")
 }
 
 func TestRowsAreSeenBeforeWhileAndAfterTheyAreCommitted(t *testing.T) {

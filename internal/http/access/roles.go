@@ -75,6 +75,15 @@ type Caller struct {
 	owner bool
 }
 
+// Scope returns a prefix that parts the names which this token gives from those of other
+// tokens. It is empty for administrators and for requests that need no token.
+func (c *Caller) Scope() string {
+	if c.owner || c.roles.Admin {
+		return ""
+	}
+	return "token:" + c.Name + ":"
+}
+
 // May reports whether the caller has a role: for a topic, model or pool, or where of
 // is "" for any.
 func (c *Caller) May(role Role, of string) bool {
