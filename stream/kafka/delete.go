@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +64,9 @@ func (l *Log) restoreTopic(ctx context.Context, t stream.Topic) error {
 	return err
 }
 
-// growTopic gives a topic that was deleted as many partitions as t has, and deletes
-// what other processes wrote to it since.
+// growTopic gives a topic that was deleted as many partitions as t has. It deletes no
+// records: those of before are gone, and other processes may have created the topic
+// again at the same time and appended to it.
 func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
 	info, err := l.topics.refresh(ctx, t.Name)
 	switch had := len(info.leaders); {
@@ -85,7 +85,8 @@ func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
 		if err != nil {
 			return l.failure(ctx, err)
 		}
-		if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
+		// The partitions are invalid if another process has added them by then.
+		if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil && !errors.Is(err, kerr.InvalidPartitions) {
 			return advise(err)
 		}
 	}
@@ -95,7 +96,7 @@ func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
 			if err := l.relearn(ctx, l.client, info); err != nil {
 				return err
 			}
-			return cmp.Or(l.producers.relearn(ctx, info), l.deleteRecords(ctx, info))
+			return l.producers.relearn(ctx, info)
 		}
 		if err != nil && !errors.Is(err, stream.ErrUnknownTopic) {
 			return err
@@ -144,7 +145,8 @@ func (ps *producers) relearn(ctx context.Context, info topicInfo) error {
 
 // DeleteTopic implements stream.Log. A topic that had records stays on the brokers,
 // empty, so that its offsets go on; keysTopic says that it was deleted. Other
-// processes hear of it when they list topics.
+// processes hear of it when they list topics. A record that one of them appends
+// before that is not listed, but it stays: the topic has it if it is created again.
 func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -163,30 +165,43 @@ func (l *Log) deleteTopic(ctx context.Context, name string) error {
 		return err
 	}
 	info, err := l.topics.refresh(ctx, name)
+	if errors.Is(err, stream.ErrUnknownTopic) { // a deletion may have ended before it forgot the key
+		if err := l.keys.forget(ctx, []string{name}); err != nil {
+			return err
+		}
+	}
 	if err == nil {
 		err = l.unread(ctx, name)
+	}
+	if err == nil {
+		err = l.hide(ctx, info)
 	}
 	if err != nil {
 		return err
 	}
+	l.endTails(name)
+	return l.keys.forget(ctx, []string{name})
+}
+
+// hide deletes the records of a topic, then marks it as deleted. It removes a topic
+// that never had records. If it fails, the topic is still listed.
+func (l *Log) hide(ctx context.Context, info topicInfo) error {
 	empty := true
 	for i := range info.leaders {
-		end, err := l.listOffset(ctx, stream.Partition{Topic: name, Index: int32(i)}, latest)
+		end, err := l.listOffset(ctx, stream.Partition{Topic: info.name, Index: int32(i)}, latest)
 		if err != nil {
 			return err
 		}
 		empty = empty && end == 0
 	}
 	if empty {
-		err = cmp.Or(l.removeTopics(ctx, name), l.keys.forget(ctx, []string{name}))
-		l.topics.forget(name)
-	} else {
-		err = cmp.Or(l.deleteRecords(ctx, info), l.keys.forget(ctx, []string{name}), l.keys.mark(ctx, name, true))
+		defer l.topics.forget(info.name)
+		return l.removeTopics(ctx, info.name)
 	}
-	if err == nil {
-		l.endTails(name)
+	if err := l.deleteRecords(ctx, info); err != nil {
+		return err
 	}
-	return err
+	return l.keys.mark(ctx, info.name, true)
 }
 
 // unread returns ErrTopicInUse where a group that has members reads a topic: there
@@ -231,7 +246,11 @@ func (l *Log) deleteRecords(ctx context.Context, info topicInfo) error {
 		}
 		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
 			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				err := kerr.ErrorForCode(p.ErrorCode)
+				if errors.Is(err, kerr.PolicyViolation) {
+					return refuse("brokers delete records only of topics whose cleanup.policy has delete: set it to delete, or to compact,delete", "delete records of partition %d: %w", p.Partition, err)
+				}
+				if err != nil {
 					return fmt.Errorf("delete records of partition %d: %w", p.Partition, advise(err))
 				}
 			}

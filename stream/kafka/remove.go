@@ -23,7 +23,10 @@ func (l *Log) Remove(ctx context.Context, group string, topics ...string) error 
 	for _, name := range topics {
 		names = append(names, name, changelogOf(group, stream.Partition{Topic: name}).Topic)
 	}
-	errs := []error{l.removeTopics(ctx, names...)}
+	removed := l.removeTopics(ctx, names...)
+	if removed == nil {
+		removed = l.keys.forget(ctx, topics)
+	}
 	groups := kmsg.NewPtrDeleteGroupsRequest()
 	groups.Groups = []string{group}
 	gone, err := groups.RequestWith(ctx, l.client)
@@ -31,9 +34,9 @@ func (l *Log) Remove(ctx context.Context, group string, topics ...string) error 
 		err = kerr.ErrorForCode(gone.Groups[0].ErrorCode)
 	}
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		errs = append(errs, fmt.Errorf("delete group %q: %w", group, l.failure(ctx, err)))
+		return errors.Join(removed, fmt.Errorf("delete group %q: %w", group, l.failure(ctx, err)))
 	}
-	return errors.Join(append(errs, l.keys.forget(ctx, topics))...)
+	return removed
 }
 
 // removeTopics deletes topics from the brokers. One that is not there is no error.

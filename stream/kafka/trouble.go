@@ -31,6 +31,7 @@ var advice = map[*kerr.Error]string{
 	kerr.FencedInstanceID:                   "another process runs with this one's identity, so its state folder was copied, or used again while this one stood still: end one of the two, and give each process a folder of its own",
 	kerr.InvalidReplicationFactor:           "set Replication to as many brokers as there are, or less",
 	kerr.PolicyViolation:                    "create the topic as the brokers' policy wants it",
+	kerr.TopicDeletionDisabled:              "set delete.topic.enable=true on the brokers, or keep the topic",
 	kerr.InvalidTimestamp:                   "an output has the time of its event: set message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic to 9223372036854775807, as topics have that are made here",
 	kerr.InvalidSessionTimeout:              "set SessionTimeout within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
 	kerr.InvalidTransactionTimeout:          "set TransactionTimeout below transaction.max.timeout.ms of the brokers",
