@@ -18,8 +18,11 @@ import (
 //     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
 //     by load (HTTP 429) is compared with 3 percent, since our own calls may cause it.
 //
-// An outage therefore exhausts no attempts, and a request that always fails is called
-// for as often as it has attempts, or a few times more.
+// A request that always fails is called for as often as it has attempts, or a few times
+// more. An outage exhausts no attempts of an event that failed first within it. By rule 2
+// it may exhaust those of an event that had a counted failure before, at an endpoint
+// that is called for few others: no comparison tells it from such a request. Callers
+// leave out failures that are no event's by themselves, such as a refused connection.
 type Outlier struct {
 	failures int
 	counted  bool // by rule 1

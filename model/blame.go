@@ -45,6 +45,14 @@ func Busy(err error) bool {
 	return errors.As(err, &says) && says.Busy()
 }
 
+// Outage reports whether an error says that the model answers no request, whatever its
+// rows, as a method Outage of it returns: there is no connection, or the credentials are
+// refused. No row is at fault then.
+func Outage(err error) bool {
+	var says interface{ Outage() bool }
+	return errors.As(err, &says) && says.Outage()
+}
+
 // RetryAfter returns how long the model asks its callers to wait, as a method
 // RetryAfter of the error returns; 0 where it does not say.
 func RetryAfter(err error) time.Duration {

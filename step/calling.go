@@ -77,7 +77,8 @@ type Failure struct {
 //
 // A row that is refused, and an answer that does not fit the model's outputs, are the
 // event's fault. Other failures are its fault where others are answered, as
-// control.Outlier says; those of a whole call of several events are nobody's.
+// control.Outlier says. A whole call of several events that fails, and an outage that
+// the error itself reports, count against no event.
 func (c *Calling) Judge(call control.Call, answered int, failures []Failure) control.Outcome {
 	rows, compared := answered+len(failures), []*control.Outlier(nil)
 	for i := range failures {
@@ -103,6 +104,10 @@ func (c *Calling) Judge(call control.Call, answered int, failures []Failure) con
 	for i := range failures {
 		f := &failures[i]
 		if works(f.Err) {
+			continue
+		}
+		if model.Outage(f.Err) {
+			outcome = max(outcome, control.Faulted)
 			continue
 		}
 		attempts, says := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, model.Busy(f.Err))

@@ -14,11 +14,13 @@ import (
 type fault struct {
 	blame model.Blame
 	busy  bool
+	down  bool
 }
 
 func (fault) Error() string        { return "no score" }
 func (f fault) Blame() model.Blame { return f.blame }
 func (f fault) Busy() bool         { return f.busy }
+func (f fault) Outage() bool       { return f.down }
 
 // asker calls an endpoint for one event, or for several in a call.
 type asker struct {
@@ -88,7 +90,7 @@ func TestAnswerThatDoesNotFitCountsAgainstItsEvent(t *testing.T) {
 
 // TestEventThatFailsWhileOthersSucceedIsBlamed calls for one event at a time.
 func TestEventThatFailsWhileOthersSucceedIsBlamed(t *testing.T) {
-	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{model.BlameWay, true}} {
+	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{blame: model.BlameWay, busy: true}} {
 		a := newAsker(t)
 		var o control.Outlier
 		if got, outcome := a.fail(&o, err); got != 0 || outcome == control.Abandoned {
@@ -127,10 +129,31 @@ func TestOutageCountsAgainstNoEvent(t *testing.T) {
 	}
 }
 
+// TestOutageAfterACountedFailureCountsAgainstNoEvent has an event fail once while others
+// are answered. Then no connection can be made, and no other event is called for.
+func TestOutageAfterACountedFailureCountsAgainstNoEvent(t *testing.T) {
+	a := newAsker(t)
+	a.endpoint.Breaker, _ = control.NewBreaker(control.BreakerOptions{Failures: 1 << 30, Rate: 1})
+	var o control.Outlier
+	a.fail(&o, failing)
+	a.answer(20)
+	if got, _ := a.fail(&o, failing); got != 2 {
+		t.Fatalf("%d attempts, want 2", got)
+	}
+	for range 1000 {
+		if got, outcome := a.fail(&o, fault{blame: model.BlameWay, down: true}); got != 0 || outcome != control.Faulted {
+			t.Fatalf("%d attempts within an outage, outcome %d", got, outcome)
+		}
+	}
+	if got, _ := a.fail(&o, failing); got != 3 {
+		t.Errorf("%d attempts after the outage, want 3", got)
+	}
+}
+
 // TestEventThatFailsAloneStopsNobody has one event that fails again and again before any
 // other is called for.
 func TestEventThatFailsAloneStopsNobody(t *testing.T) {
-	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{model.BlameWay, true}} {
+	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{blame: model.BlameWay, busy: true}} {
 		a := newAsker(t)
 		var o control.Outlier
 		limit := 0
@@ -173,7 +196,7 @@ func TestChanceCountsAgainstFewEvents(t *testing.T) {
 		err  error
 		each uint64 // of so many calls one fails
 		most int    // attempts
-	}{{failing, 2, 6}, {fault{model.BlameWay, true}, 20, 2}} {
+	}{{failing, 2, 6}, {fault{blame: model.BlameWay, busy: true}, 20, 2}} {
 		a := newAsker(t)
 		a.endpoint.Breaker, _ = control.NewBreaker(control.BreakerOptions{Failures: 1 << 30, Rate: 1})
 		random, most := uint64(1), 0

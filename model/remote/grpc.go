@@ -116,5 +116,5 @@ func grpcFault(s *status.Status) error {
 		kind = Denied
 	}
 	err := fmt.Errorf("gRPC status %v: %s", s.Code(), brief(s.Message()))
-	return &Error{Fault: kind, Err: err, busy: s.Code() == codes.ResourceExhausted || s.Code() == codes.Unavailable}
+	return &Error{Fault: kind, Err: err, busy: s.Code() == codes.ResourceExhausted || s.Code() == codes.Unavailable, outage: s.Code() == codes.Unauthenticated}
 }

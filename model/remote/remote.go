@@ -76,6 +76,7 @@ type Error struct {
 	status int  // of HTTP, where there was one
 	large  bool // the rows are too many for a call
 	busy   bool // the server has too much to do
+	outage bool // it answers no request
 }
 
 // Error says what happened.
@@ -92,6 +93,10 @@ func (e *Error) Is(target error) bool {
 
 // Busy reports whether the server says that it has too much to do.
 func (e *Error) Busy() bool { return e.busy }
+
+// Outage reports whether no connection could be made, or the server refuses the
+// credentials.
+func (e *Error) Outage() bool { return e.outage }
 
 // RetryAfter returns After.
 func (e *Error) RetryAfter() time.Duration { return e.After }

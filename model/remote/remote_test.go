@@ -328,6 +328,9 @@ func TestServerThatComesBackIsAskedAgain(t *testing.T) {
 		end()
 		_, err := predict(m, 1, 2)
 		wantFault(t, err, Unreachable)
+		if name != "grpc" && !model.Outage(err) {
+			t.Errorf("%s: %v is no outage", name, err)
+		}
 		startFakeAt(t, host)
 		deadline := time.Now().Add(20 * time.Second)
 		for _, err = predict(m, 1, 2); err != nil && time.Now().Before(deadline); _, err = predict(m, 1, 2) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -177,7 +178,8 @@ func readAll(body io.Reader, max int64) ([]byte, error) {
 }
 
 func unreachable(err error) error {
-	return &Error{Fault: Unreachable, Err: client.Bare(err)} // the URL is said once
+	var op *net.OpError
+	return &Error{Fault: Unreachable, Err: client.Bare(err), outage: errors.As(err, &op) && op.Op == "dial"} // the URL is said once
 }
 
 // statusFault returns the error of a status of HTTP. after is what the server says
@@ -197,7 +199,8 @@ func statusFault(status int, detail, after string) error {
 		}
 	}
 	return &Error{Fault: kind, Err: errors.New(brief(detail)), After: client.RetryAfter(after, time.Now(), afterMax), status: status,
-		large: status == http.StatusRequestEntityTooLarge, busy: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable}
+		large: status == http.StatusRequestEntityTooLarge, busy: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable,
+		outage: status == http.StatusUnauthorized}
 }
 
 // brief is a server's text, on one line and without its middle if it is long:
