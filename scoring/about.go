@@ -25,7 +25,7 @@ const (
 	reflectService1a = "grpc.reflection.v1alpha.ServerReflection"
 )
 
-const aboutBytesMax = 64 << 10 // of a request about the server
+const aboutBytesMax = 64 << 10 // of all messages of a call about the server: gRPC holds all that it can read
 
 // newAbout returns a server of gRPC that answers about the other one: its health, and
 // which services and messages it has. Its messages are protobuf's own.
@@ -81,6 +81,7 @@ func (h *Handler) callAbout(w http.ResponseWriter, r *http.Request) {
 		stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 		defer stop()
 	}
+	r.Body = http.MaxBytesReader(w, r.Body, aboutBytesMax)
 	h.about.ServeHTTP(w, r)
 }
 

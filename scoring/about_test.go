@@ -48,6 +48,29 @@ func TestHealthOfGRPCNeedsNoToken(t *testing.T) {
 	}
 }
 
+// TestWatchersLeaveThePlacesOfStreams watches health without a token, as often as the
+// server lets it.
+func TestWatchersLeaveThePlacesOfStreams(t *testing.T) {
+	url := start(t, models(), scoring.ServerOptions{Token: "secret"})
+	client := grpc_health_v1.NewHealthClient(dial(t, url))
+	watched := 0
+	for ; watched <= 100; watched++ {
+		watch, err := client.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err == nil {
+			_, err = watch.Recv()
+		}
+		if err != nil {
+			break
+		}
+	}
+	if watched == 0 || watched > 16 {
+		t.Errorf("%d watchers have a place", watched)
+	}
+	if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReflectionDescribesTheProtocol(t *testing.T) {
 	stream, err := reflection.NewServerReflectionClient(dial(t, start(t, models(), scoring.ServerOptions{}))).ServerReflectionInfo(t.Context())
 	if err != nil {

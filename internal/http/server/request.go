@@ -17,18 +17,20 @@ type Class uint8
 const (
 	Data     Class = iota // a request of a client: events, predictions
 	Stream                // one that lasts: records that are followed, a stream of predictions
+	Watch                 // health that is followed; it needs no token, so it has few places
 	Operator              // metrics, and what the command line asks
+	Probe                 // health by gRPC, which reads a body
 	Health                // no bound
 	classes
 )
 
-var classNames = [classes]string{"data", "stream", "operator", "health"}
+var classNames = [classes]string{"data", "stream", "watch", "operator", "probe", "health"}
 
 // String returns the class as metrics have it.
 func (c Class) String() string { return classNames[c] }
 
-// Pace of bodies and of replies. A body may rest for readGrace in all; each piece of a
-// reply has writeGrace.
+// Pace of bodies and of replies. The client may keep a body waiting for readGrace and a
+// reply for writeGrace. Bytes that move give waiting time back, never more than that.
 const (
 	readGrace  = 10 * time.Second
 	writeGrace = 20 * time.Second
@@ -41,7 +43,7 @@ const (
 // ServeHTTP answers a request within the bounds.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	class := s.options.Class(r)
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), one: r.ProtoMajor == 1, ends: r.Close}
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), one: r.ProtoMajor == 1, ends: r.Close, rest: writeGrace}
 	x.account.budget, x.account.counted = s.options.Memory, &s.refusals
 	defer x.finish()
 	if x.one {
@@ -51,14 +53,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refusals[tooMany].Add(1)
 		x.body = r.Body
 		w.Header().Set("Connection", "close")
-		s.conns.yield(r.Context())
+		if x.one { // one of HTTP/2 may have other requests under way
+			s.conns.yield(r.Context())
+		}
 		s.options.Refuse(x, r, why)
 		return
 	}
 	defer s.exit(class)
 	r = r.WithContext(context.WithValue(r.Context(), accountKey{}, &x.account))
 	if r.Body != nil && r.Body != http.NoBody {
-		x.body = &paced{ReadCloser: r.Body, exchange: x}
+		x.body = &paced{ReadCloser: r.Body, exchange: x, rest: readGrace}
 		r.Body = x.body
 	}
 	s.options.Handler.ServeHTTP(x, r)
@@ -104,6 +108,7 @@ type exchange struct {
 	begun   bool          // the header of the reply was written
 	duplex  bool          // the reply may begin before the body has ended
 	gone    bool          // hijacked
+	rest    time.Duration // that the client may keep the reply waiting
 	reads   atomic.Bool   // deadlines of reads are the handler's
 	writes  atomic.Bool
 }
@@ -112,38 +117,49 @@ type exchange struct {
 type paced struct {
 	io.ReadCloser
 	*exchange
-	since    time.Time
-	deadline time.Time
-	ended    bool
+	rest  time.Duration // that the client may keep a Read waiting
+	timer *time.Timer
+	ended bool
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. The time of the handler between two calls does not count.
 func (b *paced) Read(p []byte) (int, error) {
-	if !b.reads.Load() {
-		b.pace()
+	if b.ended || b.reads.Load() {
+		return b.read(p)
 	}
-	n, err := b.ReadCloser.Read(p)
-	b.account.came.Add(int64(n))
-	if err == io.EOF && !b.ended {
-		b.ended = true
-		if !b.deadline.IsZero() && !b.reads.Load() {
-			// A deadline that passes later would end the request's context.
-			_ = b.control.SetReadDeadline(time.Time{})
-		}
+	began := time.Now()
+	if b.timer == nil {
+		b.timer = time.AfterFunc(b.rest, b.late)
+	} else {
+		b.timer.Reset(b.rest)
 	}
+	n, err := b.read(p)
+	if !b.timer.Stop() && b.ended && !b.reads.Load() {
+		_ = b.control.SetReadDeadline(time.Time{}) // it would end the request's context
+	}
+	b.rest = left(b.rest, began, n, readGrace)
 	return n, err
 }
 
-// pace sets the deadline of the next read, in steps of a second.
-func (b *paced) pace() {
-	if b.since.IsZero() {
-		b.since = time.Now()
+func (b *paced) read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.account.came.Add(int64(n))
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+// late ends a Read that has waited for too long.
+func (b *paced) late() {
+	if !b.reads.Load() {
+		_ = b.control.SetReadDeadline(time.Now().Add(-time.Second)) // a connection of a test may have none
 	}
-	due := b.since.Add(readGrace + time.Duration(b.account.came.Load()/paceBytes)*time.Second)
-	if due.After(b.deadline) {
-		b.deadline = due
-		_ = b.control.SetReadDeadline(due) // a connection of a test may have none
-	}
+}
+
+// left returns how long a client may keep the next call waiting, after one that moved n
+// bytes.
+func left(rest time.Duration, began time.Time, n int, most time.Duration) time.Duration {
+	rest += time.Duration(n)*time.Second/paceBytes - time.Since(began)
+	return min(max(rest, time.Millisecond), most)
 }
 
 // unread reports whether the body has not ended.
@@ -176,8 +192,10 @@ func (x *exchange) Write(p []byte) (written int, err error) {
 	x.begin()
 	for {
 		piece := p[written:min(len(p), written+pieceBytes)]
-		x.patience(writeGrace)
+		began := time.Now()
+		x.patience(x.rest)
 		n, err := x.ResponseWriter.Write(piece)
+		x.rest = left(x.rest, began, n, writeGrace)
 		written += n
 		if err != nil || written == len(p) {
 			x.patience(0)
@@ -201,8 +219,10 @@ func (x *exchange) patience(d time.Duration) {
 // FlushError sends what was written.
 func (x *exchange) FlushError() error {
 	x.begin()
-	x.patience(writeGrace)
+	began := time.Now()
+	x.patience(x.rest)
 	err := x.control.Flush()
+	x.rest = left(x.rest, began, 0, writeGrace)
 	x.patience(0)
 	return err
 }

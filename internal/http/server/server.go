@@ -94,6 +94,8 @@ const (
 	connectionsDefault = 1024
 	requestsDefault    = 256
 	operatorRequests   = 64 // of class Operator
+	watchRequests      = 16
+	probeRequests      = 256
 )
 
 // Server answers HTTP. Make one with New; it may serve several listeners.
@@ -110,7 +112,8 @@ func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{options: o, conns: newConnections(o.Connections, o.ConnectionsEach)}
 	s.classes = [classes]chan struct{}{
-		Data: make(chan struct{}, o.Requests), Stream: make(chan struct{}, o.Streams), Operator: make(chan struct{}, operatorRequests),
+		Data: make(chan struct{}, o.Requests), Stream: make(chan struct{}, o.Streams), Watch: make(chan struct{}, watchRequests),
+		Operator: make(chan struct{}, operatorRequests), Probe: make(chan struct{}, probeRequests),
 	}
 	s.http = &http.Server{
 		Handler:           s,

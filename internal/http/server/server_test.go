@@ -173,6 +173,67 @@ func TestBodyHasToComeAtAPace(t *testing.T) {
 	})
 }
 
+// TestClientsMayNotRest has clients that move much at first.
+func TestClientsMayNotRest(t *testing.T) {
+	t.Run("body", func(t *testing.T) {
+		for name, drip := range map[string]string{"silent": "", "drips": "x"} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, server.Options{Handler: http.HandlerFunc(echo)})
+					c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n" + strings.Repeat("x", 1<<20))
+					for range 3 {
+						time.Sleep(4 * time.Second)
+						if drip != "" {
+							c.send(drip)
+						}
+					}
+					if status := c.status(); status != http.StatusRequestTimeout || time.Since(w.began) > 12*time.Second {
+						t.Errorf("%d after %v", status, time.Since(w.began))
+					}
+					time.Sleep(time.Second) // for as long as the server waits to close
+				})
+			})
+		}
+	})
+	t.Run("reply", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			done := make(chan error, 1)
+			w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, err := w.Write(make([]byte, 8<<20))
+				done <- err
+			})})
+			c := w.dial("192.0.2.1").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			_, _ = io.CopyN(io.Discard, c, 1<<20)
+			go func() {
+				for { // 4 KiB a second
+					if _, err := io.CopyN(io.Discard, c, 4<<10); err != nil {
+						return
+					}
+					time.Sleep(time.Second)
+				}
+			}()
+			if err := <-done; err == nil || time.Since(w.began) > time.Minute {
+				t.Errorf("%v after %v", err, time.Since(w.began))
+			}
+			_ = c.Close()
+			time.Sleep(2 * time.Second) // the client ends
+		})
+	})
+	t.Run("busy handler", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = r.Body.Read(make([]byte, 1))
+				time.Sleep(time.Minute)
+				echo(w, r)
+			})})
+			c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+			if status := c.status(); status != http.StatusOK {
+				t.Error(status)
+			}
+		})
+	})
+}
+
 func TestContextOfARequestOutlivesThePaceOfItsBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -296,6 +357,43 @@ func TestRequestsOverTheirBoundAreRefusedAtOnce(t *testing.T) {
 		if status := w.dial("192.0.2.1").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status(); status != http.StatusOK {
 			t.Error(status)
 		}
+	})
+}
+
+func TestRefusedStreamLeavesTheOthersOfItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWorld(t, server.Options{Requests: 1, Connections: 2, ConnectionsEach: 2, Plain2: true, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })})
+		transport := &http.Transport{Protocols: &http.Protocols{}, DialContext: func(context.Context, string, string) (net.Conn, error) { return w.dial("192.0.2.1").Conn, nil }}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		defer transport.CloseIdleConnections()
+		status := make(chan int, 2)
+		for range 2 {
+			go func() {
+				r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a/", nil) // the URL is right
+				reply, err := transport.RoundTrip(r)
+				if err != nil {
+					t.Error(err)
+					status <- 0
+					return
+				}
+				_ = reply.Body.Close()
+				status <- reply.StatusCode
+			}()
+			time.Sleep(time.Second)
+		}
+		if got := <-status; got != http.StatusTooManyRequests {
+			t.Errorf("the second: %d", got)
+		}
+		for range 3 {
+			w.dial("192.0.2.1")
+			time.Sleep(time.Second)
+		}
+		close(release)
+		if got := <-status; got != http.StatusOK {
+			t.Errorf("the first: %d", got)
+		}
+		time.Sleep(time.Minute) // the connections end
 	})
 }
 
