@@ -56,12 +56,12 @@ type Options struct {
 	// trained with. What past scores would add to features is then left out.
 	Rows bool
 
-	// Reach has New fail where what runs a model outside of the process cannot be
-	// reached. Without it the pipeline starts, warns, and parks the events that
-	// need the model until it answers.
+	// Reach makes New fail if the server or program of a model outside of the
+	// process cannot be reached. Without it the pipeline starts, warns, and parks
+	// the events that need the model until it answers.
 	Reach bool
 
-	// NoPrograms has New run no program that a manifest names: the manifest describes
+	// NoPrograms makes New run no program that a manifest names: the manifest describes
 	// the model. The runner is for looking at, and cannot score.
 	NoPrograms bool
 
@@ -323,7 +323,7 @@ func (r *Runner) Warnings() []string {
 	return append(slices.Clone(r.warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 }
 
-// samples are those of the event times of the pipeline's inputs.
+// samples returns the samples of event times of the pipeline's inputs.
 func (r *Runner) samples() (list []*step.TimeSample) {
 	for _, plan := range append([]*task.Plan{r.plan}, r.copies...) {
 		if s := plan.Time.Sample; s != nil {
@@ -333,8 +333,8 @@ func (r *Runner) samples() (list []*step.TimeSample) {
 	return list
 }
 
-// OddTimes says of which inputs most of the first event times are before 2000 or after
-// 2100, which another unit would put right. Run warns of them.
+// OddTimes returns a finding for each input whose first event times are mostly before
+// 2000 or after 2100, as a wrong unit makes them. Run warns of them.
 func (r *Runner) OddTimes() (findings []string) {
 	for _, s := range r.samples() {
 		if text := s.Finding(); text != "" {

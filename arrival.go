@@ -9,9 +9,9 @@ import (
 // byArrival ends the warnings about events that meet in an order of arrival.
 const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/event-time.md, What depends on arrival"
 
-// Arrivals say, by runner, where events that meet in the order of their arrival decide
-// rows: copied inputs, tables, and topics that another pipeline of the runners writes by
-// another key, or several write.
+// Arrivals returns, by runner, a finding for each case in which rows depend on the order
+// of arrival: copied inputs, tables, and topics that another pipeline of the runners
+// writes by another key, or that several pipelines write.
 func Arrivals(runners []*Runner) map[int][]string {
 	found := map[int][]string{}
 	for i, r := range runners {
@@ -26,7 +26,7 @@ func Arrivals(runners []*Runner) map[int][]string {
 	return found
 }
 
-// arrivals are those of the pipeline by itself.
+// arrivals returns the findings about the pipeline by itself.
 func (r *Runner) arrivals() (list []string) {
 	stateless := r.plan.Stateless()
 	switch {
@@ -42,8 +42,8 @@ func (r *Runner) arrivals() (list []string) {
 	return list
 }
 
-// rekeyed are those of the input that pipelines write: one by another key than its own,
-// from several partitions, or several.
+// rekeyed returns the findings about an input that pipelines write: a pipeline
+// that writes by another key than its own, or several pipelines.
 func (r *Runner) rekeyed(runners []*Runner) (list []string) {
 	var writers []string
 	for _, writer := range runners {

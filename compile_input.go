@@ -190,8 +190,8 @@ func (c *compiler) inputTime(path string, in *Input) {
 	c.sampleTimes(in.Topic)
 }
 
-// sampleTimes has the first event times of a topic looked at. Who observes the events
-// is told by the runner.
+// sampleTimes makes the pipeline check the first event times of a topic. If the caller
+// observes the events, it gets the finding from Runner.OddTimes, not from the log.
 func (c *compiler) sampleTimes(topic string) {
 	var warn func(string)
 	if log := c.options.Logger; log != nil && c.options.Observe == nil {

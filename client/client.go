@@ -226,9 +226,9 @@ func (c *Client) send(ctx context.Context, e *Event) error {
 	return c.deliver(ctx, e.EventID, message)
 }
 
-// Cancel gives up an event that was sent, and returns when that is durable. An event
-// that has no result yet ends as rejected, code cancelled; one that has keeps it. Wait
-// for Send first. The error is that of Send.
+// Cancel gives up an event that was sent. It blocks until the cancel is durable. An event
+// without a result ends as rejected, code cancelled; an event with a result keeps it.
+// Wait for Send first. Cancel returns the same errors as Send.
 func (c *Client) Cancel(ctx context.Context, eventID string) error {
 	err := wire.CheckID("eventId", eventID)
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 //     called.
 //  3. Failures count in full while at most a tenth of the other events fail. Beyond it a
 //     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
-//     by load (HTTP 429) is compared with 3 percent, since our own calls may cause it.
+//     by load (HTTP 429, 503) is compared with 3 percent, since our calls may cause it.
 //
 // A request that always fails is called for as often as it has attempts, or a few times
 // more. An outage exhausts no attempts of an event that failed first within it. By rule 2
@@ -42,7 +42,7 @@ func NewOutlier(attempts int) Outlier {
 // several events failed as a whole while another call was answered.
 func (o *Outlier) Alone() bool { return o.alone }
 
-// Blame counts a failure that is the event's fault whatever became of others. It
+// Blame counts a failure that is the event's fault, whatever the results of others. It
 // returns the attempts that count against the event.
 func (o *Outlier) Blame() (attempts int) {
 	o.failures++
@@ -161,8 +161,8 @@ func (l *ledger) count(call mark, answered, failed int) {
 	}
 }
 
-// Count notes what became of the events of a call, once: how many were answered, and
-// the outliers of those that failed. Compare follows for each of the latter.
+// Count records the result of one call: how many events were answered, and the outliers
+// of the events that failed. Call it once a call, then Compare for each failed event.
 func (e *Endpoint) Count(call Call, answered int, failed ...*Outlier) {
 	n := 0
 	for _, o := range failed {
@@ -177,8 +177,8 @@ func (e *Endpoint) Count(call Call, answered int, failed ...*Outlier) {
 	e.ledger.count(call.mark, answered, n)
 }
 
-// Answered notes that an event was answered which failed before: chance explains its
-// failures, all of which count as such.
+// Answered records the answer to an event that failed before. Its failures then count
+// as failures by chance.
 func (e *Endpoint) Answered(o *Outlier) {
 	if o.failures > 1 {
 		e.ledger.count(mark{}, 0, o.failures-1)

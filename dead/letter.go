@@ -41,8 +41,8 @@ func SinkGroup(group string) string { return group + ".redrive" }
 const Deliver = "deliver"
 
 // Ending is a failure that is no fault of its event: the pipeline had no room or no
-// time for it. Its dead letter says so by header.Code and header.After. The client
-// of the event is told, and may send it again.
+// time for it. Its dead letter has header.Code and header.After. The client of
+// the event gets both, and may send the event again.
 type Ending struct {
 	Code  string        // Expired or TenantQuota
 	After time.Duration // how long the client is to wait

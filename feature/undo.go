@@ -17,8 +17,8 @@ type savedExact struct {
 	first [2]int64
 }
 
-// Save keeps in to what c is. Undo may bring it back after at most one Add, or one
-// that failed, of each feature, and any number of Reads.
+// Save copies the state of c into to. Undo restores it, after at most one Add of each
+// feature (which may have failed) and any number of Reads.
 func (s *Set) Save(c *Cell, to *Saved) {
 	to.newest, to.changed, to.stored = c.newest, c.changed, c.stored
 	to.words = append(to.words[:0], c.words...)

@@ -43,8 +43,8 @@ func (g *Gateway) verify(ctx context.Context, token, correlation string) (Identi
 	return Identity{}, errToken
 }
 
-// subscribe has wake called when there are results for a client from its start on, of
-// which it completes the digest. The error is for clients: why is logged.
+// subscribe calls wake when there are results for a client from its start on. It completes
+// the digest of the start. The error is for clients; the log has the reason.
 func (g *Gateway) subscribe(ctx context.Context, who Identity, at *start, wake func(), correlation string) (s *hub.Subscription, err error) {
 	key := []byte(wire.Key(who.Tenant, who.Client))
 	if at.digest != 0 {
@@ -90,8 +90,8 @@ func (g *Gateway) quota(who Identity, events int) (taken int, refused wire.Backp
 	return taken, wire.Backpressure{Reason: wire.ReasonTenantQuota, RetryAfterMs: refusal.Wait.Milliseconds() + 1}
 }
 
-// digestAt returns the digest of the record at an offset of a client's partition, of
-// whomever it is; 0 where the log does not have it or does not say so at once.
+// digestAt returns the digest of the record at an offset of a client's partition, which
+// may be of another client. It returns 0 if the log cannot return the record at once.
 func (g *Gateway) digestAt(ctx context.Context, who Identity, offset stream.Offset) uint32 {
 	r, ok := g.hub.At(ctx, []byte(wire.Key(who.Tenant, who.Client)), offset)
 	if !ok {

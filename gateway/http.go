@@ -57,7 +57,7 @@ func (g *Gateway) caller(w http.ResponseWriter, r *http.Request) (Identity, erro
 	return g.verify(r.Context(), token, correlationIn(w))
 }
 
-// sender returns who a request with a body is of.
+// sender returns the identity of the client that sent a request with a body.
 func (g *Gateway) sender(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return Identity{}, &refusal{http.StatusUnsupportedMediaType, "the body is compressed", "send it as it is"}

@@ -161,7 +161,7 @@ func (s *Set) of(spec *step.Group, name string) *series {
 	return q
 }
 
-// drop lets go of a series of which nothing is known.
+// drop forgets a series that has no members and no ended groups.
 func (s *Set) drop(q *series) {
 	if q.open == 0 && len(q.past) == 0 {
 		delete(s.series, q.name)
@@ -325,7 +325,7 @@ func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
 }
 
 // missing returns how many orders before the last are not there, and the first of
-// them. The last is that of the event that says so, or else of the last that is there.
+// them. The last is the order of the event with end: true, or else the greatest order.
 func missing(g *group, members []*member) (n int64, first []int64) {
 	if g.spec.Order == nil {
 		return 0, nil

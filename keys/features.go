@@ -7,9 +7,9 @@ import (
 	"github.com/afterbay/afterbay/value"
 )
 
-// Features has the features of a stage count an event of a key at a time, and reads
-// them into its row. All of them count it, or none where one refuses it: that is the
-// error, and k is as before. The names of features that read windows beyond their max
+// Features adds an event of a key to the features of a stage, and reads them into its
+// row. If one of them refuses the event, none counts it: Features returns the error and
+// leaves k unchanged. The names of features that read windows beyond their max
 // are appended to approximate.
 func (m *Memory) Features(k *Key, stage *step.Stage, row *value.Row, at int64, approximate []string) ([]string, error) {
 	list := stage.Features

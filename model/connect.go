@@ -5,17 +5,17 @@ import (
 	"errors"
 )
 
-// ErrAway says that what runs a model cannot be reached, or is not ready: a later
-// call may find it.
+// ErrAway says that the server or program of a model cannot be reached, or is not
+// ready. A later call may succeed.
 var ErrAway = errors.New("away")
 
 // Connector is implemented by models outside of the process that are described
-// before they are reached. Predict connects where Connect has not.
+// before they are reached. Predict connects if Connect has not.
 type Connector interface {
 	Model
 
 	// Connect compares the description with what the server says of its model.
-	// The error is ErrAway where the server cannot say it yet. Call it before the
+	// The error is ErrAway if the server cannot answer yet. Call it before the
 	// model is used, from one goroutine.
 	Connect(ctx context.Context) error
 }

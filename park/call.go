@@ -104,8 +104,8 @@ func (c *call) run(ctx context.Context) {
 	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, time.Now()
 }
 
-// observe decides whose fault the failures of a call are, and tells the endpoint what
-// came of it.
+// observe decides whose fault the failures of a call are, and reports the Outcome to
+// the endpoint.
 func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 	calling, outcome := c.score.Calling, control.Abandoned
 	if !abandoned {

@@ -71,8 +71,8 @@ type Partition struct {
 	cancels []string // events of clients, by header.ClientEvent, to be given up
 }
 
-// Cancels reports whether a record is no event but gives one up that a client sent
-// (header.Cancel). That event is ended by Next, where it is parked by then.
+// Cancels reports whether a record is not an event but a client's cancel of an event
+// (header.Cancel). Next ends that event if it is parked by then.
 func (p *Partition) Cancels(r *stream.Record) bool {
 	client := header.Get(r, header.Cancel)
 	if client != "" && p.parks {

@@ -105,8 +105,8 @@ func (d *Desk) drop(p *Partition, w *Waiting) (Task, error) {
 	return d.load(p, w)
 }
 
-// takeCancels adds the events that their clients gave up. Of those that are not parked
-// here nothing is to be done: they are through, or nobody waits for them elsewhere.
+// takeCancels adds the events that their clients gave up. A cancel of an event that is
+// not parked here has no effect.
 func (d *Desk) takeCancels(list *[]Task) error {
 	for _, p := range d.partitions {
 		early := p.cancels[:0]
@@ -130,7 +130,7 @@ func (d *Desk) takeCancels(list *[]Task) error {
 	return nil
 }
 
-// abandon ends the calls that nobody waits for, after events were dropped.
+// abandon ends the calls that no event waits for, after events were dropped.
 func (d *Desk) abandon(dropped bool) {
 	for c := range d.calls.flying {
 		if dropped && !slices.ContainsFunc(c.tasks, func(t Task) bool { return d.owns(&t) }) {

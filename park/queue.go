@@ -90,7 +90,7 @@ func (q *Queue) Park(offset int64, key []byte, head Head, step uint64) {
 	q.parking = append(q.parking, w)
 }
 
-// Failed notes that a parked event was called for before, in its place, in vain.
+// Failed records that an earlier call for a parked event, in its place, failed.
 func (q *Queue) Failed(offset int64, o control.Outlier) {
 	w := q.all[offset]
 	w.faults, w.outlier = 1, o

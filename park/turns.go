@@ -45,8 +45,8 @@ func (t *Tenants) Parked(tenant string) int {
 	return t.parked[tenant]
 }
 
-// afterQuota is how long a client waits whose tenant has as many events parked as it
-// may. When one of them ends is not known.
+// afterQuota is how long a client waits if its tenant has as many events parked as it
+// may. The time at which one of them ends is unknown.
 const afterQuota = time.Second
 
 // Class says whose turn an event that is to be parked will be. The error is the

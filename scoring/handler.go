@@ -98,7 +98,7 @@ func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP answers a request, whoever it is of: see Server for tokens.
+// ServeHTTP answers a request of any caller: see Server for tokens.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
 const correlation = "X-Correlation-Id"

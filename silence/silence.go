@@ -76,8 +76,8 @@ func (t *Terms) Longest() int {
 }
 
 // Windowed reports whether the end of its windows changes what is stored of a key
-// with these cells, of which one is nil where there is no such set. A key that does
-// not outlive its windows is forgotten with them, also where nothing is in them.
+// with these cells. A cell is nil if there is no such set. A key that does not
+// outlive its windows is forgotten with them, even if they are empty.
 func (t *Terms) Windowed(cells [2]*feature.Cell) bool {
 	for i, c := range cells {
 		if c == nil {

@@ -16,7 +16,7 @@ const endWithin = 3 * time.Second
 // errEnded says that a command did not come to its end.
 var errEnded = errors.New("ended by a signal before it was done: the same command does it again")
 
-// untilSignal runs a command, and leaves it alone where it does not end after a signal.
+// untilSignal runs a command. After a signal it waits endWithin, unless the end is orderly.
 func (a *app) untilSignal(command func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- command() }() // where it is left alone the process ends

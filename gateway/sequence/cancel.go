@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// cancel ends an event that its client gives up: at once, whatever the pipeline makes
-// of it later, which is told to stop. One that ended before keeps its result.
+// cancel ends an event that its client gives up, at once, and tells the pipeline to stop.
+// A later outcome of the event is dropped. An event that ended before keeps its result.
 func (p *partition) cancel(tenant, client, event string, r *stream.Record, t *turn) error {
 	s, err := p.find(tenant, client, event, t)
 	if err != nil {

@@ -61,9 +61,9 @@ func (c copier) take(r *stream.Record, t *turn) error {
 	return nil
 }
 
-// letter ends an event as its dead letter says: as dead_lettered, or, where the
-// failure was not the event's, so that the client may send it again. The reason stays
-// in the letter: it may name what is not for clients.
+// letter ends an event as its dead letter says: as dead_lettered, or with a retryable
+// status if the failure was not the event's fault. The reason stays in the letter,
+// because it may contain data that clients must not see.
 func letter(result *wire.Result, r *stream.Record) {
 	stage := header.Get(r, header.Stage)
 	result.Error = &wire.Error{Attempts: number(r, header.Attempts), RetryAfterMs: int64(number(r, header.After))}

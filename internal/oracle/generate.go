@@ -146,7 +146,7 @@ func (g *generator) let(decide bool) Step {
 	return s
 }
 
-// route returns a route of which each case that goes on introduces the same name.
+// route returns a route. Each of its cases that goes on introduces the same name.
 func (g *generator) route() Step {
 	introduced, kind := g.name("r"), pick(g, Bool, Int, Number, String)
 	var s Step

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// RequireTLS removes attempts in plain text to servers beyond loopback, which follow
-// encrypted ones that the server refuses, unless the URL says sslmode: a server that
-// offers no TLS would otherwise get the password. PGSSLMODE=disable and allow begin
-// in plain text, and stay as they are.
+// RequireTLS removes the fallback to plain text for servers beyond loopback, unless the
+// URL has sslmode. Without RequireTLS a server that offers no TLS gets the password.
+// With PGSSLMODE=disable or allow the first attempt is in plain text; RequireTLS does
+// not change that.
 func RequireTLS(c *pgconn.Config, text string) {
 	if saysMode(text) {
 		return

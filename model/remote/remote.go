@@ -402,8 +402,8 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 	return failed
 }
 
-// untried is the error of a row that was not asked for, since the call of another row
-// found nobody there. It says nothing about the row.
+// untried is the error of a row whose call was not made, because the call of another row
+// could not reach the server. It says nothing about the row.
 type untried struct{ cause *Error }
 
 // Error says why.

@@ -30,9 +30,9 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)
 	}
-	// The time of an output is its event's: the broker must neither refuse nor
-	// replace it, nor count its age from it: outputs of old events would be gone
-	// before anybody read them.
+	// The time of an output is its event's. The broker must neither refuse nor
+	// replace it, nor count the age of a record from it: outputs of old events
+	// would be deleted before a client reads them.
 	info, err := l.ensureTopic(ctx, t.Name, t.Partitions, "message.timestamp.type", "CreateTime", "message.timestamp.after.max.ms", "9223372036854775807", "retention.ms", "-1")
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)

@@ -47,7 +47,7 @@ func (k *keyStore) deletedOnce(topic string) bool {
 	return once
 }
 
-// recent reads what was deleted, unless that was just read.
+// recent reads the deleted topics, unless it read them a moment ago.
 func (k *keyStore) recent(ctx context.Context) error {
 	if time.Since(time.Unix(0, k.asked.Load())) < recently {
 		return nil

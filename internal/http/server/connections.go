@@ -176,7 +176,7 @@ func (c *connections) enter(accepted net.Conn) (one, victim *conn, wait time.Dur
 	return one, victim, 0
 }
 
-// oldest returns the first of some connections of which nothing waits to be read: the
+// oldest returns the first of some connections without bytes that wait to be read: the
 // server, not its client, is late with the others. wait is how long the first one stays
 // fresh: its client has had little time to send a request.
 func oldest(l *list.List) (victim *conn, wait time.Duration) {
