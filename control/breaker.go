@@ -9,9 +9,10 @@ import (
 )
 
 // Outcome is what a call shows about its endpoint. If a call has several failures, the
-// greatest Outcome counts. Of the errors of model/remote, Late, Unreachable, Failed and Malformed are Faulted, or Overloaded
-// where the server says so, and Refused and Unfit are Answered. The error of a context
-// that the caller ended is Abandoned, and so is a failure that an Outlier explains.
+// greatest Outcome counts. Of the errors of model/remote, Late, Unreachable, Failed and
+// Malformed are Faulted, or Overloaded if the server says so. Refused and Unfit are
+// Answered. The error of a context that the caller ended is Abandoned, and so is a
+// failure that an Outlier explains.
 type Outcome int
 
 // The outcomes.
