@@ -415,9 +415,9 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 	return again, down, nil
 }
 
-// untried reports whether a parked event of the stage has not failed yet. While one has
-// not, nothing is read: it is what tries whether the endpoint works again. Where all
-// have failed it may be their own fault, so that others are read to try.
+// untried reports whether a parked event of the stage has failed once at most. While
+// there is one, nothing is read: it tries whether the endpoint works again. Where all
+// have failed again as probes it may be their own fault, so that others are read to try.
 func (d *Desk) untried(at int) bool {
 	for _, p := range d.partitions {
 		if !p.leaving && p.Untried(at) {

@@ -174,10 +174,11 @@ func (q *Queue) Stages() []int {
 	return list
 }
 
-// Untried reports whether an event of the stage has not failed yet.
+// Untried reports whether an event of the stage has failed once at most: not yet as a
+// probe.
 func (q *Queue) Untried(stage int) bool {
 	for _, w := range q.all {
-		if w.Stage == stage && !w.Behind && w.faults == 0 {
+		if w.Stage == stage && !w.Behind && w.faults < 2 {
 			return true
 		}
 	}

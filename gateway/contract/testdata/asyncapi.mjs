@@ -13,5 +13,5 @@ async function parse(file) {
 
 const {document, wrong} = await parse(right)
 const found = document && document.channels().all().length + ' channels, ' + document.messages().all().length + ' messages'
-if (wrong.length || found !== '2 channels, 14 messages') throw new Error(found + '\n' + wrong.join('\n'))
+if (wrong.length || found !== '2 channels, 15 messages') throw new Error(found + '\n' + wrong.join('\n'))
 if (!(await parse(broken)).wrong.length) throw new Error('it takes ' + broken)
