@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -111,6 +112,9 @@ type exchange struct {
 	rest    time.Duration // that the client may keep the reply waiting
 	reads   atomic.Bool   // deadlines of reads are the handler's
 	writes  atomic.Bool
+
+	mu    sync.Mutex
+	ended bool // the handler has returned
 }
 
 // paced is the body of a request, which has to come at a minimum pace.
@@ -119,12 +123,12 @@ type paced struct {
 	*exchange
 	rest  time.Duration // that the client may keep a Read waiting
 	timer *time.Timer
-	ended bool
+	whole bool // it has ended
 }
 
 // Read implements io.Reader. The time of the handler between two calls does not count.
 func (b *paced) Read(p []byte) (int, error) {
-	if b.ended || b.reads.Load() {
+	if b.whole || b.reads.Load() {
 		return b.read(p)
 	}
 	began := time.Now()
@@ -134,7 +138,7 @@ func (b *paced) Read(p []byte) (int, error) {
 		b.timer.Reset(b.rest)
 	}
 	n, err := b.read(p)
-	if !b.timer.Stop() && b.ended && !b.reads.Load() {
+	if !b.timer.Stop() && b.whole && !b.reads.Load() {
 		_ = b.control.SetReadDeadline(time.Time{}) // it would end the request's context
 	}
 	b.rest = left(b.rest, began, n, readGrace)
@@ -144,14 +148,14 @@ func (b *paced) Read(p []byte) (int, error) {
 func (b *paced) read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.account.came.Add(int64(n))
-	b.ended = b.ended || err == io.EOF
+	b.whole = b.whole || err == io.EOF
 	return n, err
 }
 
 // late ends a Read that has waited for too long.
 func (b *paced) late() {
 	if !b.reads.Load() {
-		_ = b.control.SetReadDeadline(time.Now().Add(-time.Second)) // a connection of a test may have none
+		_ = b.within(b.control.SetReadDeadline, time.Now().Add(-time.Second)) // a connection of a test may have none
 	}
 }
 
@@ -165,7 +169,7 @@ func left(rest time.Duration, began time.Time, n int, most time.Duration) time.D
 // unread reports whether the body has not ended.
 func (x *exchange) unread() bool {
 	b, ok := x.body.(*paced)
-	return ok && !b.ended || !ok && x.body != nil && x.body != http.NoBody
+	return ok && !b.whole || !ok && x.body != nil && x.body != http.NoBody
 }
 
 // WriteHeader implements http.ResponseWriter. Over HTTP/1 a reply to a body that was
@@ -233,13 +237,24 @@ func (x *exchange) Flush() { _ = x.FlushError() } // the next write says what is
 // SetReadDeadline takes the time of reads over.
 func (x *exchange) SetReadDeadline(t time.Time) error {
 	x.reads.Store(true)
-	return x.control.SetReadDeadline(t)
+	return x.within(x.control.SetReadDeadline, t)
 }
 
 // SetWriteDeadline takes the time of writes over.
 func (x *exchange) SetWriteDeadline(t time.Time) error {
 	x.writes.Store(true)
-	return x.control.SetWriteDeadline(t)
+	return x.within(x.control.SetWriteDeadline, t)
+}
+
+// within sets a deadline unless the handler has returned. After that net/http panics
+// over HTTP/2, and a timer or the end of a context may still be on its way here.
+func (x *exchange) within(set func(time.Time) error, t time.Time) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return net.ErrClosed
+	}
+	return set(t)
 }
 
 // EnableFullDuplex lets the reply begin before the body has ended.
@@ -261,6 +276,9 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // little time: the end of the reply, and what is left of a body, which is thrown away.
 func (x *exchange) finish() {
 	x.account.close()
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
 	if x.gone {
 		return
 	}

@@ -397,6 +397,28 @@ func TestRefusedStreamLeavesTheOthersOfItsConnection(t *testing.T) {
 	})
 }
 
+// TestDeadlineMayComeAfterTheHandler sets one as the end of a context does, which is on
+// its way when the handler returns.
+func TestDeadlineMayComeAfterTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after := make(chan *http.ResponseController, 1)
+		w := newWorld(t, server.Options{Plain2: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { after <- http.NewResponseController(w) })})
+		transport := &http.Transport{Protocols: &http.Protocols{}, DialContext: func(context.Context, string, string) (net.Conn, error) { return w.dial("192.0.2.1").Conn, nil }}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		defer transport.CloseIdleConnections()
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a/", nil) // the URL is right
+		reply, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reply.Body.Close()
+		control := <-after
+		if err := errors.Join(control.SetReadDeadline(time.Now()), control.SetWriteDeadline(time.Now())); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestMemoryIsChargedBySizeAndGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := server.NewBudget(4 << 20)
