@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -144,13 +145,15 @@ func TestSmallRequestsCostLittle(t *testing.T) {
 				text, _ := io.ReadAll(io.LimitReader(reply.Body, 300)) // some end it early
 				return reply, text
 			}
-			do() // connections and pools are there from now on
-			runtime.GC()
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			reply, text := do()
-			runtime.ReadMemStats(&after)
-			cost, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+63*len(c.body))
+			reply, text := do() // connections and pools are there from now on
+			cost, most := uint64(math.MaxUint64), uint64(1<<20+63*len(c.body))
+			for range 5 { // a collection may empty a pool on the way: the least is what a request costs
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				reply, text = do()
+				runtime.ReadMemStats(&after)
+				cost = min(cost, after.TotalAlloc-before.TotalAlloc)
+			}
 			t.Logf("%d bytes: %s, %d bytes were allocated: %.150s %s", len(c.body), reply.Status, cost, text, reply.Trailer)
 			if strings.HasPrefix(c.path, "/inference.") && reply.Trailer.Get("Grpc-Status") != "8" {
 				t.Errorf("want the status of too large a request: %v", reply.Trailer)
