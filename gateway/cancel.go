@@ -49,12 +49,8 @@ func isCancel(r *stream.Record) bool { return header.Get(r, header.Inbox) == wir
 // serveCancel takes the cancel of an event by a client without a connection, and
 // answers when it is in the log.
 func (g *Gateway) serveCancel(w http.ResponseWriter, r *http.Request) {
-	who, err := g.sender(w, r)
-	if err == nil {
-		err = g.hold()
-	}
-	if err != nil {
-		g.refuse(w, err)
+	who, ok := g.begin(w, r)
+	if !ok {
 		return
 	}
 	defer g.work.Done()

@@ -13,15 +13,24 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// serveEvents appends the events of a request, a frame in each line or CloudEvents,
-// and answers each of them, in order, when all are in the log.
-func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
+// begin returns the identity of the client that sent a request with a body, and holds the
+// gateway open until the caller calls work.Done. If it returns false, it has answered.
+func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) (who Identity, ok bool) {
 	who, err := g.sender(w, r)
 	if err == nil {
 		err = g.hold()
 	}
 	if err != nil {
 		g.refuse(w, err)
+	}
+	return who, err == nil
+}
+
+// serveEvents appends the events of a request, a frame in each line or CloudEvents,
+// and answers each of them, in order, when all are in the log.
+func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
+	who, ok := g.begin(w, r)
+	if !ok {
 		return
 	}
 	defer g.work.Done()

@@ -107,10 +107,10 @@ type linter struct {
 	pipelines map[string]string // the file of each pipeline's name
 	engine    *engine           // the newest that a pipeline names
 	files     []*lintedFile
-	right     []lintedPipeline // in which nothing is wrong by themselves
-	gateways  []lintedGateway  // likewise
-	manifests []lintedManifest // likewise
-	tokens    []*config.Tokens // likewise
+	right     []lintedPipeline // without findings of their own
+	gateways  []lintedGateway  // without findings
+	manifests []lintedManifest // without findings
+	tokens    []*config.Tokens // without findings
 }
 
 // lintedManifest is a manifest of a model that is right by itself.
