@@ -32,8 +32,15 @@ type mortal struct {
 
 	mu       sync.Mutex // guards what follows
 	dead     bool
-	sessions []stream.Session
+	sessions []*mortalSession
 	pending  []*stream.Pending // in the order they were handed over
+	changed  sync.Cond         // on mu: a session was polled or closed, or the process was killed
+}
+
+func newMortal(e engine) *mortal {
+	m := &mortal{engine: e}
+	m.changed.L = &m.mu
+	return m
 }
 
 // kill ends the process. It returns when at most one commit is undecided, the
@@ -46,6 +53,7 @@ func (m *mortal) kill() (first bool) {
 		return false
 	}
 	m.dead = true
+	m.changed.Broadcast()
 	for _, s := range m.sessions {
 		s.Wake()
 	}
@@ -83,13 +91,46 @@ func (m *mortal) Join(ctx context.Context, group string, topics ...string) (stre
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sessions = append(m.sessions, s)
-	return &mortalSession{s, m}, nil
+	one := &mortalSession{Session: s, process: m}
+	m.sessions = append(m.sessions, one)
+	return one, nil
+}
+
+// turn waits until each session's loop has made a whole turn, has ended or was killed.
+// A loop that is between two polls at the call makes two.
+func (m *mortal) turn() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.sessions {
+		for range 2 {
+			s.Wake()
+			for polls := s.polls; s.polls == polls && !s.closed && !m.dead; {
+				m.changed.Wait()
+			}
+		}
+	}
 }
 
 type mortalSession struct {
 	stream.Session
 	process *mortal
+
+	polls  int // begun; guarded by process.mu, as is what follows
+	closed bool
+}
+
+// note counts a poll, or notes that there will be no other.
+func (s *mortalSession) note(polls int, closed bool) {
+	s.process.mu.Lock()
+	defer s.process.mu.Unlock()
+	s.polls, s.closed = s.polls+polls, closed
+	s.process.changed.Broadcast()
+}
+
+// Close implements stream.Session.
+func (s *mortalSession) Close() error {
+	s.note(0, true)
+	return s.Session.Close()
 }
 
 // Poll implements stream.Session.
@@ -97,6 +138,7 @@ func (s *mortalSession) Poll(ctx context.Context, limit int) (stream.Batch, erro
 	if err := s.process.alive(); err != nil {
 		return stream.Batch{}, err
 	}
+	s.note(1, false)
 	batch, err := s.Session.Poll(ctx, limit)
 	return batch, errors.Join(err, s.process.alive())
 }

@@ -145,7 +145,7 @@ func (r *run) copyOf(n int) string { return filepath.Join(r.folder, strconv.Itoa
 
 // begin starts a process on the log.
 func (r *run) begin(ctx context.Context) error {
-	log := &mortal{engine: r.engine}
+	log := newMortal(r.engine)
 	v := r.way
 	v.options.Fault = func(stage string) { r.fault(log, stage) }
 	runners := make([]*afterbay.Runner, 0, len(r.pipelines))
@@ -321,6 +321,7 @@ func (r *run) crash(ctx context.Context, c *command) error {
 	}
 	err := r.process.settle()
 	if err == nil {
+		r.process.log.turn()  // what is committed is in flight until the loop has seen it
 		err = r.process.end() // it may get there while it ends
 	}
 	r.kills = kills

@@ -304,7 +304,7 @@ func (s *supportRun) kill(stage string) {
 		e = s.start()
 		s.until(e, func() bool {
 			p := s.status(e)
-			return p != nil && p.Lag == 0 && p.Parked == 0 && p.Sinks[0].Waiting == 0 && p.Groups[0].Open > 0
+			return p != nil && p.Lag == 0 && p.Parked == 0 && p.Sinks[0].Waiting == 0 && p.Groups[0].Open > 0 && s.tableIsThere()
 		})
 		for _, call := range s.open(s.sent) {
 			s.halves[call] = true
@@ -371,6 +371,17 @@ func (s *supportRun) status(e *supportEngine) *serve.PipelineStatus {
 		return nil
 	}
 	return &status.Pipelines[0]
+}
+
+// tableIsThere reports whether the sink has made its table, which later rounds lock.
+func (s *supportRun) tableIsThere() (is bool) {
+	s.Helper()
+	conn := s.connect(s.url)
+	defer conn.Close(s.Context())
+	if err := conn.QueryRow(s.Context(), "SELECT to_regclass('artifacts') IS NOT NULL").Scan(&is); err != nil {
+		s.Fatal(err)
+	}
+	return is
 }
 
 // lock has writes to the table wait, until it is released or its database is gone.
