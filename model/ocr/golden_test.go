@@ -63,7 +63,7 @@ func TestPicturesAreResizedAndCutAsByOpenCV(t *testing.T) {
 		if strings.HasSuffix(name, ".jpg") { // another decoder, so other bytes from the start
 			continue
 		}
-		p, err := decode(readImage(t, name), PixelsMax)
+		p, err := decode(t.Context(), readImage(t, name), PixelsMax)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,11 +172,11 @@ func TestTextOfImagesIsWhatRapidocrReads(t *testing.T) {
 		if got, expected := string(texts[0]), strings.Join(want.Lines, "\n"); got != expected || math.Abs(float64(scores[0])-sure) > 0.02 {
 			t.Errorf("%s: %q, sure by %v, expected %q by %v", name, got, scores[0], expected, sure)
 		}
-		whole, err := decode(data, PixelsMax)
+		whole, err := decode(t.Context(), data, PixelsMax)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := m.prepared(data)
+		p, err := m.prepared(t.Context(), data)
 		if err != nil {
 			t.Fatal(err)
 		}

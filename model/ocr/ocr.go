@@ -171,7 +171,7 @@ func (m *Model) Predict(context.Context, model.Rows, []float32) error { return m
 
 // Answer writes the text of each image, its lines in reading order with line feeds
 // between; it is empty where there is none. An image whose content is damaged fails
-// alone, as one of model.RowErrors.
+// alone, as one of model.RowErrors. The end of ctx also ends decoding.
 func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n, width := rows.Len(), m.info.Scores()
 	if rows.Width != 0 || rows.BytesWidth != 1 || len(texts) < n || len(scores) < n*width {
@@ -182,8 +182,11 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 	group.SetLimit(m.parallel)
 	for i := range n {
 		group.Go(func() error {
-			p, err := m.prepared(rows.Bytes[i])
-			if err != nil {
+			p, err := m.prepared(ctx, rows.Bytes[i])
+			switch {
+			case ctx.Err() != nil:
+				return fmt.Errorf("decode an image: %w", ctx.Err())
+			case err != nil:
 				failures[i] = err
 				return nil
 			}
@@ -213,8 +216,8 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 }
 
 // prepared decodes an image and makes it one in which text is found.
-func (m *Model) prepared(data []byte) (*picture, error) {
-	p, err := decode(data, m.pixels)
+func (m *Model) prepared(ctx context.Context, data []byte) (*picture, error) {
+	p, err := decode(ctx, data, m.pixels)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package ocr
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -9,10 +10,12 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/model"
 )
@@ -76,7 +79,7 @@ func TestWhatIsNoImageIsRefusedByName(t *testing.T) {
 			t.Errorf("%s: Check says %v", name, err)
 		}
 		if err == nil {
-			_, err = c.m.prepared(c.data)
+			_, err = c.m.prepared(t.Context(), c.data)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, expected %s", name, err, c.want)
@@ -86,7 +89,7 @@ func TestWhatIsNoImageIsRefusedByName(t *testing.T) {
 
 // What is transparent is white, and other kinds of colours come out as they are seen.
 func TestColoursAreThoseThatAreSeen(t *testing.T) {
-	glass, err := decode(encode(t, 2, 1, func(x, _ int) color.Color { return color.NRGBA{200, 100, 0, byte(255 * x)} }), PixelsMax)
+	glass, err := decode(t.Context(), encode(t, 2, 1, func(x, _ int) color.Color { return color.NRGBA{200, 100, 0, byte(255 * x)} }), PixelsMax)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +104,7 @@ func TestColoursAreThoseThatAreSeen(t *testing.T) {
 	if err := jpeg.Encode(&file, grey, nil); err != nil {
 		t.Fatal(err)
 	}
-	p, err := decode(file.Bytes(), PixelsMax)
+	p, err := decode(t.Context(), file.Bytes(), PixelsMax)
 	if err != nil || p.w != 40 || p.h != 40 || p.pix[0] != 0x80 {
 		t.Errorf("%+v: %v", p, err)
 	}
@@ -120,6 +123,94 @@ func TestJPEGOfManyScansIsRefused(t *testing.T) {
 			t.Errorf("%d scans: %v", scans, err)
 		}
 	}
+}
+
+// progressive returns a JPEG of 4096 x 4096 pixels and so many scans, each of 40 bytes
+// that stand for all blocks.
+func progressive(scans int) []byte {
+	head := []byte{
+		0xff, 0xd8, 0xff, 0xc2, 0, 11, 8, 16, 0, 16, 0, 1, 1, 0x11, 0, // progressive, 4096 x 4096, one component
+		0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0, // AC codes: 15 zero bits end the bands of 16,384 blocks
+	}
+	scan := append([]byte{0xff, 0xda, 0, 8, 1, 1, 0, 1, 63, 0}, make([]byte, 30)...)
+	return slices.Concat(head, bytes.Repeat(scan, scans), []byte{0xff, 0xd9})
+}
+
+// A JPEG of 10 MB whose scans each cost as much as the image takes an hour, if nothing
+// bounds its scans. The end of the context ends decoding all the same.
+func TestDecodingEndsWithItsContext(t *testing.T) {
+	long := progressive(260_000)
+	grey := image.NewGray(image.Rect(0, 0, 1000, 1000))
+	var flat bytes.Buffer
+	if err := png.Encode(&flat, grey); err != nil {
+		t.Fatal(err)
+	}
+	for name, of := range map[string]func(ctx context.Context) error{
+		"the decoder of a JPEG": func(ctx context.Context) error {
+			_, err := jpeg.Decode(&pieces{ctx, long})
+			return err
+		},
+		"a JPEG": func(ctx context.Context) error {
+			for { // one has too few scans to be sure to take long enough
+				if _, err := decode(ctx, progressive(scansMost), PixelsMax); err != nil {
+					return err
+				}
+			}
+		},
+		"a PNG": func(ctx context.Context) error {
+			for {
+				if _, err := decode(ctx, flat.Bytes(), PixelsMax); err != nil {
+					return err
+				}
+			}
+		},
+	} {
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		go func() { ended <- of(ctx) }()
+		limit := time.NewTimer(time.Minute) // generous: the machine may be busy
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-limit.C:
+			t.Fatalf("%s: decoding goes on a minute after its timeout", name)
+		}
+		limit.Stop()
+	}
+}
+
+// TestDecoderDoesLittleBetweenTwoReads ends the context at each of many reads. What a
+// decoder has been given by then bounds its work.
+func TestDecoderDoesLittleBetweenTwoReads(t *testing.T) {
+	for name, data := range map[string][]byte{"JPEG": readImage(t, "photo.jpg"), "PNG": readImage(t, "error.png")} {
+		for reads := 1; reads < 60; reads += 7 {
+			ctx := &countdown{t.Context(), reads}
+			p := &pieces{ctx, data}
+			_, err := map[string]func(io.Reader) (image.Image, error){"JPEG": jpeg.Decode, "PNG": png.Decode}[name](p)
+			if read := len(data) - len(p.rest); !errors.Is(err, context.Canceled) || read > reads*pieceBytes {
+				t.Errorf("%s: %d bytes after %d reads: %v", name, read, reads, err)
+			}
+		}
+	}
+	if _, err := decode(&countdown{t.Context(), 1}, readImage(t, "photo.jpg"), PixelsMax); !errors.Is(err, context.Canceled) {
+		t.Errorf("an image whose context ended is damaged: %v", err)
+	}
+}
+
+// countdown is a context that is cancelled after so many looks at it.
+type countdown struct {
+	context.Context
+	looks int
+}
+
+func (c *countdown) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
 }
 
 // failAlone has images that are damaged fail alone: the others of the call are read.
@@ -188,7 +279,7 @@ func FuzzImagesNeverPanic(f *testing.F) {
 	m := &Model{pixels: 1 << 16, info: model.Info{Inputs: []model.Input{{Name: "image"}}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checked := m.Check(nil, [][]byte{data})
-		p, err := m.prepared(data)
+		p, err := m.prepared(t.Context(), data)
 		if checked != nil && err == nil {
 			t.Fatalf("Check says %v of an image of %d x %d", checked, p.w, p.h)
 		}

@@ -2,11 +2,13 @@ package ocr
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"math"
 )
 
@@ -24,14 +26,10 @@ func newPicture(w, h int) *picture { return &picture{w, h, make([]byte, 3*w*h)} 
 var formats = []struct {
 	name, magic string
 	config      func([]byte) (image.Config, error)
-	decode      func([]byte) (image.Image, error)
+	decode      func(io.Reader) (image.Image, error)
 }{
-	{"PNG", "\x89PNG\r\n\x1a\n",
-		func(b []byte) (image.Config, error) { return png.DecodeConfig(bytes.NewReader(b)) },
-		func(b []byte) (image.Image, error) { return png.Decode(bytes.NewReader(b)) }},
-	{"JPEG", "\xff\xd8",
-		func(b []byte) (image.Config, error) { return jpeg.DecodeConfig(bytes.NewReader(b)) },
-		func(b []byte) (image.Image, error) { return jpeg.Decode(bytes.NewReader(b)) }},
+	{"PNG", "\x89PNG\r\n\x1a\n", func(b []byte) (image.Config, error) { return png.DecodeConfig(bytes.NewReader(b)) }, png.Decode},
+	{"JPEG", "\xff\xd8", func(b []byte) (image.Config, error) { return jpeg.DecodeConfig(bytes.NewReader(b)) }, jpeg.Decode},
 }
 
 // checkImage returns why an image cannot be read, as far as its head says, or nil.
@@ -59,29 +57,59 @@ func checkImage(data []byte, pixelsMax int) error {
 	return fmt.Errorf("neither PNG nor JPEG: it begins with %q", data[:min(8, len(data))])
 }
 
-// decode reads an image that passed checkImage.
-func decode(data []byte, pixelsMax int) (*picture, error) {
+// decode reads an image that passed checkImage. It returns the error of ctx soon after
+// ctx is done.
+func decode(ctx context.Context, data []byte, pixelsMax int) (*picture, error) {
 	if err := checkImage(data, pixelsMax); err != nil {
 		return nil, err
 	}
 	for _, format := range formats {
 		if bytes.HasPrefix(data, []byte(format.magic)) {
-			img, err := format.decode(data)
-			if err != nil {
+			img, err := format.decode(&pieces{ctx, data})
+			switch {
+			case ctx.Err() != nil:
+				return nil, ctx.Err()
+			case err != nil:
 				return nil, fmt.Errorf("a damaged image of %s: %w", format.name, err)
 			}
-			return convert(img), nil
+			return convert(ctx, img)
 		}
 	}
 	return nil, errors.New("neither PNG nor JPEG")
 }
 
+// pieceBytes bounds the work of a decoder between two reads. In a progressive JPEG three
+// bytes can stand for 32,767 blocks of 64 pixels.
+const pieceBytes = 64
+
+// pieces reads data for a decoder in small pieces, until ctx is done.
+type pieces struct {
+	ctx  context.Context
+	rest []byte
+}
+
+// Read implements io.Reader.
+func (p *pieces) Read(into []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(into[:min(len(into), pieceBytes)], p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
 // convert takes the colours of an image, what is transparent on white.
-func convert(img image.Image) *picture {
+func convert(ctx context.Context, img image.Image) (*picture, error) {
 	bounds := img.Bounds()
 	p := newPicture(bounds.Dx(), bounds.Dy())
 	at := 0
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
 			r, g, b, a := img.At(x, y).RGBA() // times a
 			white := 0xffff - a
@@ -89,7 +117,7 @@ func convert(img image.Image) *picture {
 			at += 3
 		}
 	}
-	return p
+	return p, nil
 }
 
 const fixed = 1 << 11 // one, in the weights of resize
