@@ -195,7 +195,7 @@ func (p *Program) Store(row *value.Row, slot value.Slot) error {
 	default:
 		var v string
 		if v, err = p.text(row); err == nil {
-			err = bound{p.node}.of(row.Make(slot, v))
+			err = bound{p.node}.of(row.Make(&slot, v))
 		}
 	}
 	switch err {

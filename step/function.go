@@ -151,7 +151,8 @@ func (c *Context) At(name string) time.Time {
 // SetText sets an output of type string or bytes. One that is larger than a text or the
 // texts of an event may be, 1 MiB and 4 MiB, fails the call.
 func (c *Context) SetText(name, v string) {
-	if err := c.Row.Make(find("output", c.Outputs, name, []value.Kind{value.String, value.Bytes}), v); err != nil {
+	slot := find("output", c.Outputs, name, []value.Kind{value.String, value.Bytes})
+	if err := c.Row.Make(&slot, v); err != nil {
 		c.failed(fmt.Errorf("output %q: %w", name, err))
 	}
 }

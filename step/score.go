@@ -194,7 +194,7 @@ func (s *Score) Store(row *value.Row, answer model.Answer) error {
 			texts = texts[1:]
 			switch {
 			case text != nil:
-				if err := row.Make(slot, value.Text(text)); err != nil {
+				if err := row.Make(&slot, value.Text(text)); err != nil {
 					return fmt.Errorf("%s: %w", slot.Name, err)
 				}
 			case slot.Type.Optional:

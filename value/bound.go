@@ -47,26 +47,29 @@ func (r *Row) Compose(size int) error {
 	return nil
 }
 
-// Make stores a text that a step made. On an error the slot is as it was.
-func (r *Row) Make(s Slot, v string) error {
-	before := 0
-	if r.Has(s) {
-		before = len(r.Str[s.Index])
+// Make stores a text that a step made. On an error the slot is as it was. It takes a
+// pointer because a Slot and a text together do not fit in registers.
+func (r *Row) Make(s *Slot, v string) error {
+	if s.Type.Kind != Vector {
+		before := 0
+		if r.Has(*s) {
+			before = len(r.Str[s.Index])
+		}
+		if err := r.count(len(v), before); err != nil {
+			return err
+		}
 	}
-	if err := r.count(s, len(v), before); err != nil {
-		return err
-	}
-	r.SetText(s, v)
+	r.SetText(*s, v)
 	return nil
 }
 
 // Made counts the text that a step has read into a slot. On an error the slot is
 // absent.
 func (r *Row) Made(s Slot) error {
-	if !s.Type.Kind.Text() || !r.Has(s) {
+	if !s.Type.Kind.Text() || s.Type.Kind == Vector || !r.Has(s) {
 		return nil
 	}
-	err := r.count(s, len(r.Str[s.Index]), 0)
+	err := r.count(len(r.Str[s.Index]), 0)
 	if err != nil {
 		r.Clear(s)
 	}
@@ -84,10 +87,8 @@ func (r *Row) Recount(slots []Slot) error {
 	return nil
 }
 
-func (r *Row) count(s Slot, size, before int) error {
-	if s.Type.Kind == Vector {
-		return nil
-	}
+// count counts a text in place of one of so many bytes.
+func (r *Row) count(size, before int) error {
 	made := r.made + size - before
 	switch {
 	case size > TextMax:
