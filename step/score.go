@@ -96,7 +96,7 @@ func (s *Score) AppendRow(rows *model.Rows, row *value.Row, kept *Keyed) error {
 		rows.Bytes = append(rows.Bytes, kept.Values[s.Model.Info().Digest])
 	}
 	if err == nil {
-		err = s.Model.Check(rows.Values[values:], rows.Bytes[texts:])
+		err = s.given(s.Model.Check(rows.Values[values:], rows.Bytes[texts:]))
 	}
 	if err != nil {
 		rows.Values, rows.Bytes = rows.Values[:values], rows.Bytes[:texts]
@@ -104,6 +104,31 @@ func (s *Score) AppendRow(rows *model.Rows, row *value.Row, kept *Keyed) error {
 	}
 	rows.N++
 	return nil
+}
+
+// given names what the step gives for the input that a model refuses.
+func (s *Score) given(err error) error {
+	var refused *model.InputError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	at, text := s.Model.Info().Column(refused)
+	slots, width := s.Inputs, 1
+	if text {
+		slots = s.Texts
+	}
+	for i := range slots {
+		if !text {
+			width = columns(slots[i:i+1], 1)
+		}
+		if at >= 0 && at < width {
+			named := *refused
+			named.Given = slots[i].Name
+			return &named
+		}
+		at -= width
+	}
+	return err
 }
 
 func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {

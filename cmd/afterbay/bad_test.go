@@ -119,7 +119,7 @@ var badInputs = []struct {
 	{"model score stump.ubj rows.csv", exitFailure, []string{`rows.csv:3:5: column c: "x" is not a number`, "leave the cell empty"}},
 	{"model score stump.ubj narrow.csv", exitFailure, []string{"narrow.csv:1: 2 columns for a model of 6 inputs", "in order"}},
 	{"model score stump.ubj infinite.csv", exitFailure, []string{"infinite.csv:2:", "finite"}},
-	{"model score stump.ubj ragged.csv", exitFailure, []string{"ragged.csv: record on line 2: wrong number of fields"}},
+	{"model score stump.ubj ragged.csv", exitFailure, []string{"ragged.csv:2:1: 2 cells, where the header has 6"}},
 	{"model score stump.ubj empty.csv", exitFailure, []string{"empty.csv: empty"}},
 	{"demo --dir good", exitUsage, []string{"good is not empty and no demo made it"}},
 	{"demo --dir file/x", exitDamaged, []string{"--dir"}},

@@ -105,6 +105,38 @@ func TestScoresAreTheModelsBitForBit(t *testing.T) {
 	}
 }
 
+// TestRowsThatCannotBeScoredAreNamedAndPassedOver has a line for each row of the file:
+// of a row that cannot be scored an empty one, and why on standard error.
+func TestRowsThatCannotBeScoredAreNamedAndPassedOver(t *testing.T) {
+	stump, err := os.ReadFile("testdata/stump.ubj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	write(t, "stump.ubj", string(stump))
+	good := "1,2,3,4,5,6"
+	write(t, "good.csv", "a,b,c,d,e,f\n"+good+"\n")
+	want := strings.TrimPrefix(must(t, "", "model", "score", "stump.ubj", "good.csv"), "margin,prediction\n")
+	write(t, "rows.csv", "a,b,c,d,e,f\n"+good+"\n1,2,x,4,5,6\n1,2\n"+good+"\n1,2,3,4,5,1e39\n1,2,3,\"4\"x,5,6\n"+good+"\n")
+	r := command(t, "", "model", "score", "stump.ubj", "rows.csv")
+	if r.code != exitFailure || r.stdout != "margin,prediction\n"+want+",\n,\n"+want+",\n,\n"+want {
+		t.Errorf("exit %d: %s", r.code, r.stdout)
+	}
+	for _, part := range []string{
+		`row 2: rows.csv:3:5: column c: "x" is not a number`, "row 3: rows.csv:4:1: 2 cells, where the header has 6",
+		"row 5: rows.csv:6:11: column f: it is 1e+39", "row 6: rows.csv:7:", "4 rows of 7 could not be scored",
+	} {
+		if !strings.Contains(r.stderr, part) {
+			t.Errorf("no %q in %s", part, r.stderr)
+		}
+	}
+	write(t, "many.csv", "a,b,c,d,e,f\n"+strings.Repeat("x,2,3,4,5,6\n", 3000)+good+"\n")
+	r = command(t, "", "model", "score", "stump.ubj", "many.csv")
+	if strings.Count(r.stderr, "\n") > scoreFails+2 || !strings.Contains(r.stderr, "3000 rows of 3001") || !strings.HasSuffix(r.stdout, want) {
+		t.Errorf("%d lines: %.500s", strings.Count(r.stderr, "\n"), r.stderr)
+	}
+}
+
 func TestSeveralOutputsAreSeveralColumns(t *testing.T) {
 	data := unpackedModel(t, "classes.ubj")
 	m, err := tree.Parse("multi", data)

@@ -13,11 +13,15 @@ import (
 	"github.com/afterbay/afterbay/model/load"
 )
 
-const scoreRows = 1024 // of one call
+const (
+	scoreRows  = 1024 // of one call
+	scoreFails = 20   // rows whose errors are printed
+)
 
 // score writes what a model says of each row of a CSV file: predictions and,
 // where the model has them, margins or scores at full precision, and its texts in
-// quotes.
+// quotes. A row that cannot be scored has empty cells, and its error on standard
+// error: the error returned counts these rows.
 func (a *app) score(m model.Model, source io.Reader, name string) error {
 	info := m.Info()
 	table, err := load.NewTable(source, name, info)
@@ -41,47 +45,123 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 	if err := out.write([]byte(strings.Join(columns, ","))); err != nil {
 		return err
 	}
-	width, bytesWidth := info.Width(), info.BytesWidth()
-	rows := model.Rows{Width: width, BytesWidth: bytesWidth}
+	s := &scored{app: a, model: m, out: out, empty: []byte(strings.Repeat(",", len(columns)-1))}
+	if len(columns) == 1 {
+		s.empty = []byte(`""`) // an empty line is no row
+	}
+	s.rows = model.Rows{Width: info.Width(), BytesWidth: info.BytesWidth()}
 	for more := true; more; {
-		values, texts := len(rows.Values), len(rows.Bytes)
-		err := table.Next(&rows)
-		if more = !errors.Is(err, io.EOF); more && err != nil {
+		err := table.Next(&s.rows)
+		if err == nil {
+			err = table.Check(m, &s.rows)
+		}
+		var wrong *load.RowError
+		switch {
+		case errors.Is(err, io.EOF):
+			more = false
+		case errors.As(err, &wrong):
+			s.wrong(wrong)
+		case err != nil:
 			return errors.Join(err, out.close())
+		default:
+			s.where = append(s.where, table.Where())
 		}
-		if more {
-			if err := m.Check(rows.Values[values:], rows.Bytes[texts:]); err != nil {
-				return errors.Join(fmt.Errorf("%s: %w", table.Where(), err), out.close())
+		if !more || len(s.where) == scoreRows {
+			if err := s.write(); err != nil {
+				return errors.Join(err, out.close())
 			}
-		}
-		if !more && rows.N > 0 || rows.N == scoreRows {
-			if err := a.writeScores(m, rows, out); err != nil {
-				return err
-			}
-			rows = model.Rows{Width: width, Values: rows.Values[:0], BytesWidth: bytesWidth, Bytes: rows.Bytes[:0]}
 		}
 	}
-	return out.close()
+	if err := out.close(); err != nil || s.failed == 0 {
+		return err
+	}
+	return fmt.Errorf("%s of %d could not be scored: their lines have empty cells", counted(s.failed, "row"), s.total)
 }
 
-func (a *app) writeScores(m model.Model, rows model.Rows, out *lines) error {
+// scored are rows of a file that are scored together.
+type scored struct {
+	*app
+	model model.Model
+	out   *lines
+	empty []byte // line of a row that has no scores
+
+	rows  model.Rows
+	where []string // of each row of the file; "" is one that is not in rows
+
+	total, failed int
+}
+
+// wrong notes that the next row of the file cannot be scored.
+func (s *scored) wrong(err error) {
+	s.where = append(s.where, "")
+	s.fail(s.total+len(s.where), err)
+}
+
+// fail says why a row of the file, numbered from 1, has no scores.
+func (s *scored) fail(row int, err error) {
+	switch s.failed++; {
+	case s.failed <= scoreFails:
+		fmt.Fprintf(s.stderr, "row %d: %v\n", row, err)
+	case s.failed == scoreFails+1:
+		fmt.Fprintf(s.stderr, "the errors of further rows are not printed\n")
+	}
+}
+
+// write scores the rows and writes the lines of all, in the order of the file.
+func (s *scored) write() error {
+	lines, failed, err := s.scores()
+	if err != nil {
+		return err
+	}
+	row := 0
+	for i, where := range s.where {
+		line := s.empty
+		if where != "" {
+			if err := failed[row]; err != nil {
+				s.fail(s.total+i+1, fmt.Errorf("%s: %w", where, err))
+			} else {
+				line = lines[row]
+			}
+			row++
+		}
+		if err := s.out.write(line); err != nil {
+			return err
+		}
+	}
+	s.total += len(s.where)
+	s.where = s.where[:0]
+	s.rows = model.Rows{Width: s.rows.Width, Values: s.rows.Values[:0], BytesWidth: s.rows.BytesWidth, Bytes: s.rows.Bytes[:0]}
+	return nil
+}
+
+// scores returns the lines of the rows that have scores, and why others have none.
+func (s *scored) scores() (written [][]byte, failed map[int]error, err error) {
+	a, m, rows := s.app, s.model, s.rows
+	if rows.N == 0 {
+		return nil, nil, nil
+	}
 	var exactness model.Exactness
 	var exact []float64
 	if e, ok := m.(model.Exact); ok {
 		exactness = e.Exactness()
 		exact = make([]float64, rows.Len()*exactness.Columns)
 		if err := e.ScoreExactly(a.ctx, rows, exact); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	outputs, words := m.Info().Scores(), m.Info().Texts()
 	scores, texts := make([]float32, rows.Len()*outputs), make([][]byte, rows.Len()*words)
-	if err := model.Ask(a.ctx, m, rows, scores, texts); err != nil {
-		return err
+	var each model.RowErrors
+	if err := model.Ask(a.ctx, m, rows, scores, texts); errors.As(err, &each) {
+		failed = make(map[int]error, len(each))
+		for _, e := range each {
+			failed[e.Row] = e.Err
+		}
+	} else if err != nil {
+		return nil, nil, err
 	}
-	var line []byte
 	for i := range rows.Len() {
-		line = line[:0]
+		var line []byte
 		for _, v := range exact[i*exactness.Columns : (i+1)*exactness.Columns] {
 			line = append(strconv.AppendFloat(line, v, 'g', -1, exactness.Bits), ',')
 		}
@@ -94,9 +174,7 @@ func (a *app) writeScores(m model.Model, rows model.Rows, out *lines) error {
 			}
 			line = append(line, ',')
 		}
-		if err := out.write(line[:len(line)-1]); err != nil {
-			return err
-		}
+		written = append(written, line[:len(line)-1])
 	}
-	return nil
+	return written, failed, nil
 }

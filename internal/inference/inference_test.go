@@ -206,7 +206,7 @@ func TestRowsBecomeTensors(t *testing.T) {
 	if err := packed.Check([]float64{1, float64(math.NaN()), 3, 4, 5}, [][]byte{{}, {}}); err != nil {
 		t.Error(err)
 	}
-	if err := packed.Check([]float64{1, 2, 3, 4, 5}, [][]byte{{}, nil}); err == nil || !strings.Contains(err.Error(), `"image" is missing`) {
+	if err := packed.Check([]float64{1, 2, 3, 4, 5}, [][]byte{{}, nil}); err == nil || !strings.Contains(err.Error(), `"image": it is missing`) {
 		t.Error(err)
 	}
 	if err := packed.Fits(model.Rows{Width: 4, BytesWidth: 2, Values: make([]float64, 4), Bytes: make([][]byte, 2)}); err == nil {

@@ -251,14 +251,14 @@ func (l *Layout) Check(values []float64, bytes [][]byte) error {
 		for j := s.from; j < s.from+s.count; j++ {
 			switch {
 			case s.bytes && bytes[j] == nil:
-				return fmt.Errorf("input %q is missing, which BYTES cannot say", l.names[l.width+j])
+				return &model.InputError{Name: l.names[l.width+j], Err: errors.New("it is missing, which BYTES cannot say: give a text in its place")}
 			case s.bytes && len(bytes[j]) > math.MaxInt32:
-				return fmt.Errorf("input %q has %d bytes: at most 2^31-1 are possible", l.names[l.width+j], len(bytes[j]))
+				return &model.InputError{Name: l.names[l.width+j], Err: fmt.Errorf("it has %d bytes: at most 2^31-1 are possible", len(bytes[j]))}
 			case s.bytes:
 				continue
 			}
 			if err := CheckNumber(s.datatype, values[j]); err != nil {
-				return fmt.Errorf("input %q: %w", l.names[j], err)
+				return &model.InputError{Name: l.names[j], Err: err}
 			}
 		}
 	}

@@ -151,7 +151,7 @@ func CheckNumber(datatype string, value float64) error {
 	}
 	switch {
 	case value != value:
-		return fmt.Errorf("it is missing, which %s cannot say", datatype)
+		return fmt.Errorf("it is missing, which %s cannot say: give a number in its place", datatype)
 	case value != math.Trunc(value):
 		return fmt.Errorf("%g is no integer, as %s wants", value, datatype)
 	// In float64 the highest numbers of 64 bits round up to a power of two.

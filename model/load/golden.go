@@ -103,14 +103,13 @@ func readGolden(path string, m model.Model) (model.Rows, []expectation, error) {
 		return rows, nil, fmt.Errorf("%s:1: no column says what is expected: name one of %v", filepath.Base(path), ScoreColumns(m))
 	}
 	for {
-		values, texts := len(rows.Values), len(rows.Bytes)
 		if err := table.Next(&rows); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return rows, nil, err
 		}
-		if err := m.Check(rows.Values[values:], rows.Bytes[texts:]); err != nil {
-			return rows, nil, fmt.Errorf("%s: %w", table.Where(), err)
+		if err := table.Check(m, &rows); err != nil {
+			return rows, nil, err
 		}
 		for i := range expected {
 			value, there, err := table.Value(expected[i].name)
@@ -315,14 +314,13 @@ func ReadRows(path string, m model.Model, limit int) (model.Rows, error) {
 		return rows, err
 	}
 	for rows.N < limit {
-		values, texts := len(rows.Values), len(rows.Bytes)
 		if err := table.Next(&rows); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return rows, err
 		}
-		if err := m.Check(rows.Values[values:], rows.Bytes[texts:]); err != nil {
-			return rows, fmt.Errorf("%s: %w", table.Where(), err)
+		if err := table.Check(m, &rows); err != nil {
+			return rows, err
 		}
 	}
 	if rows.N == 0 {

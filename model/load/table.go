@@ -89,18 +89,41 @@ func (t *Table) Others() []string {
 	return others
 }
 
-// Next appends the next row to rows, and returns io.EOF behind the last.
+// RowError is why a row of the file cannot be scored. Reading goes on behind the row.
+type RowError struct{ error }
+
+// Unwrap returns the reason.
+func (e *RowError) Unwrap() error { return e.error }
+
+// Next appends the next row to rows, and returns io.EOF behind the last. After a
+// *RowError nothing is appended, and the next call reads the row behind.
 func (t *Table) Next(rows *model.Rows) error {
 	cells, err := t.parser.Read()
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			return io.EOF
-		}
+	var wrong *csv.ParseError
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case errors.Is(err, csv.ErrFieldCount):
+		line, column := t.parser.FieldPos(0)
+		return &RowError{fmt.Errorf("%s:%d:%d: %s, where the header has %d", t.name, line, column, countOfCells(len(cells)), len(t.header))}
+	case errors.As(err, &wrong):
+		return &RowError{fmt.Errorf("%s:%d:%d: %w", t.name, wrong.Line, wrong.Column, wrong.Err)}
+	case err != nil:
 		return fmt.Errorf("%s: %w", t.name, err)
 	}
 	t.cells = cells
+	values, texts := len(rows.Values), len(rows.Bytes)
+	if err := t.append(rows); err != nil {
+		rows.Values, rows.Bytes = rows.Values[:values], rows.Bytes[:texts]
+		return &RowError{err}
+	}
+	rows.N++
+	return nil
+}
+
+func (t *Table) append(rows *model.Rows) error {
 	for _, c := range t.columns {
-		cell := cells[c.at]
+		cell := t.cells[c.at]
 		switch c.input.Type {
 		case model.Number:
 			value, err := number(cell, c.codes, c.input.Categories)
@@ -118,8 +141,40 @@ func (t *Table) Next(rows *model.Rows) error {
 			rows.Bytes = append(rows.Bytes, []byte(cell))
 		}
 	}
-	rows.N++
 	return nil
+}
+
+// Check returns why the model refuses the newest row, the last of rows, and where it
+// stands. It takes the row out of rows then.
+func (t *Table) Check(m model.Model, rows *model.Rows) error {
+	values, texts := len(rows.Values)-rows.Width, len(rows.Bytes)-rows.BytesWidth
+	err := m.Check(rows.Values[values:], rows.Bytes[texts:])
+	if err == nil {
+		return nil
+	}
+	rows.N, rows.Values, rows.Bytes = rows.N-1, rows.Values[:values], rows.Bytes[:texts]
+	var refused *model.InputError
+	if errors.As(err, &refused) {
+		if at := t.columnOf(m.Info(), refused); at >= 0 {
+			return &RowError{t.wrong(at, refused.Err)}
+		}
+	}
+	return &RowError{fmt.Errorf("%s: %w", t.Where(), err)}
+}
+
+// columnOf returns the column of the file that an input is read of; -1 where there is none.
+func (t *Table) columnOf(info model.Info, refused *model.InputError) int {
+	at, text := info.Column(refused)
+	for _, c := range t.columns {
+		switch {
+		case text != (c.input.Type != model.Number):
+		case at == 0:
+			return c.at
+		default:
+			at--
+		}
+	}
+	return -1
 }
 
 // Where says which file and line the newest row stands in.
@@ -145,6 +200,13 @@ func (t *Table) Value(name string) (value float64, there bool, err error) {
 func (t *Table) wrong(at int, err error) error {
 	line, column := t.parser.FieldPos(at)
 	return fmt.Errorf("%s:%d:%d: column %s: %w", t.name, line, column, t.header[at], err)
+}
+
+func countOfCells(n int) string {
+	if n == 1 {
+		return "1 cell"
+	}
+	return strconv.Itoa(n) + " cells"
 }
 
 // number reads a cell: a number or one of the categories.

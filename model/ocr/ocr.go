@@ -158,10 +158,10 @@ func (m *Model) Info() model.Info { return m.info }
 // neither PNG nor JPEG, has no pixels or too many.
 func (m *Model) Check(_ []float64, columns [][]byte) error {
 	if len(columns) != 1 || columns[0] == nil {
-		return fmt.Errorf("input %q: it is missing", m.info.Inputs[0].Name)
+		return &model.InputError{Name: m.info.Inputs[0].Name, Err: errors.New("it is missing")}
 	}
 	if err := checkImage(columns[0], m.pixels); err != nil {
-		return fmt.Errorf("input %q: %w", m.info.Inputs[0].Name, err)
+		return &model.InputError{Name: m.info.Inputs[0].Name, Err: err}
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 	var failed model.RowErrors
 	for i, err := range failures {
 		if err != nil {
-			failed = append(failed, model.RowError{Row: i, Err: fmt.Errorf("input %q: %w", m.info.Inputs[0].Name, err)})
+			failed = append(failed, model.RowError{Row: i, Err: &model.InputError{Name: m.info.Inputs[0].Name, Err: err}})
 		}
 	}
 	if failed != nil {

@@ -97,7 +97,7 @@ func (m *Model) Check(values []float64, columns [][]byte) error {
 			err = missing(columns[f.column])
 		}
 		if err != nil {
-			return fmt.Errorf("input %q: %w", f.Name, err)
+			return &model.InputError{Name: f.Name, Err: err}
 		}
 	}
 	if p.state > 0 {
@@ -113,17 +113,20 @@ func (m *Model) Check(values []float64, columns [][]byte) error {
 
 func missing(value []byte) error {
 	if value == nil {
-		return errors.New("it is missing")
+		return errors.New("it is missing: give a value in its place")
 	}
 	return nil
 }
 
 func (f *feed) checkNumbers(values []float64) error {
 	for _, value := range values {
+		floats := f.tensor.Datatype == "FP32" || f.tensor.Datatype == "FP64"
 		switch {
-		case math.IsNaN(value) && f.Missing && (f.tensor.Datatype == "FP32" || f.tensor.Datatype == "FP64"):
+		case math.IsNaN(value) && f.Missing && floats:
+		case math.IsNaN(value) && floats:
+			return errors.New("it is missing: give a number in its place, or write `missing: true` below `onnx` in the manifest if the model takes NaN")
 		case math.IsNaN(value):
-			return errors.New("it is missing")
+			return fmt.Errorf("it is missing, and %s has no NaN: give a number in its place", f.tensor.Datatype)
 		case math.IsInf(value, 0):
 			return fmt.Errorf("it is %g", value)
 		default:
@@ -136,8 +139,8 @@ func (f *feed) checkNumbers(values []float64) error {
 }
 
 func (f *feed) checkRaw(value []byte) error {
-	if value == nil {
-		return errors.New("it is missing")
+	if err := missing(value); err != nil {
+		return err
 	}
 	n := len(value)/f.element + f.Carry
 	switch {

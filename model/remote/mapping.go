@@ -179,7 +179,7 @@ func (s *mapped) check(values []float64, bytes [][]byte) error {
 		for range in.Size() {
 			if in.Type == model.Number {
 				if math.IsInf(values[number], 0) {
-					return fmt.Errorf("input %q is %g, which JSON has no place for", in.Name, values[number])
+					return &model.InputError{Name: in.Name, Err: fmt.Errorf("it is %g, which JSON has no place for", values[number])}
 				}
 				number++
 				continue

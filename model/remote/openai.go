@@ -85,9 +85,9 @@ func (s *openAI) check(_ []float64, bytes [][]byte) error {
 func checkBytes(in *model.Input, value []byte) error {
 	switch {
 	case value == nil:
-		return fmt.Errorf("input %q is missing", in.Name)
+		return &model.InputError{Name: in.Name, Err: errors.New("it is missing: give a value in its place")}
 	case in.Type == model.String && !utf8.Valid(value):
-		return fmt.Errorf("input %q is not UTF-8", in.Name)
+		return &model.InputError{Name: in.Name, Err: errors.New("it is not UTF-8")}
 	}
 	return nil
 }

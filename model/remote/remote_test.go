@@ -99,7 +99,7 @@ func TestMissingValuesGoWhereTheyCan(t *testing.T) {
 		m := loadFrom(t, form.at(host, "sum"))
 		if name == "json" {
 			for word, value := range map[string]float64{"missing": nan, "+Inf": inf} {
-				if err := m.Check([]float64{1, value}, nil); err == nil || !strings.Contains(err.Error(), `input "b" is `+word) {
+				if err := m.Check([]float64{1, value}, nil); err == nil || !strings.Contains(err.Error(), `input "b": it is `+word) {
 					t.Errorf("%s: %v", word, err)
 				}
 			}

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/internal/inference"
+	"github.com/afterbay/afterbay/model"
 )
 
 // lengthHeader says where the JSON of a body ends and its binary tensors start.
@@ -226,14 +227,14 @@ func checkText(l *inference.Layout, values []float64, bytes [][]byte) error {
 	for i, value := range values {
 		switch {
 		case math.IsNaN(value):
-			return fmt.Errorf("input %q is missing, which JSON has no place for: use gRPC or binary tensors", l.Name(i, false))
+			return &model.InputError{Name: l.Name(i, false), Err: errors.New("it is missing, which JSON has no place for: give a number in its place, or use gRPC or binary tensors")}
 		case math.IsInf(value, 0):
-			return fmt.Errorf("input %q is %g, which JSON has no place for: use gRPC or binary tensors", l.Name(i, false), value)
+			return &model.InputError{Name: l.Name(i, false), Err: fmt.Errorf("it is %g, which JSON has no place for: use gRPC or binary tensors", value)}
 		}
 	}
 	for i, element := range bytes {
 		if !utf8.Valid(element) {
-			return fmt.Errorf("input %q is not UTF-8, which JSON wants: use gRPC or binary tensors", l.Name(i, true))
+			return &model.InputError{Name: l.Name(i, true), Err: errors.New("it is not UTF-8, which JSON wants: use gRPC or binary tensors")}
 		}
 	}
 	return nil

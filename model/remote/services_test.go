@@ -93,7 +93,7 @@ func TestEmbeddingsAreOfTheirTexts(t *testing.T) {
 		_, err := scoresOf(m, textRows("a", "bc"))
 		wantFault(t, err, Malformed, url)
 	}
-	if err := m.Check(nil, [][]byte{nil}); err == nil || !strings.Contains(err.Error(), `"text" is missing`) {
+	if err := m.Check(nil, [][]byte{nil}); err == nil || !strings.Contains(err.Error(), `"text": it is missing`) {
 		t.Error(err)
 	}
 	if err := m.Check(nil, [][]byte{{0xff}}); err == nil {

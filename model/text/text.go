@@ -324,7 +324,7 @@ func (m *Model) CheckRow(columns []Column, row int) error {
 	}
 	for i := range columns {
 		if err := m.check(&m.inputs[i], &m.uses[i], &columns[i], row); err != nil {
-			return fmt.Errorf("input %q: %w", m.inputs[i].Name, err)
+			return &model.InputError{Name: m.inputs[i].Name, Index: i, Err: err}
 		}
 	}
 	return nil

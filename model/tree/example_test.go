@@ -41,7 +41,7 @@ func Example() {
 	// Output:
 	// binary:logistic, 300 trees of depth up to 6, 32928 nodes
 	// amount 0.2757
-	// input "amount" is +Inf: a model of trees takes finite numbers within float32, and missing values
+	// input "amount": it is +Inf: a model of trees takes finite numbers within float32, and missing values
 }
 
 // A model trained on a data frame knows what the codes of its inputs stand for.

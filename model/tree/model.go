@@ -244,10 +244,7 @@ func (m *Model) Check(row []float64, bytes [][]byte) error {
 	}
 	for i, value := range row {
 		if m.finite && math.Float32bits(float32(value))<<1 == 0xff<<24 {
-			if name := m.info.Inputs[i].Name; name != "" {
-				return fmt.Errorf("input %q is %g: a model of trees takes finite numbers within float32, and missing values", name, value)
-			}
-			return fmt.Errorf("input %d is %g: a model of trees takes finite numbers within float32, and missing values", i, value)
+			return &model.InputError{Name: m.info.Inputs[i].Name, Index: i, Err: fmt.Errorf("it is %g: a model of trees takes finite numbers within float32, and missing values", value)}
 		}
 	}
 	return nil

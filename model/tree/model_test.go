@@ -124,7 +124,7 @@ func TestCheckRefusesWhatXGBoostRefuses(t *testing.T) {
 	}
 	for _, refused := range []float64{infinity, -infinity, 1e39} {
 		row[3] = refused
-		if err := m.Check(row, nil); err == nil || !strings.Contains(err.Error(), "input 3 is") {
+		if err := m.Check(row, nil); err == nil || !strings.Contains(err.Error(), "input 3: it is") {
 			t.Errorf("%g: %v", refused, err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestCheckRefusesWhatXGBoostRefuses(t *testing.T) {
 	named := load(t, "fraud.ubj")
 	row = make([]float64, 30)
 	row[1] = infinity
-	if err := named.Check(row, nil); err == nil || !strings.Contains(err.Error(), `input "hour" is +Inf`) {
+	if err := named.Check(row, nil); err == nil || !strings.Contains(err.Error(), `input "hour": it is +Inf`) {
 		t.Errorf("named: %v", err)
 	}
 }

@@ -105,7 +105,7 @@ func (m *Model) Info() model.Info { return m.info }
 func (m *Model) Check(_ []float64, columns [][]byte) error {
 	name := m.info.Inputs[0].Name
 	if len(columns) != 1 || columns[0] == nil {
-		return fmt.Errorf("input %q: it is missing", name)
+		return &model.InputError{Name: name, Err: errors.New("it is missing")}
 	}
 	s, err := parse(columns[0])
 	if err == nil && s.frames() > m.seconds*s.rate {
@@ -115,7 +115,7 @@ func (m *Model) Check(_ []float64, columns [][]byte) error {
 		err = errors.New("a WAV file of no samples")
 	}
 	if err != nil {
-		return fmt.Errorf("input %q: %w", name, err)
+		return &model.InputError{Name: name, Err: err}
 	}
 	return nil
 }
