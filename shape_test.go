@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"stream/streamtest": {"stream"},
 	"state":             {"stream", "internal/vfs"},
 	"stream/embedded":   {"stream", "state", "internal/vfs", "stream/internal/balance"},
-	"stream/kafka":      {"stream", "state"},
+	"stream/kafka":      {"stream", "state", "internal/vfs"},
 	"decode":            {"value"},
 	"expression":        {"value"},
 	"feature":           {"value"},

@@ -78,7 +78,7 @@ func WritePassages(dir string, runners []*afterbay.Runner) error {
 	if err := os.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write %s: %w", half, err)
 	}
-	if err := os.WriteFile(half, []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(half, []byte(text.String()), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", half, err)
 	}
 	if err := os.Rename(half, passagesPath(dir)); err != nil {

@@ -206,7 +206,7 @@ func (s *Store) damaged(err error) error { return damaged(s.opts.Dir, err, s.bro
 // not the database's: one that gave up never releases it.
 func (s *Store) openPebble() error {
 	fs := s.opts.FS
-	if err := fs.MkdirAll(s.opts.Dir, 0o755); err != nil {
+	if err := fs.MkdirAll(s.opts.Dir, 0o700); err != nil {
 		return err
 	}
 	var err error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -53,11 +54,29 @@ func directoryHint(err error, dir string) string {
 	case errors.Is(err, syscall.EROFS):
 		return "the file system is mounted read-only: mount it for writing" + other
 	case errors.Is(err, fs.ErrPermission):
-		return "give this user the right to read and write the directory" + other
+		return permissionHint(dir) + other
 	case errors.Is(err, embedded.ErrIrregular), errors.Is(err, syscall.ENOTDIR):
 		return "see what is at that path" + other
 	}
 	return "see what afterbay doctor " + shellWord(dir) + " says" + other
+}
+
+// permissionHint says what to do if this user may not use a data directory. Only its
+// owner may.
+func permissionHint(dir string) string {
+	about, err := os.Stat(dir)
+	if err != nil {
+		return "give this user the right to read and write the directory"
+	}
+	owner, ok := about.Sys().(*syscall.Stat_t)
+	if !ok || int(owner.Uid) == os.Geteuid() {
+		return "give this user the right to read and write the directory"
+	}
+	name := fmt.Sprint("#", owner.Uid) // as sudo takes a number
+	if u, err := user.LookupId(fmt.Sprint(owner.Uid)); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf("the directory belongs to the user %s, who alone may read it: run the command as that user (sudo -u %s afterbay ...), or ask its process with --url", name, shellWord(name))
 }
 
 // unwritable reports whether a directory can be read at most.

@@ -199,4 +199,36 @@ func TestHintsOfDirectoriesDiffer(t *testing.T) {
 			t.Errorf("%v: %s", err, got)
 		}
 	}
+	const stranger = 54_321
+	dir := t.TempDir()
+	if err := os.Chown(dir, stranger, -1); err != nil {
+		t.Skip("only root can give a directory away")
+	}
+	if got, want := directoryHint(fs.ErrPermission, dir), "belongs to the user #54321"; !strings.Contains(got, want) || !strings.Contains(got, "sudo -u '#54321' afterbay") {
+		t.Error(got)
+	}
+}
+
+func TestOnlyTheOwnerMayReadWhatRunLeaves(t *testing.T) {
+	t.Chdir(t.TempDir())
+	defer syscall.Umask(syscall.Umask(0))
+	write(t, "p.yaml", countsPipeline)
+	must(t, numbered(3), "produce", "in", "--data", "d", "--partitions", "3", "--key", "k")
+	if err := errors.Join(os.Chmod("d", 0o755), os.Chmod("d/META", 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "", "run", "p.yaml", "--data", "d", "--listen", "127.0.0.1:0", "--until-idle")
+	err := filepath.WalkDir("d", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -19,9 +19,14 @@ type File = vfs.File
 // WriteCategoryUnspecified is for writes that nobody counts by kind.
 const WriteCategoryUnspecified = vfs.WriteCategoryUnspecified
 
-// OS returns the file system of the operating system. It opens regular files and
-// folders only: a pipe would block its reader.
-func OS() FS { return regular{vfs.Default} }
+// OS returns the file system of the operating system, for data that only this user may
+// read: it makes files with mode 0600 and folders with mode 0700, whatever the umask. It
+// opens regular files and folders only: a pipe would block its reader.
+func OS() FS { return private{regular{vfs.Default}} }
+
+// Shared returns the file system of the operating system, for files that other programs
+// read: the umask decides who may. It opens what OS opens.
+func Shared() FS { return regular{vfs.Default} }
 
 // ReadFile reads a whole file. A file that got shorter meanwhile is
 // io.ErrUnexpectedEOF.

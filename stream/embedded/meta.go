@@ -201,7 +201,7 @@ func lockDir(o Options, dir string, readOnly bool) (*dirLock, error) {
 		}
 		return &dirLock{lock}, nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	how, writable := unix.LOCK_EX, true
 	if readOnly && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
 		how, writable = unix.LOCK_SH, false

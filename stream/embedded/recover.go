@@ -59,13 +59,18 @@ func (l *Log) open() error {
 		fs = vfs.ReadOnly(fs)
 	}
 	for _, dir := range []string{l.dir, l.path("log"), l.path("idx")} {
-		if err := fs.MkdirAll(dir, 0o755); err != nil {
+		if err := fs.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
 	var err error
 	if l.lock, err = lockDir(l.opts, l.dir, l.opts.ReadOnly); err != nil {
 		return err
+	}
+	if !l.opts.ReadOnly {
+		if err := vfs.Protect(fs, l.dir); err != nil {
+			l.opts.Logger.Warn("other users have permissions on the data directory: make the user of this process the owner of all that is in it (chown -R)", "dir", l.dir, "reason", err)
+		}
 	}
 	l.opts.fs = fs
 	var found bool

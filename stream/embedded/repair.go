@@ -57,7 +57,7 @@ func (s *surgeon) cut() error {
 		return fmt.Errorf("%s is there already", s.folder)
 	}
 	for _, dir := range []string{"", "log", "idx", "state"} {
-		if err := s.fs.MkdirAll(s.fs.PathJoin(s.folder, dir), 0o755); err != nil {
+		if err := s.fs.MkdirAll(s.fs.PathJoin(s.folder, dir), 0o700); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/vfs"
 	"github.com/afterbay/afterbay/state"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -78,6 +79,9 @@ func openStore(o *Options) (*store, error) {
 		}
 	} else if err = os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
+	}
+	if err := vfs.Protect(vfs.OS(), s.dir); err != nil {
+		o.Logger.Warn("other users have permissions on the local state: make the user of this process the owner of all that is in it (chown -R)", "dir", s.dir, "reason", err)
 	}
 	s.cells, err = state.Open(state.Options{Dir: filepath.Join(s.dir, "state"), MemoryMaxBytes: o.StateMemoryBytes})
 	if heldBy(err) {

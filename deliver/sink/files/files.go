@@ -162,7 +162,7 @@ func New(o Options) (*Archive, error) {
 		return a, err
 	}
 	if o.FS == nil {
-		o.FS = vfs.OS()
+		o.FS = vfs.Shared()
 	}
 	a.place = newFolder(o.FS, filepath.FromSlash(path.Clean(u.Path)))
 	return a, nil

@@ -62,7 +62,7 @@ func (f *folder) prepare(dir string) error {
 	if f.ready[dir] {
 		return nil
 	}
-	if err := f.fs.MkdirAll(dir, 0o755); err != nil {
+	if err := f.fs.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	names, err := f.fs.List(dir)

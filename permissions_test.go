@@ -1,0 +1,75 @@
+package afterbay_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/explain"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/embedded"
+)
+
+// TestOnlyTheOwnerMayReadWhatPipelinesKeep walks a data directory with features, a
+// queue, a group, a journal, the state and timers of a function, dead letters and
+// passages. The umask takes nothing away.
+func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := filepath.Join(t.TempDir(), "data")
+	makeDirectory(t, dir)
+	log, err := embedded.Open(dir, embedded.Options{SegmentBytes: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := afterbay.New(directoryPipeline(&service{}), afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Close()
+	wrong := stream.Record{Partition: chunk("c0", 0, "", 0, false).Partition, Key: []byte("c0"), Value: []byte("no JSON")}
+	if err := log.Append(t.Context(), chunk("c0", 1_750_010_000, "", 0, false), wrong); err != nil {
+		t.Fatal(err)
+	}
+	runUntilIdle(t, runner, log)
+	letters := 0
+	for i := range int32(answerPartitions) {
+		_, next, err := log.Offsets(t.Context(), stream.Partition{Topic: "dlq.kept", Index: i})
+		if letters += int(next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if letters == 0 {
+		t.Error("there is no dead letter")
+	}
+	if err := explain.WritePassages(dir, []*afterbay.Runner{runner}); err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, log)
+	var files, folders int
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o600)
+		if files++; entry.IsDir() {
+			files, folders, want = files-1, folders+1, 0o700
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has %v, want %v", path, info.Mode().Perm(), want)
+		}
+		return nil
+	})
+	if err != nil || files < 10 || folders != 4 {
+		t.Errorf("%d files, %d folders, %v", files, folders, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "passages")); err != nil {
+		t.Error(err)
+	}
+}
