@@ -156,6 +156,7 @@ type modelAddCommand struct {
 	Outputs []string `help:"Names of the outputs, in the model's order; the default is what the model calls them." placeholder:"NAME"`
 	Golden  string   `help:"Golden vectors: CSV of inputs with what the framework that trained the model says of them, in columns margin or score, and prediction." placeholder:"CSV"`
 	Rows    string   `help:"Instead of --golden: CSV of inputs, of which the model's own scores become the golden vectors." placeholder:"CSV"`
+	Trees   string   `help:"Which trees count of an XGBoost file that stopped early: all, or best, those up to the best iteration. The default is what predict of the interface that saved the file takes." enum:"all,best," default:"" placeholder:"WHICH"`
 	Dir     string   `help:"Folder of models: the model goes to DIR/NAME/VERSION." default:"models" placeholder:"DIR"`
 }
 
@@ -202,6 +203,7 @@ func (c *modelAddCommand) Run(a *app) error {
 func (c *modelAddCommand) manifest(info model.Info, version int) *model.Manifest {
 	said := &model.Manifest{
 		Name: c.Name, Version: version, Kind: info.Kind, File: filepath.Base(c.File), Digest: info.Digest, Golden: goldenName,
+		Trees: c.Trees,
 	}
 	for i, in := range info.Inputs {
 		name := cmp.Or(in.Name, "f"+strconv.Itoa(i))
@@ -237,6 +239,9 @@ func (c *modelAddCommand) write(a *app, dir string, said *model.Manifest) (int, 
 	m, _, err := a.verified(&within)
 	if err != nil {
 		return 0, &exitError{exitInvalid, err}
+	}
+	if open := m.Info().Ambiguous; open != "" {
+		a.log.Warn(open + ": name one with --trees, and with another --version")
 	}
 	if err := c.writeGolden(a, m, filepath.Join(dir, goldenName)); err != nil {
 		return 0, err

@@ -215,6 +215,16 @@ func TestLintAsksWhichTreesCount(t *testing.T) {
 				t.Errorf("%q: %s", trees, out)
 			}
 		}
-		inspected("model.yaml", map[string]int{"": 8, "trees: all": 8, "trees: best": 2}[trees])
+		count := map[string]int{"": 8, "trees: all": 8, "trees: best": 2}[trees]
+		inspected("model.yaml", count)
+		version := fmt.Sprint(1 + len(trees))
+		r := command(t, "", "model", "add", "risk.json", "--name", "risk", "--version", version, "--trees", strings.TrimPrefix(trees, "trees: "))
+		if r.code != exitOK || strings.Contains(r.stderr, "write trees: all or trees: best") != asks {
+			t.Errorf("%q: %+v", trees, r)
+		}
+		inspected("models/risk/"+version+"/model.yaml", count)
+	}
+	if r := command(t, "", "model", "add", "risk.json", "--name", "risk", "--version", "99", "--trees", "some"); r.code != exitUsage {
+		t.Errorf("%+v", r)
 	}
 }

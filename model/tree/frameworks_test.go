@@ -273,3 +273,28 @@ func TestRandomModelsScoreAsInstalledFrameworksScoreThem(t *testing.T) {
 		t.Errorf("seed %d: only %v models were compared", seed, models)
 	}
 }
+
+// TestNumbersOfAPandasFrameAreItsCategories gives a model of LightGBM what its frame
+// held, the categories 10, 20 and 35, and compares with what LightGBM made of the frame.
+func TestNumbersOfAPandasFrameAreItsCategories(t *testing.T) {
+	m, err := Parse("lightgbm-numbers.txt", unpack(t, "testdata/lightgbm-numbers.txt.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := model.NewCodes(m.Info().Inputs[0].Categories)
+	g := readWide(t, "testdata/lightgbm-numbers.frame.gz")
+	for i := range g.rows.Len() {
+		value := &g.rows.Values[i*g.rows.Width]
+		if *value, err = codes.Number(*value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := wideDifference(m, g, 1); got != "" {
+		t.Error(got)
+	}
+	for _, other := range []float64{0, 1, 2, 15, 10.5, -10} {
+		if code, err := codes.Number(other); err == nil {
+			t.Errorf("%v is no category of the frame, and is taken as the code %v", other, code)
+		}
+	}
+}

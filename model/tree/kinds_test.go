@@ -303,12 +303,12 @@ func TestCategoriesAreThoseOfTheFile(t *testing.T) {
 	if m.Categories(3) != nil || m.Categories(-1) != nil || m.Categories(6) != nil {
 		t.Error("a numeric input has categories")
 	}
-	want := "; category codes in color 0=blue 1=green 2=red, size 0=5 1=15 2=25 3=35 4=45 5=55 6=65 7=75 ... 11, shop"
+	want := "; category codes in color 0=blue 1=green 2=red, size 0=5 1=15 2=25 3=35 4=45 5=55 6=65 7=75 ... 11, shop up to 68"
 	if got := m.Info().Describe; !strings.HasSuffix(got, want) {
 		t.Errorf("%q, want %q behind it", got, want)
 	}
 	m = load(t, "kind-3.2.0-categories-onehot.json")
-	if got := m.Info().Describe; m.Categories(0) != nil || !strings.Contains(got, "; category codes in input 0, input 1, input 2") {
+	if got := m.Info().Describe; m.Categories(0) != nil || !strings.Contains(got, "; category codes in input 0 up to 2, input 1 up to 10, input 2 up to 6") {
 		t.Errorf("%q", got)
 	}
 }

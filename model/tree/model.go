@@ -199,14 +199,29 @@ func (e *ensemble) describeCategories(categorical []int32) string {
 		text.WriteString([2]string{"; category codes in ", ", "}[min(i, 1)])
 		if int(input) < len(e.names) {
 			text.WriteString(clip([]byte(e.names[input])))
-		} else {
+		} else { // the largest code that a split names
 			fmt.Fprintf(&text, "input %d", input)
 		}
-		if int(input) < len(e.labels) {
+		if int(input) < len(e.labels) && len(e.labels[input]) > 0 {
 			text.WriteString(describeLabels(e.labels[input], shown))
+		} else {
+			fmt.Fprintf(&text, " up to %d", e.largestCode(input))
 		}
 	}
 	return text.String()
+}
+
+// largestCode returns the largest code that a split on a categorical input names. All
+// codes beyond it are scored alike.
+func (e *ensemble) largestCode(input int32) (largest int32) {
+	for _, t := range e.parts {
+		for i := range t.nodes {
+			if n := &t.nodes[i]; n.input == input && n.categorical() {
+				largest = max(largest, e.listed[n.set.to-1])
+			}
+		}
+	}
+	return largest
 }
 
 // describeLabels says what the first codes of an input stand for.

@@ -4,6 +4,7 @@
   python3 -m venv V && V/bin/pip install lightgbm==4.7.0 catboost==1.2.10 scikit-learn==1.9.1 skl2onnx==1.20.0 \\
       onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 numpy==2.4.6
   V/bin/python frameworks.py                   the models of each kind here, with their rows
+  V/bin/python frameworks.py numbers           lightgbm-numbers: a frame whose categories are the numbers 10, 20 and 35
   V/bin/python frameworks.py live SEED FOLDER  random models for the live comparison; nothing is written here
 
 A .wide.gz holds little-endian uint32 rows, width, margins and scores, and float64 values: width columns of rows values
@@ -163,6 +164,23 @@ def lightgbm(rng, name, **more):
     b = lgb.Booster(model_str=text_only)
     raw = b.predict(rows.astype(np.float64), raw_score=True, num_iteration=-1)
     return text.encode(), rows, raw, b.predict(rows.astype(np.float64), num_iteration=-1)
+
+
+def lightgbm_numbers():
+    """A model of a frame. Its rows hold what the frame holds, categories and no codes: the frame says what LightGBM predicts."""
+    import lightgbm as lgb
+    import pandas as pd
+    rng = np.random.default_rng(20261126)
+    plan, amount = rng.choice([10, 20, 35], 600), np.round(rng.lognormal(3, 1, 600), 2)
+    label = np.array([0.3, 0.8, 0.0])[np.searchsorted([10, 20, 35], plan)] + 0.01 * (amount > 30) + rng.normal(0, 0.02, 600)
+    frame = lambda plan, amount: pd.DataFrame(dict(plan=pd.Categorical(plan, [10, 20, 35]), amount=amount))
+    settings = dict(objective="regression", verbose=-1, num_threads=1, min_data_in_leaf=5, max_cat_to_onehot=1, cat_smooth=1, num_leaves=7)
+    b = lgb.train(settings, lgb.Dataset(frame(plan, amount), label), 12)
+    rows = np.array([[p, a] for p in (10, 20, 35, np.nan) for a in (1, 29.5, 30.01, 500, np.nan)])
+    asked = frame(rows[:, 0], rows[:, 1])
+    assert np.isnan(b.predict(frame([15], [1]))).sum() == 0 and b.predict(frame([15], [1])) == b.predict(frame([np.nan], [1]))
+    pack(f"{HERE}/lightgbm-numbers.txt.gz", b.model_to_string(num_iteration=-1).encode())
+    golden(f"{HERE}/lightgbm-numbers.frame.gz", rows, b.predict(asked, raw_score=True), b.predict(asked))
 
 
 # CatBoost
@@ -381,5 +399,7 @@ def write(folder, rng, only=None):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["live"]:
         write(sys.argv[3], np.random.default_rng(int(sys.argv[2])))
+    elif sys.argv[1:] == ["numbers"]:
+        lightgbm_numbers()
     else:
         write(HERE, None, *sys.argv[1:])
