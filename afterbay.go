@@ -83,6 +83,7 @@ type Runner struct {
 	sunk    []*deliver.Metrics // of the sinks
 	hurry   atomic.Int64       // who waits for the sinks
 	muted   []*muted           // models that are not asked
+	ended   ended
 	task    task.Options
 }
 
@@ -346,12 +347,19 @@ func (r *Runner) OddTimes() (findings []string) {
 
 // CreateTopics makes the topics that the pipeline reads and writes, where they
 // are not there. Those that it writes have as many partitions as the one that
-// it reads or its inputs are copied to.
+// it reads or its inputs are copied to. If the input got more partitions since the
+// pipeline began, the error is a stream.PartitionsError, and the topics are there.
 func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
 	}
+	existing := map[string]int32{}
+	for _, t := range topics {
+		existing[t.Name] = t.Partitions
+	}
+	began := existing[r.plan.DeadTopic] // with so many partitions, or not at all
+	var grown error
 	inputs := r.pipeline.Inputs
 	if len(inputs) == 0 {
 		inputs = []Input{r.pipeline.Input}
@@ -359,10 +367,11 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 	var partitions int32
 	for i, in := range inputs {
 		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, DefaultPartitions)}
-		for _, t := range topics {
-			if t.Name == in.Topic && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
-				topic.Partitions = t.Partitions
-			}
+		if n := existing[in.Topic]; began > 0 && n > began && len(r.copies) == 0 {
+			grown = fmt.Errorf("input of pipeline %q: %w", r.plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
+			topic.Partitions = n
+		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
+			topic.Partitions = n
 		}
 		if err := log.CreateTopic(ctx, topic); err != nil {
 			return fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
@@ -376,7 +385,13 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 		partitions = r.copies[0].Copy.Partitions
 		outputs = append([]string{r.plan.Topic}, outputs...)
 	}
+	if grown != nil {
+		partitions = began
+	}
 	for _, name := range outputs {
+		if partitions == began && existing[name] > partitions {
+			continue // it got more, which only its readers have to know
+		}
 		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
 			return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
 		}
@@ -389,19 +404,20 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 		}
 	}
 	for _, name := range r.Tables() {
-		if slices.Contains(outputs, name) || slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) {
+		if slices.Contains(outputs, name) || existing[name] > 0 {
 			continue
 		}
 		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: DefaultPartitions}); err != nil {
 			return fmt.Errorf("table of pipeline %q: %w", r.plan.Name, err)
 		}
 	}
-	return nil
+	return grown
 }
 
 // Run processes the input of log until ctx is done; then it commits what was
 // computed and returns nil. The sinks are Deliver's.
-func (r *Runner) Run(ctx context.Context, log stream.Log) error {
+func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
+	defer r.ended.note(&err, r.groups()...)()
 	if err := r.CreateTopics(ctx, log); ctx.Err() != nil {
 		return nil
 	} else if err != nil {
@@ -413,7 +429,7 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) error {
 		options.Abort = r.aborts[i]
 		group.Go(func() error { return task.New(log, plan, options, r.metrics[i]).Run(ctx) })
 	}
-	err := group.Wait()
+	err = group.Wait()
 	for _, s := range r.samples() {
 		s.Close()
 	}
@@ -425,7 +441,7 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) error {
 
 // WaitIdle returns when the pipeline has committed everything that its input
 // held at the call, and nothing is parked, or with ctx's error, or with
-// ErrStopped where the pipeline stands still.
+// ErrStopped where the pipeline stands still, or with the error of Ended.
 func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
@@ -494,6 +510,9 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 		if err != nil || done {
 			return err
 		}
+		if err := r.ended.of(group); err != nil {
+			return err
+		}
 		if stop := r.Stopped(); stop != nil {
 			return fmt.Errorf("%w: %d of %d events within %v", ErrStopped, stop.Dead, stop.Events, stop.Per)
 		}
@@ -548,14 +567,8 @@ func Run(ctx context.Context, log stream.Log, pipelines ...Pipeline) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range runners {
-		if err := r.CreateTopics(ctx, log); err != nil {
-			return err
-		}
+	if err := CreateTopics(ctx, log, runners); err != nil {
+		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, r := range runners {
-		group.Go(func() error { return r.Run(ctx, log) })
-	}
-	return group.Wait()
+	return RunChain(ctx, log, runners, nil)
 }

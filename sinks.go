@@ -38,27 +38,31 @@ func (r *Runner) SinkMetrics() []*deliver.Metrics { return r.sunk }
 // Run, in this process or another one, and needs the topics that CreateTopics
 // makes. Where the pipeline has no sinks it returns nil at once.
 func (r *Runner) Deliver(ctx context.Context, log stream.Log, open OpenSink) error {
-	var all []*deliver.Deliverer
-	for i := range r.sinks {
-		sink, err := open(r.sinks[i])
-		if err != nil {
-			return fmt.Errorf("open sink %q of pipeline %q: %w", r.sinks[i].Name, r.Name(), err)
-		}
-		defer sink.Close()
-		o := r.sinks[i].options(r.Name())
-		o.Logger, o.Fault = r.task.Logger, r.task.Fault
-		o.Hurry = func() bool { return r.hurry.Load() > 0 }
-		d, err := deliver.New(log, sink, o, r.sunk[i])
-		if err != nil {
-			return err
-		}
-		all = append(all, d)
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, d := range all {
-		group.Go(func() error { return d.Run(ctx) })
+	for i := range r.sinks {
+		group.Go(func() error { return r.deliver(ctx, log, open, i) })
 	}
 	return group.Wait()
+}
+
+// deliver is Deliver for one of the sinks.
+func (r *Runner) deliver(ctx context.Context, log stream.Log, open OpenSink, i int) (err error) {
+	to := r.sinks[i]
+	group := to.group(r.Name())
+	defer r.ended.note(&err, group, dead.SinkGroup(group))()
+	sink, err := open(to)
+	if err != nil {
+		return fmt.Errorf("open sink %q of pipeline %q: %w", to.Name, r.Name(), err)
+	}
+	defer sink.Close()
+	o := to.options(r.Name())
+	o.Logger, o.Fault = r.task.Logger, r.task.Fault
+	o.Hurry = func() bool { return r.hurry.Load() > 0 }
+	d, err := deliver.New(log, sink, o, r.sunk[i])
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx)
 }
 
 // DeliverDerived hands what a topic holds at the call to a sink of the pipeline, in
@@ -100,7 +104,7 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, open OpenSi
 }
 
 // WaitDelivered returns when the sinks are done with everything that their topics
-// held at the call, or with ctx's error. Meanwhile objects of files that are not
+// held at the call, or with ctx's error, or with that of a sink that ended alone. Meanwhile objects of files that are not
 // complete do not wait for more records than are there.
 func (r *Runner) WaitDelivered(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)

@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -252,12 +251,19 @@ func (d *Deliverer) makeTopics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == d.options.Topic })
-	if i < 0 {
+	existing := map[string]int32{}
+	for _, t := range topics {
+		existing[t.Name] = t.Partitions
+	}
+	partitions := existing[d.options.Topic]
+	if partitions == 0 {
 		return fmt.Errorf("topic %q: %w", d.options.Topic, stream.ErrUnknownTopic)
 	}
 	for _, name := range Topics(d.options.Group) {
-		if err := d.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: topics[i].Partitions}); err != nil {
+		if began := existing[name]; began > 0 && began < partitions {
+			return &stream.PartitionsError{Topic: d.options.Topic, Partitions: partitions, State: began}
+		}
+		if err := d.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
 			return err
 		}
 	}

@@ -182,10 +182,13 @@ func (c *Client) Resume(ctx context.Context, pipeline string) error {
 	return c.call(ctx, http.MethodPost, "/v1/dlq/"+url.PathEscape(pipeline)+"/resume", nil, nil)
 }
 
-// standing returns why a pipeline stands still for its dead letters, for
+// standing returns why a pipeline stands still for its dead letters or has ended, for
 // readiness; "" where none does.
 func standing(runners []*afterbay.Runner) string {
 	for _, r := range runners {
+		if why := r.Ended(); why != nil {
+			return fmt.Sprintf("pipeline %s ended: %v", r.Name(), why)
+		}
 		if stop := r.Stopped(); stop != nil {
 			return fmt.Sprintf("pipeline %s stands still since %s: %d of %d events within %v became dead letters: afterbay dlq stats %s, and afterbay dlq resume %s goes on",
 				r.Name(), stop.Since.UTC().Format(time.RFC3339), stop.Dead, stop.Events, stop.Per, r.Name(), r.Name())

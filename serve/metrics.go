@@ -64,6 +64,7 @@ type pipelineCollector struct {
 	hop     *prometheus.Desc
 	way     *prometheus.Desc
 	stopped *prometheus.Desc
+	ended   *prometheus.Desc
 
 	generation *prometheus.Desc // by partition
 }
@@ -75,6 +76,7 @@ func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
 		way:        prometheus.NewDesc("afterbay_case_seconds", "Time of events from their append until their outputs were durable, by the case that they took of the pipeline's first route.", []string{"pipeline", "case"}, nil),
 		hop:        prometheus.NewDesc("afterbay_hop_seconds", "Time of events in each hop: queue, feature, model, emit, commit.", []string{"pipeline", "hop"}, nil),
 		stopped:    prometheus.NewDesc("afterbay_pipeline_stopped", "1 while the pipeline stands still because too much of what it takes becomes dead letters.", by, nil),
+		ended:      prometheus.NewDesc("afterbay_pipeline_ended", "1 after the pipeline, or a sink of it, ended because its topic got more partitions.", by, nil),
 		generation: prometheus.NewDesc("afterbay_pipeline_generation", "Generation of the pipeline that computes a partition of this process. Where partitions differ, so do those who wrote the outputs.", []string{"pipeline", "partition"}, nil),
 	}
 	add := func(name, help string, value func(observe.Counts) uint64) {
@@ -128,6 +130,7 @@ func (c *pipelineCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.hop
 	descs <- c.way
 	descs <- c.stopped
+	descs <- c.ended
 	descs <- c.generation
 }
 
@@ -145,6 +148,7 @@ func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
 			metrics <- prometheus.MustNewConstMetric(c.turns[2], prometheus.CounterValue, float64(counts.TurnMicros[i]), r.Name(), class)
 		}
 		metrics <- prometheus.MustNewConstMetric(c.stopped, prometheus.GaugeValue, yes(r.Stopped() != nil), r.Name())
+		metrics <- prometheus.MustNewConstMetric(c.ended, prometheus.GaugeValue, yes(r.Ended() != nil), r.Name())
 		for partition, n := range r.Metrics().Generations() {
 			metrics <- prometheus.MustNewConstMetric(c.generation, prometheus.GaugeValue, float64(n), r.Name(), strconv.Itoa(int(partition)))
 		}

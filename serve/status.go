@@ -49,6 +49,7 @@ type PipelineStatus struct {
 	Hops      map[string]Times `json:"hops"`
 	Cases     []CaseStatus     `json:"cases,omitempty"`   // of its first route
 	Stopped   *control.Stop    `json:"stopped,omitempty"` // it stands still for its dead letters
+	Ended     string           `json:"ended,omitempty"`   // why it, or a sink of it, ended while the others go on
 	Sources   []Source         `json:"sources"`
 	Scored    []ScoredStatus   `json:"scored,omitempty"`
 	Endpoints []EndpointStatus `json:"endpoints,omitempty"`
@@ -150,6 +151,9 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (P
 		Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),
 		Counts: runner.Counts(), Parked: metrics.Memory().Parked, Times: timesOf(metrics.Whole()), Hops: map[string]Times{}, Stopped: runner.Stopped(),
 		Sources: s.backlogs.sources(time.Now(), runner),
+	}
+	if why := runner.Ended(); why != nil {
+		p.Ended = why.Error()
 	}
 	list, err := s.local.lag.Measure(ctx, s.log, runner.Reads()...)
 	if err != nil {

@@ -26,6 +26,20 @@ var (
 	ErrTooManyPartitions = errors.New("too many partitions")
 )
 
+// PartitionsError says that a topic has another number of partitions than the state of
+// a group beside it. The number decides the partition of a key, so keys would leave
+// their state: the group cannot read the topic any more. Other groups can.
+type PartitionsError struct {
+	Topic      string
+	Partitions int32 // of the topic
+	State      int32 // partitions that have state
+}
+
+// Error says what differs and how to move.
+func (e *PartitionsError) Error() string {
+	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to begin anew (of a sink, another sink name), and `repartition: N` at the input for a number that is the pipeline's own", e.Topic, e.Partitions, e.State)
+}
+
 // CheckTopic returns an ErrTopicInvalid if a log cannot have t. Names follow
 // Kafka's rule: 1 to 249 letters, digits, dots, underscores and hyphens of ASCII,
 // but not "." or "..". A name is thus also a file name, and prints as it is.

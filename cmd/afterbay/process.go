@@ -89,9 +89,9 @@ func (p *process) round(options serve.Options, listen *listenFlags) (switched bo
 		if err := log.Check(pipeline.runner.Name(), pipeline.runner.Digest()); err != nil {
 			return false, &exitError{exitInvalid, err}
 		}
-		if err := pipeline.runner.CreateTopics(p.ctx, log); err != nil {
-			return false, err
-		}
+	}
+	if err := afterbay.CreateTopics(p.ctx, log, runnersOf(p.pipelines)); err != nil {
+		return false, err
 	}
 	if brokers, ok := log.Log.(*kafka.Log); ok {
 		brokers.WarnOfTimes(p.ctx, planOf(p.pipelines).Writes...)
@@ -215,10 +215,14 @@ func (p *process) work(log serve.Log, server *serve.Server, serving context.Cont
 		outer.Go(func() error { return p.traces.Run(serving) })
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, pipeline := range p.pipelines {
-		group.Go(func() error { return pipeline.runner.Run(ctx, log) })
-		group.Go(func() error { return pipeline.runner.Deliver(ctx, log, openSink) })
-	}
+	var ended error // of pipelines, while others went on
+	group.Go(func() error {
+		err := afterbay.RunChain(ctx, log, runnersOf(p.pipelines), openSink)
+		if ctx.Err() != nil && afterbay.Outgrown(err) {
+			ended, err = err, nil
+		}
+		return err
+	})
 	if p.untilIdle {
 		group.Go(func() error {
 			defer stop()
@@ -227,11 +231,7 @@ func (p *process) work(log serve.Log, server *serve.Server, serving context.Cont
 	}
 	if p.front != nil {
 		group.Go(func() error {
-			select {
-			case <-p.front.done: // why is returned by its wait
-				stop()
-			case <-ctx.Done():
-			}
+			p.watchFront(ctx, stop)
 			return nil
 		})
 	}
@@ -247,6 +247,8 @@ func (p *process) work(log serve.Log, server *serve.Server, serving context.Cont
 	err = group.Wait()
 	if next != nil {
 		p.handOver(next, err)
+	} else {
+		err = errors.Join(err, ended)
 	}
 	p.keepPassages(p.dir, runnersOf(p.pipelines)...)
 	stopServing()
@@ -262,6 +264,20 @@ func (p *process) work(log serve.Log, server *serve.Server, serving context.Cont
 	return next != nil && p.ctx.Err() == nil, err
 }
 
+// watchFront calls stop if the gateway ends before ctx is done, unless one of the
+// topics that it reads got more partitions.
+func (p *process) watchFront(ctx context.Context, stop func()) {
+	select {
+	case <-p.front.done: // wait returns its error
+		if !afterbay.Outgrown(p.front.err) {
+			stop()
+			return
+		}
+		p.log.Error("the gateway ended, and the pipelines go on", "gateway", p.front.file.Name, "reason", p.front.err)
+	case <-ctx.Done():
+	}
+}
+
 // keepPassages leaves the times of the newest events for afterbay explain. They
 // are no results, so that failing costs a warning.
 func (a *app) keepPassages(dir string, runners ...*afterbay.Runner) {
@@ -272,13 +288,14 @@ func (a *app) keepPassages(dir string, runners ...*afterbay.Runner) {
 
 // waitIdle returns when all pipelines, upstream first, have their partitions, so
 // that what is wrong with their state was found, and have committed all of their
-// input, and all sinks are done with what that became.
+// input, and all sinks are done with what that became. It waits for none that ended
+// alone.
 func waitIdle(ctx context.Context, log serve.Log, pipelines []pipeline) error {
 	for _, p := range pipelines {
 		if err := waitAssigned(ctx, log, p.runner); err != nil {
 			return err
 		}
-		if err := p.runner.WaitIdle(ctx, log); err != nil {
+		if err := p.runner.WaitIdle(ctx, log); err != nil && !afterbay.Outgrown(err) {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -286,7 +303,7 @@ func waitIdle(ctx context.Context, log serve.Log, pipelines []pipeline) error {
 		}
 	}
 	for _, p := range pipelines {
-		if err := p.runner.WaitDelivered(ctx, log); err != nil && ctx.Err() == nil {
+		if err := p.runner.WaitDelivered(ctx, log); err != nil && ctx.Err() == nil && !afterbay.Outgrown(err) {
 			return err
 		}
 	}
@@ -305,7 +322,7 @@ func waitAssigned(ctx context.Context, log serve.Log, runner *afterbay.Runner) e
 	}
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
-	for runner.Counts().Assigned < partitions {
+	for runner.Counts().Assigned < partitions && runner.Ended() == nil {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

@@ -42,6 +42,9 @@ var statusTables = []struct {
 		if p.Stopped != nil {
 			note = "stands still: afterbay dlq stats " + p.Name
 		}
+		if p.Ended != "" {
+			note = "ended: " + p.Ended
+		}
 		row("%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s", p.Counts.Events, p.Counts.Outputs, p.Counts.DeadLetters, p.Lag, p.Parked, seconds(p.Times.P50), seconds(p.Times.P99), note)
 	}},
 	{"PIPELINE\tCASE\tEVENTS\tP50\tP99\tBUDGET\tMISSED", func(p *serve.PipelineStatus, row func(string, ...any)) {

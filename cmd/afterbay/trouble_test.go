@@ -273,16 +273,17 @@ func (p *trouble) partitionsAreAdded() {
 	p.works(3)
 	r, err := p.admin.UpdatePartitions(p.Context(), 2, p.name+"-in")
 	p.ok(errors.Join(err, r.Error()))
-	p.fails(p.run(), exitFailure, "it has 2 partitions, not 1", "name its number of partitions")
+	moves := []string{"has 2 partitions, and the state beside it 1", "use another pipeline name"}
+	p.fails(p.run(), exitFailure, moves...)
 	text, err := os.ReadFile("p.yaml")
 	p.ok(err)
 	write(p.T, "p.yaml", strings.Replace(string(text), "partitions: 1", "partitions: 2", 1))
-	p.fails(p.run(), exitFailure, "an output goes to its input's partition", "it has 1 partitions, not 2")
+	p.fails(p.run(), exitFailure, moves...)
 	for _, topic := range []string{p.name + "-out", "dlq." + p.name} {
 		r, err := p.admin.UpdatePartitions(p.Context(), 2, topic)
 		p.ok(errors.Join(err, r.Error()))
 	}
-	p.fails(p.run(), exitFailure, "has 2 partitions, and the state beside it 1", "use another pipeline name")
+	p.fails(p.run(), exitFailure, moves...)
 }
 
 // identityIsUsedTwice starts a process on a copy of another's folder: the newer

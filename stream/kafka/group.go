@@ -177,7 +177,7 @@ func (l *Log) bounds(ctx context.Context, p, changelog stream.Partition) (t topi
 	}
 	asking.Wait()
 	if n := int32(len(t.leaders)); err == nil && changelog.Index >= n {
-		err = refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q got more partitions, and the state beside it has %d (topic %q): keys would leave their state", p.Topic, n, changelog.Topic)
+		err = &stream.PartitionsError{Topic: p.Topic, Partitions: p.Index + 1, State: n}
 	}
 	return t, first, end, cmp.Or(err, extentErr)
 }

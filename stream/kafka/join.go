@@ -45,6 +45,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	if _, err := l.topics.ask(ctx, names...); err != nil {
 		return nil, err
 	}
+	counts := map[string]int32{}
 	for _, topic := range topics {
 		t, err := l.topics.recent(ctx, topic)
 		if err != nil {
@@ -53,9 +54,10 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 		if err := l.ensureChangelog(ctx, group, t); err != nil {
 			return nil, err
 		}
+		counts[topic] = int32(len(t.leaders))
 	}
 	s := &session{
-		log: l, group: group, topics: topics, seen: time.Now(), alone: make(chan struct{}), ended: make(chan struct{}),
+		log: l, group: group, topics: topics, counts: counts, seen: time.Now(), alone: make(chan struct{}), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1),
 		flying: &delivered{}, coming: &delivered{}, proven: proven{},
 	}
@@ -84,9 +86,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	}
 	s.work.Go(s.read)
 	s.work.Go(s.standBy)
-	if !l.opts.ServerGroups {
-		s.work.Go(s.oversee)
-	}
+	s.work.Go(s.oversee)
 	if quick {
 		s.client.AddConsumeTopics(topics...)
 	}
@@ -133,7 +133,7 @@ func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) er
 		return fmt.Errorf("changelog %q: %w", name, err)
 	}
 	if n := len(changelog.leaders); n != len(t.leaders) {
-		return refuse("use another pipeline name to begin anew, and repartition: to be free of the topic's number", "topic %q has %d partitions, and the state beside it %d (topic %q): keys would leave their state", t.name, len(t.leaders), n, name)
+		return &stream.PartitionsError{Topic: t.name, Partitions: int32(len(t.leaders)), State: int32(n)}
 	}
 	return nil
 }

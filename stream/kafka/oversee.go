@@ -2,19 +2,41 @@ package kafka
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
 )
 
-// oversee sees that no partition stays without an owner. A member that gives
-// partitions up joins again after it, so that the group shares them out. Where it
-// is replaced under its static name in between, the brokers move nothing, and
-// nobody would join again.
+// oversee ends the session if a topic has got more partitions, and sees that no
+// partition stays without an owner. A member that gives partitions up joins again
+// after it, so that the group shares them out. Where it is replaced under its static
+// name in between, the brokers move nothing, and nobody would join again.
 func (s *session) oversee() {
 	for s.log.wait(s.ctx, s.log.opts.SessionTimeout) == nil {
-		if s.orphans() {
+		if err := s.grown(); err != nil {
+			s.end(err)
+			return
+		}
+		if !s.log.opts.ServerGroups && s.orphans() {
 			s.log.opts.Logger.Info("kafka: partitions have no owner: the group shares them out anew", "group", s.group)
 			s.client.ForceRebalance()
 		}
 	}
+}
+
+// grown returns a stream.PartitionsError if a topic has more partitions than the state
+// beside it. The client reads metadata every five minutes, and of a group only the
+// leader's client acts on it.
+func (s *session) grown() error {
+	topics, err := s.log.topics.ask(s.ctx, s.topics...)
+	if err != nil {
+		return nil // the next turn asks again
+	}
+	for _, t := range topics {
+		if n := int32(len(t.leaders)); n > s.counts[t.name] {
+			return &stream.PartitionsError{Topic: t.name, Partitions: n, State: s.counts[t.name]}
+		}
+	}
+	return nil
 }
 
 // orphans reports whether the group is at rest and leaves a partition to nobody.

@@ -32,6 +32,7 @@ type session struct {
 	log    *Log
 	group  string
 	topics []string
+	counts map[string]int32 // partitions of each of topics that have state
 	slot   int
 	id     string // of its transactions
 	member string // its static name; "" is none

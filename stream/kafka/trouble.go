@@ -70,10 +70,11 @@ func advise(err error) error {
 	return err
 }
 
-// lasting reports whether err is advised.
+// lasting reports whether err is advised, or says itself what to do.
 func lasting(err error) bool {
+	_, outgrown := errors.AsType[*stream.PartitionsError](err)
 	var a *advised
-	return errors.As(err, &a)
+	return errors.As(err, &a) || outgrown
 }
 
 // passing reports whether what failed with err may succeed when it is tried

@@ -285,19 +285,39 @@ func TestOtherPartitionCountIsRefused(t *testing.T) {
 	wantAdvice(t, err, "has 1 partitions, and the state beside it 2", "use another pipeline name")
 	removeTopic(t, l, name)
 	s, _ := mustOwn(t, l)
-	req := kmsg.NewPtrCreatePartitionsRequest()
-	topic := kmsg.NewCreatePartitionsRequestTopic()
-	topic.Topic, topic.Count = "in", 2
-	req.Topics = append(req.Topics, topic)
-	if _, err := req.RequestWith(t.Context(), l.client); err != nil {
-		t.Fatal(err)
-	}
+	addPartitions(t, l, "in", 2)
 	s2, err := l.Join(t.Context(), "g", "in")
 	if err == nil {
 		_ = s2.Close()
 	}
 	wantAdvice(t, err, "has 2 partitions, and the state beside it 1")
 	_ = s.Close()
+}
+
+// A session that is alone in its group, of a process that asks for nothing else, hears
+// of it within the session timeout.
+func TestSessionEndsWhenItsTopicGetsMorePartitions(t *testing.T) {
+	l := open(t, conforming(fake(t)))
+	s, _ := mustOwn(t, l)
+	addPartitions(t, l, "in", 2)
+	_, err := s.Poll(t.Context(), 1)
+	var grown *stream.PartitionsError
+	if !errors.As(err, &grown) || *grown != (stream.PartitionsError{Topic: "in", Partitions: 2, State: 1}) {
+		t.Error(err)
+	}
+	wantAdvice(t, err, "has 2 partitions, and the state beside it 1", "use another pipeline name", "repartition: N")
+	_ = s.Close()
+}
+
+func addPartitions(t *testing.T, l *Log, name string, count int32) {
+	t.Helper()
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	topic := kmsg.NewCreatePartitionsRequestTopic()
+	topic.Topic, topic.Count = name, count
+	req.Topics = append(req.Topics, topic)
+	if _, err := req.RequestWith(t.Context(), l.client); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Two processes of one identity: the older one ends, and does not fence the

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TestTopicThatGrowsEndsItsReadersAlone gives topics that a process reads more
+// partitions: the input of a pipeline, which another one writes, and the topic of a
+// sink. The rest of the process goes on, also after a restart.
+func TestTopicThatGrowsEndsItsReadersAlone(t *testing.T) { growing(t, fakeEngine(t)) }
+
+func TestTopicThatGrowsEndsItsReadersAloneOnABroker(t *testing.T) { growing(t, realEngine(t)) }
+
+func growing(t *testing.T, engine string) {
+	t.Chdir(t.TempDir())
+	t.Setenv("AFTERBAY_ENGINE", engine)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(service.Close)
+	for _, p := range [][3]string{{"grows", "grows-in", "grows-out"}, {"stays", "stays-in", "grows-in"}, {"sinks", "sinks-in", "sinks-out"}} {
+		text := "pipeline: " + p[0] + "\ninput: {topic: " + p[1] + ", partitions: 1, key: k, fields: {k: string}}\nsteps:\n  - features: {seen: {last: 10, value: 1, aggregates: [count]}}\n  - emit: {topic: " + p[2] + ", value: [k]}\n"
+		if p[0] == "sinks" {
+			text += "sinks:\n  - {from: sinks-out, name: hook, http: {url: " + service.URL + "}}\n"
+		}
+		write(t, p[0]+".yaml", text)
+	}
+	out, end := background(t, "run", "grows.yaml", "stays.yaml", "sinks.yaml", "--listen", "127.0.0.1:0")
+	out.wait(t, "in another terminal")
+	follow, stop := background(t, "tail", "grows-out", "--follow")
+	sees := func(topic, key, from string) {
+		t.Helper()
+		must(t, fmt.Sprintf("{\"k\":%q}\n", key), "produce", topic, "--key", "k", "--data", "other")
+		follow, stop := background(t, "tail", from, "--follow", "--data", "other")
+		follow.wait(t, fmt.Sprintf("{\"k\":%q}", key))
+		stop()
+	}
+	sees("stays-in", "a", "grows-in")
+	follow.wait(t, `{"k":"a"}`)
+	stop()
+	sees("sinks-in", "a", "sinks-out")
+
+	add(t, engine, "grows-in", "sinks-out")
+	out.wait(t, "a pipeline ended, and the others go on")
+	out.wait(t, "a sink ended, and the others go on")
+	sees("stays-in", "b", "grows-in")
+	sees("sinks-in", "b", "sinks-out")
+	_, url, _ := strings.Cut(out.String(), "listening on ")
+	url, _, _ = strings.Cut(url, ": POST")
+	if status := must(t, "", "status", "--url", url); !strings.Contains(status, "grows-in\" has 2 partitions") || !strings.Contains(status, "sinks-out\" has 2 partitions") {
+		t.Error(status)
+	}
+	for path, want := range map[string]string{
+		"/healthz": "ok", "/readyz": "pipeline grows ended: ",
+		"/metrics": `afterbay_pipeline_ended{pipeline="grows"} 1`, "/v1/status": `"ended":"pipeline \"grows\":`,
+	} {
+		if text := body(t, url+path); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %s: %s", path, want, text)
+		}
+	}
+	wantMove(t, end(), out.String())
+
+	// It starts again, and is done when those are done that run.
+	must(t, `{"k":"c"}`+"\n", "produce", "stays-in", "--key", "k")
+	r := command(t, "", "run", "grows.yaml", "stays.yaml", "sinks.yaml", "--listen", "none", "--until-idle")
+	wantMove(t, r.code, r.stdout+r.stderr)
+	if got := must(t, "", "tail", "grows-in"); strings.Count(got, "\n") != 3 {
+		t.Errorf("after a restart: %s%s", got, r.stderr)
+	}
+	// Alone it does not start.
+	r = command(t, "", "run", "grows.yaml", "--listen", "127.0.0.1:0")
+	if wantMove(t, r.code, r.stderr); strings.Contains(r.stdout, "listening") {
+		t.Error(r.stdout)
+	}
+	// It moves.
+	text, err := os.ReadFile("grows.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, "moved.yaml", strings.NewReplacer("pipeline: grows", "pipeline: moved", "partitions: 1", "repartition: 1").Replace(string(text)))
+	must(t, "", "run", "moved.yaml", "--listen", "none", "--until-idle")
+	if got := must(t, "", "tail", "grows-out"); strings.Count(got, `{"k":"c"}`) != 1 {
+		t.Errorf("after the move: %s", got)
+	}
+}
+
+func wantMove(t *testing.T, code int, text string) {
+	t.Helper()
+	if code != exitFailure || !strings.Contains(text, `topic "grows-in" has 2 partitions, and the state beside it 1`) || !strings.Contains(text, "use another pipeline name") || !strings.Contains(text, "repartition: N") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// add gives topics a second partition.
+func add(t *testing.T, engine string, topics ...string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(strings.TrimPrefix(engine, "kafka://"), ",")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	grown, err := kadm.NewClient(client).CreatePartitions(t.Context(), 1, topics...)
+	if err != nil || grown.Error() != nil {
+		t.Fatal(err, grown.Error())
+	}
+}
+
+func body(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
