@@ -139,7 +139,7 @@ func TestTokenFilesThatAreWrongSayWhere(t *testing.T) {
 		}
 	}
 	write(t, "tokens.yaml", "tokens:\n"+tokenLine("shop", strings.Repeat("x", 32), "{metrics}"))
-	if got := must(t, "", "lint", "tokens.yaml"); !strings.Contains(got, "the token file is right: it has 1 token\n") {
+	if got := must(t, "", "lint", "tokens.yaml"); !strings.Contains(got, "the token file is valid: it has 1 token\n") {
 		t.Errorf("lint of a right file: %s", got)
 	}
 }

@@ -41,7 +41,7 @@ func talkFolder(t *testing.T) {
 // TestLintComparesGatewaysWithPipelines changes one of both files, or both.
 func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 	talkFolder(t)
-	talk, gateway := "talk.yaml: pipeline talk is right", "gateway.yaml: gateway chat is right: clients' events go to said, keyed by room, of pipeline talk"
+	talk, gateway := "talk.yaml: pipeline talk is valid", "gateway.yaml: gateway chat is valid: clients' events go to said, keyed by room, of pipeline talk"
 	write(t, "judge.yaml", judgePipeline)
 	write(t, "read.yaml", strings.NewReplacer("pipeline: judge", "pipeline: read", "topic: shown, key: room", "topic: said, key: text", ", time: {late: {topic: late}}", "", "judged", "read").Replace(judgePipeline))
 	for name, c := range map[string]struct {
@@ -84,7 +84,7 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 		write(t, "talk.yaml", replace.Replace(pipelineText))
 		write(t, "gateway.yaml", replace.Replace(gatewayText))
 		r := command(t, "", append([]string{"lint", "talk.yaml", "gateway.yaml"}, strings.Fields(c.more)...)...)
-		said, wrong := r.stderr, strings.Contains(c.want[0], "yaml:") && !strings.Contains(c.want[0], "right") || strings.HasPrefix(c.want[0], "pipeline.")
+		said, wrong := r.stderr, strings.Contains(c.want[0], "yaml:") && !strings.Contains(c.want[0], " is valid") || strings.HasPrefix(c.want[0], "pipeline.")
 		if !wrong {
 			said = r.stdout
 		}
@@ -109,7 +109,7 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 // names: all at once.
 func TestLintFindsWhatGatewaysName(t *testing.T) {
 	talkFolder(t)
-	if out := must(t, "", "lint", "gateway.yaml"); out != "gateway.yaml: gateway chat is right: clients' events go to said\n" {
+	if out := must(t, "", "lint", "gateway.yaml"); out != "gateway.yaml: gateway chat is valid: clients' events go to said\n" {
 		t.Error(out)
 	}
 	t.Setenv("SHORT", "guess me")

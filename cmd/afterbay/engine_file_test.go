@@ -52,7 +52,7 @@ func TestCommandsTakeTheEngineOfTheirPipeline(t *testing.T) {
 		"state get p key_0 --file p.yaml":         "seen.count_1h",
 		"doctor p.yaml":                           "topic afterbay-p-p-in-changelog",
 		"doctor --engine p.yaml":                  "topic afterbay-p-p-in-changelog",
-		"lint p.yaml":                             "pipeline p is right",
+		"lint p.yaml":                             "pipeline p is valid",
 		"lag p --engine p.yaml":                   "p-in",
 		"run p.yaml --listen none --until-idle":   "pipeline p: 0 events",
 		"explain p:0:0:0 --engine " + engine + "": "p:0:0:0",

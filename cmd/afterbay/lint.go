@@ -59,7 +59,7 @@ func (c *lintCommand) Run(a *app) error {
 		if c.JSON || files[p.file] {
 			continue
 		}
-		fmt.Fprintf(a.stdout, "%s: pipeline %s is right: it reads %s\n", p.file, p.runner.Name(), p.describe())
+		fmt.Fprintf(a.stdout, "%s: pipeline %s is valid: it reads %s\n", p.file, p.runner.Name(), p.describe())
 		for _, w := range slices.Concat(p.runner.Warnings(), arrivals[i]) {
 			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.file, p.runner.Name(), w)
 		}
@@ -68,21 +68,21 @@ func (c *lintCommand) Run(a *app) error {
 		if c.JSON {
 			continue
 		}
-		fmt.Fprintf(a.stdout, "%s: the manifest of model %s@%d is right%s\n", m.path, m.Name, m.Version, m.next())
+		fmt.Fprintf(a.stdout, "%s: the manifest of model %s@%d is valid%s\n", m.path, m.Name, m.Version, m.next())
 		if m.open != "" {
 			fmt.Fprintf(a.stdout, "%s: model %s@%d: warning: %s\n", m.path, m.Name, m.Version, m.open)
 		}
 	}
 	for _, t := range l.tokens {
 		if !c.JSON {
-			fmt.Fprintf(a.stdout, "%s: the token file is right: it has %s\n", t.Path(), counted(len(t.Tokens), "token"))
+			fmt.Fprintf(a.stdout, "%s: the token file is valid: it has %s\n", t.Path(), counted(len(t.Tokens), "token"))
 		}
 	}
 	for _, g := range l.gateways {
 		if c.JSON || files[g.in.path] {
 			continue
 		}
-		fmt.Fprintf(a.stdout, "%s: gateway %s is right: clients' events go to %s%s\n", g.in.path, g.file.Name, g.file.Pipeline.Input, g.of)
+		fmt.Fprintf(a.stdout, "%s: gateway %s is valid: clients' events go to %s%s\n", g.in.path, g.file.Name, g.file.Pipeline.Input, g.of)
 		for _, w := range g.warnings {
 			fmt.Fprintf(a.stdout, "%s: gateway %s: warning: %s\n", g.in.path, g.file.Name, w)
 		}
@@ -113,7 +113,7 @@ type linter struct {
 	tokens    []*config.Tokens // without findings
 }
 
-// lintedManifest is a manifest of a model that is right by itself.
+// lintedManifest is the manifest of a model, valid by itself.
 type lintedManifest struct {
 	*config.Manifest
 	path string

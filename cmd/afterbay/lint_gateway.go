@@ -13,7 +13,7 @@ import (
 type lintedGateway struct {
 	file     *config.Gateway
 	in       *lintedFile
-	of       string // whose topics these are, for who reads that it is right
+	of       string // key and pipelines, for the line that says it is valid
 	warnings []string
 }
 

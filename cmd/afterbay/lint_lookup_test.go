@@ -82,7 +82,7 @@ func TestLintAsksWhereRowsAre(t *testing.T) {
 	}
 	locked.Store(false)
 	t.Setenv("REDIS_URL", redis.URL)
-	if out := must(t, "", "lint", "--connect", "posts.yaml"); !strings.Contains(out, "is right") {
+	if out := must(t, "", "lint", "--connect", "posts.yaml"); !strings.Contains(out, "is valid") {
 		t.Error(out)
 	}
 }

@@ -24,7 +24,7 @@ func findingsOf(t *testing.T, r result) []printedFinding {
 }
 
 // mixed has a document that is no YAML, one of wrong shape, one that means
-// nothing, and one that is right.
+// nothing, and one that is valid.
 const mixed = `pipeline: [
 ---
 pipeline: shape
@@ -90,7 +90,7 @@ func TestLintFindsEverythingAtOnce(t *testing.T) {
 	if !strings.HasPrefix(text.stderr, "mixed.yaml:1:11: this YAML") || !strings.HasSuffix(text.stderr, "\n"+r.stderr) {
 		t.Errorf("as text:\n%s", text.stderr)
 	}
-	if !strings.Contains(text.stdout, "counts.yaml: pipeline counts is right") || strings.Contains(text.stdout, "mixed.yaml") {
+	if !strings.Contains(text.stdout, "counts.yaml: pipeline counts is valid") || strings.Contains(text.stdout, "mixed.yaml") {
 		t.Errorf("right are:\n%s", text.stdout)
 	}
 }
@@ -101,7 +101,7 @@ func TestLintOfRightFilesSaysSo(t *testing.T) {
 		t.Errorf("printed %s", out)
 	}
 	r := command(t, "", "lint", "counts.yaml", "right.yml")
-	if r.code != exitOK || r.stderr != "" || strings.Count(r.stdout, " is right: it reads ") != 3 {
+	if r.code != exitOK || r.stderr != "" || strings.Count(r.stdout, " is valid: it reads ") != 3 {
 		t.Errorf("exit %d: %s%s", r.code, r.stderr, r.stdout)
 	}
 }
@@ -117,7 +117,7 @@ func TestLintComparesTheFiles(t *testing.T) {
 	must(t, "", "lint", "writer.yaml")
 	r := command(t, "", "lint", "reader.yaml", "writer.yaml")
 	if r.code != exitInvalid || !strings.HasPrefix(r.stderr, `reader.yaml:2:59: input.fields.count: pipeline "writer" emits to "middle" without "count"`) ||
-		!strings.HasSuffix(r.stderr, "afterbay: 1 finding in 1 file\n") || !strings.Contains(r.stdout, "writer.yaml: pipeline writer is right") {
+		!strings.HasSuffix(r.stderr, "afterbay: 1 finding in 1 file\n") || !strings.Contains(r.stdout, "writer.yaml: pipeline writer is valid") {
 		t.Errorf("exit %d: %s%s", r.code, r.stderr, r.stdout)
 	}
 	r = command(t, "", "lint", "loop.yaml", "reader.yaml", "writer.yaml")

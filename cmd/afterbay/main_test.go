@@ -344,7 +344,7 @@ func TestUntilIdleWorksOffAChainOfFiles(t *testing.T) {
 	if n := strings.Count(must(t, "", "tail", "out"), "\n"); n != 700 {
 		t.Errorf("%d outputs", n)
 	}
-	if out := must(t, "", "lint", "first.yaml", "second.yaml"); !strings.Contains(out, "first.yaml: pipeline counts is right: it reads in and writes mid, dlq.counts") {
+	if out := must(t, "", "lint", "first.yaml", "second.yaml"); !strings.Contains(out, "first.yaml: pipeline counts is valid: it reads in and writes mid, dlq.counts") {
 		t.Error(out)
 	}
 }

@@ -24,7 +24,7 @@ func TestModelsAreAddedVerifiedMeasuredAndListed(t *testing.T) {
 	if out := must(t, "", "model", "add", "risk.json", "--name", "risk", "--version", "2", "--outputs", "score"); !strings.Contains(out, "models/risk/2/model.yaml: 64 golden vectors hold") {
 		t.Error(out)
 	}
-	if out := must(t, "", "lint", "models/risk/2/model.yaml"); out != "models/risk/2/model.yaml: the manifest of model risk@2 is right\n" {
+	if out := must(t, "", "lint", "models/risk/2/model.yaml"); out != "models/risk/2/model.yaml: the manifest of model risk@2 is valid\n" {
 		t.Errorf("lint of a manifest: %s", out)
 	}
 	if r := command(t, "", "model", "add", "tone.json", "--name", "tone", "--version", "1"); r.code == exitOK || !strings.Contains(r.stderr, "name a CSV file of rows with --rows") {

@@ -37,13 +37,13 @@ func TestLintLooksAtTheTableOfDocuments(t *testing.T) {
 		{"create extension vector", "near.yaml:4:5: steps[0].lookup: PostgreSQL has no table documents: create it"},
 		{"create table documents (text text, embedding vector(4))", "table documents has no column body: it has text, embedding"},
 		{"alter table documents rename text to body", "column embedding of table documents is of vectors of 4 numbers, those of events have 3"},
-		{"alter table documents alter embedding type vector(3)", "is right"},
+		{"alter table documents alter embedding type vector(3)", "is valid"},
 	} {
 		if _, err := conn.Exec(t.Context(), c[0]); err != nil {
 			t.Fatal(err)
 		}
 		r := command(t, "", "lint", "--connect", "near.yaml")
-		if said := r.stdout + r.stderr; !strings.Contains(said, c[1]) || (r.code == 0) != (c[1] == "is right") || strings.Contains(said, "told") {
+		if said := r.stdout + r.stderr; !strings.Contains(said, c[1]) || (r.code == 0) != (c[1] == "is valid") || strings.Contains(said, "told") {
 			t.Errorf("%s: %+v", c[0], r)
 		}
 	}

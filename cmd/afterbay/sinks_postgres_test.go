@@ -42,9 +42,9 @@ func TestRowsOfAPipelineAreWrittenOnce(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	for _, c := range [][2]string{ // there is no table yet
-		{"", "is right"},
+		{"", "is valid"},
 		{"CREATE TABLE artifacts (id text PRIMARY KEY, customer text, body integer, embed text)", `sinks[0]: table artifacts, column body: is integer, and string is written to it, which needs text: ALTER TABLE "artifacts" ALTER COLUMN "body" TYPE text`},
-		{"DROP TABLE artifacts", "is right"},
+		{"DROP TABLE artifacts", "is valid"},
 	} {
 		if _, err := conn.Exec(t.Context(), c[0]); err != nil {
 			t.Fatal(err)
