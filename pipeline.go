@@ -80,17 +80,15 @@ type Input struct {
 
 // Backlog bounds the records of a topic that wait for the pipeline: sources that
 // send them by HTTP are turned away, with 429 and when to come back, from High on
-// until they are down at Low. The zero value bounds them by the room of the log
-// alone.
+// until they are down at Low. The zero value limits them only by the size of the log.
 type Backlog struct {
 	Max  int // that may wait; 0 is no bound
 	High int // 0 is three quarters of Max
 	Low  int // 0 is a third of High, where that is 0 too
 }
 
-// Dedupe drops events that were seen before: those whose id is one of the last Max
-// that came to the partition, whatever their times, with an event less than Window
-// before its newest time.
+// Dedupe drops an event if its id is among the last Max ids of its partition and the
+// event with that id is less than Window before the newest event time.
 type Dedupe struct {
 	ID     string        // a field of kind string or int
 	Window time.Duration // of event time; 0 is 24 h
@@ -331,7 +329,7 @@ type Calling struct {
 	Attempts    int           // of an event that fails by its own fault, before it is a dead letter, as one is at once that the model refuses; 0 is 3
 	Backoff     Backoff       // between the attempts of an event
 	Concurrency int           // most calls of parked events at a time; 0 is 16, or remote.calls of the model's manifest
-	Start       int           `json:",omitempty"` // calls of parked events at a time until the first of them are answered, after which they become Concurrency; 0 is 4, or Concurrency if that is less
+	Start       int           `json:",omitempty"` // calls of parked events at a time until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
 	Expire      time.Duration // since an event was parked, after which it is a dead letter; 0 is never
 	Breaker     Breaker
 }
@@ -345,8 +343,8 @@ type Backoff struct {
 
 // Breaker says when no calls are made for a while, and what happens meanwhile.
 type Breaker struct {
-	Failures int           // calls in a row that fail by the fault of the model; 0 is 5
-	Rate     float64       // share of the calls of the last 10 s, once there are 20, that fail by its fault; 0 is 0.5
+	Failures int           // calls in a row that fail by the model's fault, of different events, with no later call answered; 0 is 5
+	Rate     float64       // share of the calls of the last 10 s, of 20 or more, that fail by the model's fault; 0 is 0.5
 	Probe    time.Duration // until a call tries whether it works again; 0 is 30 s
 	Open     string        // pause (default) reads no more, park goes on with the events that need no call, fallback takes the scores' fallback
 }

@@ -72,7 +72,7 @@ var processWords = []word[model.Process]{
 	{name: "start", form: field(func(p *model.Process) *time.Duration { return &p.Start }, span(time.Millisecond, time.Hour)), example: "2m"},
 	{name: "memory", form: field(func(p *model.Process) *int { return &p.MemoryBytes }, size(1<<20, 1<<40)), example: "4GiB"},
 	{name: "pure", form: field(func(p *model.Process) *bool { return &p.Pure }, onlyTrue()), example: "true", absent: "events are scored when they are durable"},
-	{name: "env", form: field(func(p *model.Process) *[]string { return &p.Env }, listOf(textOf("the name of a variable"))), example: "[MODEL_CACHE]",
+	{name: "env", form: field(func(p *model.Process) *[]string { return &p.Env }, listOf(textOf("a name"))), example: "[MODEL_CACHE]",
 		absent: "none", means: "variables of the engine's environment that the program gets, beside PATH, HOME, LANG and TMPDIR; names that begin with AFTERBAY_ are refused"},
 }
 

@@ -17,7 +17,7 @@ type Outcome int
 
 // The outcomes.
 const (
-	// Abandoned says nothing: the caller gave the call up, or never made it.
+	// Abandoned is no evidence: the caller gave the call up, or the event explains it.
 	Abandoned Outcome = iota
 	// Answered is an answer, even one that refuses the rows: the endpoint works.
 	Answered

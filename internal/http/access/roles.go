@@ -45,12 +45,12 @@ type Token struct {
 
 // Roles are what a token allows. In names * stands for any number of characters.
 type Roles struct {
-	Produce []string // Topics that it may append to. A topic that a pipeline writes must be named exactly.
+	Produce []string // Topics that it may append to; a topic that a pipeline writes must be named exactly.
 	Read    []string // Topics that it may read.
 	Infer   []string // Models that it may ask.
 	Work    []string // Pools of work that it may take from.
 	Metrics bool     // It may read metrics, lag, budgets and the status of the process.
-	Admin   bool     // It may do all of the above, and change topics, dead letters and parked events.
+	Admin   bool     // It may do all of the above, create and delete topics, read state and clients, and settle dead letters and parked events; it needs Produce for topics that a pipeline writes.
 }
 
 // patterns returns the names that a role is for.
