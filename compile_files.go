@@ -22,7 +22,7 @@ func (c *compiler) sinkFiles(path string, s *Sink, complete bool) *FilesSink {
 		c.hint("use file:///FOLDER or s3://BUCKET/PREFIX")
 	case scheme == "file" && strings.HasPrefix(rest, "/") || scheme == "s3" && rest != "" && rest[0] != '/':
 	default:
-		c.fail(at+".url", "this is no place for objects: use file:///FOLDER, from the root, or s3://BUCKET/PREFIX")
+		c.fail(at+".url", "the URL is not valid: use file:///FOLDER, from the root, or s3://BUCKET/PREFIX")
 	}
 	if scheme == "file" && f.S3 != (ObjectStore{}) {
 		c.fail(at+".s3", "it says nothing about a folder: it is of s3://BUCKET/PREFIX")

@@ -39,7 +39,7 @@ func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool)
 		manifest.Kind, manifest.Remote = "remote", &model.Remote{Version: strconv.Itoa(m.Version), Timeout: timeout, Calls: call.Concurrency}
 		to, err := url.Parse(m.URL)
 		if err != nil {
-			c.fail(where, "the URL cannot be read: use grpc://HOST:PORT/MODEL, grpcs://, http:// or https://")
+			c.fail(where, "the URL is not valid: use grpc://HOST:PORT/MODEL, grpcs://, http:// or https://")
 			return loadedModel{}, false
 		}
 		if name := path.Base(to.Path); name != "." && name != "/" {

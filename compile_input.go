@@ -172,7 +172,7 @@ func (c *compiler) inputTime(path string, in *Input) {
 	}
 	switch {
 	case t.Format != "" && t.Unit != "":
-		c.fail(path+".format", "a time has either a unit or a format")
+		c.fail(path+".format", "remove unit or format: only one is allowed")
 	case t.Format != "" && step.CheckLayout(t.Format) != nil:
 		c.fail(path+".format", "%v", step.CheckLayout(t.Format))
 	case t.Unit == "" && t.Format == "":

@@ -14,7 +14,7 @@ func (c *compiler) writesRows(path string, s *Lookup, own bool) bool {
 	written := false
 	refuse := func(what, format string, args ...any) {
 		written = true
-		c.fail(path+".table", "the pipeline writes %q itself, %s: an event would miss the row of the one before it", s.Table, what)
+		c.fail(path+".table", "the pipeline writes %q itself, %s: the lookup would miss rows of events in flight", s.Table, what)
 		c.hint(fmt.Sprintf(format, args...))
 	}
 	var walk func(steps []Step)
@@ -43,7 +43,7 @@ func (c *compiler) writesRows(path string, s *Lookup, own bool) bool {
 		refuse("by late events", "give late another topic")
 	}
 	if written && !own {
-		c.fail(path+".key", "the pipeline writes %q itself, by the input's key, and finds its rows by %s: an event would miss rows of the events before it", s.Table, s.Key)
+		c.fail(path+".key", "the pipeline writes %q itself, by the input's key, and finds its rows by %s: the lookup would miss rows of events in flight", s.Table, s.Key)
 		c.hint("find them by the input's key, or have another pipeline write them")
 	}
 	if written && c.ownRows == "" {
@@ -68,7 +68,7 @@ func (c *compiler) ownTables() {
 		return
 	}
 	if c.parkable && !c.plan.Ordered {
-		c.fail(c.ownRows, "the pipeline writes its rows, and events of a key may be parked: one would miss the row of the one before it")
+		c.fail(c.ownRows, "the pipeline writes its rows, and events of a key may be parked: the lookup would miss rows of events in flight")
 		c.hint("write ordered: true at the step that parks, or remove what parks: async, and call of the model")
 	}
 	c.plan.Ordered, c.plan.Feedback = true, true

@@ -106,7 +106,7 @@ func (c *compiler) sinkHTTP(path string, h *HTTPSink) {
 	u, err := url.Parse(h.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		c.fail(path+".http.url", "this is no URL of a service: use http://HOST/PATH or https://HOST/PATH")
+		c.fail(path+".http.url", "the URL is not valid: use http://HOST/PATH or https://HOST/PATH")
 	case u.User != nil:
 		c.fail(path+".http.url", "it has a user and password, which errors would show")
 		c.hint("use `token`, `token_file` or `headers`")
@@ -135,7 +135,7 @@ func (c *compiler) sinkTopic(path string, t *KafkaSink) {
 		c.fail(path+".topic", "%q is not the name of a topic: use letters, digits, '.', '_' and '-'", t.Topic)
 	}
 	if !strings.HasPrefix(t.Cluster.URL, "kafka://") && !strings.HasPrefix(t.Cluster.URL, "kafka+tls://") {
-		c.fail(path+".cluster", "%q is no cluster: use kafka://HOST:PORT or kafka+tls://HOST:PORT", client.ShownText(t.Cluster.URL))
+		c.fail(path+".cluster", "%q is not a valid URL: use kafka://HOST:PORT or kafka+tls://HOST:PORT", client.ShownText(t.Cluster.URL))
 	}
 	own := c.pipeline.Engine.URL
 	if t.Cluster.URL == own && slices.Contains(append(c.plan.Topics(), c.pipeline.Input.Topic), t.Topic) {

@@ -33,7 +33,7 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 		{"sinks[0].from", "missing", []afterbay.Sink{{HTTP: service}}},
 		{"sinks[0].from", `does not write "in"`, []afterbay.Sink{{From: "in", HTTP: service}}},
 		{"sinks[0]", "exactly one", []afterbay.Sink{{From: "out"}}},
-		{"sinks[0].http.url", "no URL", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "cards"}}}},
+		{"sinks[0].http.url", "the URL is not valid", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "cards"}}}},
 		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "http://a:b@cards"}}}},
 		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "from-out", HTTP: service}}},
 		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", HTTP: service}, {From: "dlq.copy", Name: "out", HTTP: service}}},

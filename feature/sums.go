@@ -32,9 +32,9 @@ const (
 // outOfRange is the error of a sum over a window, or over the newest values.
 func (f *feature) outOfRange(over string) error {
 	if f.float {
-		return fmt.Errorf("feature %s: %w: that of %s is beyond the largest number: scale the value down, or leave out sum and mean", f.name, ErrSum, over)
+		return fmt.Errorf("feature %s: %w: the sum of %s exceeds the largest number: scale the value down, or leave out sum and mean", f.name, ErrSum, over)
 	}
-	return fmt.Errorf("feature %s: %w: that of %s is beyond 2^63 units of %d decimals: use fewer decimals, or leave out sum and mean", f.name, ErrSum, over, f.decimals)
+	return fmt.Errorf("feature %s: %w: the sum of %s exceeds 2^63 units of %d decimals: use fewer decimals, or leave out sum and mean", f.name, ErrSum, over, f.decimals)
 }
 
 // bounded reports that no sum of the cell can be out of range.

@@ -309,5 +309,5 @@ func ExampleErrSum() {
 	fmt.Println(s.Add(c, 0, 0, 1e308))
 	// Output:
 	// <nil>
-	// feature spend: the sum is out of range: that of window 1h is beyond the largest number: scale the value down, or leave out sum and mean
+	// feature spend: the sum is out of range: the sum of window 1h exceeds the largest number: scale the value down, or leave out sum and mean
 }

@@ -66,7 +66,7 @@ func (o *Options) allowed(to *url.URL) error {
 	case scheme == "http" && !o.Plain:
 		return &guardError{"it is not encrypted: objects.http allows that"}
 	case scheme != "https" && scheme != "http":
-		return &guardError{"it is no URL of https"}
+		return &guardError{"the URL is not valid: use https://HOST/PATH"}
 	}
 	if o.Hosts == nil {
 		return nil

@@ -38,14 +38,14 @@ func (f *Fetcher) parse(text string) (source, error) {
 	case "http", "https":
 		return f.parseHTTP(text)
 	}
-	return source{}, refuse("%q is no URL of file, s3 or https", client.ShownText(text))
+	return source{}, refuse("%q is not a valid URL: use file://, s3:// or https://", client.ShownText(text))
 }
 
 func (f *Fetcher) parseFile(text string) (source, error) {
 	to, err := url.Parse(text)
 	switch {
 	case err != nil || to.Host != "" && to.Host != "localhost" || !strings.HasPrefix(to.Path, "/") || to.RawQuery != "":
-		return source{}, refuse("%q is no URL as file:///folder/name", client.ShownText(text))
+		return source{}, refuse("%q is not a valid URL: use file:///FOLDER/NAME", client.ShownText(text))
 	case f.options.Root == "":
 		return source{}, refuse("%s: files are not fetched: objects.root names the folder they may be in", client.ShownText(text))
 	}
@@ -112,7 +112,7 @@ func (f *Fetcher) parseS3(rest string) (source, error) {
 	shown = shown[:min(len(shown), shownMax)]
 	switch {
 	case !strings.HasPrefix(rest, "//") || bucket == "" || key == "":
-		return source{}, refuse("%q is no URL as s3://bucket/key", shown)
+		return source{}, refuse("%q is not a valid URL: use s3://BUCKET/KEY", shown)
 	case !slices.Contains(f.options.Buckets, "*") && !slices.Contains(f.options.Buckets, bucket):
 		return source{}, refuse("%s: objects.buckets does not name the bucket", shown)
 	case strings.ContainsFunc(bucket, func(c rune) bool {
@@ -145,7 +145,7 @@ func (f *Fetcher) object(ctx context.Context, shown, bucket, key string, r *rece
 func (f *Fetcher) parseHTTP(text string) (source, error) {
 	to, err := url.Parse(text)
 	if err != nil || to.Hostname() == "" {
-		return source{}, refuse("%q is no URL as https://host/path", client.ShownText(text))
+		return source{}, refuse("%q is not a valid URL: use https://HOST/PATH", client.ShownText(text))
 	}
 	shown := client.Shown(to)
 	if err := f.allowed(to); err != nil {

@@ -16,7 +16,7 @@ var (
 	errFull     = errors.New("the gateway has as many connections as it takes: come again later")
 	errToken    = errors.New("the token is not valid")
 	errNoToken  = errors.New("the request has no token")
-	errNotTaken = errors.New("the log did not take it: send it again")
+	errNotTaken = errors.New("the log did not accept the cancel: send it again")
 	errLog      = errors.New("the log cannot be read: come again later")
 )
 
@@ -240,5 +240,5 @@ func appendProblem(err error, id string) *wire.Error {
 	if errors.Is(err, stream.ErrTooLarge) {
 		return &wire.Error{Code: wire.CodeBadEvent, Message: "the event is too large for the log", EventID: id}
 	}
-	return &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("the log did not take event %s: send it again with the same id", id), EventID: id, Retryable: true}
+	return &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("the log did not accept event %s: send it again with the same id", id), EventID: id, Retryable: true}
 }

@@ -222,7 +222,7 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 			continue
 		}
 		if most, n := e.Group.Open, s.open[e.Group.Index]+len(c.groups)-(c.to-c.from); n > most && len(c.groups) > c.to-c.from {
-			return 0, fmt.Errorf("would open group %d of %s beside the partition: max.groups is %d", n, e.Group.Name, most), nil
+			return 0, fmt.Errorf("would open more than max.groups (%d) groups of %s", most, e.Group.Name), nil
 		}
 		s.join(q, &c, m)
 		return len(m.value), nil, nil

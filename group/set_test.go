@@ -312,7 +312,7 @@ func TestGroupsAndWhatIsKnownOfThemAreBounded(t *testing.T) {
 	g := w.plan.Groups[0]
 	for i := range 4 {
 		_, err := w.add(chunk{key: "k", call: fmt.Sprint("c", i), part: 0, at: 100, offset: int64(i)}, math.MinInt64)
-		if (err != nil) != (i == 3) || i == 3 && !strings.Contains(err.Error(), "would open group 4 of parts beside the partition: max.groups is 3") {
+		if (err != nil) != (i == 3) || i == 3 && !strings.Contains(err.Error(), "would open more than max.groups (3) groups of parts") {
 			t.Errorf("group %d: %v", i, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 // ErrAway says that the server or program of a model cannot be reached, or is not
 // ready. A later call may succeed.
-var ErrAway = errors.New("away")
+var ErrAway = errors.New("the server or program of the model cannot be reached")
 
 // Connector is implemented by models outside of the process that are described
 // before they are reached. Predict connects if Connect has not.

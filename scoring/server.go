@@ -56,7 +56,7 @@ func (o ServerOptions) Validate() error {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("address %q: %w: use host:port, such as %s", o.Address, err, DefaultAddress))
 	case !access.Loopback(host) && o.Token == "" && o.Tokens == nil && !o.Insecure:
-		errs = append(errs, fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could ask: set a token (--token-file, --token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address))
+		errs = append(errs, fmt.Errorf("address %q can be reached from other machines: any client could send requests without a token. Set a token (--token-file, --token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address))
 	}
 	return errors.Join(append(errs, reload.CheckFiles(o.CertFile, o.KeyFile))...)
 }

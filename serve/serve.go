@@ -80,7 +80,7 @@ func (o Options) Validate() error {
 		return fmt.Errorf("address %q: %w: use host:port, such as %s", o.Address, err, DefaultAddress)
 	}
 	if !access.Loopback(host) && o.Token == "" && o.Tokens == nil && !o.Insecure {
-		return fmt.Errorf("address %q can be reached from other machines, and without a token anybody there could read and write: set a token (--token-file, --token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address)
+		return fmt.Errorf("address %q can be reached from other machines: any client could read and write without a token. Set a token (--token-file, --token or AFTERBAY_TOKEN), listen on 127.0.0.1, or say --insecure", o.Address)
 	}
 	return reload.CheckFiles(o.CertFile, o.KeyFile)
 }

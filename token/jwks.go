@@ -60,7 +60,7 @@ func newKeySet(from JWKS, now func() time.Time, transport http.RoundTripper, fou
 		found.add("jwks", "`url` or `file` names the set", "write one of them")
 	case from.File != "":
 	case err != nil || at.Host == "" || at.User != nil:
-		found.add("jwks.url", "is no URL of a key set", "write it as in https://idp.example/.well-known/jwks.json")
+		found.add("jwks.url", "is not a valid URL", "write it as in https://idp.example/.well-known/jwks.json")
 	case at.Scheme == "http" && loopback(at.Hostname()):
 	case at.Scheme != "https":
 		found.add("jwks.url", "whoever is on the way can change keys", "write https://")

@@ -275,7 +275,7 @@ func TestKeysThatAreNotRightAreAllSaid(t *testing.T) {
 		"skew: 6m0s is out of range":                             {Skew: 6 * time.Minute},
 		"jwks: `url` or `file`":                                  {JWKS: &JWKS{Audience: "a"}},
 		"jwks.url: whoever is on the way":                        {JWKS: &JWKS{Audience: "a", URL: "http://idp.example/keys"}},
-		"jwks.url: is no URL":                                    {JWKS: &JWKS{Audience: "a", URL: "https://u:p@idp.example/keys"}},
+		"jwks.url: is not a valid URL":                           {JWKS: &JWKS{Audience: "a", URL: "https://u:p@idp.example/keys"}},
 		"jwks.audience: is no name":                              {JWKS: &JWKS{URL: "https://idp.example/keys"}},
 		"jwks.tenant: is no name":                                {JWKS: &JWKS{URL: "https://idp.example/keys", Audience: "a", Tenant: "\n"}},
 	} {

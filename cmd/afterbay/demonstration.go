@@ -53,7 +53,7 @@ func (d *demonstration) run() (err error) {
 		return err
 	}
 	if d.ctx.Err() != nil {
-		fmt.Fprintln(d.stderr, "ended by a signal: what was committed stays")
+		fmt.Fprintln(d.stderr, "stopped by a signal: what was committed stays")
 		return nil
 	}
 	found, err := countOutputs(d.ctx, &serve.Local{Log: d.log}, d.runner.Outputs())

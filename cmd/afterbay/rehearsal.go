@@ -237,7 +237,7 @@ func (r *rehearsal) run(feed func(ctx context.Context) error) error {
 	})
 	err := group.Wait()
 	if r.ctx.Err() != nil {
-		return errors.New("ended by a signal")
+		return errors.New("stopped by a signal")
 	}
 	return err
 }

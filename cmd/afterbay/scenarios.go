@@ -28,7 +28,7 @@ func (c *testCommand) Run(a *app) error {
 		})
 		meter.clear()
 		if a.ctx.Err() != nil {
-			return errors.New("ended by a signal")
+			return errors.New("stopped by a signal")
 		}
 		if err == nil && len(failures) == 0 {
 			fmt.Fprintf(a.stdout, "ok    %s\n", file)

@@ -14,7 +14,7 @@ import (
 const endWithin = 3 * time.Second
 
 // errEnded says that a command did not come to its end.
-var errEnded = errors.New("ended by a signal before it was done: the same command does it again")
+var errEnded = errors.New("stopped by a signal before it was done. Run the command again")
 
 // untilSignal runs a command. After a signal it waits endWithin, unless the end is orderly.
 func (a *app) untilSignal(command func() error) error {

@@ -103,7 +103,7 @@ func TestSinksThatCannotBeAreRefused(t *testing.T) {
 	} {
 		t.Setenv("CARD_API", api)
 		write(t, "fraud.yaml", strings.Replace(freezesPipeline, change[0], change[1], 1))
-		want := map[string]string{"http://cards": `the pipeline does not write "frozen"`, "cards": "no URL of a service"}[api]
+		want := map[string]string{"http://cards": `the pipeline does not write "frozen"`, "cards": "the URL is not valid"}[api]
 		if r := command(t, "", "lint", "fraud.yaml"); r.code != exitInvalid || !strings.Contains(r.stdout+r.stderr, want) {
 			t.Errorf("%s: %+v", api, r)
 		}

@@ -68,10 +68,10 @@ func New(o Options) (*Client, error) {
 	}
 	var err error
 	if c.endpoint, err = url.Parse(strings.TrimSuffix(o.Endpoint, "/")); err != nil {
-		return nil, errors.New("endpoint of S3: it is no URL as https://HOST:PORT")
+		return nil, errors.New("endpoint of S3: the URL is not valid: use https://HOST:PORT")
 	}
 	if to := c.endpoint; to.Scheme != "http" && to.Scheme != "https" || to.Host == "" || to.User != nil || to.RawQuery != "" {
-		return nil, errors.New("endpoint of S3: it is no URL as https://HOST:PORT, without user and query")
+		return nil, errors.New("endpoint of S3: the URL is not valid: use https://HOST:PORT, without user and query")
 	}
 	return c, nil
 }

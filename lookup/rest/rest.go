@@ -47,9 +47,9 @@ func New(o Options) (*Source, error) {
 	to, err := url.Parse(before + after)
 	switch {
 	case err != nil:
-		return nil, errors.New("look up by HTTP: the URL cannot be read: write it as https://HOST/PATH")
+		return nil, errors.New("look up by HTTP: the URL is not valid: use https://HOST/PATH")
 	case to.Scheme != "http" && to.Scheme != "https" || to.Host == "":
-		return nil, fmt.Errorf("look up by HTTP: %q is no URL of http or https", client.ShownText(o.URL))
+		return nil, fmt.Errorf("look up by HTTP: %q is not a valid URL: use http://HOST/PATH or https://HOST/PATH", client.ShownText(o.URL))
 	case strings.Contains(after, hole):
 		return nil, fmt.Errorf("look up by HTTP: %q has %s twice", client.ShownText(o.URL), hole)
 	case to.User != nil:

@@ -67,7 +67,7 @@ func TestModelsThatThePipelineDescribesWronglyAreRefused(t *testing.T) {
 		want   string
 	}{
 		{afterbay.Model{URL: "grpc://" + host + "/absent"}, []string{"a"}, "models.far.url: load remote model absent: "},
-		{afterbay.Model{URL: "ftp://" + host + "/sum"}, []string{"a"}, "models.far.url: load remote model sum: URL"},
+		{afterbay.Model{URL: "ftp://" + host + "/sum"}, []string{"a"}, "models.far.url: load remote model sum: \"ftp:"},
 		{afterbay.Model{URL: "grpc://" + host + "/described"}, []string{"a", "b"}, `models.far.url: load remote model described: version "7" is none of`},
 		{afterbay.Model{URL: "grpc://" + host + "/sum", Process: []string{"true"}}, []string{"a"}, "models.far: a model has one of a file, a name in Go, a url and a process"},
 		{afterbay.Model{Process: []string{"/no/such/program"}}, []string{"a"}, "models.far.process: "},

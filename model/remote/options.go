@@ -126,12 +126,12 @@ func (o Options) Validate() error {
 	list = append(list, inference.CheckInputs(o.Inputs), inference.CheckOutputs(o.Outputs))
 	to, err := url.Parse(o.URL)
 	if err != nil {
-		return errors.Join(append(list, errors.New("the URL cannot be read: want grpc://host:port, grpcs://, http:// or https://"))...)
+		return errors.Join(append(list, errors.New("the URL is not valid: use grpc://HOST:PORT, grpcs://, http:// or https://"))...)
 	}
 	scheme := to.Scheme
 	plain := scheme == "grpc" || scheme == "http"
 	check(!plain && scheme != "grpcs" && scheme != "https" || to.Host == "" || to.Opaque != "",
-		"URL %q: want grpc://host:port, grpcs://, http:// or https://", client.Shown(to))
+		"%q is not a valid URL: use grpc://HOST:PORT, grpcs://, http:// or https://", client.Shown(to))
 	check(to.User != nil || to.RawQuery != "" || to.Fragment != "", "URL %q has a user, query or fragment: a token goes into Bearer", client.Shown(to))
 	check(strings.HasPrefix(scheme, "grpc") && strings.Trim(to.Path, "/") != "", "URL %q has a path, which gRPC has no place for", client.Shown(to))
 	check(strings.HasPrefix(scheme, "grpc") && to.Port() == "", "URL %q has no port", client.Shown(to))

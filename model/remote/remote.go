@@ -178,7 +178,7 @@ func Open(options Options) (*Model, error) {
 	m, err := open(options)
 	if err == nil && len(m.info.Outputs) == 0 {
 		m.Close()
-		err = errors.New("no outputs: its server is not asked which it has")
+		err = errors.New("outputs are missing: list them, because the server is not asked for them")
 	}
 	if err != nil {
 		return nil, explainLoad(options, err)

@@ -368,7 +368,7 @@ func TestTokensGoByTLS(t *testing.T) {
 
 func TestOptionsAreValidated(t *testing.T) {
 	err := Options{URL: "ftp://host", Timeout: -1, Calls: 5000, Columns: true, Tensor: "x"}.Validate()
-	for _, word := range []string{"no model", "timeout", "5000 calls", "choose one", "no inputs", "want grpc://"} {
+	for _, word := range []string{"no model", "timeout", "5000 calls", "choose one", "no inputs", "is not a valid URL: use grpc://"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v\nlacks %q", err, word)
 		}

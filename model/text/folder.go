@@ -72,7 +72,7 @@ func (c *characters) lower() (map[rune][]rune, error) {
 		}
 		for r := first; r <= last; r += step {
 			if _, twice := changed[r]; twice { // which also bounds the work
-				return nil, fmt.Errorf("characters.lower: %v changes %q, as a range above it does: export the model again", l, r)
+				return nil, fmt.Errorf("characters.lower: %v overlaps an earlier range at %q: export the model again", l, r)
 			}
 			changed[r] = []rune{r + difference}
 		}

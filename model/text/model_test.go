@@ -174,7 +174,7 @@ var wrongFiles = [][3]string{
 	{`"space":[9,13,32,32]`, `"space":[9,13,12,32]`, "characters.space"},
 	{`"lower":[[65,90,1,32]]`, `"lower":[[65,90,0,32]]`, "characters.lower"},
 	{`"lower":[[65,90,1,32]]`, `"lower":[[65,90,1,320]]`, "becomes something that is not ASCII"},
-	{`"lower":[[65,90,1,32]]`, `"lower":[[65,90,1,32],[66,66,1,32]]`, "as a range above it does"},
+	{`"lower":[[65,90,1,32]]`, `"lower":[[65,90,1,32],[66,66,1,32]]`, "[66 66 1 32] overlaps an earlier range at 'B'"},
 	{`"lower":[[65,90,1,32]]`, `"lower":[[65,90,2147483647,32]]`, "characters.lower"},
 	{`{"é":"e"}`, `{"ée":"e"}`, ""},
 	{`"analyzer":"word"`, `"analyzer":"lines"`, `analyzer "lines"`},

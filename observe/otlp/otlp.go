@@ -42,7 +42,7 @@ const (
 func (o Options) Validate() error {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("%q is no URL of a collector: use http://HOST:4318", o.URL)
+		return fmt.Errorf("%q is not a valid URL: use http://HOST:4318", o.URL)
 	}
 	return nil
 }

@@ -57,11 +57,11 @@ func (o Options) Validate() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch u, err := url.Parse(o.URL); {
 	case err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		fail("%q is no place for objects: use file:///FOLDER or s3://BUCKET/PREFIX", client.ShownText(o.URL))
+		fail("%q is not a valid URL: use file:///FOLDER or s3://BUCKET/PREFIX", client.ShownText(o.URL))
 	case u.Scheme == "file" && u.Host == "" && path.IsAbs(u.Path):
 	case u.Scheme == "s3" && u.Host != "":
 	default:
-		fail("%q is no place for objects: use file:///FOLDER, from the root, or s3://BUCKET/PREFIX", client.ShownText(o.URL))
+		fail("%q is not a valid URL: use file:///FOLDER, from the root, or s3://BUCKET/PREFIX", client.ShownText(o.URL))
 	}
 	switch o.Format {
 	case "", Parquet:

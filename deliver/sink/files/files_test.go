@@ -419,7 +419,7 @@ func TestCheckSaysWhatIsWrongWithAFolder(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for what, o := range map[string]files.Options{
-		"no place":      {URL: "/data/out", Format: files.NDJSON},
+		"valid URL":     {URL: "/data/out", Format: files.NDJSON},
 		"from the root": {URL: "file://data/out", Format: files.NDJSON},
 		"s3://BUCKET":   {URL: "s3://key:secret@bucket", Format: files.NDJSON},
 		"columns":       {URL: "file:///out"},

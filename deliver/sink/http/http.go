@@ -52,7 +52,7 @@ func (o Options) Validate() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch u, err := url.Parse(o.URL); {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		fail("this is no URL of a service: use http://HOST/PATH or https://HOST/PATH")
+		fail("the URL is not valid: use http://HOST/PATH or https://HOST/PATH")
 	case u.User != nil:
 		fail("the URL has a user and password, which errors would show: use a token or a header")
 	}
@@ -187,7 +187,7 @@ func printable(text string) bool {
 func shownLocation(response *http.Response, to string) string {
 	u, err := response.Request.URL.Parse(to)
 	if err != nil {
-		return "no URL"
+		return "a URL that is not valid"
 	}
 	return client.ShownOrigin(u)
 }

@@ -200,7 +200,7 @@ func TestKeyIsPrintable(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for what, o := range map[string]httpsink.Options{
-		"no URL":     {URL: "cards.example.com/freeze"},
+		"not valid":  {URL: "cards.example.com/freeze"},
 		"password":   {URL: "https://user:password@cards.example.com/"},
 		"method":     {URL: "http://cards", Method: "GET"},
 		"own":        {URL: "http://cards", Headers: http.Header{"idempotency-key": {"x"}}},
