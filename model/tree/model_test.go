@@ -387,6 +387,43 @@ func benchmarkPredict(b *testing.B, name string) {
 	}
 }
 
+// BenchmarkNarrow turns numbers into what kernels compare: by rounding, as the inputs of
+// XGBoost, and by a scale, numbers that float32 holds and numbers that are looked up.
+func BenchmarkNarrow(b *testing.B) {
+	const width, rows = 16, 64
+	k := kernels()[0]
+	to := make([]float32, width*rows)
+	run := func(name string, numbers []float64, scales []*scale) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				narrowRows(&k, to, numbers, scales)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(numbers)), "ns/number")
+		})
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	held, others := make([]float64, width*rows), make([]float64, width*rows)
+	for i := range held {
+		held[i] = float64(rng.IntN(1 << 24))
+		others[i] = held[i] + 1/3.
+	}
+	run("rounded", others, nil)
+	for _, thresholds := range []int{16, 256, 4096} {
+		scales := make([]*scale, width)
+		for i := range scales {
+			scales[i] = &scale{}
+			for at := range thresholds {
+				scales[i].thresholds = append(scales[i].thresholds, (float64(at)+0.3)/float64(thresholds)*(1<<24))
+			}
+			if err := scales[i].settle(false); err != nil {
+				b.Fatal(err)
+			}
+		}
+		run(fmt.Sprintf("held/thresholds=%d", thresholds), held, scales)
+		run(fmt.Sprintf("looked-up/thresholds=%d", thresholds), others, scales)
+	}
+}
+
 func BenchmarkParse(b *testing.B) {
 	for _, kind := range []string{"json", "ubj"} {
 		b.Run(kind, func(b *testing.B) {
