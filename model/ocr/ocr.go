@@ -20,7 +20,7 @@ import (
 )
 
 // PixelsMax is how many pixels an image may have where Options do not say: 20
-// million, three bytes of memory each, and the four to eight that it is decoded to.
+// million. While it is decoded an image may take 12 bytes for each of them.
 const PixelsMax = 20_000_000
 
 const (
@@ -155,7 +155,8 @@ func (m *Model) Close() error {
 func (m *Model) Info() model.Info { return m.info }
 
 // Check returns why an image cannot be read, as far as its head says: it is missing,
-// neither PNG nor JPEG, has no pixels or too many.
+// neither PNG nor JPEG, has no pixels or too many, is too narrow, or takes too much memory
+// while it is decoded.
 func (m *Model) Check(_ []float64, columns [][]byte) error {
 	if len(columns) != 1 || columns[0] == nil {
 		return &model.InputError{Name: m.info.Inputs[0].Name, Err: errors.New("it is missing")}
@@ -221,23 +222,34 @@ func (m *Model) prepared(ctx context.Context, data []byte) (*picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	if long := max(p.w, p.h); long > sideMost {
-		p = p.times(float64(sideMost) / float64(long))
+	w, h, err := sides(p.w, p.h)
+	if err != nil {
+		return nil, err
 	}
-	if short := min(p.w, p.h); short < sideLeast && short > 0 {
-		by := float64(sideLeast) / float64(short)
-		if by*float64(max(p.w, p.h)) > sideMost2 {
-			return nil, fmt.Errorf("an image of %d x %d pixels is too narrow to find text in", p.w, p.h)
-		}
-		p = p.times(by)
-	}
-	if p.w == 0 || p.h == 0 {
-		return nil, errors.New("an image that is too narrow to find text in")
-	}
+	p = p.resize(w, h)
 	if p.h <= sideLeast || float64(p.w)/float64(p.h) > wide {
 		p = p.framed((max(p.w/wide, sideLeast)*2 - p.h) / 2)
 	}
 	return p, nil
+}
+
+// sides returns those of the picture in which text is found, for an image of these sides.
+func sides(w, h int) (int, int, error) {
+	long, short := float64(max(w, h)), float64(min(w, h))
+	factor := 1.0
+	switch {
+	case long > sideMost:
+		factor = sideMost / long
+	case short < sideLeast:
+		factor = sideLeast / short
+	default:
+		return w, h, nil
+	}
+	toW, toH := to32(float64(w)*factor), to32(float64(h)*factor)
+	if toW == 0 || toH == 0 || factor*long > sideMost2 {
+		return 0, 0, fmt.Errorf("an image of %d x %d pixels is too narrow to find text in", w, h)
+	}
+	return toW, toH, nil
 }
 
 // times resizes to sides that are multiples of 32, the length that the model wants.

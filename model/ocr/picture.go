@@ -49,10 +49,16 @@ func checkImage(data []byte, pixelsMax int) error {
 			return fmt.Errorf("an image of %d x %d pixels has none", about.Width, about.Height)
 		case about.Width > pixelsMax/about.Height:
 			return fmt.Errorf("an image of %d x %d pixels, the limit is %d in all", about.Width, about.Height, pixelsMax)
-		case format.name == "JPEG":
-			return checkScans(data)
 		}
-		return nil
+		if _, _, err := sides(about.Width, about.Height); err != nil {
+			return err
+		}
+		if format.name == "JPEG" {
+			if err := checkScans(data); err != nil {
+				return err
+			}
+		}
+		return checkMemory(data, about, format.name, pixelsMax)
 	}
 	return fmt.Errorf("neither PNG nor JPEG: it begins with %q", data[:min(8, len(data))])
 }
@@ -105,15 +111,16 @@ func (p *pieces) Read(into []byte) (int, error) {
 func convert(ctx context.Context, img image.Image) (*picture, error) {
 	bounds := img.Bounds()
 	p := newPicture(bounds.Dx(), bounds.Dy())
+	colours := img.(image.RGBA64Image) // all images of the standard library are
 	at := 0
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			r, g, b, a := img.At(x, y).RGBA() // times a
-			white := 0xffff - a
-			p.pix[at], p.pix[at+1], p.pix[at+2] = byte((b+white)>>8), byte((g+white)>>8), byte((r+white)>>8)
+			c := colours.RGBA64At(x, y) // times c.A
+			white := 0xffff - c.A
+			p.pix[at], p.pix[at+1], p.pix[at+2] = byte((c.B+white)>>8), byte((c.G+white)>>8), byte((c.R+white)>>8)
 			at += 3
 		}
 	}

@@ -1,9 +1,6 @@
 package ocr
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 // scansMost is how many scans a JPEG may have. Encoders write one, or about ten for
 // a progressive JPEG.
@@ -18,29 +15,14 @@ func checkScans(data []byte) error {
 	return nil
 }
 
-// scansOf counts the scans of a JPEG, up to most of them. It reads the heads of the
-// segments and passes over what lies between.
+// scansOf counts the scans of a JPEG, up to most of them.
 func scansOf(data []byte, most int) (scans int) {
-	const escape, restartFirst, restartLast, end, start = 0xff, 0xd0, 0xd7, 0xd9, 0xda
-	for at := 2; at+1 < len(data) && scans < most; {
-		marker := data[at+1]
-		switch {
-		case data[at] != escape || marker == 0: // data of a scan, or bytes that decoders pass over
-			at++
-		case marker == escape:
-			at++
-		case marker >= restartFirst && marker <= restartLast:
-			at += 2
-		case marker == end:
-			return scans
-		case at+4 > len(data):
-			return scans
-		default:
-			if marker == start {
-				scans++
-			}
-			at += 2 + int(binary.BigEndian.Uint16(data[at+2:]))
+	const start = 0xda
+	segments(data, func(marker byte, _ []byte) bool {
+		if marker == start {
+			scans++
 		}
-	}
+		return scans < most
+	})
 	return scans
 }
