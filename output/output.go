@@ -3,6 +3,7 @@
 package output
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -54,6 +55,7 @@ type Event struct {
 	Answered    bool           // an earlier step has what answers its client
 	Return      *dead.Return   // of an event that was a dead letter before
 	Place       *dead.Position // of an event that is made of others: where that was; nil is that of Record
+	rows        []made
 }
 
 // Origin is the partition that events come from.
@@ -183,17 +185,49 @@ func (w *Writer) fits(r *stream.Record) error {
 // Emit appends one output record to the step. One that is too large fails the
 // event instead.
 func (w *Writer) Emit(e *step.Emit, of *Event) {
-	bytes, headers := len(w.Bytes), len(w.Headers)
-	record, err := w.emitted(e, of)
+	record, err := w.record(e, of)
 	if err == nil {
 		w.Outputs = append(w.Outputs, record)
 		return
 	}
-	w.Bytes, w.Headers = w.Bytes[:bytes], w.Headers[:headers]
 	of.Owed |= 1 << e.Index
 	if of.Failure == nil {
 		of.Failure = &Failure{Stage: "emit", Err: err}
 	}
+}
+
+// Row makes the record of a table that the pipeline looks up, which Emit appends in its
+// turn, and returns its value: the next event of the key finds it. It returns nil if the
+// record is too large.
+func (w *Writer) Row(e *step.Emit, of *Event) []byte {
+	record, err := w.record(e, of)
+	of.rows = append(of.rows, made{e, record, err})
+	if err != nil {
+		return nil
+	}
+	w.Carry(len(of.Record.Key) + len(record.Value))
+	return bytes.Clone(record.Value)
+}
+
+// made is what Row made, or why the record is too large.
+type made struct {
+	emit   *step.Emit
+	record stream.Record
+	err    error
+}
+
+func (w *Writer) record(e *step.Emit, of *Event) (stream.Record, error) {
+	for i := range of.rows {
+		if m := &of.rows[i]; m.emit == e {
+			return m.record, m.err
+		}
+	}
+	at, headers := len(w.Bytes), len(w.Headers)
+	record, err := w.emitted(e, of)
+	if err != nil {
+		w.Bytes, w.Headers = w.Bytes[:at], w.Headers[:headers]
+	}
+	return record, err
 }
 
 func (w *Writer) emitted(e *step.Emit, of *Event) (stream.Record, error) {

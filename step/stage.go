@@ -230,21 +230,6 @@ func (e *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
 	return b, len(b) - from
 }
 
-// Keep puts the record, by the key of its event, into the table that the pipeline
-// looks up, so that the next event of the key finds it. It returns about how many
-// bytes that adds to the step. A record that is too large to be written is not kept.
-func (e *Emit) Keep(row *value.Row, rows Rows, key []byte) int {
-	if e.Table == 0 {
-		return 0
-	}
-	data, size := e.AppendValue(nil, row, value.TextMax)
-	if size > value.TextMax {
-		return 0
-	}
-	rows.Put(e.Table-1, key, data)
-	return len(key) + len(data)
-}
-
 // Prepare evaluates at its place what can fail about an emit, and reports whether
 // the record is to be made.
 func (e *Emit) Prepare(row *value.Row) (wanted bool, err error) {

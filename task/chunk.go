@@ -463,7 +463,11 @@ func (w *worker) run(stage *step.Stage, it *item) error {
 		var wanted bool
 		if wanted, err = stage.Emit.Prepare(it.Row); wanted {
 			it.emits |= 1 << stage.Emit.Index
-			w.step.Carry(stage.Emit.Keep(it.Row, it.partition.tables, it.Record.Key))
+			if stage.Emit.Table > 0 {
+				if row := w.step.Row(stage.Emit, &it.Event); row != nil {
+					it.partition.tables.Put(stage.Emit.Table-1, it.Record.Key, row)
+				}
+			}
 		}
 	case stage.Route != nil:
 		var on bool
