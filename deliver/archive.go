@@ -109,7 +109,8 @@ func (d *Deliverer) records(ctx context.Context, o Object) iter.Seq2[stream.Reco
 			case r.Offset >= o.To:
 				return
 			}
-			if !yield(r, err) || err != nil || r.Offset+1 >= o.To {
+			kept := err != nil || !isCancel(&r)
+			if kept && !yield(r, err) || err != nil || r.Offset+1 >= o.To {
 				return
 			}
 		}

@@ -27,6 +27,7 @@ type lane struct {
 	assigned
 	claim   Claim // nil before it is claimed
 	next    stream.Offset
+	passed  stream.Offset // behind the newest cancel, which is not held
 	safe    stream.Offset // the group's offset, as far as it is known to be durable
 	behind  stream.Offset // no call is made before it is safe: dead letters are to be committed first
 	sent    stream.Offset // in the commit under way
@@ -62,6 +63,11 @@ func (w *batches) assign(_ context.Context, a stream.Assigned) (*lane, error) {
 func (w *batches) hold(records []stream.Record, now time.Time) {
 	for _, r := range records {
 		p := w.part(r.Partition)
+		if isCancel(&r) {
+			p.passed = r.Offset + 1
+			p.pass()
+			continue
+		}
 		if len(p.held) == 0 {
 			p.since = now
 		}
@@ -210,6 +216,14 @@ func (w *batches) drop(p *lane, now time.Time) {
 	rest := copy(p.held, p.held[p.asked:])
 	clear(p.held[rest:])
 	p.held, p.asked, p.since, p.changed = p.held[:rest], 0, now, true
+	p.pass()
+}
+
+// pass moves over a cancel that no record is before.
+func (p *lane) pass() {
+	if len(p.held) == 0 && p.passed > p.next {
+		p.next, p.changed = p.passed, true
+	}
 }
 
 // fill has the offsets move. That of a record that was refused is passed with its

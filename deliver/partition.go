@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/dedupe"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -42,6 +43,7 @@ const (
 	delivered
 	repeated
 	refused
+	passed // it is the cancel of a client, which no service gets
 )
 
 func (d *delivery) done() bool { return d.state >= delivered }
@@ -106,15 +108,23 @@ func newPartition(a stream.Assigned, ids dedupe.Spec) (*partition, error) {
 // hold adds a record.
 func (p *partition) hold(r stream.Record) {
 	d := &delivery{record: r, part: p, id: IDOf(&r)}
+	p.held = append(p.held, d)
+	p.bytes += d.size()
+	if isCancel(&r) {
+		d.state, p.changed = passed, p.changed || len(p.held) == 1
+		return
+	}
 	if r.Key != nil {
 		d.key = p.keys[string(r.Key)]
 		p.keys[string(r.Key)] = d
 	}
 	d.same = p.sames[d.id]
 	p.sames[d.id] = d
-	p.held = append(p.held, d)
-	p.bytes += d.size()
 }
+
+// isCancel reports whether a record says that a client of a gateway gave an event up. It
+// is for the pipeline that reads the topic, and no event or output.
+func isCancel(r *stream.Record) bool { return header.Get(r, header.Cancel) != "" }
 
 func (p *partition) awaited() bool { return p.calling > 0 }
 

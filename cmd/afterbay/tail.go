@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/internal/clean"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
@@ -53,6 +55,10 @@ func (c *tailCommand) Run(a *app) (err error) {
 func (c *tailCommand) format(dst []byte, r *stream.Record) []byte {
 	if c.Headers {
 		return serve.AppendRecord(dst, r)
+	}
+	if event := header.Get(r, header.Cancel); event != "" { // it has no value
+		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // of texts
+		return clean.Append(dst, text)
 	}
 	return clean.Append(dst, r.Value)
 }
