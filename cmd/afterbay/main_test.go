@@ -29,6 +29,9 @@ const asCommand = "AFTERBAY_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	faultserver.Main()
+	if url := os.Getenv(healthOf); url != "" {
+		os.Exit(runHealth(url))
+	}
 	if os.Getenv(asCommand) != "" {
 		if at := os.Getenv(killedAt); at != "" {
 			os.Exit(runKilled(at))

@@ -15,10 +15,15 @@ import (
 	"time"
 )
 
-// reserve is how many connections are taken beyond the bounds. They are for health,
+// The reserve is how many connections are taken beyond the bounds. They are for health,
 // metrics and operators: other requests get 503.
-// Those that were sent a request that is not read yet may be twice as many.
-const reserve = 64
+// Those that were sent a request that is not read yet may be twice as many. The system
+// queues up to 4,096 connections that come at once, in their order. The reserve and
+// freshFor say how fast the queue moves, and so how long a health check waits in it.
+const (
+	reserveLeast = 64
+	reserveMost  = 512
+)
 
 // connections bounds those of a server.
 //
@@ -28,7 +33,7 @@ const reserve = 64
 // taken into the reserve, in which the oldest idle one makes room too. So a client that
 // sends its request at once is answered, however many others hold connections open.
 type connections struct {
-	most, each int
+	most, each, reserve int
 
 	mu      sync.Mutex // guards the rest
 	open    int        // without those in the reserve
@@ -47,7 +52,8 @@ type address struct {
 }
 
 func newConnections(most, each int) *connections {
-	return &connections{most: most, each: each, of: map[netip.Addr]*address{}}
+	reserve := max(min(most/2, filesMax()/16, reserveMost), reserveLeast)
+	return &connections{most: most, each: each, reserve: reserve, of: map[netip.Addr]*address{}}
 }
 
 // conn is a connection. Its fields are guarded by the mutex of connections.
@@ -150,8 +156,8 @@ func (c *connections) enter(accepted net.Conn) (one, victim *conn, wait time.Dur
 		victim, wait = oldest(&c.waiting)
 		one.reserved = victim == nil
 	}
-	if one.reserved && c.spare >= reserve && wait == 0 {
-		if victim, wait = oldest(&c.spares); victim == nil && wait == 0 && c.spare >= 2*reserve {
+	if one.reserved && c.spare >= c.reserve && wait == 0 {
+		if victim, wait = oldest(&c.spares); victim == nil && wait == 0 && c.spare >= 2*c.reserve {
 			c.refused++
 			return nil, nil, 0
 		}
@@ -195,7 +201,7 @@ func oldest(l *list.List) (victim *conn, wait time.Duration) {
 }
 
 const (
-	freshFor    = 150 * time.Millisecond
+	freshFor    = 50 * time.Millisecond
 	oldestTries = 32 // each is a call of the system
 )
 

@@ -301,6 +301,32 @@ func TestHealthAnswersBesideManyConnections(t *testing.T) {
 	}
 }
 
+// TestHealthAnswersBehindAFlood has as many connections wait to be accepted as the system
+// queues, while all places have requests under way.
+func TestHealthAnswersBehindAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, server.Options{Class: classOf, Connections: 1024, Requests: 1024, Handler: http.HandlerFunc(echo)})
+		for range 768 {
+			w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n{")
+		}
+		queued := func(head string) *client {
+			here, there := net.Pipe()
+			t.Cleanup(func() { _ = here.Close() })
+			go func() { _ = w.listener.Give(from{there, netip.MustParseAddrPort("192.0.2.1:1")}) }()
+			synctest.Wait()
+			go func() { _, _ = io.WriteString(here, head) }()
+			return &client{here, bufio.NewReader(here), w}
+		}
+		for range 4096 {
+			queued("GET / HT")
+		}
+		began := time.Now()
+		if status := queued(health).status(); status != http.StatusOK || time.Since(began) > time.Second {
+			t.Errorf("%d after %v", status, time.Since(began))
+		}
+	})
+}
+
 func TestIdleConnectionsOfAnAddressMakeRoomForIts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, server.Options{Connections: 10, ConnectionsEach: 2, Handler: http.HandlerFunc(echo)})
