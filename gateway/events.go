@@ -39,18 +39,20 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	b := &submissions{gateway: g, who: who, correlation: correlationOf(w, r), room: server.RoomOf(r.Context())}
-	body, err := server.OpenBody(r, bodyBytes)
+	body, err := b.room.OpenBody(r, bodyBytes)
 	cloud := hasCloudEvents(r)
 	if err != nil {
 		read()
 		g.refuse(w, unread(err, "send fewer events"))
 		return
 	}
+	b.room.Work()
 	if cloud {
 		err = b.readCloudEvents(r, body)
 	} else {
 		err = b.readLines(body)
 	}
+	b.room.Rest()
 	read()
 	if err != nil {
 		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))

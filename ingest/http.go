@@ -134,12 +134,12 @@ func (h *Handler) append(w http.ResponseWriter, r *http.Request) (*Reply, error)
 	if _, err := h.admit(topic.Name, 0); err != nil {
 		return nil, err // and the body is not read
 	}
-	body, err := server.OpenBody(r, BodyBytesMax, server.Gzip, server.Zstd)
+	room := server.RoomOf(r.Context())
+	body, err := room.OpenBody(r, BodyBytesMax, server.Gzip, server.Zstd)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	room := server.RoomOf(r.Context())
 	records, err := readBody(body, formatOf(r), topic.Name, cmp.Or(r.URL.Query().Get("key"), topic.Key), room)
 	if err != nil {
 		return nil, err
@@ -236,6 +236,8 @@ func numbering(r *http.Request, topic string) (producer string, first int64, err
 
 // readBody reads all records of a request.
 func readBody(body io.Reader, format Format, topic, key string, room *server.Room) ([]stream.Record, error) {
+	room.Work()
+	defer room.Rest()
 	reader, err := newReader(body, "body", format, room)
 	if err != nil {
 		return nil, err

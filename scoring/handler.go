@@ -23,7 +23,7 @@ type Options struct {
 	RecordBytesMax int           // of a record of a stream. 0 is 1 MiB
 	BodyBytesMax   int64         // of a request that is no stream, decompressed. 0 is 64 MiB
 	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 1 MiB. 0 is 200
-	IdleTimeout    time.Duration // of a stream that sends nothing, or does not read its end. 0 is 45 s
+	IdleTimeout    time.Duration // of a stream that sends nothing. 0 is 45 s
 	SpillDir       string        // where answers wait that a client does not read. "" is the system's folder for temporary files
 	SpillBytesEach int64         // of them, of one stream. 0 is 256 MiB
 	SpillBytesAll  int64         // of all streams. 0 is 2 GiB

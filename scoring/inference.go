@@ -162,7 +162,7 @@ func (t *tensor) collect(data []byte, most, depth int, room *server.Room) error 
 		return fmt.Errorf("the data is not an array")
 	}
 	for w.Next() {
-		if err := cmp.Or(room.Another(len(t.numbers), max(cap(t.numbers), 1), 4), room.Another(len(t.texts), max(cap(t.texts), 1), textBytes)); err != nil {
+		if err := cmp.Or(room.Another(len(t.numbers), max(cap(t.numbers), 1), 8), room.Another(len(t.texts), max(cap(t.texts), 1), textBytes)); err != nil {
 			return err
 		}
 		if len(t.numbers)+len(t.texts) == most && w.Value[0] != '[' {
@@ -297,9 +297,12 @@ func (m *served) score(ctx context.Context, rows model.Rows, room *server.Room) 
 	all = model.Answer{Scores: make([]float32, rows.N*m.width), Texts: make([][]byte, rows.N*m.words)}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	room.Rest() // the model bounds its calls
 	m.shared.Enter()
-	defer m.shared.Leave()
-	if err := m.shared.Answer(ctx, rows, all.Scores, all.Texts); err != nil {
+	err = m.shared.Answer(ctx, rows, all.Scores, all.Texts)
+	m.shared.Leave()
+	room.Work()
+	if err != nil {
 		return all, refuse(http.StatusInternalServerError, "model_failed", "predict: %v", err)
 	}
 	return all, nil

@@ -85,6 +85,7 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	room.Work()
 	request := &textRequest{}
 	if err := room.Take(int64(len(body))); err != nil { // of a copy of the input
 		return nil, nil, nil, err
@@ -180,6 +181,7 @@ func (m *served) categories() []category {
 // moderate answers POST /v1/moderations: a category for each score.
 func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
 	room := server.RoomOf(r.Context())
+	defer room.Rest()
 	m, _, texts, err := h.readTexts(r, room, func(m *served) bool { return len(m.categories()) > 0 })
 	var scores []float32
 	if err == nil {
@@ -193,6 +195,7 @@ func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
 		asRefusal(err, false).write(w)
 		return
 	}
+	room.Rest()
 	writeText(w, text)
 }
 
@@ -263,6 +266,7 @@ func separated(dst []byte, i int) []byte {
 // base64.
 func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
 	room := server.RoomOf(r.Context())
+	defer room.Rest()
 	m, request, texts, err := h.readTexts(r, room, func(m *served) bool {
 		return len(m.outputs) == 1 && m.words == 0 && len(m.outputs[0].labels) == 0
 	})
@@ -281,6 +285,7 @@ func (h *Handler) embed(w http.ResponseWriter, r *http.Request) {
 		asRefusal(err, false).write(w)
 		return
 	}
+	room.Rest()
 	writeText(w, text)
 }
 

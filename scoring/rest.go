@@ -68,6 +68,7 @@ func (h *Handler) inferREST(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	room := server.RoomOf(r.Context())
+	defer room.Rest()
 	rest, in, err := h.readInference(r, m, room)
 	var answers []answer
 	if err == nil {
@@ -105,6 +106,7 @@ func (h *Handler) readInference(r *http.Request, m *served, room *server.Room) (
 	if err != nil {
 		return nil, nil, err
 	}
+	room.Work()
 	var raw []byte
 	if text := r.Header.Get(headerLength); text != "" {
 		n, err := strconv.Atoi(text)
@@ -194,6 +196,7 @@ func writeAnswers(w http.ResponseWriter, m *served, rest *restRequest, answers [
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set(headerLength, strconv.Itoa(len(text)))
 	}
+	room.Rest()
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+len(raw)))
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(text); err == nil {

@@ -20,6 +20,8 @@ const (
 	outBytes    = 64 << 10         // of answers before they go on to the backlog
 	lingerEach  = time.Second      // for more of a body that is of no use
 	lingerTotal = 30 * time.Second // of all of it
+	endGrace    = 20 * time.Second // that the client may rest before it has read all
+	idleGrace   = 10 * time.Second // the same, if it has sent nothing for the idle timeout
 )
 
 // stream is one request for predictions, record by record. Its goroutine reads
@@ -33,6 +35,7 @@ type stream struct {
 	control  *http.ResponseController
 	raw      io.Reader // the body before it is decompressed
 	window   *window
+	room     *server.Room // works while records are parsed and answers are written
 	split    splitter
 	parser   parser
 	chunk    *chunk
@@ -59,6 +62,8 @@ func (h *Handler) predictStream(w http.ResponseWriter, r *http.Request, m *serve
 		return
 	}
 	account := server.AccountOf(r.Context())
+	s.room = server.RoomOf(r.Context())
+	defer s.room.Rest()
 	if err := account.Reserve(r.Context(), streamBytes); err != nil {
 		s.refuse(asRefusal(err, false))
 		return
@@ -190,11 +195,16 @@ func (s *stream) answerAll() bool {
 	defer s.model.shared.Leave()
 	for {
 		s.chunk.reset()
+		s.room.Work()
 		more, fatal := s.gather()
+		s.room.Rest()
 		if s.chunk.Rows.N > 0 {
 			s.predict()
 		}
-		if !s.emit() {
+		s.room.Work()
+		wanted := s.emit()
+		s.room.Rest()
+		if !wanted {
 			return false
 		}
 		switch {
@@ -320,7 +330,11 @@ func (s *stream) flush() error {
 	if !s.begun {
 		s.begin()
 	}
+	worked := s.room.Rest()
 	err := s.backlog.put(s.out)
+	if worked {
+		s.room.Work()
+	}
 	s.out = s.out[:0]
 	if errors.Is(err, errNotRead) {
 		s.h.stats.unread.Add(1)
@@ -335,8 +349,8 @@ func (s *stream) flush() error {
 // fill reads more of the body.
 func (s *stream) fill() error {
 	now := time.Now()
-	if idle := s.h.options.IdleTimeout; s.deadline.Sub(now) < idle {
-		s.deadline = now.Add(idle + idle/8) // a call for each read would be one too many
+	if idle := s.h.options.IdleTimeout; s.deadline.Sub(now) < idle-idle/8 {
+		s.deadline = now.Add(idle) // a call for each read would be one too many
 		_ = s.control.SetReadDeadline(s.deadline)
 		if s.h.ctx.Err() != nil {
 			_ = s.control.SetReadDeadline(now)
@@ -344,6 +358,8 @@ func (s *stream) fill() error {
 	}
 	return s.window.fill()
 }
+
+const idleTimeout = "idle_timeout"
 
 func (s *stream) explainRead(err error) *reason {
 	var bad *server.Refusal
@@ -353,7 +369,7 @@ func (s *stream) explainRead(err error) *reason {
 	case errors.As(err, &bad):
 		return &reason{Code: bad.Code, Message: bad.Error(), Retryable: bad.After > 0}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &reason{Code: "idle_timeout", Message: "nothing came for " + s.h.options.IdleTimeout.String(), Retryable: true}
+		return &reason{Code: idleTimeout, Message: "nothing came for " + s.h.options.IdleTimeout.String(), Retryable: true}
 	}
 	return &reason{Code: "body_cut", Message: "the body was cut: " + err.Error(), Retryable: true}
 }
@@ -418,17 +434,21 @@ func (s *stream) linger() {
 	}
 }
 
-// finish waits until the client has read all, or nothing for the idle timeout.
+// finish waits until the client has read all, or reads too slowly.
 func (s *stream) finish() error {
-	timer := time.NewTicker(s.h.options.IdleTimeout)
+	grace := min(endGrace, s.h.options.IdleTimeout)
+	if s.sum.Fatal != nil && s.sum.Fatal.Code == idleTimeout {
+		grace = min(idleGrace, grace)
+	}
+	timer := time.NewTicker(grace)
 	defer timer.Stop()
-	before := int64(-1)
+	before := s.backlog.taken()
 	for {
 		select {
 		case err := <-s.writer:
 			return err
 		case <-timer.C:
-			if now := s.backlog.taken(); now != before {
+			if now := s.backlog.taken(); now-before >= int64(grace.Seconds()*server.PaceBytes) {
 				before = now
 				continue
 			}

@@ -64,12 +64,17 @@ type Body struct {
 // counted counts what is read, and keeps an error that is not the end.
 type counted struct {
 	io.Reader
+	room *Room // rests meanwhile
 	size int64
 	err  error
 }
 
 func (c *counted) Read(p []byte) (int, error) {
+	worked := c.room.Rest()
 	n, err := c.Reader.Read(p)
+	if worked {
+		c.room.Work()
+	}
 	c.size += int64(n)
 	if err != nil && err != io.EOF {
 		c.err = err
@@ -80,11 +85,12 @@ func (c *counted) Read(p []byte) (int, error) {
 // NewBody returns the body of a request with one of the codings, or "". It may grow to
 // ratio times its size beyond 1 MiB; 0 is 200.
 func NewBody(r *http.Request, coding string, ratio int64) *Body {
-	b := &Body{
-		room: RoomOf(r.Context()), raw: counted{Reader: r.Body}, coding: coding, ratio: cmp.Or(ratio, ratioDefault),
-		closer: func() {},
-	}
-	if r.ContentLength >= 0 && r.ContentLength <= wholeBytes {
+	return RoomOf(r.Context()).newBody(r, coding, ratio)
+}
+
+func (r *Room) newBody(request *http.Request, coding string, ratio int64) *Body {
+	b := &Body{room: r, raw: counted{Reader: request.Body, room: r}, coding: coding, ratio: cmp.Or(ratio, ratioDefault), closer: func() {}}
+	if request.ContentLength >= 0 && request.ContentLength <= wholeBytes {
 		b.whole = wholeBytes
 	}
 	return b
@@ -122,6 +128,10 @@ func (b *Body) open() error {
 
 // Read implements io.Reader. Errors are those of the body, or a *Refusal.
 func (b *Body) Read(p []byte) (int, error) {
+	if b.coding != "" && !b.room.works {
+		b.room.Work()
+		defer b.room.Rest()
+	}
 	if b.reader == nil {
 		if err := b.open(); err != nil {
 			return 0, b.explain(err)
@@ -166,15 +176,15 @@ func (b *Body) Close() error {
 // OpenBody returns the body of a request that is no stream, of at most so many bytes,
 // decompressed as it is read. Codings that are not accepted, and too many bytes, are a
 // *Refusal, here or at a Read.
-func OpenBody(r *http.Request, most int64, accepted ...string) (*Body, error) {
-	coding, err := Coding(r, accepted...)
+func (r *Room) OpenBody(request *http.Request, most int64, accepted ...string) (*Body, error) {
+	coding, err := Coding(request, accepted...)
 	if err != nil {
 		return nil, err
 	}
-	if r.ContentLength > most {
+	if request.ContentLength > most {
 		return nil, largerThan(most)
 	}
-	body := NewBody(r, coding, 0)
+	body := r.newBody(request, coding, 0)
 	body.most, body.whole = most, most
 	return body, nil
 }
@@ -187,12 +197,11 @@ func ReadBody(r *http.Request, most int64, accepted ...string) ([]byte, error) {
 
 // ReadBody reads a body as the function ReadBody does, and charges it to the Room.
 func (r *Room) ReadBody(request *http.Request, most int64, accepted ...string) ([]byte, error) {
-	body, err := OpenBody(request, most, accepted...)
+	body, err := r.OpenBody(request, most, accepted...)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	body.room = r
 	declared := request.ContentLength
 	if body.coding != "" {
 		declared = -1

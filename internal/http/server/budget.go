@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,20 +23,23 @@ const (
 	requestFactor = 56
 
 	stepBytes = 32 << 10 // that an Account takes at once
+
+	worksEach = 2 // Rooms that work, of each core
 )
 
-// Budget bounds the memory that the requests of a process need. It may be used by many
-// goroutines.
+// Budget bounds the memory that the requests of a process need, and how many of them
+// keep a core busy at a time. It may be used by many goroutines.
 type Budget struct {
-	most int64
-	free *semaphore.Weighted
-	used atomic.Int64
+	most  int64
+	free  *semaphore.Weighted
+	used  atomic.Int64
+	works chan struct{} // one element for each Room that works
 }
 
 // NewBudget returns a budget of so many bytes; 0 is 128 MiB. The process needs about
 // twice as much for them, since freed memory is collected late.
 func NewBudget(bytes int64) *Budget {
-	b := &Budget{most: cmp.Or(bytes, budgetDefault)}
+	b := &Budget{most: cmp.Or(bytes, budgetDefault), works: make(chan struct{}, worksEach*runtime.GOMAXPROCS(0))}
 	b.free = semaphore.NewWeighted(b.most)
 	return b
 }
@@ -74,7 +78,10 @@ func AccountOf(ctx context.Context) *Account {
 
 // Take charges n bytes that are about to be allocated. The error is a *Refusal: the
 // request needs more than its size allows, or the budget was used up for 2 s.
-func (a *Account) Take(ctx context.Context, n int64) error {
+func (a *Account) Take(ctx context.Context, n int64) error { return a.take(ctx, n, nil) }
+
+// take is Take by a Room, which rests if it has to wait; nil is none.
+func (a *Account) take(ctx context.Context, n int64, by *Room) error {
 	if a == nil || n <= 0 {
 		return nil
 	}
@@ -87,7 +94,7 @@ func (a *Account) Take(ctx context.Context, n int64) error {
 			Message: fmt.Sprintf("the request of %d bytes needs more than %s of memory", a.came.Load(), Size(min(most, a.budget.most)>>10<<10)),
 		}
 	}
-	return a.reserve(ctx, n)
+	return a.reserve(ctx, n, by)
 }
 
 // Reserve charges n bytes as Take does, but to the process alone: whatever the size of
@@ -99,14 +106,14 @@ func (a *Account) Reserve(ctx context.Context, n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fixed += n
-	return a.reserve(ctx, n)
+	return a.reserve(ctx, n, nil)
 }
 
 // reserve takes n bytes of the budget.
-func (a *Account) reserve(ctx context.Context, n int64) error {
+func (a *Account) reserve(ctx context.Context, n int64, by *Room) error {
 	if more := a.need + n - a.taken; more > 0 {
 		more = min((more+stepBytes-1)/stepBytes*stepBytes, a.budget.most-a.taken)
-		if !a.wait(ctx, more) {
+		if !a.wait(ctx, more, by) {
 			a.counted.add(overMemory)
 			return &Refusal{
 				Status: http.StatusServiceUnavailable, Code: "over_memory", After: time.Second,
@@ -120,8 +127,9 @@ func (a *Account) reserve(ctx context.Context, n int64) error {
 }
 
 // wait takes bytes of the budget, and waits for others to give some back.
-func (a *Account) wait(ctx context.Context, n int64) bool {
+func (a *Account) wait(ctx context.Context, n int64, by *Room) bool {
 	if !a.budget.free.TryAcquire(n) {
+		by.Rest()
 		ctx, cancel := context.WithTimeout(ctx, budgetWait)
 		defer cancel()
 		if a.budget.free.Acquire(ctx, n) != nil {

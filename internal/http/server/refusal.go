@@ -60,7 +60,8 @@ func AsRefusal(err error) (why *Refusal, ok bool) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Refusal{
 			Status: http.StatusRequestTimeout, Code: "too_slow", After: time.Second,
-			Message: fmt.Sprintf("the body came too slowly: after %v at least %s a second are needed", readGrace, Size(paceBytes)), Hint: "send it again, all at once",
+			Message: fmt.Sprintf("the body came too slowly: after %v each second has to bring %s, or a %dth of the memory that the request holds if that is more", readGrace, Size(PaceBytes), heldFor/time.Second),
+			Hint:    "send it again, all at once, or send several smaller requests",
 		}, true
 	}
 	return nil, false

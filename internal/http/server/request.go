@@ -30,12 +30,18 @@ var classNames = [classes]string{"data", "stream", "watch", "operator", "probe",
 // String returns the class as metrics have it.
 func (c Class) String() string { return classNames[c] }
 
+// PaceBytes is how many bytes a second of a body or a reply have to move, at least.
+const PaceBytes = 8 << 10
+
 // Pace of bodies and of replies. The client may keep a body waiting for readGrace and a
-// reply for writeGrace. Bytes that move give waiting time back, never more than that.
+// reply for writeGrace. Bytes that move give waiting time back, never more than that:
+// a second for PaceBytes, or for what heldFor makes of the memory that the request holds
+// if that is more. So a request that moves just fast enough holds memory for about
+// heldFor, however large it is.
 const (
 	readGrace  = 10 * time.Second
 	writeGrace = 20 * time.Second
-	paceBytes  = 8 << 10 // a second
+	heldFor    = time.Minute
 	pieceBytes = 64 << 10
 	lateFor    = 500 * time.Millisecond // for what a client still sends that was answered already
 	lateBytes  = 256 << 10
@@ -141,7 +147,7 @@ func (b *paced) Read(p []byte) (int, error) {
 	if !b.timer.Stop() && b.whole && !b.reads.Load() {
 		_ = b.control.SetReadDeadline(time.Time{}) // it would end the request's context
 	}
-	b.rest = left(b.rest, began, n, readGrace)
+	b.rest = b.left(b.rest, began, n, readGrace)
 	return n, err
 }
 
@@ -161,8 +167,9 @@ func (b *paced) late() {
 
 // left returns how long a client may keep the next call waiting, after one that moved n
 // bytes.
-func left(rest time.Duration, began time.Time, n int, most time.Duration) time.Duration {
-	rest += time.Duration(n)*time.Second/paceBytes - time.Since(began)
+func (x *exchange) left(rest time.Duration, began time.Time, n int, most time.Duration) time.Duration {
+	pace := max(PaceBytes, time.Duration(x.account.Need())/(heldFor/time.Second))
+	rest += time.Duration(n)*time.Second/pace - time.Since(began)
 	return min(max(rest, time.Millisecond), most)
 }
 
@@ -199,7 +206,7 @@ func (x *exchange) Write(p []byte) (written int, err error) {
 		began := time.Now()
 		x.patience(x.rest)
 		n, err := x.ResponseWriter.Write(piece)
-		x.rest = left(x.rest, began, n, writeGrace)
+		x.rest = x.left(x.rest, began, n, writeGrace)
 		written += n
 		if err != nil || written == len(p) {
 			x.patience(0)
@@ -226,7 +233,7 @@ func (x *exchange) FlushError() error {
 	began := time.Now()
 	x.patience(x.rest)
 	err := x.control.Flush()
-	x.rest = left(x.rest, began, 0, writeGrace)
+	x.rest = x.left(x.rest, began, 0, writeGrace)
 	x.patience(0)
 	return err
 }

@@ -5,10 +5,15 @@ import "context"
 // Room charges what one piece of work needs to the account of its request. Close gives
 // it back, which only a request that does several pieces has to do: an account ends with
 // its request. The zero Room has all memory. It is for one goroutine.
+//
+// Work that keeps a core busy, such as parsing, is done between Work and Rest. Of all
+// rooms of the process two for each core work at a time: hundreds that did would have
+// each health check wait for its turn behind all of them.
 type Room struct {
 	ctx     context.Context
 	account *Account
 	taken   int64
+	works   bool
 }
 
 // RoomOf returns a room of the request whose context it is.
@@ -19,7 +24,11 @@ func (r *Room) Take(n int64) error {
 	if r.account == nil {
 		return nil
 	}
-	err := r.account.Take(r.ctx, n)
+	worked := r.works
+	err := r.account.take(r.ctx, n, r)
+	if worked {
+		r.Work() // not within take, which has the lock of the account
+	}
 	if err == nil {
 		r.taken += max(n, 0)
 	}
@@ -66,7 +75,27 @@ func (r *Room) Another(length, capacity int, size uintptr) error {
 	return r.Take(int64(2*capacity+1) * int64(size))
 }
 
+// Work waits until few rooms of the process work. Do not wait for anything else before
+// Rest; reading the body that the room has opened, and Take, rest while they wait.
+func (r *Room) Work() {
+	if r.account != nil && !r.works {
+		r.account.budget.works <- struct{}{}
+		r.works = true
+	}
+}
+
+// Rest lets others work, and reports whether the room worked. A nil Room never does.
+func (r *Room) Rest() (worked bool) {
+	if r == nil || !r.works {
+		return false
+	}
+	<-r.account.budget.works
+	r.works = false
+	return true
+}
+
 // Close gives all back.
 func (r *Room) Close() {
+	r.Rest()
 	r.Give(r.taken)
 }

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,6 +233,111 @@ func TestClientsMayNotRest(t *testing.T) {
 				t.Error(status)
 			}
 		})
+	})
+}
+
+// TestMemoryIsHeldForAboutAMinute has clients that move much at first, and then as little
+// as small requests may.
+func TestMemoryIsHeldForAboutAMinute(t *testing.T) {
+	slowly := func(move func(n int64) error) {
+		for move(8<<10) == nil {
+			time.Sleep(time.Second)
+		}
+	}
+	t.Run("body", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := server.ReadBody(r, 64<<20)
+				if why, ok := server.AsRefusal(err); ok {
+					why.Write(w)
+				}
+			})})
+			c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 67108864\r\n\r\n" + strings.Repeat("x", 16<<20))
+			go slowly(func(n int64) error {
+				_, err := c.Write(make([]byte, n))
+				return err
+			})
+			if status := c.status(); status != http.StatusRequestTimeout || time.Since(w.began) > 20*time.Second || w.server.Memory().Used() > 0 {
+				t.Errorf("%d after %v, %d bytes are held", status, time.Since(w.began), w.server.Memory().Used())
+			}
+			_ = c.Close()
+			time.Sleep(2 * time.Second) // the client ends
+		})
+	})
+	t.Run("reply", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			done := make(chan error, 1)
+			w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = server.AccountOf(r.Context()).Reserve(r.Context(), 32<<20)
+				_, err := w.Write(make([]byte, 32<<20))
+				done <- err
+			})})
+			c := w.dial("192.0.2.1").send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			_, _ = io.CopyN(io.Discard, c, 16<<20)
+			go slowly(func(n int64) error {
+				_, err := io.CopyN(io.Discard, c, n)
+				return err
+			})
+			if err := <-done; err == nil || time.Since(w.began) > 30*time.Second {
+				t.Errorf("%v after %v", err, time.Since(w.began))
+			}
+			_ = c.Close()
+			time.Sleep(2 * time.Second) // the client ends
+		})
+	})
+	t.Run("fast enough", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if body, err := server.ReadBody(r, 8<<20); err != nil || len(body) != 8<<20 {
+					w.WriteHeader(http.StatusBadRequest)
+				}
+			})})
+			c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n")
+			for range 64 {
+				time.Sleep(time.Second / 2)
+				_, _ = c.Write(make([]byte, 128<<10)) // 2 Mbit a second
+			}
+			if status := c.status(); status != http.StatusOK {
+				t.Error(status)
+			}
+		})
+	})
+}
+
+// TestFewRoomsWork has many rooms work, rest, wait for a body and wait for memory.
+func TestFewRoomsWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var works, most atomic.Int64
+		w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			room := server.RoomOf(r.Context())
+			body, err := room.OpenBody(r, 1<<20)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			room.Work()
+			_, _ = body.Read(make([]byte, 1)) // it does not come yet
+			most.Store(max(most.Load(), works.Add(1)))
+			time.Sleep(time.Second)
+			works.Add(-1)
+			room.Rest()
+		})})
+		var all []*client
+		limit := 2 * runtime.GOMAXPROCS(0)
+		for range 10 * limit {
+			all = append(all, w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n"))
+		}
+		for _, c := range all {
+			c.send("x")
+		}
+		for _, c := range all {
+			if status := c.status(); status != http.StatusOK {
+				t.Error(status)
+			}
+		}
+		if most.Load() != int64(limit) || time.Since(w.began) != 10*time.Second {
+			t.Errorf("%d of %d worked at a time, all in %v", most.Load(), limit, time.Since(w.began))
+		}
 	})
 }
 
