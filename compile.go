@@ -303,7 +303,7 @@ func (c *compiler) loaded(path string, m *Model, loaded model.Model) (known load
 		return known, false
 	}
 	c.checkOutputs(path, m)
-	known = loadedModel{Model: loaded, name: fmt.Sprintf("%s@%d", m.Name, m.Version), outputs: m.Outputs, types: types, calling: c.modelCalling(path, m, loaded.Info())}
+	known = loadedModel{Model: loaded, name: fmt.Sprintf("%s@%d", m.Name, m.Version), outputs: m.Outputs, types: types, calling: c.modelCalling(path, m, loaded)}
 	c.models[m.Name] = known
 	c.named = append(c.named, NamedModel{m.Name, m.Version, m.Outputs, loaded})
 	pinned := known.name

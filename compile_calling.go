@@ -2,6 +2,7 @@ package afterbay
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -27,7 +28,8 @@ const (
 var openWays = map[string]step.Open{"": step.OpenPause, "pause": step.OpenPause, "park": step.OpenPark, "fallback": step.OpenFallback}
 
 // modelCalling compiles how a model is called; nil where it is called at once.
-func (c *compiler) modelCalling(path string, m *Model, info model.Info) *step.Calling {
+func (c *compiler) modelCalling(path string, m *Model, loaded model.Model) *step.Calling {
+	info := loaded.Info()
 	call, outside := m.Call, info.Remote && (info.Kind == "remote" || info.Kind == "process")
 	if call == nil && (m.Journal != nil && !m.Journal.Off || outside && info.State == 0) {
 		call = &Calling{}
@@ -39,7 +41,7 @@ func (c *compiler) modelCalling(path string, m *Model, info model.Info) *step.Ca
 	if info.Timeout > 0 && calling.Timeout > info.Timeout {
 		c.warnings = append(c.warnings, fmt.Sprintf("%s.call.timeout: %v is of no use: calls of model %s end after %v by themselves, as its manifest says", path, calling.Timeout, m.Name, info.Timeout))
 	}
-	calling.Implied = m.Call == nil && m.Journal == nil
+	calling.Implied, calling.Ready = m.Call == nil && m.Journal == nil, readyOf(loaded)
 	kept, by := m.Journal, step.JournalByRequest
 	if kept == nil && outside {
 		kept = &Journal{}
@@ -178,6 +180,14 @@ func (c *compiler) service(name string) (url, service string) {
 	return "pipeline:" + c.pipeline.Name, name
 }
 
+// readyOf returns the question whether a model is ready, nil if it cannot say.
+func readyOf(m model.Model) func(context.Context) error {
+	if r := model.ReadierOf(m); r != nil {
+		return r.Ready
+	}
+	return nil
+}
+
 // scoreCalling compiles where and how a score is computed.
 func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *step.Score) {
 	stage.Calling = m.calling
@@ -185,9 +195,10 @@ func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *ste
 	case stage.Calling != nil:
 	case stage.Async:
 		stage.Calling = c.calling(path, &Calling{}, s.Model, timeoutOf(m.Info()))
+		stage.Calling.Ready = readyOf(m.Model)
 	case stage.Contents: // that may have to be fetched again
 		stage.Calling = c.calling(path, &Calling{Timeout: impliedTimeout}, s.Model, 0)
-		stage.Calling.Implied = true
+		stage.Calling.Implied, stage.Calling.Ready = true, readyOf(m.Model)
 	}
 	switch {
 	case stage.Calling == nil:

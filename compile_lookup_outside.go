@@ -59,6 +59,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 		return
 	}
 	stage.Model, stage.Size, stage.Calling = m, m.AtOnce(), calling
+	calling.Ready = m.Ready
 	stage.Async = s.Async || c.async || calling.Journal != step.JournalNone
 	for i, field := range f.fields {
 		stage.Outputs = append(stage.Outputs, field.Slot)

@@ -63,6 +63,7 @@ func (a Admission) String() string { return [...]string{"admitted", "busy", "dow
 type Endpoint struct {
 	Breaker     *Breaker
 	Concurrency *Concurrency
+	Readiness   *Readiness
 	ledger      ledger
 
 	mu   sync.Mutex
@@ -83,7 +84,7 @@ func NewEndpoint(options EndpointOptions) (*Endpoint, error) {
 	if err := errors.Join(first, second); err != nil {
 		return nil, err
 	}
-	return &Endpoint{Breaker: breaker, Concurrency: concurrency}, nil
+	return &Endpoint{Breaker: breaker, Concurrency: concurrency, Readiness: &Readiness{asking: make(chan struct{}, 1)}}, nil
 }
 
 // Begin asks for a call of a weight, which counts only where the options bound it.

@@ -13,16 +13,17 @@ import (
 //     event, since then the endpoint works. Of failures that no answer follows, the
 //     newest alone is remembered.
 //  2. After a failure that counted, further ones count also while no other event is
-//     called.
+//     called, if the endpoint says after them that it is ready.
 //  3. Failures count in full while at most a tenth of the other events fail. Beyond it a
 //     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
 //     by load (HTTP 429, 503) is compared with 3 percent, since our calls may cause it.
 //
 // A request that always fails is called for as often as it has attempts, or a few times
-// more. An outage exhausts no attempts of an event that failed first within it. By rule 2
-// it may exhaust those of an event that had a counted failure before, at an endpoint
-// that is called for few others: no comparison tells it from such a request. Callers
-// leave out failures that are no event's by themselves, such as a refused connection.
+// more: up to 15 times as often where fewer than eight other events were answered since
+// the process started. An outage exhausts no attempts, unless the endpoint says that it is
+// ready and answers no event: then it may exhaust those of an event that had a counted
+// failure before. Callers leave out failures that are no event's by themselves, such as a
+// refused connection.
 type Outlier struct {
 	failures int
 	counted  bool // by rule 1
@@ -42,6 +43,22 @@ func NewOutlier(attempts int) Outlier {
 // several events failed as a whole while another call was answered.
 func (o *Outlier) Alone() bool { return o.alone }
 
+// Unconfirmed reports whether a failure of the event in a call counts only if the
+// endpoint is ready: one counted before, and no answer for another event came since.
+func (o *Outlier) Unconfirmed(e *Endpoint, call Call) bool {
+	_, answered := e.ledger.now()
+	return o.counted && answered <= o.before(call)
+}
+
+// before returns the number of the call after which an answer shows that the endpoint
+// works.
+func (o *Outlier) before(call Call) uint64 {
+	if o.newest > 0 {
+		return o.newest
+	}
+	return call.mark.number - 1
+}
+
 // Blame counts a failure that is the event's fault, whatever the results of others. It
 // returns the attempts that count against the event.
 func (o *Outlier) Blame() (attempts int) {
@@ -52,21 +69,19 @@ func (o *Outlier) Blame() (attempts int) {
 
 // Compare counts a failure of the event in a call that Endpoint.Count knows. Its own
 // is false for the failure of a whole call of several events. Busy says that the
-// endpoint refused the call by load. Compare returns the attempts that count against
-// the event, and what the failure says of the endpoint: Abandoned if the event explains
-// it, and Repeated if nothing was answered since the endpoint was told of the event.
-func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int, outcome Outcome) {
+// endpoint refused the call by load, and ready that it said after the failure that it is
+// ready. Compare returns the attempts that count against the event, 0 if this failure
+// does not count, and what the failure says of the endpoint: Abandoned if the event
+// explains it, and Repeated if nothing was answered since the endpoint was told of the
+// event.
+func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attempts int, outcome Outcome) {
 	outcome = Faulted
 	if busy {
 		outcome = Overloaded
 	}
 	tally, answered := e.ledger.now()
-	before := call.mark.number - 1
-	if o.newest > 0 {
-		before = o.newest
-	}
+	works := answered > o.before(call)
 	o.newest = call.mark.number
-	works := answered > before
 	if !own {
 		o.alone = o.alone || works
 		return 0, outcome
@@ -75,6 +90,9 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy bool) (attempts int,
 		outcome = Repeated
 	}
 	o.told = true
+	if o.counted && !works && !ready {
+		return 0, outcome
+	}
 	if o.first.number == 0 || !works && !o.counted {
 		o.first = call.mark
 	}

@@ -212,3 +212,19 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// checked is a source that is asked whether it answers.
+type checked struct {
+	*book
+	down error
+}
+
+func (c checked) Check(context.Context) error { return c.down }
+
+func TestLookupIsReadyByTheCheckOfItsSource(t *testing.T) {
+	for source, want := range map[Source]error{&book{}: nil, checked{&book{}, nil}: nil, checked{&book{}, context.Canceled}: context.Canceled} {
+		if err := NewModel(New(source, Options{}), "").Ready(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%T: %v, want %v", source, err, want)
+		}
+	}
+}

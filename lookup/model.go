@@ -127,6 +127,17 @@ func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [
 	return nil
 }
 
+// Ready implements model.Readier by the source's own Check. A source without one is
+// taken to be ready.
+func (m Model) Ready(ctx context.Context) error {
+	if source, ok := m.source.(interface {
+		Check(ctx context.Context) error
+	}); ok {
+		return source.Check(ctx)
+	}
+	return nil
+}
+
 // Close closes the source, where it has a method Close.
 func (m Model) Close() error {
 	switch source := m.source.(type) {

@@ -19,3 +19,26 @@ type Connector interface {
 	// model is used, from one goroutine.
 	Connect(ctx context.Context) error
 }
+
+// Readier is implemented by models outside of the process that can be asked whether
+// they are ready to answer.
+type Readier interface {
+	// Ready returns nil if the model is ready, or why it is not. It costs nothing: no
+	// row is scored. It is safe for concurrent use.
+	Ready(ctx context.Context) error
+}
+
+// ReadierOf returns what a model, or one that it wraps, implements Readier by; nil if
+// there is none. A model that wraps another has a method Unwrap.
+func ReadierOf(m Model) Readier {
+	for {
+		if r, ok := m.(Readier); ok {
+			return r
+		}
+		wrapper, ok := m.(interface{ Unwrap() Model })
+		if !ok {
+			return nil
+		}
+		m = wrapper.Unwrap()
+	}
+}

@@ -27,6 +27,7 @@ type Task struct {
 
 	waiting  *Waiting
 	attempts int         // that count against it after a call
+	ready    bool        // after the call failed
 	key      journal.Key // of its request, where there is a journal
 }
 
@@ -36,8 +37,9 @@ type call struct {
 	tasks    []Task
 	gather   batch.Gather
 	admitted control.Call
-	step     uint64 // until it is durable the call keeps its place
-	events   []byte // the ids of those that it is about, where each has an answer of its own
+	step     uint64          // until it is durable the call keeps its place
+	outlier  control.Outlier // of the first event, before the call
+	events   []byte          // the ids of those that it is about, where each has an answer of its own
 	token    control.Token
 	leases   *control.Leases[*call]
 	cancel   context.CancelFunc // of what the model is asked
@@ -57,6 +59,9 @@ func newCall(score *step.Score) *call {
 func (c *call) add(t Task) error {
 	err := c.score.AppendRow(&c.gather.Rows, t.Row, nil)
 	if err == nil {
+		if len(c.tasks) == 0 {
+			c.outlier = t.waiting.outlier
+		}
 		c.tasks = append(c.tasks, t)
 	}
 	return err
@@ -102,6 +107,9 @@ func (c *call) run(ctx context.Context) {
 		}
 	}
 	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, time.Now()
+	if len(c.tasks) == 1 { // a failure of several is that of none, or others of them are answered
+		c.tasks[0].ready = calling.Confirm(ctx, c.admitted, c.outlier, c.tasks[0].Err, c.at)
+	}
 }
 
 // observe decides whose fault the failures of a call are, and reports the Outcome to
@@ -114,7 +122,7 @@ func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 			if o := &tasks[i].waiting.outlier; tasks[i].Err == nil {
 				calling.Endpoint.Answered(o)
 			} else {
-				failures = append(failures, step.Failure{Err: tasks[i].Err, Outlier: o})
+				failures = append(failures, step.Failure{Err: tasks[i].Err, Outlier: o, Ready: tasks[i].ready})
 			}
 		}
 		outcome = calling.Judge(c.admitted, len(tasks)-len(failures), failures)

@@ -54,7 +54,7 @@ func (d *Desk) lapse(c *call) []Task {
 	tasks := make([]Task, len(c.tasks))
 	for i := range c.tasks {
 		t := &c.tasks[i]
-		tasks[i] = Task{Partition: t.Partition, Entry: t.Entry, Row: t.Row, Err: errLapsed, waiting: t.waiting, key: t.key}
+		tasks[i] = Task{Partition: t.Partition, Entry: t.Entry, Row: t.Row, Err: errLapsed, waiting: t.waiting, key: t.key, ready: c.score.Calling.Ready == nil}
 	}
 	c.observe(d.now, tasks, false, false)
 	return tasks

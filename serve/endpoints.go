@@ -16,6 +16,7 @@ type endpointCollector struct {
 type endpointStats struct {
 	breaker     control.BreakerStats
 	concurrency control.ConcurrencyStats
+	readiness   control.ReadinessStats
 }
 
 func newEndpointCollector(runners []*afterbay.Runner) *endpointCollector {
@@ -31,6 +32,8 @@ func newEndpointCollector(runners []*afterbay.Runner) *endpointCollector {
 	add(counter, "answers_total", "Calls of which the model's answer, or its fault, is known.", func(s endpointStats) float64 { return float64(s.breaker.Calls) })
 	add(counter, "faults_total", "Of these, the faults: of the model, or of the way to it.", func(s endpointStats) float64 { return float64(s.breaker.Faults) })
 	add(counter, "opened_total", "Times that its breaker opened, failed probes among them.", func(s endpointStats) float64 { return float64(s.breaker.Opened) })
+	add(counter, "ready_checks_total", "Times that it was asked whether it is ready, since the failure of an event was followed by no answer.", func(s endpointStats) float64 { return float64(s.readiness.Asked) })
+	add(counter, "ready_checks_failed_total", "Of these, the times that it was not ready.", func(s endpointStats) float64 { return float64(s.readiness.Not) })
 	return c
 }
 
@@ -38,7 +41,7 @@ func newEndpointCollector(runners []*afterbay.Runner) *endpointCollector {
 func (c *endpointCollector) Collect(metrics chan<- prometheus.Metric) {
 	for _, r := range c.runners {
 		for model, endpoint := range r.Endpoints() {
-			c.show(metrics, endpointStats{endpoint.Breaker.Stats(), endpoint.Concurrency.Stats()}, r.Name(), model)
+			c.show(metrics, endpointStats{endpoint.Breaker.Stats(), endpoint.Concurrency.Stats(), endpoint.Readiness.Stats()}, r.Name(), model)
 		}
 	}
 }

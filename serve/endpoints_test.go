@@ -54,8 +54,11 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 		}
 		return list
 	}
-	before := values()
 	endpoint := runner.Endpoints()["half@3"]
+	if endpoint.Readiness.Since(t.Context(), time.Now().Add(-time.Second), func(context.Context) error { return model.ErrAway }) {
+		t.Error("ready")
+	}
+	before := values()
 	call, _, _ := endpoint.Begin(time.Now(), 0)
 	other, _, _ := endpoint.Begin(time.Now(), 0)
 	endpoint.Observe(time.Now(), call, control.Faulted)
@@ -63,10 +66,10 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 	endpoint.Observe(time.Now(), other, control.Overloaded)
 	lower := values()
 	prefix := "afterbay_endpoint_"
-	if want := []string{prefix + "answers_totalhalf@30", prefix + "callshalf@30", prefix + "downhalf@30", prefix + "faults_totalhalf@30", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@30"}; !equalSets(before, want) {
+	if want := []string{prefix + "answers_totalhalf@30", prefix + "callshalf@30", prefix + "downhalf@30", prefix + "faults_totalhalf@30", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@30", prefix + "ready_checks_failed_totalhalf@31", prefix + "ready_checks_totalhalf@31"}; !equalSets(before, want) {
 		t.Errorf("%v, want %v", before, want)
 	}
-	if want := []string{prefix + "answers_totalhalf@31", prefix + "callshalf@32", prefix + "downhalf@31", prefix + "faults_totalhalf@31", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@31"}; !equalSets(after, want) {
+	if want := []string{prefix + "answers_totalhalf@31", prefix + "callshalf@32", prefix + "downhalf@31", prefix + "faults_totalhalf@31", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@31", prefix + "ready_checks_failed_totalhalf@31", prefix + "ready_checks_totalhalf@31"}; !equalSets(after, want) {
 		t.Errorf("a fault says nothing of the load: %v, want %v", after, want)
 	}
 	if !slices.Contains(lower, prefix+"limit_falls_totalhalf@31") || !slices.Contains(lower, prefix+"limithalf@33") {

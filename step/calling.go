@@ -14,6 +14,7 @@ import (
 // scored at once is parked. The scores of a model share it, as do sessions.
 type Calling struct {
 	Endpoint   *control.Endpoint
+	Ready      func(ctx context.Context) error // asks whether the model is ready; nil if the model cannot say
 	Backoff    control.Backoff
 	Timeout    time.Duration // of a call
 	Expire     time.Duration // since an event was parked, after which it is given up; 0 is never
@@ -69,6 +70,7 @@ func (c *Calling) Late(call context.Context) error {
 type Failure struct {
 	Err      error
 	Outlier  *control.Outlier // nil before Judge is an event that has not failed before
+	Ready    bool             // the model said after the failure that it is ready
 	Attempts int              // that count against the event, after Judge
 }
 
@@ -76,8 +78,8 @@ type Failure struct {
 // sets their Attempts, and returns what the call says of the endpoint.
 //
 // A row that is refused, and an answer that does not fit the model's outputs, are the
-// event's fault. Other failures are its fault where others are answered, as
-// control.Outlier says. A whole call of several events that fails, and an outage that
+// event's fault. Other failures are its fault where others are answered or the model is
+// ready, as control.Outlier says. A whole call of several events that fails, and an outage that
 // the error itself reports, count against no event.
 func (c *Calling) Judge(call control.Call, answered int, failures []Failure) control.Outcome {
 	rows, compared := answered+len(failures), []*control.Outlier(nil)
@@ -110,13 +112,31 @@ func (c *Calling) Judge(call control.Call, answered int, failures []Failure) con
 			outcome = max(outcome, control.Faulted)
 			continue
 		}
-		attempts, says := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, model.Busy(f.Err))
+		attempts, says := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, model.Busy(f.Err), f.Ready)
 		f.Attempts, outcome = attempts, max(outcome, says)
 	}
 	if answered > 0 && outcome != control.Overloaded {
 		return control.Answered
 	}
 	return outcome
+}
+
+// readyTimeout bounds the question whether a model is ready.
+const readyTimeout = time.Second
+
+// Confirm reports whether a failure at a time counts against its event although no other
+// event was answered: it asks the model, if that decides, whether it is ready. A model
+// that cannot say is taken to be ready.
+func (c *Calling) Confirm(ctx context.Context, call control.Call, o control.Outlier, err error, at time.Time) bool {
+	if c.Ready == nil {
+		return true
+	}
+	if err == nil || works(err) || model.Outage(err) || !o.Unconfirmed(c.Endpoint, call) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return c.Endpoint.Readiness.Since(ctx, at, c.Ready)
 }
 
 // works reports whether an error says that the model itself works.

@@ -1,6 +1,7 @@
 package step_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type asker struct {
 	t        *testing.T
 	calling  *step.Calling
 	endpoint *control.Endpoint
+	down     bool // it is not ready
 }
 
 func newAsker(t *testing.T) *asker {
@@ -34,7 +36,7 @@ func newAsker(t *testing.T) *asker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &asker{t, &step.Calling{Endpoint: endpoint}, endpoint}
+	return &asker{t: t, calling: &step.Calling{Endpoint: endpoint}, endpoint: endpoint}
 }
 
 func (a *asker) begin() control.Call {
@@ -51,7 +53,7 @@ func (a *asker) begin() control.Call {
 func (a *asker) end(call control.Call, answered int, err error, failed ...*control.Outlier) (attempts []int, outcome control.Outcome) {
 	var failures []step.Failure
 	for _, o := range failed {
-		failures = append(failures, step.Failure{Err: err, Outlier: o})
+		failures = append(failures, step.Failure{Err: err, Outlier: o, Ready: !a.down})
 	}
 	outcome = a.calling.Judge(call, answered, failures)
 	a.endpoint.Observe(time.Unix(0, 0), call, outcome)
@@ -147,6 +149,77 @@ func TestOutageAfterACountedFailureCountsAgainstNoEvent(t *testing.T) {
 	}
 	if got, _ := a.fail(&o, failing); got != 3 {
 		t.Errorf("%d attempts after the outage, want 3", got)
+	}
+}
+
+// TestQuietOutageCountsAgainstNoEvent has an event fail once while others are answered.
+// Then the endpoint is not ready, answers no call, and no other event is called for.
+func TestQuietOutageCountsAgainstNoEvent(t *testing.T) {
+	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{blame: model.BlameWay, busy: true}} {
+		for _, restarted := range []bool{false, true} {
+			a := newAsker(t)
+			var o control.Outlier
+			a.fail(&o, err)
+			a.answer(100)
+			if got, _ := a.fail(&o, err); got != 2 {
+				t.Fatalf("%v: %d attempts, want 2", err, got)
+			}
+			if restarted { // within the outage
+				a, o = newAsker(t), control.NewOutlier(2)
+			}
+			a.down = true
+			for range 1000 {
+				if got, outcome := a.fail(&o, err); got != 0 || outcome == control.Abandoned || outcome == control.Answered {
+					t.Fatalf("%v: %d attempts within an outage, outcome %d", err, got, outcome)
+				}
+			}
+			a.down = false
+			a.answer(100)
+			calls, got := 0, 0
+			for ; got < 3 && calls < 10; calls++ {
+				got, _ = a.fail(&o, err)
+			}
+			if got != 3 || calls > 1 && !restarted {
+				t.Errorf("%v: %d attempts by %d calls after the outage, want 3; restarted %v", err, got, calls, restarted)
+			}
+		}
+	}
+}
+
+// TestModelIsAskedOnlyWhereThatDecides counts the questions whether a model is ready.
+func TestModelIsAskedOnlyWhereThatDecides(t *testing.T) {
+	a, asked, ready := newAsker(t), 0, error(nil)
+	a.calling.Ready = func(context.Context) error {
+		asked++
+		return ready
+	}
+	var o control.Outlier
+	confirm := func(err error) bool { return a.calling.Confirm(t.Context(), a.begin(), o, err, time.Now()) }
+	if confirm(failing) || asked != 0 {
+		t.Errorf("asked %d times for an event that has not failed", asked)
+	}
+	a.fail(&o, failing)
+	a.answer(1)
+	a.fail(&o, failing)
+	if !confirm(failing) || asked != 1 {
+		t.Errorf("asked %d times, want 1", asked)
+	}
+	for _, err := range []error{nil, fault{blame: model.BlameAnswer}, fault{blame: model.BlameWay, down: true}} {
+		if confirm(err) || asked != 1 {
+			t.Errorf("%v: asked %d times, want 1", err, asked)
+		}
+	}
+	if ready = errors.New("no"); confirm(failing) || asked != 2 {
+		t.Errorf("asked %d times of a model that is not ready, want 2", asked)
+	}
+	if a.answer(1); confirm(failing) || asked != 2 {
+		t.Errorf("asked %d times after an answer, want 2", asked)
+	}
+	if got := a.endpoint.Readiness.Stats(); got != (control.ReadinessStats{Asked: 2, Not: 1}) {
+		t.Errorf("%+v", got)
+	}
+	if a.calling.Ready = nil; !confirm(failing) {
+		t.Error("a model that cannot say is not ready")
 	}
 }
 

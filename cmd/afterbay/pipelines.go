@@ -66,6 +66,9 @@ type announced struct {
 	to       io.Writer
 }
 
+// Unwrap returns the model alone.
+func (m *announced) Unwrap() model.Model { return m.announcing }
+
 // Connect implements model.Connector.
 func (m *announced) Connect(ctx context.Context) error {
 	fmt.Fprintf(m.to, "model %s@%d runs the program %s\n", m.manifest.Name, m.manifest.Version, m.Info().Request)

@@ -38,6 +38,17 @@ func AppendMetadataRequest(dst []byte, model, version string) []byte {
 	return appendText(appendText(dst, 1, model), 2, version)
 }
 
+// ParseReady reads a ModelReadyResponse.
+func ParseReady(data []byte) (ready bool, err error) {
+	err = fields(data, func(number protowire.Number, _ []byte, value uint64) error {
+		if number == 1 {
+			ready = value != 0
+		}
+		return nil
+	})
+	return ready, err
+}
+
 // ParseMetadataRequest reads a ModelMetadataRequest.
 func ParseMetadataRequest(data []byte) (model, version string, err error) {
 	var names [2][]byte

@@ -312,6 +312,9 @@ type limited struct {
 	rows      int
 }
 
+// Unwrap returns the model alone.
+func (l *limited) Unwrap() model.Model { return l.Model }
+
 // exactLimited is one that is exact.
 type exactLimited struct {
 	limited

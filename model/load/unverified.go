@@ -35,6 +35,9 @@ func (unverifiedError) Blame() model.Blame { return model.BlameWay }
 // Unwrap returns the error alone.
 func (e unverifiedError) Unwrap() error { return e.error }
 
+// Unwrap returns the model that is verified.
+func (u *unverified) Unwrap() model.Model { return u.Model }
+
 // Predict implements model.Model.
 func (u *unverified) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	return u.Answer(ctx, rows, scores, nil)

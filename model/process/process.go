@@ -146,11 +146,13 @@ type Model struct {
 	group   sync.WaitGroup // of supervise
 	ids     atomic.Uint64
 	lost    atomic.Pointer[string] // why the last worker was
+	unready atomic.Pointer[error]  // why the last start of a worker failed; nil if it did not
 }
 
 var (
 	_ model.Answerer  = (*Model)(nil)
 	_ model.Connector = (*Model)(nil)
+	_ model.Readier   = (*Model)(nil)
 )
 
 // call is a request on its way to a worker. Whoever takes it answers it.
@@ -238,6 +240,15 @@ func (m *Model) Connect(ctx context.Context) error {
 func (m *Model) Close() error {
 	m.close.Do(func() { close(m.closing) })
 	m.group.Wait()
+	return nil
+}
+
+// Ready implements model.Readier: a program is ready unless its newest worker could not
+// be started. A worker that takes long is replaced by another.
+func (m *Model) Ready(context.Context) error {
+	if err := m.unready.Load(); err != nil {
+		return *err
+	}
 	return nil
 }
 
@@ -337,6 +348,10 @@ func (m *Model) try(ctx context.Context, c *call) (answer, error) {
 func (m *Model) supervise(ready chan<- error) {
 	for failures := 0; ; failures++ {
 		w, err := m.launch()
+		m.unready.Store(nil)
+		if err != nil {
+			m.unready.Store(&err)
+		}
 		if ready != nil {
 			ready <- err
 			if ready = nil; err != nil {

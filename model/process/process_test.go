@@ -360,6 +360,39 @@ func TestCallerThatLeavesCostsNoWorker(t *testing.T) {
 	}
 }
 
+// TestProgramIsReadyUnlessItCannotStart takes the program away, and gives it back.
+func TestProgramIsReadyUnlessItCannotStart(t *testing.T) {
+	o := options(t, "good")
+	real, program := o.Command[0], filepath.Join(t.TempDir(), "program")
+	if err := os.Symlink(real, program); err != nil {
+		t.Fatal(err)
+	}
+	o.Command, o.Timeout = []string{program}, 2*time.Second
+	m := start(t, o)
+	if err := m.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	_, err := score(m, exits, 0)
+	wantError(t, err, "lost their worker")
+	_, err = score(m, 1, 2) // waits for a worker
+	wantError(t, err, "no worker was free")
+	wantError(t, m.Ready(t.Context()), "no such file")
+	if err := os.Symlink(real, program); err != nil {
+		t.Fatal(err)
+	}
+	for err = errors.New("not asked"); err != nil; _, err = score(m, 1, 2) {
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWorkerThatCannotStartIsAnError(t *testing.T) {
 	for mode, word := range map[string]string{
 		"dies":   "last words: ModuleNotFoundError: no xgboost",

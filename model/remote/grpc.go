@@ -66,6 +66,25 @@ func (g *grpcCaller) metadata(ctx context.Context) (inference.Metadata, error) {
 	return metadata, nil
 }
 
+func (g *grpcCaller) isReady(ctx context.Context) error {
+	answer, err := g.call(ctx, "ModelReady", inference.AppendMetadataRequest(nil, g.model, g.version), metadataBytesMax)
+	var failed *Error
+	switch {
+	case errors.As(err, &failed) && failed.Fault == Denied && !failed.outage: // also a server that has no such call
+		return errUnknown
+	case err != nil:
+		return err
+	}
+	ready, err := inference.ParseReady(answer)
+	switch {
+	case err != nil:
+		return fault(Malformed, "whether the model is ready: %w", err)
+	case !ready:
+		return fault(Unreachable, "the model is not ready")
+	}
+	return nil
+}
+
 func (g *grpcCaller) infer(ctx context.Context, r *inference.Request, answerBytesMax int64) (inference.Response, error) {
 	message := r.Append(nil)
 	key, _ := idempotencyKey(ctx, g.connection.Target(), message)

@@ -18,9 +18,14 @@ import (
 // for those of ctx. A caller may keep none of its arguments.
 type caller interface {
 	metadata(ctx context.Context) (inference.Metadata, error)
+	// isReady asks whether the model is ready. The error is errUnknown if the server
+	// has no such call.
+	isReady(ctx context.Context) error
 	infer(ctx context.Context, r *inference.Request, answerBytesMax int64) (inference.Response, error)
 	close()
 }
+
+var errUnknown = errors.New("the server has no such call")
 
 // openInference is a server of the Open Inference Protocol.
 type openInference struct {
@@ -49,6 +54,15 @@ func newOpenInference(o *Options, to *url.URL) (*openInference, error) {
 	var err error
 	s.caller, err = newGRPC(o, to)
 	return s, err
+}
+
+// ready asks a server without a call for it for the model's metadata.
+func (s *openInference) ready(ctx context.Context) error {
+	err := s.isReady(ctx)
+	if errors.Is(err, errUnknown) {
+		_, err = s.metadata(ctx)
+	}
+	return err
 }
 
 // agree compares the options with what the server says.

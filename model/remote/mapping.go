@@ -162,11 +162,13 @@ func floats(value any, into []float32) error {
 
 // agree asks for nothing but the headers, which has no effect on servers that keep
 // to HTTP.
-func (s *mapped) agree(ctx context.Context) (model.Info, error) {
+func (s *mapped) agree(ctx context.Context) (model.Info, error) { return s.info, s.ready(ctx) }
+
+func (s *mapped) ready(ctx context.Context) error {
 	if err := s.reach(ctx, http.MethodHead, s.url); err != nil {
-		return model.Info{}, fmt.Errorf("ask whether %s is there: %w", s.url, err)
+		return fmt.Errorf("ask whether %s is there: %w", s.url, err)
 	}
-	return s.info, nil
+	return nil
 }
 
 func (s *mapped) fits(rows model.Rows) error { return fits(&s.info, rows) }

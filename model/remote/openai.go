@@ -49,11 +49,13 @@ func (s *openAI) call(name string) string {
 
 // agree asks for the list of models, which most servers have. Whether the model is
 // among them says nothing: many take other names for it too.
-func (s *openAI) agree(ctx context.Context) (model.Info, error) {
+func (s *openAI) agree(ctx context.Context) (model.Info, error) { return s.info, s.ready(ctx) }
+
+func (s *openAI) ready(ctx context.Context) error {
 	if err := s.reach(ctx, http.MethodGet, s.call("models")); err != nil {
-		return model.Info{}, fmt.Errorf("ask %s for its models: %w", s.options.URL, err)
+		return fmt.Errorf("ask %s for its models: %w", s.options.URL, err)
 	}
-	return s.info, nil
+	return nil
 }
 
 func (s *openAI) describe() model.Info { return s.info }

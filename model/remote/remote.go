@@ -126,6 +126,8 @@ type server interface {
 	describe() model.Info
 	// agree compares the options with what the server says.
 	agree(ctx context.Context) (model.Info, error)
+	// ready returns why the server answers no rows, as far as it says, or nil.
+	ready(ctx context.Context) error
 	// check returns why a row cannot be sent, or nil.
 	check(values []float64, bytes [][]byte) error
 	// fits returns an error for rows of another width.
@@ -154,6 +156,7 @@ type Model struct {
 var (
 	_ model.Answerer  = (*Model)(nil)
 	_ model.Connector = (*Model)(nil)
+	_ model.Readier   = (*Model)(nil)
 )
 
 // Load is Open and Connect. Of the Open Inference Protocol, what the options leave
@@ -229,6 +232,17 @@ func (m *Model) Connect(ctx context.Context) error {
 		return explainLoad(m.options, err)
 	}
 	m.describe(info)
+	return nil
+}
+
+// Ready implements model.Readier. It asks a server of the Open Inference Protocol
+// whether the model is ready, and one of another API what Connect asks.
+func (m *Model) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.options.Timeout)
+	defer cancel()
+	if err := m.server.ready(ctx); err != nil {
+		return m.explain(ctx, err)
+	}
 	return nil
 }
 

@@ -111,6 +111,22 @@ func (r *rest) metadata(ctx context.Context) (inference.Metadata, error) {
 	}, nil
 }
 
+func (r *rest) isReady(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/ready", nil)
+	if err != nil {
+		return &Error{Fault: Failed, Err: err}
+	}
+	response, err := r.send(request)
+	if err == nil {
+		return response.Body.Close()
+	}
+	var failed *Error
+	if errors.As(err, &failed) && (failed.status == http.StatusNotFound || failed.status == http.StatusMethodNotAllowed || failed.status == http.StatusNotImplemented) {
+		return errUnknown
+	}
+	return err
+}
+
 func (r *rest) infer(ctx context.Context, q *inference.Request, answerBytesMax int64) (inference.Response, error) {
 	body, header, err := r.encode(q)
 	if err != nil {
