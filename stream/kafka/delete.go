@@ -49,7 +49,7 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 // restoreTopic makes a topic that was deleted visible again. It does nothing with
 // others.
 func (l *Log) restoreTopic(ctx context.Context, t stream.Topic) error {
-	if err := l.keys.recent(ctx); err != nil || !l.keys.deleted(t.Name) {
+	if err := l.keys.renew(ctx); err != nil || !l.keys.deleted(t.Name) {
 		return err
 	}
 	l.keys.gone.Store(t.Name, false) // else it could not be looked at
@@ -146,7 +146,9 @@ func (ps *producers) relearn(ctx context.Context, info topicInfo) error {
 // DeleteTopic implements stream.Log. A topic that had records stays on the brokers,
 // empty, so that its offsets go on; keysTopic says that it was deleted. Other
 // processes hear of it when they list topics. A record that one of them appends
-// before that is not listed, but it stays: the topic has it if it is created again.
+// before that is not listed, but it stays: the topic has it if it is created again. A
+// topic that never had a record is removed, with a record that another process appends
+// at that moment: brokers do not remove a topic on condition that it is empty.
 func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 	if err := l.usable(); err != nil {
 		return err

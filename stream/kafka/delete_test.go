@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"testing"
 
@@ -49,6 +48,18 @@ func wantShared(t *testing.T, l *Log, want stream.Topic, records stream.Offset) 
 	}
 }
 
+// TestTopicThatAnotherProcessDeletedJustNowIsCreatedAgain has a process create a topic that
+// it has just listed.
+func TestTopicThatAnotherProcessDeletedJustNowIsCreatedAgain(t *testing.T) {
+	cluster := fakeWith(t)
+	first, second := deleting(t, cluster, 3), open(t, conforming(cluster.ListenAddrs()))
+	wantShared(t, second, shared, 3)
+	must(t, first.DeleteTopic(t.Context(), shared.Name))
+	must(t, second.CreateTopic(t.Context(), shared))
+	wantShared(t, second, shared, 0)
+	wantShared(t, first, shared, 0)
+}
+
 // TestTopicThatTwoProcessesCreateAgainKeepsItsRecords has the second process create
 // the topic by what it read before the first did.
 func TestTopicThatTwoProcessesCreateAgainKeepsItsRecords(t *testing.T) {
@@ -59,7 +70,9 @@ func TestTopicThatTwoProcessesCreateAgainKeepsItsRecords(t *testing.T) {
 	must(t, err)
 	must(t, first.CreateTopic(t.Context(), shared))
 	must(t, first.Append(t.Context(), stream.Record{Partition: stream.Partition{Topic: shared.Name}, Value: []byte("acknowledged")}))
-	second.keys.asked.Store(math.MaxInt64) // it reads no more of what others did
+	end, err := second.listOffset(t.Context(), stream.Partition{Topic: keysTopic}, latest)
+	must(t, err)
+	second.keys.next.Store(end) // it does not read what the first did
 	must(t, second.CreateTopic(t.Context(), shared))
 	wantShared(t, first, shared, 1)
 	wantShared(t, second, shared, 1)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -32,7 +31,7 @@ type keyStore struct {
 	mu    sync.Mutex   // held by set, so that the first key of a topic in this process stays
 	known sync.Map     // topics that have a key, which stays
 	gone  sync.Map     // topics that were deleted: whether they still are
-	asked atomic.Int64 // when it was read, in nanoseconds
+	next  atomic.Int64 // behind what was read of keysTopic
 }
 
 // deleted reports whether a topic was deleted, as far as this process read.
@@ -47,12 +46,15 @@ func (k *keyStore) deletedOnce(topic string) bool {
 	return once
 }
 
-// recent reads the deleted topics, unless it read them a moment ago.
-func (k *keyStore) recent(ctx context.Context) error {
-	if time.Since(time.Unix(0, k.asked.Load())) < recently {
+// renew reads the deleted topics, unless nothing was written since it read them.
+func (k *keyStore) renew(ctx context.Context) error {
+	end, err := k.log.listOffset(ctx, stream.Partition{Topic: keysTopic}, latest)
+	switch {
+	case errors.Is(err, stream.ErrUnknownTopic): // no topic was deleted yet
 		return nil
+	case err == nil && end != k.next.Load():
+		_, err = k.read(ctx)
 	}
-	_, err := k.read(ctx)
 	return err
 }
 
@@ -75,11 +77,11 @@ func (k *keyStore) mark(ctx context.Context, topic string, deleted bool) error {
 }
 
 func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
-	keys, gone, asked := map[string]string{}, map[string]bool{}, time.Now()
+	keys, gone, next := map[string]string{}, map[string]bool{}, int64(0)
 	p := stream.Partition{Topic: keysTopic}
 	_, err := k.log.topics.get(ctx, keysTopic)
 	if err == nil {
-		_, err = k.log.readTo(ctx, p, 0, func(r *kgo.Record) error {
+		next, err = k.log.readTo(ctx, p, 0, func(r *kgo.Record) error {
 			if topic, ok := strings.CutPrefix(string(r.Key), deletedPrefix); ok {
 				gone[topic] = string(r.Value) == deletedStill
 			} else if !r.Attrs.IsControl() {
@@ -99,7 +101,7 @@ func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
 			k.log.topics.forget(topic)
 		}
 	}
-	k.asked.Store(asked.UnixNano())
+	k.next.Store(next)
 	return keys, nil
 }
 
