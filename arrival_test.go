@@ -9,8 +9,8 @@ import (
 	"github.com/afterbay/afterbay/config"
 )
 
-// TestRowsThatDependOnArrivalAreSaid has pipelines in whose rows the order of arrival
-// shows, and others in which it does not.
+// TestRowsThatDependOnArrivalAreSaid has pipelines with rows that depend on the order of
+// arrival, and others without.
 func TestRowsThatDependOnArrivalAreSaid(t *testing.T) {
 	const features = "\nsteps:\n  - features: {seen: {windows: [1h], aggregates: [count]}}\n  - emit: {topic: out, value: [k, seen.*]}\n"
 	const input = "input: {topic: a, key: k, fields: {k: string, m: string}}"

@@ -131,7 +131,7 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 	}
 }
 
-// coded is a model of one category, whose score is the code that it gets.
+// coded is a model of one category. Its score is the code of the category.
 type coded []string
 
 func (m coded) Info() model.Info {

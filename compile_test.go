@@ -211,8 +211,8 @@ func TestBoundsOfLagChangeNoOutput(t *testing.T) {
 	}
 }
 
-// TestOneMistakeIsOneFinding has inputs whose field has no type, or another name: what
-// uses the name is not wrong by itself.
+// TestOneMistakeIsOneFinding has inputs with a field of no type, or of another name: an
+// expression with that name is no second mistake.
 func TestOneMistakeIsOneFinding(t *testing.T) {
 	build := func(key, at, amount string) afterbay.Pipeline {
 		return afterbay.Pipeline{

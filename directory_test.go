@@ -23,14 +23,14 @@ import (
 	"github.com/afterbay/afterbay/stream/embedded"
 )
 
-// The golden data directory: its files, and what is in it and comes of it.
+// The golden data directory: its files, its content, and the outputs after it is opened.
 const (
 	directoryFile = "testdata/golden/directory.tar.gz"
 	directoryText = "testdata/golden/directory.txt"
 )
 
 // directoryPipeline has features, a function with state and timers, a group, and a
-// service whose answers are journalled.
+// service with a journal of answers.
 func directoryPipeline(s *service) afterbay.Pipeline {
 	p := callPipeline(callParts)
 	p.Name, p.Input.Partitions = "kept", answerPartitions
@@ -108,7 +108,7 @@ func TestDirectoryStillOpens(t *testing.T) {
 			for _, r := range left.outputs[fmt.Sprintf("%s/%d", topic, i)] {
 				lines = append(lines, fmt.Sprintf("%s/%d %s\n", topic, i, showRecord(r)))
 			}
-			if slices.Sort(lines); topic == "chats" { // the order in which they are answered is free
+			if slices.Sort(lines); topic == "chats" { // their answers have no order
 				b.WriteString("in any order:\n")
 			}
 			b.WriteString(strings.Join(lines, ""))

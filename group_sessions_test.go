@@ -34,7 +34,7 @@ type visit struct {
 	page   string
 }
 
-// clicksOf makes clicks of few users, whose gaps are around idle, with ties, in several
+// clicksOf makes clicks of few users with gaps around idle and with ties, in several
 // source partitions.
 func clicksOf(seed uint64) *sessionsOf {
 	rng := rand.New(rand.NewPCG(seed, 1))

@@ -14,8 +14,8 @@ import (
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
-// historyPipeline writes what was said by each key to a table, and finds there what
-// was said before.
+// historyPipeline writes the texts of each key to a table, and looks up the earlier
+// ones.
 func historyPipeline(s *service, score *afterbay.Score) afterbay.Pipeline {
 	p := parkPipeline(s, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "park", Probe: time.Millisecond}, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
 	p.Steps = []afterbay.Step{
@@ -35,8 +35,7 @@ func historyPipeline(s *service, score *afterbay.Score) afterbay.Pipeline {
 	return p
 }
 
-// historyEvents returns events of keys, where producers put them, and what is to come
-// of them.
+// historyEvents returns events of keys, in the partitions that producers choose.
 func historyEvents(from, to, keys int) (events []stream.Record) {
 	for i := from; i < to; i++ {
 		key := fmt.Sprint("k", i%keys)
@@ -85,7 +84,7 @@ func TestEventsFindTheRowsThatThoseBeforeThemWrote(t *testing.T) {
 				p := historyPipeline(s, score)
 				p.Commit.Size = 10
 				runParking(t, log, p, 2, historyEvents(0, events/2, keys))
-				answer, _ := runParking(t, log, p, 1, historyEvents(events/2, events, keys)) // goes on with what is stored
+				answer, _ := runParking(t, log, p, 1, historyEvents(events/2, events, keys)) // goes on with the stored state
 				checkHistory(t, answer, events, keys)
 			})
 		}

@@ -94,8 +94,8 @@ var (
 	inPage     = regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```")
 )
 
-// noPlans are folders of pipelines that are refused (goldens of lint have what is said of
-// them), or need weights that `make weights` lays out.
+// noPlans are folders of pipelines that are refused (goldens of lint have the findings),
+// or need weights that `make weights` lays out.
 var noPlans = []string{"config/testdata/bad", "config/testdata/lint", "examples/support"}
 
 // pipelineSources returns the pipeline files, and those inside of scenarios and pages.

@@ -29,7 +29,7 @@ var callsTimed = flag.Bool("calls.timed", false, "TestPoisonEndsAndStopsNobody a
 type chatStub struct {
 	takes  time.Duration
 	slots  int  // 0 is any number
-	queues bool // who finds no place waits for one
+	queues bool // a request without a place waits for one
 
 	places chan struct{}
 	mu     sync.Mutex
@@ -151,7 +151,7 @@ func runChats(t *testing.T, p afterbay.Pipeline, questions []string) streamtest.
 	return answer
 }
 
-// poisoned returns n questions, of which as many as kinds are of a kind each, spread.
+// poisoned returns n questions with one of each kind among them, spread.
 func poisoned(n int, kinds ...string) (questions []string) {
 	for i := range n {
 		kind := "fine"
@@ -163,8 +163,8 @@ func poisoned(n int, kinds ...string) (questions []string) {
 	return questions
 }
 
-// TestPoisonEndsAndStopsNobody asks a chat model 170 questions, 10 of which it never
-// answers as it should. The others are answered, and each of the 10 is a dead letter.
+// TestPoisonEndsAndStopsNobody asks a chat model 170 questions. It never answers 10 of
+// them as it should. The others are answered, and each of the 10 is a dead letter.
 func TestPoisonEndsAndStopsNobody(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	const n, attempts = 170, 3

@@ -44,8 +44,8 @@ func TestRandomPipelines(t *testing.T) {
 	t.Logf("pipelines %d, events %d, differences 0, seeds from %d", n, events, first)
 }
 
-// refusedArithmetic is what is said of a pipeline in which an expression of literals
-// alone cannot be computed.
+// refusedArithmetic is the error of a pipeline with an expression of literals that
+// cannot be computed.
 var refusedArithmetic = regexp.MustCompile(`column \d+: (the result is out of the range|division by zero)`)
 
 // judgePipeline compares the pipeline of a seed with the oracle. Where they differ it

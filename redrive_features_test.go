@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/dead"
 )
 
-// halves is a pipeline whose second feature of a step refuses what a let above
-// makes of an amount, or where the feature's own expression fails.
+// halves is a pipeline with two features in a step. The second one refuses a value of
+// the let above, or its own expression fails.
 func halves(let, value string) afterbay.Pipeline {
 	p := payments()
 	p.Steps = []afterbay.Step{

@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TestATextThatIsTooLargeIsOneDeadLetter gives a pipeline an event between others of
-// which it makes too much. The process goes on, and says what was too much.
+// TestATextThatIsTooLargeIsOneDeadLetter gives a pipeline, between others, an event that
+// makes a text too large. The process goes on, and names the text.
 func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 	const square = `join(split(n, ""), n)`
 	emit := func(e afterbay.Emit) afterbay.Step {

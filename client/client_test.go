@@ -325,7 +325,7 @@ func TestFailuresAreFollowedByWaitsThatGrow(t *testing.T) {
 	})
 }
 
-// TestEventIsGivenUp cancels one whose result does not come.
+// TestEventIsGivenUp cancels an event before it has a result.
 func TestEventIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -58,7 +58,7 @@ func (b *bounded) store(p *expression.Program, slot value.Slot, s string) (int, 
 }
 
 // TestATextIsBoundedBeforeItIsMade evaluates each way to make a text of another, at
-// the bound and above it. What is above takes no memory.
+// the bound and above it. A text above it takes no memory.
 func TestATextIsBoundedBeforeItIsMade(t *testing.T) {
 	b, third := newBounded(t), value.TextMax/3
 	x := func(n int) string { return strings.Repeat("x", n) }

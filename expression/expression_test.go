@@ -369,8 +369,8 @@ func TestEvaluationErrorsHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// TestNoExpressionTakesANumberThatIsNotFinite holds that a number which is none is an
-// error wherever it is read, and never the operand of a comparison.
+// TestNoExpressionTakesANumberThatIsNotFinite holds that NaN and infinities are
+// an error wherever they are read, and never the operand of a comparison.
 func TestNoExpressionTakesANumberThatIsNotFinite(t *testing.T) {
 	n := newNames(t, "a number", "b number", "o optional number")
 	row := &n.NewRows(1)[0]

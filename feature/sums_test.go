@@ -103,7 +103,7 @@ func (r *reference) takes(t int64, v float64) (taken, inRange bool) {
 	return true, true
 }
 
-// hugeValue returns a value whose sums are near what they can hold.
+// hugeValue returns a value that brings sums near their limit.
 func hugeValue(random *rand.Rand, decimals int, sign float64) float64 {
 	v := sign * (1 << 53) / math.Pow10(decimals)
 	switch random.Intn(20) {
@@ -121,8 +121,8 @@ func hugeValue(random *rand.Rand, decimals int, sign float64) float64 {
 }
 
 // TestSumsAreExactOrRefused adds values so large that sums go out of range and
-// come back, early and late, and compares what is taken, what is read and what is
-// stored with sums of any size.
+// come back, early and late. It compares accepted values, reads and stored sums with
+// sums of any size.
 func TestSumsAreExactOrRefused(t *testing.T) {
 	refused, unreadable, taken := 0, 0, 0
 	all := seeds.Run(t, 5, func(t *testing.T, random *rand.Rand) {
@@ -238,7 +238,7 @@ func TestSumAtTheEdgeOfItsRange(t *testing.T) {
 				t.Errorf("%s: %v", window, err)
 			}
 			err := s.Add(c, 0, 0, edge)
-			if fits := edge < 0; (err == nil) != fits { // -2^63 is a sum, 2^63 is none
+			if fits := edge < 0; (err == nil) != fits { // -2^63 is a sum, 2^63 is not
 				t.Errorf("%s: the last unit of %v: %v", window, edge, err)
 			}
 			if err := s.Add(c, 0, 0, edge); !errors.Is(err, ErrSum) {
@@ -248,7 +248,7 @@ func TestSumAtTheEdgeOfItsRange(t *testing.T) {
 	}
 }
 
-// TestFloatSumsAreFinite adds floats whose sum is not finite.
+// TestFloatSumsAreFinite adds floats until their sum is not finite.
 func TestFloatSumsAreFinite(t *testing.T) {
 	for _, spec := range []Spec{
 		{Windows: windowsOf(t, "60s")}, {Windows: windowsOf(t, "60s/5s")}, {Windows: windowsOf(t, "60s/60s")}, {Last: 3},

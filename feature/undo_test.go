@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/seeds"
 )
 
-// TestUndoLeavesNoTrace undoes some events, of which any features took an entry,
+// TestUndoLeavesNoTrace undoes some events after some features took an entry of them,
 // and compares reads and state with those of cells that never saw them.
 func TestUndoLeavesNoTrace(t *testing.T) {
 	undone := 0

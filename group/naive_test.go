@@ -70,7 +70,7 @@ func (n *naive) tell(name string, group []reference.Member, reason Reason, at in
 		len(list), urls, sound, float64(list[0].Offset)/2)
 }
 
-// expire returns what a watermark ends, and forgets what it is past.
+// expire returns the groups that a watermark ends, and forgets those before it.
 func (n *naive) expire(watermark int64) (ended []string) {
 	for {
 		due, at := "", int64(math.MaxInt64)

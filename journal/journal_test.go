@@ -406,7 +406,7 @@ func TestRowsAreWrittenAlikeWhereTheyAreEqual(t *testing.T) {
 	if string(AppendRow(nil, []float64{nan}, nil)) != string(AppendRow(nil, []float64{math.NaN()}, nil)) {
 		t.Error("what is missing is written in two ways")
 	}
-	stored := []byte{3, 0, 0, 0x20, 0x41, 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xbe, 0} // as journals have it
+	stored := []byte{3, 0, 0, 0x20, 0x41, 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xbe, 0} // as stored
 	if got := AppendRow(nil, []float64{10, math.NaN(), -0.25}, [][]byte{nil}); !slices.Equal(got, stored) {
 		t.Errorf("a row of float32 became %x", got)
 	}

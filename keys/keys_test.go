@@ -192,8 +192,8 @@ func TestEvictedKeysComeBackAsTheyWere(t *testing.T) {
 }
 
 // TestKeysThatNoFeatureCountsEndAsOthers has features count some events of a key,
-// or none, and restarts between events: what is stored is the same, and nothing is
-// once all keys were silent for long enough.
+// or none, and restarts between events. The state is the same, and is empty once all
+// keys were silent for long enough.
 func TestKeysThatNoFeatureCountsEndAsOthers(t *testing.T) {
 	seed := rand.Uint64()
 	for n, names := range [][2][]string{

@@ -313,7 +313,7 @@ func TestTimesAreRecognisedAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-// TestOddTimesAreAFinding has fields that look like times and are none of 2000 to 2100.
+// TestOddTimesAreAFinding has fields that look like times outside of 2000 to 2100.
 func TestOddTimesAreAFinding(t *testing.T) {
 	for write, want := range map[string]string{
 		`%d`: "ts is no event time: 0 is 1970-01-01T00:00:00Z in s", `%d.5`: "ts is no event time: 0.5 is 1970-01-01T00:00:00Z in s",
@@ -330,8 +330,8 @@ func TestOddTimesAreAFinding(t *testing.T) {
 	}
 }
 
-// TestOtherSeparatorsAndNamesAreTaken has CSV of semicolons and tabs, and columns whose
-// names no pipeline can have.
+// TestOtherSeparatorsAndNamesAreTaken has CSV of semicolons and tabs, and columns with
+// names that no pipeline can have.
 func TestOtherSeparatorsAndNamesAreTaken(t *testing.T) {
 	for _, separator := range []string{",", ";", "\t"} {
 		text := strings.ReplaceAll("user|amount|at|\"e mail\"|x.y|a@b|user-name\n", "|", separator)

@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/scoring"
 )
 
-// TestMessagesOfAStreamGiveTheirMemoryBack sends compressed messages, each of which
-// needs 48 KiB more than its text.
+// TestMessagesOfAStreamGiveTheirMemoryBack sends compressed messages. Each needs
+// 48 KiB more than its text.
 func TestMessagesOfAStreamGiveTheirMemoryBack(t *testing.T) {
 	url := start(t, models(), scoring.ServerOptions{})
 	stream, err := dial(t, url).NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/inference.GRPCInferenceService/ModelStreamInfer",

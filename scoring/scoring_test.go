@@ -452,7 +452,7 @@ func TestIdleStreamEnds(t *testing.T) {
 	}
 }
 
-// brand is a model of one category, whose score is the code that it gets.
+// brand is a model of one category. Its score is the code of the category.
 type brand struct{ sum }
 
 func (*brand) Info() model.Info {

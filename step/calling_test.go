@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/step"
 )
 
-// fault is an error that says whose fault it is.
+// fault is an error with a blame.
 type fault struct {
 	blame model.Blame
 	busy  bool

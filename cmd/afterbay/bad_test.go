@@ -179,7 +179,7 @@ func TestBadInputIsAClearErrorWithAnExitCode(t *testing.T) {
 					t.Errorf("%s\nlacks %s", r.stderr, want)
 				}
 			}
-			report := strings.HasPrefix(r.stdout, "margin") || test.line == "doctor damaged" // what is found is the result
+			report := strings.HasPrefix(r.stdout, "margin") || test.line == "doctor damaged" // the findings are the result
 			if r.stdout != "" && !report && test.code != exitFailure {
 				t.Errorf("printed %s", r.stdout)
 			}

@@ -30,7 +30,7 @@ var (
 	hostileHeld        = flag.Bool("hostile.held", false, "the attackers hold their connections: what they took has to be released within a minute; health has to answer within a second")
 )
 
-const hostileRoom = 512 << 20 // that a process may take beyond what it has when idle
+const hostileRoom = 512 << 20 // that a process may take beyond its idle memory
 
 // surface is a server of a process that is attacked.
 type surface struct {
@@ -147,7 +147,7 @@ func attackProcess(t *testing.T, pid int, surfaces []surface) {
 	}
 }
 
-// endpointsOf asks a surface what it answers.
+// endpointsOf asks a surface for its endpoints.
 func endpointsOf(t *testing.T, s surface) (list []string) {
 	t.Helper()
 	status, text := ask(t, http.MethodGet, "http://"+s.address+"/", s.token, "")
@@ -228,7 +228,7 @@ func (a *attack) all(s surface, endpoint string, bodies []hostileBody) {
 		a.send(s, head(token, "Content-Length: 16777216\r\nContent-Type: application/x-ndjson\r\n"), nil, true)
 		a.send(s, head(token, "Transfer-Encoding: chunked\r\nContent-Type: application/x-ndjson\r\n"), []byte("1\r\n{\r\n"), true)
 		a.send(s, head(token, "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n"), nil, true)
-		a.send(s, head(token, ""), nil, false) // whose reply is not read
+		a.send(s, head(token, ""), nil, false) // the reply is not read
 	}
 	for _, b := range bodies {
 		a.send(s, head(s.token, fmt.Sprintf("%sContent-Length: %d\r\n", b.headers, len(b.content))), b.content, true)

@@ -13,7 +13,7 @@ import (
 )
 
 // signalled runs a command, ends it by a signal when it is at work, and returns its
-// exit code and what it said.
+// exit code and output.
 func signalled(t *testing.T, stdin io.Reader, atWork <-chan struct{}, args ...string) (int, string) {
 	t.Helper()
 	ctx, signal := context.WithCancel(t.Context())

@@ -134,7 +134,7 @@ func TestManifestSaysWhyAModelOutsideIsNotUsable(t *testing.T) {
 	}
 }
 
-// away is a model whose server is not there yet.
+// away is a model with a server that is not reachable yet.
 type away struct {
 	far
 	there bool
@@ -154,8 +154,8 @@ func (a *away) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 	return a.far.Predict(ctx, rows, scores)
 }
 
-// TestModelsThatAreAwayAreVerifiedAtTheirFirstCall starts with a model whose golden
-// vectors cannot be scored yet, and with another one that has other scores.
+// TestModelsThatAreAwayAreVerifiedAtTheirFirstCall starts with a model that cannot
+// score its golden vectors yet, and with another one that has other scores.
 func TestModelsThatAreAwayAreVerifiedAtTheirFirstCall(t *testing.T) {
 	manifest := farManifest(t)
 	var a *away

@@ -136,8 +136,8 @@ func progressive(scans int) []byte {
 	return slices.Concat(head, bytes.Repeat(scan, scans), []byte{0xff, 0xd9})
 }
 
-// A JPEG of 10 MB whose scans each cost as much as the image takes an hour, if nothing
-// bounds its scans. The end of the context ends decoding all the same.
+// A JPEG of 10 MB, with scans that each cost as much as the image, takes an hour without
+// a bound of scans. The end of the context ends decoding.
 func TestDecodingEndsWithItsContext(t *testing.T) {
 	long := progressive(260_000)
 	grey := image.NewGray(image.Rect(0, 0, 1000, 1000))

@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// TestModelIsOpenedWhileItsServerIsAway asks before the server is there, and when it
-// is: then what it says of its model is compared before the first rows are scored.
+// TestModelIsOpenedWhileItsServerIsAway asks before and after the server starts. Its
+// metadata is compared before the first rows are scored.
 func TestModelIsOpenedWhileItsServerIsAway(t *testing.T) {
 	for name, form := range forms {
 		at := fmt.Sprint("127.0.0.1:", servertest.FreePorts(t, 1)[0])

@@ -49,8 +49,8 @@ func TestReadOnlyLogIsReadAndNotChanged(t *testing.T) {
 	}
 }
 
-// TestPipesAreNotWaitedFor replaces files of a log by pipes, whose reader would
-// block.
+// TestPipesAreNotWaitedFor replaces files of a log by pipes, which would block a
+// reader.
 func TestPipesAreNotWaitedFor(t *testing.T) {
 	for _, pattern := range []string{"META", "log/*.seg", "state/MANIFEST-*"} {
 		dir := t.TempDir()

@@ -19,7 +19,7 @@ func TestPartitionsOfADirectoryAreBounded(t *testing.T) {
 	if err := create("many", 9); !errors.Is(err, stream.ErrTooManyPartitions) {
 		t.Fatalf("9 more than 2 of 10: %v, want ErrTooManyPartitions", err)
 	}
-	for range 3 { // what is deleted without a record makes room
+	for range 3 { // topics deleted without a record make room
 		if err := create("many", 8); err != nil {
 			t.Fatal(err)
 		}
@@ -38,8 +38,8 @@ func TestPartitionsOfADirectoryAreBounded(t *testing.T) {
 	}
 }
 
-// TestDeletedTopicStaysDeletedBesideSegments deletes and creates again a topic whose
-// records are in sealed segments, which are opened by their indexes.
+// TestDeletedTopicStaysDeletedBesideSegments deletes and creates again a topic with
+// records in sealed segments, which are opened by their indexes.
 func TestDeletedTopicStaysDeletedBesideSegments(t *testing.T) {
 	o := crashOptions(vfs.NewMemory())
 	l := newLog(t, o)

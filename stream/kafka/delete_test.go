@@ -61,7 +61,7 @@ func TestTopicThatAnotherProcessDeletedJustNowIsCreatedAgain(t *testing.T) {
 }
 
 // TestTopicThatTwoProcessesCreateAgainKeepsItsRecords has the second process create
-// the topic by what it read before the first did.
+// the topic from a read before the first created it.
 func TestTopicThatTwoProcessesCreateAgainKeepsItsRecords(t *testing.T) {
 	cluster := fakeWith(t)
 	first, second := deleting(t, cluster, 3), open(t, conforming(cluster.ListenAddrs()))
@@ -89,8 +89,8 @@ func TestRecordOfAProcessThatDidNotHearOfTheDeletionStays(t *testing.T) {
 	wantShared(t, l, shared, 1)
 }
 
-// TestTopicThatAnotherProcessGrowsMeanwhileIsCreatedAgain answers as brokers do that
-// another process asked for the same partitions just before.
+// TestTopicThatAnotherProcessGrowsMeanwhileIsCreatedAgain answers like brokers after
+// another process asked for the same partitions.
 func TestTopicThatAnotherProcessGrowsMeanwhileIsCreatedAgain(t *testing.T) {
 	cluster := fakeWith(t)
 	l, other := deleting(t, cluster, 1), open(t, conforming(cluster.ListenAddrs()))

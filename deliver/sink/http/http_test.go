@@ -116,7 +116,7 @@ func TestStatusSaysWhoseFaultItIs(t *testing.T) {
 
 // TestConnectionThatBreaksIsOneCall cuts a connection that was used before after
 // the request came: the client must not send it again by itself.
-// TestErrorsShowNoSecretOfTheURL has a webhook whose path and query are secret.
+// TestErrorsShowNoSecretOfTheURL has a webhook with a secret path and query.
 func TestErrorsShowNoSecretOfTheURL(t *testing.T) {
 	location := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

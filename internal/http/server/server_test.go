@@ -41,7 +41,7 @@ func newWorld(t *testing.T, o server.Options) *world {
 	return w
 }
 
-// from is a connection whose other side has an address.
+// from is a connection from an address.
 type from struct {
 	net.Conn
 	address netip.AddrPort
