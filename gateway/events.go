@@ -82,7 +82,7 @@ type submissions struct {
 	gateway     *Gateway
 	who         Identity
 	correlation correlation
-	room        *server.Room // for what is made of events
+	room        *server.Room // for the records of events
 	answers     []wire.Frame
 	records     []stream.Record
 	ids         []string
@@ -122,8 +122,8 @@ func (b *submissions) readLines(body io.Reader) error {
 	return &refusal{http.StatusBadRequest, "the request has no event", "send frames of type event, one in each line"}
 }
 
-// charge charges an event of so many bytes: its record, its answer, and what is parsed
-// for them.
+// charge charges an event of so many bytes: its record, its answer, and the
+// parsed values.
 func (b *submissions) charge(n int) error { return b.room.Take(int64(eventBytes + eventFactor*n)) }
 
 const (

@@ -20,8 +20,8 @@ import (
 
 const (
 	bodyBytes   = 1 << 20 // most of a request
-	readersMost = 16      // requests of a tenant whose bodies are being read; others wait
-	eventsMost  = 4096    // of a request: what is made of each takes more than its bytes
+	readersMost = 16      // requests of a tenant that are being read; others wait
+	eventsMost  = 4096    // of a request: the record of each takes more than its bytes
 )
 
 // check returns the token of a request, "" where it has none, or why it is not

@@ -32,7 +32,7 @@ type csvReader struct {
 	cells   []cell   // of the row that was parsed last
 	scratch []byte   // of its cells with doubled quotes
 	row     []byte   // lines of the row being read, each with its end
-	ends    []int    // where each of them ends; what is behind the last is read again
+	ends    []int    // where each of them ends; bytes behind the last are read again
 }
 
 func newCSVReader(source *lineReader) (*csvReader, error) {

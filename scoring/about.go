@@ -53,7 +53,7 @@ func (services) GetServiceInfo() map[string]grpc.ServiceInfo {
 	return map[string]grpc.ServiceInfo{service: {}, healthService: {}, reflectService: {}, reflectService1a: {}}
 }
 
-// resolver finds the descriptors of the protocol, and of what is linked in.
+// resolver finds the descriptors of the protocol, and those of the program.
 type resolver struct{ own *protoregistry.Files }
 
 // FindFileByPath implements protodesc.Resolver.

@@ -39,7 +39,7 @@ const (
 	copies      = 3 // of a message: here, in gRPC, and for its handler
 )
 
-// framed returns a gRPC request whose body is its frames.
+// framed returns a gRPC request with its frames as the body.
 func (h *Handler) framed(r *http.Request) *http.Request {
 	coding := r.Header.Get("Grpc-Encoding")
 	if coding == "identity" {

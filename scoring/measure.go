@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// measures are what is counted of requests: by call, model and code. The values of
+// measures count requests by call, model and code. The values of
 // labels are bounded: calls are those of the table, and models those that are there.
 type measures struct {
 	requests *prometheus.CounterVec
@@ -67,7 +67,7 @@ func (h *Handler) measured(call string, next http.HandlerFunc) http.HandlerFunc 
 	}
 }
 
-// measuredCall does the same for calls of gRPC, whose code is not HTTP's.
+// measuredCall does the same for calls of gRPC, with gRPC's codes.
 func (h *Handler) measuredCall(ctx context.Context, call string, do func(context.Context) error) error {
 	start, a := time.Now(), &asked{}
 	err := do(context.WithValue(ctx, askedKey{}, a))

@@ -33,7 +33,7 @@ type ServerOptions struct {
 	KeyFile  string       // PEM
 	Logger   *slog.Logger // nil discards
 
-	// Tokens are those of a token file, with their roles, as they are now; nil is none.
+	// Tokens returns the current tokens of a token file, with their roles; nil is none.
 	Tokens func() *access.Set
 
 	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the

@@ -31,8 +31,8 @@ type backlogs struct {
 	refused, throttled *prometheus.Desc
 }
 
-// backlog is the bound of a pipeline on a topic. It counts what waits for the pipeline
-// and for those of the process that go on with what it writes.
+// backlog is the bound of a pipeline on a topic. It counts the records that wait for the
+// pipeline and for those of the process that read its outputs.
 type backlog struct {
 	runner  *afterbay.Runner
 	behind  []*afterbay.Runner // they
@@ -66,8 +66,8 @@ func newBacklogs(runners []*afterbay.Runner, logger *slog.Logger) *backlogs {
 	return b
 }
 
-// behind returns the pipelines that read what another one writes, and those that read
-// what they write.
+// behind returns the pipelines that read the outputs of r, those that read their
+// outputs, and so on.
 func behind(r *afterbay.Runner, runners []*afterbay.Runner) []*afterbay.Runner {
 	var list []*afterbay.Runner
 	for from := []*afterbay.Runner{r}; len(from) > 0; from = from[1:] {

@@ -30,7 +30,7 @@ var ErrNamed = errors.New("topic is in use")
 func (l *Local) keeps(topic string) bool {
 	for _, r := range l.runners {
 		reads := r.Reads()
-		if topic == afterbay.Ended(r.Name()) || len(reads) > 1 && reads[len(reads)-1].Topic == topic { // to which it copies its inputs
+		if topic == afterbay.Ended(r.Name()) || len(reads) > 1 && reads[len(reads)-1].Topic == topic { // it copies its inputs there
 			return true
 		}
 	}

@@ -57,7 +57,7 @@ type Options struct {
 	// Rederive derives a pipeline again, and yields how far it is; nil does not.
 	Rederive func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
 
-	// Tokens are those of a token file, with their roles, as they are now; nil is none.
+	// Tokens returns the current tokens of a token file, with their roles; nil is none.
 	Tokens func() *access.Set
 
 	// Endpoints are more than the server's own, behind the same tokens. HTTP/2 without

@@ -15,8 +15,8 @@ type accessFlags struct {
 	Key       string `name:"tls-key" help:"Its key, PEM." placeholder:"FILE"`
 }
 
-// tokens returns the tokens of the token file, as they are now; nil where no file is
-// named.
+// tokens returns a function that reads the current tokens of the token file; nil if no
+// file is named.
 func (f *accessFlags) tokens(a *app) (func() *access.Set, error) {
 	if f.TokenFile == "" {
 		return nil, nil

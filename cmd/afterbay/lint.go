@@ -180,8 +180,8 @@ func (l *linter) check(path string) {
 	}
 }
 
-// checkManifest finds what is wrong with the manifest of a model. It calls no
-// program and no server.
+// checkManifest finds the errors of a model's manifest. It calls no program and no
+// server.
 func (l *linter) checkManifest(path string) {
 	f := &lintedFile{path: path}
 	l.files = append(l.files, f)
@@ -228,7 +228,7 @@ func (l *linter) runners() []*afterbay.Runner {
 // arrivals says where the order of arrival decides rows, by pipeline of l.right.
 func (l *linter) arrivals() map[int][]string { return afterbay.Arrivals(l.runners()) }
 
-// chain finds what is wrong between the pipelines.
+// chain finds the errors between pipelines.
 func (l *linter) chain() {
 	_, found := afterbay.Chain(l.runners())
 	for i, errs := range found {

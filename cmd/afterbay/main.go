@@ -92,7 +92,7 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout = clean.NewWriter(stdout) // much of what is printed others have written
+	stdout = clean.NewWriter(stdout) // clients wrote much of the output
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))}
 	err := a.untilSignal(func() error {
 		err := a.execute(args)

@@ -80,8 +80,8 @@ func (a *app) produce(c *produceCommand) (err error) {
 	return nil
 }
 
-// target is a directory whose topic is made before the first records go there: a
-// topic keeps its key, so a key that no record has must not make one.
+// target is a directory and a topic, created before its first records: a topic keeps
+// its key, so a key that no record has must not create one.
 type target struct {
 	serve.Directory
 	ready func() error

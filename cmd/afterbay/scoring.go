@@ -15,7 +15,7 @@ import (
 
 const (
 	scoreRows  = 1024 // of one call
-	scoreFails = 20   // rows whose errors are printed
+	scoreFails = 20   // errors of rows that are printed
 )
 
 // score writes what a model says of each row of a CSV file: predictions and,

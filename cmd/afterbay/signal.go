@@ -26,7 +26,7 @@ func (a *app) untilSignal(command func() error) error {
 		select {
 		case err := <-done:
 			if err != nil && a.ctx.Err() != nil && (onlyCanceled(err) || !a.orderly.Load()) {
-				return a.signalled() // what else it says came of the signal
+				return a.signalled() // the signal caused its other errors
 			}
 			return err
 		case <-ended:
@@ -48,8 +48,8 @@ func (a *app) signalled() error {
 	return errEnded
 }
 
-// onlyCanceled reports whether an error, and all that it is made of, is that a context
-// was cancelled.
+// onlyCanceled reports whether an error, and each error in it, says that a context was
+// cancelled.
 func onlyCanceled(err error) bool {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(many.Unwrap(), func(e error) bool { return !onlyCanceled(e) })

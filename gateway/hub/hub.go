@@ -183,8 +183,8 @@ func (h *Hub) Resume(ctx context.Context, key []byte, after stream.Offset, diges
 	return s, nil
 }
 
-// replaced reports whether the record at an offset is not the one of a digest. Of one
-// that retention took, or that is beyond the end, Subscribe says what is missing.
+// replaced reports whether the record at an offset is not the one of a digest. If
+// retention deleted it, or it is beyond the end, Subscribe reports the gap.
 func (h *Hub) replaced(ctx context.Context, p *partition, at stream.Offset, digest func(*stream.Record) uint32, want uint32) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -202,7 +202,7 @@ func (h *Hub) replaced(ctx context.Context, p *partition, at stream.Offset, dige
 	return at >= first, nil
 }
 
-// peekTimeout bounds what is read of the log for something that may stay unknown.
+// peekTimeout bounds a read of the log that may end without a result.
 const peekTimeout = time.Second
 
 // At returns the record at an offset of the partition of key, as far as the log has it

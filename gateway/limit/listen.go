@@ -17,9 +17,9 @@ func Listen(l net.Listener, addresses *Limiter[netip.Prefix]) net.Listener {
 	return &listener{Listener: l, addresses: addresses}
 }
 
-// Reserve bounds the connections of addresses to l, as Listen does, but returns one that
-// is over its bound as a *Refused, for a server that answers health checks on it and
-// tells other requests why not.
+// Reserve bounds the connections of addresses to l like Listen. It returns a connection
+// over its bound as a *Refused, for a server that answers health checks on it and
+// refuses other requests with the reason.
 func Reserve(l net.Listener, addresses *Limiter[netip.Prefix]) net.Listener {
 	return &listener{Listener: l, addresses: addresses, reserve: true}
 }

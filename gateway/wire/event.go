@@ -83,8 +83,8 @@ const (
 	InboxCancel  = "cancel"  // of a client that gives an event up
 )
 
-// CancelRecord returns the record by which a client gives its event up, for the topic
-// of an inbox.
+// CancelRecord returns the record that cancels an event of a client, for the topic of an
+// inbox.
 func CancelRecord(topic, tenant, client, id, correlation string) stream.Record {
 	r, h := newRecord(topic, tenant, client, id, nil)
 	h.add(header.Inbox, InboxCancel)

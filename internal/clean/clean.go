@@ -49,13 +49,12 @@ func appendClean(dst, text []byte, lines bool) []byte {
 	return dst
 }
 
-// turns reports whether a character changes the direction in which others are shown,
-// or ends a line.
+// turns reports whether a character changes the text direction, or ends a line.
 func turns(r rune) bool {
 	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r == '\u2028' || r == '\u2029' || r == '\u200e' || r == '\u200f'
 }
 
-// Writer cleans what is written to it, as Lines does.
+// Writer cleans its text like Lines.
 type Writer struct {
 	out  io.Writer
 	rest []byte // the beginning of a character

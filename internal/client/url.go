@@ -59,8 +59,8 @@ func Bare(err error) error {
 
 var secretName = regexp.MustCompile(`(?i)token|secret|passw|pwd|credential|signature|jwt|api[_-]?key|access[_-]?key|^(key|sig|auth|authorization|code)$`)
 
-// SecretIn returns the name of the first query parameter of a URL whose name says that
-// it holds a secret, or "". A value with the placeholder {key} is no secret.
+// SecretIn returns the name of the first query parameter of a URL that names a secret,
+// or "". A value with the placeholder {key} is no secret.
 func SecretIn(u *url.URL) string {
 	for _, pair := range strings.FieldsFunc(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, value, _ := strings.Cut(pair, "=")

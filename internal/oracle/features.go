@@ -26,7 +26,7 @@ type Window struct {
 	Size, Pane  int64
 }
 
-// key is what is kept of a key.
+// key is the state of a key.
 type key struct {
 	latest int64 // event time of its newest event
 	memory map[string]*memory
@@ -46,7 +46,7 @@ type entry struct {
 
 const thirtyDays = 30 * 24 * 3600 * 1_000_000
 
-// key returns what is kept of a key at the watermark, before the event at time at.
+// key returns the state of a key at the watermark, before the event at time at.
 func (s *state) key(name string, at int64) *key {
 	k := s.keys[name]
 	if k == nil || s.watermark() >= k.latest+max(thirtyDays, s.longest()) {

@@ -401,7 +401,7 @@ func (g *generator) event(k int, ts int64) Event {
 	return e
 }
 
-// breakOne makes an event that is none, or has a field that only looks right.
+// breakOne makes an event that is not valid, or that has a field that only looks valid.
 func (g *generator) breakOne(members []string, e *Event) []string {
 	i := g.IntN(len(members))
 	field, _, _ := strings.Cut(members[i], ":")

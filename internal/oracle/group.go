@@ -17,7 +17,7 @@ func (t *turn) join(g *Group) string {
 	return dropped
 }
 
-// ended is a group whose end the watermark has passed.
+// ended is a group that ended before the watermark.
 type ended struct {
 	members []*turn
 	at      int64 // event time of the end

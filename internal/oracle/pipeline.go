@@ -27,7 +27,7 @@ type Field struct {
 	Wild     bool // a number of any size
 }
 
-// Dedupe is what is remembered of ids.
+// Dedupe says which ids are remembered.
 type Dedupe struct {
 	ID     string
 	Window int64 // microseconds

@@ -108,8 +108,8 @@ func (t *turn) decode() bool {
 	return true
 }
 
-// members returns the raw members of a JSON object; ok is false where text is none, or
-// where a name stands in it twice. The generator repeats no other names than fields.
+// members returns the raw members of a JSON object; ok is false if text is no object, or
+// has a name twice. The generator repeats no other names than fields.
 func members(text string) (object map[string]string, ok bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()

@@ -58,7 +58,7 @@ func saysMode(text string) bool {
 
 func address(host string, port uint16) string { return fmt.Sprint(host, " ", port) }
 
-// near reports whether what is sent to a host does not leave this machine.
+// near reports whether bytes sent to a host stay on this machine.
 func near(host string, port uint16) bool {
 	if network, _ := pgconn.NetworkAddress(host, port); network == "unix" || strings.HasPrefix(host, "@") || host == "localhost" {
 		return true

@@ -115,9 +115,9 @@ func escape(path string) string {
 	return b.String()
 }
 
-// CheckKey returns why an object's key is not asked for: servers, and what is
-// before them, take "." and ".." in a path as folders, so such a key may lead to
-// another object, or to another bucket.
+// CheckKey returns why an object's key is refused: servers and proxies take "." and
+// ".." in a path as folders, so such a key may lead to another object, or to another
+// bucket.
 func CheckKey(key string) error {
 	for part := range strings.SplitSeq(key, "/") {
 		if part == "." || part == ".." {

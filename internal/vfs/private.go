@@ -72,7 +72,7 @@ func Protect(files FS, dir string) error {
 	return protect(dir, info)
 }
 
-// protect changes a folder after what it holds: if the process dies in between, the
+// protect changes a folder after its content: if the process dies in between, the
 // next Protect reads the folder again.
 func protect(path string, info fs.FileInfo) error {
 	mode := info.Mode()

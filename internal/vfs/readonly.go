@@ -57,7 +57,7 @@ func (readOnly) MkdirAll(string, os.FileMode) error { return nil }
 // Lock implements vfs.FS.
 func (readOnly) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// dropped is a file whose changes are dropped.
+// dropped is a file that drops its changes.
 type dropped struct{ File }
 
 func (dropped) Write(b []byte) (int, error)            { return len(b), nil }
@@ -71,7 +71,7 @@ func (dropped) SyncData() error                        { return nil }
 // wait for.
 var ErrIrregular = errors.New("it is no regular file")
 
-// regular is the file system of the operating system, but for files that are none.
+// regular is the file system of the operating system. It opens regular files only.
 type regular struct{ FS }
 
 // Open implements vfs.FS.

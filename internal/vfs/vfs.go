@@ -25,7 +25,7 @@ const WriteCategoryUnspecified = vfs.WriteCategoryUnspecified
 func OS() FS { return private{regular{vfs.Default}} }
 
 // Shared returns the file system of the operating system, for files that other programs
-// read: the umask decides who may. It opens what OS opens.
+// read: the umask decides their permissions. It opens the same files as OS.
 func Shared() FS { return regular{vfs.Default} }
 
 // ReadFile reads a whole file. A file that got shorter meanwhile is

@@ -127,7 +127,7 @@ func (m *Mux) index(w http.ResponseWriter, r *http.Request) {
 
 func shown(pattern string) string { return strings.TrimSuffix(pattern, "{$}") }
 
-// unknown answers requests for what is no endpoint.
+// unknown answers requests without an endpoint.
 func (m *Mux) unknown(w http.ResponseWriter, r *http.Request) {
 	var methods []string
 	for i := range m.all {

@@ -11,7 +11,7 @@ import (
 type Gate struct {
 	Owner    string      // the token of the command line; "" is none
 	Token    string      // a token with the role admin; "" is none
-	Tokens   func() *Set // those of a token file, as they are now; nil is none
+	Tokens   func() *Set // the current tokens of a token file; nil is none
 	Insecure bool        // without tokens, take requests for any host
 
 	origin http.CrossOriginProtection
@@ -69,8 +69,8 @@ func (c *Caller) lacks(role Role, of string) *server.Refusal {
 	return &server.Refusal{Status: http.StatusForbidden, Code: "forbidden", Message: "token " + quote(c.Name) + " does not have " + what, Hint: hint}
 }
 
-// Check returns a refusal if the caller of a request lacks a role: for handlers whose
-// topic or model is not in the path.
+// Check returns a refusal if the caller of a request lacks a role: for handlers without
+// the topic or model in the path.
 func Check(ctx context.Context, role Role, of string) *server.Refusal {
 	if c := From(ctx); !c.May(role, of) {
 		return c.lacks(role, of)

@@ -75,8 +75,8 @@ type Caller struct {
 	owner bool
 }
 
-// Scope returns a prefix that parts the names which this token gives from those of other
-// tokens. It is empty for administrators and for requests that need no token.
+// Scope returns a prefix that separates the names that this token gives from those of
+// other tokens. It is empty for administrators and for requests that need no token.
 func (c *Caller) Scope() string {
 	if c.owner || c.roles.Admin {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Certificate returns a configuration of TLS 1.2 and later whose certificate is read
-// again when one of its files changes. Both names are empty for a server without TLS:
+// Certificate returns a configuration of TLS 1.2 and later. It reads the certificate
+// again when one of the files changes. Both names are empty for a server without TLS:
 // then it returns nil.
 func Certificate(certFile, keyFile string, logger *slog.Logger) (*tls.Config, error) {
 	if certFile == "" && keyFile == "" {

@@ -47,8 +47,8 @@ func Coding(r *http.Request, accepted ...string) (string, error) {
 	}
 }
 
-// Body decompresses the body of a request as it comes. What it has decompressed it
-// returns before it waits for more. Close it.
+// Body decompresses the body of a request while it arrives. It returns decompressed
+// bytes before it waits for more. Close it.
 type Body struct {
 	room   *Room
 	raw    counted
@@ -61,7 +61,7 @@ type Body struct {
 	size   int64
 }
 
-// counted counts what is read, and keeps an error that is not the end.
+// counted counts the bytes read, and keeps an error other than io.EOF.
 type counted struct {
 	io.Reader
 	room *Room // rests meanwhile
@@ -189,8 +189,8 @@ func (r *Room) OpenBody(request *http.Request, most int64, accepted ...string) (
 	return body, nil
 }
 
-// ReadBody reads the body of a request as OpenBody has it, and charges it to the account
-// of the request as it comes.
+// ReadBody reads the whole body of OpenBody, and charges it to the account of the
+// request while it arrives.
 func ReadBody(r *http.Request, most int64, accepted ...string) ([]byte, error) {
 	return RoomOf(r.Context()).ReadBody(r, most, accepted...)
 }
@@ -216,7 +216,7 @@ func largerThan(most int64) *Refusal {
 // readAll reads at most so many bytes and charges them as they come. The buffers that it
 // has outgrown are charged until it returns: they are garbage, but not collected yet. The
 // declared length, or -1, has the last one fit; it is not trusted for more than three
-// times what came.
+// times the bytes that arrived.
 func readAll(of *Room, in io.Reader, most, declared int64) (_ []byte, err error) {
 	var buffer []byte
 	outgrown, factor := int64(0), int64(2)

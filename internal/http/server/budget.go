@@ -69,8 +69,8 @@ type Account struct {
 
 type accountKey struct{}
 
-// AccountOf returns the account of the request whose context it is; nil where no Server
-// serves it.
+// AccountOf returns the account of the request of a context; nil if no Server serves the
+// request.
 func AccountOf(ctx context.Context) *Account {
 	account, _ := ctx.Value(accountKey{}).(*Account)
 	return account

@@ -30,7 +30,7 @@ const (
 // A connection is idle until the header of a request has come, and again between
 // requests. Only idle connections are closed to make room, the oldest first: of the
 // address that has too many, else of any. Where none is idle, the next connection is
-// taken into the reserve, in which the oldest idle one makes room too. So a client that
+// taken into the reserve, and the oldest idle one of it makes room too. So a client that
 // sends its request at once is answered, however many others hold connections open.
 type connections struct {
 	most, each, reserve int
@@ -45,7 +45,7 @@ type connections struct {
 	refused uint64
 }
 
-// address is what is known of one that has connections.
+// address is an address with connections.
 type address struct {
 	open    int
 	waiting list.List // of *conn that are idle

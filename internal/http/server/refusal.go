@@ -47,8 +47,8 @@ func (r *Refusal) SetHeader(h http.Header) {
 	}
 }
 
-// AsRefusal finds the reply to an error that came of reading a body or of charging an
-// Account: a *Refusal, a body over its http.MaxBytesReader, a deadline. ok is false for
+// AsRefusal finds the reply to an error of reading a body or of charging an Account: a
+// *Refusal, a body over its http.MaxBytesReader, a deadline. ok is false for
 // other errors.
 func AsRefusal(err error) (why *Refusal, ok bool) {
 	var large *http.MaxBytesError

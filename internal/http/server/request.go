@@ -27,7 +27,7 @@ const (
 
 var classNames = [classes]string{"data", "stream", "watch", "operator", "probe", "health"}
 
-// String returns the class as metrics have it.
+// String returns the class in metrics.
 func (c Class) String() string { return classNames[c] }
 
 // PaceBytes is how many bytes a second of a body or a reply have to move, at least.
@@ -75,7 +75,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.options.Handler.ServeHTTP(x, r)
 }
 
-// enter takes a place for a request, or says why there is none.
+// enter takes a place for a request, or returns a refusal.
 func (s *Server) enter(class Class, r *http.Request) *Refusal {
 	if class < Operator {
 		if why := inReserve(r.Context()); why != nil {
@@ -215,8 +215,8 @@ func (x *exchange) Write(p []byte) (written int, err error) {
 	}
 }
 
-// patience gives the next write its time. 0 is that there is none, which a stream of
-// HTTP/2 needs: its deadline ends it even if nothing is to be written.
+// patience gives the next write its time. 0 is no deadline. A stream of HTTP/2 needs
+// that: a deadline ends it even if it has nothing to write.
 func (x *exchange) patience(d time.Duration) {
 	switch {
 	case x.writes.Load():
@@ -227,7 +227,7 @@ func (x *exchange) patience(d time.Duration) {
 	}
 }
 
-// FlushError sends what was written.
+// FlushError sends the bytes written.
 func (x *exchange) FlushError() error {
 	x.begin()
 	began := time.Now()
@@ -239,7 +239,7 @@ func (x *exchange) FlushError() error {
 }
 
 // Flush implements http.Flusher.
-func (x *exchange) Flush() { _ = x.FlushError() } // the next write says what is wrong
+func (x *exchange) Flush() { _ = x.FlushError() } // the next write returns the error
 
 // SetReadDeadline takes the time of reads over.
 func (x *exchange) SetReadDeadline(t time.Time) error {
@@ -279,8 +279,8 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// finish gives the memory back. What the server writes and reads behind the handler has
-// little time: the end of the reply, and what is left of a body, which is thrown away.
+// finish gives the memory back. The server has little time behind the handler to write
+// the end of the reply, and to read and drop the rest of the body.
 func (x *exchange) finish() {
 	x.account.close()
 	x.mu.Lock()

@@ -16,7 +16,7 @@ type Room struct {
 	works   bool
 }
 
-// RoomOf returns a room of the request whose context it is.
+// RoomOf returns a room of the request of a context.
 func RoomOf(ctx context.Context) *Room { return &Room{ctx: ctx, account: AccountOf(ctx)} }
 
 // Take charges n bytes that are about to be allocated, as Account.Take does.

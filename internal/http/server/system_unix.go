@@ -29,7 +29,7 @@ func pending(c net.Conn) bool {
 	}
 	n := 0
 	err = raw.Control(func(fd uintptr) {
-		n, _, _ = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT) // an error is that there are none
+		n, _, _ = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT) // an error: there are no bytes
 	})
 	return err == nil && n > 0
 }

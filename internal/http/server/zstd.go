@@ -12,7 +12,7 @@ import (
 const (
 	windowMax    = 8 << 20   // of zstd
 	windowFirst  = 128 << 10 // that is tried first
-	windowFactor = 4         // by which the next one is larger
+	windowFactor = 4         // the next one is so many times as large
 	zstdBytes    = 64 << 10  // that a decompressor needs beside its window
 )
 
@@ -45,9 +45,9 @@ func newZstd(in io.Reader, window uint64) (*zstd.Decoder, error) {
 }
 
 // buffered decompresses a body of zstd that is in memory. A frame may ask for a window
-// that is a thousand times as large as what it holds, so buffered starts with a small
-// one. Where that is too small the decoder fails; then buffered starts again with a
-// larger one, up to that of the frame, and skips what it has returned.
+// that is a thousand times as large as its content, so buffered starts with a small
+// one. If that is too small the decoder fails. Then buffered starts again with a larger
+// one, up to that of the frame, and skips the bytes that it has returned.
 type buffered struct {
 	*Body
 	in     []byte
@@ -82,7 +82,7 @@ func (b *Body) zstdBuffered() error {
 	return r.start()
 }
 
-// start makes a decoder with the window, behind what was returned.
+// start makes a decoder with the window, behind the bytes returned.
 func (r *buffered) start() error {
 	r.close()
 	if err := r.room.Take(r.window); err != nil {
