@@ -334,8 +334,8 @@ func (r *Runner) samples() (list []*step.TimeSample) {
 	return list
 }
 
-// OddTimes returns a finding for each input whose first event times are mostly before
-// 2000 or after 2100, as a wrong unit makes them. Run warns of them.
+// OddTimes returns a finding for each input if most of its first event times are before
+// 2000 or after 2100: the unit may be wrong. Run logs the findings as warnings.
 func (r *Runner) OddTimes() (findings []string) {
 	for _, s := range r.samples() {
 		if text := s.Finding(); text != "" {

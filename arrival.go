@@ -9,8 +9,8 @@ import (
 // byArrival ends the warnings about events that meet in an order of arrival.
 const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/event-time.md, What depends on arrival"
 
-// Arrivals returns, by runner, a finding for each case in which rows depend on the order
-// of arrival: copied inputs, tables, and topics that another pipeline of the runners
+// Arrivals returns, by runner, a finding for each cause that makes rows depend on the
+// order of arrival: copied inputs, tables, and topics that another pipeline of the runners
 // writes by another key, or that several pipelines write.
 func Arrivals(runners []*Runner) map[int][]string {
 	found := map[int][]string{}

@@ -46,7 +46,7 @@ type compiler struct {
 	given     map[string][]given // what inputs of scores stand for, by their path
 	named     []NamedModel       // those, in order
 	specs     [2][]feature.Spec  // early and late
-	waiting   []*waitingFeature  // feedback features whose value is not introduced yet
+	waiting   []*waitingFeature  // feedback features, before their value is introduced
 	reads     []step.Stage       // of feedback features, until the waves begin
 	fedBack   map[string]bool    // names that only the waves know
 	inWaves   bool

@@ -122,7 +122,7 @@ func (c *compiler) fieldNamed(path, input, name string) (value.Slot, bool) {
 	if near := expression.Nearest(name, c.fields); near != "" {
 		c.hint("did you mean " + near + "?")
 	}
-	c.names.broken[name] = !ok // what is said of it is enough
+	c.names.broken[name] = !ok // it has a finding already
 	return value.Slot{}, false
 }
 

@@ -73,7 +73,7 @@ func (c *compiler) score(path string, s *Score) {
 type given struct {
 	path    string
 	slot    value.Slot
-	program *expression.Program // whose value the slot has; nil is a name's
+	program *expression.Program // the slot has its value; nil if the slot is a name's
 }
 
 // width returns how many columns of a row the name fills.

@@ -119,7 +119,7 @@ func (c *compiler) sinkHTTP(path string, h *HTTPSink) {
 func (c *compiler) secretIn(path, text string) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return // who opens it says so
+		return // the error of opening it says so
 	}
 	if name := client.SecretIn(u); name != "" {
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", path, name))

@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// CreateTopics makes the topics of pipelines, as Runner.CreateTopics does. It passes
-// over a pipeline whose input got more partitions, unless that is each of them.
+// CreateTopics makes the topics of pipelines, like Runner.CreateTopics. It skips a
+// pipeline if its input got more partitions, unless all inputs did.
 func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error {
 	var ended []error
 	for _, r := range runners {
@@ -33,9 +33,9 @@ func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error 
 // RunChain runs pipelines and their sinks, which open makes, until ctx is done; it
 // needs no open if there are no sinks. An error of one ends all, and is returned.
 //
-// A pipeline whose input got more partitions ends alone, and so does a sink whose
-// topic did: RunChain logs that, and the others go on. The error is returned at the end,
-// and by Runner.Ended before. RunChain returns when the last pipeline has ended.
+// If its input or topic gets more partitions, a pipeline or sink ends alone: RunChain
+// logs that, and the others go on. RunChain returns the error when the last pipeline has
+// ended. Runner.Ended returns it before.
 func RunChain(ctx context.Context, log stream.Log, runners []*Runner, open OpenSink) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // guards left and ended

@@ -121,8 +121,8 @@ func parseTokens(filename string, data []byte, lookup Lookup) (*Tokens, error) {
 }
 
 // Open reads the secrets of the tokens. files are all files that the set is made of,
-// also where there is an error: Errors, with positions in the file, where what it
-// names is not right.
+// also if there is an error. Errors have positions in the file if a file that it names
+// is not valid.
 func (t *Tokens) Open() (set *access.Set, files []string, err error) {
 	set, files = &access.Set{}, []string{t.path}
 	r := &reader{source: t.source, places: t.places}

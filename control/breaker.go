@@ -27,7 +27,7 @@ const (
 	// Faulted is a fault of the endpoint or its model: no answer in time, no
 	// connection, an error of the server, an answer to something else.
 	Faulted
-	// Overloaded is a fault by which the endpoint says that it has too much to do.
+	// Overloaded is a fault that reports overload, such as a 429 response.
 	Overloaded
 )
 
@@ -108,11 +108,11 @@ func (c *complaints) check(wrong bool, format string, args ...any) {
 //     calls back, since the endpoint worked after them.
 //  2. Open, it refuses every call until Probe has passed; then it lets one through.
 //     An answer closes it, a fault opens it for as long again.
-//  3. A call counts only in the state in which it began: of what was under way
-//     when it opened, a late fault does not fail the probe. A late answer closes it
-//     only by what it takes back: until a probe ends, if the row is too short then.
-//  4. A probe that is abandoned makes room for another at once; one that nobody
-//     ever ends does after Probe.
+//  3. A call counts only in the state that it began in: a late fault of a call from
+//     before the opening does not fail the probe. A late answer takes faults back, and
+//     closes the breaker if the row is then too short and no probe has ended.
+//  4. A probe that is abandoned makes room for another at once. A probe without an
+//     end makes room after Probe.
 //
 // Use an Endpoint, which asks its breaker and its Concurrency in the order that
 // wastes no probe.

@@ -62,8 +62,8 @@ func (o ConcurrencyOptions) Resolved() (ConcurrencyOptions, error) {
 //     which are its answers a second times that shorter time (Little's law). If a round
 //     at the lower limit has fewer answers a second, it was no queue: the calls have
 //     become longer, and the limit is restored. Half of the limit is tried so every 32
-//     rounds in which calls take a little longer than at a lower limit.
-//  4. Target: after a round whose mean time is more than Target, the limit falls by a
+//     rounds with calls that take a little longer than at a lower limit.
+//  4. Target: after a round with a mean time above Target, the limit falls by a
 //     quarter.
 //
 // The least time ever seen is not the measure of rule 3 (as in Vegas): calls of one
@@ -99,7 +99,7 @@ type Concurrency struct {
 	usual   time.Duration // that a call takes where it does not wait
 	usualAt int           // the limit that it was measured at
 	trial   *trial        // of a lower limit
-	looked  int           // rounds in which calls may have waited, since the newest trial
+	looked  int           // rounds with calls that may have waited, since the newest trial
 }
 
 // trial is a round before the limit fell because of a queue.

@@ -126,7 +126,7 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 type ledger struct {
 	mu       sync.Mutex
 	begun    uint64 // calls
-	answered uint64 // the number of the newest call of which an event was answered
+	answered uint64 // the number of the newest call with an answered event
 	tally    tally
 	before   [2]tally // of 16 outcomes ago and more, and of those before
 }

@@ -53,8 +53,8 @@ func (d derived) output(topic string) string {
 	return topic
 }
 
-// rank puts outputs before what only has the id of its event, and what the live
-// generation made before what was derived again.
+// rank puts outputs before records that only have the id of their event, and records of
+// the live generation before records that were derived again.
 func (d derived) rank(r *Record) int {
 	n := 2 * rank(r)
 	if d.has(r) {
@@ -64,7 +64,7 @@ func (d derived) rank(r *Record) int {
 }
 
 // madeBy returns the records to compare a replay with: those of its pipeline's
-// digest, or where there are none, those that are not derived.
+// digest, or if it has none, those that are not derived.
 func (d derived) madeBy(list []*Record, digest string) []*Record {
 	var same, live []*Record
 	for _, r := range list {

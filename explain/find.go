@@ -187,7 +187,7 @@ func (e *explanation) scan(ctx context.Context, id string) (found *Record, err e
 			e.report.Also = append(e.report.Also, found.Position)
 		}
 		found = next
-		return e.derived.rank(found) > 0, nil // an output of the live generation is what is meant
+		return e.derived.rank(found) > 0, nil // the id means an output of the live generation
 	})
 	return found, err
 }

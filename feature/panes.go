@@ -160,8 +160,8 @@ func (f *feature) readPanes(words []int64, w *window, t int64) total {
 	return f.foldPanes(live)
 }
 
-// visible returns the live panes, of which the newest is given, that the window as
-// of pane i reads.
+// visible returns the live panes that the window as of pane i reads. newest is the
+// newest live pane.
 func (f *feature) visible(live []int64, w *window, newest, i int64) []int64 {
 	if i >= newest {
 		for len(live) > 0 && i-newest+age(newest, live[0]) >= w.panes {

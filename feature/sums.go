@@ -8,9 +8,9 @@ import (
 	"github.com/afterbay/afterbay/value"
 )
 
-// A sum is right or it is refused: with decimals its units are within an int64,
-// a float is finite. What a sum is does not depend on the order in which integers
-// came, so sums of sums may wrap on the way: the result alone decides.
+// A sum is in range or it is refused: with decimals its units are within an int64,
+// a float is finite. The order of integers does not change their sum, so sums of
+// sums may wrap on the way: the result alone decides.
 //
 // The bound of a feature and key is a word of the cell, which is not stored: a
 // float64 that the sum of no part of the key's entries is beyond, of either sign.
@@ -23,7 +23,7 @@ import (
 // window, and says what to do.
 var ErrSum = errors.New("the sum is out of range")
 
-// The bounds from which on sums are looked at, of units and of floats.
+// Sums of units and of floats are checked from these bounds on.
 const (
 	safeUnits = 1 << 62
 	safeFloat = 0x1p1022
@@ -56,7 +56,7 @@ func (f *feature) anew(c *Cell, t, value int64) (bound float64, err error) {
 	return bound, err
 }
 
-// near returns a value, as it is kept, as a float: of an integer its units.
+// near returns a stored value as a float: of an integer its units.
 func (f *feature) near(value int64) float64 {
 	if f.float {
 		return wordFloat(value)

@@ -43,7 +43,7 @@ func (s *Set) Save(c *Cell, to *Saved) {
 	}
 }
 
-// Undo makes c what it was when from was saved.
+// Undo restores c to its state at the time of from.
 func (s *Set) Undo(c *Cell, from *Saved) {
 	c.newest, c.changed, c.stored = from.newest, from.changed, from.stored
 	c.words = append(c.words[:0], from.words...)

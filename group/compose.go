@@ -188,7 +188,7 @@ func (s *Set) Detach(e *Ended, row *value.Row) ([]byte, error) {
 	return binary.AppendVarint(binary.AppendVarint(binary.AppendUvarint(nil, uint64(e.Group.Index)), e.of), int64(e.At)), nil
 }
 
-// leave deletes what is stored of a member.
+// leave deletes a member from the state.
 func (s *Set) leave(m *member) {
 	if m.gone = true; m.written {
 		s.gone = append(s.gone, statekey.AppendMember(nil, m.of, m.offset))

@@ -27,15 +27,15 @@ type member struct {
 	time    int64
 	id      string
 	source  *dead.Position // that it was copied from; nil where it was not
-	value   []byte         // as it is stored; nil where the state has it
+	value   []byte         // as stored; nil if the state has it
 	size    int32          // of value
 	end     bool
 	written bool
 	gone    bool
 }
 
-// compare compares members by (time, source, offset). What is copied has the source's
-// offset: that of the copy depends on when it was made.
+// compare compares members by (time, source, offset). A copied event has its
+// offset in the source, because that of the copy depends on the time of copying.
 func (m *member) compare(o *member) int {
 	if c := cmp.Compare(m.time, o.time); c != 0 {
 		return c
@@ -275,7 +275,7 @@ func (s *Set) restore(entry stream.Entry) error {
 
 const seriesVersion = 2
 
-// append appends a series as it is stored: where its members are, how many groups and
+// append appends the stored form of a series: where its members are, how many groups and
 // bytes they are, when the first ends and what cut them.
 func (s *series) append(dst []byte) []byte {
 	dst = append(dst, seriesVersion)

@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/statekey"
 )
 
-// past is a group that ended, for as long as it is known: an event of its time is late,
-// or one that it had already.
+// past is a group that ended and is still known: an event of its time is late, or was
+// in it already.
 type past struct {
 	key      string // of its entry of the state
 	of       *series
@@ -36,7 +36,7 @@ func hash(id string) uint64 {
 	return h.Sum64()
 }
 
-// pastOf returns what is known of a group that ends at a time.
+// pastOf returns the past of a group that ends at a time.
 func pastOf(q *series, g *group, e *Ended, at int64) *past {
 	keep := g.spec.Idle
 	if keep == 0 {
@@ -93,7 +93,7 @@ func (s *Set) forget(p *past) {
 	s.drop(p.of)
 }
 
-// append appends what is known of a group as it is stored.
+// append appends the stored form of a past.
 func (p *past) append(dst []byte) []byte {
 	dst = append(dst, pastVersion, byte(p.reason))
 	for _, n := range []int64{p.from, p.to, p.until} {

@@ -57,7 +57,7 @@ func newGroup(spec *step.Group, members ...*member) *group {
 func (g *group) first() int64 { return g.members[0].time }
 func (g *group) last() int64  { return g.members[len(g.members)-1].time }
 
-// over returns the time from which on an event is not of the group.
+// over returns the first time that is not of the group.
 func (g *group) over() int64 { return over(g.spec, g.first(), g.last()) }
 
 func over(spec *step.Group, first, last int64) int64 {
@@ -74,7 +74,7 @@ func over(spec *step.Group, first, last int64) int64 {
 // insert puts a member in its place.
 func (g *group) insert(m *member) { g.put(m, g.ids[m.id]) }
 
-// put puts a member in its place, of whose id the group had was.
+// put puts a member in its place. was is the group's former member of the same id.
 func (g *group) put(m, was *member) {
 	if n := len(g.members); n == 0 || g.members[n-1].compare(m) < 0 {
 		g.members = append(g.members, m)

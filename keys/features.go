@@ -36,8 +36,8 @@ func (m *Memory) Features(k *Key, stage *step.Stage, row *value.Row, at int64, a
 	return approximate, nil
 }
 
-// feature reads a feature, adds to it, or both. It reports whether what was read is
-// of windows beyond their max.
+// feature reads a feature, adds to it, or both. It reports whether it read
+// windows beyond their max.
 func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (over bool, err error) {
 	set, cell := m.plan.Sets[f.Set()], k.Cells[f.Set()]
 	read := func() error {

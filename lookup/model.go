@@ -47,7 +47,7 @@ func NewNearest(finder *Finder, digest string, size int, texts []string) Model {
 // of which the first is the vector as JSON.
 func Query(vector []float64, texts [][]byte) string {
 	list := make([]string, 1+len(texts))
-	numbers := make([]float32, len(vector)) // vectors are of float32, whose decimals are shorter
+	numbers := make([]float32, len(vector)) // vectors are of float32, with shorter decimals
 	for i, v := range vector {
 		numbers[i] = float32(v)
 	}

@@ -17,7 +17,7 @@ type Codes struct {
 	names   []string
 }
 
-// NewCodes returns the codes of categories, nil if there are none.
+// NewCodes returns the codes of categories, nil for no categories.
 func NewCodes(categories []string) *Codes {
 	if len(categories) == 0 {
 		return nil

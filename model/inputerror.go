@@ -10,7 +10,7 @@ type InputError struct {
 	Err   error
 }
 
-// Error names the input and what is given for it.
+// Error names the input and its value.
 func (e *InputError) Error() string {
 	input := fmt.Sprintf("input %q", e.Name)
 	if e.Name == "" {

@@ -112,8 +112,7 @@ func (c *call) run(ctx context.Context) {
 	}
 }
 
-// observe decides whose fault the failures of a call are, and reports the Outcome to
-// the endpoint.
+// observe judges the failures of a call, and reports the Outcome to the endpoint.
 func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 	calling, outcome := c.score.Calling, control.Abandoned
 	if !abandoned {

@@ -13,7 +13,7 @@ type Waiting struct {
 	Head
 	Offset int64
 
-	faults  int             // attempts that failed since it was restored, whoever was to blame
+	faults  int             // failed attempts since it was restored, by any fault
 	outlier control.Outlier // of the endpoint of its stage
 	key     string
 	step    uint64 // that makes it durable
@@ -270,9 +270,9 @@ type lane []*Waiting
 // Len implements heap.Interface.
 func (l lane) Len() int { return len(l) }
 
-// Less implements heap.Interface. Of events that are due at once, as all are when an
-// endpoint that was down may be asked, the one that failed least comes first: a probe
-// by an event that fails everywhere says nothing of the endpoint.
+// Less implements heap.Interface. Of events that are due at once, such as
+// all events of an endpoint at a probe, the one that failed least comes first: a probe
+// by an event that fails everywhere tells nothing about the endpoint.
 func (l lane) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(l[i].Due, l[j].Due), cmp.Compare(l[i].faults, l[j].faults), cmp.Compare(l[i].Offset, l[j].Offset)) < 0
 }

@@ -158,7 +158,7 @@ func (f *Findings) times(t *Time, read func(*cell) (float64, bool), share float6
 	return t
 }
 
-// lateness is what is suggested.
+// lateness are the values that a sample may suggest.
 var lateness = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour,

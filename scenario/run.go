@@ -321,7 +321,7 @@ func (r *run) crash(ctx context.Context, c *command) error {
 	}
 	err := r.process.settle()
 	if err == nil {
-		r.process.log.turn()  // what is committed is in flight until the loop has seen it
+		r.process.log.turn()  // a commit is in flight until the loop has seen it
 		err = r.process.end() // it may get there while it ends
 	}
 	r.kills = kills

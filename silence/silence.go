@@ -75,7 +75,7 @@ func (t *Terms) Longest() int {
 	return 0
 }
 
-// Windowed reports whether the end of its windows changes what is stored of a key
+// Windowed reports whether the end of its windows changes the stored state of a key
 // with these cells. A cell is nil if there is no such set. A key that does not
 // outlive its windows is forgotten with them, even if they are empty.
 func (t *Terms) Windowed(cells [2]*feature.Cell) bool {

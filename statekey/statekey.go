@@ -19,7 +19,7 @@ const (
 	Row         = 'r' // table, key -> the newest record of the key
 	Read        = 'R' // table, partition -> next offset of it
 	Group       = 'G' // group, user key, what it is grouped by -> when the first of its groups ends by time
-	Ended       = 'H' // and offset of an event -> what is known of a group that ended
+	Ended       = 'H' // and offset of an event -> a group that ended
 	Member      = 'M' // offset that its series began at, its own offset -> an event of a group
 	Object      = 'o' // of a sink of files -> its newest object
 )
@@ -111,8 +111,8 @@ func GroupOf(stored []byte) (group string, key []byte, by string, ok bool) {
 	return string(parts[0]), parts[1], string(rest), true
 }
 
-// AppendEnded appends the key of what is known of a group that ended, from a key that
-// AppendGroup made and the offset of one of its events.
+// AppendEnded appends the key of a group that ended, from a key that AppendGroup made
+// and the offset of one of its events.
 func AppendEnded(dst []byte, group string, offset int64) []byte {
 	return binary.BigEndian.AppendUint64(append(append(dst, Ended), group[1:]...), uint64(offset))
 }

@@ -74,8 +74,8 @@ type Failure struct {
 	Attempts int              // that count against the event, after Judge
 }
 
-// Judge decides whose fault the failures of a call are that answered other events: it
-// sets their Attempts, and returns what the call says of the endpoint.
+// Judge compares the failures of a call with the events that it answered. It sets the
+// Attempts of the failures, and returns the Outcome for the endpoint.
 //
 // A row that is refused, and an answer that does not fit the model's outputs, are the
 // event's fault. Other failures are its fault where others are answered or the model is

@@ -23,7 +23,7 @@ type Score struct {
 	Codes    []*model.Codes // of Inputs that are categories; nil where none is
 	Texts    []value.Slot   // the texts and bytes of a row, in the model's order
 	Compute  []Assign       // those of Texts that are expressions
-	State    *Call          // by which the model's state is kept, as a function's; nil where it has none
+	State    *Call          // keeps the model's state, like a function's; nil if the model has no state
 	Outputs  []value.Slot
 	Fallback []*expression.Program // by output; nil where there is none
 	Size     int                   // most rows of a call

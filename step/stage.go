@@ -206,7 +206,7 @@ type Emit struct {
 }
 
 // AppendValue appends the value of the record, an object of JSON, and returns its size.
-// If its texts alone are over limit, b is returned as it was, and what they come to.
+// If its texts alone are over limit, AppendValue returns b unchanged and their size.
 func (e *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
 	from := len(b)
 	b = append(b, '{')

@@ -54,7 +54,7 @@ func (s *TimeSample) note(t *EventTime, row *value.Row, at int64) {
 	}
 }
 
-// Close ends the sample with what it has.
+// Close ends the sample.
 func (s *TimeSample) Close() {
 	if s != nil && s.open.CompareAndSwap(true, false) {
 		s.mu.Lock()
@@ -70,7 +70,7 @@ func (s *TimeSample) tell() {
 	}
 }
 
-// Finding returns what is odd about the times, "" for nothing.
+// Finding returns a finding about the times, "" if they look valid.
 func (s *TimeSample) Finding() string {
 	if s == nil {
 		return ""

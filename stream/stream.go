@@ -141,7 +141,7 @@ type Log interface {
 	CreateTopic(ctx context.Context, topic Topic) error
 
 	// DeleteTopic deletes a topic and its records. It returns ErrUnknownTopic if
-	// there is none, and ErrTopicInUse while a group that reads it has members;
+	// it does not exist, and ErrTopicInUse while a group that reads it has members;
 	// then nothing changes. Readers of the topic get ErrUnknownTopic. What groups
 	// committed, and their state, stays. A topic that is created again under the
 	// name begins behind the last offset, so that no record has the place of

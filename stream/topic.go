@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// TopicNameBytesMax is the length of the longest name of a topic, as Kafka has it.
+	// TopicNameBytesMax is the length of the longest name of a topic, as in Kafka.
 	TopicNameBytesMax = 249
 
 	// PartitionsMax is the most partitions of a topic.
@@ -42,7 +42,7 @@ func (e *PartitionsError) Error() string {
 
 // CheckTopic returns an ErrTopicInvalid if a log cannot have t. Names follow
 // Kafka's rule: 1 to 249 letters, digits, dots, underscores and hyphens of ASCII,
-// but not "." or "..". A name is thus also a file name, and prints as it is.
+// but not "." or "..". So a name is also a file name, and safe to print.
 func CheckTopic(t Topic) error {
 	bad := strings.IndexFunc(t.Name, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'

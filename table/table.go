@@ -46,8 +46,8 @@ type Spec struct {
 	Written bool
 }
 
-// writing is the id under which it is noted beside a partition that Put has made rows
-// of all records that the pipeline wrote to the table.
+// writing is the id of a note in the state of a partition: Put has made rows of all
+// records that the pipeline wrote to the table.
 func (s Spec) writing() string { return s.Topic + "/written" }
 
 // id names what is stored of a table. A choice of other rows is another table,

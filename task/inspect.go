@@ -11,7 +11,7 @@ import (
 // Observed is an event after it was computed.
 type Observed struct {
 	Record      *stream.Record
-	Row         *value.Row // what of the plan's Schema the event has
+	Row         *value.Row // the values of the plan's Schema that the event has
 	Time        time.Time  // zero where it is not known
 	Watermark   time.Time  // at the event's position; zero where the event has no time
 	Late        bool       // before the watermark

@@ -104,8 +104,8 @@ func (it *item) fallBack(stage *step.Stage) {
 	}
 }
 
-// unscored decides about an event whose call failed. The first of failures is its own;
-// without a Calling there are none.
+// unscored handles an event after its call failed. The first of failures is its own;
+// without a Calling failures is empty.
 func (w *worker) unscored(stage *step.Stage, at int, it *item, err error, failures []step.Failure) error {
 	c := stage.Score.Calling
 	if c == nil || c.Exhausted(err, failures[0].Attempts) {

@@ -7,7 +7,7 @@ import (
 
 // returned looks at whether the event was a dead letter that was sent back, and
 // takes its row from there. It reports whether there is an event to go on with:
-// one that is for another pipeline is none here, and a client's cancel is none at all.
+// an event for another pipeline and a client's cancel are not.
 func (w *worker) returned(it *item) bool {
 	it.Return = dead.Returned(it.Record.Headers)
 	switch {

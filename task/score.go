@@ -14,7 +14,7 @@ import (
 // scoreScratch holds the rows of the calls of one stage.
 type scoreScratch struct {
 	batch.Gather
-	items    []int32        // whose rows they are
+	items    []int32        // of the rows
 	failures []step.Failure // of Failed, where the model has a Calling
 }
 

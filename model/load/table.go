@@ -162,7 +162,7 @@ func (t *Table) Check(m model.Model, rows *model.Rows) error {
 	return &RowError{fmt.Errorf("%s: %w", t.Where(), err)}
 }
 
-// columnOf returns the column of the file that an input is read of; -1 where there is none.
+// columnOf returns the column of the file that has an input; -1 if no column has it.
 func (t *Table) columnOf(info model.Info, refused *model.InputError) int {
 	at, text := info.Column(refused)
 	for _, c := range t.columns {

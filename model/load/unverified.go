@@ -15,7 +15,7 @@ type unverified struct {
 	model.Model
 	manifest *model.Manifest
 	verified atomic.Bool
-	turn     chan struct{} // held by who verifies
+	turn     chan struct{} // held while the model is verified
 	ctx      context.Context
 	end      context.CancelFunc
 }
@@ -53,8 +53,8 @@ func (u *unverified) Answer(ctx context.Context, rows model.Rows, scores []float
 	return model.Ask(ctx, u.Model, rows, scores, texts)
 }
 
-// verify scores the golden vectors. That takes as long as it takes: a call whose time
-// is over meanwhile fails, the next one finds the model verified.
+// verify scores the golden vectors, without a timeout. A call that times out meanwhile
+// fails; the next one finds the model verified.
 func (u *unverified) verify(ctx context.Context) error {
 	select {
 	case u.turn <- struct{}{}:

@@ -210,7 +210,7 @@ func Open(options Options) (*Model, error) {
 }
 
 // Connect implements model.Connector: it starts the workers and waits until all are
-// ready. The error of one that cannot start has what it wrote to stderr. After an
+// ready. The error of a worker that cannot start has its stderr. After an
 // error the model has to be closed.
 func (m *Model) Connect(ctx context.Context) error {
 	if m.started {

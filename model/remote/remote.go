@@ -39,8 +39,8 @@ const (
 	// Malformed is an answer to something else: not of the protocol, of another
 	// shape, version or type, or not a number.
 	Malformed
-	// Unfit is an answer to one row that is of the protocol, and whose content does
-	// not fit the outputs of the model, as of a chat model that breaks its schema.
+	// Unfit is an answer to one row that is valid in the protocol, but does not fit the
+	// outputs of the model, such as one of a chat model that breaks its schema.
 	Unfit
 	// Denied is a server that lets nobody in, or has no such model.
 	Denied
@@ -416,8 +416,8 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 	return failed
 }
 
-// untried is the error of a row whose call was not made, because the call of another row
-// could not reach the server. It says nothing about the row.
+// untried is the error of a row without a call, because the call of another row could
+// not reach the server. It says nothing about the row.
 type untried struct{ cause *Error }
 
 // Error says why.

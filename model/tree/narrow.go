@@ -158,7 +158,7 @@ func (s *scale) settle(zero bool) error {
 		s.standIns = append(s.standIns, roundUp(threshold))
 		s.exact = s.exact && (i == 0 || s.standIns[i+1] > s.standIns[i])
 	}
-	if !s.exact { // places, of which 0 is that of zero
+	if !s.exact { // places; 0 is that of zero
 		first := 0
 		if zero {
 			first = s.place(0)

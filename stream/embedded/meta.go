@@ -93,13 +93,13 @@ func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
 // ErrForeign says that a folder holds files, and is no data directory.
 var ErrForeign = errors.New("the folder holds other files and is no data directory")
 
-// besides are the names that a data directory may have before it has META: what a
-// crash of the first Open leaves, what processes keep beside a log, and what file
-// systems put there.
+// besides are the names that a data directory may have before it has META: leftovers of
+// a crash of the first Open, files that processes keep beside a log, and those of file
+// systems.
 var besides = []string{"LOCK", "log", "idx", "state", "ADMIN", "kafka", "lost+found",
 	metaName + halfSuffix, metaCopyName + halfSuffix}
 
-// checkForeign returns ErrForeign if dir holds what is not of a log, and no META.
+// checkForeign returns ErrForeign if dir has other files than a log, and no META.
 func checkForeign(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// request is what one Append, Commit, CreateTopic or DeleteTopic adds to a frame. Whoever
-// makes it encodes all that does not depend on where it will stand.
+// request is what one Append, Commit, CreateTopic or DeleteTopic adds to a frame. Its
+// caller encodes all parts that do not depend on the place in the frame.
 type request struct {
 	kind     uint16   // of the sections of its records
 	pieces   []*piece // its records by partition

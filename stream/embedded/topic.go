@@ -11,15 +11,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// topic is a topic and what is known of its partitions. Log.mu guards it.
+// topic is a topic and its partitions. Log.mu guards it.
 type topic struct {
 	stream.Topic
 	parts   []*partition
 	deleted bool // its partitions only keep their next offsets
 }
 
-// topic returns a topic, nil where there is none or it was deleted. Its caller
-// holds mu.
+// topic returns a topic, nil if it does not exist. Its caller holds mu.
 func (l *Log) topic(name string) *topic {
 	if t := l.topics[name]; t != nil && !t.deleted {
 		return t
@@ -102,7 +101,7 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 	return nil
 }
 
-// mayCreate reports whether a topic is there as it is wanted, or why it cannot be
+// mayCreate reports whether a topic with these settings exists, or why it cannot be
 // made. Its caller holds mu.
 func (l *Log) mayCreate(t stream.Topic) (made bool, err error) {
 	old := l.topics[t.Name]

@@ -8,8 +8,8 @@ import (
 
 // oversee ends the session if a topic has got more partitions, and sees that no
 // partition stays without an owner. A member that gives partitions up joins again
-// after it, so that the group shares them out. Where it is replaced under its static
-// name in between, the brokers move nothing, and nobody would join again.
+// after it, so that the group shares them out. If it is replaced under its static
+// name in between, the brokers move nothing, and no member would join again.
 func (s *session) oversee() {
 	for s.log.wait(s.ctx, s.log.opts.SessionTimeout) == nil {
 		if err := s.grown(); err != nil {

@@ -152,7 +152,7 @@ func (l *Log) Topics(ctx context.Context) ([]stream.Topic, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
-	keys, err := l.keys.read(ctx) // first: it says what was deleted
+	keys, err := l.keys.read(ctx) // first: it has the deleted topics
 	if err != nil {
 		return nil, err
 	}
