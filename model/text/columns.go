@@ -135,6 +135,10 @@ var arithmetic = map[string]func(value, by float64) float64{
 // parseSteps reads steps over so many columns. Where zeros are not kept, as in
 // whole rows, those that change a zero are refused.
 func parseSteps(list []fileStep, columns int, sparse bool) ([]step, error) {
+	const most = 64 // each goes over all that a row has
+	if len(list) > most {
+		return nil, fmt.Errorf("%d steps, more than %d", len(list), most)
+	}
 	var steps []step
 	for i, from := range list {
 		n, err := parseNorm(from.Norm)

@@ -24,6 +24,11 @@ const (
 )
 
 const (
+	lowerMax    = 1 << 14 // characters with another lower case; Unicode has 1,500
+	replacesMax = 32
+)
+
+const (
 	capitalSigma = 0x3A3
 	smallSigma   = 0x3C3
 	finalSigma   = 0x3C2
@@ -38,6 +43,75 @@ type folder struct {
 
 	sigma      rune // the letter whose lower case depends on its neighbours; 0 where that does not matter
 	finalFlags uint32
+}
+
+// tables are the characters of a file, and what was made of them.
+type tables struct {
+	characters *characters
+	classes    []uint8
+	readings   map[reading]*read
+}
+
+// reading is how a block reads a text: what folding it takes, and finding its tokens.
+type reading struct {
+	words     bool
+	pattern   string
+	lowercase bool
+	accents   string
+}
+
+type read struct {
+	pattern *pattern
+	folder  *folder
+}
+
+const (
+	readingsMax = 16  // how often all of Unicode is folded
+	patternsMax = 400 // bytes of patterns, each class of which is asked for all of Unicode
+)
+
+func newTables(c *characters) (*tables, error) {
+	classes, err := c.classes()
+	return &tables{c, classes, map[reading]*read{}}, err
+}
+
+// reading returns the pattern, of words, and the folder of a block. Blocks that read
+// texts alike share them.
+func (t *tables) reading(how reading) (*pattern, *folder, error) {
+	if known := t.readings[how]; known != nil {
+		return known.pattern, known.folder, nil
+	}
+	if len(t.readings) == readingsMax {
+		return nil, nil, fmt.Errorf("blocks read texts in more than %d ways: use the same lowercase, strip_accents and token_pattern for several", readingsMax)
+	}
+	patterns := len(how.pattern)
+	for other := range t.readings {
+		patterns += len(other.pattern)
+	}
+	if patterns > patternsMax {
+		return nil, nil, fmt.Errorf("token_pattern: all different ones have %d bytes, more than %d", patterns, patternsMax)
+	}
+	flags := func(r rune) uint32 {
+		if t.classes[r]&classSpace != 0 {
+			return isSpace
+		}
+		return 0
+	}
+	made := &read{}
+	var err error
+	if how.words {
+		if made.pattern, err = parsePattern(how.pattern, t.classes); err != nil {
+			return nil, nil, err
+		}
+		if made.pattern.expression == nil {
+			flags = made.pattern.flags
+		}
+	}
+	if made.folder, err = t.characters.fold(how.lowercase, how.accents, t.classes, flags); err != nil {
+		return nil, nil, err
+	}
+	t.readings[how] = made
+	return made.pattern, made.folder, nil
 }
 
 // classes lays out the sets of characters by code point.
@@ -61,6 +135,14 @@ func single(table, key string) (rune, error) {
 	return r, nil
 }
 
+// several returns the characters that replace one. Unicode replaces none by more than 18.
+func several(table, key, to string) ([]rune, error) {
+	if utf8.RuneCountInString(to) > replacesMax {
+		return nil, fmt.Errorf("characters.%s: %q becomes more than %d characters", table, key, replacesMax)
+	}
+	return []rune(to), nil
+}
+
 // lower returns what str.lower makes of characters that it changes; of the
 // capital sigma it is the letter inside of a word.
 func (c *characters) lower() (map[rune][]rune, error) {
@@ -71,6 +153,9 @@ func (c *characters) lower() (map[rune][]rune, error) {
 			return nil, fmt.Errorf("characters.lower: %v leaves Unicode", l)
 		}
 		for r := first; r <= last; r += step {
+			if len(changed) == lowerMax {
+				return nil, fmt.Errorf("characters.lower: more than %d characters", lowerMax)
+			}
 			if _, twice := changed[r]; twice { // which also bounds the work
 				return nil, fmt.Errorf("characters.lower: %v overlaps an earlier range at %q: export the model again", l, r)
 			}
@@ -82,7 +167,9 @@ func (c *characters) lower() (map[rune][]rune, error) {
 		if err != nil {
 			return nil, err
 		}
-		changed[r] = []rune(to)
+		if changed[r], err = several("lower_text", key, to); err != nil {
+			return nil, err
+		}
 	}
 	return changed, nil
 }
@@ -114,7 +201,9 @@ func (c *characters) accents(kind string) (map[rune][]rune, func(rune) []rune, e
 		if err != nil {
 			return nil, nil, err
 		}
-		changed[r] = []rune(to)
+		if changed[r], err = several("strip_"+kind, key, to); err != nil {
+			return nil, nil, err
+		}
 	}
 	return changed, rest, nil
 }
@@ -161,6 +250,9 @@ func (c *characters) fold(lowercase bool, accents string, classes []uint8, flags
 			}
 		}
 		return all
+	}
+	if lowercase && classes[capitalSigma]&classIgnorable != 0 { // each sigma looks beyond ignorable characters
+		return nil, fmt.Errorf("characters.ignorable: it has %q, which has a lower case", rune(capitalSigma))
 	}
 	f := &folder{table: runes.Build(become, flags), classes: classes}
 	if lowercase && accents != "ascii" {

@@ -1,8 +1,11 @@
 package text
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +19,52 @@ type pattern struct {
 	run, bad   func(rune) bool
 	minimum    int
 	expression *regexp.Regexp
+	steps      int // that a character may cost where expression is not nil
+}
+
+// search finds the tokens of a text one after the other. Before it takes a token, an
+// expression such as "[^"]*"|\w+ may read on to the end of the text in search of another
+// one, for each token. So a search of a long text counts the characters that it reads.
+type search struct {
+	expression *regexp.Regexp
+	counted    bool
+	rest       []byte
+	left       int // how many characters it may still read
+}
+
+const (
+	searchSteps = 1 << 26 // at most of a text whose characters are not counted
+	searchReads = 16      // how often a search may read a character, on average
+)
+
+var errLook = fmt.Errorf("the token_pattern of the model looks too far ahead in this text: it reads each character more than %d times. Bound what it repeats, as in [^\"]{0,50}", searchReads)
+
+func (p *pattern) search(text []byte) *search {
+	n := len(text)
+	return &search{expression: p.expression, counted: n*n/2 > searchSteps/p.steps, left: searchReads * n}
+}
+
+// next returns where the next token is in the rest of the text, nil if there is none.
+func (s *search) next(rest []byte) ([]int, error) {
+	if !s.counted {
+		return s.expression.FindIndex(rest), nil
+	}
+	s.rest = rest
+	found := s.expression.FindReaderIndex(s)
+	if s.left <= 0 {
+		return nil, errLook
+	}
+	return found, nil
+}
+
+// ReadRune implements io.RuneReader.
+func (s *search) ReadRune() (rune, int, error) {
+	if s.left--; s.left <= 0 || len(s.rest) == 0 {
+		return 0, 0, io.EOF
+	}
+	r, n := utf8.DecodeRune(s.rest)
+	s.rest = s.rest[n:]
+	return r, n, nil
 }
 
 // item is a part of a pattern in the syntax of package regexp: a class of
@@ -75,14 +124,33 @@ func parsePattern(text string, classes []uint8) (*pattern, error) {
 	for _, item := range items {
 		source.WriteString(item.source + item.quantifier)
 	}
-	expression, err := regexp.Compile(source.String())
+	expression, steps, err := compileBounded(source.String())
 	if err != nil {
-		return nil, p.refuse("package regexp does not take it")
+		return nil, p.refuse(err.Error())
 	}
 	if expression.MatchString("") {
 		return nil, p.refuse("it matches the empty text")
 	}
-	return &pattern{expression: expression}, nil
+	return &pattern{expression: expression, steps: steps}, nil
+}
+
+// compileBounded compiles an expression, and returns how many steps each character of a
+// text may cost: as many as it has instructions.
+func compileBounded(source string) (expression *regexp.Regexp, steps int, err error) {
+	const most = 256
+	parsed, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return nil, 0, errors.New("package regexp does not take it")
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, 0, errors.New("package regexp does not take it")
+	}
+	if steps = len(program.Inst); steps > most {
+		return nil, 0, fmt.Errorf("a character of a text may take %d steps, more than %d: repeat less often", steps, most)
+	}
+	expression, err = regexp.Compile(source)
+	return expression, steps, err
 }
 
 // run returns the pattern of items that are one class over and over, or nil.

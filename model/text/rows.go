@@ -52,6 +52,7 @@ func scoreRows[T float32 | float64](ctx context.Context, m *Model, rows model.Ro
 	if len(s.row.scores) == 0 {
 		s.row.scores = make([]float64, width)
 	}
+	var failed model.RowErrors
 	for i := range n {
 		if i%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -60,10 +61,16 @@ func scoreRows[T float32 | float64](ctx context.Context, m *Model, rows model.Ro
 		if err := m.CheckRow(columns, 0); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
 		}
-		m.row(s, columns, 0, s.row.scores)
+		if err := m.row(s, columns, 0, s.row.scores); err != nil {
+			failed = append(failed, model.RowError{Row: i, Err: err})
+			continue
+		}
 		for o, v := range s.row.scores {
 			out[i*width+o] = T(v)
 		}
+	}
+	if failed != nil {
+		return failed
 	}
 	return nil
 }

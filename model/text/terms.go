@@ -11,7 +11,7 @@ import (
 )
 
 // vectorizer makes the vectorizer of a block whose columns start at first.
-func (f *fileText) vectorizer(c *characters, classes []uint8, first int) (*vectorizer, error) {
+func (f *fileText) vectorizer(t *tables, first int) (*vectorizer, error) {
 	v := &vectorizer{input: f.Input, first: first, grams: f.Grams, binary: f.Binary, sublinear: f.Sublinear}
 	var err error
 	if v.norm, err = parseNorm(f.Norm); err != nil {
@@ -20,7 +20,7 @@ func (f *fileText) vectorizer(c *characters, classes []uint8, first int) (*vecto
 	if v.grams[0] < 1 || v.grams[1] < v.grams[0] || v.grams[1] > gramMax {
 		return nil, fmt.Errorf("ngram_range %v is none of 1 to %d", v.grams, gramMax)
 	}
-	if err := v.analyze(f, c, classes); err != nil {
+	if err := v.analyze(f, t); err != nil {
 		return nil, err
 	}
 	if err := v.takeTerms(f); err != nil {
@@ -33,22 +33,9 @@ func (f *fileText) vectorizer(c *characters, classes []uint8, first int) (*vecto
 }
 
 // analyze takes what finds terms.
-func (v *vectorizer) analyze(f *fileText, c *characters, classes []uint8) error {
-	flags := func(r rune) uint32 {
-		if classes[r]&classSpace != 0 {
-			return isSpace
-		}
-		return 0
-	}
+func (v *vectorizer) analyze(f *fileText, t *tables) error {
 	switch f.Analyzer {
 	case "word":
-		var err error
-		if v.pattern, err = parsePattern(f.TokenPattern, classes); err != nil {
-			return err
-		}
-		if pattern := v.pattern; pattern.expression == nil {
-			flags = pattern.flags
-		}
 	case "char":
 		v.analyzer = chars
 	case "char_wb":
@@ -60,7 +47,7 @@ func (v *vectorizer) analyze(f *fileText, c *characters, classes []uint8) error 
 		return fmt.Errorf("analyzer %s has neither token_pattern nor stop_words", f.Analyzer)
 	}
 	var err error
-	v.folder, err = c.fold(f.Lowercase, f.StripAccents, classes, flags)
+	v.pattern, v.folder, err = t.reading(reading{v.analyzer == words, f.TokenPattern, f.Lowercase, f.StripAccents})
 	return err
 }
 

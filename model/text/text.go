@@ -24,6 +24,7 @@ import (
 
 const (
 	columnsMax       = 1 << 26
+	textBlocksMax    = 64 // each reads the whole text of a row
 	textBytesDefault = 1 << 20
 	textBytesMax     = 64 << 20
 	keepMax          = 1 << 20 // of the working memory of a call, in each of its parts
@@ -206,16 +207,22 @@ func (m *Model) takeInputs(f *file) error {
 
 // takeBlocks makes the blocks and returns how many columns they have.
 func (m *Model) takeBlocks(f *file) (int, error) {
-	var classes []uint8
+	var t *tables
 	if f.Characters != nil {
 		var err error
-		if classes, err = f.Characters.classes(); err != nil {
+		if t, err = newTables(f.Characters); err != nil {
 			return 0, err
 		}
 	}
-	columns := 0
+	columns, texts := 0, 0
 	for i := range f.Blocks {
-		width, err := m.takeBlock(&f.Blocks[i], f.Characters, classes, columns)
+		if f.Blocks[i].Text != nil {
+			texts++
+		}
+		if texts > textBlocksMax {
+			return 0, fmt.Errorf("block %d: more than %d blocks of text: make one model of several", i, textBlocksMax)
+		}
+		width, err := m.takeBlock(&f.Blocks[i], t, columns)
 		if err != nil {
 			return 0, fmt.Errorf("block %d: %w", i, err)
 		}
@@ -226,7 +233,7 @@ func (m *Model) takeBlocks(f *file) (int, error) {
 	return columns, nil
 }
 
-func (m *Model) takeBlock(f *fileBlock, c *characters, classes []uint8, first int) (int, error) {
+func (m *Model) takeBlock(f *fileBlock, t *tables, first int) (int, error) {
 	kind := func(input int, want ...Kind) error {
 		if input < 0 || input >= len(m.inputs) {
 			return fmt.Errorf("input %d of %d", input, len(m.inputs))
@@ -243,10 +250,10 @@ func (m *Model) takeBlock(f *fileBlock, c *characters, classes []uint8, first in
 		if err := kind(f.Text.Input, Text); err != nil {
 			return 0, err
 		}
-		if c == nil {
+		if t == nil {
 			return 0, errors.New("characters are missing")
 		}
-		v, err := f.Text.vectorizer(c, classes, first)
+		v, err := f.Text.vectorizer(t, first)
 		if err != nil {
 			return 0, err
 		}
@@ -364,7 +371,8 @@ func (m *Model) check(in *Input, use *use, column *Column, row int) error {
 var errTexts = errors.New("the model takes other inputs than one text: ScoreRows")
 
 // Score writes len(Outputs()) scores for each text, of a model whose only
-// input is a text. It fails as a whole, before it writes, if CheckRow refuses one.
+// input is a text. It fails as a whole, before it writes, if CheckRow refuses one, and
+// after it wrote those before it if the token_pattern looks too far ahead in one.
 func (m *Model) Score(texts []string, scores []float64) error {
 	if len(m.inputs) != 1 || m.inputs[0].Kind != Text {
 		return errTexts
@@ -394,13 +402,15 @@ func (m *Model) ScoreBytes(texts [][]byte, scores []float64) error {
 	for i, text := range texts {
 		s.text[0] = unsafe.String(unsafe.SliceData(text), len(text))
 		s.one[0] = Column{Texts: s.text[:]}
-		m.row(s, s.one[:], 0, scores[i*width:(i+1)*width])
+		if err := m.row(s, s.one[:], 0, scores[i*width:(i+1)*width]); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
 	}
 	return nil
 }
 
 // ScoreRows writes len(Outputs()) scores for each of rows rows, from a column
-// for each input. It fails as a whole, before it writes, if CheckRow refuses a row.
+// for each input. It fails as Score does.
 func (m *Model) ScoreRows(columns []Column, rows int, scores []float64) error {
 	s := m.scratches.Get().(*scratch)
 	defer m.put(s)
@@ -425,18 +435,23 @@ func (m *Model) score(s *scratch, columns []Column, rows int, scores []float64) 
 	}
 	width := len(m.outputs)
 	for row := range rows {
-		m.row(s, columns, row, scores[row*width:(row+1)*width])
+		if err := m.row(s, columns, row, scores[row*width:(row+1)*width]); err != nil {
+			return fmt.Errorf("row %d: %w", row, err)
+		}
 	}
 	return nil
 }
 
-// row scores a row that CheckRow passes.
-func (m *Model) row(s *scratch, columns []Column, row int, out []float64) {
+// row scores a row that CheckRow passes. The error names the input whose text takes too
+// much work.
+func (m *Model) row(s *scratch, columns []Column, row int, out []float64) error {
 	s.reset()
 	for i := range m.blocks {
 		switch b := &m.blocks[i]; {
 		case b.text != nil:
-			b.text.count(s, m.head.weights, m.head.stride, columns[b.text.input].Texts[row])
+			if err := b.text.count(s, m.head.weights, m.head.stride, columns[b.text.input].Texts[row]); err != nil {
+				return &model.InputError{Name: m.inputs[b.text.input].Name, Index: b.text.input, Err: err}
+			}
 		case b.numbers != nil:
 			b.numbers.write(s, columns, row)
 		default:
@@ -449,6 +464,7 @@ func (m *Model) row(s *scratch, columns []Column, row int, out []float64) {
 		step.apply(s.entries, 0)
 	}
 	m.head.score(s, out)
+	return nil
 }
 
 // put gives working memory back, unless a long text made it large. It holds

@@ -41,8 +41,8 @@ const (
 // span is a part of the buffer.
 type span struct{ start, end int32 }
 
-// count writes the columns of a text and what they weigh.
-func (v *vectorizer) count(s *scratch, weights []float64, stride int, text string) {
+// count writes the columns of a text and what they weigh. The error is errLook.
+func (v *vectorizer) count(s *scratch, weights []float64, stride int, text string) error {
 	from := len(s.entries)
 	switch {
 	case v.analyzer == chars:
@@ -53,7 +53,9 @@ func (v *vectorizer) count(s *scratch, weights []float64, stride int, text strin
 		v.runs(s, text)
 		v.wordGrams(s)
 	default:
-		v.matches(s, text)
+		if err := v.matches(s, text); err != nil {
+			return err
+		}
 		v.wordGrams(s)
 	}
 	entries := s.entries[from:]
@@ -68,6 +70,7 @@ func (v *vectorizer) count(s *scratch, weights []float64, stride int, text strin
 		e.value *= weights[int(e.column)*stride]
 	}
 	v.norm.apply(entries)
+	return nil
 }
 
 // runs finds tokens that are runs of a class of characters.
@@ -186,12 +189,17 @@ func (v *vectorizer) term(s *scratch, term []byte) {
 }
 
 // matches finds the tokens of a pattern that is no run.
-func (v *vectorizer) matches(s *scratch, text string) {
+func (v *vectorizer) matches(s *scratch, text string) error {
 	s.fold(v.folder, text, false)
 	folded := s.buffer
 	s.buffer = s.other[:0]
+	search := v.pattern.search(folded)
 	for at := 0; at < len(folded); {
-		found := v.pattern.expression.FindIndex(folded[at:])
+		found, err := search.next(folded[at:])
+		if err != nil {
+			s.other, s.spans = folded, s.spans[:0]
+			return err
+		}
 		if found == nil {
 			break
 		}
@@ -201,6 +209,7 @@ func (v *vectorizer) matches(s *scratch, text string) {
 		at += found[1]
 	}
 	s.other = folded
+	return nil
 }
 
 // fold folds a whole text into the buffer, and notes where its runes start,
