@@ -20,7 +20,8 @@ type Reader struct {
 	log       stream.Log
 	inspector stream.Inspector
 	specs     []Spec
-	places    []place // of all tables; nil until they were looked at
+	places    []place   // of all tables; nil until they were looked at
+	looked    time.Time // at them
 	input     string
 	pipeline  string
 	logger    *slog.Logger
@@ -97,13 +98,19 @@ func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes 
 	return nil
 }
 
-// look finds out, once, what partitions there are.
+// lookEvery is how often the partitions of tables are looked at: a topic may get more.
+const lookEvery = 10 * time.Second
+
+// look finds out what partitions there are.
 func (r *Reader) look(ctx context.Context) error {
-	if r.places != nil {
+	first := r.places == nil
+	if !first && time.Since(r.looked) < lookEvery {
 		return nil
 	}
 	topics, err := r.log.Topics(ctx)
-	if err != nil {
+	if r.looked = time.Now(); err != nil && !first {
+		return nil // the partitions that are known are read
+	} else if err != nil {
 		return err
 	}
 	counts := map[string]int32{}
@@ -112,14 +119,18 @@ func (r *Reader) look(ctx context.Context) error {
 	}
 	var places []place
 	for i, spec := range r.specs {
-		if counts[spec.Topic] == 0 {
+		if counts[spec.Topic] == 0 && !first {
+			return nil // reading it says why
+		} else if counts[spec.Topic] == 0 {
 			return fmt.Errorf("%w %q", stream.ErrUnknownTopic, spec.Topic)
 		}
 		for partition := range counts[spec.Topic] {
 			places = append(places, place{i, partition})
 		}
 	}
-	r.places, r.inputs = places, counts[r.input]
+	if r.places = places; first {
+		r.inputs = counts[r.input]
+	}
 	return nil
 }
 

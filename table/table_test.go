@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/stream"
@@ -275,5 +276,21 @@ func BenchmarkRow(b *testing.B) {
 		if row, failure, fatal := c.state.Row(0, keys[i*7919%rows]); row == nil || failure != nil || fatal != nil {
 			b.Fatal(row, failure, fatal)
 		}
+	}
+}
+
+// TestTableThatGetsMorePartitionsIsReadWhole finds the rows of a partition that was added
+// while the table is read.
+func TestTableThatGetsMorePartitionsIsReadWhole(t *testing.T) {
+	b := newBench(t)
+	b.append("ann=1")
+	b.must(b.bring())
+	b.must(b.DeleteTopic(t.Context(), "users"))
+	b.must(b.CreateTopic(t.Context(), stream.Topic{Name: "users", Partitions: 2}))
+	b.must(b.Append(t.Context(), stream.Record{Partition: stream.Partition{Topic: "users", Index: 1}, Key: []byte("bob"), Value: []byte("2")}))
+	b.reader.looked = time.Now().Add(-lookEvery)
+	b.must(b.bring())
+	if got := b.rows(0, "ann", "bob"); !slices.Equal(got, []string{"1", "2"}) {
+		t.Error(got)
 	}
 }
