@@ -270,7 +270,7 @@ func (e *examination) changelog(ctx context.Context, r Reading) {
 		return
 	}
 	if n := len(t.Partitions); known && n != len(source.Partitions) {
-		e.find(Fault, about, fmt.Sprintf("it has %s, and topic %s has %d", counted(n, "partition"), r.Topic, len(source.Partitions)), "keys would leave their state, so the pipeline does not start", "read the topic through a repartition topic, or use another pipeline name to begin anew")
+		e.find(Fault, about, fmt.Sprintf("it has %s, and topic %s has %d", counted(n, "partition"), r.Topic, len(source.Partitions)), "keys would leave their state, so the pipeline does not start", "use another pipeline name to begin anew, and `repartition: N` at its input for a number that is the pipeline's own")
 	} else {
 		e.sound(about, "it has %s, as topic %s", counted(n, "partition"), r.Topic)
 	}
