@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -46,6 +47,10 @@ func (a *app) loadModel(path string) (model.Model, *config.Manifest, load.Report
 func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, load.Report, error)) (model.Model, *config.Manifest, load.Report, error) {
 	if !model.IsManifest(path) {
 		m, err := load.File(path)
+		var graph *load.GraphError
+		if errors.As(err, &graph) {
+			return nil, nil, load.Report{}, withManifest(path, graph, err)
+		}
 		if err != nil {
 			return nil, nil, load.Report{}, &exitError{exitInvalid, fmt.Errorf("%w: name %s", err, modelHelp)}
 		}

@@ -149,7 +149,7 @@ func replaceFile(path string, data []byte) error {
 }
 
 type modelAddCommand struct {
-	File    string   `arg:"" help:"Model: XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx of trees, a text model."`
+	File    string   `arg:"" help:"Model: XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx, a text model."`
 	Name    string   `help:"Name of the model." required:"" placeholder:"NAME"`
 	Version string   `help:"Version of the model, a number from 1 that is raised with the file." required:"" placeholder:"N"`
 	Inputs  []string `help:"Names of the inputs, in the order of training, where the file has none; the default is f0, f1 and so on." placeholder:"NAME"`
@@ -172,7 +172,7 @@ func (c *modelAddCommand) Run(a *app) error {
 	if strings.ContainsAny(c.Name, `/\`) || c.Name == "." || c.Name == ".." || c.Name == "" {
 		return usage("--name %q: it is the name of a folder too", c.Name)
 	}
-	m, _, _, err := a.loadModel(c.File)
+	said, err := c.describe(a, version)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (c *modelAddCommand) Run(a *app) error {
 		return err
 	}
 	defer os.RemoveAll(made) // it is renamed where all went well
-	rows, err := c.write(a, made, c.manifest(m.Info(), version))
+	rows, err := c.write(a, made, said)
 	if err != nil {
 		return err
 	}
@@ -197,6 +197,41 @@ func (c *modelAddCommand) Run(a *app) error {
 	}
 	fmt.Fprintf(a.stdout, "%s: %s hold\n", filepath.Join(target, manifestName), counted(rows, "golden vector"))
 	return nil
+}
+
+// describe returns the manifest of the model's file.
+func (c *modelAddCommand) describe(a *app, version int) (*model.Manifest, error) {
+	m, _, _, err := a.loadModel(c.File)
+	var graph *load.GraphError
+	switch {
+	case err == nil:
+		return c.manifest(m.Info(), version), nil
+	case !errors.As(err, &graph):
+		return nil, err
+	case len(c.Inputs) > 0 || len(c.Outputs) > 0:
+		return nil, usage("--inputs and --outputs are for files without names: inputs and outputs of %s are called as in its graph", c.File)
+	}
+	said := graph.Manifest
+	said.Name, said.Version, said.Golden = c.Name, version, goldenName
+	if len(graph.Open) > 0 {
+		return nil, withManifest(c.File, graph, fmt.Errorf("%s leaves open what the model takes or returns: export it again with that", c.File))
+	}
+	return said, nil
+}
+
+// withManifest returns err with the manifest of a graph of ONNX to be completed.
+func withManifest(path string, graph *load.GraphError, err error) error {
+	said := *graph.Manifest
+	base := filepath.Base(path)
+	short := strings.TrimSuffix(base, filepath.Ext(base))
+	said.Name, said.Version, said.File = cmp.Or(said.Name, short), cmp.Or(said.Version, 1), base
+	said.Golden = "" // there is none yet
+	var text strings.Builder
+	for _, open := range graph.Open {
+		fmt.Fprintf(&text, "# %s\n", open)
+	}
+	text.Write(config.FormatManifest(&said))
+	return &exitError{exitInvalid, fmt.Errorf("%w. Or complete this manifest, save it beside the model as %s, and name that file instead:\n\n%s", err, short+".yaml", strings.TrimSuffix(text.String(), "\n"))}
 }
 
 // manifest says of a model what its file says.
@@ -238,7 +273,7 @@ func (c *modelAddCommand) write(a *app, dir string, said *model.Manifest) (int, 
 	within.File, within.Golden = filepath.Join(dir, said.File), ""
 	m, _, err := a.verified(&within)
 	if err != nil {
-		return 0, &exitError{exitInvalid, err}
+		return 0, &exitError{exitInvalid, fmt.Errorf("%w. Nothing was added", err)}
 	}
 	if open := m.Info().Ambiguous; open != "" {
 		a.log.Warn(open + ": name one with --trees, and with another --version")

@@ -5,7 +5,39 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/afterbay/afterbay/config"
 )
+
+// matMul is a graph of ONNX of one node, MatMul, with an input x of [n, 3] and an output
+// y of [n, 2].
+const matMul = "\x08\x08:6\x0a\x08\x22\x06MatMulZ\x14\x0a\x01x\x12\x0f\x0a\x0d\x08\x01\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x03b\x14\x0a\x01y\x12\x0f\x0a\x0d\x08\x01\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x02"
+
+// TestGraphsOfONNXComeWithTheirManifest has a graph that only ONNX Runtime computes: each
+// command that wants a model prints a manifest that can be read, and `lint` says how to get it.
+func TestGraphsOfONNXComeWithTheirManifest(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // without ONNX Runtime
+	write(t, "dense.onnx", matMul)
+	for _, line := range []string{"model inspect dense.onnx", "model score dense.onnx", "serve --model d=dense.onnx --listen 127.0.0.1:0", "model bench dense.onnx"} {
+		r := command(t, "", fields(line)...)
+		_, manifest, found := strings.Cut(r.stderr, "name that file instead:\n\n")
+		if r.code != exitInvalid || !found || !strings.Contains(r.stderr, "afterbay model add dense.onnx --name NAME") {
+			t.Errorf("%s: exit %d: %s", line, r.code, r.stderr)
+		}
+		if m, err := config.ParseManifest("dense.yaml", []byte(manifest)); err != nil || m.Name != "dense" || len(m.Inputs) != 1 || m.Outputs[0].Size != 2 {
+			t.Errorf("%s: %v: %s", line, err, manifest)
+		}
+	}
+	write(t, "p.yaml", scoringFile("dense.onnx", "[a, b]"))
+	if r := command(t, "", "lint", "p.yaml"); r.code != exitInvalid || !strings.Contains(r.stderr, "p.yaml:4:") || !strings.Contains(r.stderr, "afterbay model add dense.onnx") {
+		t.Errorf("%+v", r)
+	}
+	r := command(t, "", "model", "add", "dense.onnx", "--name", "d", "--version", "1")
+	if _, err := os.Stat("models/d/1"); r.code == exitOK || err == nil || !strings.Contains(r.stderr, "Nothing was added") {
+		t.Errorf("without the runtime: %+v", r)
+	}
+}
 
 func TestModelsAreAddedVerifiedMeasuredAndListed(t *testing.T) {
 	risk, err := os.ReadFile("../../scenario/testdata/risk.json")

@@ -15,7 +15,7 @@ import (
 
 // File reads a model: trees of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost
 // (.json) or ONNX (.onnx), or a text model that export.py of package model/text
-// wrote. Files of more than 1 GiB are refused.
+// wrote. Files of more than 1 GiB are refused, and other graphs of ONNX by a *GraphError.
 func File(path string) (model.Model, error) { return FileWith(path, Options{}) }
 
 // Options say how to read the file of a model.
@@ -40,7 +40,11 @@ func Parse(name string, data []byte) (model.Model, error) { return parse(name, d
 func parse(name string, data []byte, o Options) (model.Model, error) {
 	switch {
 	case !text.Is(data):
-		return tree.ParseWith(name, data, tree.Options{Trees: o.Trees})
+		m, err := tree.ParseWith(name, data, tree.Options{Trees: o.Trees})
+		if err != nil {
+			return nil, graphError(name, data, err)
+		}
+		return m, nil
 	case o.Trees != "":
 		return nil, fmt.Errorf("model %s: trees: a text model has none (hint: remove it)", name)
 	}
