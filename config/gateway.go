@@ -130,12 +130,7 @@ var gatewayHeartbeatWords = []word[GatewayHeartbeat]{
 }
 
 // IsGateway reports whether a file is a gateway file, be it right or not.
-func IsGateway(path string) bool {
-	data, err := readFile(path)
-	return err == nil && aGateway.Match(data)
-}
-
-var aGateway = regexp.MustCompile(`(?m)^(\x{FEFF})?(\{\s*)?["']?gateway["']?\s*:`)
+func IsGateway(path string) bool { return isFile(path, &gatewayFiles) }
 
 // LoadGateway reads a gateway file, of at most 1 MiB, and the environment variables
 // that its values name. The paths in it are relative to its folder: in the result

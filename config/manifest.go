@@ -117,12 +117,7 @@ func digest() form[string] {
 }
 
 // IsManifest reports whether a file is the manifest of a model, valid or not.
-func IsManifest(path string) bool {
-	data, err := readFile(path)
-	return err == nil && aManifest.Match(data)
-}
-
-var aManifest = regexp.MustCompile(`(?m)^(\x{FEFF})?(\{\s*)?["']?model["']?\s*:`)
+func IsManifest(path string) bool { return isFile(path, &manifestFiles) }
 
 // LoadManifest reads the manifest of a model, of at most 1 MiB, and the environment
 // variables that its values name. The paths in it

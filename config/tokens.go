@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/http/access"
@@ -80,12 +79,7 @@ func tokenDigest() form[string] {
 }
 
 // IsTokens reports whether a file is a token file, be it right or not.
-func IsTokens(path string) bool {
-	data, err := readFile(path)
-	return err == nil && aTokenFile.Match(data)
-}
-
-var aTokenFile = regexp.MustCompile(`(?m)^(\x{FEFF})?(\{\s*)?["']?tokens["']?\s*:`)
+func IsTokens(path string) bool { return isFile(path, &tokenFiles) }
 
 // Path returns the name of the file.
 func (t *Tokens) Path() string { return t.path }

@@ -27,21 +27,25 @@ const (
 // content is what files hold, for what is said where they do not.
 type content struct {
 	name    string // of a document: "gateway"
+	word    string // that a document begins with
 	begin   string // how a document begins
 	smaller string // what to do with a file that is too large
 	apart   string // what to do with a file of several documents; "" where it may have them
 }
 
 var (
-	pipelineFiles = content{name: "pipeline", begin: "start with `pipeline: <name>`, `input` and `steps`", smaller: "split it: a file holds the pipelines of one chain"}
-	gatewayFiles  = content{"gateway", "start with `gateway: <name>`", "remove what is no gateway", "give each gateway a file of its own"}
-	keysFiles     = content{"key", "start with `keys:`, and below it `- {id, secret, audience}`", "publish many keys as a JWKS", "write all keys into one"}
-	tokenFiles    = content{"token", "start with `tokens:`, and below it `- {name, sha256, roles}`", "give several clients one token", "write all tokens into one"}
-	manifestFiles = content{"manifest", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a file of its own"}
+	pipelineFiles = content{"pipeline", "pipeline", "start with `pipeline: <name>`, `input` and `steps`", "split it: a file holds the pipelines of one chain", ""}
+	gatewayFiles  = content{"gateway", "gateway", "start with `gateway: <name>`", "remove what is no gateway", "give each gateway a file of its own"}
+	keysFiles     = content{"key", "keys", "start with `keys:`, and below it `- {id, secret, audience}`", "publish many keys as a JWKS", "write all keys into one"}
+	tokenFiles    = content{"token", "tokens", "start with `tokens:`, and below it `- {name, sha256, roles}`", "give several clients one token", "write all tokens into one"}
+	manifestFiles = content{"manifest", "model", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a file of its own"}
 )
 
 // read splits a file into documents and reads each.
 func (c *content) read(filename string, data []byte) (*source, []document, Errors) {
+	if is, hint := c.foreign(filename, data); is != "" {
+		return newSource(filename, ""), nil, Errors{{File: filename, Message: "this is " + is + ", not a " + c.name + " file", Hint: hint}}
+	}
 	if len(data) > maxBytes {
 		return nil, nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: c.smaller}}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -116,6 +117,8 @@ func notNDJSON(start []byte) string {
 	const hint = ": NDJSON has one JSON object a line. Convert it: "
 	switch {
 	case len(line) == 0:
+	case line[0] == '#' || aYAMLWord.Match(line):
+		return "the file is YAML, as pipeline files are: name a file of events, NDJSON with one JSON object a line, or CSV with a header"
 	case line[0] == '[' && (len(line) == 1 || bytes.HasPrefix(bytes.TrimLeft(line[1:], " "), []byte("{"))):
 		return "the file is a JSON array" + hint + "jq -c '.[]'"
 	case line[0] == '{' && len(rest) > 0 && !json.Valid(line) && opensMember(line):
@@ -125,6 +128,9 @@ func notNDJSON(start []byte) string {
 	}
 	return ""
 }
+
+// aYAMLWord is a line of YAML: a key, alone or before a value.
+var aYAMLWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*:( .*)?$`)
 
 // opensMember reports whether a line ends where an object that is printed over several lines breaks.
 func opensMember(line []byte) bool {

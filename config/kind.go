@@ -1,0 +1,94 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// kinds tell what a file is by a word at its beginning or at the beginning of a line.
+// The first that fits counts: a gateway file names its pipeline too.
+var kinds = []struct {
+	content *content
+	word    *regexp.Regexp
+}{
+	{&gatewayFiles, topWord("gateway")},
+	{&pipelineFiles, topWord("pipeline|steps")},
+	{&manifestFiles, topWord("model")},
+	{&tokenFiles, topWord("tokens")},
+	{&keysFiles, topWord("keys")},
+}
+
+func topWord(word string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(\x{FEFF})?(\{\s*)?["']?(` + word + `)["']?\s*:`)
+}
+
+// isFile reports whether a file is of a kind, valid or not.
+func isFile(path string, c *content) bool {
+	data, err := readFile(path)
+	return err == nil && contentOf(data) == c
+}
+
+// contentOf tells what a file of YAML holds; nil is not known.
+func contentOf(data []byte) *content {
+	for _, k := range kinds {
+		if k.word.Match(data) {
+			return k.content
+		}
+	}
+	return nil
+}
+
+// foreign returns what a file is that holds other things than c, and what to do then;
+// "" where it may be right.
+func (c *content) foreign(filename string, data []byte) (is, hint string) {
+	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd"} {
+		if bytes.HasPrefix(data, []byte(magic)) {
+			return "compressed", "unpack it, and name the " + c.name + " file"
+		}
+	}
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return "UTF-16", "save it as UTF-8"
+		}
+	}
+	other := contentOf(data)
+	switch {
+	case other == c:
+		return "", ""
+	case other != nil:
+		return "a " + other.name + " file", c.instead(other)
+	case len(data) <= maxBytes && bytes.IndexByte(data, 0) >= 0:
+		return "binary", "name a " + c.name + " file: it is text, and starts with `" + c.word + ":`"
+	case holdsEvents(filename, data):
+		hint = "name a " + c.name + " file"
+		if c == &pipelineFiles {
+			hint += ": `afterbay init --sample " + filename + "` writes one that fits the events"
+		}
+		return "a file of events", hint
+	}
+	return "", ""
+}
+
+// instead says what to do with a file that holds other things than c.
+func (c *content) instead(other *content) string {
+	hint := "name a " + c.name + " file: it starts with `" + c.word + ":`"
+	if c == &pipelineFiles && other == &manifestFiles {
+		hint += ", and names the manifest as `models: {NAME: {file: FILE, version: N, outputs: ...}}`"
+	}
+	return hint
+}
+
+// holdsEvents reports whether a file has the name of a file of events, or is JSON of
+// an object a line.
+func holdsEvents(filename string, data []byte) bool {
+	if slices.Contains([]string{".ndjson", ".jsonl", ".csv", ".tsv"}, strings.ToLower(filepath.Ext(filename))) {
+		return true
+	}
+	line, _, _ := bytes.Cut(bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\uFEFF")), " \r\n"), []byte("\n"))
+	line = bytes.TrimSpace(line)
+	return len(line) > 2 && line[0] == '{' && json.Valid(line)
+}
