@@ -87,6 +87,12 @@ func (c *compiler) fail(path string, format string, args ...any) {
 	c.errs = append(c.errs, &Error{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// mistyped notes that the error is one of a name that has another type than is wanted.
+func (c *compiler) mistyped(name string, want value.Kind) {
+	e := c.errs[len(c.errs)-1]
+	e.name, e.want = name, want
+}
+
 func (c *compiler) hint(hint string) { c.errs[len(c.errs)-1].Hint = hint }
 
 // compiled is a pipeline made ready: the plan of its steps and, where its
@@ -150,7 +156,7 @@ func compile(p Pipeline, options Options) (made compiled, err error) {
 	c.answers()
 	sinks := c.sinks()
 	if len(c.errs) > 0 {
-		return compiled{}, c.errs
+		return compiled{}, c.declarations()
 	}
 	if err := c.finish(); err != nil {
 		return compiled{}, err

@@ -121,6 +121,9 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *step
 	for _, g := range list {
 		width += g.width()
 	}
+	if len(c.errs) == before && c.withoutValue(path+".inputs", s) {
+		return // what introduces it was reported
+	}
 	whole, at := len(c.errs) == before && width == len(columns), 0
 	for _, g := range list {
 		switch { // which input is meant is known where all are there, or does not matter
@@ -157,6 +160,16 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *step
 	}
 }
 
+// withoutValue reports whether an input of a score stands for nothing.
+func (c *compiler) withoutValue(path string, s *Score) bool {
+	for i := range s.Inputs {
+		if len(c.given[fmt.Sprintf("%s[%d]", path, i)]) == 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.ByName, func(b Binding) bool { return len(c.given[path+"."+b.Name]) == 0 })
+}
+
 // columnsOf returns the input that each column of a row is of.
 func columnsOf(info model.Info) []model.Input {
 	var columns []model.Input
@@ -186,6 +199,9 @@ func (c *compiler) fits(g given, in model.Input) bool {
 		return true
 	case in.Type == model.Number:
 		c.fail(g.path, "%q is of type %v: the model takes a number here", g.slot.Name, g.slot.Type)
+		if kind == value.String {
+			c.mistyped(g.slot.Name, value.Number)
+		}
 		key := g.slot.Name
 		if g.slot.Type.Optional {
 			key += ` ?? ""`

@@ -57,7 +57,7 @@ func (c *compiler) expression(path, source string, want ...value.Kind) *expressi
 		if c.names.anyBroken(missing) {
 			return nil // what introduces the name was reported
 		}
-		found := &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint}
+		found := &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint, name: err.Name, want: err.Want}
 		if len(missing) > 0 {
 			found.Message, found.Hint = c.names.outOfScope(missing[len(missing)-1])
 		}
@@ -66,6 +66,9 @@ func (c *compiler) expression(path, source string, want ...value.Kind) *expressi
 	}
 	if t := program.Type(); len(want) > 0 && (t.Optional || !slices.Contains(want, t.Kind)) {
 		c.fail(path, "the expression is of type %v, where %v is needed", t, kinds(want))
+		if name, ok := program.Name(); ok && !t.Optional {
+			c.mistyped(name, want[0])
+		}
 		if t.Optional {
 			c.hint("give a value for when it is absent: ... ?? 0")
 		}
@@ -156,11 +159,14 @@ type waitingFeature struct {
 func (c *compiler) features(path string, list []Feature) {
 	var made []*madeFeature
 	for i := range list {
-		if m := c.feature(path+list[i].Name, &list[i]); m != nil {
-			made = append(made, m)
-			if !m.feedback {
-				c.order(m.stage.Value, m.stage.When)
-			}
+		m := c.feature(path+list[i].Name, &list[i])
+		if m == nil {
+			c.names.broken[list[i].Name], c.names.broken[list[i].Name+".*"] = true, true
+			continue
+		}
+		made = append(made, m)
+		if !m.feedback {
+			c.order(m.stage.Value, m.stage.When)
 		}
 	}
 	var stage []step.Feature

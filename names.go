@@ -62,13 +62,20 @@ func (n *names) lookup(name string) (value.Slot, bool) {
 }
 
 func (n *names) anyBroken(list []string) bool {
-	return slices.ContainsFunc(list, func(name string) bool { return n.broken[name] })
+	return slices.ContainsFunc(list, n.isBroken)
+}
+
+// isBroken reports whether a name, or name.*, is never there because of an error that
+// was reported. Of a feature that is wrong all columns are.
+func (n *names) isBroken(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	return n.broken[name] || dot > 0 && n.broken[name[:dot]+".*"]
 }
 
 // Slot implements expression.Names.
 func (n *names) Slot(name string) (value.Slot, bool) {
 	slot, ok := n.lookup(name)
-	if !ok && (n.later[name] || n.broken[name]) {
+	if !ok && (n.later[name] || n.isBroken(name)) {
 		n.missing = append(n.missing, name)
 	}
 	return slot, ok
@@ -155,7 +162,7 @@ func (c *compiler) expand(path, name string) []value.Slot {
 			found = append(found, slot)
 		}
 	}
-	if found == nil {
+	if found == nil && !c.names.isBroken(name) {
 		c.fail(path, "nothing is named %q", name)
 		c.hint("name a feature, model or event before the .*")
 	}
@@ -163,7 +170,7 @@ func (c *compiler) expand(path, name string) []value.Slot {
 }
 
 func (c *compiler) unknown(path, name string) {
-	if c.names.broken[name] {
+	if c.names.isBroken(name) {
 		return
 	}
 	if _, ok := c.names.constants[name]; ok {

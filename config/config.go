@@ -180,7 +180,8 @@ func (f *File) Above(check func(afterbay.Pipeline) error) Errors {
 		first := w.found.sorted().(Errors)[0]
 		for _, e := range meaning {
 			// A feature may use names that are introduced below.
-			below := e.Path == "steps" || part(e.Path) == part(first.Field) || strings.Contains(e.Path, ".features.") && (strings.HasSuffix(e.Path, ".value") || strings.HasSuffix(e.Path, ".when"))
+			_, written := w.places[part(e.Path)] // what is not may be written under the wrong word
+			below := !written || e.Path == "steps" || part(e.Path) == part(first.Field) || strings.Contains(e.Path, ".features.") && (strings.HasSuffix(e.Path, ".value") || strings.HasSuffix(e.Path, ".when"))
 			if found := f.explain(w.places, e); !below && (found.Line < first.Line || found.Line == first.Line && found.Column < first.Column) {
 				above = append(above, found)
 			}

@@ -63,7 +63,7 @@ func (c *compiler) part(node ast.Node) (operand, *Error) {
 		if callee, ok := n.Callee.(*ast.IdentifierNode); ok {
 			return c.call(n, callee.Value, n.Arguments)
 		}
-		return operand{}, &Error{Column: column(n), Message: "methods are not supported"}
+		return operand{}, method(n)
 	case *ast.NilNode:
 		return operand{}, nullAlone(n)
 	case *ast.ArrayNode:
@@ -74,6 +74,17 @@ func (c *compiler) part(node ast.Node) (operand, *Error) {
 		return operand{}, &Error{Column: column(n), Message: "maps are not supported", Hint: "name a table under constants"}
 	}
 	return operand{}, &Error{Column: column(node), Message: "this syntax is not supported"}
+}
+
+// method refuses x.f(), and says how functions are called.
+func method(n *ast.CallNode) *Error {
+	e := &Error{Column: column(n), Message: "methods are not supported", Hint: "call functions as f(x)"}
+	if of, ok := n.Callee.(*ast.MemberNode); ok && len(n.Arguments) == 0 {
+		if name, ok := of.Property.(*ast.StringNode); ok {
+			e.Hint = "write " + name.Value + "(" + of.Node.String() + ")"
+		}
+	}
+	return e
 }
 
 // constant returns a literal.
@@ -149,7 +160,10 @@ func (c *compiler) unknown(node ast.Node, name string) *Error {
 			return e
 		}
 	}
-	if near := Nearest(name, c.names.Known()); near != "" {
+	field, ofEvent := strings.CutPrefix(name, "event.")
+	if _, there := c.names.Slot(field); ofEvent && there {
+		e.Hint = "fields of the event are named alone: " + field
+	} else if near := Nearest(name, c.names.Known()); near != "" {
 		e.Hint = "did you mean " + near + "?"
 	}
 	return e
@@ -229,7 +243,7 @@ func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	if key.typ.Kind != value.String {
 		e := &Error{Column: key.column(), Message: fmt.Sprintf("the key of a table is a string, not %s", key.typ.Kind)}
 		e.Hint = convert(key, value.String)
-		return operand{}, e
+		return operand{}, e.mistyped(key, value.String)
 	}
 	written := name + "[" + key.text() + "]"
 	o, reason := table(k.Table, key.fn.(eval[string]))

@@ -53,6 +53,9 @@ type Error struct {
 	Column  int    // in characters from 1; 0 where no place is at fault
 	Message string // what is wrong
 	Hint    string // what to do next; may be empty
+
+	Name string     // that has another type than the expression wants; "" where that is not what is wrong
+	Want value.Kind // the type that is wanted of Name
 }
 
 // Error returns column, message and hint.
@@ -240,6 +243,14 @@ func (o operand) text() string {
 		return string([]rune(s)[:37]) + "..."
 	}
 	return s
+}
+
+// mistyped notes in e that o has another type than is wanted, where o is a name alone.
+func (e *Error) mistyped(o operand, want value.Kind) *Error {
+	if name, ok := dotted(o.node); ok && !o.literal {
+		e.Name, e.Want = name, want
+	}
+	return e
 }
 
 // mayBeAbsent is the error of using an optional operand.

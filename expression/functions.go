@@ -96,7 +96,9 @@ func function(node ast.Node, name string, x operand) (operand, *Error) {
 		return operand{}, wrong(name, "a string, bytes or a list of strings", x)
 	case "lower", "upper", "trim":
 		if kind != value.String {
-			return operand{}, wrong(name, "a string", x)
+			e := wrong(name, "a string", x)
+			e.Hint = convert(x, value.String)
+			return operand{}, e.mistyped(x, value.String)
 		}
 		switch name {
 		case "lower":
@@ -107,7 +109,12 @@ func function(node ast.Node, name string, x operand) (operand, *Error) {
 		return mapped(value.String, x, func(s string) (string, bool) { return strings.TrimSpace(s), true }, nil)
 	}
 	if kind != value.Int && kind != value.Number {
-		return operand{}, wrong(name, "an int or a number", x)
+		e := wrong(name, "an int or a number", x)
+		if x.typ.Kind == value.String {
+			e.Hint = "use float(" + x.text() + ")"
+			e.mistyped(x, value.Number)
+		}
+		return operand{}, e
 	}
 	if name == "abs" && kind == value.Int {
 		return mapped(value.Int, x, func(v int64) (int64, bool) { return max(v, -v), v != math.MinInt64 }, at(node, intRange))
@@ -206,7 +213,12 @@ func extreme(name string, xs []operand) (operand, *Error) {
 		case value.Number:
 			kind = value.Number
 		default:
-			return operand{}, wrong(name, "ints or numbers", x)
+			e := wrong(name, "ints or numbers", x)
+			if x.typ.Kind == value.String {
+				e.Hint = "use float(" + x.text() + ")"
+				e.mistyped(x, value.Number)
+			}
+			return operand{}, e
 		}
 	}
 	if kind == value.Int {

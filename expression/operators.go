@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/afterbay/afterbay/value"
@@ -68,7 +69,11 @@ func (c *compiler) unary(n *ast.UnaryNode) (operand, *Error) {
 	if n.Operator == "!" || n.Operator == "not" {
 		want = "a bool"
 	}
-	return operand{}, &Error{Column: x.column(), Message: fmt.Sprintf("%s takes %s, not %s", n.Operator, want, x.typ.Kind)}
+	e := &Error{Column: x.column(), Message: fmt.Sprintf("%s takes %s, not %s", n.Operator, want, x.typ.Kind)}
+	if x.typ.Kind == value.String && want != "a bool" {
+		e.mistyped(x, value.Number)
+	}
+	return operand{}, e
 }
 
 // binary compiles an operator between two values.
@@ -204,8 +209,12 @@ func comparison(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 		e := at(n, fmt.Sprintf("%s compares values of one type, not %s and %s", n.Operator, a.typ.Kind, b.typ.Kind))
 		e.Hint = conversion(a, b)
 		for _, pair := range [][2]operand{{a, b}, {b, a}} {
-			if number, text := pair[0], pair[1]; number.literal && arithmetical(number, number) && text.typ.Kind == value.String && !text.literal {
-				e.Hint = fmt.Sprintf("compare float(%s), or introduce %s as a number", text.text(), text.text())
+			switch number, other := pair[0], pair[1]; {
+			case !arithmetical(number, number):
+			case other.typ.Kind == value.String:
+				numberAgainstText(e, number, other, !equality)
+			case number.literal:
+				e.mistyped(other, value.Number)
 			}
 		}
 		return operand{}, e
@@ -228,6 +237,23 @@ func comparison(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 			return equal(n.Operator, left.(eval[string]), a, b)
 		}
 		return ordered(n.Operator, left.(eval[string]), a, b)
+	}
+}
+
+// numberAgainstText says what to do about a comparison of a number with a string.
+func numberAgainstText(e *Error, number, text operand, ordered bool) {
+	switch {
+	case text.literal:
+		v, _ := text.fn.(eval[string])(nil)
+		if _, err := strconv.ParseFloat(v, 64); err == nil {
+			e.Hint = "write the number without quotes: " + v
+		}
+		e.mistyped(number, value.String)
+	case number.literal:
+		e.Hint = fmt.Sprintf("compare float(%s), or introduce %s as a number", text.text(), text.text())
+		e.mistyped(text, value.Number)
+	case ordered: // texts are ordered otherwise: "10" < "9"
+		e.Hint = "use float(" + text.text() + ")"
 	}
 }
 
@@ -288,6 +314,16 @@ func arithmetic(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 		e := at(n, fmt.Sprintf("%s takes %s, not %s and %s", n.Operator, want, a.typ.Kind, b.typ.Kind))
 		if n.Operator == "+" {
 			e.Hint = conversion(a, b)
+		}
+		for _, pair := range [][2]operand{{a, b}, {b, a}} {
+			switch number, other := pair[0], pair[1]; {
+			case !arithmetical(number, number) || n.Operator == "+" && !number.literal:
+			case other.typ.Kind == value.String:
+				e.Hint = "use float(" + other.text() + ")"
+				fallthrough
+			default:
+				e.mistyped(other, value.Number)
+			}
 		}
 		return operand{}, e
 	}

@@ -59,11 +59,29 @@ func syntaxError(source string, err error) *Error {
 	switch {
 	case e.Message == "unexpected token EOF":
 		e.Column, e.Message = utf8.RuneCountInString(source)+1, "the expression ends too early"
+		e.Hint = unfinished(source)
+	case e.Message == "unexpected )" || e.Message == "unexpected ]":
+		e.Hint = "remove it, or open it before"
+	case strings.HasPrefix(e.Message, "unexpected ") && !strings.HasPrefix(e.Message, "unexpected token "):
+		e.Hint = "write one operator between two values"
 	case strings.HasSuffix(e.Message, "(??) cannot be mixed. Wrap either by parentheses."):
 		e.Message = "?? beside another operator needs parentheses"
 		e.Hint = "write (a ?? b) + c"
 	}
 	return e
+}
+
+// unfinished says what most likely lacks at the end of an expression.
+func unfinished(source string) string {
+	switch {
+	case strings.Count(source, "(") > strings.Count(source, ")"):
+		return "close the parenthesis"
+	case strings.Count(source, "[") > strings.Count(source, "]"):
+		return "close the bracket"
+	case strings.Contains(source, "?") && !strings.Contains(source, ":"):
+		return "write both cases: condition ? a : b"
+	}
+	return "write a value behind the last operator"
 }
 
 // refuse says why the token number i cannot stand in an expression, or nil.

@@ -212,7 +212,7 @@ func (d *jsonDocument) skip() error {
 
 func (d *jsonDocument) end() error {
 	if d.peek(); d.at < len(d.data) {
-		return d.fault("bytes behind the end of the model (hint: a model is one JSON object; a file of events is none)")
+		return d.fault("bytes behind the end of the model")
 	}
 	return nil
 }
