@@ -1,13 +1,46 @@
 package ocr
 
-import "math"
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// coverMost is how often the boxes of a picture may cover it. Lines of text lie beside
+// each other.
+const coverMost = 4
+
+var errOverlap = fmt.Errorf("the lines of text that are found cover the image more than %d times: it is no image of text", coverMost)
+
+// cropAll takes boxes out of a picture. The error is errOverlap or that of ctx.
+func (p *picture) cropAll(ctx context.Context, boxes []box) ([]*picture, error) {
+	area := 0
+	for _, b := range boxes {
+		w, h := b.sides()
+		if area += w * h; area > coverMost*p.w*p.h {
+			return nil, errOverlap
+		}
+	}
+	list := make([]*picture, len(boxes))
+	for i, b := range boxes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		list[i] = p.crop(b)
+	}
+	return list, nil
+}
+
+// sides are those of the upright picture of a box, before it is turned.
+func (b box) sides() (w, h int) {
+	return int(max(b[0].distance(b[1]), b[2].distance(b[3]))), int(max(b[0].distance(b[3]), b[1].distance(b[2])))
+}
 
 // crop takes a box out of a picture and makes it upright, as OpenCV warps with cubic
 // weights and repeats the edge; a box that is half as high again as wide is turned to
 // the left.
 func (p *picture) crop(b box) *picture {
-	w := int(max(b[0].distance(b[1]), b[2].distance(b[3])))
-	h := int(max(b[0].distance(b[3]), b[1].distance(b[2])))
+	w, h := b.sides()
 	out := newPicture(w, h)
 	m := perspective(box{{0, 0}, {float64(w), 0}, {float64(w), float64(h)}, {0, float64(h)}}, b)
 	for y := range h {

@@ -3,7 +3,9 @@ package ocr
 import (
 	"bytes"
 	"compress/zlib"
+	"context"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"image"
 	"runtime"
@@ -143,6 +145,34 @@ func TestNarrowImagesAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 	}
 	data := declare(pngOf(8, 8, pngForm{8, 0, 0, 8}), 1<<20, 1<<20)
 	if err := checkImage(data, PixelsMax); err == nil || !strings.Contains(err.Error(), "the limit is 20000000 in all") {
+		t.Error(err)
+	}
+}
+
+// Frames within frames are boxes, each nearly as large as the picture.
+func TestBoxesThatCoverAPictureManyTimesAreRefused(t *testing.T) {
+	const side = 1000
+	p := newPicture(side, side)
+	frame := func(at float64) box {
+		return box{{at, at}, {side - at, at}, {side - at, side - at}, {at, side - at}}
+	}
+	var frames, lines []box
+	for i := range 400 {
+		frames = append(frames, frame(float64(i)))
+	}
+	if _, err := p.cropAll(t.Context(), frames); !errors.Is(err, errOverlap) {
+		t.Error(err)
+	}
+	for i := range 40 {
+		y := float64(20 * i)
+		lines = append(lines, box{{0, y}, {side - 1, y}, {side - 1, y + 19}, {0, y + 19}})
+	}
+	if list, err := p.cropAll(t.Context(), lines); err != nil || len(list) != 40 || list[0].h != 19 {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.cropAll(ctx, lines); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

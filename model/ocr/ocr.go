@@ -192,6 +192,10 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 				return nil
 			}
 			text, sure, err := m.readPicture(ctx, p)
+			if errors.Is(err, errOverlap) {
+				failures[i] = err
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("read the text of an image: %w", err)
 			}
@@ -269,9 +273,9 @@ func (m *Model) readPicture(ctx context.Context, p *picture) (text string, sure 
 	if err != nil || len(boxes) == 0 {
 		return "", 0, err
 	}
-	lines := make([]*picture, len(boxes))
-	for i, b := range boxes {
-		lines[i] = p.crop(b)
+	lines, err := p.cropAll(ctx, boxes)
+	if err != nil {
+		return "", 0, err
 	}
 	if err := m.turn(ctx, lines); err != nil {
 		return "", 0, err
