@@ -12,9 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
@@ -38,26 +35,10 @@ func send(t testing.TB, s *server.Server, body io.Reader, headers ...string) *ht
 	return w
 }
 
-func compressed(t testing.TB, coding, text string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	var w io.WriteCloser = gzip.NewWriter(&out)
-	if coding == "zstd" {
-		w, _ = zstd.NewWriter(&out) // without options it cannot fail
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
 func TestCompressedBodiesAreDecompressed(t *testing.T) {
 	for _, coding := range []string{"gzip", "x-gzip", "zstd"} {
 		log := newLog(t, one)
-		if w := send(t, newServer(log), bytes.NewReader(compressed(t, coding, "{\"a\":1}\n{\"a\":2}\n")), "Content-Encoding", coding); w.Code != http.StatusOK {
+		if w := send(t, newServer(log), strings.NewReader(packed(t, coding, "{\"a\":1}\n{\"a\":2}\n")), "Content-Encoding", coding); w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", coding, w.Code, w.Body)
 		}
 		if got := contents(t, log, "in"); len(got) != 2 || got[1] != `-={"a":2}` {
@@ -106,7 +87,7 @@ func TestSmallBodiesCostLittle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body := []byte(c.text)
 			if n := len(c.headers); n > 0 && c.headers[n-2] == "Content-Encoding" {
-				body = compressed(t, c.headers[n-1], c.text)
+				body = []byte(packed(t, c.headers[n-1], c.text))
 			}
 			s := newServer(newLog(t, one))
 			var before, after runtime.MemStats
