@@ -112,16 +112,8 @@ func (r *rest) metadata(ctx context.Context) (inference.Metadata, error) {
 }
 
 func (r *rest) isReady(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/ready", nil)
-	if err != nil {
-		return &Error{Fault: Failed, Err: err}
-	}
-	response, err := r.send(request)
-	if err == nil {
-		return response.Body.Close()
-	}
-	var failed *Error
-	if errors.As(err, &failed) && (failed.status == http.StatusNotFound || failed.status == http.StatusMethodNotAllowed || failed.status == http.StatusNotImplemented) {
+	known, err := r.knows(ctx, http.MethodGet, r.base+"/ready")
+	if !known {
 		return errUnknown
 	}
 	return err

@@ -111,20 +111,26 @@ func newPost(ctx context.Context, to string, body any) (*http.Request, error) {
 // reach asks whether a server is there and lets us in. That it does not know the
 // call says that it is there.
 func (w *web) reach(ctx context.Context, method, to string) error {
-	request, err := http.NewRequestWithContext(ctx, method, to, nil)
-	if err != nil {
-		return &Error{Fault: Failed, Err: err}
-	}
-	response, err := w.send(request)
-	if err == nil {
-		return response.Body.Close()
-	}
+	known, err := w.knows(ctx, method, to)
 	var failed *Error
-	if errors.As(err, &failed) && (failed.status == http.StatusBadRequest || failed.status == http.StatusNotFound ||
-		failed.status == http.StatusMethodNotAllowed || failed.status == http.StatusNotImplemented) {
+	if !known || errors.As(err, &failed) && failed.status == http.StatusBadRequest {
 		return nil
 	}
 	return err
+}
+
+// knows makes a call without a body. known is false if the server does not know the call.
+func (w *web) knows(ctx context.Context, method, to string) (known bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, to, nil)
+	if err != nil {
+		return true, &Error{Fault: Failed, Err: err}
+	}
+	response, err := w.send(request)
+	if err == nil {
+		return true, response.Body.Close()
+	}
+	var failed *Error
+	return !errors.As(err, &failed) || failed.status != http.StatusNotFound && failed.status != http.StatusMethodNotAllowed && failed.status != http.StatusNotImplemented, err
 }
 
 // send sends a request and returns a good answer, whose body is to be closed.
