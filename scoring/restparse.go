@@ -84,12 +84,7 @@ func parseInput(text []byte) (in restInput, err error) {
 				return err
 			})
 		case "parameters":
-			return members(value, name, func(name string, value []byte) error {
-				if name == "binary_data_size" {
-					in.size = value
-				}
-				return nil
-			})
+			in.size, err = parameter(value, "binary_data_size")
 		}
 		return err
 	})
@@ -101,15 +96,22 @@ func parseOutput(text []byte) (out restOutput, err error) {
 		case "name":
 			out.name, err = textOf(value, name)
 		case "parameters":
-			return members(value, name, func(name string, value []byte) error {
-				if name == "binary_data" {
-					out.binary = string(value) == "true"
-				}
-				return nil
-			})
+			value, err = parameter(value, "binary_data")
+			out.binary = string(value) == "true"
 		}
 		return err
 	})
+}
+
+// parameter returns the value of a member of "parameters", nil if it is not there.
+func parameter(parameters []byte, of string) (value []byte, err error) {
+	err = members(parameters, "parameters", func(name string, member []byte) error {
+		if name == of {
+			value = member
+		}
+		return nil
+	})
+	return value, err
 }
 
 // members calls each with the members of an object; null has none.
