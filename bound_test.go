@@ -91,17 +91,14 @@ func TestManyKeysFallSilentAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- runner.Run(ctx, log) }()
-	idle := runner.WaitIdle(ctx, log)
-	for tick := time.NewTicker(5 * time.Millisecond); windows(t, log, runner) > 100 && ctx.Err() == nil; {
-		<-tick.C
-	}
-	late := ctx.Err()
-	stop()
-	if err := errors.Join(idle, late, <-done); err != nil {
+	err = runWhile(t.Context(), runner, log, func(ctx context.Context) error {
+		idle := runner.WaitIdle(ctx, log)
+		for tick := time.NewTicker(5 * time.Millisecond); windows(t, log, runner) > 100 && ctx.Err() == nil; {
+			<-tick.C
+		}
+		return errors.Join(idle, ctx.Err())
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if left := windows(t, log, runner); left != 100 {
@@ -127,24 +124,22 @@ func TestKeysThatComeAndGoTakeNoMoreMemory(t *testing.T) {
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- runner.Run(ctx, log) }()
 	var noted [rounds]int64
-	for round := range rounds {
-		var records []stream.Record
-		for i := round % 2; i < keys; i += 2 { // while the other half is silent
-			records = append(records, baselineEvent(runner.Input(), i, fmt.Sprint("user", i), begin+int64(2*round)*hour))
+	err = runWhile(t.Context(), runner, log, func(ctx context.Context) error {
+		for round := range rounds {
+			var records []stream.Record
+			for i := round % 2; i < keys; i += 2 { // while the other half is silent
+				records = append(records, baselineEvent(runner.Input(), i, fmt.Sprint("user", i), begin+int64(2*round)*hour))
+			}
+			if err := errors.Join(log.Append(ctx, records...), runner.WaitIdle(ctx, log)); err != nil {
+				return err
+			}
+			noted[round] = runner.Metrics().Memory().DueBytes
 		}
-		if err := errors.Join(log.Append(ctx, records...), runner.WaitIdle(ctx, log)); err != nil {
-			t.Fatal(err)
-		}
-		noted[round] = runner.Metrics().Memory().DueBytes
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	soon, last := noted[rounds/10], noted[rounds-1]
 	if soon == 0 || last > 2*soon {

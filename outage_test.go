@@ -92,13 +92,7 @@ func quietRun(t *testing.T, s *quietStub, call afterbay.Calling, stop, over int)
 		if err := runner.CreateTopics(t.Context(), log); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		done := make(chan error, 1)
-		go func() { done <- runner.Run(ctx, log) }()
-		err = then(ctx, runner)
-		cancel()
-		if err := errors.Join(<-done, err); err != nil {
+		if err := runWhile(t.Context(), runner, log, func(ctx context.Context) error { return then(ctx, runner) }); err != nil {
 			t.Fatal(err)
 		}
 	}

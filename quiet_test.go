@@ -2,7 +2,6 @@ package afterbay_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -35,21 +34,18 @@ func TestPoisonOfAQuietStreamStopsNobody(t *testing.T) {
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- runner.Run(ctx, log) }()
-	for _, part := range [][]stream.Record{events[:poison], events[poison:]} {
-		if err := log.Append(ctx, part...); err != nil {
-			t.Fatal(err)
+	err = runWhile(t.Context(), runner, log, func(ctx context.Context) error {
+		for _, part := range [][]stream.Record{events[:poison], events[poison:]} {
+			if err := log.Append(ctx, part...); err != nil {
+				return err
+			}
+			for s.calls() <= poison && ctx.Err() == nil { // a probe tells that the breaker opened
+				time.Sleep(time.Millisecond)
+			}
 		}
-		for s.calls() <= poison && ctx.Err() == nil { // a probe tells that the breaker opened
-			time.Sleep(time.Millisecond)
-		}
-	}
-	idle := runner.WaitIdle(ctx, log)
-	stop()
-	if err := errors.Join(<-done, idle); err != nil {
+		return runner.WaitIdle(ctx, log)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	out, dead := readPartition(t, log, stream.Partition{Topic: "out"}), readPartition(t, log, stream.Partition{Topic: "dlq.chats"})

@@ -243,6 +243,11 @@ func runToEnd(runner *afterbay.Runner, dir string) error {
 }
 
 func runIdle(ctx context.Context, runner *afterbay.Runner, log stream.Log) error {
+	return runWhile(ctx, runner, log, func(ctx context.Context) error { return runner.WaitIdle(ctx, log) })
+}
+
+// runWhile runs until then returns. Its context ends after 5 minutes, or with the run.
+func runWhile(ctx context.Context, runner *afterbay.Runner, log stream.Log, then func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
@@ -250,9 +255,9 @@ func runIdle(ctx context.Context, runner *afterbay.Runner, log stream.Log) error
 		done <- runner.Run(ctx, log)
 		cancel()
 	}()
-	idle := runner.WaitIdle(ctx, log)
+	err := then(ctx)
 	cancel()
-	return errors.Join(<-done, idle)
+	return errors.Join(<-done, err)
 }
 
 // runUntilIdle runs until everything that was in the input is committed.
