@@ -240,11 +240,9 @@ func freeAddress(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", servertest.FreePorts(t, 1)[0])
 }
 
-// talk runs a command, hears its lines and answers each by one.
-func talk(t *testing.T, c *exec.Cmd, hear func(line []byte)) {
+// piped starts a command, and returns its standard input and output.
+func piped(t *testing.T, c *exec.Cmd) (io.WriteCloser, io.Reader) {
 	t.Helper()
-	errors := newScreen()
-	c.Stderr = errors
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -256,6 +254,15 @@ func talk(t *testing.T, c *exec.Cmd, hear func(line []byte)) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return in, out
+}
+
+// talk runs a command, hears its lines and answers each by one.
+func talk(t *testing.T, c *exec.Cmd, hear func(line []byte)) {
+	t.Helper()
+	errors := newScreen()
+	c.Stderr = errors
+	in, out := piped(t, c)
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {

@@ -61,7 +61,7 @@ func growing(t *testing.T, engine string) {
 		"/healthz": "ok", "/readyz": "pipeline grows ended: ",
 		"/metrics": `afterbay_pipeline_ended{pipeline="grows"} 1`, "/v1/status": `"ended":"pipeline \"grows\":`,
 	} {
-		if text := body(t, url+path); !strings.Contains(text, want) {
+		if _, text := ask(t, http.MethodGet, url+path, "", ""); !strings.Contains(text, want) {
 			t.Errorf("%s lacks %s: %s", path, want, text)
 		}
 	}
@@ -110,18 +110,4 @@ func add(t *testing.T, engine string, topics ...string) {
 	if err != nil || grown.Error() != nil {
 		t.Fatal(err, grown.Error())
 	}
-}
-
-func body(t *testing.T, url string) string {
-	t.Helper()
-	r, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -87,17 +87,7 @@ func watchHealth(t *testing.T, s surface) func() health {
 	c := exec.CommandContext(t.Context(), self)
 	c.Env = append(os.Environ(), healthOf+"=http://"+s.address+s.health)
 	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := piped(t, c)
 	return sync.OnceValue(func() (seen health) {
 		_ = in.Close()
 		if err := json.NewDecoder(out).Decode(&seen); err != nil {
