@@ -145,8 +145,8 @@ type lintedPipeline struct {
 // mean: where the shape is not right, above the first mistake.
 func (l *linter) check(path string) {
 	file, err := config.LoadPartly(path)
-	f := &lintedFile{path: path, file: file, pipelines: true}
-	l.files = append(l.files, f)
+	f := l.begin(path)
+	f.file, f.pipelines = file, true
 	f.add(err)
 	if file == nil {
 		return
@@ -180,11 +180,17 @@ func (l *linter) check(path string) {
 	}
 }
 
+// begin adds a file to those that are checked.
+func (l *linter) begin(path string) *lintedFile {
+	f := &lintedFile{path: path}
+	l.files = append(l.files, f)
+	return f
+}
+
 // checkManifest finds the errors of a model's manifest. It calls no program and no
 // server.
 func (l *linter) checkManifest(path string) {
-	f := &lintedFile{path: path}
-	l.files = append(l.files, f)
+	f := l.begin(path)
 	m, err := config.LoadManifest(path)
 	open := ""
 	if err == nil && load.Inside(m.Kind) {
@@ -203,8 +209,7 @@ func (l *linter) checkManifest(path string) {
 }
 
 func (l *linter) checkTokens(path string) {
-	f := &lintedFile{path: path}
-	l.files = append(l.files, f)
+	f := l.begin(path)
 	file, err := config.LoadTokens(path)
 	if err == nil {
 		_, _, err = file.Open()

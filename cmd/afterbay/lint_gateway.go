@@ -20,8 +20,7 @@ type lintedGateway struct {
 // checkGateway finds what is wrong with a gateway file, and with the files that it
 // names.
 func (l *linter) checkGateway(path string) {
-	f := &lintedFile{path: path}
-	l.files = append(l.files, f)
+	f := l.begin(path)
 	g, err := config.LoadGatewayPartly(path)
 	f.add(err)
 	if g == nil {
