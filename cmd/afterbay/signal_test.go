@@ -45,7 +45,8 @@ func (w waiting) Read([]byte) (int, error) {
 }
 
 // TestFirstSignalEndsWhatACommandWaitsFor signals commands that read standard input, and
-// ones that wait for the server of a model, which says nothing.
+// ones that wait for the server of a model, which says nothing. run goes on when that
+// server ends with the test, so its data directory is one that cannot be made.
 func TestFirstSignalEndsWhatACommandWaitsFor(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "counts.yaml", countsPipeline)
@@ -73,7 +74,7 @@ func TestFirstSignalEndsWhatACommandWaitsFor(t *testing.T) {
 		line  string
 	}{
 		{true, exitFailure, "produce in - --data new"}, {true, exitFailure, "try counts.yaml -"},
-		{false, exitOK, "run waits.yaml --listen none"}, {false, exitFailure, "lint waits.yaml --connect"}, {false, exitFailure, "model verify mute.yaml"},
+		{false, exitOK, "run waits.yaml --listen none --data /dev/null/data"}, {false, exitFailure, "lint waits.yaml --connect"}, {false, exitFailure, "model verify mute.yaml"},
 	} {
 		in, atWork := io.Reader(strings.NewReader("")), (<-chan struct{})(asked)
 		if c.stdin {
