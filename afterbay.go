@@ -389,7 +389,7 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 		partitions = began
 	}
 	for _, name := range outputs {
-		if partitions == began && existing[name] > partitions {
+		if began > 0 && existing[name] > partitions {
 			continue // it got more, which only its readers have to know
 		}
 		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {

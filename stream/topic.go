@@ -37,7 +37,7 @@ type PartitionsError struct {
 
 // Error says what differs and how to move.
 func (e *PartitionsError) Error() string {
-	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to begin anew (of a sink, another sink name), and `repartition: N` at the input for a number that is the pipeline's own", e.Topic, e.Partitions, e.State)
+	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to begin anew (or sink or gateway name, if that reads it), and `repartition: N` at the input for a number that is the pipeline's own", e.Topic, e.Partitions, e.State)
 }
 
 // CheckTopic returns an ErrTopicInvalid if a log cannot have t. Names follow

@@ -47,7 +47,7 @@ func growing(t *testing.T, engine string) {
 	stop()
 	sees("sinks-in", "a", "sinks-out")
 
-	add(t, engine, "grows-in", "sinks-out")
+	add(t, engine, "grows-in", "sinks-out", "dlq.stays")
 	out.wait(t, "a pipeline ended, and the others go on")
 	out.wait(t, "a sink ended, and the others go on")
 	sees("stays-in", "b", "grows-in")
@@ -88,6 +88,26 @@ func growing(t *testing.T, engine string) {
 	must(t, "", "run", "moved.yaml", "--listen", "none", "--until-idle")
 	if got := must(t, "", "tail", "grows-out"); strings.Count(got, `{"k":"c"}`) != 1 {
 		t.Errorf("after the move: %s", got)
+	}
+}
+
+func TestTopicThatGrowsEndsTheGatewayAlone(t *testing.T) {
+	engine := fakeEngine(t)
+	pipeline, token := gatewayFolder(t)
+	t.Setenv("AFTERBAY_ENGINE", engine)
+	out, end := background(t, "run", pipeline, "--gateway", "gateway.yaml", "--listen", "none")
+	c := &conversation{TB: t, token: token, done: map[string]bool{}}
+	c.connect(out)
+	c.post(1, 1)
+	add(t, engine, "decisions")
+	out.wait(t, "the gateway ended, and the pipelines go on")
+	c.end()
+	must(t, `{"post":"p2","user":"ann","text":"hello","created":"2026-01-01T10:00:00Z"}`+"\n", "produce", "posts", "--key", "user", "--data", "other")
+	follow, stop := background(t, "tail", "decisions", "--follow", "--data", "other")
+	follow.wait(t, `"post":"p2"`)
+	stop()
+	if code := end(); code != exitFailure || strings.Contains(out.String(), "a pipeline ended") {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 
