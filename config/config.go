@@ -26,7 +26,7 @@ type File struct {
 // Load reads a pipeline file of at most 1 MiB, and the environment variables
 // that it names. The paths of files are relative to its folder: in the result
 // they are joined with it. An error is Errors where the file was read but
-// is not right.
+// is not valid.
 func Load(path string) (*File, error) {
 	file, err := LoadPartly(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func parse(filename string, data []byte, lookup Lookup) (*File, error) {
 	return file, found.sorted()
 }
 
-// wrongPipeline is what could be read of a pipeline that is not right.
+// wrongPipeline is what could be read of a pipeline that is not valid.
 type wrongPipeline struct {
 	pipeline afterbay.Pipeline
 	places   map[string]place

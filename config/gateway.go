@@ -145,7 +145,7 @@ func LoadGateway(path string) (*Gateway, error) {
 }
 
 // LoadGatewayPartly is LoadGateway for who wants to find all that is wrong: beside an
-// error of type Errors it returns what of the file is right, if anything.
+// error of type Errors it returns the valid parts of the file, if any.
 func LoadGatewayPartly(path string) (*Gateway, error) {
 	data, err := readFile(path)
 	if err != nil {

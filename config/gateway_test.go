@@ -145,7 +145,7 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 	}
 }
 
-// Every word of a gateway file says what it means and has an example that is right,
+// Every word of a gateway file says what it means and has an example that is valid,
 // also by the schema, and every field has a word.
 func TestEveryWordOfGatewaysIsExplained(t *testing.T) {
 	said, set := gatewayComments(t), map[string]bool{}

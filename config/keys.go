@@ -60,7 +60,7 @@ var legacyWords = []word[token.Legacy]{
 
 // LoadKeys reads a file of keys, of at most 1 MiB, and the environment variables that
 // its values name. The paths in it are relative to its folder: in the result they are
-// joined with it. An error is Errors where the file was read but is not right.
+// joined with it. An error is Errors where the file was read but is not valid.
 func LoadKeys(path string) (*Keys, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func parseKeys(filename string, data []byte, lookup Lookup) (*Keys, error) {
 }
 
 // Open makes the keys ready. An error is Errors, with positions in the file, where
-// what it names is not right.
+// what it names is not valid.
 func (k *Keys) Open(o token.Options) (*token.Keyring, error) {
 	ring, err := token.New(k.Keys, o)
 	var found token.KeysErrors

@@ -125,7 +125,7 @@ func TestWhatKeysNameWronglyIsExplainedWhereItStands(t *testing.T) {
 	}
 }
 
-// Every word of a file of keys says what it means and has an example that is right,
+// Every word of a file of keys says what it means and has an example that is valid,
 // and every field has a word.
 func TestEveryWordOfKeysIsExplained(t *testing.T) {
 	said, set := readComments(t, keysStructs), make(map[string]bool)

@@ -122,7 +122,7 @@ func IsManifest(path string) bool { return isFile(path, &manifestFiles) }
 // LoadManifest reads the manifest of a model, of at most 1 MiB, and the environment
 // variables that its values name. The paths in it
 // are relative to its folder: in the result they are joined with it. An error is
-// Errors where the file was read but is not right.
+// Errors where the file was read but is not valid.
 func LoadManifest(path string) (*Manifest, error) {
 	data, err := readFile(path)
 	if err != nil {

@@ -114,7 +114,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-// Every word of a manifest says what it means and has an example that is right.
+// Every word of a manifest says what it means and has an example that is valid.
 func TestEveryWordOfManifestsIsExplained(t *testing.T) {
 	seen := 0
 	readComments(t, manifestStructs).sections(words(manifestWords).shape, func(s section) {

@@ -73,7 +73,7 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// Every word says what it means and has an example that is right.
+// Every word says what it means and has an example that is valid.
 func TestEveryWordIsExplained(t *testing.T) {
 	comments := readComments(t, pipelineStructs)
 	schema := validator{comments.schema()["$defs"].(object)}

@@ -85,7 +85,7 @@ func IsTokens(path string) bool { return isFile(path, &tokenFiles) }
 func (t *Tokens) Path() string { return t.path }
 
 // LoadTokens reads a token file of at most 1 MiB. An error is Errors where the file
-// was read but is not right.
+// was read but is not valid.
 func LoadTokens(path string) (*Tokens, error) {
 	data, err := readFile(path)
 	if err != nil {

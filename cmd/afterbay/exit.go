@@ -15,8 +15,8 @@ import (
 const (
 	exitOK      = 0
 	exitFailure = 1 // something went wrong while the command ran
-	exitUsage   = 2 // the command line is not right
-	exitInvalid = 3 // a pipeline file or model is not right
+	exitUsage   = 2 // the command line is not valid
+	exitInvalid = 3 // a pipeline file or model is not valid
 	exitLocked  = 4 // another process has the data directory, and does not answer
 	exitDamaged = 5 // the data directory is damaged, or cannot be read or written
 	exitEngine  = 6 // the brokers of --engine or the server of a model cannot be reached, or refuse

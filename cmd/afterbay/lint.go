@@ -142,7 +142,7 @@ type lintedPipeline struct {
 }
 
 // check finds what is wrong with the shape of a file and with what its pipelines
-// mean: where the shape is not right, above the first mistake.
+// mean: where the shape is not valid, above the first mistake.
 func (l *linter) check(path string) {
 	file, err := config.LoadPartly(path)
 	f := l.begin(path)

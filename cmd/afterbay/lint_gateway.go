@@ -56,7 +56,7 @@ func (l *linter) checkGateway(path string) {
 // there are both.
 func (l *linter) answered() {
 	if len(l.right) == 0 || slices.ContainsFunc(l.files, func(f *lintedFile) bool { return f.pipelines && len(f.found) > 0 }) {
-		return // what is not right may read or write what is missing
+		return // what is not valid may read or write what is missing
 	}
 	runners := make([]*afterbay.Runner, len(l.right))
 	for i, p := range l.right {

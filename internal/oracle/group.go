@@ -17,15 +17,15 @@ func (t *turn) join(g *Group) string {
 	return dropped
 }
 
-// ended is a group that ended before the watermark.
+// ended is a group that ended by the watermark.
 type ended struct {
 	members []*turn
 	at      int64 // event time of the end
 	reason  string
 }
 
-// endGroups ends the groups whose end the watermark has passed, in the order of their
-// ends, and goes on with the one event of each.
+// endGroups ends the groups that end by the watermark, in the order of their ends,
+// and goes on with the one event of each.
 func (s *state) endGroups() {
 	i := slices.IndexFunc(s.Steps, func(step Step) bool { return step.Group != nil })
 	if i < 0 {

@@ -41,7 +41,7 @@ func CutGroups(members []Member, idle, timeout int64) (groups [][]Member) {
 	return groups
 }
 
-// GroupEnd returns the time from which on no event is of a group.
+// GroupEnd returns the first time that is not of a group.
 func GroupEnd(group []Member, idle, timeout int64) int64 {
 	end := group[len(group)-1].Time + idle
 	if byTimeout := group[0].Time + timeout; idle == 0 || timeout > 0 && byTimeout < end {

@@ -134,8 +134,8 @@ func withoutZero(value float32) float32 {
 // instead of comparing with a threshold.
 func (s *split) categorical() bool { return s.set.to > s.set.from }
 
-// atMost makes a split send the values to the left that are at most limit. Where no
-// value is above limit it is turned around, so that all are at least its threshold.
+// atMost makes a split send the values to the left that are at most limit. If no value
+// is above limit, it turns the split around: all are at least its threshold.
 func (s *split) atMost(limit float64) {
 	if math.IsInf(limit, 1) {
 		s.left, s.right, s.defaultLeft, s.value = s.right, s.left, !s.defaultLeft, math.Inf(-1)
