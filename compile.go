@@ -386,6 +386,9 @@ func (c *compiler) loadModel(path string, m *Model) model.Model {
 		c.hint("mend what is wrong with it; in Go, config.LoadManifest reads one")
 	default:
 		c.fail(path+".file", "%v", err)
+		if errors.Is(err, fs.ErrNotExist) {
+			c.hint("name a file that is there; its path is relative to the pipeline file")
+		}
 	}
 	return nil
 }

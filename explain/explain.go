@@ -172,8 +172,10 @@ func (e *explanation) at(ctx context.Context, position string) (*Record, error) 
 	p, offset, ok := parsePosition(position)
 	i := slices.IndexFunc(e.topics, func(t serve.Topic) bool { return t.Name == p.Topic })
 	switch {
-	case !ok || i < 0 || int(p.Index) >= len(e.topics[i].Partitions):
+	case !ok || i < 0:
 		return &Record{Position: position, Missing: "the log has no such topic"}, nil
+	case int(p.Index) >= len(e.topics[i].Partitions):
+		return &Record{Position: position, Missing: fmt.Sprintf("not there: topic %s has the partitions 0 to %d", p.Topic, len(e.topics[i].Partitions)-1)}, nil
 	case offset < e.topics[i].Partitions[p.Index].First:
 		return &Record{Position: position, Missing: fmt.Sprintf("no longer retained: %v begins at offset %d", p, e.topics[i].Partitions[p.Index].First)}, nil
 	}
@@ -182,7 +184,7 @@ func (e *explanation) at(ctx context.Context, position string) (*Record, error) 
 		return nil, err
 	}
 	if !found {
-		return &Record{Position: position, Missing: "not there"}, nil
+		return &Record{Position: position, Missing: fmt.Sprintf("not there: %v has no record of this offset, the next one gets %d", p, e.topics[i].Partitions[p.Index].Next)}, nil
 	}
 	return newRecord(&r), nil
 }

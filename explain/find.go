@@ -18,7 +18,7 @@ func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 	if ok && slices.ContainsFunc(e.topics, func(t serve.Topic) bool { return t.Name == p.Topic }) {
 		r, err := e.at(ctx, id)
 		if err == nil && r.Missing != "" {
-			err = fmt.Errorf("%s: %w: %s: see afterbay topics for the offsets there are", id, ErrNotFound, r.Missing)
+			err = fmt.Errorf("%s: %w: %s: see afterbay topics for the offsets there are", id, ErrNotFound, strings.TrimPrefix(r.Missing, "not there: "))
 		}
 		e.report.Searched = 1
 		return r, err

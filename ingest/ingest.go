@@ -79,6 +79,9 @@ type KeyError struct {
 
 // Error returns the source, the field and what there is instead.
 func (e *KeyError) Error() string {
+	if slices.Contains(e.Fields, e.Key) {
+		return fmt.Sprintf("%s: the field %q of its first record cannot be read: write the records as JSON in UTF-8, with a string or an int there", e.Name, e.Key)
+	}
 	text := fmt.Sprintf("%s: none of the first %d records has the field %q", e.Name, e.Records, e.Key)
 	if e.Records == 1 {
 		text = fmt.Sprintf("%s: its record does not have the field %q", e.Name, e.Key)

@@ -75,6 +75,10 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	reply, err := cmp.Or(c.http, http.DefaultClient).Do(r)
+	var away *url.Error
+	if errors.As(err, &away) && ctx.Err() == nil {
+		return nil, fmt.Errorf("ask the process at %s://%s: %w: check the address, and that afterbay runs there", r.URL.Scheme, r.URL.Host, away.Err)
+	}
 	if err != nil {
 		return nil, err
 	}

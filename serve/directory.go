@@ -161,7 +161,7 @@ func (l *Local) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, e
 	return func(yield func(stream.Record, error) bool) {
 		topic, err := Find(ctx, l, q.Topic)
 		if err == nil && q.Partition >= int32(len(topic.Partitions)) {
-			err = fmt.Errorf("topic %q has the partitions 0 to %d: %w", q.Topic, len(topic.Partitions)-1, stream.ErrUnknownTopic)
+			err = fmt.Errorf("partition %d of topic %q: %w: it has the partitions 0 to %d", q.Partition, q.Topic, stream.ErrUnknownTopic, len(topic.Partitions)-1)
 		}
 		if err != nil {
 			yield(stream.Record{}, err)

@@ -109,6 +109,9 @@ func (c *dlqLsCommand) Run(a *app) (err error) {
 			break
 		}
 	}
+	if n == 0 {
+		fmt.Fprintf(a.stderr, "pipeline %s has no such dead letters%s\n", c.Pipeline, map[bool]string{false: " that are open; --all lists the settled ones too"}[c.All])
+	}
 	return out.close()
 }
 

@@ -135,7 +135,18 @@ func (a *app) execute(args []string) (err error) {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("%w: see afterbay --help", err)}
+		return misused(err)
 	}
 	return command.Run(a)
+}
+
+// misused says how the command is written that a command line is not right for.
+func misused(err error) error {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) {
+		if node := wrong.Context.Selected(); node != nil {
+			return usage("%w: write afterbay %s; see %s --help", err, node.Summary(), node.FullPath())
+		}
+	}
+	return usage("%w: see afterbay --help", err)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +72,9 @@ func (a *app) produce(c *produceCommand) (err error) {
 		return explainProduce(err, c, options.Producer, done)
 	}
 	fmt.Fprintf(a.stderr, "appended %d records of %d lines to %s in %s, %s\n", done.Appended, done.Lines, c.Topic, meter.elapsed(), meter.rate(done.Appended))
+	if done.Appended+done.Repeated == 0 {
+		fmt.Fprintf(a.stderr, "%s has no records: name a file that has some\n", source.name)
+	}
 	if done.Keyless > 0 {
 		fmt.Fprintf(a.stderr, "%d of the records have no field %q, which keys %s: pipelines that key by it make dead letters of them\n", done.Keyless, options.Key, c.Topic)
 	}
@@ -108,6 +112,9 @@ func explainProduce(err error, c *produceCommand, producer string, done ingest.P
 	var line *ingest.LineError
 	var key *ingest.KeyError
 	if errors.As(err, &key) {
+		if slices.Contains(key.Fields, key.Key) {
+			return usage("%w. Nothing was appended", err)
+		}
 		if near := expression.Nearest(key.Key, key.Fields); near != "" {
 			return usage("%w; did you mean --key %s? Nothing was appended", err, near)
 		}

@@ -45,30 +45,43 @@ func (c *stateGetCommand) Run(a *app) error {
 		}
 		return err
 	case c.File == "":
-		c.File = fileOf(c.Pipeline, ".")
-	}
-	if c.File == "" {
-		return c.list(a)
+		return c.guess(a, filesOf(c.Pipeline, "."))
 	}
 	return c.describe(a)
 }
 
-// fileOf returns the pipeline file in a folder that has a pipeline of the name; ""
-// where none has.
-func fileOf(name, folder string) string {
+// guess describes the key by the first file that fits what is stored: a folder may hold
+// drafts of the pipeline too. Where none does, the error is that of the first.
+func (c *stateGetCommand) guess(a *app, files []string) (first error) {
+	for _, path := range files {
+		c.File = path
+		err := c.describe(a)
+		if err == nil || errors.Is(err, errNothing) {
+			return err
+		}
+		first = cmp.Or(first, err)
+	}
+	if first == nil {
+		return c.list(a)
+	}
+	return first
+}
+
+// filesOf returns the pipeline files in a folder that have a pipeline of the name.
+func filesOf(name, folder string) (found []string) {
 	for _, ending := range []string{"*.yaml", "*.yml"} {
 		paths, err := filepath.Glob(filepath.Join(folder, ending))
 		if err != nil {
-			return "" // the patterns are right
+			return nil // the patterns are right
 		}
 		for _, path := range paths {
 			file, err := config.Load(path)
 			if err == nil && slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return p.Name == name }) {
-				return path
+				found = append(found, path)
 			}
 		}
 	}
-	return ""
+	return found
 }
 
 // kindWords say what entries of state hold.
@@ -99,8 +112,10 @@ func (c *stateGetCommand) list(a *app) error {
 	return nil
 }
 
+var errNothing = errors.New("nothing stored")
+
 func (c *stateGetCommand) nothing() error {
-	return fmt.Errorf("pipeline %q has nothing stored for key %q: keys are forgotten when they are silent for long; afterbay state dump shows those it has", c.Pipeline, c.Key)
+	return fmt.Errorf("pipeline %q has %w for key %q: keys are forgotten when they are silent for long; afterbay state dump shows those it has", c.Pipeline, errNothing, c.Key)
 }
 
 // describe prints the features of the key, a line each.

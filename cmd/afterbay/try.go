@@ -317,6 +317,9 @@ func (p *printer) summary(r *rehearsal) error {
 	if p.limit >= 0 && p.limit < r.appended {
 		fmt.Fprintf(&text, "the first %d of %d events are shown; --limit chooses how many\n", p.limit, r.appended)
 	}
+	if r.appended == 0 {
+		text.WriteString("there were no events: name a file that has some, NDJSON or CSV with a header\n")
+	}
 	for _, t := range p.tallies {
 		fmt.Fprintf(&text, "pipeline %s: %d events, %d late, %d dropped\n", t.runner.Name(), t.events, t.late, t.dropped)
 		outputs := t.runner.Outputs()
