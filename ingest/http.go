@@ -189,17 +189,24 @@ func (h *Handler) topic(r *http.Request) (stream.Topic, error) {
 		for i, t := range topics {
 			names[i] = t.Name
 		}
-		return stream.Topic{}, refuse(http.StatusNotFound, TopicHint(names), "unknown topic %q", name)
+		return stream.Topic{}, refuse(http.StatusNotFound, TopicHint(r.Context(), names), "unknown topic %q", name)
 	}
 	return topics[i], nil
 }
 
-// TopicHint says what to do about an unknown topic, where these exist.
-func TopicHint(topics []string) string {
-	if len(topics) == 0 {
-		return "there are no topics: run a pipeline that reads it, or create it with afterbay produce --partitions"
+// TopicHint says what to do about an unknown topic, where these exist. It names those that
+// the caller of ctx may use.
+func TopicHint(ctx context.Context, topics []string) string {
+	caller := access.From(ctx)
+	known := slices.DeleteFunc(slices.Clone(topics), func(name string) bool { return !caller.Knows(name) })
+	const create = "run a pipeline that reads it, or create it with afterbay produce --partitions"
+	switch {
+	case len(topics) == 0:
+		return "there are no topics: " + create
+	case len(known) == 0:
+		return "the token may use no topic that exists: " + create
 	}
-	return "the topics are " + strings.Join(topics, ", ") + "; run a pipeline that reads it, or create it with afterbay produce --partitions"
+	return "the topics are " + strings.Join(known, ", ") + "; " + create
 }
 
 func formatOf(r *http.Request) Format {

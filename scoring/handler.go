@@ -131,7 +131,7 @@ func (h *Handler) find(ctx context.Context, name, version string) (*served, erro
 	}
 	m, ok := h.models.find(name, version)
 	if !ok {
-		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), h.names())
+		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), h.names(ctx))
 	}
 	asks(ctx, m)
 	return m, nil
@@ -146,10 +146,13 @@ func (h *Handler) model(w http.ResponseWriter, r *http.Request, name, version st
 	return m, err == nil
 }
 
-func (h *Handler) names() string {
+// names are the models that the caller may ask.
+func (h *Handler) names(ctx context.Context) string {
 	var names []string
 	for _, m := range h.models.order {
-		names = append(names, m.pinned())
+		if allowed(ctx, m.Name) == nil {
+			names = append(names, m.pinned())
+		}
 	}
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
@@ -163,11 +166,13 @@ func (h *Handler) refuseAs(w http.ResponseWriter, r *http.Request, why *server.R
 //go:embed openapi.json
 var openAPI string
 
-// document is the OpenAPI document with the names of the models that are there.
-func (h *Handler) document() []byte {
-	var names, versions []string
+// document is the OpenAPI document with the names of the models that the caller may ask.
+func (h *Handler) document(ctx context.Context) []byte {
+	names, versions := []string{}, []string{}
 	for _, m := range h.models.order {
-		names, versions = append(names, m.Name), append(versions, m.Version)
+		if allowed(ctx, m.Name) == nil {
+			names, versions = append(names, m.Name), append(versions, m.Version)
+		}
 	}
 	distinct := func(list []string) string {
 		slices.Sort(list)
@@ -176,9 +181,9 @@ func (h *Handler) document() []byte {
 	return []byte(strings.NewReplacer(`["{models}"]`, distinct(names), `["{versions}"]`, distinct(versions)).Replace(openAPI))
 }
 
-func (h *Handler) showDocument(w http.ResponseWriter, _ *http.Request) {
+func (h *Handler) showDocument(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(h.document()) // the client is gone: nobody is left to tell
+	_, _ = w.Write(h.document(r.Context())) // the client is gone: nobody is left to tell
 }
 
 func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {

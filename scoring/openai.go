@@ -99,7 +99,7 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 	if request.Model == "" {
 		for _, one := range h.models.order {
 			if mayAsk(one) && m != nil && m.Name != one.Name {
-				return nil, nil, nil, refuse(http.StatusBadRequest, "model_missing", "there are several models that can answer: name one of %s", h.names())
+				return nil, nil, nil, refuse(http.StatusBadRequest, "model_missing", "there are several models that can answer: name one of %s", h.names(r.Context()))
 			} else if mayAsk(one) {
 				m = one
 			}

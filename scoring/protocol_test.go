@@ -2,6 +2,7 @@ package scoring_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/scoring"
 )
 
@@ -267,6 +269,28 @@ func TestTokenGuardsAllButHealth(t *testing.T) {
 	}
 	if response, _ := ask(t, http.MethodGet, url+"/v1/models", "", "Authorization", "Bearer secreT"); response.StatusCode != 401 {
 		t.Errorf("with another token: %s", response.Status)
+	}
+}
+
+// A reply about a model that is not there, or is not named, and the OpenAPI document name
+// those models alone that the token may ask.
+func TestTokensHearOfTheirModelsAlone(t *testing.T) {
+	const secret = "a token of this test, of 32 bytes or more"
+	set := &access.Set{}
+	if err := set.Add("some", sha256.Sum256([]byte(secret)), access.Roles{Infer: []string{"v*"}}); err != nil {
+		t.Fatal(err)
+	}
+	url := start(t, models(), scoring.ServerOptions{Token: "secret", Tokens: func() *access.Set { return set }})
+	for _, c := range []struct{ method, path, body, want string }{
+		{http.MethodPost, "/v2/models/vectors/infer", "{}", "vector@1"},
+		{http.MethodPost, "/v1/embeddings", `{"model":"vectors","input":"a"}`, "vector@1"},
+		{http.MethodPost, "/v1/moderations", `{"input":"a"}`, "does not answer"},
+		{http.MethodGet, "/openapi.json", "", `["vector"]`},
+	} {
+		_, text := ask(t, c.method, url+c.path, c.body, "Authorization", "Bearer "+secret, "Content-Type", jsonType)
+		if !strings.Contains(text, c.want) || strings.Contains(text, "spam") || strings.Contains(text, "mixed") {
+			t.Errorf("%s %s: %s", c.method, c.path, text)
+		}
 	}
 }
 

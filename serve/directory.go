@@ -150,7 +150,7 @@ func Find(ctx context.Context, d Directory, name string) (Topic, error) {
 		}
 		names[i] = t.Name
 	}
-	return Topic{}, fmt.Errorf("topic %q: %w: %s", name, stream.ErrUnknownTopic, ingest.TopicHint(names))
+	return Topic{}, fmt.Errorf("topic %q: %w: %s", name, stream.ErrUnknownTopic, ingest.TopicHint(ctx, names))
 }
 
 // Records implements Directory.

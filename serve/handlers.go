@@ -63,9 +63,7 @@ func (s *Server) topics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	caller := access.From(r.Context())
-	list = slices.DeleteFunc(list, func(t Topic) bool {
-		return !caller.May(access.Read, t.Name) && !caller.May(access.Produce, t.Name)
-	})
+	list = slices.DeleteFunc(list, func(t Topic) bool { return !caller.Knows(t.Name) })
 	ingest.WriteJSON(w, http.StatusOK, map[string][]Topic{"topics": list})
 }
 

@@ -61,6 +61,25 @@ func TestProducersOfTwoTokensAreTwo(t *testing.T) {
 	}
 }
 
+// A reply about a topic that is not there names those alone that the token may use.
+func TestUnknownTopicsTellNoOthers(t *testing.T) {
+	log := newLog(t)
+	runner := copies(t, log)
+	_, url := start(t, log, serve.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
+		"some": {Produce: []string{"in*"}, Read: []string{"in*"}}, "none": {Produce: []string{"other"}, Read: []string{"other"}},
+	})})
+	for _, c := range []struct{ token, method, path, want string }{
+		{secret("some"), http.MethodPost, "/v1/topics/inn", "the topics are in;"},
+		{secret("some"), http.MethodGet, "/v1/topics/inn/records", "the topics are in;"},
+		{secret("none"), http.MethodPost, "/v1/topics/other", "may use no topic"},
+		{secret("none"), http.MethodGet, "/v1/topics/other/records", "may use no topic"},
+	} {
+		if status, text := request(t, c.method, url+c.path, `{"k":"a"}`, "Authorization", "Bearer "+c.token); status != http.StatusNotFound || !strings.Contains(text, c.want) || strings.Contains(text, "out") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, status, text)
+		}
+	}
+}
+
 func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 	log := newLog(t)
 	runner := copies(t, log)

@@ -104,6 +104,9 @@ func (c *Caller) May(role Role, of string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, of) })
 }
 
+// Knows reports whether the caller may be told that a topic exists.
+func (c *Caller) Knows(topic string) bool { return c.May(Read, topic) || c.May(Produce, topic) }
+
 // Names reports whether the caller's token has a role for of by its name, neither by a
 // pattern nor as an administrator.
 func (c *Caller) Names(role Role, of string) bool { return slices.Contains(c.roles.patterns(role), of) }
