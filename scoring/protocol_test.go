@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/scoring"
 )
 
@@ -280,7 +281,11 @@ func TestTokensHearOfTheirModelsAlone(t *testing.T) {
 	if err := set.Add("some", sha256.Sum256([]byte(secret)), access.Roles{Infer: []string{"v*"}}); err != nil {
 		t.Fatal(err)
 	}
-	url := start(t, models(), scoring.ServerOptions{Token: "secret", Tokens: func() *access.Set { return set }})
+	tokens, err := reload.New("tokens", nil, func() (*access.Set, []string, error) { return set, nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := start(t, models(), scoring.ServerOptions{Token: "secret", Tokens: tokens})
 	for _, c := range []struct{ method, path, body, want string }{
 		{http.MethodPost, "/v2/models/vectors/infer", "{}", "vector@1"},
 		{http.MethodPost, "/v1/embeddings", `{"model":"vectors","input":"a"}`, "vector@1"},

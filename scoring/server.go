@@ -33,8 +33,8 @@ type ServerOptions struct {
 	KeyFile  string       // PEM
 	Logger   *slog.Logger // nil discards
 
-	// Tokens returns the current tokens of a token file, with their roles; nil is none.
-	Tokens func() *access.Set
+	// Tokens are the tokens of a token file, with their roles; nil is none.
+	Tokens access.Tokens
 
 	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the
 	// process may open where that is less.
@@ -107,7 +107,7 @@ func Listen(models []Named, o ServerOptions) (*Server, error) {
 		Name: "scoring", Handler: correlated(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, r) }), Class: func(r *http.Request) server.Class { return mux.Class(r) }, Refuse: handler.refuseAs,
 		Requests: o.RequestsMax, Streams: o.StreamsMax, Connections: o.Connections, Memory: o.Memory, Plain2: true, TLS: secure, Logger: o.Logger,
 	})
-	mux = access.NewMux(&access.Gate{Token: o.Token, Tokens: o.Tokens, Insecure: o.Insecure}, handler.refuseAs, s.endpoints(handler)...)
+	mux = access.NewMux(&access.Gate{Token: o.Token, Tokens: o.Tokens, Insecure: o.Insecure}, handler.refuseAs, s.endpoints(handler, o.Tokens)...)
 	return s, nil
 }
 
@@ -129,9 +129,12 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // endpoints are those of the handler, health and metrics.
-func (s *Server) endpoints(handler *Handler) []access.Endpoint {
+func (s *Server) endpoints(handler *Handler, tokens access.Tokens) []access.Endpoint {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), handler, server.Collector{s.http})
+	if tokens != nil {
+		registry.MustRegister(access.NewTokensCollector(tokens))
+	}
 	return append(handler.Endpoints(),
 		access.Endpoint{Method: http.MethodGet, Pattern: "/metrics", Role: access.Metrics, Class: server.Operator, Summary: "Metrics, as Prometheus reads them.", Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP},
 		access.Endpoint{Method: http.MethodGet, Pattern: "/healthz", Role: access.Public, Class: server.Health, Summary: "Say that the process answers.", Handler: func(w http.ResponseWriter, _ *http.Request) {

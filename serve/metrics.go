@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
@@ -51,6 +52,9 @@ func (s *Server) metrics() http.Handler {
 		registry.MustRegister(GatewayCollector(s.options.Gateway.Server), newBoundsCollector(s.options.Gateway), newTokensCollector(s.options.Gateway.Tokens))
 	}
 	registry.MustRegister(servers)
+	if s.options.Tokens != nil {
+		registry.MustRegister(access.NewTokensCollector(s.options.Tokens))
+	}
 	registry.MustRegister(s.options.Collectors...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -16,7 +17,7 @@ import (
 // secret returns the token of a name.
 func secret(name string) string { return name + "-0123456789abcdef0123456789abcdef" }
 
-func tokens(t *testing.T, roles map[string]access.Roles) func() *access.Set {
+func tokens(t *testing.T, roles map[string]access.Roles) access.Tokens {
 	t.Helper()
 	set := &access.Set{}
 	for name, r := range roles {
@@ -24,7 +25,11 @@ func tokens(t *testing.T, roles map[string]access.Roles) func() *access.Set {
 			t.Fatal(err)
 		}
 	}
-	return func() *access.Set { return set }
+	value, err := reload.New("tokens", nil, func() (*access.Set, []string, error) { return set, nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 // copies returns a pipeline from in to out.
@@ -57,6 +62,21 @@ func TestProducersOfTwoTokensAreTwo(t *testing.T) {
 			if status != 200 || strings.Contains(text, `"repeated":1`) != repeated {
 				t.Errorf("%s, try %d: %d %s", token, try, status, text)
 			}
+		}
+	}
+}
+
+// stale are tokens of a file that changed and is wrong.
+type stale struct{ access.Tokens }
+
+func (stale) Stale() bool { return true }
+
+func TestMetricsTellOfAWrongTokenFile(t *testing.T) {
+	good := tokens(t, map[string]access.Roles{"scraper": {Metrics: true}})
+	for want, given := range map[string]access.Tokens{"1": good, "0": stale{good}} {
+		_, url := start(t, newLog(t), serve.Options{Token: "root", Tokens: given})
+		if status, text := request(t, http.MethodGet, url+"/metrics", "", "Authorization", "Bearer "+secret("scraper")); status != http.StatusOK || !strings.Contains(text, "\nafterbay_token_file_last_reload_successful "+want+"\n") {
+			t.Errorf("want %s: %d %s", want, status, text)
 		}
 	}
 }

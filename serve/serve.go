@@ -57,8 +57,8 @@ type Options struct {
 	// Rederive derives a pipeline again, and yields how far it is; nil does not.
 	Rederive func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
 
-	// Tokens returns the current tokens of a token file, with their roles; nil is none.
-	Tokens func() *access.Set
+	// Tokens are the tokens of a token file, with their roles; nil is none.
+	Tokens access.Tokens
 
 	// Endpoints are more than the server's own, behind the same tokens. HTTP/2 without
 	// TLS is spoken for them, as clients of gRPC do.

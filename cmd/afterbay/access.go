@@ -15,9 +15,8 @@ type accessFlags struct {
 	Key       string `name:"tls-key" help:"Its key, PEM." placeholder:"FILE"`
 }
 
-// tokens returns a function that reads the current tokens of the token file; nil if no
-// file is named.
-func (f *accessFlags) tokens(a *app) (func() *access.Set, error) {
+// tokens returns the tokens of the token file; nil if no file is named.
+func (f *accessFlags) tokens(a *app) (access.Tokens, error) {
 	if f.TokenFile == "" {
 		return nil, nil
 	}
@@ -31,5 +30,5 @@ func (f *accessFlags) tokens(a *app) (func() *access.Set, error) {
 	if err != nil {
 		return nil, &exitError{exitInvalid, err}
 	}
-	return value.Get, nil
+	return value, nil
 }

@@ -79,8 +79,15 @@ func TestRolesAreForWhatTheyName(t *testing.T) {
 	}
 }
 
+// fixed is a token file that does not change.
+type fixed struct{ set *Set }
+
+func (f fixed) Get() *Set { return f.set }
+
+func (f fixed) Stale() bool { return false }
+
 func TestTokensAreBearerTokensOf32BytesAtLeast(t *testing.T) {
-	gate := &Gate{Tokens: func() *Set { return newSet(t) }}
+	gate := &Gate{Tokens: fixed{newSet(t)}}
 	for header, want := range map[string]int{
 		"Bearer " + shopToken: 0, "bearer " + shopToken: 0, shopToken: 401, "Basic " + shopToken: 401, "Bearer" + shopToken: 401,
 		"Bearer " + shortToken: 401, "": 401, "Bearer ": 401, "Bearer x" + shopToken: 401,
@@ -126,7 +133,7 @@ func TestAnEndpointCannotBeWithoutARole(t *testing.T) {
 func TestEndpointsAskForTheirRoles(t *testing.T) {
 	var last *Caller
 	handle := func(w http.ResponseWriter, r *http.Request) { last = From(r.Context()) }
-	mux := NewMux(&Gate{Owner: "owner", Tokens: func() *Set { return newSet(t) }},
+	mux := NewMux(&Gate{Owner: "owner", Tokens: fixed{newSet(t)}},
 		func(w http.ResponseWriter, _ *http.Request, why *server.Refusal) { why.Write(w) },
 		Endpoint{Method: "GET", Pattern: "/health", Role: Public, Class: server.Health, Summary: "Health.", Handler: handle},
 		Endpoint{Method: "GET", Pattern: "/topics/{topic}", Role: Read, Of: "topic", Summary: "Read.", Lasts: func(r *http.Request) bool { return r.URL.Query().Has("follow") }, Handler: handle},

@@ -4,15 +4,36 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
+// Tokens are the tokens of a file that is read again when it changes.
+type Tokens interface {
+	Get() *Set   // the newest that could be read
+	Stale() bool // whether the file changed and could not be read
+}
+
+// NewTokensCollector shows whether a changed token file could be read.
+func NewTokensCollector(tokens Tokens) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "afterbay_token_file_last_reload_successful",
+		Help: "1 if the newest token file could be read, else 0: the tokens from before are valid, also those that the file has no more.",
+	}, func() float64 {
+		if tokens.Stale() {
+			return 0
+		}
+		return 1
+	})
+}
+
 // Gate tells the callers of a server apart.
 type Gate struct {
-	Owner    string      // the token of the command line; "" is none
-	Token    string      // a token with the role admin; "" is none
-	Tokens   func() *Set // the current tokens of a token file; nil is none
-	Insecure bool        // without tokens, take requests for any host
+	Owner    string // the token of the command line; "" is none
+	Token    string // a token with the role admin; "" is none
+	Tokens   Tokens // the tokens of a token file; nil is none
+	Insecure bool   // without tokens, take requests for any host
 
 	origin http.CrossOriginProtection
 }
@@ -32,7 +53,7 @@ func (g *Gate) Caller(r *http.Request) (*Caller, *server.Refusal) {
 		return &Caller{Name: "--token", roles: Roles{Admin: true}}, nil
 	case !g.open():
 		if g.Tokens != nil && given != "" {
-			if c := g.Tokens().find(given); c != nil {
+			if c := g.Tokens.Get().find(given); c != nil {
 				return c, nil
 			}
 		}

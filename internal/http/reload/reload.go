@@ -24,6 +24,7 @@ type Value[T any] struct {
 
 	now    atomic.Pointer[T]
 	looked atomic.Int64 // when, in nanoseconds
+	stale  atomic.Bool  // the files changed and are wrong
 
 	mu    sync.Mutex // guards the rest
 	files []string
@@ -57,6 +58,13 @@ func (v *Value[T]) Get() T {
 	return *v.now.Load()
 }
 
+// Stale reports whether the newest files could not be loaded, so that Get returns the
+// value from before.
+func (v *Value[T]) Stale() bool {
+	v.Get()
+	return v.stale.Load()
+}
+
 func (v *Value[T]) look() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -69,6 +77,7 @@ func (v *Value[T]) look() {
 	if len(files) > 0 {
 		v.files, v.state = files, joined(v.files, v.state, files)
 	}
+	v.stale.Store(err != nil)
 	if err != nil {
 		v.logger.Error("a file changed and is wrong; what was read before stays in use", "of", v.what, "error", err)
 		return

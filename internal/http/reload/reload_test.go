@@ -36,26 +36,26 @@ func TestValueFollowsItsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		loads = 0
-		want := func(value string, times int) {
+		want := func(value string, times int, stale bool) {
 			t.Helper()
 			time.Sleep(2 * Every)
 			for range 3 {
-				if got := v.Get(); got != value || loads != times {
-					t.Fatalf("%q after %d loads, want %q after %d", got, loads, value, times)
+				if got := v.Get(); got != value || loads != times || v.Stale() != stale {
+					t.Fatalf("%q after %d loads, stale %t, want %q after %d", got, loads, v.Stale(), value, times)
 				}
 			}
 		}
-		want("one", 0)
+		want("one", 0, false)
 		write("two") // of the same size, perhaps at the same time
-		want("two", 1)
+		want("two", 1, false)
 		write("wrong")
-		want("two", 2)
-		want("two", 2)
+		want("two", 2, true)
+		want("two", 2, true)
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		want("two", 3)
+		want("two", 3, true)
 		write("three")
-		want("three", 4)
+		want("three", 4, false)
 	})
 }
