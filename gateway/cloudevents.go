@@ -53,7 +53,7 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 	if media != cloudEvents {
 		body = io.LimitReader(body, int64(most)+1)
 	}
-	data, err := io.ReadAll(body)
+	data, err := b.room.ReadAll(body, bodyBytes)
 	if err == nil {
 		err = b.charge(len(data))
 	}

@@ -275,3 +275,18 @@ func TestNextMessageWaitsForTheAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestNumbersOfTensorsAreCharged has the elements of a JSON array take 8 bytes each, also
+// in the last slice that they outgrew.
+func TestNumbersOfTensorsAreCharged(t *testing.T) {
+	const n = 1000
+	server.New(server.Options{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		in := tensor{name: "input", datatype: "FP32", shape: []int64{n}}
+		if err := in.setJSON([]byte("["+strings.Repeat("1,", n-1)+"1]"), server.RoomOf(r.Context())); err != nil {
+			t.Error(err)
+		}
+		if need := server.AccountOf(r.Context()).Need(); need < int64((8+4)*cap(in.numbers)) {
+			t.Errorf("%d bytes are charged for a slice of %d numbers", need, cap(in.numbers))
+		}
+	})}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
+}

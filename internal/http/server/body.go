@@ -209,6 +209,9 @@ func (r *Room) ReadBody(request *http.Request, most int64, accepted ...string) (
 	return readAll(r, body, most, declared)
 }
 
+// ReadAll reads at most so many bytes and charges them to the Room.
+func (r *Room) ReadAll(in io.Reader, most int64) ([]byte, error) { return readAll(r, in, most, -1) }
+
 func largerThan(most int64) *Refusal {
 	return &Refusal{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Message: "the body is larger than " + Size(most), Hint: "send several requests"}
 }
