@@ -87,7 +87,7 @@ type Backlog struct {
 	Low  int // 0 is a third of High, where that is 0 too
 }
 
-// Dedupe drops an event if its id is among the last Max ids of its partition and the
+// Dedupe drops an event if its id is among the last Max ids that arrived in its partition and the
 // event with that id is less than Window before the newest event time.
 type Dedupe struct {
 	ID     string        // a field of kind string or int

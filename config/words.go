@@ -99,7 +99,7 @@ var inputWords = []word[afterbay.Input]{
 	{name: "max_bytes", form: field(func(in *afterbay.Input) *int { return &in.MaxBytes }, size(1, 1<<20)), example: "64KiB"},
 	{name: "dedupe", form: optional(func(in *afterbay.Input) **afterbay.Dedupe { return &in.Dedupe }, words(dedupeWords)),
 		example: "{id: tx, window: 24h}",
-		means:   "drops an event if its id is among the last `max` ids of its partition and the event with that id is less than `window` before the newest event time"},
+		means:   "drops an event if its id is among the last `max` ids that arrived in its partition and the event with that id is less than `window` before the newest event time"},
 	{name: "backlog", form: field(func(in *afterbay.Input) *afterbay.Backlog { return &in.Backlog }, words(backlogWords)),
 		example: "{max: 1000000, high: 750000, low: 250000}", absent: "only the size of the log limits them",
 		means: "the records of the topic that may wait for the pipeline: `POST /v1/topics/{topic}` answers 429 while there are too many"},

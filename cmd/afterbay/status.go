@@ -105,9 +105,16 @@ func printStatus(out io.Writer, status *serve.Status, now time.Time) error {
 			return err
 		}
 	}
+	if len(status.Pipelines) > 0 {
+		fmt.Fprint(out, "\nLAG: records that are not committed yet. P50, P99: times of events, see afterbay budget PIPELINE\n")
+	}
 	if c := status.Checkpoint; c != nil {
-		if _, err := fmt.Fprintf(out, "\nstate: %.1f MiB on disk; %s since the start, the newest took %v\nafter a crash, a restart replays the last %s of the log\n",
-			float64(c.Bytes)/(1<<20), counted(int(c.Number), "checkpoint"), seconds(c.Took), counted(int(c.Behind), "write")); err != nil {
+		made := "no checkpoint since the start"
+		if c.Number > 0 {
+			made = fmt.Sprintf("%s since the start, the newest took %v", counted(int(c.Number), "checkpoint"), seconds(c.Took))
+		}
+		if _, err := fmt.Fprintf(out, "state: %.1f MiB on disk; %s\nafter a crash, a restart replays the last %s of the log\n",
+			float64(c.Bytes)/(1<<20), made, counted(int(c.Behind), "write")); err != nil {
 			return err
 		}
 	}
