@@ -96,7 +96,9 @@ func (s *Score) AppendRow(rows *model.Rows, row *value.Row, kept *Keyed) error {
 		rows.Bytes = append(rows.Bytes, kept.Values[s.Model.Info().Digest])
 	}
 	if err == nil {
-		err = s.given(s.Model.Check(rows.Values[values:], rows.Bytes[texts:]))
+		if err = s.Model.Check(rows.Values[values:], rows.Bytes[texts:]); err != nil {
+			err = s.given(err)
+		}
 	}
 	if err != nil {
 		rows.Values, rows.Bytes = rows.Values[:values], rows.Bytes[:texts]
