@@ -14,7 +14,10 @@ import (
 	"github.com/afterbay/afterbay/value"
 )
 
-const defaultBatch = 64 // rows of a call
+const (
+	defaultBatch = 64    // rows of a call
+	singlesBatch = 1_024 // of a call in which each row is a request of its own
+)
 
 func (c *compiler) score(path string, s *Score) {
 	m, ok := c.models[s.Model]
@@ -64,6 +67,9 @@ func (c *compiler) score(path string, s *Score) {
 	c.scoreOutputs(path, s, m, stage)
 	c.scoreState(path, s, m, stage)
 	c.scoreCalling(path, s, m, stage)
+	if m.Info().RowsMax == 1 && cmp.Or(s.Batch.Size, policy.Size) == 0 && !stage.Shared && !stage.Contents {
+		stage.Size = singlesBatch // a request that is late then holds up one place, and not the next batch
+	}
 	c.partial(path+".partial", s, m, stage)
 	stage.Model = &batch.Counted{Model: stage.Model}
 	c.add(step.Stage{Name: "score", Score: stage})

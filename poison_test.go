@@ -218,7 +218,7 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 				of := "poison." + name + "." + poison.name
 				with := run(t, of, score, poison.kinds...)
 				figures = append(figures, fmt.Sprintf("%s.p50-ratio %.2f x", of, float64(with)/float64(without)))
-				if score.Async && with > without*3/2 {
+				if with > without*3/2 {
 					t.Errorf("%v: p50 %v, %v without", poison.kinds, with, without)
 				}
 			}
@@ -227,5 +227,22 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 	if *callsTimed {
 		slices.Sort(figures)
 		fmt.Fprintln(t.Output(), strings.Join(figures, "\n"))
+	}
+}
+
+// TestRequestsInPlaceHaveTheTimeoutEach asks more questions in the places of events than
+// can be answered within a timeout. Each is answered in time, and asked once.
+func TestRequestsInPlaceHaveTheTimeoutEach(t *testing.T) {
+	t.Parallel()
+	const n = 80 // 16 at a time: 3 s in all
+	s := &chatStub{takes: 600 * time.Millisecond}
+	answer := runChats(t, chatPipeline(t, s.start(t), afterbay.Calling{Timeout: 2 * time.Second}, afterbay.Score{}), poisoned(n))
+	if outputs := len(answer.Values("out")); outputs != n {
+		t.Errorf("%d outputs of %d", outputs, n)
+	}
+	for question, times := range s.asked {
+		if times != 1 {
+			t.Errorf("%s: asked %d times", question, times)
+		}
 	}
 }

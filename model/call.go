@@ -1,6 +1,9 @@
 package model
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Call is what the caller of a model says of a call beside its rows. A model
 // outside of the process that is told of one makes it once: whether it is
@@ -38,6 +41,22 @@ func WithParts(ctx context.Context, part func(row int, text string)) context.Con
 func PartsOf(ctx context.Context) func(row int, text string) {
 	part, _ := ctx.Value(partsKey{}).(func(row int, text string))
 	return part
+}
+
+type timeoutKey struct{}
+
+// WithTimeout returns a context that bounds each request of a call. A model of whose rows
+// each is a request of its own, by Info.RowsMax, heeds it.
+func WithTimeout(ctx context.Context, each time.Duration) context.Context {
+	return context.WithValue(ctx, timeoutKey{}, each)
+}
+
+// TimeoutOf returns what WithTimeout took, or a timeout that is shorter.
+func TimeoutOf(ctx context.Context, timeout time.Duration) time.Duration {
+	if each, ok := ctx.Value(timeoutKey{}).(time.Duration); ok {
+		return min(each, timeout)
+	}
+	return timeout
 }
 
 type offLoopKey struct{}

@@ -124,7 +124,7 @@ type Info struct {
 	// What a Remote one asks, for whoever repeats its calls or keeps its answers.
 	Request    string        // what an answer depends on beside its row and the version: where it is asked, and how; "" where it does not say
 	Generative bool          // the same row may be answered in another way each time
-	RowsMax    int           // rows of a request: more of a call are requests of their own; 0 is any number
+	RowsMax    int           // rows of a request: more of a call are requests of their own, which heed WithTimeout; 0 is any number
 	CallsMax   int           // requests under way, as its manifest says: more wait; 0 is what the caller says
 	Timeout    time.Duration // within which its calls end by themselves; 0 is that they may not
 }

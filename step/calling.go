@@ -57,6 +57,17 @@ func (c *Calling) Context(ctx context.Context, id string) (context.Context, cont
 	return context.WithTimeout(ctx, c.Timeout)
 }
 
+// InPlace returns the context of a call of so many rows in the place of events. If each
+// row is a request of its own, each request has the timeout: a row that is late does not
+// make others late that wait for their turn. Else the call has it.
+func (c *Calling) InPlace(ctx context.Context, info model.Info, rows int) (context.Context, context.CancelFunc) {
+	timeout := c.Timeout
+	if info.RowsMax == 1 {
+		ctx, timeout = model.WithTimeout(ctx, timeout), timeout*time.Duration(max(rows, 1))
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
 // Late returns why the answer to a call whose context that was comes too late, nil
 // where it does not.
 func (c *Calling) Late(call context.Context) error {

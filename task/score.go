@@ -143,7 +143,7 @@ func (w *worker) predict(ctx context.Context, s *step.Score, outputs int) (calle
 		return false, nil
 	}
 	defer func() { c.Endpoint.End(time.Now(), admitted) }()
-	timed, cancel := context.WithTimeout(ctx, c.Timeout)
+	timed, cancel := c.InPlace(ctx, s.Model.Info(), len(b.items))
 	defer cancel()
 	if err = b.Run(timed, s.Model, outputs, s.Size, s.ByLength); err == nil && len(b.Failed) == 0 {
 		err = c.Late(timed)

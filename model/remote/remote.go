@@ -362,14 +362,20 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 	return nil
 }
 
-// each makes a call for each row.
+// faultsMax is after how many faults with no answer between each makes no more calls.
+const faultsMax = 16
+
+// each makes a call for each row. It makes no more if the server is gone: a call cannot
+// reach it, or with no answer between as many calls are late as run at a time, or
+// faultsMax fail.
 func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) model.Answer) error {
 	n, part := rows.Len(), model.PartsOf(ctx)
 	errs := make([]error, n)
-	var next atomic.Int64
+	var next, faults atomic.Int64
+	workers := min(n, m.options.Calls)
 	var away atomic.Pointer[Error] // nobody is there, so the rows behind need not be tried
 	var group sync.WaitGroup
-	for range min(n, m.options.Calls) {
+	for range workers {
 		group.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				if gone := away.Load(); gone != nil {
@@ -382,8 +388,19 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 				}
 				errs[i] = m.call(calling, rows.Slice(i, i+1), of(i, i+1))
 				var failed *Error
-				if errors.As(errs[i], &failed) && (failed.Fault == Unreachable || failed.Fault == Denied) {
+				switch {
+				case !errors.As(errs[i], &failed), failed.Fault == Refused, failed.Fault == Unfit:
+					faults.Store(0)
+				case failed.Fault == Unreachable, failed.Fault == Denied:
 					away.Store(failed)
+				default:
+					most := workers
+					if failed.Fault != Late {
+						most = max(workers, faultsMax)
+					}
+					if faults.Add(1) >= int64(most) {
+						away.Store(failed)
+					}
 				}
 			}
 		})
@@ -432,7 +449,7 @@ func (untried) Blame() model.Blame { return model.BlameSource }
 // call asks about rows once, when it is its turn. The error is ctx's, where it was
 // cancelled, or wraps an *Error.
 func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) error {
-	calling, cancel := context.WithTimeout(ctx, m.options.Timeout)
+	calling, cancel := context.WithTimeout(ctx, model.TimeoutOf(ctx, m.options.Timeout))
 	defer cancel()
 	err := m.turn(calling)
 	if err == nil {
