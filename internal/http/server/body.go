@@ -16,7 +16,7 @@ import (
 const (
 	ratioDefault = 200      // of a body that is read as a stream
 	ratioFrom    = 1 << 20  // bytes before the ratio counts
-	wholeBytes   = 64 << 10 // of a zstd body that is read before it is decompressed
+	keptBytes    = 1 << 20  // of a stream of zstd
 	gzipBytes    = 48 << 10 // that a decompressor of gzip needs
 	firstBytes   = 4 << 10  // of a buffer for a body
 )
@@ -53,7 +53,7 @@ type Body struct {
 	room   *Room
 	raw    counted
 	coding string
-	whole  int64 // most bytes of zstd that are read before they are decompressed; 0 is a stream
+	stream bool
 	ratio  int64
 	most   int64 // bytes, decompressed; 0 has no bound
 	reader io.Reader
@@ -89,11 +89,7 @@ func NewBody(r *http.Request, coding string, ratio int64) *Body {
 }
 
 func (r *Room) newBody(request *http.Request, coding string, ratio int64) *Body {
-	b := &Body{room: r, raw: counted{Reader: request.Body, room: r}, coding: coding, ratio: cmp.Or(ratio, ratioDefault), closer: func() {}}
-	if request.ContentLength >= 0 && request.ContentLength <= wholeBytes {
-		b.whole = wholeBytes
-	}
-	return b
+	return &Body{room: r, raw: counted{Reader: request.Body, room: r}, coding: coding, stream: true, ratio: cmp.Or(ratio, ratioDefault), closer: func() {}}
 }
 
 // open starts to decompress: at the first read, since that waits for bytes.
@@ -117,9 +113,6 @@ func (b *Body) open() error {
 	case Zstd:
 		if err := b.room.Take(zstdBytes); err != nil {
 			return err
-		}
-		if b.whole > 0 {
-			return b.zstdBuffered()
 		}
 		return b.zstdReader()
 	}
@@ -185,7 +178,7 @@ func (r *Room) OpenBody(request *http.Request, most int64, accepted ...string) (
 		return nil, largerThan(most)
 	}
 	body := r.newBody(request, coding, 0)
-	body.most, body.whole = most, most
+	body.most, body.stream = most, false
 	return body, nil
 }
 

@@ -35,6 +35,22 @@ func (r *Room) Take(n int64) error {
 	return err
 }
 
+// Reserve charges n bytes as Account.Reserve does.
+func (r *Room) Reserve(n int64) error {
+	if r.account == nil {
+		return nil
+	}
+	worked := r.Rest()
+	err := r.account.Reserve(r.ctx, n)
+	if worked {
+		r.Work()
+	}
+	if err == nil {
+		r.taken += max(n, 0)
+	}
+	return err
+}
+
 // Give gives n bytes back that were charged.
 func (r *Room) Give(n int64) {
 	r.account.Give(n)
