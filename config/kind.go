@@ -9,17 +9,19 @@ import (
 	"strings"
 )
 
-// kinds tell what a file is by a word at its beginning or at the beginning of a line.
-// The first that fits counts: a gateway file names its pipeline too.
+// kinds tell what a file is by a word at its beginning or at the beginning of a line,
+// or by the members of an object of JSON. The first that fits counts: a gateway file
+// names its pipeline too.
 var kinds = []struct {
 	content *content
 	word    *regexp.Regexp
+	members []string
 }{
-	{&gatewayFiles, topWord("gateway")},
-	{&pipelineFiles, topWord("pipeline|steps")},
-	{&manifestFiles, topWord("model")},
-	{&tokenFiles, topWord("tokens")},
-	{&keysFiles, topWord("keys")},
+	{&gatewayFiles, topWord("gateway"), []string{"gateway", "pipeline", "keys"}},
+	{&pipelineFiles, topWord("pipeline|steps"), []string{"pipeline", "input", "steps"}},
+	{&manifestFiles, topWord("model"), []string{"model", "version", "file", "inputs", "outputs"}},
+	{&tokenFiles, topWord("tokens"), []string{"tokens"}},
+	{&keysFiles, topWord("keys"), []string{"keys", "jwks", "legacy"}},
 }
 
 func topWord(word string) *regexp.Regexp {
@@ -32,14 +34,28 @@ func isFile(path string, c *content) bool {
 	return err == nil && contentOf(data) == c
 }
 
-// contentOf tells what a file of YAML holds; nil is not known.
+// contentOf tells what a file of YAML or JSON holds; nil is not known.
 func contentOf(data []byte) *content {
+	var object map[string]json.RawMessage
+	isObject := json.Unmarshal(bytes.TrimPrefix(data, []byte("\uFEFF")), &object) == nil
 	for _, k := range kinds {
-		if k.word.Match(data) {
+		if isObject && hasMembers(object, k.members) || !isObject && k.word.Match(data) {
 			return k.content
 		}
 	}
 	return nil
+}
+
+// hasMembers reports whether two members of an object, or all that it has, are some of
+// these. One alone may be a field of an event.
+func hasMembers(object map[string]json.RawMessage, names []string) bool {
+	n := 0
+	for _, name := range names {
+		if _, ok := object[name]; ok {
+			n++
+		}
+	}
+	return n >= 2 || n > 0 && n == len(object)
 }
 
 // foreign returns what a file is that holds other things than c, and what to do then;

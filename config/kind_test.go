@@ -68,3 +68,37 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestJSONOnOneLineIsOfItsKind has the words of each kind of file in the order of
+// the alphabet, as programs write them, and events with some of these words.
+func TestJSONOnOneLineIsOfItsKind(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want *content // nil is events
+	}{
+		{`{"input": {"topic": "in"}, "pipeline": "p", "steps": []}`, &pipelineFiles},
+		{"\uFEFF \r\n{\"input\": {}, \"models\": {}, \"steps\": []}\r\n\n", &pipelineFiles},
+		{"{\n  \"input\": {},\n  \"pipeline\": \"p\",\n  \"steps\": []\n}\n", &pipelineFiles},
+		{`{"file": "m.ubj", "inputs": {}, "model": "m", "outputs": ["p"], "version": 1}`, &manifestFiles},
+		{`{"cert": "c", "gateway": "g", "keys": "k", "pipeline": {}}`, &gatewayFiles},
+		{`{"tokens": []}`, &tokenFiles},
+		{`{"jwks": {}, "keys": []}`, &keysFiles},
+		{`{"jwks": {}}`, &keysFiles},
+		{`{"id": "a", "model": "m", "text": "hello"}`, nil},
+		{`{"id": "a", "tokens": 12, "keys": 3}`, nil},
+		{`{"id": "a", "steps": 9000}`, nil},
+		{"{\"input\": 1, \"pipeline\": \"p\", \"steps\": 1}\n{\"input\": 2, \"pipeline\": \"p\", \"steps\": 1}\n", nil},
+	} {
+		for _, reader := range []*content{&pipelineFiles, &gatewayFiles, &manifestFiles, &tokenFiles, &keysFiles} {
+			want := "a file of events"
+			if c.want == reader {
+				want = ""
+			} else if c.want != nil {
+				want = "a " + c.want.name + " file"
+			}
+			if is, _ := reader.foreign("file.json", []byte(c.text)); is != want {
+				t.Errorf("%s, read as a %s file: %q, want %q", c.text, reader.name, is, want)
+			}
+		}
+	}
+}
