@@ -141,7 +141,7 @@ func (p *player) observe(o *task.Observed) {
 	}
 	for _, slot := range p.runner.Schema().Slots {
 		if o.Row.Has(slot) && slot.Name[0] != 0 {
-			r.Row = append(r.Row, Value{slot.Name, expression.AppendValue(nil, o.Row, slot)})
+			r.Row = append(r.Row, Value{slot.Name, expression.AppendValue(nil, o.Row, &slot)})
 		}
 	}
 }

@@ -158,7 +158,7 @@ func checkStore(t *testing.T, source, want string, typ value.Type) {
 	slot, _ := n.Lookup("result")
 	if err := must(t, n, source).Store(row, slot); err != nil {
 		t.Errorf("%s: store: %v", source, err)
-	} else if got := expression.AppendValue(nil, row, slot); string(got) != want {
+	} else if got := expression.AppendValue(nil, row, &slot); string(got) != want {
 		t.Errorf("%s: stored %s, want %s", source, got, want)
 	}
 }

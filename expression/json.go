@@ -19,27 +19,27 @@ const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 // and strings as encoding/json writes them without HTML escaping, a time as a
 // string of RFC 3339 in UTC with microseconds, bytes in standard base64, a vector as
 // a list, as are strings.
-func AppendValue(dst []byte, row *value.Row, slot value.Slot) []byte {
-	if !row.Has(slot) {
+func AppendValue(dst []byte, row *value.Row, slot *value.Slot) []byte {
+	if !row.Has(*slot) {
 		return append(dst, "null"...)
 	}
 	switch slot.Type.Kind {
 	case value.Bool:
-		return strconv.AppendBool(dst, row.Bool(slot))
+		return strconv.AppendBool(dst, row.Bool(*slot))
 	case value.Number:
-		return appendNumber(dst, row.Number(slot))
+		return appendNumber(dst, row.Number(*slot))
 	case value.Int:
-		return appendInt(dst, row.Int(slot))
+		return appendInt(dst, row.Int(*slot))
 	case value.Time:
-		return appendTime(dst, row.Int(slot))
+		return appendTime(dst, row.Int(*slot))
 	case value.Bytes:
-		return appendBytes(dst, row.Text(slot))
+		return appendBytes(dst, row.Text(*slot))
 	case value.Vector:
-		return appendVector(dst, row.Text(slot))
+		return appendVector(dst, row.Text(*slot))
 	case value.Strings:
-		return appendStrings(dst, row.Text(slot))
+		return appendStrings(dst, row.Text(*slot))
 	}
-	return appendString(dst, row.Text(slot))
+	return appendString(dst, row.Text(*slot))
 }
 
 // AppendRow appends the values that a row of the schema has as a JSON object, in
@@ -57,7 +57,7 @@ func AppendRow(dst []byte, row *value.Row, schema *value.Schema) []byte {
 		}
 		first = false
 		dst = append(strconv.AppendQuote(dst, slot.Name), ':')
-		dst = AppendValue(dst, row, slot)
+		dst = AppendValue(dst, row, &slot)
 	}
 	return append(dst, '}')
 }

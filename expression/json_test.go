@@ -45,10 +45,10 @@ func TestTextAndNumbersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 	for _, s := range texts {
 		row.SetText(text, s)
 		row.SetText(raw, s)
-		if got, want := string(expression.AppendValue(nil, row, text)), standard(t, s); got != want {
+		if got, want := string(expression.AppendValue(nil, row, &text)), standard(t, s); got != want {
 			t.Errorf("%q: got %s, want %s", s, got, want)
 		}
-		if got, want := string(expression.AppendValue(nil, row, raw)), standard(t, []byte(s)); got != want {
+		if got, want := string(expression.AppendValue(nil, row, &raw)), standard(t, []byte(s)); got != want {
 			t.Errorf("bytes %q: got %s, want %s", s, got, want)
 		}
 	}
@@ -60,7 +60,7 @@ func TestTextAndNumbersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 			}
 		}
 		row.SetVector(vector, list)
-		if got, want := string(expression.AppendValue(nil, row, vector)), standard(t, list); got != want {
+		if got, want := string(expression.AppendValue(nil, row, &vector)), standard(t, list); got != want {
 			t.Errorf("%v: got %s, want %s", list, got, want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestTextAndNumbersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 	}
 	for _, v := range numbers {
 		row.SetNumber(number, v)
-		if got, want := string(expression.AppendValue(nil, row, number)), standard(t, v); got != want {
+		if got, want := string(expression.AppendValue(nil, row, &number)), standard(t, v); got != want {
 			t.Errorf("%g: got %s, want %s", v, got, want)
 		}
 	}
@@ -90,14 +90,14 @@ func TestOtherKindsAreWrittenAsJSON(t *testing.T) {
 	row.SetInt(at, -1)
 	dst := []byte("[")
 	for _, s := range schema.Slots {
-		dst = append(expression.AppendValue(dst, row, s), ',')
+		dst = append(expression.AppendValue(dst, row, &s), ',')
 	}
 	if want := `[true,-9223372036854775808,"1969-12-31T23:59:59.999999Z",null,`; string(dst) != want {
 		t.Errorf("got %s, want %s", dst, want)
 	}
 	row.SetBool(ok, false)
 	row.SetInt(gone, 253402300799999999)
-	dst = expression.AppendValue(expression.AppendValue(nil, row, ok), row, gone)
+	dst = expression.AppendValue(expression.AppendValue(nil, row, &ok), row, &gone)
 	if want := `false"9999-12-31T23:59:59.999999Z"`; string(dst) != want {
 		t.Errorf("got %s, want %s", dst, want)
 	}

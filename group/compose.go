@@ -94,11 +94,11 @@ func (s *Set) value(e *Ended, row *value.Row) []byte {
 	for _, slot := range s.plan.Fields {
 		if row.Has(slot) {
 			dst = append(strconv.AppendQuote(dst, slot.Name), ':')
-			dst = append(expression.AppendValue(dst, row, slot), ',')
+			dst = append(expression.AppendValue(dst, row, &slot), ',')
 		}
 	}
 	dst = append(strconv.AppendQuote(dst, e.Group.Name), `:{"key":`...)
-	dst = expression.AppendValue(dst, row, e.Group.Key)
+	dst = expression.AppendValue(dst, row, &e.Group.Key)
 	dst = fmt.Appendf(dst, `,"ended":%q,"missing":%d,"members":[`, e.Reason, e.Missing)
 	for i, m := range e.members {
 		if i > 0 {

@@ -3,6 +3,7 @@ package keys
 import (
 	"fmt"
 
+	"github.com/afterbay/afterbay/feature"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
@@ -40,12 +41,8 @@ func (m *Memory) Features(k *Key, stage *step.Stage, row *value.Row, at int64, a
 // windows beyond their max.
 func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (over bool, err error) {
 	set, cell := m.plan.Sets[f.Set()], k.Cells[f.Set()]
-	read := func() error {
-		over = set.Approximate(cell, f.Index)
-		return set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
-	}
 	if f.Read && f.ReadFirst {
-		if err := read(); err != nil {
+		if over, err = readFeature(set, cell, f, at, row); err != nil {
 			return false, err
 		}
 	}
@@ -67,7 +64,11 @@ func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (ove
 		}
 	}
 	if f.Read && !f.ReadFirst {
-		err = read()
+		return readFeature(set, cell, f, at, row)
 	}
-	return over, err
+	return over, nil
+}
+
+func readFeature(set *feature.Set, cell *feature.Cell, f *step.Feature, at int64, row *value.Row) (over bool, err error) {
+	return set.Approximate(cell, f.Index), set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
 }

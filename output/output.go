@@ -185,11 +185,12 @@ func (w *Writer) fits(r *stream.Record) error {
 // Emit appends one output record to the step. One that is too large fails the
 // event instead.
 func (w *Writer) Emit(e *step.Emit, of *Event) {
-	record, err := w.record(e, of)
+	w.Outputs = append(w.Outputs, stream.Record{})
+	err := w.record(e, of, &w.Outputs[len(w.Outputs)-1])
 	if err == nil {
-		w.Outputs = append(w.Outputs, record)
 		return
 	}
+	w.Outputs = w.Outputs[:len(w.Outputs)-1]
 	of.Owed |= 1 << e.Index
 	if of.Failure == nil {
 		of.Failure = &Failure{Stage: "emit", Err: err}
@@ -200,13 +201,13 @@ func (w *Writer) Emit(e *step.Emit, of *Event) {
 // turn, and returns its value: the next event of the key finds it. It returns nil if the
 // record is too large.
 func (w *Writer) Row(e *step.Emit, of *Event) []byte {
-	record, err := w.record(e, of)
-	of.rows = append(of.rows, made{e, record, err})
-	if err != nil {
+	row := made{emit: e}
+	row.err = w.record(e, of, &row.record)
+	if of.rows = append(of.rows, row); row.err != nil {
 		return nil
 	}
-	w.Carry(len(of.Record.Key) + len(record.Value))
-	return bytes.Clone(record.Value)
+	w.Carry(len(of.Record.Key) + len(row.record.Value))
+	return bytes.Clone(row.record.Value)
 }
 
 // made is what Row made, or why the record is too large.
@@ -216,30 +217,30 @@ type made struct {
 	err    error
 }
 
-func (w *Writer) record(e *step.Emit, of *Event) (stream.Record, error) {
+// record writes what an emit makes of an event to a record, unless Row did.
+func (w *Writer) record(e *step.Emit, of *Event, record *stream.Record) error {
 	for i := range of.rows {
 		if m := &of.rows[i]; m.emit == e {
-			return m.record, m.err
+			*record = m.record
+			return m.err
 		}
 	}
 	at, headers := len(w.Bytes), len(w.Headers)
-	record, err := w.emitted(e, of)
+	err := w.emitted(e, of, record)
 	if err != nil {
 		w.Bytes, w.Headers = w.Bytes[:at], w.Headers[:headers]
 	}
-	return record, err
+	return err
 }
 
-func (w *Writer) emitted(e *step.Emit, of *Event) (stream.Record, error) {
+func (w *Writer) emitted(e *step.Emit, of *Event, record *stream.Record) error {
 	at := len(w.Bytes)
 	b, size := e.AppendValue(w.Bytes, of.Row, w.Form.MaxBytes)
 	w.Bytes = b
-	record := stream.Record{
-		Partition: stream.Partition{Topic: w.Form.Topics[e.Output], Index: of.Origin.Index},
-		Time:      time.UnixMicro(of.Time), Value: b[at:len(b):len(b)],
-	}
+	record.Partition = stream.Partition{Topic: w.Form.Topics[e.Output], Index: of.Origin.Index}
+	record.Time, record.Value = time.UnixMicro(of.Time), b[at:len(b):len(b)]
 	if err := w.room(of, size, record.Partition.Topic); err != nil {
-		return record, err
+		return err
 	}
 	at = len(w.Bytes)
 	if e.Key != nil {
@@ -256,7 +257,7 @@ func (w *Writer) emitted(e *step.Emit, of *Event) (stream.Record, error) {
 	w.provenance(of)
 	w.context(of)
 	record.Headers = w.headersFrom(from)
-	return record, w.fits(&record)
+	return w.fits(record)
 }
 
 func (w *Writer) outputID(e *step.Emit, of *Event) []byte {

@@ -156,15 +156,15 @@ func appendCSV(dst []byte, row *value.Row, columns []value.Slot) []byte {
 			dst = appendQuoted(dst, row.Text(c))
 		case c.Type.Kind == value.Time:
 			at := len(dst)
-			dst = expression.AppendValue(dst, row, c)
+			dst = expression.AppendValue(dst, row, &c)
 			dst = append(dst[:at], dst[at+1:len(dst)-1]...)
 		case c.Type.Kind == value.Vector:
 			dst = append(dst, '"')
-			dst = append(expression.AppendValue(dst, row, c), '"')
+			dst = append(expression.AppendValue(dst, row, &c), '"')
 		case c.Type.Kind == value.Strings:
-			dst = appendQuoted(dst, string(expression.AppendValue(nil, row, c)))
+			dst = appendQuoted(dst, string(expression.AppendValue(nil, row, &c)))
 		default:
-			dst = expression.AppendValue(dst, row, c)
+			dst = expression.AppendValue(dst, row, &c)
 		}
 	}
 	return dst
@@ -187,12 +187,12 @@ func ndjsonForm(_ []byte, columns []value.Slot) ([]byte, func([]byte, *value.Row
 	keys := make([][]byte, len(columns))
 	for i, c := range columns {
 		row.SetText(slot, c.Name)
-		keys[i] = append(expression.AppendValue(nil, &row, slot), ':')
+		keys[i] = append(expression.AppendValue(nil, &row, &slot), ':')
 	}
 	return nil, func(dst []byte, row *value.Row, columns []value.Slot) []byte {
 		for i, c := range columns {
 			dst = append(dst, "{,"[min(i, 1)])
-			dst = expression.AppendValue(append(dst, keys[i]...), row, c)
+			dst = expression.AppendValue(append(dst, keys[i]...), row, &c)
 		}
 		return append(dst, '}')
 	}

@@ -134,7 +134,7 @@ func (s *Score) given(err error) error {
 }
 
 func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
-	dst := slices.Grow(rows.Values, columns(s.Inputs, 1))
+	dst, codes := slices.Grow(rows.Values, columns(s.Inputs, 1)), s.Codes[:len(s.Inputs)]
 	for i := range s.Inputs {
 		slot := &s.Inputs[i]
 		switch {
@@ -142,20 +142,20 @@ func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
 			for range max(slot.Type.Size, 1) {
 				dst = append(dst, math.NaN())
 			}
-		case slot.Type.Kind == value.Number && s.Codes[i] == nil:
+		case slot.Type.Kind == value.Number && codes[i] == nil:
 			dst = append(dst, math.Float64frombits(row.Num[slot.Index]))
 		case slot.Type.Kind == value.Vector:
 			dst = value.AppendVector(row, dst, *slot)
 		case slot.Type.Kind.Text():
-			code, ok := s.Codes[i].Text(row.Str[slot.Index])
+			code, ok := codes[i].Text(row.Str[slot.Index])
 			if !ok {
 				return fmt.Errorf("%s is %q, which is no category of the model", slot.Name, clip(row.Str[slot.Index]))
 			}
 			dst = append(dst, code)
-		case s.Codes[i] == nil:
+		case codes[i] == nil:
 			dst = append(dst, float64(int64(row.Num[slot.Index])))
 		default:
-			code, err := categoryCode(s.Codes[i], row, *slot)
+			code, err := categoryCode(codes[i], row, *slot)
 			if err != nil {
 				return fmt.Errorf("%s: %w", slot.Name, err)
 			}

@@ -210,13 +210,14 @@ type Emit struct {
 func (e *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
 	from := len(b)
 	b = append(b, '{')
-	for i, slot := range e.Values {
+	for i := range e.Values {
+		slot := &e.Values[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, e.Names[i]...)
-		if slot.Type.Kind.Text() && row.Has(slot) {
-			least := len(row.Text(slot))
+		if slot.Type.Kind.Text() && row.Has(*slot) {
+			least := len(row.Text(*slot))
 			if slot.Type.Kind == value.Vector {
 				least /= 2 // a number has two bytes at least, as JSON, with its comma
 			}

@@ -149,7 +149,7 @@ func short6(row *value.Row, slot value.Slot) string {
 	if slot.Type.Kind == value.Number {
 		return strconv.FormatFloat(row.Number(slot), 'g', 6, 64)
 	}
-	text := []rune(string(expression.AppendValue(nil, row, slot)))
+	text := []rune(string(expression.AppendValue(nil, row, &slot)))
 	if len(text) > 60 {
 		text = append(text[:57], []rune("...")...)
 	}
@@ -238,7 +238,7 @@ func (s *seen) object() []byte {
 				text, opened = fmt.Appendf(text, "%q:{", stage), true
 			}
 			text = append(strconv.AppendQuote(text, slot.Name), ':')
-			text = append(expression.AppendValue(text, &s.row, slot), ',')
+			text = append(expression.AppendValue(text, &s.row, &slot), ',')
 		}
 		if opened {
 			text[len(text)-1] = '}'

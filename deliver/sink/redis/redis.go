@@ -288,9 +288,9 @@ func text(row *value.Row, slot value.Slot) string {
 	case value.String, value.Bytes, value.Vector:
 		return row.Text(slot)
 	case value.Time:
-		return strings.Trim(string(expression.AppendValue(nil, row, slot)), `"`)
+		return strings.Trim(string(expression.AppendValue(nil, row, &slot)), `"`)
 	}
-	return string(expression.AppendValue(nil, row, slot))
+	return string(expression.AppendValue(nil, row, &slot))
 }
 
 // json is a row as a JSON object.
@@ -305,7 +305,7 @@ func (c *claim) json(row *value.Row, source, stamp string) string {
 	}
 	for i, f := range c.options.Fields {
 		name(f.Field)
-		b = append(expression.AppendValue(b, row, c.reader.Slots[i]), ',')
+		b = append(expression.AppendValue(b, row, &c.reader.Slots[i]), ',')
 	}
 	for _, own := range [][2]string{{sourceField, source}, {stampField, stamp}} {
 		name(own[0])
