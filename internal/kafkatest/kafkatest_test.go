@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,12 +46,18 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func create(t *testing.T, c *Cluster, topic string, partitions int32, replicas int16) {
+// created counts topics: a broker outlives the tests, which may run again.
+var created atomic.Int32
+
+// create makes a topic, and returns its name.
+func create(t *testing.T, c *Cluster, name string, partitions int32, replicas int16) (topic string) {
 	t.Helper()
+	topic = fmt.Sprint(name, created.Add(1))
 	admin := kadm.NewClient(client(t, kgo.SeedBrokers(c.Addresses()...)))
 	if _, err := admin.CreateTopic(within(t, time.Minute), partitions, replicas, nil, topic); err != nil {
 		t.Fatal(err)
 	}
+	return topic
 }
 
 func produce(t *testing.T, c *kgo.Client, topic string, from, to int) {
@@ -94,10 +101,10 @@ func TestRecordsOutliveKilledBroker(t *testing.T) {
 	}
 	c := broker.Get(t)
 	lap("format and start, secure")
-	create(t, c, "kept", 4, 1)
+	topic := create(t, c, "kept", 4, 1)
 	lap("create a topic of 4 partitions")
-	writer := client(t, kgo.SeedBrokers(c.Addresses()...), kgo.DefaultProduceTopic("kept"))
-	produce(t, writer, "kept", 0, 10_000)
+	writer := client(t, kgo.SeedBrokers(c.Addresses()...), kgo.DefaultProduceTopic(topic))
+	produce(t, writer, topic, 0, 10_000)
 	lap("produce 10,000 records")
 	if err := c.Brokers[0].Kill(); err != nil {
 		t.Fatal(err)
@@ -110,8 +117,8 @@ func TestRecordsOutliveKilledBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	lap("start again after SIGKILL")
-	produce(t, writer, "kept", 10_000, 10_010)
-	consume(t, c, "kept", 10_010)
+	produce(t, writer, topic, 10_000, 10_010)
+	consume(t, c, topic, 10_010)
 	lap("produce 10, consume 10,010")
 	if err := c.Brokers[0].Stop(); err != nil {
 		t.Error(err)
@@ -121,7 +128,7 @@ func TestRecordsOutliveKilledBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	lap("start again after SIGTERM")
-	consume(t, c, "kept", 10_010)
+	consume(t, c, topic, 10_010)
 	if err := c.Brokers[0].Start(t.Context()); err == nil {
 		t.Error("a running broker was started again")
 	}
@@ -129,9 +136,9 @@ func TestRecordsOutliveKilledBroker(t *testing.T) {
 
 func TestPausedBrokerAnswersWhenResumed(t *testing.T) {
 	c := broker.Get(t)
-	create(t, c, "paused", 1, 1)
-	writer := client(t, kgo.SeedBrokers(c.Addresses()...), kgo.DefaultProduceTopic("paused"))
-	produce(t, writer, "paused", 0, 1)
+	topic := create(t, c, "paused", 1, 1)
+	writer := client(t, kgo.SeedBrokers(c.Addresses()...), kgo.DefaultProduceTopic(topic))
+	produce(t, writer, topic, 0, 1)
 	if err := c.Brokers[0].Pause(); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +155,7 @@ func TestPausedBrokerAnswersWhenResumed(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	consume(t, c, "paused", 2)
+	consume(t, c, topic, 2)
 }
 
 func TestSettingsReachTheBroker(t *testing.T) {
@@ -171,7 +178,7 @@ func TestSettingsReachTheBroker(t *testing.T) {
 
 func TestSecureListenersCheckWhoAsksForWhat(t *testing.T) {
 	c := broker.Get(t)
-	create(t, c, "secret", 1, 1)
+	topic := create(t, c, "secret", 1, 1)
 	pem, err := os.ReadFile(c.CertificateFile())
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +217,7 @@ func TestSecureListenersCheckWhoAsksForWhat(t *testing.T) {
 				c := client(t, options...)
 				err := c.Ping(within(t, 20*time.Second)) // to produce would try a wrong password again and again
 				if err == nil {
-					err = c.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: "secret", Value: []byte("x")}).FirstErr()
+					err = c.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr()
 				}
 				if !errors.Is(err, test.want) {
 					t.Errorf("got %v, want %v", err, test.want)
@@ -219,12 +226,12 @@ func TestSecureListenersCheckWhoAsksForWhat(t *testing.T) {
 		}
 	}
 	t.Run("ACL", func(t *testing.T) {
-		acls := kadm.NewACLs().Allow("User:worker").AllowHosts().Topics("secret").Operations(kadm.OpWrite, kadm.OpDescribe).ResourcePatternType(kadm.ACLPatternLiteral)
+		acls := kadm.NewACLs().Allow("User:worker").AllowHosts().Topics(topic).Operations(kadm.OpWrite, kadm.OpDescribe).ResourcePatternType(kadm.ACLPatternLiteral)
 		if _, err := admin.CreateACLs(within(t, 20*time.Second), acls); err != nil {
 			t.Fatal(err)
 		}
 		c := client(t, kgo.SASL(plainly("worker", "worker-secret")), kgo.SeedBrokers(c.Brokers[0].SASL))
-		if err := c.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: "secret", Value: []byte("x")}).FirstErr(); err != nil {
+		if err := c.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -241,15 +248,15 @@ func TestThreeBrokersServeWithoutOne(t *testing.T) {
 	begin := time.Now()
 	c := Start(t, Options{Brokers: 3, Settings: comeBackSoon})
 	t.Logf("start three brokers: %.1f s", time.Since(begin).Seconds())
-	create(t, c, "replicated", 3, 3)
-	writer := client(t, kgo.SeedBrokers(c.Addresses()...), kgo.DefaultProduceTopic("replicated"))
-	produce(t, writer, "replicated", 0, 1000)
+	topic := create(t, c, "replicated", 3, 3)
+	writer := client(t, kgo.SeedBrokers(c.Addresses()...), kgo.DefaultProduceTopic(topic))
+	produce(t, writer, topic, 0, 1000)
 	if err := c.Brokers[1].Kill(); err != nil {
 		t.Fatal(err)
 	}
 	begin = time.Now()
-	produce(t, writer, "replicated", 1000, 2000)
-	consume(t, c, "replicated", 2000)
+	produce(t, writer, topic, 1000, 2000)
+	consume(t, c, topic, 2000)
 	t.Logf("produce and consume without one of them: %.1f s", time.Since(begin).Seconds())
 	begin = time.Now()
 	if err := c.Brokers[1].Start(t.Context()); err != nil {
