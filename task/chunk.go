@@ -32,29 +32,26 @@ type item struct {
 	ended     silence.Ended // what the key's silence before this event ended
 	next      int32         // next item of the same key; 0 is none, since an item never follows itself
 	emits     uint64
-	called    []called     // outputs of functions
-	late      bool         // before the watermark
-	aside     bool         // late, and to be written to a topic
-	skip      bool         // left out
-	repeat    bool         // seen before
-	held      bool         // not to be done with in this chunk
-	notice    bool         // of a source: no event
+	called    []called // outputs of functions
+	outcome   outcome
+	late      bool         // before the watermark, whatever became of it
 	announce  bool         // the source's watermark to all of the copies' partitions
-	parked    bool         // to be gone on with later
-	over      bool         // given up, and what was to be done about that was
-	collected bool         // in its group
 	group     *group.Ended // that it is made of; nil for an event of the log
 	resumed   *park.Task   // what it was when it was parked; nil for a record that was read
 	point     resume.Point // where it goes on; its beginning for one that was neither parked nor sent back
 }
 
-func (it *item) alive() bool { return it.Failure == nil && !it.skip && !it.parked && !it.over }
+func (it *item) alive() bool { return it.outcome == active }
 
-func (it *item) fail(stage string, err error) { it.Failure = &output.Failure{Stage: stage, Err: err} }
+func (it *item) fail(stage string, err error) {
+	it.Failure = &output.Failure{Stage: stage, Err: err}
+	it.become(failed)
+}
 
 // failAt makes the event a dead letter of a stage.
 func (it *item) failAt(s *step.Stage, err error) {
 	it.Failure = &output.Failure{Stage: s.Name, At: s.At, Err: err}
+	it.become(failed)
 }
 
 // takes reports whether a stage is for the event.
@@ -79,7 +76,7 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 		return 0, err
 	}
 	limit := math.MaxInt
-	if len(w.items) == 1 && w.items[0].held {
+	if len(w.items) == 1 && w.items[0].outcome == tick {
 		limit = firingsMax
 	}
 	if err := w.fireRest(limit); err != nil {
@@ -99,7 +96,7 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 func (w *worker) measure(start, made time.Time) {
 	end, n := time.Now(), 0
 	for i := range w.items {
-		if it := &w.items[i]; !it.parked && it.read() && !it.held {
+		if it := &w.items[i]; it.read() && it.timed() {
 			n++
 		}
 	}
@@ -110,7 +107,7 @@ func (w *worker) measure(start, made time.Time) {
 		it := &w.items[i]
 		w.step.way.Case = w.plan.Cases.Case(it.Row)
 		switch {
-		case it.parked || it.held:
+		case !it.timed():
 		case it.resumed != nil:
 			w.step.way.Parked(w.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
 		case it.group == nil:
@@ -123,15 +120,14 @@ func (w *worker) measure(start, made time.Time) {
 // read reports whether the event was read for this chunk.
 func (it *item) read() bool { return it.resumed == nil && it.group == nil }
 
+// timed reports whether the chunk brought the event, or a notice, to its end.
+func (it *item) timed() bool { return it.outcome != queued && it.outcome != tick }
+
 func (w *worker) count(it *item) {
-	for _, c := range []struct {
-		is    bool
-		count *int
-	}{{it.late, &w.step.late}, {it.skip && !it.notice && !it.repeat && !it.held, &w.step.dropped}, {it.repeat, &w.step.repeats}, {it.notice, &w.step.notices}} {
-		if c.is {
-			*c.count++
-		}
+	if it.late {
+		w.step.late++
 	}
+	w.step.counts[effects[it.outcome].counted]++
 }
 
 // early takes records in log order through decoding, event time and the stages
@@ -182,7 +178,7 @@ func (w *worker) early(records []stream.Record) (int, error) {
 			}
 			w.mark(p, it)
 		}
-		if it.held {
+		if it.outcome == tick {
 			return i, nil
 		}
 		p.next, p.heard, p.idle = r.Offset+1, w.now, false
@@ -245,7 +241,7 @@ func (w *worker) stopAt(it *item) {
 		w.items = w.items[:it.index]
 		return
 	}
-	it.skip, it.held = true, true
+	it.outcome = tick
 	w.mark(it.partition, it)
 }
 
@@ -256,7 +252,7 @@ const chunkBytesMax = 1 << 20
 func (w *worker) admit(it *item) {
 	r, plan, p := it.Record, w.plan, it.partition
 	if w.idling {
-		it.Watermark, it.skip, it.held = p.watermark(plan.Time.Lateness), true, true
+		it.Watermark, it.outcome = p.watermark(plan.Time.Lateness), tick
 		return
 	}
 	if len(r.Headers) > 0 && !w.returned(it) || plan.Sources != nil && !w.hear(it) {
@@ -303,7 +299,7 @@ func (w *worker) judge(it *item) {
 	if p, t := it.partition, it.Time; p.ids != nil && !it.point.Seen {
 		w.keyBuf = it.Row.AppendKey(w.keyBuf[:0], w.plan.Dedupe.Slot)
 		if p.ids.Seen(value.Text(w.keyBuf), t, p.newest) {
-			it.skip, it.repeat = true, true
+			it.become(duplicate)
 			return
 		}
 	}
@@ -324,9 +320,9 @@ func (w *worker) late(it *item) {
 	case step.LateDead:
 		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond))
 	case step.LateDrop:
-		it.skip = true
+		it.become(late)
 	case step.LateTopic:
-		it.skip, it.aside = true, true
+		it.become(diverted)
 	}
 }
 
@@ -424,7 +420,7 @@ func (w *worker) wave(ctx context.Context) error {
 		return err
 	}
 	for _, i := range w.active {
-		if it := &w.items[i]; it.key != nil && !it.parked && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
+		if it := &w.items[i]; it.key != nil && it.outcome != queued && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
 			it.key.Observe(&w.plan.keys, 1, it.ended, it.Time)
 		}
 	}
@@ -472,7 +468,9 @@ func (w *worker) run(stage *step.Stage, it *item) error {
 	case stage.Route != nil:
 		var on bool
 		on, err = stage.Route.Take(it.Row)
-		it.skip = !on && err == nil
+		if !on && err == nil {
+			it.become(filtered)
+		}
 	case stage.Lookup != nil:
 		err, fatal = stage.Lookup.Find(it.Row, it.partition.tables)
 	case stage.Group != nil:

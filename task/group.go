@@ -22,7 +22,13 @@ func (w *worker) join(g *step.Group, it *item) (failure, fatal error) {
 		Source: cmp.Or(header.Get(it.Record, header.Source), header.Get(it.Record, header.Copied)), Headers: it.Record.Headers,
 	})
 	w.step.Carry(bytes)
-	it.over, it.collected = true, bytes > 0
+	switch {
+	case failure != nil || fatal != nil:
+	case bytes > 0:
+		it.become(collected)
+	default:
+		it.become(known)
+	}
 	return failure, fatal
 }
 
@@ -66,7 +72,9 @@ func (w *worker) compose(p *partition, watermark int64, at stream.Offset) (bytes
 		w.setMeta(it)
 		var on bool
 		if it.point.Done, on, err = w.plan.resumption.Beyond(row, e.Group.At); err == nil {
-			it.skip, err = !on, e.Refused()
+			if err = e.Refused(); !on {
+				it.become(filtered)
+			}
 		}
 		if err != nil {
 			it.failAt(&w.plan.Stages[e.Group.At-1], err)

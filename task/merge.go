@@ -69,7 +69,9 @@ func (w *worker) hear(it *item) bool {
 	}
 	p.newest = max(p.newest, p.sources.Take(heard))
 	it.source, it.Watermark = heard.Topic, p.newest
-	it.notice, it.skip = !heard.Event, !heard.Event
+	if !heard.Event {
+		it.become(notice)
+	}
 	return heard.Event
 }
 

@@ -23,20 +23,20 @@ func (w *worker) output() error {
 				w.step.Emit(stage.Emit, &it.Event)
 			}
 		}
-		if it.aside {
+		if it.outcome == diverted {
 			w.step.Aside(&it.Event)
 		}
 		if it.Failure != nil {
 			it.Failure.Resume = w.words(it)
 			w.step.DeadLetter(&it.Event)
 		}
-		if w.plan.Ends.Topic != "" && !it.parked && !it.held && !it.notice && !it.collected {
+		if w.plan.Ends.Topic != "" && effects[it.outcome].told {
 			w.step.End(&it.Event, from, it.late && w.plan.Time.Late == step.LateDrop)
 		}
-		if w.options.Observe != nil && !it.notice && !it.held && !it.parked && it.group == nil {
+		if w.options.Observe != nil && effects[it.outcome].ended && it.group == nil {
 			w.options.Observe(it.observed())
 		}
-		if it.group != nil && !it.parked {
+		if it.group != nil && effects[it.outcome].ended {
 			if err := it.partition.groups.Release(it.group, it.Record.Offset, w.step.EndMember(&it.Event)); err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func (w *worker) output() error {
 func (it *item) observed() *Observed {
 	o := &Observed{
 		Record: it.Record, Row: it.Row, Time: timeOrZero(it.Time), Watermark: timeOrZero(it.Watermark),
-		Late: it.late, Dropped: it.skip, Approximate: it.Approximate,
+		Late: it.late, Dropped: effects[it.outcome].left, Approximate: it.Approximate,
 	}
 	if it.Failure != nil {
 		o.Stage, o.Err = it.Failure.Stage, it.Failure.Err

@@ -48,7 +48,7 @@ func (w *worker) park(it *item, head park.Head, err error) error {
 	if err != nil {
 		e.Error = err.Error()
 	}
-	it.parked = true
+	it.become(queued)
 	w.store(it.partition.parked, e)
 	return nil
 }
@@ -112,7 +112,7 @@ func (w *worker) unscored(stage *step.Stage, at int, it *item, err error, failur
 		return w.giveUp(stage, it, err)
 	}
 	due := w.now.Add(c.Delay(it.Row.Text(w.plan.Meta.ID), 1, err))
-	if err := w.park(it, park.Head{Stage: at, Attempts: failures[0].Attempts, Due: due.UnixMicro()}, err); err != nil || !it.parked {
+	if err := w.park(it, park.Head{Stage: at, Attempts: failures[0].Attempts, Due: due.UnixMicro()}, err); err != nil || it.outcome != queued {
 		return err
 	}
 	it.partition.parked.Failed(int64(it.Record.Offset), *failures[0].Outlier)
@@ -132,9 +132,11 @@ func (w *worker) giveUp(stage *step.Stage, it *item, err error) error {
 			break
 		}
 	}
-	if it.over = it.Failure == nil && (it.emits != emits || len(it.called) > called); !it.over {
-		it.failAt(stage, err)
+	if it.Failure == nil && (it.emits != emits || len(it.called) > called) {
+		it.become(recovered)
+		return nil
 	}
+	it.failAt(stage, err)
 	return nil
 }
 
@@ -201,7 +203,10 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 			}
 		}
 		stage := &w.plan.Stages[e.Stage]
-		switch it.skip = t.Cancelled; {
+		if t.Cancelled {
+			it.become(cancelled)
+		}
+		switch {
 		case tooLarge != nil:
 			t.Err = tooLarge
 		case t.Answered:
@@ -234,7 +239,7 @@ func (w *worker) unpark() {
 	w.step.again += len(w.items)
 	for i := range w.items {
 		it := &w.items[i]
-		if it.parked {
+		if !effects[it.outcome].ended {
 			continue
 		}
 		p, offset := it.partition, int64(it.Record.Offset)

@@ -12,7 +12,7 @@ func (w *worker) returned(it *item) bool {
 	it.Return = dead.Returned(it.Record.Headers)
 	switch {
 	case it.partition.parked.Cancels(it.Record), it.Return != nil && it.Return.Letters != w.plan.DeadTopic:
-		it.notice, it.skip = true, true
+		it.become(notice)
 		return false
 	case it.Return == nil:
 		return true
@@ -43,7 +43,9 @@ func (w *worker) rerun(it *item) {
 	if err != nil {
 		it.fail("redrive", err)
 	}
-	it.skip = !on && err == nil
+	if !on && err == nil {
+		it.become(filtered)
+	}
 }
 
 // words says where the event of a dead letter goes on when it is sent back; ""

@@ -102,9 +102,7 @@ type draft struct {
 	number  uint64
 	events  int
 	late    int
-	dropped int
-	repeats int // duplicates
-	notices int // of sources: no events
+	counts  [counters]int
 	ended   int // keys looked at for their silence
 	again   int // events that were parked, and gone on with
 	dirty   []*keys.Key
@@ -186,11 +184,11 @@ func (w *worker) seal() {
 func (w *worker) measureCommit(at time.Time) {
 	s, m := w.flying, w.metrics
 	s.way.Commit(m, at)
-	m.Events.Add(uint64(s.events - s.notices))
+	m.Events.Add(uint64(s.events - s.counts[notices]))
 	m.Outputs.Add(uint64(len(s.Outputs) - s.Dead))
-	m.Duplicates.Add(uint64(s.repeats))
+	m.Duplicates.Add(uint64(s.counts[repeats]))
 	m.DeadLetters.Add(uint64(s.Dead))
 	m.Late.Add(uint64(s.late))
-	m.Dropped.Add(uint64(s.dropped))
+	m.Dropped.Add(uint64(s.counts[dropped]))
 	m.Steps.Add(1)
 }
