@@ -47,14 +47,12 @@ type compiler struct {
 	named     []NamedModel       // those, in order
 	specs     [2][]feature.Spec  // early and late
 	waiting   []*waitingFeature  // feedback features, before their value is introduced
-	reads     []step.Stage       // of feedback features, until the waves begin
+	nodes     []node             // of the stages, in the order of the file
 	fedBack   map[string]bool    // names that only the waves know
-	inWaves   bool
 	emits     int
 	writers   int           // emits, and topics of calls
 	fields    []string      // of the input
-	guard     *step.Guard   // of the route's case that is being compiled
-	guards    []*step.Guard // that one and those of the cases around it
+	guards    []*step.Guard // of the route's case that is being compiled, and of those around it
 	depth     int           // of cases
 	rows      bool          // end before the first score whose model cannot be loaded
 	reach     bool          // what runs models has to be there
@@ -135,11 +133,9 @@ func compile(p Pipeline, options Options) (made compiled, err error) {
 	c.names.later = laterNames(&p)
 	c.steps("steps", p.Steps)
 	c.resolveWaiting(true)
+	c.arrange()
 	c.parking()
 	c.turns()
-	if !c.inWaves {
-		c.plan.Waves = len(c.plan.Stages)
-	}
 	if c.plan.Ordered && len(c.plan.Groups.Groups) > 0 {
 		c.fail("steps", "events of a key are parked behind each other, which those of groups have no place among")
 		c.hint("remove ordered: true, and features of what a model that may be down answers")

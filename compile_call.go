@@ -49,11 +49,9 @@ func (c *compiler) call(path string, s *Call) {
 		c.writers++
 	}
 	c.callOutputs(path, s, stage)
-	c.order(stage.When)
-	c.orderSlots(stage.Inputs)
 	if len(c.errs) == before {
 		c.plan.Calls = append(c.plan.Calls, stage)
-		c.add(step.Stage{Name: "call", Call: stage})
+		c.add(node{stage: step.Stage{Name: "call", Call: stage}, waves: c.fed(stage.When) || c.fedSlots(stage.Inputs...)})
 	}
 }
 

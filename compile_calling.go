@@ -235,14 +235,17 @@ func (c *compiler) onFailure(path string, steps []Step, stage *step.Score) {
 	if steps == nil {
 		return
 	}
-	before := len(c.plan.Stages)
+	before := len(c.nodes)
 	c.names.routes = append(c.names.routes, path)
 	c.depth++
 	c.inCase(path, path, steps)
 	c.depth--
 	c.names.routes = c.names.routes[:len(c.names.routes)-1]
-	stage.OnFailure = slices.Clone(c.plan.Stages[before:])
-	c.plan.Stages = c.plan.Stages[:before]
+	for _, n := range c.nodes[before:] {
+		n.stage.Guard = n.guard()
+		stage.OnFailure = append(stage.OnFailure, n.stage)
+	}
+	c.nodes = c.nodes[:before]
 }
 
 // parking compiles what concerns all that is parked.

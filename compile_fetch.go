@@ -35,7 +35,6 @@ type fetched struct {
 func (c *compiler) fetch(path string, s *Fetch) {
 	before := len(c.errs)
 	c.identifier(path+".name", s.Name)
-	c.beginWaves()
 	url := c.fetchURL(path, s)
 	if s.Max < 0 || s.Max > contentMax {
 		c.fail(path+".max", "%d bytes are out of range: use 1 to %d", s.Max, contentMax)
@@ -73,7 +72,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if s.Ordered {
 		c.plan.Ordered, c.plan.Feedback = true, true
 	}
-	c.add(step.Stage{Name: "fetch", Score: stage})
+	c.add(node{stage: step.Stage{Name: "fetch", Score: stage}, waves: true})
 }
 
 // fetchURL returns the name of what is fetched.

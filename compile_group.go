@@ -44,22 +44,13 @@ func (c *compiler) group(path string, s *Group) {
 	c.groupBounds(path, s)
 	c.groupSlots(path, s, stage)
 	c.groupNames(path, stage)
-	c.beforeWaves(path)
+	n := node{stage: step.Stage{Name: "group", Group: stage}, waves: c.fedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
+	c.belowWaves(path, n)
 	if len(c.errs) > before {
 		return
 	}
 	c.plan.Groups.Groups = append(c.plan.Groups.Groups, stage)
-	c.plan.Stages = slices.Insert(c.plan.Stages, c.groupPlace(), step.Stage{Name: "group", Group: stage, Guard: c.guard})
-	if c.inWaves {
-		c.plan.Waves++
-	}
-}
-
-func (c *compiler) groupPlace() int {
-	if c.inWaves {
-		return c.plan.Waves
-	}
-	return len(c.plan.Stages)
+	c.nodes = append(c.nodes, n)
 }
 
 func (c *compiler) groupBounds(path string, s *Group) {
@@ -116,10 +107,20 @@ func (c *compiler) groupSlots(path string, s *Group, stage *step.Group) {
 		if slot := slots[0]; len(slots) > 1 || !slices.Contains(name.kinds, slot.Type.Kind) {
 			c.fail(at, "%q is of type %v: %s is of type %s", name.name, slot.Type, name.word, kinds(name.kinds))
 		} else {
-			c.orderSlots(slots)
 			name.found(slot)
 		}
 	}
+}
+
+// groupReads returns the names that a group reads of its events.
+func (c *compiler) groupReads(stage *step.Group) []value.Slot {
+	reads := []value.Slot{stage.By, stage.ID}
+	for _, slot := range []*value.Slot{stage.Order, stage.End} {
+		if slot != nil {
+			reads = append(reads, *slot)
+		}
+	}
+	return reads
 }
 
 // groupNames introduces the names of the event that a group becomes.
@@ -146,45 +147,21 @@ func (c *compiler) groupNames(path string, stage *step.Group) {
 	}
 }
 
-// onWay reports whether the events that are compiled for go through a stage above.
-func (c *compiler) onWay(s *step.Stage) bool {
-	return s.Guard == nil || slices.Contains(c.guards, s.Guard)
-}
-
 // belowGroup reports whether a group stands above.
 func (c *compiler) belowGroup() bool {
-	return slices.ContainsFunc(c.plan.Stages, func(s step.Stage) bool { return s.Group != nil && c.onWay(&s) })
+	here := node{guards: c.guards}
+	return slices.ContainsFunc(c.nodes, func(n node) bool { return n.stage.Group != nil && n.within(&here) })
 }
 
-// beforeWaves moves the stages that events of a group go through, and that began the
-// waves only because those of other events stand above them, before the waves.
-func (c *compiler) beforeWaves(path string) {
+// belowWaves refuses a group below what its events need the waves for.
+func (c *compiler) belowWaves(path string, group node) {
 	if c.belowGroup() {
 		c.fail(path, "an event goes through one group: this one is below another")
 	}
-	if !c.inWaves {
-		return
+	if _, _, at := schedule(append(slices.Clone(c.nodes), group)); at >= 0 {
+		c.fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", cmp.Or(c.nodes[at].stage.Name, "features"))
+		c.hint("write the group above it; what is below it is done for the group as one")
 	}
-	var moved, rest []step.Stage
-	for _, s := range c.plan.Stages[c.plan.Waves:] {
-		uses := s.Score != nil || s.Emit != nil || s.Call != nil || s.Adds()
-		for _, a := range s.Assign {
-			uses = uses || slices.ContainsFunc(a.Program.Uses(), func(name string) bool { return c.fedBack[name] })
-		}
-		switch {
-		case !c.onWay(&s) || len(s.Features) > 0 && !s.Adds():
-			rest = append(rest, s)
-		case uses:
-			c.fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", s.Name)
-			c.hint("write the group above it; what is below it is done for the group as one")
-			return
-		default:
-			moved = append(moved, s)
-		}
-	}
-	at := c.plan.Waves
-	c.plan.Stages = slices.Concat(c.plan.Stages[:at], moved, rest)
-	c.plan.Waves += len(moved)
 }
 
 // aboveGroup refuses what is kept by key below a group: it is kept in log order,

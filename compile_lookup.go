@@ -23,9 +23,6 @@ func (c *compiler) lookup(path string, s *Lookup) {
 	before := len(c.errs)
 	c.identifier(path+".name", s.Name)
 	outside := s.Redis != nil || s.Postgres != nil || s.HTTP != nil
-	if outside {
-		c.beginWaves()
-	}
 	var key value.Slot
 	if s.Vector == "" {
 		c.rowsOnly(path, s)
@@ -46,14 +43,10 @@ func (c *compiler) lookup(path string, s *Lookup) {
 	if spec.Written = c.writesRows(path, s, spec.Own); len(c.errs) > before {
 		return
 	}
-	if spec.Written {
-		c.beginWaves()
-	}
-	c.order(append(f.empty, f.when)...)
-	c.orderSlots([]value.Slot{key})
-	c.add(step.Stage{Name: "lookup", Lookup: step.NewLookup(step.Lookup{
+	stage := step.Stage{Name: "lookup", Lookup: step.NewLookup(step.Lookup{
 		Table: c.table(spec), Topic: s.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
-	})})
+	})}
+	c.add(node{stage: stage, waves: spec.Written || c.fed(append(f.empty, f.when)...) || c.fedSlots(key)})
 }
 
 // lookupTable returns the table that a lookup finds rows in.

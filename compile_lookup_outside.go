@@ -69,7 +69,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	if s.Ordered {
 		c.plan.Ordered, c.plan.Feedback = true, true
 	}
-	c.add(step.Stage{Name: "lookup", Score: stage})
+	c.add(node{stage: step.Stage{Name: "lookup", Score: stage}, waves: true})
 }
 
 // url is where the rows are, and the field that says it.

@@ -16,16 +16,14 @@ func (c *compiler) route(path string, cases []Case) {
 	for i := range cases {
 		c.routeCase(path, cases, i, stage)
 	}
-	c.order(stage.When...)
-	if c.plan.Cases == nil && c.guard == nil {
+	if c.plan.Cases == nil && len(c.guards) == 0 {
 		c.plan.Cases = stage
 	} else if i := slices.IndexFunc(cases, func(way Case) bool { return way.Budget != 0 }); i >= 0 {
 		c.fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
 		c.hint("give one to a case of the first route, or to the pipeline")
 	}
-	c.add(step.Stage{Name: "route", Route: stage})
+	c.add(node{stage: step.Stage{Name: "route", Route: stage}, waves: c.fed(stage.When...)})
 
-	outer := c.guard
 	c.names.routes = append(c.names.routes, path)
 	c.depth++
 	var everywhere []string // names that all cases so far introduce
@@ -34,8 +32,7 @@ func (c *compiler) route(path string, cases []Case) {
 		if way.Then != "" {
 			continue
 		}
-		c.guard = &step.Guard{Slot: slot, Case: int64(i)}
-		c.guards = append(c.guards, c.guard)
+		c.guards = append(c.guards, &step.Guard{Slot: slot, Case: int64(i)})
 		at := path + "." + way.Name
 		around := c.async
 		c.async = c.async || way.Async
@@ -52,7 +49,6 @@ func (c *compiler) route(path string, cases []Case) {
 	}
 	c.depth--
 	c.names.routes = c.names.routes[:len(c.names.routes)-1]
-	c.guard = outer
 	for _, name := range everywhere {
 		delete(c.names.cases, name)
 	}

@@ -60,7 +60,6 @@ func (c *compiler) score(path string, s *Score) {
 		shared := batch.NewShared(m.Model, model.Policy{Size: stage.Size, Wait: wait, ByLength: stage.ByLength}, 0)
 		stage.Model, stage.Shared, c.plan.Shared = shared, true, append(c.plan.Shared, shared)
 	}
-	c.beginWaves()
 	c.scoreInputs(path, s, m, stage)
 	c.scoreContents(path, m.Info(), stage)
 	c.onFailure(path+".on_failure", s.OnFailure, stage)
@@ -72,7 +71,7 @@ func (c *compiler) score(path string, s *Score) {
 	}
 	c.partial(path+".partial", s, m, stage)
 	stage.Model = &batch.Counted{Model: stage.Model}
-	c.add(step.Stage{Name: "score", Score: stage})
+	c.add(node{stage: step.Stage{Name: "score", Score: stage}, waves: true})
 }
 
 // given is a name that stands for an input of a model.

@@ -106,58 +106,19 @@ func (c *compiler) bindings(path, stage string, list []Binding) {
 	for i := range assigns {
 		programs[i] = assigns[i].Program
 	}
-	c.order(programs...)
-	c.add(step.Stage{Name: stage, Assign: assigns})
-}
-
-// order decides whether the next stage runs in log order or in the waves. The
-// waves begin with the first stage that needs what only they know; from there on
-// the order of the file is kept.
-func (c *compiler) order(programs ...*expression.Program) {
-	for _, p := range programs {
-		if p != nil && slices.ContainsFunc(p.Uses(), func(name string) bool { return c.fedBack[name] }) {
-			c.beginWaves()
-		}
-	}
-}
-
-// beginWaves puts the reads of feedback features here: they cannot fail and
-// depend on nothing, so the stages that were passed on the way are computed in
-// log order.
-func (c *compiler) beginWaves() {
-	if c.inWaves {
-		return
-	}
-	c.inWaves, c.plan.Waves = true, len(c.plan.Stages)
-	c.plan.Stages = append(c.plan.Stages, c.reads...)
-}
-
-// orderSlots does the same for names.
-func (c *compiler) orderSlots(slots []value.Slot) {
-	if slices.ContainsFunc(slots, func(s value.Slot) bool { return c.fedBack[s.Name] }) {
-		c.beginWaves()
-	}
-}
-
-// add appends a stage, for the events of the case that is being compiled.
-func (c *compiler) add(s step.Stage) {
-	s.Guard = c.guard
-	c.plan.Stages = append(c.plan.Stages, s)
+	c.add(node{stage: step.Stage{Name: stage, Assign: assigns}, waves: c.fed(programs...)})
 }
 
 // waitingFeature is a feedback feature until the names it uses are there.
 type waitingFeature struct {
-	path    string
-	feature *Feature
-	stage   step.Feature // the addition
-	missing []string
-	depth   int // of the cases around it
+	*madeFeature
+	depth int // of the cases around it
 }
 
-// features compiles the features of a step, which count an event together: where
-// one needs the waves, all do.
+// features compiles the features of a step, which count an event together.
 func (c *compiler) features(path string, list []Feature) {
 	var made []*madeFeature
+	waves := false
 	for i := range list {
 		m := c.feature(path+list[i].Name, &list[i])
 		if m == nil {
@@ -165,43 +126,41 @@ func (c *compiler) features(path string, list []Feature) {
 			continue
 		}
 		made = append(made, m)
-		if !m.feedback {
-			c.order(m.stage.Value, m.stage.When)
+		if m.waitsFor != nil {
+			c.waiting = append(c.waiting, &waitingFeature{m, c.depth})
+		} else {
+			waves = waves || c.fed(m.value, m.when)
 		}
 	}
-	var stage []step.Feature
-	for _, m := range made {
-		set := 0
-		if m.stage.Late = m.feedback || c.inWaves; m.stage.Late {
-			set = 1
-		}
-		m.stage.Index = len(c.specs[set])
-		c.specs[set] = append(c.specs[set], m.spec)
-		if m.feedback {
-			add := step.Feature{Name: m.stage.Name, Late: true, Index: m.stage.Index, Add: true, Refuses: m.stage.Refuses}
-			c.waiting = append(c.waiting, &waitingFeature{m.path, m.feature, add, m.missing, c.depth})
-		}
-		if m.feedback && !c.inWaves {
-			read := step.FeatureStage([]step.Feature{m.stage})
-			read.Guard = c.guard
-			c.reads = append(c.reads, read)
-			continue
-		}
-		stage = append(stage, m.stage)
-	}
-	if len(stage) > 0 {
-		c.add(step.FeatureStage(stage))
+	if len(made) > 0 {
+		c.add(node{features: made, waves: waves})
 	}
 }
 
-// madeFeature is a feature of a step until all of them are compiled.
+// madeFeature is a feature of a step until the order of the stages is known.
 type madeFeature struct {
-	path     string
-	feature  *Feature
-	spec     feature.Spec
-	stage    step.Feature
-	feedback bool     // it uses names that come later:
-	missing  []string // these
+	path        string
+	feature     *Feature
+	spec        feature.Spec
+	value, when *expression.Program
+	columns     []value.Slot
+	waitsFor    []string // names that come later: the feature is fed back
+	late        bool     // it is kept in the waves
+	index       int      // among those kept there, or among the others
+}
+
+// stage returns what is done for an event: both, or apart the reading and the adding of
+// a feature that is fed back.
+func (m *madeFeature) stage(read, add bool) step.Feature {
+	f := step.Feature{Name: m.feature.Name, Late: m.late, Index: m.index, Read: read, Add: add}
+	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.spec.Overflow == feature.OverflowDead
+	if read {
+		f.Columns, f.ReadFirst = m.columns, m.feature.Elapsed && add
+	}
+	if add {
+		f.Value, f.When = m.value, m.when
+	}
+	return f
 }
 
 // feature compiles a feature and introduces its columns; nil where it is wrong.
@@ -213,18 +172,15 @@ func (c *compiler) feature(path string, f *Feature) *madeFeature {
 	if !ok || !c.aboveGroup(path) {
 		return nil
 	}
-	m := &madeFeature{path: path, feature: f, spec: spec, stage: step.Feature{Name: f.Name, Read: true, Add: true, ReadFirst: f.Elapsed}}
-	c.names.missing = nil
-	before := len(c.errs)
-	c.contribution(path, f, &m.stage)
-	if m.feedback = len(c.names.missing) > 0; m.feedback {
-		c.errs = c.errs[:before] // the names come later: look again then
-		m.missing = slices.Clone(c.names.missing)
-		m.stage = step.Feature{Name: f.Name, Read: true}
-	} else if len(c.errs) > before {
+	m := &madeFeature{path: path, feature: f, spec: spec}
+	for _, name := range slices.Concat(expression.NamesIn(f.Value), expression.NamesIn(f.When)) {
+		if _, known := c.names.lookup(name); !known && (c.names.later[name] || c.names.isBroken(name)) {
+			m.waitsFor = append(m.waitsFor, name)
+		}
+	}
+	if m.waitsFor == nil && !c.contribution(m) {
 		return nil
 	}
-	m.stage.Refuses = f.Value != "" || f.When != "" || spec.Overflow == feature.OverflowDead
 	one, err := feature.NewSet([]feature.Spec{spec})
 	if err != nil {
 		c.fail(path, "%v", err)
@@ -244,29 +200,31 @@ func (c *compiler) feature(path string, f *Feature) *madeFeature {
 		if !ok {
 			return nil
 		}
-		m.stage.Columns = append(m.stage.Columns, slot)
-		c.fedBack[name] = m.feedback
+		m.columns = append(m.columns, slot)
+		c.fedBack[name] = m.waitsFor != nil
 	}
 	return m
 }
 
 // contribution compiles what a feature adds and when.
-func (c *compiler) contribution(path string, f *Feature, stage *step.Feature) {
-	if f.Value != "" {
-		stage.Value = c.expression(path+".value", f.Value, value.Number, value.Int)
+func (c *compiler) contribution(m *madeFeature) (ok bool) {
+	before := len(c.errs)
+	if m.feature.Value != "" {
+		m.value = c.expression(m.path+".value", m.feature.Value, value.Number, value.Int)
 	}
-	if f.When != "" {
-		stage.When = c.expression(path+".when", f.When, value.Bool)
+	if m.feature.When != "" {
+		m.when = c.expression(m.path+".when", m.feature.When, value.Bool)
 	}
+	return len(c.errs) == before
 }
 
 // resolveWaiting adds the writing of feedback features after the step that
 // introduced the last name they use, among the steps that they stand among.
 func (c *compiler) resolveWaiting(last bool) {
 	var still []*waitingFeature
-	var stage []step.Feature
+	var writes []*madeFeature
 	for _, w := range c.waiting {
-		absent := slices.ContainsFunc(w.missing, func(name string) bool {
+		absent := slices.ContainsFunc(w.waitsFor, func(name string) bool {
 			_, ok := c.names.lookup(name)
 			return !ok
 		})
@@ -280,13 +238,12 @@ func (c *compiler) resolveWaiting(last bool) {
 			c.hint("write ordered: true at the score that parks, or remove what parks: async, and call of the model")
 		}
 		c.aboveGroup(w.path)
-		c.contribution(w.path, w.feature, &w.stage)
-		stage = append(stage, w.stage)
+		c.contribution(w.madeFeature)
+		writes = append(writes, w.madeFeature)
 	}
 	c.waiting = still
-	if len(stage) > 0 {
-		c.beginWaves()
-		c.add(step.FeatureStage(stage))
+	if len(writes) > 0 {
+		c.add(node{writes: writes, waves: true})
 		c.plan.Feedback = true
 	}
 }
@@ -353,7 +310,6 @@ func (c *compiler) emit(path string, e *Emit) {
 	c.writers++
 	if e.When != "" {
 		stage.When = c.expression(path+".when", e.When, value.Bool)
-		c.order(stage.When)
 	}
 	if e.Key != "" {
 		for _, slot := range c.expand(path+".key", e.Key) {
@@ -363,34 +319,37 @@ func (c *compiler) emit(path string, e *Emit) {
 			stage.Key = &slot
 		}
 	}
+	waves := c.fed(stage.When)
 	if e.ID != "" {
-		stage.ID = c.compute(path+".id", "id", e.ID, stage, value.String)
+		slot, fed := c.compute(path+".id", "id", e.ID, stage, value.String)
+		stage.ID, waves = slot, waves || fed
 	}
-	c.emitValue(path+".value", e, stage)
+	waves = c.emitValue(path+".value", e, stage) || waves
 	c.writes(e.Topic, stage)
-	c.add(step.Stage{Name: "emit", Emit: stage})
+	c.add(node{stage: step.Stage{Name: "emit", Emit: stage}, waves: waves})
 }
 
 // compute gives an emit's expression a slot of its own, so that what can fail
 // does so at the emit's place. A name alone cannot fail and never changes: its
-// own slot will do, under another name, as the emit's author did not list it.
-func (c *compiler) compute(path, name, source string, stage *step.Emit, want ...value.Kind) *value.Slot {
+// own slot will do, under another name, as the emit's author did not list it. It
+// reports whether the expression reads what is fed back.
+func (c *compiler) compute(path, name, source string, stage *step.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
 	program := c.expression(path, source, want...)
 	if program == nil {
-		return nil
+		return nil, false
 	}
-	c.order(program)
+	fed = c.fed(program)
 	if name, ok := program.Name(); ok {
 		slot, _ := c.names.Slot(name)
 		slot.Name = c.hiddenName()
-		return &slot
+		return &slot, fed
 	}
-	slot, ok := c.introduce(path, c.hiddenName(), program.Type())
+	made, ok := c.introduce(path, c.hiddenName(), program.Type())
 	if !ok {
-		return nil
+		return nil, false
 	}
-	stage.Compute = append(stage.Compute, step.Assign{Name: name, Slot: slot, Program: program})
-	return &slot
+	stage.Compute = append(stage.Compute, step.Assign{Name: name, Slot: made, Program: program})
+	return &made, fed
 }
 
 func (c *compiler) hiddenName() string { return hidden + strconv.Itoa(len(c.names.schema.Slots)) }
@@ -403,7 +362,8 @@ func (c *compiler) output(topic string) int {
 	return len(c.plan.Outputs) - 1
 }
 
-func (c *compiler) emitValue(path string, e *Emit, stage *step.Emit) {
+// emitValue compiles the value, and reports whether it reads what is fed back.
+func (c *compiler) emitValue(path string, e *Emit, stage *step.Emit) (waves bool) {
 	seen := map[string]bool{}
 	add := func(at, key string, slot value.Slot) {
 		c.noContent(at, slot)
@@ -422,18 +382,21 @@ func (c *compiler) emitValue(path string, e *Emit, stage *step.Emit) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		for _, slot := range c.expand(at, name) {
+			waves = waves || c.fedSlots(slot)
 			add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
 		}
 	}
 	for _, b := range e.Value {
 		at := path + "." + b.Name
-		if slot := c.compute(at, "value."+b.Name, b.Expr, stage); slot != nil {
+		if slot, fed := c.compute(at, "value."+b.Name, b.Expr, stage); slot != nil {
+			waves = waves || fed
 			add(at, b.Name, *slot)
 		}
 	}
 	if len(stage.Values) == 0 && len(c.errs) == 0 {
 		c.fail(path, "missing: there is no decide step whose names it could default to")
 	}
+	return waves
 }
 
 // decided returns the names of the decide steps above that are known here: an

@@ -18,6 +18,7 @@ package expression
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -107,6 +108,35 @@ func Compile(source string, names Names) (*Program, *Error) {
 	p.number, _ = o.promoted(value.Number).fn.(eval[float64])
 	p.text, _ = o.fn.(eval[string])
 	return p, nil
+}
+
+// NamesIn returns the names that an expression writes, slots and constants, in no order.
+// It is nil where the text is no expression.
+func NamesIn(source string) []string {
+	tree, err := parse(source)
+	if err != nil {
+		return nil
+	}
+	names := written{}
+	ast.Walk(&tree, names)
+	return slices.Collect(maps.Values(names))
+}
+
+// written has the names of a tree, by the nodes that write them.
+type written map[ast.Node]string
+
+// Visit implements ast.Visitor. A node comes after those under it, which are part of its
+// name.
+func (w written) Visit(n *ast.Node) {
+	name, ok := dotted(*n)
+	if call, is := (*n).(*ast.CallNode); is {
+		delete(w, call.Callee)
+	} else if member, is := (*n).(*ast.MemberNode); is && ok {
+		delete(w, member.Node)
+	}
+	if ok {
+		w[*n] = name
+	}
 }
 
 // Type returns the type of the result.
