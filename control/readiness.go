@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 // for concurrent use.
 type Readiness struct {
 	asking     chan struct{} // held by the caller that asks, and guards what follows
-	began      time.Time     // when the newest question did
+	began      time.Time     // when the newest question with an answer did
 	ready      bool          // its answer
 	asked, not atomic.Uint64
 }
@@ -22,7 +23,8 @@ type ReadinessStats struct {
 }
 
 // Since reports whether the endpoint is ready, by a question that begins after a time.
-// Callers that wait share such an answer. It is false if ctx ends first.
+// Callers that wait share such an answer. It is false if ctx ends first, and then the next
+// caller asks again.
 func (r *Readiness) Since(ctx context.Context, after time.Time, ask func(context.Context) error) bool {
 	select {
 	case r.asking <- struct{}{}:
@@ -30,14 +32,19 @@ func (r *Readiness) Since(ctx context.Context, after time.Time, ask func(context
 	case <-ctx.Done():
 		return false
 	}
-	if !r.began.After(after) {
-		r.began = time.Now()
-		r.ready = ask(ctx) == nil
-		if r.asked.Add(1); !r.ready {
-			r.not.Add(1)
-		}
+	if r.began.After(after) {
+		return r.ready
 	}
-	return r.ready
+	began := time.Now()
+	ready := ask(ctx) == nil
+	r.asked.Add(1)
+	if !ready && !errors.Is(ctx.Err(), context.Canceled) {
+		r.not.Add(1)
+	}
+	if ready || ctx.Err() == nil {
+		r.began, r.ready = began, ready
+	}
+	return ready
 }
 
 // Stats returns what the questions were answered.

@@ -65,3 +65,47 @@ func TestCallersShareAQuestionThatBeginsAfterTheirFailure(t *testing.T) {
 		}
 	})
 }
+
+// TestCallerThatEndsAnswersForNoOther has a caller end while it asks. The next caller,
+// whose failure is older, asks again. No answer within the time of the caller is counted.
+func TestCallerThatEndsAnswersForNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		endpoint, err := control.NewEndpoint(control.EndpointOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, failed := endpoint.Readiness, time.Now()
+		time.Sleep(time.Millisecond)
+		hangs := func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		answers := func(context.Context) error { return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() {
+			if r.Since(ctx, failed, hangs) {
+				t.Error("ready, though the caller ended")
+			}
+		})
+		synctest.Wait()
+		group.Go(func() {
+			if !r.Since(t.Context(), failed, answers) {
+				t.Error("the end of another caller says that the endpoint is not ready")
+			}
+		})
+		synctest.Wait()
+		cancel()
+		group.Wait()
+		failed = time.Now()
+		time.Sleep(time.Millisecond)
+		late, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if r.Since(late, failed, hangs) || !r.Since(t.Context(), failed, answers) {
+			t.Error("the time of one caller is that of another")
+		}
+		if got := r.Stats(); got != (control.ReadinessStats{Asked: 4, Not: 1}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -348,10 +348,11 @@ func (m *Model) try(ctx context.Context, c *call) (answer, error) {
 func (m *Model) supervise(ready chan<- error) {
 	for failures := 0; ; failures++ {
 		w, err := m.launch()
-		m.unready.Store(nil)
-		if err != nil {
-			m.unready.Store(&err)
+		unready := &err
+		if err == nil {
+			unready = nil
 		}
+		m.unready.Store(unready)
 		if ready != nil {
 			ready <- err
 			if ready = nil; err != nil {
