@@ -182,7 +182,8 @@ func TestQuietOutageExhaustsNoAttempts(t *testing.T) {
 }
 
 // TestPoisonAtAReadyServerEndsAfterItsAttempts has the last event fail at a server that
-// says that it is ready. A restart forgets the events that were answered before, so that
+// says that it is ready. Its first failure counts by itself: the answer does not fit. An
+// event without such a failure waits, as TestLastEventOfAStreamWaits of step shows. A restart forgets the events that were answered before, so that
 // chance explains more of the failures.
 func TestPoisonAtAReadyServerEndsAfterItsAttempts(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,8 @@ import (
 //
 // A request that always fails is called for as often as it has attempts, or a few times
 // more: up to 15 times as often where fewer than eight other events were answered since
-// the process started. An outage exhausts no attempts, unless the endpoint says that it is
+// the process started. If no other event is answered after its first failure, it is called
+// for until its time is over. An outage exhausts no attempts, unless the endpoint says that it is
 // ready and answers no event: then it may exhaust those of an event that had a counted
 // failure before. Callers leave out failures that are no event's by themselves, such as a
 // refused connection.

@@ -245,6 +245,28 @@ func TestEventThatFailsAloneStopsNobody(t *testing.T) {
 	}
 }
 
+// TestLastEventOfAStreamWaits has an event fail again and again at an endpoint that is
+// ready and answered others before. An outage looks the same, so no failure counts until
+// another event is answered. Expire ends it before.
+func TestLastEventOfAStreamWaits(t *testing.T) {
+	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{blame: model.BlameWay, busy: true}} {
+		a := newAsker(t)
+		a.answer(100)
+		var o control.Outlier
+		for range 1000 {
+			if got, _ := a.fail(&o, err); got != 0 {
+				t.Fatalf("%v: %d attempts, and no event was answered since", err, got)
+			}
+		}
+		a.answer(100)
+		for want := 2; want <= 3; want++ {
+			if got, _ := a.fail(&o, err); got != want {
+				t.Errorf("%v: %d attempts after other answers, want %d", err, got, want)
+			}
+		}
+	}
+}
+
 // TestPoisonBeforeAnyAnswerStopsNobody has five events fail at once, of the first eight
 // calls. The others are answered later.
 func TestPoisonBeforeAnyAnswerStopsNobody(t *testing.T) {
