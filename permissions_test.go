@@ -15,7 +15,7 @@ import (
 
 // TestOnlyTheOwnerMayReadWhatPipelinesKeep walks a data directory with features, a
 // queue, a group, a journal, the state and timers of a function, dead letters and
-// passages. The umask takes nothing away.
+// passages. The umask takes nothing away. What is wide is narrow after the next Open.
 func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "data")
@@ -48,28 +48,61 @@ func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeLog(t, log)
+	checkNarrow(t, dir)
+	if _, err := os.Stat(filepath.Join(dir, "passages")); err != nil {
+		t.Error(err)
+	} // An earlier version made them all wide. The folder of a sink is no part of what the log made.
+	for path, info := range entriesOf(t, dir) {
+		if err := os.Chmod(path, info.Mode()|0o055); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archive := filepath.Join(dir, "archive")
+	if err := os.Mkdir(archive, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if log, err = embedded.Open(dir, embedded.Options{SegmentBytes: 256 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, log)
+	if info, err := os.Stat(archive); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%s has %v, %v", archive, info.Mode(), err)
+	}
+	if err := os.Remove(archive); err != nil {
+		t.Fatal(err)
+	}
+	checkNarrow(t, dir)
+}
+
+// checkNarrow checks that only the owner has permissions on a data directory.
+func checkNarrow(t *testing.T, dir string) {
+	t.Helper()
 	var files, folders int
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
+	for path, info := range entriesOf(t, dir) {
 		want := fs.FileMode(0o600)
-		if files++; entry.IsDir() {
+		if files++; info.IsDir() {
 			files, folders, want = files-1, folders+1, 0o700
 		}
 		if info.Mode().Perm() != want {
 			t.Errorf("%s has %v, want %v", path, info.Mode().Perm(), want)
 		}
-		return nil
-	})
-	if err != nil || files < 10 || folders != 4 {
-		t.Errorf("%d files, %d folders, %v", files, folders, err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "passages")); err != nil {
-		t.Error(err)
+	if files < 10 || folders != 4 {
+		t.Errorf("%d files, %d folders", files, folders)
 	}
+}
+
+// entriesOf returns a directory and all that is in it.
+func entriesOf(t *testing.T, dir string) map[string]fs.FileInfo {
+	t.Helper()
+	entries := map[string]fs.FileInfo{}
+	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil {
+			entries[path], err = entry.Info()
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return entries
 }

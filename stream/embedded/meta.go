@@ -93,13 +93,14 @@ func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
 // ErrForeign says that a folder holds files, and is no data directory.
 var ErrForeign = errors.New("the folder holds other files and is no data directory")
 
-// besides are the names that a data directory may have before it has META: leftovers of
-// a crash of the first Open, files that processes keep beside a log, and those of file
-// systems.
-var besides = []string{"LOCK", "log", "idx", "state", "ADMIN", "kafka", "lost+found",
-	metaName + halfSuffix, metaCopyName + halfSuffix}
+// own are the names of all that the engine, and the processes that use it, make in a data
+// directory.
+var own = []string{metaName, metaCopyName, metaName + halfSuffix, metaCopyName + halfSuffix,
+	"LOCK", "log", "idx", "state", "ADMIN", "kafka", "passages"}
 
-// checkForeign returns ErrForeign if dir has other files than a log, and no META.
+// checkForeign returns ErrForeign if dir has other files than a log, and no META. Before it
+// has META it may have what a crash of the first Open left, files that processes keep
+// beside a log, and the folder of file systems.
 func checkForeign(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -110,7 +111,7 @@ func checkForeign(fsys vfs.FS, dir string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if !slices.Contains(besides, name) {
+		if name != "lost+found" && !slices.Contains(own, name) {
 			return fmt.Errorf("%w: it has %q", ErrForeign, name)
 		}
 	}

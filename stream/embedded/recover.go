@@ -68,8 +68,8 @@ func (l *Log) open() error {
 		return err
 	}
 	if !l.opts.ReadOnly {
-		if err := vfs.Protect(fs, l.dir); err != nil {
-			l.opts.Logger.Warn("other users have permissions on the data directory: make the user of this process the owner of all that is in it (chown -R)", "dir", l.dir, "reason", err)
+		if err := vfs.Protect(fs, l.dir, own...); err != nil {
+			l.opts.Logger.Warn("other users have permissions on the data directory: make the user of this process the owner of all that is in it (chown -R), or mount its file system so that no other user can read it", "dir", l.dir, "reason", err)
 		}
 	}
 	l.opts.fs = fs

@@ -68,6 +68,8 @@ const (
 	marksSpace = "\x00marks"
 	largeSpace = "\x00large\x00"
 	slotFile   = "SLOT"
+
+	stateFolder = "state"
 )
 
 func openStore(o *Options) (*store, error) {
@@ -80,10 +82,10 @@ func openStore(o *Options) (*store, error) {
 	} else if err = os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := vfs.Protect(vfs.OS(), s.dir); err != nil {
-		o.Logger.Warn("other users have permissions on the local state: make the user of this process the owner of all that is in it (chown -R)", "dir", s.dir, "reason", err)
+	if err := vfs.Protect(vfs.OS(), s.dir, stateFolder, slotFile); err != nil {
+		o.Logger.Warn("other users have permissions on the local state: make the user of this process the owner of all that is in it (chown -R), or mount its file system so that no other user can read it", "dir", s.dir, "reason", err)
 	}
-	s.cells, err = state.Open(state.Options{Dir: filepath.Join(s.dir, "state"), MemoryMaxBytes: o.StateMemoryBytes})
+	s.cells, err = state.Open(state.Options{Dir: filepath.Join(s.dir, stateFolder), MemoryMaxBytes: o.StateMemoryBytes})
 	if heldBy(err) {
 		err = fmt.Errorf("%s: %w", s.dir, ErrLocked)
 	}
