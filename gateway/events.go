@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -34,27 +35,12 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.work.Done()
-	read, err := g.readers.acquire(r.Context(), who.Tenant)
-	if err != nil {
-		return // the client is gone
-	}
 	b := &submissions{gateway: g, who: who, correlation: correlationOf(w, r), room: server.RoomOf(r.Context())}
-	body, err := b.room.OpenBody(r, bodyBytes)
 	cloud := hasCloudEvents(r)
-	if err != nil {
-		read()
-		g.refuse(w, unread(err, "send fewer events"))
-		return
-	}
-	b.room.Work()
-	if cloud {
-		err = b.readCloudEvents(r, body)
-	} else {
-		err = b.readLines(body)
-	}
-	b.room.Rest()
-	read()
-	if err != nil {
+	if err := b.read(r, cloud); err != nil {
+		if gone := r.Context().Err(); gone != nil && errors.Is(err, gone) {
+			return
+		}
 		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
 		return
 	}
@@ -86,6 +72,27 @@ type submissions struct {
 	answers     []wire.Frame
 	records     []stream.Record
 	ids         []string
+}
+
+// read reads the events of a request, as one of the readers of its tenant.
+func (b *submissions) read(r *http.Request, cloud bool) error {
+	done, err := b.gateway.readers.acquire(r.Context(), b.who.Tenant)
+	if err != nil {
+		return err
+	}
+	defer done()
+	body, err := b.room.OpenBody(r, bodyBytes)
+	if err != nil {
+		return err
+	}
+	if err := b.room.Work(); err != nil {
+		return err
+	}
+	defer b.room.Rest()
+	if cloud {
+		return b.readCloudEvents(r, body)
+	}
+	return b.readLines(body)
 }
 
 // readLines reads a frame in each line.

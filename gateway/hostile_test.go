@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,8 +15,37 @@ import (
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/hub"
 	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream/memory"
 )
+
+// broken is a body that panics.
+type broken struct{ io.ReadCloser }
+
+func (broken) Read([]byte) (int, error) { panic(http.ErrAbortHandler) }
+
+// TestTenantWhoseRequestsPanicIsReadOn has more requests panic than a tenant has readers.
+func TestTenantWhoseRequestsPanicIsReadOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gateway.Options{})
+		defer w.close()
+		server := w.gateway.Server(server.Options{})
+		for range 32 {
+			func() {
+				defer func() { _ = recover() }()
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/events", nil)
+				r.Header.Set("Authorization", "Bearer acme.ada")
+				r.Body = broken{r.Body}
+				server.ServeHTTP(httptest.NewRecorder(), r)
+				t.Error("the request did not panic")
+			}()
+		}
+		r := w.request(http.MethodPost, "/v1/events", "ada", `{"type":"event","eventId":"e1","payload":1}`)
+		if answers := w.lines(r); r.StatusCode != http.StatusOK || len(answers) != 1 {
+			t.Errorf("%s, %d answers", r.Status, len(answers))
+		}
+	})
+}
 
 // TestTenantWhoseBodiesDoNotComeHoldsUpNoOther announces the bodies of many requests,
 // and sends none.

@@ -243,7 +243,9 @@ func numbering(r *http.Request, topic string) (producer string, first int64, err
 
 // readBody reads all records of a request.
 func readBody(body io.Reader, format Format, topic, key string, room *server.Room) ([]stream.Record, error) {
-	room.Work()
+	if err := room.Work(); err != nil {
+		return nil, err
+	}
 	defer room.Rest()
 	reader, err := newReader(body, "body", format, room)
 	if err != nil {

@@ -153,7 +153,9 @@ func (h *Handler) describeModel(ctx context.Context, message []byte) ([]byte, er
 func (h *Handler) infer(ctx context.Context, message []byte) ([]byte, error) {
 	room := server.RoomOf(ctx)
 	defer room.Close()
-	room.Work()
+	if err := room.Work(); err != nil {
+		return nil, err
+	}
 	m, err := h.named(ctx, message) // a request for an inference names its model as one for metadata does
 	if err != nil {
 		return nil, err

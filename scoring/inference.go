@@ -301,7 +301,9 @@ func (m *served) score(ctx context.Context, rows model.Rows, room *server.Room) 
 	m.shared.Enter()
 	err = m.shared.Answer(ctx, rows, all.Scores, all.Texts)
 	m.shared.Leave()
-	room.Work()
+	if ended := room.Work(); ended != nil {
+		return all, ended
+	}
 	if err != nil {
 		return all, refuse(http.StatusInternalServerError, "model_failed", "predict: %v", err)
 	}

@@ -85,7 +85,9 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	room.Work()
+	if err := room.Work(); err != nil {
+		return nil, nil, nil, err
+	}
 	request := &textRequest{}
 	if err := room.Take(int64(len(body))); err != nil { // of a copy of the input
 		return nil, nil, nil, err

@@ -106,7 +106,9 @@ func (h *Handler) readInference(r *http.Request, m *served, room *server.Room) (
 	if err != nil {
 		return nil, nil, err
 	}
-	room.Work()
+	if err := room.Work(); err != nil {
+		return nil, nil, err
+	}
 	var raw []byte
 	if text := r.Header.Get(headerLength); text != "" {
 		n, err := strconv.Atoi(text)

@@ -61,20 +61,19 @@ func (h *Handler) predictStream(w http.ResponseWriter, r *http.Request, m *serve
 		s.refuse(bad)
 		return
 	}
-	account := server.AccountOf(r.Context())
 	s.room = server.RoomOf(r.Context())
 	defer s.room.Rest()
-	if err := account.Reserve(r.Context(), streamBytes); err != nil {
+	if err := s.room.Reserve(streamBytes); err != nil {
 		s.refuse(asRefusal(err, false))
 		return
 	}
-	if s.reply == server.Zstd && account.Reserve(r.Context(), zstdBytes) != nil {
+	if s.reply == server.Zstd && s.room.Reserve(zstdBytes) != nil {
 		s.reply = "" // compressing is worth less than answering
 	}
 	body := server.NewBody(r, s.encoding, h.options.RatioMax)
 	defer body.Close()
 	s.window = newWindow(body, h.options.RecordBytesMax)
-	s.window.more = func(n int) error { return account.Reserve(r.Context(), int64(n)) }
+	s.window.more = func(n int) error { return s.room.Reserve(int64(n)) }
 	stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 	defer stop()
 	_ = control.SetWriteDeadline(time.Time{})
@@ -195,13 +194,16 @@ func (s *stream) answerAll() bool {
 	defer s.model.shared.Leave()
 	for {
 		s.chunk.reset()
-		s.room.Work()
+		if err := s.room.Work(); err != nil {
+			s.sum.Fatal = s.explainRead(err)
+			return false
+		}
 		more, fatal := s.gather()
 		s.room.Rest()
 		if s.chunk.Rows.N > 0 {
 			s.predict()
 		}
-		s.room.Work()
+		_ = s.room.Work() // a request that has ended gets the answers that there are
 		wanted := s.emit()
 		s.room.Rest()
 		if !wanted {
@@ -333,7 +335,7 @@ func (s *stream) flush() error {
 	worked := s.room.Rest()
 	err := s.backlog.put(s.out)
 	if worked {
-		s.room.Work()
+		_ = s.room.Work()
 	}
 	s.out = s.out[:0]
 	if errors.Is(err, errNotRead) {

@@ -19,6 +19,7 @@ const (
 	keptBytes    = 1 << 20  // of a stream of zstd
 	gzipBytes    = 48 << 10 // that a decompressor of gzip needs
 	firstBytes   = 4 << 10  // of a buffer for a body
+	aheadBytes   = 64 << 10 // that are read at once while a room works
 )
 
 // The content codings that bodies may have. Deflate is that of RFC 9110, which is zlib.
@@ -61,20 +62,72 @@ type Body struct {
 	size   int64
 }
 
-// counted counts the bytes read, and keeps an error other than io.EOF.
+// counted counts the bytes that it returns, and keeps an error other than io.EOF.
+//
+// A read of the body may wait for the client, so the room rests meanwhile. To work again
+// the room queues behind all that wait for a place. So counted reads ahead for a room
+// that works, and the room rests only when all of that is returned.
 type counted struct {
 	io.Reader
-	room *Room // rests meanwhile
-	size int64
-	err  error
+	room   *Room
+	buffer []byte
+	ahead  []byte // of the buffer: not returned yet
+	later  error  // to return behind ahead
+	next   int    // bytes of the next read, if the last one was full
+	size   int64
+	err    error
 }
 
-func (c *counted) Read(p []byte) (int, error) {
-	worked := c.room.Rest()
-	n, err := c.Reader.Read(p)
-	if worked {
-		c.room.Work()
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (n int, err error) {
+	if len(c.ahead) == 0 && c.later == nil {
+		into, err := c.target(p)
+		if err == nil {
+			n, err = c.read(into)
+		}
+		if len(into) == len(p) {
+			return c.count(n, err)
+		}
+		c.ahead, c.later = into[:n], err
 	}
+	n = copy(p, c.ahead)
+	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+		err, c.later = c.later, nil
+	}
+	return c.count(n, err)
+}
+
+// target returns the buffer if the room works and p is small, else p. The buffer grows
+// with the body, so that small bodies need none.
+func (c *counted) target(p []byte) ([]byte, error) {
+	if !c.room.works || c.next <= len(p) {
+		return p, nil
+	}
+	if c.next > len(c.buffer) {
+		if err := c.room.Take(int64(c.next)); err != nil {
+			return p, err
+		}
+		c.buffer = make([]byte, c.next)
+	}
+	return c.buffer, nil
+}
+
+// read reads once. The room rests meanwhile.
+func (c *counted) read(into []byte) (int, error) {
+	worked := c.room.Rest()
+	n, err := c.Reader.Read(into)
+	if worked {
+		if ended := c.room.Work(); ended != nil {
+			return 0, ended
+		}
+	}
+	if n == len(into) {
+		c.next = min(max(firstBytes, 4*n), aheadBytes)
+	}
+	return n, err
+}
+
+func (c *counted) count(n int, err error) (int, error) {
 	c.size += int64(n)
 	if err != nil && err != io.EOF {
 		c.err = err
@@ -122,7 +175,9 @@ func (b *Body) open() error {
 // Read implements io.Reader. Errors are those of the body, or a *Refusal.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.coding != "" && !b.room.works {
-		b.room.Work()
+		if err := b.room.Work(); err != nil {
+			return 0, err
+		}
 		defer b.room.Rest()
 	}
 	if b.reader == nil {
@@ -198,6 +253,12 @@ func (r *Room) ReadBody(request *http.Request, most int64, accepted ...string) (
 	declared := request.ContentLength
 	if body.coding != "" {
 		declared = -1
+		if !r.works { // here, not in each Read
+			if err := r.Work(); err != nil {
+				return nil, err
+			}
+			defer r.Rest()
+		}
 	}
 	return readAll(r, body, most, declared)
 }

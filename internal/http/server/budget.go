@@ -61,9 +61,11 @@ type Account struct {
 	counted *counters
 	came    atomic.Int64 // bytes of the request
 
+	places atomic.Int64 // of its rooms that work
+
 	mu    sync.Mutex
 	need  int64
-	fixed int64 // of need, what Reserve charged
+	fixed int64 // of need, what Room.Reserve charged
 	taken int64 // of the budget
 }
 
@@ -76,44 +78,23 @@ func AccountOf(ctx context.Context) *Account {
 	return account
 }
 
-// Take charges n bytes that are about to be allocated. The error is a *Refusal: the
-// request needs more than its size allows, or the budget was used up for 2 s.
-func (a *Account) Take(ctx context.Context, n int64) error { return a.take(ctx, n, nil) }
-
-// take is Take by a Room, which rests if it has to wait; nil is none.
-func (a *Account) take(ctx context.Context, n int64, by *Room) error {
-	if a == nil || n <= 0 {
-		return nil
-	}
+// charge charges n bytes for a room, which rests if they have to be waited for. Fixed
+// ones are allowed whatever the size of the request.
+func (a *Account) charge(by *Room, n int64, fixed bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if most := requestBytes + requestFactor*a.came.Load() + a.fixed; a.need+n > min(most, a.budget.most) {
+	if fixed {
+		a.fixed += n
+	} else if most := requestBytes + requestFactor*a.came.Load() + a.fixed; a.need+n > min(most, a.budget.most) {
 		a.counted.add(tooLarge)
 		return &Refusal{
 			Status: http.StatusRequestEntityTooLarge, Code: "too_large", Hint: "send fewer rows or elements in a request",
 			Message: fmt.Sprintf("the request of %d bytes needs more than %s of memory", a.came.Load(), Size(min(most, a.budget.most)>>10<<10)),
 		}
 	}
-	return a.reserve(ctx, n, by)
-}
-
-// Reserve charges n bytes as Take does, but to the process alone: whatever the size of
-// the request. It is for memory that a stream has as long as it lasts.
-func (a *Account) Reserve(ctx context.Context, n int64) error {
-	if a == nil || n <= 0 {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fixed += n
-	return a.reserve(ctx, n, nil)
-}
-
-// reserve takes n bytes of the budget.
-func (a *Account) reserve(ctx context.Context, n int64, by *Room) error {
 	if more := a.need + n - a.taken; more > 0 {
 		more = min((more+stepBytes-1)/stepBytes*stepBytes, a.budget.most-a.taken)
-		if !a.wait(ctx, more, by) {
+		if !a.wait(by, more) {
 			a.counted.add(overMemory)
 			return &Refusal{
 				Status: http.StatusServiceUnavailable, Code: "over_memory", After: time.Second,
@@ -127,10 +108,10 @@ func (a *Account) reserve(ctx context.Context, n int64, by *Room) error {
 }
 
 // wait takes bytes of the budget, and waits for others to give some back.
-func (a *Account) wait(ctx context.Context, n int64, by *Room) bool {
+func (a *Account) wait(by *Room, n int64) bool {
 	if !a.budget.free.TryAcquire(n) {
 		by.Rest()
-		ctx, cancel := context.WithTimeout(ctx, budgetWait)
+		ctx, cancel := context.WithTimeout(by.ctx, budgetWait)
 		defer cancel()
 		if a.budget.free.Acquire(ctx, n) != nil {
 			return false
@@ -150,8 +131,8 @@ func (a *Account) Need() int64 {
 	return a.need
 }
 
-// Give gives n bytes back that were charged.
-func (a *Account) Give(n int64) {
+// give gives n bytes back that were charged.
+func (a *Account) give(n int64) {
 	if a == nil || n <= 0 {
 		return
 	}
@@ -169,8 +150,41 @@ func (a *Account) release(n int64) {
 	a.budget.free.Release(n)
 }
 
-// close gives all back.
+// work takes one of the places for rooms that work.
+func (a *Account) work(ctx context.Context) error {
+	works := a.budget.works
+	select {
+	case works <- struct{}{}:
+	default:
+		select {
+		case works <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	a.places.Add(1)
+	return nil
+}
+
+// rest gives a place back, unless close did: a goroutine may outlive its request.
+func (a *Account) rest() {
+	for {
+		n := a.places.Load()
+		if n == 0 {
+			return
+		}
+		if a.places.CompareAndSwap(n, n-1) {
+			<-a.budget.works
+			return
+		}
+	}
+}
+
+// close gives all back. A handler that panics may have places.
 func (a *Account) close() {
+	for range a.places.Swap(0) {
+		<-a.budget.works
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.taken > 0 {

@@ -19,41 +19,35 @@ type Room struct {
 // RoomOf returns a room of the request of a context.
 func RoomOf(ctx context.Context) *Room { return &Room{ctx: ctx, account: AccountOf(ctx)} }
 
-// Take charges n bytes that are about to be allocated, as Account.Take does.
-func (r *Room) Take(n int64) error {
-	if r.account == nil {
+// Take charges n bytes that are about to be allocated. The error is a *Refusal, if the
+// request needs more than its size allows or the budget was used up for 2 s, or that of
+// Work.
+func (r *Room) Take(n int64) error { return r.charge(n, false) }
+
+// Reserve charges n bytes as Take does, but to the process alone: whatever the size of
+// the request. It is for memory that a stream has as long as it lasts.
+func (r *Room) Reserve(n int64) error { return r.charge(n, true) }
+
+func (r *Room) charge(n int64, fixed bool) error {
+	if r.account == nil || n <= 0 {
 		return nil
 	}
 	worked := r.works
-	err := r.account.take(r.ctx, n, r)
-	if worked {
-		r.Work() // not within take, which has the lock of the account
-	}
+	err := r.account.charge(r, n, fixed)
 	if err == nil {
-		r.taken += max(n, 0)
+		r.taken += n
 	}
-	return err
-}
-
-// Reserve charges n bytes as Account.Reserve does.
-func (r *Room) Reserve(n int64) error {
-	if r.account == nil {
-		return nil
-	}
-	worked := r.Rest()
-	err := r.account.Reserve(r.ctx, n)
-	if worked {
-		r.Work()
-	}
-	if err == nil {
-		r.taken += max(n, 0)
+	if worked { // not within charge, which has the lock of the account
+		if ended := r.Work(); err == nil {
+			err = ended
+		}
 	}
 	return err
 }
 
 // Give gives n bytes back that were charged.
 func (r *Room) Give(n int64) {
-	r.account.Give(n)
+	r.account.give(n)
 	r.taken -= n
 }
 
@@ -91,13 +85,17 @@ func (r *Room) Another(length, capacity int, size uintptr) error {
 	return r.Take(int64(2*capacity+1) * int64(size))
 }
 
-// Work waits until few rooms of the process work. Do not wait for anything else before
-// Rest; reading the body that the room has opened, and Take, rest while they wait.
-func (r *Room) Work() {
-	if r.account != nil && !r.works {
-		r.account.budget.works <- struct{}{}
-		r.works = true
+// Work waits until few rooms of the process work. The error is that of the context, if
+// the request ends first; then the room does not work. Do not wait for anything else
+// before Rest; reading the body that the room has opened, Take and Reserve rest while
+// they wait.
+func (r *Room) Work() error {
+	if r.account == nil || r.works {
+		return nil
 	}
+	err := r.account.work(r.ctx)
+	r.works = err == nil
+	return err
 }
 
 // Rest lets others work, and reports whether the room worked. A nil Room never does.
@@ -105,7 +103,7 @@ func (r *Room) Rest() (worked bool) {
 	if r == nil || !r.works {
 		return false
 	}
-	<-r.account.budget.works
+	r.account.rest()
 	r.works = false
 	return true
 }

@@ -268,7 +268,7 @@ func TestMemoryIsHeldForAboutAMinute(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			done := make(chan error, 1)
 			w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_ = server.AccountOf(r.Context()).Reserve(r.Context(), 32<<20)
+				_ = server.RoomOf(r.Context()).Reserve(32 << 20)
 				_, err := w.Write(make([]byte, 32<<20))
 				done <- err
 			})})
@@ -315,7 +315,7 @@ func TestFewRoomsWork(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			room.Work()
+			_ = room.Work()
 			_, _ = body.Read(make([]byte, 1)) // it does not come yet
 			most.Store(max(most.Load(), works.Add(1)))
 			time.Sleep(time.Second)
@@ -560,7 +560,7 @@ func TestMemoryIsChargedBySizeAndGivenBack(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			var n int64
 			_, _ = fmt.Sscan(r.URL.Query().Get("need"), &n)
-			if err := server.AccountOf(r.Context()).Take(r.Context(), n); err != nil {
+			if err := server.RoomOf(r.Context()).Take(n); err != nil {
 				why, _ := server.AsRefusal(err)
 				why.Write(w)
 				return
@@ -591,10 +591,11 @@ func TestMemoryIsChargedBySizeAndGivenBack(t *testing.T) {
 	})
 }
 
-func TestAccountGivesBackWhatIsNotNeeded(t *testing.T) {
-	var none *server.Account
-	if err := none.Take(context.Background(), 1<<40); err != nil || none.Need() != 0 {
+func TestWithoutAServerThereIsAllMemory(t *testing.T) {
+	room := server.RoomOf(t.Context())
+	if err := errors.Join(room.Take(1<<40), room.Reserve(1<<40), room.Work()); err != nil || server.AccountOf(t.Context()).Need() != 0 {
 		t.Error(err)
 	}
-	none.Give(1)
+	room.Give(1)
+	room.Close()
 }
