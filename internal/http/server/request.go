@@ -35,9 +35,10 @@ const PaceBytes = 8 << 10
 
 // Pace of bodies and of replies. The client may keep a body waiting for readGrace and a
 // reply for writeGrace. Bytes that move give waiting time back, never more than that:
-// a second for PaceBytes, or for what heldFor makes of the memory that the request holds
-// if that is more. So a request that moves just fast enough holds memory for about
-// heldFor, however large it is.
+// a second for PaceBytes, or if that is more for a part of what is there, by heldFor: of
+// the bytes of the body that came, or of the memory that the request holds while it
+// replies. So a request that moves just fast enough holds memory for about heldFor,
+// however large it is. What a body is parsed to does not count: the client cannot know it.
 const (
 	readGrace  = 10 * time.Second
 	writeGrace = 20 * time.Second
@@ -147,7 +148,7 @@ func (b *paced) Read(p []byte) (int, error) {
 	if !b.timer.Stop() && b.whole && !b.reads.Load() {
 		_ = b.control.SetReadDeadline(time.Time{}) // it would end the request's context
 	}
-	b.rest = b.left(b.rest, began, n, readGrace)
+	b.rest = left(b.rest, began, n, b.account.came.Load(), readGrace)
 	return n, err
 }
 
@@ -166,9 +167,9 @@ func (b *paced) late() {
 }
 
 // left returns how long a client may keep the next call waiting, after one that moved n
-// bytes.
-func (x *exchange) left(rest time.Duration, began time.Time, n int, most time.Duration) time.Duration {
-	pace := max(PaceBytes, time.Duration(x.account.Need())/(heldFor/time.Second))
+// bytes while so many are held.
+func left(rest time.Duration, began time.Time, n int, held int64, most time.Duration) time.Duration {
+	pace := max(PaceBytes, time.Duration(held)/(heldFor/time.Second))
 	rest += time.Duration(n)*time.Second/pace - time.Since(began)
 	return min(max(rest, time.Millisecond), most)
 }
@@ -206,7 +207,7 @@ func (x *exchange) Write(p []byte) (written int, err error) {
 		began := time.Now()
 		x.patience(x.rest)
 		n, err := x.ResponseWriter.Write(piece)
-		x.rest = x.left(x.rest, began, n, writeGrace)
+		x.rest = left(x.rest, began, n, x.account.Need(), writeGrace)
 		written += n
 		if err != nil || written == len(p) {
 			x.patience(0)
@@ -233,7 +234,7 @@ func (x *exchange) FlushError() error {
 	began := time.Now()
 	x.patience(x.rest)
 	err := x.control.Flush()
-	x.rest = x.left(x.rest, began, 0, writeGrace)
+	x.rest = left(x.rest, began, 0, x.account.Need(), writeGrace)
 	x.patience(0)
 	return err
 }
