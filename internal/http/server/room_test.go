@@ -91,87 +91,126 @@ func TestBodiesThatWaitForMemoryRest(t *testing.T) {
 	})
 }
 
-// TestBodiesQueueSeldom has rooms that work for 20 ms at a time beside a body, ten for
-// each place. All of the body is there, so it queues only for what it reads at once.
+// bySmallReads reads little at a time, while its room works.
+func bySmallReads(w http.ResponseWriter, r *http.Request) {
+	room := server.RoomOf(r.Context())
+	defer room.Rest()
+	body, err := room.OpenBody(r, 16<<20)
+	if err == nil {
+		err = room.Work()
+	}
+	for p := make([]byte, 4<<10); err == nil; {
+		_, err = io.ReadFull(body, p)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	answer(w, nil, err)
+}
+
+// byWindows reads a stream of gzip as predictions do.
+func byWindows(w http.ResponseWriter, r *http.Request) {
+	body := server.NewBody(r, server.Gzip, 0)
+	defer body.Close()
+	_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, body, make([]byte, 64<<10))
+	answer(w, nil, err)
+}
+
+// TestBodiesQueueSeldom has bodies that are there, so they queue only for what they read
+// at once.
 func TestBodiesQueueSeldom(t *testing.T) {
 	text := noise(1 << 20)
-	digits := []byte(hex.EncodeToString(text))              // half as large with a coding
-	lines := func(w http.ResponseWriter, r *http.Request) { // reads little at a time, while it works
-		room := server.RoomOf(r.Context())
-		defer room.Rest()
-		body, err := room.OpenBody(r, 16<<20)
-		if err == nil {
-			err = room.Work()
-		}
-		for p := make([]byte, 4<<10); err == nil; {
-			_, err = io.ReadFull(body, p)
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		answer(w, nil, err)
-	}
-	windows := func(w http.ResponseWriter, r *http.Request) {
-		body := server.NewBody(r, server.Gzip, 0)
-		defer body.Close()
-		_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, body, make([]byte, 64<<10))
-		answer(w, nil, err)
-	}
+	digits := []byte(hex.EncodeToString(text)) // half as large with a coding
 	for name, c := range map[string]struct {
 		coding string
 		handle http.HandlerFunc
 		text   []byte
-		most   int // turns
+		most   int
 	}{
 		"gzip":                 {server.Gzip, whole, text, 24},
 		"zstd":                 {server.Zstd, whole, text, 24},
 		"gzip of a large text": {server.Gzip, whole, bytes.Repeat(digits, 3), 80},
-		"stream of gzip":       {server.Gzip, windows, digits, 100}, // and for each Read
-		"lines":                {"", lines, text, 24},
+		"stream of gzip":       {server.Gzip, byWindows, digits, 100}, // and for each Read
+		"lines":                {"", bySmallReads, text, 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const each = 20 * time.Millisecond
-				done := make(chan struct{})
-				s := server.New(server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method == http.MethodPost {
-						c.handle(w, r)
-						return
-					}
-					for room := server.RoomOf(r.Context()); ; {
-						select {
-						case <-done:
-							return
-						default:
-						}
-						_ = room.Work()
-						time.Sleep(each)
-						room.Rest()
-					}
-				})})
-				var others sync.WaitGroup
-				for range 10 * places() {
-					others.Go(func() {
-						s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-					})
-				}
-				synctest.Wait()
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(compress(t, c.coding, c.text)))
 				if c.coding != "" {
 					r.Header.Set("Content-Encoding", c.coding)
 				}
-				began, w := time.Now(), httptest.NewRecorder()
-				s.ServeHTTP(w, r)
-				turns := int(time.Since(began) / (10 * each))
+				w, turns := besideOthers(t, c.handle, r)
 				t.Logf("%d turns", turns)
 				if w.Code != http.StatusOK || turns > c.most {
 					t.Errorf("%d, %d turns, at most %d expected: %.100s", w.Code, turns, c.most, w.Body)
 				}
-				close(done)
-				others.Wait()
 			})
 		})
 	}
+}
+
+// besideOthers serves a request beside rooms that work for 20 ms at a time, ten for each
+// place, and returns how often it waited for all of them.
+func besideOthers(t *testing.T, handle http.HandlerFunc, r *http.Request) (*httptest.ResponseRecorder, int) {
+	const each = 20 * time.Millisecond
+	done := make(chan struct{})
+	s := server.New(server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			handle(w, r)
+			return
+		}
+		for room := server.RoomOf(r.Context()); ; {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			_ = room.Work()
+			time.Sleep(each)
+			room.Rest()
+		}
+	})})
+	var others sync.WaitGroup
+	for range 10 * places() {
+		others.Go(func() {
+			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		})
+	}
+	synctest.Wait()
+	began, w := time.Now(), httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	turns := int(time.Since(began) / (10 * each))
+	close(done)
+	others.Wait()
+	return w, turns
+}
+
+// TestPaceOfABodyIsByItsBytes has a body that is parsed to ten times its size come with
+// 2 Mbit a second.
+func TestPaceOfABodyIsByItsBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p, room := make([]byte, 64<<10), server.RoomOf(r.Context())
+			for {
+				n, err := io.ReadFull(r.Body, p)
+				if err == io.EOF {
+					return
+				}
+				if err = errors.Join(err, room.Take(int64(10*n))); err != nil {
+					w.WriteHeader(http.StatusBadRequest)
+					return
+				}
+			}
+		})})
+		c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n")
+		for range 64 {
+			time.Sleep(time.Second / 2)
+			_, _ = c.Write(make([]byte, 128<<10)) // 2 Mbit a second
+		}
+		if status := c.status(); status != http.StatusOK {
+			t.Error(status)
+		}
+	})
 }
 
 // TestPlacesEndWithTheirRequests has handlers that panic while they work, and clients that
@@ -218,4 +257,13 @@ func TestPlacesEndWithTheirRequests(t *testing.T) {
 			t.Error(status)
 		}
 	})
+}
+
+func TestWithoutAServerThereIsAllMemory(t *testing.T) {
+	room := server.RoomOf(t.Context())
+	if err := errors.Join(room.Take(1<<40), room.Reserve(1<<40), room.Work()); err != nil || server.AccountOf(t.Context()).Need() != 0 {
+		t.Error(err)
+	}
+	room.Give(1)
+	room.Close()
 }

@@ -302,31 +302,6 @@ func TestMemoryIsHeldForAboutAMinute(t *testing.T) {
 			}
 		})
 	})
-	t.Run("fast enough, parsed to ten times its size", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, server.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				p, room := make([]byte, 64<<10), server.RoomOf(r.Context())
-				for {
-					n, err := io.ReadFull(r.Body, p)
-					if err == io.EOF {
-						return
-					}
-					if err = errors.Join(err, room.Take(int64(10*n))); err != nil {
-						w.WriteHeader(http.StatusBadRequest)
-						return
-					}
-				}
-			})})
-			c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n")
-			for range 64 {
-				time.Sleep(time.Second / 2)
-				_, _ = c.Write(make([]byte, 128<<10)) // 2 Mbit a second
-			}
-			if status := c.status(); status != http.StatusOK {
-				t.Error(status)
-			}
-		})
-	})
 }
 
 // TestFewRoomsWork has many rooms work, rest, wait for a body and wait for memory.
@@ -614,13 +589,4 @@ func TestMemoryIsChargedBySizeAndGivenBack(t *testing.T) {
 			t.Errorf("%d, %d bytes in use", status, budget.Used())
 		}
 	})
-}
-
-func TestWithoutAServerThereIsAllMemory(t *testing.T) {
-	room := server.RoomOf(t.Context())
-	if err := errors.Join(room.Take(1<<40), room.Reserve(1<<40), room.Work()); err != nil || server.AccountOf(t.Context()).Need() != 0 {
-		t.Error(err)
-	}
-	room.Give(1)
-	room.Close()
 }
