@@ -217,7 +217,7 @@ func (w *world) run(t *testing.T, log stream.Log, number int) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%d outputs, want %d; the first are %q\nwant %q", len(got), len(want), got[:min(len(got), 3)], want[:3])
 	}
-	reasons := []string{"/missing/", "404 Not Found", "/huge/", "too large: more than the 1000 bytes", "/inward/", "10.1.1.1", "/none", "no such file", "s3://calls/none/", "NoSuchKey", "s3://other/", "objects.buckets", "file:///etc/passwd", "no URL", "there is", "no URL"}
+	reasons := []string{"/missing/", "404 Not Found", "/huge/", "too large: more than the 1000 bytes", "/inward/", "10.1.1.1", "/none", "no such file", "s3://calls/none/", "NoSuchKey", "s3://other/", "objects.buckets", "file:///etc/passwd", "is not a valid URL: use file:///FOLDER/NAME", "there is", "no URL"}
 	dead := 0
 	for p, records := range answer {
 		if p.Topic != "dlq.support" {

@@ -85,8 +85,8 @@ func TestRequestHasSoManyEvents(t *testing.T) {
 		}{
 			{strings.Repeat("1\n", 4096), nil, http.StatusOK},
 			{strings.Repeat("1\n", 4097), nil, http.StatusRequestEntityTooLarge},
-			{"[" + strings.Repeat("1,", 4095) + "1]", []string{"Content-Type", batched}, http.StatusBadRequest},
-			{"[" + strings.Repeat("1,", 4096) + "1]", []string{"Content-Type", batched}, http.StatusRequestEntityTooLarge},
+			{"[" + strings.Repeat("{},", 4095) + "{}]", []string{"Content-Type", batched}, http.StatusBadRequest},
+			{"[" + strings.Repeat("{},", 4096) + "{}]", []string{"Content-Type", batched}, http.StatusRequestEntityTooLarge},
 		} {
 			r := w.request(http.MethodPost, "/v1/events", "ada", c.body, c.header...)
 			if r.StatusCode != c.status {

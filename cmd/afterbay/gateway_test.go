@@ -342,7 +342,7 @@ func TestGatewaysThatCannotRunSayWhy(t *testing.T) {
 		{"run PIPELINE --gateway PIPELINE", exitUsage, "moderation.yaml is no gateway file: it does not say `gateway: NAME`"},
 		{"token issue --keys keys.yaml --key b --tenant acme --client ada", exitUsage, `there is no key "b": name one of the file of keys: k1`},
 		{"clients", exitFailure, "--url http://host:port"},
-		{"clients --url http://127.0.0.1:1", exitFailure, "connection refused: name the address that its process says it is listening on, which is not that of its clients"},
+		{"clients --url http://127.0.0.1:1", exitFailure, "connection refused: check the address, and that afterbay runs there: name the address that its process says it is listening on, which is not that of its clients"},
 	} {
 		r := command(t, "", strings.Fields(strings.ReplaceAll(c.args, "PIPELINE", pipeline))...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, gatewayCursors) {

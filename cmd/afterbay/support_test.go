@@ -103,7 +103,7 @@ steps:
 		t.Errorf("similarities %v and %v", near, far)
 	}
 	out := command(t, `{"customer":"ann"}`+"\n"+`{"customer":"bob","body":"`+strings.Repeat("a ", 40000)+`"}`+"\n"+`{"customer":"eve","body":""}`+"\n", "try", "pipeline.yaml")
-	for _, want := range []string{`score: input "text": it is missing`, "score: a text of 80000 bytes, the manifest's limit is 65536", "dead letters  score 2"} {
+	for _, want := range []string{`score: input "text", given body: it is missing: give a value in its place`, "score: a text of 80000 bytes, the manifest's limit is 65536", "dead letters  score 2"} {
 		if !strings.Contains(out.stdout, want) {
 			t.Errorf("%s\nlacks %s", out.stdout, want)
 		}
@@ -200,9 +200,9 @@ steps:
 		`{"customer":"0","ocr_text":"Checkout\nOrder10293\nPaymentfailed\nYourcardwasdeclined(code51).\nTryanothercard,orcall555-0134.\nRetry\nCancel"}`,
 		`dead letter  score: input "image": a damaged image of JPEG: `,
 		`{"customer":"2","ocr_text":"one line in a strip that is wide and low"}`,
-		`dead letter  score: input "image": neither PNG nor JPEG: it begins with "no image"`,
-		`dead letter  score: input "image": an image of no bytes`,
-		`dead letter  score: input "image": it is missing`,
+		`dead letter  score: input "image", given shot: neither PNG nor JPEG: it begins with "no image"`,
+		`dead letter  score: input "image", given shot: an image of no bytes`,
+		`dead letter  score: input "image", given shot: it is missing`,
 		`{"customer":"6","ocr_text":""}`,
 		"dead letters  score 4",
 	} {
@@ -402,7 +402,7 @@ steps:
 	r := command(t, events.String(), "try", "pipeline.yaml")
 	for _, want := range []string{
 		`{"customer":"0","spoken":true,"voice_seconds":`, `{"customer":"1","spoken":false,"voice_seconds":1}`,
-		`dead letter  score: input "audio": truncated: `, "dead letters  score 1",
+		`dead letter  score: input "audio", given sound: truncated: `, "dead letters  score 1",
 	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%s\n%s\nlacks %s", r.stdout, r.stderr, want)
