@@ -358,13 +358,24 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 	for _, t := range topics {
 		existing[t.Name] = t.Partitions
 	}
-	began := existing[r.plan.DeadTopic] // with so many partitions, or not at all
-	var grown error
+	began, err := stream.StatePartitions(ctx, log, r.plan.Name, r.plan.Topic, existing[r.plan.DeadTopic])
+	if err != nil {
+		return fmt.Errorf("partitions of the state of pipeline %q: %w", r.plan.Name, err)
+	}
+	partitions, grown, err := r.createInputs(ctx, log, existing, began)
+	if err == nil {
+		err = r.createOutputs(ctx, log, existing, partitions, partitions == began)
+	}
+	return cmp.Or(err, grown)
+}
+
+// createInputs makes the topics that the pipeline reads, and returns how many partitions
+// its state and outputs have. If that is began since the input has more, grown says so.
+func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (partitions int32, grown, err error) {
 	inputs := r.pipeline.Inputs
 	if len(inputs) == 0 {
 		inputs = []Input{r.pipeline.Input}
 	}
-	var partitions int32
 	for i, in := range inputs {
 		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, DefaultPartitions)}
 		if n := existing[in.Topic]; began > 0 && n > began && len(r.copies) == 0 {
@@ -374,44 +385,59 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 			topic.Partitions = n
 		}
 		if err := log.CreateTopic(ctx, topic); err != nil {
-			return fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
+			return 0, nil, fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
 		}
 		if partitions = topic.Partitions; len(r.copies) > 0 {
 			r.plan.Sources[i].Partitions = topic.Partitions
 		}
 	}
-	outputs := r.plan.Topics()
-	if len(r.copies) > 0 {
+	switch {
+	case len(r.copies) > 0:
 		partitions = r.copies[0].Copy.Partitions
-		outputs = append([]string{r.plan.Topic}, outputs...)
-	}
-	if grown != nil {
+		err = r.createOutput(ctx, log, r.plan.Topic, partitions)
+	case grown != nil:
 		partitions = began
 	}
-	for _, name := range outputs {
-		if began > 0 && existing[name] > partitions {
-			continue // it got more, which only its readers have to know
+	return partitions, grown, err
+}
+
+// createOutputs makes the other topics. Outputs of a pipeline that began with so many
+// partitions may have more: only their readers have to know.
+func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map[string]int32, partitions int32, began bool) error {
+	for _, name := range r.plan.Topics() {
+		if began && existing[name] > partitions {
+			continue
 		}
-		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
-			return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
+		if err := r.createOutput(ctx, log, name, partitions); err != nil {
+			return err
 		}
 	}
 	for i := range r.sinks {
 		for _, name := range deliver.Topics(r.sinks[i].group(r.Name())) {
-			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
+			if existing[name] > 0 {
+				continue // the sink compares it
+			}
+			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: cmp.Or(existing[r.sinks[i].From], partitions)}); err != nil {
 				return fmt.Errorf("sink %q of pipeline %q: %w", r.sinks[i].Name, r.plan.Name, err)
 			}
 		}
 	}
 	for _, name := range r.Tables() {
-		if slices.Contains(outputs, name) || existing[name] > 0 {
+		if slices.Contains(r.plan.Topics(), name) || name == r.plan.Topic || existing[name] > 0 {
 			continue
 		}
 		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: DefaultPartitions}); err != nil {
 			return fmt.Errorf("table of pipeline %q: %w", r.plan.Name, err)
 		}
 	}
-	return grown
+	return nil
+}
+
+func (r *Runner) createOutput(ctx context.Context, log stream.Log, name string, partitions int32) error {
+	if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
+		return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
+	}
+	return nil
 }
 
 // Run processes the input of log until ctx is done; then it commits what was

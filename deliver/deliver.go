@@ -245,7 +245,8 @@ func (d *Deliverer) sessions(ctx context.Context, from reading) error {
 	}
 }
 
-// makeTopics makes the group's own topics.
+// makeTopics makes the group's own topics. If the topic got more partitions since the
+// group began, the error is a stream.PartitionsError.
 func (d *Deliverer) makeTopics(ctx context.Context) error {
 	topics, err := d.log.Topics(ctx)
 	if err != nil {
@@ -259,9 +260,16 @@ func (d *Deliverer) makeTopics(ctx context.Context) error {
 	if partitions == 0 {
 		return fmt.Errorf("topic %q: %w", d.options.Topic, stream.ErrUnknownTopic)
 	}
+	began, err := stream.StatePartitions(ctx, d.log, d.options.Group, d.options.Topic, existing[DeadTopic(d.options.Group)])
+	if err != nil {
+		return err
+	}
+	if began > 0 && began < partitions {
+		return &stream.PartitionsError{Topic: d.options.Topic, Partitions: partitions, State: began}
+	}
 	for _, name := range Topics(d.options.Group) {
-		if began := existing[name]; began > 0 && began < partitions {
-			return &stream.PartitionsError{Topic: d.options.Topic, Partitions: partitions, State: began}
+		if began == partitions && existing[name] > partitions {
+			continue // only its readers have to know
 		}
 		if err := d.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
 			return err

@@ -76,6 +76,11 @@ func (d *Deriving) State(ctx context.Context, group string, p stream.Partition) 
 	return d.Log.State(ctx, d.named(group), p)
 }
 
+// StatePartitions implements stream.Sizer, where the log does.
+func (d *Deriving) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
+	return statePartitions(ctx, d.Log, d.named(group), topic)
+}
+
 func (d *Deriving) named(group string) string {
 	if group == d.pipeline {
 		return d.group()

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -25,6 +26,7 @@ var (
 	_ stream.KeyTailer = (*Names)(nil)
 	_ stream.Restorer  = (*Names)(nil)
 	_ stream.Follower  = (*Names)(nil)
+	_ stream.Sizer     = (*Names)(nil)
 )
 
 // TailKeys implements stream.KeyTailer; where the log itself does not, all are kept.
@@ -129,6 +131,18 @@ func (n *Names) Committed(ctx context.Context, group string, p stream.Partition)
 // State implements stream.Inspector.
 func (n *Names) State(ctx context.Context, group string, p stream.Partition) (stream.View, error) {
 	return n.Log.State(ctx, n.Group(group), p)
+}
+
+// StatePartitions implements stream.Sizer, where the log does.
+func (n *Names) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
+	return statePartitions(ctx, n.Log, n.Group(group), topic)
+}
+
+func statePartitions(ctx context.Context, log Log, group, topic string) (int32, error) {
+	if s, ok := log.(stream.Sizer); ok {
+		return s.StatePartitions(ctx, group, topic)
+	}
+	return 0, errors.ErrUnsupported
 }
 
 // Groups implements stream.Inspector.

@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +39,34 @@ type PartitionsError struct {
 
 // Error says what differs and how to move.
 func (e *PartitionsError) Error() string {
-	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to begin anew (or sink or gateway name, if that reads it), and `repartition: N` at the input for a number that is the pipeline's own", e.Topic, e.Partitions, e.State)
+	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to begin anew (or sink or gateway name, if that reads it); with `repartition: N` at the input its outputs may keep N partitions", e.Topic, e.Partitions, e.State)
+}
+
+// Sizer is a Log that knows how many partitions have the state of a group.
+type Sizer interface {
+	// StatePartitions returns for how many partitions of a topic the log keeps the state
+	// of a group, 0 if the group never read it. The error is errors.ErrUnsupported if the
+	// log cannot tell.
+	StatePartitions(ctx context.Context, group, topic string) (int32, error)
+}
+
+// StatePartitions asks a Sizer. Another log only knows whether the group ever committed;
+// then it returns beside, the number of partitions of a topic that is made with the state.
+func StatePartitions(ctx context.Context, log Log, group, topic string, beside int32) (int32, error) {
+	if s, ok := log.(Sizer); ok {
+		if n, err := s.StatePartitions(ctx, group, topic); !errors.Is(err, errors.ErrUnsupported) {
+			return n, err
+		}
+	}
+	inspector, ok := log.(Inspector)
+	if !ok || beside == 0 {
+		return 0, nil
+	}
+	groups, err := inspector.Groups(ctx)
+	if err != nil || !slices.Contains(groups, group) {
+		return 0, err
+	}
+	return beside, nil
 }
 
 // CheckTopic returns an ErrTopicInvalid if a log cannot have t. Names follow

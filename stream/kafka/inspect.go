@@ -217,6 +217,18 @@ func (l *Log) everCommitted(ctx context.Context, group string) (bool, error) {
 	return false, nil
 }
 
+// StatePartitions implements stream.Sizer: the changelog has as many partitions.
+func (l *Log) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	topics, err := l.topics.ask(ctx, changelogOf(group, stream.Partition{Topic: topic}).Topic)
+	if err != nil || len(topics) == 0 {
+		return 0, err
+	}
+	return int32(len(topics[0].leaders)), nil
+}
+
 // State implements stream.Inspector. It reads the changelog whole, into memory.
 func (l *Log) State(ctx context.Context, group string, p stream.Partition) (stream.View, error) {
 	if err := l.usable(); err != nil {
