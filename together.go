@@ -35,7 +35,7 @@ func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error 
 //
 // If its input or topic gets more partitions, a pipeline or sink ends alone: RunChain
 // logs that, and the others go on. RunChain returns the error when the last pipeline has
-// ended. Runner.Ended returns it before.
+// ended. Runner.Ended and Runner.SinksEnded return it before.
 func RunChain(ctx context.Context, log stream.Log, runners []*Runner, open OpenSink) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // guards left and ended
@@ -80,10 +80,12 @@ func Outgrown(err error) bool {
 	return ok
 }
 
-// Ended returns why Run, or the delivering of a sink, ended while RunChain goes on: a
-// stream.PartitionsError. It is nil while all of the pipeline runs.
-func (r *Runner) Ended() error {
-	err := r.ended.of(r.Name())
+// Ended returns why Run ended while RunChain goes on: a stream.PartitionsError. It is nil
+// while the pipeline runs.
+func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
+
+// SinksEnded is Ended for the delivering of the sinks.
+func (r *Runner) SinksEnded() (err error) {
 	for i := range r.sinks {
 		err = errors.Join(err, r.ended.of(r.sinks[i].group(r.Name())))
 	}

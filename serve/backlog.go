@@ -106,18 +106,21 @@ func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 			}
 		}
 		for _, r := range l.behind { // what the pipeline itself has parked is bounded by its queue
-			l.found += int(r.Metrics().Memory().Parked)
+			if r.Ended() == nil {
+				l.found += int(r.Metrics().Memory().Parked)
+			}
 		}
 		b.observe(now, l)
 	}
 }
 
 // counts reports whether what a group has not read waits for the pipeline, in the topic
-// or in the one that it is copied to, or for one behind it.
+// or in the one that it is copied to, or for one behind it. For a pipeline that ended
+// nothing waits: no process reads it until the pipeline is moved.
 func (l *backlog) counts(lag observe.Lag) bool {
 	reads := l.runner.Reads()
 	read := observe.Read{Group: lag.Group, Topic: lag.Topic}
-	if slices.ContainsFunc(l.behind, func(r *afterbay.Runner) bool { return slices.Contains(r.Reads(), read) }) {
+	if slices.ContainsFunc(l.behind, func(r *afterbay.Runner) bool { return r.Ended() == nil && slices.Contains(r.Reads(), read) }) {
 		return true
 	}
 	return read == reads[len(reads)-1] || lag.Topic == l.topic && slices.Contains(reads, read)
@@ -125,6 +128,9 @@ func (l *backlog) counts(lag observe.Lag) bool {
 
 // waiting is how many records wait, those on their way included.
 func (b *backlogs) waiting(l *backlog) int {
+	if l.runner.Ended() != nil {
+		return 0
+	}
 	a := b.admitted[l.topic]
 	return l.found + a.begun - a.counted
 }
@@ -143,7 +149,7 @@ func (b *backlogs) admit(topic string, records int) (done func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.list {
-		if l.topic != topic {
+		if l.topic != topic || l.runner.Ended() != nil {
 			continue
 		}
 		if most := l.gate.Marks().Max; records > most {

@@ -18,12 +18,20 @@ import (
 // Gateway is that of the process, as far as a server shows it.
 type Gateway struct {
 	Name      string
-	Topics    []string // that its file names
-	Server    *gateway.Gateway
+	Topics    []string         // that its file names
+	Server    *gateway.Gateway // nil if it ended before it served clients
 	Sequence  *sequence.Metrics
 	Addresses func() limit.Stats
 	Tokens    func() token.Stats
 	HTTP      *server.Server // that clients connect to; nil is not known
+	Ended     func() error   // why it ended while the process goes on, nil while it runs; a nil Ended is never
+}
+
+func (g *Gateway) ended() error {
+	if g.Ended == nil {
+		return nil
+	}
+	return g.Ended()
 }
 
 // Clients is who is connected to a gateway.
@@ -52,8 +60,10 @@ func (s *Server) clients(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	reply := Clients{Gateway: g.Name, Clients: []Talker{}}
-	for _, c := range g.Server.Clients() {
-		reply.Clients = append(reply.Clients, Talker(c))
+	if g.Server != nil {
+		for _, c := range g.Server.Clients() {
+			reply.Clients = append(reply.Clients, Talker(c))
+		}
 	}
 	ingest.WriteJSON(w, http.StatusOK, reply)
 }
@@ -70,6 +80,7 @@ type boundsCollector struct {
 	counts  figures[*sequence.Metrics]
 	limits  figures[limit.Stats]
 	ends    *prometheus.Desc
+	ended   *prometheus.Desc
 }
 
 func newBoundsCollector(g *Gateway) *boundsCollector {
@@ -78,6 +89,7 @@ func newBoundsCollector(g *Gateway) *boundsCollector {
 		counts:  figures[*sequence.Metrics]{prefix: "gateway_sequence_"},
 		limits:  figures[limit.Stats]{prefix: "gateway_limit_", labels: []string{"of"}},
 		ends:    prometheus.NewDesc("afterbay_gateway_sequence_ended_total", "Events that have their result, by its status.", []string{"status"}, nil),
+		ended:   prometheus.NewDesc("afterbay_gateway_ended", "1 after the gateway ended because a topic of it got more partitions.", nil, nil),
 	}
 	add := func(name, help string, value func(*sequence.Metrics) uint64) {
 		c.counts.add(prometheus.CounterValue, name+"_total", help, func(m *sequence.Metrics) float64 { return float64(value(m)) })
@@ -110,6 +122,7 @@ func (c *boundsCollector) Describe(descs chan<- *prometheus.Desc) {
 	c.counts.Describe(descs)
 	c.limits.Describe(descs)
 	descs <- c.ends
+	descs <- c.ended
 }
 
 // Collect implements prometheus.Collector.
@@ -119,5 +132,8 @@ func (c *boundsCollector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(c.ends, prometheus.CounterValue, float64(n), string(status))
 	}
 	c.limits.show(metrics, c.gateway.Addresses(), "address")
-	c.limits.show(metrics, c.gateway.Server.Tenants(), "tenant")
+	if c.gateway.Server != nil {
+		c.limits.show(metrics, c.gateway.Server.Tenants(), "tenant")
+	}
+	metrics <- prometheus.MustNewConstMetric(c.ended, prometheus.GaugeValue, yes(c.gateway.ended() != nil))
 }

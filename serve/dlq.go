@@ -182,12 +182,16 @@ func (c *Client) Resume(ctx context.Context, pipeline string) error {
 	return c.call(ctx, http.MethodPost, "/v1/dlq/"+url.PathEscape(pipeline)+"/resume", nil, nil)
 }
 
-// standing returns why a pipeline stands still for its dead letters or has ended, for
-// readiness; "" where none does.
+// standing returns why a pipeline stands still for its dead letters, or why none is left
+// running, for readiness; "" if neither is so.
 func standing(runners []*afterbay.Runner) string {
+	ended := 0
 	for _, r := range runners {
 		if why := r.Ended(); why != nil {
-			return fmt.Sprintf("pipeline %s ended: %v", r.Name(), why)
+			if ended++; ended == len(runners) {
+				return fmt.Sprintf("no pipeline is left running: pipeline %s ended: %v", r.Name(), why)
+			}
+			continue
 		}
 		if stop := r.Stopped(); stop != nil {
 			return fmt.Sprintf("pipeline %s stands still since %s: %d of %d events within %v became dead letters: afterbay dlq stats %s, and afterbay dlq resume %s goes on",

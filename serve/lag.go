@@ -185,7 +185,7 @@ func (w *lagWatch) late() string {
 		limit := r.Lag().Critical
 		worst := w.worst(r)
 		switch {
-		case limit == 0:
+		case limit == 0 || r.Ended() != nil:
 		case w.at.IsZero() && w.err == nil:
 			return fmt.Sprintf("pipeline %s: its lag is not measured yet", r.Name())
 		case w.at.IsZero():

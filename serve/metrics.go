@@ -49,7 +49,10 @@ func (s *Server) metrics() http.Handler {
 		if s.options.Gateway.HTTP != nil {
 			servers = append(servers, s.options.Gateway.HTTP)
 		}
-		registry.MustRegister(GatewayCollector(s.options.Gateway.Server), newBoundsCollector(s.options.Gateway), newTokensCollector(s.options.Gateway.Tokens))
+		registry.MustRegister(newBoundsCollector(s.options.Gateway), newTokensCollector(s.options.Gateway.Tokens))
+		if s.options.Gateway.Server != nil {
+			registry.MustRegister(GatewayCollector(s.options.Gateway.Server))
+		}
 	}
 	registry.MustRegister(servers)
 	if s.options.Tokens != nil {
@@ -152,7 +155,7 @@ func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
 			metrics <- prometheus.MustNewConstMetric(c.turns[2], prometheus.CounterValue, float64(counts.TurnMicros[i]), r.Name(), class)
 		}
 		metrics <- prometheus.MustNewConstMetric(c.stopped, prometheus.GaugeValue, yes(r.Stopped() != nil), r.Name())
-		metrics <- prometheus.MustNewConstMetric(c.ended, prometheus.GaugeValue, yes(r.Ended() != nil), r.Name())
+		metrics <- prometheus.MustNewConstMetric(c.ended, prometheus.GaugeValue, yes(r.Ended() != nil || r.SinksEnded() != nil), r.Name())
 		for partition, n := range r.Metrics().Generations() {
 			metrics <- prometheus.MustNewConstMetric(c.generation, prometheus.GaugeValue, float64(n), r.Name(), strconv.Itoa(int(partition)))
 		}

@@ -169,7 +169,7 @@ func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin, s.options
 
 // Ready makes /readyz say whether the process does its work. It says no besides
 // while a pipeline is further behind than its lag.critical, or stands still for
-// its dead letters, or has ended.
+// its dead letters, and if all pipelines ended.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
 // Run serves until ctx is done; then it takes no more requests, ends streams

@@ -25,6 +25,13 @@ type Status struct {
 	Started    time.Time        `json:"started"`
 	Checkpoint *Checkpoint      `json:"checkpoint,omitempty"` // of the embedded log
 	Pipelines  []PipelineStatus `json:"pipelines"`
+	Gateway    *GatewayStatus   `json:"gateway,omitempty"`
+}
+
+// GatewayStatus is how the gateway of a process stands.
+type GatewayStatus struct {
+	Name  string `json:"name"`
+	Ended string `json:"ended,omitempty"` // why it ended while the pipelines go on
 }
 
 // Checkpoint is the newest one of the state of an embedded log.
@@ -142,6 +149,12 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		}
 		all.Pipelines = append(all.Pipelines, p)
 	}
+	if g := s.options.Gateway; g != nil {
+		all.Gateway = &GatewayStatus{Name: g.Name}
+		if why := g.ended(); why != nil {
+			all.Gateway.Ended = why.Error()
+		}
+	}
 	ingest.WriteJSON(w, http.StatusOK, all)
 }
 
@@ -152,7 +165,7 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (P
 		Counts: runner.Counts(), Parked: metrics.Memory().Parked, Times: timesOf(metrics.Whole()), Hops: map[string]Times{}, Stopped: runner.Stopped(),
 		Sources: s.backlogs.sources(time.Now(), runner),
 	}
-	if why := runner.Ended(); why != nil {
+	if why := errors.Join(runner.Ended(), runner.SinksEnded()); why != nil {
 		p.Ended = why.Error()
 	}
 	list, err := s.local.lag.Measure(ctx, s.log, runner.Reads()...)

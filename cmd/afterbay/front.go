@@ -146,13 +146,16 @@ func (f *front) options() (gateway.Options, sequence.Options) {
 // listen makes the gateway on a log that has the topics of the pipeline, and takes
 // the address. Clients are served from start on.
 func (f *front) listen(ctx context.Context, log serve.Log) error {
-	if err := f.checkTopics(ctx, log); err != nil {
-		return err
-	}
 	options, events := f.options()
 	var err error
 	if f.sequencer, err = sequence.New(log, events); err != nil {
 		return &exitError{exitInvalid, err}
+	}
+	if err := f.sequencer.Grown(ctx); err != nil {
+		return err
+	}
+	if err := f.checkTopics(ctx, log); err != nil {
+		return err
 	}
 	if err := f.sequencer.MakeTopics(ctx); err != nil {
 		return err
@@ -269,7 +272,26 @@ func (f *front) shown() *serve.Gateway {
 	if f == nil {
 		return nil
 	}
-	return &serve.Gateway{Name: f.file.Name, Topics: slices.Collect(maps.Values(maps.Collect(f.file.Topics()))), Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats}
+	return &serve.Gateway{Name: f.file.Name, Topics: slices.Collect(maps.Values(maps.Collect(f.file.Topics()))), Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats, Ended: f.ended}
+}
+
+// ended returns why the gateway ended alone; nil while it runs. It may be called after
+// start or fail.
+func (f *front) ended() error {
+	select {
+	case <-f.done:
+		if afterbay.Outgrown(f.err) {
+			return f.err
+		}
+	default:
+	}
+	return nil
+}
+
+// fail is start for a gateway that cannot be served: it ended for that reason.
+func (f *front) fail(why error) {
+	f.done, f.stop, f.err = make(chan struct{}), func() {}, why
+	close(f.done)
 }
 
 // start serves clients until ctx is done, and then sends them away.

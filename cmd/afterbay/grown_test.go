@@ -58,7 +58,7 @@ func growing(t *testing.T, engine string) {
 		t.Error(status)
 	}
 	for path, want := range map[string]string{
-		"/healthz": "ok", "/readyz": "pipeline grows ended: ",
+		"/healthz": "ok", "/readyz": "ok",
 		"/metrics": `afterbay_pipeline_ended{pipeline="grows"} 1`, "/v1/status": `"ended":"pipeline \"grows\":`,
 	} {
 		if _, text := ask(t, http.MethodGet, url+path, "", ""); !strings.Contains(text, want) {
@@ -91,11 +91,41 @@ func growing(t *testing.T, engine string) {
 	}
 }
 
+// TestStartKnowsThePartitionsOfTheState has a topic that was made in advance, and all
+// topics of a pipeline get more partitions.
+func TestStartKnowsThePartitionsOfTheState(t *testing.T) {
+	engine := fakeEngine(t)
+	t.Chdir(t.TempDir())
+	t.Setenv("AFTERBAY_ENGINE", engine)
+	calls := make(chan string, 10)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		calls <- string(text)
+	}))
+	t.Cleanup(service.Close)
+	text := "pipeline: p\ninput: {topic: p-in, partitions: 1, key: k, fields: {k: string}}\nsteps:\n  - emit: {topic: p-out, value: [k]}\nsinks:\n  - {from: p-out, name: hook, http: {url: " + service.URL + "}}\n"
+	write(t, "p.yaml", text)
+	write(t, "other.yaml", "pipeline: other\ninput: {topic: other-in, partitions: 1, key: k, fields: {k: string}}\nsteps:\n  - emit: {topic: other-out, value: [k]}\n")
+	must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
+	add(t, engine, "p-out")
+	must(t, `{"k":"a"}`+"\n", "produce", "p-in", "--key", "k")
+	write(t, "p.yaml", strings.Replace(text, "name: hook", "name: again", 1))
+	must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
+	if got := <-calls; !strings.Contains(got, `"k":"a"`) || len(calls) > 0 {
+		t.Errorf("the sink of a new name got %s and %d more", got, len(calls))
+	}
+	add(t, engine, "p-in", "dlq.p")
+	r := command(t, "", "run", "p.yaml", "other.yaml", "--listen", "none", "--until-idle")
+	if r.code != exitFailure || !strings.Contains(r.stdout+r.stderr, "a pipeline ended, and the others go on") {
+		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
 func TestTopicThatGrowsEndsTheGatewayAlone(t *testing.T) {
 	engine := fakeEngine(t)
 	pipeline, token := gatewayFolder(t)
 	t.Setenv("AFTERBAY_ENGINE", engine)
-	out, end := background(t, "run", pipeline, "--gateway", "gateway.yaml", "--listen", "none")
+	out, end := background(t, "run", pipeline, "--gateway", "gateway.yaml", "--listen", "127.0.0.1:0")
 	c := &conversation{TB: t, token: token, done: map[string]bool{}}
 	c.connect(out)
 	c.post(1, 1)
@@ -106,9 +136,50 @@ func TestTopicThatGrowsEndsTheGatewayAlone(t *testing.T) {
 	follow, stop := background(t, "tail", "decisions", "--follow", "--data", "other")
 	follow.wait(t, `"post":"p2"`)
 	stop()
+	wantGatewayEnded(t, out, end)
+}
+
+func wantGatewayEnded(t *testing.T, out *screen, end func() int) {
+	t.Helper()
+	_, url, _ := strings.Cut(out.String(), "listening on ")
+	url, _, _ = strings.Cut(url, ": POST")
+	for path, want := range map[string]string{"/readyz": "ok", "/metrics": "afterbay_gateway_ended 1", "/v1/status": `"ended":"`} {
+		if _, text := ask(t, http.MethodGet, url+path, "", ""); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %s: %s", path, want, text)
+		}
+	}
+	if status := must(t, "", "status", "--url", url); !strings.Contains(status, "gateway ") || !strings.Contains(status, " partitions, and the state beside it ") {
+		t.Error(status)
+	}
 	if code := end(); code != exitFailure || strings.Contains(out.String(), "a pipeline ended") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
+}
+
+// TestGatewayWhoseOwnTopicGrewEndsAloneAtTheStart starts a process after its inbox grew.
+func TestGatewayWhoseOwnTopicGrewEndsAloneAtTheStart(t *testing.T) {
+	engine := fakeEngine(t)
+	pipeline, token := gatewayFolder(t)
+	t.Setenv("AFTERBAY_ENGINE", engine)
+	out, end := background(t, "run", pipeline, "--gateway", "gateway.yaml", "--listen", "none")
+	c := &conversation{TB: t, token: token, done: map[string]bool{}}
+	c.connect(out)
+	c.post(1, 1)
+	for len(c.done) == 0 {
+		c.take(c.next())
+	}
+	_ = c.conn.NetConn().Close()
+	if code := end(); code != exitOK {
+		t.Fatal(code, out)
+	}
+	add(t, engine, "chat.results")
+	out, end = background(t, "run", pipeline, "--gateway", "gateway.yaml", "--listen", "127.0.0.1:0")
+	out.wait(t, "the gateway ended, and the pipelines go on")
+	must(t, `{"post":"p2","user":"ann","text":"hello","created":"2026-01-01T10:00:00Z"}`+"\n", "produce", "posts", "--key", "user", "--data", "other")
+	follow, stop := background(t, "tail", "decisions", "--follow", "--data", "other")
+	follow.wait(t, `"post":"p2"`)
+	stop()
+	wantGatewayEnded(t, out, end)
 }
 
 func wantMove(t *testing.T, code int, text string) {

@@ -124,15 +124,21 @@ func (p *process) round(options serve.Options, listen *listenFlags) (switched bo
 }
 
 // openFront takes the address of clients, once the topics of the pipelines are
-// there. It stays over rounds: a switch of generations sends nobody away.
+// there. It stays over rounds: a switch of generations sends nobody away. If a topic of
+// the gateway got more partitions, the gateway ends alone.
 func (p *process) openFront() error {
-	if p.front == nil || p.front.gateway != nil {
+	if p.front == nil || p.front.done != nil {
 		return nil
 	}
-	if err := p.front.listen(p.ctx, p.names); err != nil {
+	err := p.front.listen(p.ctx, p.names)
+	switch {
+	case afterbay.Outgrown(err):
+		p.front.fail(err)
+	case err != nil:
 		return err
+	default:
+		p.front.start(p.ctx)
 	}
-	p.front.start(p.ctx)
 	return nil
 }
 
@@ -269,7 +275,7 @@ func (p *process) work(log serve.Log, server *serve.Server, serving context.Cont
 func (p *process) watchFront(ctx context.Context, stop func()) {
 	select {
 	case <-p.front.done: // wait returns its error
-		if !afterbay.Outgrown(p.front.err) {
+		if p.front.ended() == nil {
 			stop()
 			return
 		}
@@ -353,7 +359,7 @@ func (p *process) announce(server *serve.Server) {
 	if server != nil {
 		fmt.Fprintf(p.stdout, "listening on %s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.URL())
 	}
-	if p.front != nil {
+	if p.front != nil && p.front.listener != nil {
 		p.front.announce(p.app)
 	}
 	if server == nil || p.untilIdle {

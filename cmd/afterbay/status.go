@@ -105,6 +105,9 @@ func printStatus(out io.Writer, status *serve.Status, now time.Time) error {
 			return err
 		}
 	}
+	if g := status.Gateway; g != nil && g.Ended != "" {
+		fmt.Fprintf(out, "\ngateway %s ended: %s\n", g.Name, g.Ended)
+	}
 	if len(status.Pipelines) > 0 {
 		fmt.Fprint(out, "\nLAG: records that are not committed yet. P50, P99: times of events, see afterbay budget PIPELINE\n")
 	}

@@ -31,11 +31,35 @@ func New(log stream.Log, o Options) (*Sequencer, error) {
 }
 
 // MakeTopics makes the gateway's own topics. It is an error where they have
-// another number of partitions: clients would be owned by others than before.
+// another number of partitions: clients would be owned by others than before. It is a
+// stream.PartitionsError if the inbox or the results got more since the gateway began.
 func (s *Sequencer) MakeTopics(ctx context.Context) error {
+	if err := s.Grown(ctx); err != nil {
+		return err
+	}
 	for _, name := range []string{Inbox(s.options.Name), Results(s.options.Name), DeadTopic(s.options.Name)} {
 		if err := s.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: s.options.Partitions}); err != nil {
 			return fmt.Errorf("topic %s of gateway %q, with %d partitions for ever: %w", name, s.options.Name, s.options.Partitions, err)
+		}
+	}
+	return nil
+}
+
+// Grown returns a stream.PartitionsError if a topic of the gateway's own got more
+// partitions since the gateway began, and the log can tell.
+func (s *Sequencer) Grown(ctx context.Context) error {
+	topics, err := s.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	began, err := stream.StatePartitions(ctx, s.log, Group(s.options.Name), Inbox(s.options.Name), 0)
+	if err != nil || began != s.options.Partitions {
+		return err // a number that the options do not have is a mistake in them
+	}
+	own := []string{Inbox(s.options.Name), Results(s.options.Name), DeadTopic(s.options.Name)}
+	for _, t := range topics {
+		if t.Partitions > began && slices.Contains(own, t.Name) {
+			return fmt.Errorf("gateway %q: %w", s.options.Name, &stream.PartitionsError{Topic: t.Name, Partitions: t.Partitions, State: began})
 		}
 	}
 	return nil
