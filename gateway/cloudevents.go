@@ -54,7 +54,9 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 		body = io.LimitReader(body, int64(most)+1)
 	}
 	data, err := b.room.ReadAll(body, bodyBytes)
-	if err == nil {
+	if err == nil && media == cloudEvents {
+		err = b.room.Take(int64(len(data))) // of a copy; each event is charged below
+	} else if err == nil {
 		err = b.charge(len(data))
 	}
 	switch {
