@@ -71,6 +71,7 @@ type counted struct {
 	io.Reader
 	room   *Room
 	buffer []byte
+	charge int64  // for all buffers
 	ahead  []byte // of the buffer: not returned yet
 	later  error  // to return behind ahead
 	next   int    // bytes of the next read, if the last one was full
@@ -108,6 +109,7 @@ func (c *counted) target(p []byte) ([]byte, error) {
 			return p, err
 		}
 		c.buffer = make([]byte, c.next)
+		c.charge += int64(c.next)
 	}
 	return c.buffer, nil
 }
@@ -127,8 +129,13 @@ func (c *counted) read(into []byte) (int, error) {
 	return n, err
 }
 
+// count counts bytes that are returned. Behind an error the buffer is not needed.
 func (c *counted) count(n int, err error) (int, error) {
 	c.size += int64(n)
+	if err != nil {
+		c.room.Give(c.charge)
+		c.buffer, c.charge = nil, 0
+	}
 	if err != nil && err != io.EOF {
 		c.err = err
 	}
