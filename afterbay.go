@@ -493,7 +493,7 @@ func (r *Runner) WaitUnparked(ctx context.Context, log stream.Log) error {
 	}
 	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.plan.Topic })
 	for index := int32(0); i >= 0 && index < topics[i].Partitions; index++ {
-		if err := r.waitCommitted(ctx, inspector, r.plan.Name, stream.Partition{Topic: r.plan.Topic, Index: index}, 0); err != nil {
+		if err := r.waitCommitted(ctx, inspector, r.plan.Name, stream.Partition{Topic: r.plan.Topic, Index: index}, 0, 0); err != nil {
 			return err
 		}
 	}
@@ -513,21 +513,21 @@ func (r *Runner) waitIdle(ctx context.Context, log stream.Log, inspector stream.
 	}
 	for index := range topics[i].Partitions {
 		p := stream.Partition{Topic: read.Topic, Index: index}
-		_, end, err := inspector.Offsets(ctx, p)
-		if err != nil {
-			return err
+		start, end, err := inspector.Offsets(ctx, p)
+		if err == nil {
+			err = r.waitCommitted(ctx, inspector, read.Group, p, start, end)
 		}
-		if err := r.waitCommitted(ctx, inspector, read.Group, p, end); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group string, p stream.Partition, end stream.Offset) error {
+func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group string, p stream.Partition, start, end stream.Offset) error {
 	for pause := 2 * time.Millisecond; ; {
 		committed, err := log.Committed(ctx, group, p)
-		done := committed >= end
+		done := committed >= end || start == end // or all of its records are gone
 		if err == nil && done && group == r.plan.Name && r.plan.Parks() {
 			if done, err = park.None(ctx, log, group, p); !done {
 				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
