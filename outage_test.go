@@ -20,10 +20,11 @@ import (
 )
 
 // quietStub is a chat server. It answers each question, but the one about "odd": its
-// first answer does not fit, and the later ones are a failure until it is over.
+// first answer does not fit, unless lone, and the others are a failure until it is over.
 type quietStub struct {
 	status int  // of the failures; 0 is no answer
 	ready  bool // it lists its models all the while
+	lone   bool // its first answer is a failure too: none shows that the event is poison
 
 	mu    sync.Mutex
 	asked int // about "odd"
@@ -42,7 +43,7 @@ func (s *quietStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			close(tried)
 		}
 	}
-	fails, unfit := odd && !s.over, odd && s.asked == 1
+	fails, unfit := odd && !s.over, odd && s.asked == 1 && !s.lone
 	if !post {
 		fails = s.asked > 1 && !s.over && !s.ready
 	}
@@ -183,7 +184,7 @@ func TestQuietOutageExhaustsNoAttempts(t *testing.T) {
 
 // TestPoisonAtAReadyServerEndsAfterItsAttempts has the last event fail at a server that
 // says that it is ready. Its first failure counts by itself: the answer does not fit. An
-// event without such a failure waits, as TestLastEventOfAStreamWaits of step shows. A restart forgets the events that were answered before, so that
+// event without such a failure takes ten times as many (TestLastEventOfAStreamEnds of step). A restart forgets the events that were answered before, so that
 // chance explains more of the failures.
 func TestPoisonAtAReadyServerEndsAfterItsAttempts(t *testing.T) {
 	t.Parallel()
@@ -196,6 +197,20 @@ func TestPoisonAtAReadyServerEndsAfterItsAttempts(t *testing.T) {
 		call := afterbay.Calling{Timeout: time.Minute, Attempts: attempts, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
 		if outputs, dead := quietRun(t, s, call, c.stop, attempts); outputs != 30 || dead != 1 || s.asked < attempts || s.asked > c.most {
 			t.Errorf("status %d, restart after %d: %d outputs of 30, %d dead letters, asked %d times of %d to %d", c.status, c.stop, outputs, dead, s.asked, attempts, c.most)
+		}
+	}
+}
+
+// TestLastPoisonOfAStreamEnds has the last event fail from its first question on, at a
+// server that says that it is ready. No answer follows to compare it with.
+func TestLastPoisonOfAStreamEnds(t *testing.T) {
+	t.Parallel()
+	const attempts = 3
+	for _, status := range []int{http.StatusInternalServerError, http.StatusTooManyRequests} {
+		s := &quietStub{status: status, ready: true, lone: true}
+		call := afterbay.Calling{Timeout: time.Minute, Attempts: attempts, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
+		if outputs, dead := quietRun(t, s, call, 0, attempts); outputs != 30 || dead != 1 || s.asked != 10*attempts {
+			t.Errorf("status %d: %d outputs of 30, %d dead letters, asked %d times of %d", status, outputs, dead, s.asked, 10*attempts)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"math"
 	"sync"
 )
@@ -14,22 +15,26 @@ import (
 //     newest alone is remembered.
 //  2. After a failure that counted, further ones count also while no other event is
 //     called, if the endpoint says after them that it is ready.
+//     Without one, a failure at such an endpoint counts a tenth if the endpoint
+//     answered three others before, and no other event has failed since its newest answer.
 //  3. Failures count in full while at most a tenth of the other events fail. Beyond it a
 //     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
 //     by load (HTTP 429, 503) is compared with 3 percent, since our calls may cause it.
 //
 // A request that always fails is called for as often as it has attempts, or a few times
 // more: up to 15 times as often where fewer than eight other events were answered since
-// the process started. If no other event is answered after its first failure, it is called
-// for until its time is over. An outage exhausts no attempts, unless the endpoint says that it is
+// the process started, and ten times as often if no other event is answered after its
+// first failure. An outage exhausts no attempts, unless the endpoint says that it is
 // ready and answers no event: then it may exhaust those of an event that had a counted
-// failure before. Callers leave out failures that are no event's by themselves, such as a
-// refused connection.
+// failure before, and those of one other. Callers leave out failures that are no event's
+// by themselves, such as a refused connection.
 type Outlier struct {
 	failures int
-	counted  bool // by rule 1
-	noted    bool // the ledger has its first failure
-	told     bool // the breaker and the limit have it
+	lonely   int    // failures that count a tenth
+	id       uint64 // in the ledger; 0 before the first failure that no answer confirms
+	counted  bool   // by rule 1
+	noted    bool   // the ledger has its first failure
+	told     bool   // the breaker and the limit have it
 	alone    bool
 	first    mark // of the call of the first of the failures
 	newest   uint64
@@ -45,10 +50,11 @@ func NewOutlier(attempts int) Outlier {
 func (o *Outlier) Alone() bool { return o.alone }
 
 // Unconfirmed reports whether a failure of the event in a call counts only if the
-// endpoint is ready: one counted before, and no answer for another event came since.
+// endpoint is ready, since no answer for another event came: one counted before, or no
+// other event fails.
 func (o *Outlier) Unconfirmed(e *Endpoint, call Call) bool {
 	_, answered := e.ledger.now()
-	return o.counted && answered <= o.before(call)
+	return answered <= o.before(call) && (o.counted || e.ledger.lonely(o.id))
 }
 
 // before returns the number of the call after which an answer shows that the endpoint
@@ -99,10 +105,13 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	}
 	if !works && !o.counted {
 		o.failures = 0
+		if e.ledger.fails(&o.id) && ready {
+			o.lonely++
+		}
 	}
 	o.failures++
 	if o.counted = o.counted || works; !o.counted {
-		return 0, outcome
+		return o.lonely / lonelyFailures, outcome
 	}
 	chance := 0.1
 	if busy {
@@ -119,8 +128,15 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 			e.ledger.count(mark{}, 0, -1)
 		}
 	}
-	return int(float64(o.failures)*weight + 1e-9), outcome
+	return max(int(float64(o.failures)*weight+1e-9), o.lonely/lonelyFailures), outcome
 }
+
+// Failures of an event that fails alone, at an endpoint that is ready and has answered
+// others.
+const (
+	lonelyFailures = 10 // are one attempt
+	lonelyAnswers  = 3  // others, at least
+)
 
 // ledger counts what became of the events that an endpoint was called for. It is safe
 // for concurrent use.
@@ -130,6 +146,9 @@ type ledger struct {
 	answered uint64 // the number of the newest call with an answered event
 	tally    tally
 	before   [2]tally // of 16 outcomes ago and more, and of those before
+	ids      uint64   // given to outliers
+	alone    uint64   // the outlier that failed since the newest answer; 0 is none
+	several  bool     // more than one did
 }
 
 // tally counts events. One that fails again and again counts once until it is answered,
@@ -161,6 +180,32 @@ func (l *ledger) begin() mark {
 	return mark{l.begun, l.before[1]}
 }
 
+// lonely reports whether a failure of an outlier would be that of the only event that
+// fails.
+func (l *ledger) lonely(id uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isLonely(id)
+}
+
+func (l *ledger) isLonely(id uint64) bool {
+	return !l.several && (l.alone == 0 || l.alone == id) && l.tally.answered >= lonelyAnswers
+}
+
+// fails notes that an outlier failed, and is lonely for it.
+func (l *ledger) fails(id *uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if *id == 0 {
+		l.ids++
+		*id = l.ids
+	}
+	lonely := l.isLonely(*id)
+	l.several = l.several || l.alone != 0 && l.alone != *id
+	l.alone = cmp.Or(l.alone, *id)
+	return lonely
+}
+
 func (l *ledger) now() (tally, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,6 +219,7 @@ func (l *ledger) count(call mark, answered, failed int) {
 	l.tally.failed = max(l.tally.failed+failed, 0)
 	if answered > 0 {
 		l.answered = max(l.answered, call.number)
+		l.alone, l.several = 0, false
 	}
 	if l.tally.answered+l.tally.failed-l.before[0].answered-l.before[0].failed >= 16 {
 		l.before = [2]tally{l.tally, l.before[0]}

@@ -245,24 +245,56 @@ func TestEventThatFailsAloneStopsNobody(t *testing.T) {
 	}
 }
 
-// TestLastEventOfAStreamWaits has an event fail again and again at an endpoint that is
-// ready and answered others before. An outage looks the same, so no failure counts until
-// another event is answered. Expire ends it before.
-func TestLastEventOfAStreamWaits(t *testing.T) {
+// TestLastEventOfAStreamEnds has an event fail again and again at an endpoint that is
+// ready and answered others before. No answer follows, so each failure counts a tenth.
+func TestLastEventOfAStreamEnds(t *testing.T) {
 	for _, err := range []error{failing, fault{blame: model.BlameWay}, fault{blame: model.BlameWay, busy: true}} {
 		a := newAsker(t)
 		a.answer(100)
 		var o control.Outlier
-		for range 1000 {
-			if got, _ := a.fail(&o, err); got != 0 {
-				t.Fatalf("%v: %d attempts, and no event was answered since", err, got)
+		for i := range 30 {
+			if got, _ := a.fail(&o, err); got != (i+1)/10 {
+				t.Fatalf("%v: %d attempts after %d failures", err, got, i+1)
 			}
 		}
-		a.answer(100)
-		for want := 2; want <= 3; want++ {
-			if got, _ := a.fail(&o, err); got != want {
-				t.Errorf("%v: %d attempts after other answers, want %d", err, got, want)
-			}
+	}
+}
+
+// TestOutageOfAReadyEndpointCostsOneEvent has several events fail at an endpoint that says
+// that it is ready. The first may be poison. The others wait, also when the first has ended.
+func TestOutageOfAReadyEndpointCostsOneEvent(t *testing.T) {
+	a := newAsker(t)
+	a.answer(100)
+	var first control.Outlier
+	others := make([]control.Outlier, 3)
+	for range 5 {
+		_, _ = a.fail(&first, failing)
+	}
+	for i := range 1000 {
+		if got, _ := a.fail(&others[i%len(others)], failing); got != 0 {
+			t.Fatalf("%d attempts after %d failures of several events", got, i+1)
+		}
+		if got, _ := a.fail(&first, failing); got != 0 {
+			t.Fatalf("%d attempts of the first, beside others", got)
+		}
+	}
+	a.answer(100) // it works again: now it shows which is poison
+	for want := 2; want <= 3; want++ {
+		if got, _ := a.fail(&first, failing); got != want {
+			t.Errorf("%d attempts after another answer, want %d", got, want)
+		}
+	}
+}
+
+// TestFewAnswersMakeNoPoison has an event fail at an endpoint that has answered two others.
+func TestFewAnswersMakeNoPoison(t *testing.T) {
+	a := newAsker(t)
+	a.answer(1)
+	a.answer(1)
+	var o control.Outlier
+	for range 1000 {
+		if got, _ := a.fail(&o, failing); got != 0 {
+			t.Fatalf("%d attempts", got)
 		}
 	}
 }
