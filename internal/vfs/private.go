@@ -113,7 +113,7 @@ func protect(folder *os.File, name string) error {
 	if err := unix.Fstatat(int(folder.Fd()), name, &about, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return wrap("stat", err)
 	}
-	if kind := about.Mode & unix.S_IFMT; about.Mode&uint32(others) == 0 || kind != unix.S_IFDIR && kind != unix.S_IFREG {
+	if kind := about.Mode & unix.S_IFMT; uint32(about.Mode)&uint32(others) == 0 || kind != unix.S_IFDIR && kind != unix.S_IFREG {
 		return nil
 	}
 	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
