@@ -61,7 +61,8 @@ type draft struct {
 func twoWriters(m *patient, journal *afterbay.Journal) afterbay.Pipeline {
 	partial := &afterbay.Partial{Topic: "drafts", Every: time.Millisecond}
 	p := writerPipeline(afterbay.Score{As: "first", Async: true, Partial: partial}, &afterbay.Calling{
-		Backoff: afterbay.Backoff{Base: 5 * time.Millisecond, Max: 5 * time.Millisecond}, Breaker: afterbay.Breaker{Failures: 1000, Rate: 1},
+		Attempts: 1000, // of nine failures of ten that are chance, so that no event is given up
+		Backoff:  afterbay.Backoff{Base: 5 * time.Millisecond, Max: 5 * time.Millisecond}, Breaker: afterbay.Breaker{Failures: 1000, Rate: 1},
 	}, []afterbay.Field{{Name: "words", Type: "string"}})
 	p.Models[0].Journal, p.Code.Models["writer"] = journal, m
 	silent := afterbay.Score{Model: "writer", As: "silent", Inputs: []string{"text"}, Async: true, Batch: afterbay.Batch{Size: 1}}

@@ -15,8 +15,8 @@ import (
 //     newest alone is remembered.
 //  2. After a failure that counted, further ones count also while no other event is
 //     called, if the endpoint says after them that it is ready.
-//     Without one, a failure at such an endpoint counts a tenth if the endpoint
-//     answered three others before, and no other event has failed since its newest answer.
+//     Without one, a failure at such an endpoint counts a tenth if at most a tenth of the
+//     events before failed, and no other event has failed since the newest answer.
 //  3. Failures count in full while at most a tenth of the other events fail. Beyond it a
 //     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
 //     by load (HTTP 429, 503) is compared with 3 percent, since our calls may cause it.
@@ -105,7 +105,7 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	}
 	if !works && !o.counted {
 		o.failures = 0
-		if e.ledger.fails(&o.id) && ready {
+		if e.ledger.fails(&o.id) && ready && tally.failing(call.mark.tally, o.noted) <= 0.1 {
 			o.lonely++
 		}
 	}
@@ -135,7 +135,7 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 // others.
 const (
 	lonelyFailures = 10 // are one attempt
-	lonelyAnswers  = 3  // others, at least
+	lonelyAnswers  = 8  // others, at least: the first of nine that fails is more than a tenth
 )
 
 // ledger counts what became of the events that an endpoint was called for. It is safe

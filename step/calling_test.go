@@ -286,15 +286,26 @@ func TestOutageOfAReadyEndpointCostsOneEvent(t *testing.T) {
 	}
 }
 
-// TestFewAnswersMakeNoPoison has an event fail at an endpoint that has answered two others.
-func TestFewAnswersMakeNoPoison(t *testing.T) {
-	a := newAsker(t)
-	a.answer(1)
-	a.answer(1)
-	var o control.Outlier
-	for range 1000 {
-		if got, _ := a.fail(&o, failing); got != 0 {
-			t.Fatalf("%d attempts", got)
+// TestFailuresThatChanceExplainsMakeNoPoison has an event fail at an endpoint that has
+// answered few others, and at one that often fails before it answers.
+func TestFailuresThatChanceExplainsMakeNoPoison(t *testing.T) {
+	few, often := newAsker(t), newAsker(t)
+	often.endpoint.Breaker, _ = control.NewBreaker(control.BreakerOptions{Failures: 1 << 30, Rate: 1})
+	few.answer(7)
+	for range 100 {
+		var o control.Outlier
+		for range 3 {
+			often.fail(&o, failing)
+		}
+		often.answer(1)
+		often.endpoint.Answered(&o)
+	}
+	for _, a := range []*asker{few, often} {
+		var o control.Outlier
+		for range 1000 {
+			if got, _ := a.fail(&o, failing); got != 0 {
+				t.Fatalf("%d attempts", got)
+			}
 		}
 	}
 }
