@@ -50,7 +50,7 @@ func (c *compiler) group(path string, s *Group) {
 		return
 	}
 	c.plan.Groups.Groups = append(c.plan.Groups.Groups, stage)
-	c.nodes = append(c.nodes, n)
+	c.add(n)
 }
 
 func (c *compiler) groupBounds(path string, s *Group) {

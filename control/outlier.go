@@ -15,8 +15,9 @@ import (
 //     newest alone is remembered.
 //  2. After a failure that counted, further ones count also while no other event is
 //     called, if the endpoint says after them that it is ready.
-//     Without one, a failure at such an endpoint counts a tenth if at most a tenth of the
-//     events before failed, and no other event has failed since the newest answer.
+//     If none of the event's failures counted, a failure at such an endpoint is a tenth of
+//     an attempt. At most a tenth of the events before may have failed then, and no other
+//     event since the newest answer.
 //  3. Failures count in full while at most a tenth of the other events fail. Beyond it a
 //     failure is log(share)/log(1/1000) of an attempt, since chance explains it. A refusal
 //     by load (HTTP 429, 503) is compared with 3 percent, since our calls may cause it.
@@ -105,7 +106,7 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	}
 	if !works && !o.counted {
 		o.failures = 0
-		if e.ledger.fails(&o.id) && ready && tally.failing(call.mark.tally, o.noted) <= 0.1 {
+		if e.ledger.fails(&o.id) && ready && tally.failing(call.mark.tally, o.noted) <= chanceOfFaults {
 			o.lonely++
 		}
 	}
@@ -113,9 +114,9 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	if o.counted = o.counted || works; !o.counted {
 		return o.lonely / lonelyFailures, outcome
 	}
-	chance := 0.1
+	chance := chanceOfFaults
 	if busy {
-		chance = 0.03
+		chance = chanceOfLoad
 	}
 	weight := 1.0
 	if share := tally.failing(o.first.tally, o.noted); share > chance {
@@ -130,6 +131,13 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	}
 	return max(int(float64(o.failures)*weight+1e-9), o.lonely/lonelyFailures), outcome
 }
+
+// Shares of the other events up to which their failures explain none of an event: by
+// faults, and by refusals for load.
+const (
+	chanceOfFaults = 0.1
+	chanceOfLoad   = 0.03
+)
 
 // Failures of an event that fails alone, at an endpoint that is ready and has answered
 // others.
@@ -147,7 +155,7 @@ type ledger struct {
 	tally    tally
 	before   [2]tally // of 16 outcomes ago and more, and of those before
 	ids      uint64   // given to outliers
-	alone    uint64   // the outlier that failed since the newest answer; 0 is none
+	alone    uint64   // the first outlier that failed since the newest answer, or 0
 	several  bool     // more than one did
 }
 
@@ -192,7 +200,8 @@ func (l *ledger) isLonely(id uint64) bool {
 	return !l.several && (l.alone == 0 || l.alone == id) && l.tally.answered >= lonelyAnswers
 }
 
-// fails notes that an outlier failed, and is lonely for it.
+// fails records a failure of an outlier, gives it an id if it has none, and reports what
+// lonely does.
 func (l *ledger) fails(id *uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

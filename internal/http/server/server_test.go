@@ -50,6 +50,19 @@ type from struct {
 func (f from) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.address) }
 
 // dial connects from an address.
+// uploadSlowly wants a body of 8 MiB to be taken that comes with 2 Mbit a second.
+func (w *world) uploadSlowly() {
+	w.Helper()
+	c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n")
+	for range 64 {
+		time.Sleep(time.Second / 2)
+		_, _ = c.Write(make([]byte, 128<<10))
+	}
+	if status := c.status(); status != http.StatusOK {
+		w.Error(status)
+	}
+}
+
 func (w *world) dial(address string) *client {
 	w.Helper()
 	here, there := net.Pipe()
@@ -292,14 +305,7 @@ func TestMemoryIsHeldForAboutAMinute(t *testing.T) {
 					w.WriteHeader(http.StatusBadRequest)
 				}
 			})})
-			c := w.dial("192.0.2.1").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n")
-			for range 64 {
-				time.Sleep(time.Second / 2)
-				_, _ = c.Write(make([]byte, 128<<10)) // 2 Mbit a second
-			}
-			if status := c.status(); status != http.StatusOK {
-				t.Error(status)
-			}
+			w.uploadSlowly()
 		})
 	})
 }
