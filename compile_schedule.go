@@ -18,7 +18,7 @@ type node struct {
 	guards   []*step.Guard  // of the cases around it, the innermost last
 }
 
-// guard is the innermost of the cases around a node; nil is none.
+// guard returns that of the innermost case around a node, nil outside of all cases.
 func (n *node) guard() *step.Guard {
 	if len(n.guards) == 0 {
 		return nil

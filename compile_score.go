@@ -16,7 +16,7 @@ import (
 
 const (
 	defaultBatch = 64    // rows of a call
-	singlesBatch = 1_024 // of a call in which each row is a request of its own
+	singlesBatch = 1_024 // of a call that makes one request a row
 )
 
 func (c *compiler) score(path string, s *Score) {

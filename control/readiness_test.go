@@ -66,8 +66,8 @@ func TestCallersShareAQuestionThatBeginsAfterTheirFailure(t *testing.T) {
 	})
 }
 
-// TestCallerThatEndsAnswersForNoOther has a caller end while it asks. The next caller,
-// whose failure is older, asks again. No answer within the time of the caller is counted.
+// TestCallerThatEndsAnswersForNoOther has a caller end while it asks. The next caller
+// has an older failure, and asks again. No answer within the time of the caller is counted.
 func TestCallerThatEndsAnswersForNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		endpoint, err := control.NewEndpoint(control.EndpointOptions{})

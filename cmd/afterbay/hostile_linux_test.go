@@ -263,7 +263,7 @@ func (a *attack) send(s surface, text string, content []byte, read bool) {
 
 const hostileTries = 20
 
-// connect sends a request over a connection of its own; nil is that there is none.
+// connect sends a request over a new connection. It returns nil if it gets none.
 func (a *attack) connect(s surface, text string, content []byte, read bool) net.Conn {
 	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(a.ctx, "tcp", s.address)
 	if err != nil {

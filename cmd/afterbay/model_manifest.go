@@ -225,7 +225,7 @@ func withManifest(path string, graph *load.GraphError, err error) error {
 	base := filepath.Base(path)
 	short := strings.TrimSuffix(base, filepath.Ext(base))
 	said.Name, said.Version, said.File = cmp.Or(said.Name, short), cmp.Or(said.Version, 1), base
-	said.Golden = "" // there is none yet
+	said.Golden = "" // not made yet
 	var text strings.Builder
 	for _, open := range graph.Open {
 		fmt.Fprintf(&text, "# %s\n", open)

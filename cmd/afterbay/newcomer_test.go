@@ -169,7 +169,7 @@ var firstMistakes = []struct {
 }
 
 // TestMistakesOfTheFirstHourAreAnswered has the mistakes one by one in the folder of
-// somebody who begins.
+// a beginner.
 func TestMistakesOfTheFirstHourAreAnswered(t *testing.T) {
 	firstHour(t)
 	for _, c := range firstMistakes {

@@ -124,7 +124,7 @@ func (p *process) round(options serve.Options, listen *listenFlags) (switched bo
 }
 
 // openFront takes the address of clients, once the topics of the pipelines are
-// there. It stays over rounds: a switch of generations sends nobody away. If a topic of
+// there. It stays over rounds: a switch of generations disconnects no client. If a topic of
 // the gateway got more partitions, the gateway ends alone.
 func (p *process) openFront() error {
 	if p.front == nil || p.front.done != nil {
