@@ -60,7 +60,8 @@ func failingPipeline(ctx context.Context, way, url string) (afterbay.Pipeline, *
 	}
 	score := afterbay.Score{Model: "risk", Inputs: []string{"a", "b"}, Batch: afterbay.Batch{Size: 16}}
 	call := &afterbay.Calling{
-		Timeout: 250 * time.Millisecond, Backoff: afterbay.Backoff{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond},
+		Attempts: 10, // a third of the calls fails by chance: of 2,000 events three fail more than twice
+		Timeout:  250 * time.Millisecond, Backoff: afterbay.Backoff{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond},
 		Breaker: afterbay.Breaker{Probe: 200 * time.Millisecond, Open: way},
 	}
 	names, kept := []string{"n", "risk.score"}, &afterbay.Journal{Off: true}

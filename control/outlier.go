@@ -14,7 +14,8 @@ import (
 //     event, since then the endpoint works. Of failures that no answer follows, the
 //     newest alone is remembered.
 //  2. After a failure that counted, further ones count also while no other event is
-//     called, if the endpoint says after them that it is ready.
+//     called, if the endpoint says after them that it is ready. They do not while events
+//     fail that had no counted failure: that is an outage.
 //     If none of the event's failures counted, a failure at such an endpoint is a tenth of
 //     an attempt. At most a tenth of the events before may have failed then, and no other
 //     event since the newest answer.
@@ -51,11 +52,11 @@ func NewOutlier(attempts int) Outlier {
 func (o *Outlier) Alone() bool { return o.alone }
 
 // Unconfirmed reports whether a failure of the event in a call counts only if the
-// endpoint is ready, since no answer for another event came: one counted before, or no
-// other event fails.
+// endpoint is ready, since no answer for another event came, and no other event fails
+// for the first time.
 func (o *Outlier) Unconfirmed(e *Endpoint, call Call) bool {
-	_, answered := e.ledger.now()
-	return answered <= o.before(call) && (o.counted || e.ledger.lonely(o.id))
+	tally, answered := e.ledger.now()
+	return answered <= o.before(call) && !e.ledger.others(o.id) && (o.counted || tally.answered >= lonelyAnswers)
 }
 
 // before returns the number of the call after which an answer shows that the endpoint
@@ -90,15 +91,19 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	tally, answered := e.ledger.now()
 	works := answered > o.before(call)
 	o.newest = call.mark.number
+	if !works && !o.counted {
+		e.ledger.fails(&o.id)
+	}
 	if !own {
 		o.alone = o.alone || works
 		return 0, outcome
 	}
+	others := e.ledger.others(o.id)
 	if o.told && !works {
 		outcome = Repeated
 	}
 	o.told = true
-	if o.counted && !works && !ready {
+	if o.counted && !works && (!ready || others) {
 		return 0, outcome
 	}
 	if o.first.number == 0 || !works && !o.counted {
@@ -106,7 +111,7 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	}
 	if !works && !o.counted {
 		o.failures = 0
-		if e.ledger.fails(&o.id) && ready && tally.failing(call.mark.tally, o.noted) <= chanceOfFaults {
+		if !others && ready && tally.answered >= lonelyAnswers && tally.failing(call.mark.tally, o.noted) <= chanceOfFaults {
 			o.lonely++
 		}
 	}
@@ -122,7 +127,7 @@ func (o *Outlier) Compare(e *Endpoint, call Call, own, busy, ready bool) (attemp
 	if share := tally.failing(o.first.tally, o.noted); share > chance {
 		weight = math.Log(share) / math.Log(chance*chance*chance)
 	}
-	if weight == 1 && (works || e.Breaker.Stats().State == Closed) {
+	if weight == 1 && !others && (works || e.Breaker.Stats().State == Closed) {
 		outcome = Abandoned
 		if o.noted {
 			o.noted = false
@@ -155,7 +160,7 @@ type ledger struct {
 	tally    tally
 	before   [2]tally // of 16 outcomes ago and more, and of those before
 	ids      uint64   // given to outliers
-	alone    uint64   // the first outlier that failed since the newest answer, or 0
+	alone    uint64   // the first outlier without a counted failure that failed since the newest answer, or 0
 	several  bool     // more than one did
 }
 
@@ -188,31 +193,25 @@ func (l *ledger) begin() mark {
 	return mark{l.begun, l.before[1]}
 }
 
-// lonely reports whether a failure of an outlier would be that of the only event that
-// fails.
-func (l *ledger) lonely(id uint64) bool {
+// others reports whether an event other than that of an outlier failed since the newest
+// answer, one without a counted failure.
+func (l *ledger) others(id uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.isLonely(id)
+	return l.several || l.alone != 0 && l.alone != id
 }
 
-func (l *ledger) isLonely(id uint64) bool {
-	return !l.several && (l.alone == 0 || l.alone == id) && l.tally.answered >= lonelyAnswers
-}
-
-// fails records a failure of an outlier, gives it an id if it has none, and reports what
-// lonely does.
-func (l *ledger) fails(id *uint64) bool {
+// fails records a failure of an outlier that has no counted one, and gives it an id if it
+// has none.
+func (l *ledger) fails(id *uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if *id == 0 {
 		l.ids++
 		*id = l.ids
 	}
-	lonely := l.isLonely(*id)
 	l.several = l.several || l.alone != 0 && l.alone != *id
 	l.alone = cmp.Or(l.alone, *id)
-	return lonely
 }
 
 func (l *ledger) now() (tally, uint64) {

@@ -286,6 +286,36 @@ func TestOutageOfAReadyEndpointCostsOneEvent(t *testing.T) {
 	}
 }
 
+// TestBurstOfFaultsCostsNoEvent has events that failed once by chance fail again and again
+// in bursts of faults of an endpoint that says that it is ready, beside others that fail for
+// the first time: alone, or in calls that fail as a whole.
+func TestBurstOfFaultsCostsNoEvent(t *testing.T) {
+	for _, rows := range []int{1, 2} {
+		a := newAsker(t)
+		a.endpoint.Breaker, _ = control.NewBreaker(control.BreakerOptions{Failures: 1 << 30, Rate: 1})
+		a.answer(100)
+		var unlucky [12]control.Outlier
+		for i := range unlucky {
+			a.fail(&unlucky[i], failing)
+			a.answer(20)
+		}
+		for range 3 { // bursts
+			others := make([]*control.Outlier, rows)
+			for i := range others {
+				others[i] = new(control.Outlier)
+			}
+			for range 20 {
+				a.end(a.begin(), 0, failing, others...)
+				for i := range unlucky {
+					if got, _ := a.fail(&unlucky[i], failing); got > 2 {
+						t.Fatalf("%d rows a call: %d attempts of event %d within a burst", rows, got, i)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestFailuresThatChanceExplainsMakeNoPoison has an event fail at an endpoint that has
 // answered few others, and at one that often fails before it answers.
 func TestFailuresThatChanceExplainsMakeNoPoison(t *testing.T) {
