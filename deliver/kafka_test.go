@@ -46,7 +46,7 @@ func TestDeliversFromKafkaOnceAcrossProcesses(t *testing.T) {
 			return nil
 		}
 		metrics, stop := b.start(log, deliver.Options{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		_, next, err := log.Offsets(ctx, p)
 		b.ok(err)
 		ticker := time.NewTicker(10 * time.Millisecond)
@@ -104,7 +104,7 @@ func TestObjectsOfATopicOnKafkaHaveEachRecordOnce(t *testing.T) {
 		}
 		s.form = fmt.Sprint(process)
 		metrics, stop := s.startTo(deliver.Service{Whole: s}, log, deliver.Options{Objects: deliver.Bounds{Rows: 30 + 20*process}, Hurry: func() bool { return true }})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		_, next, err := log.Offsets(ctx, p)
 		s.ok(err)
 		ticker := time.NewTicker(10 * time.Millisecond)

@@ -91,7 +91,7 @@ func rollingRestart(t *testing.T, brokers []string, n int) {
 	stop := start(t, first, old)
 	mustAppend(t, first, events(0, n))
 	idle(t, first, old)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var lives []generation.Live
 	caught, ended := make(chan struct{}), make(chan struct{})

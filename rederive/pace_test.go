@@ -96,7 +96,7 @@ func (tr *traffic) send(d time.Duration) time.Duration {
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	for late := time.Now().Add(2 * time.Minute); len(tr.sent) > 0; {
+	for late := time.Now().Add(patience); len(tr.sent) > 0; {
 		if time.Now().After(late) {
 			tr.Fatalf("%d events have no output", len(tr.sent))
 		}

@@ -240,7 +240,7 @@ func same(t testing.TB, what string, got, want []stream.Record) {
 
 // patience ends reads that would wait for ever.
 func patience(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -84,7 +84,7 @@ func (b *bench) converse(via stream.Log) {
 	for list := talk(); len(list) > 0; list = list[min(len(list), 50):] {
 		b.ok(b.log.Append(b.ctx(), list[:min(len(list), 50)]...))
 	}
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for b.terminals() < talkers*sayings && time.Now().Before(deadline) {
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -120,7 +120,7 @@ func (b *bench) sequenced() {
 	for _, s := range b.options.Sources {
 		groups[sequence.CopyGroup(name)] = append(groups[sequence.CopyGroup(name)], s.Topic)
 	}
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for !b.caughtUp(groups) {
 		if time.Now().After(deadline) {
 			b.Fatal("the sequencer did not come to the end of its topics")

@@ -104,7 +104,7 @@ func TestFaultsAreThoseOfServersAndPass(t *testing.T) {
 			server, m := start(t, c.options, 20*time.Second)
 			first := m
 			if c.want == remote.Late {
-				first = load(t, server, 500*time.Millisecond)
+				first = load(t, server, 2*time.Second) // in which the call has to come to the server
 			}
 			wantFault(t, first, c.want)
 			wantFault(t, m, 0)

@@ -16,7 +16,7 @@ import (
 
 const (
 	startMax = 5 * time.Minute // a busy machine takes 20 s, and one with 30 at work beside it minutes
-	stopMax  = 15 * time.Second
+	stopMax  = 2 * time.Minute // a busy machine takes long to end it
 )
 
 // Broker is one process of Kafka. Its methods are for one goroutine at a time;
@@ -70,7 +70,7 @@ func (b *Broker) Kill() error {
 }
 
 // Stop ends the process with SIGTERM, or with SIGKILL and an error when it is
-// still there after 15 seconds.
+// still there after two minutes.
 func (b *Broker) Stop() error {
 	if err := b.signal(syscall.SIGTERM); err != nil || b.command == nil {
 		return err

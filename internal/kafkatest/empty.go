@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	emptyMax = time.Minute // members may take as long to leave their groups
+	emptyMax = 5 * time.Minute // members may take one to leave their groups, and a busy machine takes long
 	again    = 10 * time.Millisecond
 )
 

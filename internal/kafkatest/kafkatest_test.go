@@ -40,6 +40,9 @@ func client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	return c
 }
 
+// patience is how long a broker is waited for: a busy machine takes long.
+const patience = 5 * time.Minute
+
 func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
@@ -54,7 +57,7 @@ func create(t *testing.T, c *Cluster, name string, partitions int32, replicas in
 	t.Helper()
 	topic = fmt.Sprint(name, created.Add(1))
 	admin := kadm.NewClient(client(t, kgo.SeedBrokers(c.Addresses()...)))
-	if _, err := admin.CreateTopic(within(t, time.Minute), partitions, replicas, nil, topic); err != nil {
+	if _, err := admin.CreateTopic(within(t, patience), partitions, replicas, nil, topic); err != nil {
 		t.Fatal(err)
 	}
 	return topic
@@ -69,7 +72,7 @@ func produce(t *testing.T, c *kgo.Client, topic string, from, to int) {
 			}
 		})
 	}
-	if err := c.Flush(within(t, time.Minute)); err != nil {
+	if err := c.Flush(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -77,7 +80,7 @@ func produce(t *testing.T, c *kgo.Client, topic string, from, to int) {
 func consume(t *testing.T, c *Cluster, topic string, want int) {
 	t.Helper()
 	reader := client(t, kgo.SeedBrokers(c.Addresses()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ctx, seen := within(t, time.Minute), map[string]bool{}
+	ctx, seen := within(t, patience), map[string]bool{}
 	for len(seen) < want && !t.Failed() {
 		fetches := reader.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
@@ -161,7 +164,7 @@ func TestPausedBrokerAnswersWhenResumed(t *testing.T) {
 func TestSettingsReachTheBroker(t *testing.T) {
 	c := broker.Get(t)
 	admin := kadm.NewClient(client(t, kgo.SeedBrokers(c.Addresses()...)))
-	configs, err := admin.DescribeBrokerConfigs(within(t, time.Minute), 1)
+	configs, err := admin.DescribeBrokerConfigs(within(t, patience), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,9 +218,9 @@ func TestSecureListenersCheckWhoAsksForWhat(t *testing.T) {
 					options = append(options, kgo.SeedBrokers(c.Brokers[0].TLS), kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}))
 				}
 				c := client(t, options...)
-				err := c.Ping(within(t, 20*time.Second)) // to produce would try a wrong password again and again
+				err := c.Ping(within(t, patience)) // to produce would try a wrong password again and again
 				if err == nil {
-					err = c.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr()
+					err = c.ProduceSync(within(t, patience), &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr()
 				}
 				if !errors.Is(err, test.want) {
 					t.Errorf("got %v, want %v", err, test.want)
@@ -227,18 +230,18 @@ func TestSecureListenersCheckWhoAsksForWhat(t *testing.T) {
 	}
 	t.Run("ACL", func(t *testing.T) {
 		acls := kadm.NewACLs().Allow("User:worker").AllowHosts().Topics(topic).Operations(kadm.OpWrite, kadm.OpDescribe).ResourcePatternType(kadm.ACLPatternLiteral)
-		if _, err := admin.CreateACLs(within(t, 20*time.Second), acls); err != nil {
+		if _, err := admin.CreateACLs(within(t, patience), acls); err != nil {
 			t.Fatal(err)
 		}
 		c := client(t, kgo.SASL(plainly("worker", "worker-secret")), kgo.SeedBrokers(c.Brokers[0].SASL))
-		if err := c.ProduceSync(within(t, 20*time.Second), &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr(); err != nil {
+		if err := c.ProduceSync(within(t, patience), &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr(); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("unknown certificate", func(t *testing.T) {
 		c := client(t, kgo.SeedBrokers(c.Brokers[0].TLS), kgo.DialTLSConfig(&tls.Config{}), kgo.SASL(plainly("admin", "admin-secret")))
 		var unknown x509.UnknownAuthorityError
-		if err := c.Ping(within(t, 20*time.Second)); !errors.As(err, &unknown) {
+		if err := c.Ping(within(t, patience)); !errors.As(err, &unknown) {
 			t.Errorf("got %v, want an unknown authority", err)
 		}
 	})

@@ -168,19 +168,34 @@ func named(t testing.TB, variable, without string) string {
 	return value
 }
 
-// FreePorts returns ports that nobody listens on, for servers that are told theirs.
-// They lie below those that systems hand out to connections, so that none is taken
-// before its server starts or while it is down, and above those of kafkatest.
+// claims are listeners beside the ports that this process was given.
+var claims struct {
+	sync.Mutex
+	list []net.Listener
+}
+
+// FreePorts returns ports that are this process's, for servers that are told theirs. They
+// lie below those that systems hand out to connections, so that none is taken before its
+// server starts or while it is down, and above those of kafkatest. The process listens
+// on the port above each, which claims it among tests of other processes.
 func FreePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for tries := 0; len(ports) < n; tries++ {
-		port := 30_000 + rand.IntN(2_700)
-		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-		switch {
-		case err == nil:
-			defer listener.Close()
-			ports = append(ports, port)
-		case tries > 1000:
+		port := 30_000 + 2*rand.IntN(1_350)
+		claim, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+1))
+		if err == nil {
+			var listener net.Listener
+			if listener, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+				_ = listener.Close()
+				claims.Lock()
+				claims.list = append(claims.list, claim)
+				claims.Unlock()
+				ports = append(ports, port)
+				continue
+			}
+			_ = claim.Close()
+		}
+		if tries > 1000 {
 			t.Fatal(err)
 		}
 	}

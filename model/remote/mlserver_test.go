@@ -69,7 +69,7 @@ func startMLServer(t *testing.T, file []byte) (rest, grpc string) {
 // loadReady loads a model as soon as its server has it.
 func loadReady(t *testing.T, o Options) *Model {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		m, err := Load(ctx, o)

@@ -69,7 +69,7 @@ func (g *ledger) call(f func(context.Context) error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		return errHangs
 	}
 }

@@ -243,7 +243,7 @@ func TestServerThatDiesIsWaitedFor(t *testing.T) {
 	go func() { done <- d.Run(ctx) }()
 	wait := func(until func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); !until(); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); !until(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d delivered, %d failures", metrics.Delivered.Load(), metrics.Failures.Load())
 			}
