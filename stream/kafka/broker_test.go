@@ -13,7 +13,7 @@ import (
 
 // real is the broker of the tests that need a real one.
 var real = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100", "log.cleaner.backoff.ms=50",
-	"group.consumer.min.session.timeout.ms=1000", "group.consumer.session.timeout.ms=2000", "group.consumer.min.heartbeat.interval.ms=50", "group.consumer.heartbeat.interval.ms=100"}}}
+	"group.consumer.min.session.timeout.ms=1000", "group.consumer.session.timeout.ms=6000", "group.consumer.min.heartbeat.interval.ms=50", "group.consumer.heartbeat.interval.ms=100"}}}
 
 func TestMain(m *testing.M) { os.Exit(real.Run(m)) }
 

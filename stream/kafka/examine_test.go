@@ -18,7 +18,7 @@ import (
 
 func examine(t *testing.T, o Options, plan Plan) []Finding {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	findings, err := Examine(ctx, o, plan)
 	if err != nil {

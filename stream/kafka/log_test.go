@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -292,9 +294,16 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestBrokerThatIsDownIsNamed(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	l, err := Open(ctx, conforming([]string{"127.0.0.1:1"}))
+	o, dials := conforming([]string{"127.0.0.1:1"}), atomic.Int32{}
+	o.dial = func(ctx context.Context, network, host string) (net.Conn, error) {
+		if dials.Add(1) > 3 {
+			cancel()
+		}
+		return new(net.Dialer).DialContext(ctx, network, host)
+	}
+	l, err := Open(ctx, o)
 	if err == nil {
 		closeLog(t, l)
 	}

@@ -21,7 +21,7 @@ import (
 
 // serverSession is what brokers of tests wait before they remove a member of a
 // group that they assign.
-const serverSession = 2 * time.Second
+const serverSession = 6 * time.Second
 
 // TestServerGroupsOnABroker shares partitions among members that the broker
 // assigns, kills one, and starts one again in place.
@@ -42,7 +42,7 @@ func TestServerGroupsOnABroker(t *testing.T) {
 	heirs := openAt(t, o).(*Log)
 	defer closeLog(t, heirs)
 	heir := joined(t, heirs)
-	for deadline := time.Now().Add(30 * time.Second); len(victim.owned) != 1 || len(heir.owned) != 1; {
+	for deadline := time.Now().Add(patience); len(victim.owned) != 1 || len(heir.owned) != 1; {
 		victim.poll(t, 20*time.Millisecond)
 		heir.poll(t, 20*time.Millisecond)
 		if time.Now().After(deadline) {
@@ -177,10 +177,10 @@ func (m *groupMember) poll(t *testing.T, d time.Duration) {
 	}
 }
 
-// until polls until the member owns n partitions, for 30 s at most.
+// until polls until the member owns n partitions, for as long as there is patience.
 func (m *groupMember) until(t *testing.T, n int) int {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); len(m.owned) != n && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); len(m.owned) != n && time.Now().Before(deadline); {
 		m.poll(t, 50*time.Millisecond)
 	}
 	return len(m.owned)

@@ -170,7 +170,7 @@ func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
 			joined <- s
 		}
 	}()
-	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	soon, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for batch := (stream.Batch{}); len(batch.Assigned) == 0; {
 		if batch, err = heir.Poll(soon, 1); errors.Is(err, stream.ErrFenced) { // on a busy machine

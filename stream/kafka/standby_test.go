@@ -22,10 +22,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
+// patience is how long something is waited for: a busy machine takes long.
+const patience = 5 * time.Minute
+
 // until polls the condition, with whom waiting for it meanwhile.
 func until(t *testing.T, what string, met func() bool, polling ...stream.Session) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !met(); {
+	for deadline := time.Now().Add(patience); !met(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long until %s", what)
 		}

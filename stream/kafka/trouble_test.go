@@ -125,7 +125,7 @@ func waitForBrokers(t *testing.T) {
 		}
 		joined <- s
 	}()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(told.String(), "waiting for the brokers"); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(told.String(), "waiting for the brokers"); time.Sleep(100 * time.Millisecond) {
 		select {
 		case <-joined:
 			t.Fatal("joined nobody")
