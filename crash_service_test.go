@@ -1,7 +1,6 @@
 package afterbay_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +45,8 @@ func serviceQuestions(events int) int { return events * 2 / 3 }
 
 // serviceProcess is a process that runs a pipeline to its end.
 type serviceProcess struct {
-	brokers, dir, way, url string // brokers is "-" on the embedded log; way is one of serviceWays
+	brokers, dir, way, url string        // brokers is "-" on the embedded log; way is one of serviceWays
+	after                  time.Duration // from its first durable step until it kills itself; 0 is never
 }
 
 // serviceWays are what is counted: with the journal that there is by default, with
@@ -66,10 +66,12 @@ func serviceScore(way string, event int) float32 {
 	return faultserver.Score(a, "0.5")
 }
 
-func (c *serviceProcess) fields() []any { return []any{&c.brokers, &c.dir, &c.way, &c.url} }
+func (c *serviceProcess) fields() []any {
+	return []any{&c.brokers, &c.dir, &c.way, &c.url, (*int64)(&c.after)}
+}
 
 func (c *serviceProcess) String() string {
-	return fmt.Sprint(serviceChild, "=", c.brokers, " ", c.dir, " ", c.way, " ", c.url)
+	return fmt.Sprint(serviceChild, "=", c.brokers, " ", c.dir, " ", c.way, " ", c.url, " ", int64(c.after))
 }
 
 // runner returns a pipeline that asks a service about each event. Fault is that
@@ -117,7 +119,11 @@ func runServiceChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, c.fields()...); err != nil {
 		return err
 	}
-	asks := sync.OnceFunc(func() { fmt.Println("ready") })
+	asks := sync.OnceFunc(func() {
+		if c.after > 0 { // by its own clock: on a busy machine another process would be late
+			time.AfterFunc(c.after, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		}
+	})
 	runner, m, err := c.runner(context.Background(), func(stage string) {
 		if stage == "after" {
 			asks()
@@ -187,10 +193,14 @@ func countPaid(t *testing.T, c serviceProcess) {
 	}
 	closeLog(t, log)
 	rng, kills, begun := rand.New(rand.NewPCG(*answerSeed, 8)), 0, time.Now()
-	for kills < *serviceKills && runService(t, c.String(), time.Duration(20+rng.IntN(200))*time.Millisecond) {
+	for kills < *serviceKills {
+		if c.after = time.Duration(20+rng.IntN(200)) * time.Millisecond; !runService(t, c.String()) {
+			break
+		}
 		kills++
 	}
-	runService(t, c.String(), 0)
+	c.after = 0
+	runService(t, c.String())
 	took := time.Since(begun).Round(time.Millisecond)
 	wantPaid(t, c.way, service.File, kills, c.journal())
 	t.Logf("%s: seed %d, %v, %d kills", c.way, *answerSeed, took, kills)
@@ -238,24 +248,12 @@ func serviceInput(way string, events int) []stream.Record {
 	return records
 }
 
-// runService runs a child, which it kills after some time; 0 is never. It reports
-// whether it did.
-func runService(t *testing.T, todo string, after time.Duration) (killed bool) {
+// runService runs a child to its end, and reports whether it killed itself.
+func runService(t *testing.T, todo string) (killed bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env, child.Stderr = append(os.Environ(), todo), os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = bufio.NewReader(out).ReadString('\n')
-	if after > 0 {
-		defer time.AfterFunc(after, func() { _ = child.Process.Kill() }).Stop()
-	}
-	err = child.Wait()
+	err := child.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
 		return true
