@@ -154,7 +154,7 @@ func TestKilledProcessesWriteToAClusterAgainOnlyWhatWasInFlight(t *testing.T) {
 				t.Fatal(err)
 			}
 			const records = 900
-			writeFreezes(t, dir, crashtest.NoBrokers, records)
+			writeFreezes(t, dir, crashtest.NoBrokers, 0, records)
 			kills, stages := 0, []string{"call", "answer", "write", "sync", "after"}
 			for killed := true; killed; {
 				// The third call is the first write: none before it is answered. All

@@ -117,22 +117,32 @@ type crashes struct {
 // one are killed. It returns how many were.
 func (c *crashes) deliver(t *testing.T, url string, seed uint64) (kills int) {
 	t.Helper()
-	writeFreezes(t, c.dir, c.brokers, c.records)
+	more, written := c.records, 0
 	stages := []string{"call", "answer", "write", "sync", "after"}
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for stage, hit := "", 0; ; kills++ {
+	for stage, hit := "", 0; ; {
+		if written < c.records {
+			writeFreezes(t, c.dir, c.brokers, written, c.records)
+			written = c.records
+		}
 		if stage, hit = stages[kills%len(stages)], 1+rng.IntN(200); kills%len(stages) > 1 { // of commits there are fewer
 			hit = 1 + rng.IntN(c.commits)
 		}
 		if kills >= *crashKills {
 			stage = "none"
 		}
-		if !crashtest.Killed(t, "service", 0, c.dir, c.brokers, url, int64(c.timeout), stage, hit) {
-			return kills
-		}
+		killed := crashtest.Killed(t, "service", 0, c.dir, c.brokers, url, int64(c.timeout), stage, hit)
 		c.mu.Lock()
 		c.process++
 		c.mu.Unlock()
+		switch {
+		case killed:
+			kills++
+		case kills >= *crashKills:
+			return kills
+		default: // commits that were slow held all that there was: there is to be more
+			c.records += more
+		}
 	}
 }
 
@@ -212,7 +222,8 @@ func TestKilledProcessesDeliverToAServiceThatFails(t *testing.T) {
 // poisoned is the record that a service may refuse.
 const poisoned = 13
 
-func writeFreezes(t *testing.T, dir, brokers string, n int) {
+// writeFreezes appends the records of the numbers from one up to another.
+func writeFreezes(t *testing.T, dir, brokers string, from, to int) {
 	t.Helper()
 	log, err := crashtest.OpenLog(t.Context(), dir, brokers)
 	if err != nil {
@@ -222,7 +233,7 @@ func writeFreezes(t *testing.T, dir, brokers string, n int) {
 		t.Fatal(err)
 	}
 	var list []stream.Record
-	for i := range n {
+	for i := from; i < to; i++ {
 		value := fmt.Sprintf(`{"id":"e%d"}`, i)
 		if i == poisoned {
 			value = `{"is":"poison"}`

@@ -161,7 +161,7 @@ func storeThatIsAwayLosesNothing(t *testing.T, s *store) {
 	defer a.Close()
 	metrics := &deliver.Metrics{}
 	d, err := deliver.New(log, deliver.Service{Whole: a}, deliver.Options{
-		Group: "p.lake", Topic: "out", Timeout: 200 * time.Millisecond, Objects: deliver.Bounds{Rows: 10},
+		Group: "p.lake", Topic: "out", Timeout: 2 * time.Second, Objects: deliver.Bounds{Rows: 10},
 	}, metrics)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func storeThatIsAwayLosesNothing(t *testing.T, s *store) {
 	go func() { done <- d.Run(ctx) }()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	until := time.After(time.Minute)
+	until := time.After(5 * time.Minute)
 	for committed := stream.Offset(0); committed < 50; {
 		select {
 		case <-ticker.C:

@@ -185,7 +185,7 @@ func (c *crashes) run() {
 		} else if stage == "none" && servers == *crashServer {
 			break
 		}
-		if stage == "none" { // all was delivered: there is to be more
+		if !killed { // all was delivered: there is to be more
 			c.more()
 		}
 	}
@@ -400,7 +400,7 @@ func TestZombieOverwritesNothingAndMovesNoPositionBack(t *testing.T) {
 	}
 	wait := func(what string, until func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !until(); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); !until(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("it takes too long until %s", what)
 			}
