@@ -234,9 +234,9 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 // can be answered within a timeout. Each is answered in time, and asked once.
 func TestRequestsInPlaceHaveTheTimeoutEach(t *testing.T) {
 	t.Parallel()
-	const n = 80 // 16 at a time: 3 s in all
-	s := &chatStub{takes: 600 * time.Millisecond}
-	answer := runChats(t, chatPipeline(t, s.start(t), afterbay.Calling{Timeout: 2 * time.Second}, afterbay.Score{}), poisoned(n))
+	const n = 112 // 16 at a time: 7 s in all
+	s := &chatStub{takes: time.Second}
+	answer := runChats(t, chatPipeline(t, s.start(t), afterbay.Calling{Timeout: 6 * time.Second}, afterbay.Score{}), poisoned(n))
 	if outputs := len(answer.Values("out")); outputs != n {
 		t.Errorf("%d outputs of %d", outputs, n)
 	}

@@ -334,7 +334,7 @@ func TestPoisonRecordCostsOneDeadLetterAndSevenCalls(t *testing.T) {
 		runner, err := afterbay.New(afterbay.Pipeline{
 			Name:   "poison",
 			Input:  afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "int"}, {Name: "n", Type: "number"}}},
-			Models: []afterbay.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: score, Call: &afterbay.Calling{}}},
+			Models: []afterbay.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: score, Call: &afterbay.Calling{Timeout: time.Minute}}}, // a late call is called again
 			Steps: []afterbay.Step{
 				{Score: &afterbay.Score{Model: "risk", Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 64}, Async: at%2 == 0}},
 				{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}},
