@@ -243,7 +243,7 @@ func (g *gatewayRun) kill(p *ordered, stage string) {
 // killed waits until a process is.
 func (g *gatewayRun) killed(p *ordered, stage string) {
 	g.Helper()
-	for deadline := time.After(2 * time.Minute); ; {
+	for deadline := time.After(5 * time.Minute); ; {
 		select {
 		case err := <-p.ended:
 			var exit *exec.ExitError
