@@ -65,7 +65,7 @@ prove kafka-conformance "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 
 prove kafka-simulation "go test ./stream/kafka -run 'TestSimulation(WithRequestsThatFail)?\$' -v -timeout 60m -args -seed=$seed -seeds=1000"
 prove kafka-scenarios "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./scenario -run OnABroker -v -timeout 60m -args '-scenario.broker=*.txt'"
 prove pipelines "go test . -run RandomPipelines -v -timeout 60m -args -pipelines.for=10m"
-prove same-answer "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed -answer.events=100000 -answer.broker=4"
+prove same-answer "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run SameLog -v -timeout 60m -args -answer.seed=$seed -answer.events=100000 -answer.all -answer.broker=4"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test . -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/tree -v -run 'Installed|Golden'"
 prove text "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./model/text/... -v -run 'Installed|Scores|Library'"
