@@ -413,7 +413,7 @@ func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map
 		}
 	}
 	for i := range r.sinks {
-		for _, name := range deliver.Topics(r.sinks[i].group(r.Name())) {
+		for _, name := range deliver.Topics(groupOf(&r.sinks[i], r.Name())) {
 			if existing[name] > 0 {
 				continue // the sink compares it
 			}

@@ -41,6 +41,7 @@ type compiler struct {
 	pipeline  *Pipeline
 	plan      *task.Plan
 	errs      Errors
+	typed     map[*Error]use // of them, those of a name that has another type than is wanted
 	names     names
 	models    map[string]loadedModel
 	given     map[string][]given // what inputs of scores stand for, by their path
@@ -87,8 +88,7 @@ func (c *compiler) fail(path string, format string, args ...any) {
 
 // mistyped notes that the error is one of a name that has another type than is wanted.
 func (c *compiler) mistyped(name string, want value.Kind) {
-	e := c.errs[len(c.errs)-1]
-	e.name, e.want = name, want
+	c.typed[c.errs[len(c.errs)-1]] = use{name, want}
 }
 
 func (c *compiler) hint(hint string) { c.errs[len(c.errs)-1].Hint = hint }
@@ -114,7 +114,7 @@ type compiled struct {
 func compile(p Pipeline, options Options) (made compiled, err error) {
 	c := &compiler{
 		pipeline: &p, options: options, models: map[string]loadedModel{}, given: map[string][]given{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
-		names: newNames(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
+		names: newNames(), typed: map[*Error]use{}, endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
 	}
 	defer func() {
 		if err != nil {
@@ -288,7 +288,7 @@ func (c *compiler) loadModels() {
 			c.fail(path+".version", "%d is not a version: use a number from 1 that changes with the file", m.Version)
 		}
 		c.share(path, m.Call)
-		if m.inline() { // its inputs are those of the first score that uses it
+		if isInline(&m) { // its inputs are those of the first score that uses it
 			c.whereModel(path, &m)
 			continue
 		}
@@ -477,9 +477,9 @@ func (c *compiler) digests() (meaning, cells string) {
 	}
 	p.Steps = withoutBatches(p.Steps)
 	eachStep(p.Steps, func(s *Step) { features = append(features, s.Features...) })
-	keys := []string{p.Input.Key, p.Input.Time.written()}
+	keys := []string{p.Input.Key, writtenAs(p.Input.Time)}
 	for _, in := range p.Inputs {
-		keys = append(keys, in.Topic, in.Key, in.Time.written())
+		keys = append(keys, in.Topic, in.Key, writtenAs(in.Time))
 	}
 	versions := map[string]int{}
 	for name, f := range p.Code.Functions {

@@ -15,20 +15,16 @@ const (
 // declarations returns the errors, where several places that want one other type of a
 // field of the input are one error, at the declaration of the field. It names the places.
 func (c *compiler) declarations() Errors {
-	type use struct {
-		name string
-		want value.Kind
-	}
 	places := map[use][]string{}
 	for _, e := range c.errs {
-		if _, declared := c.declared(e.name); declared {
-			places[use{e.name, number(e.want)}] = append(places[use{e.name, number(e.want)}], e.Path)
+		if _, declared := c.declared(c.typed[e].name); declared {
+			places[c.use(e)] = append(places[c.use(e)], e.Path)
 		}
 	}
 	var found Errors
 	said := map[use]bool{}
 	for _, e := range c.errs {
-		at := use{e.name, number(e.want)}
+		at := c.use(e)
 		switch {
 		case len(places[at]) < declaredLeast:
 			found = append(found, e)
@@ -37,6 +33,18 @@ func (c *compiler) declarations() Errors {
 		}
 	}
 	return found
+}
+
+// use is a name, and the type that is wanted of it.
+type use struct {
+	name string
+	want value.Kind
+}
+
+// use returns the use that an error is about.
+func (c *compiler) use(e *Error) use {
+	u := c.typed[e]
+	return use{u.name, number(u.want)}
 }
 
 // number makes an int, which a number does as well, a number.

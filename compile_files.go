@@ -53,7 +53,7 @@ func (c *compiler) sinkFiles(path string, s *Sink, complete bool) *FilesSink {
 	return &f
 }
 
-func (f *FilesSink) bounds() deliver.Bounds {
+func objectBounds(f *FilesSink) deliver.Bounds {
 	return deliver.Bounds{Rows: f.Rows, Bytes: f.Bytes, Wait: f.Wait}
 }
 

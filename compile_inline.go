@@ -16,7 +16,7 @@ import (
 
 // inline reports whether the pipeline itself says where a model is: on a server, or
 // in a program.
-func (m *Model) inline() bool { return m.URL != "" || m.Process != nil }
+func isInline(m *Model) bool { return m.URL != "" || m.Process != nil }
 
 // openInline opens a model that the pipeline itself describes, as the manifest that
 // it could have. Its inputs are what the first score that uses it gives.

@@ -153,7 +153,7 @@ func (c *compiler) inputTime(path string, in *Input) {
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
 		c.fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}
-	c.plan.Time = step.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: t.appended(), EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
+	c.plan.Time = step.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return
@@ -202,11 +202,11 @@ func (c *compiler) sampleTimes(topic string) {
 	c.plan.Time.Sample = step.NewTimeSample(warn)
 }
 
-// written says how the field's time is written.
-func (t EventTime) written() string { return cmp.Or(t.Unit, t.Format) }
+// writtenAs says how the field's time is written.
+func writtenAs(t EventTime) string { return cmp.Or(t.Unit, t.Format) }
 
-// appended reports whether the time is that of the append, and nothing says what is late.
-func (t EventTime) appended() bool { return t == EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle} }
+// ofAppend reports whether the time is that of the append, and nothing says what is late.
+func ofAppend(t EventTime) bool { return t == EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle} }
 
 // late compiles what becomes of late events.
 func (c *compiler) late(path string, in *Input) {
@@ -323,7 +323,7 @@ func (c *compiler) copying(path string, in *Input, partitions int32, types map[s
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
 	}
-	from.plan.Cells = digest([]string{in.Key, in.Time.written()})
+	from.plan.Cells = digest([]string{in.Key, writtenAs(in.Time)})
 	return from.plan
 }
 
@@ -331,7 +331,7 @@ func (c *compiler) copying(path string, in *Input, partitions int32, types map[s
 // optional.
 func (c *compiler) sources(list []Input, types map[string]value.Type, count map[string]int) {
 	for _, in := range list {
-		source := task.Source{Topic: in.Topic, Appended: in.Time.appended()}
+		source := task.Source{Topic: in.Topic, Appended: ofAppend(in.Time)}
 		for _, f := range in.Fields {
 			slot, ok := c.names.schema.Lookup(f.Name)
 			if !ok {

@@ -46,9 +46,9 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 		call = &Calling{}
 	}
 	c.share(path, call)
-	where, field := s.url()
+	where, field := outsideURL(s)
 	c.secretIn(path+field, where)
-	calling := c.callingAt(path+".call", call, s.where(), s.Name)
+	calling := c.callingAt(path+".call", call, outsidePlace(s), s.Name)
 	c.journal(path+".journal", s.Journal, step.JournalByEvent, calling)
 	unread := s.Vector != "" && len(stage.Inputs) == 0 // its name is of something that is said to be wrong
 	if unread || len(c.errs) > before {
@@ -72,8 +72,8 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	c.add(node{stage: step.Stage{Name: "lookup", Score: stage}, waves: true})
 }
 
-// url is where the rows are, and the field that says it.
-func (s *Lookup) url() (text, field string) {
+// outsideURL is where the rows are, and the field that says it.
+func outsideURL(s *Lookup) (text, field string) {
 	switch {
 	case s.Redis != nil:
 		return s.Redis.URL, ".redis.url"
@@ -85,9 +85,9 @@ func (s *Lookup) url() (text, field string) {
 	return "", ""
 }
 
-// where returns the URL of the rows, without a password: messages show it.
-func (s *Lookup) where() string {
-	text, _ := s.url()
+// outsidePlace returns the URL of the rows, without a password: messages show it.
+func outsidePlace(s *Lookup) string {
+	text, _ := outsideURL(s)
 	u, err := url.Parse(text)
 	if err != nil {
 		return "" // who opens it says so

@@ -22,7 +22,7 @@ const (
 func (c *compiler) score(path string, s *Score) {
 	m, ok := c.models[s.Model]
 	i := slices.IndexFunc(c.pipeline.Models, func(m Model) bool { return m.Name == s.Model })
-	if !ok && i >= 0 && c.pipeline.Models[i].inline() {
+	if !ok && i >= 0 && isInline(&c.pipeline.Models[i]) {
 		m, ok = c.openInline(path, s, &c.pipeline.Models[i])
 	}
 	if !ok {

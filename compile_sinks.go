@@ -31,15 +31,15 @@ func (c *compiler) sinks() []Sink {
 		case !validTopic(s.Name) || strings.HasPrefix(s.Name, "from-"):
 			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-', and not from- first", s.Name)
 		case ofGeneration(s.Name):
-			c.fail(path+".name", "%q is no name for a sink: groups and topics named like %q are of generations, which afterbay rederive makes", s.Name, s.group(cmp.Or(c.pipeline.Name, "PIPELINE")))
+			c.fail(path+".name", "%q is no name for a sink: groups and topics named like %q are of generations, which afterbay rederive makes", s.Name, groupOf(s, cmp.Or(c.pipeline.Name, "PIPELINE")))
 			c.hint("give it a `name` that is not g and a number")
 		case slices.ContainsFunc(sinks[:i], func(o Sink) bool { return o.Name == s.Name }):
 			c.fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
 			c.hint("give one of them a `name`")
 		}
-		s.Group = s.group(c.pipeline.Name)
+		s.Group = groupOf(s, c.pipeline.Name)
 		c.sinkTarget(path, s, complete)
-		if err := s.options(c.pipeline.Name).Validate(); err != nil && c.pipeline.Name != "" {
+		if err := optionsOf(s, c.pipeline.Name).Validate(); err != nil && c.pipeline.Name != "" {
 			c.fail(path, "%v", err)
 		}
 	}
@@ -143,17 +143,17 @@ func (c *compiler) sinkTopic(path string, t *KafkaSink) {
 	}
 }
 
-// group is the sink's consumer group.
-func (s *Sink) group(pipeline string) string { return pipeline + "." + s.Name }
+// groupOf is the sink's consumer group.
+func groupOf(s *Sink, pipeline string) string { return pipeline + "." + s.Name }
 
-func (s *Sink) options(pipeline string) deliver.Options {
+func optionsOf(s *Sink, pipeline string) deliver.Options {
 	var objects deliver.Bounds
 	if s.Files != nil {
-		objects = s.Files.bounds()
+		objects = objectBounds(s.Files)
 	}
 	return deliver.Options{
 		Objects: objects,
-		Group:   s.group(pipeline), Topic: s.From, Name: s.Name, Timeout: s.Timeout, Concurrency: s.Concurrency,
+		Group:   groupOf(s, pipeline), Topic: s.From, Name: s.Name, Timeout: s.Timeout, Concurrency: s.Concurrency,
 		Window: s.Window, Max: s.Max, Expire: s.Expire,
 	}
 }

@@ -57,7 +57,8 @@ func (c *compiler) expression(path, source string, want ...value.Kind) *expressi
 		if c.names.anyBroken(missing) {
 			return nil // what introduces the name was reported
 		}
-		found := &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint, name: err.Name, want: err.Want}
+		found := &Error{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint}
+		c.typed[found] = use{err.Name, err.Want}
 		if len(missing) > 0 {
 			found.Message, found.Hint = c.names.outOfScope(missing[len(missing)-1])
 		}

@@ -3,8 +3,6 @@ package afterbay
 import (
 	"fmt"
 	"strings"
-
-	"github.com/afterbay/afterbay/value"
 )
 
 // Error is one thing wrong with a pipeline.
@@ -14,9 +12,6 @@ type Error struct {
 	Message string // what is wrong
 	Hint    string // what to do next; may be empty
 	Err     error  // behind it, or nil
-
-	name string     // that has another type than is wanted here; "" where that is not what is wrong
-	want value.Kind // the type that is wanted of it
 }
 
 // Error returns path, message and hint.

@@ -24,7 +24,7 @@ func (r *Runner) Sinks() []Sink { return r.sinks }
 func (r *Runner) SinkReads() []Read {
 	var reads []Read
 	for i := range r.sinks {
-		group := r.sinks[i].group(r.Name())
+		group := groupOf(&r.sinks[i], r.Name())
 		reads = append(reads, Read{Group: group, Topic: r.sinks[i].From}, Read{Group: dead.SinkGroup(group), Topic: dead.SinkTopic(group)})
 	}
 	return reads
@@ -48,14 +48,14 @@ func (r *Runner) Deliver(ctx context.Context, log stream.Log, open OpenSink) err
 // deliver is Deliver for one of the sinks.
 func (r *Runner) deliver(ctx context.Context, log stream.Log, open OpenSink, i int) (err error) {
 	to := r.sinks[i]
-	group := to.group(r.Name())
+	group := groupOf(&to, r.Name())
 	defer r.ended.note(&err, group, dead.SinkGroup(group))()
 	sink, err := open(to)
 	if err != nil {
 		return fmt.Errorf("open sink %q of pipeline %q: %w", to.Name, r.Name(), err)
 	}
 	defer sink.Close()
-	o := to.options(r.Name())
+	o := optionsOf(&to, r.Name())
 	o.Logger, o.Fault = r.task.Logger, r.task.Fault
 	o.Hurry = func() bool { return r.hurry.Load() > 0 }
 	d, err := deliver.New(log, sink, o, r.sunk[i])
@@ -85,7 +85,7 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, open OpenSi
 		return 0, fmt.Errorf("open sink %q of pipeline %q: %w", name, r.Name(), err)
 	}
 	defer sink.Close()
-	o := to.options(r.Name())
+	o := optionsOf(&to, r.Name())
 	o.Group, o.Logger, o.Hurry = group, r.task.Logger, func() bool { return true }
 	metrics := &deliver.Metrics{}
 	d, err := deliver.New(log, sink, o, metrics)

@@ -87,7 +87,7 @@ func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
 // SinksEnded is Ended for the delivering of the sinks.
 func (r *Runner) SinksEnded() (err error) {
 	for i := range r.sinks {
-		err = errors.Join(err, r.ended.of(r.sinks[i].group(r.Name())))
+		err = errors.Join(err, r.ended.of(groupOf(&r.sinks[i], r.Name())))
 	}
 	return err
 }

@@ -138,7 +138,7 @@ func parse(filename string, data []byte, lookup Lookup) (*File, error) {
 	lines := make(map[string]int) // of each pipeline's name
 	for _, d := range documents {
 		before := len(found)
-		r := &reader{source: s, places: make(map[string]place), errors: found, steps: listOf(step()).read, lookup: lookup}
+		r := &reader{source: s, places: make(map[string]place), errors: found, again: readAgain, lookup: lookup}
 		var p afterbay.Pipeline
 		words(pipelineWords).read(r, d.root, "", &p)
 		if at := r.places["pipeline"]; p.Name != "" && lines[p.Name] > 0 {
@@ -182,7 +182,7 @@ func (f *File) Above(check func(afterbay.Pipeline) error) Errors {
 			// A feature may use names that are introduced below.
 			_, written := w.places[part(e.Path)] // what is not may be written under the wrong word
 			below := !written || e.Path == "steps" || part(e.Path) == part(first.Field) || strings.Contains(e.Path, ".features.") && (strings.HasSuffix(e.Path, ".value") || strings.HasSuffix(e.Path, ".when"))
-			if found := f.explain(w.places, e); !below && (found.Line < first.Line || found.Line == first.Line && found.Column < first.Column) {
+			if found := f.source.explain(w.places, e); !below && (found.Line < first.Line || found.Line == first.Line && found.Column < first.Column) {
 				above = append(above, found)
 			}
 		}
@@ -218,12 +218,12 @@ func (f *File) Explain(pipeline int, err error) error {
 			explained = append(explained, said)
 			continue
 		}
-		explained = append(explained, f.explain(f.places[pipeline], e))
+		explained = append(explained, f.source.explain(f.places[pipeline], e))
 	}
 	return explained.sorted()
 }
 
-func (f *File) explain(places map[string]place, e *afterbay.Error) *Error {
+func (s *source) explain(places map[string]place, e *afterbay.Error) *Error {
 	for path := e.Path; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
 		p, ok := places[path]
 		if !ok {
@@ -231,9 +231,9 @@ func (f *File) explain(places map[string]place, e *afterbay.Error) *Error {
 		}
 		offset := p.offset
 		if p.scalar != nil && path == e.Path {
-			offset = p.scalar.offsetOf(f.source.text, e.Column)
+			offset = p.scalar.offsetOf(s.text, e.Column)
 		}
-		return f.source.errorOf(offset, e)
+		return s.errorOf(offset, e)
 	}
-	return f.source.errorOf(places["pipeline"].offset, e)
+	return s.errorOf(places["pipeline"].offset, e)
 }

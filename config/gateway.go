@@ -280,10 +280,9 @@ func (g *Gateway) Explain(err error) error {
 	default:
 		return err
 	}
-	file := &File{source: g.source}
 	var explained Errors
 	for _, e := range found {
-		explained = append(explained, file.explain(g.places, e))
+		explained = append(explained, g.source.explain(g.places, e))
 	}
 	return explained.sorted()
 }

@@ -102,10 +102,9 @@ func (k *Keys) Open(o token.Options) (*token.Keyring, error) {
 	if !errors.As(err, &found) {
 		return ring, err
 	}
-	file := &File{source: k.source}
 	var explained Errors
 	for _, e := range found {
-		explained = append(explained, file.explain(k.places, &afterbay.Error{Path: e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err}))
+		explained = append(explained, k.source.explain(k.places, &afterbay.Error{Path: e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err}))
 	}
 	return nil, explained.sorted()
 }

@@ -191,10 +191,9 @@ func (m *Manifest) Explain(err error) error {
 	if !errors.As(err, &found) {
 		return err
 	}
-	file := &File{source: m.source}
 	var explained Errors
 	for _, e := range found {
-		explained = append(explained, file.explain(m.places, &afterbay.Error{Path: e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err}))
+		explained = append(explained, m.source.explain(m.places, &afterbay.Error{Path: e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err}))
 	}
 	return explained.sorted()
 }
@@ -229,7 +228,7 @@ func (f *File) ofManifest(pipeline int, e *afterbay.Error) *Error {
 	}
 	for name, m := range f.models[pipeline] {
 		if path, inside := strings.CutPrefix(e.Path, "models."+name+".manifest."); inside {
-			return (&File{source: m.source}).explain(m.places, &afterbay.Error{Path: path, Message: e.Message, Hint: e.Hint, Err: e.Err})
+			return m.source.explain(m.places, &afterbay.Error{Path: path, Message: e.Message, Hint: e.Hint, Err: e.Err})
 		}
 	}
 	return nil

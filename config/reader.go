@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/afterbay/afterbay"
 )
 
 // reader reads one document's nodes into a pipeline. It collects what is wrong
@@ -14,7 +12,7 @@ type reader struct {
 	source *source
 	places map[string]place
 	errors Errors
-	steps  read[[]afterbay.Step] // of the cases of a route: a table cannot name itself
+	again  func(r *reader, n *node, path string, into any) // reads the steps of a case of a route: a table cannot name itself
 
 	lookup   Lookup
 	expanded int // bytes of the scalars that named variables

@@ -158,7 +158,7 @@ func exampleNode(t *testing.T, w about) (*node, *reader) {
 	if len(found) > 0 {
 		t.Fatalf("the example of %s cannot be read: %v", w.name, found)
 	}
-	r := &reader{source: s, places: make(map[string]place), steps: listOf(step()).read, lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
+	r := &reader{source: s, places: make(map[string]place), again: readAgain, lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
 	return documents[0].root.entries[0].value, r
 }
 

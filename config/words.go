@@ -29,7 +29,7 @@ var (
 	readShare      = span(time.Microsecond, day)
 	readPath       = textOf("the path of a file")
 	readSteps      = form[[]afterbay.Step]{
-		func(r *reader, n *node, path string, into *[]afterbay.Step) { r.steps(r, n, path, into) }, shape{kind: theSteps},
+		func(r *reader, n *node, path string, into *[]afterbay.Step) { r.again(r, n, path, into) }, shape{kind: theSteps},
 	}
 )
 
@@ -427,6 +427,11 @@ var emitWords = []word[afterbay.Emit]{
 		mapping, field(func(e *afterbay.Emit) *[]afterbay.Binding { return &e.Value }, readBindings)),
 		example: "[tx, fraud.score, action]", absent: "the names of `decide`"},
 	{name: "on_failure", instead: "remove it: an event that cannot be emitted is a dead letter"},
+}
+
+// readAgain reads the steps below steps.
+func readAgain(r *reader, n *node, path string, into any) {
+	listOf(step()).read(r, n, path, into.(*[]afterbay.Step))
 }
 
 // step reads one step: a mapping of one word.
