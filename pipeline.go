@@ -168,12 +168,6 @@ type DeadLetters struct {
 	AbortAbove Share // where more of the events become dead letters, at least 10, the process stops reading, and is not ready, until it is told to go on or started again; the zero value never stops
 }
 
-// Share is a part of the events within a time.
-type Share struct {
-	Of  float64 // between 0 and 1
-	Per time.Duration
-}
-
 // Sink hands the records of a topic to a service, each until the service took it.
 type Sink struct {
 	From        string        // a topic that the pipeline writes
@@ -347,14 +341,6 @@ type Breaker struct {
 	Rate     float64       // share of the calls of the last 10 s, of 20 or more, that fail by the model's fault; 0 is 0.5
 	Probe    time.Duration // until a call tries whether it works again; 0 is 30 s
 	Open     string        // pause (default) reads no more, park goes on with the events that need no call, fallback takes the scores' fallback
-}
-
-// Constant is a name for a scalar (bool, int64, float64 or string) or for a
-// table from string to scalars of one kind, used as table[key] ?? default.
-type Constant struct {
-	Name  string
-	Value any // scalar, or nil where Table is set
-	Table map[string]any
 }
 
 // Step is one stage; exactly one of its fields is set.

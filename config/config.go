@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,16 +81,6 @@ func joinPaths(path string, p *afterbay.Pipeline) {
 	beside(path, files...)
 }
 
-// beside joins the paths of files that are relative to the folder of the file at path
-// with that folder.
-func beside(path string, files ...*string) {
-	for _, file := range files {
-		if *file != "" && !filepath.IsAbs(*file) {
-			*file = filepath.Join(filepath.Dir(path), *file)
-		}
-	}
-}
-
 // eachLookup calls do with each lookup of steps, and of the routes among them.
 func eachLookup(steps []afterbay.Step, do func(*afterbay.Lookup)) {
 	for i := range steps {
@@ -102,16 +91,6 @@ func eachLookup(steps []afterbay.Step, do func(*afterbay.Lookup)) {
 			eachLookup(way.Steps, do)
 		}
 	}
-}
-
-// readFile reads one byte more than a pipeline file may have, at most.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxBytes+1))
 }
 
 // Parse reads the text of a pipeline file in which no environment variable is
@@ -221,19 +200,4 @@ func (f *File) Explain(pipeline int, err error) error {
 		explained = append(explained, f.source.explain(f.places[pipeline], e))
 	}
 	return explained.sorted()
-}
-
-func (s *source) explain(places map[string]place, e *afterbay.Error) *Error {
-	for path := e.Path; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
-		p, ok := places[path]
-		if !ok {
-			continue
-		}
-		offset := p.offset
-		if p.scalar != nil && path == e.Path {
-			offset = p.scalar.offsetOf(s.text, e.Column)
-		}
-		return s.errorOf(offset, e)
-	}
-	return s.errorOf(places["pipeline"].offset, e)
 }

@@ -145,6 +145,23 @@ func (s *source) errorOf(offset int, e *afterbay.Error) *Error {
 	return found
 }
 
+// explain returns a problem with its place in the file. If the path of the problem is not
+// there, its nearest parent is shown.
+func (s *source) explain(places map[string]place, e *afterbay.Error) *Error {
+	for path := e.Path; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
+		p, ok := places[path]
+		if !ok {
+			continue
+		}
+		offset := p.offset
+		if p.scalar != nil && path == e.Path {
+			offset = p.scalar.offsetOf(s.text, e.Column)
+		}
+		return s.errorOf(offset, e)
+	}
+	return s.errorOf(places["pipeline"].offset, e)
+}
+
 // excerpt renders a source line with a caret under its character at index
 // caret. A long line is cut to what surrounds the caret, and what does not
 // print is shown as a question mark, so that no file can drive a terminal.
