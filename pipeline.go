@@ -1,578 +1,73 @@
 package afterbay
 
 import (
-	"time"
-
-	"github.com/afterbay/afterbay/deliver/row"
-	"github.com/afterbay/afterbay/lookup"
-	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Pipeline is one pipeline: what the pipeline file writes, in Go. Its zero
-// values are the file's defaults.
-type Pipeline struct {
-	Name      string // also the consumer group and the name of its state
-	Input     Input
-	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.merged
-	Delivery  Delivery // "" is exactly-once
-	Answers   []string `json:"-"` // topics by which events of a gateway's clients are answered, or go on: one that leaves no record in them, as it is filtered or a member of a group, ends in the topic <name>.ended; nil is without clients
-	Commit    Commit
-	Models    []Model
-	Constants []Constant
-	Steps     []Step
+// What a pipeline file says, in Go. The package of its tables explains each field.
+type (
+	Pipeline     = lang.Pipeline
+	Code         = lang.Code
+	Delivery     = lang.Delivery
+	Input        = lang.Input
+	Backlog      = lang.Backlog
+	Dedupe       = lang.Dedupe
+	EventTime    = lang.EventTime
+	Field        = lang.Field
+	Commit       = lang.Commit
+	Budget       = lang.Budget
+	Lag          = lang.Lag
+	Queue        = lang.Queue
+	Priority     = lang.Priority
+	Tenant       = lang.Tenant
+	DeadLetters  = lang.DeadLetters
+	Sink         = lang.Sink
+	PostgresSink = lang.PostgresSink
+	RedisSink    = lang.RedisSink
+	Column       = lang.Column
+	Vector       = lang.Vector
+	HTTPSink     = lang.HTTPSink
+	KafkaSink    = lang.KafkaSink
+	FilesSink    = lang.FilesSink
+	Header       = lang.Header
+	Engine       = lang.Engine
+	Model        = lang.Model
+	Journal      = lang.Journal
+	Calling      = lang.Calling
+	Backoff      = lang.Backoff
+	Breaker      = lang.Breaker
+	Step         = lang.Step
+	Group        = lang.Group
+	GroupMax     = lang.GroupMax
+	Case         = lang.Case
+	Call         = lang.Call
+	Fetch        = lang.Fetch
+	Objects      = lang.Objects
+	ObjectStore  = lang.ObjectStore
+	ContentCache = lang.ContentCache
+	Lookup       = lang.Lookup
+	Redis        = lang.Redis
+	Postgres     = lang.Postgres
+	HTTPRows     = lang.HTTPRows
+	Binding      = lang.Binding
+	Feature      = lang.Feature
+	Score        = lang.Score
+	Partial      = lang.Partial
+	Batch        = lang.Batch
+	Emit         = lang.Emit
 
-	Objects     Objects     `json:"-"` // what fetch steps may fetch
-	Sinks       []Sink      `json:"-"` // for Runner.Deliver
-	DeadLetters DeadLetters `json:"-"`
+	Share    = spec.Share
+	Constant = spec.Constant
 
-	Budget Budget `json:"-"`
-	Lag    Lag    `json:"-"`
-	Queue  Queue  `json:"-"`
-
-	Priority Priority `json:"-"`
-	Tenant   Tenant   `json:"-"`
-
-	Engine Engine `json:"-"` // for who opens the log, as afterbay run does: a Runner is given one
-	Code   Code   `json:"-"` // what the steps name that is written in Go
-}
-
-// Code is what a pipeline calls by name in the program that embeds it.
-type Code struct {
-	Functions map[string]step.Function // of call steps
-	Models    map[string]model.Model   // of Model.Go
-	Kinds     map[string]load.Opener   // of models of manifests that run outside of the process, as model/outside has them
-
-	// Rows opens where a lookup outside of the log finds rows, as services.Open of
-	// lookup/services does. What it returns is closed where it has a method Close.
-	Rows func(Lookup) (lookup.Source, error)
-}
-
-// Delivery is how often an output is written for an event after a crash.
-type Delivery string
+	Error  = spec.Problem
+	Errors = spec.Problems
+)
 
 // The delivery modes. The embedded log commits outputs, state and offsets in
 // one frame, so there each of them is exactly-once.
 const (
-	ExactlyOnce Delivery = "exactly-once"
-	AtLeastOnce Delivery = "at-least-once"
-	AtMostOnce  Delivery = "at-most-once"
+	ExactlyOnce = lang.ExactlyOnce
+	AtLeastOnce = lang.AtLeastOnce
+	AtMostOnce  = lang.AtMostOnce
 )
-
-// Input says what the pipeline reads.
-type Input struct {
-	Topic      string
-	Partitions int32     // of the topic where it has to be created; 0 is 4
-	Key        string    // a field of kind string or int: events of one key share state and order
-	Time       EventTime // when the event happened
-	Fields     []Field   // what is read from the JSON of an event
-	MaxBytes   int       // a larger value is a dead letter; 0 is 1 MiB
-	Dedupe     *Dedupe   // nil takes every event
-	Backlog    Backlog   `json:"-"` // bounds what waits in the topic
-
-	// Repartition is set where the topic is written with another key: its events
-	// are first copied to the topic <name>.merged, of so many partitions, by Key.
-	// 0 reads the topic itself; of several inputs, which are always copied, it
-	// is then 4.
-	Repartition int32
-}
-
-// Backlog bounds the records of a topic that wait for the pipeline: sources that
-// send them by HTTP are turned away, with 429 and when to come back, from High on
-// until they are down at Low. The zero value limits them only by the size of the log.
-type Backlog struct {
-	Max  int // that may wait; 0 is no bound
-	High int // 0 is three quarters of Max
-	Low  int // 0 is a third of High, where that is 0 too
-}
-
-// Dedupe drops an event if its id is among the last Max ids that arrived in its partition and the
-// event with that id is less than Window before the newest event time.
-type Dedupe struct {
-	ID     string        // a field of kind string or int
-	Window time.Duration // of event time; 0 is 24 h
-	Max    int           // ids remembered by partition, the last by arrival, 32 bytes of memory each; 0 is 1,000,000
-}
-
-// EventTime says where an event's time stands and how far events may be out of
-// order.
-type EventTime struct {
-	Field    string        // "" takes the time of the append
-	Unit     string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
-	Format   string        `json:",omitempty"` // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
-	Lateness time.Duration // the watermark is the newest time seen less this; 0 is none
-	Late     string        // what becomes of an event before the watermark: dlq (default), drop, include
-	LateTo   string        // instead of Late: the topic it is written to as it came
-	Idle     time.Duration // at the end of the topic without an event, after which time goes on with the clock, by so much at a time; 0 is never
-	MaxAhead time.Duration // a time further past the append is a dead letter; 0 is 1 h
-}
-
-// Field is a name and its type, as the file writes them: "amount", "number".
-type Field struct{ Name, Type string }
-
-// Commit says how often steps are committed.
-type Commit struct {
-	Interval time.Duration // shortest time between two commits; 0 is 2 ms, on Kafka 50 ms, or the log's own where a step shares the sync of its inputs
-	Size     int           // most events in a step; 0 is 8,192
-}
-
-// Budget says how long an event may take, from its append until its outputs are
-// durable. Events over it are counted by the hop that took the most beyond its
-// share.
-type Budget struct {
-	P99     time.Duration // which 99 of 100 events keep; 0 is no budget
-	Queue   time.Duration // share of the time from the append to the reading; 0 is an equal part of what the other shares leave
-	Feature time.Duration // of decoding, features and expressions; 0 is an equal part of what the other shares leave
-	Model   time.Duration // of calls of models; 0 is an equal part of what the other shares leave
-	Emit    time.Duration // of making the outputs; 0 is an equal part of what the other shares leave
-	Commit  time.Duration // of the time until the outputs are durable; 0 is an equal part of what the other shares leave
-}
-
-// Lag says how far the pipeline may fall behind: how long ago the oldest event
-// that it has not committed may have come in.
-type Lag struct {
-	Warn     time.Duration // beyond it a metric turns 1 and a line is logged; 0 is never
-	Critical time.Duration // beyond it, besides, the process is not ready; 0 is never
-}
-
-// Queue bounds the events of a process that wait off the loop: for a model that
-// is slow or down, or behind an event of their key that does. Reading makes High
-// of them at most, and then nothing is read until they are down at Low: see
-// control.Gate.
-type Queue struct {
-	Max  int // that there may be; 0 is 10,000
-	High int // 0 is three quarters of Max
-	Low  int // 0 is a third of High, where that is 0 too
-}
-
-// Priority says which of the events that wait off the loop are called for first. An
-// event that is neither high nor low is normal.
-type Priority struct {
-	High    string        // expression of type bool over what is read of events and constants; "" is none
-	Low     string        // likewise; what is high too is high
-	Weights []int         // shares of the calls that high, normal and low events get while all wait; nil is 8, 4, 1
-	Age     time.Duration // after which waiting events count twice their weight, after twice as long three times, up to that of high ones; 0 is 10 s
-}
-
-// Tenant says whose events are. Those of a class that wait off the loop are called
-// for in turns of their tenants, one event each, however many a tenant has.
-type Tenant struct {
-	By  string // expression of type string over what is read of events and constants; "" is one tenant
-	Max int    // events of a tenant that may wait in the process, beyond which its next ones are given up; 0 is any number
-}
-
-// DeadLetters says when a pipeline stands still because too much of what it takes
-// becomes dead letters.
-type DeadLetters struct {
-	AbortAbove Share // where more of the events become dead letters, at least 10, the process stops reading, and is not ready, until it is told to go on or started again; the zero value never stops
-}
-
-// Sink hands the records of a topic to a service, each until the service took it.
-type Sink struct {
-	From        string        // a topic that the pipeline writes
-	Name        string        // of the sink: its consumer group is <pipeline>.<name>, its dead letters go to dlq.<pipeline>.<name>; "" is the topic's name
-	HTTP        *HTTPSink     // the service, called over HTTP
-	Postgres    *PostgresSink // instead: a table of PostgreSQL
-	Redis       *RedisSink    // instead: keys of Redis
-	Files       *FilesSink    // instead: objects in a folder or a bucket
-	Kafka       *KafkaSink    // instead: a topic of another cluster of Kafka
-	Timeout     time.Duration // of a call, which is then made again; 0 is 3 s, and 30 s of a database and 2 m of an object
-	Concurrency int           // calls at once, those of a key one after the other; of a database the connections that its rows are spread over by key, up to 64; 0 is 16, and 4 of a database and of objects
-	Window      time.Duration // of HTTP: event time in which an id that the service took is not handed to it again; 0 is 24 h
-	Max         int           // of HTTP: ids remembered by partition, 32 bytes of memory each; 0 is 1,000,000
-	Expire      time.Duration // a record that the service did not take for so long is a dead letter; 0 is never
-
-	Group string // New sets it: the sink's consumer group
-}
-
-// PostgresSink is a table that has a row for each key: that of the newest event.
-type PostgresSink struct {
-	URL         string   // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in the file that PGPASSFILE names
-	Table       string   // its name, or schema.name; it is made where there is none
-	Key         string   // the name that rows are found by
-	Columns     []Column // what is written: nil is every name that the records have, each to the column of its name. New sets their types
-	Vector      *Vector  // the column of pgvector's type; nil is none
-	Version     string   // an expression over the names of the records, of type int, number or time, by which rows of a key from different partitions are compared; "" refuses those of another partition than the first one's
-	ExactlyOnce bool     // positions are kept in the database, in the transactions of the rows
-
-	Order *row.Version // New sets it: Version, compiled
-}
-
-// RedisSink is a server that has a hash, or a JSON text, for each key: that of the
-// newest event.
-type RedisSink struct {
-	URL     string        // redis://host:port/0, rediss:// for an encrypted way; user and password may stand in it
-	Prefix  string        // before each key; "" is none
-	Key     string        // the name that keys are made of
-	As      string        // hash (default), or json: a JSON text
-	Columns []Column      // what is written: nil is every name that the records have, each to the field of its name. New sets their types
-	TTL     time.Duration // after which a key goes that was not written again; 0 is never
-	Version string        // an expression over the names of the records, of type int, number or time, by which those of a key from different partitions are compared; "" refuses those of another partition than the first one's
-
-	Order *row.Version // New sets it: Version, compiled
-}
-
-// Column is a name of the records and the column that takes it.
-type Column struct{ Name, Column, Type string }
-
-// Vector is a column of type vector.
-type Vector struct {
-	Column   string // of the table
-	Index    string // hnsw, which is made if there is none; "" is no index
-	Distance string // that the index is for: cosine (default), l2 or inner_product
-}
-
-// HTTPSink is a service that gets a request for each record: the value as its body,
-// the id as its Idempotency-Key.
-type HTTPSink struct {
-	URL       string   // of the service
-	Method    string   // POST (default), PUT or PATCH
-	Headers   []Header // of every request
-	Token     string   // sent as Authorization: Bearer; "" is none
-	TokenFile string   // a file of the token, read again at each request; "" is none
-}
-
-// KafkaSink is a topic of a cluster of Kafka that is not the pipeline's, which is to
-// be there. Records keep their key, value, time and headers.
-type KafkaSink struct {
-	Cluster     Engine // how it is reached, with its own user and secrets
-	Topic       string // of the cluster
-	ExactlyOnce bool   // by transactions that hold how far each partition is: who reads only what is committed sees each record once
-}
-
-// FilesSink is where records are kept as objects, each in one of them. An object is
-// complete when the first of Rows, Bytes and Wait is reached.
-type FilesSink struct {
-	URL      string        // file:///FOLDER or s3://BUCKET/PREFIX
-	S3       ObjectStore   // of a bucket
-	Format   string        // parquet (default) or ndjson
-	Compress string        // gzip or zstd; "" is snappy for parquet and none for ndjson
-	Rows     int           // records of an object; 0 is 100,000
-	Bytes    int           // of keys, values and headers of its records; 0 is 128 MiB
-	Wait     time.Duration // since the first of them came; 0 is 5 m
-	Columns  []Field       // of parquet; nil is those of the emits, which New fills in
-	Digest   string        // of the pipeline, which New fills in
-}
-
-// Header is a header of requests.
-type Header struct{ Name, Value string }
-
-// Engine is the log that a process runs its pipelines on.
-type Engine struct {
-	URL          string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory; "" is embedded
-	CA           string // a file of certificates to trust, PEM; "" is those of the system
-	Cert         string // a file of this client's certificate, PEM; "" is none
-	Key          string // a file of its key, PEM; "" is none
-	SASL         string // how to say who is there: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is nobody
-	User         string // of plain and scram; of oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
-	Password     string // of the user; "" is AFTERBAY_KAFKA_PASSWORD
-	PasswordFile string // a file of the password; "" is AFTERBAY_KAFKA_PASSWORD
-	Token        string // of oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
-	TokenFile    string // a file of the token, read again at each connection; "" is AFTERBAY_KAFKA_TOKEN
-	TokenURL     string // where OAuth 2.0 gives tokens for client credentials, which are the user and the password; "" is none
-	Scope        string // of the tokens that TokenURL gives; "" is none
-	ClientID     string // shown in the brokers' logs and quotas; "" is afterbay
-	Rack         string // reads go to a replica in it where there is one; "" is none
-	Groups       string // classic (default), where the members assign partitions, or server, where the brokers do (KIP-848, Kafka 4.0)
-	Replication  int    // copies of the topics that are made; 0 is the brokers' default
-}
-
-// Model names a model file and its outputs.
-type Model struct {
-	Name    string
-	File    string   // a model, or its manifest where it ends with .yaml
-	Go      string   // instead of File: a name in Pipeline.Code.Models
-	URL     string   `json:",omitempty"` // instead of File: a model of that version on a server of the Open Inference Protocol, grpc://host:port/model, grpcs://, http:// or https://
-	Process []string `json:",omitempty"` // instead of File: a program that is the model, as one of kind process, and its arguments
-	Dir     string   `json:"-"`          // that Process runs in; "" is that of this process
-	Version int      // at least 1, that of the manifest where there is one: "latest" is not a version
-	Outputs []Field
-	Trees   string `json:",omitempty"` // of a File of XGBoost: all, or best, those up to the best iteration; "" is as tree.Options says
-
-	// Manifest is what the file says where it is a manifest: the model is only
-	// usable where all of it holds.
-	Manifest *model.Manifest `json:",omitempty"`
-
-	// Call says how the model is called where it may be slow, late or down: events
-	// are then parked until it answers. nil calls at once, and an error is the
-	// event's, but for models of kinds remote and process, whose nil is a zero
-	// Calling.
-	Call *Calling `json:",omitempty"`
-	// Journal says whether the model's answers are kept. nil keeps, of models of
-	// kinds remote and process, those of calls that are made for parked events.
-	Journal *Journal `json:",omitempty"`
-}
-
-// Journal keeps the answers of a model beside the partition of their events, so
-// that a crash, a retry or another event that asks the same asks again only for
-// what was under way. The zero value keeps the answer to every call: the model's
-// scores are async then, since an answer is used when it is durable.
-type Journal struct {
-	Off   bool          // none are kept
-	By    string        // request, where events that ask the same share an answer, or event, where each has its own; "" is event for chat, transcriptions and lookups, and request for others
-	Keep  time.Duration // of event time; 0 is 7 days, and the most that a model of the pipeline says counts for all
-	Max   int           // bytes of answers beside a partition, beyond which the oldest go; 0 is 256 MiB, and the most that a model of the pipeline says counts for all
-	Price float64       // of an answer, for afterbay journal stats; 0 is unknown
-}
-
-// Calling says how a model is called that may be slow, late or down.
-type Calling struct {
-	Timeout     time.Duration // of a call; 0 is that of the model itself, or 1 h of one that computes here, or 3 s
-	Budget      bool          // the share of the pipeline's budget that calls have
-	Attempts    int           // of an event that fails by its own fault, before it is a dead letter, as one is at once that the model refuses; 0 is 3
-	Backoff     Backoff       // between the attempts of an event
-	Concurrency int           // most calls of parked events at a time; 0 is 16, or remote.calls of the model's manifest
-	Start       int           `json:",omitempty"` // calls of parked events at a time until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
-	Expire      time.Duration // since an event was parked, after which it is a dead letter; 0 is never
-	Breaker     Breaker
-}
-
-// Backoff bounds the time from an attempt to the next: any from 0 to a ceiling that
-// doubles with each.
-type Backoff struct {
-	Base time.Duration // first ceiling; 0 is 200 ms
-	Max  time.Duration // last ceiling; 0 is 30 s
-}
-
-// Breaker says when no calls are made for a while, and what happens meanwhile.
-type Breaker struct {
-	Failures int           // calls in a row that fail by the model's fault, of different events, with no later call answered; 0 is 5
-	Rate     float64       // share of the calls of the last 10 s, of 20 or more, that fail by the model's fault; 0 is 0.5
-	Probe    time.Duration // until a call tries whether it works again; 0 is 30 s
-	Open     string        // pause (default) reads no more, park goes on with the events that need no call, fallback takes the scores' fallback
-}
-
-// Step is one stage; exactly one of its fields is set.
-type Step struct {
-	Let      []Binding
-	Features []Feature
-	Score    *Score
-	Call     *Call
-	Route    []Case
-	Decide   []Binding
-	Emit     *Emit
-	Lookup   *Lookup `json:",omitempty"`
-	Group    *Group  `json:",omitempty"`
-	Fetch    *Fetch  `json:",omitempty"`
-}
-
-// Group collects the events of a key that have a name in common until they are whole,
-// and goes on with one event made of them.
-type Group struct {
-	Name       string        // prefix of the names that it introduces: .key, .count, .complete, .missing, .ended, and the lists .<field> of the input's fields of type string, joined into one of those of type bytes
-	By         string        // a name of kind string or int: what the events have in common
-	Order      string        // a name of kind int, from 0 on; "" orders by event time
-	End        string        // a name of kind bool: the event is the last in order; "" where nothing says so
-	ID         string        // a name of kind string or int, a second event of which is left out; "" is Order, or else meta.id
-	Idle       time.Duration // gap between event times that begins another group; 0 is none
-	Timeout    time.Duration // event time since its first event from which on an event begins another group; 0 is never
-	Max        GroupMax
-	Late       string // what becomes of an event that is within a group that ended: dlq (default), drop, or include, which begins another
-	Incomplete string // what becomes of a group that ended without all of its events: dlq (default) or pass
-}
-
-// GroupMax bounds groups: one that takes no more ends, incomplete.
-type GroupMax struct {
-	Events int // of a group; 0 is 1,000
-	Bytes  int // of a group's events as they are stored; 0 is 16 MiB
-	Groups int // open beside a partition, beyond which an event that would open another is a dead letter; 0 is 1,000
-}
-
-// Case is one way of a route: an event takes the first whose condition holds.
-type Case struct {
-	Name  string
-	When  string // expression of type bool; "" only of the last one, named default
-	Steps []Step
-	Then  string // instead of Steps: dlq (what happens without a default) or drop
-
-	Async bool `json:",omitempty"` // its scores are computed off the loop, as those of Score.Async
-
-	// Budget is how long 99 of 100 of its events may take, from their append until
-	// their outputs are durable; 0 is what the pipeline's budget says. Only cases of
-	// the first route have one.
-	Budget time.Duration `json:"-"`
-}
-
-// Call calls a function in Go.
-type Call struct {
-	Go      string   // a name in Pipeline.Code.Functions
-	When    string   // a skipped call leaves its outputs absent: they are optional then
-	Inputs  []string // names that it may read
-	Outputs []Field  // names that it introduces
-	Topics  []string // topics that it may write
-}
-
-// Fetch brings the content that a URL names, of a file, of an object of S3 or by
-// HTTPS, off the loop, and records its hash: content that is another when it is
-// needed again makes a dead letter.
-type Fetch struct {
-	Name string
-	URL  string // a name of kind string: file:///folder/name, s3://bucket/key, https://host/path
-	URLs string // instead of URL: a name of kind string[], whose content is that of each, one behind the other
-	Max  int    // bytes, of all URLs, beyond which content is a dead letter; 0 is 10 MiB
-	When string // expression of type bool; "" is always. Without it the names are optional
-
-	Call    *Calling `json:"-"`          // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
-	Journal *Journal `json:"-"`          // keeps the hash and the size of what each event was given; nil keeps it too
-	Ordered bool     `json:",omitempty"` // the events of a key are parked behind one of it that is parked
-
-	// OnFailure is done for an event whose content is not to be had, as Score.OnFailure.
-	OnFailure []Step `json:",omitempty"`
-}
-
-// Objects says what may be fetched, and what is kept of it.
-type Objects struct {
-	Root    string   // the absolute path of the folder that files are in, out of which no link leads; "" is no files
-	Hosts   []string // that are asked by HTTPS, where *.example.com is all below one; nil is any
-	Private []string // networks, as 10.2.0.0/16, whose addresses are asked though they are private
-	HTTP    bool     // also http, without encryption
-	Buckets []string // of S3, that are read, where * is any; nil is none
-	S3      ObjectStore
-	Cache   ContentCache
-}
-
-// ObjectStore is a server of S3, asked with the credentials of the environment or of
-// a file.
-type ObjectStore struct {
-	Endpoint    string // a URL, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
-	Region      string // where the server is; "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file as ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
-	Profile     string // in the file; "" is AWS_PROFILE, or default
-}
-
-// ContentCache keeps content by its hash, so that equal content is kept once and what
-// waits for a model is not fetched again.
-type ContentCache struct {
-	Dir string // a folder, that outlives the process; "" is memory
-	Max int    // bytes, beyond which what was used longest ago goes; 0 is 256 MiB
-}
-
-// Lookup finds the row of a key, a JSON object: in a table of the log or, where
-// Redis, Postgres or HTTP is set instead, outside of it.
-type Lookup struct {
-	Name   string    // prefix of the fields' names
-	Table  string    // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
-	Key    string    // a name of kind string or int
-	Vector string    `json:",omitempty"` // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
-	When   string    // expression of type bool; "" is always. A lookup that is skipped finds nothing
-	Fields []Field   // what is read of the row
-	Empty  []Binding // what fields are where there is no row; the others are optional then
-
-	Redis    *Redis    `json:",omitempty"` // rows that are values of Redis
-	Postgres *Postgres `json:",omitempty"` // rows that a query of PostgreSQL finds, or documents
-	HTTP     *HTTPRows `json:",omitempty"` // rows that a service answers with
-
-	// What follows is of documents that are found by Vector. A field of kind string is
-	// the texts of its column of all of them, the nearest first, and one of kind
-	// string[] a list of these; one of another kind is of the nearest; the field
-	// distance is how far that is.
-
-	Limit      int       `json:",omitempty"` // how many are found at most; 0 is 5
-	Where      []Binding `json:",omitempty"` // columns, and expressions of kind string or int that they equal
-	Distance   string    `json:",omitempty"` // cosine, l2 or inner_product; "" is cosine
-	Join       string    `json:",omitempty"` // between the texts; "" is an empty line
-	Dimensions int       `json:"-"`          // numbers of Vector: New says it to Code.Rows
-
-	// What follows is of lookups outside of the log.
-
-	Keep    time.Duration `json:"-"`          // how long a row, or that there is none, is used without asking again; 0 is not at all
-	KeepMax int           `json:"-"`          // bytes of keys and rows that are kept, of a process; 0 is 64 MiB
-	Size    int           `json:"-"`          // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
-	Call    *Calling      `json:"-"`          // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not parked
-	Journal *Journal      `json:"-"`          // keeps the row of each event; nil keeps none
-	Async   bool          `json:",omitempty"` // every event is parked before the call, which is made off the loop
-	Ordered bool          `json:",omitempty"` // the events of a key are parked behind one of it that is parked
-}
-
-// Redis is where the rows of a lookup are values of keys. A key of another kind
-// than string has no row.
-type Redis struct {
-	URL    string `json:"-"` // redis://HOST:PORT/DATABASE, rediss:// for an encrypted way
-	Prefix string // of keys in Redis: user: finds the row of ann at user:ann
-}
-
-// Postgres is where the rows of a lookup are found by a query, or documents by their
-// vectors.
-type Postgres struct {
-	URL   string `json:"-"` // postgres://HOST:PORT/DATABASE
-	Query string // it takes the keys as $1, an array of text, and returns key and row of those it finds
-
-	Table  string `json:",omitempty"` // instead of Query, of a lookup by Vector: where the documents are, behind a schema or not
-	Column string `json:",omitempty"` // of it, of their vectors: of type vector or halfvec of pgvector
-}
-
-// HTTPRows is a service that is asked for rows.
-type HTTPRows struct {
-	URL       string   // with {key}: what is got for each key, and 404 says that it has no row; without: many keys are posted to it, as {"keys": [...]}, and it answers with an object of rows by key
-	Headers   []Header `json:"-"` // of every request
-	Token     string   `json:"-"` // sent as Authorization: Bearer; "" is none
-	TokenFile string   `json:"-"` // a file of the token, read again at each request; "" is none
-}
-
-// Binding introduces a name as the value of an expression.
-type Binding struct{ Name, Expr string }
-
-// Feature is a keyed feature: exactly one of Windows, Last and Elapsed.
-type Feature struct {
-	Name       string
-	Value      string   // expression; "" counts events
-	When       string   // expression of type bool; "" is always
-	Windows    []string // "60s" exact, "60s/5s" in panes of 5 s
-	Last       int      // the newest values by arrival, 1 to 1,000
-	Elapsed    bool     // seconds since the key's newest event before this one for which When holds
-	Aggregates []string // count, sum, mean, max, min
-	Decimals   *int     // aggregate exact integers of this many decimals, 0 to 9
-	Empty      *float64 // mean, max and min of nothing, and elapsed before the first event; nil is 0
-	Max        int      // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536
-	Overflow   string   // beyond Max: pane (default) reads sixtieths of the window, dlq refuses the event
-}
-
-// Score calls a model.
-type Score struct {
-	Model    string
-	As       string    // prefix of the outputs' names; "" is the model's name
-	When     string    // a skipped score yields Fallback or optional outputs
-	Inputs   []string  // names and expressions in the model's order; feature.* expands
-	ByName   []Binding // instead of Inputs: model feature name to name or expression, any order
-	Fallback []Binding // output to expression
-	Batch    Batch
-
-	// Async parks every event before the call, which is made off the loop: events
-	// that do not need it do not wait for it. Ordered parks the events of a key
-	// behind one of it that is parked, so that they are done with in order.
-	Async   bool `json:",omitempty"`
-	Ordered bool `json:",omitempty"`
-
-	// Partial shows the words of a chat model while they come; nil does not. The
-	// score is async, and its model's only output a string.
-	Partial *Partial `json:",omitempty"`
-
-	// OnFailure is done for an event that is given up: let, decide, call and emit.
-	// It is a dead letter too, unless they write something.
-	OnFailure []Step `json:",omitempty"`
-}
-
-// Partial has the words that a model has said so far written to a topic, as
-// {"id": ..., "model_output": ...}, by the event's key. What was said before a crash or
-// a retry may differ from what is said after it: the pipeline's own output is the answer.
-type Partial struct {
-	Topic string
-	Every time.Duration // least time between the records of an event; 0 is 250 ms
-}
-
-// Batch bounds one call of a model.
-type Batch struct {
-	Size int           // most rows of a call; 0 is 64
-	Wait time.Duration // longest wait for more rows while more are on their way; 0 is none
-}
-
-// Emit writes an output record.
-type Emit struct {
-	Topic string
-	Key   string // a name; "" is the input's key, and its partition with it
-	When  string
-	ID    string    // expression of type string; "" is pipeline:partition:offset:emit-index
-	Names []string  // names; dots become _; event.* is all fields, feature.* expands
-	Value []Binding // instead of Names: JSON key to expression
-}

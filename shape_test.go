@@ -90,9 +90,11 @@ var layers = map[string][]string{
 	"dead":                  {"header", "resume", "stream"},
 	"journal":               {"internal/packed", "statekey", "stream"},
 	"task":                  {"stream", "value", "batch", "decode", "dedupe", "due", "expression", "feature", "header", "keys", "control", "dead", "generation", "group", "journal", "merge", "observe", "output", "resume", "park", "silence", "statekey", "step", "table"},
-	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "internal/client", "internal/s3", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
+	"internal/spec":         {"expression"},
+	"internal/lang":         {"deliver/row", "internal/spec", "lookup", "model", "model/load", "step"},
+	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "internal/client", "internal/lang", "internal/s3", "internal/spec", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
 	"rederive":              {"", "generation", "header", "journal", "park", "statekey", "stream", "stream/memory"},
-	"config":                {"", "expression", "gateway/sequence", "internal/http/access", "model", "model/load", "token"},
+	"config":                {"gateway/sequence", "internal/http/access", "internal/lang", "internal/spec", "token"},
 	"ingest":                {"stream", "decode", "header", "internal/http/access", "internal/http/server"},
 	"deliver":               {"control", "dead", "dedupe", "header", "observe", "statekey", "stream"},
 	"serve":                 {"", "batch", "lookup", "deliver", "fetch", "control", "dead", "gateway", "gateway/hub", "gateway/limit", "gateway/sequence", "generation", "group", "stream", "stream/embedded", "ingest", "internal/http/access", "internal/http/reload", "internal/http/server", "journal", "observe", "park", "rederive", "statekey", "token"},
@@ -146,7 +148,7 @@ var layers = map[string][]string{
 	"gateway/contract/contracttest": {"gateway/contract"},
 	"cmd/afterbay": {
 		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "generation", "header", "ingest", "internal/clean", "internal/client", "internal/http/access", "internal/http/reload", "internal/http/server", "internal/plot", "internal/procfs", "journal", "lookup/services", "model", "model/load",
-		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "gateway/wire", "generation", "header", "ingest", "internal/plot", "journal", "lookup/services", "model", "model/load",
+		"", "config", "control", "dead", "decode", "deliver", "deliver/sink/files", "deliver/sink/http", "deliver/sink/kafka", "deliver/sink/postgres", "deliver/sink/redis", "examples/baseline", "examples/fraud", "examples/moderation", "explain", "expression", "gateway", "gateway/limit", "gateway/sequence", "gateway/wire", "generation", "header", "ingest", "internal/lang", "internal/plot", "internal/spec", "journal", "lookup/services", "model", "model/load",
 		"model/onnx", "model/outside", "model/process", "model/remote", "model/tree", "observe", "observe/otlp", "park", "rederive", "rows", "sample", "scenario", "scoring", "serve", "simulate", "statekey", "stream", "stream/embedded", "stream/kafka", "stream/memory", "task", "token", "value", "verdict",
 	},
 }

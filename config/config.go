@@ -1,203 +1,39 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// File is a pipeline file that was read.
-type File struct {
-	Name      string              // as it was given to Load or Parse
-	Pipelines []afterbay.Pipeline // one a document; a chain works through the log
+// What reading a file of any kind gives.
+type (
+	Error  = spec.Error
+	Errors = spec.Errors
+	Lookup = spec.Lookup // returns an environment variable, and whether it is set
+)
 
-	source *source
-	places []map[string]place     // of each pipeline's fields
-	models []map[string]*Manifest // of each pipeline, by the model's name
-	wrong  []wrongPipeline
-}
+// Pipeline files and manifests of models, as package lang has them.
+type (
+	File     = lang.File
+	Manifest = lang.Manifest
+)
 
-// Load reads a pipeline file of at most 1 MiB, and the environment variables
-// that it names. The paths of files are relative to its folder: in the result
-// they are joined with it. An error is Errors where the file was read but
-// is not valid.
-func Load(path string) (*File, error) {
-	file, err := LoadPartly(path)
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
-}
+// Load reads a pipeline file, as lang.Load does.
+func Load(path string) (*File, error) { return lang.Load(path) }
 
-// LoadPartly is Load for who wants to find all that is wrong: beside an error of
-// type Errors it returns the file with the pipelines in which nothing is wrong.
-func LoadPartly(path string) (*File, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read pipeline file: %w", err)
-	}
-	file, err := parse(path, data, os.LookupEnv)
-	var more Errors
-	for i := range file.Pipelines {
-		joinPaths(path, &file.Pipelines[i])
-		manifests, found := readManifests(&file.Pipelines[i])
-		file.models, more = append(file.models, manifests), append(more, found...)
-	}
-	for i := range file.wrong {
-		joinPaths(path, &file.wrong[i].pipeline)
-	}
-	if more != nil {
-		var found Errors
-		errors.As(err, &found)
-		err = append(found, more...)
-	}
-	return file, err
-}
+// LoadPartly is Load for callers that want to find all that is wrong.
+func LoadPartly(path string) (*File, error) { return lang.LoadPartly(path) }
 
-// joinPaths makes the paths of files that a pipeline names relative to the
-// folder of the pipeline file.
-func joinPaths(path string, p *afterbay.Pipeline) {
-	e := &p.Engine
-	files := []*string{&e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile}
-	for i := range p.Models {
-		files = append(files, &p.Models[i].File)
-		p.Models[i].Dir = filepath.Dir(path)
-	}
-	for i := range p.Sinks {
-		if h := p.Sinks[i].HTTP; h != nil {
-			files = append(files, &h.TokenFile)
-		}
-	}
-	eachLookup(p.Steps, func(l *afterbay.Lookup) {
-		if l.HTTP != nil {
-			files = append(files, &l.HTTP.TokenFile)
-		}
-	})
-	beside(path, files...)
-}
-
-// eachLookup calls do with each lookup of steps, and of the routes among them.
-func eachLookup(steps []afterbay.Step, do func(*afterbay.Lookup)) {
-	for i := range steps {
-		if steps[i].Lookup != nil {
-			do(steps[i].Lookup)
-		}
-		for _, way := range steps[i].Route {
-			eachLookup(way.Steps, do)
-		}
-	}
-}
-
-// Parse reads the text of a pipeline file in which no environment variable is
-// set; filename is for messages only. The paths of files stay as they are
-// written. An error is Errors: all that is wrong, in the order of the file.
-func Parse(filename string, data []byte) (*File, error) {
-	return ParseWith(filename, data, func(string) (string, bool) { return "", false })
-}
+// Parse reads the text of a pipeline file in which no environment variable is set.
+func Parse(filename string, data []byte) (*File, error) { return lang.Parse(filename, data) }
 
 // ParseWith is Parse with the environment variables that lookup knows.
 func ParseWith(filename string, data []byte, lookup Lookup) (*File, error) {
-	file, err := parse(filename, data, lookup)
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
+	return lang.ParseWith(filename, data, lookup)
 }
 
-// parse returns all that is wrong, and the pipelines in which nothing is.
-func parse(filename string, data []byte, lookup Lookup) (*File, error) {
-	file := &File{Name: filename}
-	s, documents, found := pipelineFiles.read(filename, data)
-	file.source = s
-	lines := make(map[string]int) // of each pipeline's name
-	for _, d := range documents {
-		before := len(found)
-		r := &reader{source: s, places: make(map[string]place), errors: found, again: readAgain, lookup: lookup}
-		var p afterbay.Pipeline
-		words(pipelineWords).read(r, d.root, "", &p)
-		if at := r.places["pipeline"]; p.Name != "" && lines[p.Name] > 0 {
-			r.fail(at.offset, "pipeline", "two pipelines are named "+shorten(p.Name),
-				fmt.Sprintf("rename one: its state and group have its name; the first is on line %d", lines[p.Name]))
-		} else {
-			lines[p.Name] = s.line(at.offset)
-		}
-		found = r.errors
-		switch {
-		case r.full():
-		case len(found) == before:
-			file.Pipelines = append(file.Pipelines, p)
-			file.places = append(file.places, r.places)
-		default:
-			file.wrong = append(file.wrong, wrongPipeline{p, r.places, slices.Clone(found[before:])})
-		}
-	}
-	return file, found.sorted()
-}
+// LoadManifest reads the manifest of a model, as lang.LoadManifest does.
+func LoadManifest(path string) (*Manifest, error) { return lang.LoadManifest(path) }
 
-// wrongPipeline is what could be read of a pipeline that is not valid.
-type wrongPipeline struct {
-	pipeline afterbay.Pipeline
-	places   map[string]place
-	found    Errors
-}
-
-// Above returns what check finds in the pipelines that are not right as they are
-// written, as far as it stands above the first mistake there and in another
-// part, such as a step: the rest may be wrong only because of the mistake.
-func (f *File) Above(check func(afterbay.Pipeline) error) Errors {
-	var above Errors
-	for _, w := range f.wrong {
-		var meaning afterbay.Errors
-		if !errors.As(check(w.pipeline), &meaning) {
-			continue
-		}
-		first := w.found.sorted().(Errors)[0]
-		for _, e := range meaning {
-			// A feature may use names that are introduced below.
-			_, written := w.places[part(e.Path)] // what is not may be written under the wrong word
-			below := !written || e.Path == "steps" || part(e.Path) == part(first.Field) || strings.Contains(e.Path, ".features.") && (strings.HasSuffix(e.Path, ".value") || strings.HasSuffix(e.Path, ".when"))
-			if found := f.source.explain(w.places, e); !below && (found.Line < first.Line || found.Line == first.Line && found.Column < first.Column) {
-				above = append(above, found)
-			}
-		}
-	}
-	return above
-}
-
-// part is the first part of a path: input, models, steps[2].
-func part(path string) string {
-	first, _, _ := strings.Cut(path, ".")
-	return first
-}
-
-// Explain turns an afterbay.Errors or *afterbay.Error in err, found in the
-// pipeline of that index, into Errors with positions in the file. Where the
-// path of one is not in the file, its nearest parent is shown. Any other error
-// is returned as it is.
-func (f *File) Explain(pipeline int, err error) error {
-	var found afterbay.Errors
-	var single *afterbay.Error
-	switch {
-	case pipeline < 0 || pipeline >= len(f.places):
-		return err
-	case errors.As(err, &found):
-	case errors.As(err, &single):
-		found = afterbay.Errors{single}
-	default:
-		return err
-	}
-	var explained Errors
-	for _, e := range found {
-		if said := f.ofManifest(pipeline, e); said != nil {
-			explained = append(explained, said)
-			continue
-		}
-		explained = append(explained, f.source.explain(f.places[pipeline], e))
-	}
-	return explained.sorted()
-}
+// IsManifest reports whether a file is the manifest of a model, valid or not.
+func IsManifest(path string) bool { return lang.IsManifest(path) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -204,7 +206,7 @@ func readGood(t testing.TB, name string) []byte {
 
 func TestGoodFilesSayWhatTheyWrite(t *testing.T) {
 	for name, want := range goodFiles {
-		file, err := Parse(name, readGood(t, name))
+		file, err := lang.Parse(name, readGood(t, name))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -219,7 +221,7 @@ func TestGoodFilesSayWhatTheyWrite(t *testing.T) {
 func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 	for name, want := range goodFiles {
 		text := "\uFEFF" + strings.ReplaceAll(string(readGood(t, name)), "\n", "\r\n")
-		file, err := Parse(name, []byte(text))
+		file, err := lang.Parse(name, []byte(text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -228,8 +230,8 @@ func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	_, err := Parse("f.yaml", []byte("\uFEFFpipeline: a\r\ninput: {topic: [b]}\r\n"))
-	var first *Error
+	_, err := lang.Parse("f.yaml", []byte("\uFEFFpipeline: a\r\ninput: {topic: [b]}\r\n"))
+	var first *spec.Error
 	if !errors.As(err, &first) || first.Line != 1 || first.Column != 1 || strings.Contains(err.Error(), "\r") {
 		t.Errorf("error in a file of CRLF lines: %q", err)
 	}
@@ -237,7 +239,7 @@ func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 
 func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	path := filepath.Join("testdata", "good", "fraud.yaml")
-	file, err := Load(path)
+	file, err := lang.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +249,7 @@ func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	if file.Name != path {
 		t.Errorf("file is named %q, want %q", file.Name, path)
 	}
-	if file, err = Load(filepath.Join("testdata", "good", "everything.yaml")); err != nil {
+	if file, err = lang.Load(filepath.Join("testdata", "good", "everything.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	if got := file.Pipelines[0].Models[0].File; got != "/models/deep.json" {
@@ -259,25 +261,25 @@ func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 }
 
 func TestLoadSaysWhatItCouldNotRead(t *testing.T) {
-	_, err := Load(filepath.Join(t.TempDir(), "absent.yaml"))
+	_, err := lang.Load(filepath.Join(t.TempDir(), "absent.yaml"))
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("Load of an absent file: %v", err)
 	}
-	if _, err = Load(t.TempDir()); err == nil {
+	if _, err = lang.Load(t.TempDir()); err == nil {
 		t.Error("Load of a folder succeeded")
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(large, make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Load(large)
+	_, err = lang.Load(large)
 	if want := large + ": the file is larger than 1 MiB: split it: a file holds the pipelines of one chain"; err == nil || err.Error() != want {
 		t.Errorf("Load of a large file: %v, want %s", err, want)
 	}
 }
 
 func TestTextThatIsNotUTF8IsPlaced(t *testing.T) {
-	_, err := Parse("f.yaml", []byte("pipeline: \u00e9\xff\n"))
+	_, err := lang.Parse("f.yaml", []byte("pipeline: \u00e9\xff\n"))
 	want := "f.yaml:1:12: the byte 0xff is not UTF-8: save the file as UTF-8\n" +
 		"    1 | pipeline: \u00e9\ufffd\n" +
 		"      |            ^"
@@ -290,7 +292,7 @@ func TestTextThatIsNotUTF8IsPlaced(t *testing.T) {
 func TestEveryDocumentIsAPipeline(t *testing.T) {
 	one := "pipeline: %s\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\n"
 	text := "# licence\n\n---  # first\n" + fmt.Sprintf(one, "a") + "---\n# second\n" + fmt.Sprintf(one, "b") + "# end\n--- \n" + strings.TrimSpace(fmt.Sprintf(one, "c"))
-	file, err := Parse("f.yaml", []byte(text))
+	file, err := lang.Parse("f.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,13 +308,13 @@ func TestEveryDocumentIsAPipeline(t *testing.T) {
 // What the parser's time grows with is bounded: each of these, unbounded, took
 // seconds to minutes.
 func TestHostileFilesEndSoon(t *testing.T) {
-	const size = maxBytes - 100
+	const size = spec.MaxBytes - 100
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for name, text := range map[string]string{
 		"keys":            fill("a: \n"),
-		"keys at limit":   strings.Repeat("a: \n", maxTokens/2),
-		"errors":          "{" + strings.Repeat("a: 1, ", maxTokens/4-1) + "}",
-		"unknown words":   unknownWords(maxTokens / 4),
+		"keys at limit":   strings.Repeat("a: \n", spec.MaxTokens/2),
+		"errors":          "{" + strings.Repeat("a: 1, ", spec.MaxTokens/4-1) + "}",
+		"unknown words":   unknownFields(spec.MaxTokens / 4),
 		"flow list":       "a: [" + fill("1,") + "]",
 		"flow open":       fill("["),
 		"flow open pairs": fill("{a: "),
@@ -324,16 +326,16 @@ func TestHostileFilesEndSoon(t *testing.T) {
 		"folded plain":    "a: x\n" + fill("  - x\n"),
 		"escapes":         `a: "` + fill(`\n`) + `"`,
 		"open quote":      `a: '` + fill("x\n "),
-		"wide key":        "constants: {" + strings.Repeat("k", size/2) + ": {" + strings.Repeat("a: 1, ", maxTokens/5) + "}}",
+		"wide key":        "constants: {" + strings.Repeat("k", size/2) + ": {" + strings.Repeat("a: 1, ", spec.MaxTokens/5) + "}}",
 		"marks":           fill("? "),
 		"pipes":           fill("|\n"),
 	} {
 		start := time.Now()
-		_, err := Parse("f.yaml", []byte(text))
+		_, err := lang.Parse("f.yaml", []byte(text))
 		if err == nil {
 			t.Errorf("%s: no error", name)
-		} else if found := err.(Errors); len(found) > maxErrors && (len(found) > maxErrors+1 || found[maxErrors].Hint != "correct them first") {
-			t.Errorf("%s: %d errors, want %d and a last word", name, len(found), maxErrors)
+		} else if found := err.(spec.Errors); len(found) > spec.MaxErrors && (len(found) > spec.MaxErrors+1 || found[spec.MaxErrors].Hint != "correct them first") {
+			t.Errorf("%s: %d errors, want %d and a last word", name, len(found), spec.MaxErrors)
 		}
 		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%s: took %v", name, took)
@@ -343,7 +345,7 @@ func TestHostileFilesEndSoon(t *testing.T) {
 	}
 }
 
-func unknownWords(n int) string {
+func unknownFields(n int) string {
 	var text strings.Builder
 	for i := range n {
 		fmt.Fprintf(&text, "word%d: 1\n", i)
@@ -352,8 +354,8 @@ func unknownWords(n int) string {
 }
 
 func TestErrorsAreFoundOneByOne(t *testing.T) {
-	_, err := Parse("f.yaml", []byte("pipeline: a\ninput: {}\n"))
-	var one *Error
+	_, err := lang.Parse("f.yaml", []byte("pipeline: a\ninput: {}\n"))
+	var one *spec.Error
 	if !errors.As(fmt.Errorf("start: %w", err), &one) || one.Line != 1 || one.Message != "`steps` is missing" {
 		t.Errorf("first error is %v", one)
 	}

@@ -1,14 +1,8 @@
-// Package config reads the pipeline file: YAML, one pipeline a document, into
-// afterbay.Pipeline values.
+// Package config reads the files that users write: pipelines, manifests of models,
+// gateways, keys and tokens. All are YAML, read by the tables of fields that package
+// spec describes.
 //
-// It is strict. A word that is not known, or not built, is an error, and so is
-// everything of YAML that changes what the text seems to say: anchors, aliases,
-// merge keys, tags, tabs, a key written twice. Every finding is reported at
-// once, each with file, line, column, an excerpt and what to do next.
-//
-// Environment variables are named in values, as ${NAME} or ${NAME:-default}.
-//
-// Only the shape of the file is checked here. Names, expressions and models are
-// checked by whoever compiles the pipeline; File.Explain turns those findings
-// into positions in the file.
+// Pipeline files and manifests are those of package lang. Only the shape of a file is
+// checked here. The compiler checks names, expressions and models; File.Explain turns
+// its findings into positions in the file.
 package config

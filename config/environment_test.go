@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/google/go-cmp/cmp"
 )
 
 // set returns a Lookup of these variables.
-func set(variables map[string]string) Lookup {
+func set(variables map[string]string) spec.Lookup {
 	return func(name string) (string, bool) {
 		value, ok := variables[name]
 		return value, ok
@@ -26,7 +28,7 @@ func constantsOf(variables map[string]string, written ...string) ([]any, error) 
 	for i, w := range written {
 		text += fmt.Sprintf("  c%d: %s\n", i, w)
 	}
-	file, err := ParseWith("f.yaml", []byte(text), set(variables))
+	file, err := lang.ParseWith("f.yaml", []byte(text), set(variables))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +74,7 @@ func TestVariablesKeepTheRules(t *testing.T) {
 	} {
 		_, direct := constantsOf(nil, written)
 		_, err := constantsOf(map[string]string{"V": value}, "${V}")
-		var findings Errors
+		var findings spec.Errors
 		if direct == nil || !errors.As(err, &findings) || len(findings) != 1 {
 			t.Errorf("%q is accepted: %v in the file, %v in a variable", value, direct, err)
 		} else if e := findings[0]; e.Line != 5 || e.Column != 7 || e.Field != "constants.c0" {
@@ -92,7 +94,7 @@ func TestVariablesKeepTheRules(t *testing.T) {
 		{"${V}", "a", "topic", `unknown word "${V}"`},
 	} {
 		text := "pipeline: p\ninput:\n  " + c.field + ": " + c.written + "\n"
-		_, err := ParseWith("f.yaml", []byte(text), set(map[string]string{"V": c.value}))
+		_, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{"V": c.value}))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "f.yaml:3:") {
 			t.Errorf("%s: %s of %q: %v, want %s", c.field, c.written, c.value, err, c.want)
 		}
@@ -114,7 +116,7 @@ steps:
       a: {when: 'k == "${WHO}"', steps: '${END}'}
       default: ${END}
 `
-	file, err := ParseWith("f.yaml", []byte(text), set(map[string]string{
+	file, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{
 		"NAME": "p", "PARTITIONS": "3", "BYTES": "1KiB", "LATE": "5s", "POLICY": "drop", "WINDOW": "60s/5s", "AGGREGATE": "count", "WHO": "me", "END": "drop",
 	}))
 	if err != nil {
@@ -134,7 +136,7 @@ steps:
 // variable where it came from one.
 func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 	text := "pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps:\n  - let:\n      a: 'größe + ${A} + bad ${B:-x}$${ end'\n      b: ${B:-ÿÿ} + bad\n      c: \"\\u00e9${A}\\\"bad\"\n"
-	file, err := ParseWith("f.yaml", []byte(text), set(map[string]string{"A": "longer than its name"}))
+	file, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{"A": "longer than its name"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +156,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 				t.Fatalf("%q lacks %q", b.Expr, c.at)
 			}
 			found := file.Explain(0, &afterbay.Error{Path: "steps[0].let." + c.name, Column: len([]rune(before)) + 1, Message: "is wrong"})
-			var e *Error
+			var e *spec.Error
 			if !errors.As(found, &e) {
 				t.Fatalf("not explained: %v", found)
 			}
@@ -163,7 +165,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 			}
 		}
 	}
-	past := file.Explain(0, &afterbay.Error{Path: "steps[0].let.b", Column: 400, Message: "is wrong"}).(Errors)[0]
+	past := file.Explain(0, &afterbay.Error{Path: "steps[0].let.b", Column: 400, Message: "is wrong"}).(spec.Errors)[0]
 	if past.Column != len("      b: ${B:-yy} + bad")+1 {
 		t.Errorf("a column past the end is %d", past.Column)
 	}
@@ -172,7 +174,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 func TestParseReadsNoEnvironment(t *testing.T) {
 	t.Setenv("AFTERBAY_TOPIC", "payments")
 	text := []byte("pipeline: ${AFTERBAY_TOPIC}\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\n")
-	if _, err := Parse("f.yaml", text); err == nil || !strings.Contains(err.Error(), "the environment variable AFTERBAY_TOPIC is not set") {
+	if _, err := lang.Parse("f.yaml", text); err == nil || !strings.Contains(err.Error(), "the environment variable AFTERBAY_TOPIC is not set") {
 		t.Errorf("Parse: %v", err)
 	}
 }
@@ -190,7 +192,7 @@ func TestVariablesAreBounded(t *testing.T) {
 		{strings.Repeat("${V}\n    ", 90_000), "the variables make the file too large"},
 	} {
 		start := spent(t)
-		_, err := ParseWith("f.yaml", []byte(head+c.written+"\n"), large)
+		_, err := lang.ParseWith("f.yaml", []byte(head+c.written+"\n"), large)
 		if took := spent(t) - start; took > 10*time.Second {
 			t.Errorf("%.20s... took %v", c.written, took)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 // explained has its fields in every style there is. Each expression holds the
@@ -60,7 +62,7 @@ steps:
 `
 
 func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
-	file, err := Parse("chain.yaml", []byte(explained))
+	file, err := lang.Parse("chain.yaml", []byte(explained))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
 		}
 		column := len([]rune(before)) + 1
 		err := file.Explain(1, afterbay.Errors{{Path: path, Column: column, Message: "unknown name"}})
-		var e *Error
+		var e *spec.Error
 		if !errors.As(err, &e) || e.Field != path {
 			t.Fatalf("%s: explained as %v", path, err)
 		}
@@ -99,13 +101,13 @@ func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
 }
 
 func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
-	file, err := Parse("chain.yaml", []byte(explained))
+	file, err := lang.Parse("chain.yaml", []byte(explained))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(explained, "\n")
 	deeper := file.Explain(1, afterbay.Errors{{Path: "input.topic.name", Column: 2, Message: "is wrong"}})
-	if got := deeper.(Errors)[0]; got.Line != 7 || got.Column != 10 {
+	if got := deeper.(spec.Errors)[0]; got.Line != 7 || got.Column != 10 {
 		t.Errorf("a column below a scalar that is in the file is counted from it: %v", got)
 	}
 	for path, want := range map[string]string{
@@ -130,7 +132,7 @@ func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
 		"nowhere":                            "'second'",
 		"":                                   "'second'",
 	} {
-		var e *Error
+		var e *spec.Error
 		if !errors.As(file.Explain(1, &afterbay.Error{Path: path, Message: "is wrong"}), &e) {
 			t.Fatalf("%s is not explained", path)
 		}
@@ -141,7 +143,7 @@ func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
 }
 
 func TestFindingsAreInTheOrderOfTheFile(t *testing.T) {
-	file, err := Parse("fraud.yaml", readGood(t, "fraud.yaml"))
+	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,7 @@ fraud.yaml:30:58: steps[2].score.inputs[3]: unknown name "past.mean": did you me
 }
 
 func TestOtherErrorsAreNotExplained(t *testing.T) {
-	file, err := Parse("fraud.yaml", readGood(t, "fraud.yaml"))
+	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +181,7 @@ func TestOtherErrorsAreNotExplained(t *testing.T) {
 			t.Errorf("Explain of pipeline %d = %v", pipeline, got)
 		}
 	}
-	if got := new(File).Explain(0, one); got != error(one) {
+	if got := new(lang.File).Explain(0, one); got != error(one) {
 		t.Errorf("Explain of no file = %v", got)
 	}
 }
@@ -188,21 +190,21 @@ func TestOtherErrorsAreNotExplained(t *testing.T) {
 func TestBlanksAndTheEndHaveAColumn(t *testing.T) {
 	for _, c := range []struct {
 		source string // the scalar and what is behind it
-		style  style
+		style  spec.Style
 		text   string
 		column int
 		want   string // what stands at the column
 	}{
-		{"a   b # c", plain, "a   b", 3, "  b # c"},
-		{"a   b # c", plain, "a   b", 6, " # c"},
-		{"a   b # c", plain, "a   b", 60, " # c"},
-		{"'a   ', c", singleQuoted, "a   ", 5, "', c"},
-		{"'  a'", singleQuoted, "  a", 2, " a'"},
-		{`"\x20\ta\"", c`, doubleQuoted, " \ta\"", 3, `a\"", c`},
-		{`"\x20\ta\"", c`, doubleQuoted, " \ta\"", 5, `", c`},
+		{"a   b # c", spec.Plain, "a   b", 3, "  b # c"},
+		{"a   b # c", spec.Plain, "a   b", 6, " # c"},
+		{"a   b # c", spec.Plain, "a   b", 60, " # c"},
+		{"'a   ', c", spec.SingleQuoted, "a   ", 5, "', c"},
+		{"'  a'", spec.SingleQuoted, "  a", 2, " a'"},
+		{`"\x20\ta\"", c`, spec.DoubleQuoted, " \ta\"", 3, `a\"", c`},
+		{`"\x20\ta\"", c`, spec.DoubleQuoted, " \ta\"", 5, `", c`},
 	} {
-		n := &node{kind: scalar, style: c.style, text: c.text}
-		if got := c.source[n.offsetOf(c.source, c.column):]; got != c.want {
+		n := &spec.Node{Kind: spec.Scalar, Style: c.style, Text: c.text}
+		if got := c.source[n.OffsetOf(c.source, c.column):]; got != c.want {
 			t.Errorf("column %d of %s is at %q, want %q", c.column, c.source, got, c.want)
 		}
 	}

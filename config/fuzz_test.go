@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 // FuzzParse checks that no text makes Parse or Explain panic, that every
@@ -37,19 +39,19 @@ func FuzzParse(f *testing.F) {
 		}
 		// A text that is never done would stop the fuzzing in silence.
 		defer time.AfterFunc(10*time.Second, func() { panic("Parse takes longer than 10 s") }).Stop()
-		source := newSource("f.yaml", strings.TrimPrefix(string(data), "\uFEFF"))
-		documents, _ := readDocuments(source, &pipelineFiles)
+		source := spec.NewSource("f.yaml", strings.TrimPrefix(string(data), "\uFEFF"))
+		documents, _ := spec.ReadDocuments(source, &spec.PipelineFiles)
 		for _, d := range documents {
-			checkNode(t, source.text, d.root)
+			checkNode(t, source.Text, d.Root)
 		}
-		partly, _ := parse("f.yaml", data, fuzzed)
+		partly, _ := lang.ParsePartly("f.yaml", data, fuzzed)
 		partly.Above(func(p afterbay.Pipeline) error {
 			_, err := afterbay.New(p, afterbay.Options{})
 			return err
 		})
-		file, err := ParseWith("f.yaml", data, fuzzed)
+		file, err := lang.ParseWith("f.yaml", data, fuzzed)
 		if err != nil {
-			found, ok := err.(Errors)
+			found, ok := err.(spec.Errors)
 			if !ok || len(found) == 0 || file != nil {
 				t.Fatalf("Parse returned %v, %v", file, err)
 			}
@@ -58,14 +60,14 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for i, places := range file.places {
+		for i, places := range file.Places {
 			for path, place := range places {
 				columns := 4
-				if place.scalar != nil {
-					columns = min(len([]rune(place.scalar.text))+3, 100)
+				if place.Scalar != nil {
+					columns = min(len([]rune(place.Scalar.Text))+3, 100)
 				}
 				for column := range columns {
-					found, ok := file.Explain(i, &afterbay.Error{Path: path, Column: column, Message: "is wrong", Hint: "correct it"}).(Errors)
+					found, ok := file.Explain(i, &afterbay.Error{Path: path, Column: column, Message: "is wrong", Hint: "correct it"}).(spec.Errors)
 					if !ok {
 						t.Fatalf("%s is not explained", path)
 					}
@@ -91,35 +93,35 @@ func fuzzed(name string) (string, bool) {
 
 // checkNode checks that each character of a scalar is where offsetOf says, and
 // that what is behind the scalar is behind its last character.
-func checkNode(t *testing.T, text string, n *node) {
+func checkNode(t *testing.T, text string, n *spec.Node) {
 	t.Helper()
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		checkNode(t, text, item)
 	}
-	for _, e := range n.entries {
-		checkNode(t, text, e.value)
-		if e.offset < 0 || e.offset >= len(text) || !strings.ContainsRune(`'"`, rune(text[e.offset])) && !strings.HasPrefix(text[e.offset:], firstWord(e.key)) {
-			t.Errorf("key %q is not at %d", e.key, e.offset)
+	for _, e := range n.Entries {
+		checkNode(t, text, e.Value)
+		if e.Offset < 0 || e.Offset >= len(text) || !strings.ContainsRune(`'"`, rune(text[e.Offset])) && !strings.HasPrefix(text[e.Offset:], firstWord(e.Key)) {
+			t.Errorf("key %q is not at %d", e.Key, e.Offset)
 		}
 	}
-	if n.offset < 0 || n.offset > len(text) {
-		t.Errorf("%v stands at %d of %d bytes", n.kind, n.offset, len(text))
+	if n.Offset < 0 || n.Offset > len(text) {
+		t.Errorf("%v stands at %d of %d bytes", n.Kind, n.Offset, len(text))
 	}
-	if n.kind != scalar {
+	if n.Kind != spec.Scalar {
 		return
 	}
-	characters := []rune(n.text)
-	for column := 1; column <= len(characters) && n.style != block; column++ {
-		at := n.offsetOf(text, column)
+	characters := []rune(n.Text)
+	for column := 1; column <= len(characters) && n.Style != spec.Block; column++ {
+		at := n.OffsetOf(text, column)
 		want := characters[column-1]
 		got, _ := utf8.DecodeRuneInString(text[at:])
-		if got != want && !unicode.IsSpace(want) && (n.style != doubleQuoted || got != '\\') {
-			t.Errorf("column %d of %q is %q, found %q", column, n.text, want, got)
+		if got != want && !unicode.IsSpace(want) && (n.Style != spec.DoubleQuoted || got != '\\') {
+			t.Errorf("column %d of %q is %q, found %q", column, n.Text, want, got)
 		}
 	}
-	end, _ := utf8.DecodeRuneInString(text[n.offsetOf(text, len(characters)+1):])
-	if quoted := n.style != plain && n.style != block; quoted && !unicode.IsSpace(end) && !strings.ContainsRune(`'"\`, end) {
-		t.Errorf("%q ends before %q", n.text, end)
+	end, _ := utf8.DecodeRuneInString(text[n.OffsetOf(text, len(characters)+1):])
+	if quoted := n.Style != spec.Plain && n.Style != spec.Block; quoted && !unicode.IsSpace(end) && !strings.ContainsRune(`'"\`, end) {
+		t.Errorf("%q ends before %q", n.Text, end)
 	}
 }
 
@@ -136,26 +138,26 @@ func TestSizesAndDurationsRoundTrip(t *testing.T) {
 	for text, want := range map[string]string{
 		"0s": "0s", "1d": "1d", "36h": "36h", "1d12h": "36h", "90s": "1m30s", "1h": "1h", "20ms": "20ms", "48h": "2d", "2m": "2m", "1.5h": "1h30m", "10h": "10h",
 	} {
-		d, ok := parseDuration(text)
-		if got := formatDuration(d); !ok || got != want {
+		d, ok := spec.ParseDuration(text)
+		if got := spec.FormatDuration(d); !ok || got != want {
 			t.Errorf("%s is written %s (%v), want %s", text, got, ok, want)
 		}
-		if again, ok := parseDuration(want); !ok || again != d {
+		if again, ok := spec.ParseDuration(want); !ok || again != d {
 			t.Errorf("%s is read as %v (%v), want %v", want, again, ok, d)
 		}
 	}
 	for _, text := range []string{"", "d", "5", "1d-1h", "1d+1h", "1d24h", "-1d", "1.5d", "99999d", "1dd", "x"} {
-		if d, ok := parseDuration(text); ok {
+		if d, ok := spec.ParseDuration(text); ok {
 			t.Errorf("%q is read as %v", text, d)
 		}
 	}
 	for text, want := range map[string]int{"0": 0, "512": 512, "1B": 1, "64KiB": 65536, "10MB": 1e7, "10 MB": 1e7, "1GiB": 1 << 30, "1KB": 1000} {
-		if got, ok := parseSize(text); !ok || got != want {
+		if got, ok := spec.ParseSize(text); !ok || got != want {
 			t.Errorf("%s is read as %d (%v), want %d", text, got, ok, want)
 		}
 	}
 	for _, text := range []string{"", "MB", "-1", "1.5MB", "9223372036854775807KB", "1 mb", "0x10"} {
-		if got, ok := parseSize(text); ok {
+		if got, ok := spec.ParseSize(text); ok {
 			t.Errorf("%q is read as %d", text, got)
 		}
 	}
@@ -167,7 +169,7 @@ func TestSuggestionsAreClose(t *testing.T) {
 		"topics": "topic", "tpoic": "topic", "Topic": "topic", "partition": "partitions", "kye": "key", "field": "fields",
 		"retention": "", "x": "", "banana": "", "": "", strings.Repeat("topic", 20): "",
 	} {
-		if got := nearest(text, names); got != want {
+		if got := spec.Nearest(text, names); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", text, got, want)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/gateway/sequence"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 // Gateway is a gateway file: where clients connect, and to which pipeline.
@@ -23,7 +24,7 @@ type Gateway struct {
 	Cert          string          // a file of the certificate of TLS, PEM
 	Key           string          // a file of its key, PEM
 	Pipeline      GatewayPipeline // what the clients' events go to, and what comes of them
-	Engine        afterbay.Engine // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
+	Engine        lang.Engine     // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
 	Keys          string          // the file of keys, which says whose tokens are taken
 	CursorKey     string          // signs the positions that clients come back with: at least 32 bytes, the same for all gateways of the name
 	CursorKeyFile string          // a file of that secret alone; space around it is no part of it
@@ -34,8 +35,8 @@ type Gateway struct {
 	Heartbeat     GatewayHeartbeat
 	Drain         time.Duration // the time over which clients are sent away when the process ends; 0 is 30 s
 
-	source *source
-	places map[string]place
+	source *spec.Source
+	places map[string]spec.Place
 }
 
 // GatewayPipeline is the topics of a pipeline, or of several in a row.
@@ -75,62 +76,62 @@ type GatewayHeartbeat struct {
 	Timeout time.Duration // how long a client may leave one unanswered; 0 is 10 s
 }
 
-var readTopics = listOf(textOf("a topic"))
+var readTopics = spec.ListOf(spec.TextOf("a topic"))
 
-var gatewayWords = []word[Gateway]{
-	{name: "gateway", required: true, form: field(func(g *Gateway) *string { return &g.Name }, readName), example: "chat"},
-	{name: "listen", form: field(func(g *Gateway) *string { return &g.Listen }, textOf("host:port")), example: "0.0.0.0:8088"},
-	{name: "cert", form: field(func(g *Gateway) *string { return &g.Cert }, readPath), example: "chat.pem", absent: "no TLS: what is in front of the gateway has it"},
-	{name: "key", form: field(func(g *Gateway) *string { return &g.Key }, readPath), example: "chat.key", absent: "required with `cert`"},
-	{name: "pipeline", required: true, form: field(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, words(gatewayPipelineWords)),
-		example: "{input: messages, outputs: [decisions], dead_letters: [dlq.moderation]}"},
-	{name: "engine", form: field(func(g *Gateway) *afterbay.Engine { return &g.Engine }, readEngine), example: "kafka://broker-1:9092", absent: "that of `--engine` or `AFTERBAY_ENGINE`"},
-	{name: "keys", required: true, form: field(func(g *Gateway) *string { return &g.Keys }, readPath), example: "keys.yaml"},
-	{name: "cursor_key", required: true, or: "cursor_key_file", form: field(func(g *Gateway) *string { return &g.CursorKey }, secret("cursor_key_file")), example: "${CURSOR_KEY}"},
-	{name: "cursor_key_file", form: field(func(g *Gateway) *string { return &g.CursorKeyFile }, readPath), example: "/run/secrets/cursors", absent: "`cursor_key`"},
-	{name: "origins", form: field(func(g *Gateway) *[]string { return &g.Origins }, listOf(textOf("an origin such as https://example.org"))), example: "['https://chat.example.org']", absent: "no page may: only clients that are none"},
-	{name: "partitions", form: field(func(g *Gateway) *int32 { return &g.Partitions }, whole[int32](1, 1024)), example: "32"},
-	{name: "epoch", form: field(func(g *Gateway) *int { return &g.Epoch }, whole[int](0, 1_000_000_000)), example: "1"},
-	{name: "limits", form: field(func(g *Gateway) *GatewayLimits { return &g.Limits }, words(gatewayLimitsWords)), example: "{pending: 20, message: 16KiB}", absent: "as below"},
-	{name: "heartbeat", form: field(func(g *Gateway) *GatewayHeartbeat { return &g.Heartbeat }, words(gatewayHeartbeatWords)), example: "{every: 30s, timeout: 10s}", absent: "as below"},
-	{name: "drain", form: field(func(g *Gateway) *time.Duration { return &g.Drain }, span(time.Millisecond, time.Hour)), example: "10s"},
+var gatewayFields = []spec.Field[Gateway]{
+	{Name: "gateway", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Name }, lang.ReadName), Example: "chat"},
+	{Name: "listen", Form: spec.Into(func(g *Gateway) *string { return &g.Listen }, spec.TextOf("host:port")), Example: "0.0.0.0:8088"},
+	{Name: "cert", Form: spec.Into(func(g *Gateway) *string { return &g.Cert }, lang.ReadPath), Example: "chat.pem", Absent: "no TLS: what is in front of the gateway has it"},
+	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, lang.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
+	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
+		Example: "{input: messages, outputs: [decisions], dead_letters: [dlq.moderation]}"},
+	{Name: "engine", Form: spec.Into(func(g *Gateway) *lang.Engine { return &g.Engine }, lang.ReadEngine), Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`"},
+	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, lang.ReadPath), Example: "keys.yaml"},
+	{Name: "cursor_key", Required: true, Or: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKey }, spec.Secret("cursor_key_file")), Example: "${CURSOR_KEY}"},
+	{Name: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKeyFile }, lang.ReadPath), Example: "/run/secrets/cursors", Absent: "`cursor_key`"},
+	{Name: "origins", Form: spec.Into(func(g *Gateway) *[]string { return &g.Origins }, spec.ListOf(spec.TextOf("an origin such as https://example.org"))), Example: "['https://chat.example.org']", Absent: "no page may: only clients that are none"},
+	{Name: "partitions", Form: spec.Into(func(g *Gateway) *int32 { return &g.Partitions }, spec.Whole[int32](1, 1024)), Example: "32"},
+	{Name: "epoch", Form: spec.Into(func(g *Gateway) *int { return &g.Epoch }, spec.Whole[int](0, 1_000_000_000)), Example: "1"},
+	{Name: "limits", Form: spec.Into(func(g *Gateway) *GatewayLimits { return &g.Limits }, spec.MappingOf(gatewayLimitsFields)), Example: "{pending: 20, message: 16KiB}", Absent: "as below"},
+	{Name: "heartbeat", Form: spec.Into(func(g *Gateway) *GatewayHeartbeat { return &g.Heartbeat }, spec.MappingOf(gatewayHeartbeatFields)), Example: "{every: 30s, timeout: 10s}", Absent: "as below"},
+	{Name: "drain", Form: spec.Into(func(g *Gateway) *time.Duration { return &g.Drain }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
 }
 
-var gatewayPipelineWords = []word[GatewayPipeline]{
-	{name: "input", required: true, form: field(func(p *GatewayPipeline) *string { return &p.Input }, textOf("a topic")), example: "messages"},
-	{name: "outputs", required: true, form: field(func(p *GatewayPipeline) *[]string { return &p.Outputs }, readTopics), example: "[decisions]"},
-	{name: "partials", form: field(func(p *GatewayPipeline) *[]string { return &p.Partials }, readTopics), example: "[tokens]", absent: "none"},
-	{name: "dead_letters", form: field(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), example: "[dlq.moderation]", absent: "none: an event that became one ends as expired"},
-	{name: "late", form: field(func(p *GatewayPipeline) *[]string { return &p.Late }, readTopics), example: "[late-messages]", absent: "none"},
-	{name: "unanswered", form: field(func(p *GatewayPipeline) *string { return &p.Unanswered }, choice[string]("expire")), example: "expire", absent: "a gateway does not start where it sees that there are any"},
+var gatewayPipelineFields = []spec.Field[GatewayPipeline]{
+	{Name: "input", Required: true, Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Input }, spec.TextOf("a topic")), Example: "messages"},
+	{Name: "outputs", Required: true, Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Outputs }, readTopics), Example: "[decisions]"},
+	{Name: "partials", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Partials }, readTopics), Example: "[tokens]", Absent: "none"},
+	{Name: "dead_letters", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), Example: "[dlq.moderation]", Absent: "none: an event that became one ends as expired"},
+	{Name: "late", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Late }, readTopics), Example: "[late-messages]", Absent: "none"},
+	{Name: "unanswered", Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Unanswered }, spec.Choice[string]("expire")), Example: "expire", Absent: "a gateway does not start where it sees that there are any"},
 }
 
-var gatewayLimitsWords = []word[GatewayLimits]{
-	{name: "connections", form: field(func(l *GatewayLimits) *int { return &l.Connections }, whole[int](1, 1_000_000)), example: "50000"},
-	{name: "pending", form: field(func(l *GatewayLimits) *int { return &l.Pending }, whole[int](1, 10_000)), example: "20"},
-	{name: "message", form: field(func(l *GatewayLimits) *int { return &l.Message }, size(1<<10, 1<<20)), example: "16KiB"},
-	{name: "address", form: field(func(l *GatewayLimits) *GatewayShare { return &l.Address }, words(gatewayShareWords)), example: "{connections: 5000, rate: 1000, burst: 5000}", absent: "as its meaning says"},
-	{name: "tenant", form: field(func(l *GatewayLimits) *GatewayShare { return &l.Tenant }, words(gatewayShareWords)), example: "{connections: 500, rate: 200, burst: 1000}", absent: "as its meaning says"},
-	{name: "held", form: field(func(l *GatewayLimits) *int { return &l.Held }, whole[int](1, 10_000)), example: "8"},
-	{name: "held_for", form: field(func(l *GatewayLimits) *time.Duration { return &l.HeldFor }, span(time.Millisecond, time.Hour)), example: "5s"},
-	{name: "window", form: field(func(l *GatewayLimits) *time.Duration { return &l.Window }, span(time.Second, 30*day)), example: "1h"},
-	{name: "ids", form: field(func(l *GatewayLimits) *int { return &l.IDs }, whole[int](10_000, 40_000_000)), example: "200000"},
+var gatewayLimitsFields = []spec.Field[GatewayLimits]{
+	{Name: "connections", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Connections }, spec.Whole[int](1, 1_000_000)), Example: "50000"},
+	{Name: "pending", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Pending }, spec.Whole[int](1, 10_000)), Example: "20"},
+	{Name: "message", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Message }, spec.Size(1<<10, 1<<20)), Example: "16KiB"},
+	{Name: "address", Form: spec.Into(func(l *GatewayLimits) *GatewayShare { return &l.Address }, spec.MappingOf(gatewayShareFields)), Example: "{connections: 5000, rate: 1000, burst: 5000}", Absent: "as its meaning says"},
+	{Name: "tenant", Form: spec.Into(func(l *GatewayLimits) *GatewayShare { return &l.Tenant }, spec.MappingOf(gatewayShareFields)), Example: "{connections: 500, rate: 200, burst: 1000}", Absent: "as its meaning says"},
+	{Name: "held", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Held }, spec.Whole[int](1, 10_000)), Example: "8"},
+	{Name: "held_for", Form: spec.Into(func(l *GatewayLimits) *time.Duration { return &l.HeldFor }, spec.Span(time.Millisecond, time.Hour)), Example: "5s"},
+	{Name: "window", Form: spec.Into(func(l *GatewayLimits) *time.Duration { return &l.Window }, spec.Span(time.Second, 30*spec.Day)), Example: "1h"},
+	{Name: "ids", Form: spec.Into(func(l *GatewayLimits) *int { return &l.IDs }, spec.Whole[int](10_000, 40_000_000)), Example: "200000"},
 }
 
-var gatewayShareWords = []word[GatewayShare]{
-	{name: "connections", form: field(func(s *GatewayShare) *int { return &s.Connections }, whole[int](1, 1_000_000)), example: "500", absent: "as said above"},
-	{name: "rate", form: field(func(s *GatewayShare) *int { return &s.Rate }, whole[int](1, 1_000_000)), example: "200", absent: "as said above"},
-	{name: "burst", form: field(func(s *GatewayShare) *int { return &s.Burst }, whole[int](1, 1_000_000)), example: "1000", absent: "as said above"},
-	{name: "keys", form: field(func(s *GatewayShare) *int { return &s.Keys }, whole[int](1, 10_000_000)), example: "10000"},
+var gatewayShareFields = []spec.Field[GatewayShare]{
+	{Name: "connections", Form: spec.Into(func(s *GatewayShare) *int { return &s.Connections }, spec.Whole[int](1, 1_000_000)), Example: "500", Absent: "as said above"},
+	{Name: "rate", Form: spec.Into(func(s *GatewayShare) *int { return &s.Rate }, spec.Whole[int](1, 1_000_000)), Example: "200", Absent: "as said above"},
+	{Name: "burst", Form: spec.Into(func(s *GatewayShare) *int { return &s.Burst }, spec.Whole[int](1, 1_000_000)), Example: "1000", Absent: "as said above"},
+	{Name: "keys", Form: spec.Into(func(s *GatewayShare) *int { return &s.Keys }, spec.Whole[int](1, 10_000_000)), Example: "10000"},
 }
 
-var gatewayHeartbeatWords = []word[GatewayHeartbeat]{
-	{name: "every", form: field(func(h *GatewayHeartbeat) *time.Duration { return &h.Every }, span(time.Second, time.Hour)), example: "30s"},
-	{name: "timeout", form: field(func(h *GatewayHeartbeat) *time.Duration { return &h.Timeout }, span(time.Second, time.Hour)), example: "5s"},
+var gatewayHeartbeatFields = []spec.Field[GatewayHeartbeat]{
+	{Name: "every", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Every }, spec.Span(time.Second, time.Hour)), Example: "30s"},
+	{Name: "timeout", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Timeout }, spec.Span(time.Second, time.Hour)), Example: "5s"},
 }
 
 // IsGateway reports whether a file is a gateway file, be it right or not.
-func IsGateway(path string) bool { return isFile(path, &gatewayFiles) }
+func IsGateway(path string) bool { return spec.IsFile(path, &spec.GatewayFiles) }
 
 // LoadGateway reads a gateway file, of at most 1 MiB, and the environment variables
 // that its values name. The paths in it are relative to its folder: in the result
@@ -147,67 +148,67 @@ func LoadGateway(path string) (*Gateway, error) {
 // LoadGatewayPartly is LoadGateway for who wants to find all that is wrong: beside an
 // error of type Errors it returns the valid parts of the file, if any.
 func LoadGatewayPartly(path string) (*Gateway, error) {
-	data, err := readFile(path)
+	data, err := spec.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read gateway: %w: name a gateway file that can be read", err)
 	}
 	g, err := parseGateway(path, data, os.LookupEnv)
 	if g != nil {
 		e := &g.Engine
-		beside(path, &g.Cert, &g.Key, &g.Keys, &g.CursorKeyFile, &e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile)
+		spec.Beside(path, &g.Cert, &g.Key, &g.Keys, &g.CursorKeyFile, &e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile)
 	}
 	return g, err
 }
 
-func parseGateway(filename string, data []byte, lookup Lookup) (*Gateway, error) {
+func parseGateway(filename string, data []byte, lookup spec.Lookup) (*Gateway, error) {
 	g := &Gateway{}
-	r, _, err := readOne(&gatewayFiles, filename, data, lookup, gatewayWords, g)
+	r, _, err := spec.ReadOne(&spec.GatewayFiles, filename, data, lookup, gatewayFields, g)
 	if err != nil {
 		return nil, err
 	}
-	g.source, g.places = r.source, r.places
+	g.source, g.places = r.Source, r.Places
 	g.check(r)
-	return g, r.errors.sorted()
+	return g, r.Errors.Sorted()
 }
 
 var aGatewayName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 
 // check reports what no word alone shows.
-func (g *Gateway) check(r *reader) {
-	at := func(path string) int { return r.places[path].offset }
+func (g *Gateway) check(r *spec.Reader) {
+	at := func(path string) int { return r.Places[path].Offset }
 	if g.Name != "" && !aGatewayName.MatchString(g.Name) {
-		r.fail(at("gateway"), "gateway", shorten(g.Name)+" cannot be the name of topics", "use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
+		r.Fail(at("gateway"), "gateway", spec.Shorten(g.Name)+" cannot be the name of topics", "use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
 	}
 	if _, _, err := net.SplitHostPort(g.Listen); g.Listen != "" && err != nil {
-		r.fail(at("listen"), "listen", shorten(g.Listen)+" is no host:port", "write 127.0.0.1:8088, or 0.0.0.0:8088 for clients of other machines")
+		r.Fail(at("listen"), "listen", spec.Shorten(g.Listen)+" is no host:port", "write 127.0.0.1:8088, or 0.0.0.0:8088 for clients of other machines")
 	}
 	for i, origin := range g.Origins {
 		if path := fmt.Sprintf("origins[%d]", i); origin != "" && origin != "*" && origin != originOf(origin) {
-			r.fail(at(path), path, shorten(origin)+" is no origin: no browser sends it", "write it as browsers do, https://example.org or http://localhost:3000, without a path and without the scheme's own port")
+			r.Fail(at(path), path, spec.Shorten(origin)+" is no origin: no browser sends it", "write it as browsers do, https://example.org or http://localhost:3000, without a path and without the scheme's own port")
 		}
 	}
 	if g.Cert == "" && g.Key != "" {
-		r.fail(at("key"), "key", "a key without its certificate", "name the file of the certificate with `cert`")
+		r.Fail(at("key"), "key", "a key without its certificate", "name the file of the certificate with `cert`")
 	}
 	if g.Cert != "" && g.Key == "" {
-		r.fail(at("cert"), "cert", "a certificate without its key", "name the file of the key with `key`")
+		r.Fail(at("cert"), "cert", "a certificate without its key", "name the file of the key with `key`")
 	}
 	seen := map[string]string{g.Name + ".inbox": "the gateway itself", g.Name + ".results": "the gateway itself"}
 	for path, topic := range g.Topics() {
 		if before, twice := seen[topic]; twice && topic != "" {
-			r.fail(at(path), path, "topic "+shorten(topic)+" is that of "+before, "name each topic once, and none that the gateway writes")
+			r.Fail(at(path), path, "topic "+spec.Shorten(topic)+" is that of "+before, "name each topic once, and none that the gateway writes")
 			continue
 		}
 		seen[topic] = "`" + path + "`"
 	}
-	_, written := r.places["limits.held_for"]
+	_, written := r.Places["limits.held_for"]
 	switch l := g.Limits; {
 	case l.Window == 0, l.HeldFor == 0 && written: // left out, or what is wrong with it was said
 	case cmp.Or(l.HeldFor, sequence.DefaultHeldFor) < l.Window:
 	case l.HeldFor == 0:
-		r.fail(at("limits.window"), "limits.window", fmt.Sprintf("events would be held for longer, %v, than they are remembered", sequence.DefaultHeldFor), "write `held_for`, less than the `window`, or a longer one")
+		r.Fail(at("limits.window"), "limits.window", fmt.Sprintf("events would be held for longer, %v, than they are remembered", sequence.DefaultHeldFor), "write `held_for`, less than the `window`, or a longer one")
 	default:
-		r.fail(at("limits.held_for"), "limits.held_for", "events would be held for longer than they are remembered", "write less than the `window`")
+		r.Fail(at("limits.held_for"), "limits.held_for", "events would be held for longer than they are remembered", "write less than the `window`")
 	}
 }
 
@@ -258,12 +259,12 @@ func (g *Gateway) Secret() ([]byte, error) {
 		path = "cursor_key_file"
 		data, err := os.ReadFile(g.CursorKeyFile)
 		if err != nil {
-			return nil, g.Explain(&afterbay.Error{Path: path, Message: err.Error(), Hint: "write a file of the secret alone: openssl rand -hex 32", Err: err})
+			return nil, g.Explain(&spec.Problem{Path: path, Message: err.Error(), Hint: "write a file of the secret alone: openssl rand -hex 32", Err: err})
 		}
 		key = strings.TrimSpace(string(data))
 	}
 	if len(key) < cursorKeyLeast {
-		return nil, g.Explain(&afterbay.Error{Path: path, Message: fmt.Sprintf("the secret has %d bytes, fewer than %d: it could be guessed", len(key), cursorKeyLeast), Hint: "make one by openssl rand -hex 32"})
+		return nil, g.Explain(&spec.Problem{Path: path, Message: fmt.Sprintf("the secret has %d bytes, fewer than %d: it could be guessed", len(key), cursorKeyLeast), Hint: "make one by openssl rand -hex 32"})
 	}
 	return []byte(key), nil
 }
@@ -271,18 +272,18 @@ func (g *Gateway) Secret() ([]byte, error) {
 // Explain turns errors about fields of the file into Errors with their places. Any
 // other error is returned as it is.
 func (g *Gateway) Explain(err error) error {
-	var found afterbay.Errors
-	var single *afterbay.Error
+	var found spec.Problems
+	var single *spec.Problem
 	switch {
 	case errors.As(err, &found):
 	case errors.As(err, &single):
-		found = afterbay.Errors{single}
+		found = spec.Problems{single}
 	default:
 		return err
 	}
-	var explained Errors
+	var explained spec.Errors
 	for _, e := range found {
-		explained = append(explained, g.source.explain(g.places, e))
+		explained = append(explained, g.source.Explain(g.places, e))
 	}
-	return explained.sorted()
+	return explained.Sorted()
 }

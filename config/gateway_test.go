@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 const goodGateway = `# of a chat
@@ -94,7 +95,7 @@ func TestBadGatewaysAreExplained(t *testing.T) {
 				t.Fatal(err)
 			}
 			g, err := parseGateway(name, data, set(map[string]string{"CURSOR_KEY": keySecret}))
-			var found Errors
+			var found spec.Errors
 			if !errors.As(err, &found) || strings.Contains(err.Error(), keySecret) {
 				t.Fatalf("%+v, %v, want Errors without the secret", g, err)
 			}
@@ -150,21 +151,21 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 func TestEveryWordOfGatewaysIsExplained(t *testing.T) {
 	said, set := gatewayComments(t), map[string]bool{}
 	schema := validator{said.gatewaySchema()["$defs"].(object)}
-	said.sections(words(gatewayWords).shape, func(s section) {
+	said.sections(spec.MappingOf(gatewayFields).Shape, func(s section) {
 		for _, w := range s.words {
-			if w.shape.get != nil {
-				structure, field := fieldOf(w.shape.get)
+			if w.Shape.Get != nil {
+				structure, field := fieldOf(w.Shape.Get)
 				set[structure+"."+field.Name] = true
 			}
-			if w.means == "" || w.example == "" || !w.required && w.or == "" && w.absent == "" {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.name, w)
+			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" {
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
-			if why := schema.check(said.shape(w.shape), instance(n), w.name); why != "" {
-				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.name, why)
+			if why := schema.check(said.shape(w.Shape), instance(n), w.Name); why != "" {
+				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.Name, why)
 			}
-			if w.try(r, n, w.name); len(r.errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.name, r.errors)
+			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
+				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
 			}
 		}
 	})

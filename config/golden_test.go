@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -30,8 +32,8 @@ func TestBadFilesAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file, err := Parse(name, data)
-			found, ok := err.(Errors)
+			file, err := lang.Parse(name, data)
+			found, ok := err.(spec.Errors)
 			if !ok || file != nil {
 				t.Fatalf("Parse returned %v, %v, want Errors", file, err)
 			}
@@ -52,7 +54,7 @@ func TestFilesWithoutMeaningAreExplained(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(path, ".yaml"), func(t *testing.T) {
-			file, err := Load(path)
+			file, err := lang.Load(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,10 +73,10 @@ func TestFilesWithoutMeaningAreExplained(t *testing.T) {
 }
 
 // compiled returns what is wrong with the pipelines of a file and between them.
-func compiled(t *testing.T, file *File) (found Errors) {
+func compiled(t *testing.T, file *lang.File) (found spec.Errors) {
 	t.Helper()
 	explain := func(pipeline int, err error) {
-		var here Errors
+		var here spec.Errors
 		if errors.As(file.Explain(pipeline, err), &here) {
 			found = append(found, here...)
 		} else if err != nil {
@@ -116,10 +118,10 @@ func checkGolden(t *testing.T, path string, found error) {
 
 // checkErrors checks what holds for every finding: it stands in the file, in
 // order, says what to do next, and its caret stands under its column.
-func checkErrors(t *testing.T, name, text string, found Errors) {
+func checkErrors(t *testing.T, name, text string, found spec.Errors) {
 	t.Helper()
 	lines := strings.Split(strings.TrimPrefix(text, "\uFEFF"), "\n")
-	before := &Error{}
+	before := &spec.Error{}
 	for _, e := range found {
 		switch {
 		case e.File != name || e.Message == "" || e.Hint == "":
@@ -136,7 +138,7 @@ func checkErrors(t *testing.T, name, text string, found Errors) {
 			row := []rune(strings.TrimRight(lines[e.Line-1], "\r"))
 			shown, carets, _ := strings.Cut(e.Excerpt, "\n")
 			caret := len([]rune(carets)) - 1
-			if at := []rune(shown); len(row) <= excerptWidth && caret != len("      | ")+e.Column-1 ||
+			if at := []rune(shown); len(row) <= spec.ExcerptWidth && caret != len("      | ")+e.Column-1 ||
 				caret < len(at) && e.Column <= len(row) && at[caret] != row[e.Column-1] && at[caret] != '?' && at[caret] != ' ' {
 				t.Errorf("%v: the caret is not under the column", e)
 			}
@@ -152,12 +154,12 @@ func TestFilesThatHoldNothingAreExplained(t *testing.T) {
 	for name, parse := range map[string]func(data []byte) error{
 		"gateway":  func(data []byte) error { _, err := parseGateway("f.yaml", data, none); return err },
 		"key":      func(data []byte) error { _, err := parseKeys("f.yaml", data, none); return err },
-		"manifest": func(data []byte) error { _, err := parseManifest("f.yaml", data, none); return err },
-		"pipeline": func(data []byte) error { _, err := parse("f.yaml", data, none); return err },
+		"manifest": func(data []byte) error { _, err := lang.ParseManifestWith("f.yaml", data, none); return err },
+		"pipeline": func(data []byte) error { _, err := lang.ParsePartly("f.yaml", data, none); return err },
 	} {
 		for text, want := range map[string]string{
 			"": "f.yaml:1:1: the file holds no " + name + ": start with ", "# nothing yet\n": "f.yaml:1:1: the file holds no " + name + ": start with ",
-			"a: 1\n---\n": "f.yaml:2:1: no " + name + " follows this `---`", strings.Repeat(" ", maxBytes+1): "f.yaml: the file is larger than 1 MiB: ",
+			"a: 1\n---\n": "f.yaml:2:1: no " + name + " follows this `---`", strings.Repeat(" ", spec.MaxBytes+1): "f.yaml: the file is larger than 1 MiB: ",
 		} {
 			if err := parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), "\n"+want) {
 				t.Errorf("%s, %.20q: %v, want %s", name, text, err, want)

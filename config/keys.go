@@ -6,7 +6,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/token"
 )
 
@@ -14,55 +15,55 @@ import (
 type Keys struct {
 	token.Keys // with the paths of files joined with the folder of the file
 
-	source *source
-	places map[string]place
+	source *spec.Source
+	places map[string]spec.Place
 }
 
-var keysWords = []word[token.Keys]{
-	{name: "keys", form: field(func(k *token.Keys) *[]token.Key { return &k.Keys }, listOf(words(keyWords))),
-		example: "[{id: 2026-11, secret: '${GATEWAY_KEY}', audience: gateway}]", means: "the keys that tokens are signed with; two of an issuer while one takes over from the other", absent: "only those of `jwks`"},
-	{name: "jwks", form: optional(func(k *token.Keys) **token.JWKS { return &k.JWKS }, words(jwksWords)),
-		example: "{url: 'https://idp.example/.well-known/jwks.json', audience: gateway}", absent: "only those of `keys`"},
-	{name: "legacy", form: optional(func(k *token.Keys) **token.Legacy { return &k.Legacy }, words(legacyWords)),
-		example: "{secret: '${LEGACY_KEY}', tenant: acme}", absent: "such tokens are refused"},
-	{name: "lifetime", form: field(func(k *token.Keys) *time.Duration { return &k.Lifetime }, span(time.Second, 24*time.Hour)), example: "15m"},
-	{name: "skew", form: field(func(k *token.Keys) *time.Duration { return &k.Skew }, span(time.Second, 5*time.Minute)), example: "5s"},
+var keysFields = []spec.Field[token.Keys]{
+	{Name: "keys", Form: spec.Into(func(k *token.Keys) *[]token.Key { return &k.Keys }, spec.ListOf(spec.MappingOf(keyFields))),
+		Example: "[{id: 2026-11, secret: '${GATEWAY_KEY}', audience: gateway}]", Help: "the keys that tokens are signed with; two of an issuer while one takes over from the other", Absent: "only those of `jwks`"},
+	{Name: "jwks", Form: spec.Optional(func(k *token.Keys) **token.JWKS { return &k.JWKS }, spec.MappingOf(jwksFields)),
+		Example: "{url: 'https://idp.example/.well-known/jwks.json', audience: gateway}", Absent: "only those of `keys`"},
+	{Name: "legacy", Form: spec.Optional(func(k *token.Keys) **token.Legacy { return &k.Legacy }, spec.MappingOf(legacyFields)),
+		Example: "{secret: '${LEGACY_KEY}', tenant: acme}", Absent: "such tokens are refused"},
+	{Name: "lifetime", Form: spec.Into(func(k *token.Keys) *time.Duration { return &k.Lifetime }, spec.Span(time.Second, 24*time.Hour)), Example: "15m"},
+	{Name: "skew", Form: spec.Into(func(k *token.Keys) *time.Duration { return &k.Skew }, spec.Span(time.Second, 5*time.Minute)), Example: "5s"},
 }
 
 var (
-	readAudience = textOf("whom tokens must be for")
-	readTenant   = textOf("a tenant")
+	readAudience = spec.TextOf("whom tokens must be for")
+	readTenant   = spec.TextOf("a tenant")
 )
 
-var keyWords = []word[token.Key]{
-	{name: "id", required: true, form: field(func(k *token.Key) *string { return &k.ID }, readName), example: "2026-11"},
-	{name: "alg", form: field(func(k *token.Key) *string { return &k.Algorithm }, choice[string](token.V2, token.HS256, token.RS256, token.EdDSA)), example: "RS256"},
-	{name: "secret", or: "secret_file", form: field(func(k *token.Key) *string { return &k.Secret }, secret("secret_file")), example: "${GATEWAY_KEY}", absent: "required with v2 and HS256, or `secret_file`"},
-	{name: "secret_file", form: field(func(k *token.Key) *string { return &k.SecretFile }, readPath), example: "/run/secrets/gateway", absent: "`secret`"},
-	{name: "public_file", form: field(func(k *token.Key) *string { return &k.PublicFile }, readPath), example: "idp.pem", absent: "required with RS256 and EdDSA"},
-	{name: "audience", required: true, form: field(func(k *token.Key) *string { return &k.Audience }, readAudience), example: "gateway"},
-	{name: "tenant", form: field(func(k *token.Key) *string { return &k.Tenant }, readTenant), example: "acme"},
+var keyFields = []spec.Field[token.Key]{
+	{Name: "id", Required: true, Form: spec.Into(func(k *token.Key) *string { return &k.ID }, lang.ReadName), Example: "2026-11"},
+	{Name: "alg", Form: spec.Into(func(k *token.Key) *string { return &k.Algorithm }, spec.Choice[string](token.V2, token.HS256, token.RS256, token.EdDSA)), Example: "RS256"},
+	{Name: "secret", Or: "secret_file", Form: spec.Into(func(k *token.Key) *string { return &k.Secret }, spec.Secret("secret_file")), Example: "${GATEWAY_KEY}", Absent: "required with v2 and HS256, or `secret_file`"},
+	{Name: "secret_file", Form: spec.Into(func(k *token.Key) *string { return &k.SecretFile }, lang.ReadPath), Example: "/run/secrets/gateway", Absent: "`secret`"},
+	{Name: "public_file", Form: spec.Into(func(k *token.Key) *string { return &k.PublicFile }, lang.ReadPath), Example: "idp.pem", Absent: "required with RS256 and EdDSA"},
+	{Name: "audience", Required: true, Form: spec.Into(func(k *token.Key) *string { return &k.Audience }, readAudience), Example: "gateway"},
+	{Name: "tenant", Form: spec.Into(func(k *token.Key) *string { return &k.Tenant }, readTenant), Example: "acme"},
 }
 
-var jwksWords = []word[token.JWKS]{
-	{name: "url", required: true, or: "file", form: field(func(j *token.JWKS) *string { return &j.URL }, readURL), example: "https://idp.example/.well-known/jwks.json"},
-	{name: "file", form: field(func(j *token.JWKS) *string { return &j.File }, readPath), example: "jwks.json", absent: "`url`"},
-	{name: "issuer", form: field(func(j *token.JWKS) *string { return &j.Issuer }, textOf("the iss of tokens")), example: "https://idp.example"},
-	{name: "audience", required: true, form: field(func(j *token.JWKS) *string { return &j.Audience }, readAudience), example: "gateway"},
-	{name: "tenant", form: field(func(j *token.JWKS) *string { return &j.Tenant }, readTenant), example: "acme"},
+var jwksFields = []spec.Field[token.JWKS]{
+	{Name: "url", Required: true, Or: "file", Form: spec.Into(func(j *token.JWKS) *string { return &j.URL }, lang.ReadURL), Example: "https://idp.example/.well-known/jwks.json"},
+	{Name: "file", Form: spec.Into(func(j *token.JWKS) *string { return &j.File }, lang.ReadPath), Example: "jwks.json", Absent: "`url`"},
+	{Name: "issuer", Form: spec.Into(func(j *token.JWKS) *string { return &j.Issuer }, spec.TextOf("the iss of tokens")), Example: "https://idp.example"},
+	{Name: "audience", Required: true, Form: spec.Into(func(j *token.JWKS) *string { return &j.Audience }, readAudience), Example: "gateway"},
+	{Name: "tenant", Form: spec.Into(func(j *token.JWKS) *string { return &j.Tenant }, readTenant), Example: "acme"},
 }
 
-var legacyWords = []word[token.Legacy]{
-	{name: "secret", required: true, or: "secret_file", form: field(func(l *token.Legacy) *string { return &l.Secret }, secret("secret_file")), example: "${LEGACY_KEY}"},
-	{name: "secret_file", form: field(func(l *token.Legacy) *string { return &l.SecretFile }, readPath), example: "/run/secrets/legacy", absent: "`secret`"},
-	{name: "tenant", required: true, form: field(func(l *token.Legacy) *string { return &l.Tenant }, readTenant), example: "acme"},
+var legacyFields = []spec.Field[token.Legacy]{
+	{Name: "secret", Required: true, Or: "secret_file", Form: spec.Into(func(l *token.Legacy) *string { return &l.Secret }, spec.Secret("secret_file")), Example: "${LEGACY_KEY}"},
+	{Name: "secret_file", Form: spec.Into(func(l *token.Legacy) *string { return &l.SecretFile }, lang.ReadPath), Example: "/run/secrets/legacy", Absent: "`secret`"},
+	{Name: "tenant", Required: true, Form: spec.Into(func(l *token.Legacy) *string { return &l.Tenant }, readTenant), Example: "acme"},
 }
 
 // LoadKeys reads a file of keys, of at most 1 MiB, and the environment variables that
 // its values name. The paths in it are relative to its folder: in the result they are
 // joined with it. An error is Errors where the file was read but is not valid.
 func LoadKeys(path string) (*Keys, error) {
-	data, err := readFile(path)
+	data, err := spec.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
@@ -80,18 +81,18 @@ func LoadKeys(path string) (*Keys, error) {
 	if k.Legacy != nil {
 		files = append(files, &k.Legacy.SecretFile)
 	}
-	beside(path, files...)
+	spec.Beside(path, files...)
 	return k, nil
 }
 
-func parseKeys(filename string, data []byte, lookup Lookup) (*Keys, error) {
+func parseKeys(filename string, data []byte, lookup spec.Lookup) (*Keys, error) {
 	k := &Keys{}
-	r, _, err := readOne(&keysFiles, filename, data, lookup, keysWords, &k.Keys)
+	r, _, err := spec.ReadOne(&spec.KeysFiles, filename, data, lookup, keysFields, &k.Keys)
 	if err != nil {
 		return nil, err
 	}
-	k.source, k.places = r.source, r.places
-	return k, r.errors.sorted()
+	k.source, k.places = r.Source, r.Places
+	return k, r.Errors.Sorted()
 }
 
 // Open makes the keys ready. An error is Errors, with positions in the file, where
@@ -102,9 +103,9 @@ func (k *Keys) Open(o token.Options) (*token.Keyring, error) {
 	if !errors.As(err, &found) {
 		return ring, err
 	}
-	var explained Errors
+	var explained spec.Errors
 	for _, e := range found {
-		explained = append(explained, k.source.explain(k.places, &afterbay.Error{Path: e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err}))
+		explained = append(explained, k.source.Explain(k.places, &spec.Problem{Path: e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err}))
 	}
-	return nil, explained.sorted()
+	return nil, explained.Sorted()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/token"
 )
 
@@ -111,7 +112,7 @@ func TestWhatKeysNameWronglyIsExplainedWhereItStands(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = k.Open(token.Options{})
-		var found Errors
+		var found spec.Errors
 		if !errors.As(err, &found) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "guess me") {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
@@ -129,18 +130,18 @@ func TestWhatKeysNameWronglyIsExplainedWhereItStands(t *testing.T) {
 // and every field has a word.
 func TestEveryWordOfKeysIsExplained(t *testing.T) {
 	said, set := readComments(t, keysStructs), make(map[string]bool)
-	said.sections(words(keysWords).shape, func(s section) {
+	said.sections(spec.MappingOf(keysFields).Shape, func(s section) {
 		for _, w := range s.words {
-			if w.shape.get != nil {
-				structure, field := fieldOf(w.shape.get)
+			if w.Shape.Get != nil {
+				structure, field := fieldOf(w.Shape.Get)
 				set[structure+"."+field.Name] = true
 			}
-			if w.means == "" || w.example == "" || !w.required && w.or == "" && w.absent == "" {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.name, w)
+			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" {
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
-			if w.try(r, n, w.name); len(r.errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.name, r.errors)
+			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
+				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
 			}
 		}
 	})

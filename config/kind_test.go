@@ -1,6 +1,8 @@
 package config
 
 import (
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,8 +30,8 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 		"large.ndjson":  strings.Repeat("{\"k\": \"a\"}\n", 200_000),
 	}
 	load := map[string]func(string) error{
-		"pipeline": func(path string) error { _, err := Load(path); return err },
-		"manifest": func(path string) error { _, err := LoadManifest(path); return err },
+		"pipeline": func(path string) error { _, err := lang.Load(path); return err },
+		"manifest": func(path string) error { _, err := lang.LoadManifest(path); return err },
 		"token":    func(path string) error { _, err := LoadTokens(path); return err },
 		"gateway":  func(path string) error { _, err := LoadGateway(path); return err },
 	}
@@ -63,7 +65,7 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 	}
 	for name, is := range map[string][3]bool{"model.yaml": {true}, "typo.yaml": {}, "tokens.yaml": {false, true}, "gateway.yaml": {false, false, true}, "pipeline.yaml": {}, "events": {}} {
 		path := filepath.Join(dir, name)
-		if got := [3]bool{IsManifest(path), IsTokens(path), IsGateway(path)}; got != is {
+		if got := [3]bool{lang.IsManifest(path), IsTokens(path), IsGateway(path)}; got != is {
 			t.Errorf("%s: manifest, tokens, gateway: %v, want %v", name, got, is)
 		}
 	}
@@ -74,30 +76,30 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 func TestJSONOnOneLineIsOfItsKind(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		want *content // nil is events
+		want *spec.Content // nil is events
 	}{
-		{`{"input": {"topic": "in"}, "pipeline": "p", "steps": []}`, &pipelineFiles},
-		{"\uFEFF \r\n{\"input\": {}, \"models\": {}, \"steps\": []}\r\n\n", &pipelineFiles},
-		{"{\n  \"input\": {},\n  \"pipeline\": \"p\",\n  \"steps\": []\n}\n", &pipelineFiles},
-		{`{"file": "m.ubj", "inputs": {}, "model": "m", "outputs": ["p"], "version": 1}`, &manifestFiles},
-		{`{"cert": "c", "gateway": "g", "keys": "k", "pipeline": {}}`, &gatewayFiles},
-		{`{"tokens": []}`, &tokenFiles},
-		{`{"jwks": {}, "keys": []}`, &keysFiles},
-		{`{"jwks": {}}`, &keysFiles},
+		{`{"input": {"topic": "in"}, "pipeline": "p", "steps": []}`, &spec.PipelineFiles},
+		{"\uFEFF \r\n{\"input\": {}, \"models\": {}, \"steps\": []}\r\n\n", &spec.PipelineFiles},
+		{"{\n  \"input\": {},\n  \"pipeline\": \"p\",\n  \"steps\": []\n}\n", &spec.PipelineFiles},
+		{`{"file": "m.ubj", "inputs": {}, "model": "m", "outputs": ["p"], "version": 1}`, &spec.ManifestFiles},
+		{`{"cert": "c", "gateway": "g", "keys": "k", "pipeline": {}}`, &spec.GatewayFiles},
+		{`{"tokens": []}`, &spec.TokenFiles},
+		{`{"jwks": {}, "keys": []}`, &spec.KeysFiles},
+		{`{"jwks": {}}`, &spec.KeysFiles},
 		{`{"id": "a", "model": "m", "text": "hello"}`, nil},
 		{`{"id": "a", "tokens": 12, "keys": 3}`, nil},
 		{`{"id": "a", "steps": 9000}`, nil},
 		{"{\"input\": 1, \"pipeline\": \"p\", \"steps\": 1}\n{\"input\": 2, \"pipeline\": \"p\", \"steps\": 1}\n", nil},
 	} {
-		for _, reader := range []*content{&pipelineFiles, &gatewayFiles, &manifestFiles, &tokenFiles, &keysFiles} {
+		for _, reader := range []*spec.Content{&spec.PipelineFiles, &spec.GatewayFiles, &spec.ManifestFiles, &spec.TokenFiles, &spec.KeysFiles} {
 			want := "a file of events"
 			if c.want == reader {
 				want = ""
 			} else if c.want != nil {
-				want = "a " + c.want.name + " file"
+				want = "a " + c.want.Name + " file"
 			}
-			if is, _ := reader.foreign("file.json", []byte(c.text)); is != want {
-				t.Errorf("%s, read as a %s file: %q, want %q", c.text, reader.name, is, want)
+			if is, _ := reader.Foreign("file.json", []byte(c.text)); is != want {
+				t.Errorf("%s, read as a %s file: %q, want %q", c.text, reader.Name, is, want)
 			}
 		}
 	}

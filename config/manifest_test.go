@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -31,7 +33,7 @@ limits: {text: 64KiB, rows: 16}
 `
 
 func TestManifestIsReadAsItIsWritten(t *testing.T) {
-	m, err := ParseManifest("model.yaml", []byte(goodManifest))
+	m, err := lang.ParseManifest("model.yaml", []byte(goodManifest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func TestWrongManifestsAreRefusedWithPlaceAndNextStep(t *testing.T) {
 		if strings.Count(goodManifest, c[0]) < 1 {
 			t.Fatalf("%s is not there", c[0])
 		}
-		_, err := ParseManifest("m.yaml", []byte(strings.Replace(goodManifest, c[0], c[1], 1)))
+		_, err := lang.ParseManifest("m.yaml", []byte(strings.Replace(goodManifest, c[0], c[1], 1)))
 		if err == nil || !strings.Contains(err.Error(), c[2]) {
 			t.Errorf("%s: %v, want %s", c[1], err, c[2])
 		}
@@ -86,7 +88,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 			},
 		},
 	} {
-		m, err := ParseManifest("m.yaml", []byte(head+text))
+		m, err := lang.ParseManifest("m.yaml", []byte(head+text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +103,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 		"  chat: {system: x}\n":            "m.yaml:8:3: remote.chat: `prompt` is missing",
 		"  mapping: {send: {text: [a]}}\n": "m.yaml:8:",
 	} {
-		if _, err := ParseManifest("m.yaml", []byte(head+text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := lang.ParseManifest("m.yaml", []byte(head+text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -109,7 +111,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 	if err := os.WriteFile(path, []byte(head+"  token_file: secrets/key\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := LoadManifest(path); err != nil || m.Remote.TokenFile != filepath.Join(filepath.Dir(path), "secrets/key") {
+	if m, err := lang.LoadManifest(path); err != nil || m.Remote.TokenFile != filepath.Join(filepath.Dir(path), "secrets/key") {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -117,15 +119,15 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 // Every word of a manifest says what it means and has an example that is valid.
 func TestEveryWordOfManifestsIsExplained(t *testing.T) {
 	seen := 0
-	readComments(t, manifestStructs).sections(words(manifestWords).shape, func(s section) {
+	readComments(t, manifestStructs).sections(spec.MappingOf(lang.ManifestFields).Shape, func(s section) {
 		for _, w := range s.words {
 			seen++
-			if w.means == "" || w.example == "" || !w.required && w.absent == "" {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.name, w)
+			if w.Help == "" || w.Example == "" || !w.Required && w.Absent == "" {
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
-			if w.try(r, n, w.name); len(r.errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.name, r.errors)
+			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
+				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
 			}
 		}
 	})
@@ -176,7 +178,7 @@ golden: golden.csv
 `
 
 func TestPipelineTakesModelOfItsManifest(t *testing.T) {
-	file, err := Load(toneFolder(t, toneManifest))
+	file, err := lang.Load(toneFolder(t, toneManifest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +200,7 @@ func TestWhatManifestSaysWronglyIsExplainedWhereItStands(t *testing.T) {
 		{"golden: golden.csv", "golden: golden.csv\nkind: xgboost", `model.yaml:8:7: kind: the file is of kind text`},
 		{"golden: golden.csv", "golden: golden.csv\nlimits: {text: 5}", `model.yaml:7:9: golden: golden.csv:3: a text of 12 bytes, the manifest's limit is 5`},
 	} {
-		file, err := Load(toneFolder(t, strings.Replace(toneManifest, c[0], c[1], 1)))
+		file, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, c[0], c[1], 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +209,7 @@ func TestWhatManifestSaysWronglyIsExplainedWhereItStands(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c[1], err, c[2])
 		}
 	}
-	_, err := Load(toneFolder(t, strings.Replace(toneManifest, "version: 3", "version: latest", 1)))
+	_, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, "version: 3", "version: latest", 1)))
 	if err == nil || !strings.Contains(err.Error(), `model.yaml:2:10: version: "latest" is not a version`) {
 		t.Errorf("a manifest that cannot be read: %v", err)
 	}
@@ -223,8 +225,8 @@ func TestManifestIsReadAsItIsFormatted(t *testing.T) {
 		Outputs: []model.Output{{Name: "no", Size: 1}, {Name: "score", Size: 3}}, Batch: model.Policy{Size: 8, Wait: 1500 * time.Microsecond, ByLength: true}, Limits: model.Limits{TextBytes: 100, Rows: 16},
 	}
 	want.Inputs[3].Categories[1] = "z"
-	text := FormatManifest(&want)
-	got, err := ParseManifest("m.yaml", text)
+	text := lang.FormatManifest(&want)
+	got, err := lang.ParseManifest("m.yaml", text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -241,7 +243,7 @@ func TestPolicyIsWrittenIntoTheManifestAlone(t *testing.T) {
 		rest + "batch:\n  size: 8\n  wait: 2ms\nlimits:\n  rows: 9\n": rest + "batch: {size: 64}\nlimits:\n  rows: 9\n",
 		rest + "batch: {size: 8}":                                     rest + "batch: {size: 64}\n",
 	} {
-		if got := string(WithPolicy([]byte(before), model.Policy{Size: 64})); got != after {
+		if got := string(lang.WithPolicy([]byte(before), model.Policy{Size: 64})); got != after {
 			t.Errorf("%q became %q", before, got)
 		}
 	}
@@ -251,16 +253,16 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(goodManifest))
 	f.Add([]byte(toneManifest))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := ParseManifest("m.yaml", data)
+		m, err := lang.ParseManifest("m.yaml", data)
 		if err != nil {
 			return
 		}
 		if m.ONNX != nil || m.Process != nil || m.Remote != nil {
 			return // FormatManifest does not write what belongs to them
 		}
-		again, err := ParseManifest("m.yaml", FormatManifest(&m.Manifest))
+		again, err := lang.ParseManifest("m.yaml", lang.FormatManifest(&m.Manifest))
 		if err != nil {
-			t.Fatalf("what was read cannot be written and read: %v\n%s", err, FormatManifest(&m.Manifest))
+			t.Fatalf("what was read cannot be written and read: %v\n%s", err, lang.FormatManifest(&m.Manifest))
 		}
 		if diff := cmp.Diff(m.Manifest, again.Manifest); diff != "" {
 			t.Error(diff)

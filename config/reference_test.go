@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -30,7 +32,7 @@ const (
 	tokensStructs   = "../internal/http/access/roles.go"
 	gatewayPage     = "../docs/reference/gateway-file.md"
 	gatewayAsSchema = "../docs/reference/gateway.schema.json"
-	pipelineStructs = "../pipeline.go"
+	pipelineStructs = "../internal/lang/pipeline.go"
 	manifestStructs = "../model/manifest.go"
 	keysStructs     = "../token/keys.go"
 	gatewayStructs  = "gateway.go"
@@ -47,13 +49,13 @@ func TestReferenceIsFresh(t *testing.T) {
 		return string(text) + "\n"
 	}
 	for path, want := range map[string]string{
-		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", words(pipelineWords).shape),
+		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(lang.PipelineFields).Shape),
 		referenceSchema: asText(comments.schema()),
 		gatewayAsSchema: asText(clients.gatewaySchema()),
-		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", words(gatewayWords).shape),
-		manifestPage:    said.page(manifestHead, "The words of a manifest", words(manifestWords).shape),
-		tokensPage:      readComments(t, tokensStructs).page(tokensHead, "The words of a token file", words(tokenFileWords).shape),
-		keysPage:        readComments(t, keysStructs).page(keysHead, "The words of a file of keys", words(keysWords).shape),
+		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(gatewayFields).Shape),
+		manifestPage:    said.page(manifestHead, "The words of a manifest", spec.MappingOf(lang.ManifestFields).Shape),
+		tokensPage:      readComments(t, tokensStructs).page(tokensHead, "The words of a token file", spec.MappingOf(tokenFileFields).Shape),
+		keysPage:        readComments(t, keysStructs).page(keysHead, "The words of a file of keys", spec.MappingOf(keysFields).Shape),
 	} {
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -78,24 +80,24 @@ func TestEveryWordIsExplained(t *testing.T) {
 	comments := readComments(t, pipelineStructs)
 	schema := validator{comments.schema()["$defs"].(object)}
 	seen := 0
-	comments.sections(words(pipelineWords).shape, func(s section) {
+	comments.sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
 		for _, w := range s.words {
-			if !w.accepted {
-				if w.instead == "" {
-					t.Errorf("%s: %s says not what to do instead", s.path, w.name)
+			if !w.Accepted {
+				if w.Instead == "" {
+					t.Errorf("%s: %s says not what to do instead", s.path, w.Name)
 				}
 				continue
 			}
 			seen++
-			if w.means == "" || w.example == "" || !w.required && w.or == "" && w.absent == "" && !strings.HasSuffix(s.path, "steps[]") {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.name, w)
+			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" && !strings.HasSuffix(s.path, "steps[]") {
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
-			if why := schema.check(comments.shape(w.shape), instance(n), w.name); why != "" {
-				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.name, why)
+			if why := schema.check(comments.shape(w.Shape), instance(n), w.Name); why != "" {
+				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.Name, why)
 			}
-			if w.try(r, n, w.name); len(r.errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.name, r.errors)
+			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
+				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
 			}
 		}
 	})
@@ -126,16 +128,16 @@ func TestEveryFieldHasAWord(t *testing.T) {
 			structures[structure] = reflect.TypeOf(get).In(0).Elem()
 		}
 	}
-	var walk func(s shape)
-	walk = func(s shape) {
-		note(s.get)
-		for _, inner := range s.of {
+	var walk func(s spec.Shape)
+	walk = func(s spec.Shape) {
+		note(s.Get)
+		for _, inner := range s.Of {
 			walk(inner)
 		}
 	}
-	readComments(t, pipelineStructs).sections(words(pipelineWords).shape, func(s section) {
+	readComments(t, pipelineStructs).sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
 		for _, w := range s.words {
-			walk(w.shape)
+			walk(w.Shape)
 		}
 	})
 	if len(structures) < 13 {
@@ -151,15 +153,15 @@ func TestEveryFieldHasAWord(t *testing.T) {
 }
 
 // exampleNode returns the value of a word's example, and a reader for it.
-func exampleNode(t *testing.T, w about) (*node, *reader) {
+func exampleNode(t *testing.T, w spec.About) (*spec.Node, *spec.Reader) {
 	t.Helper()
-	s := newSource("example.yaml", w.name+": "+w.example+"\n")
-	documents, found := readDocuments(s, &pipelineFiles)
+	s := spec.NewSource("example.yaml", w.Name+": "+w.Example+"\n")
+	documents, found := spec.ReadDocuments(s, &spec.PipelineFiles)
 	if len(found) > 0 {
-		t.Fatalf("the example of %s cannot be read: %v", w.name, found)
+		t.Fatalf("the example of %s cannot be read: %v", w.Name, found)
 	}
-	r := &reader{source: s, places: make(map[string]place), again: readAgain, lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
-	return documents[0].root.entries[0].value, r
+	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: lang.ReadAgain, Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
+	return documents[0].Root.Entries[0].Value, r
 }
 
 // gatewayComments are those of a gateway file, and of the engine in it.
@@ -241,13 +243,13 @@ var (
 )
 
 // explain fills in what the comments say of a word.
-func (c comments) explain(w *about) {
-	gets := []any{w.shape.get}
-	if w.shape.kind == either {
+func (c comments) explain(w *spec.About) {
+	gets := []any{w.Shape.Get}
+	if w.Shape.Kind == spec.Either {
 		gets = nil
-		for _, s := range w.shape.of {
-			if s.get != nil {
-				gets = append(gets, s.get)
+		for _, s := range w.Shape.Of {
+			if s.Get != nil {
+				gets = append(gets, s.Get)
 			}
 		}
 	}
@@ -266,12 +268,12 @@ func (c comments) explain(w *about) {
 		if said != "" {
 			means = append(means, said)
 		}
-		if w.absent == "" {
-			w.absent = absent
+		if w.Absent == "" {
+			w.Absent = absent
 		}
 	}
-	if w.means == "" {
-		w.means = strings.Join(means, "; or ")
+	if w.Help == "" {
+		w.Help = strings.Join(means, "; or ")
 	}
 }
 
@@ -297,35 +299,35 @@ func (c comments) read(name string) (means, absent string) {
 // section is one mapping of the file.
 type section struct {
 	path  string
-	words []about
+	words []spec.About
 }
 
 // sections calls visit for every mapping, in the order of the file.
-func (c comments) sections(root shape, visit func(section)) {
-	var walk func(path string, s shape)
-	walk = func(path string, s shape) {
-		switch s.kind {
-		case aMapping, aStep:
-			words := s.words()
+func (c comments) sections(root spec.Shape, visit func(section)) {
+	var walk func(path string, s spec.Shape)
+	walk = func(path string, s spec.Shape) {
+		switch s.Kind {
+		case spec.AMapping, spec.AStep:
+			words := s.Words()
 			for i := range words {
 				c.explain(&words[i])
 			}
 			nameByWord(words)
 			visit(section{path, words})
 			for _, w := range words {
-				walk(strings.TrimPrefix(path+"."+w.name, "."), w.shape)
+				walk(strings.TrimPrefix(path+"."+w.Name, "."), w.Shape)
 			}
-		case aNames:
-			walk(path+".<name>", s.of[0])
-			if s.last != nil {
-				walk(path+".default", *s.last)
+		case spec.ANames:
+			walk(path+".<name>", s.Of[0])
+			if s.Last != nil {
+				walk(path+".default", *s.Last)
 			}
-		case aList:
+		case spec.AList:
 			if path != "inputs" { // of input
-				walk(path+"[]", s.of[0])
+				walk(path+"[]", s.Of[0])
 			}
-		case either:
-			for _, alternative := range s.of {
+		case spec.Either:
+			for _, alternative := range s.Of {
 				walk(path, alternative)
 			}
 		}
@@ -335,87 +337,87 @@ func (c comments) sections(root shape, visit func(section)) {
 
 // nameByWord writes the words for the fields that the comments of their struct
 // name.
-func nameByWord(words []about) {
+func nameByWord(words []spec.About) {
 	var pairs []string
 	for _, w := range words {
-		if w.shape.get != nil {
-			_, field := fieldOf(w.shape.get)
+		if w.Shape.Get != nil {
+			_, field := fieldOf(w.Shape.Get)
 			for _, end := range []string{" ", ":", ","} {
-				pairs = append(pairs, " "+field.Name+end, " `"+w.name+"`"+end)
+				pairs = append(pairs, " "+field.Name+end, " `"+w.Name+"`"+end)
 			}
 		}
 	}
 	names := strings.NewReplacer(pairs...)
 	for i := range words {
-		words[i].means = names.Replace(words[i].means)
-		words[i].absent = strings.TrimSuffix(names.Replace(words[i].absent+" "), " ")
+		words[i].Help = names.Replace(words[i].Help)
+		words[i].Absent = strings.TrimSuffix(names.Replace(words[i].Absent+" "), " ")
 	}
 }
 
-// value says what may stand behind a word.
-func (s shape) value() string {
-	plural := func(s shape) string {
-		text := s.value()
-		switch s.kind {
-		case anyText:
+// valueOf says what may stand behind a word.
+func valueOf(s spec.Shape) string {
+	plural := func(s spec.Shape) string {
+		text := valueOf(s)
+		switch s.Kind {
+		case spec.AnyText:
 			return strings.TrimPrefix(strings.TrimPrefix(text, "a "), "an ") + "s"
-		case aWindow:
+		case spec.AWindow:
 			return "windows"
-		case aStep, theSteps:
+		case spec.AStep, spec.TheSteps:
 			return "steps"
-		case aMapping:
+		case spec.AMapping:
 			return "mappings"
 		}
 		return text
 	}
-	switch s.kind {
-	case anyText:
-		if strings.HasPrefix(s.text, "a type") {
+	switch s.Kind {
+	case spec.AnyText:
+		if strings.HasPrefix(s.Text, "a type") {
 			return "a type"
 		}
-		return s.text
-	case aChoice:
-		return "`" + strings.Join(s.allowed, "`, `") + "`"
-	case aWhole:
-		return "a whole number, " + s.low + " to " + s.high
-	case aNumber:
-		if s.high != "" {
-			return "a number above " + s.low + ", up to " + s.high
+		return s.Text
+	case spec.AChoice:
+		return "`" + strings.Join(s.Allowed, "`, `") + "`"
+	case spec.AWhole:
+		return "a whole number, " + s.Low + " to " + s.High
+	case spec.ANumber:
+		if s.High != "" {
+			return "a number above " + s.Low + ", up to " + s.High
 		}
 		return "a number"
-	case aSwitch:
+	case spec.ASwitch:
 		return "`true`, `false`"
-	case aTrue:
+	case spec.ATrue:
 		return "`true`"
-	case aDuration:
-		return "a duration, " + s.low + " to " + s.high
-	case aSize:
-		return "a size, " + s.low + " to " + s.high
-	case aWindow:
+	case spec.ADuration:
+		return "a duration, " + s.Low + " to " + s.High
+	case spec.ASize:
+		return "a size, " + s.Low + " to " + s.High
+	case spec.AWindow:
 		return "a window"
-	case aConstant:
+	case spec.AConstant:
 		return "a constant"
-	case aSecret:
+	case spec.ASecret:
 		return "`${NAME}` of the environment"
-	case aList:
-		return "a list of " + plural(s.of[0])
-	case aNames:
-		return "names, each with " + s.of[0].value()
-	case aMapping, aStep:
+	case spec.AList:
+		return "a list of " + plural(s.Of[0])
+	case spec.ANames:
+		return "names, each with " + valueOf(s.Of[0])
+	case spec.AMapping, spec.AStep:
 		return "a mapping"
-	case theSteps:
+	case spec.TheSteps:
 		return "a list of steps"
 	}
 	var parts []string
-	for _, alternative := range s.of {
-		parts = append(parts, alternative.value())
+	for _, alternative := range s.Of {
+		parts = append(parts, valueOf(alternative))
 	}
 	return strings.Join(parts, ", or ")
 }
 
 const manifestHead = `# The manifest of a model, word by word
 
-Generated by ` + "`go test ./config -update`" + ` from the tables of package config and the comments of ` + "`model/manifest.go`" + `; a test fails where this page is stale. What a manifest is for is in
+Generated by ` + "`go test ./config -update`" + ` from the tables of package lang and the comments of ` + "`model/manifest.go`" + `; a test fails where this page is stale. What a manifest is for is in
 the [guide](../guide/models.md); values are written as in the [pipeline file](pipeline-file.md#values), but without variables of the environment.
 `
 
@@ -439,7 +441,7 @@ Generated by ` + "`go test ./config -update`" + ` from the tables of package con
 
 const pageHead = `# The pipeline file, word by word
 
-Generated by ` + "`go test ./config -update`" + ` from the tables of package config and the comments of ` + "`pipeline.go`" + `; a test fails where this page is stale.
+Generated by ` + "`go test ./config -update`" + ` from the tables and comments of ` + "`internal/lang`" + `; a test fails where this page is stale.
 How the words work together is in the [guide](../guide/pipeline-file.md).
 
 An editor with a YAML language server completes and checks a pipeline file by [pipeline.schema.json](pipeline.schema.json), if the file's first line says where that is, absolute or relative to
@@ -535,7 +537,7 @@ func pipelineHead(t *testing.T) string {
 }
 
 // page returns a reference page.
-func (c comments) page(head, first string, root shape) string {
+func (c comments) page(head, first string, root spec.Shape) string {
 	var page bytes.Buffer
 	page.WriteString(head)
 	c.sections(root, func(s section) {
@@ -551,10 +553,10 @@ func (c comments) page(head, first string, root shape) string {
 		var missing []string
 		for _, w := range s.words {
 			switch {
-			case w.accepted:
-				fmt.Fprintf(&page, "| `%s` | %s | %s | %s | `%s: %s` |\n", w.name, cell(w.shape.value()), cell(w.without()), strings.ReplaceAll(cell(w.means), "*", `\*`), w.name, cell(w.example))
-			case w.refused == "":
-				missing = append(missing, fmt.Sprintf("- `%s`: %s", w.name, w.instead))
+			case w.Accepted:
+				fmt.Fprintf(&page, "| `%s` | %s | %s | %s | `%s: %s` |\n", w.Name, cell(valueOf(w.Shape)), cell(without(w)), strings.ReplaceAll(cell(w.Help), "*", `\*`), w.Name, cell(w.Example))
+			case w.Refused == "":
+				missing = append(missing, fmt.Sprintf("- `%s`: %s", w.Name, w.Instead))
 			}
 		}
 		if len(missing) > 0 {
@@ -567,12 +569,12 @@ func (c comments) page(head, first string, root shape) string {
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // without says what holds where the word is not written.
-func (w about) without() string {
+func without(w spec.About) string {
 	switch {
-	case w.required && w.or != "":
-		return "required, or `" + strings.ReplaceAll(w.or, "|", "` or `") + "`"
-	case w.required:
+	case w.Required && w.Or != "":
+		return "required, or `" + strings.ReplaceAll(w.Or, "|", "` or `") + "`"
+	case w.Required:
 		return "required"
 	}
-	return w.absent
+	return w.Absent
 }

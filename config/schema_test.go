@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"maps"
 	"math"
 	"os"
@@ -27,8 +29,8 @@ const (
 
 // schema returns the JSON Schema of a pipeline.
 func (c comments) schema() object {
-	schema := c.shape(words(pipelineWords).shape)
-	steps := c.shape(shape{kind: aList, of: []shape{step().shape}})
+	schema := c.shape(spec.MappingOf(lang.PipelineFields).Shape)
+	steps := c.shape(spec.Shape{Kind: spec.AList, Of: []spec.Shape{lang.StepForm().Shape}})
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A pipeline of Afterbay",
 		"$defs": object{
@@ -41,7 +43,7 @@ func (c comments) schema() object {
 
 // gatewaySchema returns the JSON Schema of a gateway file.
 func (c comments) gatewaySchema() object {
-	schema := c.shape(words(gatewayWords).shape)
+	schema := c.shape(spec.MappingOf(gatewayFields).Shape)
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A gateway of Afterbay",
 		"$defs": object{"variable": variableSchema()},
@@ -63,95 +65,95 @@ func matching(pattern string) object {
 }
 
 // shape returns the schema of what a form reads.
-func (c comments) shape(s shape) object {
-	switch s.kind {
-	case anyText:
-		if strings.HasPrefix(s.text, "an expression") {
+func (c comments) shape(s spec.Shape) object {
+	switch s.Kind {
+	case spec.AnyText:
+		if strings.HasPrefix(s.Text, "an expression") {
 			return object{"type": []any{"string", "number", "boolean"}, "minLength": 1.0}
 		}
 		return object{"type": "string", "minLength": 1.0}
-	case aChoice:
-		return orVariable(object{"enum": anys(s.allowed)})
-	case aWhole:
-		return orVariable(object{"type": "integer", "minimum": count(s.low), "maximum": count(s.high)})
-	case aNumber:
+	case spec.AChoice:
+		return orVariable(object{"enum": anys(s.Allowed)})
+	case spec.AWhole:
+		return orVariable(object{"type": "integer", "minimum": count(s.Low), "maximum": count(s.High)})
+	case spec.ANumber:
 		number := object{"type": "number"}
-		if s.high != "" {
-			number["exclusiveMinimum"], number["maximum"] = count(s.low), count(s.high)
+		if s.High != "" {
+			number["exclusiveMinimum"], number["maximum"] = count(s.Low), count(s.High)
 		}
 		return orVariable(number)
-	case aSwitch:
+	case spec.ASwitch:
 		return orVariable(object{"type": "boolean"})
-	case aTrue:
+	case spec.ATrue:
 		return orVariable(object{"const": true})
-	case aDuration:
-		if s.low == "0s" {
+	case spec.ADuration:
+		if s.Low == "0s" {
 			return object{"anyOf": []any{matching(durationText), object{"const": 0.0}}}
 		}
 		return matching(durationText)
-	case aSize:
-		low, _ := parseSize(s.low)
-		high, _ := parseSize(s.high)
+	case spec.ASize:
+		low, _ := spec.ParseSize(s.Low)
+		high, _ := spec.ParseSize(s.High)
 		return object{"anyOf": []any{matching(sizeText), object{"type": "integer", "minimum": float64(low), "maximum": float64(high)}}}
-	case aWindow:
+	case spec.AWindow:
 		return matching(durationText + "(/" + durationText + ")?")
-	case aSecret:
-		return object{"type": "string", "pattern": secretText}
-	case aConstant:
+	case spec.ASecret:
+		return object{"type": "string", "pattern": spec.SecretText}
+	case spec.AConstant:
 		one := object{"type": []any{"string", "number", "boolean"}}
 		return object{"anyOf": []any{one, object{"type": "object", "minProperties": 1.0, "additionalProperties": one}}}
-	case aList:
-		return object{"type": "array", "minItems": 1.0, "items": c.shape(s.of[0])}
-	case aNames:
-		schema := object{"type": "object", "minProperties": 1.0, "additionalProperties": c.shape(s.of[0])}
-		if s.last != nil {
-			schema["properties"] = object{"default": c.shape(*s.last)}
+	case spec.AList:
+		return object{"type": "array", "minItems": 1.0, "items": c.shape(s.Of[0])}
+	case spec.ANames:
+		schema := object{"type": "object", "minProperties": 1.0, "additionalProperties": c.shape(s.Of[0])}
+		if s.Last != nil {
+			schema["properties"] = object{"default": c.shape(*s.Last)}
 		}
 		return schema
-	case aMapping, aStep:
+	case spec.AMapping, spec.AStep:
 		return c.mapping(s)
-	case theSteps:
+	case spec.TheSteps:
 		return object{"$ref": "#/$defs/steps"}
 	}
 	var alternatives []any
-	for _, alternative := range s.of {
+	for _, alternative := range s.Of {
 		alternatives = append(alternatives, c.shape(alternative))
 	}
 	return object{"anyOf": alternatives}
 }
 
-func (c comments) mapping(s shape) object {
+func (c comments) mapping(s spec.Shape) object {
 	properties := object{}
 	schema := object{"type": "object", "properties": properties, "additionalProperties": false, "minProperties": 1.0}
-	if s.kind == aStep {
+	if s.Kind == spec.AStep {
 		schema["maxProperties"] = 1.0
 	}
 	values := validator{object{"variable": variableSchema()}} // a default holds no steps
 	var required, choices []any
-	for _, w := range s.words() {
-		if !w.accepted {
+	for _, w := range s.Words() {
+		if !w.Accepted {
 			continue
 		}
 		c.explain(&w)
-		property := c.shape(w.shape)
-		if w.shape.kind == aList && w.shape.of[0].kind == aStep {
+		property := c.shape(w.Shape)
+		if w.Shape.Kind == spec.AList && w.Shape.Of[0].Kind == spec.AStep {
 			property = object{"$ref": "#/$defs/steps"}
 		}
-		property["description"] = w.means
-		if value, ok := exampleValue(w.name, w.example); ok {
+		property["description"] = w.Help
+		if value, ok := exampleValue(w.Name, w.Example); ok {
 			property["examples"] = []any{value}
 		}
-		if value, ok := exampleValue(w.name, w.absent); ok && value != nil && isValue(w.shape.kind) && values.check(property, value, "") == "" {
+		if value, ok := exampleValue(w.Name, w.Absent); ok && value != nil && isValue(w.Shape.Kind) && values.check(property, value, "") == "" {
 			property["default"] = value
 		}
-		properties[w.name] = property
+		properties[w.Name] = property
 		switch {
-		case w.required && w.or != "":
-			for name := range strings.SplitSeq(w.name+"|"+w.or, "|") {
+		case w.Required && w.Or != "":
+			for name := range strings.SplitSeq(w.Name+"|"+w.Or, "|") {
 				choices = append(choices, object{"required": []any{name}})
 			}
-		case w.required:
-			required = append(required, w.name)
+		case w.Required:
+			required = append(required, w.Name)
 		}
 	}
 	if required != nil {
@@ -164,8 +166,8 @@ func (c comments) mapping(s shape) object {
 }
 
 // isValue reports whether what holds without a word may be a value of it.
-func isValue(k shapeKind) bool {
-	return k == aChoice || k == aWhole || k == aNumber || k == aDuration || k == aSize || k == either
+func isValue(k spec.ShapeKind) bool {
+	return k == spec.AChoice || k == spec.AWhole || k == spec.ANumber || k == spec.ADuration || k == spec.ASize || k == spec.Either
 }
 
 func exampleValue(name, written string) (any, bool) {
@@ -173,11 +175,11 @@ func exampleValue(name, written string) (any, bool) {
 	if _, err := strconv.Atoi(text); err != nil {
 		text = written
 	}
-	documents, found := readDocuments(newSource("", name+": "+text+"\n"), &pipelineFiles)
-	if len(found) > 0 || documents[0].root.kind != mapping {
+	documents, found := spec.ReadDocuments(spec.NewSource("", name+": "+text+"\n"), &spec.PipelineFiles)
+	if len(found) > 0 || documents[0].Root.Kind != spec.Mapping {
 		return nil, false
 	}
-	return instance(documents[0].root.entries[0].value), true
+	return instance(documents[0].Root.Entries[0].Value), true
 }
 
 func count(text string) float64 {
@@ -197,32 +199,32 @@ func anys[T any](list []T) []any {
 }
 
 // instance returns what YAML's core schema makes of a node, as JSON values.
-func instance(n *node) any {
-	switch n.kind {
-	case mapping:
+func instance(n *spec.Node) any {
+	switch n.Kind {
+	case spec.Mapping:
 		o := object{}
-		for _, e := range n.entries {
-			o[e.key] = instance(e.value)
+		for _, e := range n.Entries {
+			o[e.Key] = instance(e.Value)
 		}
 		return o
-	case list:
+	case spec.List:
 		all := []any{}
-		for _, item := range n.items {
+		for _, item := range n.Items {
 			all = append(all, instance(item))
 		}
 		return all
-	case nothing:
+	case spec.Nothing:
 		return nil
 	}
-	if n.style == plain {
-		if n.text == "true" || n.text == "false" {
-			return n.text == "true"
+	if n.Style == spec.Plain {
+		if n.Text == "true" || n.Text == "false" {
+			return n.Text == "true"
 		}
-		if number, err := strconv.ParseFloat(n.text, 64); err == nil && fractional.MatchString(n.text) {
+		if number, err := strconv.ParseFloat(n.Text, 64); err == nil && spec.Fractional.MatchString(n.Text) {
 			return number
 		}
 	}
-	return n.text
+	return n.Text
 }
 
 // validator checks values against a schema. It knows the keywords that the
@@ -342,7 +344,7 @@ func isType(name string, value any) bool {
 }
 
 // writtenSchema is the schema as editors read it.
-func writtenSchema(t *testing.T) func(n *node) string {
+func writtenSchema(t *testing.T) func(n *spec.Node) string {
 	t.Helper()
 	data, err := os.ReadFile(referenceSchema)
 	if err != nil {
@@ -353,7 +355,7 @@ func writtenSchema(t *testing.T) func(n *node) string {
 		t.Fatal(err)
 	}
 	v := &validator{schema["$defs"].(object)}
-	return func(n *node) string { return v.check(schema, instance(n), "") }
+	return func(n *spec.Node) string { return v.check(schema, instance(n), "") }
 }
 
 func TestSchemaAcceptsWhatIsRight(t *testing.T) {
@@ -371,12 +373,12 @@ func TestSchemaAcceptsWhatIsRight(t *testing.T) {
 		if !bytes.Contains(data, []byte("\npipeline: ")) && !bytes.HasPrefix(data, []byte("pipeline: ")) {
 			continue // a manifest of a model, or of Kubernetes
 		}
-		documents, found := readDocuments(newSource(path, string(data)), &pipelineFiles)
+		documents, found := spec.ReadDocuments(spec.NewSource(path, string(data)), &spec.PipelineFiles)
 		if len(found) > 0 {
 			t.Errorf("%v", found)
 		}
 		for _, d := range documents {
-			if why := check(d.root); why != "" {
+			if why := check(d.Root); why != "" {
 				t.Errorf("%s: %s", path, why)
 			}
 		}
@@ -410,12 +412,12 @@ func TestSchemaRefusesWhatIsWrong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents, found := readDocuments(newSource(path, string(data)), &pipelineFiles)
+		documents, found := spec.ReadDocuments(spec.NewSource(path, string(data)), &spec.PipelineFiles)
 		if len(found) > 0 {
 			continue // no YAML that a schema sees
 		}
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		wrong := slices.ContainsFunc(documents, func(d document) bool { return check(d.root) != "" })
+		wrong := slices.ContainsFunc(documents, func(d spec.Document) bool { return check(d.Root) != "" })
 		if _, beyond := beyondSchema[name]; wrong == beyond {
 			t.Errorf("%s: refused %v, expected %v", name, wrong, !beyond)
 		}

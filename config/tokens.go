@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/http/access"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 // Tokens is a token file: which tokens the servers of a process accept, each with its
@@ -18,8 +20,8 @@ import (
 type Tokens struct {
 	Tokens []access.Token // at most 1,000; the paths of their files are joined with the folder of the token file
 
-	source *source
-	places map[string]place
+	source *spec.Source
+	places map[string]spec.Place
 	path   string
 }
 
@@ -28,58 +30,58 @@ const (
 	tokenSecretBytes = 4 << 10 // of a secret file
 )
 
-var tokenFileWords = []word[Tokens]{
-	{name: "tokens", required: true, form: field(func(t *Tokens) *[]access.Token { return &t.Tokens }, listOf(words(tokenWords))),
-		example: "[{name: shop, secret_file: /run/secrets/shop, roles: {produce: [payments]}}]", means: "the tokens that are accepted; at most 1,000"},
+var tokenFileFields = []spec.Field[Tokens]{
+	{Name: "tokens", Required: true, Form: spec.Into(func(t *Tokens) *[]access.Token { return &t.Tokens }, spec.ListOf(spec.MappingOf(tokenFields))),
+		Example: "[{name: shop, secret_file: /run/secrets/shop, roles: {produce: [payments]}}]", Help: "the tokens that are accepted; at most 1,000"},
 }
 
-var tokenWords = []word[access.Token]{
-	{name: "name", required: true, form: field(func(t *access.Token) *string { return &t.Name }, readName), example: "shop"},
-	{name: "sha256", required: true, or: "secret_file", form: field(func(t *access.Token) *string { return &t.SHA256 }, tokenDigest()),
-		example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
-	{name: "secret_file", form: field(func(t *access.Token) *string { return &t.SecretFile }, readPath), example: "/run/secrets/shop", absent: "`sha256`"},
-	{name: "roles", required: true, form: field(func(t *access.Token) *access.Roles { return &t.Roles }, words(roleWords)),
-		example: "{produce: [payments], read: [decisions], metrics: true}", means: "what the token allows"},
+var tokenFields = []spec.Field[access.Token]{
+	{Name: "name", Required: true, Form: spec.Into(func(t *access.Token) *string { return &t.Name }, lang.ReadName), Example: "shop"},
+	{Name: "sha256", Required: true, Or: "secret_file", Form: spec.Into(func(t *access.Token) *string { return &t.SHA256 }, tokenDigest()),
+		Example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+	{Name: "secret_file", Form: spec.Into(func(t *access.Token) *string { return &t.SecretFile }, lang.ReadPath), Example: "/run/secrets/shop", Absent: "`sha256`"},
+	{Name: "roles", Required: true, Form: spec.Into(func(t *access.Token) *access.Roles { return &t.Roles }, spec.MappingOf(roleFields)),
+		Example: "{produce: [payments], read: [decisions], metrics: true}", Help: "what the token allows"},
 }
 
 var (
-	topicNames = listOf(textOf("a topic"))
-	roleWords  = []word[access.Roles]{
-		{name: "produce", form: field(func(r *access.Roles) *[]string { return &r.Produce }, topicNames), example: "[payments, 'clicks.*']", absent: "none"},
-		{name: "read", form: field(func(r *access.Roles) *[]string { return &r.Read }, topicNames), example: "[decisions]", absent: "none"},
-		{name: "infer", form: field(func(r *access.Roles) *[]string { return &r.Infer }, listOf(textOf("a model"))), example: "[fraud]", absent: "none"},
-		{name: "work", form: field(func(r *access.Roles) *[]string { return &r.Work }, listOf(textOf("a pool"))), example: "[gpu]", absent: "none"},
-		{name: "metrics", form: field(func(r *access.Roles) *bool { return &r.Metrics }, onlyTrueOrBare()), example: "true", absent: "it may not"},
-		{name: "admin", form: field(func(r *access.Roles) *bool { return &r.Admin }, onlyTrueOrBare()), example: "true", absent: "it may not"},
+	topicNames = spec.ListOf(spec.TextOf("a topic"))
+	roleFields = []spec.Field[access.Roles]{
+		{Name: "produce", Form: spec.Into(func(r *access.Roles) *[]string { return &r.Produce }, topicNames), Example: "[payments, 'clicks.*']", Absent: "none"},
+		{Name: "read", Form: spec.Into(func(r *access.Roles) *[]string { return &r.Read }, topicNames), Example: "[decisions]", Absent: "none"},
+		{Name: "infer", Form: spec.Into(func(r *access.Roles) *[]string { return &r.Infer }, spec.ListOf(spec.TextOf("a model"))), Example: "[fraud]", Absent: "none"},
+		{Name: "work", Form: spec.Into(func(r *access.Roles) *[]string { return &r.Work }, spec.ListOf(spec.TextOf("a pool"))), Example: "[gpu]", Absent: "none"},
+		{Name: "metrics", Form: spec.Into(func(r *access.Roles) *bool { return &r.Metrics }, onlyTrueOrBare()), Example: "true", Absent: "it may not"},
+		{Name: "admin", Form: spec.Into(func(r *access.Roles) *bool { return &r.Admin }, onlyTrueOrBare()), Example: "true", Absent: "it may not"},
 	}
 )
 
 // onlyTrueOrBare is onlyTrue, and a word without a value is true too: {metrics}.
-func onlyTrueOrBare() form[bool] {
-	f := onlyTrue()
-	return form[bool]{func(r *reader, n *node, path string, into *bool) {
-		if n.kind == nothing {
+func onlyTrueOrBare() spec.Form[bool] {
+	f := spec.OnlyTrue()
+	return spec.Form[bool]{Read: func(r *spec.Reader, n *spec.Node, path string, into *bool) {
+		if n.Kind == spec.Nothing {
 			*into = true
 			return
 		}
-		f.read(r, n, path, into)
-	}, f.shape}
+		f.Read(r, n, path, into)
+	}, Shape: f.Shape}
 }
 
 // tokenDigest reads the sha256 of a token.
-func tokenDigest() form[string] {
-	f := textOf("the sha256 of the token, 64 hex digits")
-	return form[string]{func(r *reader, n *node, path string, into *string) {
-		f.read(r, n, path, into)
-		if *into != "" && !hexDigest.MatchString(*into) {
-			r.fail(n.offset, path, shorten(*into)+" is not a sha256", `write the 64 hex digits that printf %s "$TOKEN" | sha256sum prints`)
+func tokenDigest() spec.Form[string] {
+	f := spec.TextOf("the sha256 of the token, 64 hex digits")
+	return spec.Form[string]{Read: func(r *spec.Reader, n *spec.Node, path string, into *string) {
+		f.Read(r, n, path, into)
+		if *into != "" && !lang.HexDigest.MatchString(*into) {
+			r.Fail(n.Offset, path, spec.Shorten(*into)+" is not a sha256", `write the 64 hex digits that printf %s "$TOKEN" | sha256sum prints`)
 		}
 		*into = strings.ToLower(strings.TrimPrefix(*into, "sha256:"))
-	}, f.shape}
+	}, Shape: f.Shape}
 }
 
 // IsTokens reports whether a file is a token file, be it right or not.
-func IsTokens(path string) bool { return isFile(path, &tokenFiles) }
+func IsTokens(path string) bool { return spec.IsFile(path, &spec.TokenFiles) }
 
 // Path returns the name of the file.
 func (t *Tokens) Path() string { return t.path }
@@ -87,7 +89,7 @@ func (t *Tokens) Path() string { return t.path }
 // LoadTokens reads a token file of at most 1 MiB. An error is Errors where the file
 // was read but is not valid.
 func LoadTokens(path string) (*Tokens, error) {
-	data, err := readFile(path)
+	data, err := spec.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the token file: %w", err)
 	}
@@ -96,22 +98,22 @@ func LoadTokens(path string) (*Tokens, error) {
 		return nil, err
 	}
 	for i := range t.Tokens {
-		beside(path, &t.Tokens[i].SecretFile)
+		spec.Beside(path, &t.Tokens[i].SecretFile)
 	}
 	return t, nil
 }
 
-func parseTokens(filename string, data []byte, lookup Lookup) (*Tokens, error) {
+func parseTokens(filename string, data []byte, lookup spec.Lookup) (*Tokens, error) {
 	t := &Tokens{path: filename}
-	r, root, err := readOne(&tokenFiles, filename, data, lookup, tokenFileWords, t)
+	r, root, err := spec.ReadOne(&spec.TokenFiles, filename, data, lookup, tokenFileFields, t)
 	if err != nil {
 		return nil, err
 	}
 	if len(t.Tokens) > tokensMax {
-		r.fail(root.offset, "tokens", fmt.Sprintf("there are %d tokens, and at most %s are read", len(t.Tokens), thousands(tokensMax)), "give several clients one token, or split them over processes")
+		r.Fail(root.Offset, "tokens", fmt.Sprintf("there are %d tokens, and at most %s are read", len(t.Tokens), spec.Thousands(tokensMax)), "give several clients one token, or split them over processes")
 	}
-	t.source, t.places = r.source, r.places
-	return t, r.errors.sorted()
+	t.source, t.places = r.Source, r.Places
+	return t, r.Errors.Sorted()
 }
 
 // Open reads the secrets of the tokens. files are all files that the set is made of,
@@ -119,7 +121,7 @@ func parseTokens(filename string, data []byte, lookup Lookup) (*Tokens, error) {
 // is not valid.
 func (t *Tokens) Open() (set *access.Set, files []string, err error) {
 	set, files = &access.Set{}, []string{t.path}
-	r := &reader{source: t.source, places: t.places}
+	r := &spec.Reader{Source: t.source, Places: t.places}
 	for i := range t.Tokens {
 		token := &t.Tokens[i]
 		if token.SecretFile != "" {
@@ -127,11 +129,11 @@ func (t *Tokens) Open() (set *access.Set, files []string, err error) {
 		}
 		here := fmt.Sprintf("tokens[%d]", i)
 		fail := func(word, message, hint string) {
-			at, ok := t.places[join(here, word)]
+			at, ok := t.places[spec.Join(here, word)]
 			if !ok {
 				at = t.places[here]
 			}
-			r.fail(at.offset, join(here, word), message, hint)
+			r.Fail(at.Offset, spec.Join(here, word), message, hint)
 		}
 		digest, err := tokenDigestOf(token)
 		if err != nil {
@@ -142,7 +144,7 @@ func (t *Tokens) Open() (set *access.Set, files []string, err error) {
 			fail("name", err.Error(), "give each token a name and a secret of its own")
 		}
 	}
-	return set, files, r.errors.sorted()
+	return set, files, r.Errors.Sorted()
 }
 
 // tokenDigestOf returns the sha256 of a token.
@@ -166,7 +168,7 @@ func tokenDigestOf(t *access.Token) (digest [sha256.Size]byte, err error) {
 	case err != nil:
 		return digest, fmt.Errorf("cannot read %s: %w", t.SecretFile, err)
 	case len(secret) < access.SecretBytesMin || len(text) > tokenSecretBytes:
-		return digest, fmt.Errorf("%s holds a token of %d bytes: it needs %d to %s", t.SecretFile, len(secret), access.SecretBytesMin, thousands(tokenSecretBytes))
+		return digest, fmt.Errorf("%s holds a token of %d bytes: it needs %d to %s", t.SecretFile, len(secret), access.SecretBytesMin, spec.Thousands(tokenSecretBytes))
 	case strings.ContainsAny(secret, " \t\r\n"):
 		return digest, fmt.Errorf("%s holds a token with white space in it", t.SecretFile)
 	}

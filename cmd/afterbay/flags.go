@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 // directoryFlags say which data directory a command works on.
@@ -54,7 +54,7 @@ const stateLeast = 16 << 20
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *byteSize) UnmarshalText(text []byte) error {
-	n, ok := config.ParseSize(string(text))
+	n, ok := spec.ParseSize(string(text))
 	if !ok || n < stateLeast {
 		return fmt.Errorf("%q: use a size of 16MiB or more, as in 512MiB or 4GiB", text)
 	}

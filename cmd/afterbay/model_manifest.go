@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
 )
@@ -88,8 +89,8 @@ func (c *modelBenchCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	text = config.WithPolicy(text, policy)
-	if _, err := config.ParseManifest(c.File, text); err != nil {
+	text = lang.WithPolicy(text, policy)
+	if _, err := lang.ParseManifest(c.File, text); err != nil {
 		return fmt.Errorf("write the policy: %w", err)
 	}
 	return replaceFile(c.File, text)
@@ -230,7 +231,7 @@ func withManifest(path string, graph *load.GraphError, err error) error {
 	for _, open := range graph.Open {
 		fmt.Fprintf(&text, "# %s\n", open)
 	}
-	text.Write(config.FormatManifest(&said))
+	text.Write(lang.FormatManifest(&said))
 	return &exitError{exitInvalid, fmt.Errorf("%w. Or complete this manifest, save it beside the model as %s, and name that file instead:\n\n%s", err, short+".yaml", strings.TrimSuffix(text.String(), "\n"))}
 }
 
@@ -281,7 +282,7 @@ func (c *modelAddCommand) write(a *app, dir string, said *model.Manifest) (int, 
 	if err := c.writeGolden(a, m, filepath.Join(dir, goldenName)); err != nil {
 		return 0, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, manifestName), config.FormatManifest(said), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, manifestName), lang.FormatManifest(said), 0o644); err != nil {
 		return 0, err
 	}
 	_, _, report, err := a.loadModel(filepath.Join(dir, manifestName))

@@ -1,4 +1,4 @@
-package config
+package spec
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"github.com/afterbay/afterbay/expression"
 )
 
-const day = 24 * time.Hour
+const Day = 24 * time.Hour
 
-// parseDuration reads a Go duration that may start with whole days: 1d12h.
-func parseDuration(text string) (time.Duration, bool) {
+// ParseDuration reads a Go duration that may start with whole days: 1d12h.
+func ParseDuration(text string) (time.Duration, bool) {
 	count, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
 		d, err := time.ParseDuration(text)
@@ -25,17 +25,17 @@ func parseDuration(text string) (time.Duration, bool) {
 	}
 	var more time.Duration
 	if rest != "" {
-		if more, err = time.ParseDuration(rest); err != nil || more < 0 || more >= day || rest[0] == '+' || rest[0] == '-' {
+		if more, err = time.ParseDuration(rest); err != nil || more < 0 || more >= Day || rest[0] == '+' || rest[0] == '-' {
 			return 0, false
 		}
 	}
-	return time.Duration(days)*day + more, true
+	return time.Duration(days)*Day + more, true
 }
 
-// formatDuration writes a duration as short as parseDuration reads it.
-func formatDuration(d time.Duration) string {
-	if d >= day && d%day == 0 {
-		return strconv.Itoa(int(d/day)) + "d"
+// FormatDuration writes a duration as short as parseDuration reads it.
+func FormatDuration(d time.Duration) string {
+	if d >= Day && d%Day == 0 {
+		return strconv.Itoa(int(d/Day)) + "d"
 	}
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -55,8 +55,8 @@ var sizes = []struct {
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
 }
 
-// parseSize reads a whole number of bytes, or of a unit: 512, 64KiB, 10MB.
-func parseSize(text string) (int, bool) {
+// ParseSize reads a whole number of bytes, or of a unit: 512, 64KiB, 10MB.
+func ParseSize(text string) (int, bool) {
 	unit := 1
 	for _, s := range sizes {
 		if digits, ok := strings.CutSuffix(text, s.name); ok {
@@ -71,10 +71,6 @@ func parseSize(text string) (int, bool) {
 	return int(count) * unit, true
 }
 
-// ParseSize reads a size as pipeline files write it, in bytes: 512, 64KiB, 10MB.
-// ok is false where text is none.
-func ParseSize(text string) (bytes int, ok bool) { return parseSize(text) }
-
 func formatSize(bytes int) string {
 	for _, s := range []int{2, 1, 0} {
 		if unit := sizes[s]; bytes >= unit.bytes && bytes%unit.bytes == 0 {
@@ -84,8 +80,8 @@ func formatSize(bytes int) string {
 	return fmt.Sprintf("%dB", bytes)
 }
 
-// thousands writes a number with commas.
-func thousands(n int64) string {
+// Thousands writes a number with commas.
+func Thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -104,20 +100,20 @@ func alternatives(names []string) string {
 
 // suggest says what an unknown word may stand for: a known one spelled alike,
 // else all that are built.
-func suggest[T any](text string, built []string, known []word[T]) string {
+func suggest[T any](text string, built []string, known []Field[T]) string {
 	all := make([]string, len(known))
 	for i, w := range known {
-		all[i] = w.name
+		all[i] = w.Name
 	}
-	if near := nearest(text, all); near != "" {
+	if near := Nearest(text, all); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "write " + alternatives(built)
 }
 
-// nearest returns the name spelled most like text, "" where none is close or
+// Nearest returns the name spelled most like text, "" where none is close or
 // text is too long to be one.
-func nearest(text string, names []string) string {
+func Nearest(text string, names []string) string {
 	if len(text) > 64 {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package afterbay
+package spec
 
 import "time"
 

@@ -1,4 +1,4 @@
-package config
+package spec
 
 import (
 	"bytes"
@@ -13,29 +13,29 @@ import (
 // or by the members of an object of JSON. The first that fits counts: a gateway file
 // names its pipeline too.
 var kinds = []struct {
-	content *content
+	content *Content
 	word    *regexp.Regexp
 	members []string
 }{
-	{&gatewayFiles, topWord("gateway"), []string{"gateway", "pipeline", "keys"}},
-	{&pipelineFiles, topWord("pipeline|steps"), []string{"pipeline", "input", "steps"}},
-	{&manifestFiles, topWord("model"), []string{"model", "version", "file", "inputs", "outputs"}},
-	{&tokenFiles, topWord("tokens"), []string{"tokens"}},
-	{&keysFiles, topWord("keys"), []string{"keys", "jwks", "legacy"}},
+	{&GatewayFiles, topWord("gateway"), []string{"gateway", "pipeline", "keys"}},
+	{&PipelineFiles, topWord("pipeline|steps"), []string{"pipeline", "input", "steps"}},
+	{&ManifestFiles, topWord("model"), []string{"model", "version", "file", "inputs", "outputs"}},
+	{&TokenFiles, topWord("tokens"), []string{"tokens"}},
+	{&KeysFiles, topWord("keys"), []string{"keys", "jwks", "legacy"}},
 }
 
 func topWord(word string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^(\x{FEFF})?(\{\s*)?["']?(` + word + `)["']?\s*:`)
 }
 
-// isFile reports whether a file is of a kind, valid or not.
-func isFile(path string, c *content) bool {
-	data, err := readFile(path)
+// IsFile reports whether a file is of a kind, valid or not.
+func IsFile(path string, c *Content) bool {
+	data, err := ReadFile(path)
 	return err == nil && contentOf(data) == c
 }
 
 // contentOf tells what a file of YAML or JSON holds; nil is not known.
-func contentOf(data []byte) *content {
+func contentOf(data []byte) *Content {
 	var object map[string]json.RawMessage
 	isObject := json.Unmarshal(bytes.TrimPrefix(data, []byte("\uFEFF")), &object) == nil
 	for _, k := range kinds {
@@ -58,12 +58,12 @@ func hasMembers(object map[string]json.RawMessage, names []string) bool {
 	return n >= 2 || n > 0 && n == len(object)
 }
 
-// foreign returns what a file is that holds other things than c, and what to do then;
+// Foreign returns what a file is that holds other things than c, and what to do then;
 // "" where it may be right.
-func (c *content) foreign(filename string, data []byte) (is, hint string) {
+func (c *Content) Foreign(filename string, data []byte) (is, hint string) {
 	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd"} {
 		if bytes.HasPrefix(data, []byte(magic)) {
-			return "compressed", "unpack it, and name the " + c.name + " file"
+			return "compressed", "unpack it, and name the " + c.Name + " file"
 		}
 	}
 	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
@@ -76,12 +76,12 @@ func (c *content) foreign(filename string, data []byte) (is, hint string) {
 	case other == c:
 		return "", ""
 	case other != nil:
-		return "a " + other.name + " file", c.instead(other)
-	case len(data) <= maxBytes && bytes.IndexByte(data, 0) >= 0:
-		return "binary", "name a " + c.name + " file: it is text, and starts with `" + c.word + ":`"
+		return "a " + other.Name + " file", c.instead(other)
+	case len(data) <= MaxBytes && bytes.IndexByte(data, 0) >= 0:
+		return "binary", "name a " + c.Name + " file: it is text, and starts with `" + c.word + ":`"
 	case holdsEvents(filename, data):
-		hint = "name a " + c.name + " file"
-		if c == &pipelineFiles {
+		hint = "name a " + c.Name + " file"
+		if c == &PipelineFiles {
 			hint += ": `afterbay init --sample " + filename + "` writes one that fits the events"
 		}
 		return "a file of events", hint
@@ -90,9 +90,9 @@ func (c *content) foreign(filename string, data []byte) (is, hint string) {
 }
 
 // instead says what to do with a file that holds other things than c.
-func (c *content) instead(other *content) string {
-	hint := "name a " + c.name + " file: it starts with `" + c.word + ":`"
-	if c == &pipelineFiles && other == &manifestFiles {
+func (c *Content) instead(other *Content) string {
+	hint := "name a " + c.Name + " file: it starts with `" + c.word + ":`"
+	if c == &PipelineFiles && other == &ManifestFiles {
 		hint += ", and names the manifest as `models: {NAME: {file: FILE, version: N, outputs: ...}}`"
 	}
 	return hint

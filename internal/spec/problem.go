@@ -1,12 +1,12 @@
-package afterbay
+package spec
 
 import (
 	"fmt"
 	"strings"
 )
 
-// Error is one thing wrong with a pipeline.
-type Error struct {
+// Problem is one thing wrong with a pipeline.
+type Problem struct {
 	Path    string // where: "steps[1].features.spend.value"
 	Column  int    // in the expression at Path, from 1; 0 where there is none
 	Message string // what is wrong
@@ -15,7 +15,7 @@ type Error struct {
 }
 
 // Error returns path, message and hint.
-func (e *Error) Error() string {
+func (e *Problem) Error() string {
 	text := e.Path + ": " + e.Message
 	if e.Column > 0 {
 		text = fmt.Sprintf("%s: column %d: %s", e.Path, e.Column, e.Message)
@@ -27,13 +27,13 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns what is behind it.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Problem) Unwrap() error { return e.Err }
 
-// Errors is every thing wrong with a pipeline, in the order of the file.
-type Errors []*Error
+// Problems is every thing wrong with a pipeline, in the order of the file.
+type Problems []*Problem
 
 // Error returns the errors, one a line.
-func (es Errors) Error() string {
+func (es Problems) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
 		lines[i] = e.Error()

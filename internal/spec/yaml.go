@@ -1,4 +1,4 @@
-package config
+package spec
 
 import (
 	"errors"
@@ -18,15 +18,15 @@ import (
 // the tokens of a mapping and of the nesting; within these it stays below a
 // second.
 const (
-	maxBytes   = 1 << 20
-	maxTokens  = 30_000
+	MaxBytes   = 1 << 20
+	MaxTokens  = 30_000
 	maxNesting = 32
 	maxKey     = 256 // bytes
 )
 
-// content is what files hold, for what is said where they do not.
-type content struct {
-	name    string // of a document: "gateway"
+// Content is what files hold, for what is said where they do not.
+type Content struct {
+	Name    string // of a document: "gateway"
 	word    string // that a document begins with
 	begin   string // how a document begins
 	smaller string // what to do with a file that is too large
@@ -34,53 +34,53 @@ type content struct {
 }
 
 var (
-	pipelineFiles = content{"pipeline", "pipeline", "start with `pipeline: <name>`, `input` and `steps`", "split it: a file holds the pipelines of one chain", ""}
-	gatewayFiles  = content{"gateway", "gateway", "start with `gateway: <name>`", "remove what is no gateway", "give each gateway a file of its own"}
-	keysFiles     = content{"key", "keys", "start with `keys:`, and below it `- {id, secret, audience}`", "publish many keys as a JWKS", "write all keys into one"}
-	tokenFiles    = content{"token", "tokens", "start with `tokens:`, and below it `- {name, sha256, roles}`", "give several clients one token", "write all tokens into one"}
-	manifestFiles = content{"manifest", "model", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a file of its own"}
+	PipelineFiles = Content{"pipeline", "pipeline", "start with `pipeline: <name>`, `input` and `steps`", "split it: a file holds the pipelines of one chain", ""}
+	GatewayFiles  = Content{"gateway", "gateway", "start with `gateway: <name>`", "remove what is no gateway", "give each gateway a file of its own"}
+	KeysFiles     = Content{"key", "keys", "start with `keys:`, and below it `- {id, secret, audience}`", "publish many keys as a JWKS", "write all keys into one"}
+	TokenFiles    = Content{"token", "tokens", "start with `tokens:`, and below it `- {name, sha256, roles}`", "give several clients one token", "write all tokens into one"}
+	ManifestFiles = Content{"manifest", "model", "start with `model: <name>`", "a manifest is a page: put rows into the golden file", "write each model's manifest into a file of its own"}
 )
 
-// read splits a file into documents and reads each.
-func (c *content) read(filename string, data []byte) (*source, []document, Errors) {
-	if is, hint := c.foreign(filename, data); is != "" {
-		return newSource(filename, ""), nil, Errors{{File: filename, Message: "this is " + is + ", not a " + c.name + " file", Hint: hint}}
+// Read splits a file into documents and reads each.
+func (c *Content) Read(filename string, data []byte) (*Source, []Document, Errors) {
+	if is, hint := c.Foreign(filename, data); is != "" {
+		return NewSource(filename, ""), nil, Errors{{File: filename, Message: "this is " + is + ", not a " + c.Name + " file", Hint: hint}}
 	}
-	if len(data) > maxBytes {
+	if len(data) > MaxBytes {
 		return nil, nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: c.smaller}}
 	}
-	s := newSource(filename, strings.TrimPrefix(string(data), "\uFEFF"))
-	documents, found := readDocuments(s, c)
+	s := NewSource(filename, strings.TrimPrefix(string(data), "\uFEFF"))
+	documents, found := ReadDocuments(s, c)
 	return s, documents, found
 }
 
-// readOne reads a file that is one mapping into a struct. The errors of the reader
+// ReadOne reads a file that is one mapping into a struct. The errors of the reader
 // are what is wrong with its fields; the other one is that there are none.
-func readOne[T any](c *content, filename string, data []byte, lookup Lookup, ws []word[T], into *T) (*reader, *node, error) {
-	s, documents, found := c.read(filename, data)
+func ReadOne[T any](c *Content, filename string, data []byte, lookup Lookup, ws []Field[T], into *T) (*Reader, *Node, error) {
+	s, documents, found := c.Read(filename, data)
 	if len(documents) > 1 {
-		found = append(found, s.errorAt(documents[1].root.offset, "", fmt.Sprintf("one of %d documents, where the file is to be one", len(documents)), c.apart))
+		found = append(found, s.ErrorAt(documents[1].Root.Offset, "", fmt.Sprintf("one of %d documents, where the file is to be one", len(documents)), c.apart))
 	}
 	if len(found) > 0 {
-		return nil, nil, found.sorted()
+		return nil, nil, found.Sorted()
 	}
-	r := &reader{source: s, places: map[string]place{}, lookup: lookup}
-	words(ws).read(r, documents[0].root, "", into)
-	return r, documents[0].root, nil
+	r := &Reader{Source: s, Places: map[string]Place{}, Lookup: lookup}
+	MappingOf(ws).Read(r, documents[0].Root, "", into)
+	return r, documents[0].Root, nil
 }
 
-// document is one YAML document of a file, or why it could not be read.
-type document struct {
-	root *node // nil where there is nothing but comments
+// Document is one YAML document of a file, or why it could not be read.
+type Document struct {
+	Root *Node // nil where there is nothing but comments
 	err  *Error
 }
 
-// readDocuments splits the text into documents and reads each. The split is
+// ReadDocuments splits the text into documents and reads each. The split is
 // made here because the parser drops what follows an empty document.
-func readDocuments(s *source, c *content) ([]document, Errors) {
-	var documents []document
+func ReadDocuments(s *Source, c *Content) ([]Document, Errors) {
+	var documents []Document
 	var found Errors
-	left := maxTokens
+	left := MaxTokens
 	marker := -1 // offset of the `---` above the part
 	for start := 0; ; {
 		end, next, err := partEnd(s, start)
@@ -91,35 +91,35 @@ func readDocuments(s *source, c *content) ([]document, Errors) {
 		switch {
 		case d.err != nil:
 			found = append(found, d.err)
-		case d.root != nil:
+		case d.Root != nil:
 			documents = append(documents, d)
 		case marker >= 0:
-			found = append(found, s.errorAt(marker, "", "no "+c.name+" follows this `---`", "remove it, or write a "+c.name+" below it"))
+			found = append(found, s.ErrorAt(marker, "", "no "+c.Name+" follows this `---`", "remove it, or write a "+c.Name+" below it"))
 		}
-		if next < 0 || len(found) > maxErrors {
+		if next < 0 || len(found) > MaxErrors {
 			break
 		}
 		marker, start = end, next
 	}
 	if len(documents) == 0 && len(found) == 0 {
-		found = append(found, s.errorAt(0, "", "the file holds no "+c.name, c.begin))
+		found = append(found, s.ErrorAt(0, "", "the file holds no "+c.Name, c.begin))
 	}
 	return documents, found
 }
 
 // checkText refuses what no pipeline file needs and YAML readers disagree on:
 // bytes that are not UTF-8, tabs and control characters from start to end.
-func checkText(s *source, start, end int) *Error {
-	for i, c := range s.text[start:end] {
+func checkText(s *Source, start, end int) *Error {
+	for i, c := range s.Text[start:end] {
 		i += start
 		switch {
-		case c == utf8.RuneError && !strings.HasPrefix(s.text[i:], "\uFFFD"):
-			return s.errorAt(i, "", fmt.Sprintf("the byte 0x%02x is not UTF-8", s.text[i]), "save the file as UTF-8")
+		case c == utf8.RuneError && !strings.HasPrefix(s.Text[i:], "\uFFFD"):
+			return s.ErrorAt(i, "", fmt.Sprintf("the byte 0x%02x is not UTF-8", s.Text[i]), "save the file as UTF-8")
 		case c == '\t':
-			return s.errorAt(i, "", "a tab", `indent and separate with spaces; in double quotes, \t is a tab`)
-		case c == '\n' || c == '\r' && strings.HasPrefix(s.text[i:], "\r\n"):
+			return s.ErrorAt(i, "", "a tab", `indent and separate with spaces; in double quotes, \t is a tab`)
+		case c == '\n' || c == '\r' && strings.HasPrefix(s.Text[i:], "\r\n"):
 		case unicode.IsControl(c):
-			return s.errorAt(i, "", fmt.Sprintf("the control character %U", c), "remove it")
+			return s.ErrorAt(i, "", fmt.Sprintf("the control character %U", c), "remove it")
 		}
 	}
 	return nil
@@ -127,43 +127,43 @@ func checkText(s *source, start, end int) *Error {
 
 // partEnd returns where the document that starts at start ends and where the
 // next one starts, -1 where it is the last.
-func partEnd(s *source, start int) (end, next int, err *Error) {
-	for at := start; at < len(s.text); {
-		line, _, broken := strings.Cut(s.text[at:], "\n")
+func partEnd(s *Source, start int) (end, next int, err *Error) {
+	for at := start; at < len(s.Text); {
+		line, _, broken := strings.Cut(s.Text[at:], "\n")
 		after := at + len(line)
 		if broken {
 			after++
 		}
 		if rest, isMarker := strings.CutPrefix(line, "---"); isMarker && (rest == "" || strings.ContainsAny(rest[:1], " \r")) {
 			if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
-				err = s.errorAt(at+strings.Index(line, rest), "", "text behind `---`", "start on the line below")
+				err = s.ErrorAt(at+strings.Index(line, rest), "", "text behind `---`", "start on the line below")
 			}
 			return at, after, err
 		}
 		at = after
 	}
-	return len(s.text), -1, nil
+	return len(s.Text), -1, nil
 }
 
 // readDocument parses the text from start to end. It takes its tokens from
 // left.
-func readDocument(s *source, start, end int, left *int) (d document) {
+func readDocument(s *Source, start, end int, left *int) (d Document) {
 	defer func() {
 		// The parser is a library, and its input a user's: a file that
 		// trips it costs an error, not the process.
 		if recover() != nil {
-			d = document{err: s.errorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
+			d = Document{err: s.ErrorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
 		}
 	}()
 	if d.err = checkText(s, start, end); d.err != nil {
 		return d
 	}
-	tokens := lexer.Tokenize(s.text[start:end])
+	tokens := lexer.Tokenize(s.Text[start:end])
 	if *left -= len(tokens); *left < 0 {
-		d.err = s.errorAt(start, "", fmt.Sprintf("the file has more than %d words and signs", maxTokens), "move large tables out of it")
+		d.err = s.ErrorAt(start, "", fmt.Sprintf("the file has more than %d words and signs", MaxTokens), "move large tables out of it")
 		return d
 	}
-	at, stray := locate(s.text[:end], start, tokens)
+	at, stray := locate(s.Text[:end], start, tokens)
 	t := &tree{source: s, start: start, at: at, seen: make(map[*token.Token]bool, len(tokens))}
 	if d.err = t.check(tokens); d.err != nil {
 		return d
@@ -181,14 +181,14 @@ func readDocument(s *source, start, end int, left *int) (d document) {
 		if doc.Body == nil {
 			continue
 		}
-		if d.root != nil {
-			d.err = s.errorAt(t.offset(doc.Body.GetToken(), start), "", "a second document", "separate pipelines by a line `---`")
+		if d.Root != nil {
+			d.err = s.ErrorAt(t.offset(doc.Body.GetToken(), start), "", "a second document", "separate pipelines by a line `---`")
 			return d
 		}
-		d.root = t.node(doc.Body, start)
+		d.Root = t.node(doc.Body, start)
 	}
 	if d.err = t.lost(tokens); d.err != nil {
-		d.root = nil
+		d.Root = nil
 	}
 	return d
 }
@@ -253,7 +253,7 @@ func quoteEnd(text string, at int) int {
 
 // tree turns the parser's tree of one document into nodes.
 type tree struct {
-	source *source
+	source *Source
 	start  int
 	at     map[*token.Token]int
 	seen   map[*token.Token]bool // tokens that became a part of a node
@@ -300,7 +300,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 	var previous *token.Token
 	for _, tk := range tokens {
 		if why, ok := refused[tk.Type]; ok {
-			return t.source.errorAt(t.place(tk), "", why[0], why[1])
+			return t.source.ErrorAt(t.place(tk), "", why[0], why[1])
 		}
 		opener := tk
 		switch tk.Type {
@@ -308,8 +308,8 @@ func (t *tree) check(tokens token.Tokens) *Error {
 			return t.invalid(tk, tk.Error)
 		case token.DoubleQuoteType:
 			at := t.place(tk)
-			if text := t.source.text; !escaped.MatchString(text[at:quoteEnd(text, at)]) {
-				return t.source.errorAt(at, "", "an escape without its hexadecimal digits", hintFor("escape"))
+			if text := t.source.Text; !escaped.MatchString(text[at:quoteEnd(text, at)]) {
+				return t.source.ErrorAt(at, "", "an escape without its hexadecimal digits", hintFor("escape"))
 			}
 		case token.MappingStartType, token.SequenceStartType:
 			flow++
@@ -318,7 +318,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 		case token.MappingValueType:
 			opener = previous
 			if opener != nil && len(opener.Value) > maxKey {
-				return t.source.errorAt(t.place(opener), "", fmt.Sprintf("the name %s is longer than %d bytes", shorten(opener.Value), maxKey), "shorten it")
+				return t.source.ErrorAt(t.place(opener), "", fmt.Sprintf("the name %s is longer than %d bytes", Shorten(opener.Value), maxKey), "shorten it")
 			}
 			fallthrough
 		case token.SequenceEntryType:
@@ -332,7 +332,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 			columns = append(columns, column)
 		}
 		if flow+len(columns) > maxNesting {
-			return t.source.errorAt(t.place(tk), "", fmt.Sprintf("nested deeper than %d levels", maxNesting), "a pipeline needs fewer than ten")
+			return t.source.ErrorAt(t.place(tk), "", fmt.Sprintf("nested deeper than %d levels", maxNesting), "a pipeline needs fewer than ten")
 		}
 		previous = tk
 	}
@@ -346,7 +346,7 @@ func (t *tree) lost(tokens token.Tokens) *Error {
 		isText := tk.CharacterType == token.CharacterTypeMiscellaneous && tk.Type != token.CommentType ||
 			tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType
 		if isText && !t.seen[tk] && strings.TrimSpace(tk.Value) != "" {
-			return t.source.errorAt(t.place(tk), "", "this YAML cannot be read: "+shorten(tk.Value)+" belongs nowhere", hintFor(""))
+			return t.source.ErrorAt(t.place(tk), "", "this YAML cannot be read: "+Shorten(tk.Value)+" belongs nowhere", hintFor(""))
 		}
 	}
 	return nil
@@ -359,7 +359,7 @@ func (t *tree) unreadable(err error) *Error {
 		GetMessage() string
 	}
 	if !errors.As(err, &syntax) || syntax.GetToken() == nil {
-		return t.source.errorAt(t.start, "", "this YAML cannot be read: "+err.Error(), hintFor(""))
+		return t.source.ErrorAt(t.start, "", "this YAML cannot be read: "+err.Error(), hintFor(""))
 	}
 	tk := syntax.GetToken()
 	if colon := tk.Next; colon != nil && colon.Type == token.MappingValueType && tk.Type == token.StringType {
@@ -374,12 +374,12 @@ func (t *tree) invalid(tk *token.Token, message string) *Error {
 	if tk.Type == token.InvalidType {
 		offset = t.counted(tk.Position)
 	}
-	return t.source.errorAt(offset, "", "this YAML cannot be read: "+message, hintFor(message))
+	return t.source.ErrorAt(offset, "", "this YAML cannot be read: "+message, hintFor(message))
 }
 
 // counted returns the offset of a position that the scanner counted.
 func (t *tree) counted(p *token.Position) int {
-	text := t.source.text
+	text := t.source.Text
 	at := t.start
 	for line := 1; line < p.Line; line++ {
 		i := strings.IndexByte(text[at:], '\n')
@@ -417,45 +417,45 @@ func hintFor(message string) string {
 
 // node turns n into a node. Where the parser made a value up, it stands at
 // otherwise.
-func (t *tree) node(n ast.Node, otherwise int) *node {
+func (t *tree) node(n ast.Node, otherwise int) *Node {
 	tk := n.GetToken()
 	at := t.offset(tk, otherwise)
 	switch n := n.(type) {
 	case *ast.MappingNode:
-		result := &node{kind: mapping, offset: t.offset(n.Start, otherwise)}
+		result := &Node{Kind: Mapping, Offset: t.offset(n.Start, otherwise)}
 		for _, pair := range n.Values {
 			key := pair.Key.GetToken()
 			offset := t.offset(key, otherwise)
-			result.entries = append(result.entries, entry{key: key.Value, offset: offset, value: t.node(pair.Value, offset)})
+			result.Entries = append(result.Entries, entry{Key: key.Value, Offset: offset, Value: t.node(pair.Value, offset)})
 		}
-		if !n.IsFlowStyle && len(result.entries) > 0 {
-			result.offset = result.entries[0].offset
+		if !n.IsFlowStyle && len(result.Entries) > 0 {
+			result.Offset = result.Entries[0].Offset
 		}
 		return result
 	case *ast.SequenceNode:
-		result := &node{kind: list, offset: t.offset(n.Start, otherwise)}
+		result := &Node{Kind: List, Offset: t.offset(n.Start, otherwise)}
 		for i, item := range n.Values {
-			offset := result.offset
+			offset := result.Offset
 			if i < len(n.Entries) {
 				offset = t.offset(n.Entries[i].Start, offset)
 			}
-			result.items = append(result.items, t.node(item, offset))
+			result.Items = append(result.Items, t.node(item, offset))
 		}
 		return result
 	case *ast.NullNode:
-		return &node{kind: nothing, offset: at}
+		return &Node{Kind: Nothing, Offset: at}
 	case *ast.LiteralNode:
 		if text := n.Value.Value; strings.TrimSpace(text) != "" {
-			return &node{kind: scalar, style: block, offset: t.offset(n.Value.GetToken(), at), text: text}
+			return &Node{Kind: Scalar, Style: Block, Offset: t.offset(n.Value.GetToken(), at), Text: text}
 		}
-		return &node{kind: nothing, offset: at}
+		return &Node{Kind: Nothing, Offset: at}
 	}
-	result := &node{kind: scalar, offset: at, text: tk.Value}
+	result := &Node{Kind: Scalar, Offset: at, Text: tk.Value}
 	switch tk.Type {
 	case token.SingleQuoteType:
-		result.style = singleQuoted
+		result.Style = SingleQuoted
 	case token.DoubleQuoteType:
-		result.style = doubleQuoted
+		result.Style = DoubleQuoted
 	case token.StringType, token.BoolType:
 	default:
 		result.foreign = true // unless it is a decimal number, which its reader tells

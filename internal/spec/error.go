@@ -1,4 +1,4 @@
-package config
+package spec
 
 import (
 	"fmt"
@@ -6,15 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"github.com/afterbay/afterbay"
 )
 
-// maxErrors is the most errors that are reported of one file.
-const maxErrors = 100
+// MaxErrors is the most errors that are reported of one file.
+const MaxErrors = 100
 
-// excerptWidth is the most characters of a source line in an excerpt.
-const excerptWidth = 120
+// ExcerptWidth is the most characters of a source line in an excerpt.
+const ExcerptWidth = 120
 
 // Error is one thing wrong with a pipeline file.
 type Error struct {
@@ -71,9 +69,9 @@ func (es Errors) Unwrap() []error {
 	return list
 }
 
-// sorted returns the errors in file order as an error, nil where there is none.
+// Sorted returns the errors in file order as an error, nil where there is none.
 // It is cut where there are more than maxErrors.
-func (es Errors) sorted() error {
+func (es Errors) Sorted() error {
 	if len(es) == 0 {
 		return nil
 	}
@@ -83,30 +81,31 @@ func (es Errors) sorted() error {
 		}
 		return a.Column - b.Column
 	})
-	if len(es) > maxErrors {
+	if len(es) > MaxErrors {
 		more := &Error{File: es[0].File, Message: "there is more than these errors", Hint: "correct them first"}
-		return append(es[:maxErrors:maxErrors], more)
+		return append(es[:MaxErrors:MaxErrors], more)
 	}
 	return es
 }
 
-// shorten returns text quoted, and cut where it is long.
-func shorten(text string) string {
+// Shorten returns text quoted, and cut where it is long.
+func Shorten(text string) string {
 	if runes := []rune(text); len(runes) > 60 {
 		return strconv.Quote(string(runes[:60])) + "..."
 	}
 	return strconv.Quote(text)
 }
 
-// source is the text of a file and where its lines start.
-type source struct {
+// Source is the text of a file and where its lines start.
+type Source struct {
 	name  string
-	text  string
+	Text  string
 	lines []int // offset of each line's first byte
 }
 
-func newSource(name, text string) *source {
-	s := &source{name: name, text: text, lines: []int{0}}
+// NewSource returns the source of a file of that name and text.
+func NewSource(name, text string) *Source {
+	s := &Source{name: name, Text: text, lines: []int{0}}
 	for i := range len(text) {
 		if text[i] == '\n' {
 			s.lines = append(s.lines, i+1)
@@ -115,8 +114,8 @@ func newSource(name, text string) *source {
 	return s
 }
 
-// line returns the line of a byte offset, from 1.
-func (s *source) line(offset int) int {
+// Line returns the line of a byte offset, from 1.
+func (s *Source) Line(offset int) int {
 	line, found := slices.BinarySearch(s.lines, offset)
 	if found {
 		line++
@@ -124,13 +123,13 @@ func (s *source) line(offset int) int {
 	return line
 }
 
-// errorAt makes an error at a byte offset of the source.
-func (s *source) errorAt(offset int, field, message, hint string) *Error {
-	offset = min(max(offset, 0), len(s.text))
-	line := s.line(offset)
+// ErrorAt makes an error at a byte offset of the source.
+func (s *Source) ErrorAt(offset int, field, message, hint string) *Error {
+	offset = min(max(offset, 0), len(s.Text))
+	line := s.Line(offset)
 	start := s.lines[line-1]
-	row, _, _ := strings.Cut(s.text[start:], "\n")
-	before := []rune(s.text[start:offset])
+	row, _, _ := strings.Cut(s.Text[start:], "\n")
+	before := []rune(s.Text[start:offset])
 	return &Error{
 		File: s.name, Line: line, Column: len(before) + 1,
 		Field: field, Message: message, Hint: hint,
@@ -139,27 +138,27 @@ func (s *source) errorAt(offset int, field, message, hint string) *Error {
 }
 
 // errorOf is errorAt of what is wrong with a pipeline.
-func (s *source) errorOf(offset int, e *afterbay.Error) *Error {
-	found := s.errorAt(offset, e.Path, e.Message, e.Hint)
+func (s *Source) errorOf(offset int, e *Problem) *Error {
+	found := s.ErrorAt(offset, e.Path, e.Message, e.Hint)
 	found.Err = e.Err
 	return found
 }
 
-// explain returns a problem with its place in the file. If the path of the problem is not
+// Explain returns a problem with its place in the file. If the path of the problem is not
 // there, its nearest parent is shown.
-func (s *source) explain(places map[string]place, e *afterbay.Error) *Error {
+func (s *Source) Explain(places map[string]Place, e *Problem) *Error {
 	for path := e.Path; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
 		p, ok := places[path]
 		if !ok {
 			continue
 		}
-		offset := p.offset
-		if p.scalar != nil && path == e.Path {
-			offset = p.scalar.offsetOf(s.text, e.Column)
+		offset := p.Offset
+		if p.Scalar != nil && path == e.Path {
+			offset = p.Scalar.OffsetOf(s.Text, e.Column)
 		}
 		return s.errorOf(offset, e)
 	}
-	return s.errorOf(places["pipeline"].offset, e)
+	return s.errorOf(places["pipeline"].Offset, e)
 }
 
 // excerpt renders a source line with a caret under its character at index
@@ -170,10 +169,10 @@ func excerpt(line, caret int, row []rune) string {
 		return ""
 	}
 	from := 0
-	if len(row) > excerptWidth {
-		from = min(max(caret-excerptWidth/2, 0), len(row)-excerptWidth)
+	if len(row) > ExcerptWidth {
+		from = min(max(caret-ExcerptWidth/2, 0), len(row)-ExcerptWidth)
 	}
-	shown := slices.Clone(row[from:min(len(row), from+excerptWidth)])
+	shown := slices.Clone(row[from:min(len(row), from+ExcerptWidth)])
 	for i, c := range shown {
 		switch {
 		case c == '\t':

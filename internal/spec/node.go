@@ -1,4 +1,4 @@
-package config
+package spec
 
 import (
 	"strconv"
@@ -11,10 +11,10 @@ import (
 type kind uint8
 
 const (
-	nothing kind = iota // no value: `key:`, null or ~
-	scalar
-	list
-	mapping
+	Nothing kind = iota // no value: `key:`, null or ~
+	Scalar
+	List
+	Mapping
 )
 
 // String returns the kind as a message names it.
@@ -22,26 +22,26 @@ func (k kind) String() string {
 	return [...]string{"nothing", "a single value", "a list", "a mapping"}[k]
 }
 
-// style is how a scalar is written.
-type style uint8
+// Style is how a scalar is written.
+type Style uint8
 
 const (
-	plain        style = iota
-	singleQuoted       // '' is a quote
-	doubleQuoted       // with escapes
-	block              // | or >
+	Plain        Style = iota
+	SingleQuoted       // '' is a quote
+	DoubleQuoted       // with escapes
+	Block              // | or >
 )
 
-// node is one value of the file. The parser's tree is turned into nodes first,
+// Node is one value of the file. The parser's tree is turned into nodes first,
 // so that all that walks a pipeline sees four kinds and exact offsets.
-type node struct {
-	kind    kind
-	style   style
-	offset  int    // in bytes: the opening quote, bracket, dash or first key; of a block scalar the first line of text
-	text    string // of a scalar
+type Node struct {
+	Kind    kind
+	Style   Style
+	Offset  int    // in bytes: the opening quote, bracket, dash or first key; of a block scalar the first line of text
+	Text    string // of a scalar
 	foreign bool   // plain text that YAML reads as a hexadecimal number, an infinity or the like
-	items   []*node
-	entries []entry
+	Items   []*Node
+	Entries []entry
 
 	// Of a scalar that named variables:
 	written string // text before they became their values
@@ -50,27 +50,27 @@ type node struct {
 
 // entry is a key of a mapping and its value.
 type entry struct {
-	key    string
-	offset int // of the key
-	value  *node
+	Key    string
+	Offset int // of the key
+	Value  *Node
 }
 
-// offsetOf returns where in source the character of n's text at column stands,
+// OffsetOf returns where in source the character of n's text at column stands,
 // columns from 1. A block scalar is answered with its start, a column past the
 // end with the end.
 //
 // Folding changes blanks and line breaks only, so the other characters are
 // counted, and blanks where they stand on one line. What a variable holds stands
 // where it is named.
-func (n *node) offsetOf(source string, column int) int {
-	if n.kind != scalar || n.style == block || column < 1 {
-		return n.offset
+func (n *Node) OffsetOf(source string, column int) int {
+	if n.Kind != Scalar || n.Style == Block || column < 1 {
+		return n.Offset
 	}
-	at := n.offset
-	if n.style != plain {
+	at := n.Offset
+	if n.Style != Plain {
 		at++
 	}
-	characters := []rune(n.text)
+	characters := []rune(n.Text)
 	if n.origin != nil {
 		column = n.origin[min(column, len(n.origin))-1]
 		characters = []rune(n.written)
@@ -94,7 +94,7 @@ func (n *node) offsetOf(source string, column int) int {
 	return at
 }
 
-func (n *node) skipBlanks(source string, at int) int {
+func (n *Node) skipBlanks(source string, at int) int {
 	for at < len(source) {
 		width, blank := n.unit(source[at:])
 		if !blank {
@@ -107,11 +107,11 @@ func (n *node) skipBlanks(source string, at int) int {
 
 // unit returns how many bytes the first character of a scalar's source takes,
 // and whether it is blank.
-func (n *node) unit(rest string) (width int, blank bool) {
+func (n *Node) unit(rest string) (width int, blank bool) {
 	switch {
-	case n.style == singleQuoted && strings.HasPrefix(rest, "''"):
+	case n.Style == SingleQuoted && strings.HasPrefix(rest, "''"):
 		return 2, false
-	case n.style == doubleQuoted && len(rest) > 1 && rest[0] == '\\':
+	case n.Style == DoubleQuoted && len(rest) > 1 && rest[0] == '\\':
 		return escape(rest)
 	}
 	c, width := utf8.DecodeRuneInString(rest)

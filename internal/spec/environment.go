@@ -1,4 +1,4 @@
-package config
+package spec
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ type Lookup func(name string) (value string, set bool)
 
 // maxExpanded is the most bytes that the scalars of a document that name
 // variables may have together once these have become their values.
-const maxExpanded = 4 * maxBytes
+const maxExpanded = 4 * MaxBytes
 
 // variable is what names a variable in a scalar.
 var variable = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
@@ -25,22 +25,22 @@ var variable = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 // ${. A value stays text, whatever it holds: it is read by the rules that hold
 // for what stands in the file, but cannot add to the file's structure, and ${ in
 // it is no variable. It reports whether all have one; a scalar is read once.
-func (r *reader) interpolate(n *node, path string) bool {
-	if !strings.Contains(n.text, "${") {
+func (r *Reader) interpolate(n *Node, path string) bool {
+	if !strings.Contains(n.Text, "${") {
 		return true
 	}
 	var text strings.Builder
 	var origin []int // of each character of text, its column in what is written
 	column, complete := 1, true
-	for rest := n.text; rest != ""; {
-		if r.full() {
+	for rest := n.Text; rest != ""; {
+		if r.Full() {
 			return false
 		}
 		written := firstPiece(rest)
 		value, ok := r.piece(n, path, column, written)
 		complete = complete && ok
 		if r.expanded += len(value); r.expanded > maxExpanded {
-			r.fail(n.offset, path, "the variables make the file too large", "shorten them")
+			r.Fail(n.Offset, path, "the variables make the file too large", "shorten them")
 			return false
 		}
 		text.WriteString(value)
@@ -59,8 +59,8 @@ func (r *reader) interpolate(n *node, path string) bool {
 	if !complete {
 		return false
 	}
-	n.written, n.text, n.origin = n.text, text.String(), append(origin, column)
-	n.foreign = n.style == plain && isForeign(n.text)
+	n.written, n.Text, n.origin = n.Text, text.String(), append(origin, column)
+	n.foreign = n.Style == Plain && IsForeign(n.Text)
 	return true
 }
 
@@ -82,7 +82,7 @@ func firstPiece(text string) string {
 }
 
 // piece returns what a piece of n's text, written at a column, stands for.
-func (r *reader) piece(n *node, path string, column int, written string) (value string, ok bool) {
+func (r *Reader) piece(n *Node, path string, column int, written string) (value string, ok bool) {
 	switch {
 	case written == "$${":
 		return "${", true
@@ -90,7 +90,7 @@ func (r *reader) piece(n *node, path string, column int, written string) (value 
 		return written, true
 	}
 	fail := func(message, hint string) (string, bool) {
-		r.fail(n.offsetOf(r.source.text, column), path, message, hint)
+		r.Fail(n.OffsetOf(r.Source.Text, column), path, message, hint)
 		return "", false
 	}
 	match := variable.FindStringSubmatch(written)
@@ -98,7 +98,7 @@ func (r *reader) piece(n *node, path string, column int, written string) (value 
 		return fail("`${` starts no variable", "write ${NAME} or ${NAME:-default}; where the text ${ is meant, write $${")
 	}
 	name, hasDefault, otherwise := match[1], match[2] != "", match[3]
-	value, set := r.lookup(name)
+	value, set := r.Lookup(name)
 	switch {
 	case value == "" && hasDefault:
 		return otherwise, true
@@ -110,9 +110,9 @@ func (r *reader) piece(n *node, path string, column int, written string) (value 
 	return value, true
 }
 
-// isForeign reports whether YAML reads text, written plain, as something else
+// IsForeign reports whether YAML reads text, written plain, as something else
 // than text, true or false.
-func isForeign(text string) bool {
+func IsForeign(text string) bool {
 	switch token.New(text, text, &token.Position{}).Type {
 	case token.StringType, token.BoolType:
 		return false

@@ -1,0 +1,351 @@
+package lang
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/model/load"
+)
+
+// Manifest is the file of a model's manifest.
+type Manifest struct {
+	model.Manifest // with the paths of files joined with the folder of the manifest
+
+	source *spec.Source
+	places map[string]spec.Place
+}
+
+var ManifestFields = []spec.Field[model.Manifest]{
+	{Name: "model", Required: true, Form: spec.Into(func(m *model.Manifest) *string { return &m.Name }, ReadName), Example: "fraud"},
+	{Name: "version", Required: true, Form: spec.Into(func(m *model.Manifest) *int { return &m.Version }, spec.Version()), Example: "3"},
+	{Name: "file", Form: spec.Into(func(m *model.Manifest) *string { return &m.File }, spec.TextOf("the path of a model file")), Example: "fraud.ubj",
+		Absent: "required, but with `process` and `remote`"},
+	{Name: "sha256", Form: spec.Into(func(m *model.Manifest) *string { return &m.Digest }, digest()),
+		Example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Absent: "required with `file`"},
+	{Name: "trees", Form: spec.Into(func(m *model.Manifest) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
+	{Name: "kind", Form: spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.Choice[string](load.Kinds()...)), Example: "xgboost"},
+	{Name: "inputs", Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.ManifestInput { return &m.Inputs },
+		spec.Named(func(in *model.ManifestInput) *string { return &in.Name }, spec.OneOf("write number, string, bytes or {type: ...}",
+			spec.Scalar, spec.Into(inputType, readInputType), spec.Mapping, spec.MappingOf(manifestInputFields)))),
+		Example: "{amount: number, country: {type: number, categories: [US, GB]}}", Help: "the inputs in the model's order, with their types"},
+	{Name: "outputs", Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.Output { return &m.Outputs },
+		spec.OneOf("write [name], {name: size} or {name: string}", spec.List, spec.ListOf(manifestOutput()), spec.Mapping, spec.Named(outputName, outputKind()))),
+		Example: "[score]", Help: "names of the scores, in the model's order; {embedding: 384} is a name of 384 scores, {words: string} or bytes one of a text"},
+	{Name: "batch", Form: spec.Into(func(m *model.Manifest) *model.Policy { return &m.Batch }, spec.MappingOf(policyFields)),
+		Example: "{size: 64}", Help: "which rows share a call, where the pipeline does not say; `afterbay model bench` measures and writes it", Absent: "as below"},
+	{Name: "golden", Form: spec.Into(func(m *model.Manifest) *string { return &m.Golden }, ReadPath), Example: "golden.csv"},
+	{Name: "limits", Form: spec.Into(func(m *model.Manifest) *model.Limits { return &m.Limits }, spec.MappingOf(limitFields)), Example: "{text: 64KiB}", Absent: "as below"},
+	{Name: "onnx", Form: spec.Optional(func(m *model.Manifest) **model.ONNX { return &m.ONNX }, spec.MappingOf(onnxFields)),
+		Example: "{tokens: {file: tokenizer.json}, pool: mean}", Absent: "as below", Help: "how a model of kind onnx is computed"},
+	{Name: "ocr", Form: spec.Optional(func(m *model.Manifest) **model.OCR { return &m.OCR }, spec.MappingOf(ocrFields)),
+		Example: "{read: {file: read.onnx, sha256: 48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b}}", Absent: "required with kind ocr", Help: "the other models of one of kind ocr"},
+	{Name: "process", Form: spec.Optional(func(m *model.Manifest) **model.Process { return &m.Process }, spec.MappingOf(processFields)),
+		Example: "{command: [python3, worker.py, model.py]}", Absent: "required with kind process", Help: "the program that is a model of kind process"},
+	{Name: "remote", Form: spec.Optional(func(m *model.Manifest) **model.Remote { return &m.Remote }, spec.MappingOf(remoteFields)),
+		Example: "{endpoint: grpc://models:8081}", Absent: "required with kind remote", Help: "the server that has a model of kind remote"},
+	{Name: "voice", Form: spec.Optional(func(m *model.Manifest) **model.Voice { return &m.Voice }, spec.MappingOf(voiceFields)),
+		Example: "{seconds: 60}", Absent: "as below", Help: "how a model of kind voice hears"},
+}
+
+func inputType(in *model.ManifestInput) *model.Type { return &in.Type }
+
+var readInputType = spec.Choice[model.Type](string(model.Number), string(model.String), string(model.Bytes))
+
+var manifestInputFields = []spec.Field[model.ManifestInput]{
+	{Name: "type", Form: spec.Into(inputType, readInputType), Example: "number", Help: "what it holds", Absent: "number"},
+	{Name: "shape", Form: spec.Into(func(in *model.ManifestInput) *[]int { return &in.Shape }, spec.ListOf(spec.Whole[int](1, 1<<20))), Example: "[576]", Absent: "a single value"},
+	{Name: "categories", Form: spec.Into(func(in *model.ManifestInput) *[]string { return &in.Categories }, spec.ListOf(spec.TextOf("a text"))),
+		Example: "[US, GB]", Absent: "what the file says"},
+}
+
+var policyFields = []spec.Field[model.Policy]{
+	{Name: "size", Form: spec.Into(func(p *model.Policy) *int { return &p.Size }, spec.Whole[int](1, 4096)), Example: "256"},
+	{Name: "wait", Form: spec.Into(func(p *model.Policy) *time.Duration { return &p.Wait }, spec.Span(0, time.Minute)), Example: "2ms"},
+	{Name: "sort", Form: spec.Into(func(p *model.Policy) *bool { return &p.ByLength }, spec.OnlyTrue()), Example: "true", Absent: "in the order of the events"},
+}
+
+var limitFields = []spec.Field[model.Limits]{
+	{Name: "text", Form: spec.Into(func(l *model.Limits) *int { return &l.TextBytes }, spec.Size(1, 64<<20)), Example: "64KiB"},
+	{Name: "rows", Form: spec.Into(func(l *model.Limits) *int { return &l.Rows }, spec.Whole[int](1, 4096)), Example: "256"},
+}
+
+func outputName(o *model.Output) *string { return &o.Name }
+
+// outputKind reads how many scores an output has, or that it is a text.
+func outputKind() spec.Form[model.Output] {
+	size, kind := spec.Whole[int](1, 1<<20), spec.Choice[model.Type](string(model.String), string(model.Bytes))
+	return spec.Form[model.Output]{Read: func(r *spec.Reader, n *spec.Node, path string, into *model.Output) {
+		if n.Kind == spec.Scalar && !spec.Decimal.MatchString(n.Text) {
+			into.Size = 1
+			kind.Read(r, n, path, &into.Type)
+		} else {
+			size.Read(r, n, path, &into.Size)
+		}
+	}, Shape: spec.Shape{Kind: spec.Either, Of: []spec.Shape{size.Shape, kind.Shape}}}
+}
+
+// manifestOutput reads the name of one score.
+func manifestOutput() spec.Form[model.Output] {
+	return spec.Form[model.Output]{Read: func(r *spec.Reader, n *spec.Node, path string, into *model.Output) {
+		into.Size = 1
+		ReadName.Read(r, n, path, &into.Name)
+	}, Shape: ReadName.Shape}
+}
+
+var HexDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
+
+// digest reads a sha256.
+func digest() spec.Form[string] {
+	f := spec.TextOf("the sha256 of the file, 64 hex digits")
+	return spec.Form[string]{Read: func(r *spec.Reader, n *spec.Node, path string, into *string) {
+		f.Read(r, n, path, into)
+		if *into != "" && !HexDigest.MatchString(*into) {
+			r.Fail(n.Offset, path, spec.Shorten(*into)+" is not a sha256", "write the 64 hex digits that sha256sum prints of the file")
+		}
+		*into = strings.TrimPrefix(*into, "sha256:")
+	}, Shape: f.Shape}
+}
+
+// IsManifest reports whether a file is the manifest of a model, valid or not.
+func IsManifest(path string) bool { return spec.IsFile(path, &spec.ManifestFiles) }
+
+// LoadManifest reads the manifest of a model, of at most 1 MiB, and the environment
+// variables that its values name. The paths in it
+// are relative to its folder: in the result they are joined with it. An error is
+// Errors where the file was read but is not valid.
+func LoadManifest(path string) (*Manifest, error) {
+	data, err := spec.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read model manifest: %w", err)
+	}
+	m, err := ParseManifestWith(path, data, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	files := []*string{&m.File, &m.Golden}
+	if m.ONNX != nil && m.ONNX.Tokens != nil {
+		files = append(files, &m.ONNX.Tokens.File)
+	}
+	if m.OCR != nil {
+		files = append(files, &m.OCR.Read.File)
+		if m.OCR.Turn != nil {
+			files = append(files, &m.OCR.Turn.File)
+		}
+	}
+	if m.Remote != nil {
+		files = append(files, &m.Remote.TokenFile)
+	}
+	spec.Beside(path, files...)
+	if m.Process != nil {
+		m.Process.Dir = filepath.Dir(path)
+	}
+	return m, nil
+}
+
+// ParseManifest reads the text of a manifest; filename is for messages only. The
+// paths in it stay as they are written, and it may name no environment variables.
+// An error is Errors: all that is wrong, in the order of the file.
+func ParseManifest(filename string, data []byte) (*Manifest, error) {
+	return ParseManifestWith(filename, data, func(string) (string, bool) { return "", false })
+}
+
+// ParseManifestWith is ParseManifest with the environment variables that lookup knows.
+func ParseManifestWith(filename string, data []byte, lookup spec.Lookup) (*Manifest, error) {
+	m := &Manifest{}
+	r, root, err := spec.ReadOne(&spec.ManifestFiles, filename, data, lookup, ManifestFields, &m.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	m.source, m.places = r.Source, r.Places
+	if err := r.Errors.Sorted(); err != nil {
+		return nil, err
+	}
+	for i := range m.Inputs {
+		m.Inputs[i].Type = cmp.Or(m.Inputs[i].Type, model.Number)
+	}
+	switch {
+	case m.File == "" && m.Process == nil && m.Remote == nil:
+		r.Missing(root, "", "file", "")
+	case (m.File == "") != (m.Digest == ""):
+		r.Fail(root.Offset, "", "`file` and `sha256` belong together", "write both")
+	}
+	if err := r.Errors.Sorted(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Explain turns load.Errors in err into Errors with positions in the manifest.
+// Any other error is returned as it is.
+func (m *Manifest) Explain(err error) error {
+	var found load.Errors
+	if !errors.As(err, &found) {
+		return err
+	}
+	var explained spec.Errors
+	for _, e := range found {
+		explained = append(explained, m.source.Explain(m.places, &spec.Problem{Path: e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err}))
+	}
+	return explained.Sorted()
+}
+
+// readManifests reads the manifests that a pipeline's models name. One that
+// cannot be read at all is left to who loads the model.
+func readManifests(p *Pipeline) (map[string]*Manifest, spec.Errors) {
+	var all spec.Errors
+	manifests := map[string]*Manifest{}
+	for i := range p.Models {
+		named := &p.Models[i]
+		if !model.IsManifest(named.File) {
+			continue
+		}
+		m, err := LoadManifest(named.File)
+		var found spec.Errors
+		switch {
+		case err == nil:
+			manifests[named.Name], named.Manifest = m, &m.Manifest
+		case errors.As(err, &found):
+			all = append(all, found...)
+		}
+	}
+	return manifests, all
+}
+
+// ofManifest explains an error in the manifest of a model; nil where it is in
+// none.
+func (f *File) ofManifest(pipeline int, e *spec.Problem) *spec.Error {
+	if pipeline >= len(f.models) {
+		return nil
+	}
+	for name, m := range f.models[pipeline] {
+		if path, inside := strings.CutPrefix(e.Path, "models."+name+".manifest."); inside {
+			return m.source.Explain(m.places, &spec.Problem{Path: path, Message: e.Message, Hint: e.Hint, Err: e.Err})
+		}
+	}
+	return nil
+}
+
+// FormatManifest writes a manifest as LoadManifest reads it, but for what belongs
+// to models outside of the process.
+func FormatManifest(m *model.Manifest) []byte {
+	var text strings.Builder
+	line := func(word, value string) {
+		if value != "" {
+			fmt.Fprintf(&text, "%s: %s\n", word, value)
+		}
+	}
+	line("model", quoteManifest(m.Name))
+	line("version", strconv.Itoa(m.Version))
+	line("kind", m.Kind)
+	line("file", quoteManifest(m.File))
+	line("sha256", m.Digest)
+	line("trees", m.Trees)
+	text.WriteString("inputs:\n")
+	for _, in := range m.Inputs {
+		kind := string(cmp.Or(in.Type, model.Number))
+		if in.Shape != nil || in.Categories != nil {
+			parts := []string{"type: " + kind}
+			if in.Shape != nil {
+				parts = append(parts, "shape: ["+strings.Trim(strings.Join(strings.Fields(fmt.Sprint(in.Shape)), ", "), "[]")+"]")
+			}
+			if in.Categories != nil {
+				parts = append(parts, "categories: "+listManifest(in.Categories))
+			}
+			kind = "{" + strings.Join(parts, ", ") + "}"
+		}
+		fmt.Fprintf(&text, "  %s: %s\n", strings.ReplaceAll(quoteManifest(in.Name), "$${", "${"), kind)
+	}
+	line("outputs", listOutputs(m.Outputs))
+	line("batch", formatPolicy(m.Batch))
+	if m.Golden != "" {
+		line("golden", quoteManifest(m.Golden))
+	}
+	var limits []string
+	if m.Limits.TextBytes > 0 {
+		limits = append(limits, "text: "+strconv.Itoa(m.Limits.TextBytes))
+	}
+	if m.Limits.Rows > 0 {
+		limits = append(limits, "rows: "+strconv.Itoa(m.Limits.Rows))
+	}
+	if limits != nil {
+		line("limits", "{"+strings.Join(limits, ", ")+"}")
+	}
+	return []byte(text.String())
+}
+
+func formatPolicy(p model.Policy) string {
+	var parts []string
+	if p.Size > 0 {
+		parts = append(parts, "size: "+strconv.Itoa(p.Size))
+	}
+	if p.Wait > 0 {
+		parts = append(parts, "wait: "+spec.FormatDuration(p.Wait))
+	}
+	if p.ByLength {
+		parts = append(parts, "sort: true")
+	}
+	if parts == nil {
+		return ""
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
+
+// quoteManifest writes text that reads the same to every YAML reader, and names no
+// variable.
+func quoteManifest(text string) string {
+	if plainWord.MatchString(text) && !spec.IsForeign(text) && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(text)) {
+		return text
+	}
+	return strconv.QuoteToASCII(strings.ReplaceAll(text, "${", "$${"))
+}
+
+// listOutputs writes names, or names with their sizes where one is not 1.
+func listOutputs(outputs []model.Output) string {
+	var names, sized []string
+	for _, out := range outputs {
+		name := quoteManifest(out.Name)
+		size := strconv.Itoa(out.Size)
+		if out.Text() {
+			size = string(out.Type)
+		}
+		names, sized = append(names, name), append(sized, strings.ReplaceAll(name, "$${", "${")+": "+size)
+	}
+	if slices.ContainsFunc(outputs, func(out model.Output) bool { return out.Size != 1 || out.Text() }) {
+		return "{" + strings.Join(sized, ", ") + "}"
+	}
+	return "[" + strings.Join(names, ", ") + "]"
+}
+
+func listManifest(list []string) string {
+	quoted := make([]string, len(list))
+	for i, text := range list {
+		quoted[i] = quoteManifest(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// batchLines is the batch of a manifest, with the lines that are indented below it.
+var batchLines = regexp.MustCompile(`(?m)^batch:.*\n?(?:[ \t]+.*\n?)*`)
+
+// WithPolicy returns the text of a manifest with another batch policy. All else
+// stays as it is written.
+func WithPolicy(manifest []byte, p model.Policy) []byte {
+	line := "batch: " + formatPolicy(p) + "\n"
+	if at := batchLines.FindIndex(manifest); at != nil {
+		return slices.Concat(manifest[:at[0]], []byte(line), manifest[at[1]:])
+	}
+	text := strings.TrimRight(string(manifest), "\n") + "\n"
+	return []byte(text + line)
+}

@@ -1,0 +1,300 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reader reads one document's nodes into a pipeline. It collects what is wrong
+// and where every field stands.
+type Reader struct {
+	Source *Source
+	Places map[string]Place
+	Errors Errors
+	Again  func(r *Reader, n *Node, path string, into any) // reads the steps of a case of a route: a table cannot name itself
+
+	Lookup   Lookup
+	expanded int // bytes of the scalars that named variables
+}
+
+// Place is where a field stands: its value where that is a scalar, otherwise
+// its key or its first character.
+type Place struct {
+	Offset int
+	Scalar *Node // nil where the value is none
+}
+
+// read reads a node, which stands at path, into a value. It reports what is
+// wrong to the reader.
+type read[T any] func(r *Reader, n *Node, path string, into *T)
+
+// Form is how values of type T are written.
+type Form[T any] struct {
+	Read  read[T]
+	Shape Shape
+}
+
+// Shape says what a form reads, for the JSON Schema and the reference page.
+type Shape struct {
+	Kind      ShapeKind
+	Text      string         // of text: what it stands for
+	Low, High string         // of a number, duration or size: as they are written
+	Allowed   []string       // of a choice
+	Of        []Shape        // of a list or names: the element's; of either: the alternatives'
+	Last      *Shape         // of names: that of the one named default
+	Words     func() []About // of a mapping
+	Get       any            // func(*T) *U: the field that is read into; nil where it is not one
+}
+
+// ShapeKind is what a form reads.
+type ShapeKind uint8
+
+const (
+	AnyText ShapeKind = iota
+	AChoice
+	AWhole
+	ANumber
+	ATrue
+	ASwitch
+	ADuration
+	ASize
+	AWindow
+	AConstant
+	ASecret
+	AList
+	ANames   // a mapping from names
+	AMapping // of words
+	AStep    // a mapping of one of its words
+	Either
+	TheSteps // of the pipeline, again
+)
+
+// Field is one word of a mapping: what the pipeline file may say there.
+type Field[T any] struct {
+	Name     string
+	Required bool
+	Or       string // words that may be written instead of this one, and not beside it, with | between
+	Form[T]
+	Example string // of a value
+	Help    string // what it says; "" is the comment of the field
+	Absent  string // what holds without it; "" is what the comment of the field says of the zero value
+	Instead string // of a word that is not accepted: what to do; read is nil
+	Refused string // of a word that is not accepted: why; "" is that it is not built
+}
+
+// About is a word without its type.
+type About struct {
+	Name, Or, Example, Help, Absent, Instead, Refused string
+	Required, Accepted                                bool
+	Shape                                             Shape
+	Try                                               func(r *Reader, n *Node, path string)
+}
+
+// Fail adds a finding. Past the most that are reported it does nothing, which
+// bounds the time that a bad file takes.
+func (r *Reader) Fail(offset int, path, message, hint string) {
+	if !r.Full() {
+		r.Errors = append(r.Errors, r.Source.ErrorAt(offset, path, message, hint))
+	}
+}
+
+// Full reports whether no more findings are taken.
+func (r *Reader) Full() bool { return len(r.Errors) > MaxErrors }
+
+func (r *Reader) place(path string, key int, n *Node) {
+	p := Place{Offset: key}
+	if n.Kind == Scalar {
+		p = Place{Offset: n.Offset, Scalar: n}
+	}
+	r.Places[path] = p
+}
+
+// Join returns the path of a field below another.
+func Join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// expect reports whether n is of kind want, with something in it, and says so
+// where it is not.
+func (r *Reader) expect(n *Node, path string, want kind, hint string) bool {
+	switch {
+	case n.Kind == Nothing:
+		r.Fail(n.Offset, path, "has no value", hint)
+	case n.Kind != want:
+		r.Fail(n.Offset, path, fmt.Sprintf("must be %s, is %s", want, n.Kind), hint)
+	case want == Mapping && len(n.Entries) == 0, want == List && len(n.Items) == 0:
+		r.Fail(n.Offset, path, "is empty", hint)
+	default:
+		return true
+	}
+	return false
+}
+
+// entries returns the entries of a mapping, each key once.
+func (r *Reader) entries(n *Node, path, hint string) []entry {
+	if !r.expect(n, path, Mapping, hint) {
+		return nil
+	}
+	lines := make(map[string]int, len(n.Entries)) // of each key's first entry
+	unique := make([]entry, 0, len(n.Entries))
+	for _, e := range n.Entries {
+		here := Join(path, e.Key)
+		if first, twice := lines[e.Key]; twice {
+			r.Fail(e.Offset, here, Shorten(e.Key)+" is written twice", fmt.Sprintf("remove one; the first is on line %d", first))
+			continue
+		}
+		lines[e.Key] = r.Source.Line(e.Offset)
+		r.place(here, e.Offset, e.Value)
+		unique = append(unique, e)
+	}
+	return unique
+}
+
+// MappingOf reads a mapping of known words into the fields of T.
+func MappingOf[T any](known []Field[T]) Form[T] {
+	return Form[T]{
+		Shape: Shape{Kind: AMapping, Words: func() []About {
+			all := make([]About, len(known))
+			for i, w := range known {
+				all[i] = w.about()
+			}
+			return all
+		}},
+		Read: func(r *Reader, n *Node, path string, into *T) { readFields(r, known, n, path, into) },
+	}
+}
+
+func (w *Field[T]) about() About {
+	return About{
+		Name: w.Name, Or: w.Or, Example: w.Example, Help: w.Help, Absent: w.Absent, Instead: w.Instead, Refused: w.Refused,
+		Required: w.Required, Accepted: w.Read != nil, Shape: w.Shape,
+		Try: func(r *Reader, n *Node, path string) { w.Read(r, n, path, new(T)) },
+	}
+}
+
+func readFields[T any](r *Reader, known []Field[T], n *Node, path string, into *T) {
+	var names []string // of the words that are accepted
+	for _, w := range known {
+		if w.Read != nil {
+			names = append(names, w.Name)
+		}
+	}
+	entries := r.entries(n, path, "write "+alternatives(names))
+	clean := len(entries) > 0
+	for _, e := range entries {
+		if r.Full() {
+			return
+		}
+		here := Join(path, e.Key)
+		i := slices.IndexFunc(known, func(w Field[T]) bool { return w.Name == e.Key })
+		switch {
+		case i < 0:
+			clean = false
+			r.Fail(e.Offset, here, "unknown word "+Shorten(e.Key), suggest(e.Key, names, known))
+		case known[i].Read != nil:
+			known[i].Read(r, e.Value, here, into)
+		case known[i].Refused != "":
+			clean = false
+			r.Fail(e.Offset, here, known[i].Refused, known[i].Instead)
+		default:
+			clean = false
+			r.Fail(e.Offset, here, "`"+e.Key+"` is not supported yet", known[i].Instead)
+		}
+	}
+	for _, w := range known {
+		written := func(name string) int { return slices.IndexFunc(entries, func(e entry) bool { return e.Key == name }) }
+		this, there := written(w.Name), false
+		for or := range strings.SplitSeq(w.Or, "|") {
+			other := written(or)
+			if there = there || other >= 0; this >= 0 && other >= 0 {
+				second := entries[max(this, other)]
+				r.Fail(second.Offset, Join(path, second.Key), fmt.Sprintf("`%s` and `%s` exclude each other", w.Name, or), "remove one of them")
+			}
+		}
+		if clean && w.Required && this < 0 && !there { // a word that is wrong is most likely the one that misses
+			r.Missing(n, path, w.Name, w.Or)
+		}
+	}
+}
+
+// Missing adds the finding that a field, or one of those that may be written instead, is missing.
+func (r *Reader) Missing(n *Node, path, name, or string) {
+	offset := n.Offset
+	if p, ok := r.Places[path]; ok {
+		offset = p.Offset
+	}
+	hint := fmt.Sprintf("add `%s: ...`", name)
+	if or != "" {
+		hint += " or `" + strings.ReplaceAll(or, "|", ": ...` or `") + ": ...`"
+	}
+	r.Fail(offset, path, fmt.Sprintf("`%s` is missing", name), hint)
+}
+
+// Into reads into the field of T that get returns.
+func Into[T, U any](get func(*T) *U, f Form[U]) Form[T] {
+	f.Shape.Get = get
+	return Form[T]{func(r *Reader, n *Node, path string, into *T) { f.Read(r, n, path, get(into)) }, f.Shape}
+}
+
+// Optional reads into a field that is nil where its word is absent.
+func Optional[T, U any](get func(*T) **U, f Form[U]) Form[T] {
+	f.Shape.Get = get
+	return Form[T]{func(r *Reader, n *Node, path string, into *T) {
+		value := new(U)
+		*get(into) = value
+		f.Read(r, n, path, value)
+	}, f.Shape}
+}
+
+// Named reads a mapping from names to values, in its order. name returns where
+// an element keeps its name.
+func Named[T any](name func(*T) *string, f Form[T]) Form[[]T] {
+	return Form[[]T]{func(r *Reader, n *Node, path string, into *[]T) {
+		for _, e := range r.entries(n, path, "write `<name>: <value>`") {
+			var element T
+			*name(&element) = e.Key
+			if e.Key == "" {
+				r.Fail(e.Offset, path, "a name is empty", "write a name")
+			}
+			f.Read(r, e.Value, Join(path, e.Key), &element)
+			*into = append(*into, element)
+		}
+	}, Shape{Kind: ANames, Of: []Shape{f.Shape}}}
+}
+
+// ListOf reads a list.
+func ListOf[T any](f Form[T]) Form[[]T] {
+	return Form[[]T]{func(r *Reader, n *Node, path string, into *[]T) {
+		if !r.expect(n, path, List, "write `[...]`, or one `- ...` a line") {
+			return
+		}
+		for i, item := range n.Items {
+			here := fmt.Sprintf("%s[%d]", path, i)
+			r.place(here, item.Offset, item)
+			var element T
+			f.Read(r, item, here, &element)
+			*into = append(*into, element)
+		}
+	}, Shape{Kind: AList, Of: []Shape{f.Shape}}}
+}
+
+// OneOf reads a node by the form that is for its kind. hint says what to write
+// where none is.
+func OneOf[T any](hint string, a kind, formA Form[T], b kind, formB Form[T]) Form[T] {
+	return Form[T]{func(r *Reader, n *Node, path string, into *T) {
+		switch n.Kind {
+		case a:
+			formA.Read(r, n, path, into)
+		case b:
+			formB.Read(r, n, path, into)
+		case Nothing:
+			r.Fail(n.Offset, path, "has no value", hint)
+		default:
+			r.Fail(n.Offset, path, fmt.Sprintf("must be %s or %s, is %s", a, b, n.Kind), hint)
+		}
+	}, Shape{Kind: Either, Of: []Shape{formA.Shape, formB.Shape}}}
+}
