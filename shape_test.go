@@ -91,7 +91,7 @@ var layers = map[string][]string{
 	"journal":               {"internal/packed", "statekey", "stream"},
 	"task":                  {"stream", "value", "batch", "decode", "dedupe", "due", "expression", "feature", "header", "keys", "control", "dead", "generation", "group", "journal", "merge", "observe", "output", "resume", "park", "silence", "statekey", "step", "table"},
 	"internal/spec":         {"expression"},
-	"internal/lang":         {"deliver/row", "internal/spec", "lookup", "model", "model/load", "step"},
+	"internal/lang":         {"deliver/row", "expression", "internal/spec", "lookup", "model", "model/load", "step"},
 	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "internal/client", "internal/lang", "internal/s3", "internal/spec", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
 	"rederive":              {"", "generation", "header", "journal", "park", "statekey", "stream", "stream/memory"},
 	"config":                {"gateway/sequence", "internal/http/access", "internal/lang", "internal/spec", "token"},

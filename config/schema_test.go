@@ -213,7 +213,7 @@ func instance(n *spec.Node) any {
 			all = append(all, instance(item))
 		}
 		return all
-	case spec.Nothing:
+	case spec.NoValue:
 		return nil
 	}
 	if n.Style == spec.Plain {

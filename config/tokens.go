@@ -60,7 +60,7 @@ var (
 func onlyTrueOrBare() spec.Form[bool] {
 	f := spec.OnlyTrue()
 	return spec.Form[bool]{Read: func(r *spec.Reader, n *spec.Node, path string, into *bool) {
-		if n.Kind == spec.Nothing {
+		if n.Kind == spec.NoValue {
 			*into = true
 			return
 		}

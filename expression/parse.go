@@ -218,3 +218,37 @@ func distance(a, b []rune) int {
 	}
 	return rows[len(a)][len(b)]
 }
+
+// Canonical returns the one text of all sources that differ in white space, comments
+// and quotes: their tokens, with a space between two of them, but none around a dot. It
+// returns a text that has no tokens as it is.
+func Canonical(source string) string {
+	if len(source) > MaxBytes || !utf8.ValidString(source) {
+		return source
+	}
+	tokens, err := lexer.Lex(file.NewSource(source))
+	if err != nil {
+		return source
+	}
+	var text strings.Builder
+	dot := true // no space before the first token
+	for _, t := range tokens {
+		if t.Kind == lexer.EOF {
+			break
+		}
+		isDot := t.Is(lexer.Operator, ".")
+		if !dot && !isDot {
+			text.WriteByte(' ')
+		}
+		dot = isDot
+		switch t.Kind {
+		case lexer.String:
+			text.WriteString(strconv.Quote(t.Value))
+		case lexer.Bytes:
+			text.WriteString("b" + strconv.Quote(t.Value))
+		default:
+			text.WriteString(t.Value)
+		}
+	}
+	return text.String()
+}

@@ -3,8 +3,10 @@ package lang
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -15,13 +17,14 @@ import (
 
 var (
 	ReadName       = spec.TextOf("a name")
-	readExpression = spec.TextOf("an expression")
-	readBool       = spec.TextOf("an expression of type bool")
-	readType       = spec.TextOf("a type such as string, int, number or optional string")
+	readExpression = spec.As(expression.Canonical, spec.TextOf("an expression"))
+	readBool       = spec.As(expression.Canonical, spec.TextOf("an expression of type bool"))
+	readType       = spec.As(oneSpace, spec.TextOf("a type such as string, int, number or optional string"))
 	readNames      = spec.ListOf(ReadName)
 	readBindings   = spec.Named(bindingName, spec.Into(bindingExpr, readExpression))
+	readBindingSet = spec.AnyOrder(bindingName, readBindings)
 	readFields     = spec.Named(fieldName, spec.Into(fieldType, readType))
-	readLate       = spec.Choice[string]("dlq", "drop", "include")
+	readLate       = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
 	readInput      = spec.MappingOf(inputFields)
 	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
 	ReadURL        = spec.TextOf("a URL")
@@ -30,141 +33,146 @@ var (
 	ReadPath       = spec.TextOf("the path of a file")
 	readSteps      = spec.Form[[]Step]{
 		Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Step) { r.Again(r, n, path, into) }, Shape: spec.Shape{Kind: spec.TheSteps},
+		Print: func(p *spec.Printer, path string, list *[]Step) { p.Again(p, path, list) },
 	}
 )
 
-func bindingName(b *Binding) *string { return &b.Name }
-func bindingExpr(b *Binding) *string { return &b.Expr }
-func fieldName(f *Field) *string     { return &f.Name }
-func fieldType(f *Field) *string     { return &f.Type }
+// oneSpace returns a type with its words one space apart.
+func oneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func constantName(c *spec.Constant) *string { return &c.Name }
+func bindingName(b *Binding) *string        { return &b.Name }
+func bindingExpr(b *Binding) *string        { return &b.Expr }
+func fieldName(f *Field) *string            { return &f.Name }
+func fieldType(f *Field) *string            { return &f.Type }
 
 var PipelineFields = []spec.Field[Pipeline]{
-	{Name: "pipeline", Required: true, Form: spec.Into(func(p *Pipeline) *string { return &p.Name }, ReadName),
+	{Name: "pipeline", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Pipeline) *string { return &p.Name }, ReadName),
 		Example: "fraud", Help: "its name: also that of the consumer group and of its state"},
-	{Name: "input", Required: true, Or: "inputs", Form: spec.Into(func(p *Pipeline) *Input { return &p.Input }, readInput),
+	{Name: "input", Affects: spec.State, Required: true, Or: "inputs", Form: spec.Into(func(p *Pipeline) *Input { return &p.Input }, readInput),
 		Example: "{topic: payments, key: customer, fields: {customer: string, amount: number}}"},
-	{Name: "inputs", Form: spec.Into(func(p *Pipeline) *[]Input { return &p.Inputs }, spec.ListOf(readInput)),
+	{Name: "inputs", Affects: spec.State, Form: spec.Into(func(p *Pipeline) *[]Input { return &p.Inputs }, spec.ListOf(readInput)),
 		Example: "[{topic: chats, key: user, fields: {user: string}}, {topic: calls, key: user, fields: {user: string}}]",
 		Help:    "several topics, each written like `input`, merged through the topic `<pipeline>.merged`", Absent: "required, or `input`"},
-	{Name: "delivery", Form: spec.Into(func(p *Pipeline) *Delivery { return &p.Delivery },
+	{Name: "delivery", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Delivery { return &p.Delivery },
 		spec.Choice[Delivery](string(ExactlyOnce), string(AtLeastOnce), string(AtMostOnce))),
 		Example: "at-least-once"},
-	{Name: "answers", Form: spec.Into(func(p *Pipeline) *[]string { return &p.Answers }, spec.ListOf(spec.TextOf("a topic"))),
+	{Name: "answers", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]string { return &p.Answers }, spec.ListOf(spec.TextOf("a topic"))),
 		Example: "[decisions]", Absent: "nothing is for clients", Help: "topics by which events that clients sent by a gateway are answered, or go on: one that leaves no record in them, since it is filtered or a member of a group, ends in the topic `<pipeline>.ended`"},
-	{Name: "commit", Form: spec.Into(func(p *Pipeline) *Commit { return &p.Commit }, spec.MappingOf(commitFields)),
+	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Commit { return &p.Commit }, spec.MappingOf(commitFields)),
 		Example: "{interval: 20ms}", Absent: "as below"},
-	{Name: "queue", Form: spec.Into(func(p *Pipeline) *Queue { return &p.Queue }, spec.MappingOf(queueFields)),
+	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Queue { return &p.Queue }, spec.MappingOf(queueFields)),
 		Example: "{max: 2000, high: 1500, low: 500}", Absent: "as below",
 		Help: "bounds the events of a process that wait off the loop: for a model that is slow or down, or behind an event of their key that does; at `high` of them nothing more is read, until there are `low`"},
-	{Name: "priority", Form: spec.Into(func(p *Pipeline) *Priority { return &p.Priority }, spec.MappingOf(priorityFields)),
+	{Name: "priority", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Priority { return &p.Priority }, spec.MappingOf(priorityFields)),
 		Example: "{high: amount > 1000, low: batch}", Absent: "all events are normal", Help: "which of the events that wait off the loop are called for first"},
-	{Name: "tenant", Form: spec.Into(func(p *Pipeline) *Tenant { return &p.Tenant }, spec.MappingOf(tenantFields)),
+	{Name: "tenant", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Tenant { return &p.Tenant }, spec.MappingOf(tenantFields)),
 		Example: "{by: merchant, max: 1000}", Absent: "one for all", Help: "whose events are: those that wait off the loop are called for in turns of their tenants"},
-	{Name: "budget", Form: spec.Into(func(p *Pipeline) *Budget { return &p.Budget }, spec.MappingOf(budgetFields)),
+	{Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Budget { return &p.Budget }, spec.MappingOf(budgetFields)),
 		Example: "{p99: 50ms, model: 25ms}", Absent: "no budget", Help: "how long an event may take, from its append until its outputs are durable: `afterbay budget` compares"},
-	{Name: "lag", Form: spec.Into(func(p *Pipeline) *Lag { return &p.Lag }, spec.MappingOf(lagFields)),
+	{Name: "lag", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Lag { return &p.Lag }, spec.MappingOf(lagFields)),
 		Example: "{warn: 10s, critical: 60s}", Absent: "no bounds"},
-	{Name: "dlq", Form: spec.Into(func(p *Pipeline) *DeadLetters { return &p.DeadLetters }, spec.MappingOf(deadLettersFields)),
+	{Name: "dlq", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *DeadLetters { return &p.DeadLetters }, spec.MappingOf(deadLettersFields)),
 		Example: "{abort_above: 5%/1m}", Absent: "it never stops"},
-	{Name: "engine", Form: spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, ReadEngine),
+	{Name: "engine", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, ReadEngine),
 		Example: "kafka://broker-1:9092,broker-2:9092", Absent: "the log of a data directory",
 		Help: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
-	{Name: "models", Form: spec.Into(func(p *Pipeline) *[]Model { return &p.Models },
+	{Name: "models", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]Model { return &p.Models },
 		spec.Named(func(m *Model) *string { return &m.Name }, spec.MappingOf(modelFields))),
 		Example: "{fraud: {file: fraud.ubj, version: 3, outputs: {score: number}}}", Help: "names, each of a model", Absent: "none"},
-	{Name: "constants", Form: spec.Into(func(p *Pipeline) *[]spec.Constant { return &p.Constants },
-		spec.Named(func(c *spec.Constant) *string { return &c.Name }, spec.ConstantForm())),
+	{Name: "constants", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]spec.Constant { return &p.Constants },
+		spec.AnyOrder(constantName, spec.Named(constantName, spec.ConstantForm()))),
 		Example: "{limit: 0.5, region: {US: 0, GB: 1}}", Absent: "none",
 		Help: "names, each of a value, or of a table that is read as `table[key] ?? otherwise`"},
-	{Name: "steps", Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(StepForm())),
+	{Name: "steps", Affects: spec.State, Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(StepForm())),
 		Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
-	{Name: "objects", Form: spec.Into(func(p *Pipeline) *Objects { return &p.Objects }, spec.MappingOf(objectsFields)),
+	{Name: "objects", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Objects { return &p.Objects }, spec.MappingOf(objectsFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
-	{Name: "sinks", Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinkFields))),
+	{Name: "sinks", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinkFields))),
 		Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
 		Help: "services that get the records of topics, from `afterbay run`, each record until the service took it"},
 }
 
 var inputFields = []spec.Field[Input]{
-	{Name: "topic", Required: true, Form: spec.Into(func(in *Input) *string { return &in.Topic }, ReadName),
+	{Name: "topic", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Topic }, ReadName),
 		Example: "payments", Help: "the topic that is read"},
-	{Name: "partitions", Form: spec.Into(func(in *Input) *int32 { return &in.Partitions }, spec.Whole[int32](1, 1024)),
+	{Name: "partitions", Affects: spec.Nothing, Form: spec.Into(func(in *Input) *int32 { return &in.Partitions }, spec.Whole[int32](1, 1024)),
 		Example: "8", Help: "partitions of the topic, where it has to be created"},
-	{Name: "key", Required: true, Form: spec.Into(func(in *Input) *string { return &in.Key }, ReadName), Example: "customer",
+	{Name: "key", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Key }, ReadName), Example: "customer",
 		Help: "a field of type string or int: events of one key share state and order"},
-	{Name: "time", Form: spec.Into(func(in *Input) *EventTime { return &in.Time }, spec.MappingOf(timeFields)),
+	{Name: "time", Affects: spec.State, Form: spec.Into(func(in *Input) *EventTime { return &in.Time }, spec.MappingOf(timeFields)),
 		Example: "{field: ts, unit: ms, lateness: 5s}", Absent: "the time of the append"},
-	{Name: "fields", Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, readFields),
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, readFields),
 		Example: "{customer: string, amount: number, country: optional string}"},
-	{Name: "max_bytes", Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20)), Example: "64KiB"},
-	{Name: "dedupe", Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
+	{Name: "max_bytes", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20).Default(DefaultMaxBytes)), Example: "64KiB"},
+	{Name: "dedupe", Affects: spec.Outputs, Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
 		Example: "{id: tx, window: 24h}",
 		Help:    "drops an event if its id is among the last `max` ids that arrived in its partition and the event with that id is less than `window` before the newest event time"},
-	{Name: "backlog", Form: spec.Into(func(in *Input) *Backlog { return &in.Backlog }, spec.MappingOf(backlogFields)),
+	{Name: "backlog", Affects: spec.Nothing, Form: spec.Into(func(in *Input) *Backlog { return &in.Backlog }, spec.MappingOf(backlogFields)),
 		Example: "{max: 1000000, high: 750000, low: 250000}", Absent: "only the size of the log limits them",
 		Help: "the records of the topic that may wait for the pipeline: `POST /v1/topics/{topic}` answers 429 while there are too many"},
-	{Name: "repartition", Form: spec.Into(func(in *Input) *int32 { return &in.Repartition }, spec.Whole[int32](1, 1024)),
+	{Name: "repartition", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int32 { return &in.Repartition }, spec.Whole[int32](1, 1024)),
 		Example: "8", Absent: "the topic itself is read; of several inputs 4",
 		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.merged`, of so many partitions, by `key`"},
 }
 
 var backlogFields = []spec.Field[Backlog]{
-	{Name: "max", Required: true, Form: spec.Into(func(b *Backlog) *int { return &b.Max }, spec.Whole[int](1, 1_000_000_000)), Example: "1000000",
+	{Name: "max", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Backlog) *int { return &b.Max }, spec.Whole[int](1, 1_000_000_000)), Example: "1000000",
 		Help: "most that may wait"},
-	{Name: "high", Form: spec.Into(func(b *Backlog) *int { return &b.High }, spec.Whole[int](1, 1_000_000_000)), Example: "750000",
+	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(b *Backlog) *int { return &b.High }, spec.Whole[int](1, 1_000_000_000)), Example: "750000",
 		Help: "from here on no more are taken, until there are as few as `low`"},
-	{Name: "low", Form: spec.Into(func(b *Backlog) *int { return &b.Low }, spec.Whole[int](0, 1_000_000_000)), Example: "250000",
+	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(b *Backlog) *int { return &b.Low }, spec.Whole[int](0, 1_000_000_000)), Example: "250000",
 		Help: "as few as are to be left before more are taken"},
 }
 
 var dedupeFields = []spec.Field[Dedupe]{
-	{Name: "id", Required: true, Form: spec.Into(func(d *Dedupe) *string { return &d.ID }, ReadName), Example: "tx", Help: "a field of type string or int"},
-	{Name: "window", Form: spec.Into(func(d *Dedupe) *time.Duration { return &d.Window }, spec.Span(time.Second, 366*spec.Day)), Example: "1h",
+	{Name: "id", Affects: spec.State, Required: true, Form: spec.Into(func(d *Dedupe) *string { return &d.ID }, ReadName), Example: "tx", Help: "a field of type string or int"},
+	{Name: "window", Affects: spec.Outputs, Form: spec.Into(func(d *Dedupe) *time.Duration { return &d.Window }, spec.Span(time.Second, 366*spec.Day).Default(DefaultDedupeWindow)), Example: "1h",
 		Help: "how long an id is remembered, in event time"},
-	{Name: "max", Form: spec.Into(func(d *Dedupe) *int { return &d.Max }, spec.Whole[int](1, 40_000_000)), Example: "100000"},
+	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(d *Dedupe) *int { return &d.Max }, spec.Whole[int](1, 40_000_000).Default(DefaultDedupeMax)), Example: "100000"},
 }
 
 var timeFields = []spec.Field[EventTime]{
-	{Name: "field", Form: spec.Into(func(t *EventTime) *string { return &t.Field }, ReadName),
+	{Name: "field", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Field }, ReadName),
 		Example: "ts", Help: "the field with the event's time"},
-	{Name: "unit", Form: spec.Into(func(t *EventTime) *string { return &t.Unit }, spec.Choice[string]("s", "ms", "us", "ns", "rfc3339")),
+	{Name: "unit", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Unit }, spec.Choice[string]("s", "ms", "us", "ns", "rfc3339")),
 		Example: "ms", Absent: "needed with `field`, without `format`", Help: "how the time is written: s, ms, us or ns since 1970 in a field of type int or number, rfc3339 in one of type time"},
-	{Name: "format", Form: spec.Into(func(t *EventTime) *string { return &t.Format }, readLayout), Example: "2006-01-02 15:04:05", Absent: "needed with `field`, without `unit`",
+	{Name: "format", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Format }, readLayout), Example: "2006-01-02 15:04:05", Absent: "needed with `field`, without `unit`",
 		Help: "how the time is written in a field of type string: a layout, which is how 2 January 2006, 15:04:05 in the zone -0700 stands there. A time without a zone is UTC"},
-	{Name: "lateness", Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Lateness }, spec.Span(0, 30*spec.Day)), Example: "5s"},
-	{Name: "late", Form: spec.OneOf("write dlq, drop, include or {topic: <name>}",
+	{Name: "lateness", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Lateness }, spec.Span(0, 30*spec.Day)), Example: "5s"},
+	{Name: "late", Affects: spec.Outputs, Form: spec.OneOf("write dlq, drop, include or {topic: <name>}",
 		spec.Scalar, spec.Into(func(t *EventTime) *string { return &t.Late }, readLate), spec.Mapping, spec.MappingOf(lateFields)),
 		Example: "{topic: late-payments}", Help: "what becomes of an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late, and nothing where it is copied by `repartition` or with other topics"},
-	{Name: "max_ahead", Form: spec.Into(func(t *EventTime) *time.Duration { return &t.MaxAhead }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "5m"},
-	{Name: "idle", Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day)), Example: "30s", Absent: "time moves with the events alone",
+	{Name: "max_ahead", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.MaxAhead }, spec.Span(time.Millisecond, 30*spec.Day).Default(DefaultMaxAhead)), Example: "5m"},
+	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day)), Example: "30s", Absent: "time moves with the events alone",
 		Help: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late"},
 }
 
 var lateFields = []spec.Field[EventTime]{
-	{Name: "topic", Required: true, Form: spec.Into(func(t *EventTime) *string { return &t.LateTo }, ReadName), Example: "late-payments"},
+	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(t *EventTime) *string { return &t.LateTo }, ReadName), Example: "late-payments"},
 }
 
 var commitFields = []spec.Field[Commit]{
-	{Name: "interval", Form: spec.Into(func(c *Commit) *time.Duration { return &c.Interval }, spec.Span(time.Millisecond, time.Minute)), Example: "20ms"},
-	{Name: "size", Form: spec.Into(func(c *Commit) *int { return &c.Size }, spec.Whole[int](1, 1<<20)), Example: "1000"},
+	{Name: "interval", Affects: spec.Nothing, Form: spec.Into(func(c *Commit) *time.Duration { return &c.Interval }, spec.Span(time.Millisecond, time.Minute)), Example: "20ms"},
+	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(c *Commit) *int { return &c.Size }, spec.Whole[int](1, 1<<20)), Example: "1000"},
 }
 
 var lagFields = []spec.Field[Lag]{
-	{Name: "warn", Form: spec.Into(func(l *Lag) *time.Duration { return &l.Warn }, spec.Span(time.Second, 30*spec.Day)), Example: "10s"},
-	{Name: "critical", Form: spec.Into(func(l *Lag) *time.Duration { return &l.Critical }, spec.Span(time.Second, 30*spec.Day)), Example: "60s"},
+	{Name: "warn", Affects: spec.Nothing, Form: spec.Into(func(l *Lag) *time.Duration { return &l.Warn }, spec.Span(time.Second, 30*spec.Day)), Example: "10s"},
+	{Name: "critical", Affects: spec.Nothing, Form: spec.Into(func(l *Lag) *time.Duration { return &l.Critical }, spec.Span(time.Second, 30*spec.Day)), Example: "60s"},
 }
 
 var deadLettersFields = []spec.Field[DeadLetters]{
-	{Name: "abort_above", Required: true, Form: spec.Into(func(d *DeadLetters) *spec.Share { return &d.AbortAbove }, spec.ShareForm()), Example: "5%/1m"},
+	{Name: "abort_above", Affects: spec.Nothing, Required: true, Form: spec.Into(func(d *DeadLetters) *spec.Share { return &d.AbortAbove }, spec.ShareForm()), Example: "5%/1m"},
 }
 
 var budgetFields = []spec.Field[Budget]{
-	{Name: "p99", Required: true, Form: spec.Into(func(b *Budget) *time.Duration { return &b.P99 }, readShare), Example: "50ms", Help: "what 99 of 100 events keep"},
-	{Name: "queue", Form: spec.Into(func(b *Budget) *time.Duration { return &b.Queue }, readShare), Example: "10ms"},
-	{Name: "feature", Form: spec.Into(func(b *Budget) *time.Duration { return &b.Feature }, readShare), Example: "5ms"},
-	{Name: "model", Form: spec.Into(func(b *Budget) *time.Duration { return &b.Model }, readShare), Example: "25ms"},
-	{Name: "emit", Form: spec.Into(func(b *Budget) *time.Duration { return &b.Emit }, readShare), Example: "1ms"},
-	{Name: "commit", Form: spec.Into(func(b *Budget) *time.Duration { return &b.Commit }, readShare), Example: "9ms"},
+	{Name: "p99", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Budget) *time.Duration { return &b.P99 }, readShare), Example: "50ms", Help: "what 99 of 100 events keep"},
+	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Queue }, readShare), Example: "10ms"},
+	{Name: "feature", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Feature }, readShare), Example: "5ms"},
+	{Name: "model", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Model }, readShare), Example: "25ms"},
+	{Name: "emit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Emit }, readShare), Example: "1ms"},
+	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Commit }, readShare), Example: "9ms"},
 }
 
 var ReadEngine = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(engineURL, ReadURL), spec.Mapping, spec.MappingOf(engineFields))
@@ -172,24 +180,24 @@ var ReadEngine = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Sca
 func engineURL(e *Engine) *string { return &e.URL }
 
 var engineFields = []spec.Field[Engine]{
-	{Name: "url", Required: true, Form: spec.Into(engineURL, ReadURL), Example: "kafka+tls://broker-1:9093"},
-	{Name: "ca", Form: spec.Into(func(e *Engine) *string { return &e.CA }, ReadPath), Example: "ca.pem"},
-	{Name: "cert", Form: spec.Into(func(e *Engine) *string { return &e.Cert }, ReadPath), Example: "client.pem"},
-	{Name: "key", Form: spec.Into(func(e *Engine) *string { return &e.Key }, ReadPath), Example: "client.key"},
-	{Name: "sasl", Form: spec.Into(func(e *Engine) *string { return &e.SASL }, spec.Choice[string]("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")),
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(engineURL, ReadURL), Example: "kafka+tls://broker-1:9093"},
+	{Name: "ca", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.CA }, ReadPath), Example: "ca.pem"},
+	{Name: "cert", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Cert }, ReadPath), Example: "client.pem"},
+	{Name: "key", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Key }, ReadPath), Example: "client.key"},
+	{Name: "sasl", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.SASL }, spec.Choice[string]("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")),
 		Example: "scram-sha-512", Help: "how to say who is there"},
-	{Name: "user", Form: spec.Into(func(e *Engine) *string { return &e.User }, ReadName), Example: "fraud"},
-	{Name: "password", Or: "password_file", Form: spec.Into(func(e *Engine) *string { return &e.Password }, spec.Secret("password_file")), Example: "${KAFKA_PASSWORD}"},
-	{Name: "password_file", Form: spec.Into(func(e *Engine) *string { return &e.PasswordFile }, ReadPath), Example: "/run/secrets/kafka"},
-	{Name: "token", Or: "token_file", Form: spec.Into(func(e *Engine) *string { return &e.Token }, spec.Secret("token_file")), Example: "${KAFKA_TOKEN}"},
-	{Name: "token_file", Or: "token_url", Form: spec.Into(func(e *Engine) *string { return &e.TokenFile }, ReadPath), Example: "/run/secrets/token"},
-	{Name: "token_url", Or: "token", Form: spec.Into(func(e *Engine) *string { return &e.TokenURL }, ReadURL), Example: "https://login.example.com/oauth2/token"},
-	{Name: "scope", Form: spec.Into(func(e *Engine) *string { return &e.Scope }, ReadName), Example: "kafka"},
-	{Name: "client_id", Form: spec.Into(func(e *Engine) *string { return &e.ClientID }, ReadName), Example: "fraud-1"},
-	{Name: "rack", Form: spec.Into(func(e *Engine) *string { return &e.Rack }, ReadName), Example: "eu-west-1a"},
-	{Name: "groups", Form: spec.Into(func(e *Engine) *string { return &e.Groups }, spec.Choice[string]("classic", "server")), Example: "server",
+	{Name: "user", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.User }, ReadName), Example: "fraud"},
+	{Name: "password", Affects: spec.Nothing, Or: "password_file", Form: spec.Into(func(e *Engine) *string { return &e.Password }, spec.Secret("password_file")), Example: "${KAFKA_PASSWORD}"},
+	{Name: "password_file", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.PasswordFile }, ReadPath), Example: "/run/secrets/kafka"},
+	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(e *Engine) *string { return &e.Token }, spec.Secret("token_file")), Example: "${KAFKA_TOKEN}"},
+	{Name: "token_file", Affects: spec.Nothing, Or: "token_url", Form: spec.Into(func(e *Engine) *string { return &e.TokenFile }, ReadPath), Example: "/run/secrets/token"},
+	{Name: "token_url", Affects: spec.Nothing, Or: "token", Form: spec.Into(func(e *Engine) *string { return &e.TokenURL }, ReadURL), Example: "https://login.example.com/oauth2/token"},
+	{Name: "scope", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Scope }, ReadName), Example: "kafka"},
+	{Name: "client_id", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.ClientID }, ReadName), Example: "fraud-1"},
+	{Name: "rack", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Rack }, ReadName), Example: "eu-west-1a"},
+	{Name: "groups", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Groups }, spec.Choice[string]("classic", "server")), Example: "server",
 		Help: "who assigns partitions: the members (classic), or the brokers (server: KIP-848, Kafka 4.0)"},
-	{Name: "replication", Form: spec.Into(func(e *Engine) *int { return &e.Replication }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
+	{Name: "replication", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *int { return &e.Replication }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
 }
 
 const (
@@ -198,187 +206,187 @@ const (
 )
 
 var modelFields = []spec.Field[Model]{
-	{Name: "file", Required: true, Or: "go|url|process", Form: spec.Into(func(m *Model) *string { return &m.File }, spec.TextOf("the path of a model file")),
+	{Name: "file", Affects: spec.Outputs, Required: true, Or: "go|url|process", Form: spec.Into(func(m *Model) *string { return &m.File }, spec.TextOf("the path of a model file")),
 		Example: "fraud.ubj", Help: "a model of trees (XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx), a text model, or the manifest, .yaml, of any model; relative to the pipeline file"},
-	{Name: "go", Or: "url|process", Form: spec.Into(func(m *Model) *string { return &m.Go }, ReadName), Example: "tone", Absent: "required, or `file`", Help: "instead of `file`: a model that the program which embeds the library gives"},
-	{Name: "version", Required: true, Form: spec.Into(func(m *Model) *int { return &m.Version }, spec.Version()), Example: "3"},
-	{Name: "trees", Form: spec.Into(func(m *Model) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
-	{Name: "outputs", Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, readFields),
+	{Name: "go", Affects: spec.Outputs, Or: "url|process", Form: spec.Into(func(m *Model) *string { return &m.Go }, ReadName), Example: "tone", Absent: "required, or `file`", Help: "instead of `file`: a model that the program which embeds the library gives"},
+	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *int { return &m.Version }, spec.Version()), Example: "3"},
+	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
+	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, readFields),
 		Example: "{score: number}", Help: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
-	{Name: "url", Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, ReadURL), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
+	{Name: "url", Affects: spec.Nothing, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, ReadURL), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
 		Help: "instead of `file`: a model on a server of the Open Inference Protocol, of this `version` there; its inputs are what the first score that uses it gives. Tokens, other APIs and the like take a manifest"},
-	{Name: "process", Form: spec.Into(func(m *Model) *[]string { return &m.Process }, spec.ListOf(spec.TextOf("a text"))), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
+	{Name: "process", Affects: spec.Nothing, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, spec.ListOf(spec.TextOf("a text"))), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
 		Help: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},
-	{Name: "call", Form: spec.Optional(func(m *Model) **Calling { return &m.Call }, spec.MappingOf(callingFields)),
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Calling { return &m.Call }, spec.MappingOf(callingFields)),
 		Example: "{timeout: 3s, attempts: 3, breaker: {failures: 5, probe: 30s, open: park}}", Absent: "at once, and an error is a dead letter; `{}` for models of kinds remote and process"},
-	{Name: "journal", Form: spec.Optional(func(m *Model) **Journal { return &m.Journal },
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Journal { return &m.Journal },
 		readJournal),
 		Example: "{by: request, price: 0.002}", Absent: "for models of kinds remote and process, the answers for events that are parked",
 		Help: "keeps the answers of the model beside the partition, so that a crash or a retry asks again only for what was under way; its scores are `async` then"},
 }
 
 var callingFields = []spec.Field[Calling]{
-	{Name: "timeout", Form: spec.OrWord("budget", func(c *Calling) *bool { return &c.Budget }, spec.Into(func(c *Calling) *time.Duration { return &c.Timeout }, spec.Span(time.Millisecond, time.Hour))),
+	{Name: "timeout", Affects: spec.Nothing, Form: spec.OrWord("budget", func(c *Calling) *bool { return &c.Budget }, spec.Into(func(c *Calling) *time.Duration { return &c.Timeout }, spec.Span(time.Millisecond, time.Hour))),
 		Example: "10s"},
-	{Name: "attempts", Form: spec.Into(func(c *Calling) *int { return &c.Attempts }, spec.Whole[int](1, 1000)), Example: "5"},
-	{Name: "backoff", Form: spec.Into(func(c *Calling) *Backoff { return &c.Backoff }, spec.MappingOf(backoffFields)), Example: "{base: 1s, max: 1m}", Absent: "as below"},
-	{Name: "concurrency", Form: spec.Into(func(c *Calling) *int { return &c.Concurrency }, spec.Whole[int](1, 4096)), Example: "4"},
-	{Name: "start", Form: spec.Into(func(c *Calling) *int { return &c.Start }, spec.Whole[int](1, 4096)), Example: "16"},
-	{Name: "expire", Form: spec.Into(func(c *Calling) *time.Duration { return &c.Expire }, spec.Span(time.Millisecond, 366*spec.Day)), Example: "24h"},
-	{Name: "breaker", Form: spec.Into(func(c *Calling) *Breaker { return &c.Breaker }, spec.MappingOf(breakerFields)), Example: "{failures: 5, probe: 30s, open: park}", Absent: "as below"},
+	{Name: "attempts", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *int { return &c.Attempts }, spec.Whole[int](1, 1000)), Example: "5"},
+	{Name: "backoff", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *Backoff { return &c.Backoff }, spec.MappingOf(backoffFields)), Example: "{base: 1s, max: 1m}", Absent: "as below"},
+	{Name: "concurrency", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *int { return &c.Concurrency }, spec.Whole[int](1, 4096)), Example: "4"},
+	{Name: "start", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *int { return &c.Start }, spec.Whole[int](1, 4096)), Example: "16"},
+	{Name: "expire", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *time.Duration { return &c.Expire }, spec.Span(time.Millisecond, 366*spec.Day)), Example: "24h"},
+	{Name: "breaker", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *Breaker { return &c.Breaker }, spec.MappingOf(breakerFields)), Example: "{failures: 5, probe: 30s, open: park}", Absent: "as below"},
 }
 
 var readJournal = spec.OneOf("write true, false or {by: ...}", spec.Scalar, spec.Into(func(j *Journal) *bool { return &j.Off }, spec.Not()), spec.Mapping, spec.MappingOf(journalFields))
 
 var journalFields = []spec.Field[Journal]{
-	{Name: "by", Form: spec.Into(func(j *Journal) *string { return &j.By }, spec.Choice[string]("request", "event")), Example: "event",
+	{Name: "by", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *string { return &j.By }, spec.Choice[string]("request", "event")), Example: "event",
 		Help: "request, where events that ask the same share an answer, or event, where each has its own", Absent: "event for chat, transcriptions and lookups, request for others"},
-	{Name: "keep", Form: spec.Into(func(j *Journal) *time.Duration { return &j.Keep }, spec.Span(time.Minute, 366*spec.Day)), Example: "30d"},
-	{Name: "max", Form: spec.Into(func(j *Journal) *int { return &j.Max }, spec.Size(2<<20, 1<<40)), Example: "1GiB"},
-	{Name: "price", Form: spec.Into(func(j *Journal) *float64 { return &j.Price }, spec.Number()), Example: "0.002"},
+	{Name: "keep", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *time.Duration { return &j.Keep }, spec.Span(time.Minute, 366*spec.Day)), Example: "30d"},
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *int { return &j.Max }, spec.Size(2<<20, 1<<40)), Example: "1GiB"},
+	{Name: "price", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *float64 { return &j.Price }, spec.Number()), Example: "0.002"},
 }
 
 var backoffFields = []spec.Field[Backoff]{
-	{Name: "base", Form: spec.Into(func(b *Backoff) *time.Duration { return &b.Base }, spec.Span(time.Millisecond, time.Hour)), Example: "1s"},
-	{Name: "max", Form: spec.Into(func(b *Backoff) *time.Duration { return &b.Max }, spec.Span(time.Millisecond, spec.Day)), Example: "1m"},
+	{Name: "base", Affects: spec.Nothing, Form: spec.Into(func(b *Backoff) *time.Duration { return &b.Base }, spec.Span(time.Millisecond, time.Hour)), Example: "1s"},
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(b *Backoff) *time.Duration { return &b.Max }, spec.Span(time.Millisecond, spec.Day)), Example: "1m"},
 }
 
 var breakerFields = []spec.Field[Breaker]{
-	{Name: "failures", Form: spec.Into(func(b *Breaker) *int { return &b.Failures }, spec.Whole[int](1, 1000)), Example: "5"},
-	{Name: "rate", Form: spec.Into(func(b *Breaker) *float64 { return &b.Rate }, spec.Fraction()), Example: "0.2"},
-	{Name: "probe", Form: spec.Into(func(b *Breaker) *time.Duration { return &b.Probe }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
-	{Name: "open", Form: spec.Into(func(b *Breaker) *string { return &b.Open }, spec.Choice[string]("pause", "park", "fallback")), Example: "park",
+	{Name: "failures", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *int { return &b.Failures }, spec.Whole[int](1, 1000)), Example: "5"},
+	{Name: "rate", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *float64 { return &b.Rate }, spec.Fraction()), Example: "0.2"},
+	{Name: "probe", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *time.Duration { return &b.Probe }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
+	{Name: "open", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *string { return &b.Open }, spec.Choice[string]("pause", "park", "fallback")), Example: "park",
 		Help: "what happens meanwhile: nothing is read, events are parked, or scores are their `fallback`, which outputs are marked with"},
 }
 
 var queueFields = []spec.Field[Queue]{
-	{Name: "max", Form: spec.Into(func(p *Queue) *int { return &p.Max }, spec.Whole[int](1, 10_000_000)), Example: "100000"},
-	{Name: "high", Form: spec.Into(func(p *Queue) *int { return &p.High }, spec.Whole[int](1, 10_000_000)), Example: "75000",
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(p *Queue) *int { return &p.Max }, spec.Whole[int](1, 10_000_000)), Example: "100000"},
+	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(p *Queue) *int { return &p.High }, spec.Whole[int](1, 10_000_000)), Example: "75000",
 		Help: "from here on nothing is read, until there are as few as `low`"},
-	{Name: "low", Form: spec.Into(func(p *Queue) *int { return &p.Low }, spec.Whole[int](0, 10_000_000)), Example: "25000",
+	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(p *Queue) *int { return &p.Low }, spec.Whole[int](0, 10_000_000)), Example: "25000",
 		Help: "as few as are to be left before it is read on"},
 }
 
 var priorityFields = []spec.Field[Priority]{
-	{Name: "high", Form: spec.Into(func(p *Priority) *string { return &p.High }, readBool), Example: "amount > 1000", Absent: "none",
+	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.High }, readBool), Example: "amount > 1000", Absent: "none",
 		Help: "which events are: over what is read of events and constants"},
-	{Name: "low", Form: spec.Into(func(p *Priority) *string { return &p.Low }, readBool), Example: "batch", Absent: "none"},
-	{Name: "weights", Form: spec.Into(func(p *Priority) *[]int { return &p.Weights }, spec.ListOf(spec.Whole[int](1, 1000))), Example: "[16, 4, 1]", Absent: "[8, 4, 1]"},
-	{Name: "age", Form: spec.Into(func(p *Priority) *time.Duration { return &p.Age }, spec.Span(time.Millisecond, spec.Day)), Example: "1s"},
+	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.Low }, readBool), Example: "batch", Absent: "none"},
+	{Name: "weights", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *[]int { return &p.Weights }, spec.ListOf(spec.Whole[int](1, 1000))), Example: "[16, 4, 1]", Absent: "[8, 4, 1]"},
+	{Name: "age", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *time.Duration { return &p.Age }, spec.Span(time.Millisecond, spec.Day)), Example: "1s"},
 }
 
 var tenantFields = []spec.Field[Tenant]{
-	{Name: "by", Required: true, Form: spec.Into(func(t *Tenant) *string { return &t.By }, readExpression), Example: "merchant",
+	{Name: "by", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Tenant) *string { return &t.By }, readExpression), Example: "merchant",
 		Help: "whose an event is, a text: an expression over what is read of events and constants"},
-	{Name: "max", Form: spec.Into(func(t *Tenant) *int { return &t.Max }, spec.Whole[int](1, 10_000_000)), Example: "1000",
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(t *Tenant) *int { return &t.Max }, spec.Whole[int](1, 10_000_000)), Example: "1000",
 		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
 }
 
 var stepFields = []spec.Field[Step]{
-	{Name: "let", Form: spec.Into(func(s *Step) *[]Binding { return &s.Let }, readBindings),
+	{Name: "let", Affects: spec.Outputs, Form: spec.Into(func(s *Step) *[]Binding { return &s.Let }, readBindings),
 		Example: `{large: "amount > 100"}`, Help: "names, each the value of an expression"},
-	{Name: "features", Form: spec.Into(func(s *Step) *[]Feature { return &s.Features },
+	{Name: "features", Affects: spec.State, Form: spec.Into(func(s *Step) *[]Feature { return &s.Features },
 		spec.Named(func(f *Feature) *string { return &f.Name }, spec.MappingOf(featureFields))),
 		Example: "{spend: {value: amount, windows: [60s, 24h], aggregates: [count, sum]}}", Help: "names, each a feature of the event's key"},
-	{Name: "lookup", Form: spec.Optional(func(s *Step) **Lookup { return &s.Lookup }, spec.MappingOf(lookupFields)),
+	{Name: "lookup", Affects: spec.State, Form: spec.Optional(func(s *Step) **Lookup { return &s.Lookup }, spec.MappingOf(lookupFields)),
 		Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}"},
-	{Name: "score", Form: spec.Optional(func(s *Step) **Score { return &s.Score }, spec.MappingOf(scoreFields)),
+	{Name: "score", Affects: spec.State, Form: spec.Optional(func(s *Step) **Score { return &s.Score }, spec.MappingOf(scoreFields)),
 		Example: "{model: fraud, inputs: [spend.*, amount]}"},
-	{Name: "call", Form: spec.Optional(func(s *Step) **Call { return &s.Call }, spec.MappingOf(callFields)),
+	{Name: "call", Affects: spec.State, Form: spec.Optional(func(s *Step) **Call { return &s.Call }, spec.MappingOf(callFields)),
 		Example: "{go: language, inputs: [text], outputs: {lang: string}}"},
-	{Name: "route", Form: spec.Into(func(s *Step) *[]Case { return &s.Route }, route()),
+	{Name: "route", Affects: spec.State, Form: spec.Into(func(s *Step) *[]Case { return &s.Route }, route()),
 		Example: "{small: {when: amount < 10, steps: drop}, default: dlq}",
 		Help:    "cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`"},
-	{Name: "group", Form: spec.Optional(func(s *Step) **Group { return &s.Group }, spec.MappingOf(groupFields)),
+	{Name: "group", Affects: spec.State, Form: spec.Optional(func(s *Step) **Group { return &s.Group }, spec.MappingOf(groupFields)),
 		Example: "{name: parts, by: call, order: part, end: last, idle: 60s}", Help: "events that are collected until they are whole, and go on as one"},
-	{Name: "decide", Form: spec.Into(func(s *Step) *[]Binding { return &s.Decide }, readBindings),
+	{Name: "decide", Affects: spec.Outputs, Form: spec.Into(func(s *Step) *[]Binding { return &s.Decide }, readBindings),
 		Example: `{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, Help: "like `let`; the names are what `emit` writes where it does not say what"},
-	{Name: "emit", Form: spec.Optional(func(s *Step) **Emit { return &s.Emit }, spec.MappingOf(emitFields)),
+	{Name: "emit", Affects: spec.Outputs, Form: spec.Optional(func(s *Step) **Emit { return &s.Emit }, spec.MappingOf(emitFields)),
 		Example: "{topic: decisions, value: [tx, fraud.score, action]}"},
-	{Name: "fetch", Form: spec.Optional(func(s *Step) **Fetch { return &s.Fetch }, spec.MappingOf(fetchFields)),
+	{Name: "fetch", Affects: spec.State, Form: spec.Optional(func(s *Step) **Fetch { return &s.Fetch }, spec.MappingOf(fetchFields)),
 		Example: "{name: shot, url: url, max: 10MB}"},
 }
 
 const oneShape = "one of `windows`, `last` and `elapsed` is required"
 
 var featureFields = []spec.Field[Feature]{
-	{Name: "value", Form: spec.Into(func(f *Feature) *string { return &f.Value }, readExpression),
+	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, readExpression),
 		Example: "amount", Help: "what is aggregated, of type number or int"},
-	{Name: "when", Form: spec.Into(func(f *Feature) *string { return &f.When }, readBool), Example: "amount > 0", Help: "which events count"},
-	{Name: "windows", Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
+	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, readBool), Example: "amount > 0", Help: "which events count"},
+	{Name: "windows", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
 		Example: "[60s, 24h/1h]", Absent: oneShape},
-	{Name: "last", Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},
-	{Name: "elapsed", Form: spec.Into(func(f *Feature) *bool { return &f.Elapsed }, spec.OnlyTrue()), Example: "true", Absent: oneShape},
-	{Name: "aggregates", Form: spec.Into(func(f *Feature) *[]string { return &f.Aggregates },
+	{Name: "last", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},
+	{Name: "elapsed", Affects: spec.State, Form: spec.Into(func(f *Feature) *bool { return &f.Elapsed }, spec.OnlyTrue()), Example: "true", Absent: oneShape},
+	{Name: "aggregates", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Aggregates },
 		spec.ListOf(spec.Choice[string]("count", "sum", "mean", "max", "min"))),
 		Example: "[count, sum]", Help: "what is read of windows or of the last values", Absent: "needed but with `elapsed`"},
-	{Name: "decimals", Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
+	{Name: "decimals", Affects: spec.State, Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
 		Example: "2", Absent: "numbers are added as they are"},
-	{Name: "empty", Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number()), Example: "-1"},
-	{Name: "max", Form: spec.Into(func(f *Feature) *int { return &f.Max }, spec.Whole[int](64, 1<<20)),
+	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},
+	{Name: "max", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Max }, spec.Whole[int](64, 1<<20).Default(DefaultFeatureMax)),
 		Example: "1000", Help: "entries of exact windows of a key"},
-	{Name: "overflow", Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "dlq")), Example: "dlq"},
+	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "dlq").Default("pane")), Example: "dlq"},
 }
 
 var scoreFields = []spec.Field[Score]{
-	{Name: "model", Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, ReadName),
+	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, ReadName),
 		Example: "fraud", Help: "one of `models`"},
-	{Name: "as", Form: spec.Into(func(s *Score) *string { return &s.As }, ReadName), Example: "second"},
-	{Name: "when", Form: spec.Into(func(s *Score) *string { return &s.When }, readBool), Example: "amount > 100", Absent: "always"},
-	{Name: "inputs", Required: true, Form: spec.OneOf("write `[name, expression]` or `{name: expression}`",
+	{Name: "as", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.As }, ReadName), Example: "second"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.When }, readBool), Example: "amount > 100", Absent: "always"},
+	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.OneOf("write `[name, expression]` or `{name: expression}`",
 		spec.List, spec.Into(func(s *Score) *[]string { return &s.Inputs }, spec.ListOf(readExpression)),
-		spec.Mapping, spec.Into(func(s *Score) *[]Binding { return &s.ByName }, readBindings)),
+		spec.Mapping, spec.Into(func(s *Score) *[]Binding { return &s.ByName }, readBindingSet)),
 		Example: "[spend.*, amount / 100]"},
-	{Name: "fallback", Form: spec.Into(func(s *Score) *[]Binding { return &s.Fallback }, readBindings),
+	{Name: "fallback", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *[]Binding { return &s.Fallback }, readBindingSet),
 		Example: "{score: 0.5}", Help: "outputs of a score that is skipped: names to expressions", Absent: "they are optional"},
-	{Name: "batch", Form: spec.Into(func(s *Score) *Batch { return &s.Batch }, spec.MappingOf(batchFields)),
+	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(s *Score) *Batch { return &s.Batch }, spec.MappingOf(batchFields)),
 		Example: "{size: 256, wait: 2ms}", Absent: "as below"},
-	{Name: "async", Form: spec.Into(func(s *Score) *bool { return &s.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the scores of those before them",
+	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the scores of those before them",
 		Help: "events are parked, and scored off the loop: those that need no score do not wait for them"},
-	{Name: "ordered", Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order",
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order",
 		Help: "the events of a key are parked behind one of it that is, and are done with in their order"},
-	{Name: "partial", Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, every: 250ms}", Absent: "no records of them",
+	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, every: 250ms}", Absent: "no records of them",
 		Help: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},
-	{Name: "on_failure", Form: spec.Into(func(s *Score) *[]Step { return &s.OnFailure }, readSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
+	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]Step { return &s.OnFailure }, readSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
 		Help: "steps for an event that is given up: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
 var partialFields = []spec.Field[Partial]{
-	{Name: "topic", Required: true, Form: spec.Into(func(p *Partial) *string { return &p.Topic }, ReadName), Example: "drafts", Help: "a topic"},
-	{Name: "every", Form: spec.Into(func(p *Partial) *time.Duration { return &p.Every }, spec.Span(time.Millisecond, time.Minute)), Example: "100ms"},
+	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Partial) *string { return &p.Topic }, ReadName), Example: "drafts", Help: "a topic"},
+	{Name: "every", Affects: spec.Outputs, Form: spec.Into(func(p *Partial) *time.Duration { return &p.Every }, spec.Span(time.Millisecond, time.Minute).Default(DefaultPartialEvery)), Example: "100ms"},
 }
 
 var batchFields = []spec.Field[Batch]{
-	{Name: "size", Form: spec.Into(func(b *Batch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "256"},
-	{Name: "wait", Form: spec.Into(func(b *Batch) *time.Duration { return &b.Wait }, spec.Span(0, time.Minute)), Example: "2ms"},
+	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *Batch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "256"},
+	{Name: "wait", Affects: spec.Nothing, Form: spec.Into(func(b *Batch) *time.Duration { return &b.Wait }, spec.Span(0, time.Minute)), Example: "2ms"},
 }
 
 var callFields = []spec.Field[Call]{
-	{Name: "go", Required: true, Form: spec.Into(func(c *Call) *string { return &c.Go }, ReadName), Example: "language"},
-	{Name: "when", Form: spec.Into(func(c *Call) *string { return &c.When }, readBool), Example: `lang == "en"`, Absent: "always"},
-	{Name: "inputs", Form: spec.Into(func(c *Call) *[]string { return &c.Inputs }, readNames), Example: "[text, spend.*]", Absent: "none"},
-	{Name: "outputs", Form: spec.Into(func(c *Call) *[]Field { return &c.Outputs }, readFields),
+	{Name: "go", Affects: spec.State, Required: true, Form: spec.Into(func(c *Call) *string { return &c.Go }, ReadName), Example: "language"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.When }, readBool), Example: `lang == "en"`, Absent: "always"},
+	{Name: "inputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Inputs }, readNames), Example: "[text, spend.*]", Absent: "none"},
+	{Name: "outputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]Field { return &c.Outputs }, readFields),
 		Example: "{lang: string, sure: optional number}", Help: "names that it introduces, and their types", Absent: "none"},
-	{Name: "topics", Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, readNames), Example: "[alerts]", Absent: "none"},
+	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, readNames), Example: "[alerts]", Absent: "none"},
 }
 
 // caseFields are the words of a case with a condition.
 var caseFields = []spec.Field[Case]{
-	{Name: "when", Required: true, Form: spec.Into(func(c *Case) *string { return &c.When }, readBool), Example: "amount < 10", Help: "whether it takes the event"},
-	{Name: "steps", Required: true, Form: caseSteps, Example: `[let: {body: 'text ?? ""'}]`, Help: caseStepsMean},
-	{Name: "async", Form: spec.Into(func(c *Case) *bool { return &c.Async }, spec.OnlyTrue()), Example: "true", Absent: "its scores are computed in the place of the event",
+	{Name: "when", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *Case) *string { return &c.When }, readBool), Example: "amount < 10", Help: "whether it takes the event"},
+	{Name: "steps", Affects: spec.State, Required: true, Form: caseSteps, Example: `[let: {body: 'text ?? ""'}]`, Help: caseStepsMean},
+	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(c *Case) *bool { return &c.Async }, spec.OnlyTrue()), Example: "true", Absent: "its scores are computed in the place of the event",
 		Help: "all its scores are `async`"},
 	caseBudget,
 }
 
 var caseBudget = spec.Field[Case]{
-	Name: "budget", Form: spec.Into(func(c *Case) *time.Duration { return &c.Budget }, readShare), Example: "30s", Absent: "the pipeline's `budget`",
+	Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(c *Case) *time.Duration { return &c.Budget }, readShare), Example: "30s", Absent: "the pipeline's `budget`",
 	Help: "what 99 of 100 of its events keep, from their append until their outputs are durable; of the first route alone",
 }
 
 // defaultFields are the words of the case that takes what no other does.
 var defaultFields = []spec.Field[Case]{
-	{Name: "steps", Required: true, Form: caseSteps, Example: "drop", Help: caseStepsMean},
+	{Name: "steps", Affects: spec.State, Required: true, Form: caseSteps, Example: "drop", Help: caseStepsMean},
 	caseBudget,
 	{Name: "when", Refused: "`default` has no condition", Instead: "remove it: the default takes every event that no case takes"},
 }
@@ -401,7 +409,7 @@ func route() spec.Form[[]Case] {
 			} else {
 				condition.Read(r, n, path, into)
 			}
-		}, Shape: condition.Shape,
+		}, Print: condition.Print, Shape: condition.Shape,
 	})
 	cases.Shape.Last = &last.Shape
 	return spec.Form[[]Case]{Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Case) {
@@ -412,26 +420,31 @@ func route() spec.Form[[]Case] {
 				r.Fail(r.Places[at].Offset, at, "`default` must be the last case", "move it below "+spec.Shorten(below[len(below)-1].Name))
 			}
 		}
-	}, Shape: cases.Shape}
+	}, Print: cases.Print, Shape: cases.Shape}
 }
 
 var emitFields = []spec.Field[Emit]{
-	{Name: "topic", Required: true, Form: spec.Into(func(e *Emit) *string { return &e.Topic }, ReadName),
+	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Emit) *string { return &e.Topic }, ReadName),
 		Example: "decisions", Help: "the topic that is written"},
-	{Name: "key", Form: spec.Into(func(e *Emit) *string { return &e.Key }, ReadName), Example: "customer", Help: "the output's key, of type string or int"},
-	{Name: "when", Form: spec.Into(func(e *Emit) *string { return &e.When }, readBool),
+	{Name: "key", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Key }, ReadName), Example: "customer", Help: "the output's key, of type string or int"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, readBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
-	{Name: "id", Form: spec.Into(func(e *Emit) *string { return &e.ID }, readExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string"},
-	{Name: "value", Form: spec.OneOf("write `[name]` or `{name: expression}`",
+	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, readExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string"},
+	{Name: "value", Affects: spec.Outputs, Form: spec.OneOf("write `[name]` or `{name: expression}`",
 		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, readNames),
 		spec.Mapping, spec.Into(func(e *Emit) *[]Binding { return &e.Value }, readBindings)),
 		Example: "[tx, fraud.score, action]", Absent: "the names of `decide`"},
-	{Name: "on_failure", Instead: "remove it: an event that cannot be emitted is a dead letter"},
+	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
 
 // ReadAgain reads the steps below steps.
 func ReadAgain(r *spec.Reader, n *spec.Node, path string, into any) {
 	spec.ListOf(StepForm()).Read(r, n, path, into.(*[]Step))
+}
+
+// PrintAgain prints the steps below steps.
+func PrintAgain(p *spec.Printer, path string, values any) {
+	spec.ListOf(StepForm()).Print(p, path, values.(*[]Step))
 }
 
 // StepForm reads one step: a mapping of one word.
@@ -449,5 +462,5 @@ func StepForm() spec.Form[Step] {
 			return
 		}
 		f.Read(r, n, path, into)
-	}, Shape: f.Shape}
+	}, Print: f.Print, Shape: f.Shape}
 }

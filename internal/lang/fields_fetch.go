@@ -5,42 +5,42 @@ import (
 )
 
 var fetchFields = []spec.Field[Fetch]{
-	{Name: "name", Required: true, Form: spec.Into(func(f *Fetch) *string { return &f.Name }, ReadName), Example: "shot",
+	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Fetch) *string { return &f.Name }, ReadName), Example: "shot",
 		Help: "what it introduces is behind this name: `shot.bytes`, which only models are given, `shot.sha256`, `shot.size` and `shot.type`, the media type that was told or that the first bytes look like"},
-	{Name: "url", Required: true, Or: "urls", Form: spec.Into(func(f *Fetch) *string { return &f.URL }, ReadName), Example: "url",
+	{Name: "url", Affects: spec.Outputs, Required: true, Or: "urls", Form: spec.Into(func(f *Fetch) *string { return &f.URL }, ReadName), Example: "url",
 		Help: "a name of type string: file:///folder/name, s3://bucket/key or https://host/path"},
-	{Name: "urls", Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, ReadName), Example: "parts.url", Absent: "required, or `url`",
+	{Name: "urls", Affects: spec.Outputs, Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, ReadName), Example: "parts.url", Absent: "required, or `url`",
 		Help: "instead of `url`: a name of type string[], whose content is that of each, one behind the other"},
-	{Name: "max", Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30)), Example: "64MB"},
-	{Name: "when", Form: spec.Into(func(f *Fetch) *string { return &f.When }, readBool), Example: `kind == "image"`,
+	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30).Default(DefaultFetchMax)), Example: "64MB"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, readBool), Example: `kind == "image"`,
 		Absent: "always", Help: "for which events; the names are optional then"},
-	{Name: "call", Form: spec.Optional(func(f *Fetch) **Calling { return &f.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Calling { return &f.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
 		Help: "how it is called for: its breaker is one of each host and bucket, so that events wait, parked, for those that are down, and others do not", Absent: "as below, with a timeout of 30s"},
-	{Name: "journal", Form: spec.Optional(func(f *Fetch) **Journal { return &f.Journal }, readJournal), Example: "{keep: 30d}", Absent: "they are",
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Journal { return &f.Journal }, readJournal), Example: "{keep: 30d}", Absent: "they are",
 		Help: "whether hash and size of what each event was given are kept beside the partition, so that it is given the same whenever it is computed again"},
-	{Name: "ordered", Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order"},
-	{Name: "on_failure", Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, readSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order"},
+	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, readSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
 		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
 var objectsFields = []spec.Field[Objects]{
-	{Name: "root", Form: spec.Into(func(o *Objects) *string { return &o.Root }, spec.TextOf("the path of a folder")), Example: "/data/uploads", Absent: "no files"},
-	{Name: "hosts", Form: spec.Into(func(o *Objects) *[]string { return &o.Hosts }, spec.ListOf(ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
-	{Name: "private", Form: spec.Into(func(o *Objects) *[]string { return &o.Private }, spec.ListOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
-	{Name: "http", Form: spec.Into(func(o *Objects) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
-	{Name: "buckets", Form: spec.Into(func(o *Objects) *[]string { return &o.Buckets }, spec.ListOf(ReadName)), Example: "[calls, shots]", Absent: "none"},
-	{Name: "s3", Form: spec.Into(func(o *Objects) *ObjectStore { return &o.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
-	{Name: "cache", Form: spec.Into(func(o *Objects) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
+	{Name: "root", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *string { return &o.Root }, spec.TextOf("the path of a folder")), Example: "/data/uploads", Absent: "no files"},
+	{Name: "hosts", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *[]string { return &o.Hosts }, spec.ListOf(ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
+	{Name: "private", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *[]string { return &o.Private }, spec.ListOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
+	{Name: "http", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
+	{Name: "buckets", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *[]string { return &o.Buckets }, spec.ListOf(ReadName)), Example: "[calls, shots]", Absent: "none"},
+	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *ObjectStore { return &o.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
+	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
 }
 
 var storeFields = []spec.Field[ObjectStore]{
-	{Name: "endpoint", Form: spec.Into(func(s *ObjectStore) *string { return &s.Endpoint }, ReadURL), Example: "https://store.example.com"},
-	{Name: "region", Form: spec.Into(func(s *ObjectStore) *string { return &s.Region }, ReadName), Example: "eu-west-1"},
-	{Name: "credentials", Form: spec.Into(func(s *ObjectStore) *string { return &s.Credentials }, ReadPath), Example: "/run/secrets/aws"},
-	{Name: "profile", Form: spec.Into(func(s *ObjectStore) *string { return &s.Profile }, ReadName), Example: "support"},
+	{Name: "endpoint", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Endpoint }, ReadURL), Example: "https://store.example.com"},
+	{Name: "region", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Region }, ReadName), Example: "eu-west-1"},
+	{Name: "credentials", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Credentials }, ReadPath), Example: "/run/secrets/aws"},
+	{Name: "profile", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Profile }, ReadName), Example: "support"},
 }
 
 var cacheFields = []spec.Field[ContentCache]{
-	{Name: "dir", Form: spec.Into(func(c *ContentCache) *string { return &c.Dir }, spec.TextOf("the path of a folder")), Example: "/data/content"},
-	{Name: "max", Form: spec.Into(func(c *ContentCache) *int { return &c.Max }, spec.Size(1, 1<<44)), Example: "10GiB"},
+	{Name: "dir", Affects: spec.Nothing, Form: spec.Into(func(c *ContentCache) *string { return &c.Dir }, spec.TextOf("the path of a folder")), Example: "/data/content"},
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(c *ContentCache) *int { return &c.Max }, spec.Size(1, 1<<44)), Example: "10GiB"},
 }

@@ -7,29 +7,29 @@ import (
 )
 
 var groupFields = []spec.Field[Group]{
-	{Name: "name", Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, ReadName), Example: "parts",
+	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, ReadName), Example: "parts",
 		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined"},
-	{Name: "by", Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, ReadName), Example: "call",
+	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, ReadName), Example: "call",
 		Help: "a name of type string or int: events of one key that have it in common are a group"},
-	{Name: "order", Form: spec.Into(func(g *Group) *string { return &g.Order }, ReadName), Example: "part", Absent: "they are ordered by event time",
+	{Name: "order", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.Order }, ReadName), Example: "part", Absent: "they are ordered by event time",
 		Help: "a name of type int, from 0 on: where the event stands in its group"},
-	{Name: "end", Form: spec.Into(func(g *Group) *string { return &g.End }, ReadName), Example: "last", Absent: "groups end by time",
+	{Name: "end", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.End }, ReadName), Example: "last", Absent: "groups end by time",
 		Help: "a name of type bool: the event is the last in order. The group is whole when all before it are there"},
-	{Name: "id", Form: spec.Into(func(g *Group) *string { return &g.ID }, ReadName), Example: "chunk", Absent: "`order`, or else `meta.id`",
+	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, ReadName), Example: "chunk", Absent: "`order`, or else `meta.id`",
 		Help: "a name of type string or int: a second event of it is left out"},
-	{Name: "idle", Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; `idle` or `timeout` is required",
+	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; `idle` or `timeout` is required",
 		Help: "the gap between event times that ends a group: an event at least so long after the one before begins another"},
-	{Name: "timeout", Form: spec.Into(func(g *Group) *time.Duration { return &g.Timeout }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "10m", Absent: "never",
+	{Name: "timeout", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Timeout }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "10m", Absent: "never",
 		Help: "how long a group may last: an event at least so long after its first begins another"},
-	{Name: "max", Form: spec.Into(func(g *Group) *GroupMax { return &g.Max }, spec.MappingOf(groupMaxFields)), Example: "{events: 2000, bytes: 64MB}", Absent: "as below"},
-	{Name: "late", Form: spec.Into(func(g *Group) *string { return &g.Late }, readLate), Example: "drop", Absent: "dlq",
+	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *GroupMax { return &g.Max }, spec.MappingOf(groupMaxFields)), Example: "{events: 2000, bytes: 64MB}", Absent: "as below"},
+	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, readLate), Example: "drop", Absent: "dlq",
 		Help: "what becomes of an event that is within a group that ended; include begins another group with it"},
-	{Name: "incomplete", Form: spec.Into(func(g *Group) *string { return &g.Incomplete }, spec.Choice[string]("dlq", "pass")), Example: "pass", Absent: "dlq",
+	{Name: "incomplete", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Incomplete }, spec.Choice[string]("dlq", "pass").Default("dlq")), Example: "pass", Absent: "dlq",
 		Help: "what becomes of a group that ended without all of its events; one that is a dead letter goes on with what is there when it is sent back"},
 }
 
 var groupMaxFields = []spec.Field[GroupMax]{
-	{Name: "events", Form: spec.Into(func(m *GroupMax) *int { return &m.Events }, spec.Whole[int](1, 1<<20)), Example: "2000"},
-	{Name: "bytes", Form: spec.Into(func(m *GroupMax) *int { return &m.Bytes }, spec.Size(1, 1<<30)), Example: "64MB"},
-	{Name: "groups", Form: spec.Into(func(m *GroupMax) *int { return &m.Groups }, spec.Whole[int](1, 1<<20)), Example: "5000"},
+	{Name: "events", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Events }, spec.Whole[int](1, 1<<20).Default(DefaultGroupEvents)), Example: "2000"},
+	{Name: "bytes", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Bytes }, spec.Size(1, 1<<30).Default(DefaultGroupBytes)), Example: "64MB"},
+	{Name: "groups", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Groups }, spec.Whole[int](1, 1<<20).Default(DefaultGroups)), Example: "5000"},
 }

@@ -10,61 +10,61 @@ import (
 const ofOutside = "of a lookup outside of the log"
 
 var lookupFields = []spec.Field[Lookup]{
-	{Name: "name", Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, ReadName), Example: "profile"},
-	{Name: "table", Form: spec.Into(func(l *Lookup) *string { return &l.Table }, ReadName), Example: "users", Absent: "required, or `redis`, `postgres` or `http`"},
-	{Name: "redis", Form: spec.Optional(func(l *Lookup) **Redis { return &l.Redis }, spec.MappingOf(redisFields)),
+	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, ReadName), Example: "profile"},
+	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, ReadName), Example: "users", Absent: "required, or `redis`, `postgres` or `http`"},
+	{Name: "redis", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **Redis { return &l.Redis }, spec.MappingOf(redisFields)),
 		Example: "{url: 'redis://cache:6379/0', prefix: 'user:'}", Absent: "required, or `table`, `postgres` or `http`"},
-	{Name: "postgres", Form: spec.Optional(func(l *Lookup) **Postgres { return &l.Postgres }, spec.MappingOf(postgresFields)),
+	{Name: "postgres", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **Postgres { return &l.Postgres }, spec.MappingOf(postgresFields)),
 		Example: "{url: '${DATABASE_URL}', query: 'select name, to_jsonb(users) from users where name = any($1)'}", Absent: "required, or `table`, `redis` or `http`"},
-	{Name: "http", Form: spec.Optional(func(l *Lookup) **HTTPRows { return &l.HTTP }, spec.MappingOf(httpRowsFields)),
+	{Name: "http", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **HTTPRows { return &l.HTTP }, spec.MappingOf(httpRowsFields)),
 		Example: "{url: 'https://users.example.com/{key}'}", Absent: "required, or `table`, `redis` or `postgres`"},
-	{Name: "key", Required: true, Or: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Key }, ReadName),
+	{Name: "key", Affects: spec.Outputs, Required: true, Or: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Key }, ReadName),
 		Example: "user", Help: "what the row is found by, of type string or int", Absent: "required, or `vector`"},
-	{Name: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, ReadName), Example: "embed.vector", Absent: "required, or `key`",
+	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, ReadName), Example: "embed.vector", Absent: "required, or `key`",
 		Help: "of type `number[n]`: instead of the row of a key, the documents of `postgres` that are nearest to it"},
-	{Name: "limit", Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100)), Example: "3", Help: "how many documents are found at most"},
-	{Name: "where", Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Where }, readBindings),
+	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
+	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Where }, readBindingSet),
 		Example: "{customer: customer, kind: '\"chat\"'}", Absent: "all documents", Help: "columns, each with an expression of type string or int that it equals"},
-	{Name: "distance", Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product")), Example: "l2", Help: "what is near: the less, the nearer"},
-	{Name: "join", Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text")), Example: "', '", Help: "what stands between the texts of documents"},
-	{Name: "when", Form: spec.Into(func(l *Lookup) *string { return &l.When }, readBool), Example: `kind == "post"`,
+	{Name: "distance", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product").Default("cosine")), Example: "l2", Help: "what is near: the less, the nearer"},
+	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(DefaultJoin)), Example: "', '", Help: "what stands between the texts of documents"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, readBool), Example: `kind == "post"`,
 		Absent: "always", Help: "for which events; others find no row"},
-	{Name: "fields", Required: true, Form: spec.Into(func(l *Lookup) *[]Field { return &l.Fields }, readFields),
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]Field { return &l.Fields }, readFields),
 		Example: "{trusted: bool, level: optional int}", Help: "what is read of the row, and its types: names behind that of the lookup, as `profile.trusted`"},
-	{Name: "empty", Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Empty }, readBindings),
+	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Empty }, readBindingSet),
 		Example: "{trusted: false}", Help: "what fields are where there is no row: names to expressions", Absent: "they are optional"},
-	{Name: "keep", Form: spec.Into(func(l *Lookup) *time.Duration { return &l.Keep }, spec.Span(time.Millisecond, spec.Day)), Example: "1m",
+	{Name: "keep", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *time.Duration { return &l.Keep }, spec.Span(time.Millisecond, spec.Day)), Example: "1m",
 		Help: ofOutside + ": how long a row, or that there is none, is used without asking again", Absent: "it is asked for each event"},
-	{Name: "keep_max", Form: spec.Into(func(l *Lookup) *int { return &l.KeepMax }, spec.Size(1<<10, 1<<40)), Example: "256MiB"},
-	{Name: "size", Form: spec.Into(func(l *Lookup) *int { return &l.Size }, spec.Whole[int](1, 4096)), Example: "500"},
-	{Name: "journal", Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, readJournal), Example: "true", Absent: "none are",
+	{Name: "keep_max", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *int { return &l.KeepMax }, spec.Size(1<<10, 1<<40)), Example: "256MiB"},
+	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *int { return &l.Size }, spec.Whole[int](1, 4096)), Example: "500"},
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, readJournal), Example: "true", Absent: "none are",
 		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is parked then"},
-	{Name: "call", Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 500ms, breaker: {open: park}}",
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 500ms, breaker: {open: park}}",
 		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
-	{Name: "async", Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
-	{Name: "ordered", Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order"},
+	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order"},
 }
 
 var redisFields = []spec.Field[Redis]{
-	{Name: "url", Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, address()), Example: "redis://cache:6379/0"},
-	{Name: "prefix", Form: spec.Into(func(r *Redis) *string { return &r.Prefix }, spec.TextOf("a text")), Example: "'user:'", Absent: "none"},
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, address()), Example: "redis://cache:6379/0"},
+	{Name: "prefix", Affects: spec.Outputs, Form: spec.Into(func(r *Redis) *string { return &r.Prefix }, spec.TextOf("a text")), Example: "'user:'", Absent: "none"},
 }
 
 var postgresFields = []spec.Field[Postgres]{
-	{Name: "url", Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, address()), Example: "${DATABASE_URL}"},
-	{Name: "query", Required: true, Or: "table", Form: spec.Into(func(p *Postgres) *string { return &p.Query }, spec.TextOf("a query")),
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, address()), Example: "${DATABASE_URL}"},
+	{Name: "query", Affects: spec.Outputs, Required: true, Or: "table", Form: spec.Into(func(p *Postgres) *string { return &p.Query }, spec.TextOf("a query")),
 		Example: "select name, to_jsonb(users) from users where name = any($1)", Absent: "required, or `table`"},
-	{Name: "table", Form: spec.Into(func(p *Postgres) *string { return &p.Table }, ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
-	{Name: "column", Form: spec.Into(func(p *Postgres) *string { return &p.Column }, ReadName), Example: "embedding", Absent: "required with `table`", Help: "of vectors: its type is vector or halfvec of pgvector"},
+	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Table }, ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
+	{Name: "column", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Column }, ReadName), Example: "embedding", Absent: "required with `table`", Help: "of vectors: its type is vector or halfvec of pgvector"},
 }
 
 var httpRowsFields = []spec.Field[HTTPRows]{
-	{Name: "url", Required: true, Form: spec.Into(func(h *HTTPRows) *string { return &h.URL }, ReadURL), Example: "https://users.example.com/{key}"},
-	{Name: "headers", Form: spec.Into(func(h *HTTPRows) *[]Header { return &h.Headers },
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(h *HTTPRows) *string { return &h.URL }, ReadURL), Example: "https://users.example.com/{key}"},
+	{Name: "headers", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *[]Header { return &h.Headers },
 		spec.Named(func(h *Header) *string { return &h.Name }, spec.Into(func(h *Header) *string { return &h.Value }, readHeader))),
 		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
-	{Name: "token", Or: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
-	{Name: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, ReadPath), Example: "/run/secrets/users"},
+	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
+	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, ReadPath), Example: "/run/secrets/users"},
 }
 
 var aPassword = regexp.MustCompile(`://[^/@]*:([^/]+)@`)
@@ -80,5 +80,5 @@ func address() spec.Form[string] {
 			return
 		}
 		ReadURL.Read(r, n, path, into)
-	}, Shape: ReadURL.Shape}
+	}, Print: ReadURL.Print, Shape: ReadURL.Shape}
 }

@@ -26,57 +26,57 @@ type Manifest struct {
 }
 
 var ManifestFields = []spec.Field[model.Manifest]{
-	{Name: "model", Required: true, Form: spec.Into(func(m *model.Manifest) *string { return &m.Name }, ReadName), Example: "fraud"},
-	{Name: "version", Required: true, Form: spec.Into(func(m *model.Manifest) *int { return &m.Version }, spec.Version()), Example: "3"},
-	{Name: "file", Form: spec.Into(func(m *model.Manifest) *string { return &m.File }, spec.TextOf("the path of a model file")), Example: "fraud.ubj",
+	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *string { return &m.Name }, ReadName), Example: "fraud"},
+	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *int { return &m.Version }, spec.Version()), Example: "3"},
+	{Name: "file", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.File }, spec.TextOf("the path of a model file")), Example: "fraud.ubj",
 		Absent: "required, but with `process` and `remote`"},
-	{Name: "sha256", Form: spec.Into(func(m *model.Manifest) *string { return &m.Digest }, digest()),
+	{Name: "sha256", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Digest }, digest()),
 		Example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Absent: "required with `file`"},
-	{Name: "trees", Form: spec.Into(func(m *model.Manifest) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
-	{Name: "kind", Form: spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.Choice[string](load.Kinds()...)), Example: "xgboost"},
-	{Name: "inputs", Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.ManifestInput { return &m.Inputs },
+	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
+	{Name: "kind", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.Choice[string](load.Kinds()...)), Example: "xgboost"},
+	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.ManifestInput { return &m.Inputs },
 		spec.Named(func(in *model.ManifestInput) *string { return &in.Name }, spec.OneOf("write number, string, bytes or {type: ...}",
 			spec.Scalar, spec.Into(inputType, readInputType), spec.Mapping, spec.MappingOf(manifestInputFields)))),
 		Example: "{amount: number, country: {type: number, categories: [US, GB]}}", Help: "the inputs in the model's order, with their types"},
-	{Name: "outputs", Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.Output { return &m.Outputs },
+	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.Output { return &m.Outputs },
 		spec.OneOf("write [name], {name: size} or {name: string}", spec.List, spec.ListOf(manifestOutput()), spec.Mapping, spec.Named(outputName, outputKind()))),
 		Example: "[score]", Help: "names of the scores, in the model's order; {embedding: 384} is a name of 384 scores, {words: string} or bytes one of a text"},
-	{Name: "batch", Form: spec.Into(func(m *model.Manifest) *model.Policy { return &m.Batch }, spec.MappingOf(policyFields)),
+	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *model.Policy { return &m.Batch }, spec.MappingOf(policyFields)),
 		Example: "{size: 64}", Help: "which rows share a call, where the pipeline does not say; `afterbay model bench` measures and writes it", Absent: "as below"},
-	{Name: "golden", Form: spec.Into(func(m *model.Manifest) *string { return &m.Golden }, ReadPath), Example: "golden.csv"},
-	{Name: "limits", Form: spec.Into(func(m *model.Manifest) *model.Limits { return &m.Limits }, spec.MappingOf(limitFields)), Example: "{text: 64KiB}", Absent: "as below"},
-	{Name: "onnx", Form: spec.Optional(func(m *model.Manifest) **model.ONNX { return &m.ONNX }, spec.MappingOf(onnxFields)),
+	{Name: "golden", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.Golden }, ReadPath), Example: "golden.csv"},
+	{Name: "limits", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *model.Limits { return &m.Limits }, spec.MappingOf(limitFields)), Example: "{text: 64KiB}", Absent: "as below"},
+	{Name: "onnx", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.ONNX { return &m.ONNX }, spec.MappingOf(onnxFields)),
 		Example: "{tokens: {file: tokenizer.json}, pool: mean}", Absent: "as below", Help: "how a model of kind onnx is computed"},
-	{Name: "ocr", Form: spec.Optional(func(m *model.Manifest) **model.OCR { return &m.OCR }, spec.MappingOf(ocrFields)),
+	{Name: "ocr", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.OCR { return &m.OCR }, spec.MappingOf(ocrFields)),
 		Example: "{read: {file: read.onnx, sha256: 48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b}}", Absent: "required with kind ocr", Help: "the other models of one of kind ocr"},
-	{Name: "process", Form: spec.Optional(func(m *model.Manifest) **model.Process { return &m.Process }, spec.MappingOf(processFields)),
+	{Name: "process", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.Process { return &m.Process }, spec.MappingOf(processFields)),
 		Example: "{command: [python3, worker.py, model.py]}", Absent: "required with kind process", Help: "the program that is a model of kind process"},
-	{Name: "remote", Form: spec.Optional(func(m *model.Manifest) **model.Remote { return &m.Remote }, spec.MappingOf(remoteFields)),
+	{Name: "remote", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.Remote { return &m.Remote }, spec.MappingOf(remoteFields)),
 		Example: "{endpoint: grpc://models:8081}", Absent: "required with kind remote", Help: "the server that has a model of kind remote"},
-	{Name: "voice", Form: spec.Optional(func(m *model.Manifest) **model.Voice { return &m.Voice }, spec.MappingOf(voiceFields)),
+	{Name: "voice", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.Voice { return &m.Voice }, spec.MappingOf(voiceFields)),
 		Example: "{seconds: 60}", Absent: "as below", Help: "how a model of kind voice hears"},
 }
 
 func inputType(in *model.ManifestInput) *model.Type { return &in.Type }
 
-var readInputType = spec.Choice[model.Type](string(model.Number), string(model.String), string(model.Bytes))
+var readInputType = spec.Choice[model.Type](string(model.Number), string(model.String), string(model.Bytes)).Default(model.Number)
 
 var manifestInputFields = []spec.Field[model.ManifestInput]{
-	{Name: "type", Form: spec.Into(inputType, readInputType), Example: "number", Help: "what it holds", Absent: "number"},
-	{Name: "shape", Form: spec.Into(func(in *model.ManifestInput) *[]int { return &in.Shape }, spec.ListOf(spec.Whole[int](1, 1<<20))), Example: "[576]", Absent: "a single value"},
-	{Name: "categories", Form: spec.Into(func(in *model.ManifestInput) *[]string { return &in.Categories }, spec.ListOf(spec.TextOf("a text"))),
+	{Name: "type", Affects: spec.Outputs, Form: spec.Into(inputType, readInputType), Example: "string", Help: "what it holds", Absent: "number"},
+	{Name: "shape", Affects: spec.Outputs, Form: spec.Into(func(in *model.ManifestInput) *[]int { return &in.Shape }, spec.ListOf(spec.Whole[int](1, 1<<20))), Example: "[576]", Absent: "a single value"},
+	{Name: "categories", Affects: spec.Outputs, Form: spec.Into(func(in *model.ManifestInput) *[]string { return &in.Categories }, spec.ListOf(spec.TextOf("a text"))),
 		Example: "[US, GB]", Absent: "what the file says"},
 }
 
 var policyFields = []spec.Field[model.Policy]{
-	{Name: "size", Form: spec.Into(func(p *model.Policy) *int { return &p.Size }, spec.Whole[int](1, 4096)), Example: "256"},
-	{Name: "wait", Form: spec.Into(func(p *model.Policy) *time.Duration { return &p.Wait }, spec.Span(0, time.Minute)), Example: "2ms"},
-	{Name: "sort", Form: spec.Into(func(p *model.Policy) *bool { return &p.ByLength }, spec.OnlyTrue()), Example: "true", Absent: "in the order of the events"},
+	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(p *model.Policy) *int { return &p.Size }, spec.Whole[int](1, 4096)), Example: "256"},
+	{Name: "wait", Affects: spec.Nothing, Form: spec.Into(func(p *model.Policy) *time.Duration { return &p.Wait }, spec.Span(0, time.Minute)), Example: "2ms"},
+	{Name: "sort", Affects: spec.Nothing, Form: spec.Into(func(p *model.Policy) *bool { return &p.ByLength }, spec.OnlyTrue()), Example: "true", Absent: "in the order of the events"},
 }
 
 var limitFields = []spec.Field[model.Limits]{
-	{Name: "text", Form: spec.Into(func(l *model.Limits) *int { return &l.TextBytes }, spec.Size(1, 64<<20)), Example: "64KiB"},
-	{Name: "rows", Form: spec.Into(func(l *model.Limits) *int { return &l.Rows }, spec.Whole[int](1, 4096)), Example: "256"},
+	{Name: "text", Affects: spec.Outputs, Form: spec.Into(func(l *model.Limits) *int { return &l.TextBytes }, spec.Size(1, 64<<20)), Example: "64KiB"},
+	{Name: "rows", Affects: spec.Nothing, Form: spec.Into(func(l *model.Limits) *int { return &l.Rows }, spec.Whole[int](1, 4096)), Example: "256"},
 }
 
 func outputName(o *model.Output) *string { return &o.Name }
@@ -91,6 +91,12 @@ func outputKind() spec.Form[model.Output] {
 		} else {
 			size.Read(r, n, path, &into.Size)
 		}
+	}, Print: func(p *spec.Printer, path string, o *model.Output) {
+		if o.Type != "" {
+			kind.Print(p, path, &o.Type)
+		} else {
+			size.Print(p, path, &o.Size)
+		}
 	}, Shape: spec.Shape{Kind: spec.Either, Of: []spec.Shape{size.Shape, kind.Shape}}}
 }
 
@@ -99,7 +105,7 @@ func manifestOutput() spec.Form[model.Output] {
 	return spec.Form[model.Output]{Read: func(r *spec.Reader, n *spec.Node, path string, into *model.Output) {
 		into.Size = 1
 		ReadName.Read(r, n, path, &into.Name)
-	}, Shape: ReadName.Shape}
+	}, Print: func(p *spec.Printer, path string, o *model.Output) { p.Line(path, o.Name) }, Shape: ReadName.Shape}
 }
 
 var HexDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
@@ -113,7 +119,7 @@ func digest() spec.Form[string] {
 			r.Fail(n.Offset, path, spec.Shorten(*into)+" is not a sha256", "write the 64 hex digits that sha256sum prints of the file")
 		}
 		*into = strings.TrimPrefix(*into, "sha256:")
-	}, Shape: f.Shape}
+	}, Print: f.Print, Shape: f.Shape}
 }
 
 // IsManifest reports whether a file is the manifest of a model, valid or not.

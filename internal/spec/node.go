@@ -11,7 +11,7 @@ import (
 type kind uint8
 
 const (
-	Nothing kind = iota // no value: `key:`, null or ~
+	NoValue kind = iota // no value: `key:`, null or ~
 	Scalar
 	List
 	Mapping

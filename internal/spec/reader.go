@@ -32,6 +32,7 @@ type read[T any] func(r *Reader, n *Node, path string, into *T)
 // Form is how values of type T are written.
 type Form[T any] struct {
 	Read  read[T]
+	Print func(p *Printer, path string, value *T) // canonical text; nil in files without a fingerprint
 	Shape Shape
 }
 
@@ -76,6 +77,7 @@ type Field[T any] struct {
 	Required bool
 	Or       string // words that may be written instead of this one, and not beside it, with | between
 	Form[T]
+	Affects Affects
 	Example string // of a value
 	Help    string // what it says; "" is the comment of the field
 	Absent  string // what holds without it; "" is what the comment of the field says of the zero value
@@ -87,8 +89,10 @@ type Field[T any] struct {
 type About struct {
 	Name, Or, Example, Help, Absent, Instead, Refused string
 	Required, Accepted                                bool
+	Affects                                           Affects
 	Shape                                             Shape
 	Try                                               func(r *Reader, n *Node, path string)
+	Text                                              func(r *Reader, n *Node, p *Printer) string // that p prints of the value n, of none where n is nil
 }
 
 // Fail adds a finding. Past the most that are reported it does nothing, which
@@ -122,7 +126,7 @@ func Join(path, key string) string {
 // where it is not.
 func (r *Reader) expect(n *Node, path string, want kind, hint string) bool {
 	switch {
-	case n.Kind == Nothing:
+	case n.Kind == NoValue:
 		r.Fail(n.Offset, path, "has no value", hint)
 	case n.Kind != want:
 		r.Fail(n.Offset, path, fmt.Sprintf("must be %s, is %s", want, n.Kind), hint)
@@ -164,15 +168,24 @@ func MappingOf[T any](known []Field[T]) Form[T] {
 			}
 			return all
 		}},
-		Read: func(r *Reader, n *Node, path string, into *T) { readFields(r, known, n, path, into) },
+		Read:  func(r *Reader, n *Node, path string, into *T) { readFields(r, known, n, path, into) },
+		Print: func(p *Printer, path string, value *T) { printFields(p, known, path, value) },
 	}
 }
 
 func (w *Field[T]) about() About {
 	return About{
 		Name: w.Name, Or: w.Or, Example: w.Example, Help: w.Help, Absent: w.Absent, Instead: w.Instead, Refused: w.Refused,
-		Required: w.Required, Accepted: w.Read != nil, Shape: w.Shape,
+		Required: w.Required, Accepted: w.Read != nil, Affects: w.Affects, Shape: w.Shape,
 		Try: func(r *Reader, n *Node, path string) { w.Read(r, n, path, new(T)) },
+		Text: func(r *Reader, n *Node, p *Printer) string {
+			v := new(T)
+			if n != nil {
+				w.Read(r, n, w.Name, v)
+			}
+			printFields(p, []Field[T]{*w}, "", v)
+			return p.Text()
+		},
 	}
 }
 
@@ -237,7 +250,7 @@ func (r *Reader) Missing(n *Node, path, name, or string) {
 // Into reads into the field of T that get returns.
 func Into[T, U any](get func(*T) *U, f Form[U]) Form[T] {
 	f.Shape.Get = get
-	return Form[T]{func(r *Reader, n *Node, path string, into *T) { f.Read(r, n, path, get(into)) }, f.Shape}
+	return Form[T]{func(r *Reader, n *Node, path string, into *T) { f.Read(r, n, path, get(into)) }, func(p *Printer, path string, value *T) { f.Print(p, path, get(value)) }, f.Shape}
 }
 
 // Optional reads into a field that is nil where its word is absent.
@@ -247,6 +260,10 @@ func Optional[T, U any](get func(*T) **U, f Form[U]) Form[T] {
 		value := new(U)
 		*get(into) = value
 		f.Read(r, n, path, value)
+	}, func(p *Printer, path string, of *T) {
+		if p.explicit = *get(of) != nil; p.explicit {
+			f.Print(p, path, *get(of))
+		}
 	}, f.Shape}
 }
 
@@ -263,6 +280,10 @@ func Named[T any](name func(*T) *string, f Form[T]) Form[[]T] {
 			f.Read(r, e.Value, Join(path, e.Key), &element)
 			*into = append(*into, element)
 		}
+	}, func(p *Printer, path string, list *[]T) {
+		printItems(p, path, *list, func(p *Printer, at string, element *T) {
+			f.Print(p, at+"."+canonicalName(*name(element)), element)
+		})
 	}, Shape{Kind: ANames, Of: []Shape{f.Shape}}}
 }
 
@@ -279,7 +300,7 @@ func ListOf[T any](f Form[T]) Form[[]T] {
 			f.Read(r, item, here, &element)
 			*into = append(*into, element)
 		}
-	}, Shape{Kind: AList, Of: []Shape{f.Shape}}}
+	}, func(p *Printer, path string, list *[]T) { printItems(p, path, *list, f.Print) }, Shape{Kind: AList, Of: []Shape{f.Shape}}}
 }
 
 // OneOf reads a node by the form that is for its kind. hint says what to write
@@ -291,10 +312,14 @@ func OneOf[T any](hint string, a kind, formA Form[T], b kind, formB Form[T]) For
 			formA.Read(r, n, path, into)
 		case b:
 			formB.Read(r, n, path, into)
-		case Nothing:
+		case NoValue:
 			r.Fail(n.Offset, path, "has no value", hint)
 		default:
 			r.Fail(n.Offset, path, fmt.Sprintf("must be %s or %s, is %s", a, b, n.Kind), hint)
 		}
+	}, func(p *Printer, path string, value *T) {
+		p.wrote()
+		formA.Print(p, path, value)
+		formB.Print(p, path, value)
 	}, Shape{Kind: Either, Of: []Shape{formA.Shape, formB.Shape}}}
 }

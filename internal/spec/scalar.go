@@ -35,7 +35,7 @@ func TextOf(what string) Form[string] {
 		default:
 			*into = text
 		}
-	}, Shape{Kind: AnyText, Text: what}}
+	}, printScalar[string], Shape{Kind: AnyText, Text: what}}
 }
 
 // Secret reads text that a variable of the environment holds: what stands in a
@@ -59,7 +59,7 @@ func Secret(instead string) Form[string] {
 		if text, ok := r.scalar(n, path, hint); ok {
 			*into = text
 		}
-	}, Shape{Kind: ASecret}}
+	}, printScalar[string], Shape{Kind: ASecret}}
 }
 
 var AVariable = regexp.MustCompile(SecretText)
@@ -81,7 +81,7 @@ func Choice[S ~string](allowed ...string) Form[S] {
 			}
 			r.Fail(n.Offset, path, Shorten(text)+" is none of "+alternatives(allowed), hint)
 		}
-	}, Shape{Kind: AChoice, Allowed: allowed}}
+	}, printScalar[S], Shape{Kind: AChoice, Allowed: allowed}}
 }
 
 // Decimal is how a whole number is written: YAML's other forms (010, 0x1F,
@@ -114,7 +114,7 @@ func Whole[I ~int | ~int32](low, high int64) Form[I] {
 		default:
 			*into = I(value)
 		}
-	}, Shape{Kind: AWhole, Low: Thousands(low), High: Thousands(high)}}
+	}, printScalar[I], Shape{Kind: AWhole, Low: Thousands(low), High: Thousands(high)}}
 }
 
 // Version reads a model's version.
@@ -127,7 +127,7 @@ func Version() Form[int] {
 			return
 		}
 		f.Read(r, n, path, into)
-	}, f.Shape}
+	}, f.Print, f.Shape}
 }
 
 // Number reads a finite number.
@@ -143,7 +143,7 @@ func Number() Form[float64] {
 			return
 		}
 		*into = value
-	}, Shape{Kind: ANumber}}
+	}, printScalar[float64], Shape{Kind: ANumber}}
 }
 
 // Fraction reads a number above 0, up to 1.
@@ -154,7 +154,7 @@ func Fraction() Form[float64] {
 		if f.Read(r, n, path, into); len(r.Errors) == before && !(*into > 0 && *into <= 1) {
 			r.Fail(n.Offset, path, Shorten(n.Text)+" is out of range", "write a number above 0, up to 1, such as 0.5")
 		}
-	}, Shape{Kind: ANumber, Low: "0", High: "1"}}
+	}, f.Print, Shape{Kind: ANumber, Low: "0", High: "1"}}
 }
 
 // OrWord reads a word, which turns a switch on, or what another form reads.
@@ -167,6 +167,13 @@ func OrWord[T any](word string, get func(*T) *bool, other Form[T]) Form[T] {
 		case len(r.Errors) > before:
 			r.Errors[before].Hint += ", or `" + word + "`"
 		}
+	}, func(p *Printer, path string, v *T) {
+		if *get(v) {
+			p.wrote()
+			p.Line(path, word)
+			return
+		}
+		other.Print(p, path, v)
 	}, Shape{Kind: Either, Of: []Shape{other.Shape, {Kind: AChoice, Allowed: []string{word}, Get: get}}}}
 }
 
@@ -177,7 +184,7 @@ func OnlyTrue() Form[bool] {
 		if *into = ok && text == "true" && n.Style == Plain; ok && !*into {
 			r.Fail(n.Offset, path, Shorten(text)+" is not `true`", "write `true`, or remove the word")
 		}
-	}, Shape{Kind: ATrue}}
+	}, printScalar[bool], Shape{Kind: ATrue}}
 }
 
 // Not reads true or false, and keeps the opposite.
@@ -187,6 +194,10 @@ func Not() Form[bool] {
 		text, ok := r.scalar(n, path, hint)
 		if *into = ok && text == "false"; ok && (n.Style != Plain || text != "true" && text != "false") {
 			r.Fail(n.Offset, path, Shorten(text)+" is not `true` or `false`", hint)
+		}
+	}, func(p *Printer, path string, off *bool) {
+		if p.wrote(); *off {
+			p.Line(path, "false")
 		}
 	}, Shape{Kind: ASwitch}}
 }
@@ -218,7 +229,7 @@ func bounded[T time.Duration | int](kind ShapeKind, what, such string, parse fun
 		default:
 			*into = value
 		}
-	}, Shape{Kind: kind, Low: format(low), High: format(high)}}
+	}, printScalar[T], Shape{Kind: kind, Low: format(low), High: format(high)}}
 }
 
 // ShareForm reads a part of the events within a time.
@@ -241,7 +252,7 @@ func ShareForm() Form[Share] {
 		default:
 			*into = Share{Of: part / 100, Per: within}
 		}
-	}, Shape{Kind: AnyText, Text: "a share of the events within a time, such as 5%/1m"}}
+	}, printScalar[Share], Shape{Kind: AnyText, Text: "a share of the events within a time, such as 5%/1m"}}
 }
 
 // Window reads a window, a size or size/pane, as it is written: features are
@@ -264,7 +275,7 @@ func Window() Form[string] {
 			return
 		}
 		*into = text
-	}, Shape{Kind: AWindow}}
+	}, printScalar[string], Shape{Kind: AWindow}}
 }
 
 // ConstantForm reads a scalar, or a table of scalars of one kind.
@@ -275,7 +286,7 @@ func ConstantForm() Form[Constant] {
 			return
 		}
 		into.Table = r.table(n, path)
-	}, Shape{Kind: AConstant}}
+	}, printConstant, Shape{Kind: AConstant}}
 }
 
 func (r *Reader) table(n *Node, path string) map[string]any {

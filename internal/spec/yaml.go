@@ -443,12 +443,12 @@ func (t *tree) node(n ast.Node, otherwise int) *Node {
 		}
 		return result
 	case *ast.NullNode:
-		return &Node{Kind: Nothing, Offset: at}
+		return &Node{Kind: NoValue, Offset: at}
 	case *ast.LiteralNode:
 		if text := n.Value.Value; strings.TrimSpace(text) != "" {
 			return &Node{Kind: Scalar, Style: Block, Offset: t.offset(n.Value.GetToken(), at), Text: text}
 		}
-		return &Node{Kind: Nothing, Offset: at}
+		return &Node{Kind: NoValue, Offset: at}
 	}
 	result := &Node{Kind: Scalar, Offset: at, Text: tk.Value}
 	switch tk.Type {

@@ -1,0 +1,79 @@
+package lang
+
+import (
+	"time"
+
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// Defaults of fields that decide outputs: a file that writes them out means the same.
+const (
+	DefaultMaxBytes     = 1 << 20
+	DefaultMaxAhead     = time.Hour
+	DefaultDedupeWindow = 24 * time.Hour
+	DefaultDedupeMax    = 1_000_000
+	DefaultFeatureMax   = 1 << 16
+	DefaultGroupEvents  = 1000
+	DefaultGroupBytes   = 16 << 20
+	DefaultGroups       = 1000
+	DefaultNearest      = 5      // documents that a lookup by vector finds
+	DefaultJoin         = "\n\n" // between their texts
+	DefaultPartialEvery = 250 * time.Millisecond
+	DefaultFetchMax     = 10 << 20
+)
+
+// Canonical returns the text of the fields of a pipeline that decide outputs. Two
+// pipelines with the same text make the same outputs of the same events, if their models
+// and functions are the same.
+func (p *Pipeline) Canonical() string {
+	made := &spec.Printer{Least: spec.Outputs, Again: PrintAgain}
+	spec.MappingOf(PipelineFields).Print(made, "", p)
+	for i := range p.Models {
+		if m := p.Models[i].Manifest; m != nil {
+			spec.MappingOf(ManifestFields).Print(made, "models."+p.Models[i].Name+".manifest", m)
+		}
+	}
+	return made.Text()
+}
+
+// Stored is state that a pipeline keeps, and the canonical text of what decides its
+// meaning.
+type Stored struct{ Kind, Name, Text string }
+
+// The kinds of Stored.
+const (
+	StoredInput    = "input" // keys and times
+	StoredDedupe   = "dedupe"
+	StoredFeature  = "feature"
+	StoredGroup    = "group"
+	StoredFunction = "function"
+	StoredTable    = "table"
+)
+
+// Stored returns what an input decides of the state beside a partition.
+func (in *Input) Stored() []Stored {
+	all := []Stored{{StoredInput, in.Topic, stateOf(inputFields, in)}}
+	if in.Dedupe != nil {
+		all = append(all, Stored{StoredDedupe, in.Topic, stateOf(dedupeFields, in.Dedupe)})
+	}
+	return all
+}
+
+// Stored returns what decides the meaning of a feature's cells.
+func (f *Feature) Stored() Stored { return Stored{StoredFeature, f.Name, stateOf(featureFields, f)} }
+
+// Stored returns what decides the meaning of groups that are open.
+func (g *Group) Stored() Stored { return Stored{StoredGroup, g.Name, stateOf(groupFields, g)} }
+
+// Stored returns what a keyed function keeps. A newer version of the function reads what
+// an older one wrote.
+func (c *Call) Stored() Stored { return Stored{StoredFunction, c.Go, stateOf(callFields, c)} }
+
+// Stored returns what a lookup keeps of its table.
+func (l *Lookup) Stored() Stored { return Stored{StoredTable, l.Table, stateOf(lookupFields, l)} }
+
+func stateOf[T any](fields []spec.Field[T], v *T) string {
+	made := &spec.Printer{Least: spec.State, Again: PrintAgain}
+	spec.MappingOf(fields).Print(made, "", v)
+	return made.Text()
+}
