@@ -63,7 +63,6 @@ type Handler struct {
 	models  *registry
 	spills  *spillPool
 	stats   stats
-	figures []figure
 	grpc    *grpc.Server
 	about   *grpc.Server
 	mux     *http.ServeMux
@@ -85,7 +84,7 @@ func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 	o = o.orDefaults()
 	h := &Handler{
 		options: o, ctx: ctx, models: registry, mux: http.NewServeMux(),
-		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, figures: figures(), measures: newMeasures(),
+		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, measures: newMeasures(),
 	}
 	h.grpc = h.newGRPC()
 	if h.about, err = h.newAbout(); err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/status"
+
+	"github.com/afterbay/afterbay/internal/metric"
 )
 
 // measures count requests by call, model and code. The values of
@@ -18,18 +20,23 @@ type measures struct {
 	tokens   *prometheus.CounterVec
 }
 
+var (
+	requestsInfo = metric.NewInfo(metric.CounterType, "serve_requests", metric.None, "Requests by the call, the model that answers (none if there is no such model), and the code of HTTP or gRPC.", "call", "model", "code")
+	requestInfo  = metric.NewInfo(metric.HistogramType, "serve_request", metric.Seconds, "Time from a request's header to the end of its reply: for a stream, its whole duration.", "call", "model")
+	tokensInfo   = metric.NewInfo(metric.CounterType, "serve_tokens", metric.None, "Tokens of texts that were embedded or moderated: those of the model's tokenizer, or words if it has none.", "model")
+)
+
 func newMeasures() *measures {
+	counter := func(i metric.Info) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: i.Name, Help: i.Help}, i.Labels)
+	}
 	return &measures{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "afterbay_serve_requests_total", Help: "Requests by what they call, the model that answers (none where there is no such model), and the code of HTTP or gRPC.",
-		}, []string{"call", "model", "code"}),
+		requests: counter(requestsInfo),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "afterbay_serve_request_seconds", Help: "Time from a request's header to the end of its reply; of a stream, as long as it lasts.",
+			Name: requestInfo.Name, Help: requestInfo.Help,
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"call", "model"}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "afterbay_serve_tokens_total", Help: "Tokens of texts that were embedded or moderated: those of the model's tokenizer, or words if it has none.",
-		}, []string{"model"}),
+		}, requestInfo.Labels),
+		tokens: counter(tokensInfo),
 	}
 }
 

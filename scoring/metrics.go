@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/afterbay/afterbay/batch"
+	"github.com/afterbay/afterbay/internal/metric"
 )
 
 // stats are what a handler counts.
@@ -20,55 +21,33 @@ func (s *stats) count(right, wrong int64) {
 	s.errors.Add(wrong)
 }
 
-// figure is one that a Handler shows.
-type figure struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(h *Handler) int64
-}
-
-func figures() []figure {
-	counter := func(name, help string, value func(h *Handler) int64) figure {
-		return figure{prometheus.NewDesc("afterbay_serve_"+name, help, nil, nil), prometheus.CounterValue, value}
-	}
-	gauge := func(name, help string, value func(h *Handler) int64) figure {
-		return figure{prometheus.NewDesc("afterbay_serve_"+name, help, nil, nil), prometheus.GaugeValue, value}
-	}
-	return []figure{
-		counter("predictions_total", "Rows of streams that were scored.", func(h *Handler) int64 { return h.stats.predictions.Load() }),
-		counter("record_errors_total", "Records of streams that were not.", func(h *Handler) int64 { return h.stats.errors.Load() }),
-		counter("unread_total", "Streams that ended since their answers were not read.", func(h *Handler) int64 { return h.stats.unread.Load() }),
-		gauge("spill_bytes", "Files of answers that wait for their clients.", func(h *Handler) int64 { return h.spills.used.Load() }),
-	}
-}
-
-var (
-	callsDesc = prometheus.NewDesc("afterbay_serve_calls_total", "Calls of models, by why they were made then.", []string{"model", "reason"}, nil)
-	reasons   = []batch.Reason{batch.Full, batch.Idle, batch.Waited, batch.Due}
+var handlerTable = metric.NewTable("serve_", nil,
+	metric.Counter("predictions", metric.None, "Rows of streams that were scored.", func(h *Handler) int64 { return h.stats.predictions.Load() }),
+	metric.Counter("record_errors", metric.None, "Records of streams that were answered with an error.", func(h *Handler) int64 { return h.stats.errors.Load() }),
+	metric.Counter("unread_streams", metric.None, "Streams that ended because their client did not read the answers.", func(h *Handler) int64 { return h.stats.unread.Load() }),
+	metric.Gauge("spill", metric.Bytes, "Size of the files of answers that wait for their clients.", func(h *Handler) int64 { return h.spills.used.Load() }),
 )
 
-// Describe implements prometheus.Collector.
-func (h *Handler) Describe(out chan<- *prometheus.Desc) {
-	for _, f := range h.figures {
-		out <- f.desc
-	}
-	out <- callsDesc
-	for _, c := range h.measures.all() {
-		c.Describe(out)
-	}
+var callTable = metric.NewTable("serve_", []string{"model", "reason"},
+	metric.Counter("model_batches", metric.None, "Calls of models with a batch of rows, by the reason for the call at that moment: full, idle (no more rows were waiting), waited (the first row had waited long enough), due (a deadline was near).", func(n uint64) uint64 { return n }),
+)
+
+var reasons = []batch.Reason{batch.Full, batch.Idle, batch.Waited, batch.Due}
+
+// Metrics describes the metrics of a Server, without those of package server and of
+// token files.
+func Metrics() []metric.Info {
+	return append(metric.Infos(handlerTable, callTable), requestsInfo, requestInfo, tokensInfo)
 }
 
-// Collect implements prometheus.Collector.
-func (h *Handler) Collect(out chan<- prometheus.Metric) {
-	for _, c := range h.measures.all() {
-		c.Collect(out)
-	}
-	for _, f := range h.figures {
-		out <- prometheus.MustNewConstMetric(f.desc, f.kind, float64(f.value(h)))
-	}
-	for _, m := range h.models.order {
-		for _, r := range reasons {
-			out <- prometheus.MustNewConstMetric(callsDesc, prometheus.CounterValue, float64(m.shared.Flushed(r)), m.pinned(), r.String())
+// Collectors show what a handler counts.
+func (h *Handler) Collectors() []prometheus.Collector {
+	return append(h.measures.all(), metric.NewCollector(func(out chan<- prometheus.Metric) {
+		handlerTable.Show(out, h)
+		for _, m := range h.models.order {
+			for _, r := range reasons {
+				callTable.Show(out, m.shared.Flushed(r), m.pinned(), r.String())
+			}
 		}
-	}
+	}, handlerTable, callTable))
 }

@@ -15,10 +15,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/reload"
+	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/scoring"
 )
 
@@ -352,9 +355,21 @@ func TestMetricsCountRecords(t *testing.T) {
 	url := start(t, models(), scoring.ServerOptions{})
 	stream(t, url+streamPath, ndjson, "[1,2,3,4]\nx\n[1,2,3,4]\n")
 	_, text := ask(t, http.MethodGet, url+"/metrics", "")
-	for _, want := range []string{"afterbay_serve_predictions_total 2\n", "afterbay_serve_record_errors_total 1\n", "afterbay_serve_spill_bytes 0\n", "afterbay_serve_calls_total{model=\"sum@7\",reason=\"idle\"} 1\n"} {
+	for _, want := range []string{"afterbay_serve_predictions_total 2\n", "afterbay_serve_record_errors_total 1\n", "afterbay_serve_spill_bytes 0\n", "afterbay_serve_model_batches_total{model=\"sum@7\",reason=\"idle\"} 1\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)
+		}
+	}
+	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) != 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	for line := range strings.Lines(text) {
+		name, ok := strings.CutPrefix(line, "# TYPE afterbay_")
+		known := func(i metric.Info) bool {
+			return name == strings.TrimPrefix(i.Name, "afterbay_")+" "+string(i.Type)+"\n"
+		}
+		if ok && !slices.ContainsFunc(append(scoring.Metrics(), server.Metrics()...), known) {
+			t.Errorf("not in Metrics: %s", line)
 		}
 	}
 }

@@ -131,7 +131,8 @@ func (s *Server) Run(ctx context.Context) error {
 // endpoints are those of the handler, health and metrics.
 func (s *Server) endpoints(handler *Handler, tokens access.Tokens) []access.Endpoint {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), handler, server.Collector{s.http})
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), server.NewCollector(s.http))
+	registry.MustRegister(handler.Collectors()...)
 	if tokens != nil {
 		registry.MustRegister(access.NewTokensCollector(tokens))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -27,8 +28,6 @@ type backlogs struct {
 	mu       sync.Mutex // guards what follows
 	list     []*backlog
 	admitted map[string]*admitted // by topic
-
-	refused, throttled *prometheus.Desc
 }
 
 // backlog is the bound of a pipeline on a topic. It counts the records that wait for the
@@ -50,12 +49,7 @@ type admitted struct {
 }
 
 func newBacklogs(runners []*afterbay.Runner, logger *slog.Logger) *backlogs {
-	by := []string{"pipeline", "topic"}
-	b := &backlogs{
-		logger: logger, admitted: map[string]*admitted{},
-		refused:   prometheus.NewDesc("afterbay_backlog_refused_total", "Requests answered with 429, for as many records of the topic wait as may.", by, nil),
-		throttled: prometheus.NewDesc("afterbay_backlog_throttled", "1 while requests are refused until fewer records of the topic wait.", by, nil),
-	}
+	b := &backlogs{logger: logger, admitted: map[string]*admitted{}}
 	for _, r := range runners {
 		bounds := r.Backlogs()
 		for _, topic := range slices.Sorted(maps.Keys(bounds)) {
@@ -223,22 +217,18 @@ func (b *backlogs) sources(now time.Time, r *afterbay.Runner) []Source {
 	return list
 }
 
-// Describe implements prometheus.Collector.
-func (b *backlogs) Describe(descs chan<- *prometheus.Desc) {
-	descs <- b.refused
-	descs <- b.throttled
-}
+var backlogTable = metric.NewTable("backlog_", []string{"pipeline", "topic"},
+	metric.Counter("requests_refused", metric.None, "Requests that got status 429 because as many records of the topic wait as may.", func(l *backlog) uint64 { return l.refused }),
+	metric.Flag("throttled", "1 while requests are refused until fewer records of the topic wait.", func(l *backlog) bool { return l.gate.Throttled() }),
+)
 
-// Collect implements prometheus.Collector.
-func (b *backlogs) Collect(metrics chan<- prometheus.Metric) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, l := range b.list {
-		throttled := 0.0
-		if l.gate.Throttled() {
-			throttled = 1
+// newBacklogCollector shows the bounded queues of records that wait for pipelines.
+func newBacklogCollector(b *backlogs) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, l := range b.list {
+			backlogTable.Show(out, l, l.runner.Name(), l.topic)
 		}
-		metrics <- prometheus.MustNewConstMetric(b.refused, prometheus.CounterValue, float64(l.refused), l.runner.Name(), l.topic)
-		metrics <- prometheus.MustNewConstMetric(b.throttled, prometheus.GaugeValue, throttled, l.runner.Name(), l.topic)
-	}
+	}, backlogTable)
 }

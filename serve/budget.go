@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/observe"
 )
 
@@ -71,54 +71,42 @@ func (c *Client) Budget(ctx context.Context, pipeline string) (b Budget, err err
 	return b, c.call(ctx, http.MethodGet, "/v1/budget/"+url.PathEscape(pipeline), nil, &b)
 }
 
-// budgetCollector shows whole events, and what the budgets allow.
-type budgetCollector struct {
-	runners                []*afterbay.Runner
-	events, shares, missed *prometheus.Desc
-	caseLimit, caseMissed  *prometheus.Desc
+var budgetTable = metric.NewTable("", []string{"pipeline", "phase"},
+	metric.Gauge("budget", metric.Seconds, "Time that the pipeline's budget allows each phase. The phase all is the whole budget.", func(share time.Duration) time.Duration { return share }),
+)
+
+var budgetMissedTable = metric.NewTable("", []string{"pipeline", "phase"},
+	metric.Counter("budget_missed", metric.None, "Events over the budget, by the phase that exceeded its share the most.", func(h observe.HopSpent) uint64 { return h.Missed }),
+)
+
+type caseBudget struct {
+	limit  time.Duration
+	missed uint64
 }
 
-func newBudgetCollector(runners []*afterbay.Runner) *budgetCollector {
-	return &budgetCollector{
-		runners,
-		prometheus.NewDesc("afterbay_event_seconds", "Time of events from their append until their outputs were durable.", []string{"pipeline"}, nil),
-		prometheus.NewDesc("afterbay_budget_seconds", "What the pipeline's budget allows each hop, and all of them together.", []string{"pipeline", "hop"}, nil),
-		prometheus.NewDesc("afterbay_budget_missed_total", "Events over the budget, by the hop that took the most beyond its share.", []string{"pipeline", "hop"}, nil),
-		prometheus.NewDesc("afterbay_case_budget_seconds", "What the budget of a case of a route allows its events, in place of the pipeline's.", []string{"pipeline", "case"}, nil),
-		prometheus.NewDesc("afterbay_case_budget_missed_total", "Events over the budget of the case that they took.", []string{"pipeline", "case"}, nil),
-	}
-}
+var caseBudgetTable = metric.NewTable("", []string{"pipeline", "case"},
+	metric.Gauge("case_budget", metric.Seconds, "Time that the budget of a case of a route allows its events, in place of the pipeline's budget.", func(c caseBudget) time.Duration { return c.limit }),
+	metric.Counter("case_budget_missed", metric.None, "Events over the budget of the case that they took.", func(c caseBudget) uint64 { return c.missed }),
+)
 
-// Describe implements prometheus.Collector.
-func (c *budgetCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- c.events
-	descs <- c.shares
-	descs <- c.missed
-	descs <- c.caseLimit
-	descs <- c.caseMissed
-}
-
-// Collect implements prometheus.Collector.
-func (c *budgetCollector) Collect(metrics chan<- prometheus.Metric) {
-	for _, r := range c.runners {
-		metrics <- &histogram{c.events, []*dto.LabelPair{label("pipeline", r.Name())}, r.Metrics().Whole()}
-		for i, name := range r.Metrics().Cases() {
-			if limit, missed := r.Metrics().CaseMissed(i); limit > 0 {
-				metrics <- prometheus.MustNewConstMetric(c.caseLimit, prometheus.GaugeValue, limit.Seconds(), r.Name(), name)
-				metrics <- prometheus.MustNewConstMetric(c.caseMissed, prometheus.CounterValue, float64(missed), r.Name(), name)
+// newBudgetCollector shows what the budgets allow, and the events that exceed them.
+func newBudgetCollector(runners []*afterbay.Runner) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		for _, r := range runners {
+			for i, name := range r.Metrics().Cases() {
+				if limit, missed := r.Metrics().CaseMissed(i); limit > 0 {
+					caseBudgetTable.Show(out, caseBudget{limit, missed}, r.Name(), name)
+				}
+			}
+			spent := r.Spent()
+			if spent.Budget.P99 == 0 {
+				continue
+			}
+			budgetTable.Show(out, spent.Budget.P99, r.Name(), "all")
+			for _, h := range spent.By {
+				budgetTable.Show(out, h.Share, r.Name(), h.String())
+				budgetMissedTable.Show(out, h, r.Name(), h.String())
 			}
 		}
-		spent := r.Spent()
-		if spent.Budget.P99 == 0 {
-			continue
-		}
-		share := func(hop string, d time.Duration) {
-			metrics <- prometheus.MustNewConstMetric(c.shares, prometheus.GaugeValue, d.Seconds(), r.Name(), hop)
-		}
-		share("all", spent.Budget.P99)
-		for _, h := range spent.By {
-			share(h.String(), h.Share)
-			metrics <- prometheus.MustNewConstMetric(c.missed, prometheus.CounterValue, float64(h.Missed), r.Name(), h.String())
-		}
-	}
+	}, budgetTable, budgetMissedTable, caseBudgetTable)
 }

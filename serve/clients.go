@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/ingest"
 	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/token"
 )
 
@@ -74,66 +75,48 @@ func (c *Client) Clients(ctx context.Context) (clients Clients, err error) {
 	return clients, err
 }
 
-// boundsCollector shows what the bounds of a gateway and its sequencer did.
-type boundsCollector struct {
-	gateway *Gateway
-	counts  figures[*sequence.Metrics]
-	limits  figures[limit.Stats]
-	ends    *prometheus.Desc
-	ended   *prometheus.Desc
-}
+var gatewayEndedTable = metric.NewTable("gateway_", nil,
+	metric.Flag("ended", "1 after the gateway ended because one of its topics got more partitions.", func(g *Gateway) bool { return g.ended() != nil }),
+)
 
-func newBoundsCollector(g *Gateway) *boundsCollector {
-	c := &boundsCollector{
-		gateway: g,
-		counts:  figures[*sequence.Metrics]{prefix: "gateway_sequence_"},
-		limits:  figures[limit.Stats]{prefix: "gateway_limit_", labels: []string{"of"}},
-		ends:    prometheus.NewDesc("afterbay_gateway_sequence_ended_total", "Events that have their result, by its status.", []string{"status"}, nil),
-		ended:   prometheus.NewDesc("afterbay_gateway_ended", "1 after the gateway ended because a topic of it got more partitions.", nil, nil),
-	}
-	add := func(name, help string, value func(*sequence.Metrics) uint64) {
-		c.counts.add(prometheus.CounterValue, name+"_total", help, func(m *sequence.Metrics) float64 { return float64(value(m)) })
-	}
-	add("accepted", "Events that went on to the pipeline.", func(m *sequence.Metrics) uint64 { return m.Accepted.Load() })
-	add("held", "Events that had to wait for an earlier one.", func(m *sequence.Metrics) uint64 { return m.Held.Load() })
-	add("rejected", "Events rejected by sequence, time or size.", func(m *sequence.Metrics) uint64 { return m.Rejected.Load() })
-	add("duplicates", "Events that came again.", func(m *sequence.Metrics) uint64 { return m.Duplicates.Load() })
-	add("conflicts", "Events that came again with another payload.", func(m *sequence.Metrics) uint64 { return m.Conflicts.Load() })
-	add("results", "Results that were written.", func(m *sequence.Metrics) uint64 { return m.Results.Load() })
-	add("expired", "Events that had no outcome within the window.", func(m *sequence.Metrics) uint64 { return m.Expired.Load() })
-	add("redriven", "Results of dead letters that were sent back.", func(m *sequence.Metrics) uint64 { return m.Redriven.Load() })
-	add("dropped", "Outcomes of events that had ended.", func(m *sequence.Metrics) uint64 { return m.Dropped.Load() })
-	add("unknown", "Outcomes of events that are not known, or not any more.", func(m *sequence.Metrics) uint64 { return m.Unknown.Load() })
-	add("foreign", "Records of the pipeline that are of no client.", func(m *sequence.Metrics) uint64 { return m.Foreign.Load() })
-	add("bad", "Records of the inbox that became dead letters.", func(m *sequence.Metrics) uint64 { return m.Bad.Load() })
-	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(m *sequence.Metrics) uint64 { return m.Rejoined.Load() })
-	bound := func(kind prometheus.ValueType, name, help string, value func(limit.Stats) int64) {
-		c.limits.add(kind, name, help, func(s limit.Stats) float64 { return float64(value(s)) })
-	}
-	bound(prometheus.GaugeValue, "keys", "Addresses and tenants that are remembered.", func(s limit.Stats) int64 { return int64(s.Keys) })
-	bound(prometheus.CounterValue, "connections_refused_total", "Connections refused, since their address or tenant has as many as it may.", func(s limit.Stats) int64 { return s.Connections })
-	bound(prometheus.CounterValue, "rate_refused_total", "Connections and events refused, since they come too fast.", func(s limit.Stats) int64 { return s.Rate })
-	bound(prometheus.CounterValue, "full_refused_total", "Connections and events refused, since too many other addresses or tenants are at it.", func(s limit.Stats) int64 { return s.Full })
-	return c
-}
+var sequenceTable = metric.NewTable("gateway_sequence_", nil,
+	metric.Counter("events_accepted", metric.None, "Events that were sent to the pipeline.", func(m *sequence.Metrics) uint64 { return m.Accepted.Load() }),
+	metric.Counter("events_held", metric.None, "Events that had to wait for an earlier event of their client.", func(m *sequence.Metrics) uint64 { return m.Held.Load() }),
+	metric.Counter("events_rejected", metric.None, "Events that were rejected for their sequence, time or size.", func(m *sequence.Metrics) uint64 { return m.Rejected.Load() }),
+	metric.Counter("duplicate_events", metric.None, "Events that were sent again.", func(m *sequence.Metrics) uint64 { return m.Duplicates.Load() }),
+	metric.Counter("conflicting_events", metric.None, "Events that were sent again with another payload.", func(m *sequence.Metrics) uint64 { return m.Conflicts.Load() }),
+	metric.Counter("events_expired", metric.None, "Events without an outcome within the window.", func(m *sequence.Metrics) uint64 { return m.Expired.Load() }),
+	metric.Counter("results", metric.None, "Results that were written.", func(m *sequence.Metrics) uint64 { return m.Results.Load() }),
+	metric.Counter("results_redriven", metric.None, "Results of dead letters that were redriven.", func(m *sequence.Metrics) uint64 { return m.Redriven.Load() }),
+	metric.Counter("outcomes_dropped", metric.None, "Outcomes of events that had ended.", func(m *sequence.Metrics) uint64 { return m.Dropped.Load() }),
+	metric.Counter("outcomes_unknown", metric.None, "Outcomes of events that the gateway does not know, or no longer knows.", func(m *sequence.Metrics) uint64 { return m.Unknown.Load() }),
+	metric.Counter("foreign_records", metric.None, "Records of the pipeline that belong to no client.", func(m *sequence.Metrics) uint64 { return m.Foreign.Load() }),
+	metric.Counter("dead_letters", metric.None, "Records of the inbox that became dead letters.", func(m *sequence.Metrics) uint64 { return m.Bad.Load() }),
+	metric.Counter("members_rejoined", metric.None, "Members that were fenced and joined their group again.", func(m *sequence.Metrics) uint64 { return m.Rejoined.Load() }),
+)
 
-// Describe implements prometheus.Collector.
-func (c *boundsCollector) Describe(descs chan<- *prometheus.Desc) {
-	c.counts.Describe(descs)
-	c.limits.Describe(descs)
-	descs <- c.ends
-	descs <- c.ended
-}
+var sequenceEndTable = metric.NewTable("gateway_sequence_", []string{"status"},
+	metric.Counter("events_ended", metric.None, "Events that have their result, by its status.", func(n uint64) uint64 { return n }),
+)
 
-// Collect implements prometheus.Collector.
-func (c *boundsCollector) Collect(metrics chan<- prometheus.Metric) {
-	c.counts.show(metrics, c.gateway.Sequence)
-	for status, n := range c.gateway.Sequence.Ends.All() {
-		metrics <- prometheus.MustNewConstMetric(c.ends, prometheus.CounterValue, float64(n), string(status))
-	}
-	c.limits.show(metrics, c.gateway.Addresses(), "address")
-	if c.gateway.Server != nil {
-		c.limits.show(metrics, c.gateway.Server.Tenants(), "tenant")
-	}
-	metrics <- prometheus.MustNewConstMetric(c.ended, prometheus.GaugeValue, yes(c.gateway.ended() != nil))
+var limitTable = metric.NewTable("gateway_limit_", []string{"scope"},
+	metric.Gauge("keys", metric.None, "Addresses or tenants that the gateway counts, by scope: address, tenant.", func(s limit.Stats) int { return s.Keys }),
+	metric.Counter("connections_refused", metric.None, "Connections that were refused because their address or tenant has as many as it may.", func(s limit.Stats) int64 { return s.Connections }),
+	metric.Counter("rate_refused", metric.None, "Connections and events that were refused because their address or tenant exceeds its rate.", func(s limit.Stats) int64 { return s.Rate }),
+	metric.Counter("keys_refused", metric.None, "Connections and events that were refused because the gateway already counts as many addresses or tenants as it may.", func(s limit.Stats) int64 { return s.Full }),
+)
+
+// newBoundsCollector shows what a gateway's sequencer and limits count.
+func newBoundsCollector(g *Gateway) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		sequenceTable.Show(out, g.Sequence)
+		for status, n := range g.Sequence.Ends.All() {
+			sequenceEndTable.Show(out, n, string(status))
+		}
+		limitTable.Show(out, g.Addresses(), "address")
+		if g.Server != nil {
+			limitTable.Show(out, g.Server.Tenants(), "tenant")
+		}
+		gatewayEndedTable.Show(out, g)
+	}, sequenceTable, sequenceEndTable, limitTable, gatewayEndedTable)
 }

@@ -5,13 +5,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/internal/metric"
 )
-
-// endpointCollector reads how the services stand that models are called at.
-type endpointCollector struct {
-	figures[endpointStats]
-	runners []*afterbay.Runner
-}
 
 type endpointStats struct {
 	breaker     control.BreakerStats
@@ -19,29 +14,27 @@ type endpointStats struct {
 	readiness   control.ReadinessStats
 }
 
-func newEndpointCollector(runners []*afterbay.Runner) *endpointCollector {
-	c := &endpointCollector{figures[endpointStats]{prefix: "endpoint_", labels: []string{"pipeline", "model"}}, runners}
-	add := func(kind prometheus.ValueType, name, help string, value func(endpointStats) float64) {
-		c.add(kind, name, help+" Pipelines that share an endpoint each show all of it.", value)
-	}
-	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
-	add(gauge, "calls", "Calls that hold a place at the model's endpoint.", func(s endpointStats) float64 { return float64(s.concurrency.Running) })
-	add(gauge, "limit", "Calls that it is found to bear at a time.", func(s endpointStats) float64 { return float64(s.concurrency.Limit) })
-	add(counter, "limit_falls_total", "Times that this fell.", func(s endpointStats) float64 { return float64(s.concurrency.Falls) })
-	add(gauge, "down", "1 while its breaker is not closed: it is left alone, but for probes.", func(s endpointStats) float64 { return yes(s.breaker.State != control.Closed) })
-	add(counter, "answers_total", "Calls of which the model's answer, or its fault, is known.", func(s endpointStats) float64 { return float64(s.breaker.Calls) })
-	add(counter, "faults_total", "Of these, the faults: of the model, or of the way to it.", func(s endpointStats) float64 { return float64(s.breaker.Faults) })
-	add(counter, "opened_total", "Times that its breaker opened, failed probes among them.", func(s endpointStats) float64 { return float64(s.breaker.Opened) })
-	add(counter, "ready_checks_total", "Times that it was asked whether it is ready, since the failure of an event was followed by no answer.", func(s endpointStats) float64 { return float64(s.readiness.Asked) })
-	add(counter, "ready_checks_failed_total", "Of these, the times that it was not ready.", func(s endpointStats) float64 { return float64(s.readiness.Not) })
-	return c
-}
+const shared = " Pipelines that share the endpoint all show the same value."
 
-// Collect implements prometheus.Collector.
-func (c *endpointCollector) Collect(metrics chan<- prometheus.Metric) {
-	for _, r := range c.runners {
-		for model, endpoint := range r.Endpoints() {
-			c.show(metrics, endpointStats{endpoint.Breaker.Stats(), endpoint.Concurrency.Stats(), endpoint.Readiness.Stats()}, r.Name(), model)
+var endpointTable = metric.NewTable("endpoint_", []string{"pipeline", "model"},
+	metric.Gauge("calls_in_flight", metric.None, "Calls of the model's endpoint in flight."+shared, func(s endpointStats) int { return s.concurrency.Running }),
+	metric.Gauge("call_limit", metric.None, "Calls that may be in flight: the adaptive limit of concurrency."+shared, func(s endpointStats) int { return s.concurrency.Limit }),
+	metric.Counter("call_limit_decreases", metric.None, "Times that the limit of concurrency decreased."+shared, func(s endpointStats) uint64 { return s.concurrency.Falls }),
+	metric.Flag("down", "1 while the breaker of the endpoint is not closed, so that only probes call it."+shared, func(s endpointStats) bool { return s.breaker.State != control.Closed }),
+	metric.Counter("calls", metric.None, "Calls of the endpoint that ended with a reply or a fault."+shared, func(s endpointStats) uint64 { return s.breaker.Calls }),
+	metric.Counter("faults", metric.None, "Calls that failed because of the model's server or the network, not because of the event."+shared, func(s endpointStats) uint64 { return s.breaker.Faults }),
+	metric.Counter("breaker_opened", metric.None, "Times that the breaker opened, failed probes included."+shared, func(s endpointStats) uint64 { return s.breaker.Opened }),
+	metric.Counter("ready_checks", metric.None, "Requests that asked the endpoint if it is ready, because a call failed and no later call has succeeded."+shared, func(s endpointStats) uint64 { return s.readiness.Asked }),
+	metric.Counter("ready_checks_failed", metric.None, "Ready checks without the reply that the endpoint is ready."+shared, func(s endpointStats) uint64 { return s.readiness.Not }),
+)
+
+// newEndpointCollector shows the state of the services that models call.
+func newEndpointCollector(runners []*afterbay.Runner) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		for _, r := range runners {
+			for model, e := range r.Endpoints() {
+				endpointTable.Show(out, endpointStats{e.Breaker.Stats(), e.Concurrency.Stats(), e.Readiness.Stats()}, r.Name(), model)
+			}
 		}
-	}
+	}, endpointTable)
 }

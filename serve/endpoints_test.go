@@ -66,13 +66,13 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 	endpoint.Observe(time.Now(), other, control.Overloaded)
 	lower := values()
 	prefix := "afterbay_endpoint_"
-	if want := []string{prefix + "answers_totalhalf@30", prefix + "callshalf@30", prefix + "downhalf@30", prefix + "faults_totalhalf@30", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@30", prefix + "ready_checks_failed_totalhalf@31", prefix + "ready_checks_totalhalf@31"}; !equalSets(before, want) {
+	if want := []string{prefix + "calls_totalhalf@30", prefix + "calls_in_flighthalf@30", prefix + "downhalf@30", prefix + "faults_totalhalf@30", prefix + "call_limit_decreases_totalhalf@30", prefix + "call_limithalf@34", prefix + "breaker_opened_totalhalf@30", prefix + "ready_checks_failed_totalhalf@31", prefix + "ready_checks_totalhalf@31"}; !equalSets(before, want) {
 		t.Errorf("%v, want %v", before, want)
 	}
-	if want := []string{prefix + "answers_totalhalf@31", prefix + "callshalf@32", prefix + "downhalf@31", prefix + "faults_totalhalf@31", prefix + "limit_falls_totalhalf@30", prefix + "limithalf@34", prefix + "opened_totalhalf@31", prefix + "ready_checks_failed_totalhalf@31", prefix + "ready_checks_totalhalf@31"}; !equalSets(after, want) {
+	if want := []string{prefix + "calls_totalhalf@31", prefix + "calls_in_flighthalf@32", prefix + "downhalf@31", prefix + "faults_totalhalf@31", prefix + "call_limit_decreases_totalhalf@30", prefix + "call_limithalf@34", prefix + "breaker_opened_totalhalf@31", prefix + "ready_checks_failed_totalhalf@31", prefix + "ready_checks_totalhalf@31"}; !equalSets(after, want) {
 		t.Errorf("a fault says nothing of the load: %v, want %v", after, want)
 	}
-	if !slices.Contains(lower, prefix+"limit_falls_totalhalf@31") || !slices.Contains(lower, prefix+"limithalf@33") {
+	if !slices.Contains(lower, prefix+"call_limit_decreases_totalhalf@31") || !slices.Contains(lower, prefix+"call_limithalf@33") {
 		t.Errorf("a refusal by load lowers the limit: %v", lower)
 	}
 }

@@ -5,36 +5,30 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/fetch"
+	"github.com/afterbay/afterbay/internal/metric"
 )
 
-// fetchCollector reads what fetch steps count when it is asked for.
-type fetchCollector struct {
-	figures[fetch.Stats]
-	runners []*afterbay.Runner
-}
+var fetchTable = metric.NewTable("fetch_", []string{"pipeline"},
+	metric.Counter("contents", metric.None, "Contents that were fetched.", func(s fetch.Stats) uint64 { return s.Objects }),
+	metric.Counter("content", metric.Bytes, "Bytes of contents that were fetched.", func(s fetch.Stats) uint64 { return s.Bytes }),
+	metric.Counter("faults", metric.None, "Fetches that failed because of the host, bucket or disk. Their events wait.", func(s fetch.Stats) uint64 { return s.Faults }),
+	metric.Counter("unfetched", metric.None, "Fetches of content that is missing, refused or too large.", func(s fetch.Stats) uint64 { return s.Unfetched }),
+	metric.Counter("repeated", metric.None, "Contents that were fetched again because they left the cache before a model read them.", func(s fetch.Stats) uint64 { return s.Again }),
+	metric.Counter("changed", metric.None, "Contents that differed when they were fetched again. Their events are dead letters.", func(s fetch.Stats) uint64 { return s.Changed }),
+	metric.Counter("places_evicted", metric.None, "Hosts and buckets whose faults were forgotten because there are more than 1,024 of them.", func(s fetch.Stats) uint64 { return s.Forgotten }),
+	metric.Counter("cache_hits", metric.None, "Contents for models that were in the cache.", func(s fetch.Stats) uint64 { return s.Hits }),
+	metric.Counter("cache_misses", metric.None, "Contents for models that were not in the cache.", func(s fetch.Stats) uint64 { return s.Misses }),
+	metric.Counter("cache_evicted", metric.Bytes, "Bytes of contents that left the cache because it was full.", func(s fetch.Stats) uint64 { return s.Evicted }),
+	metric.Gauge("cache", metric.Bytes, "Bytes of contents in the cache.", func(s fetch.Stats) int64 { return s.Kept }),
+)
 
-func newFetchCollector(runners []*afterbay.Runner) *fetchCollector {
-	c := &fetchCollector{figures[fetch.Stats]{prefix: "fetch_", labels: []string{"pipeline"}}, runners}
-	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
-	c.add(counter, "contents_total", "Contents that were fetched.", func(s fetch.Stats) float64 { return float64(s.Objects) })
-	c.add(counter, "bytes_total", "Bytes of contents that were fetched.", func(s fetch.Stats) float64 { return float64(s.Bytes) })
-	c.add(counter, "faults_total", "Fetches that hosts, buckets or disks were at fault for: their events wait.", func(s fetch.Stats) float64 { return float64(s.Faults) })
-	c.add(counter, "unfetched_total", "Fetches of what is missing, refused or too large.", func(s fetch.Stats) float64 { return float64(s.Unfetched) })
-	c.add(counter, "again_total", "Contents that were fetched again, since they were not kept until a model was given them.", func(s fetch.Stats) float64 { return float64(s.Again) })
-	c.add(counter, "changed_total", "Contents that were others when they were fetched again: their events are dead letters.", func(s fetch.Stats) float64 { return float64(s.Changed) })
-	c.add(counter, "places_forgotten_total", "Hosts and buckets whose faults were forgotten, since those of 1,024 at most are counted.", func(s fetch.Stats) float64 { return float64(s.Forgotten) })
-	c.add(counter, "cache_hits_total", "Contents for models that were kept.", func(s fetch.Stats) float64 { return float64(s.Hits) })
-	c.add(counter, "cache_misses_total", "Contents for models that were not kept.", func(s fetch.Stats) float64 { return float64(s.Misses) })
-	c.add(counter, "cache_evicted_bytes_total", "Bytes of contents that made room for others.", func(s fetch.Stats) float64 { return float64(s.Evicted) })
-	c.add(gauge, "cache_bytes", "Bytes of contents that are kept.", func(s fetch.Stats) float64 { return float64(s.Kept) })
-	return c
-}
-
-// Collect implements prometheus.Collector.
-func (c *fetchCollector) Collect(metrics chan<- prometheus.Metric) {
-	for _, r := range c.runners {
-		if s, ok := r.Fetched(); ok {
-			c.show(metrics, s, r.Name())
+// newFetchCollector shows what fetch steps count.
+func newFetchCollector(runners []*afterbay.Runner) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		for _, r := range runners {
+			if s, ok := r.Fetched(); ok {
+				fetchTable.Show(out, s, r.Name())
+			}
 		}
-	}
+	}, fetchTable)
 }

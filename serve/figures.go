@@ -3,48 +3,31 @@ package serve
 import (
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/metric"
+	"github.com/afterbay/afterbay/observe"
 )
 
-// figures are metrics that are read off a T when they are asked for.
-type figures[T any] struct {
-	prefix string
-	labels []string
-	list   []figure[T]
+// Metrics describes the metrics of servers of pipelines and of gateways, those of an
+// embedded log among them.
+func Metrics() []metric.Info {
+	return metric.Infos(pipelineTable, classTable, modelBatchTable, phaseTable, caseTable, generationTable,
+		budgetTable, budgetMissedTable, caseBudgetTable, scoredTable, journalTable, endpointTable, lagTable, lagAboveTable, backlogTable,
+		sinkTable, lookupTable, groupTable, groupEndTable, fetchTable, restoreTable, standbyTable, logTable,
+		gatewayTable, gatewayCloseTable, hubTable, tenantTable, gatewayEndedTable, sequenceTable, sequenceEndTable, limitTable,
+		tokenTable, tokenRefusedTable)
 }
 
-type figure[T any] struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(T) float64
+// buckets shows a snapshot of a histogram.
+func buckets(s *observe.Snapshot) metric.Times {
+	return metric.Times{Count: s.Count, Sum: s.Sum, Each: s.Each}
 }
 
-func (f *figures[T]) add(kind prometheus.ValueType, name, help string, value func(T) float64) {
-	f.list = append(f.list, figure[T]{prometheus.NewDesc("afterbay_"+f.prefix+name, help, f.labels, nil), kind, value})
-}
-
-// Describe implements half of prometheus.Collector, for collectors of nothing else.
-func (f *figures[T]) Describe(descs chan<- *prometheus.Desc) {
-	for i := range f.list {
-		descs <- f.list[i].desc
-	}
-}
-
-// show sends the figures of a T, which the labels name.
-func (f *figures[T]) show(metrics chan<- prometheus.Metric, of T, labels ...string) {
-	for i := range f.list {
-		metrics <- prometheus.MustNewConstMetric(f.list[i].desc, f.list[i].kind, f.list[i].value(of), labels...)
-	}
-}
-
-// yes is a condition as a figure.
-func yes(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
+// bucketsOf shows a histogram.
+func bucketsOf(h *observe.Histogram) metric.Times {
+	s := &observe.Snapshot{}
+	s.Add(h)
+	return buckets(s)
 }
 
 // find returns what runs a pipeline of this process.

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/afterbay/afterbay/gateway"
 	"github.com/afterbay/afterbay/gateway/hub"
-	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/internal/metric"
 )
 
 // Values of the label tenant that are no tenants: their names have no brackets.
@@ -24,67 +23,60 @@ const (
 // the greatest number.
 const tenantsShown = 50
 
-// GatewayCollector shows what a gateway, and what reads results for it, counts.
+var gatewayTable = metric.NewTable("gateway_", nil,
+	metric.Gauge("connections", metric.None, "Open connections.", func(m *gateway.Metrics) int64 { return m.Connections.Load() }),
+	metric.Gauge("events_in_flight", metric.None, "Events of connections that wait for their result.", func(m *gateway.Metrics) int64 { return m.Pending.Load() }),
+	metric.Counter("connections_opened", metric.None, "Connections that were accepted.", func(m *gateway.Metrics) uint64 { return m.Opened.Load() }),
+	metric.Counter("connections_refused", metric.None, "Connections that were refused because the gateway had as many as it may.", func(m *gateway.Metrics) uint64 { return m.Full.Load() }),
+	metric.Counter("requests_forbidden", metric.None, "Requests that were refused for their token or origin.", func(m *gateway.Metrics) uint64 { return m.Forbidden.Load() }),
+	metric.Counter("events_accepted", metric.None, "Events that are durable.", func(m *gateway.Metrics) uint64 { return m.Accepted.Load() }),
+	metric.Counter("events_refused", metric.None, "Events that were refused and that the client may send later.", func(m *gateway.Metrics) uint64 { return m.Refused.Load() }),
+	metric.Counter("events_overloaded", metric.None, "Events that were refused because too many were being appended. They count as refused too.", func(m *gateway.Metrics) uint64 { return m.Overloaded.Load() }),
+	metric.Counter("errors", metric.None, "Messages and events that were answered with an error.", func(m *gateway.Metrics) uint64 { return m.Bad.Load() }),
+	metric.Counter("append_failures", metric.None, "Appends that failed.", func(m *gateway.Metrics) uint64 { return m.Failures.Load() }),
+	metric.Counter("results", metric.None, "Results that were sent.", func(m *gateway.Metrics) uint64 { return m.Results.Load() }),
+	metric.Counter("resumes", metric.None, "Connections that resumed after a cursor.", func(m *gateway.Metrics) uint64 { return m.Resumes.Load() }),
+	metric.Counter("gaps", metric.None, "Gaps in the results that clients were notified of.", func(m *gateway.Metrics) uint64 { return m.Gaps.Load() }),
+	metric.Counter("unreadable_results", metric.None, "Records of the topic of results that are not results.", func(m *gateway.Metrics) uint64 { return m.Unreadable.Load() }),
+	metric.Histogram("append", "Time of appends, counted once for each of their events.", func(m *gateway.Metrics) metric.Times { return bucketsOf(&m.Append) }),
+)
+
+var gatewayCloseTable = metric.NewTable("gateway_", []string{"code"},
+	metric.Counter("connections_closed", metric.None, "Connections that the gateway closed, by close code.", func(n uint64) uint64 { return n }),
+)
+
+var hubTable = metric.NewTable("gateway_hub_", nil,
+	metric.Gauge("subscribers", metric.None, "Connections that receive results.", func(m *hub.Metrics) int64 { return m.Subscribers.Load() }),
+	metric.Gauge("replaying_subscribers", metric.None, "Subscribers that read the log, or wait to read it, because they are behind.", func(m *hub.Metrics) int64 { return m.Replaying.Load() }),
+	metric.Counter("records_read", metric.None, "New records of results that were read for all subscribers together.", func(m *hub.Metrics) uint64 { return m.Passed.Load() }),
+	metric.Counter("records_queued", metric.None, "Records that were put into the queues of subscribers.", func(m *hub.Metrics) uint64 { return m.Queued.Load() }),
+	metric.Counter("queue_overflows", metric.None, "Queues that were full, so that their subscriber began to read the log.", func(m *hub.Metrics) uint64 { return m.Slow.Load() }),
+	metric.Counter("replay_pages", metric.None, "Pages of the log that were read for subscribers that were behind.", func(m *hub.Metrics) uint64 { return m.Pages.Load() }),
+	metric.Counter("replay_records", metric.None, "Records of the log that were read for subscribers that were behind, those of other keys included.", func(m *hub.Metrics) uint64 { return m.Scanned.Load() }),
+	metric.Counter("read_failures", metric.None, "Reads that failed or took too long. The gateway retries them.", func(m *hub.Metrics) uint64 { return m.Failures.Load() }),
+)
+
+var tenantTable = metric.NewTable("gateway_tenant_", []string{"tenant"},
+	metric.Gauge("connections", metric.None, "Open connections of the tenant.", func(t *tenant) int { return t.connections }),
+	metric.Gauge("events_in_flight", metric.None, "Events of the tenant's connections that wait for their result.", func(t *tenant) int { return t.pending }),
+	metric.Gauge("client_events_in_flight_max", metric.None, "Events in flight of the connection that has the most.", func(t *tenant) int { return t.pendingMax }),
+	metric.Gauge("queue_age", metric.Seconds, "Age of the oldest event in flight.", func(t *tenant) time.Duration { return t.age }),
+	metric.Gauge("lag_records", metric.None, "Records of results, of any client, that the connection furthest behind has yet to pass.", func(t *tenant) int64 { return t.behind }),
+)
+
+// GatewayCollector shows what a gateway and its reader of results count.
 func GatewayCollector(g *gateway.Gateway) prometheus.Collector {
-	c := &gatewayCollector{
-		gateway: g,
-		counts:  figures[*gateway.Metrics]{prefix: "gateway_"},
-		reads:   figures[*hub.Metrics]{prefix: "gateway_hub_"},
-		tenants: figures[*tenant]{prefix: "gateway_tenant_", labels: []string{"tenant"}},
-		closed:  prometheus.NewDesc("afterbay_gateway_closed_total", "Connections that the gateway ended, by close code.", []string{"code"}, nil),
-		append:  prometheus.NewDesc("afterbay_gateway_append_seconds", "Time of appends, for each of their events.", nil, nil),
-	}
-	c.addCounts()
-	c.addReads()
-	const gauge = prometheus.GaugeValue
-	c.tenants.add(gauge, "connections", "Connections that are open.", func(t *tenant) float64 { return float64(t.connections) })
-	c.tenants.add(gauge, "inflight", "Events of connections that wait for their result.", func(t *tenant) float64 { return float64(t.pending) })
-	c.tenants.add(gauge, "client_inflight_max", "Of them, those of the connection that has most.", func(t *tenant) float64 { return float64(t.pendingMax) })
-	c.tenants.add(gauge, "queue_age_seconds", "How long the oldest of them has waited.", func(t *tenant) float64 { return t.age.Seconds() })
-	c.tenants.add(gauge, "behind_records", "Records of results, of any client, that are not passed yet for the connection that lacks most.", func(t *tenant) float64 { return float64(t.behind) })
-	return c
-}
-
-type gatewayCollector struct {
-	gateway        *gateway.Gateway
-	counts         figures[*gateway.Metrics]
-	reads          figures[*hub.Metrics]
-	tenants        figures[*tenant]
-	closed, append *prometheus.Desc
-}
-
-func (c *gatewayCollector) addCounts() {
-	add := func(name, help string, value func(*gateway.Metrics) uint64) {
-		c.counts.add(prometheus.CounterValue, name+"_total", help, func(m *gateway.Metrics) float64 { return float64(value(m)) })
-	}
-	c.counts.add(prometheus.GaugeValue, "connections", "Connections that are open.", func(m *gateway.Metrics) float64 { return float64(m.Connections.Load()) })
-	c.counts.add(prometheus.GaugeValue, "inflight", "Events of connections that wait for their result.", func(m *gateway.Metrics) float64 { return float64(m.Pending.Load()) })
-	add("opened", "Connections that were taken in.", func(m *gateway.Metrics) uint64 { return m.Opened.Load() })
-	add("full", "Connections refused, since there were too many.", func(m *gateway.Metrics) uint64 { return m.Full.Load() })
-	add("forbidden", "Requests refused for their token or origin.", func(m *gateway.Metrics) uint64 { return m.Forbidden.Load() })
-	add("accepted", "Events that are durable.", func(m *gateway.Metrics) uint64 { return m.Accepted.Load() })
-	add("backpressure", "Events refused, to be sent later.", func(m *gateway.Metrics) uint64 { return m.Refused.Load() })
-	add("overloaded", "Events refused, since too many were on their way into the log.", func(m *gateway.Metrics) uint64 { return m.Overloaded.Load() })
-	add("bad", "Messages and events answered with an error.", func(m *gateway.Metrics) uint64 { return m.Bad.Load() })
-	add("append_failures", "Appends that failed.", func(m *gateway.Metrics) uint64 { return m.Failures.Load() })
-	add("results", "Results that were sent.", func(m *gateway.Metrics) uint64 { return m.Results.Load() })
-	add("resumes", "Connections that went on after a cursor.", func(m *gateway.Metrics) uint64 { return m.Resumes.Load() })
-	add("gaps", "Gaps that clients were told of.", func(m *gateway.Metrics) uint64 { return m.Gaps.Load() })
-	add("unreadable", "Records among the results that are none.", func(m *gateway.Metrics) uint64 { return m.Unreadable.Load() })
-}
-
-func (c *gatewayCollector) addReads() {
-	add := func(name, help string, value func(*hub.Metrics) uint64) {
-		c.reads.add(prometheus.CounterValue, name+"_total", help, func(m *hub.Metrics) float64 { return float64(value(m)) })
-	}
-	c.reads.add(prometheus.GaugeValue, "subscribers", "Connections that are read for.", func(m *hub.Metrics) float64 { return float64(m.Subscribers.Load()) })
-	c.reads.add(prometheus.GaugeValue, "replaying", "Of those, that read the log or wait for their turn to.", func(m *hub.Metrics) float64 { return float64(m.Replaying.Load()) })
-	add("passed", "Records that were read as they came.", func(m *hub.Metrics) uint64 { return m.Passed.Load() })
-	add("queued", "Records that were queued for connections.", func(m *hub.Metrics) uint64 { return m.Queued.Load() })
-	add("slow", "Queues that were full, so that their connections read the log.", func(m *hub.Metrics) uint64 { return m.Slow.Load() })
-	add("pages", "Pages of the log that were read for connections that were behind.", func(m *hub.Metrics) uint64 { return m.Pages.Load() })
-	add("scanned", "Records that were read for these pages.", func(m *hub.Metrics) uint64 { return m.Scanned.Load() })
-	add("failures", "Reads that failed, or took too long, and are tried again.", func(m *hub.Metrics) uint64 { return m.Failures.Load() })
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		m := g.Metrics()
+		gatewayTable.Show(out, m)
+		hubTable.Show(out, g.Hub())
+		for _, t := range tenantsOf(g.Clients(), time.Now()) {
+			tenantTable.Show(out, t, t.name)
+		}
+		for code, n := range m.Closed.All() {
+			gatewayCloseTable.Show(out, n, strconv.Itoa(code))
+		}
+	}, gatewayTable, gatewayCloseTable, hubTable, tenantTable)
 }
 
 // tenant is what connections of one have together.
@@ -131,29 +123,4 @@ func tenantsOf(clients []gateway.Client, now time.Time) []*tenant {
 		rest.add(t)
 	}
 	return append(list[:tenantsShown], rest)
-}
-
-// Describe implements prometheus.Collector.
-func (c *gatewayCollector) Describe(descs chan<- *prometheus.Desc) {
-	c.counts.Describe(descs)
-	c.reads.Describe(descs)
-	c.tenants.Describe(descs)
-	descs <- c.closed
-	descs <- c.append
-}
-
-// Collect implements prometheus.Collector.
-func (c *gatewayCollector) Collect(metrics chan<- prometheus.Metric) {
-	m := c.gateway.Metrics()
-	c.counts.show(metrics, m)
-	c.reads.show(metrics, c.gateway.Hub())
-	for _, t := range tenantsOf(c.gateway.Clients(), time.Now()) {
-		c.tenants.show(metrics, t, t.name)
-	}
-	for code, n := range m.Closed.All() {
-		metrics <- prometheus.MustNewConstMetric(c.closed, prometheus.CounterValue, float64(n), strconv.Itoa(code))
-	}
-	appends := &observe.Snapshot{}
-	appends.Add(&m.Append)
-	metrics <- &histogram{c.append, []*dto.LabelPair{}, appends}
 }

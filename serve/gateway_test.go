@@ -100,15 +100,15 @@ func TestFiguresOfAGateway(t *testing.T) {
 	}
 	drained := gather(t, registry)
 	for name, want := range map[string]float64{
-		"afterbay_gateway_connections": 1, "afterbay_gateway_opened_total": 1, "afterbay_gateway_accepted_total": 1, "afterbay_gateway_bad_total": 1,
-		"afterbay_gateway_forbidden_total": 1, "afterbay_gateway_hub_subscribers": 1, "afterbay_gateway_tenant_connections acme": 1,
-		"afterbay_gateway_tenant_inflight acme": 0, "afterbay_gateway_closed_total 4501": 0, "afterbay_gateway_append_seconds": 1,
+		"afterbay_gateway_connections": 1, "afterbay_gateway_connections_opened_total": 1, "afterbay_gateway_events_accepted_total": 1, "afterbay_gateway_errors_total": 1,
+		"afterbay_gateway_requests_forbidden_total": 1, "afterbay_gateway_hub_subscribers": 1, "afterbay_gateway_tenant_connections acme": 1,
+		"afterbay_gateway_tenant_events_in_flight acme": 0, "afterbay_gateway_connections_closed_total 4501": 0, "afterbay_gateway_append_seconds": 1,
 	} {
 		if got, ok := shown[name]; !ok || got != want {
 			t.Errorf("%s is %v, %v; want %v", name, got, ok, want)
 		}
 	}
-	if drained["afterbay_gateway_closed_total 4501"] != 1 || drained["afterbay_gateway_connections"] != 0 {
+	if drained["afterbay_gateway_connections_closed_total 4501"] != 1 || drained["afterbay_gateway_connections"] != 0 {
 		t.Errorf("after the drain: %v", drained)
 	}
 }
@@ -158,7 +158,7 @@ func TestFiguresOfTokens(t *testing.T) {
 	shown := gather(t, registry)
 	for name, want := range map[string]float64{
 		"afterbay_gateway_tokens_accepted_total": 1, "afterbay_gateway_tokens_refused_total bad signature": 1,
-		"afterbay_gateway_tokens_refused_total malformed": 2, "afterbay_gateway_tokens_refused_total expired": 0, "afterbay_gateway_jwks_failures_total": 0,
+		"afterbay_gateway_tokens_refused_total malformed": 2, "afterbay_gateway_tokens_refused_total expired": 0, "afterbay_gateway_jwks_read_failures_total": 0,
 	} {
 		if got, ok := shown[name]; !ok || got != want {
 			t.Errorf("%s is %v, %v; want %v", name, got, ok, want)

@@ -39,7 +39,7 @@ func TestMetricsSayWhatAJournalSaved(t *testing.T) {
 	}
 	_, url := start(t, log, serve.Options{Runners: []*afterbay.Runner{runner}})
 	_, metrics := get(t, url+"/metrics")
-	for name, want := range map[string]int{"calls": 5, "hits": 15, "again": 0, "units_paid": 5, "units_saved": 15} {
+	for name, want := range map[string]int{"calls": 5, "hits": 15, "repeated_calls": 0, "units_paid": 5, "units_saved": 15} {
 		if line := fmt.Sprintf(`afterbay_journal_%s_total{model="picky@3",pipeline="p"} %d`, name, want); !strings.Contains(metrics, line+"\n") {
 			t.Errorf("metrics lack %s", line)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -202,58 +203,34 @@ func (w *lagWatch) late() string {
 
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// lagCollector shows the latest measurement.
-type lagCollector struct {
-	watch                   *lagWatch
-	records, seconds, above *prometheus.Desc
-}
+var lagTable = metric.NewTable("", partitionLabels,
+	metric.Gauge("lag_records", metric.None, "Records that are not yet committed.", func(l observe.Lag) int64 { return l.Records }),
+	metric.Gauge("lag", metric.Seconds, "Time since the append of the oldest record that is not yet committed.", func(l observe.Lag) float64 { return l.Seconds }),
+)
 
-func newLagCollector(watch *lagWatch) *lagCollector {
-	by := []string{"group", "topic", "partition"}
-	return &lagCollector{watch,
-		prometheus.NewDesc("afterbay_lag_records", "Records not yet committed.", by, nil),
-		prometheus.NewDesc("afterbay_lag_seconds", "Time since the append of the oldest record not yet committed.", by, nil),
-		prometheus.NewDesc("afterbay_lag_above", "1 where the pipeline's lag is above a bound of its file: warn, critical.", []string{"pipeline", "bound"}, nil)}
-}
+var lagAboveTable = metric.NewTable("", []string{"pipeline", "bound"},
+	metric.Flag("lag_above", "1 while the lag of the pipeline is above a bound of its file: warn, critical.", func(is bool) bool { return is }),
+)
 
-// Describe implements prometheus.Collector.
-func (c *lagCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- c.records
-	descs <- c.seconds
-	descs <- c.above
-}
-
-// Collect implements prometheus.Collector. Where the latest measurement is stale
-// it shows none.
-func (c *lagCollector) Collect(metrics chan<- prometheus.Metric) {
-	w := c.watch
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.at.IsZero() || time.Since(w.at) > lagStale {
-		return
-	}
-	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
-	}
-	for _, l := range w.latest {
-		by := []string{l.Group, l.Topic, fmt.Sprint(l.Partition)}
-		gauge(c.records, float64(l.Records), by...)
-		gauge(c.seconds, l.Seconds, by...)
-	}
-	for _, r := range w.runners {
-		worst := w.worst(r)
-		for _, bound := range []struct {
-			name  string
-			limit time.Duration
-		}{{"warn", r.Lag().Warn}, {"critical", r.Lag().Critical}} {
-			if bound.limit == 0 {
-				continue
-			}
-			value := 0.0
-			if exceeds(worst, bound.limit) {
-				value = 1
-			}
-			gauge(c.above, value, r.Name(), bound.name)
+// newLagCollector shows the latest measurement, or none if it is stale.
+func newLagCollector(w *lagWatch) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.at.IsZero() || time.Since(w.at) > lagStale {
+			return
 		}
-	}
+		for _, l := range w.latest {
+			lagTable.Show(out, l, l.Group, l.Topic, fmt.Sprint(l.Partition))
+		}
+		for _, r := range w.runners {
+			worst, lag := w.worst(r), r.Lag()
+			if lag.Warn != 0 {
+				lagAboveTable.Show(out, exceeds(worst, lag.Warn), r.Name(), "warn")
+			}
+			if lag.Critical != 0 {
+				lagAboveTable.Show(out, exceeds(worst, lag.Critical), r.Name(), "critical")
+			}
+		}
+	}, lagTable, lagAboveTable)
 }

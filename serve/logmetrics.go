@@ -1,52 +1,48 @@
 package serve
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/stream/embedded"
+)
+
+var logTable = metric.NewTable("log_", nil,
+	metric.Counter("frames", metric.None, "Frames that were written and synced.", func(s *embedded.Stats) uint64 { return s.Frames }),
+	metric.Counter("requests", metric.None, "Appends and transactions that were written.", func(s *embedded.Stats) uint64 { return s.Requests }),
+	metric.Counter("fused_transactions", metric.None, "Transactions that were written by the same sync as their inputs.", func(s *embedded.Stats) uint64 { return s.FusedSteps }),
+	metric.Counter("written", metric.Bytes, "Bytes that were written and synced.", func(s *embedded.Stats) uint64 { return s.Bytes }),
+	metric.Counter("sync", metric.Seconds, "Time of all writes and syncs.", func(s *embedded.Stats) time.Duration { return s.SyncTotal }),
+	metric.Gauge("sync_max", metric.Seconds, "Time of the longest write and sync.", func(s *embedded.Stats) time.Duration { return s.SyncMax }),
+	metric.Gauge("queued_requests", metric.None, "Appends and transactions that wait to be written.", func(s *embedded.Stats) int { return s.Queued }),
+	metric.Gauge("queued", metric.Bytes, "Bytes that wait to be written.", func(s *embedded.Stats) int { return s.QueuedBytes }),
+	metric.Gauge("queue_limit", metric.Bytes, "Limit of the bytes that wait to be written.", func(s *embedded.Stats) int { return s.Limits.QueueBytes }),
+	metric.Gauge("disk", metric.Bytes, "Size of the log's files.", func(s *embedded.Stats) int64 { return s.LogBytes }),
+	metric.Gauge("segments", metric.None, "Files of the log.", func(s *embedded.Stats) int { return s.Segments }),
+	metric.Gauge("spare_segments", metric.None, "Empty files that are ready to be written.", func(s *embedded.Stats) int { return s.Spares }),
+	metric.Counter("retired_segments", metric.None, "Files that were removed by retention.", func(s *embedded.Stats) uint64 { return s.RetiredSegments }),
+	metric.Gauge("ring", metric.Bytes, "Size of the newest records, which stay in memory.", func(s *embedded.Stats) int64 { return s.RingBytes }),
+	metric.Counter("cold_reads", metric.None, "Reads of records that were not in memory.", func(s *embedded.Stats) uint64 { return s.ColdReads }),
+	metric.Counter("refused_appends", metric.None, "Appends that were refused because the disk is full.", func(s *embedded.Stats) uint64 { return s.RefusedAppends }),
+	metric.Gauge("checkpoint_lag_frames", metric.None, "Frames after the newest checkpoint, which a restart reads again.", func(s *embedded.Stats) uint64 { return s.Applied - min(s.Applied, s.Checkpointed) }),
+	metric.Counter("checkpoints", metric.None, "Checkpoints of the state.", func(s *embedded.Stats) uint64 { return s.State.Checkpoints }),
+	metric.Gauge("checkpoint", metric.Seconds, "Time that the newest checkpoint took.", func(s *embedded.Stats) time.Duration { return s.State.CheckpointTime }),
+	metric.Gauge("checkpoint_disk", metric.Bytes, "Size of the checkpoint.", func(s *embedded.Stats) uint64 { return s.State.DiskBytes }),
+	metric.Gauge("state_entries", metric.None, "Entries of the state in memory.", func(s *embedded.Stats) int64 { return s.State.Cells }),
+	metric.Gauge("state_dirty_entries", metric.None, "Entries of the state that are not yet in the checkpoint.", func(s *embedded.Stats) int64 { return s.State.DirtyCells }),
+	metric.Gauge("state", metric.Bytes, "Size of the state in memory.", func(s *embedded.Stats) int64 { return s.State.Bytes }),
+	metric.Gauge("state_limit", metric.Bytes, "Limit of the state in memory.", func(s *embedded.Stats) int64 { return s.Limits.StateMemoryBytes }),
+	metric.Counter("state_hits", metric.None, "Reads of the state that memory answered.", func(s *embedded.Stats) uint64 { return s.State.Hits }),
+	metric.Counter("state_misses", metric.None, "Reads of the state that read the checkpoint.", func(s *embedded.Stats) uint64 { return s.State.Misses }),
+	metric.Counter("state_evictions", metric.None, "Entries of the state that were removed from memory because it was full.", func(s *embedded.Stats) uint64 { return s.State.Evictions }),
 )
 
 // LogCollector shows the counts of an embedded log.
 func LogCollector(stats func() embedded.Stats) prometheus.Collector {
-	c := &logCollector{figures[*embedded.Stats]{prefix: "log_"}, stats}
-	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
-	c.add(counter, "frames_total", "Frames written and synced.", func(s *embedded.Stats) float64 { return float64(s.Frames) })
-	c.add(counter, "requests_total", "Appends and steps in frames.", func(s *embedded.Stats) float64 { return float64(s.Requests) })
-	c.add(counter, "fused_steps_total", "Steps written by the sync of their inputs.", func(s *embedded.Stats) float64 { return float64(s.FusedSteps) })
-	c.add(gauge, "queued_requests", "Appends and steps that wait.", func(s *embedded.Stats) float64 { return float64(s.Queued) })
-	c.add(gauge, "queued_bytes", "Bytes that wait.", func(s *embedded.Stats) float64 { return float64(s.QueuedBytes) })
-	c.add(gauge, "queue_limit_bytes", "Bytes that may wait.", func(s *embedded.Stats) float64 { return float64(s.Limits.QueueBytes) })
-	c.add(gauge, "bytes_on_disk", "Size of the log's files.", func(s *embedded.Stats) float64 { return float64(s.LogBytes) })
-	c.add(gauge, "state_limit_bytes", "State kept in memory.", func(s *embedded.Stats) float64 { return float64(s.Limits.StateMemoryBytes) })
-	c.add(counter, "bytes_total", "Bytes written and synced.", func(s *embedded.Stats) float64 { return float64(s.Bytes) })
-	c.add(counter, "sync_seconds_total", "Time of all writes and syncs.", func(s *embedded.Stats) float64 { return s.SyncTotal.Seconds() })
-	c.add(gauge, "sync_max_seconds", "Longest write and sync.", func(s *embedded.Stats) float64 { return s.SyncMax.Seconds() })
-	c.add(gauge, "segments", "Files of the log.", func(s *embedded.Stats) float64 { return float64(s.Segments) })
-	c.add(gauge, "spare_segments", "Files ready to be written.", func(s *embedded.Stats) float64 { return float64(s.Spares) })
-	c.add(counter, "retired_segments_total", "Files that retention let go of.", func(s *embedded.Stats) float64 { return float64(s.RetiredSegments) })
-	c.add(gauge, "ring_bytes", "Newest records kept in memory.", func(s *embedded.Stats) float64 { return float64(s.RingBytes) })
-	c.add(counter, "cold_reads_total", "Reads that memory could not serve.", func(s *embedded.Stats) float64 { return float64(s.ColdReads) })
-	c.add(counter, "refused_appends_total", "Appends refused for want of space.", func(s *embedded.Stats) float64 { return float64(s.RefusedAppends) })
-	c.add(gauge, "checkpoint_lag_frames", "Frames that a restart would redo.", func(s *embedded.Stats) float64 { return float64(s.Applied - min(s.Applied, s.Checkpointed)) })
-	c.add(gauge, "state_cells", "State cells in memory.", func(s *embedded.Stats) float64 { return float64(s.State.Cells) })
-	c.add(gauge, "state_bytes", "State in memory.", func(s *embedded.Stats) float64 { return float64(s.State.Bytes) })
-	c.add(gauge, "state_dirty_cells", "State cells not yet in the checkpoint.", func(s *embedded.Stats) float64 { return float64(s.State.DirtyCells) })
-	c.add(counter, "state_hits_total", "State reads served by memory.", func(s *embedded.Stats) float64 { return float64(s.State.Hits) })
-	c.add(counter, "state_misses_total", "State reads that went to the checkpoint.", func(s *embedded.Stats) float64 { return float64(s.State.Misses) })
-	c.add(counter, "state_evictions_total", "State cells dropped from memory.", func(s *embedded.Stats) float64 { return float64(s.State.Evictions) })
-	c.add(counter, "checkpoints_total", "Checkpoints of the state.", func(s *embedded.Stats) float64 { return float64(s.State.Checkpoints) })
-	c.add(gauge, "checkpoint_seconds", "Time of the newest checkpoint.", func(s *embedded.Stats) float64 { return s.State.CheckpointTime.Seconds() })
-	c.add(gauge, "checkpoint_disk_bytes", "Size of the checkpoint.", func(s *embedded.Stats) float64 { return float64(s.State.DiskBytes) })
-	return c
-}
-
-type logCollector struct {
-	figures[*embedded.Stats]
-	stats func() embedded.Stats
-}
-
-// Collect implements prometheus.Collector.
-func (c *logCollector) Collect(metrics chan<- prometheus.Metric) {
-	stats := c.stats()
-	c.show(metrics, &stats)
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		s := stats()
+		logTable.Show(out, &s)
+	}, logTable)
 }

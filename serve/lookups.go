@@ -4,30 +4,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// lookupCollector reads what lookups outside of the log count when it is asked for.
-type lookupCollector struct {
-	figures[lookup.Stats]
-	runners []*afterbay.Runner
-}
+var lookupTable = metric.NewTable("lookup_", []string{"pipeline", "lookup"},
+	metric.Counter("keys", metric.None, "Keys that were looked up in the service.", func(s lookup.Stats) uint64 { return s.Keys }),
+	metric.Counter("cache_hits", metric.None, "Keys whose row was in the cache, so that no call was needed.", func(s lookup.Stats) uint64 { return s.Kept }),
+	metric.Counter("calls", metric.None, "Calls of the service.", func(s lookup.Stats) uint64 { return s.Calls }),
+	metric.Gauge("cache", metric.Bytes, "Memory of the rows in the cache.", func(s lookup.Stats) int { return s.Bytes }),
+)
 
-func newLookupCollector(runners []*afterbay.Runner) *lookupCollector {
-	c := &lookupCollector{figures[lookup.Stats]{prefix: "lookup_", labels: []string{"pipeline", "lookup"}}, runners}
-	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
-	c.add(counter, "keys_total", "Keys looked up outside of the log.", func(s lookup.Stats) float64 { return float64(s.Keys) })
-	c.add(counter, "kept_total", "Keys whose row was kept, so that no call was needed.", func(s lookup.Stats) float64 { return float64(s.Kept) })
-	c.add(counter, "calls_total", "Calls for rows.", func(s lookup.Stats) float64 { return float64(s.Calls) })
-	c.add(gauge, "kept_bytes", "Memory of rows that are kept.", func(s lookup.Stats) float64 { return float64(s.Bytes) })
-	return c
-}
-
-// Collect implements prometheus.Collector.
-func (c *lookupCollector) Collect(metrics chan<- prometheus.Metric) {
-	for _, r := range c.runners {
-		for _, l := range r.Lookups() {
-			c.show(metrics, l.Stats, r.Name(), l.Name)
+// newLookupCollector shows what lookups in services count.
+func newLookupCollector(runners []*afterbay.Runner) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		for _, r := range runners {
+			for _, l := range r.Lookups() {
+				lookupTable.Show(out, l.Stats, r.Name(), l.Name)
+			}
 		}
-	}
+	}, lookupTable)
 }

@@ -1,21 +1,20 @@
 package serve
 
 import (
-	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/batch"
 	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -31,7 +30,7 @@ func (s *Server) metrics() http.Handler {
 		newJournalCollector(s),
 		newEndpointCollector(s.options.Runners),
 		newLagCollector(s.lag),
-		s.backlogs,
+		newBacklogCollector(s.backlogs),
 		newSinkCollector(s.options.Runners),
 		newLookupCollector(s.options.Runners),
 		newGroupCollector(s.options.Runners),
@@ -44,7 +43,7 @@ func (s *Server) metrics() http.Handler {
 	if log, ok := s.log.(stream.Follower); ok {
 		registry.MustRegister(newStandbyCollector(log))
 	}
-	servers := server.Collector{s.http}
+	servers := []*server.Server{s.http}
 	if s.options.Gateway != nil {
 		if s.options.Gateway.HTTP != nil {
 			servers = append(servers, s.options.Gateway.HTTP)
@@ -54,7 +53,7 @@ func (s *Server) metrics() http.Handler {
 			registry.MustRegister(GatewayCollector(s.options.Gateway.Server))
 		}
 	}
-	registry.MustRegister(servers)
+	registry.MustRegister(server.NewCollector(servers...))
 	if s.options.Tokens != nil {
 		registry.MustRegister(access.NewTokensCollector(s.options.Tokens))
 	}
@@ -62,194 +61,97 @@ func (s *Server) metrics() http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// pipelineCollector reads the metrics of tasks when they are asked for.
-type pipelineCollector struct {
-	runners []*afterbay.Runner
-	counts  figures[observe.Counts]
-	gauges  figures[observe.Memory]
-	turns   [3]*prometheus.Desc // by class: due, called for, and how long those waited
-	hop     *prometheus.Desc
-	way     *prometheus.Desc
-	stopped *prometheus.Desc
-	ended   *prometheus.Desc
-
-	generation *prometheus.Desc // by partition
+// pipelineStats is what a pipeline counts.
+type pipelineStats struct {
+	observe.Counts
+	memory observe.Memory
+	runner *afterbay.Runner
 }
 
-func newPipelineCollector(runners []*afterbay.Runner) *pipelineCollector {
-	by := []string{"pipeline"}
-	c := &pipelineCollector{
-		runners: runners, counts: figures[observe.Counts]{labels: by}, gauges: figures[observe.Memory]{labels: by},
-		way:        prometheus.NewDesc("afterbay_case_seconds", "Time of events from their append until their outputs were durable, by the case that they took of the pipeline's first route.", []string{"pipeline", "case"}, nil),
-		hop:        prometheus.NewDesc("afterbay_hop_seconds", "Time of events in each hop: queue, feature, model, emit, commit.", []string{"pipeline", "hop"}, nil),
-		stopped:    prometheus.NewDesc("afterbay_pipeline_stopped", "1 while the pipeline stands still because too much of what it takes becomes dead letters.", by, nil),
-		ended:      prometheus.NewDesc("afterbay_pipeline_ended", "1 after the pipeline, or a sink of it, ended because its topic got more partitions.", by, nil),
-		generation: prometheus.NewDesc("afterbay_pipeline_generation", "Generation of the pipeline that computes a partition of this process. Where partitions differ, so do those who wrote the outputs.", []string{"pipeline", "partition"}, nil),
-	}
-	add := func(name, help string, value func(observe.Counts) uint64) {
-		c.counts.add(prometheus.CounterValue, name+"_total", help, func(c observe.Counts) float64 { return float64(value(c)) })
-	}
-	add("events", "Events processed and durable.", func(c observe.Counts) uint64 { return c.Events })
-	add("outputs", "Outputs written, dead letters aside.", func(c observe.Counts) uint64 { return c.Outputs })
-	add("dead_letters", "Events that became dead letters.", func(c observe.Counts) uint64 { return c.DeadLetters })
-	add("late_events", "Events before the watermark.", func(c observe.Counts) uint64 { return c.Late })
-	add("dropped_events", "Events left out by a drop policy.", func(c observe.Counts) uint64 { return c.Dropped })
-	add("duplicates", "Events left out because they were seen before.", func(c observe.Counts) uint64 { return c.Duplicates })
-	add("approximate_outputs", "Outputs that read a window beyond its max.", func(c observe.Counts) uint64 { return c.Approximate })
-	add("timers", "Timers of functions that fired.", func(c observe.Counts) uint64 { return c.Timers })
-	add("steps", "Steps committed.", func(c observe.Counts) uint64 { return c.Steps })
-	add("sessions_rejoined", "Sessions that were fenced and joined again.", func(c observe.Counts) uint64 { return c.Rejoined })
-	add("model_calls", "Calls of models.", func(c observe.Counts) uint64 { return c.ModelCalls })
-	add("model_rows", "Rows scored by models.", func(c observe.Counts) uint64 { return c.ModelRows })
-	add("model_batches_full", "Batches of rows scored because they were full.", func(c observe.Counts) uint64 { return c.ModelFull })
-	add("model_batches_idle", "Batches of rows scored because nothing more was waiting.", func(c observe.Counts) uint64 { return c.ModelIdle })
-	add("model_batches_waited", "Batches of rows scored because the first had waited.", func(c observe.Counts) uint64 { return c.ModelWaited })
-	add("model_batches_due", "Batches of rows scored because a deadline was near.", func(c observe.Counts) uint64 { return c.ModelDue })
-	add("parkings", "Times that events were parked.", func(c observe.Counts) uint64 { return c.Parkings })
-	add("throttle_switches", "Changes of sessions between reading and not, for what is parked.", func(c observe.Counts) uint64 { return c.Switches })
-	add("throttled_microseconds", "Time that sessions did not read for it, added up.", func(c observe.Counts) uint64 { return c.ThrottledMicros })
-	add("retries", "Times that parked events are called for again.", func(c observe.Counts) uint64 { return c.Retries })
-	add("key_loads", "Keys decoded from the committed state.", func(c observe.Counts) uint64 { return c.KeyLoads })
-	add("key_evictions", "Decoded keys forgotten for want of room.", func(c observe.Counts) uint64 { return c.KeyEvictions })
-	measure := func(name, help string, value func(observe.Memory) int64) {
-		c.gauges.add(prometheus.GaugeValue, name, help, func(m observe.Memory) float64 { return float64(value(m)) })
-	}
-	measure("keys", "Decoded keys in memory.", func(m observe.Memory) int64 { return m.Keys })
-	measure("key_bytes", "Memory of decoded keys.", func(m observe.Memory) int64 { return m.KeyBytes })
-	measure("parked", "Events that wait off the loop.", func(m observe.Memory) int64 { return m.Parked })
-	measure("throttled", "Sessions that do not read, for as many events are parked as the high mark says.", func(m observe.Memory) int64 { return m.Throttled })
-	measure("model_down", "Sessions that do not read, for an endpoint with open: pause is down.", func(m observe.Memory) int64 { return m.Down })
-	measure("due_bytes", "Memory of when keys fall silent and timers are due.", func(m observe.Memory) int64 { return m.DueBytes })
-	for i, of := range [][2]string{{"due", "Parked events that wait for their turn."}, {"turns_total", "Parked events that were called for."},
-		{"turns_microseconds_total", "Time that they waited for their turns, added up."}} {
-		c.turns[i] = prometheus.NewDesc("afterbay_parked_"+of[0], of[1], []string{"pipeline", "class"}, nil)
-	}
-	return c
-}
-
-// Describe implements prometheus.Collector.
-func (c *pipelineCollector) Describe(descs chan<- *prometheus.Desc) {
-	c.counts.Describe(descs)
-	c.gauges.Describe(descs)
-	for _, d := range c.turns {
-		descs <- d
-	}
-	descs <- c.hop
-	descs <- c.way
-	descs <- c.stopped
-	descs <- c.ended
-	descs <- c.generation
-}
-
-// Collect implements prometheus.Collector.
-func (c *pipelineCollector) Collect(metrics chan<- prometheus.Metric) {
-	for _, r := range c.runners {
-		counts := r.Counts()
-		c.counts.show(metrics, counts, r.Name())
-		memory := r.Metrics().Memory()
-		c.gauges.show(metrics, memory, r.Name())
-		for i := range memory.Due {
-			class := (control.HighClass + control.Class(i)).String()
-			metrics <- prometheus.MustNewConstMetric(c.turns[0], prometheus.GaugeValue, float64(memory.Due[i]), r.Name(), class)
-			metrics <- prometheus.MustNewConstMetric(c.turns[1], prometheus.CounterValue, float64(counts.Turns[i]), r.Name(), class)
-			metrics <- prometheus.MustNewConstMetric(c.turns[2], prometheus.CounterValue, float64(counts.TurnMicros[i]), r.Name(), class)
-		}
-		metrics <- prometheus.MustNewConstMetric(c.stopped, prometheus.GaugeValue, yes(r.Stopped() != nil), r.Name())
-		metrics <- prometheus.MustNewConstMetric(c.ended, prometheus.GaugeValue, yes(r.Ended() != nil || r.SinksEnded() != nil), r.Name())
-		for partition, n := range r.Metrics().Generations() {
-			metrics <- prometheus.MustNewConstMetric(c.generation, prometheus.GaugeValue, float64(n), r.Name(), strconv.Itoa(int(partition)))
-		}
-		for i, name := range r.Metrics().Cases() {
-			metrics <- &histogram{c.way, []*dto.LabelPair{label("case", name), label("pipeline", r.Name())}, r.Metrics().Case(i)}
-		}
-		for _, hop := range observe.Hops {
-			metrics <- &histogram{c.hop, []*dto.LabelPair{label("hop", hop.String()), label("pipeline", r.Name())}, r.Metrics().Hop(hop)}
-		}
-	}
-}
-
-// histogram shows a snapshot as classic and as native buckets: the library's
-// own constant histograms are one or the other.
-type histogram struct {
-	desc     *prometheus.Desc
-	labels   []*dto.LabelPair // by name
-	snapshot *observe.Snapshot
-}
-
-func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
-
-const (
-	schema        = 3    // native buckets grow by 2^(2^-3), 9 %
-	zeroThreshold = 1e-9 // seconds
+var pipelineTable = metric.NewTable("", []string{"pipeline"},
+	metric.Counter("events", metric.None, "Events that were processed and are durable.", func(p pipelineStats) uint64 { return p.Events }),
+	metric.Counter("outputs", metric.None, "Outputs that were written, without dead letters.", func(p pipelineStats) uint64 { return p.Outputs }),
+	metric.Counter("dead_letters", metric.None, "Events that became dead letters.", func(p pipelineStats) uint64 { return p.DeadLetters }),
+	metric.Counter("late_events", metric.None, "Events with a time before the watermark.", func(p pipelineStats) uint64 { return p.Late }),
+	metric.Counter("dropped_events", metric.None, "Events that a drop policy left out.", func(p pipelineStats) uint64 { return p.Dropped }),
+	metric.Counter("duplicate_events", metric.None, "Events that were left out because the pipeline had processed their id before.", func(p pipelineStats) uint64 { return p.Duplicates }),
+	metric.Counter("approximate_outputs", metric.None, "Outputs that read a window with more events than its max.", func(p pipelineStats) uint64 { return p.Approximate }),
+	metric.Counter("timers_fired", metric.None, "Timers of functions that fired.", func(p pipelineStats) uint64 { return p.Timers }),
+	metric.Counter("commits", metric.None, "Transactions that were committed.", func(p pipelineStats) uint64 { return p.Steps }),
+	metric.Counter("members_rejoined", metric.None, "Members that were fenced and joined their group again.", func(p pipelineStats) uint64 { return p.Rejoined }),
+	metric.Counter("model_calls", metric.None, "Calls of models.", func(p pipelineStats) uint64 { return p.ModelCalls }),
+	metric.Counter("model_rows", metric.None, "Rows that models scored.", func(p pipelineStats) uint64 { return p.ModelRows }),
+	metric.Counter("key_loads", metric.None, "Keys that were decoded from the committed state.", func(p pipelineStats) uint64 { return p.KeyLoads }),
+	metric.Counter("key_evictions", metric.None, "Decoded keys that were removed from memory because it was full.", func(p pipelineStats) uint64 { return p.KeyEvictions }),
+	metric.Counter("async_queue_enqueued", metric.None, "Events that entered the async queue.", func(p pipelineStats) uint64 { return p.Parkings }),
+	metric.Counter("async_queue_retries", metric.None, "Calls that were repeated for events of the async queue.", func(p pipelineStats) uint64 { return p.Retries }),
+	metric.Counter("throttle_switches", metric.None, "Times that a member stopped or resumed reading because of the length of the async queue.", func(p pipelineStats) uint64 { return p.Switches }),
+	metric.Counter("throttled", metric.Seconds, "Time that members did not read because the async queue was full, summed over members.", func(p pipelineStats) time.Duration { return time.Duration(p.ThrottledMicros) * time.Microsecond }),
+	metric.Gauge("throttled_members", metric.None, "Members that do not read because the async queue is as long as its high mark.", func(p pipelineStats) int64 { return p.memory.Throttled }),
+	metric.Gauge("paused_members", metric.None, "Members that do not read because a model with open: pause is down.", func(p pipelineStats) int64 { return p.memory.Down }),
+	metric.Gauge("async_queue_events", metric.None, "Events in the async queue.", func(p pipelineStats) int64 { return p.memory.Parked }),
+	metric.Gauge("keys", metric.None, "Decoded keys in memory.", func(p pipelineStats) int64 { return p.memory.Keys }),
+	metric.Gauge("key", metric.Bytes, "Memory of decoded keys.", func(p pipelineStats) int64 { return p.memory.KeyBytes }),
+	metric.Gauge("expiry", metric.Bytes, "Memory of the times at which keys expire and timers fire.", func(p pipelineStats) int64 { return p.memory.DueBytes }),
+	metric.Flag("pipeline_stopped", "1 while the pipeline is stopped because too many of its events become dead letters.", func(p pipelineStats) bool { return p.runner.Stopped() != nil }),
+	metric.Flag("pipeline_ended", "1 after the pipeline or one of its sinks ended because its topic got more partitions.", func(p pipelineStats) bool { return p.runner.Ended() != nil || p.runner.SinksEnded() != nil }),
+	metric.Histogram("event", "Time of events from their append until their outputs were durable.", func(p pipelineStats) metric.Times { return buckets(p.runner.Metrics().Whole()) }),
 )
 
-// classicBounds are upper bounds of the classic buckets.
-var classicBounds = [...]time.Duration{
-	10 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond,
-	50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 5 * time.Second, 30 * time.Second, 5 * time.Minute,
+// classStats are the events of the async queue that have one priority class.
+type classStats struct {
+	waiting    int64
+	dispatched uint64
+	waited     time.Duration
 }
 
-// Desc implements prometheus.Metric.
-func (h *histogram) Desc() *prometheus.Desc { return h.desc }
+var classTable = metric.NewTable("async_queue_", []string{"pipeline", "class"},
+	metric.Gauge("waiting_events", metric.None, "Events of the async queue that wait until a call may start for them.", func(c classStats) int64 { return c.waiting }),
+	metric.Counter("dispatched", metric.None, "Events of the async queue for which a call started.", func(c classStats) uint64 { return c.dispatched }),
+	metric.Counter("wait", metric.Seconds, "Time that events of the async queue waited until a call started for them, summed over events.", func(c classStats) time.Duration { return c.waited }),
+)
 
-// Write implements prometheus.Metric. A bucket of the snapshot is counted in
-// the bucket that its upper bound falls into.
-func (h *histogram) Write(out *dto.Metric) error {
-	out.Label = h.labels
-	sum, count, schema, threshold := h.snapshot.Sum.Seconds(), h.snapshot.Count, int32(schema), float64(zeroThreshold)
-	shown := &dto.Histogram{SampleCount: &count, SampleSum: &sum, Schema: &schema, ZeroThreshold: &threshold}
-	zero := uint64(0)
-	shown.ZeroCount = &zero
-	classic := make([]uint64, len(classicBounds))
-	for upper, n := range h.snapshot.Each {
-		if i, _ := slices.BinarySearch(classicBounds[:], upper); i < len(classic) {
-			classic[i] += n
+var modelBatchTable = metric.NewTable("model_", []string{"pipeline", "reason"},
+	metric.Counter("batches", metric.None, "Batches of rows that were scored, by the reason for scoring them at that moment: full, idle (no more rows were waiting), waited (the first row had waited long enough), due (a deadline was near).", func(n uint64) uint64 { return n }),
+)
+
+var phaseTable = metric.NewTable("", []string{"pipeline", "phase"},
+	metric.Histogram("phase", "Time of events in each phase: queue, feature, model, emit, commit.", buckets),
+)
+
+var caseTable = metric.NewTable("", []string{"pipeline", "case"},
+	metric.Histogram("case", "Time of events from their append until their outputs were durable, by the case of the first route of the pipeline that they took.", buckets),
+)
+
+var generationTable = metric.NewTable("", []string{"pipeline", "partition"},
+	metric.Gauge("pipeline_generation", metric.None, "Generation of the pipeline that processes a partition in this process. Partitions differ while the pipeline moves to another generation.", func(n uint64) uint64 { return n }),
+)
+
+func newPipelineCollector(runners []*afterbay.Runner) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		for _, r := range runners {
+			showPipeline(out, r)
 		}
-		if upper.Seconds() <= threshold {
-			zero += n
-			continue
-		}
-		addNative(shown, int32(math.Ceil(math.Ldexp(math.Log2(upper.Seconds()), int(schema)))), int64(n))
-	}
-	seen := uint64(0)
-	for i, n := range classic {
-		seen += n
-		bound, cumulative := classicBounds[i].Seconds(), seen
-		shown.Bucket = append(shown.Bucket, &dto.Bucket{UpperBound: &bound, CumulativeCount: &cumulative})
-	}
-	if len(shown.PositiveSpan) == 0 { // what tells a native histogram from a classic one
-		shown.PositiveSpan = []*dto.BucketSpan{span(0, 0)}
-	}
-	out.Histogram = shown
-	return nil
+	}, pipelineTable, classTable, modelBatchTable, phaseTable, caseTable, generationTable)
 }
 
-func span(offset int32, length uint32) *dto.BucketSpan {
-	return &dto.BucketSpan{Offset: &offset, Length: &length}
-}
-
-// addNative counts n more in the native bucket of an index, which is the last
-// one or a later one.
-func addNative(h *dto.Histogram, index int32, n int64) {
-	next := int32(0) // index after the last bucket
-	var last, before int64
-	for _, s := range h.PositiveSpan {
-		next += s.GetOffset() + int32(s.GetLength())
+func showPipeline(out chan<- prometheus.Metric, r *afterbay.Runner) {
+	p, name, m := pipelineStats{r.Counts(), r.Metrics().Memory(), r}, r.Name(), r.Metrics()
+	pipelineTable.Show(out, p, name)
+	for i := range p.Turns {
+		c := classStats{p.memory.Due[i], p.Turns[i], time.Duration(p.TurnMicros[i]) * time.Microsecond}
+		classTable.Show(out, c, name, (control.HighClass + control.Class(i)).String())
 	}
-	for _, delta := range h.PositiveDelta {
-		before = last
-		last += delta
+	for reason, n := range map[batch.Reason]uint64{batch.Full: p.ModelFull, batch.Idle: p.ModelIdle, batch.Waited: p.ModelWaited, batch.Due: p.ModelDue} {
+		modelBatchTable.Show(out, n, name, reason.String())
 	}
-	switch {
-	case len(h.PositiveSpan) > 0 && index < next: // the same bucket
-		h.PositiveDelta[len(h.PositiveDelta)-1] = last + n - before
-		return
-	case len(h.PositiveSpan) > 0 && index == next:
-		*h.PositiveSpan[len(h.PositiveSpan)-1].Length++
-	default:
-		h.PositiveSpan = append(h.PositiveSpan, span(index-next, 1))
+	for _, phase := range observe.Hops {
+		phaseTable.Show(out, m.Hop(phase), name, phase.String())
 	}
-	h.PositiveDelta = append(h.PositiveDelta, n-last)
+	for i, of := range m.Cases() {
+		caseTable.Show(out, m.Case(i), name, of)
+	}
+	for partition, n := range m.Generations() {
+		generationTable.Show(out, n, name, strconv.Itoa(int(partition)))
+	}
 }

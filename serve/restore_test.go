@@ -34,8 +34,8 @@ func TestRestoresAndStandbysAreMetrics(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"afterbay_restore_records group=g partition=3 topic=in": 70, "afterbay_restore_seconds group=g partition=3 topic=in": 1.5,
-		"afterbay_standby_records group=g partition=4 topic=in": 12,
+		"afterbay_restore_remaining_records group=g partition=3 topic=in": 70, "afterbay_restore_seconds group=g partition=3 topic=in": 1.5,
+		"afterbay_standby_lag_records group=g partition=4 topic=in": 12,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -5,28 +5,22 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/batch"
+	"github.com/afterbay/afterbay/internal/metric"
 )
 
-// scoredCollector reads what came of the rows that models were asked for.
-type scoredCollector struct {
-	figures[batch.Outcomes]
-	runners []*afterbay.Runner
-}
+var scoredTable = metric.NewTable("scored_", []string{"pipeline", "model"},
+	metric.Counter("rows", metric.None, "Rows that the model was called with. A row that is sent again counts again.", func(o batch.Outcomes) uint64 { return o.Rows }),
+	metric.Counter("rows_refused", metric.None, "Rows that the model refused while it scored others.", func(o batch.Outcomes) uint64 { return o.Refused }),
+	metric.Counter("rows_faulted", metric.None, "Rows without a score because the model's server failed for all rows or did not reply.", func(o batch.Outcomes) uint64 { return o.Faults }),
+)
 
-func newScoredCollector(runners []*afterbay.Runner) *scoredCollector {
-	c := &scoredCollector{figures[batch.Outcomes]{prefix: "scored_", labels: []string{"pipeline", "model"}}, runners}
-	const counter = prometheus.CounterValue
-	c.add(counter, "rows_total", "Rows that the model was asked for, wherever it is computed; again counts again.", func(o batch.Outcomes) float64 { return float64(o.Rows) })
-	c.add(counter, "refused_total", "Of these, those over which the model failed, and not over others.", func(o batch.Outcomes) float64 { return float64(o.Refused) })
-	c.add(counter, "faults_total", "Of these, those over which it failed whatever they were, or did not answer.", func(o batch.Outcomes) float64 { return float64(o.Faults) })
-	return c
-}
-
-// Collect implements prometheus.Collector.
-func (c *scoredCollector) Collect(metrics chan<- prometheus.Metric) {
-	for _, r := range c.runners {
-		for model, outcomes := range r.Scored() {
-			c.show(metrics, outcomes, r.Name(), model)
+// newScoredCollector shows the outcomes of rows, by model.
+func newScoredCollector(runners []*afterbay.Runner) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		for _, r := range runners {
+			for model, outcomes := range r.Scored() {
+				scoredTable.Show(out, outcomes, r.Name(), model)
+			}
 		}
-	}
+	}, scoredTable)
 }

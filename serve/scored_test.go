@@ -67,8 +67,8 @@ func TestErrorsOfModelsInTheProcessAreCounted(t *testing.T) {
 	_, url := start(t, log, serve.Options{Runners: []*afterbay.Runner{runner}})
 	_, metrics := get(t, url+"/metrics")
 	for _, want := range []string{
-		`afterbay_scored_rows_total{model="picky@3",pipeline="p"} 95`, `afterbay_scored_refused_total{model="picky@3",pipeline="p"} 9`,
-		`afterbay_scored_faults_total{model="picky@3",pipeline="p"} 5`,
+		`afterbay_scored_rows_total{model="picky@3",pipeline="p"} 95`, `afterbay_scored_rows_refused_total{model="picky@3",pipeline="p"} 9`,
+		`afterbay_scored_rows_faulted_total{model="picky@3",pipeline="p"} 5`,
 	} {
 		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("metrics lack %s", want)

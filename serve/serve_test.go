@@ -19,11 +19,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/statekey"
@@ -480,12 +482,15 @@ func checkMetrics(t *testing.T, url string) {
 	_, text := get(t, url+"/metrics")
 	for _, want := range []string{
 		`afterbay_events_total{pipeline="copy"} 41`, `afterbay_dead_letters_total{pipeline="copy"} 1`,
-		`afterbay_hop_seconds_bucket{hop="commit",pipeline="copy",le="+Inf"} 41`,
-		`afterbay_hop_seconds_count{hop="queue",pipeline="copy"} 41`, "afterbay_log_frames_total 42", "go_goroutines",
+		`afterbay_phase_seconds_bucket{phase="commit",pipeline="copy",le="+Inf"} 41`,
+		`afterbay_phase_seconds_count{phase="queue",pipeline="copy"} 41`, "afterbay_log_frames_total 42", "go_goroutines",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("metrics lack %s", want)
 		}
+	}
+	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) != 0 {
+		t.Errorf("%v, %v", problems, err)
 	}
 	_, text = get(t, url+"/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	families := map[string]*dto.MetricFamily{}
@@ -496,11 +501,20 @@ func checkMetrics(t *testing.T, url string) {
 		}
 		families[family.GetName()] = family
 	}
-	hops := families["afterbay_hop_seconds"]
-	if len(hops.GetMetric()) != len(observe.Hops) {
-		t.Fatalf("%d hops", len(hops.GetMetric()))
+	known := map[string]bool{}
+	for _, i := range append(serve.Metrics(), server.Metrics()...) {
+		known[i.Name+" "+strings.ToUpper(string(i.Type))+" "+i.Help] = true
 	}
-	for _, m := range hops.GetMetric() {
+	for name, f := range families {
+		if strings.HasPrefix(name, "afterbay_") && !known[name+" "+f.GetType().String()+" "+f.GetHelp()] {
+			t.Errorf("%s is not in Metrics", name)
+		}
+	}
+	phases := families["afterbay_phase_seconds"]
+	if len(phases.GetMetric()) != len(observe.Hops) {
+		t.Fatalf("%d phases", len(phases.GetMetric()))
+	}
+	for _, m := range phases.GetMetric() {
 		checkNative(t, m.GetHistogram())
 	}
 }

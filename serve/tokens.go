@@ -3,44 +3,29 @@ package serve
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/afterbay/afterbay/internal/metric"
 	"github.com/afterbay/afterbay/token"
 )
 
-// tokensCollector shows what became of the tokens that clients showed, and how the
-// set of keys stands that an identity provider publishes.
-type tokensCollector struct {
-	stats   func() token.Stats
-	counts  figures[token.Stats]
-	refused *prometheus.Desc
-}
+var tokenTable = metric.NewTable("gateway_", nil,
+	metric.Counter("tokens_accepted", metric.None, "Tokens of clients that were accepted.", func(s token.Stats) int64 { return s.Accepted }),
+	metric.Gauge("jwks_keys", metric.None, "Keys of the identity provider's key set (JWKS) in use.", func(s token.Stats) int { return s.JWKS.Keys }),
+	metric.Counter("jwks_reads", metric.None, "Reads of the key set.", func(s token.Stats) int64 { return s.JWKS.Readings }),
+	metric.Counter("jwks_read_failures", metric.None, "Reads of the key set that failed: the gateway keeps the previous keys.", func(s token.Stats) int64 { return s.JWKS.Failures }),
+)
 
-func newTokensCollector(stats func() token.Stats) *tokensCollector {
-	c := &tokensCollector{
-		stats:   stats,
-		counts:  figures[token.Stats]{prefix: "gateway_"},
-		refused: prometheus.NewDesc("afterbay_gateway_tokens_refused_total", "Tokens that were refused, by why.", []string{"reason"}, nil),
-	}
-	add := func(kind prometheus.ValueType, name, help string, value func(token.Stats) int64) {
-		c.counts.add(kind, name, help, func(s token.Stats) float64 { return float64(value(s)) })
-	}
-	add(prometheus.CounterValue, "tokens_accepted_total", "Tokens that were accepted.", func(s token.Stats) int64 { return s.Accepted })
-	add(prometheus.GaugeValue, "jwks_keys", "Keys of the JWKS that are in use.", func(s token.Stats) int64 { return int64(s.JWKS.Keys) })
-	add(prometheus.CounterValue, "jwks_readings_total", "Readings of the JWKS.", func(s token.Stats) int64 { return s.JWKS.Readings })
-	add(prometheus.CounterValue, "jwks_failures_total", "Of these, failures: the set before stayed.", func(s token.Stats) int64 { return s.JWKS.Failures })
-	return c
-}
+var tokenRefusedTable = metric.NewTable("gateway_", []string{"reason"},
+	metric.Counter("tokens_refused", metric.None, "Tokens of clients that were refused, by the reason.", func(n int64) int64 { return n }),
+)
 
-// Describe implements prometheus.Collector.
-func (c *tokensCollector) Describe(descs chan<- *prometheus.Desc) {
-	c.counts.Describe(descs)
-	descs <- c.refused
-}
-
-// Collect implements prometheus.Collector.
-func (c *tokensCollector) Collect(metrics chan<- prometheus.Metric) {
-	stats := c.stats()
-	c.counts.show(metrics, stats)
-	for reason, n := range stats.Refused {
-		metrics <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(n), string(reason))
-	}
+// newTokensCollector shows the checks of clients' tokens, and the state of the key
+// set that an identity provider publishes.
+func newTokensCollector(stats func() token.Stats) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		s := stats()
+		tokenTable.Show(out, s)
+		for reason, n := range s.Refused {
+			tokenRefusedTable.Show(out, n, string(reason))
+		}
+	}, tokenTable, tokenRefusedTable)
 }

@@ -366,7 +366,7 @@ func (g *gatewayRun) restartClients() {
 // the answers to earlier events may still be on their way to those that come back.
 func (g *gatewayRun) part(roads ...*road) {
 	g.Helper()
-	const appended = "afterbay_gateway_accepted_total"
+	const appended = "afterbay_gateway_events_accepted_total"
 	parted := time.Now()
 	for _, r := range roads {
 		defer r.hold(there, back)()
@@ -400,7 +400,7 @@ func (g *gatewayRun) loseAnswers(gateway, other *ordered) {
 // recognized is how many events gateways know to have been sent before.
 func (g *gatewayRun) recognized() int {
 	g.Helper()
-	return g.metric("afterbay_gateway_sequence_duplicates_total")
+	return g.metric("afterbay_gateway_sequence_duplicate_events_total")
 }
 
 // metric returns the sum of a counter of the gateways.

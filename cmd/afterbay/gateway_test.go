@@ -302,7 +302,7 @@ func TestGatewayOfItsOwnProcess(t *testing.T) {
 		t.Error(got)
 	}
 	_, metrics := ask(t, http.MethodGet, admin+"/metrics", "", "")
-	for _, want := range []string{"afterbay_gateway_connections 1\n", "afterbay_gateway_accepted_total 50\n", "afterbay_gateway_sequence_accepted_total 50\n", "afterbay_gateway_sequence_ended_total{status=\"ok\"} 50\n", "afterbay_gateway_limit_keys{of=\"tenant\"} 1\n", "afterbay_gateway_tokens_accepted_total 1\n", "afterbay_gateway_tokens_refused_total{reason=\"expired\"} 0\n"} {
+	for _, want := range []string{"afterbay_gateway_connections 1\n", "afterbay_gateway_events_accepted_total 50\n", "afterbay_gateway_sequence_events_accepted_total 50\n", "afterbay_gateway_sequence_events_ended_total{status=\"ok\"} 50\n", "afterbay_gateway_limit_keys{scope=\"tenant\"} 1\n", "afterbay_gateway_tokens_accepted_total 1\n", "afterbay_gateway_tokens_refused_total{reason=\"expired\"} 0\n"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %q in the metrics", want)
 		}

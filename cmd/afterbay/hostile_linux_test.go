@@ -307,7 +307,7 @@ func (a *attack) released(t *testing.T, s surface) {
 	if s.name == "gateway" {
 		return // the metrics of its process say it
 	}
-	held := regexp.MustCompile(`(?m)^(afterbay_http_requests\{class="(?:data|stream)",server="[a-z]+"\}|afterbay_http_memory_bytes) (.*)$`)
+	held := regexp.MustCompile(`(?m)^(afterbay_http_requests_in_flight\{class="(?:data|stream)",server="[a-z]+"\}|afterbay_http_memory_bytes) (.*)$`)
 	limit := 5 * time.Minute // of a busy machine
 	if *hostileHeld {
 		limit = time.Minute

@@ -171,7 +171,7 @@ func (p *process) mountModels(ctx context.Context, options *serve.Options) error
 		return err
 	}
 	options.Endpoints = handler.Endpoints()
-	options.Collectors = append(options.Collectors, handler)
+	options.Collectors = append(options.Collectors, handler.Collectors()...)
 	return nil
 }
 

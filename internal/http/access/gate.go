@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/metric"
 )
 
 // Tokens are the tokens of a file that is read again when it changes.
@@ -15,17 +16,16 @@ type Tokens interface {
 	Stale() bool // whether the file changed and could not be read
 }
 
+var tokensTable = metric.NewTable("token_file_", nil,
+	metric.Flag("last_reload_successful", "1 if the newest token file was read, else 0: the previous tokens stay valid, also those that the newest file lacks.", func(t Tokens) bool { return !t.Stale() }),
+)
+
+// TokensMetrics describes the metrics of token files.
+func TokensMetrics() []metric.Info { return tokensTable.Infos() }
+
 // NewTokensCollector shows whether a changed token file could be read.
 func NewTokensCollector(tokens Tokens) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "afterbay_token_file_last_reload_successful",
-		Help: "1 if the newest token file could be read, else 0: the tokens from before are valid, also those that the file has no more.",
-	}, func() float64 {
-		if tokens.Stale() {
-			return 0
-		}
-		return 1
-	})
+	return metric.NewCollector(func(out chan<- prometheus.Metric) { tokensTable.Show(out, tokens) }, tokensTable)
 }
 
 // Gate tells the callers of a server apart.

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/afterbay/afterbay/internal/metric"
 )
 
 // reason is why a request was refused: a label of metrics.
@@ -23,57 +25,59 @@ type counters [reasons]atomic.Uint64
 
 func (c *counters) add(why reason) { c[why].Add(1) }
 
-var (
-	connectionsDesc = prometheus.NewDesc("afterbay_http_connections", "Open connections.", []string{"server"}, nil)
-	evictedDesc     = prometheus.NewDesc("afterbay_http_connections_evicted_total", "Connections without a request that were closed to make room for others.", []string{"server"}, nil)
-	turnedDesc      = prometheus.NewDesc("afterbay_http_connections_refused_total", "Connections that were refused, since all others had requests under way.", []string{"server"}, nil)
-	requestsDesc    = prometheus.NewDesc("afterbay_http_requests", "Requests under way, by the bound that they count against.", []string{"server", "class"}, nil)
-	refusedDesc     = prometheus.NewDesc("afterbay_http_refused_total", "Requests that were refused: too_many under way, too_large for their size, over_memory of the process.", []string{"server", "reason"}, nil)
-	memoryDesc      = prometheus.NewDesc("afterbay_http_memory_bytes", "Memory that requests have of the process's budget.", nil, nil)
-	budgetDesc      = prometheus.NewDesc("afterbay_http_memory_limit_bytes", "The budget, which the servers of a process share.", nil, nil)
+var serverTable = metric.NewTable("http_", []string{"server"},
+	metric.Gauge("connections", metric.None, "Open connections.", func(s connectionStats) int { return s.open }),
+	metric.Counter("connections_evicted", metric.None, "Connections without a request that were closed to make room for others.", func(s connectionStats) uint64 { return s.evicted }),
+	metric.Counter("connections_refused", metric.None, "Connections that were refused because all others had requests in flight.", func(s connectionStats) uint64 { return s.refused }),
 )
 
-// Collector shows what the servers of a process count. They share a Budget.
-type Collector []*Server
+var requestTable = metric.NewTable("http_", []string{"server", "class"},
+	metric.Gauge("requests_in_flight", metric.None, "Requests in flight, by the limit that they count against.", func(n int) int { return n }),
+)
 
-var _ prometheus.Collector = Collector(nil)
+var refusedTable = metric.NewTable("http_", []string{"server", "reason"},
+	metric.Counter("requests_refused", metric.None, "Requests that were refused, by the reason: too_many in flight, too_large for their size, over_memory of the process.", func(n uint64) uint64 { return n }),
+)
 
-// Describe implements prometheus.Collector.
-func (c Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connectionsDesc, evictedDesc, turnedDesc, requestsDesc, refusedDesc, memoryDesc, budgetDesc} {
-		out <- d
-	}
+var memoryTable = metric.NewTable("http_", nil,
+	metric.Gauge("memory", metric.Bytes, "Memory of requests in flight.", func(b *Budget) int64 { return b.Used() }),
+	metric.Gauge("memory_limit", metric.Bytes, "Limit of the memory of requests in flight, which the servers of a process share.", func(b *Budget) int64 { return b.Bytes() }),
+)
+
+// Metrics describes the metrics of servers.
+func Metrics() []metric.Info {
+	return metric.Infos(serverTable, requestTable, refusedTable, memoryTable)
 }
 
-// Collect implements prometheus.Collector.
-func (c Collector) Collect(out chan<- prometheus.Metric) {
-	for _, s := range c {
-		s.collect(out)
-	}
-	if len(c) > 0 {
-		memory := c[0].options.Memory
-		out <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(memory.Used()))
-		out <- prometheus.MustNewConstMetric(budgetDesc, prometheus.GaugeValue, float64(memory.Bytes()))
-	}
+// NewCollector shows what the servers of a process count. They share a Budget.
+func NewCollector(servers ...*Server) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		for _, s := range servers {
+			s.collect(out)
+		}
+		if len(servers) > 0 {
+			memoryTable.Show(out, servers[0].options.Memory)
+		}
+	}, serverTable, requestTable, refusedTable, memoryTable)
+}
+
+type connectionStats struct {
+	open             int
+	evicted, refused uint64
 }
 
 func (s *Server) collect(out chan<- prometheus.Metric) {
 	name := s.options.Name
-	show := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, kind, v, append([]string{name}, labels...)...)
-	}
 	s.conns.mu.Lock()
-	open, evicted, refused := s.conns.open+s.conns.spare, s.conns.evicted, s.conns.refused
+	connections := connectionStats{s.conns.open + s.conns.spare, s.conns.evicted, s.conns.refused}
 	s.conns.mu.Unlock()
-	show(connectionsDesc, prometheus.GaugeValue, float64(open))
-	show(evictedDesc, prometheus.CounterValue, float64(evicted))
-	show(turnedDesc, prometheus.CounterValue, float64(refused))
+	serverTable.Show(out, connections, name)
 	for class, places := range s.classes {
 		if places != nil {
-			show(requestsDesc, prometheus.GaugeValue, float64(len(places)), Class(class).String())
+			requestTable.Show(out, len(places), name, Class(class).String())
 		}
 	}
 	for why := range s.refusals {
-		show(refusedDesc, prometheus.CounterValue, float64(s.refusals[why].Load()), reasonNames[why])
+		refusedTable.Show(out, s.refusals[why].Load(), name, reasonNames[why])
 	}
 }

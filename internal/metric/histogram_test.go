@@ -1,4 +1,4 @@
-package serve
+package metric
 
 import (
 	"math"
@@ -36,7 +36,7 @@ func TestHistogramsKeepEveryEventInItsBucket(t *testing.T) {
 			}
 		}
 		out := &dto.Metric{}
-		if err := (&histogram{snapshot: &snapshot}).Write(out); err != nil {
+		if err := (&histogram{times: Times{snapshot.Count, snapshot.Sum, snapshot.Each}}).Write(out); err != nil {
 			t.Fatal(err)
 		}
 		got, index, count, deltas := map[int]int64{}, 0, int64(0), out.Histogram.PositiveDelta
