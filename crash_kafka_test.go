@@ -535,6 +535,7 @@ func crashEvents() []reference.Event {
 
 func TestKilledWorkersOnKafkaLeaveTheSameAnswer(t *testing.T) {
 	kafkatest.Need(t)
+	t.Parallel() // it waits more than it computes
 	events := crashEvents()
 	c := newCrashRun(t, kafkatest.Options{})
 	go c.feed(events)

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	serviceKills  = flag.Int("service.kills", 4, "kills of TestPaidCallsOfAPipelineAreItsQuestionsAndThoseInFlightAtAKill, of each engine and way")
+	serviceKills  = flag.Int("service.kills", 2, "kills of TestPaidCallsOfAPipelineAreItsQuestionsAndThoseInFlightAtAKill, of each engine and way")
 	serviceEvents = flag.Int("service.events", 1_500, "events of the same, a third of which ask what others ask")
 )
 

@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	crashKills = flag.Int("crash.kills", 20, "kills of TestKilledProcessesLeaveTheSameAnswer")
-	crashOf    = flag.Int("crash.events", 100_000, "events of the same and of other tests that kill processes, which take steps until the last kill")
+	crashKills = flag.Int("crash.kills", 10, "kills of TestKilledProcessesLeaveTheSameAnswer")
+	crashOf    = flag.Int("crash.events", 50_000, "events of the same and of other tests that kill processes, which take steps until the last kill")
 )
 
 // The stages of a turn that a child is killed at, each with a step in flight.

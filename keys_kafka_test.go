@@ -313,6 +313,9 @@ func (k *keysRun) trickle(events []reference.Event, sent *int, rate int) (stop f
 // One that restarts in place goes on sooner. What comes of it is what comes of a
 // run in which nothing happens.
 func TestStandbyOnKafkaTakesOverSoon(t *testing.T) {
+	if !keysTimed() {
+		t.Parallel() // it waits more than it computes
+	}
 	settings := []string{"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}
 	k := &keysRun{T: t, dir: t.TempDir(), cluster: kafkatest.Start(t, kafkatest.Options{Speed: true, Settings: settings})}
 	k.must(os.WriteFile(filepath.Join(k.dir, "keys.yaml"), []byte(keysPipeline), 0o600))

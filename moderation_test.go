@@ -119,7 +119,7 @@ func checkModeration(t *testing.T, got *answer, stats moderation.Stats) {
 
 func TestKilledProcessesLeaveTheSameAnswerOfTexts(t *testing.T) {
 	t.Parallel() // it waits more than it computes
-	events, _ := generatePosts(*answerSeed, *crashOf/5)
+	events, _ := generatePosts(*answerSeed, *crashOf/3)
 	files := moderationFiles(t)
 	want := byID(runPipeline(t, loadAnswer(t, answerFolder(t, files)), variant{"memory", 256, 1, time.Millisecond}, events))
 	byID(answerOfKilled(t, files, events, len(crashStages))).mustEqual(t, want)
