@@ -31,7 +31,7 @@ func (c *compiler) sinks() []Sink {
 		case !validTopic(s.Name) || strings.HasPrefix(s.Name, "from-"):
 			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-', and not from- first", s.Name)
 		case ofGeneration(s.Name):
-			c.fail(path+".name", "%q is no name for a sink: groups and topics named like %q are of generations, which afterbay rederive makes", s.Name, groupOf(s, cmp.Or(c.pipeline.Name, "PIPELINE")))
+			c.fail(path+".name", "%q is no name for a sink: groups and topics named like %q are of generations, which afterbay reprocess makes", s.Name, groupOf(s, cmp.Or(c.pipeline.Name, "PIPELINE")))
 			c.hint("give it a `name` that is not g and a number")
 		case slices.ContainsFunc(sinks[:i], func(o Sink) bool { return o.Name == s.Name }):
 			c.fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)

@@ -254,7 +254,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 			t.Errorf("workers do not use %+v", s)
 		}
 	}
-	for _, want := range []string{"kafka+tls://kafka-bootstrap.kafka.svc:9093?sasl=scram-sha-512&ca=/kafka/ca.crt", "path: /healthz", "path: /readyz", "--leave", "podManagementPolicy: Parallel", "name: AFTERBAY_KAFKA_PASSWORD", "name: AFTERBAY_TOKEN"} {
+	for _, want := range []string{"kafka+tls://kafka-bootstrap.kafka.svc:9093?sasl=scram-sha-512&ca=/kafka/ca.crt", "path: /healthz", "path: /readyz", "--leave-group", "podManagementPolicy: Parallel", "name: AFTERBAY_KAFKA_PASSWORD", "name: AFTERBAY_TOKEN"} {
 		if !strings.Contains(workers, want) {
 			t.Errorf("the workers have no %q", want)
 		}

@@ -100,7 +100,7 @@ type Made struct {
 	Row       json.RawMessage `json:"row,omitempty"` // names computed until then
 	Truncated string          `json:"truncated,omitempty"`
 
-	Hops *Hops `json:"hops,omitempty"` // nil where the times were not kept
+	Phases *Phases `json:"phases,omitempty"` // nil where the times were not kept
 }
 
 // Model is a model that a pipeline had.
@@ -161,7 +161,7 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := e.hops(ctx); err != nil {
+	if err := e.phases(ctx); err != nil {
 		return nil, err
 	}
 	return &e.report, e.replays(ctx)

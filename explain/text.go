@@ -107,18 +107,18 @@ func (p *printer) made(m *Made) {
 	if m.Truncated != "" {
 		p.line("  left out", "%s did not fit", m.Truncated)
 	}
-	p.hops(m.Hops)
+	p.phases(m.Phases)
 }
 
-func (p *printer) hops(h *Hops) {
+func (p *printer) phases(h *Phases) {
 	if h == nil {
-		p.line("  hops", "not kept: a running process has those of its newest events, and leaves them in its directory when it ends")
+		p.line("  phases", "not kept: a running process has those of its newest events, and leaves them in its directory when it ends")
 		return
 	}
-	p.line("  hops", "of %s computed together; feature, model and emit are of all of them", count(h.Next-h.First, "event"))
+	p.line("  phases", "of %s computed together; feature, model and emit are of all of them", count(h.Next-h.First, "event"))
 	total := h.Total()
-	for _, hop := range []struct {
-		hop   observe.Hop
+	for _, phase := range []struct {
+		phase observe.Hop
 		took  time.Duration
 		about string
 	}{
@@ -128,11 +128,11 @@ func (p *printer) hops(h *Hops) {
 		{observe.Emit, h.Emit, "making the outputs"},
 		{observe.Commit, h.Commit, "until they were durable"},
 	} {
-		if hop.hop == observe.Queue && !h.Known {
+		if phase.phase == observe.Queue && !h.Known {
 			p.line("    queue", "%10s  %5s  when the event came is not kept", "-", "")
 			continue
 		}
-		p.line("    "+hop.hop.String(), "%7.3f ms  %3.0f %%  %s", milliseconds(hop.took), 100*float64(hop.took)/float64(max(total, 1)), hop.about)
+		p.line("    "+phase.phase.String(), "%7.3f ms  %3.0f %%  %s", milliseconds(phase.took), 100*float64(phase.took)/float64(max(total, 1)), phase.about)
 	}
 	p.line("    together", "%7.3f ms", milliseconds(total))
 }

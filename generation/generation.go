@@ -114,7 +114,7 @@ type ErrHandedOver struct {
 
 // Error says what to do next.
 func (e *ErrHandedOver) Error() string {
-	return fmt.Sprintf("%v was handed over to %s, a newer generation of pipeline %q: start afterbay run with the file that it was derived with", e.Partition, e.To, e.Pipeline)
+	return fmt.Sprintf("%v was handed over to %s, a newer generation of pipeline %q: start afterbay run with the file of that generation", e.Partition, e.To, e.Pipeline)
 }
 
 // ErrOtherFeatures says that the state beside a partition was written by a

@@ -30,7 +30,7 @@ func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun,
 	log = itself(log)
 	h, err := Read(ctx, log, pipeline)
 	if err == nil && h.Current() > begun.Generation {
-		err = fmt.Errorf("generation %d is live, which is newer: derive again", h.Current())
+		err = fmt.Errorf("generation %d is live, which is newer: reprocess again", h.Current())
 	}
 	for err == nil && !h.Everywhere(begun.Generation) {
 		giver := &giver{log: log, pipeline: pipeline, begun: begun, given: given, missing: h.missing(begun.Generation)}
@@ -48,10 +48,10 @@ func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun,
 }
 
 // ErrParked says that a partition cannot be handed over.
-var ErrParked = errors.New("events are parked there, which the live generation has to finish: run its file until afterbay parked ls shows none, or drop them")
+var ErrParked = errors.New("events are queued there, which the live generation has to finish: run its file until afterbay queue ls shows none, or drop them")
 
 // ErrChanged says that the live generation is not the one that was derived from.
-var ErrChanged = errors.New("the pipeline was changed since the generation began: derive again")
+var ErrChanged = errors.New("the pipeline was changed since the generation began: reprocess again")
 
 // giver is a member of the live group that gives its partitions away.
 type giver struct {

@@ -112,7 +112,7 @@ type ErrOlder struct {
 
 // Error says what to do next.
 func (e *ErrOlder) Error() string {
-	return fmt.Sprintf("pipeline %q was derived again and handed over to generation %d (%v): start its file; or derive again with this one, which makes it the next generation", e.Pipeline, e.Begun.Generation, e.Begun.Models)
+	return fmt.Sprintf("pipeline %q was reprocessed and handed over to generation %d (%v): start its file; or reprocess with this one, which makes it the next generation", e.Pipeline, e.Begun.Generation, e.Begun.Models)
 }
 
 // Join implements stream.Log.

@@ -135,7 +135,7 @@ type ErrParked struct {
 
 // Error says what to do next.
 func (e *ErrParked) Error() string {
-	return fmt.Sprintf("events of pipeline %q in %v were parked before its file was changed: run it as it was until afterbay parked ls shows none", e.Pipeline, e.Partition)
+	return fmt.Sprintf("events of pipeline %q in %v were queued before its file was changed: run it as it was until afterbay queue ls shows none", e.Pipeline, e.Partition)
 }
 
 // Leave begins no other calls for partitions.

@@ -49,7 +49,7 @@ var ErrDamaged = errors.New("a parked event is damaged")
 
 // ErrOlder says that an older version of Afterbay stored the entry. Entries name a step
 // of the plan by its number, and plans of that version have other steps.
-var ErrOlder = errors.New("an older version of afterbay parked this event, and this version cannot resume it. Run the older version until `afterbay parked ls` is empty, or drop the events with it")
+var ErrOlder = errors.New("an older version of afterbay queued this event, and this version cannot resume it. Run the older version until `afterbay queue ls` is empty, or drop the events with it")
 
 // entryVersion is the first byte of a stored entry.
 const entryVersion = 2

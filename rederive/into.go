@@ -111,7 +111,7 @@ func (r *run) untouched(h *generation.History, topics []stream.Topic) error {
 		for _, topic := range slices.Sorted(maps.Values(b.Into)) {
 			there := slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
 			if there && slices.Contains(slices.Collect(maps.Values(r.into)), topic) {
-				return fmt.Errorf("into topic %q: generation %d was derived into it, from another pipeline file, part or live generation: name another topic, or delete that one", topic, b.Generation)
+				return fmt.Errorf("into topic %q: generation %d was written into it, from another pipeline file, part or live generation: name another topic, or delete that one", topic, b.Generation)
 			}
 		}
 	}

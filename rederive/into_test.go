@@ -137,7 +137,7 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 		t.Errorf("%d outputs of %d in the sinks", len(got), len(outputs(t, log, "out")))
 	}
 	for _, err := range rederive.Run(t.Context(), log, newRunner(t, payments(60)), rederive.Job{Into: []string{"out=both"}}) {
-		if err == nil || !strings.Contains(err.Error(), "was derived into it") {
+		if err == nil || !strings.Contains(err.Error(), "was written into it") {
 			t.Errorf("into a topic of another generation: %v", err)
 		}
 	}

@@ -102,7 +102,7 @@ func Run(ctx context.Context, log generation.Log, runner *afterbay.Runner, job J
 			r.log = n.Log
 		}
 		if err := r.begin(ctx); err != nil {
-			yield(r.progress, fmt.Errorf("derive pipeline %q again: %w", runner.Name(), err))
+			yield(r.progress, fmt.Errorf("reprocess pipeline %q: %w", runner.Name(), err))
 			return
 		}
 		if r.progress.Done {
@@ -115,10 +115,10 @@ func Run(ctx context.Context, log generation.Log, runner *afterbay.Runner, job J
 		}
 		err := work(ctx)
 		if other := (*generation.ErrOtherFeatures)(nil); r.begun.State != "" && errors.As(err, &other) {
-			err = fmt.Errorf("the state of group %q was written with other features: keep those, or derive from the first record, without a state (%w)", r.begun.State, err)
+			err = fmt.Errorf("the state of group %q was written with other features: keep those, or reprocess from the first record, without a state (%w)", r.begun.State, err)
 		}
 		if err != nil && !errors.Is(err, errLeft) {
-			yield(r.progress, fmt.Errorf("derive pipeline %q again: %w", runner.Name(), err))
+			yield(r.progress, fmt.Errorf("reprocess pipeline %q: %w", runner.Name(), err))
 		}
 	}
 }
@@ -151,7 +151,7 @@ type extent struct {
 }
 
 // ErrUnchanged says that there is nothing to derive.
-var ErrUnchanged = errors.New("the pipeline is what the live generation is, so there is nothing to derive: change its model or its file first")
+var ErrUnchanged = errors.New("the pipeline is what the live generation is, so there is nothing to reprocess: change its model or its file first")
 
 // begin finds the generation, or begins one.
 func (r *run) begin(ctx context.Context) error {

@@ -21,7 +21,7 @@ import (
 const rehearsedBytesMax = 1 << 30
 
 // errLarge says that a rehearsal needs more memory than it may have.
-var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or derive without --dry-run")
+var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or reprocess without --dry-run")
 
 // Rehearse yields what a job would do, and writes nothing. The runner is one with
 // afterbay.Options.Rehearse: nothing is asked, and the journal of the live generation

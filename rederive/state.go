@@ -21,7 +21,7 @@ func (r *run) snapshot(ctx context.Context, h *generation.History, live string) 
 		return "", nil, fmt.Errorf("state of %q: use live, or the number of a generation as afterbay generations says it", r.job.State)
 	default:
 		if _, ok := h.Find(n); !ok {
-			return "", nil, fmt.Errorf("state of generation %d: none of that number was derived: afterbay generations says which were", n)
+			return "", nil, fmt.Errorf("state of generation %d: no generation has that number: afterbay generations lists them", n)
 		}
 		group = h.GroupOf(n)
 	}
@@ -31,7 +31,7 @@ func (r *run) snapshot(ctx context.Context, h *generation.History, live string) 
 			return "", nil, err
 		}
 		if at > 0 && at < p.first {
-			return "", nil, fmt.Errorf("the state of group %q beside %v is of offset %d, and records are retained from %d on: those between are gone, so derive without it", group, p.Partition, at, p.first)
+			return "", nil, fmt.Errorf("the state of group %q beside %v is of offset %d, and records are retained from %d on: those between are gone, so reprocess without it", group, p.Partition, at, p.first)
 		}
 		start = append(start, at)
 	}
@@ -53,7 +53,7 @@ func (r *run) mayCopy(ctx context.Context) error {
 	}
 	copied, err := generation.Copied(ctx, r.log, r.runner.Name(), r.begun)
 	if err == nil && !copied {
-		err = errors.New("the live generation runs in this process, and its state is copied while it does not: stop the process and give the same command, then start it again; the same command derives what came since")
+		err = errors.New("the live generation runs in this process, and its state is copied while it does not: stop the process and give the same command, then start it again; the same command reprocesses what came since")
 	}
 	return err
 }

@@ -66,17 +66,17 @@ speed() {
 	local round figures='events_per_second|events_per_cpu_second|allocs_per_event|cpu_cores_used'
 	# Files that are read go back to be written: else half of what is measured is
 	# how fast the disk's cache grows.
-	local saturated="--events $events --warm $events --retain $((256 << 20))"
+	local saturated="--events $events --warmup $events --retention-bytes $((256 << 20))"
 	for round in $(seq "$rounds"); do
 		progress "speed: round $round of $rounds"
 		for kernel in avx512 avx2 portable; do
-			AFTERBAY_KERNEL=$kernel measure "$kernel" $saturated --sessions 1
+			AFTERBAY_KERNEL=$kernel measure "$kernel" $saturated --parallelism 1
 		done
-		measure zipf1.3 $saturated --sessions 1 --zipf 1.3
-		measure exact $saturated --sessions 1 --exact
-		measure exact_zipf1.3 $saturated --sessions 1 --exact --zipf 1.3
-		measure one_session $saturated --sessions 1
-		measure two_sessions $saturated --sessions 2
+		measure zipf1.3 $saturated --parallelism 1 --zipf 1.3
+		measure exact $saturated --parallelism 1 --exact
+		measure exact_zipf1.3 $saturated --parallelism 1 --exact --zipf 1.3
+		measure one_session $saturated --parallelism 1
+		measure two_sessions $saturated --parallelism 2
 	done
 	for name in avx512 avx2 portable zipf1.3 exact exact_zipf1.3 one_session two_sessions; do
 		median "$name" "$figures"
@@ -94,11 +94,11 @@ latency() {
 	local round figures='events_per_second|cpu_cores_used|harness_cores_used|engine_cores_used|latency_p50|latency_p99|latency_p999|latency_max|allocs_per_event'
 	for round in $(seq "$rounds"); do
 		progress "latency: 50,000/s, round $round of $rounds"
-		measure rate_50000 --rate 50000 --duration "${SECONDS_EACH:-20}s" --retain $((1 << 30)) --sessions 1
+		measure rate_50000 --rate 50000 --duration "${SECONDS_EACH:-20}s" --retention-bytes $((1 << 30)) --parallelism 1
 	done
 	for round in $(seq $(((rounds + 1) / 2))); do
 		progress "latency: 200,000/s, round $round of $(((rounds + 1) / 2))"
-		measure rate_200000 --rate 200000 --duration "${SECONDS_EACH:-60}s" --retain $((1 << 30)) --sessions 1
+		measure rate_200000 --rate 200000 --duration "${SECONDS_EACH:-60}s" --retention-bytes $((1 << 30)) --parallelism 1
 	done
 	for name in rate_50000 rate_200000; do
 		median "$name" "$figures"
@@ -109,14 +109,14 @@ keys() {
 	local users=${KEYS:-10000000} limit=${STATE_LIMIT:-$((1 << 30))} figures='events_per_second|events_per_cpu_second|rss_mb|rss_peak_mb|state_mb|state_evictions'
 	progress "keys: $((users / 10)) in memory"
 	# Six events a user: all but a quarter of a percent of them are met.
-	measure resident --users $((users / 10)) --zipf 0 --warm $((users / 10 * 5)) --events $((users / 10)) --retain $((1 << 30)) --sessions 1
+	measure resident --users $((users / 10)) --zipf 0 --warmup $((users / 10 * 5)) --events $((users / 10)) --retention-bytes $((1 << 30)) --parallelism 1
 	median resident "$figures"
-	local all="--users $users --zipf 0 --warm $users --events $((users / 2)) --retain $((1 << 30)) --sessions 1 --digest"
+	local all="--users $users --zipf 0 --warmup $users --events $((users / 2)) --retention-bytes $((1 << 30)) --parallelism 1 --digest"
 	progress "keys: $users beyond the limit"
-	measure limited $all --state-limit "$limit"
+	measure limited $all --state-memory "$limit"
 	median limited "$figures"
 	progress "keys: $users in memory"
-	measure unlimited $all --state-limit $((limit * 64))
+	measure unlimited $all --state-memory $((limit * 64))
 	median unlimited "$figures"
 	grep -hE '^(outputs|state)' "$found/limited/0" | grep -vE '^state_(mb|ev)'
 	if ! grep -q '^state_evictions [1-9]' "$found/limited/0"; then
@@ -132,7 +132,7 @@ keys() {
 
 soak() {
 	progress "soak: ${SOAK:-10m}"
-	bin/afterbay bench ${DIR:+--dir "$DIR"} --rate 100000 --duration "${SOAK:-10m}" --part "${SOAK_PART:-1m}" --retain $((1 << 30)) --sessions 1 --steady 2>"$found/said" || { cat "$found/said" >&2; return 1; }
+	bin/afterbay bench ${DIR:+--dir "$DIR"} --rate 100000 --duration "${SOAK:-10m}" --part "${SOAK_PART:-1m}" --retention-bytes $((1 << 30)) --parallelism 1 --steady 2>"$found/said" || { cat "$found/said" >&2; return 1; }
 	echo "steady yes"
 }
 
@@ -184,12 +184,12 @@ fraud() {
 	local round name
 	for round in $(seq "$rounds"); do
 		progress "fraud: round $round of $rounds"
-		measure fraud_one_session --work fraud --events "$events" --warm 100000 --sessions 1
-		measure fraud_two_sessions --work fraud --events "$events" --warm 100000 --sessions 2
+		measure fraud_one_session --work fraud --events "$events" --warmup 100000 --parallelism 1
+		measure fraud_two_sessions --work fraud --events "$events" --warmup 100000 --parallelism 2
 	done
 	for rate in 5000 50000; do
 		progress "fraud: $rate/s"
-		measure "fraud_rate_$rate" --work fraud --rate "$rate" --duration "${SECONDS_EACH:-20}s" --retain $((1 << 30)) --sessions 2
+		measure "fraud_rate_$rate" --work fraud --rate "$rate" --duration "${SECONDS_EACH:-20}s" --retention-bytes $((1 << 30)) --parallelism 2
 	done
 	for name in fraud_one_session fraud_two_sessions fraud_rate_5000 fraud_rate_50000; do
 		median "$name" 'events_per_second|events_per_cpu_second|allocs_per_event|cpu_cores_used|harness_cores_used|latency_.*'
@@ -200,9 +200,9 @@ moderation() {
 	local round
 	for round in $(seq "$rounds"); do
 		progress "moderation: round $round of $rounds"
-		measure moderation_one_session --work moderation --events "$events" --warm 100000 --sessions 1
-		measure moderation_two_sessions --work moderation --events "$events" --warm 100000 --sessions 2
-		measure moderation_rate_50000 --work moderation --rate 50000 --duration "${SECONDS_EACH:-20}s" --retain $((1 << 30)) --sessions 2
+		measure moderation_one_session --work moderation --events "$events" --warmup 100000 --parallelism 1
+		measure moderation_two_sessions --work moderation --events "$events" --warmup 100000 --parallelism 2
+		measure moderation_rate_50000 --work moderation --rate 50000 --duration "${SECONDS_EACH:-20}s" --retention-bytes $((1 << 30)) --parallelism 2
 	done
 	for name in moderation_one_session moderation_two_sessions moderation_rate_50000; do
 		median "$name" 'events_per_second|events_per_cpu_second|allocs_per_event|cpu_cores_used|harness_cores_used|model_p99|latency_.*|decisions|rss_mb'

@@ -1,5 +1,5 @@
 // Package verdict says where a model should run, in the process of its pipeline
-// or behind an endpoint, by the time that events spend in each hop.
+// or behind an endpoint, by the time that events spend in each phase.
 package verdict
 
 import (
@@ -22,51 +22,51 @@ const (
 	fasterShare = 0.8   // of the time inside that an endpoint takes at most where it is faster for sure
 )
 
-// Hop is what events spent in a part of their way.
-type Hop struct {
+// Phase is what events spent in a part of their way.
+type Phase struct {
 	Name     string
 	P50, P99 time.Duration
 }
 
-// Bound is the sum of the p99 of hops: what an event would take that is slow in
-// each. Hops are rarely slow together, so it is pessimistic.
-func Bound(hops []Hop) (sum time.Duration) {
-	for _, h := range hops {
+// Bound is the sum of the p99 of phases: what an event would take that is slow in
+// each. Phases are rarely slow together, so it is pessimistic.
+func Bound(phases []Phase) (sum time.Duration) {
+	for _, h := range phases {
 		sum += h.P99
 	}
 	return sum
 }
 
-// ParseStages reads the p99 of hops, such as feature=8ms,model=22ms,emit=4ms:
+// ParsePhases reads the p99 of phases, such as feature=8ms,model=22ms,emit=4ms:
 // each of observe.Hops at most once, and one at least.
-func ParseStages(text string) ([]Hop, error) {
+func ParsePhases(text string) ([]Phase, error) {
 	var known []string
-	for _, hop := range observe.Hops {
-		known = append(known, hop.String())
+	for _, phase := range observe.Hops {
+		known = append(known, phase.String())
 	}
-	var hops []Hop
+	var phases []Phase
 	for item := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
 		took, err := time.ParseDuration(value)
 		switch {
 		case !slices.Contains(known, name):
-			return nil, fmt.Errorf("%q is no stage: there are %s, as in model=22ms", name, strings.Join(known, ", "))
-		case slices.ContainsFunc(hops, func(h Hop) bool { return h.Name == name }):
-			return nil, fmt.Errorf("stage %s is there twice", name)
+			return nil, fmt.Errorf("%q is no phase: there are %s, as in model=22ms", name, strings.Join(known, ", "))
+		case slices.ContainsFunc(phases, func(h Phase) bool { return h.Name == name }):
+			return nil, fmt.Errorf("phase %s is there twice", name)
 		case err != nil || took < 0:
-			return nil, fmt.Errorf("stage %s takes %q: use a time such as 22ms", name, value)
+			return nil, fmt.Errorf("phase %s takes %q: use a time such as 22ms", name, value)
 		}
-		hops = append(hops, Hop{Name: name, P99: took})
+		phases = append(phases, Phase{Name: name, P99: took})
 	}
-	return hops, nil
+	return phases, nil
 }
 
 // Placement is what was measured of a pipeline with a model in one place.
 type Placement struct {
-	Hops     []Hop
-	Sum      Hop   // of the hops of each event together
+	Phases   []Phase
+	Sum      Phase // of the phases of each event together
 	Events   int64 // that were due
-	Measured int64 // those behind Hops and Sum: without the ones of the beginning, which do not count
+	Measured int64 // those behind Phases and Sum: without the ones of the beginning, which do not count
 	Unended  int64 // that were not committed in twice the time
 	Lost     int64 // that became dead letters
 	LostWhy  string
@@ -77,11 +77,11 @@ type Placement struct {
 // Median returns what several measurements of one placement come to: the median of
 // each time and of memory, and all events. There is one at least.
 func Median(rounds []Placement) Placement {
-	all := Placement{Hops: slices.Clone(rounds[0].Hops)}
-	for i := range all.Hops {
-		all.Hops[i] = medianHop(rounds, func(p *Placement) Hop { return p.Hops[i] })
+	all := Placement{Phases: slices.Clone(rounds[0].Phases)}
+	for i := range all.Phases {
+		all.Phases[i] = medianPhase(rounds, func(p *Placement) Phase { return p.Phases[i] })
 	}
-	all.Sum = medianHop(rounds, func(p *Placement) Hop { return p.Sum })
+	all.Sum = medianPhase(rounds, func(p *Placement) Phase { return p.Sum })
 	all.Memory = median(rounds, func(p *Placement) int64 { return p.Memory })
 	all.Endpoint = median(rounds, func(p *Placement) int64 { return p.Endpoint })
 	for i := range rounds {
@@ -93,8 +93,8 @@ func Median(rounds []Placement) Placement {
 	return all
 }
 
-func medianHop(rounds []Placement, of func(*Placement) Hop) Hop {
-	return Hop{
+func medianPhase(rounds []Placement, of func(*Placement) Phase) Phase {
+	return Phase{
 		Name: of(&rounds[0]).Name,
 		P50:  median(rounds, func(p *Placement) time.Duration { return of(p).P50 }),
 		P99:  median(rounds, func(p *Placement) time.Duration { return of(p).P99 }),
@@ -111,8 +111,8 @@ func median[T cmp.Ordered](rounds []Placement, of func(*Placement) T) T {
 	return list[len(list)/2]
 }
 
-// Bound is that of the hops.
-func (p *Placement) Bound() time.Duration { return Bound(p.Hops) }
+// Bound is that of the phases.
+func (p *Placement) Bound() time.Duration { return Bound(p.Phases) }
 
 // fit is how well a placement keeps within a budget.
 type fit int
@@ -152,9 +152,9 @@ func (p *Placement) describe(budget time.Duration) string {
 	return fmt.Sprintf("even the sum of p99s, %v, is within %v", round(p.Bound()), budget)
 }
 
-// slowest names the hop with the most of the bound.
+// slowest names the phase with the most of the bound.
 func (p *Placement) slowest() string {
-	return slices.MaxFunc(p.Hops, func(a, b Hop) int { return int(a.P99 - b.P99) }).Name
+	return slices.MaxFunc(p.Phases, func(a, b Phase) int { return int(a.P99 - b.P99) }).Name
 }
 
 // round cuts a time for people: to three digits, or so.

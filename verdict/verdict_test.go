@@ -16,11 +16,11 @@ func TestHeadroomIsBudgetLessTheSumOfStages(t *testing.T) {
 		"queue=1s":                         -950 * ms,
 		"commit=0s":                        50 * ms,
 	} {
-		hops, err := ParseStages(stages)
+		phases, err := ParsePhases(stages)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := 50*ms - Bound(hops); got != want {
+		if got := 50*ms - Bound(phases); got != want {
 			t.Errorf("%s leaves %v, want %v", stages, got, want)
 		}
 	}
@@ -29,14 +29,14 @@ func TestHeadroomIsBudgetLessTheSumOfStages(t *testing.T) {
 func TestStagesThatMeanNothingAreRefused(t *testing.T) {
 	for stages, part := range map[string]string{
 		"":                    "is no stage",
-		"modle=1ms":           `"modle" is no stage: there are queue, feature, model, emit, commit`,
+		"modle=1ms":           `"modle" is no phase: there are queue, feature, model, emit, commit`,
 		"model":               `takes ""`,
 		"model=22":            `takes "22"`,
 		"model=-1ms":          `takes "-1ms"`,
 		"model=1ms,model=2ms": "twice",
 		"model=1ms,":          "is no stage",
 	} {
-		if _, err := ParseStages(stages); err == nil || !strings.Contains(err.Error(), part) {
+		if _, err := ParsePhases(stages); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want %s", stages, err, part)
 		}
 	}
@@ -45,7 +45,7 @@ func TestStagesThatMeanNothingAreRefused(t *testing.T) {
 // placed has a p99 of the model, another of the commit, and one of their sum.
 func placed(model, commit, sum time.Duration) Placement {
 	return Placement{
-		Hops: []Hop{{Name: "model", P99: model}, {Name: "commit", P99: commit}}, Sum: Hop{P99: sum}, Events: 10_000, Memory: 50 << 20,
+		Phases: []Phase{{Name: "model", P99: model}, {Name: "commit", P99: commit}}, Sum: Phase{P99: sum}, Events: 10_000, Memory: 50 << 20,
 	}
 }
 
@@ -97,16 +97,16 @@ func TestMedianIsOfEachTimeAlone(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if a.Hops[0].P99 != 1*ms {
+	if a.Phases[0].P99 != 1*ms {
 		t.Error("a round was changed")
 	}
 }
 
 func Example() {
-	hops, err := ParseStages("feature=8ms,model=22ms,emit=4ms")
+	phases, err := ParsePhases("feature=8ms,model=22ms,emit=4ms")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(50*time.Millisecond - Bound(hops))
+	fmt.Println(50*time.Millisecond - Bound(phases))
 	// Output: 16ms
 }

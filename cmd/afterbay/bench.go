@@ -12,13 +12,13 @@ type benchCommand struct {
 	Work   string  `help:"Work to measure: baseline, what peers are compared on, fraud, what the demo does, or moderation, texts." enum:"baseline,fraud,moderation" default:"baseline"`
 	Dir    string  `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
 	Events int     `help:"Events to measure, where --rate is 0." default:"1000000"`
-	Warm   int     `help:"Events before those, so that most users are known." default:"500000"`
+	Warmup int     `help:"Events before those, so that most users are known." default:"500000"`
 	Seed   uint64  `help:"Seed of the generator." default:"1"`
 	Users  int     `help:"Users of the baseline." default:"100000"`
 	Zipf   float64 `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
 	Exact  bool    `help:"Exact windows in place of those in panes."`
 	Engine string  `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
-	sessionFlags
+	parallelismFlags
 	Rate           int           `help:"Events per second on a fixed schedule, to measure latency; 0 measures throughput on a log that is filled before." default:"0"`
 	Duration       time.Duration `help:"How long to keep the rate." default:"10s"`
 	Part           time.Duration `help:"Figures of their own for each part of this length, where a rate is kept for longer." default:"1m"`
@@ -27,8 +27,8 @@ type benchCommand struct {
 	CommitInterval time.Duration `help:"Commit interval; 0 is the pipeline's." default:"0"`
 	Delivery       string        `help:"Delivery of the pipeline, with --engine." enum:"exactly-once,at-least-once,at-most-once," default:"" placeholder:"MODE"`
 	Keys           int           `help:"Most decoded keys in memory by partition; 0 is the engine's default." default:"0"`
-	StateLimit     int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
-	Retain         int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
+	StateMemory    int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
+	RetentionBytes int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
 	Digest         bool          `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
 }
 
@@ -45,16 +45,16 @@ func (c *benchCommand) Run(a *app) error {
 	if !engine.isKafka() && c.Delivery != "" {
 		return usage("--delivery needs --engine kafka://HOST:PORT: the log in a folder commits outputs with their step")
 	}
-	if engine.isKafka() && c.Retain > 0 {
-		return usage("--retain is of the log in a folder")
+	if engine.isKafka() && c.RetentionBytes > 0 {
+		return usage("--retention-bytes is of the log in a folder")
 	}
 	m := &measurement{app: a, options: c, engine: engine}
 	return m.run()
 }
 
 func (c *benchCommand) validate() error {
-	if c.Events < 1 || c.Rate < 0 || c.MaxLag < 0 || c.Duration <= 0 || c.CommitInterval < 0 || c.Part <= 0 || c.Keys < 0 || c.Warm < 0 {
-		return usage("--events, --duration and --part are above 0, --rate, --warm, --commit-interval and --keys not below")
+	if c.Events < 1 || c.Rate < 0 || c.MaxLag < 0 || c.Duration <= 0 || c.CommitInterval < 0 || c.Part <= 0 || c.Keys < 0 || c.Warmup < 0 {
+		return usage("--events, --duration and --part are above 0, --rate, --warmup, --commit-interval and --keys not below")
 	}
 	switch {
 	case c.Work != "baseline" && (c.Users != 100_000 || c.Zipf != 1):
@@ -72,14 +72,14 @@ func (c *benchCommand) validate() error {
 		return usage("--users, --zipf: %v", err)
 	}
 	if err := c.embedded().Validate(); err != nil {
-		return usage("--state-limit, --retain: %v", err)
+		return usage("--state-memory, --retention-bytes: %v", err)
 	}
 	return nil
 }
 
 // embedded are the options of the log in a folder.
 func (c *benchCommand) embedded() embedded.Options {
-	return embedded.Options{StateMemoryBytes: c.StateLimit - c.StateLimit/4, RetainBytes: c.Retain}
+	return embedded.Options{StateMemoryBytes: c.StateMemory - c.StateMemory/4, RetainBytes: c.RetentionBytes}
 }
 
 // describe is the line of comment that says what the figures are of.
@@ -89,10 +89,10 @@ func (c *benchCommand) describe(onKafka bool) string {
 		return fmt.Sprintf("# %s on Kafka: %d events/s by a schedule of which the first %v do not count; events due within a millisecond are appended together, latency counts from each one's own time "+
 			"until a reader of committed records has its decision. cpu_cores_used is the whole process, harness_cores_used the same schedule appended without pipeline and reader; the brokers count in neither", c.Work, c.Rate, c.settle())
 	case onKafka:
-		return fmt.Sprintf("# %s on Kafka: topics that are filled before, %d events measured after %d; brokers do not count", c.Work, c.Events, c.Warm)
+		return fmt.Sprintf("# %s on Kafka: topics that are filled before, %d events measured after %d; brokers do not count", c.Work, c.Events, c.Warmup)
 	case c.Rate > 0:
 		return fmt.Sprintf("# %s: %d events/s by a schedule; events due within a millisecond are appended together, latency counts from each one's own time. "+
 			"cpu_cores_used is the whole process, harness_cores_used the generator's schedule without appends and the reader's work, measured alone", c.Work, c.Rate)
 	}
-	return fmt.Sprintf("# %s: a log that is filled before, %d events measured after %d", c.Work, c.Events, c.Warm)
+	return fmt.Sprintf("# %s: a log that is filled before, %d events measured after %d", c.Work, c.Events, c.Warmup)
 }

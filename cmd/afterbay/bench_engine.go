@@ -60,7 +60,7 @@ func (m *measurement) open() (closeLog func() error, err error) {
 		return log.Close, err
 	}
 	log, err := m.openKafka(m.engine, func(o *kafka.Options) {
-		o.Dir, o.Delivery, o.StateMemoryBytes = kafkaDir(m.data), m.delivery, m.options.StateLimit-m.options.StateLimit/4
+		o.Dir, o.Delivery, o.StateMemoryBytes = kafkaDir(m.data), m.delivery, m.options.StateMemory-m.options.StateMemory/4
 	})
 	if err != nil {
 		return nil, err

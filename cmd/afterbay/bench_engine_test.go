@@ -11,7 +11,7 @@ import (
 func TestBenchOnKafkaMeasuresTheSameWork(t *testing.T) {
 	engine := fakeEngine(t)
 	for _, delivery := range []string{"", " --delivery at-least-once"} {
-		out := must(t, "", fields("bench --events 5000 --warm 3000 --digest --engine "+engine+delivery+" --dir "+t.TempDir())...)
+		out := must(t, "", fields("bench --events 5000 --warmup 3000 --digest --engine "+engine+delivery+" --dir "+t.TempDir())...)
 		if figure(t, out, "outputs") != "8000 records" || figure(t, out, "state") == "0 entries" || strings.Contains(out, "log_bytes_per_event") {
 			t.Errorf("%s: %s", delivery, out)
 		}
@@ -30,10 +30,10 @@ func TestBenchOnKafkaMeasuresTheSameWork(t *testing.T) {
 		t.Errorf("state is left: %s", got)
 	}
 	for line, want := range map[string]string{
-		"bench --delivery at-least-once":                   "--delivery needs --engine",
-		"bench --retain 100000000 --engine kafka://a:1":    "--retain is of the log in a folder",
-		"bench --max-lag 1s":                               "--max-lag needs --rate",
-		"bench --engine kafka://127.0.0.1:1 --events 1000": "see that a broker listens there",
+		"bench --delivery at-least-once":                         "--delivery needs --engine",
+		"bench --retention-bytes 100000000 --engine kafka://a:1": "--retention-bytes is of the log in a folder",
+		"bench --max-lag 1s":                                     "--max-lag needs --rate",
+		"bench --engine kafka://127.0.0.1:1 --events 1000":       "see that a broker listens there",
 	} {
 		if r := command(t, "", fields(line)...); r.code == exitOK || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: exit %d: %s, want %q", line, r.code, r.stderr, want)

@@ -33,20 +33,20 @@ func TestEqualWorkHasEqualDigests(t *testing.T) {
 		return
 	}
 	bench := func(flags string) string {
-		return must(t, "", append(strings.Fields("bench --events 20000 --warm 5000 --users 20000 --zipf 0 --digest --dir "+t.TempDir()), strings.Fields(flags)...)...)
+		return must(t, "", append(strings.Fields("bench --events 20000 --warmup 5000 --users 20000 --zipf 0 --digest --dir "+t.TempDir()), strings.Fields(flags)...)...)
 	}
-	want := bench("--sessions 1")
+	want := bench("--parallelism 1")
 	if figure(t, want, "state_evictions") != "0 cells" || figure(t, want, "outputs") != "25000 records" {
 		t.Errorf("printed %s", want)
 	}
-	for _, flags := range []string{"--sessions 3 --commit-interval 7ms", "--state-limit 90000 --keys 100"} {
+	for _, flags := range []string{"--parallelism 3 --commit-interval 7ms", "--state-memory 90000 --keys 100"} {
 		got := bench(flags)
 		for _, name := range []string{"outputs", "outputs_digest", "state", "state_digest"} {
 			if figure(t, got, name) != figure(t, want, name) {
 				t.Errorf("%s: %s is %s, want %s", flags, name, figure(t, got, name), figure(t, want, name))
 			}
 		}
-		if strings.Contains(flags, "--state-limit") && figure(t, got, "state_evictions") == "0 cells" {
+		if strings.Contains(flags, "--state-memory") && figure(t, got, "state_evictions") == "0 cells" {
 			t.Errorf("%s: nothing was evicted: %s", flags, got)
 		}
 	}

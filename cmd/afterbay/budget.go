@@ -18,7 +18,7 @@ type budgetCommand struct {
 	Pipeline string `arg:"" help:"Name of a pipeline that runs."`
 	directoryFlags
 	JSON bool   `name:"json" help:"Print one object of JSON, times in seconds."`
-	Plot string `help:"Draw the hops beside their shares into a file, SVG." placeholder:"FILE"`
+	Plot string `help:"Draw the phases beside their shares into a file, SVG." placeholder:"FILE"`
 }
 
 // Run prints what the events of a pipeline took of its budget.
@@ -55,7 +55,7 @@ func printBudget(out io.Writer, b serve.Budget) error {
 		return strings.TrimRight(string(cells), " ")
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "HOP\tP50\tP99\tSHARE\tMISSED\t")
+	fmt.Fprintln(table, "PHASE\tP50\tP99\tSHARE\tMISSED\t")
 	row := func(name string, p50, p99, share float64, missed uint64) {
 		allowed := "-"
 		if share > 0 {
@@ -70,7 +70,7 @@ func printBudget(out io.Writer, b serve.Budget) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%s; the sum of the hops' p99s is %v\n", budgetVerdict(b), seconds(b.Bound))
+	said := fmt.Sprintf("%s; the sum of the phases' p99s is %v\n", budgetVerdict(b), seconds(b.Bound))
 	for _, c := range b.Cases {
 		said += fmt.Sprintf("case %s: %d events, of which %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, seconds(c.Limit), keeps(c.Events, c.Missed))
 	}
@@ -120,14 +120,14 @@ func keeps(events, missed uint64) string {
 	return "it is kept"
 }
 
-// plotBudget draws the p99 of each hop as a bar, with a line at its share.
+// plotBudget draws the p99 of each phase as a bar, with a line at its share.
 func plotBudget(b serve.Budget) string {
 	const left, width, height = 80.0, 560.0, 34.0
 	scale := width / longestOf(b)
 	rows := append(slices.Clone(b.Hops), serve.BudgetHop{Hop: "event", P99: b.P99, P50: b.P50, Share: b.Limit, Missed: b.Missed})
 	var svg strings.Builder
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="sans-serif" font-size="13">`+"\n", left+width+150, float64(len(rows)+2)*height)
-	fmt.Fprintf(&svg, `<rect width="100%%" height="100%%" fill="white"/><text x="10" y="22" font-size="15">%s: p99 by hop (bar), share of the budget (line)</text>`+"\n", b.Pipeline)
+	fmt.Fprintf(&svg, `<rect width="100%%" height="100%%" fill="white"/><text x="10" y="22" font-size="15">%s: p99 by phase (bar), share of the budget (line)</text>`+"\n", b.Pipeline)
 	for i, h := range rows {
 		y := float64(i+1) * height
 		colour := "#4878a8"
@@ -140,6 +140,6 @@ func plotBudget(b serve.Budget) string {
 		}
 		fmt.Fprintf(&svg, `<text x="%.1f" y="%.0f">%v, %d missed</text>`+"\n", left+max(h.P99, h.Share)*scale+8, y+18, seconds(h.P99), h.Missed)
 	}
-	fmt.Fprintf(&svg, `<text x="10" y="%.0f">sum of the p99s of the hops: %v</text>`+"\n</svg>\n", float64(len(rows)+1)*height+18, seconds(b.Bound))
+	fmt.Fprintf(&svg, `<text x="10" y="%.0f">sum of the p99s of the phases: %v</text>`+"\n</svg>\n", float64(len(rows)+1)*height+18, seconds(b.Bound))
 	return svg.String()
 }

@@ -67,8 +67,8 @@ func TestBenchPrintsAFigureALine(t *testing.T) {
 	const throughput = "append_events_per_second" + all
 	const latency = "harness_cores_used latency_p50 latency_p99 latency_p999 latency_max decisions" + all
 	for line, names := range map[string]string{
-		"bench --events 3000 --warm 1000 --sessions 2 --commit-interval 1ms --keys 500 --exact --zipf 1.3 --users 900": throughput,
-		"bench --events 3000 --warm 0 --work fraud":       throughput,
+		"bench --events 3000 --warmup 1000 --parallelism 2 --commit-interval 1ms --keys 500 --exact --zipf 1.3 --users 900": throughput,
+		"bench --events 3000 --warmup 0 --work fraud":     throughput,
 		"bench --rate 2000 --duration 500ms --part 250ms": latency + " p99_part_2 files_part_2 directory_part_2",
 		"bench --rate 2000 --duration 500ms --work fraud": latency,
 	} {

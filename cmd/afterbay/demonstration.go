@@ -187,7 +187,7 @@ func (d *demonstration) summary(found *outputs) error {
 	fmt.Fprintf(out, "%d card payments became %d decisions and %d dead letters in %s: %.0f events/s, generated and appended beside it\n\n",
 		c.Events, decisions, dead, d.took.Round(time.Millisecond), float64(c.Events)/d.took.Seconds())
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "hop\tp50\tp99\t")
+	fmt.Fprintln(table, "phase\tp50\tp99\t")
 	for _, hop := range observe.Hops {
 		s := m.Hop(hop)
 		fmt.Fprintf(table, "%s\t%s\t%s\t\n", hop, short(s.Quantile(0.5)), short(s.Quantile(0.99)))

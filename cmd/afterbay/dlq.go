@@ -20,7 +20,7 @@ type dlqCommand struct {
 	Stats   dlqStatsCommand   `cmd:"" help:"Count dead letters by stage and kind of reason."`
 	Redrive dlqRedriveCommand `cmd:"" help:"Send events of dead letters back to where they failed; what was done before is not done twice."`
 	Drop    dlqDropCommand    `cmd:"" help:"Settle dead letters without sending their events back. Their records stay in the topic."`
-	Resume  dlqResumeCommand  `cmd:"" help:"Let a pipeline go on that stands still because of dlq.abort_above."`
+	Resume  dlqResumeCommand  `cmd:"" help:"Resume a pipeline that stopped because of dlq.abort_above."`
 }
 
 // dlqFlags select dead letters.
@@ -69,7 +69,7 @@ type dlqLsCommand struct {
 
 // letterSummary is a dead letter in a list.
 type letterSummary struct {
-	Letter   string    `json:"letter"` // topic/partition@offset
+	Letter   string    `json:"dead_letter"` // topic/partition@offset
 	ID       string    `json:"id"`
 	Key      string    `json:"key"`
 	Time     time.Time `json:"time"` // of the event
@@ -119,7 +119,7 @@ func (c *dlqLsCommand) format(l *dead.Letter) []byte {
 	if c.JSON {
 		text, err := json.Marshal(summarize(l))
 		if err != nil {
-			panic("dlq: a letter cannot be encoded: " + err.Error()) // plain data always can
+			panic("dlq: a dead letter cannot be encoded: " + err.Error()) // plain data always can
 		}
 		return text
 	}
@@ -135,7 +135,7 @@ func (c *dlqLsCommand) format(l *dead.Letter) []byte {
 
 type dlqShowCommand struct {
 	Pipeline string `arg:"" help:"Name of the pipeline."`
-	Letter   string `arg:"" help:"Id of the event, or topic/partition@offset of the letter as ls prints it."`
+	Letter   string `arg:"" name:"id" help:"Id of the event, or topic/partition@offset of the dead letter as ls prints it."`
 	directoryFlags
 }
 
@@ -175,7 +175,7 @@ func printLetter(out io.Writer, l *dead.Letter) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
-		{"letter", l.Place().String()}, {"state", state}, {"id", l.ID}, {"key", string(l.Record.Key)},
+		{"dead letter", l.Place().String()}, {"state", state}, {"id", l.ID}, {"key", string(l.Record.Key)},
 		{"time", l.Record.Time.UTC().Format(time.RFC3339Nano)}, {"position", l.Origin}, {"watermark", header.Get(&l.Record, header.Watermark)},
 		{"stage", l.Stage}, {"reason", l.Reason}, {"attempts", fmt.Sprint(l.Attempts)}, {"goes on", goesOn},
 		{"pipeline", header.Get(&l.Record, header.Pipeline)}, {"models", header.Get(&l.Record, header.Models)},
@@ -245,7 +245,7 @@ func (c *dlqRedriveCommand) Run(a *app) error {
 
 type dlqDropCommand struct {
 	dlqFlags
-	Everything bool `help:"Drop every letter. Needed where nothing else says which."`
+	Everything bool `help:"Drop every dead letter. Needed where nothing else says which."`
 	Limit      int  `help:"Drop at most so many; 0 is all." default:"0"`
 	DryRun     bool `name:"dry-run" help:"Say what would be dropped, and drop nothing."`
 }
@@ -283,13 +283,13 @@ func settle(a *app, f *dlqFlags, limit int, drop, dry bool) (err error) {
 		}
 		if !p.Done && time.Since(shown) > time.Second {
 			shown = time.Now()
-			fmt.Fprintf(a.stderr, "%d of %d open letters %s\n", p.Settled, p.Read, done)
+			fmt.Fprintf(a.stderr, "%d of %d open dead letters %s\n", p.Settled, p.Read, done)
 		}
 	}
 	if !p.Done {
 		return fmt.Errorf("the process that does it ended: %d were %s before, and the same command goes on with the others", p.Settled, done)
 	}
-	fmt.Fprintf(a.stdout, "%d of %d open letters %s\n", p.Settled, p.Read, done)
+	fmt.Fprintf(a.stdout, "%d of %d open dead letters %s\n", p.Settled, p.Read, done)
 	printRefusals(a.stdout, &p)
 	return nil
 }

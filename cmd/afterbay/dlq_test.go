@@ -103,10 +103,10 @@ func TestDeadLettersAreSettledWithAndWithoutAProcess(t *testing.T) {
 		if got := must(t, "", "dlq", "redrive", "prices", "--stage", "let", "--dry-run"); got != "would send back 1 of 1 that are selected\n" {
 			t.Error(got)
 		}
-		if got := must(t, "", "dlq", "redrive", "prices", "--stage", "let"); got != "1 of 2 open letters sent back\n" {
+		if got := must(t, "", "dlq", "redrive", "prices", "--stage", "let"); got != "1 of 2 open dead letters sent back\n" {
 			t.Error(got)
 		}
-		if got := must(t, "", "dlq", "redrive", "prices", "--stage", "let"); got != "0 of 1 open letters sent back\n" {
+		if got := must(t, "", "dlq", "redrive", "prices", "--stage", "let"); got != "0 of 1 open dead letters sent back\n" {
 			t.Errorf("once more: %s", got)
 		}
 		if running {
@@ -122,7 +122,7 @@ func TestDeadLettersAreSettledWithAndWithoutAProcess(t *testing.T) {
 		if r := command(t, "", "dlq", "drop", "prices"); r.code != exitUsage || !strings.Contains(r.stderr, "--everything") {
 			t.Errorf("%+v", r)
 		}
-		if got := must(t, "", "dlq", "drop", "prices", "--reason", "amount"); got != "1 of 1 open letters dropped\n" {
+		if got := must(t, "", "dlq", "drop", "prices", "--reason", "amount"); got != "1 of 1 open dead letters dropped\n" {
 			t.Error(got)
 		}
 		if got := must(t, "", "dlq", "ls", "prices"); got != "" {
@@ -169,23 +169,23 @@ func TestDeadLettersOfPipelinesAndSinksAreSentBackOnEveryEngine(t *testing.T) {
 {"customer":"c1","amount":6,"parts":0}
 {"customer":"c2","amount":8,"parts":2}
 `, "produce", names+"-in", "--partitions", "1", "--key", "customer")
-			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
+			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--parallelism", "1")
 			if got := must(t, "", "dlq", "ls", names+".post"); strings.Count(got, "\n") != 1 || !strings.Contains(got, "sink:post: refused: POST") {
 				t.Error(got)
 			}
-			if got := must(t, "", "dlq", "show", names+".post", names+":0:2:0"); !strings.Contains(got, "goes on   deliver") {
+			if got := must(t, "", "dlq", "show", names+".post", names+":0:2:0"); !strings.Contains(got, "goes on      deliver") {
 				t.Error(got)
 			}
 			write(t, "p.yaml", strings.Replace(file, "'amount / parts'", "'parts == 0.0 ? 0.0 : amount / parts'", 1))
 			service.refuses = ""
 			for _, of := range []string{names, names + ".post"} {
-				for _, want := range []string{"1 of 1 open letters sent back\n", "0 of 0 open letters sent back\n"} {
+				for _, want := range []string{"1 of 1 open dead letters sent back\n", "0 of 0 open dead letters sent back\n"} {
 					if got := must(t, "", "dlq", "redrive", of); got != want {
 						t.Errorf("%s: %s, want %s", of, got, want)
 					}
 				}
 			}
-			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
+			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--parallelism", "1")
 			want := map[string]int{names + ":0:0:0": 1, names + ":0:1:0": 1, names + ":0:2:0": 2}
 			if d := cmp.Diff(want, service.calls); d != "" {
 				t.Error(d)

@@ -32,7 +32,7 @@ func TestFlagComesBeforeEnvironmentBeforeFile(t *testing.T) {
 		{"p.yaml", "plain.yaml", byFile},
 	} {
 		t.Setenv("AFTERBAY_ENGINE", c.environment)
-		if got := must(t, "", fields("run --listen none --until-idle --sessions 1 "+c.line)...); !strings.Contains(got, c.want+",") && !strings.Contains(got, c.want+"\n") {
+		if got := must(t, "", fields("run --listen none --until-idle --parallelism 1 "+c.line)...); !strings.Contains(got, c.want+",") && !strings.Contains(got, c.want+"\n") {
 			t.Errorf("AFTERBAY_ENGINE=%s %s: %s, want %s", c.environment, c.line, got, c.want)
 		}
 	}

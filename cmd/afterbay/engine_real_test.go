@@ -87,7 +87,7 @@ func TestTokensAreReadAgainWhileAProcessRuns(t *testing.T) {
 	idp := newIssuer(t, httptest.NewServer)
 	idp.lasts, idp.token = 10, func(int64) string { return unsigned(10 * time.Second) }
 	t.Setenv(envPassword, "s /")
-	p, endRun := background(t, "run", "p.yaml", "--listen", "none", "--data", "a", "--leave")
+	p, endRun := background(t, "run", "p.yaml", "--listen", "none", "--data", "a", "--leave-group")
 	p.wait(t, "log kafka://")
 	write(t, "token.new", unsigned(5*time.Minute))
 	if err := os.Rename("token.new", "token"); err != nil {
@@ -128,7 +128,7 @@ func TestBrokersSeeClientIDAndReplication(t *testing.T) {
 		t.Errorf("three copies on one broker: exit %d: %s", r.code, r.stderr)
 	}
 	must(t, numbered(10), "produce", "seen-in", "--partitions", "1", "--key", "k", "--engine", "p.yaml")
-	p, end := background(t, "run", "p.yaml", "--listen", "none", "--leave", "--sessions", "1")
+	p, end := background(t, "run", "p.yaml", "--listen", "none", "--leave-group", "--parallelism", "1")
 	p.wait(t, "log kafka://")
 	tail, endTail := background(t, "tail", "seen-out", "--follow", "--engine", "p.yaml")
 	tail.wait(t, `"k":"key 0"`)

@@ -164,7 +164,7 @@ func TestDeliveriesOfAFile(t *testing.T) {
 	for _, url := range []string{engine, ""} {
 		t.Setenv("AFTERBAY_ENGINE", url)
 		must(t, numbered(10), "produce", "in", "--partitions", "1", "--key", "k")
-		must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
+		must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--parallelism", "1")
 		for _, mode := range modes {
 			if got := strings.Count(must(t, "", "tail", "out-"+mode), "\n"); got != 10 {
 				t.Errorf("%q, %s: %d outputs", url, mode, got)
@@ -242,7 +242,7 @@ steps:
 		fmt.Fprintf(&events, "{\"k\":\"%d\",\"text\":\"%s\"}\n", i, strings.Repeat("x", size))
 	}
 	must(t, events.String(), "produce", "in", "--partitions", "1", "--key", "k")
-	out := must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--sessions", "1")
+	out := must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--parallelism", "1")
 	if !strings.Contains(out, "pipeline p: 4 events, 2 outputs, 2 dead letters") {
 		t.Error(out)
 	}
@@ -299,9 +299,9 @@ func TestProcessesShareKafkaAndOneIsKilled(t *testing.T) {
 	want := must(t, "", "tail", "shared-out")
 
 	t.Setenv("AFTERBAY_ENGINE", engine)
-	victim, out := killable(t, "run", "counts.yaml", "--listen", "none", "--sessions", "1", "--data", "a")
+	victim, out := killable(t, "run", "counts.yaml", "--listen", "none", "--parallelism", "1", "--data", "a")
 	out.wait(t, "log kafka://")
-	heir, endHeir := background(t, "run", "counts.yaml", "--listen", "127.0.0.1:0", "--sessions", "1", "--data", "b", "--leave")
+	heir, endHeir := background(t, "run", "counts.yaml", "--listen", "127.0.0.1:0", "--parallelism", "1", "--data", "b", "--leave-group")
 	heir.wait(t, "afterbay tail shared-mid --follow")
 	follow, endFollow := background(t, "tail", "shared-out", "--follow")
 	must(t, "", "produce", "shared-in", "events.ndjson")

@@ -105,7 +105,7 @@ func TestExplainIsRightAboutAnOutput(t *testing.T) {
 		t.Errorf("event %+v, want %+v", got.Event, event)
 	}
 	checkReplay(t, got, before)
-	checkHops(t, m.Hops, event.Time)
+	checkPhases(t, m.Phases, event.Time)
 
 	text := must(t, "", "explain", id, "pipeline.yaml")
 	for _, part := range []string{o.Position, string(o.Value), m.From, string(event.Value), digest, words[1], "attempts     1", "spend.count_60s", "queue", "commit", "the replay gives the same output: yes"} {
@@ -193,16 +193,16 @@ func customerOf(t *testing.T, report *explain.Report) (key string) {
 	return key
 }
 
-// checkHops sees that the times were kept and reach from the append to now.
-func checkHops(t *testing.T, h *explain.Hops, appended time.Time) {
+// checkPhases sees that the times were kept and reach from the append to now.
+func checkPhases(t *testing.T, h *explain.Phases, appended time.Time) {
 	t.Helper()
 	switch {
 	case h == nil:
 		t.Error("the process that ended left no times")
 	case !h.Known || h.Queue <= 0 || h.Feature <= 0 || h.Model <= 0 || h.Emit <= 0 || h.Commit <= 0 || h.Next <= h.First:
-		t.Errorf("hops %+v", h)
+		t.Errorf("phases %+v", h)
 	case h.Total() > time.Since(appended):
-		t.Errorf("the hops take %v, the event came %v ago", h.Total(), time.Since(appended))
+		t.Errorf("the phases take %v, the event came %v ago", h.Total(), time.Since(appended))
 	}
 }
 
@@ -249,7 +249,7 @@ func TestExplainSaysWhatIsNotThere(t *testing.T) {
 	if err := os.Remove(filepath.Join("data", "passages")); err != nil {
 		t.Fatal(err)
 	}
-	if text := must(t, "", "explain", "decisions/0@0"); !strings.Contains(text, "hops         not kept") {
+	if text := must(t, "", "explain", "decisions/0@0"); !strings.Contains(text, "phases       not kept") {
 		t.Error(text)
 	}
 }
@@ -274,8 +274,8 @@ func TestExplainFollowsAChainToItsFirstTopic(t *testing.T) {
 		t.Errorf("replays %+v", r)
 	}
 	for _, made := range []*explain.Made{got.Output.Made, got.Event.Made} {
-		if made.Hops == nil || !made.Hops.Known || made.Hops.Commit <= 0 {
-			t.Errorf("hops of %s: %+v", made.Pipeline, made.Hops)
+		if made.Phases == nil || !made.Phases.Known || made.Phases.Commit <= 0 {
+			t.Errorf("phases of %s: %+v", made.Pipeline, made.Phases)
 		}
 	}
 	for _, asked := range []string{position, fmt.Sprintf("counts:1:%d", first.Offset)} {
@@ -315,8 +315,8 @@ steps:
 			!strings.HasPrefix(got.Upstream[0].Position, value.From+"/") || string(got.Upstream[0].Value) != string(got.Event.Value) || !got.Replays[0].Same {
 			t.Errorf("%s: event %+v, upstream %+v, replay %+v", output.Value, got.Event, got.Upstream, got.Replays[0])
 		}
-		if h := got.Output.Made.Hops; h == nil || !h.Known {
-			t.Errorf("hops %+v", h)
+		if h := got.Output.Made.Phases; h == nil || !h.Known {
+			t.Errorf("phases %+v", h)
 		}
 		source := explained(t, got.Upstream[0].Position)
 		if len(source.Became) != 1 || source.Became[0].Position != got.Event.Position {
@@ -325,7 +325,7 @@ steps:
 	}
 	for _, dead := range tail(t, "dlq.both") {
 		got := explained(t, fmt.Sprintf("dlq.both/%d@%d", dead.Partition, dead.Offset), "both.yaml")
-		if r := got.Replays[0]; !r.Same || r.Stage != dead.header("afterbay-stage") || r.Row != nil || got.Output.Made.Hops == nil {
+		if r := got.Replays[0]; !r.Same || r.Stage != dead.header("afterbay-stage") || r.Row != nil || got.Output.Made.Phases == nil {
 			t.Errorf("%+v of %+v", r, got.Output.Made)
 		}
 	}

@@ -217,7 +217,7 @@ func sameAsLive(t *testing.T) {
 	}
 	write(t, "live.yaml", live)
 	must(t, "", "produce", "transactions", "events.ndjson", "--partitions", "4", "--key", "customer")
-	must(t, "", "run", "live.yaml", "--sessions", "2", "--until-idle", "--listen", "none")
+	must(t, "", "run", "live.yaml", "--parallelism", "2", "--until-idle", "--listen", "none")
 	must(t, "", "features", "pipeline.yaml", "events.ndjson", "--out", "rows.ndjson", "--columns", strings.ReplaceAll(rowNames, ", ", ","))
 	got := strings.Split(dotted.ReplaceAllString(read(t, "rows.ndjson"), `"${1}_$2":`), "\n")
 	want := strings.Split(must(t, "", "tail", "decisions"), "\n")

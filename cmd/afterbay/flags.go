@@ -31,20 +31,20 @@ type requestFlags struct {
 // memory returns the budget of the requests of the process.
 func (f *requestFlags) memory() *server.Budget { return server.NewBudget(int64(f.RequestMemory)) }
 
-// sessionFlags say how many sessions a pipeline has.
-type sessionFlags struct {
-	Sessions int `help:"Sessions of each pipeline, which share its partitions; 0 is one per core." default:"0"`
+// parallelismFlags say how many members of its group a pipeline has in this process.
+type parallelismFlags struct {
+	Parallelism int `help:"Members of the group of each pipeline in this process, which share its partitions; 0 is one per core." default:"0"`
 }
 
 // stateFlags bound the memory of state.
 type stateFlags struct {
-	StateLimit byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for what is committed, the rest for decoded keys and when they fall silent. What has no room is read from the disk when it is needed." default:"1GiB" placeholder:"SIZE"`
+	StateMemory byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for what is committed, the rest for decoded keys and when they fall silent. What has no room is read from the disk when it is needed." default:"1GiB" placeholder:"SIZE"`
 }
 
 // log and keys are the shares of the log and of a number of pipelines, each.
-func (f *stateFlags) log() int64 { return int64(f.StateLimit) / 4 * 3 }
+func (f *stateFlags) log() int64 { return int64(f.StateMemory) / 4 * 3 }
 func (f *stateFlags) keys(pipelines int) int64 {
-	return int64(f.StateLimit) / 4 / int64(max(1, pipelines))
+	return int64(f.StateMemory) / 4 / int64(max(1, pipelines))
 }
 
 // byteSize is a number of bytes, written as in pipeline files.

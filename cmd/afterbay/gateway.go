@@ -22,8 +22,8 @@ type gatewayCommand struct {
 	accessFlags
 	requestFlags
 	stateFlags
-	Leave    bool `help:"Hand the partitions to the other gateways at the end. Without it they wait 6 s for this one to come back."`
-	Standbys int  `help:"How many other gateways keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
+	LeaveGroup      bool `help:"Hand the partitions to the other gateways at the end. Without it they wait 6 s for this one to come back."`
+	StandbyReplicas int  `help:"How many other gateways keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
 }
 
 // Run serves clients until the first signal, and then sends them away.
@@ -48,7 +48,7 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	f.memory = options.Memory
 	dir := kafkaDir(c.Data)
 	brokers, err := a.openKafka(engine, func(o *kafka.Options) {
-		o.Dir, o.Stay, o.StateMemoryBytes, o.Standbys = dir, !c.Leave, c.log(), c.Standbys
+		o.Dir, o.Stay, o.StateMemoryBytes, o.Standbys = dir, !c.LeaveGroup, c.log(), c.StandbyReplicas
 	})
 	if err != nil {
 		return err

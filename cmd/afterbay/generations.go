@@ -18,7 +18,7 @@ import (
 type generationsCommand struct {
 	Pipeline string `arg:"" help:"Name of the pipeline."`
 	directoryFlags
-	JSON bool `name:"json" help:"Print one object of JSON: pipeline, mixed, partitions, a list of partition, generation, digest, from, since, and derived, a list of generation, group, models, begun, live."`
+	JSON bool `name:"json" help:"Print one object of JSON: pipeline, mixed, partitions, a list of partition, generation, digest, from, since, and reprocessed, a list of generation, group, models, begun, live."`
 }
 
 // generationsReport is what generations prints.
@@ -26,7 +26,7 @@ type generationsReport struct {
 	Pipeline   string            `json:"pipeline"`
 	Mixed      bool              `json:"mixed"` // partitions have different ones
 	Partitions []partitionReport `json:"partitions"`
-	Derived    []derivedReport   `json:"derived"`
+	Derived    []derivedReport   `json:"reprocessed"`
 }
 
 // partitionReport says which generation computes a partition.
@@ -38,7 +38,7 @@ type partitionReport struct {
 	Since      *time.Time     `json:"since,omitempty"`
 }
 
-// derivedReport is a generation that was derived again.
+// derivedReport is a generation that was reprocessed.
 type derivedReport struct {
 	Generation uint64    `json:"generation"`
 	Group      string    `json:"group"`
@@ -74,7 +74,7 @@ func (c *generationsCommand) Run(a *app) (err error) {
 		return err
 	}
 	for _, d := range report.Derived {
-		fmt.Fprintf(a.stdout, "generation %d: derived from %s on, %s, live in %d of %d partitions\n", d.Generation, d.Begun.Format(time.RFC3339), strings.Join(d.Models, ", "), d.Live, len(report.Partitions))
+		fmt.Fprintf(a.stdout, "generation %d: reprocessed from %s on, %s, live in %d of %d partitions\n", d.Generation, d.Begun.Format(time.RFC3339), strings.Join(d.Models, ", "), d.Live, len(report.Partitions))
 	}
 	if report.Mixed {
 		fmt.Fprintln(a.stdout, "mixed: partitions have different generations")
@@ -98,7 +98,7 @@ func (c *generationsCommand) read(a *app, directory serve.Directory) (report gen
 	q := serve.Query{Topic: generation.Topic(c.Pipeline), Partition: serve.AllPartitions}
 	for r, err := range directory.Records(a.ctx, q) {
 		if errors.Is(err, stream.ErrUnknownTopic) {
-			break // none was derived again
+			break // none was reprocessed
 		}
 		var begun *generation.Begun
 		var live *generation.Live

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -35,12 +36,12 @@ type commands struct {
 	DLQ         dlqCommand         `cmd:"" name:"dlq" help:"Look at the dead letters of a pipeline, send their events back or drop them."`
 	Lag         lagCommand         `cmd:"" help:"Say how far pipelines are behind, partition by partition, the worst first."`
 	Status      statusCommand      `cmd:"" help:"Say what the pipelines of a running process do: events, times by case of a route, models and their faults, groups, sinks and how fresh they are, what the journal saved, the checkpoint."`
-	Budget      budgetCommand      `cmd:"" help:"Say what events of a running pipeline take in each hop, beside its budget."`
+	Budget      budgetCommand      `cmd:"" help:"Say what events of a running pipeline take in each phase, beside its budget."`
 	State       stateCommand       `cmd:"" help:"Look into the state of a pipeline."`
 	Journal     journalCommand     `cmd:"" help:"Look into the answers that a pipeline paid for."`
-	Parked      parkedCommand      `cmd:"" help:"Look at the events that a pipeline has parked, call for them, or give them up."`
+	Queue       queueCommand       `cmd:"" help:"Look at the events in the async queue of a pipeline, retry their calls now, or give them up."`
 	Doctor      doctorCommand      `cmd:"" help:"Check a data directory: every frame, index and block; and cut damage out of it. Or check the brokers of Kafka."`
-	Rederive    rederiveCommand    `cmd:"" help:"Compute what a pipeline read again with a changed model or file, beside the live one, and hand over to it."`
+	Reprocess   reprocessCommand   `cmd:"" help:"Process the history of a pipeline again with a changed model or file, beside the live one, and hand over to it."`
 	Generations generationsCommand `cmd:"" help:"Say which generation of a pipeline computes each partition, from which offset on."`
 	Gateway     gatewayCommand     `cmd:"" help:"Serve clients, over WebSocket and HTTP: their events go to a pipeline on Kafka, its results come back, each once and in order."`
 	Clients     clientsCommand     `cmd:"" help:"Say who is connected to a gateway, how many events of each wait for their result, and how far each is behind."`
@@ -48,7 +49,7 @@ type commands struct {
 	Model       modelCommand       `cmd:"" help:"Look into a model, or score rows with it."`
 	Demo        demoCommand        `cmd:"" help:"Turn generated card payments into fraud decisions, and sum up."`
 	Bench       benchCommand       `cmd:"" help:"Measure throughput and latency here, of the work that peers are compared on."`
-	Verdict     verdictCommand     `cmd:"" help:"Measure a pipeline with its model inside and behind an endpoint, and say which it should be."`
+	Placement   placementCommand   `cmd:"" help:"Measure a pipeline with its model inside and behind an endpoint, and say which it should be."`
 	Simulate    simulateCommand    `cmd:"" help:"Try in virtual time what a source, a queue and what serves it do: how deep the queue gets, how often the source is throttled, what is dropped."`
 	Plan        planCommand        `cmd:"" help:"Say how many workers and partitions a rate needs, how busy they are, what events wait, and whether one machine is enough."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
@@ -133,6 +134,9 @@ func (a *app) execute(args []string) (err error) {
 	case args[0] == "--version":
 		args = []string{"version"}
 	}
+	if err := checkRenamed(args); err != nil {
+		return err
+	}
 	command, err := parser.Parse(args)
 	if err != nil {
 		return misused(err)
@@ -145,6 +149,10 @@ func misused(err error) error {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {
 		if node := wrong.Context.Selected(); node != nil {
+			unknown, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "unknown flag --"), ",")
+			if now := newFlag(strings.TrimPrefix(node.FullPath(), "afterbay "), unknown); now != "" {
+				return usage("--%s is now --%s: see %s --help", unknown, now, node.FullPath())
+			}
 			return usage("%w: write afterbay %s; see %s --help", err, node.Summary(), node.FullPath())
 		}
 	}

@@ -99,7 +99,7 @@ func (m *measurement) load(e *example) (string, error) {
 		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
 		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Sessions), Keys: m.options.Keys, KeyBytes: m.options.StateLimit / 4, Logger: m.app.log})
+	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.app.log})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}
@@ -129,7 +129,7 @@ func (m *measurement) fill(s *source, events int) error {
 func (m *measurement) throughput() error {
 	s := m.work.source()
 	defer s.stop()
-	events := m.options.Warm + m.options.Events
+	events := m.options.Warmup + m.options.Events
 	// The first ones go through before the others are there: a group that has
 	// committed holds back retention.
 	first := min(events, chunk)
@@ -155,8 +155,8 @@ func (m *measurement) throughput() error {
 				return err
 			}
 		}
-		if warm < m.options.Warm {
-			if err := m.waitDecided(ctx, m.options.Warm); err != nil {
+		if warm < m.options.Warmup {
+			if err := m.waitDecided(ctx, m.options.Warmup); err != nil {
 				return err
 			}
 			warm, before = m.decided(), usageNow()
@@ -229,7 +229,7 @@ type quantile struct {
 
 var quantiles = []quantile{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}}
 
-// hops prints quantiles of the time that events spent in hops.
+// hops prints quantiles of the time that events spent in phases.
 func (m *measurement) hops(hops []observe.Hop, of []quantile) {
 	for _, hop := range hops {
 		s := m.runner.Metrics().Hop(hop)

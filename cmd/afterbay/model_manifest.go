@@ -58,10 +58,10 @@ func (c *modelVerifyCommand) Run(a *app) error {
 }
 
 type modelBenchCommand struct {
-	File string        `arg:"" help:"Manifest of a model, .yaml, or a model alone."`
-	Rows string        `help:"CSV file of rows to score; the default is the golden vectors, or rows that are made up." placeholder:"CSV"`
-	For  time.Duration `help:"How long to measure." default:"2s"`
-	Dry  bool          `help:"Print the policy, but do not write it into the manifest."`
+	File     string        `arg:"" help:"Manifest of a model, .yaml, or a model alone."`
+	Rows     string        `help:"CSV file of rows to score; the default is the golden vectors, or rows that are made up." placeholder:"CSV"`
+	Duration time.Duration `help:"How long to measure." default:"2s"`
+	DryRun   bool          `name:"dry-run" help:"Print the policy, but do not write it into the manifest."`
 }
 
 // Run measures and writes the policy.
@@ -82,7 +82,7 @@ func (c *modelBenchCommand) Run(a *app) error {
 		policy.Wait = manifest.Batch.Wait
 	}
 	fmt.Fprintf(a.stdout, "batch: size %d, sorted by length: %v\n", policy.Size, policy.ByLength)
-	if manifest == nil || c.Dry {
+	if manifest == nil || c.DryRun {
 		return nil
 	}
 	text, err := os.ReadFile(c.File)
@@ -116,7 +116,7 @@ func (c *modelBenchCommand) sweep(a *app) ([]load.Cost, model.Policy, *config.Ma
 	if err != nil {
 		return nil, model.Policy{}, nil, fmt.Errorf("%w: name a CSV file of rows with --rows", err)
 	}
-	costs, policy, err := load.Sweep(a.ctx, m, rows, limit, c.For)
+	costs, policy, err := load.Sweep(a.ctx, m, rows, limit, c.Duration)
 	return costs, policy, manifest, err
 }
 

@@ -82,7 +82,7 @@ func TestModelsAreAddedVerifiedMeasuredAndListed(t *testing.T) {
 		t.Error(out)
 	}
 	for _, path := range []string{"models/risk/2/model.yaml", "models/tone/1/model.yaml"} {
-		out := must(t, "", "model", "bench", path, "--for", "20ms")
+		out := must(t, "", "model", "bench", path, "--duration", "20ms")
 		if !strings.Contains(out, "batch: size ") || !regexp.MustCompile(`(?m)^batch: \{size: \d+`).MatchString(read(t, path)) {
 			t.Errorf("%s\n%s", out, read(t, path))
 		}

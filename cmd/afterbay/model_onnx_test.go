@@ -103,7 +103,7 @@ steps:
 			t.Errorf("%v, Python says %v", got, expected)
 		}
 	}
-	if out := must(t, "", "model", "bench", "speech.yaml", "--for", "100ms"); !strings.Contains(out, "batch: size ") {
+	if out := must(t, "", "model", "bench", "speech.yaml", "--duration", "100ms"); !strings.Contains(out, "batch: size ") {
 		t.Error(out)
 	}
 }

@@ -233,7 +233,7 @@ func TestProcessStartsWhileItsModelsAreAway(t *testing.T) {
 		t.Errorf("it does not say which models are away: %s", text)
 	}
 	must(t, `{"card": "ab", "amount": 9}`+"\n", "produce", "in")
-	for !strings.Contains(command(t, "", "parked", "ls", "away").stdout, `"ab"`) { // an error before the first commit
+	for !strings.Contains(command(t, "", "queue", "ls", "away").stdout, `"ab"`) { // an error before the first commit
 		time.Sleep(10 * time.Millisecond)
 	}
 	listener, err := net.Listen("tcp", address)

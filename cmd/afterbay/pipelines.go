@@ -91,7 +91,7 @@ func (p pipeline) describe() string {
 // default. More options are set by set.
 func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*afterbay.Options)) ([]pipeline, error) {
 	if sessions < 0 {
-		return nil, usage("--sessions %d: use 1 or more, or 0 for one per core", sessions)
+		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", sessions)
 	}
 	var all []pipeline
 	var loaded []*config.File

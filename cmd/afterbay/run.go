@@ -7,13 +7,13 @@ type runCommand struct {
 	Data  string   `help:"Data directory; it is made where it is not there. On Kafka each process has its own, for a copy of its state and the identity by which it takes up its partitions again." default:"data" placeholder:"DIR"`
 	engineFlags
 	listenFlags
-	sessionFlags
+	parallelismFlags
 	stateFlags
 	traceFlags
-	Gateway   string `help:"Gateway file: serve clients in this process, which is the shortest way to an embedded log." placeholder:"FILE"`
-	UntilIdle bool   `help:"Exit when all input is processed and committed."`
-	Leave     bool   `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
-	Standbys  int    `help:"On Kafka, how many other processes keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
+	Gateway         string `help:"Gateway file: serve clients in this process, which is the shortest way to an embedded log." placeholder:"FILE"`
+	UntilIdle       bool   `help:"Exit when all input is processed and committed."`
+	LeaveGroup      bool   `help:"On Kafka, hand the partitions to the other processes at the end. Without it they wait 6 s for this one to come back."`
+	StandbyReplicas int    `help:"On Kafka, how many other processes keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
 }
 
 // Run runs the pipelines.
@@ -23,7 +23,7 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	pipelines, err := a.load(c.Files, c.Sessions, c.keys, c.trace(traces), func(o *afterbay.Options) { o.Reach = c.UntilIdle })
+	pipelines, err := a.load(c.Files, c.Parallelism, c.keys, c.trace(traces), func(o *afterbay.Options) { o.Reach = c.UntilIdle })
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,6 @@ func (c *runCommand) Run(a *app) error {
 			return err
 		}
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.Leave, standbys: c.Standbys, stateBytes: c.log(), untilIdle: c.UntilIdle, traces: traces, front: clients}
+	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.LeaveGroup, standbys: c.StandbyReplicas, stateBytes: c.log(), untilIdle: c.UntilIdle, traces: traces, front: clients}
 	return p.run(c.listenFlags)
 }

@@ -25,10 +25,10 @@ type simulateCommand struct {
 	Service   string        `help:"How long a call takes: 4ms, exponential:4ms, uniform:2ms-6ms, or file:PATH, times that were measured, a line each." placeholder:"TIME"`
 	Workers   int           `help:"Workers that make calls side by side." default:"1"`
 	Batch     int           `help:"Events of a call, at most." default:"1"`
-	Cap       int           `help:"Most events of the queue; without marks they are at three and one quarter of it." placeholder:"N"`
+	Max       int           `help:"Most events of the queue; without marks they are at three and one quarter of it." placeholder:"N"`
 	High      int           `help:"The source is throttled when the queue is as deep." placeholder:"N"`
 	Low       int           `help:"And goes on when it is down to this; -1 is the preset's." default:"-1" placeholder:"N"`
-	For       time.Duration `help:"Virtual time to simulate; the default is 4s, or up to the last event that a file has." placeholder:"DURATION"`
+	Duration  time.Duration `help:"Virtual time to simulate; the default is 4s, or up to the last event that a file has." placeholder:"DURATION"`
 	Tick      time.Duration `help:"Grain of the virtual time: workers look at the queue once a tick." default:"1ms"`
 	Seed      uint64        `help:"Seed of the random numbers, which are those of CPython." default:"7"`
 	Every     int           `help:"Ticks between lines; the default is 16 lines." placeholder:"TICKS"`
@@ -85,8 +85,8 @@ func (c *simulateCommand) options() (simulate.Options, error) {
 		return o, err
 	}
 	o.Tick, o.Seed, o.Backlog, o.Poll, o.Workers, o.Batch = c.Tick, c.Seed, c.Backlog, c.Poll, c.Workers, c.Batch
-	if c.Tick <= 0 || c.For < 0 || c.Every < 0 {
-		return o, fmt.Errorf("--tick is above 0, --for and --every not below it")
+	if c.Tick <= 0 || c.Duration < 0 || c.Every < 0 {
+		return o, fmt.Errorf("--tick is above 0, --duration and --every not below it")
 	}
 	if err := c.source(&o); err != nil {
 		return o, err
@@ -105,8 +105,8 @@ func (c *simulateCommand) options() (simulate.Options, error) {
 		return o, err
 	}
 	switch {
-	case c.For > 0:
-		o.Ticks = int(c.For / c.Tick)
+	case c.Duration > 0:
+		o.Ticks = int(c.Duration / c.Tick)
 	case o.Recorded != nil:
 		o.Ticks = int(o.Recorded[len(o.Recorded)-1]/c.Tick) + 1
 	default:
@@ -153,12 +153,12 @@ func (c *simulateCommand) source(o *simulate.Options) (err error) {
 
 // queue returns the bounds: marks of a queue of another size are shares of it.
 func (c *simulateCommand) queue(q control.GateOptions) (control.GateOptions, error) {
-	if c.Cap < 0 || c.High < 0 || c.Low < -1 {
-		return q, fmt.Errorf("--cap, --high and --low are not below 0")
+	if c.Max < 0 || c.High < 0 || c.Low < -1 {
+		return q, fmt.Errorf("--max, --high and --low are not below 0")
 	}
-	if c.Cap > 0 {
+	if c.Max > 0 {
 		var err error
-		if q, err = (control.GateOptions{Max: c.Cap}).Resolved(); err != nil {
+		if q, err = (control.GateOptions{Max: c.Max}).Resolved(); err != nil {
 			return q, err
 		}
 	}

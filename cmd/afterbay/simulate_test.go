@@ -42,7 +42,7 @@ func TestSimulateTextbookIsJSON(t *testing.T) {
 func TestSimulateFlagsSayWhatAPresetSays(t *testing.T) {
 	for name, flags := range map[string]string{
 		"wide": "--high 195 --low 5", "equal": "--high=100 --low=100", "fast": "--service 1500us",
-		"textbook": "--arrivals bernoulli --peak 0.5/ms --throttled 150 --cap 200 --for 4s --tick 1ms --seed 7 --every 250 --workers 1 --batch 1 --service 4ms",
+		"textbook": "--arrivals bernoulli --peak 0.5/ms --throttled 150 --max 200 --duration 4s --tick 1ms --seed 7 --every 250 --workers 1 --batch 1 --service 4ms",
 	} {
 		if diff := cmp.Diff(must(t, "", "simulate", "--preset", name, "--json"), must(t, "", append([]string{"simulate", "--json"}, fields(flags)...)...)); diff != "" {
 			t.Errorf("%s: %s", flags, diff)
@@ -72,7 +72,7 @@ func TestSimulateReadsWhatWasRecorded(t *testing.T) {
 		"the high mark 300":              "--high 300",
 		".svg or .png":                   "--plot depth.gif",
 		"--tick is above 0":              "--tick 0s",
-		"are not below 0":                "--cap=-1",
+		"are not below 0":                "--max=-1",
 		"use poisson, or a shorter tick": "--peak 5000",
 	} {
 		r := command(t, "", append([]string{"simulate"}, fields(flags)...)...)
@@ -84,7 +84,7 @@ func TestSimulateReadsWhatWasRecorded(t *testing.T) {
 
 func TestSimulateDraws(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, flags := range []string{"", "--sweep", "--backlog --throttled 0 --for 1m --arrivals poisson --burst 1s/2s --rest 10"} {
+	for _, flags := range []string{"", "--sweep", "--backlog --throttled 0 --duration 1m --arrivals poisson --burst 1s/2s --rest 10"} {
 		for _, name := range []string{"plot.svg", "plot.png"} {
 			must(t, "", append([]string{"simulate", "--plot", name}, fields(flags)...)...)
 			if data := read(t, name); len(data) < 1000 || !strings.HasPrefix(data, map[string]string{"plot.svg": "<svg ", "plot.png": "\x89PNG"}[name]) {

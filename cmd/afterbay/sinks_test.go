@@ -172,7 +172,7 @@ func TestTracesOfEventsAreSent(t *testing.T) {
 	defer server.Close()
 	t.Setenv("CARD_API", server.URL)
 	write(t, "fraud.yaml", freezesPipeline)
-	out, end := background(t, "run", "fraud.yaml", "--listen", "127.0.0.1:0", "--token", "t", "--traces", server.URL, "--trace-share", "0")
+	out, end := background(t, "run", "fraud.yaml", "--listen", "127.0.0.1:0", "--token", "t", "--traces", server.URL, "--trace-ratio", "0")
 	out.wait(t, "afterbay tail freezes --follow")
 	url := out.String()
 	_, url, _ = strings.Cut(url, "listening on ")

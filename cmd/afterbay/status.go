@@ -37,10 +37,10 @@ var statusTables = []struct {
 	head string
 	rows func(p *serve.PipelineStatus, row func(format string, args ...any))
 }{
-	{"PIPELINE\tEVENTS\tOUTPUTS\tDEAD LETTERS\tLAG\tPARKED\tP50\tP99\t", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tEVENTS\tOUTPUTS\tDEAD LETTERS\tLAG\tQUEUED\tP50\tP99\t", func(p *serve.PipelineStatus, row func(string, ...any)) {
 		note := ""
 		if p.Stopped != nil {
-			note = "stands still: afterbay dlq stats " + p.Name
+			note = "stopped: afterbay dlq stats " + p.Name
 		}
 		if p.Ended != "" {
 			note = "ended: " + p.Ended

@@ -40,8 +40,8 @@ func TestStatusIsATableOfWhatThereIs(t *testing.T) {
 	}
 	want := `afterbay 1.2, process 7, since 1m30s
 
-PIPELINE  EVENTS  OUTPUTS  DEAD LETTERS  LAG  PARKED  P50   P99
-plain     5       4        1             0    0       0s    0s    stands still: afterbay dlq stats plain
+PIPELINE  EVENTS  OUTPUTS  DEAD LETTERS  LAG  QUEUED  P50   P99
+plain     5       4        1             0    0       0s    0s    stopped: afterbay dlq stats plain
 support   100     90       0             2    8       20ms  1.5s
 
 PIPELINE  CASE  EVENTS  P50   P99   BUDGET  MISSED

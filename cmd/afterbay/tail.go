@@ -17,7 +17,7 @@ type tailCommand struct {
 	From      int64 `help:"First offset; below 0 so many before the end." default:"0"`
 	Limit     int64 `help:"Print at most so many records; 0 is all." default:"0"`
 	Follow    bool  `help:"Wait for more, until a signal ends the command." short:"f"`
-	View      bool  `help:"Print what the topic would be if the newest generation of its pipeline had always been live: see afterbay rederive."`
+	View      bool  `help:"Print what the topic would be if the newest generation of its pipeline had always been live: see afterbay reprocess."`
 	Headers   bool  `help:"Print JSON with partition, offset, time, key and headers, instead of values alone."`
 }
 

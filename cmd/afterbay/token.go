@@ -26,12 +26,12 @@ type tokenCommand struct {
 }
 
 type tokenIssueCommand struct {
-	Keys   string        `required:"" help:"File of keys, as the gateway has it." placeholder:"FILE"`
-	Key    string        `required:"" help:"Id of the key that signs: one with a secret." placeholder:"ID"`
-	Client string        `required:"" help:"Who the client is." placeholder:"NAME"`
-	Tenant string        `help:"Whose client it is. Not needed where the key is of one tenant." placeholder:"NAME"`
-	For    time.Duration `help:"How long the token lasts." default:"15m"`
-	Scope  string        `help:"Words with spaces between them, for other readers of the token: a gateway allows every client the same." placeholder:"WORDS"`
+	Keys     string        `required:"" help:"File of keys, as the gateway has it." placeholder:"FILE"`
+	Key      string        `required:"" help:"Id of the key that signs: one with a secret." placeholder:"ID"`
+	Client   string        `required:"" help:"Who the client is." placeholder:"NAME"`
+	Tenant   string        `help:"Whose client it is. Not needed where the key is of one tenant." placeholder:"NAME"`
+	Duration time.Duration `help:"How long the token lasts." default:"15m"`
+	Scope    string        `help:"Words with spaces between them, for other readers of the token: a gateway allows every client the same." placeholder:"WORDS"`
 }
 
 type tokenInspectCommand struct {
@@ -56,7 +56,7 @@ func (c *tokenIssueCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	text, err := keys.Issue(c.Key, token.Identity{Tenant: c.Tenant, Client: c.Client, Scope: c.Scope}, c.For)
+	text, err := keys.Issue(c.Key, token.Identity{Tenant: c.Tenant, Client: c.Client, Scope: c.Scope}, c.Duration)
 	if err == nil {
 		_, err = verify(a.ctx, keys, text)
 	}

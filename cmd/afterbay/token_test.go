@@ -22,7 +22,7 @@ func TestTokensAreIssuedAndInspected(t *testing.T) {
 	t.Setenv("GATEWAY_KEY", secret)
 	write(t, "keys.yaml", tokenKeys)
 	for key, tenant := range map[string]string{"k1": "--tenant acme", "k2": ""} {
-		token := strings.TrimSpace(must(t, "", fields("token issue --keys keys.yaml --client c42 --for 90s --scope chat_read --key "+key+" "+tenant)...))
+		token := strings.TrimSpace(must(t, "", fields("token issue --keys keys.yaml --client c42 --duration 90s --scope chat_read --key "+key+" "+tenant)...))
 		for _, args := range [][]string{{"token", "inspect", token, "--keys", "keys.yaml"}, {"token", "inspect", "-", "--keys", "keys.yaml"}} {
 			got := strings.Join(strings.Fields(must(t, token+"\n", args...)), " ")
 			mustHave(t, got, "key "+key, "aud gateway", "sub c42", "scope chat read", "exp 2", "in 1m", "signature holds, by key "+key, `accepted as client "c42" of tenant "acme"`)
@@ -71,19 +71,19 @@ func TestTokensThatCannotBeIssuedSayWhy(t *testing.T) {
 	write(t, "short.yaml", strings.Replace(tokenKeys, "GATEWAY_KEY", "SHORT_KEY", 1))
 	t.Setenv("SHORT_KEY", "short")
 	for line, want := range map[string]string{
-		"2 token issue --keys keys.yaml --key k9 --client c":            `there is no key "k9"`,
-		"2 token issue --keys keys.yaml --key k1 --client c":            "the tenant is missing: name one",
-		"2 token issue --keys keys.yaml --key k2 --client c --for 25h":  "a token cannot last 25h0m0s: 1s to 1h0m0s",
-		"2 token issue --keys keys.yaml --key k2":                       "missing flags: --client",
-		"2 token issue --keys keys.yaml --key k2 --client a/b":          `the client "a/b": use 1 to 128 of the characters A-Z a-z`,
-		"2 token issue --keys keys.yaml --key k1 --client c --tenant ü": `the tenant "ü": use 1 to 128`,
-		"3 token issue --keys wrong.yaml --key k2 --client c":           `wrong.yaml:2:40: keys[0].audiense: unknown word`,
-		"3 token issue --keys short.yaml --key k2 --client c":           "short.yaml:2:22: keys[0].secret: the secret has 5 bytes",
-		"1 token issue --keys none.yaml --key k2 --client c":            "open none.yaml: no such file or directory: name one that can be read, written as",
-		"1 token inspect v2.k1.AAAA.AAAA":                               "cannot be read as JSON",
-		"1 token inspect hello":                                         "the token has 1 parts",
-		"1 token inspect --keys keys.yaml v2.k1.e30.AAAA":               "bad signature (key k1)",
-		"3 token inspect --keys wrong.yaml v2.k1.e30.AAAA":              "unknown word",
+		"2 token issue --keys keys.yaml --key k9 --client c":                `there is no key "k9"`,
+		"2 token issue --keys keys.yaml --key k1 --client c":                "the tenant is missing: name one",
+		"2 token issue --keys keys.yaml --key k2 --client c --duration 25h": "a token cannot last 25h0m0s: 1s to 1h0m0s",
+		"2 token issue --keys keys.yaml --key k2":                           "missing flags: --client",
+		"2 token issue --keys keys.yaml --key k2 --client a/b":              `the client "a/b": use 1 to 128 of the characters A-Z a-z`,
+		"2 token issue --keys keys.yaml --key k1 --client c --tenant ü":     `the tenant "ü": use 1 to 128`,
+		"3 token issue --keys wrong.yaml --key k2 --client c":               `wrong.yaml:2:40: keys[0].audiense: unknown word`,
+		"3 token issue --keys short.yaml --key k2 --client c":               "short.yaml:2:22: keys[0].secret: the secret has 5 bytes",
+		"1 token issue --keys none.yaml --key k2 --client c":                "open none.yaml: no such file or directory: name one that can be read, written as",
+		"1 token inspect v2.k1.AAAA.AAAA":                                   "cannot be read as JSON",
+		"1 token inspect hello":                                             "the token has 1 parts",
+		"1 token inspect --keys keys.yaml v2.k1.e30.AAAA":                   "bad signature (key k1)",
+		"3 token inspect --keys wrong.yaml v2.k1.e30.AAAA":                  "unknown word",
 	} {
 		args := fields(line)
 		if r := command(t, "", args[1:]...); string(rune('0'+r.code)) != args[0] || !strings.Contains(r.stderr, want) {

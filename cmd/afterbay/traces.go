@@ -13,7 +13,7 @@ import (
 // traceFlags say where traces go. The variables are OpenTelemetry's.
 type traceFlags struct {
 	Traces       string  `help:"Send traces of events to this collector of OpenTelemetry, OTLP over HTTP, such as http://localhost:4318." env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"URL"`
-	TraceShare   float64 `help:"Share of the events to trace that come without a trace; those that come with one say themselves." default:"0.1" env:"OTEL_TRACES_SAMPLER_ARG" placeholder:"SHARE"`
+	TraceRatio   float64 `help:"Share of the events to trace that come without a trace; those that come with one say themselves." default:"0.1" env:"OTEL_TRACES_SAMPLER_ARG" placeholder:"RATIO"`
 	TraceHeaders string  `hidden:"" env:"OTEL_EXPORTER_OTLP_HEADERS"`
 }
 
@@ -22,8 +22,8 @@ func (f *traceFlags) exporter(a *app) (*otlp.Exporter, error) {
 	if f.Traces == "" {
 		return nil, nil
 	}
-	if !(f.TraceShare >= 0 && f.TraceShare <= 1) {
-		return nil, usage("--trace-share %v: use 0 to 1", f.TraceShare)
+	if !(f.TraceRatio >= 0 && f.TraceRatio <= 1) {
+		return nil, usage("--trace-ratio %v: use 0 to 1", f.TraceRatio)
 	}
 	headers := http.Header{}
 	for item := range strings.SplitSeq(f.TraceHeaders, ",") {
@@ -43,7 +43,7 @@ func (f *traceFlags) exporter(a *app) (*otlp.Exporter, error) {
 func (f *traceFlags) trace(traces *otlp.Exporter) func(*afterbay.Options) {
 	return func(o *afterbay.Options) {
 		if traces != nil {
-			o.Traces, o.TraceShare = traces.Add, f.TraceShare
+			o.Traces, o.TraceShare = traces.Add, f.TraceRatio
 		}
 	}
 }

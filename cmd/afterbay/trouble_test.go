@@ -87,7 +87,7 @@ func (p *trouble) produce(n int, more string) {
 
 func (p *trouble) run(more ...string) result {
 	p.Helper()
-	return command(p.T, "", append([]string{"run", "p.yaml", "--listen", "none", "--until-idle", "--leave", "--sessions", "1"}, more...)...)
+	return command(p.T, "", append([]string{"run", "p.yaml", "--listen", "none", "--until-idle", "--leave-group", "--parallelism", "1"}, more...)...)
 }
 
 // works runs the pipeline to the end of its input, and wants so many outputs in

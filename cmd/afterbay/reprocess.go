@@ -21,7 +21,7 @@ import (
 	"github.com/afterbay/afterbay/serve"
 )
 
-type rederiveCommand struct {
+type reprocessCommand struct {
 	File     string   `arg:"" help:"Pipeline file as it is to be: with the new model, or changed in other ways that keep its features."`
 	Pipeline string   `help:"Name of the pipeline, where the file has several."`
 	Model    []string `help:"Model in place of the file's: NAME@VERSION=FILE. NAME@VERSION alone sees that the file has that one." placeholder:"NAME@VERSION[=FILE]"`
@@ -31,7 +31,7 @@ type rederiveCommand struct {
 	Rate     float64  `help:"Most events a second, so that live ones have room; 0 is as many as can be." default:"0"`
 	Follow   bool     `help:"Go on with live events when they are reached, until a signal ends the command." short:"f"`
 	Switch   bool     `help:"Hand over to the new generation when the live one is reached: from then on it writes to the pipeline's topics."`
-	Into     []string `help:"Where what is derived goes: a sink of the file, after the switch for what came in between; or, instead of topics of the generation, the topic of all outputs, or by OUTPUT=TOPIC that of one. What is both is sink:NAME or topic:NAME." placeholder:"SINK|TOPIC|OUTPUT=TOPIC"`
+	Into     []string `help:"Where the reprocessed outputs go: a sink of the file, after the switch for what came in between; or, instead of topics of the generation, the topic of all outputs, or by OUTPUT=TOPIC that of one. What is both is sink:NAME or topic:NAME." placeholder:"SINK|TOPIC|OUTPUT=TOPIC"`
 	DryRun   bool     `name:"dry-run" help:"Say what would be computed, which calls the journal answers and what the others would cost; write nothing and call nobody."`
 	Compare  bool     `help:"Say at the end how the new generation's outputs differ from those before: changed decisions, and how scores are distributed."`
 	Plot     string   `help:"Draw the distributions of --compare to a file, .svg or .png." placeholder:"FILE"`
@@ -39,8 +39,8 @@ type rederiveCommand struct {
 	directoryFlags
 }
 
-// Run derives the pipeline again.
-func (c *rederiveCommand) Run(a *app) (err error) {
+// Run reprocesses the history of the pipeline.
+func (c *reprocessCommand) Run(a *app) (err error) {
 	request, err := c.request()
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *rederiveCommand) Run(a *app) (err error) {
 	return nil
 }
 
-func (c *rederiveCommand) request() (request rederive.Request, err error) {
+func (c *reprocessCommand) request() (request rederive.Request, err error) {
 	request = rederive.Request{Pipeline: c.Pipeline, Models: c.Model, Rate: c.Rate, Follow: c.Follow, Switch: c.Switch, Into: c.Into, State: c.State, DryRun: c.DryRun}
 	for _, at := range []struct {
 		flag, text string
@@ -158,12 +158,12 @@ func progressLine(p *rederive.Progress) string {
 }
 
 // sumUp says what was done and what to type next.
-func (c *rederiveCommand) sumUp(out io.Writer, name string, p *rederive.Progress) {
+func (c *reprocessCommand) sumUp(out io.Writer, name string, p *rederive.Progress) {
 	if c.DryRun {
-		c.sumUpRehearsal(out, name, p)
+		c.sumUpDryRun(out, name, p)
 		return
 	}
-	fmt.Fprintf(out, "generation %d of %s: %d events derived again, to %s\n", p.Generation, name, p.Events, strings.Join(p.Topics, ", "))
+	fmt.Fprintf(out, "generation %d of %s: %d events reprocessed, to %s\n", p.Generation, name, p.Events, strings.Join(p.Topics, ", "))
 	for _, m := range p.Models {
 		fmt.Fprintf(out, "  %s: %d calls paid, %d answers were in the journal", m.Model, m.Calls, m.Hits)
 		if m.Price > 0 {
@@ -185,15 +185,15 @@ func (c *rederiveCommand) sumUp(out io.Writer, name string, p *rederive.Progress
 			fmt.Fprintf(out, "next: %s is what runs from now on\n", c.File)
 		}
 	case c.State == "live" && p.Events == 0:
-		fmt.Fprint(out, "next: start what runs the pipeline, and the same command derives what comes\n")
+		fmt.Fprint(out, "next: start what runs the pipeline, and the same command reprocesses what comes\n")
 	case c.From == "" && c.To == "" && c.State == "" && len(p.Into) == 0 && p.CaughtUp:
 		fmt.Fprint(out, "next: the same command with --switch hands over to it\n")
 	}
 }
 
-// sumUpRehearsal says what would be done.
-func (c *rederiveCommand) sumUpRehearsal(out io.Writer, name string, p *rederive.Progress) {
-	fmt.Fprintf(out, "%d events of %s would be derived again: %d outputs, %d dead letters\n", p.Events, name, p.Outputs, p.Dead)
+// sumUpDryRun says what would be done.
+func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *rederive.Progress) {
+	fmt.Fprintf(out, "%d events of %s would be reprocessed: %d outputs, %d dead letters\n", p.Events, name, p.Outputs, p.Dead)
 	if len(p.Models) == 0 {
 		fmt.Fprintln(out, "  nothing outside of the process would be called")
 	}

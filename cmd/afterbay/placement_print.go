@@ -10,7 +10,7 @@ import (
 )
 
 // print prints the report, for people or as JSON.
-func (r *verdictReport) print(out io.Writer) error {
+func (r *placementReport) print(out io.Writer) error {
 	if r.command.JSON {
 		return r.printJSON(out)
 	}
@@ -18,14 +18,14 @@ func (r *verdictReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "pipeline %s, model %s: %s\n", p.pipeline.Name, p.model.Name, p.loaded.Info().Kind)
 	fmt.Fprintf(out, "%d events/s for %v, after %v that do not count, medians of %d rounds: %s\n\n", c.Rate, c.Duration, min(placementSettle, c.Duration), c.Rounds, p.from)
 	fmt.Fprintf(out, "%-12s%22s%22s\n%-12s%11s%11s%11s%11s\n", "", "inside", "endpoint", "ms", "p50", "p99", "p50", "p99")
-	for i, in := range append(r.inside.Hops, r.inside.Sum) {
-		at := append(r.endpoint.Hops, r.endpoint.Sum)[i]
+	for i, in := range append(r.inside.Phases, r.inside.Sum) {
+		at := append(r.endpoint.Phases, r.endpoint.Sum)[i]
 		fmt.Fprintf(out, "%-12s%11.3f%11.3f%11.3f%11.3f\n", in.Name, toMilliseconds(in.P50), toMilliseconds(in.P99), toMilliseconds(at.P50), toMilliseconds(at.P99))
 	}
 	row := func(name string, of func(*verdict.Placement) time.Duration, note string) {
 		fmt.Fprintf(out, "%-12s%22.3f%22.3f  %s\n", name, toMilliseconds(of(&r.inside)), toMilliseconds(of(&r.endpoint)), note)
 	}
-	row("sum of p99s", (*verdict.Placement).Bound, "pessimistic: as if one event were slow in every hop")
+	row("sum of p99s", (*verdict.Placement).Bound, "pessimistic: as if one event were slow in every phase")
 	if c.Budget > 0 {
 		row("headroom", func(p *verdict.Placement) time.Duration { return c.Budget - p.Bound() }, fmt.Sprintf("of %v, by the sum of p99s", c.Budget))
 		row("  measured", func(p *verdict.Placement) time.Duration { return c.Budget - p.Sum.P99 }, "by the p99 of the sum")
@@ -57,16 +57,16 @@ func megabytes(bytes int64) string {
 // toMilliseconds is to the microsecond.
 func toMilliseconds(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }
 
-// hopJSON is a verdict.Hop as JSON.
-type hopJSON struct {
+// phaseJSON is a verdict.Phase as JSON.
+type phaseJSON struct {
 	Name string   `json:"name"`
 	P50  *float64 `json:"p50_ms,omitempty"`
 	P99  float64  `json:"p99_ms"`
 }
 
-func hopsJSON(hops []verdict.Hop) (list []hopJSON) {
-	for _, h := range hops {
-		j := hopJSON{Name: h.Name, P99: toMilliseconds(h.P99)}
+func phasesJSON(phases []verdict.Phase) (list []phaseJSON) {
+	for _, h := range phases {
+		j := phaseJSON{Name: h.Name, P99: toMilliseconds(h.P99)}
 		if p50 := toMilliseconds(h.P50); p50 > 0 {
 			j.P50 = &p50
 		}
@@ -75,14 +75,14 @@ func hopsJSON(hops []verdict.Hop) (list []hopJSON) {
 	return list
 }
 
-// sumsJSON are hops, what they come to and what that leaves of a budget.
+// sumsJSON are phases, what they come to and what that leaves of a budget.
 type sumsJSON struct {
-	Hops             []hopJSON `json:"hops"`
-	Sum              *hopJSON  `json:"sum,omitempty"`
-	Bound            float64   `json:"sum_of_p99s_ms"`
-	Budget           *float64  `json:"budget_ms,omitempty"`
-	Headroom         *float64  `json:"headroom_ms,omitempty"`
-	HeadroomMeasured *float64  `json:"headroom_measured_ms,omitempty"`
+	Phases           []phaseJSON `json:"phases"`
+	Sum              *phaseJSON  `json:"sum,omitempty"`
+	Bound            float64     `json:"sum_of_p99s_ms"`
+	Budget           *float64    `json:"budget_ms,omitempty"`
+	Headroom         *float64    `json:"headroom_ms,omitempty"`
+	HeadroomMeasured *float64    `json:"headroom_measured_ms,omitempty"`
 }
 
 // within notes what a bound and a measured sum, 0 for none, leave of a budget.
@@ -110,10 +110,10 @@ type placementJSON struct {
 	Endpoint int64  `json:"endpoint_bytes,omitempty"`
 }
 
-func (r *verdictReport) printJSON(out io.Writer) error {
+func (r *placementReport) printJSON(out io.Writer) error {
 	of := func(p *verdict.Placement) (j placementJSON) {
-		sum := hopsJSON([]verdict.Hop{p.Sum})[0]
-		j.Hops, j.Sum, j.Bound = hopsJSON(p.Hops), &sum, toMilliseconds(p.Bound())
+		sum := phasesJSON([]verdict.Phase{p.Sum})[0]
+		j.Phases, j.Sum, j.Bound = phasesJSON(p.Phases), &sum, toMilliseconds(p.Bound())
 		j.within(r.command.Budget, p.Bound(), p.Sum.P99)
 		j.Events, j.Measured, j.Unended, j.Lost, j.LostWhy = p.Events, p.Measured, p.Unended, p.Lost, p.LostWhy
 		j.Memory, j.Endpoint = p.Memory, p.Endpoint
@@ -126,7 +126,7 @@ func (r *verdictReport) printJSON(out io.Writer) error {
 		Rate     int            `json:"events_per_second"`
 		Inside   placementJSON  `json:"inside"`
 		Endpoint placementJSON  `json:"endpoint"`
-		Verdict  verdict.Choice `json:"verdict"`
+		Verdict  verdict.Choice `json:"placement"`
 		Reason   string         `json:"reason"`
 	}{r.placed.pipeline.Name, r.placed.model.Name, r.placed.from, r.command.Rate, of(&r.inside), of(&r.endpoint), r.choice, r.reason})
 }

@@ -28,7 +28,7 @@ import (
 
 func TestVerdictOfStagesIsArithmetic(t *testing.T) {
 	for stages, headroom := range map[string]string{"feature=8ms,model=22ms,emit=4ms": "16ms", "feature=8ms,model=35ms,emit=4ms": "3ms"} {
-		out := must(t, "", "verdict", "--stages", stages, "--budget", "50ms")
+		out := must(t, "", "placement", "--phases", stages, "--budget", "50ms")
 		if !strings.Contains(out, "headroom     "+headroom+" of 50ms\n") {
 			t.Errorf("%s: %s", stages, out)
 		}
@@ -36,14 +36,14 @@ func TestVerdictOfStagesIsArithmetic(t *testing.T) {
 			Headroom float64 `json:"headroom_ms"`
 			Sum      float64 `json:"sum_of_p99s_ms"`
 		}
-		if err := json.Unmarshal([]byte(must(t, "", "verdict", "--stages", stages, "--budget", "50ms", "--json")), &found); err != nil {
+		if err := json.Unmarshal([]byte(must(t, "", "placement", "--phases", stages, "--budget", "50ms", "--json")), &found); err != nil {
 			t.Fatal(err)
 		}
 		if want, _ := time.ParseDuration(headroom); found.Headroom != float64(want.Milliseconds()) || found.Sum != 50-found.Headroom {
 			t.Errorf("%s: %+v", stages, found)
 		}
 	}
-	if r := command(t, "", "verdict", "--stages", "model=60ms", "--budget", "50ms"); r.code != exitFailure || !strings.Contains(r.stdout, "-10ms of 50ms") {
+	if r := command(t, "", "placement", "--phases", "model=60ms", "--budget", "50ms"); r.code != exitFailure || !strings.Contains(r.stdout, "-10ms of 50ms") {
 		t.Errorf("exit %d: %s%s", r.code, r.stdout, r.stderr)
 	}
 }
@@ -70,16 +70,16 @@ steps:
 }
 
 type verdictFound struct {
-	Load             string
-	Inside, Endpoint placementJSON
-	Verdict, Reason  string
+	Load              string
+	Inside, Endpoint  placementJSON
+	Placement, Reason string
 }
 
 // verdictOf runs the command with little load.
 func verdictOf(t *testing.T, args ...string) (found verdictFound) {
 	t.Helper()
 	t.Setenv(asCommand, "1") // of the processes that the command starts
-	args = append([]string{"verdict", "--rate=400", "--duration=500ms", "--rounds=1", "--json"}, args...)
+	args = append([]string{"placement", "--rate=400", "--duration=500ms", "--rounds=1", "--json"}, args...)
 	if err := json.Unmarshal([]byte(must(t, "", args...)), &found); err != nil {
 		t.Fatal(err)
 	}
@@ -110,12 +110,12 @@ func TestVerdictMeasuresBothPlacements(t *testing.T) {
 	for name, p := range map[string]placementJSON{"inside": found.Inside, "endpoint": found.Endpoint} {
 		bound := 0.0
 		var names []string
-		for _, h := range p.Hops {
+		for _, h := range p.Phases {
 			bound += h.P99
 			names = append(names, h.Name)
 		}
 		if want := []string{"queue", "feature", "model", "emit", "commit"}; !slices.Equal(names, want) {
-			t.Errorf("%s: hops %v", name, names)
+			t.Errorf("%s: phases %v", name, names)
 		}
 		if p.Sum.P50 == nil || *p.Sum.P50 > p.Sum.P99 || p.Sum.P99 <= 0 || p.Bound < bound-0.01 || p.Bound > bound+0.01 {
 			t.Errorf("%s: sum %+v, bound %v of %v", name, p.Sum, p.Bound, bound)
@@ -128,14 +128,14 @@ func TestVerdictMeasuresBothPlacements(t *testing.T) {
 		}
 	}
 	const model = 2
-	if in, out := found.Inside.Hops[model], found.Endpoint.Hops[model]; *in.P50 >= *out.P50 {
+	if in, out := found.Inside.Phases[model], found.Endpoint.Phases[model]; *in.P50 >= *out.P50 {
 		t.Errorf("a call takes %v ms inside and %v ms behind an endpoint", *in.P50, *out.P50)
 	}
 	if found.Endpoint.Endpoint < 10e6 || found.Inside.Endpoint != 0 {
 		t.Errorf("the endpoint holds %d bytes", found.Endpoint.Endpoint)
 	}
-	if found.Verdict != "embed" || !strings.Contains(found.Reason, "both would do") {
-		t.Errorf("%s: %s", found.Verdict, found.Reason)
+	if found.Placement != "embed" || !strings.Contains(found.Reason, "both would do") {
+		t.Errorf("%s: %s", found.Placement, found.Reason)
 	}
 }
 
@@ -185,11 +185,11 @@ func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
 	events := filepath.Join(t.TempDir(), "payments.csv")
 	write(t, events, "tx,customer,amount,country,channel,device,ts\na,ann,12.5,US,chip,,1\nb,bob,3,GB,online,ios,2\n")
 	found := verdictOf(t, append(slices.Clone(endpoint), "--endpoint-model", "cards", "--events", events)...)
-	if found.Verdict == "" || found.Endpoint.Endpoint != 0 || found.Endpoint.Lost != 0 || !strings.Contains(found.Load, "the 2 events of "+events) {
+	if found.Placement == "" || found.Endpoint.Endpoint != 0 || found.Endpoint.Lost != 0 || !strings.Contains(found.Load, "the 2 events of "+events) {
 		t.Errorf("%+v", found)
 	}
 	found = verdictWhere(t, func(f *verdictFound) bool { return f.Inside.Unended == 0 }, append(slices.Clone(endpoint), "--endpoint-model", "late")...)
-	if found.Verdict != "embed" || found.Endpoint.Unended == 0 || found.Inside.Unended != 0 || !strings.Contains(found.Reason, "behind the endpoint it falls behind") {
+	if found.Placement != "embed" || found.Endpoint.Unended == 0 || found.Inside.Unended != 0 || !strings.Contains(found.Reason, "behind the endpoint it falls behind") {
 		t.Errorf("%+v", found)
 	}
 	flags := []string{"--rate=100", "--duration=200ms", "--rounds=1"}
@@ -211,7 +211,7 @@ func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
 func verdictFails(t *testing.T, args ...string) result {
 	t.Helper()
 	t.Setenv(asCommand, "1")
-	return command(t, "", append([]string{"verdict"}, args...)...)
+	return command(t, "", append([]string{"placement"}, args...)...)
 }
 
 func TestVerdictRefusesWhatItCannotMeasure(t *testing.T) {
@@ -236,8 +236,8 @@ func TestVerdictRefusesWhatItCannotMeasure(t *testing.T) {
 		part string
 	}{
 		"nothing":           {nil, exitUsage, "name a pipeline file"},
-		"both":              {[]string{file, "--stages", "model=1ms"}, exitUsage, "measures nothing"},
-		"stage":             {[]string{"--stages", "modle=1ms"}, exitUsage, "there are queue, feature"},
+		"both":              {[]string{file, "--phases", "model=1ms"}, exitUsage, "measures nothing"},
+		"stage":             {[]string{"--phases", "modle=1ms"}, exitUsage, "there are queue, feature"},
 		"rate":              {[]string{file, "--rate", "0"}, exitUsage, "--rate"},
 		"standard input":    {[]string{file, "--events", "-"}, exitUsage, "name a file"},
 		"no file":           {[]string{"none.yaml"}, exitInvalid, "none.yaml"},
@@ -299,7 +299,7 @@ steps:
 	}
 	in := &file.Pipelines[0].Input
 	ofSeed := func(seed uint64) []byte {
-		source, _, err := (&verdictCommand{Seed: seed}).eventsFor(nil, in)
+		source, _, err := (&placementCommand{Seed: seed}).eventsFor(nil, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,17 +350,17 @@ func TestArrivalsAreOfTheEventsOfAPassage(t *testing.T) {
 	}
 }
 
-func TestHopsOfAnEventAddUpToItsSum(t *testing.T) {
+func TestPhasesOfAnEventAddUpToItsSum(t *testing.T) {
 	const ms = time.Millisecond
-	came, h := time.Unix(1, 0), hopTimes{}
+	came, h := time.Unix(1, 0), phaseTimes{}
 	p := observe.Passage{Begun: came.Add(2 * ms), Feature: 3 * ms, Model: 5 * ms, Emit: 7 * ms, Made: came.Add(17 * ms), Committed: came.Add(28 * ms)}
 	h.add(&p, came)
-	hops, sum := h.figures()
+	phases, sum := h.figures()
 	total := time.Duration(0)
 	for i, want := range []time.Duration{2 * ms, 3 * ms, 5 * ms, 7 * ms, 11 * ms} {
-		total += hops[i].P99
-		if hops[i].P50 != want || hops[i].P99 != want {
-			t.Errorf("%+v, want %v", hops[i], want)
+		total += phases[i].P99
+		if phases[i].P50 != want || phases[i].P99 != want {
+			t.Errorf("%+v, want %v", phases[i], want)
 		}
 	}
 	if sum.P50 != total || sum.P99 != 28*ms {
@@ -377,7 +377,7 @@ func TestEndpointIsCalledAsTheModelInside(t *testing.T) {
 
 func TestServersThatCannotStartAreReported(t *testing.T) {
 	t.Setenv(asCommand, "1")
-	r := newVerdictReport(&verdictCommand{}, &placed{app: &app{ctx: t.Context(), stderr: io.Discard}, model: &afterbay.Model{Name: "m"}, path: "none.ubj"})
+	r := newPlacementReport(&placementCommand{}, &placed{app: &app{ctx: t.Context(), stderr: io.Discard}, model: &afterbay.Model{Name: "m"}, path: "none.ubj"})
 	if _, err := r.serve(); err == nil {
 		t.Error("a server of no model runs")
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Hops are the times of the way of an event and of those computed with it.
-type Hops struct {
+// Phases are the times of the way of an event and of those computed with it.
+type Phases struct {
 	First   int64         `json:"first"` // offset of the first event computed together
 	Next    int64         `json:"next"`  // and of the one behind the last
 	Queue   time.Duration `json:"queue_ns,omitempty"`
@@ -21,10 +21,10 @@ type Hops struct {
 }
 
 // Total is the time from the event's append to the durable output.
-func (h *Hops) Total() time.Duration { return h.Queue + h.Feature + h.Model + h.Emit + h.Commit }
+func (h *Phases) Total() time.Duration { return h.Queue + h.Feature + h.Model + h.Emit + h.Commit }
 
-// hops finds the times of every record that a pipeline made, from the first.
-func (e *explanation) hops(ctx context.Context) error {
+// phases finds the times of every record that a pipeline made, from the first.
+func (e *explanation) phases(ctx context.Context) error {
 	if e.Passage == nil {
 		return nil
 	}
@@ -34,20 +34,20 @@ func (e *explanation) hops(ctx context.Context) error {
 	}
 	way = append(append(way, e.report.Event), e.report.Upstream...)
 	for i := len(way) - 2; i >= 0; i-- {
-		if err := e.hopsOf(ctx, way[i], way[i+1]); err != nil {
+		if err := e.phasesOf(ctx, way[i], way[i+1]); err != nil {
 			return err
 		}
 	}
 	for _, r := range e.report.Became {
-		if err := e.hopsOf(ctx, r, e.report.Event); err != nil {
+		if err := e.phasesOf(ctx, r, e.report.Event); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hopsOf finds the times of the way from an event to what was made of it.
-func (e *explanation) hopsOf(ctx context.Context, r, event *Record) error {
+// phasesOf finds the times of the way from an event to what was made of it.
+func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	p, offset, ok := parsePosition(r.Made.From)
 	if !ok {
 		return nil
@@ -56,7 +56,7 @@ func (e *explanation) hopsOf(ctx context.Context, r, event *Record) error {
 	if err != nil || !found {
 		return err
 	}
-	h := &Hops{
+	h := &Phases{
 		First: passage.First, Next: passage.Next, Feature: passage.Feature, Model: passage.Model, Emit: passage.Emit,
 		Commit: passage.Committed.Sub(passage.Made), committed: passage.Committed,
 	}
@@ -64,11 +64,11 @@ func (e *explanation) hopsOf(ctx context.Context, r, event *Record) error {
 	case event.Missing != "":
 	case event.Made == nil: // its time is when it was appended
 		h.Queue, h.Known = passage.Begun.Sub(event.Time), true
-	case event.Made.Hops != nil:
-		h.Queue, h.Known = passage.Begun.Sub(event.Made.Hops.committed), true
+	case event.Made.Phases != nil:
+		h.Queue, h.Known = passage.Begun.Sub(event.Made.Phases.committed), true
 	}
 	h.Queue = max(h.Queue, 0)
-	r.Made.Hops = h
+	r.Made.Phases = h
 	return nil
 }
 

@@ -65,16 +65,16 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	write(t, "limits.yaml", limitPipeline(100))
 	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
-	if r := command(t, "", "rederive", "limits.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to derive") {
+	if r := command(t, "", "reprocess", "limits.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to reprocess") {
 		t.Errorf("of an unchanged file: %+v", r)
 	}
 	write(t, "new.yaml", limitPipeline(500))
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--dry-run"), "100 events of limits would be derived again: 100 outputs, 0 dead letters", "nothing outside of the process")
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--compare", "--plot", "plot.svg"), "decided: ", "of 100 outputs differ", `action: `, ` times "review" -> "allow"`, "spent_sum_24h: 0 differ")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--dry-run"), "100 events of limits would be reprocessed: 100 outputs, 0 dead letters", "nothing outside of the process")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--compare", "--plot", "plot.svg"), "decided: ", "of 100 outputs differ", `action: `, ` times "review" -> "allow"`, "spent_sum_24h: 0 differ")
 	if plot, err := os.ReadFile("plot.svg"); err != nil || !strings.Contains(string(plot), "decided: spent_sum_24h") {
 		t.Errorf("the plot: %v: %.200s", err, plot)
 	}
-	mustHave(t, must(t, "", "rederive", "new.yaml"), "generation 2 of limits: 100 events derived again, to decided.g2, dlq.limits.g2", "--switch")
+	mustHave(t, must(t, "", "reprocess", "new.yaml"), "generation 2 of limits: 100 events reprocessed, to decided.g2, dlq.limits.g2", "--switch")
 	live, derived := must(t, "", "tail", "decided"), must(t, "", "tail", "decided.g2")
 	if strings.Count(derived, "\n") != 100 || strings.Count(derived, "review") >= strings.Count(live, "review") {
 		t.Errorf("derived %d decisions, %d to review, of which there were %d", strings.Count(derived, "\n"), strings.Count(derived, "review"), strings.Count(live, "review"))
@@ -82,12 +82,12 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	if got := must(t, "", "tail", "decided", "--view"); got != live {
 		t.Errorf("the view moved before the switch: %s", got)
 	}
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--switch"), "partition 0: live from offset", "partition 1: live from offset", "new.yaml is what runs from now on")
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--switch"), "generation 2 of limits", "partition 1: live from offset", "new.yaml is what runs from now on")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--switch"), "partition 0: live from offset", "partition 1: live from offset", "new.yaml is what runs from now on")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--switch"), "generation 2 of limits", "partition 1: live from offset", "new.yaml is what runs from now on")
 	if got := must(t, "", "tail", "decided", "--view"); got != derived {
 		t.Errorf("the view did not move: %s", got)
 	}
-	if r := command(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle"); r.code != exitInvalid || !strings.Contains(r.stderr, "was derived again and handed over to generation 2") {
+	if r := command(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle"); r.code != exitInvalid || !strings.Contains(r.stderr, "was reprocessed and handed over to generation 2") {
 		t.Errorf("the file of before: %+v", r)
 	}
 	must(t, orders(100, 10), "produce", "orders", "--key", "customer")
@@ -95,7 +95,7 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	if got, view := must(t, "", "tail", "decided"), must(t, "", "tail", "decided", "--view"); strings.Count(got, "\n") != 110 || strings.Count(view, "\n") != 110 {
 		t.Errorf("%d decisions, %d in the view, of 110 events", strings.Count(got, "\n"), strings.Count(view, "\n"))
 	}
-	mustHave(t, must(t, "", "generations", "limits"), "generation 2: derived from", "live in 2 of 2 partitions")
+	mustHave(t, must(t, "", "generations", "limits"), "generation 2: reprocessed from", "live in 2 of 2 partitions")
 	if got := must(t, "", "generations", "limits", "--json"); !strings.Contains(got, `"mixed":false`) || strings.Count(got, `"generation":2`) != 3 {
 		t.Error(got)
 	}
@@ -130,13 +130,13 @@ func TestRunningPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	follow.wait(t, `"spent_sum_24h":750`) // the last of c1, which is in one partition,
 	follow.wait(t, `"spent_sum_24h":735`) // and of c0, which is in the other
 	write(t, "new.yaml", limitPipeline(500))
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--rate", "10000", "--switch", "--compare"), "of 100 outputs differ", "generation 2 of limits: 100 events", "partition 1: live from offset")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--rate", "10000", "--switch", "--compare"), "of 100 outputs differ", "generation 2 of limits: 100 events", "partition 1: live from offset")
 	endFollow()
 	must(t, orders(100, 10), "produce", "orders", "--key", "customer")
 	follow, endFollow = background(t, "tail", "decided", "--follow", "--headers")
 	follow.wait(t, " 2\"")
 	endFollow()
-	if r := command(t, "", "rederive", "new.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to derive") {
+	if r := command(t, "", "reprocess", "new.yaml"); r.code == exitOK || !strings.Contains(r.stderr, "nothing to reprocess") {
 		t.Errorf("the new file again: %+v", r)
 	}
 	if code := end(); code != exitOK {
@@ -241,7 +241,7 @@ func TestKilledDerivationsAreResumedAndSwitchesHappenedOrNot(t *testing.T) {
 	for i := range *killCount {
 		running, out := killable(t, "run", file(now), "--listen", "127.0.0.1:0")
 		out.wait(t, "afterbay tail decided --follow")
-		job, said := killable(t, "rederive", file(now+1), "--switch", "--rate", "20000", "--json")
+		job, said := killable(t, "reprocess", file(now+1), "--switch", "--rate", "20000", "--json")
 		must(t, orders(total, 100), "produce", "orders", "--key", "customer")
 		total += 100
 		after := time.Duration(rng.Int64N(int64(1500 * time.Millisecond)))
@@ -261,7 +261,7 @@ func TestKilledDerivationsAreResumedAndSwitchesHappenedOrNot(t *testing.T) {
 		}
 	}
 	must(t, "", "run", file(now), "--listen", "none", "--until-idle")
-	must(t, "", "rederive", file(now+1), "--switch")
+	must(t, "", "reprocess", file(now+1), "--switch")
 	now++
 	must(t, "", "run", file(now), "--listen", "none", "--until-idle")
 	checkKilled(t, file(now), now, total)
@@ -310,19 +310,19 @@ func TestDerivedIntoTopics(t *testing.T) {
 	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
 	live := must(t, "", "tail", "decided")
-	got := must(t, "", "rederive", "new.yaml", "--into", "history", "--compare")
-	mustHave(t, got, "generation 2 of limits: 100 events derived again, to history, dlq.limits.g2", "decided: ", "of 100 outputs differ", `action: `, ` times "review" -> "allow"`, "spent_sum_24h: 0 differ")
+	got := must(t, "", "reprocess", "new.yaml", "--into", "history", "--compare")
+	mustHave(t, got, "generation 2 of limits: 100 events reprocessed, to history, dlq.limits.g2", "decided: ", "of 100 outputs differ", `action: `, ` times "review" -> "allow"`, "spent_sum_24h: 0 differ")
 	if strings.Contains(got, "--switch") {
 		t.Errorf("it offers a switch: %s", got)
 	}
 	for _, refused := range [][]string{{"--into", "orders"}, {"--into", "decided"}, {"--into", "history", "--switch"}} {
-		if r := command(t, "", append([]string{"rederive", "new.yaml"}, refused...)...); r.code == exitOK || !strings.Contains(r.stderr, "into") {
+		if r := command(t, "", append([]string{"reprocess", "new.yaml"}, refused...)...); r.code == exitOK || !strings.Contains(r.stderr, "into") {
 			t.Errorf("%v: %+v", refused, r)
 		}
 	}
 	out, end := background(t, "run", "limits.yaml", "--listen", "127.0.0.1:0")
 	out.wait(t, "afterbay tail decided --follow")
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--into", "decided=other", "--into", "dlq.limits=bad"), "generation 3 of limits: 100 events derived again, to other, bad")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--into", "decided=other", "--into", "dlq.limits=bad"), "generation 3 of limits: 100 events reprocessed, to other, bad")
 	if code := end(); code != exitOK {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -344,13 +344,13 @@ func TestDerivedFromAState(t *testing.T) {
 	write(t, "new.yaml", limitPipeline(500))
 	must(t, orders(0, 100), "produce", "orders", "--partitions", "2", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
-	mustHave(t, must(t, "", "rederive", "limits.yaml", "--to", "2100-01-01T00:00:00Z"), "generation 2 of limits: 100 events")
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--from-state", "live"), "generation 3 of limits: 0 events", "next: start what runs the pipeline")
+	mustHave(t, must(t, "", "reprocess", "limits.yaml", "--to", "2100-01-01T00:00:00Z"), "generation 2 of limits: 100 events")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", "live"), "generation 3 of limits: 0 events", "next: start what runs the pipeline")
 	must(t, orders(100, 50), "produce", "orders", "--key", "customer")
-	mustHave(t, must(t, "", "rederive", "new.yaml", "--from-state", "2", "--dry-run"), "0 events of limits would be")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", "2", "--dry-run"), "0 events of limits would be")
 	out, end := background(t, "run", "limits.yaml", "--listen", "127.0.0.1:0")
 	out.wait(t, "afterbay tail decided --follow")
-	if r := command(t, "", "rederive", "limits.yaml", "--from-state", "live"); r.code == exitOK || !strings.Contains(r.stderr, "stop the process") {
+	if r := command(t, "", "reprocess", "limits.yaml", "--from-state", "live"); r.code == exitOK || !strings.Contains(r.stderr, "stop the process") {
 		t.Errorf("of a pipeline that runs: %+v", r)
 	}
 	follow, endFollow := background(t, "tail", "decided", "--follow")
@@ -359,12 +359,12 @@ func TestDerivedFromAState(t *testing.T) {
 	}
 	endFollow()
 	for _, state := range []string{"2", "live"} {
-		mustHave(t, must(t, "", "rederive", "new.yaml", "--from-state", state, "--compare"), ": 50 events derived again", "of 50 outputs differ", "; 0 were made only before, 0 only now", "spent_sum_24h: 0 differ")
+		mustHave(t, must(t, "", "reprocess", "new.yaml", "--from-state", state, "--compare"), ": 50 events reprocessed", "of 50 outputs differ", "; 0 were made only before, 0 only now", "spent_sum_24h: 0 differ")
 	}
 	if code := end(); code != exitOK {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if r := command(t, "", "rederive", "new.yaml", "--from-state", "2", "--switch"); r.code == exitOK || !strings.Contains(r.stderr, "leave out switch") {
+	if r := command(t, "", "reprocess", "new.yaml", "--from-state", "2", "--switch"); r.code == exitOK || !strings.Contains(r.stderr, "leave out switch") {
 		t.Errorf("a switch: %+v", r)
 	}
 }
@@ -381,11 +381,11 @@ func TestKilledDerivationsIntoTopicsAreResumed(t *testing.T) {
 	write(t, "new.yaml", limitPipeline(5000))
 	must(t, orders(0, 1000), "produce", "orders", "--partitions", "2", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
-	must(t, "", "rederive", "limits.yaml", "--to", "2100-01-01T00:00:00Z")
+	must(t, "", "reprocess", "limits.yaml", "--to", "2100-01-01T00:00:00Z")
 	must(t, orders(1000, 5000), "produce", "orders", "--key", "customer")
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
 	rng := rand.New(rand.NewPCG(uint64(*killSeed), 1))
-	ask := []string{"rederive", "new.yaml", "--from-state", "2", "--into", "history"}
+	ask := []string{"reprocess", "new.yaml", "--from-state", "2", "--into", "history"}
 	for range *killCount {
 		job, _ := killable(t, append(ask, "--rate", "2000", "--json")...)
 		after := time.Duration(rng.Int64N(int64(1500 * time.Millisecond)))

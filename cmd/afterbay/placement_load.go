@@ -26,7 +26,7 @@ const (
 )
 
 // eventsFor returns what makes the events of a load, and what they are.
-func (c *verdictCommand) eventsFor(a *app, in *afterbay.Input) (func() *source, string, error) {
+func (c *placementCommand) eventsFor(a *app, in *afterbay.Input) (func() *source, string, error) {
 	l := &repeated{key: in.Key, unit: cmp.Or(in.Time.Unit, in.Time.Format)}
 	var events []map[string]json.RawMessage
 	from := "events made up of the fields of " + in.Topic

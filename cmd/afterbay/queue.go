@@ -11,21 +11,21 @@ import (
 	"github.com/afterbay/afterbay/serve"
 )
 
-type parkedCommand struct {
-	Ls   parkedLsCommand   `cmd:"" help:"List the events that a pipeline has parked, by partition and offset."`
-	Run  parkedRunCommand  `cmd:"" help:"Call for parked events at once, whenever they are due. A process has to run the pipeline."`
-	Drop parkedDropCommand `cmd:"" help:"Give parked events up: they become dead letters. A process has to run the pipeline."`
+type queueCommand struct {
+	Ls    queueLsCommand    `cmd:"" help:"List the events in the async queue of a pipeline, by partition and offset."`
+	Retry queueRetryCommand `cmd:"" help:"Call for queued events at once, before they are due. A process must run the pipeline."`
+	Drop  queueDropCommand  `cmd:"" help:"Give queued events up: they become dead letters. A process must run the pipeline."`
 }
 
-type parkedLsCommand struct {
+type queueLsCommand struct {
 	Pipeline string `arg:"" help:"Name of the pipeline."`
 	directoryFlags
-	JSON bool `name:"json" help:"Print one object of JSON a line: partition, offset, key, waits (call or key), attempts, since, due, class, tenant, error, bytes."`
+	JSON bool `name:"json" help:"Print one object of JSON a line: partition, offset, key, waits (call or key), attempts, since, due, priority, tenant, error, bytes."`
 }
 
-type parkedRunCommand struct{ orderFlags }
+type queueRetryCommand struct{ orderFlags }
 
-type parkedDropCommand struct{ orderFlags }
+type queueDropCommand struct{ orderFlags }
 
 type orderFlags struct {
 	Pipeline  string `arg:"" help:"Name of the pipeline."`
@@ -34,8 +34,8 @@ type orderFlags struct {
 	directoryFlags
 }
 
-// parkedEvent is a parked event as parked ls prints it.
-type parkedEvent struct {
+// queuedEvent is an event of the async queue as queue ls prints it.
+type queuedEvent struct {
 	Partition int32      `json:"partition"`
 	Offset    int64      `json:"offset"`
 	Key       string     `json:"key"`
@@ -43,16 +43,16 @@ type parkedEvent struct {
 	Attempts  int        `json:"attempts"`
 	Since     time.Time  `json:"since"`
 	Due       *time.Time `json:"due,omitempty"`
-	Class     string     `json:"class"` // high, normal or low
+	Priority  string     `json:"priority"` // high, normal or low
 	Tenant    string     `json:"tenant,omitempty"`
 	Error     string     `json:"error,omitempty"`
 	Bytes     int        `json:"bytes"`
 }
 
-func newParkedEvent(e *park.Entry) parkedEvent {
-	p := parkedEvent{
+func newQueuedEvent(e *park.Entry) queuedEvent {
+	p := queuedEvent{
 		Partition: e.Record.Partition.Index, Offset: int64(e.Record.Offset), Key: string(e.Record.Key), Waits: "call",
-		Attempts: e.Attempts, Class: e.Class.String(), Tenant: e.Tenant, Since: time.UnixMicro(e.Since).UTC(), Error: e.Error, Bytes: len(e.Record.Value),
+		Attempts: e.Attempts, Priority: e.Class.String(), Tenant: e.Tenant, Since: time.UnixMicro(e.Since).UTC(), Error: e.Error, Bytes: len(e.Record.Value),
 	}
 	if e.Behind {
 		p.Waits = "key"
@@ -64,8 +64,8 @@ func newParkedEvent(e *park.Entry) parkedEvent {
 	return p
 }
 
-// Run lists the parked events.
-func (c *parkedLsCommand) Run(a *app) (err error) {
+// Run lists the queued events.
+func (c *queueLsCommand) Run(a *app) (err error) {
 	directory, closeDirectory, err := c.open(a, false)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *parkedLsCommand) Run(a *app) (err error) {
 		out := json.NewEncoder(a.stdout)
 		for e, err := range serve.Parked(a.ctx, directory, c.Pipeline) {
 			if err == nil {
-				err = out.Encode(newParkedEvent(e))
+				err = out.Encode(newQueuedEvent(e))
 			}
 			if err != nil {
 				return err
@@ -89,20 +89,20 @@ func (c *parkedLsCommand) Run(a *app) (err error) {
 		if err != nil {
 			return err
 		}
-		p := newParkedEvent(e)
+		p := newQueuedEvent(e)
 		fmt.Fprintf(table, "%d\t%d\t%q\t%s\t%d\t%v\t%s\n", p.Partition, p.Offset, p.Key, p.Waits, p.Attempts, time.Since(p.Since).Round(time.Millisecond), p.Error)
 	}
 	return table.Flush()
 }
 
-// Run calls for parked events.
-func (c *parkedRunCommand) Run(a *app) error { return c.order(a, false, "called for") }
+// Run calls for queued events.
+func (c *queueRetryCommand) Run(a *app) error { return c.order(a, false, "called for") }
 
-// Run gives parked events up.
-func (c *parkedDropCommand) Run(a *app) error { return c.order(a, true, "given up") }
+// Run gives queued events up.
+func (c *queueDropCommand) Run(a *app) error { return c.order(a, true, "given up") }
 
 func (c *orderFlags) order(a *app, drop bool, done string) error {
-	client, err := c.process(a, fmt.Errorf("no process is known that runs pipeline %q: start afterbay run, which also calls for what is parked; of one elsewhere give the address with --url", c.Pipeline))
+	client, err := c.process(a, fmt.Errorf("no known process runs pipeline %q: start afterbay run, which also retries queued events; for a process elsewhere give its address with --url", c.Pipeline))
 	if err != nil {
 		return err
 	}

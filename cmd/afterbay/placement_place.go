@@ -49,7 +49,7 @@ type placed struct {
 }
 
 // load loads the pipeline, its model and its events.
-func (c *verdictCommand) load(a *app) (*placed, error) {
+func (c *placementCommand) load(a *app) (*placed, error) {
 	file, err := config.Load(c.File)
 	if err != nil {
 		return nil, &exitError{exitInvalid, err}
@@ -87,7 +87,7 @@ func (c *verdictCommand) load(a *app) (*placed, error) {
 }
 
 // choose returns the index of the pipeline in the file.
-func (c *verdictCommand) choose(file *config.File) (int, error) {
+func (c *placementCommand) choose(file *config.File) (int, error) {
 	var names []string
 	found := -1
 	for i, p := range file.Pipelines {
@@ -108,7 +108,7 @@ func (c *verdictCommand) choose(file *config.File) (int, error) {
 }
 
 // chooseModel returns the model to place.
-func (c *verdictCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, error) {
+func (c *placementCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, error) {
 	var names []string
 	for i := range p.Models {
 		if m := &p.Models[i]; m.Name == c.Model || c.Model == "" && len(p.Models) == 1 {
@@ -173,7 +173,7 @@ func (m *atEndpoint) compare(ctx context.Context, rows model.Rows, scores []floa
 }
 
 // outside asks the endpoint for the model.
-func (p *placed) outside(c *verdictCommand) (*atEndpoint, error) {
+func (p *placed) outside(c *placementCommand) (*atEndpoint, error) {
 	info := p.loaded.Info()
 	o := remote.Options{URL: c.Endpoint, Model: c.EndpointModel, Bearer: c.Token}
 	if o.Model == "" {
@@ -198,7 +198,7 @@ func (p *placed) outside(c *verdictCommand) (*atEndpoint, error) {
 }
 
 // measure runs the pipeline with the model in its place.
-func (p *placed) measure(c *verdictCommand) (_ *verdict.Placement, err error) {
+func (p *placed) measure(c *placementCommand) (_ *verdict.Placement, err error) {
 	used := p.loaded
 	if c.Place == "endpoint" {
 		at, cause := p.outside(c)
@@ -210,9 +210,9 @@ func (p *placed) measure(c *verdictCommand) (_ *verdict.Placement, err error) {
 	}
 	m := &measurement{
 		app: p.app, engine: &engine{}, work: work{source: p.events}, meter: newMeter(p.stderr),
-		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, sessionFlags: c.sessionFlags},
+		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, parallelismFlags: c.parallelismFlags},
 	}
-	if m.runner, err = p.runner(used, c.Sessions); err != nil {
+	if m.runner, err = p.runner(used, c.Parallelism); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp(c.Dir, "afterbay-verdict-")
@@ -233,13 +233,13 @@ func (p *placed) measure(c *verdictCommand) (_ *verdict.Placement, err error) {
 	return m.passing()
 }
 
-// passing appends events by a schedule, and measures the hops of each.
+// passing appends events by a schedule, and measures the phases of each.
 func (m *measurement) passing() (*verdict.Placement, error) {
 	source := m.work.source()
 	defer source.stop()
 	settle := min(placementSettle, m.options.Duration)
 	s := m.schedule(source, settle+m.options.Duration)
-	h := &hopTimes{runner: m.runner, partitions: map[int32]*arrivals{}}
+	h := &phaseTimes{runner: m.runner, partitions: map[int32]*arrivals{}}
 	read := newTails(m.log, func(p stream.Partition) consumer {
 		h.partitions[p.Index] = &arrivals{}
 		return h.partitions[p.Index]
@@ -278,7 +278,7 @@ func (m *measurement) passing() (*verdict.Placement, error) {
 		return nil, err
 	}
 	counts := m.runner.Counts()
-	placement.Hops, placement.Sum = h.figures()
+	placement.Phases, placement.Sum = h.figures()
 	placement.Events, placement.Measured, placement.Lost = s.events, h.sum.count, int64(counts.DeadLetters)
 	if placement.LostWhy, err = m.firstLost(); err != nil {
 		return nil, err
@@ -346,19 +346,19 @@ func (a *arrivals) take(p *observe.Passage) []time.Time {
 	return taken
 }
 
-// hopTimes are the times that events spent in each hop. What a pipeline notes of
+// phaseTimes are the times that events spent in each phase. What a pipeline notes of
 // passages says it, with the times at which events came in: the pipeline itself
 // runs as it would without being looked at.
-type hopTimes struct {
+type phaseTimes struct {
 	runner     *afterbay.Runner
 	partitions map[int32]*arrivals
 	counts     time.Time // what came before does not count
-	hops       [len(observe.Hops)]times
+	phases     [len(observe.Hops)]times
 	sum        times
 }
 
 // watch collects until done is closed.
-func (h *hopTimes) watch(done <-chan struct{}) {
+func (h *phaseTimes) watch(done <-chan struct{}) {
 	ticker := time.NewTicker(placementLook)
 	defer ticker.Stop()
 	for {
@@ -372,7 +372,7 @@ func (h *hopTimes) watch(done <-chan struct{}) {
 }
 
 // collect adds the events that came through since the last time.
-func (h *hopTimes) collect() {
+func (h *phaseTimes) collect() {
 	passages := h.runner.Passages()
 	slices.SortFunc(passages, func(a, b observe.Passage) int { return cmp.Compare(a.First, b.First) })
 	for _, p := range passages {
@@ -384,20 +384,20 @@ func (h *hopTimes) collect() {
 	}
 }
 
-// add notes the hops of an event of a passage, by when it came in.
-func (h *hopTimes) add(p *observe.Passage, came time.Time) {
-	for hop, took := range [...]time.Duration{p.Begun.Sub(came), p.Feature, p.Model, p.Emit, p.Committed.Sub(p.Made)} {
-		h.hops[hop].add(took)
+// add notes the phases of an event of a passage, by when it came in.
+func (h *phaseTimes) add(p *observe.Passage, came time.Time) {
+	for phase, took := range [...]time.Duration{p.Begun.Sub(came), p.Feature, p.Model, p.Emit, p.Committed.Sub(p.Made)} {
+		h.phases[phase].add(took)
 	}
 	h.sum.add(p.Committed.Sub(came))
 }
 
-func (h *hopTimes) figures() (hops []verdict.Hop, sum verdict.Hop) {
-	of := func(name string, t *times) verdict.Hop {
-		return verdict.Hop{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
+func (h *phaseTimes) figures() (phases []verdict.Phase, sum verdict.Phase) {
+	of := func(name string, t *times) verdict.Phase {
+		return verdict.Phase{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
 	}
-	for _, hop := range observe.Hops {
-		hops = append(hops, of(hop.String(), &h.hops[hop]))
+	for _, phase := range observe.Hops {
+		phases = append(phases, of(phase.String(), &h.phases[phase]))
 	}
-	return hops, of("sum", &h.sum)
+	return phases, of("sum", &h.sum)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // compare says how what a generation made differs from what was there before.
-func (c *rederiveCommand) compare(a *app, d serve.Directory, pipeline string, topics []string, p *rederive.Progress) error {
+func (c *reprocessCommand) compare(a *app, d serve.Directory, pipeline string, topics []string, p *rederive.Progress) error {
 	if client, ok := d.(*serve.Client); ok && len(p.Live) > 0 {
 		d = c.again(a, client)
 	}
@@ -87,7 +87,7 @@ const (
 )
 
 // again reaches a process after a switch, for which it begins its server anew.
-func (c *rederiveCommand) again(a *app, before *serve.Client) *serve.Client {
+func (c *reprocessCommand) again(a *app, before *serve.Client) *serve.Client {
 	for deadline := time.Now().Add(againWait); time.Now().Before(deadline) && a.ctx.Err() == nil; time.Sleep(againTry) {
 		next, err := before, error(nil)
 		if c.URL == "" {
@@ -117,7 +117,7 @@ func chartOf(topic string, f *rederive.Field) plot.Chart {
 	for _, of := range []struct {
 		name   string
 		spread *rederive.Spread
-	}{{"before", f.Old}, {"derived again", f.New}} {
+	}{{"before", f.Old}, {"reprocessed", f.New}} {
 		line := plot.Line{Name: of.name}
 		for i, share := range of.spread.Share(from, to, chartParts) {
 			line.Points = append(line.Points, plot.Point{X: from + (float64(i)+0.5)*(to-from)/chartParts, Y: share})

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/verdict"
 )
 
-type verdictCommand struct {
+type placementCommand struct {
 	File   string `arg:"" optional:"" help:"Pipeline file."`
 	Events string `help:"File of events to repeat, NDJSON, or CSV with a header. Without it events are made up of the input's fields." placeholder:"FILE"`
 	placementFlags
@@ -17,11 +17,11 @@ type verdictCommand struct {
 	Rate     int           `help:"Events per second, on a fixed schedule." default:"2000"`
 	Duration time.Duration `help:"How long to keep the rate, in each round." default:"5s"`
 	Rounds   int           `help:"Rounds, each of both placements; medians of their figures count." default:"3"`
-	sessionFlags
+	parallelismFlags
 	Dir    string        `help:"Folder to work in, on the disk to measure. The default is a temporary one." placeholder:"DIR"`
 	Seed   uint64        `help:"Seed of the events that are made up." default:"1"`
 	Budget time.Duration `help:"What an event may take at p99, from its append until its outputs are durable; the command exits with 1 where neither placement keeps it." placeholder:"DURATION"`
-	Stages string        `help:"Measure nothing: sum up these p99s of queue, feature, model, emit, commit, such as feature=8ms,model=22ms,emit=4ms." placeholder:"STAGE=TIME,..."`
+	Phases string        `help:"Measure nothing: sum up these p99s of queue, feature, model, emit, commit, such as feature=8ms,model=22ms,emit=4ms." placeholder:"PHASE=TIME,..."`
 	JSON   bool          `help:"Print JSON." name:"json"`
 }
 
@@ -34,11 +34,11 @@ type placementFlags struct {
 }
 
 // Run measures both placements and prints the verdict.
-func (c *verdictCommand) Run(a *app) error {
+func (c *placementCommand) Run(a *app) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	if c.Stages != "" {
+	if c.Phases != "" {
 		return c.sum(a)
 	}
 	p, err := c.load(a)
@@ -52,7 +52,7 @@ func (c *verdictCommand) Run(a *app) error {
 		}
 		return json.NewEncoder(a.stdout).Encode(placement)
 	}
-	r := newVerdictReport(c, p)
+	r := newPlacementReport(c, p)
 	trial, err := p.runner(p.loaded, 1) // says what is wrong with the pipeline
 	if err != nil {
 		return err
@@ -72,14 +72,14 @@ func (c *verdictCommand) Run(a *app) error {
 	return nil
 }
 
-func (c *verdictCommand) validate() error {
+func (c *placementCommand) validate() error {
 	switch {
-	case c.Stages != "" && c.File != "":
-		return usage("--stages measures nothing: leave out %s, or --stages", c.File)
-	case c.Stages == "" && c.File == "":
-		return usage("name a pipeline file to measure, or give p99s with --stages")
-	case c.Rate < 1 || c.Rounds < 1 || c.Duration < 100*time.Millisecond || c.Budget < 0 || c.Sessions < 0:
-		return usage("--rate and --rounds are above 0, --duration 100ms or more, --budget and --sessions not below 0")
+	case c.Phases != "" && c.File != "":
+		return usage("--phases measures nothing: leave out %s, or --phases", c.File)
+	case c.Phases == "" && c.File == "":
+		return usage("name a pipeline file to measure, or give p99s with --phases")
+	case c.Rate < 1 || c.Rounds < 1 || c.Duration < 100*time.Millisecond || c.Budget < 0 || c.Parallelism < 0:
+		return usage("--rate and --rounds are above 0, --duration 100ms or more, --budget and --parallelism not below 0")
 	case c.Events == "-":
 		return usage("--events: name a file, since it is read for each placement")
 	case c.EndpointModel != "" && c.Endpoint == "":

@@ -19,9 +19,9 @@ import (
 	"github.com/afterbay/afterbay/verdict"
 )
 
-// verdictReport is what both placements came to.
-type verdictReport struct {
-	command *verdictCommand
+// placementReport is what both placements came to.
+type placementReport struct {
+	command *placementCommand
 	placed  *placed
 	stderr  io.Writer // of this process and of those that it starts
 
@@ -30,8 +30,8 @@ type verdictReport struct {
 	reason           string
 }
 
-func newVerdictReport(c *verdictCommand, p *placed) *verdictReport {
-	r := &verdictReport{command: c, placed: p, stderr: p.stderr}
+func newPlacementReport(c *placementCommand, p *placed) *placementReport {
+	r := &placementReport{command: c, placed: p, stderr: p.stderr}
 	if _, ok := p.stderr.(*os.File); !ok { // a file is handed to processes as it is
 		r.stderr = &together{out: p.stderr}
 	}
@@ -53,7 +53,7 @@ func (t *together) Write(text []byte) (int, error) {
 
 // measure measures the placements in turn, so that what else the machine does
 // meets both, each in a process of its own: what it has in memory is then its own.
-func (r *verdictReport) measure() (err error) {
+func (r *placementReport) measure() (err error) {
 	c := r.command
 	url, memory := c.Endpoint, func() int64 { return 0 }
 	if url == "" {
@@ -83,7 +83,7 @@ func (r *verdictReport) measure() (err error) {
 }
 
 // self runs this program with other arguments.
-func (r *verdictReport) self(args ...string) (*exec.Cmd, error) {
+func (r *placementReport) self(args ...string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -96,11 +96,11 @@ func (r *verdictReport) self(args ...string) (*exec.Cmd, error) {
 }
 
 // place has a process measure a placement.
-func (r *verdictReport) place(where, url string) (p verdict.Placement, err error) {
+func (r *placementReport) place(where, url string) (p verdict.Placement, err error) {
 	c := r.command
 	args := []string{
-		"verdict", c.File, "--place=" + where, "--endpoint=" + url, "--pipeline=" + r.placed.pipeline.Name, "--model=" + r.placed.model.Name, "--dir=" + c.Dir,
-		"--rate=" + strconv.Itoa(c.Rate), "--duration=" + c.Duration.String(), "--sessions=" + strconv.Itoa(c.Sessions), "--seed=" + strconv.FormatUint(c.Seed, 10),
+		"placement", c.File, "--place=" + where, "--endpoint=" + url, "--pipeline=" + r.placed.pipeline.Name, "--model=" + r.placed.model.Name, "--dir=" + c.Dir,
+		"--rate=" + strconv.Itoa(c.Rate), "--duration=" + c.Duration.String(), "--parallelism=" + strconv.Itoa(c.Parallelism), "--seed=" + strconv.FormatUint(c.Seed, 10),
 	}
 	if c.EndpointModel != "" {
 		args = append(args, "--endpoint-model="+c.EndpointModel)
@@ -134,7 +134,7 @@ type scoringServer struct {
 }
 
 // serve starts one for the model.
-func (r *verdictReport) serve() (*scoringServer, error) {
+func (r *placementReport) serve() (*scoringServer, error) {
 	command, err := r.self("serve", "--model", r.placed.model.Name+"="+r.placed.path, "--listen", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -173,21 +173,21 @@ func (s *scoringServer) end() error {
 	return errors.Join(err, <-s.drained, s.command.Wait())
 }
 
-// sum prints what stages come to that were not measured.
-func (c *verdictCommand) sum(a *app) error {
-	hops, err := verdict.ParseStages(c.Stages)
+// sum prints what phases come to that were not measured.
+func (c *placementCommand) sum(a *app) error {
+	phases, err := verdict.ParsePhases(c.Phases)
 	if err != nil {
-		return usage("--stages: %w", err)
+		return usage("--phases: %w", err)
 	}
-	bound := verdict.Bound(hops)
+	bound := verdict.Bound(phases)
 	if c.JSON {
-		sums := sumsJSON{Hops: hopsJSON(hops), Bound: toMilliseconds(bound)}
+		sums := sumsJSON{Phases: phasesJSON(phases), Bound: toMilliseconds(bound)}
 		sums.within(c.Budget, bound, 0)
 		if err := json.NewEncoder(a.stdout).Encode(sums); err != nil {
 			return err
 		}
 	} else {
-		for _, h := range append(hops, verdict.Hop{Name: "sum of p99s", P99: bound}) {
+		for _, h := range append(phases, verdict.Phase{Name: "sum of p99s", P99: bound}) {
 			fmt.Fprintf(a.stdout, "%-13s%v\n", h.Name, h.P99)
 		}
 		if c.Budget > 0 {
@@ -195,7 +195,7 @@ func (c *verdictCommand) sum(a *app) error {
 		}
 	}
 	if c.Budget > 0 && bound > c.Budget {
-		return fmt.Errorf("the stages take %v more than the budget", bound-c.Budget)
+		return fmt.Errorf("the phases take %v more than the budget", bound-c.Budget)
 	}
 	return nil
 }
