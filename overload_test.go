@@ -188,7 +188,7 @@ func (r *overloaded) run(ctx context.Context) (share float64, err error) {
 		r.most = max(r.most, r.runner.Metrics().Memory().Parked)
 		time.Sleep(10 * time.Millisecond)
 	}
-	share = float64(r.runner.Counts().ThrottledMicros) / float64(time.Since(begin).Microseconds())
+	share = r.runner.Counts().ThrottledSeconds / time.Since(begin).Seconds()
 	r.model.hurry()
 	if err := r.runner.WaitIdle(ctx, r.log); err != nil {
 		return 0, err

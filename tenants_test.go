@@ -338,8 +338,8 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 		}
 		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)
 		c := runner.Counts()
-		if c.Turns[0] < n/3 || c.Turns[1] < n/3 || c.Turns[2] < n/3 || c.TurnMicros[2] < c.TurnMicros[0] {
-			t.Errorf("turns %v, which waited for %v µs", c.Turns, c.TurnMicros)
+		if c.Turns[0] < n/3 || c.Turns[1] < n/3 || c.Turns[2] < n/3 || c.WaitSeconds[2] < c.WaitSeconds[0] {
+			t.Errorf("turns %v, which waited for %v s", c.Turns, c.WaitSeconds)
 		}
 	})
 	var got [3]int

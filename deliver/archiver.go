@@ -59,7 +59,7 @@ func (w *archiver) skip(ctx context.Context, s *span) {
 		return
 	}
 	if s.from > 0 {
-		w.options.Logger.Warn("records are gone before they were kept: keep the topic for longer", "sink", w.from.group, "partition", s.id.String(), "from", s.from, "to", first)
+		w.options.Logger.Warn("retention removed records before the sink wrote them: increase the retention of the topic", "sink", w.from.group, "partition", s.id.String(), "from", s.from, "to", first)
 	}
 	s.from, s.end = first, first
 	s.object.From, s.object.To = first, first
@@ -162,7 +162,7 @@ func (w *archiver) kept(s *span, l *letters, kept int, now time.Time, err error)
 		w.metrics.Failures.Add(1)
 		s.attempts++
 		s.due = now.Add(backoff.Delay(s.id.String(), s.attempts))
-		w.options.Logger.Warn("an object cannot be kept: it is tried again", "sink", w.from.group, "object", w.object(s).String(), "attempt", s.attempts, "reason", err)
+		w.options.Logger.Warn("the sink cannot write an object and retries", "sink", w.from.group, "object", w.object(s).String(), "attempt", s.attempts, "reason", err)
 		return control.Faulted
 	}
 	return control.Answered

@@ -232,7 +232,7 @@ func (d *Deliverer) sessions(ctx context.Context, from reading) error {
 			return nil
 		case errors.Is(err, stream.ErrFenced):
 			d.metrics.Rejoined.Add(1)
-			d.options.Logger.Info("session fenced, joining again", "sink", from.group, "reason", err)
+			d.options.Logger.Info("member was fenced and joins its group again", "sink", from.group, "reason", err)
 			if errors.Is(err, errOwned) { // it must not fence the owner in turn at once
 				select {
 				case <-time.After(rejoinAfter):

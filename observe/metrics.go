@@ -8,18 +8,34 @@ import (
 )
 
 // Counts is what a task has done since it was made; each field only grows. An
-// event is counted when its step is durable.
+// event is counted when its transaction is durable. Names in JSON are those of metrics
+// without "afterbay_" and "_total".
 type Counts struct {
-	Events, Outputs, DeadLetters, Late, Dropped, Duplicates uint64
-	Approximate                                             uint64 // outputs made from windows beyond their max
-	Steps, Assigned, Rejoined, Timers                       uint64
-	ModelCalls, ModelRows                                   uint64
-	ModelFull, ModelIdle                                    uint64    // batches that were called because they were full, and because nothing more was waiting
-	ModelWaited, ModelDue                                   uint64    // and of calls that callers share: because the first row had waited, and because a deadline was near
-	KeyLoads, KeyEvictions                                  uint64    // keys decoded from the committed state, and forgotten for want of room
-	Parkings, Retries                                       uint64    // how often events were parked, and how often calls for them are repeated
-	Switches, ThrottledMicros                               uint64    // between reading and not, for what is parked, and how long sessions did not read for it
-	Turns, TurnMicros                                       [3]uint64 // by class, high first: parked events that were called for, and how long they waited for their turns
+	Events           uint64     `json:"events"`
+	Outputs          uint64     `json:"outputs"`
+	DeadLetters      uint64     `json:"dead_letters"`
+	Late             uint64     `json:"late_events"`
+	Dropped          uint64     `json:"dropped_events"`
+	Duplicates       uint64     `json:"duplicate_events"`
+	Approximate      uint64     `json:"approximate_outputs"` // made from windows beyond their max
+	Steps            uint64     `json:"commits"`
+	Assigned         uint64     `json:"partitions_assigned"`
+	Rejoined         uint64     `json:"members_rejoined"`
+	Timers           uint64     `json:"timers_fired"`
+	ModelCalls       uint64     `json:"model_calls"`
+	ModelRows        uint64     `json:"model_rows"`
+	ModelFull        uint64     `json:"model_batches_full"`   // batches that were called because they were full,
+	ModelIdle        uint64     `json:"model_batches_idle"`   // because no more rows were waiting,
+	ModelWaited      uint64     `json:"model_batches_waited"` // because the first row had waited,
+	ModelDue         uint64     `json:"model_batches_due"`    // because a deadline was near
+	KeyLoads         uint64     `json:"key_loads"`            // keys decoded from the committed state
+	KeyEvictions     uint64     `json:"key_evictions"`        // decoded keys that left memory because it was full
+	Parkings         uint64     `json:"async_queue_enqueued"`
+	Retries          uint64     `json:"async_queue_retries"`
+	Switches         uint64     `json:"throttle_switches"`        // between reading and not, for the length of the async queue
+	ThrottledSeconds float64    `json:"throttled_seconds"`        // that sessions did not read for it
+	Turns            [3]uint64  `json:"async_queue_dispatched"`   // events for which a call started, by class, high first
+	WaitSeconds      [3]float64 `json:"async_queue_wait_seconds"` // that they waited for it
 }
 
 // Session is what one session of a task counts. It has one writer.
@@ -76,10 +92,10 @@ func (s *Session) addTo(c *Counts) {
 	c.Parkings += s.Parkings.Load()
 	c.Retries += s.Retries.Load()
 	c.Switches += s.Switches.Load()
-	c.ThrottledMicros += s.ThrottledMicros.Load()
+	c.ThrottledSeconds += float64(s.ThrottledMicros.Load()) / 1e6
 	for class := range s.Turns {
 		c.Turns[class] += s.Turns[class].Load()
-		c.TurnMicros[class] += s.TurnMicros[class].Load()
+		c.WaitSeconds[class] += float64(s.TurnMicros[class].Load()) / 1e6
 	}
 }
 

@@ -154,10 +154,10 @@ func (w *lagWatch) measure(ctx context.Context) {
 		above := exceeds(worst, limit)
 		switch {
 		case above && !w.warned[r.Name()]:
-			w.logger.Warn("pipeline falls behind", "pipeline", r.Name(), "by", rounded(worst.Age()), "warn", limit,
+			w.logger.Warn("pipeline falls behind", "pipeline", r.Name(), "lag", rounded(worst.Age()), "warn", limit,
 				"topic", worst.Topic, "partition", worst.Partition, "records", worst.Records)
 		case !above && w.warned[r.Name()]:
-			w.logger.Info("pipeline caught up", "pipeline", r.Name(), "behind", rounded(worst.Age()), "warn", limit)
+			w.logger.Info("pipeline caught up", "pipeline", r.Name(), "lag", rounded(worst.Age()), "warn", limit)
 		}
 		w.warned[r.Name()] = above
 	}

@@ -196,7 +196,7 @@ func TestLagTurnsMetricThenReadinessAndBack(t *testing.T) {
 		want["afterbay_lag_above bound=critical pipeline=copy"] = 0
 		check()
 		text := l.logged.String()
-		if strings.Count(text, "\n") != 2 || !strings.Contains(text, `level=WARN msg="pipeline falls behind" pipeline=copy by=6s warn=5s topic=in partition=1 records=3`) ||
+		if strings.Count(text, "\n") != 2 || !strings.Contains(text, `level=WARN msg="pipeline falls behind" pipeline=copy lag=6s warn=5s topic=in partition=1 records=3`) ||
 			!strings.Contains(text, `level=INFO msg="pipeline caught up" pipeline=copy`) {
 			t.Errorf("logged: %s", text)
 		}

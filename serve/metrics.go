@@ -3,7 +3,6 @@ package serve
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -78,6 +77,7 @@ var pipelineTable = metric.NewTable("", []string{"pipeline"},
 	metric.Counter("approximate_outputs", metric.None, "Outputs that read a window with more events than its max.", func(p pipelineStats) uint64 { return p.Approximate }),
 	metric.Counter("timers_fired", metric.None, "Timers of functions that fired.", func(p pipelineStats) uint64 { return p.Timers }),
 	metric.Counter("commits", metric.None, "Transactions that were committed.", func(p pipelineStats) uint64 { return p.Steps }),
+	metric.Counter("partitions_assigned", metric.None, "Partitions that were assigned to members.", func(p pipelineStats) uint64 { return p.Assigned }),
 	metric.Counter("members_rejoined", metric.None, "Members that were fenced and joined their group again.", func(p pipelineStats) uint64 { return p.Rejoined }),
 	metric.Counter("model_calls", metric.None, "Calls of models.", func(p pipelineStats) uint64 { return p.ModelCalls }),
 	metric.Counter("model_rows", metric.None, "Rows that models scored.", func(p pipelineStats) uint64 { return p.ModelRows }),
@@ -86,7 +86,7 @@ var pipelineTable = metric.NewTable("", []string{"pipeline"},
 	metric.Counter("async_queue_enqueued", metric.None, "Events that entered the async queue.", func(p pipelineStats) uint64 { return p.Parkings }),
 	metric.Counter("async_queue_retries", metric.None, "Calls that were repeated for events of the async queue.", func(p pipelineStats) uint64 { return p.Retries }),
 	metric.Counter("throttle_switches", metric.None, "Times that a member stopped or resumed reading because of the length of the async queue.", func(p pipelineStats) uint64 { return p.Switches }),
-	metric.Counter("throttled", metric.Seconds, "Time that members did not read because the async queue was full, summed over members.", func(p pipelineStats) time.Duration { return time.Duration(p.ThrottledMicros) * time.Microsecond }),
+	metric.Counter("throttled", metric.Seconds, "Time that members did not read because the async queue was full, summed over members.", func(p pipelineStats) float64 { return p.ThrottledSeconds }),
 	metric.Gauge("throttled_members", metric.None, "Members that do not read because the async queue is as long as its high mark.", func(p pipelineStats) int64 { return p.memory.Throttled }),
 	metric.Gauge("paused_members", metric.None, "Members that do not read because a model with open: pause is down.", func(p pipelineStats) int64 { return p.memory.Down }),
 	metric.Gauge("async_queue_events", metric.None, "Events in the async queue.", func(p pipelineStats) int64 { return p.memory.Parked }),
@@ -102,13 +102,13 @@ var pipelineTable = metric.NewTable("", []string{"pipeline"},
 type classStats struct {
 	waiting    int64
 	dispatched uint64
-	waited     time.Duration
+	waited     float64 // seconds
 }
 
 var classTable = metric.NewTable("async_queue_", []string{"pipeline", "class"},
 	metric.Gauge("waiting_events", metric.None, "Events of the async queue that wait until a call may start for them.", func(c classStats) int64 { return c.waiting }),
 	metric.Counter("dispatched", metric.None, "Events of the async queue for which a call started.", func(c classStats) uint64 { return c.dispatched }),
-	metric.Counter("wait", metric.Seconds, "Time that events of the async queue waited until a call started for them, summed over events.", func(c classStats) time.Duration { return c.waited }),
+	metric.Counter("wait", metric.Seconds, "Time that events of the async queue waited until a call started for them, summed over events.", func(c classStats) float64 { return c.waited }),
 )
 
 var modelBatchTable = metric.NewTable("model_", []string{"pipeline", "reason"},
@@ -139,7 +139,7 @@ func showPipeline(out chan<- prometheus.Metric, r *afterbay.Runner) {
 	p, name, m := pipelineStats{r.Counts(), r.Metrics().Memory(), r}, r.Name(), r.Metrics()
 	pipelineTable.Show(out, p, name)
 	for i := range p.Turns {
-		c := classStats{p.memory.Due[i], p.Turns[i], time.Duration(p.TurnMicros[i]) * time.Microsecond}
+		c := classStats{p.memory.Due[i], p.Turns[i], p.WaitSeconds[i]}
 		classTable.Show(out, c, name, (control.HighClass + control.Class(i)).String())
 	}
 	for reason, n := range map[batch.Reason]uint64{batch.Full: p.ModelFull, batch.Idle: p.ModelIdle, batch.Waited: p.ModelWaited, batch.Due: p.ModelDue} {

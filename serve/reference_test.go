@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/metric"
+	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/scoring"
 )
 
@@ -66,6 +68,24 @@ This page is generated: ` + "`go test ./serve -run TestReference -update`" + ` w
 	}
 	if diff := cmp.Diff(string(want), page.String()); diff != "" {
 		t.Errorf("%s: -update writes it if the change is meant: %s", reference, diff)
+	}
+}
+
+// TestCountsOfStatusAreNamedAsMetrics compares the fields of a pipeline's counts in JSON
+// with the metrics.
+func TestCountsOfStatusAreNamedAsMetrics(t *testing.T) {
+	known := map[string]bool{}
+	for _, i := range Metrics() {
+		known[i.Name] = true
+	}
+	for field := range reflect.TypeFor[observe.Counts]().Fields() {
+		name := field.Tag.Get("json")
+		if base, _, ok := strings.Cut(name, "_batches_"); ok { // by reason, a label
+			name = base + "_batches"
+		}
+		if !known["afterbay_"+name+"_total"] {
+			t.Errorf("%s is %q, and no metric is afterbay_%s_total", field.Name, field.Tag, name)
+		}
 	}
 }
 

@@ -463,8 +463,11 @@ func checkStatus(t *testing.T, url string) {
 		Pipelines []struct {
 			Name, Input string
 			Lag         int64
-			Counts      struct{ Events, DeadLetters uint64 }
-			Hops        map[string]map[string]float64
+			Counts      struct {
+				Events      uint64
+				DeadLetters uint64 `json:"dead_letters"`
+			}
+			Hops map[string]map[string]float64
 		}
 	}
 	if err := json.Unmarshal([]byte(text), &status); err != nil {

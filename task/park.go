@@ -276,6 +276,6 @@ func (w *worker) holdBack() {
 // watchDead notes how many of the events that were computed are dead letters.
 func (w *worker) watchDead(events, dead int) {
 	if w.options.Abort.Count(w.now, events, dead) {
-		w.options.Logger.Error("pipeline stands still: too much of what it takes becomes dead letters", "pipeline", w.plan.Name)
+		w.options.Logger.Error("pipeline stopped: too many of its events become dead letters", "pipeline", w.plan.Name)
 	}
 }

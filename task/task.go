@@ -93,11 +93,11 @@ func (t *Task) sessions(ctx context.Context, metrics *observe.Session) error {
 			return nil
 		case errors.Is(err, stream.ErrFenced):
 			metrics.Rejoined.Add(1)
-			t.options.Logger.Info("session fenced, joining again", "pipeline", t.plan.Name, "reason", err)
+			t.options.Logger.Info("member was fenced and joins its group again", "pipeline", t.plan.Name, "reason", err)
 		case errors.Is(err, stream.ErrTooLarge) && options.ChunkEvents > 1:
 			options.ChunkEvents /= 2
 			options.StepEvents = options.ChunkEvents
-			t.options.Logger.Warn("step too large for the log, taking fewer events at once", "pipeline", t.plan.Name, "events", options.ChunkEvents)
+			t.options.Logger.Warn("transaction is too large for the log: it is split into smaller ones", "pipeline", t.plan.Name, "events", options.ChunkEvents)
 		default:
 			return err
 		}

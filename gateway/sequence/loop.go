@@ -63,7 +63,7 @@ func (s *Sequencer) sessions(ctx context.Context, group string, topics []string,
 			return err
 		}
 		s.options.Metrics.Rejoined.Add(1)
-		s.options.Logger.Info("session fenced, joining again", "group", group, "reason", err)
+		s.options.Logger.Info("member was fenced and joins its group again", "group", group, "reason", err)
 		select {
 		case <-time.After(rejoinAfter):
 		case <-ctx.Done():
