@@ -105,7 +105,7 @@ type classStats struct {
 	waited     float64 // seconds
 }
 
-var classTable = metric.NewTable("async_queue_", []string{"pipeline", "class"},
+var classTable = metric.NewTable("async_queue_", []string{"pipeline", "priority"},
 	metric.Gauge("waiting_events", metric.None, "Events of the async queue that wait until a call may start for them.", func(c classStats) int64 { return c.waiting }),
 	metric.Counter("dispatched", metric.None, "Events of the async queue for which a call started.", func(c classStats) uint64 { return c.dispatched }),
 	metric.Counter("wait", metric.Seconds, "Time that events of the async queue waited until a call started for them, summed over events.", func(c classStats) float64 { return c.waited }),
