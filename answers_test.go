@@ -121,7 +121,7 @@ func TestModelAnswersWithTextsAndVectors(t *testing.T) {
 		if !slices.Equal(values, want) {
 			t.Errorf("%s: %s", name, values)
 		}
-		if dead := answer.Values("dlq.writing"); len(dead) != 1 || !strings.Contains(fmt.Sprint(dead), "mute") {
+		if dead := answer.Values("writing.dlq"); len(dead) != 1 || !strings.Contains(fmt.Sprint(dead), "mute") {
 			t.Errorf("%s: dead letters %v", name, dead)
 		}
 	}
@@ -252,7 +252,7 @@ func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 		if out := answer.Values("out"); len(out) != 1 || strings.Count(out[0], "deaf") != 10 {
 			t.Errorf("%s", out)
 		}
-		letters := answer[stream.Partition{Topic: "dlq.writing"}]
+		letters := answer[stream.Partition{Topic: "writing.dlq"}]
 		if len(letters) != 1 || strings.Contains(header.Get(&letters[0], header.Row), "never0") || len(byKey(answer, "drafts")["k1"]) < 3 {
 			t.Errorf("dead letters %v", letters)
 		}

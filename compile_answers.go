@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
 )
 
 // Ended returns the topic of the ends of clients' events that nothing in
 // Pipeline.Answers answers.
-func Ended(pipeline string) string { return pipeline + ".ended" }
+func Ended(pipeline string) string { return naming.Of(pipeline, naming.Ended) }
 
 // answers compiles how the events of clients end.
 func (c *compiler) answers() {
@@ -19,10 +20,6 @@ func (c *compiler) answers() {
 		return
 	}
 	complete := len(c.errs) == 0 && !c.cut // else steps that write may be missing
-	if slices.Contains(c.plan.Outputs, ended) {
-		c.fail("answers", "the pipeline writes %q, where clients' events end that nothing answers", ended)
-		c.hint("give that topic another name")
-	}
 	for i, topic := range topics {
 		path := fmt.Sprintf("answers[%d]", i)
 		switch {

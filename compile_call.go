@@ -3,7 +3,9 @@ package afterbay
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
@@ -79,7 +81,16 @@ func (c *compiler) writable(path, topic string) {
 	if !validTopic(topic) {
 		c.fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
 	}
+	c.unreserved(path, topic)
 	if topic == c.plan.Topic || slices.ContainsFunc(c.pipeline.Inputs, func(in Input) bool { return in.Topic == topic }) || topic == c.pipeline.Input.Topic {
 		c.fail(path, "the pipeline reads %q: writing it would never end", topic)
+	}
+}
+
+// unreserved checks that a topic has no name that is reserved for those of the engine.
+func (c *compiler) unreserved(path, topic string) {
+	if naming.Reserved(topic) {
+		c.fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
+		c.hint("use another name, such as " + strings.ReplaceAll(topic, ".", "-"))
 	}
 }

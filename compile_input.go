@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/task"
 	"github.com/afterbay/afterbay/value"
@@ -59,6 +60,9 @@ func (c *compiler) input(path string, in *Input) {
 	plan.Topic, plan.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, DefaultMaxBytes)
 	if !validTopic(in.Topic) {
 		c.fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
+	}
+	if _, _, ok := naming.SplitChangelog(in.Topic); ok {
+		c.unreserved(path+".topic", in.Topic) // on Kafka such topics keep state
 	}
 	if in.Partitions < 0 || in.Partitions > 1024 {
 		c.fail(path+".partitions", "%d is out of range: use 1 to 1024", in.Partitions)
@@ -222,6 +226,8 @@ func (c *compiler) late(path string, in *Input) {
 		c.fail(path+".late", "late events have either a policy or a topic")
 	case !validTopic(t.LateTo):
 		c.fail(path+".late.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", t.LateTo)
+	case naming.Reserved(t.LateTo):
+		c.unreserved(path+".late.topic", t.LateTo)
 	case t.LateTo == in.Topic:
 		c.fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
 	}
@@ -247,7 +253,7 @@ func (c *compiler) inputDedupe(path string, in *Input) {
 }
 
 // mergedTopic is where the events of a pipeline's inputs are copied to.
-func mergedTopic(pipeline string) string { return pipeline + ".merged" }
+func mergedTopic(pipeline string) string { return naming.Of(pipeline, naming.Repartition) }
 
 // merged compiles topics that are copied, by key, to the one topic that the
 // pipeline reads. The copying decodes with the fields, time and dedupe of its
@@ -307,7 +313,7 @@ func mergedPartitions(list []Input) int32 {
 func (c *compiler) copying(path string, in *Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
 	from := &compiler{pipeline: c.pipeline, options: c.options, names: newNames(), backlogs: c.backlogs}
 	from.plan = &task.Plan{
-		Name: c.pipeline.Name + ".from-" + in.Topic, DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keep: DefaultKeep,
+		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keep: DefaultKeep,
 		Outputs: []string{c.plan.Topic}, Copy: &task.CopyPlan{Partitions: partitions},
 	}
 	from.meta(false)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/table"
 	"github.com/afterbay/afterbay/value"
@@ -60,6 +61,8 @@ func (c *compiler) lookupTable(path string, s *Lookup) table.Spec {
 		c.fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say by redis, postgres or http where rows are")
 	case !validTopic(s.Table):
 		c.fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
+	case naming.Reserved(s.Table):
+		c.unreserved(path+".table", s.Table)
 	case slices.ContainsFunc(inputs, func(in Input) bool { return in.Topic == s.Table }):
 		c.fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", s.Table)
 		c.hint("what earlier events of a key said is a feature: last, or windows")

@@ -85,7 +85,7 @@ func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
 		if got := fmt.Sprint(answer.Values("out")); got != `[{"mixed_sum":321,"mixed_length":203} {"mixed_sum":10,"mixed_length":-1}]` {
 			t.Error(got)
 		}
-		if got := answer.Values("dlq.mixed"); len(got) != 1 || !strings.Contains(fmt.Sprint(got), "FR") {
+		if got := answer.Values("mixed.dlq"); len(got) != 1 || !strings.Contains(fmt.Sprint(got), "FR") {
 			t.Errorf("dead letters %v", got)
 		}
 	}
@@ -121,7 +121,7 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 		if got != "["+c.want+"]" {
 			t.Errorf("%+v: %s", c, got)
 		}
-		letters, said := answer[stream.Partition{Topic: "dlq.mixed"}], ""
+		letters, said := answer[stream.Partition{Topic: "mixed.dlq"}], ""
 		if len(letters) > 0 {
 			said = header.Get(&letters[0], header.Error)
 		}
@@ -186,7 +186,7 @@ func TestInputsMayBeExpressions(t *testing.T) {
 		if got := fmt.Sprint(answer.Values("out")); got != want {
 			t.Errorf("%+v: %s, want %s", score, got, want)
 		}
-		letters := answer[stream.Partition{Topic: "dlq.mixed"}]
+		letters := answer[stream.Partition{Topic: "mixed.dlq"}]
 		if bad := score.ByName == nil && score.When == ""; bad != (len(letters) == 1) {
 			t.Errorf("%+v: dead letters %v", score, letters)
 		} else if bad && (header.Get(&letters[0], header.Stage) != "score" || !strings.Contains(header.Get(&letters[0], header.Error), "a / b: ")) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay/deliver"
 	"github.com/afterbay/afterbay/internal/client"
+	"github.com/afterbay/afterbay/internal/naming"
 )
 
 const databaseConnectionsMax = 64
@@ -28,11 +29,11 @@ func (c *compiler) sinks() []Sink {
 		case complete && !slices.Contains(c.plan.Topics(), s.From):
 			c.fail(path+".from", "the pipeline does not write %q", s.From)
 			c.hint("it writes " + strings.Join(c.plan.Topics(), ", "))
-		case !validTopic(s.Name) || strings.HasPrefix(s.Name, "from-"):
-			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-', and not from- first", s.Name)
-		case ofGeneration(s.Name):
-			c.fail(path+".name", "%q is no name for a sink: groups and topics named like %q are of generations, which afterbay reprocess makes", s.Name, groupOf(s, cmp.Or(c.pipeline.Name, "PIPELINE")))
-			c.hint("give it a `name` that is not g and a number")
+		case !validTopic(s.Name):
+			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-'", s.Name)
+		case naming.ReservedSink(s.Name):
+			c.fail(path+".name", "sink %q has a name that is reserved: its group or its topics would be those of another part of the engine", s.Name)
+			c.hint("give it a `name`, such as " + strings.ReplaceAll(s.Name, ".", "-") + "-sink")
 		case slices.ContainsFunc(sinks[:i], func(o Sink) bool { return o.Name == s.Name }):
 			c.fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
 			c.hint("give one of them a `name`")
@@ -44,14 +45,6 @@ func (c *compiler) sinks() []Sink {
 		}
 	}
 	return sinks
-}
-
-// ofGeneration reports whether a sink of that name would share its group and topics
-// with a generation of its pipeline, which has those of g and a number.
-func ofGeneration(name string) bool {
-	first, _, _ := strings.Cut(name, ".")
-	digits, ok := strings.CutPrefix(first, "g")
-	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // sinkTarget checks where a sink's records go: to exactly one place. Complete says
@@ -138,6 +131,9 @@ func (c *compiler) sinkTopic(path string, t *KafkaSink) {
 		c.fail(path+".cluster", "%q is not a valid URL: use kafka://HOST:PORT or kafka+tls://HOST:PORT", client.ShownText(t.Cluster.URL))
 	}
 	own := c.pipeline.Engine.URL
+	if t.Cluster.URL == own {
+		c.unreserved(path+".topic", t.Topic)
+	}
 	if t.Cluster.URL == own && slices.Contains(append(c.plan.Topics(), c.pipeline.Input.Topic), t.Topic) {
 		c.fail(path+".topic", "the pipeline itself reads or writes %q on this cluster: it would come round again", t.Topic)
 	}

@@ -364,7 +364,7 @@ func (c *crashRun) hold() (release func()) {
 	c.must(client.BeginTransaction())
 	for _, runner := range c.runners {
 		for i := range int32(answerPartitions) {
-			topic := "afterbay-" + runner.Name() + "-" + runner.Input() + "-changelog"
+			topic := runner.Name() + ".changelog." + runner.Input()
 			c.must(client.ProduceSync(c.Context(), &kgo.Record{Topic: topic, Partition: i, Key: []byte("undecided")}).FirstErr())
 		}
 	}

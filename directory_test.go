@@ -102,7 +102,7 @@ func TestDirectoryStillOpens(t *testing.T) {
 	}
 	runUntilIdle(t, runner, log)
 	left := readAnswer(t, runner, log)
-	for _, topic := range []string{"calls", "chats", "visits", "dlq.kept"} {
+	for _, topic := range []string{"calls", "chats", "visits", "kept.dlq"} {
 		for i := range answerPartitions {
 			var lines []string
 			for _, r := range left.outputs[fmt.Sprintf("%s/%d", topic, i)] {

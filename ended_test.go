@@ -127,7 +127,7 @@ func TestEventsOfClientsEndOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends, ways := endsIn(t, answer, "answers", "support.ended", "dlq.support"), map[string]int{}
+		ends, ways := endsIn(t, answer, "answers", "support.ended", "support.dlq"), map[string]int{}
 		for i := range n {
 			got := ends[clientEvent(i)]
 			if len(got) != 1 {
@@ -136,7 +136,7 @@ func TestEventsOfClientsEndOnce(t *testing.T) {
 			}
 			ways[got[0]]++
 		}
-		for _, way := range []string{"answers", "support.ended", "support.ended late", "support.ended group", "dlq.support route", "dlq.support group"} {
+		for _, way := range []string{"answers", "support.ended", "support.ended late", "support.ended group", "support.dlq route", "support.dlq group"} {
 			if ways[way] == 0 {
 				t.Errorf("seed %d: no event ends in %s: %v", seed, way, ways)
 			}
@@ -177,7 +177,7 @@ func TestWhatNoClientSentHasNoEnd(t *testing.T) {
 // TestLateEventsEndByWhatBecameOfThem sees that an event is rejected as late where that
 // is why it was dropped, and not where it was taken and then filtered.
 func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
-	for late, want := range map[string]string{"drop": "support.ended late", "include": "support.ended", "dlq": "dlq.support late"} {
+	for late, want := range map[string]string{"drop": "support.ended late", "include": "support.ended", "dlq": "support.dlq late"} {
 		p := contactPipeline()
 		p.Input.Time.Late, p.Input.Partitions = late, 1
 		var events []stream.Record
@@ -188,7 +188,7 @@ func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
 			})
 		}
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, fromClient(events...))
-		ends := endsIn(t, answer, "answers", "support.ended", "dlq.support")
+		ends := endsIn(t, answer, "answers", "support.ended", "support.dlq")
 		if d := cmp.Diff(map[string][]string{clientEvent(0): {"support.ended"}, clientEvent(1): {want}}, ends); d != "" {
 			t.Errorf("late: %s: %s", late, d)
 		}
@@ -208,7 +208,7 @@ func TestParkedEventsOfClientsEndOnce(t *testing.T) {
 			Seed: seed, Percent: map[streamtest.Fault]int{streamtest.CommitLost: 10, streamtest.CommitHidden: 10},
 		}), sound}
 		answer, _ := runParking(t, log, p, 2, fromClient(parkEvents(90, 5)...))
-		ends := endsIn(t, answer, "early", "out", "parking.ended", "dlq.parking")
+		ends := endsIn(t, answer, "early", "out", "parking.ended", "parking.dlq")
 		for i := range 90 {
 			want := []string{"early", "parking.ended", "out"}[i/30]
 			if got := ends[clientEvent(i)]; !slices.Equal(got, []string{want}) {
@@ -235,13 +235,13 @@ func TestMembersOfAGroupEndWithIt(t *testing.T) {
 			clientEvent(0): {"support.ended"}, clientEvent(1): {"calls"}, clientEvent(2): {"calls"}, clientEvent(3): {"support.ended"},
 		}},
 		"given up": {scoredCalls(callParts, refusing{volumeModel{remote: true}}, &afterbay.Calling{Attempts: 1}), map[string][]string{
-			clientEvent(0): {"support.ended score"}, clientEvent(1): {"dlq.support score"}, clientEvent(2): {"dlq.support score"}, clientEvent(3): {"support.ended"},
+			clientEvent(0): {"support.ended score"}, clientEvent(1): {"support.dlq score"}, clientEvent(2): {"support.dlq score"}, clientEvent(3): {"support.ended"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.p.Answers = []string{"calls"}
 			answer, _ := runParking(t, memory.New(memory.Options{}), c.p, 1, events())
-			if d := cmp.Diff(c.want, endsIn(t, answer, "calls", "support.ended", "dlq.support")); d != "" {
+			if d := cmp.Diff(c.want, endsIn(t, answer, "calls", "support.ended", "support.dlq")); d != "" {
 				t.Error(d)
 			}
 		})
@@ -273,7 +273,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	}{
 		`answers[1]: the pipeline does not write "other" (it writes out)`:           {[]string{"out", "other"}, []afterbay.Step{emit("out", "")}},
 		`answers[1]: "out" is named twice`:                                          {[]string{"out", "out"}, []afterbay.Step{emit("out", "")}},
-		`answers: the pipeline writes "support.ended"`:                              {[]string{"out"}, []afterbay.Step{emit("out", ""), emit("support.ended", "")}},
+		`steps[1].emit.topic: topic "support.ended" has a name that is reserved`:    {[]string{"out"}, []afterbay.Step{emit("out", ""), emit("support.ended", "")}},
 		`steps[1].emit: events that come here were answered by steps[0].emit`:       {[]string{"out"}, []afterbay.Step{emit("out", ""), emit("out", "")}},
 		`steps[1].route.default.steps[0].emit: events that come here were answered`: {[]string{"out", "more"}, []afterbay.Step{emit("out", ""), route(emit("more", ""))}},
 		`were answered by steps[0].route.default.steps[1].emit`:                     {[]string{"out", "more"}, []afterbay.Step{route(emit("audit", ""), emit("out", "")), emit("more", "")}},

@@ -95,13 +95,13 @@ func TestVeryManyTimersAtOnePosition(t *testing.T) {
 	}
 }
 
-// mergedLog is one partition of activity.merged that is written by hand.
+// mergedLog is one partition of activity.repartition that is written by hand.
 type mergedLog struct{ records []stream.Record }
 
 func secondsAfter(seconds int) time.Time { return time.Unix(1_760_000_000+int64(seconds), 0).UTC() }
 
 func (l *mergedLog) add(source, watermark string, at time.Time, key, value string) {
-	r := stream.Record{Partition: stream.Partition{Topic: "activity.merged", Index: 1}, Time: at, Headers: []stream.Header{
+	r := stream.Record{Partition: stream.Partition{Topic: "activity.repartition", Index: 1}, Time: at, Headers: []stream.Header{
 		{Key: "afterbay-source", Value: []byte(source)}, {Key: "afterbay-watermark", Value: []byte(watermark)}}}
 	if value != "" {
 		r.Key, r.Value = []byte(key), []byte(value)
@@ -152,7 +152,7 @@ func (l *mergedLog) mustBeReference(t *testing.T) reference.Made {
 			t.Fatalf("%v: %s", v, d)
 		}
 	}
-	return made["activity.merged/1"]
+	return made["activity.repartition/1"]
 }
 
 // TestIdleSourcesAreNotWaitedForAndComeBack has sources that are announced idle

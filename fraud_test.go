@@ -54,7 +54,7 @@ func TestFraudExampleTellsFraudApart(t *testing.T) {
 	area, actions, decided := rank(t, log, labels.Bytes())
 	dead := 0
 	for i := range int32(answerPartitions) {
-		dead += len(readPartition(t, log, stream.Partition{Topic: "dlq.fraud", Index: i}))
+		dead += len(readPartition(t, log, stream.Partition{Topic: "fraud.dlq", Index: i}))
 	}
 	t.Logf("seed %d: area under the curve %.4f, %v, %d dead letters", seed, area, actions, dead)
 	if area < 0.9 || len(actions) != 3 {

@@ -79,7 +79,7 @@ func Example_group() {
 	if err != nil {
 		panic(err)
 	}
-	for _, topic := range []string{"chats", "calls", "dlq.support"} {
+	for _, topic := range []string{"chats", "calls", "support.dlq"} {
 		for _, value := range answer.Values(topic) {
 			fmt.Println(topic, value)
 		}
@@ -238,7 +238,7 @@ func checkEndings(t *testing.T, log stream.Log) {
 	}
 	var dead []string
 	for i := range int32(answerPartitions) {
-		for _, r := range readPartition(t, log, stream.Partition{Topic: "dlq.support", Index: i}) {
+		for _, r := range readPartition(t, log, stream.Partition{Topic: "support.dlq", Index: i}) {
 			dead = append(dead, header.Get(&r, "afterbay-error"))
 		}
 	}
@@ -274,10 +274,10 @@ func TestGroupsThatEndBadlyAreNamedAndGoOnWhenSentBack(t *testing.T) {
 		`group: group of call "endless" ended: idle, with 2 of its events, without its last: redrive goes on with what is there, as does incomplete: pass`,
 		`group: group of call "holed" ended: idle, with 2 of its events, without part 1: redrive goes on with what is there, as does incomplete: pass`,
 	}
-	if d := cmp.Diff(want, stages(t, log, "dlq.support")); d != "" {
+	if d := cmp.Diff(want, stages(t, log, "support.dlq")); d != "" {
 		t.Error(d)
 	}
-	letter := readPartition(t, log, stream.Partition{Topic: "dlq.support"})[5]
+	letter := readPartition(t, log, stream.Partition{Topic: "support.dlq"})[5]
 	if got, want := string(letter.Value), `{"customer":"b","at":100,"call":"holed","part":0,"end":false,"url":"holed-0","sound":"AAE=","parts":{"key":"holed","ended":"idle","missing":1,"members":[2,3]}}`; got != want {
 		t.Errorf("the letter of a group is %s, want %s", got, want)
 	}

@@ -65,7 +65,7 @@ func TestOutputsMayGetMorePartitions(t *testing.T) {
 		again(t, log, "out", 2)
 		wantCreated(t, log, p, false, "")
 		if repartition > 0 { // the topic where inputs meet is none of them
-			again(t, log, "copy.merged", 2)
+			again(t, log, "copy.repartition", 2)
 			wantCreated(t, log, p, false, "needs a topic of 1 partitions")
 		}
 	}
@@ -74,7 +74,7 @@ func TestOutputsMayGetMorePartitions(t *testing.T) {
 func TestPartitionsOfTheStateAreNotThoseOfATopicMadeInAdvance(t *testing.T) {
 	log := memory.New(memory.Options{})
 	defer log.Close()
-	for name, partitions := range map[string]int32{"in": 6, "dlq.copy": 1} {
+	for name, partitions := range map[string]int32{"in": 6, "copy.dlq": 1} {
 		if err := log.CreateTopic(t.Context(), stream.Topic{Name: name, Partitions: partitions}); err != nil {
 			t.Fatal(err)
 		}
@@ -122,6 +122,6 @@ func TestSinkOfANewNameReadsATopicThatGrew(t *testing.T) {
 	}
 	wants("b", 2)
 	wants("b", 0) // after a restart
-	again(t, log, "dlq.copy.b", 4)
+	again(t, log, "copy.b.dlq", 4)
 	wants("b", 0)
 }

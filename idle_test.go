@@ -64,13 +64,13 @@ func TestQuietStreamEndsWhatItsTimeEnds(t *testing.T) {
 			}
 			runFor(t, log, calls, time.Second, chunk("ann", 103, "c1", 1, false)) // its group has ended
 			late := 0
-			for _, text := range stages(t, log, "dlq.support") {
+			for _, text := range stages(t, log, "support.dlq") {
 				if strings.Contains(text, `part 1 of call "c1" comes after its group ended: idle`) {
 					late++
 				}
 			}
 			if want := map[bool]int{true: 1}[idle > 0]; late != want {
-				t.Errorf("idle %v: %d late events, want %d: %v", idle, late, want, stages(t, log, "dlq.support"))
+				t.Errorf("idle %v: %d late events, want %d: %v", idle, late, want, stages(t, log, "support.dlq"))
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestTimeGoesOnOnlyWhileAPartitionStandsAtItsEnd(t *testing.T) {
 		}()
 		runFor(t, log, p, 185*time.Second, chunk("ann", 100, "c1", 0, false))
 		<-done
-		if got := stages(t, log, "dlq.support"); len(got) > 0 {
+		if got := stages(t, log, "support.dlq"); len(got) > 0 {
 			t.Errorf("its group ended: %v", got)
 		}
 	})

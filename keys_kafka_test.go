@@ -281,7 +281,7 @@ func (k *keysRun) cold() (took time.Duration, records int64, allocated, objects 
 	took = time.Since(began)
 	runtime.ReadMemStats(&after)
 	for i := range int32(answerPartitions) {
-		_, next, err := log.Offsets(k.Context(), stream.Partition{Topic: "afterbay-velocity-payments-changelog", Index: i})
+		_, next, err := log.Offsets(k.Context(), stream.Partition{Topic: "velocity.changelog.payments", Index: i})
 		k.must(err)
 		records += int64(next)
 	}

@@ -121,13 +121,13 @@ func TestRowsOutsideAreFoundInFewCalls(t *testing.T) {
 		s := &shelf{}
 		p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Ordered, l.Keep = true, time.Hour })
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
-		checkLevels(t, byKey(answer, "out"), 500, 20, len(answer.Values("dlq.shelves")))
+		checkLevels(t, byKey(answer, "out"), 500, 20, len(answer.Values("shelves.dlq")))
 		for key, n := range s.asked {
 			if key != "k3" && n > 8 { // k3 is looked for by halves
 				t.Errorf("%s was asked for %d times", key, n)
 			}
 		}
-		for _, r := range answer[stream.Partition{Topic: "dlq.shelves", Index: 0}] {
+		for _, r := range answer[stream.Partition{Topic: "shelves.dlq", Index: 0}] {
 			if stage, reason := header.Get(&r, header.Stage), header.Get(&r, header.Error); stage != "lookup" || !strings.Contains(reason, "row") {
 				t.Errorf("dead letter of stage %q: %q", stage, reason)
 			}
@@ -192,7 +192,7 @@ func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
 				}}
 				p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Ordered = true; change(l) })
 				answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(300, 20))
-				checkLevels(t, byKey(answer, "out"), 300, 20, len(answer.Values("dlq.shelves")))
+				checkLevels(t, byKey(answer, "out"), 300, 20, len(answer.Values("shelves.dlq")))
 				if runner.Counts().Retries == 0 {
 					t.Errorf("counts %+v", runner.Counts())
 				}

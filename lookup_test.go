@@ -289,7 +289,7 @@ func TestLookupThatFailsIsADeadLetter(t *testing.T) {
 	}
 	var got []string
 	for i := range int32(answerPartitions) {
-		for _, r := range answer[stream.Partition{Topic: "dlq.posts", Index: i}] {
+		for _, r := range answer[stream.Partition{Topic: "posts.dlq", Index: i}] {
 			got = append(got, header.Get(&r, header.Stage)+": "+header.Get(&r, header.Error))
 		}
 	}

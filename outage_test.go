@@ -156,7 +156,7 @@ func quietRun(t *testing.T, s *quietStub, call afterbay.Calling, stop, over int)
 		}
 		return runner.WaitIdle(ctx, log)
 	})
-	return len(readPartition(t, log, stream.Partition{Topic: "out"})), len(readPartition(t, log, stream.Partition{Topic: "dlq.chats"}))
+	return len(readPartition(t, log, stream.Partition{Topic: "out"})), len(readPartition(t, log, stream.Partition{Topic: "chats.dlq"}))
 }
 
 // TestQuietOutageExhaustsNoAttempts has the only event that is left fail once by its own

@@ -151,7 +151,7 @@ func checkOutputs(t *testing.T, a streamtest.Answer, n, keys int, ordered bool) 
 			t.Fatalf("key %s: %d outputs %.300v\nwant %d %.300v", key, len(got[key]), got[key], len(list), list)
 		}
 	}
-	if dead := a.Values("dlq.parking"); len(dead) > 0 {
+	if dead := a.Values("parking.dlq"); len(dead) > 0 {
 		t.Errorf("%d dead letters: %.200v", len(dead), dead)
 	}
 }
@@ -301,7 +301,7 @@ func TestOpenBreakerFallsBackAndMarksOutputs(t *testing.T) {
 				}
 			}
 		}
-		if dead := len(answer.Values("dlq.parking")); marked == 0 || marked != 20 || dead > 0 {
+		if dead := len(answer.Values("parking.dlq")); marked == 0 || marked != 20 || dead > 0 {
 			t.Errorf("%d outputs marked, %d dead letters of 20 events", marked, dead)
 		}
 	})
@@ -408,7 +408,7 @@ func TestOneRowAtFaultCostsAFewCalls(t *testing.T) {
 			events[i].Partition.Index = 0
 		}
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, events)
-		if out, dead := len(answer.Values("out")), answer[stream.Partition{Topic: "dlq.parking"}]; out != 63 || len(dead) != 1 || header.Get(&dead[0], header.Attempts) != "1" {
+		if out, dead := len(answer.Values("out")), answer[stream.Partition{Topic: "parking.dlq"}]; out != 63 || len(dead) != 1 || header.Get(&dead[0], header.Attempts) != "1" {
 			t.Errorf("%d outputs, %d dead letters", out, len(dead))
 		}
 	})
@@ -431,16 +431,16 @@ func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 			if took := time.Since(start); took < time.Minute || took > 2*time.Minute {
 				t.Errorf("given up after %v", took)
 			}
-			letters := answer.Values("dlq.parking")
+			letters := answer.Values("parking.dlq")
 			if len(letters) != dead || len(answer.Values("unscored")) != made || len(answer.Values("out")) > 0 {
 				t.Fatalf("%d dead letters, unscored %v, out %v", len(letters), answer.Values("unscored"), answer.Values("out"))
 			}
 			for place, records := range answer {
 				for i := range records {
-					if why := header.Get(&records[i], header.Error); place.Topic == "dlq.parking" && !strings.Contains(why, "was parked for 1m") {
+					if why := header.Get(&records[i], header.Error); place.Topic == "parking.dlq" && !strings.Contains(why, "was parked for 1m") {
 						t.Errorf("the reason is %q", why)
 					}
-					if code, after := header.Get(&records[i], header.Code), header.Get(&records[i], header.After); place.Topic == "dlq.parking" && (code != "expired" || after != "30000") {
+					if code, after := header.Get(&records[i], header.Code), header.Get(&records[i], header.After); place.Topic == "parking.dlq" && (code != "expired" || after != "30000") {
 						t.Errorf("its client is told %q, and to wait for %q ms", code, after)
 					}
 				}

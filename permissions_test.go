@@ -36,7 +36,7 @@ func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
 	runUntilIdle(t, runner, log)
 	letters := 0
 	for i := range int32(answerPartitions) {
-		_, next, err := log.Offsets(t.Context(), stream.Partition{Topic: "dlq.kept", Index: i})
+		_, next, err := log.Offsets(t.Context(), stream.Partition{Topic: "kept.dlq", Index: i})
 		if letters += int(next); err != nil {
 			t.Fatal(err)
 		}

@@ -165,9 +165,9 @@ func TestBadRecordsCostOneDeadLetterEach(t *testing.T) {
 	if got := values(t, log, "out"); len(got) != 2 || !strings.Contains(got[1], `"spend_sum_1h":110`) {
 		t.Errorf("the good records became %v", got)
 	}
-	dead := readPartition(t, log, stream.Partition{Topic: "dlq.payments"})
+	dead := readPartition(t, log, stream.Partition{Topic: "payments.dlq"})
 	if len(dead) != len(bad) {
-		t.Fatalf("%d dead letters, want %d: %v", len(dead), len(bad), stages(t, log, "dlq.payments"))
+		t.Fatalf("%d dead letters, want %d: %v", len(dead), len(bad), stages(t, log, "payments.dlq"))
 	}
 	for i, b := range bad {
 		if got := header.Get(&dead[i], "afterbay-stage"); got != b.stage {
@@ -193,7 +193,7 @@ func TestLatePolicies(t *testing.T) {
 		p := payments()
 		p.Input.Time.Late = late
 		log := run(t, p, records...)
-		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "dlq.payments"))}; got != want {
+		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "payments.dlq"))}; got != want {
 			t.Errorf("late: %q: outputs and dead letters %v, want %v", late, got, want)
 		}
 	}
@@ -213,7 +213,7 @@ func TestAppendedInAnotherOrderIsOnTime(t *testing.T) {
 		p := payments()
 		p.Input.Time = afterbay.EventTime{Late: late}
 		log := run(t, p, records...)
-		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "dlq.payments"))}; got != want {
+		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "payments.dlq"))}; got != want {
 			t.Errorf("late: %q: outputs and dead letters %v, want %v", late, got, want)
 		}
 	}
@@ -230,7 +230,7 @@ func TestCopiedInAnotherOrderIsOnTime(t *testing.T) {
 		p := payments()
 		p.Input.Time, p.Input.Repartition = afterbay.EventTime{Late: late}, 1
 		log := run(t, p, records...)
-		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "dlq.payments"))}; got != want {
+		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "payments.dlq"))}; got != want {
 			t.Errorf("late: %q: outputs and dead letters %v, want %v", late, got, want)
 		}
 	}
@@ -273,7 +273,7 @@ func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 	big := payment("a", 40, 0)
 	big.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("n", 600<<10))
 	log := run(t, p, big, payment("a", 70, 10))
-	if got := stages(t, log, "dlq.payments"); len(got) != 1 || !strings.HasPrefix(got[0], "emit: output of") {
+	if got := stages(t, log, "payments.dlq"); len(got) != 1 || !strings.HasPrefix(got[0], "emit: output of") {
 		t.Errorf("dead letters: %v", got)
 	}
 	if got := values(t, log, "out"); len(got) != 1 {

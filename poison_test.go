@@ -174,7 +174,7 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 		p := chatPipeline(t, s.start(t), afterbay.Calling{Timeout: time.Second, Attempts: attempts}, score)
 		began := time.Now()
 		answer := runChats(t, p, poisoned(n, kinds...))
-		if outputs, dead := len(answer.Values("out")), len(answer.Values("dlq.chats")); outputs != n-len(kinds) || dead != len(kinds) {
+		if outputs, dead := len(answer.Values("out")), len(answer.Values("chats.dlq")); outputs != n-len(kinds) || dead != len(kinds) {
 			t.Fatalf("%d outputs of %d, %d dead letters of %d", outputs, n-len(kinds), dead, len(kinds))
 		}
 		var after []time.Duration

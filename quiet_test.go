@@ -48,7 +48,7 @@ func TestPoisonOfAQuietStreamStopsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, dead := readPartition(t, log, stream.Partition{Topic: "out"}), readPartition(t, log, stream.Partition{Topic: "dlq.chats"})
+	out, dead := readPartition(t, log, stream.Partition{Topic: "out"}), readPartition(t, log, stream.Partition{Topic: "chats.dlq"})
 	if len(out) != good || len(dead) != poison {
 		t.Errorf("%d outputs of %d, %d dead letters of %d", len(out), good, len(dead), poison)
 	}

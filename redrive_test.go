@@ -323,7 +323,7 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 	log := run(t, p, event)
 	open := openLetters(t, log.(dead.Log), "payments")
 	if len(open) != 1 || open[0].Resume != "only; emit huge" {
-		t.Fatalf("%+v", stages(t, log, "dlq.payments"))
+		t.Fatalf("%+v", stages(t, log, "payments.dlq"))
 	}
 	redriveAll(t, log, "payments")
 	p.Steps[0].Emit.Value[0].Expr = "note"
@@ -345,7 +345,7 @@ func TestRedriveIsNoEventOfAnotherPipelineOfTheTopic(t *testing.T) {
 	if d := cmp.Diff([]string{`{"seen_count_1h":1}`, `{"seen_count_1h":2}`}, values(t, log, "seen")); d != "" {
 		t.Error(d)
 	}
-	if got := stages(t, log, "dlq.other"); len(got) > 0 {
+	if got := stages(t, log, "other.dlq"); len(got) > 0 {
 		t.Errorf("its dead letters: %v", got)
 	}
 }
@@ -362,7 +362,7 @@ func TestRedriveOfALateEventIsJudgedAgain(t *testing.T) {
 	log := run(t, p, with("first", 100), with("late", 10))
 	redriveAll(t, log, "payments")
 	runOn(t, log, p)
-	if got := stages(t, log, "dlq.payments"); len(got) != 2 {
+	if got := stages(t, log, "payments.dlq"); len(got) != 2 {
 		t.Fatalf("%v", got)
 	}
 	p.Input.Time.Late = "include"
@@ -384,7 +384,7 @@ func TestRedriveOfCopiedInputs(t *testing.T) {
 	p.Input.Repartition = 1
 	log := run(t, p, payment("a", 0, 0), bad, payment("a", 5, 10))
 	if n := redriveAll(t, log, "payments"); n != 2 {
-		t.Fatalf("%d were sent back, of %v", n, stages(t, log, "dlq.payments"))
+		t.Fatalf("%d were sent back, of %v", n, stages(t, log, "payments.dlq"))
 	}
 	p = divided(true)
 	p.Input.Repartition = 1
@@ -473,7 +473,7 @@ func TestPipelineThatDeadLettersEverythingStandsStillUntilToldToGoOn(t *testing.
 			for runner.Resume() { // what was not read yet is as bad
 				_ = runner.WaitIdle(ctx, log)
 			}
-			if got, dead := values(t, log, "out"), stages(t, log, "dlq.payments"); len(got) != 5 || len(dead) != 29 {
+			if got, dead := values(t, log, "out"), stages(t, log, "payments.dlq"); len(got) != 5 || len(dead) != 29 {
 				t.Errorf("outputs %v after %d dead letters", got, len(dead))
 			}
 			cancel()

@@ -232,9 +232,9 @@ func chainMade(t *testing.T, log stream.Log, pipeline string) map[string]referen
 		})
 	case "activity":
 		for _, topic := range []string{"transactions", "logins"} {
-			each("activity.from-"+topic, topic, func(in []reference.Message) reference.Made { return reference.Copy(topic, in, place(5)) })
+			each("activity.repartition."+topic, topic, func(in []reference.Message) reference.Made { return reference.Copy(topic, in, place(5)) })
 		}
-		each("activity", "activity.merged", func(in []reference.Message) reference.Made {
+		each("activity", "activity.repartition", func(in []reference.Message) reference.Made {
 			return reference.Activity(in, map[string]int{"transactions": 4, "logins": 6}, place(5))
 		})
 	}
@@ -281,7 +281,7 @@ type stored [][]stream.Record
 
 func readStored(t *testing.T, log stream.Log) stored {
 	t.Helper()
-	return append(readProcessed(t, log, "fraud", "by-customer"), readProcessed(t, log, "activity", "activity.merged")...)
+	return append(readProcessed(t, log, "fraud", "by-customer"), readProcessed(t, log, "activity", "activity.repartition")...)
 }
 
 // replay runs the pipelines behind the stored log over it.
@@ -363,14 +363,14 @@ func firstOf(t *testing.T, events []reference.Message) (want map[string]*answer,
 }
 
 // copies is the part of what activity left that its inputs alone decide, and
-// behind the part that activity.merged does.
+// behind the part that activity.repartition does.
 func copies(a *answer) *answer { return a.part(true) }
 func behind(a *answer) *answer { return a.part(false) }
 
 func (a *answer) part(copied bool) *answer {
 	b := &answer{outputs: map[string][]stream.Record{}}
 	for bucket, records := range a.outputs {
-		made := strings.HasSuffix(bucket[:strings.LastIndexByte(bucket, '/')], " from activity.merged")
+		made := strings.HasSuffix(bucket[:strings.LastIndexByte(bucket, '/')], " from activity.repartition")
 		if copied && !made {
 			b.outputs[bucket] = slices.DeleteFunc(slices.Clone(records), isIdle)
 		} else if !copied && made {
@@ -378,7 +378,7 @@ func (a *answer) part(copied bool) *answer {
 		}
 	}
 	for _, entry := range a.state {
-		if strings.HasPrefix(entry, "activity.from-") == copied {
+		if strings.HasPrefix(entry, "activity.repartition.") == copied {
 			b.state = append(b.state, entry)
 		}
 	}
@@ -430,7 +430,7 @@ func mustBeWild(t *testing.T, c chainRun, events int) {
 	for _, name := range wholeChain {
 		for source, m := range chainMade(t, c.log, name) {
 			pipeline := name
-			if name == "activity" && !strings.HasPrefix(source, "activity.merged") {
+			if name == "activity" && !strings.HasPrefix(source, "activity.repartition") {
 				pipeline = "copies"
 			}
 			for what, n := range map[string]int{"late": m.Late, "dropped": m.Dropped, "repeated": m.Repeated, "fired": m.Fired, "kept": len(m.Functions)} {

@@ -377,7 +377,7 @@ func compareWithReference(t *testing.T, got *answer, events []reference.Event) {
 	for i, p := range want {
 		compareOutputs(t, fmt.Sprintf("decisions/%d", i), got, p.Decisions)
 		compareOutputs(t, fmt.Sprintf("freezes/%d", i), got, p.Freezes)
-		compareDeadLetters(t, fmt.Sprintf("dlq.reference/%d", i), got, i, p.DeadLetters)
+		compareDeadLetters(t, fmt.Sprintf("reference.dlq/%d", i), got, i, p.DeadLetters)
 		dead += len(p.DeadLetters)
 		blocked += len(p.Freezes)
 		keys += len(p.Keys)

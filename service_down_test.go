@@ -316,7 +316,7 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 				if twice != 200+150 {
 					t.Errorf("%d outputs have the score, of 200 and 150", twice)
 				}
-				if got, want := len(answer.Values("dlq.parking")), map[string]int{"park": 50}[open]; got != want {
+				if got, want := len(answer.Values("parking.dlq")), map[string]int{"park": 50}[open]; got != want {
 					t.Errorf("%d dead letters, want %d", got, want)
 				}
 			})
@@ -364,7 +364,7 @@ func TestPoisonRecordCostsOneDeadLetterAndSevenCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, dead := readPartition(t, log, stream.Partition{Topic: "out"}), readPartition(t, log, stream.Partition{Topic: "dlq.poison"})
+		out, dead := readPartition(t, log, stream.Partition{Topic: "out"}), readPartition(t, log, stream.Partition{Topic: "poison.dlq"})
 		if len(out) != 63 || len(dead) != 1 || header.Get(&dead[0], header.Position) != fmt.Sprint("in/0@", at) {
 			t.Fatalf("poison at %d: %d outputs, %d dead letters", at, len(out), len(dead))
 		}

@@ -35,8 +35,10 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 		{"sinks[0]", "exactly one", []afterbay.Sink{{From: "out"}}},
 		{"sinks[0].http.url", "the URL is not valid", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "cards"}}}},
 		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "http://a:b@cards"}}}},
-		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "from-out", HTTP: service}}},
-		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", HTTP: service}, {From: "dlq.copy", Name: "out", HTTP: service}}},
+		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "to/out", HTTP: service}}},
+		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "out", Name: "repartition.out", HTTP: service}}},
+		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "copy.dlq", HTTP: service}}},
+		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", HTTP: service}, {From: "copy.dlq", Name: "out", HTTP: service}}},
 		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []afterbay.Sink{{From: "out", Concurrency: 65, Postgres: &afterbay.PostgresSink{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
 		{"sinks[0]", "timeout", []afterbay.Sink{{From: "out", HTTP: service, Timeout: time.Hour}}},
 	} {

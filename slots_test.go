@@ -24,7 +24,7 @@ func TestCallsHaveThePlacesThatAreThere(t *testing.T) {
 		}
 		p := chatPipeline(t, s.start(t), afterbay.Calling{Timeout: 20 * time.Second, Attempts: 20, Concurrency: concurrency}, afterbay.Score{Async: true})
 		answer := runChats(t, p, poisoned(n))
-		if outputs, dead := len(answer.Values("out")), len(answer.Values("dlq.chats")); outputs != n || dead != 0 || s.most > concurrency {
+		if outputs, dead := len(answer.Values("out")), len(answer.Values("chats.dlq")); outputs != n || dead != 0 || s.most > concurrency {
 			t.Fatalf("%d outputs of %d, %d dead letters, %d calls at a time", outputs, n, dead, s.most)
 		}
 		for _, times := range s.asked {

@@ -126,13 +126,13 @@ func tenantLatencies(t *testing.T, log stream.Log, seed uint64, lasts time.Durat
 	})
 	var sent, arrived sync.Map
 	for index := range int32(2) {
-		for _, topic := range []string{"out", "later", "dlq.parking"} {
+		for _, topic := range []string{"out", "later", "parking.dlq"} {
 			tasks.Go(func() {
 				for r, err := range log.Tail(ctx, stream.Partition{Topic: topic, Index: index}, 0) {
 					if err != nil {
 						return
 					}
-					if topic == "dlq.parking" {
+					if topic == "parking.dlq" {
 						t.Errorf("dead letter: %s %s", r.Value, r.Headers)
 						continue
 					}
@@ -255,7 +255,7 @@ func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 		}
 		for place, records := range answer {
 			for i := range records {
-				if code, after := header.Get(&records[i], header.Code), header.Get(&records[i], header.After); place.Topic == "dlq.parking" && (code != "tenant_quota" || after != "1000") {
+				if code, after := header.Get(&records[i], header.Code), header.Get(&records[i], header.After); place.Topic == "parking.dlq" && (code != "tenant_quota" || after != "1000") {
 					t.Errorf("its client is told %q, and to wait for %q ms", code, after)
 				}
 			}

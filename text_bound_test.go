@@ -66,7 +66,7 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 			if got := values(t, log, "out"); len(got) != 2 {
 				t.Errorf("%d outputs: %.200q", len(got), got)
 			}
-			got := stages(t, log, "dlq.payments")
+			got := stages(t, log, "payments.dlq")
 			if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
 				t.Errorf("dead letters %.300q, want %s", got, c.want)
 			}
@@ -95,7 +95,7 @@ func TestALateOrCopiedEventThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 			if got := values(t, log, "out"); len(got) != 2 {
 				t.Errorf("%d outputs: %q", len(got), got)
 			}
-			if got := stages(t, log, "dlq.payments"); len(got) != 1 || !strings.Contains(got[0], "of key and headers") {
+			if got := stages(t, log, "payments.dlq"); len(got) != 1 || !strings.Contains(got[0], "of key and headers") {
 				t.Errorf("dead letters %.300q", got)
 			}
 		})

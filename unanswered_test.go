@@ -14,7 +14,7 @@ import (
 func TestPipelinesSayWhereClientsEventsEnd(t *testing.T) {
 	p := contactPipeline()
 	p.Input.Time.Late, p.Input.Time.LateTo = "", "late"
-	want := []afterbay.Ending{{Topic: "answers", As: "outputs"}, {Topic: "support.ended", As: "outputs"}, {Topic: "dlq.support", As: "dead_letters"}, {Topic: "late", As: "late"}}
+	want := []afterbay.Ending{{Topic: "answers", As: "outputs"}, {Topic: "support.ended", As: "outputs"}, {Topic: "support.dlq", As: "dead_letters"}, {Topic: "late", As: "late"}}
 	for _, c := range []struct {
 		answers []string
 		want    []afterbay.Ending

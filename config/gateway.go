@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -84,7 +85,7 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "cert", Form: spec.Into(func(g *Gateway) *string { return &g.Cert }, lang.ReadPath), Example: "chat.pem", Absent: "no TLS: what is in front of the gateway has it"},
 	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, lang.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
 	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
-		Example: "{input: messages, outputs: [decisions], dead_letters: [dlq.moderation]}"},
+		Example: "{input: messages, outputs: [decisions], dead_letters: [moderation.dlq]}"},
 	{Name: "engine", Form: spec.Into(func(g *Gateway) *lang.Engine { return &g.Engine }, lang.ReadEngine), Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`"},
 	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, lang.ReadPath), Example: "keys.yaml"},
 	{Name: "cursor_key", Required: true, Or: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKey }, spec.Secret("cursor_key_file")), Example: "${CURSOR_KEY}"},
@@ -101,7 +102,7 @@ var gatewayPipelineFields = []spec.Field[GatewayPipeline]{
 	{Name: "input", Required: true, Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Input }, spec.TextOf("a topic")), Example: "messages"},
 	{Name: "outputs", Required: true, Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Outputs }, readTopics), Example: "[decisions]"},
 	{Name: "partials", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Partials }, readTopics), Example: "[tokens]", Absent: "none"},
-	{Name: "dead_letters", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), Example: "[dlq.moderation]", Absent: "none: an event that became one ends as expired"},
+	{Name: "dead_letters", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), Example: "[moderation.dlq]", Absent: "none: an event that became one ends as expired"},
 	{Name: "late", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Late }, readTopics), Example: "[late-messages]", Absent: "none"},
 	{Name: "unanswered", Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Unanswered }, spec.Choice[string]("expire")), Example: "expire", Absent: "a gateway does not start where it sees that there are any"},
 }
@@ -171,13 +172,13 @@ func parseGateway(filename string, data []byte, lookup spec.Lookup) (*Gateway, e
 	return g, r.Errors.Sorted()
 }
 
-var aGatewayName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
+var aGatewayName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // check reports what no word alone shows.
 func (g *Gateway) check(r *spec.Reader) {
 	at := func(path string) int { return r.Places[path].Offset }
 	if g.Name != "" && !aGatewayName.MatchString(g.Name) {
-		r.Fail(at("gateway"), "gateway", spec.Shorten(g.Name)+" cannot be the name of topics", "use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
+		r.Fail(at("gateway"), "gateway", spec.Shorten(g.Name)+" cannot begin the names of topics", "use 1 to 100 of the characters A-Z a-z 0-9 _ -")
 	}
 	if _, _, err := net.SplitHostPort(g.Listen); g.Listen != "" && err != nil {
 		r.Fail(at("listen"), "listen", spec.Shorten(g.Listen)+" is no host:port", "write 127.0.0.1:8088, or 0.0.0.0:8088 for clients of other machines")
@@ -193,7 +194,10 @@ func (g *Gateway) check(r *spec.Reader) {
 	if g.Cert != "" && g.Key == "" {
 		r.Fail(at("cert"), "cert", "a certificate without its key", "name the file of the key with `key`")
 	}
-	seen := map[string]string{g.Name + ".inbox": "the gateway itself", g.Name + ".results": "the gateway itself"}
+	seen := map[string]string{sequence.Inbox(g.Name): "the gateway itself", sequence.Results(g.Name): "the gateway itself"}
+	if in := g.Pipeline.Input; naming.Reserved(in) && seen[in] == "" { // the gateway writes it
+		r.Fail(at("pipeline.input"), "pipeline.input", "topic "+spec.Shorten(in)+" has a name that is reserved for topics of the engine", "use another name, such as "+strings.ReplaceAll(in, ".", "-"))
+	}
 	for path, topic := range g.Topics() {
 		if before, twice := seen[topic]; twice && topic != "" {
 			r.Fail(at(path), path, "topic "+spec.Shorten(topic)+" is that of "+before, "name each topic once, and none that the gateway writes")

@@ -26,7 +26,7 @@ pipeline:
   input: messages
   outputs: [decisions]
   partials: [tokens]
-  dead_letters: [dlq.moderation, dlq.answers]
+  dead_letters: [moderation.dlq, answers.dlq]
   late: [late-messages]
   unanswered: expire
 engine: {url: 'kafka+tls://broker:9093', ca: ca.pem}
@@ -59,7 +59,7 @@ func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	dir := filepath.Dir(path)
 	want := &Gateway{
 		Name: "chat", Listen: "0.0.0.0:443", Cert: filepath.Join(dir, "chat.pem"), Key: "/etc/chat.key",
-		Pipeline: GatewayPipeline{Input: "messages", Outputs: []string{"decisions"}, Partials: []string{"tokens"}, DeadLetters: []string{"dlq.moderation", "dlq.answers"}, Late: []string{"late-messages"}, Unanswered: "expire"},
+		Pipeline: GatewayPipeline{Input: "messages", Outputs: []string{"decisions"}, Partials: []string{"tokens"}, DeadLetters: []string{"moderation.dlq", "answers.dlq"}, Late: []string{"late-messages"}, Unanswered: "expire"},
 		Engine:   afterbay.Engine{URL: "kafka+tls://broker:9093", CA: filepath.Join(dir, "ca.pem")},
 		Keys:     filepath.Join(dir, "keys.yaml"), CursorKey: keySecret, Origins: []string{"https://chat.example.org", "http://localhost:3000"}, Partitions: 32, Epoch: 2,
 		Limits: GatewayLimits{
@@ -75,7 +75,7 @@ func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	for path, topic := range g.Topics() {
 		topics = append(topics, path+" "+topic)
 	}
-	if diff := cmp.Diff([]string{"pipeline.input messages", "pipeline.outputs[0] decisions", "pipeline.partials[0] tokens", "pipeline.dead_letters[0] dlq.moderation", "pipeline.dead_letters[1] dlq.answers", "pipeline.late[0] late-messages"}, topics); diff != "" {
+	if diff := cmp.Diff([]string{"pipeline.input messages", "pipeline.outputs[0] decisions", "pipeline.partials[0] tokens", "pipeline.dead_letters[0] moderation.dlq", "pipeline.dead_letters[1] answers.dlq", "pipeline.late[0] late-messages"}, topics); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func letter(partition int32, id, stage, reason, key string, at time.Time) stream.Record {
-	r := stream.Record{Partition: stream.Partition{Topic: "dlq.p", Index: partition}, Key: []byte(key), Value: []byte("{}"), Time: at}
+	r := stream.Record{Partition: stream.Partition{Topic: "p.dlq", Index: partition}, Key: []byte(key), Value: []byte("{}"), Time: at}
 	for _, h := range [][2]string{
 		{header.ID, id}, {header.Position, fmt.Sprintf("in/%d@7", partition)}, {header.Stage, stage}, {header.Error, reason},
 		{header.Attempts, "2"}, {header.Resume, "start"}, {"trace", "abc"},
@@ -98,7 +98,7 @@ func TestAReturnSaysWhatTheLetterKnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Return{
-		Letters: "dlq.p", Origin: Position{stream.Partition{Topic: "in", Index: 3}, 7}, Resume: "from score x",
+		Letters: "p.dlq", Origin: Position{stream.Partition{Topic: "in", Index: 3}, 7}, Resume: "from score x",
 		Source: "src/0@1", Row: []byte(`{"a":1}`), Attempts: 2,
 	}
 	if d := cmp.Diff(want, Returned(again.Headers)); d != "" {
@@ -159,7 +159,7 @@ func TestEachLetterIsSettledOnceByAnyFilters(t *testing.T) {
 // fill makes a log with a number of letters, which it returns by id.
 func fill(t *testing.T, log *memory.Log, rng *rand.Rand, letters int) map[string]Letter {
 	t.Helper()
-	for _, topic := range []stream.Topic{{Name: "dlq.p", Partitions: 2}, {Name: "in", Partitions: 2}} {
+	for _, topic := range []stream.Topic{{Name: "p.dlq", Partitions: 2}, {Name: "in", Partitions: 2}} {
 		if err := log.CreateTopic(t.Context(), topic); err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func sentBack(t *testing.T, log Log) (back int) {
 			t.Fatal(err)
 		}
 		back += int(next)
-		state, err := log.State(t.Context(), Group("p"), stream.Partition{Topic: "dlq.p", Index: i})
+		state, err := log.State(t.Context(), Group("p"), stream.Partition{Topic: "p.dlq", Index: i})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,29 +12,38 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/resume"
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Topic returns the topic of a pipeline's dead letters.
-func Topic(pipeline string) string { return "dlq." + pipeline }
+// Topic returns the topic of the dead letters of a group: of a pipeline, a sink or
+// the sequencer of a gateway.
+func Topic(group string) string { return naming.Of(group, naming.DeadLetters) }
+
+// IsTopic reports whether a topic is one of Topic.
+func IsTopic(name string) bool {
+	_, ok := naming.Owner(name, naming.DeadLetters)
+	return ok
+}
 
 // Group returns the group that knows which dead letters of a pipeline are
-// settled. No pipeline has such a name.
-func Group(pipeline string) string { return pipeline + groupSuffix }
+// settled. No pipeline or sink has such a name.
+func Group(pipeline string) string { return naming.Of(pipeline, naming.DeadLetters) }
 
 // IsGroup reports whether a group is one of Group.
-func IsGroup(group string) bool { return strings.HasSuffix(group, groupSuffix) }
-
-const groupSuffix = ".dlq"
+func IsGroup(group string) bool {
+	_, ok := naming.Owner(group, naming.DeadLetters)
+	return ok
+}
 
 // SinkTopic returns the topic by which the dead letters of a sink are sent back to
 // it, and SinkGroup the group that reads it, beside the sink's own. No other reader
 // of what the pipeline wrote so sees them again.
-func SinkTopic(group string) string { return "redrive." + group }
+func SinkTopic(group string) string { return naming.Of(group, naming.Redrive) }
 
 // SinkGroup returns the group that reads SinkTopic.
-func SinkGroup(group string) string { return group + ".redrive" }
+func SinkGroup(group string) string { return naming.Of(group, naming.Redrive) }
 
 // Deliver is where the dead letters of sinks go on: they are handed to their
 // service.
@@ -168,7 +177,7 @@ func (l *Letter) Again() (stream.Record, error) {
 // deliverAgain returns the record as it was, with how often it was tried.
 func (l *Letter) deliverAgain() stream.Record {
 	r := l.Record
-	group := strings.TrimPrefix(r.Partition.Topic, Topic(""))
+	group, _ := naming.Owner(r.Partition.Topic, naming.DeadLetters)
 	r.Partition.Topic, r.Offset = SinkTopic(group), 0
 	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool {
 		return h.Key == header.Stage || h.Key == header.Error || h.Key == header.Resume || h.Key == header.Redrive

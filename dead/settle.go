@@ -65,7 +65,7 @@ func partitionsOf(ctx context.Context, log Log, pipeline string) ([]stream.Parti
 		}
 	}
 	if list == nil {
-		return nil, fmt.Errorf("topic %q of the dead letters of pipeline %q: %w: see afterbay topics, which lists dlq.NAME of each pipeline NAME", Topic(pipeline), pipeline, stream.ErrUnknownTopic)
+		return nil, fmt.Errorf("topic %q of the dead letters of pipeline %q: %w: see afterbay topics, which lists NAME.dlq of each pipeline NAME", Topic(pipeline), pipeline, stream.ErrUnknownTopic)
 	}
 	return list, nil
 }

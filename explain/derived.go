@@ -2,9 +2,9 @@ package explain
 
 import (
 	"context"
-	"strings"
 
 	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/serve"
 )
 
@@ -16,7 +16,7 @@ type derived map[string]string
 func readDerived(ctx context.Context, d serve.Directory, topics []serve.Topic) (derived, error) {
 	found := derived{}
 	for _, t := range topics {
-		if !strings.HasPrefix(t.Name, generation.Topic("")) {
+		if _, ok := naming.Owner(t.Name, naming.Generations); !ok {
 			continue
 		}
 		for r, err := range d.Records(ctx, serve.Query{Topic: t.Name, Partition: serve.AllPartitions}) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -226,7 +227,7 @@ func newRecord(r *stream.Record) *Record {
 		record.Kind = KindAnnouncement
 	case source != "":
 		record.Kind, record.Made = KindCopy, newMade(r, source)
-		record.Made.Pipeline = strings.TrimSuffix(r.Partition.Topic, mergedSuffix)
+		record.Made.Pipeline = naming.Root(r.Partition.Topic)
 	case from != "":
 		record.Kind, record.Made = KindOutput, newMade(r, from)
 		if record.Made.Stage != "" {
@@ -237,10 +238,6 @@ func newRecord(r *stream.Record) *Record {
 	}
 	return record
 }
-
-// mergedSuffix follows a pipeline's name in that of the topic which its inputs
-// are copied to.
-const mergedSuffix = ".merged"
 
 func newMade(r *stream.Record, from string) *Made {
 	m := &Made{

@@ -168,7 +168,7 @@ func TestReplayGivesEveryOutputAgain(t *testing.T) {
 	events := payments(1500)
 	computed(t, log, []afterbay.Pipeline{everything()}, slices.Clone(events[:700]), slices.Clone(events[700:701]), slices.Clone(events[701:]))
 	kinds := map[string]int{}
-	for _, topic := range []string{"scores", "silences", "large", "late", "dlq.cards"} {
+	for _, topic := range []string{"scores", "silences", "large", "late", "cards.dlq"} {
 		all := stored(t, d, topic)
 		if len(all) < 10 {
 			t.Fatalf("%d records in %s", len(all), topic)
@@ -227,7 +227,7 @@ func TestReplayShowsTheRowByStages(t *testing.T) {
 func TestOutputsAreFoundByBisection(t *testing.T) {
 	log, d := newLog(t)
 	computed(t, log, []afterbay.Pipeline{everything()}, payments(3000))
-	for _, topic := range []string{"scores", "dlq.cards", "late"} {
+	for _, topic := range []string{"scores", "cards.dlq", "late"} {
 		for _, r := range stored(t, d, topic) {
 			report, err := explain.Explain(t.Context(), header.Get(&r, header.ID), explain.Options{Directory: d})
 			if err != nil || report.Output == nil || report.Output.Position != position(&r) {
@@ -446,10 +446,10 @@ func TestKeysAndValuesThatAreNoTextAreShown(t *testing.T) {
 
 func TestHeadersOfADeadLetterAreRead(t *testing.T) {
 	log, d := newLog(t)
-	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "dlq.p", Partitions: 1}); err != nil {
+	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "p.dlq", Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
-	dead := stream.Record{Partition: stream.Partition{Topic: "dlq.p"}, Value: []byte("{}")}
+	dead := stream.Record{Partition: stream.Partition{Topic: "p.dlq"}, Value: []byte("{}")}
 	for key, text := range map[string]string{
 		header.ID: "p:0:4", header.Position: "gone/0@4", header.Models: "a@1 sha256:aa, b@22 sha256:bb", header.Pipeline: "p sha256:cc 12",
 		header.Stage: "score", header.Error: "it \x1b[31mfailed\nbadly", header.Attempts: "3", header.Watermark: "2026-01-02T03:04:05.000006Z",

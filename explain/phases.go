@@ -2,7 +2,7 @@ package explain
 
 import (
 	"context"
-	"strings"
+	"github.com/afterbay/afterbay/internal/naming"
 	"time"
 )
 
@@ -52,7 +52,7 @@ func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	if !ok {
 		return nil
 	}
-	passage, found, err := e.Passage(ctx, owner(r.Made.Pipeline), p, offset)
+	passage, found, err := e.Passage(ctx, naming.Root(r.Made.Pipeline), p, offset)
 	if err != nil || !found {
 		return err
 	}
@@ -70,11 +70,4 @@ func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	h.Queue = max(h.Queue, 0)
 	r.Made.Phases = h
 	return nil
-}
-
-// owner returns the pipeline of a group: those that copy a pipeline's inputs
-// are named <pipeline>.from-<topic>, and no pipeline's name has a dot.
-func owner(group string) string {
-	name, _, _ := strings.Cut(group, ".")
-	return name
 }

@@ -206,7 +206,7 @@ func checkCalls(t *testing.T, log stream.Log, runner *afterbay.Runner, number, o
 	}
 	for p, records := range answer {
 		for i := range records {
-			if p.Topic != "dlq.calls" {
+			if p.Topic != "calls.dlq" {
 				continue
 			}
 			reason := header.Get(&records[i], header.Error)
@@ -245,7 +245,7 @@ func TestObjectStoreThatStaysAwayIsNamed(t *testing.T) {
 	dead := 0
 	for p, records := range answer {
 		for i := range records {
-			if p.Topic != "dlq.calls" {
+			if p.Topic != "calls.dlq" {
 				continue
 			}
 			reason := header.Get(&records[i], header.Error)

@@ -220,7 +220,7 @@ func (w *world) run(t *testing.T, log stream.Log, number int) {
 	reasons := []string{"/missing/", "404 Not Found", "/huge/", "too large: more than the 1000 bytes", "/inward/", "10.1.1.1", "/none", "no such file", "s3://calls/none/", "NoSuchKey", "s3://other/", "objects.buckets", "file:///etc/passwd", "is not a valid URL: use file:///FOLDER/NAME", "there is", "no URL"}
 	dead := 0
 	for p, records := range answer {
-		if p.Topic != "dlq.support" {
+		if p.Topic != "support.dlq" {
 			continue
 		}
 		dead += len(records)
@@ -324,7 +324,7 @@ func TestContentIsTheSameAfterARestart(t *testing.T) {
 	dead := 0
 	for p, records := range answer {
 		for i := range records {
-			if p.Topic != "dlq.support" {
+			if p.Topic != "support.dlq" {
 				continue
 			}
 			dead++

@@ -63,7 +63,7 @@ func TestReplayIsGivenTheContentThatThereWas(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
-			outputs, dead := written(t, log, "artifacts"), written(t, log, "dlq.support")
+			outputs, dead := written(t, log, "artifacts"), written(t, log, "support.dlq")
 			if kept && (len(outputs) != 20 || len(dead) > 0) || !kept && (len(outputs) > 0 || len(dead) != 20) {
 				t.Errorf("%d outputs, %d dead letters", len(outputs), len(dead))
 			}
@@ -86,7 +86,7 @@ func written(t *testing.T, log *embedded.Log, topic string) (all []stream.Record
 	t.Helper()
 	for index := range int32(2) {
 		for next := stream.Offset(0); ; {
-			r, found, err := log.Peek(t.Context(), stream.Partition{Topic: generation.TopicOf(topic, 2), Index: index}, next)
+			r, found, err := log.Peek(t.Context(), stream.Partition{Topic: generation.TopicOf("support", topic, 2), Index: index}, next)
 			if err != nil {
 				t.Fatal(err)
 			}

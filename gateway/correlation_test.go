@@ -63,7 +63,7 @@ func TestCorrelationIDGoesThroughAllHops(t *testing.T) {
 		synctest.Wait() // the pipeline has made its topics
 		sequencer, err := sequence.New(w.log, sequence.Options{
 			Name: "chat", Partitions: partitions, Input: "posts", Limits: sequence.Limits{Window: time.Minute},
-			Sources: []sequence.Source{{Topic: "decisions"}, {Topic: "posts.ended"}, {Topic: "dlq.posts", Kind: sequence.Letters}},
+			Sources: []sequence.Source{{Topic: "decisions"}, {Topic: "posts.ended"}, {Topic: "posts.dlq", Kind: sequence.Letters}},
 		})
 		w.ok(err)
 		w.ok(sequencer.MakeTopics(ctx))
@@ -95,7 +95,7 @@ func TestCorrelationIDGoesThroughAllHops(t *testing.T) {
 		w.checkHops(ids, map[string][]string{
 			"chat.inbox": slices.Collect(maps.Keys(want)), "chat.results": slices.Collect(maps.Keys(want)),
 			"posts":     {"socket", "made", "line", "traced", "cloud", "filtered", "dead", "unread"},
-			"decisions": {"socket", "made", "line", "traced", "cloud"}, "posts.ended": {"filtered"}, "dlq.posts": {"dead"}, "aside": {"unread"},
+			"decisions": {"socket", "made", "line", "traced", "cloud"}, "posts.ended": {"filtered"}, "posts.dlq": {"dead"}, "aside": {"unread"},
 		})
 		w.ok(w.log.Close())
 	})

@@ -106,7 +106,7 @@ func TestStateIsCopiedWholeAfterFailures(t *testing.T) {
 			log := engine.open(t)
 			cells := generation.Meaning{Pipeline: "fraud", Cells: "cells", Digest: "one"}
 			want := fill(t, log, "fraud", entry(statekey.Generation, string(cells.Append(nil, 1))), entry(statekey.JournalHead, "answers"))
-			begun := generation.Begun{Generation: 7, Input: "in", Group: "fraud", State: "fraud", Start: []stream.Offset{5}}
+			begun := generation.Begun{Pipeline: "fraud", Generation: 7, Input: "in", Group: "fraud", State: "fraud", Start: []stream.Offset{5}}
 			broken := errors.New("broken")
 			steps := 0
 			for ; ; steps++ {
@@ -156,7 +156,7 @@ func TestStateIsCopiedWholeAfterFailures(t *testing.T) {
 func TestStateThatAnotherMemberTookIsNotCopied(t *testing.T) {
 	cells := generation.Meaning{Pipeline: "fraud", Cells: "cells", Digest: "one"}
 	number := entry(statekey.Generation, string(cells.Append(nil, 1)))
-	begun := generation.Begun{Generation: 2, Input: "in", Group: "fraud", State: "fraud", Start: []stream.Offset{5}}
+	begun := generation.Begun{Pipeline: "fraud", Generation: 2, Input: "in", Group: "fraud", State: "fraud", Start: []stream.Offset{5}}
 	for name, of := range map[string]struct {
 		more  []stream.Change
 		fence int

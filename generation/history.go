@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -18,34 +17,20 @@ type Log interface {
 	stream.Inspector
 }
 
-const topicPrefix = "generations."
-
 // Topic returns the topic that says which generations a pipeline has. It has the
 // partitions of the pipeline's input.
-func Topic(pipeline string) string { return topicPrefix + pipeline }
+func Topic(pipeline string) string { return naming.Of(pipeline, naming.Generations) }
 
 // Group returns the group of a generation of a pipeline that was derived again.
-func Group(pipeline string, n uint64) string { return pipeline + suffix(n) }
+func Group(pipeline string, n uint64) string { return naming.Generation(pipeline, n) }
 
-// TopicOf returns the topic that a generation has for what it makes of events from
-// before it was live, where it writes to topic later.
-func TopicOf(topic string, n uint64) string { return topic + suffix(n) }
-
-func suffix(n uint64) string { return ".g" + strconv.FormatUint(n, 10) }
-
-// IsTopic reports whether a topic is one that generations keep to themselves.
-func IsTopic(name string) bool {
-	_, history := pipelineOf(name)
-	at := strings.LastIndex(name, ".g")
-	if history || at < 0 {
-		return history
-	}
-	_, err := strconv.ParseUint(name[at+2:], 10, 64)
-	return err == nil
-}
+// TopicOf returns the topic that a generation of a pipeline has for what it makes of
+// events from before it was live, where it writes to topic later.
+func TopicOf(pipeline, topic string, n uint64) string { return naming.Derived(pipeline, n, topic) }
 
 // Begun says how a generation began.
 type Begun struct {
+	Pipeline   string          `json:"pipeline"`
 	Generation uint64          `json:"generation"`
 	Digest     string          `json:"digest"`         // of the pipeline
 	Models     []string        `json:"models"`         // name@version and digest
@@ -74,7 +59,7 @@ func (b *Begun) TopicOf(topic string) string {
 	if into := b.Into[topic]; into != "" {
 		return into
 	}
-	return TopicOf(topic, b.Generation)
+	return TopicOf(b.Pipeline, topic, b.Generation)
 }
 
 // Live says that a partition's records are a generation's from an offset on.
@@ -221,4 +206,4 @@ func (h *History) GroupOf(n uint64) string {
 }
 
 // pipelineOf returns the pipeline that a topic is the history of.
-func pipelineOf(topic string) (string, bool) { return strings.CutPrefix(topic, topicPrefix) }
+func pipelineOf(topic string) (string, bool) { return naming.Owner(topic, naming.Generations) }

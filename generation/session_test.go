@@ -56,7 +56,7 @@ func TestOutputsOfARevokedPartitionGoWhereItIsLive(t *testing.T) {
 		{Revoked: []stream.Partition{p1}},
 		{},
 	}}
-	s := &session{Session: inner, of: newDeriving(log, "p", Begun{Generation: 2, Group: "p", Outputs: []string{"out"}}), ctx: t.Context(), parts: map[stream.Partition]*part{}}
+	s := &session{Session: inner, of: newDeriving(log, "p", Begun{Pipeline: "p", Generation: 2, Group: "p", Outputs: []string{"out"}}), ctx: t.Context(), parts: map[stream.Partition]*part{}}
 	output := func(position string) stream.Record {
 		return stream.Record{Partition: stream.Partition{Topic: "out"}, Headers: []stream.Header{{Key: header.Position, Value: []byte(position)}}}
 	}
@@ -66,7 +66,7 @@ func TestOutputsOfARevokedPartitionGoWhereItIsLive(t *testing.T) {
 		}
 	}
 	s.Commit(stream.Step{Outputs: []stream.Record{output("in/0@3"), output("in/1@7")}, Offsets: map[stream.Partition]stream.Offset{p0: 4, p1: 8}})
-	if inner.outputs[0].Partition.Topic != "out.g2" || inner.outputs[1].Partition.Topic != "out" {
+	if inner.outputs[0].Partition.Topic != "p.g2.out" || inner.outputs[1].Partition.Topic != "out" {
 		t.Errorf("outputs went to %v and %v", inner.outputs[0].Partition, inner.outputs[1].Partition)
 	}
 	if _, err := s.Poll(t.Context(), 10); err != nil || len(s.parts) != 1 {

@@ -15,7 +15,7 @@ func BenchmarkEnd(b *testing.B) {
 	}
 	for name, headers := range map[string][]stream.Header{"of nobody": nil, "of a client": client} {
 		b.Run(name, func(b *testing.B) {
-			w := output.NewWriter(&output.Form{Pipeline: "support", DeadTopic: "dlq.support", Ends: output.Ends{Topic: "support.ended", Answers: []string{"out"}}})
+			w := output.NewWriter(&output.Form{Pipeline: "support", DeadTopic: "support.dlq", Ends: output.Ends{Topic: "support.ended", Answers: []string{"out"}}})
 			e := output.Event{
 				Record: &stream.Record{Partition: stream.Partition{Topic: "in"}, Headers: headers},
 				Origin: &output.Origin{Provenance: []byte("support sha256:01 1")},

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -59,7 +61,7 @@ func (r *run) aimAt(word string, topics []stream.Topic) error {
 		return nil
 	}
 	for _, output := range r.runner.Outputs() {
-		if strings.HasPrefix(output, "dlq.") {
+		if output == dead.Topic(r.runner.Name()) {
 			continue // what reads the topic expects outputs
 		}
 		if err := r.send(output, name); err != nil {
@@ -94,8 +96,8 @@ func (r *run) mayWrite(topic string, topics []stream.Topic) error {
 		return errors.New("this is no name of a topic: use letters, digits, '.', '_' and '-'")
 	case r.owns(topic):
 		return errors.New("the pipeline itself reads or writes it, and what it has there stays as it is: name another one")
-	case generation.IsTopic(topic) || strings.HasPrefix(topic, "dlq.") || strings.HasPrefix(topic, "redrive."):
-		return errors.New("topics named like that are of generations and dead letters: name another one")
+	case naming.Reserved(topic):
+		return errors.New("names like that are reserved for topics of the engine: name another one")
 	case i >= 0 && int(topics[i].Partitions) != len(r.parts):
 		return fmt.Errorf("it has %d partitions, and outputs have the %d of their input: name a topic that has as many, or one that is not there yet", topics[i].Partitions, len(r.parts))
 	}

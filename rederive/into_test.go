@@ -32,7 +32,7 @@ func intoTopics(t *testing.T, log generation.Log) {
 	all := rederive.Job{Into: []string{"history"}}
 	last := do(t, log, newRunner(t, payments(40)), all)
 	want := map[string]string{"out": "history", "shops": "history"}
-	if d := cmp.Diff(want, last.Into); d != "" || !slices.Equal(last.Topics, []string{"history", "dlq.payments.g2"}) {
+	if d := cmp.Diff(want, last.Into); d != "" || !slices.Equal(last.Topics, []string{"history", "payments.g2.payments.dlq"}) {
 		t.Errorf("it says %+v: %s", last, d)
 	}
 	if d := cmp.Diff(before, outputs(t, log, "out")); d != "" {
@@ -51,8 +51,8 @@ func intoTopics(t *testing.T, log generation.Log) {
 	}
 	made := fresh(t, payments(40), events(0, 600))
 	for topic, want := range map[string][]output{
-		"history": sorted(made["out"], made["shops"]), "dlq.payments.g2": sorted(made["dlq.payments"]),
-		"out.g3": sorted(made["out"]), "review": sorted(made["shops"]), "dlq.payments.g3": sorted(made["dlq.payments"]),
+		"history": sorted(made["out"], made["shops"]), "payments.g2.payments.dlq": sorted(made["payments.dlq"]),
+		"payments.g3.out": sorted(made["out"]), "review": sorted(made["shops"]), "payments.g3.payments.dlq": sorted(made["payments.dlq"]),
 	} {
 		if d := cmp.Diff(want, sorted(outputs(t, log, topic))); d != "" {
 			t.Errorf("%s: %s", topic, d)
@@ -63,7 +63,7 @@ func intoTopics(t *testing.T, log generation.Log) {
 		t.Fatal(err)
 	}
 	for _, topic := range topics {
-		if slices.Contains([]string{"out.g2", "shops.g2", "shops.g3"}, topic.Name) {
+		if slices.Contains([]string{"payments.g2.out", "payments.g2.shops", "payments.g3.shops"}, topic.Name) {
 			t.Errorf("topic %s was made for nothing", topic.Name)
 		}
 	}
@@ -116,7 +116,7 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 	}
 	for into, want := range map[string]string{
 		"in": "itself reads or writes", "out=in": "itself reads or writes", "shops": "itself reads or writes", "out=shops": "itself reads or writes", "topic:out": "itself reads or writes",
-		"out.g7": "are of generations", "generations.other": "are of generations", "dlq.other": "are of generations and dead letters",
+		"other.g7.out": "are reserved", "other.generations": "are reserved", "other.dlq": "are reserved", "other.order": "are reserved",
 		"both": "say sink:both or topic:both", "sink:none": "no such sink", "table:rows": "use NAME, sink:NAME", "in=history": "does not write \"in\"", "out=": "no name of a topic", "a/b": "no name of a topic",
 		"narrow": "it has 2 partitions", "out=history,out=other": "is to go to \"history\" already", "rows,history": "one sink and nothing else", "history,out=other": "is to go to \"history\" already",
 	} {

@@ -140,7 +140,7 @@ func rollingRestart(t *testing.T, brokers []string, n int) {
 	stop()
 	checkSwitched(t, third, lives, n+400)
 	view, err := generation.ViewOf(ctx, third, "out")
-	if err != nil || view.Generation != 2 || view.Topic != "out.g2" {
+	if err != nil || view.Generation != 2 || view.Topic != "payments.g2.out" {
 		t.Errorf("the view: %+v, %v", view, err)
 	}
 }

@@ -219,7 +219,7 @@ func (r *run) plan(ctx context.Context) error {
 		}
 	}
 	begun := generation.Begun{
-		Generation: number + 1, Digest: r.runner.Digest(), Models: r.runner.Models(), Group: group, Was: was,
+		Pipeline: r.runner.Name(), Generation: number + 1, Digest: r.runner.Digest(), Models: r.runner.Models(), Group: group, Was: was,
 		Input: r.read.Topic, Outputs: r.runner.Outputs(), Parks: r.runner.Parks(), Into: r.into,
 	}
 	if begun.From, err = r.offsets(ctx, r.job.From); err == nil {

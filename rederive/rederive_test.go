@@ -210,7 +210,7 @@ func TestGenerationIsWhatTheChangedPipelineWouldHaveMade(t *testing.T) {
 			t.Errorf("it says %+v", last)
 		}
 		for topic, want := range fresh(t, payments(40), events(0, 2000)) {
-			got := outputs(t, log, generation.TopicOf(topic, 2))
+			got := outputs(t, log, generation.TopicOf("payments", topic, 2))
 			if d := cmp.Diff(sorted(want), sorted(got)); d != "" {
 				t.Errorf("%s: %s", topic, d)
 			}
@@ -223,7 +223,7 @@ func TestGenerationIsWhatTheChangedPipelineWouldHaveMade(t *testing.T) {
 		if last = do(t, log, newRunner(t, payments(40)), rederive.Job{}); !last.Resumed || last.Generation != 2 || last.Events != 2500 {
 			t.Errorf("the same job again says %+v", last)
 		}
-		if n := len(outputs(t, log, "out.g2")) + len(outputs(t, log, "dlq.payments.g2")); n != 2500 {
+		if n := len(outputs(t, log, "payments.g2.out")) + len(outputs(t, log, "payments.g2.payments.dlq")); n != 2500 {
 			t.Errorf("%d outputs of 2500 events", n)
 		}
 		stop()
@@ -309,7 +309,7 @@ func checkSwitched(t *testing.T, log generation.Log, lives []generation.Live, n 
 	}
 	was, is := fresh(t, payments(20), events(0, n)), fresh(t, payments(40), events(0, n))
 	for _, topic := range slices.Sorted(maps.Keys(is)) {
-		live, derived := outputs(t, log, topic), outputs(t, log, generation.TopicOf(topic, 2))
+		live, derived := outputs(t, log, topic), outputs(t, log, generation.TopicOf("payments", topic, 2))
 		var old, later []output
 		for _, o := range live {
 			before := position(t, o.Position).Offset < at[position(t, o.Position).Partition.Index]
@@ -404,7 +404,7 @@ func TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain(t *testing.T) {
 		idle(t, log, old)
 		stop()
 		asked, bad := read.calls.Load(), int64(300/11)
-		if dead := int64(len(outputs(t, log, "dlq.paid"))); asked != judge.calls.Load() || asked == 0 || dead != bad {
+		if dead := int64(len(outputs(t, log, "paid.dlq"))); asked != judge.calls.Load() || asked == 0 || dead != bad {
 			t.Fatalf("%d and %d calls, %d dead letters", asked, judge.calls.Load(), dead)
 		}
 		now := paid(2, map[string]model.Model{"read": read, "judge": judge2})
@@ -435,7 +435,7 @@ func TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain(t *testing.T) {
 				t.Errorf("the rehearsal says %+v, and there were %d calls", c, want)
 			}
 		}
-		if n := len(outputs(t, log, "out.g2")); int64(n) != 300-bad || len(last.Models) != 2 {
+		if n := len(outputs(t, log, "paid.g2.out")); int64(n) != 300-bad || len(last.Models) != 2 {
 			t.Errorf("%d outputs, models %+v", n, last.Models)
 		}
 	})
@@ -476,7 +476,7 @@ func TestSinkIsHandedWhatWasDerived(t *testing.T) {
 		if last := do(t, log, newRunner(t, withSink), into); last.Generation != 2 || last.Delivered != 100-600/11+500/11 {
 			t.Errorf("after the switch: %+v", last)
 		}
-		derived := outputs(t, log, "out.g2")
+		derived := outputs(t, log, "payments.g2.out")
 		for _, o := range derived {
 			if got := service.taken[o.ID]; len(got) != 1 || got[0] != o.Value {
 				t.Errorf("%s was handed over as %q, it is %s", o.ID, got, o.Value)

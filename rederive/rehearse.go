@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/journal"
 	"github.com/afterbay/afterbay/statekey"
@@ -239,7 +239,7 @@ func (s *rehearsed) Commit(step stream.Step) *stream.Pending {
 		s.change(c)
 	}
 	for _, o := range step.Outputs {
-		if strings.HasPrefix(o.Partition.Topic, "dlq.") {
+		if dead.IsTopic(o.Partition.Topic) {
 			s.dead++
 		} else {
 			s.outputs++

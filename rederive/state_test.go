@@ -97,14 +97,14 @@ func beginWithState(t *testing.T, log generation.Log) {
 	if d := cmp.Diff(dump(t, log, "payments.g4"), dump(t, log, "payments.g3")); d != "" {
 		t.Errorf("the state is not that of a derivation of all: %s", d)
 	}
-	for _, topic := range []string{"out", "shops", "dlq.payments"} {
+	for _, topic := range []string{"out", "shops", "payments.dlq"} {
 		var want []output
-		for _, o := range outputs(t, log, generation.TopicOf(topic, 4)) {
+		for _, o := range outputs(t, log, generation.TopicOf("payments", topic, 4)) {
 			if p := position(t, o.Position); p.Offset >= last.First[p.Partition.Index] {
 				want = append(want, o)
 			}
 		}
-		if d := cmp.Diff(sorted(want), sorted(outputs(t, log, generation.TopicOf(topic, 3)))); d != "" || len(want) == 0 {
+		if d := cmp.Diff(sorted(want), sorted(outputs(t, log, generation.TopicOf("payments", topic, 3)))); d != "" || len(want) == 0 {
 			t.Errorf("%s of %d outputs: %s", topic, len(want), d)
 		}
 	}
@@ -163,7 +163,7 @@ func beginWithLive(t *testing.T, log generation.Log) {
 			want = append(want, o)
 		}
 	}
-	if d := cmp.Diff(sorted(want), sorted(outputs(t, log, "out.g2"))); d != "" || len(want) == 0 {
+	if d := cmp.Diff(sorted(want), sorted(outputs(t, log, "payments.g2.out"))); d != "" || len(want) == 0 {
 		t.Errorf("%d outputs: %s", len(want), d)
 	}
 }

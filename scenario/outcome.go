@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -359,7 +360,7 @@ func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error
 		newest := map[string]int64{} // offset, by input partition
 		for _, record := range r.topics[topic][index] {
 			writer, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
-			if name, _, _ := strings.Cut(writer, ".from-"); name != r.pipelines[i].Name {
+			if naming.Root(writer) != r.pipelines[i].Name {
 				continue // an event, or of another pipeline
 			}
 			from := source(&record)

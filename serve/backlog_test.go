@@ -217,8 +217,8 @@ func TestRecordsThatAreCopiedFirstWaitUntilTheCopyIsRead(t *testing.T) {
 	b := newBacklogs([]*afterbay.Runner{runner}, slog.New(slog.DiscardHandler))
 	b.begin()
 	b.measured(time.Now(), []observe.Lag{
-		{Group: "both.from-chats", Topic: "chats", Records: 1}, {Group: "both.from-chats", Topic: "chats", Partition: 1, Records: 2},
-		{Group: "both.from-calls", Topic: "calls", Records: 10}, {Group: "both", Topic: "both.merged", Records: 20}, {Group: "other", Topic: "chats", Records: 40},
+		{Group: "both.repartition.chats", Topic: "chats", Records: 1}, {Group: "both.repartition.chats", Topic: "chats", Partition: 1, Records: 2},
+		{Group: "both.repartition.calls", Topic: "calls", Records: 10}, {Group: "both", Topic: "both.repartition", Records: 20}, {Group: "other", Topic: "chats", Records: 40},
 	})
 	if len(b.list) != 1 || b.list[0].topic != "chats" || b.waiting(b.list[0]) != 23 {
 		t.Errorf("%d bounds, %d wait, want 23", len(b.list), b.waiting(b.list[0]))

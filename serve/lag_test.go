@@ -244,7 +244,7 @@ func TestLagThatCannotBeMeasuredIsNotReady(t *testing.T) {
 
 func TestLagOfAPipelineIsThatOfItsInputsToo(t *testing.T) {
 	l := watching(t, afterbay.Lag{})
-	other, err := l.Join(t.Context(), "copy.from-in", "in")
+	other, err := l.Join(t.Context(), "copy.repartition.in", "in")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestLagOfAPipelineIsThatOfItsInputsToo(t *testing.T) {
 	if err := other.Commit(step).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string][]int64{"": {2, 1, 0, 0}, "copy": {2, 1, 0, 0}, "copy.from-in": {1, 0}} {
+	for name, want := range map[string][]int64{"": {2, 1, 0, 0}, "copy": {2, 1, 0, 0}, "copy.repartition.in": {1, 0}} {
 		list, err := l.local.Lag(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -273,7 +273,7 @@ func TestLagOfAPipelineIsThatOfItsInputsToo(t *testing.T) {
 			t.Errorf("%q: %s", name, diff)
 		}
 	}
-	if _, err := l.local.Lag(t.Context(), "cop"); !errors.Is(err, ErrUnknownPipeline) || !strings.Contains(err.Error(), "there are copy.from-in") {
+	if _, err := l.local.Lag(t.Context(), "cop"); !errors.Is(err, ErrUnknownPipeline) || !strings.Contains(err.Error(), "there are copy.repartition.in") {
 		t.Errorf("%v", err)
 	}
 	empty := &Local{Log: l}

@@ -10,18 +10,13 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/naming"
 )
 
-// enginePrefixes begin the names of topics that pipelines and the log keep for
-// themselves: dead letters and their redrive, the history of generations, what a
-// log remembers.
-var enginePrefixes = []string{dead.Topic(""), dead.SinkTopic(""), "__"}
-
-// EngineTopic reports whether a topic is the engine's own by its name. Such topics
-// take no records from outside.
-func EngineTopic(name string) bool {
-	return generation.IsTopic(name) || slices.ContainsFunc(enginePrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
+// EngineTopic reports whether a topic is the engine's own by its name: one that
+// package naming builds, or one of the log itself. Such topics take no records from
+// outside.
+func EngineTopic(name string) bool { return naming.Topic(name) || strings.HasPrefix(name, "__") }
 
 // ErrNamed says that a topic cannot be deleted: something that runs names it.
 var ErrNamed = errors.New("topic is in use")
@@ -66,7 +61,7 @@ func (l *Local) named(topic string) string {
 				return fmt.Sprintf("a sink of pipeline %q reads it", r.Name())
 			}
 		}
-		if topic == generation.Topic(r.Name()) || strings.HasPrefix(topic, dead.Topic(r.Name())) {
+		if topic == generation.Topic(r.Name()) || dead.IsTopic(topic) && naming.Root(topic) == r.Name() {
 			return fmt.Sprintf("pipeline %q keeps it", r.Name())
 		}
 	}

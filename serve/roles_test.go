@@ -104,7 +104,7 @@ func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 	log := newLog(t)
 	runner := copies(t, log)
 	_, url := start(t, log, serve.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
-		"producer": {Produce: []string{"in", "o*", "dlq.*", "dlq.copy"}},
+		"producer": {Produce: []string{"in", "o*", "*.dlq", "copy.dlq"}},
 		"decider":  {Produce: []string{"out"}},
 		"reader":   {Read: []string{"out"}},
 		"scraper":  {Metrics: true},
@@ -118,7 +118,7 @@ func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 		{secret("producer"), append, "/v1/topics/in", 200},
 		{secret("producer"), append, "/v1/topics/one", 200},
 		{secret("producer"), append, "/v1/topics/out", 403}, // a pipeline writes it, and a pattern names nothing exactly
-		{secret("producer"), append, "/v1/topics/dlq.copy", 403},
+		{secret("producer"), append, "/v1/topics/copy.dlq", 403},
 		{secret("producer"), "GET", "/v1/topics/in/records", 403},
 		{secret("producer"), "GET", "/metrics", 403},
 		{secret("producer"), "GET", "/v1/topics", 200},
@@ -134,18 +134,18 @@ func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 		{secret("boss"), put, "/v1/topics/new", 204},
 		{secret("boss"), append, "/v1/topics/new", 200},
 		{secret("boss"), append, "/v1/topics/out", 403},
-		{secret("boss"), append, "/v1/topics/dlq.copy", 403},
+		{secret("boss"), append, "/v1/topics/copy.dlq", 403},
 		{secret("boss"), "GET", "/v1/dlq/copy", 200},
 		{secret("scraper"), "GET", "/v1/dlq/copy", 403},
 		{secret("boss"), del, "/v1/topics/new", 204},
 		{secret("boss"), del, "/v1/topics/new", 404},
 		{secret("boss"), del, "/v1/topics/in", 409},
 		{secret("boss"), del, "/v1/topics/out", 409},
-		{secret("boss"), del, "/v1/topics/dlq.copy", 409},
+		{secret("boss"), del, "/v1/topics/copy.dlq", 409},
 		{secret("boss"), append, "/v1/rederive", 403},
 		{"root", append, "/v1/topics/in", 200},
 		{"root", append, "/v1/topics/out", 403},
-		{"root", append, "/v1/topics/dlq.copy", 403},
+		{"root", append, "/v1/topics/copy.dlq", 403},
 		{"", "GET", "/v1/topics", 401},
 		{secret("nobody"), "GET", "/v1/topics", 401},
 	} {
@@ -172,7 +172,7 @@ func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 func TestWithoutATokenPipelinesAreTheWritersOfTheirTopics(t *testing.T) {
 	log := newLog(t)
 	_, url := start(t, log, serve.Options{Runners: []*afterbay.Runner{copies(t, log)}})
-	for path, want := range map[string]int{"/v1/topics/in": 200, "/v1/topics/out": 403, "/v1/topics/dlq.copy": 403} {
+	for path, want := range map[string]int{"/v1/topics/in": 200, "/v1/topics/out": 403, "/v1/topics/copy.dlq": 403} {
 		if status, text := request(t, http.MethodPost, url+path, `{"k":"a"}`); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, text, want)
 		}
@@ -184,7 +184,7 @@ func TestTopicsThatCannotBeAreNotMade(t *testing.T) {
 	_, url := start(t, log, serve.Options{})
 	for path, body := range map[string]string{
 		"a%00b": `{"partitions":1}`, "a%0Ab": `{"partitions":1}`, "%1B%5B31m": `{"partitions":1}`, "..%2F..%2Fx": `{"partitions":1}`, "a%20b": `{"partitions":1}`,
-		"dlq.mine": `{"partitions":1}`, "__mine": `{"partitions":1}`, "none": `{"partitions":0}`, "many": `{"partitions":100000}`,
+		"mine.dlq": `{"partitions":1}`, "__mine": `{"partitions":1}`, "none": `{"partitions":0}`, "many": `{"partitions":100000}`,
 		"key": `{"partitions":1,"key":"a\u001b"}`,
 	} {
 		if status, text := request(t, http.MethodPut, url+"/v1/topics/"+path, body); status != 400 {

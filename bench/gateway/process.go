@@ -69,7 +69,7 @@ func (b *bench) startOurs(s settings) (*process, error) {
 		"keys.yaml":     "keys: [{id: k1, secret: '${GATEWAY_KEY}', audience: chat}]\n",
 		"gateway.yaml": fmt.Sprintf(`gateway: chat
 listen: %s
-pipeline: {input: messages, outputs: [decisions], dead_letters: [dlq.chat]}
+pipeline: {input: messages, outputs: [decisions], dead_letters: [chat.dlq]}
 keys: keys.yaml
 cursor_key: ${CURSOR_KEY}
 partitions: 2

@@ -8,6 +8,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/config"
 	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -168,7 +169,7 @@ func (a *answering) unread(topics []stream.Topic) (found afterbay.Errors) {
 		return slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name })
 	}
 	for _, t := range topics {
-		pipeline, ok := strings.CutSuffix(t.Name, afterbay.Ended(""))
+		pipeline, ok := naming.Owner(t.Name, naming.Ended)
 		letters := dead.Topic(pipeline)
 		switch {
 		case !ok || !there(letters):

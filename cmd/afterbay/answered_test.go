@@ -35,7 +35,7 @@ func talkFolder(t *testing.T) {
 	t.Helper()
 	gatewayFolder(t)
 	write(t, "talk.yaml", talkPipeline)
-	write(t, "gateway.yaml", strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [dlq.moderation]", "input: said, outputs: [shown, talk.ended], dead_letters: [dlq.talk]", 1))
+	write(t, "gateway.yaml", strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: [shown, talk.ended], dead_letters: [talk.dlq]", 1))
 }
 
 // TestLintComparesGatewaysWithPipelines changes one of both files, or both.
@@ -51,35 +51,35 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 	}{
 		"right":          {nil, "", []string{talk, gateway + ", and each of them ends in a result"}},
 		"ends unread":    {[]string{", talk.ended", ""}, "", []string{`gateway.yaml:3:25: pipeline.outputs: nobody reads topic "talk.ended": events of clients that pipeline "talk" ends there would only expire: add it: outputs: [shown, talk.ended]`}},
-		"letters unread": {[]string{", dead_letters: [dlq.talk]", ""}, "", []string{`gateway.yaml:3:1: pipeline.dead_letters: nobody reads topic "dlq.talk"`}},
-		"letters as results": {[]string{"[shown, talk.ended], dead_letters: [dlq.talk]", "[shown, talk.ended, dlq.talk]"}, "", []string{
-			`gateway.yaml:3:25: pipeline.outputs: topic "dlq.talk" of pipeline "talk" is no topic of outputs: name it in dead_letters instead`,
+		"letters unread": {[]string{", dead_letters: [talk.dlq]", ""}, "", []string{`gateway.yaml:3:1: pipeline.dead_letters: nobody reads topic "talk.dlq"`}},
+		"letters as results": {[]string{"[shown, talk.ended], dead_letters: [talk.dlq]", "[shown, talk.ended, talk.dlq]"}, "", []string{
+			`gateway.yaml:3:25: pipeline.outputs: topic "talk.dlq" of pipeline "talk" is no topic of outputs: name it in dead_letters instead`,
 		}},
-		"to expire": {[]string{", talk.ended], dead_letters: [dlq.talk]", "], unanswered: expire"}, "", []string{
-			gateway + "\n", `gateway chat: warning: nobody reads topic "talk.ended"`, `gateway chat: warning: nobody reads topic "dlq.talk"`,
+		"to expire": {[]string{", talk.ended], dead_letters: [talk.dlq]", "], unanswered: expire"}, "", []string{
+			gateway + "\n", `gateway chat: warning: nobody reads topic "talk.ended"`, `gateway chat: warning: nobody reads topic "talk.dlq"`,
 		}},
 		"no answers": {[]string{"answers: [shown]\n", "", ", talk.ended", ""}, "", []string{
 			`talk.yaml:6:7: steps[1].route.quiet: events are dropped: those of clients would only expire: have the pipeline end them in talk.ended, which the gateway reads as one of its outputs, by naming the topics that answer clients: answers: [shown]`,
 		}},
 		"no answers, to expire": {[]string{"answers: [shown]\n", "", ", talk.ended]", "], unanswered: expire"}, "", []string{"warning: pipeline talk, steps[1].route.quiet: events are dropped"}},
 		"another topic": {[]string{"answers: [shown]\n", "", "[shown, talk.ended]", "[showed]"}, "", []string{
-			"talk.yaml:3:1: steps: events may come to the end without an output that answers them", "talk.yaml:6:7: steps[1].route.quiet", `gateway.yaml:3:35: pipeline.outputs[0]: no pipeline here writes topic "showed": they write shown, dlq.talk`,
+			"talk.yaml:3:1: steps: events may come to the end without an output that answers them", "talk.yaml:6:7: steps[1].route.quiet", `gateway.yaml:3:35: pipeline.outputs[0]: no pipeline here writes topic "showed": they write shown, talk.dlq`,
 		}},
 		"another input": {[]string{"input: said,", "input: posts,"}, "", []string{`gateway.yaml:3:19: pipeline.input: no pipeline here reads topic "posts"`}},
 		"copied":        {[]string{"key: room", "key: room, repartition: 2"}, "", []string{"clients' events go to said of pipeline talk, and each"}},
-		"by two keys": {[]string{"[shown, talk.ended], dead_letters: [dlq.talk]", "[shown, talk.ended, read, read.ended], dead_letters: [dlq.talk, dlq.read]"}, "read.yaml", []string{
+		"by two keys": {[]string{"[shown, talk.ended], dead_letters: [talk.dlq]", "[shown, talk.ended, read, read.ended], dead_letters: [talk.dlq, read.dlq]"}, "read.yaml", []string{
 			`read.yaml:2:27: input.key: topic "said" is keyed by "room", for a pipeline before this one: events of clients would be dead letters here: have them copied by text: add ` + "`repartition: 4` to the input",
 		}},
 		"written elsewhere": {[]string{", dead_letters", ", partials: [tokens], dead_letters"}, "", []string{talk, `warning: pipeline.partials[0]: no pipeline here writes topic "tokens"`}},
-		"a chain": {[]string{"outputs: [shown, talk.ended], dead_letters: [dlq.talk]", "outputs: [judged, talk.ended, judge.ended], dead_letters: [dlq.talk, dlq.judge], late: [late]"}, "judge.yaml", []string{
+		"a chain": {[]string{"outputs: [shown, talk.ended], dead_letters: [talk.dlq]", "outputs: [judged, talk.ended, judge.ended], dead_letters: [talk.dlq, judge.dlq], late: [late]"}, "judge.yaml", []string{
 			"go to said, keyed by room, of pipeline talk, judge, and each of them ends in a result",
 		}},
 		"half a chain": {[]string{"outputs: [shown,", "outputs: [judged,"}, "judge.yaml", []string{
-			`pipeline.outputs: nobody reads topic "judge.ended"`, `pipeline.dead_letters: nobody reads topic "dlq.judge"`, `pipeline.late: nobody reads topic "late"`,
+			`pipeline.outputs: nobody reads topic "judge.ended"`, `pipeline.dead_letters: nobody reads topic "judge.dlq"`, `pipeline.late: nobody reads topic "late"`,
 		}},
 		"of a shape that hides nothing": {[]string{"listen:", "listn:", ", talk.ended", ""}, "", []string{`gateway.yaml:2:1: listn: unknown word "listn"`, `pipeline.outputs: nobody reads topic "talk.ended"`}},
 	} {
-		pipelineText, gatewayText := talkPipeline, strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [dlq.moderation]", "input: said, outputs: [shown, talk.ended], dead_letters: [dlq.talk]", 1)
+		pipelineText, gatewayText := talkPipeline, strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: [shown, talk.ended], dead_letters: [talk.dlq]", 1)
 		replace := strings.NewReplacer(c.change...)
 		write(t, "talk.yaml", replace.Replace(pipelineText))
 		write(t, "gateway.yaml", replace.Replace(gatewayText))
@@ -133,17 +133,17 @@ func TestLintFindsWhatGatewaysName(t *testing.T) {
 // made before the pipeline was started.
 func TestGatewayOfItsOwnProcessSeesUnreadEnds(t *testing.T) {
 	talkFolder(t)
-	engine := fakeEngine(t, kfake.SeedTopics(2, "said", "shown", "talk.ended", "dlq.talk"))
+	engine := fakeEngine(t, kfake.SeedTopics(2, "said", "shown", "talk.ended", "talk.dlq"))
 	const early = `gateway.yaml:3:19: pipeline.input: no pipeline has read topic "said" yet, which would say what it is keyed by: start the pipeline first`
 	if r := command(t, "", "gateway", "gateway.yaml", "--engine", engine, "--admin", "127.0.0.1:0"); r.code != exitInvalid || !strings.Contains(r.stderr, early) {
 		t.Errorf("before the pipeline: %+v", r)
 	}
 	running, end := background(t, "run", "talk.yaml", "--engine", engine, "--listen", "127.0.0.1:0")
 	running.wait(t, "next, in another terminal")
-	file := strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [dlq.moderation]", "input: said, outputs: OUTPUTS", 1)
+	file := strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: OUTPUTS", 1)
 	for _, c := range [][2]string{
-		{"[shown], dead_letters: [dlq.talk]", `gateway.yaml:3:25: pipeline.outputs: nobody reads topic "talk.ended"`},
-		{"[shown, talk.ended]", `gateway.yaml:3:1: pipeline.dead_letters: nobody reads topic "dlq.talk"`},
+		{"[shown], dead_letters: [talk.dlq]", `gateway.yaml:3:25: pipeline.outputs: nobody reads topic "talk.ended"`},
+		{"[shown, talk.ended]", `gateway.yaml:3:1: pipeline.dead_letters: nobody reads topic "talk.dlq"`},
 	} {
 		write(t, "gateway.yaml", strings.Replace(file, "OUTPUTS", c[0], 1))
 		if r := command(t, "", "gateway", "gateway.yaml", "--engine", engine, "--admin", "127.0.0.1:0"); r.code != exitInvalid || !strings.Contains(r.stderr, c[1]) {

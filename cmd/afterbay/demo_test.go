@@ -55,7 +55,7 @@ func TestDemoSumsUpAndItsCommandsWork(t *testing.T) {
 			if args[1] == "run" {
 				args = append(args, "--until-idle", "--listen", "none")
 			}
-			if out := must(t, "", args[1:]...); out == "" && args[2] != "dlq.fraud" {
+			if out := must(t, "", args[1:]...); out == "" && args[2] != "fraud.dlq" {
 				t.Errorf("%s prints nothing", line)
 			}
 		}

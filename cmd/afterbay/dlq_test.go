@@ -49,8 +49,8 @@ func TestDeadLettersAreListedShownAndCounted(t *testing.T) {
 	}
 	lettersOfOrders(t)
 	list := anyTime.ReplaceAllString(must(t, "", "dlq", "ls", "prices"), "TIME")
-	const want = `dlq.prices/0@0  TIME  prices:0:1  let: each: column 8: division by zero
-dlq.prices/0@1  TIME  prices:0:2  decode: field "amount" at byte 26: want number, got a string
+	const want = `prices.dlq/0@0  TIME  prices:0:1  let: each: column 8: division by zero
+prices.dlq/0@1  TIME  prices:0:2  decode: field "amount" at byte 26: want number, got a string
 `
 	if d := cmp.Diff(want, list); d != "" {
 		t.Error(d)
@@ -67,7 +67,7 @@ dlq.prices/0@1  TIME  prices:0:2  decode: field "amount" at byte 26: want number
 	if err := json.Unmarshal([]byte(must(t, "", "dlq", "ls", "prices", "--stage", "let", "--json")), &one); err != nil || one.Resume != "from let each" || one.Origin != "orders/0@1" || one.Refusal != "" {
 		t.Errorf("%+v: %v", one, err)
 	}
-	for _, name := range []string{"prices:0:1", "dlq.prices/0@0"} {
+	for _, name := range []string{"prices:0:1", "prices.dlq/0@0"} {
 		shown := must(t, "", "dlq", "show", "prices", name)
 		for _, want := range []string{"from let each", "division by zero", `"seen.count_24h":2`, `{"customer":"c1","amount":6,"parts":0}`, "open"} {
 			if !strings.Contains(shown, want) {
@@ -137,7 +137,7 @@ func TestDeadLettersAreSettledWithAndWithoutAProcess(t *testing.T) {
 		if r := command(t, "", "dlq", "resume", "prices"); r.code != exitFailure {
 			t.Errorf("%+v", r)
 		}
-		if r := command(t, "", "dlq", "redrive", "nobody"); r.code != exitFailure || !strings.Contains(r.stderr, "dlq.nobody") {
+		if r := command(t, "", "dlq", "redrive", "nobody"); r.code != exitFailure || !strings.Contains(r.stderr, "nobody.dlq") {
 			t.Errorf("%+v", r)
 		}
 		if code := end(); code != exitOK {

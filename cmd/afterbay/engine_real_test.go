@@ -137,7 +137,7 @@ func TestBrokersSeeClientIDAndReplication(t *testing.T) {
 	if err != nil || len(members) != 1 || members[0].ClientID != "seen-1" {
 		t.Errorf("the group that brokers assign is %+v, %v", groups["seen"], err)
 	}
-	topics, err := admin.ListTopics(t.Context(), "seen-out", "afterbay-seen-seen-in-changelog")
+	topics, err := admin.ListTopics(t.Context(), "seen-out", "seen.changelog.seen-in")
 	err = errors.Join(err, topics.Error())
 	if replicas := topics["seen-out"].Partitions.NumReplicas(); err != nil || replicas != 1 || slices.Contains(topics.Names(), "thrice-in") {
 		t.Errorf("%d replicas, topics %v: %v", replicas, topics.Names(), err)

@@ -208,7 +208,7 @@ func checkPhases(t *testing.T, h *explain.Phases, appended time.Time) {
 
 func TestExplainOfADeadLetterSaysWhy(t *testing.T) {
 	decided(t, 4000)
-	dead := tail(t, "dlq.fraud", "--limit", "1")[0]
+	dead := tail(t, "fraud.dlq", "--limit", "1")[0]
 	got := explained(t, dead.header("afterbay-id"), "pipeline.yaml")
 	m := got.Output.Made
 	if got.Output.Kind != explain.KindDead || m.Stage != dead.header("afterbay-stage") || m.Error != dead.header("afterbay-error") || m.Stage == "" ||
@@ -219,7 +219,7 @@ func TestExplainOfADeadLetterSaysWhy(t *testing.T) {
 		t.Errorf("replay %+v", r)
 	}
 	text := must(t, "", "explain", dead.header("afterbay-id"))
-	for _, want := range []string{"dead letter    dlq.fraud/", "failed at    " + m.Stage, m.Error} {
+	for _, want := range []string{"dead letter    fraud.dlq/", "failed at    " + m.Stage, m.Error} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
 		}
@@ -323,8 +323,8 @@ steps:
 			t.Errorf("%+v", source.Became)
 		}
 	}
-	for _, dead := range tail(t, "dlq.both") {
-		got := explained(t, fmt.Sprintf("dlq.both/%d@%d", dead.Partition, dead.Offset), "both.yaml")
+	for _, dead := range tail(t, "both.dlq") {
+		got := explained(t, fmt.Sprintf("both.dlq/%d@%d", dead.Partition, dead.Offset), "both.yaml")
 		if r := got.Replays[0]; !r.Same || r.Stage != dead.header("afterbay-stage") || r.Row != nil || got.Output.Made.Phases == nil {
 			t.Errorf("%+v of %+v", r, got.Output.Made)
 		}

@@ -131,14 +131,14 @@ func TestFilesThatCannotBeAreRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
 	text := strings.Replace(lake("/data", ", afterbay_id: tx"), "rows: 400", "columns: {tx: text}, s3: {region: eu-west-1}", 1)
 	text = strings.Replace(text, "format: ndjson, rows: 300}", "columns: {tx: string}, format: ndjson}, window: 1h", 1)
-	write(t, "fraud.yaml", text+`  - {from: dlq.fraud, files: {url: 'file:///data'}}
+	write(t, "fraud.yaml", text+`  - {from: fraud.dlq, name: letters, files: {url: 'file:///data'}}
   - {from: decisions, files: {url: 'https://bucket/prefix'}}
   - {from: decisions, name: both, files: {url: 'file:///data'}, http: {url: 'http://cards'}}
 `)
 	r := command(t, "", "lint", "fraud.yaml")
 	for _, want := range []string{
 		"sinks[0].files.s3: it says nothing about a folder", `sinks[0].files.columns.tx: unknown type "text"`, "sinks[1].window: it says nothing about what is not called by http", "sinks[1].files.columns: ndjson has whatever",
-		"sinks[2].files.columns: missing: no emit writes dlq.fraud", "sinks[3].files.url: the URL is not valid", "sinks[3].files: the column afterbay_id", "sinks[4]: a sink has exactly one of http, postgres, redis, files and kafka",
+		"sinks[2].files.columns: missing: no emit writes fraud.dlq", "sinks[3].files.url: the URL is not valid", "sinks[3].files: the column afterbay_id", "sinks[4]: a sink has exactly one of http, postgres, redis, files and kafka",
 	} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("no %q in\n%s", want, r.stderr)

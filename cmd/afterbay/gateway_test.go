@@ -25,7 +25,7 @@ const (
 
 	gatewayFile = `gateway: chat
 listen: 127.0.0.1:0
-pipeline: {input: posts, outputs: [decisions], dead_letters: [dlq.moderation]}
+pipeline: {input: posts, outputs: [decisions], dead_letters: [moderation.dlq]}
 keys: keys.yaml
 cursor_key: ${CURSOR_KEY}
 partitions: 2
@@ -260,7 +260,7 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 	if r := command(t, "", "run", pipeline, "--gateway", "wider.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, want) {
 		t.Errorf("with other partitions: %+v", r)
 	}
-	write(t, "others.yaml", strings.NewReplacer("[decisions]", "[other, others.ended]", "[dlq.moderation]", "[dlq.others]").Replace(gatewayFile))
+	write(t, "others.yaml", strings.NewReplacer("[decisions]", "[other, others.ended]", "[moderation.dlq]", "[others.dlq]").Replace(gatewayFile))
 	write(t, "other.yaml", "pipeline: others\ninput: {topic: posts, key: post, fields: {post: string}}\nanswers: [other]\nsteps:\n  - emit: {topic: other, value: [post]}\n")
 	const keyed = `others.yaml:3:19: pipeline.input: topic "posts" is keyed by "user", for ever, and a pipeline reads it by "post"`
 	if r := command(t, "", "run", "other.yaml", "--gateway", "others.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, keyed) || !strings.Contains(r.stderr, "add `repartition: 4`") {
@@ -335,7 +335,7 @@ func TestGatewaysThatCannotRunSayWhy(t *testing.T) {
 		{"run PIPELINE --gateway short.yaml", exitInvalid, "short.yaml:5:13: cursor_key: the secret has 9 bytes, fewer than 32"},
 		{"run PIPELINE --gateway secret.yaml", exitInvalid, "cursor_key: a secret has no place in the file"},
 		{"run PIPELINE --gateway nokeys.yaml", exitInvalid, "nokeys.yaml:4:7: keys: read keys: open none.yaml: no such file or directory: name one that can be read, written as docs/reference/keys-file.md"},
-		{"run PIPELINE --gateway topic.yaml --listen none", exitInvalid, `topic.yaml:3:36: pipeline.outputs[0]: no pipeline here writes topic "decided": they write decisions, dlq.moderation`},
+		{"run PIPELINE --gateway topic.yaml --listen none", exitInvalid, `topic.yaml:3:36: pipeline.outputs[0]: no pipeline here writes topic "decided": they write decisions, moderation.dlq`},
 		{"run PIPELINE --gateway cert.yaml --listen none", exitInvalid, "cert.yaml:8:7: cert: open "},
 		{"lint nokeys.yaml", exitInvalid, "nokeys.yaml:4:7: keys: read keys: open none.yaml: no such file"},
 		{"run gateway.yaml", exitUsage, "gateway.yaml is a gateway file: name the pipelines, and it by --gateway gateway.yaml"},

@@ -47,7 +47,7 @@ func growing(t *testing.T, engine string) {
 	stop()
 	sees("sinks-in", "a", "sinks-out")
 
-	add(t, engine, "grows-in", "sinks-out", "dlq.stays")
+	add(t, engine, "grows-in", "sinks-out", "stays.dlq")
 	out.wait(t, "a pipeline ended, and the others go on")
 	out.wait(t, "a sink ended, and the others go on")
 	sees("stays-in", "b", "grows-in")
@@ -114,7 +114,7 @@ func TestStartKnowsThePartitionsOfTheState(t *testing.T) {
 	if got := <-calls; !strings.Contains(got, `"k":"a"`) || len(calls) > 0 {
 		t.Errorf("the sink of a new name got %s and %d more", got, len(calls))
 	}
-	add(t, engine, "p-in", "dlq.p")
+	add(t, engine, "p-in", "p.dlq")
 	r := command(t, "", "run", "p.yaml", "other.yaml", "--listen", "none", "--until-idle")
 	if r.code != exitFailure || !strings.Contains(r.stdout+r.stderr, "a pipeline ended, and the others go on") {
 		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)

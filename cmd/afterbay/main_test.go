@@ -291,7 +291,7 @@ func TestCommandsReachTheProcessThatHoldsTheDirectory(t *testing.T) {
 	if code := endFollow(); code != exitOK {
 		t.Errorf("tail ended by a signal: %d", code)
 	}
-	if dead := must(t, "", "tail", "dlq.counts", "--headers"); !strings.Contains(dead, "afterbay-stage") || strings.Count(dead, "\n") != 1 {
+	if dead := must(t, "", "tail", "counts.dlq", "--headers"); !strings.Contains(dead, "afterbay-stage") || strings.Count(dead, "\n") != 1 {
 		t.Error(dead)
 	}
 	url := out.String()
@@ -347,7 +347,7 @@ func TestUntilIdleWorksOffAChainOfFiles(t *testing.T) {
 	if n := strings.Count(must(t, "", "tail", "out"), "\n"); n != 700 {
 		t.Errorf("%d outputs", n)
 	}
-	if out := must(t, "", "lint", "first.yaml", "second.yaml"); !strings.Contains(out, "first.yaml: pipeline counts is valid: it reads in and writes mid, dlq.counts") {
+	if out := must(t, "", "lint", "first.yaml", "second.yaml"); !strings.Contains(out, "first.yaml: pipeline counts is valid: it reads in and writes mid, counts.dlq") {
 		t.Error(out)
 	}
 }

@@ -127,9 +127,9 @@ var firstMistakes = []struct {
 	// events
 	{"produce events 1252.ndjson --key user", exitUsage, []string{`field "user" of its first record cannot be read`, "UTF-8", "Nothing was appended"}},
 	{"produce other events.ndjson --partitions 1 --key usr", exitUsage, []string{"did you mean --key user?", "Nothing was appended"}},
-	{"produce evnts events.ndjson", exitFailure, []string{`topic "evnts"`, "the topics are decisions, dlq.first, events"}},
+	{"produce evnts events.ndjson", exitFailure, []string{`topic "evnts"`, "the topics are decisions, first.dlq, events"}},
 	{"produce my_topic events.ndjson --partitions 1", exitFailure, []string{`"my topic"`, "use letters, digits"}},
-	{"produce dlq.first events.ndjson", exitUsage, []string{"engine's own"}},
+	{"produce first.dlq events.ndjson", exitUsage, []string{"engine's own"}},
 	{"init --sample empty.ndjson --out new.yaml", exitFailure, []string{"holds no events", "give some lines"}},
 	{"init --sample 1252.ndjson --out new.yaml", exitFailure, []string{"invalid UTF-8"}},
 	// the command line
@@ -154,7 +154,7 @@ var firstMistakes = []struct {
 	{"explain events/0@999", exitFailure, []string{"events/0 has no record of this offset, the next one gets ", "afterbay topics"}},
 	{"state get first zoe", exitFailure, []string{`nothing stored for key "zoe"`, "afterbay state dump"}},
 	{"state get frist ann", exitFailure, []string{`unknown pipeline "frist"`, "first"}},
-	{"dlq ls frist", exitFailure, []string{"dlq.frist", "see afterbay topics"}},
+	{"dlq ls frist", exitFailure, []string{"frist.dlq", "see afterbay topics"}},
 	{"status", exitFailure, []string{"start afterbay run"}},
 	// what is no mistake, and says so
 	{"lint crlf.yaml", exitOK, []string{"is valid"}},

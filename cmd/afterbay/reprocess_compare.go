@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/internal/plot"
 	"github.com/afterbay/afterbay/rederive"
@@ -25,10 +26,10 @@ func (c *reprocessCommand) compare(a *app, d serve.Directory, pipeline string, t
 	}
 	var all []*rederive.Comparison
 	var charts []plot.Chart
-	begun := generation.Begun{Generation: p.Generation, Into: p.Into}
+	begun := generation.Begun{Pipeline: pipeline, Generation: p.Generation, Into: p.Into}
 	went := map[string][]string{} // several may go to one topic, which is compared with all of them
 	for _, topic := range topics {
-		if !strings.HasPrefix(topic, "dlq.") {
+		if topic != dead.Topic(pipeline) {
 			went[begun.TopicOf(topic)] = append(went[begun.TopicOf(topic)], topic)
 		}
 	}

@@ -74,8 +74,8 @@ func TestStoppedPipelineIsDerivedAgainAndSwitched(t *testing.T) {
 	if plot, err := os.ReadFile("plot.svg"); err != nil || !strings.Contains(string(plot), "decided: spent_sum_24h") {
 		t.Errorf("the plot: %v: %.200s", err, plot)
 	}
-	mustHave(t, must(t, "", "reprocess", "new.yaml"), "generation 2 of limits: 100 events reprocessed, to decided.g2, dlq.limits.g2", "--switch")
-	live, derived := must(t, "", "tail", "decided"), must(t, "", "tail", "decided.g2")
+	mustHave(t, must(t, "", "reprocess", "new.yaml"), "generation 2 of limits: 100 events reprocessed, to limits.g2.decided, limits.g2.limits.dlq", "--switch")
+	live, derived := must(t, "", "tail", "decided"), must(t, "", "tail", "limits.g2.decided")
 	if strings.Count(derived, "\n") != 100 || strings.Count(derived, "review") >= strings.Count(live, "review") {
 		t.Errorf("derived %d decisions, %d to review, of which there were %d", strings.Count(derived, "\n"), strings.Count(derived, "review"), strings.Count(live, "review"))
 	}
@@ -197,7 +197,7 @@ func decisions(t *testing.T, topic string, more ...string) map[string]made {
 func handovers(t *testing.T) map[string]map[int64]string {
 	t.Helper()
 	at, given := map[string]map[int64]string{"0": {}, "1": {}}, map[int]int{}
-	for line := range strings.Lines(must(t, "", "tail", "generations.limits")) {
+	for line := range strings.Lines(must(t, "", "tail", "limits.generations")) {
 		var e struct {
 			Live *struct {
 				Generation, Partition int
@@ -311,7 +311,7 @@ func TestDerivedIntoTopics(t *testing.T) {
 	must(t, "", "run", "limits.yaml", "--listen", "none", "--until-idle")
 	live := must(t, "", "tail", "decided")
 	got := must(t, "", "reprocess", "new.yaml", "--into", "history", "--compare")
-	mustHave(t, got, "generation 2 of limits: 100 events reprocessed, to history, dlq.limits.g2", "decided: ", "of 100 outputs differ", `action: `, ` times "review" -> "allow"`, "spent_sum_24h: 0 differ")
+	mustHave(t, got, "generation 2 of limits: 100 events reprocessed, to history, limits.g2.limits.dlq", "decided: ", "of 100 outputs differ", `action: `, ` times "review" -> "allow"`, "spent_sum_24h: 0 differ")
 	if strings.Contains(got, "--switch") {
 		t.Errorf("it offers a switch: %s", got)
 	}
@@ -322,7 +322,7 @@ func TestDerivedIntoTopics(t *testing.T) {
 	}
 	out, end := background(t, "run", "limits.yaml", "--listen", "127.0.0.1:0")
 	out.wait(t, "afterbay tail decided --follow")
-	mustHave(t, must(t, "", "reprocess", "new.yaml", "--into", "decided=other", "--into", "dlq.limits=bad"), "generation 3 of limits: 100 events reprocessed, to other, bad")
+	mustHave(t, must(t, "", "reprocess", "new.yaml", "--into", "decided=other", "--into", "limits.dlq=bad"), "generation 3 of limits: 100 events reprocessed, to other, bad")
 	if code := end(); code != exitOK {
 		t.Errorf("exit code %d: %s", code, out)
 	}

@@ -107,7 +107,7 @@ func TestSinksOfRowsThatCannotBeAreRefused(t *testing.T) {
 		{"exactly_once: true", "columns: {body: text, customer: text}", `"body" and "customer" go to one column, text`},
 		{"prefix: 'artifact:', key: id", "key: embed", `sinks[1].redis.key: "embed" is of type number[3]`},
 		{"cache, redis", "cache, window: 1h, redis", "sinks[1].window: it says nothing about what is not called by http"},
-		{"from: artifacts", "from: dlq.support", "of no types that are known"},
+		{"from: artifacts", "from: support.dlq", "of no types that are known"},
 		{"'${DATABASE_URL}'", "postgres://me:secret@host/x", "a password has no place in the file"},
 	} {
 		write(t, "support.yaml", strings.Replace(artifactsPipeline, c[0], c[1], 1))

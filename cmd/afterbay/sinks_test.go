@@ -86,7 +86,7 @@ func TestSinksGetWhatPipelinesWroteOnce(t *testing.T) {
 			t.Errorf("%d calls for %s", n, id)
 		}
 	}
-	if dead := must(t, "", "tail", "dlq.fraud.cards", "--headers"); !strings.Contains(dead, "sink:cards") || !strings.Contains(dead, "no such card") || strings.Count(dead, "\n") != 1 {
+	if dead := must(t, "", "tail", "fraud.cards.dlq", "--headers"); !strings.Contains(dead, "sink:cards") || !strings.Contains(dead, "no such card") || strings.Count(dead, "\n") != 1 {
 		t.Error(dead)
 	}
 	if lag := must(t, "", "lag", "fraud"); !strings.Contains(lag, "fraud.cards  freezes") {

@@ -438,7 +438,7 @@ func (s *supportRun) checkOnce(artifacts int) {
 	if len(seen) != artifacts {
 		s.Errorf("seed %d: %d artifacts are in the topic, %d in the table", *supportSeed, len(seen), artifacts)
 	}
-	if letters := must(s, "", "tail", "dlq.support", "--headers"); letters != "" {
+	if letters := must(s, "", "tail", "support.dlq", "--headers"); letters != "" {
 		s.Errorf("seed %d: dead letters: %s", *supportSeed, letters)
 	}
 }

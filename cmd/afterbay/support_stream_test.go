@@ -75,7 +75,7 @@ func TestWhatCustomersSendIsFoundInOneTable(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	checkArtifacts(t, conn, truth)
-	letters := must(t, "", "tail", "dlq.support", "--headers")
+	letters := must(t, "", "tail", "support.dlq", "--headers")
 	for reason, want := range map[string]int{ // "late" and "late chunk" are late; groups lack a chunk, an end, or the late one
 		`"afterbay-stage","decode"`: 1, `"afterbay-stage","late"`: 2, `"afterbay-stage","group"`: 3, "a damaged image": 2, "case silent_audio is a dead letter": 1, "truncated: ": 1, "ValueError": 0,
 	} {

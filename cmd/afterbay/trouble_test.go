@@ -362,7 +362,7 @@ func (p *trouble) outputIsTooLarge() {
 	}
 }
 
-func (p *trouble) changelog() string { return "afterbay-" + p.name + "-" + p.name + "-in-changelog" }
+func (p *trouble) changelog() string { return p.name + ".changelog." + p.name + "-in" }
 
 // changelogIsDeleted does what the message says: the state is computed anew.
 func (p *trouble) changelogIsDeleted() {

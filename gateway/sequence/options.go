@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/internal/naming"
 )
 
 // Options of a Sequencer. Zero values stand for the defaults beside them.
@@ -79,16 +80,16 @@ const (
 )
 
 // Inbox returns the topic that a gateway appends events to.
-func Inbox(name string) string { return name + ".inbox" }
+func Inbox(name string) string { return naming.Of(name, naming.Inbox) }
 
 // Results returns the topic of results.
-func Results(name string) string { return name + ".results" }
+func Results(name string) string { return naming.Of(name, naming.Results) }
 
 // Group returns the group whose state is what is known of clients.
-func Group(name string) string { return name + ".sequence" }
+func Group(name string) string { return naming.Of(name, naming.Sequence) }
 
 // CopyGroup returns the group that copies what the pipeline writes.
-func CopyGroup(name string) string { return name + ".outcomes" }
+func CopyGroup(name string) string { return naming.Of(name, naming.Outcomes) }
 
 // DeadTopic returns the topic of records of the inbox that nobody should have
 // written.

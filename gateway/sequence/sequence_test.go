@@ -55,7 +55,7 @@ func newBench(t *testing.T, l log, limits sequence.Limits) *bench {
 		Name: name, Partitions: 2, Input: "events", Limits: limits, Metrics: b.metrics,
 		Sources: []sequence.Source{
 			{Topic: "decisions", Kind: sequence.Outputs}, {Topic: "moderation.ended", Kind: sequence.Outputs}, {Topic: "tokens", Kind: sequence.Partials},
-			{Topic: "dlq.moderation", Kind: sequence.Letters}, {Topic: "late.moderation", Kind: sequence.Late},
+			{Topic: "moderation.dlq", Kind: sequence.Letters}, {Topic: "late.moderation", Kind: sequence.Late},
 		},
 	}
 	b.ok(moderation(t).CreateTopics(b.ctx(), l))

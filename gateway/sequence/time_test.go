@@ -152,13 +152,13 @@ func TestWhatThePipelineWritesIsAResult(t *testing.T) {
 		write("tokens", "e0", `"late"`)
 		write("decisions", "e1", "\xff<raw>")
 		write("late.moderation", "e2", `{}`)
-		write("dlq.moderation", "e3", `{}`, header.Stage, "score", header.Error, "dial tcp 10.0.0.7: refused", header.Attempts, "4")
+		write("moderation.dlq", "e3", `{}`, header.Stage, "score", header.Error, "dial tcp 10.0.0.7: refused", header.Attempts, "4")
 		write("decisions", "e3", `{"again":true}`) // it was sent back
 		write("decisions", "e3", `{"again":true}`)
-		write("dlq.moderation", "e6", `{}`, header.Stage, "score", header.Code, dead.Expired, header.After, "30000", header.Attempts, "1")
+		write("moderation.dlq", "e6", `{}`, header.Stage, "score", header.Code, dead.Expired, header.After, "30000", header.Attempts, "1")
 		write("decisions", "e6", `{"later":true}`) // it was sent back
-		write("dlq.moderation", "e7", `{}`, header.Stage, "score", header.Code, dead.TenantQuota, header.After, "1000", header.Attempts, "1")
-		write("dlq.moderation", "e7", `{}`, header.Stage, "score", header.Code, dead.TenantQuota, header.After, "1000", header.Attempts, "2")
+		write("moderation.dlq", "e7", `{}`, header.Stage, "score", header.Code, dead.TenantQuota, header.After, "1000", header.Attempts, "1")
+		write("moderation.dlq", "e7", `{}`, header.Stage, "score", header.Code, dead.TenantQuota, header.After, "1000", header.Attempts, "2")
 		write("decisions", "e7", `{"later":true}`)
 		write("decisions", "e2", `{"later":true}`) // it was late
 		write("decisions", "", `{"of":"nobody"}`)

@@ -53,7 +53,7 @@ var PipelineFields = []spec.Field[Pipeline]{
 		Example: "{topic: payments, key: customer, fields: {customer: string, amount: number}}"},
 	{Name: "inputs", Affects: spec.State, Form: spec.Into(func(p *Pipeline) *[]Input { return &p.Inputs }, spec.ListOf(readInput)),
 		Example: "[{topic: chats, key: user, fields: {user: string}}, {topic: calls, key: user, fields: {user: string}}]",
-		Help:    "several topics, each written like `input`, merged through the topic `<pipeline>.merged`", Absent: "required, or `input`"},
+		Help:    "several topics, each written like `input`, merged through the topic `<pipeline>.repartition`", Absent: "required, or `input`"},
 	{Name: "delivery", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Delivery { return &p.Delivery },
 		spec.Choice[Delivery](string(ExactlyOnce), string(AtLeastOnce), string(AtMostOnce))),
 		Example: "at-least-once"},
@@ -113,7 +113,7 @@ var inputFields = []spec.Field[Input]{
 		Help: "the records of the topic that may wait for the pipeline: `POST /v1/topics/{topic}` answers 429 while there are too many"},
 	{Name: "repartition", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int32 { return &in.Repartition }, spec.Whole[int32](1, 1024)),
 		Example: "8", Absent: "the topic itself is read; of several inputs 4",
-		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.merged`, of so many partitions, by `key`"},
+		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.repartition`, of so many partitions, by `key`"},
 }
 
 var backlogFields = []spec.Field[Backlog]{

@@ -10,7 +10,7 @@ import (
 var sinkFields = []spec.Field[Sink]{
 	{Name: "from", Affects: spec.Nothing, Required: true, Form: spec.Into(func(s *Sink) *string { return &s.From }, ReadName), Example: "freezes"},
 	{Name: "name", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *string { return &s.Name }, ReadName), Example: "cards", Absent: "the topic's name",
-		Help: "its consumer group is `<pipeline>.<name>`, and its dead letters go to `dlq.<pipeline>.<name>`; it is not g and a number, as in `g2` or `g2.cards`, which are of generations that afterbay reprocess made"},
+		Help: "its consumer group is `<pipeline>.<name>`, and its dead letters go to `<pipeline>.<name>.dlq`; it does not end in `dlq`, `redrive`, `sequence` or `outcomes`, does not begin with `repartition` or g and a number, as in `g2.cards`, and has no part `changelog`"},
 	{Name: "http", Affects: spec.Nothing, Form: spec.Optional(func(s *Sink) **HTTPSink { return &s.HTTP }, spec.MappingOf(httpFields)),
 		Example: "{url: 'https://cards.example.com/freeze'}", Help: "the service: it gets a request for each record, with the value as its body and the id as its Idempotency-Key", Absent: "one of http, postgres, redis, files and kafka is required"},
 	{Name: "postgres", Affects: spec.Nothing, Form: spec.Optional(func(s *Sink) **PostgresSink { return &s.Postgres }, spec.MappingOf(postgresSinkFields)),

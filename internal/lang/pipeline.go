@@ -16,7 +16,7 @@ import (
 type Pipeline struct {
 	Name      string // also the consumer group and the name of its state
 	Input     Input
-	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.merged
+	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.repartition
 	Delivery  Delivery // "" is exactly-once
 	Answers   []string `json:"-"` // topics by which events of a gateway's clients are answered, or go on: one that leaves no record in them, as it is filtered or a member of a group, ends in the topic <name>.ended; nil is without clients
 	Commit    Commit
@@ -73,7 +73,7 @@ type Input struct {
 	Backlog    Backlog   `json:"-"` // bounds what waits in the topic
 
 	// Repartition is set where the topic is written with another key: its events
-	// are first copied to the topic <name>.merged, of so many partitions, by Key.
+	// are first copied to the topic <name>.repartition, of so many partitions, by Key.
 	// 0 reads the topic itself; of several inputs, which are always copied, it
 	// is then 4.
 	Repartition int32
@@ -172,7 +172,7 @@ type DeadLetters struct {
 // Sink hands the records of a topic to a service, each until the service took it.
 type Sink struct {
 	From        string        // a topic that the pipeline writes
-	Name        string        // of the sink: its consumer group is <pipeline>.<name>, its dead letters go to dlq.<pipeline>.<name>; "" is the topic's name
+	Name        string        // of the sink: its consumer group is <pipeline>.<name>, its dead letters go to <pipeline>.<name>.dlq; "" is the topic's name
 	HTTP        *HTTPSink     // the service, called over HTTP
 	Postgres    *PostgresSink // instead: a table of PostgreSQL
 	Redis       *RedisSink    // instead: keys of Redis

@@ -255,10 +255,10 @@ var activityInputs = map[string]struct {
 const activityPartitions = 5
 
 // Copy computes what is copied of one partition of transactions or logins to
-// activity.merged. An announcement stands before the copy at whose event the
+// activity.repartition. An announcement stands before the copy at whose event the
 // source's watermark came to another ten seconds.
 func Copy(topic string, in []Message, place func(key []byte) int) Made {
-	s := newStage("activity.from-"+topic, place)
+	s := newStage("activity.repartition."+topic, place)
 	input := activityInputs[topic]
 	for i := range in {
 		a := &arrival{Message: in[i]}
@@ -268,7 +268,7 @@ func Copy(topic string, in []Message, place func(key []byte) int) Made {
 		}
 		if before == never || floorDiv(s.watermark, 10*second) > floorDiv(before, 10*second) {
 			for p := range activityPartitions {
-				s.made.Outputs = append(s.made.Outputs, Message{Topic: "activity.merged", Partition: p, Time: s.newest, Headers: []Header{
+				s.made.Outputs = append(s.made.Outputs, Message{Topic: "activity.repartition", Partition: p, Time: s.newest, Headers: []Header{
 					{"afterbay-source", fmt.Sprintf("%s/%d", a.Topic, a.Partition)}, {"afterbay-watermark", watermarkText(s.watermark)}}})
 			}
 		}
@@ -277,7 +277,7 @@ func Copy(topic string, in []Message, place func(key []byte) int) Made {
 			continue
 		}
 		key := []byte(a.text(input.key))
-		out := Message{Topic: "activity.merged", Partition: s.place(key), Time: a.at, Key: key, Value: a.Value, Headers: []Header{
+		out := Message{Topic: "activity.repartition", Partition: s.place(key), Time: a.at, Key: key, Value: a.Value, Headers: []Header{
 			{"afterbay-source", a.position()}, {"afterbay-watermark", watermarkText(s.watermark)}}}
 		if id := a.header("afterbay-id"); id != "" {
 			out.Headers = append(out.Headers, Header{"afterbay-id", id})
@@ -295,7 +295,7 @@ type visitor struct {
 	refused []Entry
 }
 
-// Activity computes one partition of activity.merged, of which the sources have
+// Activity computes one partition of activity.repartition, of which the sources have
 // so many partitions.
 func Activity(in []Message, partitions map[string]int, place func(key []byte) int) Made {
 	s := newStage("activity", place)

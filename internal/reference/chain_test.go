@@ -55,7 +55,7 @@ func TestDuplicateIsOfTheWindowBeforeTheNewestTime(t *testing.T) {
 		transaction(6, "d", 0), transaction(7, "d", 0), // and what is out of it is not remembered
 	}, first)
 	mustSay(t, m, "by-customer", "terminals:0:0:0@0", "terminals:0:2:0@2", "terminals:0:3:0@3", "terminals:0:4:0@4")
-	mustSay(t, m, "dlq.terminals", "terminals:0:6@6", "terminals:0:7@7") // they are late
+	mustSay(t, m, "terminals.dlq", "terminals:0:6@6", "terminals:0:7@7") // they are late
 	if m.Repeated != 2 || m.Late != 2 || m.IDs != 3 {
 		t.Errorf("%d repeated, %d late, %d ids", m.Repeated, m.Late, m.IDs)
 	}
@@ -120,7 +120,7 @@ func TestFailedCallChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSay(t, m, "dlq.fraud", "fraud:0:0@0")
+	mustSay(t, m, "fraud.dlq", "fraud:0:0@0")
 	if want := map[string]string{"n": "1", "spent": "5", "kind": "low", "from": "1760000001000000"}; len(m.Functions) != 1 || !reflect.DeepEqual(m.Functions[0].Values, want) {
 		t.Errorf("kept %v", m.Functions)
 	}
@@ -132,17 +132,17 @@ func TestRouteTakesTheFirstCaseAndTheDefaultOfANestedOneIsADeadLetter(t *testing
 		t.Fatal(err)
 	}
 	mustSay(t, m, "refunds", "fraud:0:1:0@1", "fraud:0:2:0@2", "fraud:0:4:1@4")
-	mustSay(t, m, "dlq.fraud", "fraud:0:3@3")
+	mustSay(t, m, "fraud.dlq", "fraud:0:3@3")
 }
 
 func told(offset int, source string, seconds int64) Message {
-	return Message{Topic: "activity.merged", Offset: int64(offset), Headers: []Header{
+	return Message{Topic: "activity.repartition", Offset: int64(offset), Headers: []Header{
 		{"afterbay-source", source}, {"afterbay-watermark", watermarkText((start + seconds*1000) * 1000)}}}
 }
 
 func TestMergedWatermarkIsTheLeastOfAllSources(t *testing.T) {
 	copied := func(offset int, seconds, watermark int64) Message {
-		m := record("activity.merged", offset, "c", seconds, `"tx":"t","customer":"c","amount":5`, told(0, "transactions/0@9", watermark).Headers...)
+		m := record("activity.repartition", offset, "c", seconds, `"tx":"t","customer":"c","amount":5`, told(0, "transactions/0@9", watermark).Headers...)
 		return m
 	}
 	idle := told(6, "logins/0", 0)

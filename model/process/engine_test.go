@@ -87,7 +87,7 @@ func TestDeadWorkersLoseNoRecord(t *testing.T) {
 	if got := strings.Join(answer.Values("out"), ""); got != want.String() {
 		t.Errorf("scores %s, not %s", got, want.String())
 	}
-	letters := answer[stream.Partition{Topic: "dlq.scored"}]
+	letters := answer[stream.Partition{Topic: "scored.dlq"}]
 	if len(letters) != 3 {
 		t.Errorf("%d dead letters of 3 events that end workers", len(letters))
 	}

@@ -97,7 +97,7 @@ func run(t *testing.T, m model.Model) (outputs, reasons []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters := answer[stream.Partition{Topic: "dlq.remote"}]
+	letters := answer[stream.Partition{Topic: "remote.dlq"}]
 	for i := range letters {
 		reasons = append(reasons, header.Get(&letters[i], header.Error))
 	}

@@ -126,7 +126,7 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(answer.Values("out")); got != `[{"chat_words":"So it is.","embed_vector":[0.1,-2]}]` {
-		t.Error(got, answer.Values("dlq.inline"))
+		t.Error(got, answer.Values("inline.dlq"))
 	}
 	for _, draft := range answer.Values("drafts") {
 		if !strings.HasPrefix(draft, `{"id":"inline:0:0","chat_words":"So `) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -31,18 +32,25 @@ const (
 )
 
 const (
-	changelogPrefix = "afterbay-"
-	changelogSuffix = "-changelog"
 	deleteRetention = 24 * time.Hour // how long compaction keeps that a key was deleted
 )
 
 // changelogOf returns the partition of the changelog that keeps the state of
 // group beside p.
 func changelogOf(group string, p stream.Partition) stream.Partition {
-	return stream.Partition{Topic: changelogPrefix + safeName(group) + "-" + p.Topic + changelogSuffix, Index: p.Index}
+	return stream.Partition{Topic: naming.Changelog(safeGroup(group), p.Topic), Index: p.Index}
 }
 
-// safeName makes a name of the characters that topics and ids may have. Two
+// safeGroup returns the name of a group as topics have it: as it is where its
+// characters are those of topics, as those of pipelines are.
+func safeGroup(group string) string {
+	if stream.CheckTopic(stream.Topic{Name: group, Partitions: 1}) == nil {
+		return group
+	}
+	return safeName(group)
+}
+
+// safeName makes a name of the characters that ids may have. Two
 // names never become the same.
 func safeName(name string) string {
 	var b strings.Builder

@@ -110,8 +110,8 @@ func TestExamineFindsNoFaultWherePipelinesRan(t *testing.T) {
 	for _, plan := range []Plan{examined, {}} {
 		findings := examine(t, o, plan)
 		wantNoFault(t, findings)
-		wantFinding(t, findings, Sound, "topic afterbay-g-in-changelog", "cleanup.policy=compact")
-		wantFinding(t, findings, Sound, "topic afterbay-g-in-changelog", "2 partitions, as topic in")
+		wantFinding(t, findings, Sound, "topic g.changelog.in", "cleanup.policy=compact")
+		wantFinding(t, findings, Sound, "topic g.changelog.in", "2 partitions, as topic in")
 		wantFinding(t, findings, Sound, "group g")
 		wantFinding(t, findings, Sound, "transactional id afterbay-g-*")
 	}
@@ -125,17 +125,17 @@ func TestExamineFindsWhatHurtsState(t *testing.T) {
 	if _, err := l.ensureTopic(t.Context(), changelogOf("g", stream.Partition{Topic: "out"}).Topic, 3, "cleanup.policy", "delete"); err != nil {
 		t.Fatal(err)
 	}
-	alter(t, o, "afterbay-g-in-changelog", "delete.retention.ms", "60000")
-	alter(t, o, "afterbay-g-in-changelog", "max.message.bytes", "1000")
+	alter(t, o, "g.changelog.in", "delete.retention.ms", "60000")
+	alter(t, o, "g.changelog.in", "max.message.bytes", "1000")
 	alter(t, o, "out", "message.timestamp.type", "LogAppendTime")
 	alter(t, o, "in", "cleanup.policy", "compact")
 	alter(t, o, "out", "min.insync.replicas", "2")
 	findings := examine(t, o, Plan{Reads: []Reading{{"g", "in"}, {"g", "out"}}, Writes: []string{"out", "new"}})
-	changelog := "topic afterbay-g-in-changelog"
-	wantFinding(t, findings, Fault, changelog, "delete.retention.ms=60000", "deleted keys come back", "--entity-name afterbay-g-in-changelog", "delete.retention.ms=86400000")
+	changelog := "topic g.changelog.in"
+	wantFinding(t, findings, Fault, changelog, "delete.retention.ms=60000", "deleted keys come back", "--entity-name g.changelog.in", "delete.retention.ms=86400000")
 	wantFinding(t, findings, Fault, changelog, "max.message.bytes=1000", "max.message.bytes=916384")
-	wantFinding(t, findings, Fault, "topic afterbay-g-out-changelog", "cleanup.policy=delete", "cleanup.policy=compact")
-	wantFinding(t, findings, Fault, "topic afterbay-g-out-changelog", "3 partitions, and topic out has 2")
+	wantFinding(t, findings, Fault, "topic g.changelog.out", "cleanup.policy=delete", "cleanup.policy=compact")
+	wantFinding(t, findings, Fault, "topic g.changelog.out", "3 partitions, and topic out has 2")
 	wantFinding(t, findings, Warning, "topic out", "LogAppendTime", "CreateTime")
 	wantFinding(t, findings, Warning, "topic in", "cleanup.policy=compact")
 	wantFinding(t, findings, Fault, "topic out", "1 replica, min.insync.replicas=2", "min.insync.replicas=1")
@@ -424,7 +424,7 @@ func TestExamineOnABroker(t *testing.T) {
 	findings = examine(t, worker, examined)
 	wantFinding(t, findings, Note, "broker 1", "CLUSTER_AUTHORIZATION_FAILED", "--operation DescribeConfigs --cluster")
 	wantFinding(t, findings, Fault, "topic out", "Write", "kafka-acls.sh", "User:worker --operation Write --operation Describe --topic out")
-	wantFinding(t, findings, Fault, "topic afterbay-g-in-changelog", "not allowed: Read, Write, Describe")
+	wantFinding(t, findings, Fault, "topic g.changelog.in", "not allowed: Read, Write, Describe")
 	wantFinding(t, findings, Fault, "group g", "not allowed", "--operation Read --operation Describe --group g")
 	wantFinding(t, findings, Note, "group afterbay-producer-*", "pipelines run", "--resource-pattern-type prefixed --group afterbay-producer-")
 	wantFinding(t, findings, Note, "transactional id afterbay-producer-*", "afterbay produce", "prefixed --transactional-id afterbay-producer-")

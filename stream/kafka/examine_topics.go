@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -41,22 +41,8 @@ func (r Reading) changelog() string {
 // planOf returns the plan of those who left changelogs.
 func planOf(topics map[string]*kmsg.MetadataResponseTopic) (p Plan) {
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
-		if !internal(name) || strings.HasPrefix(name, "__") {
-			continue
-		}
-		middle := strings.TrimSuffix(strings.TrimPrefix(name, changelogPrefix), changelogSuffix)
-		best := ""
-		for topic := range topics {
-			if len(topic) > len(best) && strings.HasSuffix(middle, "-"+topic) && !internal(topic) {
-				best = topic
-			}
-		}
-		if best == "" {
-			continue // its topic is gone, or not to be seen
-		}
-		group, err := url.PathUnescape(strings.ReplaceAll(strings.TrimSuffix(middle, "-"+best), "_", "%"))
-		if err == nil {
-			p.Reads = append(p.Reads, Reading{group, best})
+		if group, topic, ok := naming.SplitChangelog(name); ok && topics[topic] != nil { // else its topic is gone, or not to be seen
+			p.Reads = append(p.Reads, Reading{group, topic})
 		}
 	}
 	return p

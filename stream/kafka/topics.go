@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -144,7 +145,8 @@ func (c *topicCache) partition(ctx context.Context, p stream.Partition) (topicIn
 
 // internal reports whether a topic is Afterbay's or Kafka's own.
 func internal(name string) bool {
-	return strings.HasPrefix(name, "__") || strings.HasPrefix(name, changelogPrefix) && strings.HasSuffix(name, changelogSuffix)
+	_, _, isChangelog := naming.SplitChangelog(name)
+	return strings.HasPrefix(name, "__") || isChangelog
 }
 
 // Topics implements stream.Log. Changelogs are left out.

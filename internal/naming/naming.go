@@ -1,0 +1,123 @@
+// Package naming builds the names of the engine's topics and groups, and reports
+// which names are reserved for them.
+//
+// A topic of the engine is named <owner>.<purpose>. The owner is a pipeline, a
+// gateway or one of their consumer groups. The name of a group is that of its
+// pipeline or gateway, or begins with it and a dot. Names of pipelines and gateways
+// have no dot, so no two owners share a name.
+//
+//	fraud.dlq                  dead letters of pipeline fraud
+//	fraud.cards.dlq            dead letters of its sink cards
+//	fraud.g2.decisions         what its generation 2 derives for topic decisions
+//	fraud.changelog.payments   state of its group beside topic payments, on Kafka
+package naming
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The purposes of the engine's topics.
+const (
+	DeadLetters = "dlq"         // of a group: events that failed
+	Redrive     = "redrive"     // of a sink's group: dead letters that go back to it
+	Repartition = "repartition" // of a pipeline: its inputs by the key that it reads them by
+	Ended       = "ended"       // of a pipeline: ends of clients' events without a reply
+	Generations = "generations" // of a pipeline: its history
+	Inbox       = "inbox"       // of a gateway: events of clients
+	Results     = "results"     // of a gateway: results for clients
+	changelog   = "changelog"   // of a group and a topic: state on Kafka
+)
+
+// The purposes of groups that have a word of their own.
+const (
+	Sequence = "sequence" // of a gateway: reads its inbox
+	Outcomes = "outcomes" // of a gateway: reads what the pipeline writes
+)
+
+// later are purposes that topics of pipelines get in a later version.
+var later = []string{"labels", "marks", "models", "order", "profile", "rollout", "rows", "shadow", "skew"}
+
+// laterBy begins the purposes of topics by another key, which a later version has.
+const laterBy = "by-"
+
+// Of returns the name of the owner's topic or group for a purpose.
+func Of(owner, purpose string) string { return owner + "." + purpose }
+
+// Owner returns the owner of a name that Of returned for the purpose.
+func Owner(name, purpose string) (owner string, ok bool) {
+	owner, ok = strings.CutSuffix(name, "."+purpose)
+	return owner, ok && owner != ""
+}
+
+// Root returns the pipeline or gateway that a group or a topic of the engine is of.
+func Root(name string) string {
+	root, _, _ := strings.Cut(name, ".")
+	return root
+}
+
+// Changelog returns the topic that keeps the state of a group beside a topic.
+func Changelog(group, topic string) string { return group + "." + changelog + "." + topic }
+
+// SplitChangelog returns the group and topic of a name that Changelog returned.
+func SplitChangelog(name string) (group, topic string, ok bool) {
+	return strings.Cut(name, "."+changelog+".")
+}
+
+// Generation returns the group of a generation of a pipeline.
+func Generation(pipeline string, n uint64) string {
+	return pipeline + ".g" + strconv.FormatUint(n, 10)
+}
+
+// Derived returns the topic that a generation writes instead of one of its
+// pipeline's outputs.
+func Derived(pipeline string, n uint64, output string) string {
+	return Generation(pipeline, n) + "." + output
+}
+
+// Repartitioner returns the group that reads a topic for the repartition topic of
+// a pipeline.
+func Repartitioner(pipeline, topic string) string { return Of(pipeline, Repartition) + "." + topic }
+
+// IsRepartitioner reports whether a group is one of Repartitioner.
+func IsRepartitioner(group string) bool {
+	parts := strings.SplitN(group, ".", 3)
+	return len(parts) == 3 && parts[1] == Repartition
+}
+
+// Topic reports whether a topic is one that the engine makes, by its name.
+func Topic(name string) bool {
+	parts := strings.Split(name, ".")
+	if len(parts) < 2 || parts[0] == "" {
+		return false
+	}
+	switch last := parts[len(parts)-1]; {
+	case last == DeadLetters, last == Redrive:
+		return true
+	case len(parts) == 2:
+		return slices.Contains([]string{Repartition, Ended, Generations, Inbox, Results}, last)
+	}
+	return isGeneration(parts[1]) || slices.Contains(parts[1:len(parts)-1], changelog)
+}
+
+// Reserved reports whether a topic has a name that the engine makes or will make in
+// a later version. Pipelines write no such topic by a name in their file.
+func Reserved(topic string) bool {
+	_, purpose, _ := strings.Cut(topic, ".")
+	return Topic(topic) || slices.Contains(later, purpose) || strings.HasPrefix(purpose, laterBy)
+}
+
+// ReservedSink reports whether a sink of that name would have the group of another
+// part of the engine, or topics of another group.
+func ReservedSink(name string) bool {
+	parts := strings.Split(name, ".")
+	return isGeneration(parts[0]) || parts[0] == Repartition || slices.Contains(parts, changelog) ||
+		slices.Contains([]string{DeadLetters, Redrive, Sequence, Outcomes}, parts[len(parts)-1])
+}
+
+// isGeneration reports whether a part of a name is g and a number.
+func isGeneration(part string) bool {
+	digits, ok := strings.CutPrefix(part, "g")
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
