@@ -44,12 +44,12 @@ func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
 	if letters == 0 {
 		t.Error("there is no dead letter")
 	}
-	if err := explain.WritePassages(dir, []*afterbay.Runner{runner}); err != nil {
+	if err := explain.WriteTimings(dir, []*afterbay.Runner{runner}); err != nil {
 		t.Fatal(err)
 	}
 	closeLog(t, log)
 	checkNarrow(t, dir)
-	if _, err := os.Stat(filepath.Join(dir, "passages")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "timings")); err != nil {
 		t.Error(err)
 	} // An earlier version made them all wide. The folder of a sink is no part of what the log made.
 	for path, info := range entriesOf(t, dir) {

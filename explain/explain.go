@@ -41,8 +41,8 @@ type Options struct {
 	// there is no row.
 	Pipelines []afterbay.Pipeline
 
-	// Passage returns how an event came through a pipeline; nil knows of none.
-	Passage func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (serve.Passage, bool, error)
+	// Timing returns how an event came through a pipeline; nil knows of none.
+	Timing func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (serve.Timing, bool, error)
 
 	// Progress is told what is done and how many records of how many it has
 	// taken, every few thousand; nil is not told.

@@ -504,16 +504,16 @@ func TestLongSearchesAndReplaysShowProgress(t *testing.T) {
 	}
 }
 
-func TestPassagesAreKeptInTheDirectory(t *testing.T) {
+func TestTimingsAreKeptInTheDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if list := explain.ReadPassages(dir); list != nil {
+	if list := explain.ReadTimings(dir); list != nil {
 		t.Error(list)
 	}
 	log, _ := newLog(t)
 	runners := computed(t, log, []afterbay.Pipeline{everything()}, payments(100))
-	path := filepath.Join(dir, "passages")
+	path := filepath.Join(dir, "timings")
 	for range 3 { // the last one finds nothing new
-		if err := explain.WritePassages(dir, runners); err != nil {
+		if err := explain.WriteTimings(dir, runners); err != nil {
 			t.Fatal(err)
 		}
 		runners = computed(t, log, []afterbay.Pipeline{everything()})
@@ -524,7 +524,7 @@ func TestPassagesAreKeptInTheDirectory(t *testing.T) {
 		if err := os.WriteFile(path, append([]byte("broken\n{}\n"), text...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		list := explain.ReadPassages(dir)
+		list := explain.ReadTimings(dir)
 		for offset := range stream.Offset(30) {
 			p, found := list.Find("cards", stream.Partition{Topic: "payments", Index: 1}, offset)
 			if !found || p.Feature <= 0 || !p.Committed.After(p.Begun) || int64(offset) < p.First || int64(offset) >= p.Next {
@@ -545,7 +545,7 @@ func TestPassagesAreKeptInTheDirectory(t *testing.T) {
 	if err := os.WriteFile(path, []byte(old.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := explain.WritePassages(dir, computed(t, log, []afterbay.Pipeline{everything()}, payments(10))); err != nil {
+	if err := explain.WriteTimings(dir, computed(t, log, []afterbay.Pipeline{everything()}, payments(10))); err != nil {
 		t.Fatal(err)
 	}
 	in := stream.Partition{Topic: "payments", Index: 1}
@@ -553,7 +553,7 @@ func TestPassagesAreKeptInTheDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, found := explain.ReadPassages(dir).Find("cards", in, next-1); !found {
+	if _, found := explain.ReadTimings(dir).Find("cards", in, next-1); !found {
 		t.Error("the newest are not kept")
 	}
 	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), "\n") > 16_384 {

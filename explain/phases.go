@@ -25,7 +25,7 @@ func (h *Phases) Total() time.Duration { return h.Queue + h.Feature + h.Model + 
 
 // phases finds the times of every record that a pipeline made, from the first.
 func (e *explanation) phases(ctx context.Context) error {
-	if e.Passage == nil {
+	if e.Timing == nil {
 		return nil
 	}
 	var way []*Record
@@ -52,20 +52,20 @@ func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	if !ok {
 		return nil
 	}
-	passage, found, err := e.Passage(ctx, naming.Root(r.Made.Pipeline), p, offset)
+	timing, found, err := e.Timing(ctx, naming.Root(r.Made.Pipeline), p, offset)
 	if err != nil || !found {
 		return err
 	}
 	h := &Phases{
-		First: passage.First, Next: passage.Next, Feature: passage.Feature, Model: passage.Model, Emit: passage.Emit,
-		Commit: passage.Committed.Sub(passage.Made), committed: passage.Committed,
+		First: timing.First, Next: timing.Next, Feature: timing.Feature, Model: timing.Model, Emit: timing.Emit,
+		Commit: timing.Committed.Sub(timing.Made), committed: timing.Committed,
 	}
 	switch {
 	case event.Missing != "":
 	case event.Made == nil: // its time is when it was appended
-		h.Queue, h.Known = passage.Begun.Sub(event.Time), true
+		h.Queue, h.Known = timing.Begun.Sub(event.Time), true
 	case event.Made.Phases != nil:
-		h.Queue, h.Known = passage.Begun.Sub(event.Made.Phases.committed), true
+		h.Queue, h.Known = timing.Begun.Sub(event.Made.Phases.committed), true
 	}
 	h.Queue = max(h.Queue, 0)
 	r.Made.Phases = h

@@ -176,7 +176,7 @@ func (b *backlogs) admit(topic string, records int) (done func(), err error) {
 type Source struct {
 	Pipeline         string  `json:"pipeline"`
 	Topic            string  `json:"topic"`
-	Queue            string  `json:"queue"` // parked, for which the topic is not read, or backlog, for which records of it are refused
+	Queue            string  `json:"queue"` // async, for which the topic is not read, or backlog, for which records of it are refused
 	State            string  `json:"state"` // full-rate, throttled, or model-down: nothing is read until it works again
 	Waiting          int     `json:"waiting"`
 	Max              int     `json:"max"`
@@ -199,7 +199,7 @@ func (b *backlogs) sources(now time.Time, r *afterbay.Runner) []Source {
 	list := []Source{}
 	if marks, is, ok := r.Reading(); ok {
 		reads := r.Reads()
-		s := newSource(r.Name(), reads[len(reads)-1].Topic, "parked", marks, is)
+		s := newSource(r.Name(), reads[len(reads)-1].Topic, "async", marks, is)
 		if r.Metrics().Memory().Down > 0 {
 			s.State = "model-down"
 		}

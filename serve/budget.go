@@ -17,25 +17,25 @@ import (
 // Budget is what the events of a pipeline took of its budget since the process
 // began, as JSON. Times are in seconds; Limit and Share are 0 without a budget.
 type Budget struct {
-	Pipeline string       `json:"pipeline"`
-	Events   uint64       `json:"events"`
-	Own      uint64       `json:"own_limit,omitempty"` // of these, those of Cases, which the limit is not about
-	Missed   uint64       `json:"missed"`              // events that took longer than the limit
-	Limit    float64      `json:"limit_seconds"`       // which 99 of 100 events are to keep
-	P50      float64      `json:"p50_seconds"`         // from an event's append until its outputs were durable
-	P99      float64      `json:"p99_seconds"`         // likewise
-	Bound    float64      `json:"sum_of_p99s_seconds"` // of the hops: pessimistic
-	Hops     []BudgetHop  `json:"hops"`                // in order
-	Cases    []CaseStatus `json:"cases,omitempty"`     // of a route, with limits of their own
+	Pipeline string        `json:"pipeline"`
+	Events   uint64        `json:"events"`
+	Own      uint64        `json:"own_limit,omitempty"` // of these, those of Cases, which the limit is not about
+	Missed   uint64        `json:"missed"`              // events that took longer than the limit
+	Limit    float64       `json:"limit_seconds"`       // which 99 of 100 events are to keep
+	P50      float64       `json:"p50_seconds"`         // from an event's append until its outputs were durable
+	P99      float64       `json:"p99_seconds"`         // likewise
+	Bound    float64       `json:"sum_of_p99s_seconds"` // of the phases: pessimistic
+	Phases   []BudgetPhase `json:"phases"`              // in order
+	Cases    []CaseStatus  `json:"cases,omitempty"`     // of a route, with limits of their own
 }
 
-// BudgetHop is a hop in a Budget.
-type BudgetHop struct {
-	Hop    string  `json:"hop"`
+// BudgetPhase is a phase in a Budget.
+type BudgetPhase struct {
+	Phase  string  `json:"phase"`
 	P50    float64 `json:"p50_seconds"`
 	P99    float64 `json:"p99_seconds"`
 	Share  float64 `json:"share_seconds"`
-	Missed uint64  `json:"missed"` // events that took too long because of this hop more than of others
+	Missed uint64  `json:"missed"` // events that took too long because of this phase more than of others
 }
 
 // NewBudget returns what the events of a pipeline took.
@@ -46,7 +46,7 @@ func NewBudget(pipeline string, m *observe.Metrics) Budget {
 		P50: s.Whole.P50.Seconds(), P99: s.Whole.P99.Seconds(), Bound: s.Bound().Seconds(),
 	}
 	for _, h := range s.By {
-		b.Hops = append(b.Hops, BudgetHop{Hop: h.String(), P50: h.P50.Seconds(), P99: h.P99.Seconds(), Share: h.Share.Seconds(), Missed: h.Missed})
+		b.Phases = append(b.Phases, BudgetPhase{Phase: h.String(), P50: h.P50.Seconds(), P99: h.P99.Seconds(), Share: h.Share.Seconds(), Missed: h.Missed})
 	}
 	for i := range m.Cases() {
 		if c := caseStatus(m, i); c.Limit > 0 {

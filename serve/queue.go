@@ -39,37 +39,37 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, Ordered{events})
 }
 
-// Order has a process do something with the events that a pipeline has parked.
+// Order has a process do something with the events of the async queue of a pipeline.
 func (c *Client) Order(ctx context.Context, pipeline string, order park.Order) (events int, err error) {
 	body, err := json.Marshal(order)
 	if err != nil {
 		return 0, err
 	}
 	var reply Ordered
-	err = c.call(ctx, http.MethodPost, "/v1/parked/"+url.PathEscape(pipeline), body, &reply, "Content-Type", "application/json")
+	err = c.call(ctx, http.MethodPost, "/v1/queue/"+url.PathEscape(pipeline), body, &reply, "Content-Type", "application/json")
 	return reply.Events, err
 }
 
-// Parked yields the events that a pipeline has parked, by partition and offset. An
+// Queued yields the events of the async queue of a pipeline, by partition and offset. An
 // error ends it.
-func Parked(ctx context.Context, d Directory, pipeline string) iter.Seq2[*park.Entry, error] {
+func Queued(ctx context.Context, d Directory, pipeline string) iter.Seq2[*park.Entry, error] {
 	return func(yield func(*park.Entry, error) bool) {
 		for e, err := range d.Entries(ctx, pipeline, nil) {
-			var parked *park.Entry
+			var queued *park.Entry
 			if err == nil {
 				if e.Kind != string(rune(statekey.Parked)) {
 					continue
 				}
-				parked, err = parseParked(e)
+				queued, err = parseQueued(e)
 			}
-			if !yield(parked, err) || err != nil {
+			if !yield(queued, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-func parseParked(e Entry) (*park.Entry, error) {
+func parseQueued(e Entry) (*park.Entry, error) {
 	key, err := e.Stored()
 	if err != nil {
 		return nil, fmt.Errorf("partition %d: %w", e.Partition, errors.Join(park.ErrDamaged, err))

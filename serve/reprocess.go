@@ -11,21 +11,21 @@ import (
 	"github.com/afterbay/afterbay/rederive"
 )
 
-// rederive answers POST /v1/rederive, whose request is in the query: it takes as
+// reprocess answers POST /v1/reprocess, whose request is in the query: it takes as
 // long as the job does. It names a file, which may say what programs are to be run:
 // so its role is access.Owner.
-func (s *Server) rederive(w http.ResponseWriter, r *http.Request) {
+func (s *Server) reprocess(w http.ResponseWriter, r *http.Request) {
 	request, err := rederive.Parse(r.URL.Query().Get("job"))
 	if err != nil {
-		problem(w, http.StatusBadRequest, "afterbay rederive sends it", "read the job: %v", err)
+		problem(w, http.StatusBadRequest, "afterbay reprocess sends it", "read the job: %v", err)
 		return
 	}
-	if s.options.Rederive == nil {
+	if s.options.Reprocess == nil {
 		problem(w, http.StatusNotFound, "afterbay run does", "this process derives nothing again")
 		return
 	}
 	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[rederive.Progress, error] {
-		return s.options.Rederive(ctx, request)
+		return s.options.Reprocess(ctx, request)
 	}, func(dst []byte, p rederive.Progress) []byte {
 		text, err := json.Marshal(p)
 		if err != nil {
@@ -38,8 +38,8 @@ func (s *Server) rederive(w http.ResponseWriter, r *http.Request) {
 // ErrDeriving says that a process has another job to do.
 var ErrDeriving = errors.New("a pipeline of this process is being derived again: wait for it, or end that command")
 
-// Rederive has a process derive a pipeline again, and yields how far it is.
-func (c *Client) Rederive(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error] {
-	path := "/v1/rederive?job=" + url.QueryEscape(request.String())
+// Reprocess has a process derive a pipeline again, and yields how far it is.
+func (c *Client) Reprocess(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error] {
+	path := "/v1/reprocess?job=" + url.QueryEscape(request.String())
 	return readLines(ctx, c, http.MethodPost, path, func(line []byte) (p rederive.Progress, err error) { return p, json.Unmarshal(line, &p) })
 }

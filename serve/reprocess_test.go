@@ -16,7 +16,7 @@ import (
 // request names a file whose models may be programs.
 func TestOnlyTheOwnerOfADirectoryHasItDerivedAgain(t *testing.T) {
 	asked := 0
-	s := newServer(memory.New(memory.Options{}), Options{Token: "secret", Logger: slog.New(slog.DiscardHandler), Rederive: func(_ context.Context, r rederive.Request) iter.Seq2[rederive.Progress, error] {
+	s := newServer(memory.New(memory.Options{}), Options{Token: "secret", Logger: slog.New(slog.DiscardHandler), Reprocess: func(_ context.Context, r rederive.Request) iter.Seq2[rederive.Progress, error] {
 		return func(yield func(rederive.Progress, error) bool) {
 			asked++
 			yield(rederive.Progress{Group: r.File, Done: true}, nil)
@@ -27,7 +27,7 @@ func TestOnlyTheOwnerOfADirectoryHasItDerivedAgain(t *testing.T) {
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "secret": http.StatusForbidden, s.admin: http.StatusOK} {
 		client := &Client{URL: server.URL, Token: token}
 		got := http.StatusOK
-		for p, err := range client.Rederive(t.Context(), rederive.Request{File: "new.yaml"}) {
+		for p, err := range client.Reprocess(t.Context(), rederive.Request{File: "new.yaml"}) {
 			if refused, ok := err.(*StatusError); ok {
 				got = refused.Status
 			} else if err != nil || p.Group != "new.yaml" || !p.Done {

@@ -142,7 +142,7 @@ func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 		{secret("boss"), del, "/v1/topics/in", 409},
 		{secret("boss"), del, "/v1/topics/out", 409},
 		{secret("boss"), del, "/v1/topics/copy.dlq", 409},
-		{secret("boss"), append, "/v1/rederive", 403},
+		{secret("boss"), append, "/v1/reprocess", 403},
 		{"root", append, "/v1/topics/in", 200},
 		{"root", append, "/v1/topics/out", 403},
 		{"root", append, "/v1/topics/copy.dlq", 403},

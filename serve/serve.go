@@ -54,8 +54,8 @@ type Options struct {
 	// Gateway is that of the process, whose clients are shown; nil is none.
 	Gateway *Gateway
 
-	// Rederive derives a pipeline again, and yields how far it is; nil does not.
-	Rederive func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
+	// Reprocess derives a pipeline again, and yields how far it is; nil does not.
+	Reprocess func(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error]
 
 	// Tokens are the tokens of a token file, with their roles; nil is none.
 	Tokens access.Tokens
@@ -150,6 +150,7 @@ func newServer(log Log, o Options, secure *tls.Config) *Server {
 	})
 	gate := &access.Gate{Owner: s.admin, Token: o.Token, Tokens: o.Tokens, Insecure: o.Insecure}
 	s.mux = access.NewMux(gate, func(w http.ResponseWriter, _ *http.Request, why *server.Refusal) { why.Write(w) }, append(s.endpoints(), o.Endpoints...)...)
+	s.mux.Renamed = renamed
 	return s
 }
 

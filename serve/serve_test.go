@@ -467,7 +467,7 @@ func checkStatus(t *testing.T, url string) {
 				Events      uint64
 				DeadLetters uint64 `json:"dead_letters"`
 			}
-			Hops map[string]map[string]float64
+			Phases map[string]map[string]float64
 		}
 	}
 	if err := json.Unmarshal([]byte(text), &status); err != nil {
@@ -475,7 +475,7 @@ func checkStatus(t *testing.T, url string) {
 	}
 	p := status.Pipelines[0]
 	if status.Version != "test" || status.PID != os.Getpid() || p.Name != "copy" || p.Lag != 0 ||
-		p.Counts.Events != 41 || p.Counts.DeadLetters != 1 || len(p.Hops) != len(observe.Hops) {
+		p.Counts.Events != 41 || p.Counts.DeadLetters != 1 || len(p.Phases) != len(observe.Hops) {
 		t.Error(text)
 	}
 }

@@ -50,10 +50,10 @@ type PipelineStatus struct {
 	Outputs   []string         `json:"outputs"`
 	Models    []string         `json:"models"`
 	Counts    observe.Counts   `json:"counts"`
-	Lag       int64            `json:"lag"` // records not yet committed
-	Parked    int64            `json:"parked"`
+	Lag       int64            `json:"lag"`    // records not yet committed
+	Queued    int64            `json:"queued"` // events in the async queue
 	Times     Times            `json:"times"`
-	Hops      map[string]Times `json:"hops"`
+	Phases    map[string]Times `json:"phases"`
 	Cases     []CaseStatus     `json:"cases,omitempty"`   // of its first route
 	Stopped   *control.Stop    `json:"stopped,omitempty"` // it stands still for its dead letters
 	Ended     string           `json:"ended,omitempty"`   // why it, or a sink of it, ended while the others go on
@@ -162,7 +162,7 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (P
 	metrics := runner.Metrics()
 	p := PipelineStatus{
 		Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),
-		Counts: runner.Counts(), Parked: metrics.Memory().Parked, Times: timesOf(metrics.Whole()), Hops: map[string]Times{}, Stopped: runner.Stopped(),
+		Counts: runner.Counts(), Queued: metrics.Memory().Parked, Times: timesOf(metrics.Whole()), Phases: map[string]Times{}, Stopped: runner.Stopped(),
 		Sources: s.backlogs.sources(time.Now(), runner),
 	}
 	if why := errors.Join(runner.Ended(), runner.SinksEnded()); why != nil {
@@ -176,7 +176,7 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (P
 		p.Lag += l.Records
 	}
 	for _, hop := range observe.Hops {
-		p.Hops[hop.String()] = timesOf(metrics.Hop(hop))
+		p.Phases[hop.String()] = timesOf(metrics.Hop(hop))
 	}
 	for i := range metrics.Cases() {
 		p.Cases = append(p.Cases, caseStatus(metrics, i))

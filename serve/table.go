@@ -10,6 +10,14 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
+// renamed are paths that the server had before version 0.1.0, and the paths that they
+// have now.
+var renamed = map[string]string{
+	"/v1/parked":   "/v1/queue",
+	"/v1/passage":  "/v1/timing",
+	"/v1/rederive": "/v1/reprocess",
+}
+
 // endpoints is all that a server answers, but for those of Options.
 func (s *Server) endpoints() []access.Endpoint {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
@@ -28,13 +36,13 @@ func (s *Server) endpoints() []access.Endpoint {
 		{Method: get, Pattern: "/v1/state/{pipeline}/{key...}", Role: access.Admin, Class: operator, Summary: "Read the state of a key.", Handler: s.state},
 		{Method: get, Pattern: "/v1/lag", Role: access.Metrics, Class: operator, Summary: "Show how far pipelines are behind.", Handler: s.showLag},
 		{Method: get, Pattern: "/v1/lag/{pipeline}", Role: access.Metrics, Class: operator, Summary: "Show how far a pipeline is behind.", Handler: s.showLag},
-		{Method: post, Pattern: "/v1/parked/{pipeline}", Role: access.Admin, Class: operator, Summary: "Resume, retry or drop parked events.", Handler: s.order},
+		{Method: post, Pattern: "/v1/queue/{pipeline}", Role: access.Admin, Class: operator, Summary: "Retry or drop events of the async queue.", Handler: s.order},
 		{Method: get, Pattern: "/v1/dlq/{pipeline}", Role: access.Admin, Class: operator, Summary: "Read the dead letters of a pipeline.", Handler: s.letters},
 		{Method: post, Pattern: "/v1/dlq/{pipeline}/{do}", Role: access.Admin, Class: operator, Summary: "Redrive or drop dead letters.", Handler: s.change},
-		{Method: post, Pattern: "/v1/rederive", Role: access.Owner, Class: operator, Summary: "Derive a pipeline again.", Handler: s.rederive},
+		{Method: post, Pattern: "/v1/reprocess", Role: access.Owner, Class: operator, Summary: "Reprocess the input of a pipeline.", Handler: s.reprocess},
 		{Method: get, Pattern: "/v1/status", Role: access.Metrics, Class: operator, Summary: "Show what the process runs.", Handler: s.status},
 		{Method: get, Pattern: "/v1/clients", Role: access.Admin, Class: operator, Summary: "List the clients of the gateway.", Handler: s.clients},
-		{Method: get, Pattern: "/v1/passage", Role: access.Admin, Class: operator, Summary: "Show how long an event took, by hop.", Handler: s.passage},
+		{Method: get, Pattern: "/v1/timing", Role: access.Admin, Class: operator, Summary: "Show how long an event took, by phase.", Handler: s.timing},
 		{Method: get, Pattern: "/v1/budget/{pipeline}", Role: access.Metrics, Class: operator, Summary: "Show the latency of a pipeline against its budget.", Handler: s.budget},
 	}
 }

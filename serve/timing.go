@@ -13,8 +13,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Passage is how events that a pipeline computed together came through, as JSON.
-type Passage struct {
+// Timing is how events that a pipeline computed together came through, as JSON.
+type Timing struct {
 	Pipeline  string `json:"pipeline"`
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -29,16 +29,16 @@ type Passage struct {
 	Committed time.Time     `json:"committed"`
 }
 
-// NewPassage returns what a pipeline observed.
-func NewPassage(pipeline string, p observe.Passage) Passage {
-	return Passage{
+// NewTiming returns what a pipeline observed.
+func NewTiming(pipeline string, p observe.Passage) Timing {
+	return Timing{
 		Pipeline: pipeline, Topic: p.Topic, Partition: p.Partition, First: p.First, Next: p.Next,
 		Begun: p.Begun.UTC(), Feature: p.Feature, Model: p.Model, Emit: p.Emit, Made: p.Made.UTC(), Committed: p.Committed.UTC(),
 	}
 }
 
-// passage replies with the passage of an event through a pipeline.
-func (s *Server) passage(w http.ResponseWriter, r *http.Request) {
+// timing replies with the times of an event in a pipeline.
+func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
 	partition, err := strconv.ParseInt(values.Get("partition"), 10, 32)
 	offset, err1 := strconv.ParseInt(values.Get("offset"), 10, 64)
@@ -51,24 +51,24 @@ func (s *Server) passage(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if p, ok := runner.Passage(values.Get("topic"), int32(partition), offset); ok {
-			ingest.WriteJSON(w, http.StatusOK, NewPassage(runner.Name(), p))
+			ingest.WriteJSON(w, http.StatusOK, NewTiming(runner.Name(), p))
 			return
 		}
 	}
 	problem(w, http.StatusNotFound, "a process keeps the times of its newest events", "no times of %s/%d@%d are kept", values.Get("topic"), partition, offset)
 }
 
-// Passage returns how an event came through a pipeline, where the process still
+// Timing returns how an event came through a pipeline, where the process still
 // has it.
-func (c *Client) Passage(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (passage Passage, found bool, err error) {
+func (c *Client) Timing(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (timing Timing, found bool, err error) {
 	values := url.Values{
 		"pipeline": {pipeline}, "topic": {p.Topic},
 		"partition": {strconv.Itoa(int(p.Index))}, "offset": {strconv.FormatInt(int64(offset), 10)},
 	}
-	err = c.call(ctx, http.MethodGet, "/v1/passage?"+values.Encode(), nil, &passage)
+	err = c.call(ctx, http.MethodGet, "/v1/timing?"+values.Encode(), nil, &timing)
 	var failure *StatusError
 	if errors.As(err, &failure) && failure.Status == http.StatusNotFound {
-		return Passage{}, false, nil
+		return Timing{}, false, nil
 	}
-	return passage, err == nil, err
+	return timing, err == nil, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-func TestPassagesOfTheNewestEventsAreServed(t *testing.T) {
+func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 	log := newLog(t)
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name:  "copy",
@@ -39,8 +39,8 @@ func TestPassagesOfTheNewestEventsAreServed(t *testing.T) {
 	client := &serve.Client{URL: url, Token: "secret"}
 	in := stream.Partition{Topic: "in", Index: 2}
 	want, ok := runner.Passage("in", 2, 1)
-	got, found, err := client.Passage(t.Context(), "copy", in, 1)
-	if err != nil || !found || !ok || got != serve.NewPassage("copy", want) || got.Next != 2 || got.Emit <= 0 || got.Committed.Before(got.Made) {
+	got, found, err := client.Timing(t.Context(), "copy", in, 1)
+	if err != nil || !found || !ok || got != serve.NewTiming("copy", want) || got.Next != 2 || got.Emit <= 0 || got.Committed.Before(got.Made) {
 		t.Errorf("%+v, %v, %v, want %+v", got, found, err, want)
 	}
 	for _, miss := range []struct {
@@ -48,19 +48,31 @@ func TestPassagesOfTheNewestEventsAreServed(t *testing.T) {
 		p        stream.Partition
 		offset   stream.Offset
 	}{{"copy", in, 2}, {"copy", stream.Partition{Topic: "in"}, 0}, {"other", in, 1}, {"copy", stream.Partition{Topic: "a b&c", Index: 2}, 1}} {
-		if got, found, err := client.Passage(t.Context(), miss.pipeline, miss.p, miss.offset); err != nil || found {
+		if got, found, err := client.Timing(t.Context(), miss.pipeline, miss.p, miss.offset); err != nil || found {
 			t.Errorf("%+v: %+v, %v", miss, got, err)
 		}
 	}
-	if _, _, err := (&serve.Client{URL: url}).Passage(t.Context(), "copy", in, 1); err == nil || !strings.Contains(err.Error(), "token") {
+	if _, _, err := (&serve.Client{URL: url}).Timing(t.Context(), "copy", in, 1); err == nil || !strings.Contains(err.Error(), "token") {
 		t.Error(err)
 	}
 	for query, status := range map[string]int{
 		"topic=in&partition=2&offset=1": 200, "topic=in&partition=2&offset=9": 404,
 		"": 400, "topic=in": 400, "topic=in&partition=x&offset=0": 400, "partition=2&offset=1": 400,
 	} {
-		if code, text := get(t, url+"/v1/passage?"+query, "Authorization", "Bearer secret"); code != status {
+		if code, text := get(t, url+"/v1/timing?"+query, "Authorization", "Bearer secret"); code != status {
 			t.Errorf("%s: %d %s, want %d", query, code, text, status)
+		}
+	}
+}
+
+func TestErrorOfAnOldPathNamesTheNewOne(t *testing.T) {
+	_, url := start(t, newLog(t), serve.Options{Token: "secret"})
+	for old, renamed := range map[string]string{
+		"/v1/parked/copy": "/v1/queue/copy", "/v1/rederive": "/v1/reprocess", "/v1/passage?topic=in&partition=0&offset=0": "/v1/timing", "/v1/passages": "",
+	} {
+		code, text := get(t, url+old, "Authorization", "Bearer secret")
+		if named := strings.Contains(text, renamed+`\"`) && strings.Contains(text, "was renamed"); code != 404 || named != (renamed != "") {
+			t.Errorf("%s: %d %s", old, code, text)
 		}
 	}
 }

@@ -63,8 +63,8 @@ func printBudget(out io.Writer, b serve.Budget) error {
 		}
 		fmt.Fprintf(table, "%s\t%v\t%v\t%s\t%d\t%s\n", name, seconds(p50), seconds(p99), allowed, missed, bar(p99, share))
 	}
-	for _, h := range b.Hops {
-		row(h.Hop, h.P50, h.P99, h.Share, h.Missed)
+	for _, h := range b.Phases {
+		row(h.Phase, h.P50, h.P99, h.Share, h.Missed)
 	}
 	row("event", b.P50, b.P99, b.Limit, b.Missed)
 	if err := table.Flush(); err != nil {
@@ -81,7 +81,7 @@ func printBudget(out io.Writer, b serve.Budget) error {
 // longestOf is the longest time that is shown.
 func longestOf(b serve.Budget) float64 {
 	longest := max(b.P99, b.Limit, 1e-9)
-	for _, h := range b.Hops {
+	for _, h := range b.Phases {
 		longest = max(longest, h.P99, h.Share)
 	}
 	return longest
@@ -104,10 +104,10 @@ func budgetVerdict(b serve.Budget) string {
 	}
 	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events-b.Own, b.Missed, seconds(b.Limit))
 	if b.Missed > 0 {
-		worst := slices.MaxFunc(b.Hops, func(x, y serve.BudgetHop) int {
+		worst := slices.MaxFunc(b.Phases, func(x, y serve.BudgetPhase) int {
 			return int(min(x.Missed, 1<<40)) - int(min(y.Missed, 1<<40))
 		})
-		text += fmt.Sprintf(", %d of them because of %s", worst.Missed, worst.Hop)
+		text += fmt.Sprintf(", %d of them because of %s", worst.Missed, worst.Phase)
 	}
 	return text + ": " + keeps(b.Events-b.Own, b.Missed)
 }
@@ -124,7 +124,7 @@ func keeps(events, missed uint64) string {
 func plotBudget(b serve.Budget) string {
 	const left, width, height = 80.0, 560.0, 34.0
 	scale := width / longestOf(b)
-	rows := append(slices.Clone(b.Hops), serve.BudgetHop{Hop: "event", P99: b.P99, P50: b.P50, Share: b.Limit, Missed: b.Missed})
+	rows := append(slices.Clone(b.Phases), serve.BudgetPhase{Phase: "event", P99: b.P99, P50: b.P50, Share: b.Limit, Missed: b.Missed})
 	var svg strings.Builder
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="sans-serif" font-size="13">`+"\n", left+width+150, float64(len(rows)+2)*height)
 	fmt.Fprintf(&svg, `<rect width="100%%" height="100%%" fill="white"/><text x="10" y="22" font-size="15">%s: p99 by phase (bar), share of the budget (line)</text>`+"\n", b.Pipeline)
@@ -134,7 +134,7 @@ func plotBudget(b serve.Budget) string {
 		if h.Share > 0 && h.P99 > h.Share {
 			colour = "#c0504d"
 		}
-		fmt.Fprintf(&svg, `<text x="10" y="%.0f">%s</text><rect x="%.0f" y="%.0f" width="%.1f" height="%.0f" fill="%s"/>`+"\n", y+18, h.Hop, left, y+4, max(h.P99*scale, 1), height-14, colour)
+		fmt.Fprintf(&svg, `<text x="10" y="%.0f">%s</text><rect x="%.0f" y="%.0f" width="%.1f" height="%.0f" fill="%s"/>`+"\n", y+18, h.Phase, left, y+4, max(h.P99*scale, 1), height-14, colour)
 		if h.Share > 0 {
 			fmt.Fprintf(&svg, `<path d="M%.1f %.0fv%.0f" stroke="black" stroke-width="2"/>`+"\n", left+h.Share*scale, y, height-6)
 		}

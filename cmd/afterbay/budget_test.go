@@ -11,7 +11,7 @@ import (
 // their case, and by which the pipeline's is not judged.
 func TestBudgetsOfCasesAreJudgedByThemselves(t *testing.T) {
 	b := serve.Budget{
-		Events: 300, Own: 200, Missed: 1, Limit: 0.1, P50: 0.05, P99: 20, Hops: []serve.BudgetHop{{Hop: "model", P99: 20, Share: 0.1, Missed: 1}},
+		Events: 300, Own: 200, Missed: 1, Limit: 0.1, P50: 0.05, P99: 20, Phases: []serve.BudgetPhase{{Phase: "model", P99: 20, Share: 0.1, Missed: 1}},
 		Cases: []serve.CaseStatus{{Case: "call", Times: serve.Times{Events: 100}, Limit: 30, Missed: 1}, {Case: "image", Times: serve.Times{Events: 100}, Limit: 1, Missed: 2}},
 	}
 	var out strings.Builder

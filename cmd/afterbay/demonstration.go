@@ -83,7 +83,7 @@ func (d *demonstration) process() error {
 		return nil
 	})
 	err := group.Wait()
-	d.keepPassages(d.example.data(), d.runner)
+	d.keepTimings(d.example.data(), d.runner)
 	d.meter.clear()
 	if d.ctx.Err() != nil {
 		return nil

@@ -42,7 +42,7 @@ func (c *explainCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	meter := newMeter(a.stderr)
 	report, err := explain.Explain(a.ctx, c.ID, explain.Options{
-		Directory: directory, Pipelines: pipelines, Passage: c.passages(directory),
+		Directory: directory, Pipelines: pipelines, Timing: c.timings(directory),
 		Progress: func(what string, n, of int64) { meter.show("%s: %d of %d records", what, n, of) },
 	})
 	meter.clear()
@@ -66,28 +66,28 @@ func (c *explainCommand) Run(a *app) (err error) {
 	return nil
 }
 
-// passages returns how events came through: as the process knows it that was
+// timings returns how events came through: as the process knows it that was
 // asked, or one that ended has left it in the directory.
-func (c *explainCommand) passages(directory serve.Directory) func(context.Context, string, stream.Partition, stream.Offset) (serve.Passage, bool, error) {
-	var left explain.Passages
+func (c *explainCommand) timings(directory serve.Directory) func(context.Context, string, stream.Partition, stream.Offset) (serve.Timing, bool, error) {
+	var left explain.Timings
 	switch {
 	case c.URL != "":
 	default:
-		left = explain.ReadPassages(c.Data)
+		left = explain.ReadTimings(c.Data)
 		if local, ok := directory.(*serve.Local); ok {
 			if _, ok := local.Log.(*kafka.Log); ok {
-				left = explain.ReadPassages(kafkaDir(c.Data))
+				left = explain.ReadTimings(kafkaDir(c.Data))
 			}
 		}
 	}
 	client, _ := directory.(*serve.Client)
-	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (serve.Passage, bool, error) {
+	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (serve.Timing, bool, error) {
 		if client != nil {
-			if passage, found, err := client.Passage(ctx, pipeline, p, offset); found || err != nil {
-				return passage, found, err
+			if timing, found, err := client.Timing(ctx, pipeline, p, offset); found || err != nil {
+				return timing, found, err
 			}
 		}
-		passage, found := left.Find(pipeline, p, offset)
-		return passage, found, nil
+		timing, found := left.Find(pipeline, p, offset)
+		return timing, found, nil
 	}
 }

@@ -246,7 +246,7 @@ func TestExplainSaysWhatIsNotThere(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", test.args, r, test.want)
 		}
 	}
-	if err := os.Remove(filepath.Join("data", "passages")); err != nil {
+	if err := os.Remove(filepath.Join("data", "timings")); err != nil {
 		t.Fatal(err)
 	}
 	if text := must(t, "", "explain", "decisions/0@0"); !strings.Contains(text, "phases       not kept") {

@@ -107,7 +107,7 @@ func (p *process) round(options serve.Options, listen *listenFlags) (switched bo
 		if err := p.mountModels(serving, &options); err != nil {
 			return false, err
 		}
-		options.Rederive = func(ctx context.Context, r rederive.Request) iter.Seq2[rederive.Progress, error] {
+		options.Reprocess = func(ctx context.Context, r rederive.Request) iter.Seq2[rederive.Progress, error] {
 			return p.rederiveHere(ctx, r)
 		}
 		if server, err = serve.Listen(log, options); err != nil {
@@ -256,7 +256,7 @@ func (p *process) work(log serve.Log, server *serve.Server, serving context.Cont
 	} else {
 		err = errors.Join(err, ended)
 	}
-	p.keepPassages(p.dir, runnersOf(p.pipelines)...)
+	p.keepTimings(p.dir, runnersOf(p.pipelines)...)
 	stopServing()
 	err = errors.Join(err, outer.Wait())
 	for _, pipeline := range p.pipelines {
@@ -284,10 +284,10 @@ func (p *process) watchFront(ctx context.Context, stop func()) {
 	}
 }
 
-// keepPassages leaves the times of the newest events for afterbay explain. They
+// keepTimings leaves the times of the newest events for afterbay explain. They
 // are no results, so that failing costs a warning.
-func (a *app) keepPassages(dir string, runners ...*afterbay.Runner) {
-	if err := explain.WritePassages(dir, runners); err != nil {
+func (a *app) keepTimings(dir string, runners ...*afterbay.Runner) {
+	if err := explain.WriteTimings(dir, runners); err != nil {
 		a.log.Warn("the times of the newest events are not kept", "reason", err)
 	}
 }

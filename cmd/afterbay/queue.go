@@ -73,7 +73,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if c.JSON {
 		out := json.NewEncoder(a.stdout)
-		for e, err := range serve.Parked(a.ctx, directory, c.Pipeline) {
+		for e, err := range serve.Queued(a.ctx, directory, c.Pipeline) {
 			if err == nil {
 				err = out.Encode(newQueuedEvent(e))
 			}
@@ -85,7 +85,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PARTITION\tOFFSET\tKEY\tWAITS FOR\tATTEMPTS\tFOR\tERROR")
-	for e, err := range serve.Parked(a.ctx, directory, c.Pipeline) {
+	for e, err := range serve.Queued(a.ctx, directory, c.Pipeline) {
 		if err != nil {
 			return err
 		}

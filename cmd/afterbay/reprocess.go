@@ -132,7 +132,7 @@ func (c *reprocessCommand) request() (request rederive.Request, err error) {
 // rederive does it with the log, or has the process do it that holds it.
 func (a *app) rederive(d serve.Directory, changed pipeline, request rederive.Request) iter.Seq2[rederive.Progress, error] {
 	if client, ok := d.(*serve.Client); ok {
-		return client.Rederive(a.ctx, request)
+		return client.Reprocess(a.ctx, request)
 	}
 	if request.DryRun {
 		return rederive.Rehearse(a.ctx, d.(*serve.Local).Log, changed.runner, request.Job())

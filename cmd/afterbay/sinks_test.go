@@ -126,7 +126,7 @@ func TestBudgetIsComparedWithWhatEventsTook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b.Pipeline != "fraud" || b.Events != 1 || b.Missed != 1 || b.Limit != 2e-6 || len(b.Hops) != 5 || b.Hops[4].Share != 1e-6 || b.P99 < b.Hops[4].P50 || b.Bound <= 0 {
+	if b.Pipeline != "fraud" || b.Events != 1 || b.Missed != 1 || b.Limit != 2e-6 || len(b.Phases) != 5 || b.Phases[4].Share != 1e-6 || b.P99 < b.Phases[4].P50 || b.Bound <= 0 {
 		t.Errorf("%+v", b)
 	}
 	text := must(t, "", "budget", "fraud")

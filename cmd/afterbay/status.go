@@ -45,7 +45,7 @@ var statusTables = []struct {
 		if p.Ended != "" {
 			note = "ended: " + p.Ended
 		}
-		row("%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s", p.Counts.Events, p.Counts.Outputs, p.Counts.DeadLetters, p.Lag, p.Parked, seconds(p.Times.P50), seconds(p.Times.P99), note)
+		row("%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s", p.Counts.Events, p.Counts.Outputs, p.Counts.DeadLetters, p.Lag, p.Queued, seconds(p.Times.P50), seconds(p.Times.P99), note)
 	}},
 	{"PIPELINE\tCASE\tEVENTS\tP50\tP99\tBUDGET\tMISSED", func(p *serve.PipelineStatus, row func(string, ...any)) {
 		for _, w := range p.Cases {

@@ -96,7 +96,7 @@ var ErrForeign = errors.New("the folder holds other files and is no data directo
 // own are the names of all that the engine, and the processes that use it, make in a data
 // directory.
 var own = []string{metaName, metaCopyName, metaName + halfSuffix, metaCopyName + halfSuffix,
-	"LOCK", "log", "idx", "state", "ADMIN", "kafka", "passages"}
+	"LOCK", "log", "idx", "state", "ADMIN", "kafka", "timings"}
 
 // checkForeign returns ErrForeign if dir has other files than a log, and no META. Before it
 // has META it may have what a crash of the first Open left, files that processes keep

@@ -27,6 +27,10 @@ type Endpoint struct {
 // Mux answers the endpoints of a server, each for callers with its role. Make one
 // with NewMux.
 type Mux struct {
+	// Renamed maps old paths to new ones. A request for an old path, or for one below
+	// it, is refused, and the error names the new path. Set it before the first request.
+	Renamed map[string]string
+
 	gate      *Gate
 	refuse    func(http.ResponseWriter, *http.Request, *server.Refusal)
 	mux       *http.ServeMux
@@ -143,7 +147,21 @@ func (m *Mux) unknown(w http.ResponseWriter, r *http.Request) {
 		m.refuse(w, r, &server.Refusal{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: r.Method + " " + quote(r.URL.Path) + " is not an endpoint", Hint: "use " + strings.Join(methods, " or ")})
 		return
 	}
-	m.refuse(w, r, &server.Refusal{Status: http.StatusNotFound, Code: "not_found", Message: r.Method + " " + quote(r.URL.Path) + " is not an endpoint", Hint: "GET / lists them"})
+	hint := "GET / lists them"
+	if path, ok := m.renamed(r.URL.Path); ok {
+		hint = "use " + quote(path) + ": the path was renamed"
+	}
+	m.refuse(w, r, &server.Refusal{Status: http.StatusNotFound, Code: "not_found", Message: r.Method + " " + quote(r.URL.Path) + " is not an endpoint", Hint: hint})
+}
+
+// renamed returns the new path of an old one.
+func (m *Mux) renamed(path string) (string, bool) {
+	for old, renamed := range m.Renamed {
+		if rest, ok := strings.CutPrefix(path, old); ok && (rest == "" || rest[0] == '/') {
+			return renamed + rest, true
+		}
+	}
+	return "", false
 }
 
 // quote writes a text of others so that it is one line without control characters.
