@@ -183,7 +183,7 @@ func readEnds(t *testing.T, log stream.Log, way string) failingEnds {
 			add(ends.outputs, header.Get(&r, header.ID), fmt.Sprintf("%s %s", r.Key, r.Value))
 			ends.keys[string(r.Key)] = append(ends.keys[string(r.Key)], string(r.Value))
 		}
-		for _, r := range readPartition(t, log, stream.Partition{Topic: "dlq." + way, Index: i}) {
+		for _, r := range readPartition(t, log, stream.Partition{Topic: way + ".dlq", Index: i}) {
 			add(ends.dead, header.Get(&r, header.Position), header.Get(&r, header.Stage)+": "+header.Get(&r, header.Error))
 		}
 	}

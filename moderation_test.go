@@ -89,7 +89,7 @@ func checkModeration(t *testing.T, got *answer, stats moderation.Stats) {
 	t.Helper()
 	actions, decided, dead := map[string]int{}, 0, 0
 	for partition, records := range got.outputs {
-		if strings.HasPrefix(partition, "dlq.") {
+		if strings.Contains(partition, ".dlq") {
 			dead += len(records)
 			continue
 		}

@@ -24,7 +24,7 @@ func onEngine(t *testing.T, engine string, p afterbay.Pipeline, events []stream.
 	log := openLog(t, engine, t.TempDir())
 	defer closeLog(t, log)
 	answer, _ := runParking(t, log, p, 2, events)
-	all := map[string][]string{"dead": answer.Values("dlq." + p.Name)}
+	all := map[string][]string{"dead": answer.Values(p.Name + ".dlq")}
 	for _, topic := range []string{"out", "drafts"} {
 		for key, values := range byKey(answer, topic) {
 			all[topic+" "+key] = values

@@ -444,7 +444,7 @@ func TestBadEventsOfCopiedTopicsAreDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := answer.Values("dlq." + p.Name); len(got) != 8 {
+	if got := answer.Values(p.Name + ".dlq"); len(got) != 8 {
 		t.Errorf("dead letters: %q", got)
 	}
 	if got := runner.Counts().DeadLetters; got != 8 {

@@ -437,7 +437,7 @@ func mustBeWild(t *testing.T, c chainRun, events int) {
 				counts[pipeline+" "+what] += n
 			}
 			for _, o := range m.Outputs {
-				if strings.HasPrefix(o.Topic, "dlq.") {
+				if strings.HasSuffix(o.Topic, ".dlq") {
 					counts[pipeline+" dead "+deadStage(o)]++
 					continue
 				}

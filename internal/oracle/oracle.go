@@ -96,7 +96,7 @@ func (t *turn) end(stage string) {
 	case late:
 		t.out = append(t.out, Record{Topic: t.LateTopic, ID: t.id, Value: t.record.Value})
 	default:
-		t.out = append(t.out, Record{Topic: "dlq." + t.Name, ID: t.id, Stage: stage, Value: t.record.Value})
+		t.out = append(t.out, Record{Topic: t.Name + ".dlq", ID: t.id, Stage: stage, Value: t.record.Value})
 	}
 }
 

@@ -140,9 +140,9 @@ func (s *stage) emit(a *arrival, n int, topic string, key []byte, members ...any
 // is known where its time is. That of a copied topic, which may have more
 // partitions, is placed by its key, or by its value where it has none.
 func (s *stage) dead(m *Message, stage string, at int64, timed bool) {
-	pipeline, _, copied := strings.Cut(s.name, ".from-")
+	pipeline, _, copied := strings.Cut(s.name, ".repartition.")
 	out := Message{
-		Topic: "dlq." + pipeline, Partition: m.Partition, Time: at, Key: m.Key, Value: m.Value,
+		Topic: pipeline + ".dlq", Partition: m.Partition, Time: at, Key: m.Key, Value: m.Value,
 		Headers: []Header{{"afterbay-id", s.id(m)}, {"afterbay-position", m.position()}, {"afterbay-stage", stage}},
 	}
 	if timed && s.watermark != never {
