@@ -127,7 +127,7 @@ func TestFromASampleToDecisionsInFiveCommands(t *testing.T) {
 			}
 			_, name, _ := strings.Cut(outputs["lint"], "pipeline ")
 			name, _, _ = strings.Cut(name, " ")
-			dead := must(t, "", "tail", "dlq."+name)
+			dead := must(t, "", "tail", name+".dlq")
 			if n := strings.Count(dead, "\n"); n != 1000-s.valid {
 				t.Errorf("%d dead letters", n)
 			}

@@ -279,7 +279,7 @@ func (p *trouble) partitionsAreAdded() {
 	p.ok(err)
 	write(p.T, "p.yaml", strings.Replace(string(text), "partitions: 1", "partitions: 2", 1))
 	p.fails(p.run(), exitFailure, moves...)
-	for _, topic := range []string{p.name + "-out", "dlq." + p.name} {
+	for _, topic := range []string{p.name + "-out", p.name + ".dlq"} {
 		r, err := p.admin.UpdatePartitions(p.Context(), 2, topic)
 		p.ok(errors.Join(err, r.Error()))
 	}
@@ -357,7 +357,7 @@ func (p *trouble) outputIsTooLarge() {
 	if r.code != exitOK || !strings.Contains(r.stdout, "3 events, 2 outputs, 1 dead letters") {
 		p.Errorf("exit %d: %s%s", r.code, r.stdout, r.stderr)
 	}
-	if dead := must(p.T, "", "tail", "dlq."+p.name, "--headers"); len(dead) > 1_300_000 || !strings.Contains(dead, "output of 1000") {
+	if dead := must(p.T, "", "tail", p.name+".dlq", "--headers"); len(dead) > 1_300_000 || !strings.Contains(dead, "output of 1000") {
 		p.Errorf("a dead letter of %d bytes: %.300s", len(dead), dead)
 	}
 }
