@@ -20,7 +20,7 @@ func TestStatusIsATableOfWhatThereIs(t *testing.T) {
 		Pipelines: []serve.PipelineStatus{
 			{Name: "plain", Counts: observe.Counts{Events: 5, Outputs: 4, DeadLetters: 1}, Stopped: &control.Stop{}},
 			{
-				Name: "support", Counts: observe.Counts{Events: 100, Outputs: 90}, Lag: 2, Parked: 8, Times: serve.Times{Events: 92, P50: 0.02, P99: 1.5},
+				Name: "support", Counts: observe.Counts{Events: 100, Outputs: 90}, Lag: 2, Queued: 8, Times: serve.Times{Events: 92, P50: 0.02, P99: 1.5},
 				Cases:     []serve.CaseStatus{{Case: "chat", Times: serve.Times{Events: 80, P50: 0.01, P99: 0.03}}, {Case: "call", Times: serve.Times{Events: 12, P50: 1, P99: 2}, Limit: 1.5, Missed: 4}},
 				Scored:    []serve.ScoredStatus{{Model: "asr@1", Rows: 42, Faults: 3}, {Model: "ocr@1", Rows: 50, Refused: 2}},
 				Endpoints: []serve.EndpointStatus{{Model: "asr@1", State: "open", Calls: 40, Faults: 3, Running: 1, Limit: 2}},

@@ -304,7 +304,7 @@ func (s *supportRun) kill(stage string) {
 		e = s.start()
 		s.until(e, func() bool {
 			p := s.status(e)
-			return p != nil && p.Lag == 0 && p.Parked == 0 && p.Sinks[0].Waiting == 0 && p.Groups[0].Open > 0 && s.tableIsThere()
+			return p != nil && p.Lag == 0 && p.Queued == 0 && p.Sinks[0].Waiting == 0 && p.Groups[0].Open > 0 && s.tableIsThere()
 		})
 		for _, call := range s.open(s.sent) {
 			s.halves[call] = true
