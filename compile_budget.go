@@ -11,7 +11,7 @@ func (c *compiler) budget(b Budget) observe.Budget {
 	shares := [...]time.Duration{observe.Queue: b.Queue, observe.Feature: b.Feature, observe.Model: b.Model, observe.Emit: b.Emit, observe.Commit: b.Commit}
 	for i, share := range shares {
 		if share < 0 {
-			c.fail("budget."+observe.Hop(i).String(), "%v is below 0", share)
+			c.fail("budget."+observe.Phase(i).String(), "%v is below 0", share)
 		}
 	}
 	if b.P99 < 0 {

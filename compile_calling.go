@@ -117,7 +117,7 @@ func timeoutOf(info model.Info) time.Duration {
 // timeout returns how long a call may take; 0 where that is not said.
 func (c *compiler) timeout(s *Calling) time.Duration {
 	if s.Budget {
-		return c.allowed.Hops[observe.Model]
+		return c.allowed.Phases[observe.Model]
 	}
 	return s.Timeout
 }

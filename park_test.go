@@ -230,7 +230,7 @@ func TestSlowStepIsNotTakenFromItsSession(t *testing.T) {
 }
 
 // TestParkedEventsAreMeasuredOnceWhenTheyEnd has calls of a second, for which
-// events wait in the model's hop, and drops some of the events after that.
+// events wait in the model's phase, and drops some of the events after that.
 func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
@@ -241,17 +241,17 @@ func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 		p.Budget = afterbay.Budget{P99: 500 * time.Millisecond}
 		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(50, 10))
 		m := runner.Metrics()
-		for _, hop := range observe.Hops {
-			if h := m.Hop(hop); h.Count != 50 {
-				t.Errorf("%d events in hop %v", h.Count, hop)
+		for _, phase := range observe.Phases {
+			if h := m.Phase(phase); h.Count != 50 {
+				t.Errorf("%d events in phase %v", h.Count, phase)
 			}
 		}
-		models, spent := m.Hop(observe.Model), m.Spent()
+		models, spent := m.Phase(observe.Model), m.Spent()
 		if models.Quantile(0.15) > 10*time.Millisecond || models.Quantile(0.25) < time.Second || m.Whole().Count != 50 || m.Whole().Quantile(0.25) < time.Second {
 			t.Errorf("models took %v to %v of %d events, all %v", models.Quantile(0.15), models.Quantile(0.25), m.Whole().Count, spent.Whole)
 		}
-		if worst, _ := spent.Worst(); worst.Hop != observe.Model || worst.Missed != 40 {
-			t.Errorf("%d events were late by fault of %v", worst.Missed, worst.Hop)
+		if worst, _ := spent.Worst(); worst.Phase != observe.Model || worst.Missed != 40 {
+			t.Errorf("%d events were late by fault of %v", worst.Missed, worst.Phase)
 		}
 		if c := runner.Counts(); c.Events != 50 || c.Dropped != 10 {
 			t.Errorf("counts %+v", c)

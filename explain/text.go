@@ -118,7 +118,7 @@ func (p *printer) phases(h *Phases) {
 	p.line("  phases", "of %s computed together; feature, model and emit are of all of them", count(h.Next-h.First, "event"))
 	total := h.Total()
 	for _, phase := range []struct {
-		phase observe.Hop
+		phase observe.Phase
 		took  time.Duration
 		about string
 	}{

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Budget is how long the events of a pipeline may take: in all, and in each hop.
+// Budget is how long the events of a pipeline may take: in all, and in each phase.
 // The zero value is none.
 type Budget struct {
-	P99  time.Duration           // 99 of 100 events are to take less
-	Hops [hopCount]time.Duration // shares of it; together no more than it
+	P99    time.Duration             // 99 of 100 events are to take less
+	Phases [phaseCount]time.Duration // shares of it; together no more than it
 }
 
-// NewBudget returns a budget of which some hops have shares, 0 or less is none.
+// NewBudget returns a budget of which some phases have shares, 0 or less is none.
 // The others have equal parts of what these leave.
-func NewBudget(p99 time.Duration, shares [hopCount]time.Duration) (Budget, error) {
+func NewBudget(p99 time.Duration, shares [phaseCount]time.Duration) (Budget, error) {
 	var sum time.Duration
 	var without []string
 	for i, share := range shares {
 		if sum += max(share, 0); share <= 0 {
-			without = append(without, Hop(i).String())
+			without = append(without, Phase(i).String())
 		}
 	}
 	left := p99 - sum
 	switch {
 	case left < 0:
-		return Budget{}, fmt.Errorf("the shares of the hops are %v together, more than the p99, %v", sum, p99)
+		return Budget{}, fmt.Errorf("the shares of the phases are %v together, more than the p99, %v", sum, p99)
 	case left == 0 && len(without) > 0 && p99 > 0:
-		return Budget{}, fmt.Errorf("the shares of the hops leave nothing of the p99, %v, for %s", p99, strings.Join(without, ", "))
+		return Budget{}, fmt.Errorf("the shares of the phases leave nothing of the p99, %v, for %s", p99, strings.Join(without, ", "))
 	}
 	for i := range shares {
 		if shares[i] <= 0 {
@@ -39,13 +39,13 @@ func NewBudget(p99 time.Duration, shares [hopCount]time.Duration) (Budget, error
 	return Budget{p99, shares}, nil
 }
 
-// culprit is the hop that took the most beyond its share: there is one where an
+// culprit is the phase that took the most beyond its share: there is one where an
 // event took longer than the budget.
-func (b *Budget) culprit(took [hopCount]time.Duration) Hop {
+func (b *Budget) culprit(took [phaseCount]time.Duration) Phase {
 	worst := Queue
-	for _, hop := range Hops {
-		if took[hop]-b.Hops[hop] > took[worst]-b.Hops[worst] {
-			worst = hop
+	for _, phase := range Phases {
+		if took[phase]-b.Phases[phase] > took[worst]-b.Phases[worst] {
+			worst = phase
 		}
 	}
 	return worst
@@ -56,20 +56,20 @@ func (b *Budget) culprit(took [hopCount]time.Duration) Hop {
 type Spent struct {
 	Budget
 	Events uint64
-	Own    uint64     // of these, those of cases of a route with limits of their own, with which the budget is not compared
-	Whole  Took       // of each event together, from its append until its outputs were durable
-	By     []HopSpent // by hop, in order
+	Own    uint64       // of these, those of cases of a route with limits of their own, with which the budget is not compared
+	Whole  Took         // of each event together, from its append until its outputs were durable
+	By     []PhaseSpent // by phase, in order
 }
 
 // Took are quantiles of durations.
 type Took struct{ P50, P99 time.Duration }
 
-// HopSpent is what events took in one hop.
-type HopSpent struct {
-	Hop
+// PhaseSpent is what events took in one phase.
+type PhaseSpent struct {
+	Phase
 	Took
 	Share  time.Duration
-	Missed uint64 // events over the budget of which this hop is the culprit
+	Missed uint64 // events over the budget of which this phase is the culprit
 }
 
 // Missed returns how many events took longer than the budget.
@@ -80,8 +80,8 @@ func (s *Spent) Missed() (n uint64) {
 	return n
 }
 
-// Bound is the sum of the p99 of the hops: what an event would take that is slow
-// in each. Hops are rarely slow together, so it is pessimistic.
+// Bound is the sum of the p99 of the phases: what an event would take that is slow
+// in each. Phases are rarely slow together, so it is pessimistic.
 func (s *Spent) Bound() (sum time.Duration) {
 	for _, h := range s.By {
 		sum += h.P99
@@ -89,13 +89,13 @@ func (s *Spent) Bound() (sum time.Duration) {
 	return sum
 }
 
-// Worst returns the hop that is the culprit of the most events; none where no
+// Worst returns the phase that is the culprit of the most events; none where no
 // event took too long.
-func (s *Spent) Worst() (worst HopSpent, ok bool) {
+func (s *Spent) Worst() (worst PhaseSpent, ok bool) {
 	if s.Missed() == 0 {
-		return HopSpent{}, false
+		return PhaseSpent{}, false
 	}
-	return slices.MaxFunc(s.By, func(a, b HopSpent) int { return int(min(a.Missed, 1<<40)) - int(min(b.Missed, 1<<40)) }), true
+	return slices.MaxFunc(s.By, func(a, b PhaseSpent) int { return int(min(a.Missed, 1<<40)) - int(min(b.Missed, 1<<40)) }), true
 }
 
 // SetBudget compares every event with a budget. It is called before the task
@@ -126,10 +126,10 @@ func (m *Metrics) Spent() Spent {
 			spent.Own += m.Case(i).Count
 		}
 	}
-	for _, hop := range Hops {
-		h := HopSpent{Hop: hop, Took: took(m.Hop(hop)), Share: spent.Hops[hop]}
+	for _, phase := range Phases {
+		h := PhaseSpent{Phase: phase, Took: took(m.Phase(phase)), Share: spent.Phases[phase]}
 		for _, s := range m.sessions {
-			h.Missed += s.Missed[hop].Load()
+			h.Missed += s.Missed[phase].Load()
 		}
 		spent.By = append(spent.By, h)
 	}

@@ -15,7 +15,7 @@ import (
 
 const ms = time.Millisecond
 
-func TestHopsWithoutAShareHaveEqualPartsOfTheRest(t *testing.T) {
+func TestPhasesWithoutAShareHaveEqualPartsOfTheRest(t *testing.T) {
 	for _, c := range []struct {
 		p99    time.Duration
 		shares [5]time.Duration
@@ -34,15 +34,15 @@ func TestHopsWithoutAShareHaveEqualPartsOfTheRest(t *testing.T) {
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%v of %v: %v", c.shares, c.p99, err)
 		}
-		if b.Hops != c.want {
-			t.Errorf("%v of %v: %v, want %v", c.shares, c.p99, b.Hops, c.want)
+		if b.Phases != c.want {
+			t.Errorf("%v of %v: %v, want %v", c.shares, c.p99, b.Phases, c.want)
 		}
 	}
 }
 
-// TestMissIsOfTheHopThatTookTheMostBeyondItsShare takes events through a session
+// TestMissIsOfThePhaseThatTookTheMostBeyondItsShare takes events through a session
 // by hand: each is one of offsets 0, 1, ...
-func TestMissIsOfTheHopThatTookTheMostBeyondItsShare(t *testing.T) {
+func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 	m := observe.NewMetrics(1)
 	b, err := observe.NewBudget(50*ms, [5]time.Duration{10 * ms, 5 * ms, 25 * ms, 5 * ms, 5 * ms})
 	if err != nil {
@@ -105,6 +105,6 @@ func ExampleMetrics_Spent() {
 	way.Commit(m.Session(0), start.Add(64*time.Millisecond))
 	spent := m.Spent()
 	worst, _ := spent.Worst()
-	fmt.Println(spent.Missed(), "of", spent.Events, "events missed, most of them by", worst.Hop, "whose share is", worst.Share)
+	fmt.Println(spent.Missed(), "of", spent.Events, "events missed, most of them by", worst.Phase, "whose share is", worst.Share)
 	// Output: 1 of 1 events missed, most of them by model whose share is 30ms
 }

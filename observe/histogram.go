@@ -1,4 +1,4 @@
-// Package observe measures the hops of an event.
+// Package observe measures the phases of an event.
 package observe
 
 import (
@@ -112,37 +112,37 @@ func (s *Snapshot) Each(yield func(upper time.Duration, n uint64) bool) {
 	}
 }
 
-// Hop is a part of an event's way.
-type Hop int
+// Phase is a part of an event's way.
+type Phase int
 
-// The hops, in order: T = queue + feature + model + emit + commit.
+// The phases, in order: T = queue + feature + model + emit + commit.
 const (
-	Queue   Hop = iota // from its append to its reading
-	Feature            // decoding, features, expressions
-	Model              // calls of models
-	Emit               // making the outputs
-	Commit             // until the outputs are durable
-	hopCount
+	Queue   Phase = iota // from its append to its reading
+	Feature              // decoding, features, expressions
+	Model                // calls of models
+	Emit                 // making the outputs
+	Commit               // until the outputs are durable
+	phaseCount
 )
 
-// Hops lists every hop in order.
-var Hops = [...]Hop{Queue, Feature, Model, Emit, Commit}
+// Phases lists every phase in order.
+var Phases = [...]Phase{Queue, Feature, Model, Emit, Commit}
 
-// String returns the hop's name in metrics.
-func (h Hop) String() string {
+// String returns the phase's name in metrics.
+func (h Phase) String() string {
 	return [...]string{"queue", "feature", "model", "emit", "commit"}[h]
 }
 
-// Latency holds a histogram for every hop of one session, and one of all together.
+// Latency holds a histogram for every phase of one session, and one of all together.
 type Latency struct {
-	hops  [hopCount]Histogram
-	whole Histogram
+	phases [phaseCount]Histogram
+	whole  Histogram
 
 	queue, together tally // what a Way adds to these
 }
 
-// Record adds n events that spent d in hop.
-func (l *Latency) Record(hop Hop, d time.Duration, n int) { l.hops[hop].Record(d, n) }
+// Record adds n events that spent d in phase.
+func (l *Latency) Record(phase Phase, d time.Duration, n int) { l.phases[phase].Record(d, n) }
 
-// Hop returns the histogram of a hop.
-func (l *Latency) Hop(hop Hop) *Histogram { return &l.hops[hop] }
+// Phase returns the histogram of a phase.
+func (l *Latency) Phase(phase Phase) *Histogram { return &l.phases[phase] }

@@ -47,7 +47,7 @@ func ExampleLatency() {
 	var l observe.Latency
 	l.Record(observe.Model, 100*time.Nanosecond, 3)
 	var s observe.Snapshot
-	s.Add(l.Hop(observe.Model))
+	s.Add(l.Phase(observe.Model))
 	fmt.Println(observe.Model, s.Count, s.Quantile(0.5))
 	// Output: model 3 103ns
 }

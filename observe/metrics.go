@@ -59,9 +59,9 @@ type Session struct {
 	Trace   Trace
 	cases   []caseSession // by the case of a route that events took
 
-	Budget Budget                  // of each event, set before there are any
-	Missed [hopCount]atomic.Uint64 // events over it, by the culprit
-	Tracer *Tracer                 // makes spans of events; nil is none
+	Budget Budget                    // of each event, set before there are any
+	Missed [phaseCount]atomic.Uint64 // events over it, by the culprit
+	Tracer *Tracer                   // makes spans of events; nil is none
 }
 
 // caseSession is what events took that took a case of a route.
@@ -192,11 +192,11 @@ func (m *Metrics) CaseMissed(i int) (limit time.Duration, missed uint64) {
 	return limit, missed
 }
 
-// Hop adds up the latencies of one hop over the sessions.
-func (m *Metrics) Hop(hop Hop) *Snapshot {
+// Phase adds up the latencies of one phase over the sessions.
+func (m *Metrics) Phase(phase Phase) *Snapshot {
 	var sum Snapshot
 	for _, s := range m.sessions {
-		sum.Add(s.Latency.Hop(hop))
+		sum.Add(s.Latency.Phase(phase))
 	}
 	return &sum
 }

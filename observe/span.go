@@ -34,7 +34,7 @@ const DefaultShare = 0.1
 
 // Tracer makes spans of some events of a pipeline: of those that come with a
 // trace that is recorded, and of a share of those that come without a trace. An
-// event has a span, with one below it for each hop; events that were computed
+// event has a span, with one below it for each phase; events that were computed
 // together are linked by the span of their batch. Which events and which ids is
 // decided by their positions.
 type Tracer struct {
@@ -107,7 +107,7 @@ func batchSpan(t *Tracer, first Context, p *Passage) Span {
 	return Span{Context: c, Name: t.Pipeline + " batch", Start: p.Begun, End: p.Made}
 }
 
-// eventSpans are that of an event and those of its hops. Computing features and
+// eventSpans are that of an event and those of its phases. Computing features and
 // calling models take turns: they are shown one after the other.
 func (w *Way) eventSpans(t *Tracer, e traced, p *Passage) []Span {
 	begun := p.Begun.Add(-w.events[e.event].queue)
@@ -120,13 +120,13 @@ func (w *Way) eventSpans(t *Tracer, e traced, p *Passage) []Span {
 			{Key: "messaging.kafka.offset", Number: int64(e.offset)},
 		},
 	}}
-	for hop, times := range [...][2]time.Time{
+	for phase, times := range [...][2]time.Time{
 		Queue: {begun, p.Begun}, Feature: {p.Begun, computed}, Model: {computed, computed.Add(p.Model)},
 		Emit: {p.Made.Add(-p.Emit), p.Made}, Commit: {p.Made, p.Committed},
 	} {
 		c := e.Context
-		c.Span[0] ^= byte(hop + 1) // another one by hop
-		list = append(list, Span{Context: c, Parent: e.Span, Name: Hop(hop).String(), Start: times[0], End: times[1]})
+		c.Span[0] ^= byte(phase + 1) // another one by phase
+		list = append(list, Span{Context: c, Parent: e.Span, Name: Phase(phase).String(), Start: times[0], End: times[1]})
 	}
 	return slices.Clip(list)
 }

@@ -111,10 +111,10 @@ func (w *Way) Commit(s *Session, at time.Time) {
 			}
 		}
 		if s.Budget.P99 > 0 && whole > s.Budget.P99 {
-			s.Missed[s.Budget.culprit([hopCount]time.Duration{e.queue, p.Feature, p.Model, p.Emit, at.Sub(p.Made)})].Add(uint64(e.n))
+			s.Missed[s.Budget.culprit([phaseCount]time.Duration{e.queue, p.Feature, p.Model, p.Emit, at.Sub(p.Made)})].Add(uint64(e.n))
 		}
 	}
-	s.Latency.queue.moveTo(&s.Latency.hops[Queue])
+	s.Latency.queue.moveTo(&s.Latency.phases[Queue])
 	s.Latency.together.moveTo(&s.Latency.whole)
 	s.Trace.Add(w.passages...)
 	if len(w.traced) > 0 {

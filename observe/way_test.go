@@ -41,8 +41,8 @@ func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 			}
 		}
 		// 2 ms of queue, and 5 ms or 45 ms until the commit.
-		if want := time.Duration(n) * 3 * (7 + 47) * ms; whole.Count != 6*n || whole.Sum != want || spent.Missed() != 3*n || m.Hop(observe.Queue).Sum != time.Duration(n)*12*ms {
-			t.Errorf("%d events took %v, want %v, %d missed, queue %v", whole.Count, whole.Sum, want, spent.Missed(), m.Hop(observe.Queue).Sum)
+		if want := time.Duration(n) * 3 * (7 + 47) * ms; whole.Count != 6*n || whole.Sum != want || spent.Missed() != 3*n || m.Phase(observe.Queue).Sum != time.Duration(n)*12*ms {
+			t.Errorf("%d events took %v, want %v, %d missed, queue %v", whole.Count, whole.Sum, want, spent.Missed(), m.Phase(observe.Queue).Sum)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestCaseWithALimitIsComparedWithItAlone(t *testing.T) {
 	}
 }
 
-// BenchmarkWay is what the hops of an event cost, in steps of 1,024.
+// BenchmarkWay is what the phases of an event cost, in steps of 1,024.
 func BenchmarkWay(b *testing.B) {
 	const events = 1024
 	s := observe.NewMetrics(1).Session(0)

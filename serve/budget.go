@@ -76,7 +76,7 @@ var budgetTable = metric.NewTable("", []string{"pipeline", "phase"},
 )
 
 var budgetMissedTable = metric.NewTable("", []string{"pipeline", "phase"},
-	metric.Counter("budget_missed", metric.None, "Events over the budget, by the phase that exceeded its share the most.", func(h observe.HopSpent) uint64 { return h.Missed }),
+	metric.Counter("budget_missed", metric.None, "Events over the budget, by the phase that exceeded its share the most.", func(h observe.PhaseSpent) uint64 { return h.Missed }),
 )
 
 type caseBudget struct {

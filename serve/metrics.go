@@ -145,8 +145,8 @@ func showPipeline(out chan<- prometheus.Metric, r *afterbay.Runner) {
 	for reason, n := range map[batch.Reason]uint64{batch.Full: p.ModelFull, batch.Idle: p.ModelIdle, batch.Waited: p.ModelWaited, batch.Due: p.ModelDue} {
 		modelBatchTable.Show(out, n, name, reason.String())
 	}
-	for _, phase := range observe.Hops {
-		phaseTable.Show(out, m.Hop(phase), name, phase.String())
+	for _, phase := range observe.Phases {
+		phaseTable.Show(out, m.Phase(phase), name, phase.String())
 	}
 	for i, of := range m.Cases() {
 		caseTable.Show(out, m.Case(i), name, of)

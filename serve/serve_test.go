@@ -475,7 +475,7 @@ func checkStatus(t *testing.T, url string) {
 	}
 	p := status.Pipelines[0]
 	if status.Version != "test" || status.PID != os.Getpid() || p.Name != "copy" || p.Lag != 0 ||
-		p.Counts.Events != 41 || p.Counts.DeadLetters != 1 || len(p.Phases) != len(observe.Hops) {
+		p.Counts.Events != 41 || p.Counts.DeadLetters != 1 || len(p.Phases) != len(observe.Phases) {
 		t.Error(text)
 	}
 }
@@ -514,7 +514,7 @@ func checkMetrics(t *testing.T, url string) {
 		}
 	}
 	phases := families["afterbay_phase_seconds"]
-	if len(phases.GetMetric()) != len(observe.Hops) {
+	if len(phases.GetMetric()) != len(observe.Phases) {
 		t.Fatalf("%d phases", len(phases.GetMetric()))
 	}
 	for _, m := range phases.GetMetric() {

@@ -175,8 +175,8 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (P
 	for _, l := range list {
 		p.Lag += l.Records
 	}
-	for _, hop := range observe.Hops {
-		p.Phases[hop.String()] = timesOf(metrics.Hop(hop))
+	for _, phase := range observe.Phases {
+		p.Phases[phase.String()] = timesOf(metrics.Phase(phase))
 	}
 	for i := range metrics.Cases() {
 		p.Cases = append(p.Cases, caseStatus(metrics, i))

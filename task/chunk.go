@@ -62,7 +62,7 @@ func (it *item) takes(s *step.Stage) bool { return it.point.Takes(s) && s.Guard.
 func (w *worker) compute(ctx context.Context, records []stream.Record) (int, error) {
 	start := time.Now()
 	w.now = start
-	w.spent = [len(observe.Hops)]time.Duration{}
+	w.spent = [len(observe.Phases)]time.Duration{}
 	for _, m := range w.plan.Shared {
 		m.Enter() // rows of this chunk are on their way to its calls
 		defer m.Leave()
@@ -91,7 +91,7 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 	return n, nil
 }
 
-// measure notes the hops of the chunk's events up to the commit. Those that are
+// measure notes the phases of the chunk's events up to the commit. Those that are
 // parked have yet to come through.
 func (w *worker) measure(start, made time.Time) {
 	end, n := time.Now(), 0

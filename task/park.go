@@ -180,7 +180,7 @@ func (w *worker) resume(ctx context.Context, list []park.Task) error {
 	start := time.Now()
 	w.chunk++
 	w.items = w.items[:0]
-	w.spent = [len(observe.Hops)]time.Duration{}
+	w.spent = [len(observe.Phases)]time.Duration{}
 	for _, m := range w.plan.Shared {
 		m.Enter()
 		defer m.Leave()

@@ -55,7 +55,7 @@ type worker struct {
 	firings []firing
 	fired   int // timers, since that was last looked at
 	keyBuf  []byte
-	spent   [len(observe.Hops)]time.Duration
+	spent   [len(observe.Phases)]time.Duration
 	ahead   [warmKeys]*keys.Key // of the events to come, where they are in memory
 	warmed  int64               // keeps the reads of warm alive
 }

@@ -188,9 +188,9 @@ func (d *demonstration) summary(found *outputs) error {
 		c.Events, decisions, dead, d.took.Round(time.Millisecond), float64(c.Events)/d.took.Seconds())
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "phase\tp50\tp99\t")
-	for _, hop := range observe.Hops {
-		s := m.Hop(hop)
-		fmt.Fprintf(table, "%s\t%s\t%s\t\n", hop, short(s.Quantile(0.5)), short(s.Quantile(0.99)))
+	for _, phase := range observe.Phases {
+		s := m.Phase(phase)
+		fmt.Fprintf(table, "%s\t%s\t%s\t\n", phase, short(s.Quantile(0.5)), short(s.Quantile(0.99)))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (m *measurement) latency() error {
 	m.print("engine_cores_used", round(alone, 3), "cores")
 	m.print("engine_cpu_us_per_event", round(alone*took*1e6/events, 3), "us")
 	m.memory()
-	m.hops(observe.Hops[:], quantiles)
+	m.phases(observe.Phases[:], quantiles)
 	return errors.Join(parts.report(all), behind.report())
 }
 

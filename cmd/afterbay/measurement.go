@@ -171,7 +171,7 @@ func (m *measurement) throughput() error {
 		return err
 	}
 	m.figures(before, after, float64(events-warm))
-	m.hops(observe.Hops[1:], quantiles[1:2]) // the queue was filled before
+	m.phases(observe.Phases[1:], quantiles[1:2]) // the queue was filled before
 	m.memory()
 	if !m.options.Digest {
 		return nil
@@ -229,12 +229,12 @@ type quantile struct {
 
 var quantiles = []quantile{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}}
 
-// hops prints quantiles of the time that events spent in phases.
-func (m *measurement) hops(hops []observe.Hop, of []quantile) {
-	for _, hop := range hops {
-		s := m.runner.Metrics().Hop(hop)
+// phases prints quantiles of the time that events spent in phases.
+func (m *measurement) phases(phases []observe.Phase, of []quantile) {
+	for _, phase := range phases {
+		s := m.runner.Metrics().Phase(phase)
 		for _, q := range of {
-			m.print(hop.String()+"_"+q.name, milliseconds(s.Quantile(q.share)), "ms")
+			m.print(phase.String()+"_"+q.name, milliseconds(s.Quantile(q.share)), "ms")
 		}
 	}
 }

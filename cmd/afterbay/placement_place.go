@@ -353,7 +353,7 @@ type phaseTimes struct {
 	runner     *afterbay.Runner
 	partitions map[int32]*arrivals
 	counts     time.Time // what came before does not count
-	phases     [len(observe.Hops)]times
+	phases     [len(observe.Phases)]times
 	sum        times
 }
 
@@ -396,7 +396,7 @@ func (h *phaseTimes) figures() (phases []verdict.Phase, sum verdict.Phase) {
 	of := func(name string, t *times) verdict.Phase {
 		return verdict.Phase{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
 	}
-	for _, phase := range observe.Hops {
+	for _, phase := range observe.Phases {
 		phases = append(phases, of(phase.String(), &h.phases[phase]))
 	}
 	return phases, of("sum", &h.sum)

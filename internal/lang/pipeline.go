@@ -119,7 +119,7 @@ type Commit struct {
 }
 
 // Budget says how long an event may take, from its append until its outputs are
-// durable. Events over it are counted by the hop that took the most beyond its
+// durable. Events over it are counted by the phase that took the most beyond its
 // share.
 type Budget struct {
 	P99     time.Duration // which 99 of 100 events keep; 0 is no budget
