@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -71,18 +72,19 @@ type cards struct {
 	honours bool
 	takes   time.Duration
 
-	mu      sync.Mutex // guards what follows
-	process int        // that is delivering
-	calls   map[string][]int
+	mu      sync.Mutex       // guards what follows
+	calls   map[string][]int // the processes that called, by id
 	effects int
 }
 
 func (c *cards) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	time.Sleep(c.takes)
+	// By the URL: a call may be taken up only when its process is gone.
+	process, _ := strconv.Atoi(r.URL.Query().Get("process"))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := r.Header.Get("Idempotency-Key")
-	if c.calls[key] = append(c.calls[key], c.process); !c.honours || len(c.calls[key]) == 1 {
+	if c.calls[key] = append(c.calls[key], process); !c.honours || len(c.calls[key]) == 1 {
 		c.effects++
 	}
 }
@@ -114,13 +116,14 @@ type crashes struct {
 }
 
 // deliver writes records and has processes deliver them, of which all but the last
-// one are killed. It returns how many were.
-func (c *crashes) deliver(t *testing.T, url string, seed uint64) (kills int) {
+// one are killed. It returns how many were. Each process calls a URL of its own.
+func (c *crashes) deliver(t *testing.T, url func(process int) string, seed uint64) (kills int) {
 	t.Helper()
 	more, written := c.records, 0
 	stages := []string{"call", "answer", "write", "sync", "after"}
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for stage, hit := "", 0; ; {
+	stage, hit := "", 0
+	for process := 0; ; process++ {
 		if written < c.records {
 			writeFreezes(t, c.dir, c.brokers, written, c.records)
 			written = c.records
@@ -131,10 +134,7 @@ func (c *crashes) deliver(t *testing.T, url string, seed uint64) (kills int) {
 		if kills >= *crashKills {
 			stage = "none"
 		}
-		killed := crashtest.Killed(t, "service", 0, c.dir, c.brokers, url, int64(c.timeout), stage, hit)
-		c.mu.Lock()
-		c.process++
-		c.mu.Unlock()
+		killed := crashtest.Killed(t, "service", 0, c.dir, c.brokers, url(process), int64(c.timeout), stage, hit)
 		switch {
 		case killed:
 			kills++
@@ -150,7 +150,7 @@ func (c *crashes) run(t *testing.T) {
 	server := httptest.NewServer(&c.cards)
 	defer server.Close()
 	const seed = 1
-	kills, again, twice := c.deliver(t, server.URL, seed), 0, 0
+	kills, again, twice := c.deliver(t, func(process int) string { return fmt.Sprint(server.URL, "?process=", process) }, seed), 0, 0
 	for i := range c.records {
 		calls := c.calls[fmt.Sprint("e", i)]
 		if len(calls) == 0 {
@@ -191,7 +191,7 @@ func TestKilledProcessesDeliverToAServiceThatFails(t *testing.T) {
 				Flap:  faultserver.Cycle{Every: 1300 * time.Millisecond, For: 100 * time.Millisecond},
 			})
 			const seed = 2
-			kills := c.deliver(t, server.URL+"/freeze", seed)
+			kills := c.deliver(t, func(int) string { return server.URL + "/freeze" }, seed)
 			server.End()
 			calls, err := faultserver.ReadCalls(server.Options.File)
 			if err != nil {
