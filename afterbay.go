@@ -137,7 +137,7 @@ func (r *Runner) Name() string { return r.plan.Name }
 
 // Digest is of what decides the pipeline's outputs: another one is another
 // generation.
-func (r *Runner) Digest() string { return r.plan.Digest }
+func (r *Runner) Digest() string { return r.plan.Fingerprint.Outputs }
 
 // Parks reports whether the pipeline may park events: be done with them after their
 // offset was committed.

@@ -3,9 +3,6 @@ package afterbay
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -108,6 +105,8 @@ type compiled struct {
 	backlogs map[string]control.GateOptions // by topic
 	opened   []model.Model                  // to be closed
 	warnings []string
+
+	canonical string // text that decides outputs
 }
 
 // compile checks p and makes it ready to run.
@@ -159,14 +158,14 @@ func compile(p Pipeline, options Options) (made compiled, err error) {
 	}
 	for i := range sinks {
 		if sinks[i].Files != nil {
-			sinks[i].Files.Digest = c.plan.Digest
+			sinks[i].Files.Digest = c.plan.Fingerprint.Outputs
 		}
 	}
 	for _, from := range copies {
-		from.Digest = c.plan.Digest
+		from.Fingerprint.Outputs = c.plan.Fingerprint.Outputs
 		from.Prepare()
 	}
-	return compiled{c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.warnings}, nil
+	return compiled{c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.warnings, c.canonical()}, nil
 }
 
 func closeModels(opened []model.Model) {
@@ -431,7 +430,7 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 	return loaded, nil
 }
 
-// finish builds the feature sets and the digests.
+// finish builds the feature sets and the fingerprint.
 func (c *compiler) finish() error {
 	plan := c.plan
 	for i, specs := range c.specs {
@@ -453,56 +452,9 @@ func (c *compiler) finish() error {
 		plan.Retention = plan.Keep
 	}
 	plan.Keep = max(plan.Keep, plan.Retention)
-	plan.Digest, plan.Cells = c.digests()
+	plan.Fingerprint = c.fingerprint()
 	plan.Prepare()
 	return nil
-}
-
-// digests returns the digest of what decides outputs, and of what decides the
-// meaning of stored cells. How often is committed, how many rows share a call
-// and how far behind is too far decide neither.
-func (c *compiler) digests() (meaning, cells string) {
-	p := *c.pipeline
-	var features []Feature
-	p.Commit, p.Delivery, p.Input.Partitions = Commit{}, "", 0
-	p.Models = slices.Clone(p.Models)
-	for i := range p.Models {
-		p.Models[i].Call, p.Models[i].Journal, p.Models[i].URL, p.Models[i].Process = nil, nil, "", nil
-		if m, ok := c.models[p.Models[i].Name]; ok {
-			p.Models[i].File = m.Info().Digest
-			if said := p.Models[i].Manifest; said != nil {
-				p.Models[i].Manifest = &model.Manifest{Inputs: said.Inputs}
-			}
-		}
-	}
-	p.Steps = withoutBatches(p.Steps)
-	eachStep(p.Steps, func(s *Step) { features = append(features, s.Features...) })
-	keys := []string{p.Input.Key, writtenAs(p.Input.Time)}
-	for _, in := range p.Inputs {
-		keys = append(keys, in.Topic, in.Key, writtenAs(in.Time))
-	}
-	versions := map[string]int{}
-	for name, f := range p.Code.Functions {
-		versions[name] = f.Version
-	}
-	return digest([]any{p, versions}), digest([]any{keys, features, c.specs})
-}
-
-// withoutBatches returns a copy of steps without the sizes of their batches.
-func withoutBatches(steps []Step) []Step {
-	steps = slices.Clone(steps)
-	for i := range steps {
-		if s := steps[i].Score; s != nil {
-			score := *s
-			score.Batch = Batch{}
-			steps[i].Score = &score
-		}
-		steps[i].Route = slices.Clone(steps[i].Route)
-		for k := range steps[i].Route {
-			steps[i].Route[k].Steps = withoutBatches(steps[i].Route[k].Steps)
-		}
-	}
-	return steps
 }
 
 // eachStep calls do with each step, those of routes behind their route.
@@ -513,13 +465,4 @@ func eachStep(steps []Step, do func(*Step)) {
 			eachStep(way.Steps, do)
 		}
 	}
-}
-
-func digest(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("afterbay: pipeline cannot be encoded: %v", err)) // plain data always can
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/task"
@@ -206,9 +207,6 @@ func (c *compiler) sampleTimes(topic string) {
 	c.plan.Time.Sample = step.NewTimeSample(warn)
 }
 
-// writtenAs says how the field's time is written.
-func writtenAs(t EventTime) string { return cmp.Or(t.Unit, t.Format) }
-
 // ofAppend reports whether the time is that of the append, and nothing says what is late.
 func ofAppend(t EventTime) bool { return t == EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle} }
 
@@ -329,7 +327,7 @@ func (c *compiler) copying(path string, in *Input, partitions int32, types map[s
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
 	}
-	from.plan.Cells = digest([]string{in.Key, writtenAs(in.Time)})
+	from.plan.Fingerprint = generation.Fingerprint{Pipeline: from.plan.Name, State: keptOf(in.Stored())}
 	return from.plan
 }
 

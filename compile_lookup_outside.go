@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
@@ -185,8 +186,9 @@ func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *st
 		what.Fields = nil // which the row has whatever is read of it
 	}
 	what.Empty, what.When = nil, ""
-	if m = lookup.NewModel(f, digest(what)); s.Vector != "" {
-		m = lookup.NewNearest(f, digest(what), what.Dimensions, filtered(s.Where))
+	asked := generation.Hash(what.Canonical())
+	if m = lookup.NewModel(f, asked); s.Vector != "" {
+		m = lookup.NewNearest(f, asked, what.Dimensions, filtered(s.Where))
 	}
 	c.opened, c.finds = append(c.opened, m), append(c.finds, finder{s.Name, path, f})
 	return m, true

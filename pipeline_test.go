@@ -334,7 +334,7 @@ func TestStateOfOtherFeaturesIsRefused(t *testing.T) {
 	p.Steps[1].Let, p.Steps[2].Decide[0].Expr = []afterbay.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := afterbay.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), "other features: give the pipeline another name") {
+	if err := afterbay.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), `written with another feature "spend": undo the change, or give the pipeline another name`) {
 		t.Errorf("run: %v", err)
 	}
 }

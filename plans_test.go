@@ -20,16 +20,39 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the golden files")
 
-const plansFile = "testdata/golden/plans.txt"
+const (
+	plansFile        = "testdata/golden/plans.txt"
+	fingerprintsFile = "testdata/golden/fingerprints.txt"
+)
 
-// TestPlansAreWhatTheyWere compares the digests and the order of stages of every
-// pipeline in the repository with testdata/golden/plans.txt, which
-// `go test -run TestPlansAreWhatTheyWere . -update` writes. Another digest of outputs
-// begins a generation in every directory, and another digest of state makes directories
-// refuse to open, so neither may change unseen.
+// TestPlansAreWhatTheyWere compares the fingerprint and the order of stages of every
+// pipeline in the repository with testdata/golden/plans.txt, and the text of what decides
+// outputs with testdata/golden/fingerprints.txt. `go test -run TestPlansAreWhatTheyWere .
+// -update` writes both. Another hash of outputs begins a generation in every directory,
+// and directories with another hash of state are refused, so neither may change unseen.
 func TestPlansAreWhatTheyWere(t *testing.T) {
-	var b strings.Builder
+	var plans, texts strings.Builder
 	planned := 0
+	eachPipeline(t, func(name string, p afterbay.Pipeline) {
+		planned++
+		plan, err := planOf(p)
+		if err != nil {
+			fmt.Fprintf(&plans, "%s %s\n  refused: %s\n", name, p.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
+			return
+		}
+		fmt.Fprintf(&plans, "%s %s\n%s", name, p.Name, planText(plan))
+		fmt.Fprintf(&texts, "%s %s %s\n  %s\n", name, p.Name, plan.Fingerprint.Outputs, strings.ReplaceAll(strings.TrimSpace(plan.Text), "\n", "\n  "))
+	})
+	if planned < 100 {
+		t.Errorf("%d pipelines were found, of more than 100", planned)
+	}
+	checkGolden(t, plansFile, plans.String())
+	checkGolden(t, fingerprintsFile, texts.String())
+}
+
+// eachPipeline calls visit with every pipeline of the repository.
+func eachPipeline(t *testing.T, visit func(name string, p afterbay.Pipeline)) {
+	t.Helper()
 	for _, source := range pipelineSources(t) {
 		for _, name := range variable.FindAllStringSubmatch(source.text, -1) {
 			t.Setenv(name[1], "http://127.0.0.1:1")
@@ -48,29 +71,30 @@ func TestPlansAreWhatTheyWere(t *testing.T) {
 					m.File = filepath.Join(filepath.Dir(source.path), m.File)
 				}
 			}
-			planned++
-			fmt.Fprintf(&b, "%s %s\n%s", source.name, p.Name, planText(p))
+			visit(source.name, p)
 		}
 	}
-	if planned < 100 {
-		t.Errorf("%d pipelines were found, of more than 100", planned)
-	}
-	checkGolden(t, plansFile, b.String())
 }
 
-// planText compiles p with functions that do nothing.
-func planText(p afterbay.Pipeline) string {
+// planOf compiles p with functions that do nothing.
+func planOf(p afterbay.Pipeline) (afterbay.Planned, error) {
 	p.Code.Functions = map[string]step.Function{}
 	for _, name := range functionNames(p.Steps) {
 		p.Code.Functions[name] = step.Function{Version: 1, Keyed: true, Event: func(*step.Context) error { return nil }, Timer: func(*step.Context) error { return nil }}
 	}
 	p.Code.Rows, p.Code.Kinds = services.Open, outside.Kinds()
-	plan, err := afterbay.PlanOf(p)
-	if err != nil {
-		return "  refused: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"
+	return afterbay.PlanOf(p)
+}
+
+func planText(plan afterbay.Planned) string {
+	var b strings.Builder
+	f := &plan.Fingerprint
+	fmt.Fprintf(&b, "  outputs %s\n  order %s\n", f.Outputs, f.Order)
+	for _, kept := range f.State {
+		fmt.Fprintf(&b, "  %v %s\n", kept, kept.Hash)
 	}
-	order := slices.Insert(plan.Stages, plan.Waves, "(waves)")
-	return fmt.Sprintf("  outputs %s\n  state %s\n  %s\n", plan.Outputs, plan.State, strings.Join(order, ", "))
+	fmt.Fprintf(&b, "  %s\n", strings.Join(slices.Insert(plan.Stages, plan.Waves, "(waves)"), ", "))
+	return b.String()
 }
 
 func functionNames(steps []afterbay.Step) (names []string) {

@@ -93,7 +93,7 @@ var layers = map[string][]string{
 	"task":                  {"stream", "value", "batch", "decode", "dedupe", "due", "expression", "feature", "header", "keys", "control", "dead", "generation", "group", "journal", "merge", "observe", "output", "resume", "park", "silence", "statekey", "step", "table"},
 	"internal/spec":         {"expression"},
 	"internal/lang":         {"deliver/row", "expression", "internal/spec", "lookup", "model", "model/load", "step"},
-	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "internal/client", "internal/lang", "internal/naming", "internal/s3", "internal/spec", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
+	"":                      {"batch", "control", "dead", "dedupe", "deliver", "deliver/row", "fetch", "generation", "internal/client", "internal/lang", "internal/naming", "internal/s3", "internal/spec", "journal", "lookup", "park", "step", "stream", "table", "value", "decode", "expression", "feature", "model", "model/load", "observe", "task"},
 	"rederive":              {"", "dead", "generation", "header", "internal/naming", "journal", "park", "statekey", "stream", "stream/memory"},
 	"config":                {"gateway/sequence", "internal/http/access", "internal/lang", "internal/naming", "internal/spec", "token"},
 	"ingest":                {"stream", "decode", "header", "internal/http/access", "internal/http/server"},

@@ -104,7 +104,7 @@ func TestStateIsCopiedWholeAfterFailures(t *testing.T) {
 	} {
 		t.Run(engine.name, func(t *testing.T) {
 			log := engine.open(t)
-			cells := generation.Meaning{Pipeline: "fraud", Cells: "cells", Digest: "one"}
+			cells := generation.Fingerprint{Pipeline: "fraud", Outputs: "one", Order: "order"}
 			want := fill(t, log, "fraud", entry(statekey.Generation, string(cells.Append(nil, 1))), entry(statekey.JournalHead, "answers"))
 			begun := generation.Begun{Pipeline: "fraud", Generation: 7, Input: "in", Group: "fraud", State: "fraud", Start: []stream.Offset{5}}
 			broken := errors.New("broken")
@@ -140,9 +140,9 @@ func TestStateIsCopiedWholeAfterFailures(t *testing.T) {
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
-			cells.Digest = "two"
-			if n, fresh, err := cells.Load(source, view); n != 7 || !fresh || err != nil {
-				t.Errorf("it is of generation %d, new: %t, %v", n, fresh, err)
+			cells.Outputs = "two"
+			if n, change, err := cells.Load(source, view); n != 7 || change != generation.NewOutputs || err != nil {
+				t.Errorf("it is of generation %d, %v, %v", n, change, err)
 			}
 			if at, err := log.Committed(t.Context(), "fraud.g7", source); err != nil || at != 5 {
 				t.Errorf("it is at %d: %v", at, err)
@@ -154,7 +154,7 @@ func TestStateIsCopiedWholeAfterFailures(t *testing.T) {
 // TestStateThatAnotherMemberTookIsNotCopied has the group that is copied from lose its
 // partition, its events parked, or another offset than was planned.
 func TestStateThatAnotherMemberTookIsNotCopied(t *testing.T) {
-	cells := generation.Meaning{Pipeline: "fraud", Cells: "cells", Digest: "one"}
+	cells := generation.Fingerprint{Pipeline: "fraud", Outputs: "one", Order: "order"}
 	number := entry(statekey.Generation, string(cells.Append(nil, 1)))
 	begun := generation.Begun{Pipeline: "fraud", Generation: 2, Input: "in", Group: "fraud", State: "fraud", Start: []stream.Offset{5}}
 	for name, of := range map[string]struct {

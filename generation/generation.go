@@ -7,49 +7,50 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/afterbay/afterbay/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Meaning is what a pipeline means: by Cells, what of stored state cannot be
-// carried over; by Digest, what decides outputs.
-type Meaning struct{ Pipeline, Cells, Digest string }
-
 var errDamaged = errors.New("the stored generation is damaged")
 
-// Load returns the number of the generation of a partition, and whether it is not
-// stored yet. Cells of another meaning are refused: guessing would make every
-// later score wrong.
-func (m Meaning) Load(p stream.Partition, view stream.View) (number uint64, fresh bool, err error) {
+// Load returns the number of the generation of a partition, and what changed since it
+// was stored. State whose meaning changed is refused: a guess would make every later
+// score wrong.
+func (f *Fingerprint) Load(p stream.Partition, view stream.View) (number uint64, change Change, err error) {
 	data, err := view.Get([]byte{statekey.Generation})
 	if err != nil {
-		return 0, false, err
+		return 0, Same, err
 	}
 	if data == nil {
-		return 1, true, nil
+		return 1, NewOutputs, nil
 	}
 	number, n := binary.Uvarint(data)
 	if n == 1 && number == 0 {
-		return 0, false, &ErrHandedOver{m.Pipeline, p, string(data[n:])}
+		return 0, Same, &ErrHandedOver{f.Pipeline, p, string(data[n:])}
 	}
-	cells, digest, ok := strings.Cut(string(data[max(n, 0):]), " ")
-	if n <= 0 || !ok {
-		return 0, false, fmt.Errorf("generation of %v: %w", p, errDamaged)
+	if n <= 0 {
+		return 0, Same, fmt.Errorf("generation of %v: %w", p, errDamaged)
 	}
-	if cells != m.Cells && cells != anyCells {
-		return 0, false, &ErrOtherFeatures{Pipeline: m.Pipeline, Partition: p}
+	stored, err := parseFingerprint(data[n:])
+	if err != nil {
+		return 0, Same, fmt.Errorf("generation of pipeline %q in %v: %w", f.Pipeline, p, err)
 	}
-	if digest != m.Digest {
-		return number + 1, true, nil
+	if what := f.differs(&stored); what != "" {
+		return 0, Same, &ErrOtherState{Pipeline: f.Pipeline, Partition: p, What: what}
 	}
-	return number, false, nil
+	switch {
+	case stored.Outputs != f.Outputs:
+		return number + 1, NewOutputs, nil
+	case stored.Order != f.Order:
+		return number, NewOrder, nil
+	}
+	return number, Same, nil
 }
 
 // Stored reads the number of the generation that wrote the state beside a partition,
-// and its digest; 0 is that none is stored.
-func Stored(view stream.View) (number uint64, digest string, err error) {
+// and its fingerprint of outputs; 0 is that none is stored.
+func Stored(view stream.View) (number uint64, outputs string, err error) {
 	data, err := view.Get([]byte{statekey.Generation})
 	if err != nil || data == nil {
 		return 0, "", err
@@ -58,47 +59,50 @@ func Stored(view stream.View) (number uint64, digest string, err error) {
 }
 
 // ParseStored reads a generation as it is stored. One that was handed over has no
-// digest, and the number 0.
-func ParseStored(data []byte) (number uint64, digest string, err error) {
+// fingerprint, and the number 0.
+func ParseStored(data []byte) (number uint64, outputs string, err error) {
 	number, n := binary.Uvarint(data)
-	if n == 1 && number == 0 {
+	switch {
+	case n == 1 && number == 0:
 		return 0, "", nil
-	}
-	_, digest, ok := strings.Cut(string(data[max(n, 0):]), " ")
-	if n <= 0 || !ok {
+	case n <= 0:
 		return 0, "", errDamaged
 	}
-	return number, digest, nil
+	f, err := parseFingerprint(data[n:])
+	if f.Outputs == none {
+		f.Outputs = ""
+	}
+	return number, f.Outputs, err
 }
 
 // Append appends a generation as it is stored.
-func (m Meaning) Append(dst []byte, number uint64) []byte {
-	dst = binary.AppendUvarint(dst, number)
-	return append(append(append(dst, m.Cells...), ' '), m.Digest...)
+func (f *Fingerprint) Append(dst []byte, number uint64) []byte {
+	return f.append(binary.AppendUvarint(dst, number))
 }
 
-// anyCells stands for the cells of a state that has none yet.
-const anyCells = "*"
-
 // seed is what a generation's state begins with, so that its number is n.
-func seed(n uint64) []byte { return append(binary.AppendUvarint(nil, n-1), anyCells+" "...) }
+func seed(n uint64) []byte { return append(binary.AppendUvarint(nil, n-1), noState...) }
 
 // errGone says that a state cannot be copied.
 var errGone = errors.New("that generation was handed over and goes on in a newer one, whose state is another: name that one, or live")
 
 // reseed is seed of a state that was copied: what is stored in it, of another
-// generation, says what cells it has.
+// generation, says what state it has.
 func reseed(stored []byte, n uint64) ([]byte, error) {
-	number, digest, err := ParseStored(stored)
-	if err == nil && number == 0 {
-		err = errGone
+	number, size := binary.Uvarint(stored)
+	if size == 1 && number == 0 {
+		return nil, errGone
 	}
-	if err != nil {
-		return nil, err
+	if size <= 0 {
+		return nil, errDamaged
 	}
-	_, size := binary.Uvarint(stored)
-	cells := bytes.TrimSuffix(stored[size:], []byte(digest))
-	return append(binary.AppendUvarint(nil, n-1), cells...), nil
+	dst := binary.AppendUvarint(nil, n-1)
+	if bytes.Equal(stored[size:], []byte(noState)) {
+		return append(dst, noState...), nil
+	}
+	f, err := parseFingerprint(stored[size:])
+	f.Outputs = none
+	return f.append(dst), err
 }
 
 // handedOver is what is stored instead of a generation when another group has the
@@ -117,14 +121,15 @@ func (e *ErrHandedOver) Error() string {
 	return fmt.Sprintf("%v was handed over to %s, a newer generation of pipeline %q: start afterbay run with the file of that generation", e.Partition, e.To, e.Pipeline)
 }
 
-// ErrOtherFeatures says that the state beside a partition was written by a
-// pipeline whose key, time or features differ.
-type ErrOtherFeatures struct {
+// ErrOtherState says that a pipeline whose file differs wrote the state beside a
+// partition.
+type ErrOtherState struct {
 	Pipeline  string
 	Partition stream.Partition
+	What      string // differs: `another feature "past"`
 }
 
 // Error says what to do next.
-func (e *ErrOtherFeatures) Error() string {
-	return fmt.Sprintf("the state of pipeline %q beside %v was written with other features: give the pipeline another name, which starts from the beginning of its input with empty state, or undo the change", e.Pipeline, e.Partition)
+func (e *ErrOtherState) Error() string {
+	return fmt.Sprintf("the state of pipeline %q beside %v was written with %s: undo the change, or give the pipeline another name, which starts from the beginning of its input with empty state", e.Pipeline, e.Partition, e.What)
 }

@@ -99,9 +99,9 @@ func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
 	return d
 }
 
-// Restore adds a partition. Where the pipeline is another one than before nothing
-// may be parked there.
-func (d *Desk) Restore(a stream.Assigned, other bool) (*Partition, error) {
+// Restore adds a partition. other says by which pipeline its events were stored where
+// that was another one: then there may be none.
+func (d *Desk) Restore(a stream.Assigned, other string) (*Partition, error) {
 	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State, parks: d.plan.Parks}
 	if d.plan.Fairness.TenantMax > 0 {
 		p.tenants = d.plan.Tenants
@@ -110,8 +110,11 @@ func (d *Desk) Restore(a stream.Assigned, other bool) (*Partition, error) {
 		if err != nil {
 			return nil, err
 		}
-		if other || !d.plan.Parks {
-			return nil, &ErrParked{Pipeline: d.plan.Pipeline, Partition: a.Partition}
+		if !d.plan.Parks {
+			other = cmp.Or(other, "before its file was changed: run it as it was")
+		}
+		if other != "" {
+			return nil, &ErrParked{d.plan.Pipeline, a.Partition, other}
 		}
 		e, err := Parse(a.Partition, entry.Key, entry.Value)
 		if err != nil {
@@ -131,11 +134,12 @@ func (d *Desk) Restore(a stream.Assigned, other bool) (*Partition, error) {
 type ErrParked struct {
 	Pipeline  string
 	Partition stream.Partition
+	Other     string // how that one differs, and what to do
 }
 
 // Error says what to do next.
 func (e *ErrParked) Error() string {
-	return fmt.Sprintf("events of pipeline %q in %v were queued before its file was changed: run it as it was until afterbay queue ls shows none", e.Pipeline, e.Partition)
+	return fmt.Sprintf("events of pipeline %q in %v were queued %s until afterbay queue ls shows none", e.Pipeline, e.Partition, e.Other)
 }
 
 // Leave begins no other calls for partitions.

@@ -114,8 +114,8 @@ func Run(ctx context.Context, log generation.Log, runner *afterbay.Runner, job J
 			work = r.deliver
 		}
 		err := work(ctx)
-		if other := (*generation.ErrOtherFeatures)(nil); r.begun.State != "" && errors.As(err, &other) {
-			err = fmt.Errorf("the state of group %q was written with other features: keep those, or reprocess from the first record, without a state (%w)", r.begun.State, err)
+		if other := (*generation.ErrOtherState)(nil); r.begun.State != "" && errors.As(err, &other) {
+			err = fmt.Errorf("the state of group %q was written with %s: undo the change, or reprocess from the first record, without a state (%w)", r.begun.State, other.What, err)
 		}
 		if err != nil && !errors.Is(err, errLeft) {
 			yield(r.progress, fmt.Errorf("reprocess pipeline %q: %w", runner.Name(), err))

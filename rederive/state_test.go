@@ -240,7 +240,7 @@ func TestStatesThatCannotBeBegunWithAreRefused(t *testing.T) {
 		"use live, or":                          {payments(80), rederive.Job{State: "newest"}},
 		"leave out switch":                      {payments(80), rederive.Job{State: "live", Switch: true}},
 		"was handed over":                       {payments(80), rederive.Job{State: "2"}},
-		"was written with other features: keep": {other, rederive.Job{State: "live"}},
+		`was written with another feature "spend": undo the change, or reprocess`: {other, rederive.Job{State: "live"}},
 		"nothing to reprocess":                  {payments(60), rederive.Job{}},
 	} {
 		failed := false

@@ -98,6 +98,9 @@ func New(stages []step.Stage, outputs []string, schema *value.Schema) *Stages {
 	return s
 }
 
+// Labels returns the labels of the stages: each is the only one of its text.
+func (s *Stages) Labels() []string { return s.labels }
+
 // Words returns what says that an event goes on after the first stages, and still
 // owes emits, by index.
 func (s *Stages) Words(done int, owed uint64) string {

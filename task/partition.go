@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/due"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/group"
 	"github.com/afterbay/afterbay/keys"
 	"github.com/afterbay/afterbay/merge"
@@ -30,7 +31,7 @@ type partition struct {
 	newest     int64         // event time, microseconds; never before the first
 	moved      bool          // newest is not yet in a step
 	generation uint64
-	fresh      bool // generation is not yet in a step
+	change     generation.Change // since the generation was stored; Same once it is in a step
 	keys       *keys.Memory
 	overdue    bool         // more keys had ended than one step takes
 	ids        *dedupe.Set  // seen; nil without Plan.Dedupe
@@ -61,10 +62,10 @@ func newPartition(plan *Plan, a stream.Assigned, keyBytes int64) (*partition, er
 		newest: never, fired: -1, heard: time.Now(),
 	}
 	var err error
-	if p.generation, p.fresh, err = plan.meaning().Load(p.id, p.view); err != nil {
+	if p.generation, p.change, err = plan.Fingerprint.Load(p.id, p.view); err != nil {
 		return nil, err
 	}
-	p.origin.Provenance = fmt.Appendf(nil, "%s sha256:%s %d", plan.Name, plan.Digest, p.generation)
+	p.origin.Provenance = fmt.Appendf(nil, "%s sha256:%s %d", plan.Name, plan.Fingerprint.Outputs, p.generation)
 	if data, err := p.view.Get([]byte{statekey.Watermark}); err != nil {
 		return nil, err
 	} else if len(data) == 8 {

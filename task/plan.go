@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -72,8 +73,8 @@ type Plan struct {
 	Outputs []string // topics the emits write, by EmitStage.Output
 	Ends    output.Ends
 	Models  []string // name@version and digest of each model, for provenance
-	Digest  string   // of the pipeline's meaning: what raises the generation
-	Cells   string   // of the meaning of stored state: what cannot be carried over
+
+	Fingerprint generation.Fingerprint // Prepare sets its Order
 
 	Calls  []*step.Call    // in order
 	Shared []*batch.Shared // models whose calls sessions share
@@ -111,6 +112,7 @@ func (p *Plan) Prepare() {
 		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
 	}
 	p.resumption = resume.New(p.Stages, p.Outputs, p.Schema)
+	p.Fingerprint.Order = generation.Hash(p.order())
 	if len(p.Models) > 0 {
 		p.models = []byte(strings.Join(p.Models, ", "))
 	}
@@ -130,8 +132,20 @@ func (p *Plan) repeatable() bool {
 	return p.Copy == nil && !p.remote && !p.parks && len(p.Tables) == 0
 }
 
-func (p *Plan) meaning() generation.Meaning {
-	return generation.Meaning{Pipeline: p.Name, Cells: p.Cells, Digest: p.Digest}
+// order is the text of what the events of the async queue are stored by: the steps in
+// their order, with a bar where the waves begin, and the values of a row.
+func (p *Plan) order() string {
+	var text strings.Builder
+	for i, label := range p.resumption.Labels() {
+		if i == p.Waves {
+			text.WriteString("| ")
+		}
+		text.WriteString(label + ", ")
+	}
+	for _, slot := range p.Schema.Slots {
+		fmt.Fprintf(&text, "\n%q %v", slot.Name, slot.Type)
+	}
+	return text.String()
 }
 
 // form is what the pipeline's records have in common.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/keys"
 	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/output"
@@ -171,11 +172,11 @@ func (w *worker) seal() {
 		if p.ids != nil {
 			p.ids.Changes(func(key, data []byte) { w.step.CopyChange(p.id, append([]byte{statekey.ID}, key...), data) })
 		}
-		if p.fresh {
+		if p.change != generation.Same {
 			at := len(s.Bytes)
-			s.Bytes = w.plan.meaning().Append(s.Bytes, p.generation)
+			s.Bytes = w.plan.Fingerprint.Append(s.Bytes, p.generation)
 			w.step.Change(p.id, []byte{statekey.Generation}, s.Bytes[at:])
-			p.fresh = false
+			p.change = generation.Same
 		}
 	}
 }

@@ -66,14 +66,14 @@ func exitCode(err error) int {
 	var coded *exitError
 	var file config.Errors
 	var pipeline afterbay.Errors
-	var features *generation.ErrOtherFeatures
+	var state *generation.ErrOtherState
 	var damage *embedded.DamageError
 	switch {
 	case err == nil, errors.Is(err, errHelped):
 		return exitOK
 	case errors.As(err, &coded):
 		return coded.code
-	case errors.As(err, &file), errors.As(err, &pipeline), errors.As(err, &features):
+	case errors.As(err, &file), errors.As(err, &pipeline), errors.As(err, &state):
 		return exitInvalid
 	case errors.Is(err, embedded.ErrLocked):
 		return exitLocked

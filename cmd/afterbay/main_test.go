@@ -362,7 +362,7 @@ func TestChangedFeaturesAreRefusedWithoutANewEvent(t *testing.T) {
 	must(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
 	write(t, "counts.yaml", strings.ReplaceAll(countsPipeline, "24h", "12h"))
 	r := command(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
-	if r.code == exitOK || !strings.Contains(r.stderr, "was written with other features") {
+	if r.code == exitOK || !strings.Contains(r.stderr, `was written with another feature "seen"`) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -36,6 +36,10 @@ func (p *Pipeline) Canonical() string {
 	return made.Text()
 }
 
+// Canonical returns the text of what a lookup asks for: a kept answer is one to the same
+// text.
+func (l *Lookup) Canonical() string { return text(lookupFields, l, spec.Outputs) }
+
 // Stored is state that a pipeline keeps, and the canonical text of what decides its
 // meaning.
 type Stored struct{ Kind, Name, Text string }
@@ -72,8 +76,10 @@ func (c *Call) Stored() Stored { return Stored{StoredFunction, c.Go, stateOf(cal
 // Stored returns what a lookup keeps of its table.
 func (l *Lookup) Stored() Stored { return Stored{StoredTable, l.Table, stateOf(lookupFields, l)} }
 
-func stateOf[T any](fields []spec.Field[T], v *T) string {
-	made := &spec.Printer{Least: spec.State, Again: PrintAgain}
+func stateOf[T any](fields []spec.Field[T], v *T) string { return text(fields, v, spec.State) }
+
+func text[T any](fields []spec.Field[T], v *T, least spec.Affects) string {
+	made := &spec.Printer{Least: least, Again: PrintAgain}
 	spec.MappingOf(fields).Print(made, "", v)
 	return made.Text()
 }

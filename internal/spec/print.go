@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Affects says what a change of a field changes. It has no default: each field of a
@@ -77,8 +78,8 @@ func canonical(v any) string {
 		return fmt.Sprint(v)
 	}
 	text := value.String()
-	if quoted := strconv.Quote(text); text == "" || quoted != `"`+text+`"` {
-		return quoted
+	if text == "" || text[0] == '"' || strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
+		return strconv.Quote(text)
 	}
 	return text
 }
@@ -150,14 +151,19 @@ func printItems[T any](p *Printer, path string, list []T, print func(*Printer, s
 	}
 }
 
+func typed(v any) string {
+	_, kind, _ := strings.Cut(kindOf(v), " ")
+	return kind + " " + canonical(v)
+}
+
 // printConstant prints a scalar with its type, or a table in the order of its keys.
 func printConstant(p *Printer, path string, c *Constant) {
 	p.wrote()
 	if c.Table == nil {
-		p.Line(path, kindOf(c.Value)+" "+canonical(c.Value))
+		p.Line(path, typed(c.Value))
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Table)) {
-		p.Line(path+"["+strconv.Quote(key)+"]", kindOf(c.Table[key])+" "+canonical(c.Table[key]))
+		p.Line(path+"["+strconv.Quote(key)+"]", typed(c.Table[key]))
 	}
 }

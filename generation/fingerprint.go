@@ -1,0 +1,153 @@
+package generation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Fingerprint identifies what a pipeline does by hashes of canonical text.
+type Fingerprint struct {
+	Pipeline string
+	Outputs  string // of what decides outputs: another one begins a generation
+	Order    string // of the order of the steps and of the values of a row: events of the async queue need the one that they were stored with
+	State    []Kept // what is stored; features are in the order of their cells
+}
+
+// Kept is a part of the state, and the hash of what decides its meaning.
+type Kept struct{ Kind, Name, Hash string }
+
+// Hash returns the hash of a text as fingerprints have it.
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Kinds of which a pipeline and a state have to have the same parts. The cells of
+// features have no names, so the order of features has to be the same too.
+const (
+	Feature = "feature"
+	Input   = "input"
+)
+
+// Change is what differs between a pipeline and the one that wrote a state.
+type Change uint8
+
+// What may differ.
+const (
+	Same       Change = iota
+	NewOrder          // outputs are the same, but the steps run in another order
+	NewOutputs        // outputs may be others
+)
+
+// Queued says by which pipeline the events of the async queue were stored, and what to
+// do; "" where they can be used.
+func (c Change) Queued() string {
+	switch c {
+	case NewOrder:
+		return "by a version of afterbay that runs the steps in another order: run that version"
+	case NewOutputs:
+		return "before its file was changed: run it as it was"
+	}
+	return ""
+}
+
+// A fingerprint is stored as a line with its version, the hash of outputs and that of
+// the order, and a line for each part of the state: kind, hash and quoted name.
+const (
+	version = "1"
+	none    = "-"  // in place of a hash of outputs: state was copied, and nothing was made of it
+	noState = "1*" // in place of a fingerprint: nothing was stored yet
+)
+
+// Errors of fingerprints of other versions.
+var (
+	ErrOldFormat = errors.New("an older version of afterbay wrote this state, and this version cannot read it: start with an empty data directory or other topics, and process the input again")
+	ErrNewFormat = errors.New("a newer version of afterbay wrote this state: run that version")
+)
+
+func (f *Fingerprint) append(dst []byte) []byte {
+	dst = fmt.Appendf(dst, "%s %s %s", version, f.Outputs, f.Order)
+	for _, k := range f.State {
+		dst = fmt.Appendf(dst, "\n%s %s %q", k.Kind, k.Hash, k.Name)
+	}
+	return dst
+}
+
+// parseFingerprint reads what append wrote, or noState, whose hashes are all empty.
+func parseFingerprint(data []byte) (f Fingerprint, err error) {
+	if string(data) == noState {
+		return f, nil
+	}
+	lines := strings.Split(string(data), "\n")
+	head := strings.Split(lines[0], " ")
+	if len(head) == 2 && len(lines) == 1 && (len(head[0]) == 32 || head[0] == "*") {
+		return f, ErrOldFormat // two hashes, without a version
+	}
+	if n, err := strconv.Atoi(head[0]); err == nil && n > 1 && len(head[0]) < 4 {
+		return f, ErrNewFormat
+	}
+	if len(head) != 3 || head[0] != version {
+		return f, errDamaged
+	}
+	f.Outputs, f.Order = head[1], head[2]
+	for _, line := range lines[1:] {
+		parts := strings.SplitN(line, " ", 3)
+		if len(parts) < 3 {
+			return f, errDamaged
+		}
+		name, err := strconv.Unquote(parts[2])
+		if err != nil {
+			return f, errDamaged
+		}
+		f.State = append(f.State, Kept{parts[0], name, parts[1]})
+	}
+	return f, nil
+}
+
+// differs says what of the stored state cannot be used by the pipeline, "" for nothing.
+func (f *Fingerprint) differs(stored *Fingerprint) string {
+	if stored.Order == "" {
+		return "" // there is none yet
+	}
+	for _, k := range f.State {
+		switch at := k.in(stored); {
+		case at >= 0 && stored.State[at].Hash != k.Hash:
+			return "another " + k.String()
+		case at < 0 && k.strict():
+			return "no " + k.String()
+		}
+	}
+	for _, k := range stored.State {
+		if k.in(f) < 0 && k.strict() {
+			return "the " + k.String() + ", which the file lacks"
+		}
+	}
+	if had := stored.features(); !slices.Equal(had, f.features()) {
+		return "features in another order: " + strings.Join(had, ", ")
+	}
+	return ""
+}
+
+// in returns the place of the part in another fingerprint, -1 where it is not there.
+func (k *Kept) in(f *Fingerprint) int {
+	return slices.IndexFunc(f.State, func(o Kept) bool { return o.Kind == k.Kind && o.Name == k.Name })
+}
+
+func (k *Kept) strict() bool { return k.Kind == Feature || k.Kind == Input }
+
+func (f *Fingerprint) features() (names []string) {
+	for _, k := range f.State {
+		if k.Kind == Feature {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// String returns the kind and the name.
+func (k Kept) String() string { return fmt.Sprintf("%s %q", k.Kind, k.Name) }
