@@ -21,6 +21,7 @@ import (
 type Plan struct {
 	Pipeline string
 	Stages   []step.Stage
+	Labels   []string // of Stages: an entry is stored with that of its stage
 	Schema   *value.Schema
 	ID       value.Slot // of events
 	Ordered  bool
@@ -50,6 +51,7 @@ type Desk struct {
 	now        time.Time
 	turns      map[int]*turns // by stage
 	stages     []int          // of turns
+	at         map[string]int // stages, by their labels
 	lent       uint64         // leases of calls
 	first      int            // of stages, that is served first
 
@@ -87,8 +89,11 @@ const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
 // Next has something to do, and store to park an event again in the step being
 // made, which without an event is to be committed because of the partition.
 func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
-	d := &Desk{plan: plan, store: store, calls: newCalls(wake), partitions: map[stream.Partition]*Partition{}, timer: time.AfterFunc(time.Hour, wake), turns: map[int]*turns{}}
+	d := &Desk{plan: plan, store: store, calls: newCalls(wake), partitions: map[stream.Partition]*Partition{}, timer: time.AfterFunc(time.Hour, wake), turns: map[int]*turns{}, at: map[string]int{}}
 	d.timer.Stop()
+	for at, label := range plan.Labels {
+		d.at[label] = at
+	}
 	for at := range plan.Stages {
 		if s := plan.Stages[at].Score; s != nil && s.Calling != nil {
 			d.turns[at] = newTurns(&plan.Fairness, s.Calling, wake)
@@ -116,7 +121,7 @@ func (d *Desk) Restore(a stream.Assigned, other string) (*Partition, error) {
 		if other != "" {
 			return nil, &ErrParked{d.plan.Pipeline, a.Partition, other}
 		}
-		e, err := Parse(a.Partition, entry.Key, entry.Value)
+		e, err := d.parse(a.Partition, entry.Key, entry.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +144,34 @@ type ErrParked struct {
 
 // Error says what to do next.
 func (e *ErrParked) Error() string {
-	return fmt.Sprintf("events of pipeline %q in %v were queued %s until afterbay queue ls shows none", e.Pipeline, e.Partition, e.Other)
+	return fmt.Sprintf("events of pipeline %q in %v were queued %s until `afterbay queue ls` shows none", e.Pipeline, e.Partition, e.Other)
+}
+
+// parse reads an entry and finds its stage.
+func (d *Desk) parse(p stream.Partition, key, data []byte) (*Entry, error) {
+	e, err := Parse(p, key, data)
+	if err != nil {
+		return nil, err
+	}
+	at, ok := d.at[e.Step]
+	if !ok {
+		return nil, &ErrUnknownStep{d.plan.Pipeline, p, e.Record.Offset, e.Step}
+	}
+	e.Stage = at
+	return e, nil
+}
+
+// ErrUnknownStep says that an event was queued for a step that the pipeline lacks.
+type ErrUnknownStep struct {
+	Pipeline  string
+	Partition stream.Partition
+	Offset    stream.Offset
+	Step      string // its label
+}
+
+// Error says what to do next.
+func (e *ErrUnknownStep) Error() string {
+	return fmt.Sprintf("the event %v@%d of pipeline %q was queued for the step `%s`, which the pipeline lacks: run the version of afterbay that queued it, or remove the event by `afterbay queue drop`", e.Partition, e.Offset, e.Pipeline, e.Step)
 }
 
 // Leave begins no other calls for partitions.
@@ -272,11 +304,11 @@ func (d *Desk) load(p *Partition, waiting *Waiting) (Task, error) {
 		return Task{}, err
 	}
 	t := Task{Partition: p, Row: &d.plan.Schema.NewRows(1)[0], waiting: waiting}
-	if t.Entry, err = Parse(p.ID, key, data); err != nil {
+	if t.Entry, err = d.parse(p.ID, key, data); err != nil {
 		return Task{}, err
 	}
 	t.Entry.Shown, waiting.showing = waiting.Shown, false // what is stored may not be durable yet
-	if err := ReadRow(t.Entry.Row, t.Row, d.plan.Schema); err != nil || t.Entry.Stage >= len(d.plan.Stages) {
+	if err := ReadRow(t.Entry.Row, t.Row, d.plan.Schema); err != nil {
 		return Task{}, fmt.Errorf("%v@%d: %w", p.ID, waiting.Offset, ErrDamaged)
 	}
 	if len(t.Entry.Members) > 0 {

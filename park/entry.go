@@ -18,7 +18,7 @@ import (
 
 // Head is what the index knows of a parked event.
 type Head struct {
-	Stage    int   // of the plan, to go on with
+	Stage    int   // of the plan, to go on with; stored as Entry.Step
 	Behind   bool  // it waits for an earlier event of its key; else for the call of its stage
 	Answered bool  // what answers its client was written before
 	Attempts int   // that failed by the event's own fault
@@ -33,6 +33,7 @@ type Head struct {
 // Entry is a parked event with all that is needed to go on with it.
 type Entry struct {
 	Head
+	Step        string        // label of the stage
 	Record      stream.Record // its Partition is not stored
 	Time        int64         // of the event, microseconds
 	Watermark   int64         // at its position
@@ -47,12 +48,12 @@ type Entry struct {
 // ErrDamaged says that a stored entry cannot be read.
 var ErrDamaged = errors.New("a parked event is damaged")
 
-// ErrOlder says that an older version of Afterbay stored the entry. Entries name a step
-// of the plan by its number, and plans of that version have other steps.
+// ErrOlder says that an older version of Afterbay stored the entry. It names its step by
+// a number, and plans of that version have other steps.
 var ErrOlder = errors.New("an older version of afterbay queued this event, and this version cannot resume it. Run the older version until `afterbay queue ls` is empty, or drop the events with it")
 
 // entryVersion is the first byte of a stored entry.
-const entryVersion = 2
+const entryVersion = 3
 
 // Append appends the entry as it is stored: numbers are varints, texts have their
 // length before them.
@@ -81,7 +82,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	if e.Shown > 0 {
 		dst = binary.AppendUvarint(dst, uint64(e.Shown))
 	}
-	dst = binary.AppendUvarint(dst, uint64(e.Stage))
+	dst = appendText(dst, []byte(e.Step))
 	dst = binary.AppendUvarint(dst, uint64(e.Attempts))
 	for _, n := range []int64{e.Since, e.Due, e.Time, e.Watermark, e.Record.Time.UnixMicro()} {
 		dst = binary.AppendVarint(dst, n)
@@ -109,7 +110,7 @@ func appendText(dst, text []byte) []byte {
 // Parse reads an entry of a state beside a partition, whose memory is kept.
 func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	offset, ok := statekey.ParkedOffset(key)
-	if ok && len(data) > 0 && data[0] == entryVersion-1 {
+	if ok && len(data) > 0 && data[0] > 0 && data[0] < entryVersion {
 		return nil, fmt.Errorf("%v@%d: %w", p, offset, ErrOlder)
 	}
 	if !ok || len(data) < 4 || data[0] != entryVersion {
@@ -124,7 +125,7 @@ func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	if data[1]&16 != 0 {
 		e.Shown = int(r.number())
 	}
-	e.Stage, e.Attempts = int(r.number()), int(r.number())
+	e.Step, e.Attempts = string(r.text()), int(r.number())
 	e.Since, e.Due, e.Time, e.Watermark = r.signed(), r.signed(), r.signed(), r.signed()
 	e.Record = stream.Record{Partition: p, Offset: stream.Offset(offset), Time: time.UnixMicro(r.signed()).UTC()}
 	if key := r.text(); data[1]&2 != 0 {

@@ -42,7 +42,7 @@ func (w *worker) park(it *item, head park.Head, err error) error {
 	}
 	w.rowBuf = park.AppendRow(w.rowBuf[:0], it.Row, w.plan.Schema)
 	e := &park.Entry{
-		Head: head, Record: *it.Record, Time: it.Time, Watermark: it.Watermark, Ended: uint8(it.ended),
+		Head: head, Step: w.plan.resumption.Labels()[head.Stage], Record: *it.Record, Time: it.Time, Watermark: it.Watermark, Ended: uint8(it.ended),
 		Approximate: it.Approximate, Fallback: it.Fallback, Row: w.rowBuf, Members: members,
 	}
 	if err != nil {

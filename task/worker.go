@@ -77,7 +77,7 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 	w.timer.Stop()
 	w.gate = plan.Queue.Gate(options.Sessions)
 	w.desk = park.NewDesk(park.Plan{
-		Pipeline: plan.Name, Stages: plan.Stages, Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Orders: &plan.Orders, Journal: plan.Journal,
+		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.Labels(), Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Orders: &plan.Orders, Journal: plan.Journal,
 		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach,
 	}, s.Wake, w.store)
 	// Events that may never come to be are computed only where nobody outside
