@@ -300,8 +300,8 @@ func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if parked++; e.Stage == 0 || e.Tenant != string(e.Record.Key) || e.Class != control.LowClass {
-					t.Errorf("parked for stage %d of tenant %q, %v, key %s", e.Stage, e.Tenant, e.Class, e.Record.Key)
+				if parked++; e.Step != "score again" || e.Tenant != string(e.Record.Key) || e.Class != control.LowClass {
+					t.Errorf("queued for the step %s of tenant %q, %v, key %s", e.Step, e.Tenant, e.Class, e.Record.Key)
 				}
 			}
 		}

@@ -3,11 +3,14 @@ package embedded
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/vfs"
@@ -16,13 +19,12 @@ import (
 var update = flag.Bool("update", false, "write the golden directories of the newest format that are missing")
 
 // TestReleasedFormatOpensForEver opens the directories that a format left
-// behind: testdata/format1 holds, each with the want.txt that it reads as,
+// behind: testdata/format2 holds, each with the want.txt that it reads as,
 //
-//   - log: META and one segment alone;
+//   - log: META and the segments alone;
 //   - closed: a log that was closed, whose oldest segments were retired, so that
 //     its checkpoint is needed;
-//   - killed: the same before it was closed, with frames to redo;
-//   - results: killed, of a version that writes sections of kind 7 for outputs.
+//   - killed: the same before it was closed, with frames to redo.
 //
 // They were made by: go test ./stream/embedded -run ReleasedFormat -args -update
 // and are never written again.
@@ -31,7 +33,7 @@ func TestReleasedFormatOpensForEver(t *testing.T) {
 		writeGolden(t, filepath.Join("testdata", fmt.Sprint("format", metaFormat)))
 	}
 	archives, err := filepath.Glob("testdata/format*/*.zip")
-	if err != nil || len(archives) < 4 {
+	if err != nil || len(archives) < 3 {
 		t.Fatalf("%d directories, %v", len(archives), err)
 	}
 	for _, path := range archives {
@@ -56,6 +58,29 @@ func TestReleasedFormatOpensForEver(t *testing.T) {
 			if err := l.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestDirectoryOfAnotherFormatIsRefused writes other numbers into META and its copy.
+func TestDirectoryOfAnotherFormatIsRefused(t *testing.T) {
+	for format, do := range map[int]string{metaFormat - 1: "use an empty directory and produce the input again", metaFormat + 1: "run that version"} {
+		disk := vfs.NewMemory()
+		l := newLog(t, retainOptions(disk))
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := readMeta(disk, "data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Format = format
+		if err := m.write(disk, "data"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open("data", retainOptions(disk))
+		if want := fmt.Sprintf("data/META: another version of afterbay wrote this data directory, in format %d where this one reads %d: %s", format, metaFormat, do); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
@@ -85,8 +110,19 @@ func unpack(t *testing.T, path string) *vfs.Memory {
 
 // writeGolden makes the directories of today's format that are not there.
 func writeGolden(t *testing.T, dir string) {
+	alone := vfs.NewMemory()
+	h := &history{log: newLog(t, crashOptions(alone)), rng: newRand(t)}
+	h.run(t, 10)
+	want, only := dump(t, h.log), alone.Crash(nil)
+	for _, folder := range []string{"data/idx", "data/state"} {
+		if err := only.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archive(t, filepath.Join(dir, "log.zip"), only, want)
+
 	disk := vfs.NewMemory()
-	h := &history{log: newLog(t, retainOptions(disk)), rng: newRand(t)}
+	h = &history{log: newLog(t, retainOptions(disk)), rng: newRand(t)}
 	h.run(t, 30)
 	h.sess.Close()
 	fillSegments(t, h.log, 5)
@@ -95,35 +131,38 @@ func writeGolden(t *testing.T, dir string) {
 	}
 	eventually(t, "retention", func() bool { signal(h.log.kick); return h.log.Stats().RetiredSegments > 1 })
 	h.run(t, 10)
-	want := dump(t, h.log)
-	killed := disk.Crash(nil)
+	want, killed := dump(t, h.log), disk.Crash(nil)
 	if err := h.log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, fs := range map[string]*vfs.Memory{"results": killed} {
-		path := filepath.Join(dir, name+".zip")
-		if _, err := os.Stat(path); err == nil {
-			continue
-		}
-		overwrite(t, fs, "want.txt", []byte(want))
-		var b bytes.Buffer
-		w := zip.NewWriter(&b)
-		for _, folder := range []string{".", "data", "data/log", "data/idx", "data/state"} {
-			packFolder(t, w, fs, folder)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	archive(t, filepath.Join(dir, "killed.zip"), killed, want)
+	archive(t, filepath.Join(dir, "closed.zip"), disk, want)
+}
+
+// archive writes a directory and what it reads as, unless that is there.
+func archive(t *testing.T, path string, fs *vfs.Memory, want string) {
+	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	overwrite(t, fs, "want.txt", []byte(want))
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, folder := range []string{".", "data", "data/log", "data/idx", "data/state"} {
+		packFolder(t, w, fs, folder)
+	}
+	if err := errors.Join(w.Close(), os.MkdirAll(filepath.Dir(path), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func packFolder(t *testing.T, w *zip.Writer, fs vfs.FS, folder string) {
 	t.Helper()
 	names, err := fs.List(folder)
-	if err != nil {
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	for _, name := range names {

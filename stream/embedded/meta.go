@@ -43,7 +43,13 @@ type epoch struct {
 	Epoch uint32 `json:"epoch"`
 }
 
-const metaFormat = 1
+// metaFormat goes up with what processes of this version keep in a log that others do
+// not read: frames, and the state and names of pipelines. Format 1 had other ids, topics
+// and fingerprints.
+const metaFormat = 2
+
+// ErrFormat says that another version of Afterbay wrote a data directory.
+var ErrFormat = errors.New("another version of afterbay wrote this data directory")
 
 func newMeta() meta {
 	id := make([]byte, 16)
@@ -141,7 +147,11 @@ func readMetaFile(fsys vfs.FS, dir, name string) (m meta, lost *DamageError, err
 		return bad(err.Error())
 	}
 	if m.Format != metaFormat {
-		return meta{}, nil, fmt.Errorf("%s: format %d: %w", path, m.Format, errFormat)
+		do := "run that version"
+		if m.Format < metaFormat {
+			do = "use an empty directory and produce the input again"
+		}
+		return meta{}, nil, fmt.Errorf("%s: %w, in format %d where this one reads %d: %s", path, ErrFormat, m.Format, metaFormat, do)
 	}
 	id, err := hex.DecodeString(m.Log)
 	if err != nil {
