@@ -236,12 +236,12 @@ func TestStatesThatCannotBeBegunWithAreRefused(t *testing.T) {
 		afterbay.Pipeline
 		rederive.Job
 	}{
-		"no generation has that number":         {payments(80), rederive.Job{State: "7"}},
-		"use live, or":                          {payments(80), rederive.Job{State: "newest"}},
-		"leave out switch":                      {payments(80), rederive.Job{State: "live", Switch: true}},
-		"was handed over":                       {payments(80), rederive.Job{State: "2"}},
+		"no generation has that number": {payments(80), rederive.Job{State: "7"}},
+		"use live, or":                  {payments(80), rederive.Job{State: "newest"}},
+		"leave out switch":              {payments(80), rederive.Job{State: "live", Switch: true}},
+		"was handed over":               {payments(80), rederive.Job{State: "2"}},
 		`was written with another feature "spend": undo the change, or reprocess`: {other, rederive.Job{State: "live"}},
-		"nothing to reprocess":                  {payments(60), rederive.Job{}},
+		"nothing to reprocess": {payments(60), rederive.Job{}},
 	} {
 		failed := false
 		for _, err := range rederive.Run(t.Context(), log, newRunner(t, of.Pipeline), of.Job) {
