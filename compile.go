@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/feature"
 	"github.com/afterbay/afterbay/fetch"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
 	"github.com/afterbay/afterbay/observe"
@@ -26,8 +27,8 @@ import (
 // Defaults of a pipeline.
 const (
 	DefaultPartitions = 4
-	DefaultMaxBytes   = 1 << 20
-	DefaultMaxAhead   = time.Hour
+	DefaultMaxBytes   = lang.DefaultMaxBytes
+	DefaultMaxAhead   = lang.DefaultMaxAhead
 	DefaultKeep       = 30 * 24 * time.Hour // silence after which last and elapsed forget a key
 	maxEmits          = 64
 )

@@ -9,6 +9,7 @@ import (
 	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/fetch"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/s3"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/step"
@@ -65,7 +66,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if len(c.errs) > before {
 		return
 	}
-	m := fetch.NewModel(fetcher, url.Type.Kind == value.Strings, int64(cmp.Or(s.Max, fetch.MaxBytes)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
+	m := fetch.NewModel(fetcher, url.Type.Kind == value.Strings, int64(cmp.Or(s.Max, lang.DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
 	stage.Model, stage.Row = m, decode.New(fields)
 	c.noteContent(path, s, fetched{url, m, stage.Calling.Timeout})
 	c.parkable = true

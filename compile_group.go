@@ -5,15 +5,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
 )
 
 // Defaults of groups.
 const (
-	DefaultGroupEvents = 1000
-	DefaultGroupBytes  = 16 << 20
-	DefaultGroups      = 1000
+	DefaultGroupEvents = lang.DefaultGroupEvents
+	DefaultGroupBytes  = lang.DefaultGroupBytes
+	DefaultGroups      = lang.DefaultGroups
 )
 
 // answeredMembersMax bounds the ends of the members of a group, which are in one step.

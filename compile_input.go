@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/dedupe"
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/task"
@@ -243,7 +244,7 @@ func (c *compiler) inputDedupe(path string, in *Input) {
 	case slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
 		c.fail(path+".id", "field %q is of type %v: an id is a string or int that is always there", in.Dedupe.ID, slot.Type)
 	}
-	spec := dedupe.Spec{Window: cmp.Or(in.Dedupe.Window, 24*time.Hour), Max: cmp.Or(in.Dedupe.Max, 1_000_000)}
+	spec := dedupe.Spec{Window: cmp.Or(in.Dedupe.Window, lang.DefaultDedupeWindow), Max: cmp.Or(in.Dedupe.Max, lang.DefaultDedupeMax)}
 	if err := spec.Validate(); err != nil {
 		c.fail(path, "%v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/afterbay/afterbay/decode"
 	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
@@ -165,8 +166,8 @@ func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *st
 	}
 	what := *s
 	if s.Vector != "" {
-		what.Limit, what.Dimensions = cmp.Or(s.Limit, nearestLimit), stage.Inputs[0].Type.Size
-		what.Distance, what.Join, what.Size = cmp.Or(s.Distance, "cosine"), cmp.Or(s.Join, "\n\n"), cmp.Or(s.Size, nearestSize)
+		what.Limit, what.Dimensions = cmp.Or(s.Limit, lang.DefaultNearest), stage.Inputs[0].Type.Size
+		what.Distance, what.Join, what.Size = cmp.Or(s.Distance, "cosine"), cmp.Or(s.Join, lang.DefaultJoin), cmp.Or(s.Size, nearestSize)
 	}
 	source, err := c.pipeline.Code.Rows(what)
 	if err != nil {

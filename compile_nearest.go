@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	nearestLimit    = 5
 	nearestLimitMax = 100
 	nearestSize     = 16 // vectors of a call: each is a search
 )

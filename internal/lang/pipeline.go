@@ -18,25 +18,25 @@ type Pipeline struct {
 	Input     Input
 	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.repartition
 	Delivery  Delivery // "" is exactly-once
-	Answers   []string `json:"-"` // topics by which events of a gateway's clients are answered, or go on: one that leaves no record in them, as it is filtered or a member of a group, ends in the topic <name>.ended; nil is without clients
+	Answers   []string // topics by which events of a gateway's clients are answered, or go on: one that leaves no record in them, as it is filtered or a member of a group, ends in the topic <name>.ended; nil is without clients
 	Commit    Commit
 	Models    []Model
 	Constants []spec.Constant
 	Steps     []Step
 
-	Objects     Objects     `json:"-"` // what fetch steps may fetch
-	Sinks       []Sink      `json:"-"` // for Runner.Deliver
-	DeadLetters DeadLetters `json:"-"`
+	Objects     Objects // what fetch steps may fetch
+	Sinks       []Sink  // for Runner.Deliver
+	DeadLetters DeadLetters
 
-	Budget Budget `json:"-"`
-	Lag    Lag    `json:"-"`
-	Queue  Queue  `json:"-"`
+	Budget Budget
+	Lag    Lag
+	Queue  Queue
 
-	Priority Priority `json:"-"`
-	Tenant   Tenant   `json:"-"`
+	Priority Priority
+	Tenant   Tenant
 
-	Engine Engine `json:"-"` // for who opens the log, as afterbay run does: a Runner is given one
-	Code   Code   `json:"-"` // what the steps name that is written in Go
+	Engine Engine // for who opens the log, as afterbay run does: a Runner is given one
+	Code   Code   // what the steps name that is written in Go
 }
 
 // Code is what a pipeline calls by name in the program that embeds it.
@@ -70,7 +70,7 @@ type Input struct {
 	Fields     []Field   // what is read from the JSON of an event
 	MaxBytes   int       // a larger value is a dead letter; 0 is 1 MiB
 	Dedupe     *Dedupe   // nil takes every event
-	Backlog    Backlog   `json:"-"` // bounds what waits in the topic
+	Backlog    Backlog   // bounds what waits in the topic
 
 	// Repartition is set where the topic is written with another key: its events
 	// are first copied to the topic <name>.repartition, of so many partitions, by Key.
@@ -101,7 +101,7 @@ type Dedupe struct {
 type EventTime struct {
 	Field    string        // "" takes the time of the append
 	Unit     string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
-	Format   string        `json:",omitempty"` // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
+	Format   string        // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
 	Lateness time.Duration // the watermark is the newest time seen less this; 0 is none
 	Late     string        // what becomes of an event before the watermark: dlq (default), drop, include
 	LateTo   string        // instead of Late: the topic it is written to as it came
@@ -284,25 +284,25 @@ type Model struct {
 	Name    string
 	File    string   // a model, or its manifest where it ends with .yaml
 	Go      string   // instead of File: a name in Pipeline.Code.Models
-	URL     string   `json:",omitempty"` // instead of File: a model of that version on a server of the Open Inference Protocol, grpc://host:port/model, grpcs://, http:// or https://
-	Process []string `json:",omitempty"` // instead of File: a program that is the model, as one of kind process, and its arguments
-	Dir     string   `json:"-"`          // that Process runs in; "" is that of this process
+	URL     string   // instead of File: a model of that version on a server of the Open Inference Protocol, grpc://host:port/model, grpcs://, http:// or https://
+	Process []string // instead of File: a program that is the model, as one of kind process, and its arguments
+	Dir     string   // that Process runs in; "" is that of this process
 	Version int      // at least 1, that of the manifest where there is one: "latest" is not a version
 	Outputs []Field
-	Trees   string `json:",omitempty"` // of a File of XGBoost: all, or best, those up to the best iteration; "" is as tree.Options says
+	Trees   string // of a File of XGBoost: all, or best, those up to the best iteration; "" is as tree.Options says
 
 	// Manifest is what the file says where it is a manifest: the model is only
 	// usable where all of it holds.
-	Manifest *model.Manifest `json:",omitempty"`
+	Manifest *model.Manifest
 
 	// Call says how the model is called where it may be slow, late or down: events
 	// are then parked until it answers. nil calls at once, and an error is the
 	// event's, but for models of kinds remote and process, whose nil is a zero
 	// Calling.
-	Call *Calling `json:",omitempty"`
+	Call *Calling
 	// Journal says whether the model's answers are kept. nil keeps, of models of
 	// kinds remote and process, those of calls that are made for parked events.
-	Journal *Journal `json:",omitempty"`
+	Journal *Journal
 }
 
 // Journal keeps the answers of a model beside the partition of their events, so
@@ -324,7 +324,7 @@ type Calling struct {
 	Attempts    int           // of an event that fails by its own fault, before it is a dead letter, as one is at once that the model refuses; 0 is 3
 	Backoff     Backoff       // between the attempts of an event
 	Concurrency int           // most calls of parked events at a time; 0 is 16, or remote.calls of the model's manifest
-	Start       int           `json:",omitempty"` // calls of parked events at a time until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
+	Start       int           // calls of parked events at a time until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
 	Expire      time.Duration // since an event was parked, after which it is a dead letter; 0 is never
 	Breaker     Breaker
 }
@@ -353,9 +353,9 @@ type Step struct {
 	Route    []Case
 	Decide   []Binding
 	Emit     *Emit
-	Lookup   *Lookup `json:",omitempty"`
-	Group    *Group  `json:",omitempty"`
-	Fetch    *Fetch  `json:",omitempty"`
+	Lookup   *Lookup
+	Group    *Group
+	Fetch    *Fetch
 }
 
 // Group collects the events of a key that have a name in common until they are whole,
@@ -387,12 +387,12 @@ type Case struct {
 	Steps []Step
 	Then  string // instead of Steps: dlq (what happens without a default) or drop
 
-	Async bool `json:",omitempty"` // its scores are computed off the loop, as those of Score.Async
+	Async bool // its scores are computed off the loop, as those of Score.Async
 
 	// Budget is how long 99 of 100 of its events may take, from their append until
 	// their outputs are durable; 0 is what the pipeline's budget says. Only cases of
 	// the first route have one.
-	Budget time.Duration `json:"-"`
+	Budget time.Duration
 }
 
 // Call calls a function in Go.
@@ -414,12 +414,12 @@ type Fetch struct {
 	Max  int    // bytes, of all URLs, beyond which content is a dead letter; 0 is 10 MiB
 	When string // expression of type bool; "" is always. Without it the names are optional
 
-	Call    *Calling `json:"-"`          // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
-	Journal *Journal `json:"-"`          // keeps the hash and the size of what each event was given; nil keeps it too
-	Ordered bool     `json:",omitempty"` // the events of a key are parked behind one of it that is parked
+	Call    *Calling // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
+	Journal *Journal // keeps the hash and the size of what each event was given; nil keeps it too
+	Ordered bool     // the events of a key are parked behind one of it that is parked
 
 	// OnFailure is done for an event whose content is not to be had, as Score.OnFailure.
-	OnFailure []Step `json:",omitempty"`
+	OnFailure []Step
 }
 
 // Objects says what may be fetched, and what is kept of it.
@@ -455,60 +455,60 @@ type Lookup struct {
 	Name   string    // prefix of the fields' names
 	Table  string    // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
 	Key    string    // a name of kind string or int
-	Vector string    `json:",omitempty"` // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
+	Vector string    // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
 	When   string    // expression of type bool; "" is always. A lookup that is skipped finds nothing
 	Fields []Field   // what is read of the row
 	Empty  []Binding // what fields are where there is no row; the others are optional then
 
-	Redis    *Redis    `json:",omitempty"` // rows that are values of Redis
-	Postgres *Postgres `json:",omitempty"` // rows that a query of PostgreSQL finds, or documents
-	HTTP     *HTTPRows `json:",omitempty"` // rows that a service answers with
+	Redis    *Redis    // rows that are values of Redis
+	Postgres *Postgres // rows that a query of PostgreSQL finds, or documents
+	HTTP     *HTTPRows // rows that a service answers with
 
 	// What follows is of documents that are found by Vector. A field of kind string is
 	// the texts of its column of all of them, the nearest first, and one of kind
 	// string[] a list of these; one of another kind is of the nearest; the field
 	// distance is how far that is.
 
-	Limit      int       `json:",omitempty"` // how many are found at most; 0 is 5
-	Where      []Binding `json:",omitempty"` // columns, and expressions of kind string or int that they equal
-	Distance   string    `json:",omitempty"` // cosine, l2 or inner_product; "" is cosine
-	Join       string    `json:",omitempty"` // between the texts; "" is an empty line
-	Dimensions int       `json:"-"`          // numbers of Vector: New says it to Code.Rows
+	Limit      int       // how many are found at most; 0 is 5
+	Where      []Binding // columns, and expressions of kind string or int that they equal
+	Distance   string    // cosine, l2 or inner_product; "" is cosine
+	Join       string    // between the texts; "" is an empty line
+	Dimensions int       // numbers of Vector: New says it to Code.Rows
 
 	// What follows is of lookups outside of the log.
 
-	Keep    time.Duration `json:"-"`          // how long a row, or that there is none, is used without asking again; 0 is not at all
-	KeepMax int           `json:"-"`          // bytes of keys and rows that are kept, of a process; 0 is 64 MiB
-	Size    int           `json:"-"`          // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
-	Call    *Calling      `json:"-"`          // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not parked
-	Journal *Journal      `json:"-"`          // keeps the row of each event; nil keeps none
-	Async   bool          `json:",omitempty"` // every event is parked before the call, which is made off the loop
-	Ordered bool          `json:",omitempty"` // the events of a key are parked behind one of it that is parked
+	Keep    time.Duration // how long a row, or that there is none, is used without asking again; 0 is not at all
+	KeepMax int           // bytes of keys and rows that are kept, of a process; 0 is 64 MiB
+	Size    int           // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
+	Call    *Calling      // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not parked
+	Journal *Journal      // keeps the row of each event; nil keeps none
+	Async   bool          // every event is parked before the call, which is made off the loop
+	Ordered bool          // the events of a key are parked behind one of it that is parked
 }
 
 // Redis is where the rows of a lookup are values of keys. A key of another kind
 // than string has no row.
 type Redis struct {
-	URL    string `json:"-"` // redis://HOST:PORT/DATABASE, rediss:// for an encrypted way
+	URL    string // redis://HOST:PORT/DATABASE, rediss:// for an encrypted way
 	Prefix string // of keys in Redis: user: finds the row of ann at user:ann
 }
 
 // Postgres is where the rows of a lookup are found by a query, or documents by their
 // vectors.
 type Postgres struct {
-	URL   string `json:"-"` // postgres://HOST:PORT/DATABASE
+	URL   string // postgres://HOST:PORT/DATABASE
 	Query string // it takes the keys as $1, an array of text, and returns key and row of those it finds
 
-	Table  string `json:",omitempty"` // instead of Query, of a lookup by Vector: where the documents are, behind a schema or not
-	Column string `json:",omitempty"` // of it, of their vectors: of type vector or halfvec of pgvector
+	Table  string // instead of Query, of a lookup by Vector: where the documents are, behind a schema or not
+	Column string // of it, of their vectors: of type vector or halfvec of pgvector
 }
 
 // HTTPRows is a service that is asked for rows.
 type HTTPRows struct {
 	URL       string   // with {key}: what is got for each key, and 404 says that it has no row; without: many keys are posted to it, as {"keys": [...]}, and it answers with an object of rows by key
-	Headers   []Header `json:"-"` // of every request
-	Token     string   `json:"-"` // sent as Authorization: Bearer; "" is none
-	TokenFile string   `json:"-"` // a file of the token, read again at each request; "" is none
+	Headers   []Header // of every request
+	Token     string   // sent as Authorization: Bearer; "" is none
+	TokenFile string   // a file of the token, read again at each request; "" is none
 }
 
 // Binding introduces a name as the value of an expression.
@@ -542,16 +542,16 @@ type Score struct {
 	// Async parks every event before the call, which is made off the loop: events
 	// that do not need it do not wait for it. Ordered parks the events of a key
 	// behind one of it that is parked, so that they are done with in order.
-	Async   bool `json:",omitempty"`
-	Ordered bool `json:",omitempty"`
+	Async   bool
+	Ordered bool
 
 	// Partial shows the words of a chat model while they come; nil does not. The
 	// score is async, and its model's only output a string.
-	Partial *Partial `json:",omitempty"`
+	Partial *Partial
 
 	// OnFailure is done for an event that is given up: let, decide, call and emit.
 	// It is a dead letter too, unless they write something.
-	OnFailure []Step `json:",omitempty"`
+	OnFailure []Step
 }
 
 // Partial has the words that a model has said so far written to a topic, as
