@@ -89,7 +89,7 @@ func (c *compiler) writable(path, topic string) {
 
 // unreserved checks that a topic has no name that is reserved for those of the engine.
 func (c *compiler) unreserved(path, topic string) {
-	if naming.Reserved(topic) {
+	if naming.Reserved(c.pipeline.Name, topic) {
 		c.fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
 		c.hint("use another name, such as " + strings.ReplaceAll(topic, ".", "-"))
 	}

@@ -225,7 +225,7 @@ func (c *compiler) late(path string, in *Input) {
 		c.fail(path+".late", "late events have either a policy or a topic")
 	case !validTopic(t.LateTo):
 		c.fail(path+".late.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", t.LateTo)
-	case naming.Reserved(t.LateTo):
+	case naming.Reserved(c.pipeline.Name, t.LateTo):
 		c.unreserved(path+".late.topic", t.LateTo)
 	case t.LateTo == in.Topic:
 		c.fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)

@@ -61,7 +61,7 @@ func (c *compiler) lookupTable(path string, s *Lookup) table.Spec {
 		c.fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say by redis, postgres or http where rows are")
 	case !validTopic(s.Table):
 		c.fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
-	case naming.Reserved(s.Table):
+	case naming.Reserved(c.pipeline.Name, s.Table):
 		c.unreserved(path+".table", s.Table)
 	case slices.ContainsFunc(inputs, func(in Input) bool { return in.Topic == s.Table }):
 		c.fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", s.Table)

@@ -195,7 +195,7 @@ func (g *Gateway) check(r *spec.Reader) {
 		r.Fail(at("cert"), "cert", "a certificate without its key", "name the file of the key with `key`")
 	}
 	seen := map[string]string{sequence.Inbox(g.Name): "the gateway itself", sequence.Results(g.Name): "the gateway itself"}
-	if in := g.Pipeline.Input; naming.Reserved(in) && seen[in] == "" { // the gateway writes it
+	if in := g.Pipeline.Input; naming.Reserved(g.Name, in) && seen[in] == "" { // the gateway writes it
 		r.Fail(at("pipeline.input"), "pipeline.input", "topic "+spec.Shorten(in)+" has a name that is reserved for topics of the engine", "use another name, such as "+strings.ReplaceAll(in, ".", "-"))
 	}
 	for path, topic := range g.Topics() {

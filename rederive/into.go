@@ -96,7 +96,7 @@ func (r *run) mayWrite(topic string, topics []stream.Topic) error {
 		return errors.New("this is no name of a topic: use letters, digits, '.', '_' and '-'")
 	case r.owns(topic):
 		return errors.New("the pipeline itself reads or writes it, and what it has there stays as it is: name another one")
-	case naming.Reserved(topic):
+	case naming.Reserved(r.runner.Name(), topic):
 		return errors.New("names like that are reserved for topics of the engine: name another one")
 	case i >= 0 && int(topics[i].Partitions) != len(r.parts):
 		return fmt.Errorf("it has %d partitions, and outputs have the %d of their input: name a topic that has as many, or one that is not there yet", topics[i].Partitions, len(r.parts))

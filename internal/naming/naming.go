@@ -36,7 +36,8 @@ const (
 	Outcomes = "outcomes" // of a gateway: reads what the pipeline writes
 )
 
-// later are purposes that topics of pipelines get in a later version.
+// later are purposes that topics of pipelines get in a later version. They are common
+// words: only a pipeline's own topics of that name are reserved.
 var later = []string{"labels", "marks", "models", "order", "profile", "rollout", "rows", "shadow", "skew"}
 
 // laterBy begins the purposes of topics by another key, which a later version has.
@@ -101,11 +102,11 @@ func Topic(name string) bool {
 	return isGeneration(parts[1]) || slices.Contains(parts[1:len(parts)-1], changelog)
 }
 
-// Reserved reports whether a topic has a name that the engine makes or will make in
-// a later version. Pipelines write no such topic by a name in their file.
-func Reserved(topic string) bool {
-	_, purpose, _ := strings.Cut(topic, ".")
-	return Topic(topic) || slices.Contains(later, purpose) || strings.HasPrefix(purpose, laterBy)
+// Reserved reports whether a topic has a name that the engine makes, or will make for
+// the owner in a later version. Pipelines write no such topic by a name in their file.
+func Reserved(owner, topic string) bool {
+	of, purpose, _ := strings.Cut(topic, ".")
+	return Topic(topic) || of == owner && (slices.Contains(later, purpose) || strings.HasPrefix(purpose, laterBy))
 }
 
 // ReservedSink reports whether a sink of that name would have the group of another
