@@ -101,7 +101,7 @@ func New(p Pipeline, options Options) (*Runner, error) {
 	for range 1 + len(made.copies) {
 		r.metrics = append(r.metrics, observe.NewMetrics(max(options.Sessions, 1)))
 		var abort *control.Abort
-		if above := p.DeadLetters.AbortAbove; above.Per > 0 {
+		if above := p.DeadLetters.StopAbove; above.Per > 0 {
 			abort = control.NewAbort(above.Of, above.Per)
 		}
 		r.aborts = append(r.aborts, abort)

@@ -59,7 +59,7 @@ type draft struct {
 // twoWriters is a pipeline of which two scores are shown while they come, each word
 // of them, with a stage between them that parks too.
 func twoWriters(m *patient, journal *afterbay.Journal) afterbay.Pipeline {
-	partial := &afterbay.Partial{Topic: "drafts", Every: time.Millisecond}
+	partial := &afterbay.Partial{Topic: "drafts", Interval: time.Millisecond}
 	p := writerPipeline(afterbay.Score{As: "first", Async: true, Partial: partial}, &afterbay.Calling{
 		Attempts: 1000, // of nine failures of ten that are chance, so that no event is given up
 		Backoff:  afterbay.Backoff{Base: 5 * time.Millisecond, Max: 5 * time.Millisecond}, Breaker: afterbay.Breaker{Failures: 1000, Rate: 1},

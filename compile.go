@@ -201,8 +201,8 @@ func (c *compiler) header() {
 		c.fail("commit.size", "%d is out of range: use 1 to 1048576 events", p.Commit.Size)
 	}
 	c.lag(p.Lag)
-	if s := p.DeadLetters.AbortAbove; s != (Share{}) && !(s.Of > 0 && s.Of < 1 && s.Per >= time.Second && s.Per <= time.Hour) {
-		c.fail("dlq.abort_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
+	if s := p.DeadLetters.StopAbove; s != (Share{}) && !(s.Of > 0 && s.Of < 1 && s.Per >= time.Second && s.Per <= time.Hour) {
+		c.fail("dlq.stop_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
 	}
 	c.allowed = c.budget(p.Budget)
 }

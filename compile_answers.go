@@ -10,18 +10,18 @@ import (
 )
 
 // Ended returns the topic of the ends of clients' events that nothing in
-// Pipeline.Answers answers.
+// Pipeline.Replies answers.
 func Ended(pipeline string) string { return naming.Of(pipeline, naming.Ended) }
 
 // answers compiles how the events of clients end.
 func (c *compiler) answers() {
-	topics, ended := c.pipeline.Answers, Ended(c.pipeline.Name)
+	topics, ended := c.pipeline.Replies, Ended(c.pipeline.Name)
 	if len(topics) == 0 {
 		return
 	}
 	complete := len(c.errs) == 0 && !c.cut // else steps that write may be missing
 	for i, topic := range topics {
-		path := fmt.Sprintf("answers[%d]", i)
+		path := fmt.Sprintf("replies[%d]", i)
 		switch {
 		case complete && !slices.Contains(c.plan.Outputs, topic):
 			c.fail(path, "the pipeline does not write %q", topic)
@@ -34,7 +34,7 @@ func (c *compiler) answers() {
 	after, come := w.through("steps", c.pipeline.Steps, answered{})
 	c.errs, c.warnings = append(c.errs, w.twice...), append(c.warnings, w.maybe...)
 	if come && !after.all {
-		c.warnings = append(c.warnings, "answers: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")
+		c.warnings = append(c.warnings, "replies: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")
 	}
 	ends := &c.plan.Ends
 	ends.Topic, ends.Answers = ended, topics

@@ -25,7 +25,7 @@ const (
 	defaultQueueMax = 10_000
 )
 
-var openWays = map[string]step.Open{"": step.OpenPause, "pause": step.OpenPause, "park": step.OpenPark, "fallback": step.OpenFallback}
+var openWays = map[string]step.Open{"": step.OpenPause, "pause": step.OpenPause, "queue": step.OpenPark, "fallback": step.OpenFallback}
 
 // modelCalling compiles how a model is called; nil where it is called at once.
 func (c *compiler) modelCalling(path string, m *Model, loaded model.Model) *step.Calling {
@@ -74,7 +74,7 @@ func (c *compiler) journal(path string, j *Journal, by step.Journal, calling *st
 	if j == nil || j.Off {
 		return
 	}
-	spec := journal.Spec{Retention: j.Keep, BytesMax: int64(j.Max)}
+	spec := journal.Spec{Retention: j.Retention, BytesMax: int64(j.Max)}
 	if err := spec.Validate(); err != nil {
 		c.fail(path, "%v", err)
 	}
@@ -278,11 +278,11 @@ func (c *compiler) partial(path string, s *Score, m loadedModel, stage *step.Sco
 	case !stage.Async:
 		c.fail(path, "words come while an event is parked")
 		c.hint("write async: true in the score")
-	case s.Partial.Every < 0 || s.Partial.Every > time.Minute:
-		c.fail(path+".every", "%v is out of range: use 1ms to 1m", s.Partial.Every)
+	case s.Partial.Interval < 0 || s.Partial.Interval > time.Minute:
+		c.fail(path+".interval", "%v is out of range: use 1ms to 1m", s.Partial.Interval)
 	}
 	c.writable(path+".topic", s.Partial.Topic)
 	c.output(s.Partial.Topic)
 	stage.Size = 1 // a call for each event
-	stage.Partial = &step.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Every, lang.DefaultPartialEvery)}
+	stage.Partial = &step.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Interval, lang.DefaultPartialEvery)}
 }

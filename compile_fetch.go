@@ -133,7 +133,7 @@ func (c *compiler) openFetcher() *fetch.Fetcher {
 	if c.fetcher != nil {
 		return c.fetcher
 	}
-	o := c.pipeline.Objects
+	o := c.pipeline.Content
 	options := fetch.Options{
 		Root: o.Root, Hosts: o.Hosts, Plain: o.HTTP, Buckets: o.Buckets, CacheDir: o.Cache.Dir, CacheMax: int64(o.Cache.Max),
 		S3: s3.Options{Endpoint: o.S3.Endpoint, Region: o.S3.Region, Credentials: o.S3.Credentials, Profile: o.S3.Profile},
@@ -141,7 +141,7 @@ func (c *compiler) openFetcher() *fetch.Fetcher {
 	for i, text := range o.Private {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			c.fail(fmt.Sprintf("objects.private[%d]", i), "%q is no network: write one as 10.2.0.0/16", text)
+			c.fail(fmt.Sprintf("content.private[%d]", i), "%q is no network: write one as 10.2.0.0/16", text)
 		}
 		options.Private = append(options.Private, network)
 	}

@@ -63,7 +63,7 @@ func (c *compiler) groupBounds(path string, s *Group) {
 			c.fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
 		}
 	}
-	if len(c.pipeline.Answers) > 0 && s.Max.Events > answeredMembersMax {
+	if len(c.pipeline.Replies) > 0 && s.Max.Events > answeredMembersMax {
 		c.fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", s.Max.Events, answeredMembersMax)
 	}
 	if s.Idle == 0 && s.Timeout == 0 {

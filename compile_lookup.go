@@ -70,7 +70,7 @@ func (c *compiler) lookupTable(path string, s *Lookup) table.Spec {
 	for _, word := range []struct {
 		name  string
 		given bool
-	}{{"keep", s.Keep != 0}, {"keep_max", s.KeepMax != 0}, {"size", s.Size != 0}, {"call", s.Call != nil}, {"journal", s.Journal != nil}, {"async", s.Async}, {"ordered", s.Ordered}} {
+	}{{"cache", s.Cache != (RowCache{})}, {"batch", s.Batch != (RowBatch{})}, {"call", s.Call != nil}, {"journal", s.Journal != nil}, {"async", s.Async}, {"ordered", s.Ordered}} {
 		if word.given && s.Table != "" {
 			c.fail(path+"."+word.name, "the rows of a table are beside the partition: nothing is asked")
 			c.hint("remove it, or say by redis, postgres or http where rows are")

@@ -31,8 +31,8 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	if places > 1 {
 		c.fail(path, "rows are in one place: use one of table, redis, postgres and http")
 	}
-	if s.Keep < 0 || s.Keep > 24*time.Hour {
-		c.fail(path+".keep", "%v is out of range: use 0 to 24h", s.Keep)
+	if s.Cache.TTL < 0 || s.Cache.TTL > 24*time.Hour {
+		c.fail(path+".cache.ttl", "%v is out of range: use 0 to 24h", s.Cache.TTL)
 	}
 	stage := &step.Score{Name: s.Name, When: f.when, Row: decode.New(f.fields)}
 	if s.Vector != "" {
@@ -40,8 +40,8 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	} else {
 		stage.Texts = []value.Slot{key}
 	}
-	if s.Size < 0 || s.Size > sizeMax {
-		c.fail(path+".size", "%d is out of range: use 1 to %d keys", s.Size, sizeMax)
+	if s.Batch.Size < 0 || s.Batch.Size > sizeMax {
+		c.fail(path+".batch.size", "%d is out of range: use 1 to %d keys", s.Batch.Size, sizeMax)
 	}
 	call := s.Call
 	if call == nil {
@@ -167,14 +167,14 @@ func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *st
 	what := *s
 	if s.Vector != "" {
 		what.Limit, what.Dimensions = cmp.Or(s.Limit, lang.DefaultNearest), stage.Inputs[0].Type.Size
-		what.Distance, what.Join, what.Size = cmp.Or(s.Distance, "cosine"), cmp.Or(s.Join, lang.DefaultJoin), cmp.Or(s.Size, nearestSize)
+		what.Distance, what.Join, what.Batch.Size = cmp.Or(s.Distance, "cosine"), cmp.Or(s.Join, lang.DefaultJoin), cmp.Or(s.Batch.Size, nearestSize)
 	}
 	source, err := c.pipeline.Code.Rows(what)
 	if err != nil {
 		c.fail(path, "%v", err)
 		return m, false
 	}
-	options := lookup.Options{Size: what.Size, Timeout: calling.Timeout, Keep: s.Keep, KeepBytes: s.KeepMax}
+	options := lookup.Options{Size: what.Batch.Size, Timeout: calling.Timeout, Keep: s.Cache.TTL, KeepBytes: s.Cache.Max}
 	if s.Call != nil {
 		options.Calls = s.Call.Concurrency
 	}

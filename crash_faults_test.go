@@ -40,7 +40,7 @@ const failingChild = "AFTERBAY_FAILING_CHILD"
 
 // failingWays are the ways to take a service that fails: to read no more while it
 // does, or to have events parked, their answers kept, and those of a key in order.
-var failingWays = []string{"pause", "park"}
+var failingWays = []string{"pause", "queue"}
 
 // A row with failingPoison, one of failingOdd, is refused.
 const (
@@ -66,7 +66,7 @@ func failingPipeline(ctx context.Context, way, url string) (afterbay.Pipeline, *
 	}
 	names, kept := []string{"n", "risk.score"}, &afterbay.Journal{Off: true}
 	var steps []afterbay.Step
-	if way == "park" {
+	if way == "queue" {
 		score.Async, score.Ordered, kept = true, true, &afterbay.Journal{}
 		names = append(names, "past.sum")
 		steps = append(steps, afterbay.Step{Features: []afterbay.Feature{{Name: "past", Value: "risk.score", Last: 3, Aggregates: []string{"sum"}}}})
@@ -329,8 +329,8 @@ func outliveFaults(t *testing.T, brokers, way string) {
 	defer closeLog(t, log)
 	got := readEnds(t, log, way)
 	t.Logf("%d outputs, %d dead letters", len(got.outputs), len(got.dead))
-	got.mustEqual(t, want, way == "park")
-	if way == "park" {
+	got.mustEqual(t, want, way == "queue")
+	if way == "queue" {
 		server.End()
 		replay(t, p, log, got)
 	}

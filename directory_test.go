@@ -36,7 +36,7 @@ func directoryPipeline(s *service) afterbay.Pipeline {
 	p.Name, p.Input.Partitions = "kept", answerPartitions
 	p.Models = []afterbay.Model{{
 		Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}},
-		Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}}, Journal: &afterbay.Journal{By: "event"},
+		Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}}, Journal: &afterbay.Journal{By: "event"},
 	}}
 	p.Code = afterbay.Code{Functions: map[string]step.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
 	p.Steps = slices.Insert(p.Steps, 1,

@@ -55,7 +55,7 @@ func endsIn(t *testing.T, a streamtest.Answer, topics ...string) map[string][]st
 // late, as members of a group, as dead letters.
 func contactPipeline() afterbay.Pipeline {
 	return afterbay.Pipeline{
-		Name: "support", Answers: []string{"answers"},
+		Name: "support", Replies: []string{"answers"},
 		Input: afterbay.Input{
 			Topic: "contacts", Key: "customer", Partitions: 4, Time: afterbay.EventTime{Field: "at", Unit: "s", Lateness: 5 * time.Second, Late: "drop"},
 			Dedupe: &afterbay.Dedupe{ID: "id"},
@@ -163,7 +163,7 @@ func TestWhatNoClientSentHasNoEnd(t *testing.T) {
 	}
 	for _, answers := range [][]string{{"answers"}, nil} {
 		p := contactPipeline()
-		p.Answers = answers
+		p.Replies = answers
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)
 		if list := answer.Values("support.ended"); len(list) > 0 || len(answer.Values("answers")) == 0 {
 			t.Errorf("answers %q: ends are %q", answers, list)
@@ -202,7 +202,7 @@ func TestParkedEventsOfClientsEndOnce(t *testing.T) {
 		p := parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{Concurrency: 4},
 			afterbay.Step{Emit: &afterbay.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}}})
 		p.Steps[len(p.Steps)-1].Emit.When = "n > 60"
-		p.Answers, p.Commit.Size = []string{"early", "out"}, 10
+		p.Replies, p.Commit.Size = []string{"early", "out"}, 10
 		sound := memory.New(memory.Options{RebalanceTimeout: time.Second})
 		log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{
 			Seed: seed, Percent: map[streamtest.Fault]int{streamtest.CommitLost: 10, streamtest.CommitHidden: 10},
@@ -239,7 +239,7 @@ func TestMembersOfAGroupEndWithIt(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.p.Answers = []string{"calls"}
+			c.p.Replies = []string{"calls"}
 			answer, _ := runParking(t, memory.New(memory.Options{}), c.p, 1, events())
 			if d := cmp.Diff(c.want, endsIn(t, answer, "calls", "support.ended", "support.dlq")); d != "" {
 				t.Error(d)
@@ -271,8 +271,8 @@ func TestAnswersAreChecked(t *testing.T) {
 		answers []string
 		steps   []afterbay.Step
 	}{
-		`answers[1]: the pipeline does not write "other" (it writes out)`:           {[]string{"out", "other"}, []afterbay.Step{emit("out", "")}},
-		`answers[1]: "out" is named twice`:                                          {[]string{"out", "out"}, []afterbay.Step{emit("out", "")}},
+		`replies[1]: the pipeline does not write "other" (it writes out)`:           {[]string{"out", "other"}, []afterbay.Step{emit("out", "")}},
+		`replies[1]: "out" is named twice`:                                          {[]string{"out", "out"}, []afterbay.Step{emit("out", "")}},
 		`steps[1].emit.topic: topic "support.ended" has a name that is reserved`:    {[]string{"out"}, []afterbay.Step{emit("out", ""), emit("support.ended", "")}},
 		`steps[1].emit: events that come here were answered by steps[0].emit`:       {[]string{"out"}, []afterbay.Step{emit("out", ""), emit("out", "")}},
 		`steps[1].route.default.steps[0].emit: events that come here were answered`: {[]string{"out", "more"}, []afterbay.Step{emit("out", ""), route(emit("more", ""))}},
@@ -282,7 +282,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		"": {[]string{"out", "more"}, []afterbay.Step{emit("audit", ""), emit("out", `text == "a"`), emit("more", `text == "b"`), route(emit("out", `text == "c"`)), emit("more", "")}},
 	} {
 		p := contactPipeline()
-		p.Answers, p.Steps = c.answers, c.steps
+		p.Replies, p.Steps = c.answers, c.steps
 		if _, err := afterbay.New(p, afterbay.Options{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

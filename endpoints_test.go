@@ -151,7 +151,7 @@ func TestSessionDoesNotWaitForItsOwnCalls(t *testing.T) {
 			return nil
 		}}
 		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}}, afterbay.Calling{
-			Timeout: time.Hour, Concurrency: 1, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}, Breaker: afterbay.Breaker{Failures: 100, Open: "park"},
+			Timeout: time.Hour, Concurrency: 1, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}, Breaker: afterbay.Breaker{Failures: 100, Open: "queue"},
 		})
 		runner, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {

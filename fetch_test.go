@@ -23,13 +23,13 @@ func (s seer) Info() model.Info {
 	return info
 }
 
-func fetchPipeline(f afterbay.Fetch, o afterbay.Objects, steps ...afterbay.Step) afterbay.Pipeline {
+func fetchPipeline(f afterbay.Fetch, o afterbay.Content, steps ...afterbay.Step) afterbay.Pipeline {
 	return afterbay.Pipeline{
 		Name: "seeing",
 		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{
 			{Name: "k", Type: "string"}, {Name: "url", Type: "string"}, {Name: "other", Type: "optional string"}, {Name: "n", Type: "int"},
 		}},
-		Objects: o,
+		Content: o,
 		Models: []afterbay.Model{
 			{Name: "seer", Go: "seer", Version: 1, Outputs: []afterbay.Field{{Name: "sure", Type: "number"}}},
 			{Name: "keeper", Go: "keeper", Version: 1, Outputs: []afterbay.Field{{Name: "sure", Type: "number"}}},
@@ -51,7 +51,7 @@ func TestContentIsForModelsAlone(t *testing.T) {
 	score := func(model string, inputs ...string) afterbay.Step {
 		return afterbay.Step{Score: &afterbay.Score{Model: model, Inputs: inputs}}
 	}
-	if _, err := afterbay.New(fetchPipeline(shot, afterbay.Objects{}, score("seer", "shot.bytes", "n")), afterbay.Options{}); err != nil {
+	if _, err := afterbay.New(fetchPipeline(shot, afterbay.Content{}, score("seer", "shot.bytes", "n")), afterbay.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for want, step := range map[string]afterbay.Step{
@@ -62,7 +62,7 @@ func TestContentIsForModelsAlone(t *testing.T) {
 		`the model takes a number here`:                        score("seer", "shot.bytes", "shot.bytes"),
 		"keeps something of each key":                          score("keeper", "shot.bytes", "n"),
 	} {
-		if _, err := afterbay.New(fetchPipeline(shot, afterbay.Objects{}, step), afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := afterbay.New(fetchPipeline(shot, afterbay.Content{}, step), afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
 		}
 	}
@@ -70,21 +70,21 @@ func TestContentIsForModelsAlone(t *testing.T) {
 
 func TestWrongFetchesAreRefused(t *testing.T) {
 	for want, p := range map[string]afterbay.Pipeline{
-		"by url, or by urls":                  fetchPipeline(afterbay.Fetch{Name: "shot"}, afterbay.Objects{}),
-		"name what is fetched":                fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", URLs: "url"}, afterbay.Objects{}),
-		`"n" is of type int`:                  fetchPipeline(afterbay.Fetch{Name: "shot", URL: "n"}, afterbay.Objects{}),
-		`where string[] is needed`:            fetchPipeline(afterbay.Fetch{Name: "shot", URLs: "url"}, afterbay.Objects{}),
-		`unknown name "nowhere"`:              fetchPipeline(afterbay.Fetch{Name: "shot", URL: "nowhere"}, afterbay.Objects{}),
-		"bytes are out of range":              fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", Max: 2 << 30}, afterbay.Objects{}),
-		"content has no fallback":             fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "fallback"}}}, afterbay.Objects{}),
-		"a rate of 2":                         fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", Call: &afterbay.Calling{Breaker: afterbay.Breaker{Rate: 2}}}, afterbay.Objects{}),
-		`"10.0.0.1" is no network`:            fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Objects{Private: []string{"10.0.0.1"}}),
-		`root "data" is not absolute`:         fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Objects{Root: "data"}),
-		`host "https://a"`:                    fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Objects{Hosts: []string{"https://a"}}),
-		"endpoint of S3":                      fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Objects{Buckets: []string{"a"}, S3: afterbay.ObjectStore{Endpoint: "store:9000"}}),
-		"only let, decide, call and emit can": fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", OnFailure: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "b", URL: "other"}}}}, afterbay.Objects{}),
-		"introduced twice":                    fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Objects{}, afterbay.Step{Fetch: &afterbay.Fetch{Name: "shot", URL: "other"}}),
-		"another case fetches shot from url, not from other": fetchPipeline(afterbay.Fetch{Name: "first", URL: "url"}, afterbay.Objects{}, afterbay.Step{Route: []afterbay.Case{
+		"by url, or by urls":                  fetchPipeline(afterbay.Fetch{Name: "shot"}, afterbay.Content{}),
+		"name what is fetched":                fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", URLs: "url"}, afterbay.Content{}),
+		`"n" is of type int`:                  fetchPipeline(afterbay.Fetch{Name: "shot", URL: "n"}, afterbay.Content{}),
+		`where string[] is needed`:            fetchPipeline(afterbay.Fetch{Name: "shot", URLs: "url"}, afterbay.Content{}),
+		`unknown name "nowhere"`:              fetchPipeline(afterbay.Fetch{Name: "shot", URL: "nowhere"}, afterbay.Content{}),
+		"bytes are out of range":              fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", Max: 2 << 30}, afterbay.Content{}),
+		"content has no fallback":             fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "fallback"}}}, afterbay.Content{}),
+		"a rate of 2":                         fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", Call: &afterbay.Calling{Breaker: afterbay.Breaker{Rate: 2}}}, afterbay.Content{}),
+		`"10.0.0.1" is no network`:            fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{Private: []string{"10.0.0.1"}}),
+		`root "data" is not absolute`:         fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{Root: "data"}),
+		`host "https://a"`:                    fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{Hosts: []string{"https://a"}}),
+		"endpoint of S3":                      fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{Buckets: []string{"a"}, S3: afterbay.ObjectStore{Endpoint: "store:9000"}}),
+		"only let, decide, call and emit can": fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", OnFailure: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "b", URL: "other"}}}}, afterbay.Content{}),
+		"introduced twice":                    fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{}, afterbay.Step{Fetch: &afterbay.Fetch{Name: "shot", URL: "other"}}),
+		"another case fetches shot from url, not from other": fetchPipeline(afterbay.Fetch{Name: "first", URL: "url"}, afterbay.Content{}, afterbay.Step{Route: []afterbay.Case{
 			{Name: "one", When: "n > 1", Steps: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "shot", URL: "url"}}}},
 			{Name: "default", Steps: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "shot", URL: "other"}}}},
 		}}),

@@ -17,7 +17,7 @@ import (
 // historyPipeline writes the texts of each key to a table, and looks up the earlier
 // ones.
 func historyPipeline(s *service, score *afterbay.Score) afterbay.Pipeline {
-	p := parkPipeline(s, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "park", Probe: time.Millisecond}, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
+	p := parkPipeline(s, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
 	p.Steps = []afterbay.Step{
 		{Lookup: &afterbay.Lookup{
 			Name: "past", Table: "history", Key: "k", Fields: []afterbay.Field{{Name: "turns", Type: "int"}, {Name: "said", Type: "number"}},

@@ -217,7 +217,7 @@ func TestJournalSaysWhatIsWrong(t *testing.T) {
 	for want, j := range map[string]*afterbay.Journal{
 		`models.far.journal.by: unknown word "day": use request or event`: {By: "day"},
 		`models.far.journal.price: -1 is no price`:                        {Price: -1},
-		`models.far.journal: retention is -1ns`:                           {Keep: -1},
+		`models.far.journal: retention is -1ns`:                           {Retention: -1},
 		`models.far.journal: 1 bytes of answers`:                          {Max: 1},
 	} {
 		p := toldPipeline(&told{}, afterbay.Score{})

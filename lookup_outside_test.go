@@ -119,7 +119,7 @@ func checkLevels(t *testing.T, got map[string][]string, n, keys, dead int) {
 func TestRowsOutsideAreFoundInFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{}
-		p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Ordered, l.Keep = true, time.Hour })
+		p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Ordered, l.Cache.TTL = true, time.Hour })
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
 		checkLevels(t, byKey(answer, "out"), 500, 20, len(answer.Values("shelves.dlq")))
 		for key, n := range s.asked {
@@ -146,7 +146,7 @@ func TestRowsAreAskedForAgainWhenTheyAreTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for keep, want := range map[time.Duration]int{0: 10, time.Minute: 1, 30 * time.Second: 2} {
 			s := &shelf{}
-			p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Keep = keep })
+			p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Cache.TTL = keep })
 			p.Input.Partitions = 1
 			log := memory.New(memory.Options{})
 			runner := newRunner(t, p, afterbay.Options{})
@@ -177,7 +177,7 @@ func TestRowsAreAskedForAgainWhenTheyAreTooOld(t *testing.T) {
 func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
 	for name, change := range map[string]func(*afterbay.Lookup){
 		"pause":   func(*afterbay.Lookup) {},
-		"park":    func(l *afterbay.Lookup) { l.Call = &afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}} },
+		"park":    func(l *afterbay.Lookup) { l.Call = &afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}} },
 		"async":   func(l *afterbay.Lookup) { l.Async = true },
 		"journal": func(l *afterbay.Lookup) { l.Journal = &afterbay.Journal{} },
 	} {
@@ -228,7 +228,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			recorded := func(s *shelf) afterbay.Pipeline {
 				p := shelfPipeline(s, func(l *afterbay.Lookup) {
-					l.Size, l.Call, l.Journal = 7, &afterbay.Calling{Concurrency: 3}, &afterbay.Journal{By: by}
+					l.Batch.Size, l.Call, l.Journal = 7, &afterbay.Calling{Concurrency: 3}, &afterbay.Journal{By: by}
 				})
 				p.Input.Partitions = answerPartitions
 				p.Steps[1].Emit.Value = append(p.Steps[1].Emit.Value, afterbay.Binding{Name: "call", Expr: "row.call ?? 0"})
@@ -270,7 +270,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 func TestSlowSourceIsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{instead: func() error { time.Sleep(2 * time.Second); return nil }}
-		p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Key, l.Size = "n", 1 })
+		p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Key, l.Batch.Size = "n", 1 })
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(300, 50))
 		if c := runner.Counts(); len(answer.Values("out")) != 300 || c.Retries > 0 || c.Parkings > 0 {
 			t.Errorf("%d outputs, counts %+v", len(answer.Values("out")), c)
@@ -301,10 +301,10 @@ func TestWrongLookupsOutsideAreRefused(t *testing.T) {
 	for why, change := range map[string]func(*afterbay.Lookup){
 		"rows are in one place":     func(l *afterbay.Lookup) { l.HTTP = &afterbay.HTTPRows{URL: "http://a/{key}"} },
 		"lookup.table: missing":     func(l *afterbay.Lookup) { l.Redis = nil },
-		"nothing is asked":          func(l *afterbay.Lookup) { l.Redis, l.Table, l.Keep = nil, "users", time.Second },
-		"use 0 to 24h":              func(l *afterbay.Lookup) { l.Keep = 48 * time.Hour },
-		"out of range: use 1 to":    func(l *afterbay.Lookup) { l.Size = 5000 },
-		"KeepBytes is -1":           func(l *afterbay.Lookup) { l.KeepMax = -1 },
+		"nothing is asked":          func(l *afterbay.Lookup) { l.Redis, l.Table, l.Cache.TTL = nil, "users", time.Second },
+		"use 0 to 24h":              func(l *afterbay.Lookup) { l.Cache.TTL = 48 * time.Hour },
+		"out of range: use 1 to":    func(l *afterbay.Lookup) { l.Batch.Size = 5000 },
+		"KeepBytes is -1":           func(l *afterbay.Lookup) { l.Cache.Max = -1 },
 		`unknown word "stop"`:       func(l *afterbay.Lookup) { l.Call = &afterbay.Calling{Breaker: afterbay.Breaker{Open: "stop"}} },
 		"none of the fields":        func(l *afterbay.Lookup) { l.Empty = []afterbay.Binding{{Name: "age", Expr: "1"}} },
 		"what the row is found by":  func(l *afterbay.Lookup) { l.Key = "" },

@@ -69,7 +69,7 @@ func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
 	if _, err := afterbay.New(p, afterbay.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if told.Limit != 5 || told.Dimensions != 3 || told.Distance != "cosine" || told.Join != "\n\n" || told.Size != 16 {
+	if told.Limit != 5 || told.Dimensions != 3 || told.Distance != "cosine" || told.Join != "\n\n" || told.Batch.Size != 16 {
 		t.Errorf("%+v", told)
 	}
 	list, err := lookup.ParseQuery(lookup.Query([]float64{0.5, -2, 1e9}, [][]byte{[]byte(`a"b`), []byte("7")}))

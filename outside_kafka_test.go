@@ -49,7 +49,7 @@ func TestRowsOutsideAreFoundOnKafka(t *testing.T) {
 					return nil
 				}
 				p := shelfPipeline(s, func(l *afterbay.Lookup) {
-					l.Ordered, l.Keep, l.Journal = true, time.Hour, journal
+					l.Ordered, l.Cache.TTL, l.Journal = true, time.Hour, journal
 					l.Call = &afterbay.Calling{Backoff: afterbay.Backoff{Base: 10 * time.Millisecond, Max: 10 * time.Millisecond}}
 				})
 				got := onEngine(t, engine, p, parkEvents(200, 20))
@@ -91,7 +91,7 @@ func TestWordsAreShownOnKafka(t *testing.T) {
 	for _, engine := range kafkaEngines {
 		t.Run(engine, func(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
-			p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts", Every: 150 * time.Millisecond}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
+			p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: 150 * time.Millisecond}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
 			p.Models[0].Journal, p.Code.Models["writer"] = &afterbay.Journal{By: "event"}, model.Model(m)
 			p.Steps = []afterbay.Step{p.Steps[0], {Emit: &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}}
 			got := onEngine(t, engine, p, writerEvents("a", "again"))

@@ -321,7 +321,7 @@ func watchMemory(t *testing.T, limit time.Duration, growth float64) {
 }
 
 func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
-	for _, open := range []string{"pause", "park"} {
+	for _, open := range []string{"pause", "queue"} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			s := &service{instead: func(int, []float64) error {

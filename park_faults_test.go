@@ -51,7 +51,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 				}}
 				p := parkPipeline(s, afterbay.Score{Async: async, Ordered: true}, afterbay.Calling{
 					Attempts: 10, // a third of the calls fails: three of a row are too likely
-					Breaker:  afterbay.Breaker{Open: "park", Probe: time.Second},
+					Breaker:  afterbay.Breaker{Open: "queue", Probe: time.Second},
 				}, feature)
 				p.Commit = afterbay.Commit{Size: 50}
 				p.Steps = append(p.Steps, afterbay.Step{Emit: &afterbay.Emit{Topic: "sums", Names: []string{"n", "past.sum"}}})
@@ -165,7 +165,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 		return log
 	}
 	down := parkPipeline(&service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}, afterbay.Score{Async: true, Ordered: true},
-		afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}})
+		afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
 	log := open()
 	runner, err := afterbay.New(down, afterbay.Options{})
 	if err != nil {
@@ -200,7 +200,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	if err := changed.Run(t.Context(), log); !errors.As(err, &parked) {
 		t.Errorf("another pipeline ran on: %v", err)
 	}
-	up := parkPipeline(&service{}, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}})
+	up := parkPipeline(&service{}, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
 	answer, _ := runParking(t, log, up, 1, nil)
 	checkOutputs(t, answer, 100, 10, true)
 	if err := log.Close(); err != nil {

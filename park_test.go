@@ -262,7 +262,7 @@ func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 // TestModelThatIsDownMakesNoDeadLetter has the model fail for a minute, in each
 // way of the breaker.
 func TestModelThatIsDownMakesNoDeadLetter(t *testing.T) {
-	for _, open := range []string{"pause", "park"} {
+	for _, open := range []string{"pause", "queue"} {
 		for _, async := range []bool{false, true} {
 			for _, blame := range []model.Blame{model.BlameModel, model.BlameWay} {
 				t.Run(fmt.Sprint(open, async, blame), func(t *testing.T) {
@@ -458,7 +458,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}})
+		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
 		p.Queue.Max = 50
 		log := memory.New(memory.Options{})
 		runner, err := afterbay.New(p, afterbay.Options{})
@@ -524,7 +524,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 			}
 			return nil
 		}
-		p := parkPipeline(s, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{Backoff: afterbay.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: afterbay.Breaker{Open: "park", Failures: 1000}})
+		p := parkPipeline(s, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{Backoff: afterbay.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: afterbay.Breaker{Open: "queue", Failures: 1000}})
 		log := memory.New(memory.Options{})
 		runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
 		if err != nil {

@@ -43,10 +43,12 @@ type (
 	Case         = lang.Case
 	Call         = lang.Call
 	Fetch        = lang.Fetch
-	Objects      = lang.Objects
+	Content      = lang.Content
 	ObjectStore  = lang.ObjectStore
 	ContentCache = lang.ContentCache
 	Lookup       = lang.Lookup
+	RowCache     = lang.RowCache
+	RowBatch     = lang.RowBatch
 	Redis        = lang.Redis
 	Postgres     = lang.Postgres
 	HTTPRows     = lang.HTTPRows

@@ -90,7 +90,7 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 			return nil
 		}}
 		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 8}}, afterbay.Calling{Attempts: 1})
-		p.DeadLetters.AbortAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
+		p.DeadLetters.StopAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
 		log := memory.New(memory.Options{})
 		runner, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {

@@ -429,7 +429,7 @@ func TestPipelineThatDeadLettersEverythingStandsStillUntilToldToGoOn(t *testing.
 	for _, repartition := range []int32{0, 1} {
 		t.Run(fmt.Sprint("repartition=", repartition), func(t *testing.T) {
 			p := payments()
-			p.DeadLetters.AbortAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
+			p.DeadLetters.StopAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
 			p.Input.Repartition = repartition
 			log := memory.New(memory.Options{})
 			runner, err := afterbay.New(p, afterbay.Options{})

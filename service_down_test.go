@@ -55,7 +55,7 @@ const paceTimeout = 200 * time.Millisecond
 
 func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool) *paceRun {
 	call := func() *afterbay.Calling {
-		return &afterbay.Calling{Timeout: paceTimeout, Breaker: afterbay.Breaker{Probe: 300 * time.Millisecond, Open: "park"}}
+		return &afterbay.Calling{Timeout: paceTimeout, Breaker: afterbay.Breaker{Probe: 300 * time.Millisecond, Open: "queue"}}
 	}
 	ask := func(name string) []afterbay.Step {
 		return []afterbay.Step{
@@ -281,7 +281,7 @@ func paceBesideServers(t *testing.T, engine string, down faultserver.Options, as
 // TestKnownAnswersDoNotWaitForAnEndpointThatIsDown asks anew what was answered
 // before, among what was not, when nobody answers any more.
 func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
-	for _, open := range []string{"park", "fallback"} {
+	for _, open := range []string{"queue", "fallback"} {
 		t.Run(open, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var down atomic.Bool
@@ -316,7 +316,7 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 				if twice != 200+150 {
 					t.Errorf("%d outputs have the score, of 200 and 150", twice)
 				}
-				if got, want := len(answer.Values("parking.dlq")), map[string]int{"park": 50}[open]; got != want {
+				if got, want := len(answer.Values("parking.dlq")), map[string]int{"queue": 50}[open]; got != want {
 					t.Errorf("%d dead letters, want %d", got, want)
 				}
 			})

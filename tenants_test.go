@@ -267,7 +267,7 @@ func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 // those of a tenant beyond its share would be given up if they were counted anew.
 func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "park"}})
+		p := parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
 		p.Tenant, p.Priority = afterbay.Tenant{By: "k", Max: 50}, afterbay.Priority{Low: "true"}
 		second := *p.Steps[0].Score
 		second.As, second.Model = "again", "down"
@@ -329,7 +329,7 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 			return nil
 		}}
 		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 1}},
-			afterbay.Calling{Concurrency: 1, Breaker: afterbay.Breaker{Failures: 1, Probe: 2 * time.Second, Open: "park"}})
+			afterbay.Calling{Concurrency: 1, Breaker: afterbay.Breaker{Failures: 1, Probe: 2 * time.Second, Open: "queue"}})
 		p.Priority = afterbay.Priority{High: "int(n) % 3 == 1", Low: "int(n) % 3 == 2", Age: time.Hour}
 		p.Input.Partitions = 1
 		events := parkEvents(n, 10)

@@ -18,7 +18,7 @@ type Ending struct {
 // the pipeline has no answers.
 func (r *Runner) Endings() []Ending {
 	var list []Ending
-	if topics := r.pipeline.Answers; len(topics) > 0 {
+	if topics := r.pipeline.Replies; len(topics) > 0 {
 		for _, topic := range append(slices.Clone(topics), r.plan.Ends.Topic) {
 			list = append(list, Ending{topic, "outputs"})
 		}
@@ -35,7 +35,7 @@ func (r *Runner) Endings() []Ending {
 // expire. A pipeline with answers has no such place.
 func (r *Runner) Unanswered(answers func(topic string) bool) Errors {
 	p := &r.pipeline
-	if len(p.Answers) > 0 {
+	if len(p.Replies) > 0 {
 		return nil
 	}
 	w := &ways{answers: answers}
@@ -49,7 +49,7 @@ func (r *Runner) Unanswered(answers func(topic string) bool) Errors {
 	}
 	for _, e := range w.ends {
 		e.Message += ": those of clients would only expire"
-		e.Hint = "have the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that answer clients: answers: [" + strings.Join(topics, ", ") + "]"
+		e.Hint = "have the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
 	}
 	return w.ends
 }

@@ -19,7 +19,7 @@ func TestPipelinesSayWhereClientsEventsEnd(t *testing.T) {
 		answers []string
 		want    []afterbay.Ending
 	}{{[]string{"answers"}, want}, {nil, want[2:]}} {
-		p.Answers = c.answers
+		p.Replies = c.answers
 		runner, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +85,7 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 		}, want: []string{"inputs[0].time.late"}},
 	} {
 		p := contactPipeline()
-		p.Answers, p.Input.Dedupe, p.Input.Time.Late, p.Steps = nil, nil, "", c.steps
+		p.Replies, p.Input.Dedupe, p.Input.Time.Late, p.Steps = nil, nil, "", c.steps
 		loud := scoredCalls(callParts, volumeModel{}, nil)
 		p.Models, p.Code = loud.Models, loud.Code
 		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "sound", Type: "bytes"})
@@ -99,7 +99,7 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 		}
 		var got []string
 		for _, e := range runner.Unanswered(func(topic string) bool { return topic == "out" }) {
-			if got = append(got, e.Path); !strings.Contains(e.Hint, "support.ended") || strings.HasSuffix(e.Hint, "answers: []") {
+			if got = append(got, e.Path); !strings.Contains(e.Hint, "support.ended") || strings.HasSuffix(e.Hint, "replies: []") {
 				t.Errorf("%s: %v", name, e)
 			}
 		}
@@ -154,7 +154,7 @@ func TestConditionalAnswersAreWarnedOf(t *testing.T) {
 		"sure, and perhaps": {[]afterbay.Step{emit(""), emit(`text == "a"`)}, []string{two}},
 	} {
 		p := contactPipeline()
-		p.Answers, p.Steps = []string{"out"}, c.steps
+		p.Replies, p.Steps = []string{"out"}, c.steps
 		runner, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

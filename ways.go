@@ -54,10 +54,10 @@ func (w *ways) emit(path string, all bool, before answered) answered {
 	case before.always != "" && all:
 		w.twice = append(w.twice, &Error{
 			Path: path, Message: fmt.Sprintf("events that come here were answered by %s: of two answers clients get the first alone", before.always),
-			Hint: "leave one of the topics out of answers, or give the emits conditions that exclude each other",
+			Hint: "leave one of the topics out of `replies`, or give the emits conditions that exclude each other",
 		})
 	case before.ever != "":
-		w.maybe = append(w.maybe, fmt.Sprintf("answers: events that come to %s may have been answered by %s: of two answers clients get the first alone; the cases of a route exclude each other", path, before.ever))
+		w.maybe = append(w.maybe, fmt.Sprintf("replies: events that come to %s may have been answered by %s: of two answers clients get the first alone; the cases of a route exclude each other", path, before.ever))
 	}
 	before.ever = cmp.Or(before.ever, path)
 	if all {
@@ -71,7 +71,7 @@ func (w *ways) group(path string, before answered) answered {
 	if before.ever != "" {
 		w.twice = append(w.twice, &Error{
 			Path: path, Message: fmt.Sprintf("its events were answered by %s, and end when the group does", before.ever),
-			Hint: "answer below the group, or leave that topic out of answers",
+			Hint: "answer below the group, or leave that topic out of `replies`",
 		})
 	}
 	if !before.all {

@@ -104,12 +104,12 @@ var goodFiles = map[string][]afterbay.Pipeline{
 			MaxBytes: 64 << 10,
 		},
 		Delivery: afterbay.AtLeastOnce,
-		Answers:  []string{"decisions"},
+		Replies:  []string{"decisions"},
 		Commit:   afterbay.Commit{Interval: 20 * time.Millisecond, Size: 2000},
 		Lag:      afterbay.Lag{Warn: 10 * time.Second, Critical: time.Minute},
 		Engine: afterbay.Engine{
 			URL: "kafka+tls://a:9093,b:9093", CA: "/tls/ca.pem", Cert: "tls/client.pem", Key: "tls/client.key", SASL: "oauthbearer", User: "scorer",
-			PasswordFile: "/run/secrets/kafka", TokenURL: "https://login/token", Scope: "kafka", ClientID: "everything-1", Rack: "r1", Groups: "server", Replication: 3,
+			PasswordFile: "/run/secrets/kafka", TokenURL: "https://login/token", Scope: "kafka", ClientID: "everything-1", Rack: "r1", GroupProtocol: "consumer", ReplicationFactor: 3,
 		},
 		Models: []afterbay.Model{{
 			Name: "deep", File: "/models/deep.json", Version: 7,

@@ -47,7 +47,7 @@ type GatewayPipeline struct {
 	Partials    []string // topics of parts of results, which come before
 	DeadLetters []string // topics of dead letters: they end an event as dead_lettered
 	Late        []string // topics of late events: they end as rejected
-	Unanswered  string   // expire: events that nothing answers end when limits.window has passed, as expired
+	Unreplied   string   // expire: events without a reply end when limits.window has passed, as expired
 }
 
 // GatewayLimits is what clients may take.
@@ -73,8 +73,8 @@ type GatewayShare struct {
 
 // GatewayHeartbeat is how clients that are gone are noticed.
 type GatewayHeartbeat struct {
-	Every   time.Duration // between pings; 0 is 15 s
-	Timeout time.Duration // how long a client may leave one unanswered; 0 is 10 s
+	Interval time.Duration // between pings; 0 is 15 s
+	Timeout  time.Duration // how long a client may leave one unanswered; 0 is 10 s
 }
 
 var readTopics = spec.ListOf(spec.TextOf("a topic"))
@@ -94,7 +94,7 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "partitions", Form: spec.Into(func(g *Gateway) *int32 { return &g.Partitions }, spec.Whole[int32](1, 1024)), Example: "32"},
 	{Name: "epoch", Form: spec.Into(func(g *Gateway) *int { return &g.Epoch }, spec.Whole[int](0, 1_000_000_000)), Example: "1"},
 	{Name: "limits", Form: spec.Into(func(g *Gateway) *GatewayLimits { return &g.Limits }, spec.MappingOf(gatewayLimitsFields)), Example: "{pending: 20, message: 16KiB}", Absent: "as below"},
-	{Name: "heartbeat", Form: spec.Into(func(g *Gateway) *GatewayHeartbeat { return &g.Heartbeat }, spec.MappingOf(gatewayHeartbeatFields)), Example: "{every: 30s, timeout: 10s}", Absent: "as below"},
+	{Name: "heartbeat", Form: spec.Into(func(g *Gateway) *GatewayHeartbeat { return &g.Heartbeat }, spec.MappingOf(gatewayHeartbeatFields)), Example: "{interval: 30s, timeout: 10s}", Absent: "as below"},
 	{Name: "drain", Form: spec.Into(func(g *Gateway) *time.Duration { return &g.Drain }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
 }
 
@@ -104,7 +104,7 @@ var gatewayPipelineFields = []spec.Field[GatewayPipeline]{
 	{Name: "partials", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Partials }, readTopics), Example: "[tokens]", Absent: "none"},
 	{Name: "dead_letters", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), Example: "[moderation.dlq]", Absent: "none: an event that became one ends as expired"},
 	{Name: "late", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Late }, readTopics), Example: "[late-messages]", Absent: "none"},
-	{Name: "unanswered", Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Unanswered }, spec.Choice[string]("expire")), Example: "expire", Absent: "a gateway does not start where it sees that there are any"},
+	{Name: "unreplied", Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Unreplied }, spec.Choice[string]("expire")), Example: "expire", Absent: "a gateway does not start where it sees that there are any"},
 }
 
 var gatewayLimitsFields = []spec.Field[GatewayLimits]{
@@ -127,7 +127,7 @@ var gatewayShareFields = []spec.Field[GatewayShare]{
 }
 
 var gatewayHeartbeatFields = []spec.Field[GatewayHeartbeat]{
-	{Name: "every", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Every }, spec.Span(time.Second, time.Hour)), Example: "30s"},
+	{Name: "interval", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Interval }, spec.Span(time.Second, time.Hour)), Example: "30s"},
 	{Name: "timeout", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Timeout }, spec.Span(time.Second, time.Hour)), Example: "5s"},
 }
 

@@ -28,7 +28,7 @@ pipeline:
   partials: [tokens]
   dead_letters: [moderation.dlq, answers.dlq]
   late: [late-messages]
-  unanswered: expire
+  unreplied: expire
 engine: {url: 'kafka+tls://broker:9093', ca: ca.pem}
 keys: keys.yaml
 cursor_key: ${CURSORS}
@@ -45,7 +45,7 @@ limits:
   held_for: 5s
   window: 1h
   ids: 200000
-heartbeat: {every: 30s, timeout: 5s}
+heartbeat: {interval: 30s, timeout: 5s}
 drain: 10s
 `
 
@@ -59,14 +59,14 @@ func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	dir := filepath.Dir(path)
 	want := &Gateway{
 		Name: "chat", Listen: "0.0.0.0:443", Cert: filepath.Join(dir, "chat.pem"), Key: "/etc/chat.key",
-		Pipeline: GatewayPipeline{Input: "messages", Outputs: []string{"decisions"}, Partials: []string{"tokens"}, DeadLetters: []string{"moderation.dlq", "answers.dlq"}, Late: []string{"late-messages"}, Unanswered: "expire"},
+		Pipeline: GatewayPipeline{Input: "messages", Outputs: []string{"decisions"}, Partials: []string{"tokens"}, DeadLetters: []string{"moderation.dlq", "answers.dlq"}, Late: []string{"late-messages"}, Unreplied: "expire"},
 		Engine:   afterbay.Engine{URL: "kafka+tls://broker:9093", CA: filepath.Join(dir, "ca.pem")},
 		Keys:     filepath.Join(dir, "keys.yaml"), CursorKey: keySecret, Origins: []string{"https://chat.example.org", "http://localhost:3000"}, Partitions: 32, Epoch: 2,
 		Limits: GatewayLimits{
 			Connections: 50_000, Pending: 20, Message: 16 << 10, Held: 8, HeldFor: 5 * time.Second, Window: time.Hour, IDs: 200_000,
 			Address: GatewayShare{Connections: 5000, Rate: 1000, Burst: 5000, Keys: 1000}, Tenant: GatewayShare{Connections: 500, Rate: 200, Burst: 1000},
 		},
-		Heartbeat: GatewayHeartbeat{Every: 30 * time.Second, Timeout: 5 * time.Second}, Drain: 10 * time.Second,
+		Heartbeat: GatewayHeartbeat{Interval: 30 * time.Second, Timeout: 5 * time.Second}, Drain: 10 * time.Second,
 	}
 	if diff := cmp.Diff(want, g, cmpopts.IgnoreUnexported(Gateway{})); diff != "" {
 		t.Error(diff)

@@ -30,7 +30,7 @@ input:
   key: customer
   fields: {customer: string, n: int, url: string}
 commit: {interval: 1ms}
-objects:
+content:
   root: '${ROOT}'
   buckets: [calls]
   s3: {endpoint: '${ENDPOINT}', region: us-east-1}

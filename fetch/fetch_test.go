@@ -255,7 +255,7 @@ func TestFilesOutsideOfTheRootAreNotRead(t *testing.T) {
 	if _, err := f.Fetch(t.Context(), []string{"file://" + dir + "/in2/b"}, 100); err == nil || !strings.Contains(err.Error(), "it is outside of "+root) {
 		t.Error(err)
 	}
-	if _, err := open(t, Options{}).Fetch(t.Context(), []string{"file://" + root + "/a"}, 100); whose(err) != "row, at once" || !strings.Contains(err.Error(), "objects.root") {
+	if _, err := open(t, Options{}).Fetch(t.Context(), []string{"file://" + root + "/a"}, 100); whose(err) != "row, at once" || !strings.Contains(err.Error(), "content.root") {
 		t.Error(err)
 	}
 	if _, err := open(t, Options{Root: filepath.Join(dir, "none")}).Fetch(t.Context(), []string{"file://" + dir + "/none/a"}, 100); whose(err) != "place" {
@@ -305,7 +305,7 @@ func TestHostsThatAreNotNamedAreNotAsked(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := open(t, Options{}).Fetch(t.Context(), []string{to}, 100); whose(err) != "row, at once" || !strings.Contains(err.Error(), "objects.http") {
+	if _, err := open(t, Options{}).Fetch(t.Context(), []string{to}, 100); whose(err) != "row, at once" || !strings.Contains(err.Error(), "content.http") {
 		t.Error(err)
 	}
 }

@@ -22,7 +22,7 @@ input:
   time: {field: ts, unit: ms, lateness: 5s}
   fields: {customer: string, call: string, part: int, end: optional bool, url: string, ts: int}
 commit: {interval: 1ms}
-objects: {root: '${ROOT}', cache: {dir: '${CACHE}', max: 1MB}}
+content: {root: '${ROOT}', cache: {dir: '${CACHE}', max: 1MB}}
 models:
   asr: {go: ocr, version: 1, outputs: {text: string}}
 steps:

@@ -64,7 +64,7 @@ func (o *Options) allowed(to *url.URL) error {
 	case to.User != nil:
 		return &guardError{"a password has no place in a URL"}
 	case scheme == "http" && !o.Plain:
-		return &guardError{"it is not encrypted: objects.http allows that"}
+		return &guardError{"it is not encrypted: content.http allows that"}
 	case scheme != "https" && scheme != "http":
 		return &guardError{"the URL is not valid: use https://HOST/PATH"}
 	}
@@ -77,7 +77,7 @@ func (o *Options) allowed(to *url.URL) error {
 			return nil
 		}
 	}
-	return &guardError{fmt.Sprintf("objects.hosts does not name %q", host)}
+	return &guardError{fmt.Sprintf("content.hosts does not name %q", host)}
 }
 
 // inner are networks that are not public beside those that netip knows: of carriers,
@@ -108,7 +108,7 @@ func (o *Options) reachable(address string) error {
 		private = private || network.Contains(ip)
 	}
 	if private {
-		return &guardError{fmt.Sprintf("its address %v is private: objects.private names networks that are asked all the same", ip)}
+		return &guardError{fmt.Sprintf("its address %v is private: content.private names networks that are asked all the same", ip)}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (f *Fetcher) parseFile(text string) (source, error) {
 	case err != nil || to.Host != "" && to.Host != "localhost" || !strings.HasPrefix(to.Path, "/") || to.RawQuery != "":
 		return source{}, refuse("%q is not a valid URL: use file:///FOLDER/NAME", client.ShownText(text))
 	case f.options.Root == "":
-		return source{}, refuse("%s: files are not fetched: objects.root names the folder they may be in", client.ShownText(text))
+		return source{}, refuse("%s: files are not fetched: content.root names the folder they may be in", client.ShownText(text))
 	}
 	inside, err := filepath.Rel(f.options.Root, filepath.FromSlash(to.Path))
 	if err != nil || !filepath.IsLocal(inside) {
@@ -114,7 +114,7 @@ func (f *Fetcher) parseS3(rest string) (source, error) {
 	case !strings.HasPrefix(rest, "//") || bucket == "" || key == "":
 		return source{}, refuse("%q is not a valid URL: use s3://BUCKET/KEY", shown)
 	case !slices.Contains(f.options.Buckets, "*") && !slices.Contains(f.options.Buckets, bucket):
-		return source{}, refuse("%s: objects.buckets does not name the bucket", shown)
+		return source{}, refuse("%s: content.buckets does not name the bucket", shown)
 	case strings.ContainsFunc(bucket, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_')
 	}) || strings.Trim(bucket, ".") == "":

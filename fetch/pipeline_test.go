@@ -37,7 +37,7 @@ input:
   key: customer
   fields: {customer: string, n: int, url: optional string}
 commit: {interval: 1ms}
-objects:
+content:
   root: '${ROOT}'
   http: true
   private: [127.0.0.0/8]
@@ -217,7 +217,7 @@ func (w *world) run(t *testing.T, log stream.Log, number int) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%d outputs, want %d; the first are %q\nwant %q", len(got), len(want), got[:min(len(got), 3)], want[:3])
 	}
-	reasons := []string{"/missing/", "404 Not Found", "/huge/", "too large: more than the 1000 bytes", "/inward/", "10.1.1.1", "/none", "no such file", "s3://calls/none/", "NoSuchKey", "s3://other/", "objects.buckets", "file:///etc/passwd", "is not a valid URL: use file:///FOLDER/NAME", "there is", "no URL"}
+	reasons := []string{"/missing/", "404 Not Found", "/huge/", "too large: more than the 1000 bytes", "/inward/", "10.1.1.1", "/none", "no such file", "s3://calls/none/", "NoSuchKey", "s3://other/", "content.buckets", "file:///etc/passwd", "is not a valid URL: use file:///FOLDER/NAME", "there is", "no URL"}
 	dead := 0
 	for p, records := range answer {
 		if p.Topic != "support.dlq" {
@@ -283,7 +283,7 @@ func TestContentIsFetchedOnKafka(t *testing.T) {
 func TestContentIsTheSameAfterARestart(t *testing.T) {
 	w, log := newWorld(t, "1MB"), openEmbedded(t)
 	w.ocr.down.Store(1)
-	text := strings.Replace(file, "breaker: {probe: 20ms}}}\nsteps", "breaker: {probe: 20ms, open: park}}}\nsteps", 1)
+	text := strings.Replace(file, "breaker: {probe: 20ms}}}\nsteps", "breaker: {probe: 20ms, open: queue}}}\nsteps", 1)
 	runner := w.open(t, text)
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)

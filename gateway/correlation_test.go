@@ -35,7 +35,7 @@ const trace, traceParent = "0af7651916cd43dd8448eb211c80319c", "00-0af7651916cd4
 // posts is a pipeline whose events end in every way, by their text.
 func posts(t *testing.T) *afterbay.Runner {
 	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "posts", Answers: []string{"decisions", "aside"},
+		Name: "posts", Replies: []string{"decisions", "aside"},
 		Input: afterbay.Input{Topic: "posts", Key: "user", Partitions: partitions, Repartition: partitions, Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "text", Type: "string"}}},
 		Steps: []afterbay.Step{{Route: []afterbay.Case{
 			{Name: "filtered", When: `text == "filtered"`, Then: "drop"},

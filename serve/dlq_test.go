@@ -21,7 +21,7 @@ import (
 func TestAPipelineThatStandsStillIsSeenAndGoesOnWhenTold(t *testing.T) {
 	log := newLog(t)
 	p := pipeline()
-	p.DeadLetters.AbortAbove = afterbay.Share{Of: 0.5, Per: time.Minute}
+	p.DeadLetters.StopAbove = afterbay.Share{Of: 0.5, Per: time.Minute}
 	runner, err := afterbay.New(p, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

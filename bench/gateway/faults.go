@@ -22,7 +22,7 @@ input:
   fields: {user: string, text: string}
 commit: {interval: 5ms}
 models:
-  risk: {file: risk.yaml, version: 1, outputs: {score: number}, call: {timeout: 1s, backoff: {base: 100ms, max: 2s}, breaker: {failures: 5, probe: 500ms, open: park}}}
+  risk: {file: risk.yaml, version: 1, outputs: {score: number}, call: {timeout: 1s, backoff: {base: 100ms, max: 2s}, breaker: {failures: 5, probe: 500ms, open: queue}}}
 steps:
   - score: {model: risk, inputs: [text], batch: {size: 32, wait: 10ms}}
   - emit: {topic: decisions, value: [user, risk.score]}

@@ -46,7 +46,7 @@ func (a *answering) check() (u unfit) {
 		return u
 	}
 	unanswered := func(of *afterbay.Errors, path string, errs ...*afterbay.Error) {
-		if a.gateway.Pipeline.Unanswered != "expire" {
+		if a.gateway.Pipeline.Unreplied != "expire" {
 			*of = append(*of, errs...)
 			return
 		}
@@ -158,7 +158,7 @@ func (a *answering) ending(r *afterbay.Runner, end afterbay.Ending) *afterbay.Er
 func (a *answering) nobodyReads(pipeline string, end afterbay.Ending) *afterbay.Error {
 	return &afterbay.Error{
 		Path: "pipeline." + end.As, Message: fmt.Sprintf("nobody reads topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, pipeline),
-		Hint: fmt.Sprintf("add it: %s: [%s]; or have them expire: unanswered: expire", end.As, strings.Join(append(a.of(end.As), end.Topic), ", ")),
+		Hint: fmt.Sprintf("add it: %s: [%s]; or let them expire: unreplied: expire", end.As, strings.Join(append(a.of(end.As), end.Topic), ", ")),
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // talkPipeline counts by room, and has nothing to say to those that are quiet.
 const talkPipeline = `pipeline: talk
 input: {topic: said, partitions: 2, key: room, fields: {room: string, text: string}}
-answers: [shown]
+replies: [shown]
 steps:
   - features: {said: {windows: [1h], aggregates: [count]}}
   - route:
@@ -25,7 +25,7 @@ steps:
 // judgePipeline reads what talkPipeline shows.
 const judgePipeline = `pipeline: judge
 input: {topic: shown, key: room, fields: {room: string, text: string}, time: {late: {topic: late}}}
-answers: [judged]
+replies: [judged]
 steps:
   - emit: {topic: judged, value: [room, text]}
 `
@@ -55,14 +55,14 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 		"letters as results": {[]string{"[shown, talk.ended], dead_letters: [talk.dlq]", "[shown, talk.ended, talk.dlq]"}, "", []string{
 			`gateway.yaml:3:25: pipeline.outputs: topic "talk.dlq" of pipeline "talk" is no topic of outputs: name it in dead_letters instead`,
 		}},
-		"to expire": {[]string{", talk.ended], dead_letters: [talk.dlq]", "], unanswered: expire"}, "", []string{
+		"to expire": {[]string{", talk.ended], dead_letters: [talk.dlq]", "], unreplied: expire"}, "", []string{
 			gateway + "\n", `gateway chat: warning: nobody reads topic "talk.ended"`, `gateway chat: warning: nobody reads topic "talk.dlq"`,
 		}},
-		"no answers": {[]string{"answers: [shown]\n", "", ", talk.ended", ""}, "", []string{
-			`talk.yaml:6:7: steps[1].route.quiet: events are dropped: those of clients would only expire: have the pipeline end them in talk.ended, which the gateway reads as one of its outputs, by naming the topics that answer clients: answers: [shown]`,
+		"no answers": {[]string{"replies: [shown]\n", "", ", talk.ended", ""}, "", []string{
+			`talk.yaml:6:7: steps[1].route.quiet: events are dropped: those of clients would only expire: have the pipeline end them in talk.ended, which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [shown]`,
 		}},
-		"no answers, to expire": {[]string{"answers: [shown]\n", "", ", talk.ended]", "], unanswered: expire"}, "", []string{"warning: pipeline talk, steps[1].route.quiet: events are dropped"}},
-		"another topic": {[]string{"answers: [shown]\n", "", "[shown, talk.ended]", "[showed]"}, "", []string{
+		"no answers, to expire": {[]string{"replies: [shown]\n", "", ", talk.ended]", "], unreplied: expire"}, "", []string{"warning: pipeline talk, steps[1].route.quiet: events are dropped"}},
+		"another topic": {[]string{"replies: [shown]\n", "", "[shown, talk.ended]", "[showed]"}, "", []string{
 			"talk.yaml:3:1: steps: events may come to the end without an output that answers them", "talk.yaml:6:7: steps[1].route.quiet", `gateway.yaml:3:35: pipeline.outputs[0]: no pipeline here writes topic "showed": they write shown, talk.dlq`,
 		}},
 		"another input": {[]string{"input: said,", "input: posts,"}, "", []string{`gateway.yaml:3:19: pipeline.input: no pipeline here reads topic "posts"`}},
@@ -150,7 +150,7 @@ func TestGatewayOfItsOwnProcessSeesUnreadEnds(t *testing.T) {
 			t.Errorf("%s: %+v", c[0], r)
 		}
 	}
-	write(t, "gateway.yaml", strings.Replace(file, "OUTPUTS", "[shown, talk.ended], unanswered: expire", 1))
+	write(t, "gateway.yaml", strings.Replace(file, "OUTPUTS", "[shown, talk.ended], unreplied: expire", 1))
 	out, endGateway := background(t, "gateway", "gateway.yaml", "--engine", engine, "--admin", "127.0.0.1:0")
 	out.wait(t, "/v1/clients")
 	if code := endGateway(); code != exitOK {

@@ -20,7 +20,7 @@ type dlqCommand struct {
 	Stats   dlqStatsCommand   `cmd:"" help:"Count dead letters by stage and kind of reason."`
 	Redrive dlqRedriveCommand `cmd:"" help:"Send events of dead letters back to where they failed; what was done before is not done twice."`
 	Drop    dlqDropCommand    `cmd:"" help:"Settle dead letters without sending their events back. Their records stay in the topic."`
-	Resume  dlqResumeCommand  `cmd:"" help:"Resume a pipeline that stopped because of dlq.abort_above."`
+	Resume  dlqResumeCommand  `cmd:"" help:"Resume a pipeline that stopped because of dlq.stop_above."`
 }
 
 // dlqFlags select dead letters.

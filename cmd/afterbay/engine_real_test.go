@@ -122,8 +122,8 @@ func TestBrokersSeeClientIDAndReplication(t *testing.T) {
 	engine := func(words string) string {
 		return "engine: {url: '" + realEngine(t) + "'" + words + "}\n"
 	}
-	write(t, "p.yaml", engineFile("seen", engine(", client_id: seen-1, replication: 1, groups: server")))
-	write(t, "q.yaml", engineFile("thrice", engine(", replication: 3")))
+	write(t, "p.yaml", engineFile("seen", engine(", client_id: seen-1, replication_factor: 1, group_protocol: consumer")))
+	write(t, "q.yaml", engineFile("thrice", engine(", replication_factor: 3")))
 	if r := command(t, "", "run", "q.yaml", "--listen", "none", "--until-idle"); r.code != exitFailure || !strings.Contains(r.stderr, "set Replication to as many brokers as there are") {
 		t.Errorf("three copies on one broker: exit %d: %s", r.code, r.stderr)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/stream/kafka"
 )
 
@@ -28,21 +29,21 @@ const (
 // engineSettings are what may stand behind the question mark of a URL: the words
 // of `engine:` but the secrets, since command lines are read by others.
 var engineSettings = map[string]func(e *afterbay.Engine, value string) bool{
-	"ca":            setText(func(e *afterbay.Engine) *string { return &e.CA }),
-	"cert":          setText(func(e *afterbay.Engine) *string { return &e.Cert }),
-	"key":           setText(func(e *afterbay.Engine) *string { return &e.Key }),
-	"sasl":          setText(func(e *afterbay.Engine) *string { return &e.SASL }),
-	"user":          setText(func(e *afterbay.Engine) *string { return &e.User }),
-	"password_file": setText(func(e *afterbay.Engine) *string { return &e.PasswordFile }),
-	"token_file":    setText(func(e *afterbay.Engine) *string { return &e.TokenFile }),
-	"token_url":     setText(func(e *afterbay.Engine) *string { return &e.TokenURL }),
-	"scope":         setText(func(e *afterbay.Engine) *string { return &e.Scope }),
-	"client_id":     setText(func(e *afterbay.Engine) *string { return &e.ClientID }),
-	"rack":          setText(func(e *afterbay.Engine) *string { return &e.Rack }),
-	"groups":        setText(func(e *afterbay.Engine) *string { return &e.Groups }),
-	"replication": func(e *afterbay.Engine, value string) bool {
+	"ca":             setText(func(e *afterbay.Engine) *string { return &e.CA }),
+	"cert":           setText(func(e *afterbay.Engine) *string { return &e.Cert }),
+	"key":            setText(func(e *afterbay.Engine) *string { return &e.Key }),
+	"sasl":           setText(func(e *afterbay.Engine) *string { return &e.SASL }),
+	"user":           setText(func(e *afterbay.Engine) *string { return &e.User }),
+	"password_file":  setText(func(e *afterbay.Engine) *string { return &e.PasswordFile }),
+	"token_file":     setText(func(e *afterbay.Engine) *string { return &e.TokenFile }),
+	"token_url":      setText(func(e *afterbay.Engine) *string { return &e.TokenURL }),
+	"scope":          setText(func(e *afterbay.Engine) *string { return &e.Scope }),
+	"client_id":      setText(func(e *afterbay.Engine) *string { return &e.ClientID }),
+	"rack":           setText(func(e *afterbay.Engine) *string { return &e.Rack }),
+	"group_protocol": setText(func(e *afterbay.Engine) *string { return &e.GroupProtocol }),
+	"replication_factor": func(e *afterbay.Engine, value string) bool {
 		n, err := strconv.ParseInt(value, 10, 16)
-		e.Replication = int(n)
+		e.ReplicationFactor = int(n)
 		return err == nil && n > 0
 	},
 }
@@ -62,10 +63,12 @@ func parseEngine(text string) (e afterbay.Engine, found afterbay.Errors) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		set, ok := engineSettings[name]
 		switch values := settings[name]; {
+		case !ok && spec.NewWord("", "engine", name) != "":
+			found = append(found, &afterbay.Error{Path: "engine." + name, Message: "it is now " + spec.NewWord("", "engine", name), Hint: "docs/upgrading.md lists all renames"})
 		case !ok:
 			found = append(found, &afterbay.Error{Path: "engine." + name, Message: "unknown setting", Hint: "there are " + strings.Join(slices.Sorted(maps.Keys(engineSettings)), ", ")})
 		case len(values) > 1 || !set(&e, values[0]):
-			found = append(found, &afterbay.Error{Path: "engine." + name, Message: fmt.Sprintf("%q is not one value", values), Hint: "write one, for replication a number from 1"})
+			found = append(found, &afterbay.Error{Path: "engine." + name, Message: fmt.Sprintf("%q is not one value", values), Hint: "write one, for replication_factor a number from 1"})
 		}
 	}
 	e.SASL = strings.ToLower(e.SASL)
@@ -104,8 +107,8 @@ func checkEngine(e afterbay.Engine) afterbay.Errors {
 	case e.Cert == "" && e.Key != "":
 		c.fail("key", "a key without its certificate", "name the file of the certificate with `cert`")
 	}
-	if e.Groups != "" && e.Groups != "classic" && e.Groups != "server" {
-		c.fail("groups", fmt.Sprintf("%q is unknown", e.Groups), "use classic, where the members assign partitions, or server, where the brokers do (Kafka 4.0)")
+	if e.GroupProtocol != "" && e.GroupProtocol != "classic" && e.GroupProtocol != "consumer" {
+		c.fail("group_protocol", fmt.Sprintf("%q is unknown", e.GroupProtocol), "use classic, where the members assign partitions, or consumer, where the brokers do (Kafka 4.0)")
 	}
 	c.sasl()
 	return c.found
@@ -174,7 +177,7 @@ func (c *engineChecks) sasl() {
 func (e *engine) options() (kafka.Options, afterbay.Errors) {
 	c := &engineChecks{Engine: &e.Engine}
 	o := kafka.Options{
-		Brokers: c.brokers(), ClientID: e.ClientID, Rack: e.Rack, Replication: e.Replication, ServerGroups: e.Groups == "server",
+		Brokers: c.brokers(), ClientID: e.ClientID, Rack: e.Rack, Replication: e.ReplicationFactor, ServerGroups: e.GroupProtocol == "consumer",
 		SASL: kafka.SASL{Mechanism: strings.ToUpper(e.SASL)},
 	}
 	if strings.HasPrefix(e.URL, "kafka+tls://") {

@@ -56,7 +56,7 @@ func TestEngineURLs(t *testing.T) {
 	env := map[string]string{envPassword: "from env"}
 	for _, c := range []struct{ url, want string }{
 		{"kafka://a:9092,b:9093/", ""},
-		{"kafka://[::1]:9092?rack=r1&client_id=c&groups=server&replication=3", ""},
+		{"kafka://[::1]:9092?rack=r1&client_id=c&group_protocol=consumer&replication_factor=3", ""},
 		{"kafka+tls://a:9092", ""},
 		{"kafka://a:1?sasl=plain&user=u", ""},
 		{"kafka://a:1?sasl=SCRAM-SHA-512&user=u&password_file=" + secretFile, ""},
@@ -74,9 +74,9 @@ func TestEngineURLs(t *testing.T) {
 		{"kafka://a:1?rack=a&rack=b", "setting rack: "},
 		{"kafka://a:1?rack=", "is not one value"},
 		{"kafka://a:1?%zz", "settings cannot be read"},
-		{"kafka://a:1?groups=848", "use classic"},
-		{"kafka://a:1?replication=0", "a number from 1"},
-		{"kafka://a:1?replication=40000", "a number from 1"},
+		{"kafka://a:1?group_protocol=848", "use classic"},
+		{"kafka://a:1?replication_factor=0", "a number from 1"},
+		{"kafka://a:1?replication_factor=40000", "a number from 1"},
 		{"embedded", ""},
 		{"embedded://a", "embedded, which has no settings"},
 		{"kafka://a:1?ca=" + noPEM, "write kafka+tls:// in the URL"},

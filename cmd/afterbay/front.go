@@ -138,7 +138,7 @@ func (f *front) options() (gateway.Options, sequence.Options) {
 	return gateway.Options{
 		Inbox: sequence.Inbox(file.Name), Results: sequence.Results(file.Name), CursorKey: f.secret, Epoch: uint64(file.Epoch),
 		Origins: file.Origins, Connections: l.Connections, PendingLimit: l.Pending, MessageBytes: l.Message,
-		Ping: file.Heartbeat.Every, PongTimeout: file.Heartbeat.Timeout, DrainWindow: file.Drain,
+		Ping: file.Heartbeat.Interval, PongTimeout: file.Heartbeat.Timeout, DrainWindow: file.Drain,
 		Tenants: shareOf(l.Tenant), Logger: f.log, Fault: f.fault,
 	}, events
 }
@@ -231,7 +231,7 @@ func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
 	}
 	var unread afterbay.Errors
 	for _, e := range newAnswering(f.file, nil).unread(topics) {
-		if f.file.Pipeline.Unanswered == "expire" {
+		if f.file.Pipeline.Unreplied == "expire" {
 			f.log.Warn("gateway: "+e.Message, "gateway", f.file.Name)
 			continue
 		}

@@ -27,7 +27,7 @@ input:
   partitions: 4
   key: user
   fields: {user: string, n: int, v: int}
-answers: [totals]
+replies: [totals]
 steps:
   - features:
       seen:   {windows: [24h], aggregates: [count]}

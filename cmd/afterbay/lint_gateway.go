@@ -83,7 +83,7 @@ func (l *linter) answered() {
 		for _, i := range a.behind() {
 			names = append(names, runners[i].Name())
 		}
-		if g.of += " of pipeline " + strings.Join(names, ", "); len(u.pipeline) == 0 && g.file.Pipeline.Unanswered == "" {
+		if g.of += " of pipeline " + strings.Join(names, ", "); len(u.pipeline) == 0 && g.file.Pipeline.Unreplied == "" {
 			g.of += ", and each of them ends in a result"
 		}
 	}

@@ -88,7 +88,7 @@ func openFiles(f *afterbay.FilesSink) (*files.Archive, error) {
 		columns[i] = files.Column{Name: c.Name, Type: c.Type}
 	}
 	return files.New(files.Options{
-		URL: f.URL, Format: files.Format(f.Format), Compress: f.Compress, Columns: columns, Digest: f.Digest,
+		URL: f.URL, Format: files.Format(f.Format), Compress: f.Compression, Columns: columns, Digest: f.Digest,
 		S3: files.S3{Endpoint: f.S3.Endpoint, Region: f.S3.Region, Credentials: f.S3.Credentials, Profile: f.S3.Profile},
 	})
 }

@@ -453,5 +453,5 @@ func (p *trouble) inputGoesAway() {
 
 // topicCannotBeMade where there are fewer brokers than copies are asked for.
 func (p *trouble) topicCannotBeMade() {
-	p.fails(p.run("--engine", os.Getenv("AFTERBAY_ENGINE")+"?replication=3"), exitFailure, "replication")
+	p.fails(p.run("--engine", os.Getenv("AFTERBAY_ENGINE")+"?replication_factor=3"), exitFailure, "replication")
 }

@@ -41,7 +41,7 @@ func (speaker) Answer(ctx context.Context, rows models.Rows, _ []float32, texts 
 // and a record that is made once before it.
 func speaking(t *testing.T) *afterbay.Runner {
 	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "moderation", Answers: []string{"decisions"},
+		Name: "moderation", Replies: []string{"decisions"},
 		Input: afterbay.Input{
 			Topic: "events", Key: "room", Partitions: 3, Repartition: 2,
 			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
@@ -49,7 +49,7 @@ func speaking(t *testing.T) *afterbay.Runner {
 		Models: []afterbay.Model{{Name: "speaker", Go: "speaker", Version: 1, Outputs: []afterbay.Field{{Name: "words", Type: "string"}}, Call: &afterbay.Calling{}}},
 		Steps: []afterbay.Step{
 			{Emit: &afterbay.Emit{Topic: "tokens", Names: []string{"text"}}},
-			{Score: &afterbay.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &afterbay.Partial{Topic: "tokens", Every: time.Millisecond}}},
+			{Score: &afterbay.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &afterbay.Partial{Topic: "tokens", Interval: time.Millisecond}}},
 			{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}}},
 		},
 		Code: afterbay.Code{Models: map[string]models.Model{"speaker": speaker{}}},

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(broker.Run(m)) }
 // events of a room.
 func moderation(t *testing.T) *afterbay.Runner {
 	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "moderation", Answers: []string{"decisions"},
+		Name: "moderation", Replies: []string{"decisions"},
 		Input: afterbay.Input{
 			Topic: "events", Key: "room", Partitions: 2,
 			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},

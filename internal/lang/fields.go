@@ -57,8 +57,8 @@ var PipelineFields = []spec.Field[Pipeline]{
 	{Name: "delivery", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Delivery { return &p.Delivery },
 		spec.Choice[Delivery](string(ExactlyOnce), string(AtLeastOnce), string(AtMostOnce))),
 		Example: "at-least-once"},
-	{Name: "answers", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]string { return &p.Answers }, spec.ListOf(spec.TextOf("a topic"))),
-		Example: "[decisions]", Absent: "nothing is for clients", Help: "topics by which events that clients sent by a gateway are answered, or go on: one that leaves no record in them, since it is filtered or a member of a group, ends in the topic `<pipeline>.ended`"},
+	{Name: "replies", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]string { return &p.Replies }, spec.ListOf(spec.TextOf("a topic"))),
+		Example: "[decisions]", Absent: "nothing is for clients", Help: "topics whose records are replies to clients of a gateway, or lead to replies. An event of a client that leaves no record in them (it is filtered, or a member of a group) ends in the topic `<pipeline>.ended`"},
 	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Commit { return &p.Commit }, spec.MappingOf(commitFields)),
 		Example: "{interval: 20ms}", Absent: "as below"},
 	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Queue { return &p.Queue }, spec.MappingOf(queueFields)),
@@ -73,7 +73,7 @@ var PipelineFields = []spec.Field[Pipeline]{
 	{Name: "lag", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Lag { return &p.Lag }, spec.MappingOf(lagFields)),
 		Example: "{warn: 10s, critical: 60s}", Absent: "no bounds"},
 	{Name: "dlq", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *DeadLetters { return &p.DeadLetters }, spec.MappingOf(deadLettersFields)),
-		Example: "{abort_above: 5%/1m}", Absent: "it never stops"},
+		Example: "{stop_above: 5%/1m}", Absent: "it never stops"},
 	{Name: "engine", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, ReadEngine),
 		Example: "kafka://broker-1:9092,broker-2:9092", Absent: "the log of a data directory",
 		Help: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
@@ -86,7 +86,7 @@ var PipelineFields = []spec.Field[Pipeline]{
 		Help: "names, each of a value, or of a table that is read as `table[key] ?? otherwise`"},
 	{Name: "steps", Affects: spec.State, Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(StepForm())),
 		Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
-	{Name: "objects", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Objects { return &p.Objects }, spec.MappingOf(objectsFields)),
+	{Name: "content", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
 	{Name: "sinks", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinkFields))),
 		Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
@@ -163,7 +163,7 @@ var lagFields = []spec.Field[Lag]{
 }
 
 var deadLettersFields = []spec.Field[DeadLetters]{
-	{Name: "abort_above", Affects: spec.Nothing, Required: true, Form: spec.Into(func(d *DeadLetters) *spec.Share { return &d.AbortAbove }, spec.ShareForm()), Example: "5%/1m"},
+	{Name: "stop_above", Affects: spec.Nothing, Required: true, Form: spec.Into(func(d *DeadLetters) *spec.Share { return &d.StopAbove }, spec.ShareForm()), Example: "5%/1m"},
 }
 
 var budgetFields = []spec.Field[Budget]{
@@ -195,9 +195,9 @@ var engineFields = []spec.Field[Engine]{
 	{Name: "scope", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Scope }, ReadName), Example: "kafka"},
 	{Name: "client_id", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.ClientID }, ReadName), Example: "fraud-1"},
 	{Name: "rack", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Rack }, ReadName), Example: "eu-west-1a"},
-	{Name: "groups", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Groups }, spec.Choice[string]("classic", "server")), Example: "server",
-		Help: "who assigns partitions: the members (classic), or the brokers (server: KIP-848, Kafka 4.0)"},
-	{Name: "replication", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *int { return &e.Replication }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
+	{Name: "group_protocol", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.GroupProtocol }, spec.Choice[string]("classic", "consumer")), Example: "consumer",
+		Help: "what assigns partitions: the members (classic), or the brokers (consumer: KIP-848, Kafka 4.0)"},
+	{Name: "replication_factor", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *int { return &e.ReplicationFactor }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
 }
 
 const (
@@ -218,7 +218,7 @@ var modelFields = []spec.Field[Model]{
 	{Name: "process", Affects: spec.Nothing, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, spec.ListOf(spec.TextOf("a text"))), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
 		Help: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Calling { return &m.Call }, spec.MappingOf(callingFields)),
-		Example: "{timeout: 3s, attempts: 3, breaker: {failures: 5, probe: 30s, open: park}}", Absent: "at once, and an error is a dead letter; `{}` for models of kinds remote and process"},
+		Example: "{timeout: 3s, attempts: 3, breaker: {failures: 5, probe: 30s, open: queue}}", Absent: "at once, and an error is a dead letter; `{}` for models of kinds remote and process"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Journal { return &m.Journal },
 		readJournal),
 		Example: "{by: request, price: 0.002}", Absent: "for models of kinds remote and process, the answers for events that are parked",
@@ -233,7 +233,7 @@ var callingFields = []spec.Field[Calling]{
 	{Name: "concurrency", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *int { return &c.Concurrency }, spec.Whole[int](1, 4096)), Example: "4"},
 	{Name: "start", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *int { return &c.Start }, spec.Whole[int](1, 4096)), Example: "16"},
 	{Name: "expire", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *time.Duration { return &c.Expire }, spec.Span(time.Millisecond, 366*spec.Day)), Example: "24h"},
-	{Name: "breaker", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *Breaker { return &c.Breaker }, spec.MappingOf(breakerFields)), Example: "{failures: 5, probe: 30s, open: park}", Absent: "as below"},
+	{Name: "breaker", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *Breaker { return &c.Breaker }, spec.MappingOf(breakerFields)), Example: "{failures: 5, probe: 30s, open: queue}", Absent: "as below"},
 }
 
 var readJournal = spec.OneOf("write true, false or {by: ...}", spec.Scalar, spec.Into(func(j *Journal) *bool { return &j.Off }, spec.Not()), spec.Mapping, spec.MappingOf(journalFields))
@@ -241,7 +241,7 @@ var readJournal = spec.OneOf("write true, false or {by: ...}", spec.Scalar, spec
 var journalFields = []spec.Field[Journal]{
 	{Name: "by", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *string { return &j.By }, spec.Choice[string]("request", "event")), Example: "event",
 		Help: "request, where events that ask the same share an answer, or event, where each has its own", Absent: "event for chat, transcriptions and lookups, request for others"},
-	{Name: "keep", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *time.Duration { return &j.Keep }, spec.Span(time.Minute, 366*spec.Day)), Example: "30d"},
+	{Name: "retention", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *time.Duration { return &j.Retention }, spec.Span(time.Minute, 366*spec.Day)), Example: "30d"},
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *int { return &j.Max }, spec.Size(2<<20, 1<<40)), Example: "1GiB"},
 	{Name: "price", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *float64 { return &j.Price }, spec.Number()), Example: "0.002"},
 }
@@ -255,8 +255,8 @@ var breakerFields = []spec.Field[Breaker]{
 	{Name: "failures", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *int { return &b.Failures }, spec.Whole[int](1, 1000)), Example: "5"},
 	{Name: "rate", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *float64 { return &b.Rate }, spec.Fraction()), Example: "0.2"},
 	{Name: "probe", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *time.Duration { return &b.Probe }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
-	{Name: "open", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *string { return &b.Open }, spec.Choice[string]("pause", "park", "fallback")), Example: "park",
-		Help: "what happens meanwhile: nothing is read, events are parked, or scores are their `fallback`, which outputs are marked with"},
+	{Name: "open", Affects: spec.Nothing, Form: spec.Into(func(b *Breaker) *string { return &b.Open }, spec.Choice[string]("pause", "queue", "fallback")), Example: "queue",
+		Help: "what happens meanwhile: nothing is read, events go into the async queue, or scores are their `fallback`, which outputs are marked with"},
 }
 
 var queueFields = []spec.Field[Queue]{
@@ -345,7 +345,7 @@ var scoreFields = []spec.Field[Score]{
 		Help: "events are parked, and scored off the loop: those that need no score do not wait for them"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order",
 		Help: "the events of a key are parked behind one of it that is, and are done with in their order"},
-	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, every: 250ms}", Absent: "no records of them",
+	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, interval: 250ms}", Absent: "no records of them",
 		Help: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]Step { return &s.OnFailure }, readSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
 		Help: "steps for an event that is given up: let, decide, call and emit; it is a dead letter too, unless they write something"},
@@ -353,7 +353,7 @@ var scoreFields = []spec.Field[Score]{
 
 var partialFields = []spec.Field[Partial]{
 	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Partial) *string { return &p.Topic }, ReadName), Example: "drafts", Help: "a topic"},
-	{Name: "every", Affects: spec.Outputs, Form: spec.Into(func(p *Partial) *time.Duration { return &p.Every }, spec.Span(time.Millisecond, time.Minute).Default(DefaultPartialEvery)), Example: "100ms"},
+	{Name: "interval", Affects: spec.Outputs, Form: spec.Into(func(p *Partial) *time.Duration { return &p.Interval }, spec.Span(time.Millisecond, time.Minute).Default(DefaultPartialEvery)), Example: "100ms"},
 }
 
 var batchFields = []spec.Field[Batch]{

@@ -16,21 +16,21 @@ var fetchFields = []spec.Field[Fetch]{
 		Absent: "always", Help: "for which events; the names are optional then"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Calling { return &f.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
 		Help: "how it is called for: its breaker is one of each host and bucket, so that events wait, parked, for those that are down, and others do not", Absent: "as below, with a timeout of 30s"},
-	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Journal { return &f.Journal }, readJournal), Example: "{keep: 30d}", Absent: "they are",
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Journal { return &f.Journal }, readJournal), Example: "{retention: 30d}", Absent: "they are",
 		Help: "whether hash and size of what each event was given are kept beside the partition, so that it is given the same whenever it is computed again"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order"},
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, readSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
 		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
-var objectsFields = []spec.Field[Objects]{
-	{Name: "root", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *string { return &o.Root }, spec.TextOf("the path of a folder")), Example: "/data/uploads", Absent: "no files"},
-	{Name: "hosts", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *[]string { return &o.Hosts }, spec.ListOf(ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
-	{Name: "private", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *[]string { return &o.Private }, spec.ListOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
-	{Name: "http", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
-	{Name: "buckets", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *[]string { return &o.Buckets }, spec.ListOf(ReadName)), Example: "[calls, shots]", Absent: "none"},
-	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *ObjectStore { return &o.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
-	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(o *Objects) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
+var contentFields = []spec.Field[Content]{
+	{Name: "root", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *string { return &o.Root }, spec.TextOf("the path of a folder")), Example: "/data/uploads", Absent: "no files"},
+	{Name: "hosts", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *[]string { return &o.Hosts }, spec.ListOf(ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
+	{Name: "private", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *[]string { return &o.Private }, spec.ListOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
+	{Name: "http", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
+	{Name: "buckets", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *[]string { return &o.Buckets }, spec.ListOf(ReadName)), Example: "[calls, shots]", Absent: "none"},
+	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ObjectStore { return &o.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
+	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
 }
 
 var storeFields = []spec.Field[ObjectStore]{

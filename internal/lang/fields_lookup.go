@@ -33,16 +33,25 @@ var lookupFields = []spec.Field[Lookup]{
 		Example: "{trusted: bool, level: optional int}", Help: "what is read of the row, and its types: names behind that of the lookup, as `profile.trusted`"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Empty }, readBindingSet),
 		Example: "{trusted: false}", Help: "what fields are where there is no row: names to expressions", Absent: "they are optional"},
-	{Name: "keep", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *time.Duration { return &l.Keep }, spec.Span(time.Millisecond, spec.Day)), Example: "1m",
-		Help: ofOutside + ": how long a row, or that there is none, is used without asking again", Absent: "it is asked for each event"},
-	{Name: "keep_max", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *int { return &l.KeepMax }, spec.Size(1<<10, 1<<40)), Example: "256MiB"},
-	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *int { return &l.Size }, spec.Whole[int](1, 4096)), Example: "500"},
+	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowCache { return &l.Cache }, spec.MappingOf(rowCacheFields)), Example: "{ttl: 1m, max: 256MiB}",
+		Help: ofOutside + ": keeps rows in the memory of the process", Absent: "it is asked for each event"},
+	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowBatch { return &l.Batch }, spec.MappingOf(rowBatchFields)), Example: "{size: 500}", Help: ofOutside + ": which keys share a call", Absent: "as below"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, readJournal), Example: "true", Absent: "none are",
 		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is parked then"},
-	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 500ms, breaker: {open: park}}",
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
 		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order"},
+}
+
+var rowCacheFields = []spec.Field[RowCache]{
+	{Name: "ttl", Affects: spec.Nothing, Required: true, Form: spec.Into(func(c *RowCache) *time.Duration { return &c.TTL }, spec.Span(time.Millisecond, spec.Day)), Example: "1m",
+		Help: "how long a row, or that there is none, is used without asking again"},
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(c *RowCache) *int { return &c.Max }, spec.Size(1<<10, 1<<40)), Example: "256MiB"},
+}
+
+var rowBatchFields = []spec.Field[RowBatch]{
+	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *RowBatch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "500"},
 }
 
 var redisFields = []spec.Field[Redis]{

@@ -31,7 +31,7 @@ var sinkFields = []spec.Field[Sink]{
 // clusterFields are those of an engine but for what says nothing about a cluster that
 // is written to alone.
 var clusterFields = slices.DeleteFunc(slices.Clone(engineFields), func(w spec.Field[Engine]) bool {
-	return slices.Contains([]string{"rack", "groups", "replication"}, w.Name)
+	return slices.Contains([]string{"rack", "group_protocol", "replication_factor"}, w.Name)
 })
 
 var readCluster = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(engineURL, ReadURL), spec.Mapping, spec.MappingOf(clusterFields))
@@ -48,7 +48,7 @@ var filesFields = []spec.Field[FilesSink]{
 	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(f *FilesSink) *ObjectStore { return &f.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below", Help: "where the server of a bucket is, and who asks"},
 	{Name: "format", Affects: spec.Nothing, Form: spec.Into(func(f *FilesSink) *string { return &f.Format }, spec.Choice[string]("parquet", "ndjson")), Example: "ndjson", Absent: "parquet",
 		Help: "what an object is"},
-	{Name: "compress", Affects: spec.Nothing, Form: spec.Into(func(f *FilesSink) *string { return &f.Compress }, spec.Choice[string]("gzip", "zstd")), Example: "zstd", Absent: "parquet is compressed by snappy, ndjson is not",
+	{Name: "compression", Affects: spec.Nothing, Form: spec.Into(func(f *FilesSink) *string { return &f.Compression }, spec.Choice[string]("gzip", "zstd")), Example: "zstd", Absent: "parquet is compressed by snappy, ndjson is not",
 		Help: "how it is compressed"},
 	{Name: "rows", Affects: spec.Nothing, Form: spec.Into(func(f *FilesSink) *int { return &f.Rows }, spec.Whole[int](1, 10_000_000)), Example: "10000", Help: "most records of an object"},
 	{Name: "bytes", Affects: spec.Nothing, Form: spec.Into(func(f *FilesSink) *int { return &f.Bytes }, spec.Size(1, 1<<30)), Example: "16MiB", Help: "of the keys, values and headers of its records, beyond which it is complete"},

@@ -18,13 +18,13 @@ type Pipeline struct {
 	Input     Input
 	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.repartition
 	Delivery  Delivery // "" is exactly-once
-	Answers   []string // topics by which events of a gateway's clients are answered, or go on: one that leaves no record in them, as it is filtered or a member of a group, ends in the topic <name>.ended; nil is without clients
+	Replies   []string // topics whose records are replies to clients of a gateway, or lead to replies: an event of a client without a record in them ends in the topic <name>.ended; nil is without clients
 	Commit    Commit
 	Models    []Model
 	Constants []spec.Constant
 	Steps     []Step
 
-	Objects     Objects // what fetch steps may fetch
+	Content     Content // what fetch steps may fetch
 	Sinks       []Sink  // for Runner.Deliver
 	DeadLetters DeadLetters
 
@@ -166,7 +166,7 @@ type Tenant struct {
 // DeadLetters says when a pipeline stands still because too much of what it takes
 // becomes dead letters.
 type DeadLetters struct {
-	AbortAbove spec.Share // where more of the events become dead letters, at least 10, the process stops reading, and is not ready, until it is told to go on or started again; the zero value never stops
+	StopAbove spec.Share // where more of the events become dead letters, at least 10, the process stops reading, and is not ready, until it is told to go on or started again; the zero value never stops
 }
 
 // Sink hands the records of a topic to a service, each until the service took it.
@@ -245,15 +245,15 @@ type KafkaSink struct {
 // FilesSink is where records are kept as objects, each in one of them. An object is
 // complete when the first of Rows, Bytes and Wait is reached.
 type FilesSink struct {
-	URL      string        // file:///FOLDER or s3://BUCKET/PREFIX
-	S3       ObjectStore   // of a bucket
-	Format   string        // parquet (default) or ndjson
-	Compress string        // gzip or zstd; "" is snappy for parquet and none for ndjson
-	Rows     int           // records of an object; 0 is 100,000
-	Bytes    int           // of keys, values and headers of its records; 0 is 128 MiB
-	Wait     time.Duration // since the first of them came; 0 is 5 m
-	Columns  []Field       // of parquet; nil is those of the emits, which New fills in
-	Digest   string        // of the pipeline, which New fills in
+	URL         string        // file:///FOLDER or s3://BUCKET/PREFIX
+	S3          ObjectStore   // of a bucket
+	Format      string        // parquet (default) or ndjson
+	Compression string        // gzip or zstd; "" is snappy for parquet and none for ndjson
+	Rows        int           // records of an object; 0 is 100,000
+	Bytes       int           // of keys, values and headers of its records; 0 is 128 MiB
+	Wait        time.Duration // since the first of them came; 0 is 5 m
+	Columns     []Field       // of parquet; nil is those of the emits, which New fills in
+	Digest      string        // of the pipeline, which New fills in
 }
 
 // Header is a header of requests.
@@ -261,22 +261,22 @@ type Header struct{ Name, Value string }
 
 // Engine is the log that a process runs its pipelines on.
 type Engine struct {
-	URL          string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory; "" is embedded
-	CA           string // a file of certificates to trust, PEM; "" is those of the system
-	Cert         string // a file of this client's certificate, PEM; "" is none
-	Key          string // a file of its key, PEM; "" is none
-	SASL         string // how to say who is there: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is nobody
-	User         string // of plain and scram; of oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
-	Password     string // of the user; "" is AFTERBAY_KAFKA_PASSWORD
-	PasswordFile string // a file of the password; "" is AFTERBAY_KAFKA_PASSWORD
-	Token        string // of oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
-	TokenFile    string // a file of the token, read again at each connection; "" is AFTERBAY_KAFKA_TOKEN
-	TokenURL     string // where OAuth 2.0 gives tokens for client credentials, which are the user and the password; "" is none
-	Scope        string // of the tokens that TokenURL gives; "" is none
-	ClientID     string // shown in the brokers' logs and quotas; "" is afterbay
-	Rack         string // reads go to a replica in it where there is one; "" is none
-	Groups       string // classic (default), where the members assign partitions, or server, where the brokers do (KIP-848, Kafka 4.0)
-	Replication  int    // copies of the topics that are made; 0 is the brokers' default
+	URL               string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory; "" is embedded
+	CA                string // a file of certificates to trust, PEM; "" is those of the system
+	Cert              string // a file of this client's certificate, PEM; "" is none
+	Key               string // a file of its key, PEM; "" is none
+	SASL              string // how to say who is there: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is nobody
+	User              string // of plain and scram; of oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
+	Password          string // of the user; "" is AFTERBAY_KAFKA_PASSWORD
+	PasswordFile      string // a file of the password; "" is AFTERBAY_KAFKA_PASSWORD
+	Token             string // of oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
+	TokenFile         string // a file of the token, read again at each connection; "" is AFTERBAY_KAFKA_TOKEN
+	TokenURL          string // where OAuth 2.0 gives tokens for client credentials, which are the user and the password; "" is none
+	Scope             string // of the tokens that TokenURL gives; "" is none
+	ClientID          string // shown in the brokers' logs and quotas; "" is afterbay
+	Rack              string // reads go to a replica in it where there is one; "" is none
+	GroupProtocol     string // classic (default), where the members assign partitions, or consumer, where the brokers do (KIP-848, Kafka 4.0)
+	ReplicationFactor int    // copies of the topics that are made; 0 is the brokers' default
 }
 
 // Model names a model file and its outputs.
@@ -310,11 +310,11 @@ type Model struct {
 // what was under way. The zero value keeps the answer to every call: the model's
 // scores are async then, since an answer is used when it is durable.
 type Journal struct {
-	Off   bool          // none are kept
-	By    string        // request, where events that ask the same share an answer, or event, where each has its own; "" is event for chat, transcriptions and lookups, and request for others
-	Keep  time.Duration // of event time; 0 is 7 days, and the most that a model of the pipeline says counts for all
-	Max   int           // bytes of answers beside a partition, beyond which the oldest go; 0 is 256 MiB, and the most that a model of the pipeline says counts for all
-	Price float64       // of an answer, for afterbay journal stats; 0 is unknown
+	Off       bool          // none are kept
+	By        string        // request, where events that ask the same share an answer, or event, where each has its own; "" is event for chat, transcriptions and lookups, and request for others
+	Retention time.Duration // of event time; 0 is 7 days, and the most that a model of the pipeline says counts for all
+	Max       int           // bytes of answers beside a partition, beyond which the oldest go; 0 is 256 MiB, and the most that a model of the pipeline says counts for all
+	Price     float64       // of an answer, for afterbay journal stats; 0 is unknown
 }
 
 // Calling says how a model is called that may be slow, late or down.
@@ -422,8 +422,8 @@ type Fetch struct {
 	OnFailure []Step
 }
 
-// Objects says what may be fetched, and what is kept of it.
-type Objects struct {
+// Content says what may be fetched, and what is kept of it.
+type Content struct {
 	Root    string   // the absolute path of the folder that files are in, out of which no link leads; "" is no files
 	Hosts   []string // that are asked by HTTPS, where *.example.com is all below one; nil is any
 	Private []string // networks, as 10.2.0.0/16, whose addresses are asked though they are private
@@ -477,13 +477,23 @@ type Lookup struct {
 
 	// What follows is of lookups outside of the log.
 
-	Keep    time.Duration // how long a row, or that there is none, is used without asking again; 0 is not at all
-	KeepMax int           // bytes of keys and rows that are kept, of a process; 0 is 64 MiB
-	Size    int           // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
-	Call    *Calling      // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not parked
-	Journal *Journal      // keeps the row of each event; nil keeps none
-	Async   bool          // every event is parked before the call, which is made off the loop
-	Ordered bool          // the events of a key are parked behind one of it that is parked
+	Cache   RowCache // rows that are used without asking again
+	Batch   RowBatch // which keys share a call
+	Call    *Calling // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not parked
+	Journal *Journal // keeps the row of each event; nil keeps none
+	Async   bool     // every event is parked before the call, which is made off the loop
+	Ordered bool     // the events of a key are parked behind one of it that is parked
+}
+
+// RowCache keeps the rows of a lookup in the memory of a process.
+type RowCache struct {
+	TTL time.Duration // how long a row, or that there is none, is used without asking again; 0 is not at all
+	Max int           // bytes of keys and rows, of a process; 0 is 64 MiB
+}
+
+// RowBatch says which keys of a lookup share a call.
+type RowBatch struct {
+	Size int // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
 }
 
 // Redis is where the rows of a lookup are values of keys. A key of another kind
@@ -558,8 +568,8 @@ type Score struct {
 // {"id": ..., "model_output": ...}, by the event's key. What was said before a crash or
 // a retry may differ from what is said after it: the pipeline's own output is the answer.
 type Partial struct {
-	Topic string
-	Every time.Duration // least time between the records of an event; 0 is 250 ms
+	Topic    string
+	Interval time.Duration // least time between the records of an event; 0 is 250 ms
 }
 
 // Batch bounds one call of a model.

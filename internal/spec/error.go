@@ -99,6 +99,7 @@ func Shorten(text string) string {
 // Source is the text of a file and where its lines start.
 type Source struct {
 	name  string
+	kind  string // what the file is to be: "pipeline"
 	Text  string
 	lines []int // offset of each line's first byte
 }

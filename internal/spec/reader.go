@@ -205,6 +205,8 @@ func readFields[T any](r *Reader, known []Field[T], n *Node, path string, into *
 		here := Join(path, e.Key)
 		i := slices.IndexFunc(known, func(w Field[T]) bool { return w.Name == e.Key })
 		switch {
+		case i < 0 && r.renamed(e.Offset, here, ""):
+			clean = false
 		case i < 0:
 			clean = false
 			r.Fail(e.Offset, here, "unknown word "+Shorten(e.Key), suggest(e.Key, names, known))

@@ -75,6 +75,7 @@ func Choice[S ~string](allowed ...string) Form[S] {
 		case !ok:
 		case slices.Contains(allowed, text):
 			*into = S(text)
+		case r.renamed(n.Offset, path, text):
 		default:
 			if near := Nearest(text, allowed); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)

@@ -50,6 +50,7 @@ func (c *Content) Read(filename string, data []byte) (*Source, []Document, Error
 		return nil, nil, Errors{{File: filename, Message: "the file is larger than 1 MiB", Hint: c.smaller}}
 	}
 	s := NewSource(filename, strings.TrimPrefix(string(data), "\uFEFF"))
+	s.kind = c.Name
 	documents, found := ReadDocuments(s, c)
 	return s, documents, found
 }

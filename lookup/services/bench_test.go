@@ -38,7 +38,7 @@ func BenchmarkLookups(b *testing.B) {
 	inRedis := afterbay.Lookup{Redis: &afterbay.Redis{URL: redis.URL, Prefix: "user:"}}
 	inPostgres := afterbay.Lookup{Postgres: &afterbay.Postgres{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
 	kept, recorded := inRedis, inRedis
-	kept.Keep, recorded.Journal = time.Hour, &afterbay.Journal{}
+	kept.Cache.TTL, recorded.Journal = time.Hour, &afterbay.Journal{}
 	for _, c := range []struct {
 		name   string
 		lookup afterbay.Lookup

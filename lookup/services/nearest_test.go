@@ -158,7 +158,7 @@ func fillDocuments(t *testing.T, postgres *servertest.Server) {
 func TestNearestDocumentsOfEventsFeedTheNextModel(t *testing.T) {
 	postgres := servertest.Postgres(t)
 	fillDocuments(t, postgres)
-	for name, more := range map[string]string{"at once": "keep: 1m", "recorded": "journal: true", "in order": "ordered: true"} {
+	for name, more := range map[string]string{"at once": "cache: {ttl: 1m}", "recorded": "journal: true", "in order": "ordered: true"} {
 		t.Run(name, func(t *testing.T) {
 			parsed, err := config.ParseWith("answers.yaml", []byte(strings.ReplaceAll(ragFile, "MORE", more)), func(name string) (string, bool) { return postgres.URL, name == "POSTGRES" })
 			if err != nil {

@@ -53,7 +53,7 @@ steps:
       key: kind
       when: kind != "unknown"
       fields: {level: number}
-      keep: 1m
+      cache: {ttl: 1m}
       call: CALL
   - emit: {topic: seen, value: [user, n, profile.trusted, kind, risk.level]}
 `

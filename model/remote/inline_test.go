@@ -110,7 +110,7 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		Remote: &model.Remote{Endpoint: server.URL, API: "embeddings", Model: "small"},
 	}
 	p := inlinePipeline(afterbay.Model{Name: "chat", File: "chat.yaml", Manifest: chat, Version: 1, Outputs: []afterbay.Field{{Name: "words", Type: "string"}}},
-		afterbay.Score{Inputs: []string{"k"}, Async: true, Partial: &afterbay.Partial{Topic: "drafts", Every: time.Millisecond}})
+		afterbay.Score{Inputs: []string{"k"}, Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: time.Millisecond}})
 	p.Models = append(p.Models, afterbay.Model{Name: "embed", File: "embed.yaml", Manifest: embed, Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[2]"}}})
 	p.Steps = []afterbay.Step{
 		p.Steps[0], {Score: &afterbay.Score{Model: "embed", ByName: []afterbay.Binding{{Name: "text", Expr: "chat.words"}}}},

@@ -1,0 +1,59 @@
+package spec
+
+import "strings"
+
+// Renaming is a word of files that had another name before version 0.1.0.
+type Renaming struct {
+	File    string // the kind of file that had it; "" is each that has the mapping
+	Mapping string // the mapping that has it; "" is the file itself
+	Old     string // the word, or `word: value` of a value
+	New     string // what to write instead
+}
+
+// Renamed lists the words of files that were renamed. docs/upgrading.md has a row for
+// each.
+var Renamed = []Renaming{
+	{"pipeline", "", "answers", "replies"},
+	{"pipeline", "", "objects", "content"},
+	{"pipeline", "breaker", "open: park", "open: queue"},
+	{"pipeline", "dlq", "abort_above", "stop_above"},
+	{"pipeline", "files", "compress", "compression"},
+	{"pipeline", "journal", "keep", "retention"},
+	{"pipeline", "lookup", "keep", "cache: {ttl: ...}"},
+	{"pipeline", "lookup", "keep_max", "cache: {ttl: ..., max: ...}"},
+	{"pipeline", "lookup", "size", "batch: {size: ...}"},
+	{"pipeline", "partial", "every", "interval"},
+	{"gateway", "heartbeat", "every", "interval"},
+	{"gateway", "pipeline", "unanswered", "unreplied"},
+	{"", "engine", "groups", "group_protocol"},
+	{"", "engine", "replication", "replication_factor"},
+}
+
+// renamed reports an old word that stands at path, or an old value of it, and whether
+// it is one.
+func (r *Reader) renamed(offset int, path, value string) bool {
+	mapping, word := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		mapping, word = path[:i], path[i+1:]
+		mapping = mapping[strings.LastIndexByte(mapping, '.')+1:]
+	}
+	if value != "" {
+		word += ": " + value
+	}
+	now := NewWord(r.Source.kind, mapping, word)
+	if now != "" {
+		r.Fail(offset, path, "`"+word+"` is now `"+now+"`", "docs/upgrading.md lists all renames")
+	}
+	return now != ""
+}
+
+// NewWord returns what to write instead of an old word of a mapping, "" if it was not
+// renamed. file is the kind of the file.
+func NewWord(file, mapping, old string) string {
+	for _, w := range Renamed {
+		if w.Mapping == mapping && w.Old == old && (w.File == "" || w.File == file) {
+			return w.New
+		}
+	}
+	return ""
+}
