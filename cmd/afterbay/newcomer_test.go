@@ -127,7 +127,7 @@ var firstMistakes = []struct {
 	// events
 	{"produce events 1252.ndjson --key user", exitUsage, []string{`field "user" of its first record cannot be read`, "UTF-8", "Nothing was appended"}},
 	{"produce other events.ndjson --partitions 1 --key usr", exitUsage, []string{"did you mean --key user?", "Nothing was appended"}},
-	{"produce evnts events.ndjson", exitFailure, []string{`topic "evnts"`, "the topics are decisions, first.dlq, events"}},
+	{"produce evnts events.ndjson", exitFailure, []string{`topic "evnts"`, "the topics are decisions, events, first.dlq"}},
 	{"produce my_topic events.ndjson --partitions 1", exitFailure, []string{`"my topic"`, "use letters, digits"}},
 	{"produce first.dlq events.ndjson", exitUsage, []string{"engine's own"}},
 	{"init --sample empty.ndjson --out new.yaml", exitFailure, []string{"holds no events", "give some lines"}},
