@@ -256,7 +256,7 @@ func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) (
 // many it is about. It waits until the sessions have begun to.
 func (r *Runner) Order(ctx context.Context, order park.Order) (events int, err error) {
 	if !r.plan.Parks() {
-		return 0, fmt.Errorf("pipeline %q parks nothing: only steps with `call` or `async` park events", r.plan.Name)
+		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.plan.Name)
 	}
 	return r.plan.Orders.Give(ctx, order)
 }

@@ -266,7 +266,7 @@ func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
 		outputs []afterbay.Field
 		want    string
 	}{
-		{afterbay.Score{Partial: partial}, []afterbay.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: words come while an event is parked (write async: true in the score)"},
+		{afterbay.Score{Partial: partial}, []afterbay.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: words come while an event is queued (write async: true in the score)"},
 		{afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "in"}}, []afterbay.Field{{Name: "words", Type: "string"}}, `steps[0].score.partial.topic: the pipeline reads "in"`},
 		{afterbay.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 has other outputs than one string"},
 	} {

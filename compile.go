@@ -137,7 +137,7 @@ func compile(p Pipeline, options Options) (made compiled, err error) {
 	c.parking()
 	c.turns()
 	if c.plan.Ordered && len(c.plan.Groups.Groups) > 0 {
-		c.fail("steps", "events of a key are parked behind each other, which those of groups have no place among")
+		c.fail("steps", "events of a key are queued behind each other, which those of groups have no place among")
 		c.hint("remove ordered: true, and features of what a model that may be down answers")
 	}
 	c.plan.Groups.Schema = c.names.schema

@@ -148,7 +148,7 @@ func (c *compiler) callingAt(path string, s *Calling, url, service string) *step
 	}
 	open, ok := openWays[s.Breaker.Open]
 	if !ok {
-		c.fail(path+".breaker.open", "unknown word %q: use pause, park or fallback", s.Breaker.Open)
+		c.fail(path+".breaker.open", "unknown word %q: use pause, queue or fallback", s.Breaker.Open)
 	}
 	calling := &step.Calling{Timeout: cmp.Or(c.timeout(s), defaultTimeout), Expire: s.Expire, Open: open}
 	var err error
@@ -203,7 +203,7 @@ func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *ste
 	switch {
 	case stage.Calling == nil:
 		if s.Ordered {
-			c.fail(path+".ordered", "the events of a key are in order: nothing is parked here")
+			c.fail(path+".ordered", "the events of a key are in order: nothing is queued here")
 			c.hint("remove it, or write async: true, or call: {} at the model")
 		}
 		return
@@ -261,7 +261,7 @@ func (c *compiler) parking() {
 	}
 	for _, call := range c.plan.Calls {
 		if call.Function.Timer != nil {
-			c.fail("steps", "%s sets timers, which do not wait for the events that are parked", call.Name)
+			c.fail("steps", "%s sets timers, which do not wait for the events that are queued", call.Name)
 			c.hint("remove ordered, or the timers")
 		}
 	}
@@ -276,7 +276,7 @@ func (c *compiler) partial(path string, s *Score, m loadedModel, stage *step.Sco
 	case len(m.types) != 1 || m.types[0].Kind != value.String:
 		c.fail(path, "model %s has other outputs than one string: there are no words of it to show", m.name)
 	case !stage.Async:
-		c.fail(path, "words come while an event is parked")
+		c.fail(path, "words come while an event is queued")
 		c.hint("write async: true in the score")
 	case s.Partial.Interval < 0 || s.Partial.Interval > time.Minute:
 		c.fail(path+".interval", "%v is out of range: use 1ms to 1m", s.Partial.Interval)

@@ -53,7 +53,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	}
 	if stage.Calling = c.callingAt(path+".call", &call, "pipeline:"+c.pipeline.Name, "fetch "+s.Name); stage.Calling.Open == step.OpenFallback {
 		c.fail(path+".call.breaker.open", "content has no fallback")
-		c.hint("use pause or park; what is done for an event without its content stands in on_failure")
+		c.hint("use pause or queue; what is done for an event without its content stands in on_failure")
 	}
 	kept := s.Journal
 	if kept == nil {

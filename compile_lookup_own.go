@@ -68,8 +68,8 @@ func (c *compiler) ownTables() {
 		return
 	}
 	if c.parkable && !c.plan.Ordered {
-		c.fail(c.ownRows, "the pipeline writes its rows, and events of a key may be parked: the lookup would miss rows of events in flight")
-		c.hint("write ordered: true at the step that parks, or remove what parks: async, and call of the model")
+		c.fail(c.ownRows, "the pipeline writes its rows, and events of a key may be queued: the lookup would miss rows of events in flight")
+		c.hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
 	}
 	c.plan.Ordered, c.plan.Feedback = true, true
 	var keep func(stages []step.Stage)

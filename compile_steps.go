@@ -235,8 +235,8 @@ func (c *compiler) resolveWaiting(last bool) {
 		}
 		c.plan.Ordered = c.plan.Ordered || c.mayPark && !c.parkable // its order costs nothing more here
 		if c.parkable && !c.plan.Ordered {
-			c.fail(w.path, "its value or when needs a step that may park events, so those of a key would be added in any order")
-			c.hint("write ordered: true at the score that parks, or remove what parks: async, and call of the model")
+			c.fail(w.path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
+			c.hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
 		}
 		c.aboveGroup(w.path)
 		c.contribution(w.madeFeature)

@@ -437,7 +437,7 @@ func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 			}
 			for place, records := range answer {
 				for i := range records {
-					if why := header.Get(&records[i], header.Error); place.Topic == "parking.dlq" && !strings.Contains(why, "was parked for 1m") {
+					if why := header.Get(&records[i], header.Error); place.Topic == "parking.dlq" && !strings.Contains(why, "was queued for 1m") {
 						t.Errorf("the reason is %q", why)
 					}
 					if code, after := header.Get(&records[i], header.Code), header.Get(&records[i], header.After); place.Topic == "parking.dlq" && (code != "expired" || after != "30000") {

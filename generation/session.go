@@ -168,7 +168,7 @@ func (s *session) pass(p *part) error {
 	p.after, p.parked = true, map[stream.Offset]bool{}
 	for e, err := range p.state.Scan([]byte{statekey.Parked}) {
 		if err != nil {
-			return fmt.Errorf("look what is parked in %v: %w", p.id, err)
+			return fmt.Errorf("look what is queued in %v: %w", p.id, err)
 		}
 		if at, ok := statekey.ParkedOffset(e.Key); ok && stream.Offset(at) < p.end {
 			p.parked[stream.Offset(at)] = true

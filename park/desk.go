@@ -393,7 +393,7 @@ func (d *Desk) expired(t *Task, c *step.Calling) bool {
 	if c.Expire == 0 || waited < c.Expire {
 		return false
 	}
-	err := fmt.Errorf("was parked for %v", waited.Round(time.Millisecond))
+	err := fmt.Errorf("was queued for %v", waited.Round(time.Millisecond))
 	switch {
 	case t.Err != nil:
 		err = fmt.Errorf("%w, and at last: %w", err, t.Err)

@@ -46,7 +46,7 @@ type Entry struct {
 }
 
 // ErrDamaged says that a stored entry cannot be read.
-var ErrDamaged = errors.New("a parked event is damaged")
+var ErrDamaged = errors.New("a queued event is damaged")
 
 // ErrOlder says that an older version of Afterbay stored the entry. It names its step by
 // a number, and plans of that version have other steps.

@@ -21,7 +21,7 @@ type Orders struct {
 	desks map[*Desk]bool
 }
 
-var errDropped = errors.New("was dropped while it was parked")
+var errDropped = errors.New("was dropped while it was queued")
 
 // given is an order that a desk has yet to carry out.
 type given struct {

@@ -58,7 +58,7 @@ func (d *Desk) Class(head *Head, row *value.Row) error {
 		return err
 	}
 	if most := f.TenantMax; most > 0 && d.plan.Tenants.Parked(tenant) >= most {
-		return &dead.Ending{Code: dead.TenantQuota, After: afterQuota, Err: fmt.Errorf("tenant %q has %d parked events, the limit of tenant.max", tenant, most)}
+		return &dead.Ending{Code: dead.TenantQuota, After: afterQuota, Err: fmt.Errorf("tenant %q has %d queued events, the limit of tenant.max", tenant, most)}
 	}
 	head.Class, head.Tenant = class, strings.Clone(tenant) // the row's texts are those of its record
 	return nil

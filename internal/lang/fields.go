@@ -221,7 +221,7 @@ var modelFields = []spec.Field[Model]{
 		Example: "{timeout: 3s, attempts: 3, breaker: {failures: 5, probe: 30s, open: queue}}", Absent: "at once, and an error is a dead letter; `{}` for models of kinds remote and process"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Journal { return &m.Journal },
 		readJournal),
-		Example: "{by: request, price: 0.002}", Absent: "for models of kinds remote and process, the answers for events that are parked",
+		Example: "{by: request, price: 0.002}", Absent: "for models of kinds remote and process, the answers for events that are queued",
 		Help: "keeps the answers of the model beside the partition, so that a crash or a retry asks again only for what was under way; its scores are `async` then"},
 }
 
@@ -342,9 +342,9 @@ var scoreFields = []spec.Field[Score]{
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(s *Score) *Batch { return &s.Batch }, spec.MappingOf(batchFields)),
 		Example: "{size: 256, wait: 2ms}", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the scores of those before them",
-		Help: "events are parked, and scored off the loop: those that need no score do not wait for them"},
-	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order",
-		Help: "the events of a key are parked behind one of it that is, and are done with in their order"},
+		Help: "events are queued, and scored off the loop: those that need no score do not wait for them"},
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *bool { return &s.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order",
+		Help: "the events of a key are queued behind one of it that is, and are done with in their order"},
 	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, interval: 250ms}", Absent: "no records of them",
 		Help: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]Step { return &s.OnFailure }, readSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",

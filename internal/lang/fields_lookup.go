@@ -37,11 +37,11 @@ var lookupFields = []spec.Field[Lookup]{
 		Help: ofOutside + ": keeps rows in the memory of the process", Absent: "it is asked for each event"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowBatch { return &l.Batch }, spec.MappingOf(rowBatchFields)), Example: "{size: 500}", Help: ofOutside + ": which keys share a call", Absent: "as below"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, readJournal), Example: "true", Absent: "none are",
-		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is parked then"},
+		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is queued then"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
 		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
-	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is parked is done with in any order"},
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
 }
 
 var rowCacheFields = []spec.Field[RowCache]{

@@ -296,12 +296,12 @@ type Model struct {
 	Manifest *model.Manifest
 
 	// Call says how the model is called where it may be slow, late or down: events
-	// are then parked until it answers. nil calls at once, and an error is the
+	// are then queued until it answers. nil calls at once, and an error is the
 	// event's, but for models of kinds remote and process, whose nil is a zero
 	// Calling.
 	Call *Calling
 	// Journal says whether the model's answers are kept. nil keeps, of models of
-	// kinds remote and process, those of calls that are made for parked events.
+	// kinds remote and process, those of calls that are made for queued events.
 	Journal *Journal
 }
 
@@ -323,9 +323,9 @@ type Calling struct {
 	Budget      bool          // the share of the pipeline's budget that calls have
 	Attempts    int           // of an event that fails by its own fault, before it is a dead letter, as one is at once that the model refuses; 0 is 3
 	Backoff     Backoff       // between the attempts of an event
-	Concurrency int           // most calls of parked events at a time; 0 is 16, or remote.calls of the model's manifest
-	Start       int           // calls of parked events at a time until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
-	Expire      time.Duration // since an event was parked, after which it is a dead letter; 0 is never
+	Concurrency int           // most calls of queued events at a time; 0 is 16, or remote.calls of the model's manifest
+	Start       int           // calls of queued events at a time until the first are answered, then Concurrency at most; 0 is 4, or Concurrency if that is less
+	Expire      time.Duration // since an event was queued, after which it is a dead letter; 0 is never
 	Breaker     Breaker
 }
 
@@ -341,7 +341,7 @@ type Breaker struct {
 	Failures int           // calls in a row that fail by the model's fault, of different events, with no later call answered; 0 is 5
 	Rate     float64       // share of the calls of the last 10 s, of 20 or more, that fail by the model's fault; 0 is 0.5
 	Probe    time.Duration // until a call tries whether it works again; 0 is 30 s
-	Open     string        // pause (default) reads no more, park goes on with the events that need no call, fallback takes the scores' fallback
+	Open     string        // pause (default) reads no more, queue goes on with the events that need no call, fallback takes the scores' fallback
 }
 
 // Step is one stage; exactly one of its fields is set.
@@ -416,7 +416,7 @@ type Fetch struct {
 
 	Call    *Calling // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
 	Journal *Journal // keeps the hash and the size of what each event was given; nil keeps it too
-	Ordered bool     // the events of a key are parked behind one of it that is parked
+	Ordered bool     // the events of a key are queued behind one of it that is queued
 
 	// OnFailure is done for an event whose content is not to be had, as Score.OnFailure.
 	OnFailure []Step
@@ -479,10 +479,10 @@ type Lookup struct {
 
 	Cache   RowCache // rows that are used without asking again
 	Batch   RowBatch // which keys share a call
-	Call    *Calling // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not parked
+	Call    *Calling // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not queued
 	Journal *Journal // keeps the row of each event; nil keeps none
-	Async   bool     // every event is parked before the call, which is made off the loop
-	Ordered bool     // the events of a key are parked behind one of it that is parked
+	Async   bool     // every event is queued before the call, which is made off the loop
+	Ordered bool     // the events of a key are queued behind one of it that is queued
 }
 
 // RowCache keeps the rows of a lookup in the memory of a process.
@@ -549,9 +549,9 @@ type Score struct {
 	Fallback []Binding // output to expression
 	Batch    Batch
 
-	// Async parks every event before the call, which is made off the loop: events
-	// that do not need it do not wait for it. Ordered parks the events of a key
-	// behind one of it that is parked, so that they are done with in order.
+	// Async queues every event before the call, which is made off the loop: events
+	// that do not need it do not wait for it. Ordered queues the events of a key
+	// behind one of it that is queued, so that they are done with in order.
 	Async   bool
 	Ordered bool
 
