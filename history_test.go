@@ -112,7 +112,7 @@ func TestTablesThatCannotTakeTurnsAreRefused(t *testing.T) {
 		change func(*afterbay.Pipeline)
 		word   string
 	}{
-		"parks": {func(p *afterbay.Pipeline) { p.Steps[1].Score.Ordered = false }, "write ordered: true at the step that parks"},
+		"parks": {func(p *afterbay.Pipeline) { p.Steps[1].Score.Ordered = false }, "write ordered: true at the step that queues"},
 		"emit": {func(p *afterbay.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "string"})
 			p.Steps[2].Emit.Key = "other"
