@@ -319,11 +319,11 @@ func (c *crashRun) stop(n int) {
 	stopped := time.Now()
 	c.recovered()
 	c.note("stopped", stopped)
-	if w.saidBefore("joining again") {
+	if w.saidBefore("joins its group again") {
 		c.Errorf("worker one is stopped and says something")
 	}
 	c.must(w.child.Process.Signal(syscall.SIGCONT))
-	w.until(c.T, `joining again" pipeline=`+c.runners[delivery].Name()+" ")
+	w.until(c.T, `joins its group again" pipeline=`+c.runners[delivery].Name()+" ")
 	c.recovered()
 }
 
