@@ -149,7 +149,7 @@ type Remote struct {
 	Chat      *Chat         // of api chat
 	Mapping   *Mapping      // of api http
 	Timeout   time.Duration // most that a call may take; 0 is 3s, of api chat 1m
-	Calls     int           // that may be under way; 0 is 16, or what a pipeline says for parked events
+	Calls     int           // that may be under way; 0 is 16, or what a pipeline says for queued events
 	Token     string        // variable of the environment that holds a token; "" is none
 	TokenFile string        // file that holds a token, relative to the manifest, read at each call; "" is none
 	Header    string        // header that the token is sent in; "" is Authorization, behind the word Bearer

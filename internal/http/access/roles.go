@@ -50,7 +50,7 @@ type Roles struct {
 	Infer   []string // Models that it may ask.
 	Work    []string // Pools of work that it may take from.
 	Metrics bool     // It may read metrics, lag, budgets and the status of the process.
-	Admin   bool     // It may do all of the above, create and delete topics, read state and clients, and settle dead letters and parked events; it needs Produce for topics that a pipeline writes.
+	Admin   bool     // It may do all of the above, create and delete topics, read state and clients, and settle dead letters and queued events; it needs Produce for topics that a pipeline writes.
 }
 
 // patterns returns the names that a role is for.
