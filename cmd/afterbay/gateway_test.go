@@ -261,7 +261,7 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 		t.Errorf("with other partitions: %+v", r)
 	}
 	write(t, "others.yaml", strings.NewReplacer("[decisions]", "[other, others.ended]", "[moderation.dlq]", "[others.dlq]").Replace(gatewayFile))
-	write(t, "other.yaml", "pipeline: others\ninput: {topic: posts, key: post, fields: {post: string}}\nanswers: [other]\nsteps:\n  - emit: {topic: other, value: [post]}\n")
+	write(t, "other.yaml", "pipeline: others\ninput: {topic: posts, key: post, fields: {post: string}}\nreplies: [other]\nsteps:\n  - emit: {topic: other, value: [post]}\n")
 	const keyed = `others.yaml:3:19: pipeline.input: topic "posts" is keyed by "user", for ever, and a pipeline reads it by "post"`
 	if r := command(t, "", "run", "other.yaml", "--gateway", "others.yaml", "--listen", "none"); r.code != exitInvalid || !strings.Contains(r.stderr, keyed) || !strings.Contains(r.stderr, "add `repartition: 4`") {
 		t.Errorf("of another key: %+v", r)

@@ -272,7 +272,7 @@ func TestKilledDerivationsAreResumedAndSwitchesHappenedOrNot(t *testing.T) {
 func checkKilled(t *testing.T, file string, newest, total int) {
 	t.Helper()
 	at, live := handovers(t), decisions(t, "decided")
-	view, derived := decisions(t, "decided", "--view"), decisions(t, fmt.Sprintf("decided.g%d", newest))
+	view, derived := decisions(t, "decided", "--view"), decisions(t, fmt.Sprintf("limits.g%d.decided", newest))
 	if len(live) != total || len(view) != total {
 		t.Fatalf("seed %d: %d decisions, %d in the view, of %d events", *killSeed, len(live), len(view), total)
 	}
