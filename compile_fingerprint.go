@@ -26,7 +26,7 @@ func (c *compiler) canonical() string {
 	}
 	p.Inputs = slices.Clone(p.Inputs)
 	partitions := mergedPartitions(p.Inputs)
-	for i := range p.Inputs { // one of them says it, or none
+	for i := range p.Inputs { // one input says it, or none does
 		if p.Inputs[i].Repartition = partitions; partitions == DefaultPartitions {
 			p.Inputs[i].Repartition = 0
 		}
@@ -43,7 +43,7 @@ func (c *compiler) canonical() string {
 	return text.String()
 }
 
-// fingerprint returns that of the plan, but for the order of its steps.
+// fingerprint returns the fingerprint of the plan, without the order of its steps.
 func (c *compiler) fingerprint() generation.Fingerprint {
 	return generation.Fingerprint{Pipeline: c.plan.Name, Outputs: generation.Hash(c.canonical()), State: keptOf(c.stored())}
 }
@@ -56,7 +56,7 @@ func (c *compiler) stored() (all []lang.Stored) {
 		all = append(all, p.Input.Stored()...)
 	}
 	for _, in := range c.copied() {
-		all = append(all, in.Stored()[0]) // what came twice is known where it is copied
+		all = append(all, in.Stored()[0]) // the copier drops duplicates, and keeps their ids itself
 	}
 	features := map[string]*Feature{}
 	var rest []lang.Stored
@@ -99,7 +99,7 @@ func (c *compiler) copied() []Input {
 	return c.pipeline.Inputs
 }
 
-// keptOf hashes texts.
+// keptOf returns the parts of the state with the hashes of their texts.
 func keptOf(stored []lang.Stored) (all []generation.Kept) {
 	for _, s := range stored {
 		all = append(all, generation.Kept{Kind: s.Kind, Name: s.Name, Hash: generation.Hash(s.Text)[:16]})

@@ -146,8 +146,8 @@ func LoadGateway(path string) (*Gateway, error) {
 	return g, nil
 }
 
-// LoadGatewayPartly is LoadGateway for who wants to find all that is wrong: beside an
-// error of type Errors it returns the valid parts of the file, if any.
+// LoadGatewayPartly is LoadGateway, but with an error of type Errors it also returns the
+// valid parts of the file, if any.
 func LoadGatewayPartly(path string) (*Gateway, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	madeUpKeys = 2_000
 )
 
-// eventsFor returns what makes the events of a load, and what they are.
+// eventsFor returns a source of events for a load, and a text that describes them.
 func (c *placementCommand) eventsFor(a *app, in *afterbay.Input) (func() *source, string, error) {
 	l := &repeated{key: in.Key, unit: cmp.Or(in.Time.Unit, in.Time.Format)}
 	var events []map[string]json.RawMessage

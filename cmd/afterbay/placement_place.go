@@ -31,11 +31,11 @@ import (
 
 const (
 	placementSettle = 2 * time.Second        // of a schedule, before it counts
-	differMost      = 1e-3                   // by which scores may differ, as other hardware makes them
-	placementLook   = 100 * time.Millisecond // between two looks at what came through
+	differMost      = 1e-3                   // that scores of one row may differ on other hardware, of the larger of 1 and the score
+	placementLook   = 100 * time.Millisecond // between two looks at the decisions
 )
 
-// placed is a pipeline whose model runs in one place or another.
+// placed is a pipeline whose model runs at one of the places that are compared.
 type placed struct {
 	*app
 	file     *config.File

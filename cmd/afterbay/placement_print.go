@@ -75,7 +75,7 @@ func phasesJSON(phases []verdict.Phase) (list []phaseJSON) {
 	return list
 }
 
-// sumsJSON are phases, what they come to and what that leaves of a budget.
+// sumsJSON are phases, their sum, and the rest of a budget.
 type sumsJSON struct {
 	Phases           []phaseJSON `json:"phases"`
 	Sum              *phaseJSON  `json:"sum,omitempty"`

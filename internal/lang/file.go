@@ -34,8 +34,8 @@ func Load(path string) (*File, error) {
 	return file, nil
 }
 
-// LoadPartly is Load for who wants to find all that is wrong: beside an error of
-// type Errors it returns the file with the pipelines in which nothing is wrong.
+// LoadPartly is Load, but with an error of type Errors it also returns the file, with
+// the pipelines that are valid. Lint uses it to find further faults in them.
 func LoadPartly(path string) (*File, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
