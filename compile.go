@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/feature"
 	"github.com/afterbay/afterbay/fetch"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/model/load"
 	"github.com/afterbay/afterbay/observe"
@@ -188,6 +189,9 @@ func (c *compiler) header() {
 	p := c.pipeline
 	if !validName(p.Name) {
 		c.fail("pipeline", "%q is not a name: use letters, digits, '_' and '-', at most 100", p.Name)
+	}
+	if naming.ReservedPipeline(p.Name) {
+		c.fail("pipeline", "%q is reserved for topics of the engine: use another name", p.Name)
 	}
 	switch p.Delivery {
 	case "", ExactlyOnce, AtLeastOnce, AtMostOnce:

@@ -3,7 +3,6 @@ package afterbay
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
@@ -91,6 +90,6 @@ func (c *compiler) writable(path, topic string) {
 func (c *compiler) unreserved(path, topic string) {
 	if naming.Reserved(c.pipeline.Name, topic) {
 		c.fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
-		c.hint("use another name, such as " + strings.ReplaceAll(topic, ".", "-"))
+		c.hint("use another name, such as " + naming.Instead(topic))
 	}
 }

@@ -196,7 +196,7 @@ func (g *Gateway) check(r *spec.Reader) {
 	}
 	seen := map[string]string{sequence.Inbox(g.Name): "the gateway itself", sequence.Results(g.Name): "the gateway itself"}
 	if in := g.Pipeline.Input; naming.Reserved(g.Name, in) && seen[in] == "" { // the gateway writes it
-		r.Fail(at("pipeline.input"), "pipeline.input", "topic "+spec.Shorten(in)+" has a name that is reserved for topics of the engine", "use another name, such as "+strings.ReplaceAll(in, ".", "-"))
+		r.Fail(at("pipeline.input"), "pipeline.input", "topic "+spec.Shorten(in)+" has a name that is reserved for topics of the engine", "use another name, such as "+naming.Instead(in))
 	}
 	for path, topic := range g.Topics() {
 		if before, twice := seen[topic]; twice && topic != "" {

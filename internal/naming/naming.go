@@ -46,10 +46,17 @@ const laterBy = "by-"
 // Of returns the name of the owner's topic or group for a purpose.
 func Of(owner, purpose string) string { return owner + "." + purpose }
 
-// Owner returns the owner of a name that Of returned for the purpose.
+// Owner returns the owner of a name that Of returned for the purpose. A changelog, or the
+// group of a repartitioner, may end like such a name: the topic it reads does.
 func Owner(name, purpose string) (owner string, ok bool) {
 	owner, ok = strings.CutSuffix(name, "."+purpose)
-	return owner, ok && owner != ""
+	if !ok || owner == "" || IsRepartitioner(name) {
+		return owner, false
+	}
+	if _, _, state := SplitChangelog(name); state {
+		return owner, false
+	}
+	return owner, purpose == DeadLetters || purpose == Redrive || !strings.Contains(owner, ".")
 }
 
 // Root returns the pipeline or gateway that a group or a topic of the engine is of.
@@ -61,9 +68,19 @@ func Root(name string) string {
 // Changelog returns the topic that keeps the state of a group beside a topic.
 func Changelog(group, topic string) string { return group + "." + changelog + "." + topic }
 
-// SplitChangelog returns the group and topic of a name that Changelog returned.
+// SplitChangelog returns the group and topic of a name that Changelog returned. The
+// group of a repartitioner ends with the topic, which may hold the word itself.
 func SplitChangelog(name string) (group, topic string, ok bool) {
-	return strings.Cut(name, "."+changelog+".")
+	const mark = "." + changelog + "."
+	if parts := strings.SplitN(name, ".", 3); len(parts) == 3 && parts[1] == Repartition {
+		if both := parts[2]; len(both) > len(mark) {
+			topic = both[(len(both)+len(mark))/2:]
+			if both == topic+mark+topic {
+				return strings.TrimSuffix(name, mark+topic), topic, true
+			}
+		}
+	}
+	return strings.Cut(name, mark)
 }
 
 // Generation returns the group of a generation of a pipeline.
@@ -103,11 +120,28 @@ func Topic(name string) bool {
 }
 
 // Reserved reports whether a topic has a name that the engine makes, or will make for
-// the owner in a later version. Pipelines write no such topic by a name in their file.
+// the owner in a later version, or a name for which Derived would return one that the
+// engine makes otherwise. Pipelines write no such topic by a name in their file.
 func Reserved(owner, topic string) bool {
 	of, purpose, _ := strings.Cut(topic, ".")
-	return Topic(topic) || of == owner && (slices.Contains(later, purpose) || strings.HasPrefix(purpose, laterBy))
+	switch {
+	case Topic(topic), of == changelog, topic == DeadLetters, topic == Redrive:
+		return true
+	}
+	return of == owner && (slices.Contains(later, purpose) || strings.HasPrefix(purpose, laterBy))
 }
+
+// Instead returns a name that a topic may have whose own is reserved.
+func Instead(topic string) string {
+	if !strings.Contains(topic, ".") {
+		return topic + "-events"
+	}
+	return strings.ReplaceAll(topic, ".", "-")
+}
+
+// ReservedPipeline reports whether Derived would return the changelog of another topic
+// for a topic of a pipeline of that name.
+func ReservedPipeline(name string) bool { return name == changelog }
 
 // ReservedSink reports whether a sink of that name would have the group of another
 // part of the engine, or topics of another group.
