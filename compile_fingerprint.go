@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/value"
 )
 
 // fingerprintVersion is the first line of the text that decides outputs. Another line
@@ -45,42 +45,42 @@ func (c *compiler) canonical() string {
 
 // fingerprint returns the fingerprint of the plan, without the order of its steps.
 func (c *compiler) fingerprint() generation.Fingerprint {
-	return generation.Fingerprint{Pipeline: c.plan.Name, Outputs: generation.Hash(c.canonical()), State: keptOf(c.stored())}
+	return generation.Fingerprint{Pipeline: c.plan.Name, Outputs: generation.Hash(c.canonical()), State: c.stored()}
 }
 
 // stored returns what the pipeline keeps beside a partition, features in the order of
 // their cells.
-func (c *compiler) stored() (all []lang.Stored) {
+func (c *compiler) stored() (all []generation.Kept) {
 	p := c.pipeline
 	if len(p.Inputs) == 0 && p.Input.Repartition == 0 {
-		all = append(all, p.Input.Stored()...)
+		all = keptOf(&p.Input)
 	}
 	for _, in := range c.copied() {
-		all = append(all, in.Stored()[0]) // the copier drops duplicates, and keeps their ids itself
+		all = append(all, keptOf(&in)[0]) // the copier drops duplicates, and keeps their ids itself
 	}
+	meaning := p.Meaning(c.typeOf)
 	features := map[string]*Feature{}
-	var rest []lang.Stored
+	var rest []generation.Kept
 	eachStep(p.Steps, func(s *Step) {
 		for i := range s.Features {
 			features[s.Features[i].Name] = &s.Features[i]
 		}
 		switch {
 		case s.Group != nil:
-			rest = append(rest, s.Group.Stored())
+			rest = append(rest, generation.KeptOf(generation.KindGroup, s.Group.Name, meaning.Group(s.Group)))
 		case s.Lookup != nil && s.Lookup.Table != "":
-			rest = append(rest, s.Lookup.Stored())
+			rest = append(rest, generation.KeptOf(generation.KindTable, s.Lookup.Table, s.Lookup.Meaning()))
 		}
 	})
 	for _, call := range c.plan.Calls {
 		if call.Function.Keyed {
-			rest = append(rest, (&Call{Go: call.Name}).Stored())
+			rest = append(rest, generation.KeptOf(generation.KindFunction, call.Name, (&Call{Go: call.Name}).Meaning()))
 		}
 	}
 	for set, specs := range c.specs {
 		for i := range specs {
-			kept := features[specs[i].Name].Stored()
-			kept.Text += []string{"kept=in log order\n", "kept=in waves\n"}[set]
-			all = append(all, kept)
+			kept := meaning.Feature(features[specs[i].Name]) + []string{"kept=in log order\n", "kept=in waves\n"}[set]
+			all = append(all, generation.KeptOf(generation.KindFeature, specs[i].Name, kept))
 		}
 	}
 	for _, kept := range rest {
@@ -91,6 +91,15 @@ func (c *compiler) stored() (all []lang.Stored) {
 	return all
 }
 
+// typeOf returns the type of a name, whether its value may be absent or not.
+func (c *compiler) typeOf(name string) string {
+	slot, ok := c.names.schema.Lookup(name)
+	if !ok {
+		return ""
+	}
+	return value.Type{Kind: slot.Type.Kind, Size: slot.Type.Size}.String()
+}
+
 // copied returns the inputs whose events are copied to one topic.
 func (c *compiler) copied() []Input {
 	if p := c.pipeline; len(p.Inputs) == 0 && p.Input.Repartition != 0 {
@@ -99,10 +108,11 @@ func (c *compiler) copied() []Input {
 	return c.pipeline.Inputs
 }
 
-// keptOf returns the parts of the state with the hashes of their texts.
-func keptOf(stored []lang.Stored) (all []generation.Kept) {
-	for _, s := range stored {
-		all = append(all, generation.Kept{Kind: s.Kind, Name: s.Name, Hash: generation.Hash(s.Text)[:16]})
+// keptOf returns what an input decides of the state beside a partition.
+func keptOf(in *Input) []generation.Kept {
+	all := []generation.Kept{generation.KeptOf(generation.KindInput, in.Topic, in.Meaning())}
+	if in.Dedupe != nil {
+		all = append(all, generation.KeptOf(generation.KindDedupe, in.Topic, in.DedupeMeaning()))
 	}
 	return all
 }

@@ -328,7 +328,7 @@ func (c *compiler) copying(path string, in *Input, partitions int32, types map[s
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
 	}
-	from.plan.Fingerprint = generation.Fingerprint{Pipeline: from.plan.Name, State: keptOf(in.Stored())}
+	from.plan.Fingerprint = generation.Fingerprint{Pipeline: from.plan.Name, State: keptOf(in)}
 	return from.plan
 }
 

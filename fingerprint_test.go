@@ -88,12 +88,14 @@ func TestFingerprintsChangeWithWhatChanges(t *testing.T) {
 }
 
 // TestReformattedPipelineGoesOn runs a pipeline, and then files that say the same in
-// another form, which go on with its state. Another feature is refused by its name.
+// another form, which go on with its state. Another feature is refused by its name, whether
+// its value differs or a let that it reads.
 func TestReformattedPipelineGoesOn(t *testing.T) {
 	log := memory.New(memory.Options{})
-	run := func(value string, more int) error {
+	run := func(eur, value string, more int) error {
 		p := afterbay.Pipeline{Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 			Steps: []afterbay.Step{
+				{Let: []afterbay.Binding{{Name: "eur", Expr: eur}}},
 				{Features: []afterbay.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
 				{Emit: &afterbay.Emit{Topic: "out", Names: []string{"past.sum_24h"}}},
 			}}
@@ -124,15 +126,17 @@ func TestReformattedPipelineGoesOn(t *testing.T) {
 	for name, c := range []struct {
 		value string
 		more  int
-	}{{"n * 2.0", 0}, {"n * 2.0", 0}, {"n*2.0", 0}, {"n * 2.0", 65536}} {
-		if err := run(c.value, c.more); err != nil {
+	}{{"eur * 2.0", 0}, {"eur * 2.0", 0}, {"eur*2.0", 0}, {"eur * 2.0", 65536}} {
+		if err := run("n", c.value, c.more); err != nil {
 			t.Fatalf("form %d: %v", name, err)
 		}
 	}
-	err := run("n * 3.0", 0)
-	var other *generation.ErrOtherState
-	if !errors.As(err, &other) || !strings.Contains(err.Error(), `the state of pipeline "p" beside in/0 was written with another feature "past": undo the change`) {
-		t.Errorf("another feature: %v", err)
+	for _, c := range []struct{ eur, value string }{{"n", "eur * 3.0"}, {"n * 100.0", "eur * 2.0"}} {
+		err := run(c.eur, c.value, 0)
+		var other *generation.ErrOtherState
+		if !errors.As(err, &other) || !strings.Contains(err.Error(), `the state of pipeline "p" beside in/0 was written with another feature "past": undo the change`) {
+			t.Errorf("another feature: %v", err)
+		}
 	}
 	var values []string
 	for _, records := range readAll(t, log, "out") {

@@ -29,3 +29,21 @@ func TestCanonicalTextsDifferWhereTokensDo(t *testing.T) {
 		}
 	}
 }
+
+// TestRenamedExpressionsHaveOtherNamesAlone numbers the names that expressions read.
+func TestRenamedExpressionsHaveOtherNamesAlone(t *testing.T) {
+	for source, want := range map[string]string{
+		"a.b+c * a.b":                   "<a.b> + <c> * <a.b>",
+		"max(max, 2) > 1 ? n : m":       "max ( <max> , 2 ) > 1 ? <n> : <m>",
+		`countries[country] ?? "c.d"`:   `<countries> [ <country> ] ?? "c.d"`,
+		`country == "country"`:          `<country> == "country"`,
+		"a . b":                         "<a.b>",
+		"probabilities[1] + meta.time":  "<probabilities> [ 1 ] + <meta.time>",
+		"a +":                           "a +",
+		"true && not done and x in [1]": "true && not <done> and <x> in [ 1 ]",
+	} {
+		if got := expression.Rename(source, func(name string) string { return "<" + name + ">" }); got != want {
+			t.Errorf("%q is %q, want %q", source, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -222,7 +223,11 @@ func distance(a, b []rune) int {
 // Canonical returns the one text of all sources that differ in white space, comments
 // and quotes: their tokens, with a space between two of them, but none around a dot. It
 // returns a text that has no tokens as it is.
-func Canonical(source string) string {
+func Canonical(source string) string { return Rename(source, nil) }
+
+// Rename returns the canonical text of an expression, with word(name) in place of each
+// name that it reads. It calls word in the order of the text. A nil word keeps the names.
+func Rename(source string, word func(name string) string) string {
 	if len(source) > MaxBytes || !utf8.ValidString(source) {
 		return source
 	}
@@ -230,25 +235,58 @@ func Canonical(source string) string {
 	if err != nil {
 		return source
 	}
+	var names []string
+	if word != nil {
+		names = NamesIn(source)
+	}
 	var text strings.Builder
 	dot := true // no space before the first token
-	for _, t := range tokens {
-		if t.Kind == lexer.EOF {
-			break
-		}
+	for i := 0; i < len(tokens) && tokens[i].Kind != lexer.EOF; i++ {
+		t := tokens[i]
 		isDot := t.Is(lexer.Operator, ".")
 		if !dot && !isDot {
 			text.WriteByte(' ')
 		}
+		n := 0
+		if !dot || i == 0 {
+			n = nameAt(tokens[i:], names)
+		}
 		dot = isDot
-		switch t.Kind {
-		case lexer.String:
+		switch {
+		case n > 0:
+			text.WriteString(word(joined(tokens[i : i+n])))
+			i += n - 1
+		case t.Kind == lexer.String:
 			text.WriteString(strconv.Quote(t.Value))
-		case lexer.Bytes:
+		case t.Kind == lexer.Bytes:
 			text.WriteString("b" + strconv.Quote(t.Value))
 		default:
 			text.WriteString(t.Value)
 		}
+	}
+	return text.String()
+}
+
+// nameAt returns how many tokens the longest of names has that tokens begin with, 0 for
+// none. A function that is called is no name.
+func nameAt(tokens []lexer.Token, names []string) int {
+	longest := 0
+	for n := 1; n < len(tokens) && len(names) > 0 && tokens[n-1].Kind == lexer.Identifier; n += 2 {
+		if slices.Contains(names, joined(tokens[:n])) && !tokens[n].Is(lexer.Bracket, "(") {
+			longest = n
+		}
+		if !tokens[n].Is(lexer.Operator, ".") {
+			break
+		}
+	}
+	return longest
+}
+
+// joined returns the texts of tokens, one behind the other.
+func joined(tokens []lexer.Token) string {
+	var text strings.Builder
+	for _, t := range tokens {
+		text.WriteString(t.Value)
 	}
 	return text.String()
 }

@@ -21,17 +21,24 @@ type Fingerprint struct {
 // Kept is a part of the state, and the hash of what decides its meaning.
 type Kept struct{ Kind, Name, Hash string }
 
+// KeptOf returns a part of the state with the hash of the text that decides its meaning.
+func KeptOf(kind, name, meaning string) Kept { return Kept{kind, name, Hash(meaning)[:16]} }
+
 // Hash returns the hash of a text as fingerprints have it.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Kinds of which a pipeline and a state have to have the same parts. The cells of
-// features have no names, so the order of features has to be the same too.
+// The kinds of Kept. A pipeline and a state have to have the same features and inputs.
+// The cells of features have no names, so the order of features has to be the same too.
 const (
-	Feature = "feature"
-	Input   = "input"
+	KindFeature  = "feature"
+	KindInput    = "input" // keys and times
+	KindDedupe   = "dedupe"
+	KindGroup    = "group"
+	KindFunction = "function"
+	KindTable    = "table"
 )
 
 // Change is what differs between a pipeline and the one that wrote a state.
@@ -138,11 +145,11 @@ func (k *Kept) in(f *Fingerprint) int {
 	return slices.IndexFunc(f.State, func(o Kept) bool { return o.Kind == k.Kind && o.Name == k.Name })
 }
 
-func (k *Kept) strict() bool { return k.Kind == Feature || k.Kind == Input }
+func (k *Kept) strict() bool { return k.Kind == KindFeature || k.Kind == KindInput }
 
 func (f *Fingerprint) features() (names []string) {
 	for _, k := range f.State {
-		if k.Kind == Feature {
+		if k.Kind == KindFeature {
 			names = append(names, k.Name)
 		}
 	}

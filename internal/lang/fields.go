@@ -17,8 +17,9 @@ import (
 
 var (
 	ReadName       = spec.TextOf("a name")
-	readExpression = spec.As(expression.Canonical, spec.TextOf("an expression"))
-	readBool       = spec.As(expression.Canonical, spec.TextOf("an expression of type bool"))
+	readReference  = spec.Reads(rename, ReadName) // the name of a field, a let or what a step introduces
+	readExpression = spec.Reads(expression.Rename, spec.TextOf("an expression"))
+	readBool       = spec.Reads(expression.Rename, spec.TextOf("an expression of type bool"))
 	readType       = spec.As(oneSpace, spec.TextOf("a type such as string, int, number or optional string"))
 	readNames      = spec.ListOf(ReadName)
 	readBindings   = spec.Named(bindingName, spec.Into(bindingExpr, readExpression))
@@ -39,6 +40,14 @@ var (
 
 // oneSpace returns a type with its words one space apart.
 func oneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// rename returns another word for a name.
+func rename(name string, word func(name string) string) string {
+	if word == nil || name == "" {
+		return name
+	}
+	return word(name)
+}
 
 func constantName(c *spec.Constant) *string { return &c.Name }
 func bindingName(b *Binding) *string        { return &b.Name }
@@ -98,7 +107,7 @@ var inputFields = []spec.Field[Input]{
 		Example: "payments", Help: "the topic that is read"},
 	{Name: "partitions", Affects: spec.Nothing, Form: spec.Into(func(in *Input) *int32 { return &in.Partitions }, spec.Whole[int32](1, 1024)),
 		Example: "8", Help: "partitions of the topic, where it has to be created"},
-	{Name: "key", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Key }, ReadName), Example: "customer",
+	{Name: "key", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Key }, readReference), Example: "customer",
 		Help: "a field of type string or int: events of one key share state and order"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(in *Input) *EventTime { return &in.Time }, spec.MappingOf(timeFields)),
 		Example: "{field: ts, unit: ms, lateness: 5s}", Absent: "the time of the append"},
@@ -126,14 +135,14 @@ var backlogFields = []spec.Field[Backlog]{
 }
 
 var dedupeFields = []spec.Field[Dedupe]{
-	{Name: "id", Affects: spec.State, Required: true, Form: spec.Into(func(d *Dedupe) *string { return &d.ID }, ReadName), Example: "tx", Help: "a field of type string or int"},
+	{Name: "id", Affects: spec.State, Required: true, Form: spec.Into(func(d *Dedupe) *string { return &d.ID }, readReference), Example: "tx", Help: "a field of type string or int"},
 	{Name: "window", Affects: spec.Outputs, Form: spec.Into(func(d *Dedupe) *time.Duration { return &d.Window }, spec.Span(time.Second, 366*spec.Day).Default(DefaultDedupeWindow)), Example: "1h",
 		Help: "how long an id is remembered, in event time"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(d *Dedupe) *int { return &d.Max }, spec.Whole[int](1, 40_000_000).Default(DefaultDedupeMax)), Example: "100000"},
 }
 
 var timeFields = []spec.Field[EventTime]{
-	{Name: "field", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Field }, ReadName),
+	{Name: "field", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Field }, readReference),
 		Example: "ts", Help: "the field with the event's time"},
 	{Name: "unit", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Unit }, spec.Choice[string]("s", "ms", "us", "ns", "rfc3339")),
 		Example: "ms", Absent: "needed with `field`, without `format`", Help: "how the time is written: s, ms, us or ns since 1970 in a field of type int or number, rfc3339 in one of type time"},

@@ -40,44 +40,6 @@ func (p *Pipeline) Canonical() string {
 // text.
 func (l *Lookup) Canonical() string { return text(lookupFields, l, spec.Outputs) }
 
-// Stored is state that a pipeline keeps, and the canonical text of what decides its
-// meaning.
-type Stored struct{ Kind, Name, Text string }
-
-// The kinds of Stored.
-const (
-	StoredInput    = "input" // keys and times
-	StoredDedupe   = "dedupe"
-	StoredFeature  = "feature"
-	StoredGroup    = "group"
-	StoredFunction = "function"
-	StoredTable    = "table"
-)
-
-// Stored returns what an input decides of the state beside a partition.
-func (in *Input) Stored() []Stored {
-	all := []Stored{{StoredInput, in.Topic, stateOf(inputFields, in)}}
-	if in.Dedupe != nil {
-		all = append(all, Stored{StoredDedupe, in.Topic, stateOf(dedupeFields, in.Dedupe)})
-	}
-	return all
-}
-
-// Stored returns what decides the meaning of a feature's cells.
-func (f *Feature) Stored() Stored { return Stored{StoredFeature, f.Name, stateOf(featureFields, f)} }
-
-// Stored returns what decides the meaning of groups that are open.
-func (g *Group) Stored() Stored { return Stored{StoredGroup, g.Name, stateOf(groupFields, g)} }
-
-// Stored returns what a keyed function keeps. A newer version of the function reads what
-// an older one wrote.
-func (c *Call) Stored() Stored { return Stored{StoredFunction, c.Go, stateOf(callFields, c)} }
-
-// Stored returns what a lookup keeps of its table.
-func (l *Lookup) Stored() Stored { return Stored{StoredTable, l.Table, stateOf(lookupFields, l)} }
-
-func stateOf[T any](fields []spec.Field[T], v *T) string { return text(fields, v, spec.State) }
-
 func text[T any](fields []spec.Field[T], v *T, least spec.Affects) string {
 	made := &spec.Printer{Least: least, Again: PrintAgain}
 	spec.MappingOf(fields).Print(made, "", v)

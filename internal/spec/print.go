@@ -38,6 +38,7 @@ func (a Affects) String() string { return [...]string{"unknown", "nothing", "out
 type Printer struct {
 	Least Affects                                   // fields that affect less are left out
 	Again func(p *Printer, path string, values any) // prints the steps of a case of a route, as Reader.Again reads them
+	Word  func(name string) string                  // what is printed in place of a name that a field reads; nil prints the name
 
 	lines    []string
 	explicit bool // the value that is printed next was written, even where it is zero
@@ -108,14 +109,20 @@ func (f Form[T]) Default(v T) Form[T] {
 	return f
 }
 
-// As is a form whose texts have the form that one returns of them.
-func As(one func(string) string, f Form[string]) Form[string] {
+// Reads is a form of texts that read names. rename returns the one form of a text, with
+// word(name) in place of each name; a nil word keeps the names.
+func Reads(rename func(text string, word func(name string) string) string, f Form[string]) Form[string] {
 	inner := f.Print
 	f.Print = func(p *Printer, path string, value *string) {
-		text := one(*value)
+		text := rename(*value, p.Word)
 		inner(p, path, &text)
 	}
 	return f
+}
+
+// As is a form whose texts have the form that one returns of them.
+func As(one func(string) string, f Form[string]) Form[string] {
+	return Reads(func(text string, _ func(string) string) string { return one(text) }, f)
 }
 
 // AnyOrder is a form of a mapping from names whose order says nothing.

@@ -1,0 +1,189 @@
+package lang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// Meaning returns the texts of what decides the meaning of stored state: the fields of a
+// part of the state that affect it, and what these read by name. In a text
+//
+//  1. lets, decides and constants have numbers in place of their names, in the order in
+//     which they are read, and each has a line of what it is, and so on for what that reads;
+//  2. a let in a case of a route has the conditions of the case, unless the reader is in
+//     the case too;
+//  3. other names have a line of their type, whether the value may be absent or not.
+type Meaning struct {
+	constants map[string]*spec.Constant
+	lets      map[string][]let
+	at        map[any]*place // of features and groups
+	types     func(name string) string
+}
+
+// let is the expression of a name.
+type let struct {
+	expr string
+	at   *place
+}
+
+// place is a case of a route that a step stands in, nil outside of all routes.
+type place struct {
+	around *place
+	cases  []Case // of the route
+	index  int
+}
+
+// within reports whether p is o, or a case below it.
+func (p *place) within(o *place) bool {
+	for ; p != o; p = p.around {
+		if p == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// excludes reports whether no event gets to both places.
+func (p *place) excludes(o *place) bool {
+	for ; p != nil; p = p.around {
+		for other := o; other != nil; other = other.around {
+			if &p.cases[0] == &other.cases[0] && p.index != other.index {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Meaning returns what the steps of a pipeline read. types returns the type of a name
+// that is neither a let nor a constant, "" where it has none.
+func (p *Pipeline) Meaning(types func(name string) string) *Meaning {
+	m := &Meaning{constants: map[string]*spec.Constant{}, lets: map[string][]let{}, at: map[any]*place{}, types: types}
+	for i := range p.Constants {
+		m.constants[p.Constants[i].Name] = &p.Constants[i]
+	}
+	m.steps(p.Steps, nil)
+	return m
+}
+
+func (m *Meaning) steps(steps []Step, at *place) {
+	for i := range steps {
+		s := &steps[i]
+		for _, b := range slices.Concat(s.Let, s.Decide) {
+			m.lets[b.Name] = append(m.lets[b.Name], let{b.Expr, at})
+		}
+		for k := range s.Features {
+			m.at[&s.Features[k]] = at
+		}
+		if s.Group != nil {
+			m.at[s.Group] = at
+		}
+		for k := range s.Route {
+			m.steps(s.Route[k].Steps, &place{at, s.Route, k})
+		}
+	}
+}
+
+// Feature returns what decides the meaning of a feature's cells.
+func (m *Meaning) Feature(f *Feature) string { return meaning(m, m.at[f], featureFields, f) }
+
+// Group returns what decides the meaning of groups that are open.
+func (m *Meaning) Group(g *Group) string { return meaning(m, m.at[g], groupFields, g) }
+
+// Meaning returns what decides keys and times.
+func (in *Input) Meaning() string { return meaning(in.names(), nil, inputFields, in) }
+
+// DedupeMeaning returns what decides the ids that are remembered.
+func (in *Input) DedupeMeaning() string { return meaning(in.names(), nil, dedupeFields, in.Dedupe) }
+
+// names returns the names of the fields.
+func (in *Input) names() *Meaning {
+	return &Meaning{types: func(name string) string {
+		at := slices.IndexFunc(in.Fields, func(f Field) bool { return f.Name == name })
+		if at < 0 {
+			return ""
+		}
+		return strings.TrimPrefix(oneSpace(in.Fields[at].Type), "optional ")
+	}}
+}
+
+// Meaning returns what decides what a keyed function keeps. A newer version of the
+// function reads what an older one wrote.
+func (c *Call) Meaning() string { return text(callFields, c, spec.State) }
+
+// Meaning returns what decides what a lookup keeps of its table.
+func (l *Lookup) Meaning() string { return text(lookupFields, l, spec.State) }
+
+// meaning returns the text of a part of the state that stands at a place.
+func meaning[T any](m *Meaning, at *place, fields []spec.Field[T], v *T) string {
+	r := &reading{Meaning: m, numbers: map[read]int{}, typed: map[string]string{}}
+	made := &spec.Printer{Least: spec.State, Again: PrintAgain, Word: r.from(at)}
+	spec.MappingOf(fields).Print(made, "", v)
+	for i := 0; i < len(r.order); i++ { // which printing appends to
+		r.print(made, fmt.Sprintf("$%d", i+1), r.order[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.typed)) {
+		made.Line(name, r.typed[name])
+	}
+	return made.Text()
+}
+
+// read is a name, and the place where it is read.
+type read struct {
+	name string
+	at   *place
+}
+
+// reading is the printing of one text.
+type reading struct {
+	*Meaning
+	numbers map[read]int
+	order   []read
+	typed   map[string]string // types of names that are no lets or constants
+}
+
+// from returns the words for names that are read at a place.
+func (r *reading) from(at *place) func(name string) string {
+	return func(name string) string {
+		if r.constants[name] == nil && r.lets[name] == nil {
+			if is := r.types(name); is != "" {
+				r.typed[name] = is
+			}
+			return name
+		}
+		this := read{name, at}
+		if r.constants[name] != nil {
+			this.at = nil // it is the same everywhere
+		}
+		if r.numbers[this] == 0 {
+			r.order = append(r.order, this)
+			r.numbers[this] = len(r.order)
+		}
+		return fmt.Sprintf("$%d", r.numbers[this])
+	}
+}
+
+// print prints what a name is where it is read.
+func (r *reading) print(p *spec.Printer, path string, this read) {
+	if c := r.constants[this.name]; c != nil {
+		spec.ConstantForm().Print(p, path, c)
+		return
+	}
+	for _, l := range r.lets[this.name] {
+		if l.at.excludes(this.at) {
+			continue
+		}
+		p.Word = r.from(l.at)
+		readExpression.Print(p, path, &l.expr)
+		for c := l.at; !this.at.within(c); c = c.around {
+			p.Word = r.from(c.around)
+			for i := range c.cases[:c.index+1] {
+				readBool.Print(p, path+".when", &c.cases[i].When)
+			}
+		}
+	}
+}
