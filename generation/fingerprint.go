@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Fingerprint identifies what a pipeline does by hashes of canonical text.
@@ -71,11 +73,8 @@ const (
 	noState = "1*" // in place of a fingerprint: nothing was stored yet
 )
 
-// Errors of fingerprints of other versions.
-var (
-	ErrOldFormat = errors.New("an older version of afterbay wrote this state, and this version cannot read it: start with an empty data directory or other topics, and process the input again")
-	ErrNewFormat = errors.New("a newer version of afterbay wrote this state: run that version")
-)
+// ErrNewFormat is the error of a fingerprint of a newer version.
+var ErrNewFormat = errors.New("a newer version of afterbay wrote this state: run that version")
 
 func (f *Fingerprint) append(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "%s %s %s", version, f.Outputs, f.Order)
@@ -93,7 +92,7 @@ func parseFingerprint(data []byte) (f Fingerprint, err error) {
 	lines := strings.Split(string(data), "\n")
 	head := strings.Split(lines[0], " ")
 	if len(head) == 2 && len(lines) == 1 && (len(head[0]) == 32 || head[0] == "*") {
-		return f, ErrOldFormat // two hashes, without a version
+		return f, stream.ErrOldFormat // two hashes, without a version
 	}
 	if n, err := strconv.Atoi(head[0]); err == nil && n > 1 && len(head[0]) < 4 {
 		return f, ErrNewFormat

@@ -89,8 +89,8 @@ func TestStateOfAnotherMeaningIsRefusedByName(t *testing.T) {
 func TestStateOfOtherVersionsIsRefused(t *testing.T) {
 	hash := strings.Repeat("0f", 16)
 	for stored, want := range map[string]error{
-		"\x01" + hash + " " + hash: generation.ErrOldFormat,
-		"\x04* ":                   generation.ErrOldFormat,
+		"\x01" + hash + " " + hash: stream.ErrOldFormat,
+		"\x04* ":                   stream.ErrOldFormat,
 		"\x012 one two three":      generation.ErrNewFormat,
 	} {
 		f := fraud

@@ -24,6 +24,9 @@ var (
 	// ErrTopicInUse says that a topic cannot be deleted: members of a group read it.
 	ErrTopicInUse = errors.New("topic is in use")
 
+	// ErrOldFormat says that an older version wrote state that this version cannot read.
+	ErrOldFormat = errors.New("an older version of afterbay wrote this state, and this version cannot read it: start with an empty data directory, or on Kafka with another pipeline name and other output topics, and process the input again")
+
 	// ErrTooManyPartitions says that a log takes no more topics and partitions.
 	ErrTooManyPartitions = errors.New("too many partitions")
 )
@@ -46,7 +49,7 @@ func (e *PartitionsError) Error() string {
 type Sizer interface {
 	// StatePartitions returns for how many partitions of a topic the log keeps the state
 	// of a group, 0 if the group never read it. The error is errors.ErrUnsupported if the
-	// log cannot tell.
+	// log cannot tell, and ErrOldFormat if an older version wrote the state.
 	StatePartitions(ctx context.Context, group, topic string) (int32, error)
 }
 

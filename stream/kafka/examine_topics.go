@@ -25,11 +25,12 @@ const (
 	transactionsFactor = "transaction.state.log.replication.factor"
 )
 
-// changelogs returns the names of the changelogs of a plan.
+// changelogs returns the names of the changelogs of a plan, and those that older
+// versions gave them.
 func (p *Plan) changelogs() []string {
 	var names []string
 	for _, r := range p.Reads {
-		names = append(names, r.changelog())
+		names = append(names, r.changelog(), olderChangelog(r.Group, r.Topic))
 	}
 	return names
 }
@@ -247,6 +248,9 @@ func (e *examination) changelog(ctx context.Context, r Reading) {
 	}
 	source, known := e.has(r.Topic)
 	t, ok := e.has(name)
+	if !ok && e.older(r) {
+		return
+	}
 	if !ok {
 		partitions := int32(-1)
 		if known {

@@ -217,14 +217,18 @@ func (l *Log) everCommitted(ctx context.Context, group string) (bool, error) {
 	return false, nil
 }
 
-// StatePartitions implements stream.Sizer: the changelog has as many partitions.
+// StatePartitions implements stream.Sizer: the changelog has as many partitions. State
+// of an older version is an error.
 func (l *Log) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
 	if err := l.usable(); err != nil {
 		return 0, err
 	}
 	topics, err := l.topics.ask(ctx, changelogOf(group, stream.Partition{Topic: topic}).Topic)
-	if err != nil || len(topics) == 0 {
+	switch {
+	case err != nil:
 		return 0, err
+	case len(topics) == 0:
+		return 0, l.refuseOlder(ctx, group, topic)
 	}
 	return int32(len(topics[0].leaders)), nil
 }
