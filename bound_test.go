@@ -93,7 +93,10 @@ func TestManyKeysFallSilentAtOnce(t *testing.T) {
 	}
 	err = runWhile(t.Context(), runner, log, func(ctx context.Context) error {
 		idle := runner.WaitIdle(ctx, log)
-		for tick := time.NewTicker(5 * time.Millisecond); windows(t, log, runner) > 100 && ctx.Err() == nil; {
+		for tick := time.NewTicker(5 * time.Millisecond); runner.Counts().Outputs < keys+100 && ctx.Err() == nil; {
+			<-tick.C
+		}
+		for tick := time.NewTicker(100 * time.Millisecond); windows(t, log, runner) > 100 && ctx.Err() == nil; { // it reads all keys
 			<-tick.C
 		}
 		return errors.Join(idle, ctx.Err())

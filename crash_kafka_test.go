@@ -379,8 +379,10 @@ func (c *crashRun) members(n int) {
 	c.Helper()
 	ctx, cancel := c.patiently()
 	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
 	for _, runner := range c.runners {
-		for shared := false; !shared; {
+		for shared := false; !shared; <-tick.C { // which leaves the machine to the members
 			groups, err := c.admin.DescribeGroups(ctx, runner.Name())
 			c.must(cmp.Or(context.Cause(ctx), err))
 			g := groups[runner.Name()]
