@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(broker.Run(m))
 }
 
-var crashKills = flag.Int("deliver.kills", 7, "most kills of TestKilledProcessesCallAgainOnlyWhatWasInFlight")
+var crashKills = flag.Int("deliver.kills", 5, "most kills of TestKilledProcessesCallAgainOnlyWhatWasInFlight")
 
 // freezes is the topic that is delivered.
 var freezes = stream.Topic{Name: "freezes", Partitions: 2}
