@@ -50,6 +50,15 @@ func TestMain(m *testing.M) {
 	os.Exit(realKafka.Run(m))
 }
 
+// seedsOf returns how many of n seeds a random test runs: all, or a quarter under the
+// race detector, which takes ten times as long to see the same goroutines meet.
+func seedsOf(n uint64) uint64 {
+	if testing.Short() {
+		n /= 4
+	}
+	return max(n, 1)
+}
+
 // crashDurable is what a child prints when its first step is durable.
 const crashDurable = "durable"
 

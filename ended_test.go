@@ -151,7 +151,7 @@ func TestEventsOfClientsEndOnce(t *testing.T) {
 			p := contactPipeline()
 			p.Commit.Size = 10
 			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
-		}, contacts(t, 7, 300), 10)
+		}, contacts(t, 7, 300), seedsOf(10))
 }
 
 // TestWhatNoClientSentHasNoEnd sees that the topic of ends is for clients alone, and

@@ -19,8 +19,8 @@ import (
 func TestFaultsLeaveTheSameChain(t *testing.T) {
 	events := reference.GenerateChain(*answerSeed, 1000)
 	counts := streamtest.Counts{}
-	seeds, seed := max(*faultSeeds/10, 1), uint64(0)
-	for ; seed < seeds || len(counts.Missing()) > 0 && seed < 10*seeds; seed++ { // until each fault came
+	seeds, seed := seedsOf(*faultSeeds/10), uint64(0)
+	for ; seed < seeds || len(counts.Missing()) > 0 && seed < max(*faultSeeds, 10); seed++ { // until each fault came
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})

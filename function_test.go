@@ -101,7 +101,7 @@ func TestFunctionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 			p := visitPipeline()
 			p.Input.Partitions, p.Commit.Size = 4, 10
 			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
-		}, events, 20)
+		}, events, seedsOf(20))
 }
 
 // TestTimersOfAKeyFireInTheOrderOfTheirPositions sees that a timer set again at

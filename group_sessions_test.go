@@ -232,5 +232,5 @@ func TestSessionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 			p := s.pipeline(4)
 			p.Commit.Size = 10
 			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
-		}, s.records(func(c visit) stream.Record { return c.record(stream.ByKey) }), 20)
+		}, s.records(func(c visit) stream.Record { return c.record(stream.ByKey) }), seedsOf(20))
 }

@@ -105,7 +105,7 @@ func TestGroupsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 			p := callPipeline(group)
 			p.Input.Partitions, p.Commit.Size = 4, 10
 			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
-		}, events, 20)
+		}, events, seedsOf(20))
 }
 
 // callEvents are chats and the chunks of calls: shuffled within some seconds, some of

@@ -176,7 +176,7 @@ func TestSameRowsSameAnswer(t *testing.T) {
 func TestEventSeesEveryRowAppendedBeforeIt(t *testing.T) {
 	counts := streamtest.Counts{}
 	newer := 0
-	for seed := range max(*faultSeeds/2, 1) {
+	for seed := range seedsOf(*faultSeeds / 2) {
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})

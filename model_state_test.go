@@ -124,5 +124,5 @@ func TestModelsStateLeavesTheSameAnswerUnderFaults(t *testing.T) {
 			p := fadingPipeline("one")
 			p.Input.Partitions, p.Commit.Size = 4, 10
 			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
-		}, events, 20)
+		}, events, seedsOf(20))
 }

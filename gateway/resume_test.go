@@ -105,8 +105,11 @@ var schedulers = []string{"ada", "bob", "eve", "kim"}
 
 func TestRandomSchedulesOfCutsAcksRestartsAndRetention(t *testing.T) {
 	n := int64(40)
-	if os.Getenv("AFTERBAY_PROVE") != "" {
+	switch {
+	case os.Getenv("AFTERBAY_PROVE") != "":
 		n = 1000
+	case testing.Short():
+		n = 10 // the race detector takes ten times as long
 	}
 	seen := map[string]int{}
 	all := seeds.Run(t, n, func(t *testing.T, random *rand.Rand) {
