@@ -131,7 +131,7 @@ var layers = map[string][]string{
 	"client":                        {"gateway/wire"},
 	"clients/typescript":            {},
 	"examples/chat":                 {"clients/typescript", "config", "token"},
-	"internal/http/access":          {"internal/http/server", "internal/metric"},
+	"internal/http/access":          {"internal/http/server", "internal/metric", "internal/naming"},
 	"internal/http/reload":          {},
 	"internal/http/server":          {"internal/metric"},
 	"internal/metric":               {},

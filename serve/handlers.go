@@ -27,8 +27,12 @@ func (s *Server) createTopic(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	made := stream.Topic{Name: r.PathValue("topic"), Partitions: topic.Partitions, Key: topic.Key}
-	if EngineTopic(made.Name) {
-		problem(w, http.StatusBadRequest, "choose another name", "create topic %q: names that begin so are the engine's own", made.Name)
+	switch takes, err := s.local.Takes(r.Context(), made.Name); {
+	case err != nil:
+		refuse(w, err)
+		return
+	case !takes:
+		problem(w, http.StatusBadRequest, "choose another name, or start the pipeline that reads the topic", "create topic %q: names like that are the engine's own", made.Name)
 		return
 	}
 	if len(made.Key) > keyBytesMax || strings.ContainsFunc(made.Key, unicode.IsControl) {

@@ -9,28 +9,56 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/gateway/sequence"
 	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/observe"
 )
 
-// EngineTopic reports whether a topic is the engine's own by its name: one that
-// package naming builds, or one of the log itself. Such topics take no records from
-// outside.
-func EngineTopic(name string) bool { return naming.Topic(name) || strings.HasPrefix(name, "__") }
+// Takes reports whether a topic may get records from outside. One with a name that
+// package naming builds may if other systems write it: a pipeline reads it, and the name
+// that it begins with is that of no pipeline or gateway. Without pipelines of its own,
+// Local takes the groups that have committed in the topic for its readers.
+func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
+	owner := naming.Root(topic)
+	switch {
+	case strings.HasPrefix(topic, "__"): // of the log itself
+		return false, nil
+	case !naming.Topic(topic):
+		return true, nil
+	case slices.ContainsFunc(l.own, func(own string) bool { return naming.Root(own) == owner }):
+		return false, nil
+	case slices.ContainsFunc(l.runners, func(r *afterbay.Runner) bool { return r.Name() == owner }):
+		return false, nil
+	case len(l.runners) > 0 && !slices.ContainsFunc(l.runners, func(r *afterbay.Runner) bool { return slices.Contains(r.Inputs(), topic) }):
+		return false, nil
+	}
+	groups, err := l.Groups(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list groups: %w", err)
+	}
+	switch {
+	case slices.Contains(groups, owner), slices.Contains(groups, sequence.Group(owner)):
+		return false, nil
+	case len(l.runners) > 0:
+		return true, nil
+	}
+	return l.readBy(ctx, groups, topic)
+}
+
+// readBy reports whether one of the groups has committed in a topic.
+func (l *Local) readBy(ctx context.Context, groups []string, topic string) (bool, error) {
+	for _, group := range groups {
+		reads, err := l.readsOf(ctx, group)
+		if err != nil || slices.ContainsFunc(reads, func(r observe.Read) bool { return r.Topic == topic }) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
 
 // ErrNamed says that a topic cannot be deleted: something that runs names it.
 var ErrNamed = errors.New("topic is in use")
-
-// keeps reports whether a topic is the engine's own, as far as this process knows.
-func (l *Local) keeps(topic string) bool {
-	for _, r := range l.runners {
-		reads := r.Reads()
-		if topic == afterbay.Ended(r.Name()) || len(reads) > 1 && reads[len(reads)-1].Topic == topic { // it copies its inputs there
-			return true
-		}
-	}
-	return EngineTopic(topic) || slices.Contains(l.own, topic)
-}
 
 // writer returns the pipeline of this process that writes a topic.
 func (l *Local) writer(topic string) (pipeline string, ok bool) {
@@ -61,7 +89,8 @@ func (l *Local) named(topic string) string {
 				return fmt.Sprintf("a sink of pipeline %q reads it", r.Name())
 			}
 		}
-		if topic == generation.Topic(r.Name()) || dead.IsTopic(topic) && naming.Root(topic) == r.Name() {
+		gateway := sequence.DeadTopic(r.Name()) // of a gateway of that name
+		if topic == generation.Topic(r.Name()) || dead.IsTopic(topic) && naming.Root(topic) == r.Name() && topic != gateway {
 			return fmt.Sprintf("pipeline %q keeps it", r.Name())
 		}
 	}

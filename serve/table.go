@@ -68,8 +68,12 @@ func (s *Server) guarded(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		topic := r.PathValue("topic")
 		pipeline, written := s.local.writer(topic)
+		takes, err := s.local.Takes(r.Context(), topic)
 		switch {
-		case s.local.keeps(topic):
+		case err != nil:
+			refuse(w, err)
+			return
+		case !takes:
 			problem(w, http.StatusForbidden, "append to the input of a pipeline", "topic %q is the engine's own: it takes no records from outside", topic)
 			return
 		case written && !access.From(r.Context()).Names(access.Produce, topic):

@@ -18,9 +18,6 @@ import (
 )
 
 func (a *app) produce(c *produceCommand) (err error) {
-	if serve.EngineTopic(c.Topic) {
-		return usage("topic %q is the engine's own: it takes no records from outside: append to the input of a pipeline", c.Topic)
-	}
 	source, err := a.openEvents(c.File, c.Format)
 	if err != nil {
 		return err
@@ -39,6 +36,11 @@ func (a *app) produce(c *produceCommand) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
+	if local, ok := directory.(*serve.Local); ok { // else the process knows
+		if takes, err := local.Takes(a.ctx, c.Topic); err != nil || !takes {
+			return cmp.Or(err, usage("topic %q is the engine's own: it takes no records from outside: append to the input of a pipeline, or start the pipeline that reads the topic", c.Topic))
+		}
+	}
 	options.Key = c.Key
 	to := &target{Directory: directory, ready: sync.OnceValue(func() error {
 		if c.Partitions > 0 {

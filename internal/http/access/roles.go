@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/afterbay/afterbay/internal/naming"
 )
 
 // SecretBytesMin is the length of the shortest token of a token file.
@@ -43,10 +45,11 @@ type Token struct {
 	Roles Roles
 }
 
-// Roles are what a token allows. In names * stands for any number of characters.
+// Roles are what a token allows. In names * stands for any number of characters. A topic
+// of the engine, such as fraud.dlq, must be named exactly.
 type Roles struct {
-	Produce []string // Topics that it may append to; a topic that a pipeline writes must be named exactly.
-	Read    []string // Topics that it may read.
+	Produce []string // Topics that it may append to; a topic that a pipeline writes, or one of the engine, must be named exactly.
+	Read    []string // Topics that it may read; one of the engine, such as fraud.dlq, must be named exactly.
 	Infer   []string // Models that it may ask.
 	Work    []string // Pools of work that it may take from.
 	Metrics bool     // It may read metrics, lag, budgets and the status of the process.
@@ -85,7 +88,7 @@ func (c *Caller) Scope() string {
 }
 
 // May reports whether the caller has a role: for a topic, model or pool, or where of
-// is "" for any.
+// is "" for any. No pattern covers a topic that is named like one of the engine.
 func (c *Caller) May(role Role, of string) bool {
 	switch {
 	case role == Public, role == Known, c.owner:
@@ -100,6 +103,9 @@ func (c *Caller) May(role Role, of string) bool {
 	patterns := c.roles.patterns(role)
 	if of == "" {
 		return len(patterns) > 0
+	}
+	if (role == Produce || role == Read) && naming.Topic(of) {
+		return slices.Contains(patterns, of)
 	}
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, of) })
 }
