@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/expression"
 	"github.com/afterbay/afterbay/feature"
 	"github.com/afterbay/afterbay/fetch"
+	"github.com/afterbay/afterbay/generation"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/model"
@@ -76,6 +77,7 @@ type compiler struct {
 type loadedModel struct {
 	model.Model
 	name    string // name@version
+	asks    string // hash of the fields that decide its answers
 	outputs []Field
 	types   []value.Type  // of outputs
 	calling *step.Calling // nil where it is called at once
@@ -309,7 +311,7 @@ func (c *compiler) loaded(path string, m *Model, loaded model.Model) (known load
 		return known, false
 	}
 	c.checkOutputs(path, m)
-	known = loadedModel{Model: loaded, name: fmt.Sprintf("%s@%d", m.Name, m.Version), outputs: m.Outputs, types: types, calling: c.modelCalling(path, m, loaded)}
+	known = loadedModel{Model: loaded, name: fmt.Sprintf("%s@%d", m.Name, m.Version), asks: generation.Hash(m.Canonical()), outputs: m.Outputs, types: types, calling: c.modelCalling(path, m, loaded)}
 	c.models[m.Name] = known
 	c.named = append(c.named, NamedModel{m.Name, m.Version, m.Outputs, loaded})
 	pinned := known.name

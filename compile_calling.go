@@ -11,7 +11,6 @@ import (
 
 	"github.com/afterbay/afterbay/control"
 	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/journal"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/observe"
@@ -23,6 +22,7 @@ import (
 const (
 	defaultTimeout  = 3 * time.Second
 	defaultQueueMax = 10_000
+	partialEvery    = 250 * time.Millisecond // from a record of an event to the next
 )
 
 var openWays = map[string]step.Open{"": step.OpenPause, "pause": step.OpenPause, "queue": step.OpenPark, "fallback": step.OpenFallback}
@@ -284,5 +284,5 @@ func (c *compiler) partial(path string, s *Score, m loadedModel, stage *step.Sco
 	c.writable(path+".topic", s.Partial.Topic)
 	c.output(s.Partial.Topic)
 	stage.Size = 1 // a call for each event
-	stage.Partial = &step.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Interval, lang.DefaultPartialEvery)}
+	stage.Partial = &step.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Interval, partialEvery)}
 }

@@ -50,7 +50,7 @@ func (c *compiler) score(path string, s *Score) {
 		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
 	}
 	policy := m.Info().Batch
-	stage := &step.Score{Model: m.Model, Name: m.name, Size: cmp.Or(s.Batch.Size, policy.Size, defaultBatch), ByLength: policy.ByLength}
+	stage := &step.Score{Model: m.Model, Name: m.name, Asks: m.asks, Size: cmp.Or(s.Batch.Size, policy.Size, defaultBatch), ByLength: policy.ByLength}
 	// An answer that is kept is used when it is durable, so not in place.
 	stage.Async = s.Async || c.async || m.calling != nil && m.calling.Always
 	if s.When != "" {

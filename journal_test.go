@@ -144,14 +144,24 @@ func TestAnswersAreKeptByDefaultWhereEventsAreParked(t *testing.T) {
 }
 
 // TestAnswersToOtherRequestsAreOthers runs a pipeline over a log twice, of which
-// the second asks what the first did, in another way.
+// the second asks what the first did, in another way: of a service, or of a model that a
+// manifest describes in another way.
 func TestAnswersToOtherRequestsAreOthers(t *testing.T) {
-	for request, want := range map[string]int{"one": 0, "two": 50} {
+	for _, c := range []struct {
+		request string
+		seconds int // of the manifest
+		want    int
+	}{{"one", 60, 0}, {"two", 60, 50}, {"one", 30, 50}} {
 		synctest.Test(t, func(t *testing.T) {
-			log, asked := memory.New(memory.Options{}), 0
-			for _, request := range []string{"one", request} {
+			log, asked, want := memory.New(memory.Options{}), 0, c.want
+			for i := range 2 {
+				request, seconds := "one", 60
+				if i == 1 {
+					request, seconds = c.request, c.seconds
+				}
 				s := &told{info: model.Info{Kind: "remote", Request: request}}
 				p := toldPipeline(s, afterbay.Score{Async: true})
+				p.Models[0].Manifest = &model.Manifest{Voice: &model.Voice{Seconds: seconds}}
 				p.Input.Partitions, p.Models[0].Journal = 1, &afterbay.Journal{Price: 0.25}
 				runParking(t, log, p, 1, sameEvents(200, 50))
 				asked = len(s.rows)

@@ -104,7 +104,7 @@ func Numbers(n int) []Input {
 // Info describes a loaded model. Its slices are shared: do not change them.
 type Info struct {
 	Kind    string   // such as "xgboost", "lightgbm", "catboost", "onnx-trees" or "text"
-	Digest  string   // sha256 of the file, 64 hex digits
+	Digest  string   // sha256 of the file, 64 hex digits; of a model of several files that of their digests
 	Inputs  []Input  // in order: numbers are the columns of Rows.Values, the others those of Rows.Bytes
 	Outputs []Output // in order: the scores of a row and, of an Answerer, its texts
 	// State is how many numbers the model wants to have for the next row of the
@@ -122,7 +122,7 @@ type Info struct {
 	Batch     Policy // what its manifest says, else zero
 
 	// What a Remote one asks, for whoever repeats its calls or keeps its answers.
-	Request    string        // what an answer depends on beside its row and the version: where it is asked, and how; "" where it does not say
+	Request    string        // what an answer depends on beside its row and the version: what is asked for, and how; "" where it does not say
 	Generative bool          // the same row may be answered in another way each time
 	RowsMax    int           // rows of a request: more of a call are requests of their own, which heed WithTimeout; 0 is any number
 	CallsMax   int           // requests under way, as its manifest says: more wait; 0 is what the caller says

@@ -40,7 +40,7 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 	rows, last := &c.gather.Rows, len(c.tasks)-1
 	values, bytes := rows.Row(last)
 	info := c.score.Model.Info()
-	request := journal.Request{Endpoint: c.score.Name, Version: info.Digest, Parameters: info.Request, Body: journal.AppendRow(nil, values, bytes)}
+	request := journal.Request{Endpoint: c.score.Name, Version: info.Digest, Parameters: info.Request + c.score.Asks, Body: journal.AppendRow(nil, values, bytes)}
 	if by == step.JournalByEvent {
 		request.Event = t.Row.Text(d.plan.ID)
 	}

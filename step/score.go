@@ -18,6 +18,7 @@ import (
 type Score struct {
 	Model    model.Model
 	Name     string // name@version
+	Asks     string // hash of the fields of the file that decide what Model answers
 	When     *expression.Program
 	Inputs   []value.Slot   // the numbers of a row, in the model's order
 	Codes    []*model.Codes // of Inputs that are categories; nil where none is

@@ -29,10 +29,12 @@ var (
 	readInput      = spec.MappingOf(inputFields)
 	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
 	ReadURL        = spec.TextOf("a URL")
-	readHeader     = spec.TextOf("the value of a header")
-	readShare      = spec.Span(time.Microsecond, spec.Day)
-	ReadPath       = spec.TextOf("the path of a file")
-	readSteps      = spec.Form[[]Step]{
+	readCommand    = program(spec.ListOf(spec.TextOf("a text")))
+	readHeaders    = spec.AnyOrder(headerName, spec.Named(headerName, asWritten(spec.TextOf("the value of a header"),
+		func(h *Header) *string { return &h.Value }, func(h *Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
+	readShare = spec.Span(time.Microsecond, spec.Day)
+	ReadPath  = spec.TextOf("the path of a file")
+	readSteps = spec.Form[[]Step]{
 		Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Step) { r.Again(r, n, path, into) }, Shape: spec.Shape{Kind: spec.TheSteps},
 		Print: func(p *spec.Printer, path string, list *[]Step) { p.Again(p, path, list) },
 	}
@@ -49,6 +51,12 @@ func rename(name string, word func(name string) string) string {
 	return word(name)
 }
 
+// setOf reads a list whose order says nothing.
+func setOf(f spec.Form[string]) spec.Form[[]string] {
+	return spec.AnyOrder(func(text *string) *string { return text }, spec.ListOf(f))
+}
+
+func headerName(h *Header) *string          { return &h.Name }
 func constantName(c *spec.Constant) *string { return &c.Name }
 func bindingName(b *Binding) *string        { return &b.Name }
 func bindingExpr(b *Binding) *string        { return &b.Expr }
@@ -66,7 +74,7 @@ var PipelineFields = []spec.Field[Pipeline]{
 	{Name: "delivery", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Delivery { return &p.Delivery },
 		spec.Choice[Delivery](string(ExactlyOnce), string(AtLeastOnce), string(AtMostOnce))),
 		Example: "at-least-once"},
-	{Name: "replies", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]string { return &p.Replies }, spec.ListOf(spec.TextOf("a topic"))),
+	{Name: "replies", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]string { return &p.Replies }, setOf(spec.TextOf("a topic"))),
 		Example: "[decisions]", Absent: "nothing is for clients", Help: "topics whose records are replies to clients of a gateway, or lead to replies. An event of a client that leaves no record in them (it is filtered, or a member of a group) ends in the topic `<pipeline>.ended`"},
 	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Commit { return &p.Commit }, spec.MappingOf(commitFields)),
 		Example: "{interval: 20ms}", Absent: "as below"},
@@ -95,7 +103,7 @@ var PipelineFields = []spec.Field[Pipeline]{
 		Help: "names, each of a value, or of a table that is read as `table[key] ?? otherwise`"},
 	{Name: "steps", Affects: spec.State, Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(StepForm())),
 		Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
-	{Name: "content", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
+	{Name: "content", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
 	{Name: "sinks", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinkFields))),
 		Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
@@ -222,9 +230,9 @@ var modelFields = []spec.Field[Model]{
 	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
 	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, readFields),
 		Example: "{score: number}", Help: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
-	{Name: "url", Affects: spec.Nothing, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, ReadURL), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
+	{Name: "url", Affects: spec.Outputs, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, pathOf(ReadURL)), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
 		Help: "instead of `file`: a model on a server of the Open Inference Protocol, of this `version` there; its inputs are what the first score that uses it gives. Tokens, other APIs and the like take a manifest"},
-	{Name: "process", Affects: spec.Nothing, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, spec.ListOf(spec.TextOf("a text"))), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
+	{Name: "process", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, readCommand), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
 		Help: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},
 	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Calling { return &m.Call }, spec.MappingOf(callingFields)),
 		Example: "{timeout: 3s, attempts: 3, breaker: {failures: 5, probe: 30s, open: queue}}", Absent: "at once, and an error is a dead letter; `{}` for models of kinds remote and process"},
@@ -340,7 +348,7 @@ var featureFields = []spec.Field[Feature]{
 var scoreFields = []spec.Field[Score]{
 	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, ReadName),
 		Example: "fraud", Help: "one of `models`"},
-	{Name: "as", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.As }, ReadName), Example: "second"},
+	{Name: "as", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.As }, ReadName).Unless(func(s *Score) bool { return s.As == s.Model }), Example: "second"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.When }, readBool), Example: "amount > 100", Absent: "always"},
 	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.OneOf("write `[name, expression]` or `{name: expression}`",
 		spec.List, spec.Into(func(s *Score) *[]string { return &s.Inputs }, spec.ListOf(readExpression)),
@@ -362,7 +370,7 @@ var scoreFields = []spec.Field[Score]{
 
 var partialFields = []spec.Field[Partial]{
 	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Partial) *string { return &p.Topic }, ReadName), Example: "drafts", Help: "a topic"},
-	{Name: "interval", Affects: spec.Outputs, Form: spec.Into(func(p *Partial) *time.Duration { return &p.Interval }, spec.Span(time.Millisecond, time.Minute).Default(DefaultPartialEvery)), Example: "100ms"},
+	{Name: "interval", Affects: spec.Nothing, Form: spec.Into(func(p *Partial) *time.Duration { return &p.Interval }, spec.Span(time.Millisecond, time.Minute)), Example: "100ms"},
 }
 
 var batchFields = []spec.Field[Batch]{

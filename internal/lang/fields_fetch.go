@@ -23,12 +23,20 @@ var fetchFields = []spec.Field[Fetch]{
 		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
+// anyFolder is the one form of a folder that is there: which folder it is decides nothing.
+func anyFolder(path string) string {
+	if path == "" {
+		return ""
+	}
+	return "a folder"
+}
+
 var contentFields = []spec.Field[Content]{
-	{Name: "root", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *string { return &o.Root }, spec.TextOf("the path of a folder")), Example: "/data/uploads", Absent: "no files"},
-	{Name: "hosts", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *[]string { return &o.Hosts }, spec.ListOf(ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
-	{Name: "private", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *[]string { return &o.Private }, spec.ListOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
-	{Name: "http", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
-	{Name: "buckets", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *[]string { return &o.Buckets }, spec.ListOf(ReadName)), Example: "[calls, shots]", Absent: "none"},
+	{Name: "root", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *string { return &o.Root }, spec.As(anyFolder, spec.TextOf("the path of a folder"))), Example: "/data/uploads", Absent: "no files"},
+	{Name: "hosts", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Hosts }, setOf(ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
+	{Name: "private", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Private }, setOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
+	{Name: "http", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
+	{Name: "buckets", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Buckets }, setOf(ReadName)), Example: "[calls, shots]", Absent: "none"},
 	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ObjectStore { return &o.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
 	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
 }

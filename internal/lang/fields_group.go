@@ -15,7 +15,7 @@ var groupFields = []spec.Field[Group]{
 		Help: "a name of type int, from 0 on: where the event stands in its group"},
 	{Name: "end", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.End }, readReference), Example: "last", Absent: "groups end by time",
 		Help: "a name of type bool: the event is the last in order. The group is whole when all before it are there"},
-	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, readReference), Example: "chunk", Absent: "`order`, or else `meta.id`",
+	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, readReference).Unless(func(g *Group) bool { return g.ID == g.Order }), Example: "chunk", Absent: "`order`, or else `meta.id`",
 		Help: "a name of type string or int: a second event of it is left out"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; `idle` or `timeout` is required",
 		Help: "the gap between event times that ends a group: an event at least so long after the one before begins another"},

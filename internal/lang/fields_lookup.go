@@ -55,12 +55,12 @@ var rowBatchFields = []spec.Field[RowBatch]{
 }
 
 var redisFields = []spec.Field[Redis]{
-	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, address()), Example: "redis://cache:6379/0"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, pathOf(address())), Example: "redis://cache:6379/0"},
 	{Name: "prefix", Affects: spec.Outputs, Form: spec.Into(func(r *Redis) *string { return &r.Prefix }, spec.TextOf("a text")), Example: "'user:'", Absent: "none"},
 }
 
 var postgresFields = []spec.Field[Postgres]{
-	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, address()), Example: "${DATABASE_URL}"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, pathOf(address())), Example: "${DATABASE_URL}"},
 	{Name: "query", Affects: spec.Outputs, Required: true, Or: "table", Form: spec.Into(func(p *Postgres) *string { return &p.Query }, spec.TextOf("a query")),
 		Example: "select name, to_jsonb(users) from users where name = any($1)", Absent: "required, or `table`"},
 	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Table }, ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
@@ -68,9 +68,8 @@ var postgresFields = []spec.Field[Postgres]{
 }
 
 var httpRowsFields = []spec.Field[HTTPRows]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(h *HTTPRows) *string { return &h.URL }, ReadURL), Example: "https://users.example.com/{key}"},
-	{Name: "headers", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *[]Header { return &h.Headers },
-		spec.Named(func(h *Header) *string { return &h.Name }, spec.Into(func(h *Header) *string { return &h.Value }, readHeader))),
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: asWritten(ReadURL, func(h *HTTPRows) *string { return &h.URL }, func(h *HTTPRows) *string { return &h.Asked }, targetFrom, target), Example: "https://users.example.com/{key}"},
+	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *HTTPRows) *[]Header { return &h.Headers }, readHeaders),
 		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
 	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
 	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, ReadPath), Example: "/run/secrets/users"},

@@ -18,7 +18,6 @@ const (
 	DefaultGroups       = 1000
 	DefaultNearest      = 5      // documents that a lookup by vector finds
 	DefaultJoin         = "\n\n" // between their texts
-	DefaultPartialEvery = 250 * time.Millisecond
 	DefaultFetchMax     = 10 << 20
 )
 
@@ -34,6 +33,17 @@ func (p *Pipeline) Canonical() string {
 		}
 	}
 	return made.Text()
+}
+
+// Canonical returns the text of what decides the answers of a model beside its file.
+func (m *Model) Canonical() string {
+	of := *m
+	of.File = ""
+	all := text(modelFields, &of, spec.Outputs)
+	if m.Manifest != nil {
+		all += text(ManifestFields, m.Manifest, spec.Outputs)
+	}
+	return all
 }
 
 // Canonical returns the text of what a lookup asks for: a kept answer is one to the same

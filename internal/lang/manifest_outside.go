@@ -66,7 +66,7 @@ var weightsFields = []spec.Field[model.Weights]{
 }
 
 var processFields = []spec.Field[model.Process]{
-	{Name: "command", Affects: spec.Nothing, Required: true, Form: spec.Into(func(p *model.Process) *[]string { return &p.Command }, spec.ListOf(spec.TextOf("a text"))),
+	{Name: "command", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *model.Process) *[]string { return &p.Command }, readCommand),
 		Example: "[python3, worker.py, model.py]"},
 	{Name: "workers", Affects: spec.Nothing, Form: spec.Into(func(p *model.Process) *int { return &p.Workers }, spec.Whole[int](1, 256)), Example: "4"},
 	{Name: "timeout", Affects: spec.Nothing, Form: spec.Into(func(p *model.Process) *time.Duration { return &p.Timeout }, spec.Span(time.Millisecond, time.Hour)), Example: "5s"},
@@ -78,11 +78,11 @@ var processFields = []spec.Field[model.Process]{
 }
 
 var remoteFields = []spec.Field[model.Remote]{
-	{Name: "endpoint", Affects: spec.Nothing, Required: true, Form: spec.Into(func(m *model.Remote) *string { return &m.Endpoint }, ReadURL), Example: "grpc://models:8081"},
+	{Name: "endpoint", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Remote) *string { return &m.Endpoint }, pathOf(ReadURL)), Example: "grpc://models:8081"},
 	{Name: "api", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.API }, spec.Choice[string]("embeddings", "moderations", "chat", "transcriptions", "http")), Example: "embeddings"},
 	{Name: "model", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Model }, ReadName), Example: "fraud", Absent: "the name of the manifest"},
 	{Name: "version", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Version }, ReadName), Example: "v1.0"},
-	{Name: "json", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *bool { return &m.JSON }, spec.OnlyTrue()), Example: "true", Absent: "binary tensors"},
+	{Name: "json", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *bool { return &m.JSON }, spec.OnlyTrue()), Example: "true", Absent: "binary tensors"},
 	{Name: "timeout", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *time.Duration { return &m.Timeout }, spec.Span(time.Millisecond, time.Hour)), Example: "500ms"},
 	{Name: "calls", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *int { return &m.Calls }, spec.Whole[int](1, 4096)), Example: "32"},
 	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(m *model.Remote) *string { return &m.Token }, ReadName), Example: "MODELS_TOKEN"},

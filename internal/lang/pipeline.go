@@ -257,7 +257,10 @@ type FilesSink struct {
 }
 
 // Header is a header of requests.
-type Header struct{ Name, Value string }
+type Header struct {
+	Name, Value string
+	Written     string // Value as the file has it, if it names variables
+}
 
 // Engine is the log that a process runs its pipelines on.
 type Engine struct {
@@ -515,6 +518,7 @@ type Postgres struct {
 
 // HTTPRows is a service that is asked for rows.
 type HTTPRows struct {
+	Asked     string   // path and query of URL as the file has them, if they name variables
 	URL       string   // with {key}: what is got for each key, and 404 says that it has no row; without: many keys are posted to it, as {"keys": [...]}, and it answers with an object of rows by key
 	Headers   []Header // of every request
 	Token     string   // sent as Authorization: Bearer; "" is none

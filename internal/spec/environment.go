@@ -64,6 +64,31 @@ func (r *Reader) interpolate(n *Node, path string) bool {
 	return true
 }
 
+// Written returns the text of a scalar that was read, from a byte on, with the variables
+// that begin there as they are written. It is "" where no variable does.
+func (r *Reader) Written(n *Node, from int) string {
+	var text strings.Builder
+	at, named := 0, false
+	quiet := &Reader{Source: r.Source, Lookup: r.Lookup} // what is wrong was said
+	for rest := n.written; rest != ""; {
+		written := firstPiece(rest)
+		value, _ := quiet.piece(n, "", 1, written)
+		switch end := at + len(value); {
+		case at >= from && variable.MatchString(written):
+			named = true
+			text.WriteString(written)
+		case end > from:
+			text.WriteString(value[max(0, from-at):])
+		}
+		at += len(value)
+		rest = rest[len(written):]
+	}
+	if !named {
+		return ""
+	}
+	return text.String()
+}
+
 // firstPiece returns what text starts with: a variable, the sign $${, ${ and all
 // behind it where that is neither, or text up to the next dollar sign.
 func firstPiece(text string) string {

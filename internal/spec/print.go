@@ -109,6 +109,18 @@ func (f Form[T]) Default(v T) Form[T] {
 	return f
 }
 
+// Unless is a form of values that have no text where is holds: what they say holds
+// without them too.
+func (f Form[T]) Unless(is func(*T) bool) Form[T] {
+	inner := f.Print
+	f.Print = func(p *Printer, path string, value *T) {
+		if !is(value) {
+			inner(p, path, value)
+		}
+	}
+	return f
+}
+
 // Reads is a form of texts that read names. rename returns the one form of a text, with
 // word(name) in place of each name; a nil word keeps the names.
 func Reads(rename func(text string, word func(name string) string) string, f Form[string]) Form[string] {

@@ -55,7 +55,7 @@ func Load(ctx context.Context, path string, options Options) (*Model, error) {
 	}
 	m := &Model{session: session, plan: p}
 	m.scratches.New = func() any { return new([2]scratch) }
-	p.info.Kind, p.info.Digest = "onnx", session.digest
+	p.info.Kind, p.info.Digest = "onnx", options.digest(session.digest)
 	p.info.Describe = fmt.Sprintf("graph of %d inputs and %d outputs, %s, %d rows a call", len(graph.Inputs), len(graph.Outputs), graph.Runtime, p.batch)
 	return m, nil
 }

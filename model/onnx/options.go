@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -97,6 +98,21 @@ const (
 	scoresMax    = 1 << 20
 	stateMax     = 1 << 20 // numbers
 )
+
+// digest returns the digest of a model from that of its file. A model with tokenizers has
+// that of the digests of all its files.
+func (o Options) digest(file string) string {
+	files := file
+	for i := range o.Inputs {
+		if t := o.Inputs[i].Tokens; t != nil {
+			files += t.Tokenizer.Digest()
+		}
+	}
+	if files == file {
+		return file
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(files)))
+}
 
 // Validate returns what is wrong with the options whatever the graph is, all of
 // it, or nil.

@@ -196,6 +196,24 @@ func TestStateThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
+func TestDigestIsOfTheTokenizerToo(t *testing.T) {
+	of := func(vocabulary string) string {
+		tokenizer, err := wordpiece.Parse("vocab.txt", []byte(vocabulary), wordpiece.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Options{Inputs: []Input{{Name: "length", Kind: Numbers}, {Name: "text", Kind: TokenIDs, Tokens: &Tokens{Tokenizer: tokenizer}}}}.digest("model")
+	}
+	const vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n"
+	one, same, other := of(vocabulary), of(vocabulary), of(strings.Replace(vocabulary, "hello", "hallo", 1))
+	if one != same || one == other || one == "model" || len(one) != 64 {
+		t.Errorf("the digests are %s, %s and, with another vocabulary, %s", one, same, other)
+	}
+	if got := (Options{Inputs: []Input{{Name: "length", Kind: Numbers}}}).digest("model"); got != "model" {
+		t.Errorf("without a tokenizer the digest is %s, not that of the file", got)
+	}
+}
+
 func TestTokensArePaddedAndPooledByTheirMask(t *testing.T) {
 	vocabulary := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n"
 	tokenizer, err := wordpiece.Parse("vocab.txt", []byte(vocabulary), wordpiece.Options{})

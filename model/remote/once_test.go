@@ -147,3 +147,23 @@ func TestCallsOfEveryAPIHaveNames(t *testing.T) {
 		})
 	}
 }
+
+// TestRequestsAreOfWhatIsAskedNotOfWhere opens a model on another host, and one of another
+// path.
+func TestRequestsAreOfWhatIsAskedNotOfWhere(t *testing.T) {
+	of := func(url string) string {
+		m, err := Open(Options{URL: url, API: HTTP, Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Name: "score", Size: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		return m.Info().Request
+	}
+	first := of("https://models/tone")
+	if moved := of("http://localhost:1/tone"); moved != first {
+		t.Errorf("on another host, %s is asked, not %s", moved, first)
+	}
+	if other := of("https://models/mood"); other == first {
+		t.Errorf("the request of another path is %s too", other)
+	}
+}

@@ -212,11 +212,14 @@ func loopback(host string) bool {
 }
 
 // request returns all that is the same in each request, in an order that does not
-// change: what does not change an answer is left out.
+// change: what does not change an answer is left out, as the host is.
 func (o *Options) request() string {
-	chat := o.Chat
+	chat, path := o.Chat, ""
 	chat.Tokens = 0
-	return fmt.Sprintf("%q %q %q %q %q %v %+v %+v", o.URL, o.API, o.Model, o.Version, o.Tensor, o.Columns, chat, o.Mapping)
+	if to, err := url.Parse(o.URL); err == nil {
+		path = to.EscapedPath()
+	}
+	return fmt.Sprintf("%q %q %q %q %q %v %+v %+v", path, o.API, o.Model, o.Version, o.Tensor, o.Columns, chat, o.Mapping)
 }
 
 func (o Options) withDefaults() Options {

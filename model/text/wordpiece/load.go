@@ -2,6 +2,7 @@ package wordpiece
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,6 +69,7 @@ func Parse(name string, data []byte, options Options) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
+	t.digest = fmt.Sprintf("%x", sha256.Sum256(data))
 	return t, nil
 }
 

@@ -25,7 +25,11 @@ type Tokenizer struct {
 	specials       []special
 	starts         string // first bytes of specials
 	buffers        sync.Pool
+	digest         string
 }
+
+// Digest returns the sha256 of the file, 64 hex digits.
+func (t *Tokenizer) Digest() string { return t.digest }
 
 // special is a token that is found in a text as it is.
 type special struct {

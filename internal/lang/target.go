@@ -1,0 +1,80 @@
+package lang
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// A URL says where a server is, and what it is asked for. Only the second decides
+// outputs: the path, such as the name of a model or a database, and the query of a
+// request.
+
+// targetFrom returns where the path or the query of a URL begins.
+func targetFrom(url string) (from int) {
+	if at := strings.Index(url, "://"); at >= 0 {
+		from = at + len("://")
+	}
+	if at := strings.IndexAny(url[from:], "/?#"); at >= 0 {
+		return from + at
+	}
+	return len(url)
+}
+
+// target returns the one form of what follows the host of a URL: its path and query.
+func target(rest string) string {
+	rest, _, _ = strings.Cut(rest, "#")
+	if strings.HasPrefix(rest, "/") {
+		return rest
+	}
+	return "/" + rest
+}
+
+// pathOf is a form of URLs of which the path alone decides outputs.
+func pathOf(f spec.Form[string]) spec.Form[string] {
+	return spec.As(func(url string) string {
+		if url == "" {
+			return ""
+		}
+		path, _, _ := strings.Cut(url[targetFrom(url):], "?")
+		return target(path)
+	}, f)
+}
+
+// asWritten is a form of texts of which a part decides outputs, from a byte on. A variable
+// in that part is most likely a key, so it counts by its name: written is where the part
+// is kept as the file has it, if it has variables. one returns the one form of a part.
+func asWritten[T any](f spec.Form[string], text, written func(*T) *string, from func(text string) int, one func(part string) string) spec.Form[T] {
+	made := spec.Into(text, f)
+	read, printed := made.Read, f.Print
+	made.Read = func(r *spec.Reader, n *spec.Node, path string, into *T) {
+		read(r, n, path, into)
+		*written(into) = r.Written(n, from(*text(into)))
+	}
+	made.Print = func(p *spec.Printer, path string, v *T) {
+		part := *text(v)
+		if part != "" {
+			part = one(cmp.Or(*written(v), part[from(part):]))
+		}
+		printed(p, path, &part)
+	}
+	return made
+}
+
+// program returns a command with the name of its program alone: the folder that it is in
+// decides nothing.
+func program(f spec.Form[[]string]) spec.Form[[]string] {
+	inner := f.Print
+	f.Print = func(p *spec.Printer, at string, command *[]string) {
+		if len(*command) > 0 {
+			named := slices.Clone(*command)
+			named[0] = path.Base(named[0])
+			command = &named
+		}
+		inner(p, at, command)
+	}
+	return f
+}
