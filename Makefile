@@ -128,7 +128,7 @@ FULL = AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_MLSERVER=$(CURDIR)/.ve
 # servers, and with fewer seeds: what each leaves is compared without the detector.
 RACE = . ./stream/embedded ./stream/kafka ./stream/memory ./state ./serve ./lookup ./fetch ./park ./deliver ./deliver/sink/files ./deliver/sink/postgres \
 	./gateway ./gateway/hub ./gateway/limit ./gateway/sequence ./client ./token ./observe ./scoring ./model/process ./model/remote ./model/onnx
-NO_RACE = Killed(Processes|Sinks|Chain|Workers)|CommandsWork|PaidCalls|EndsOnce|IdleConnection|TenThousandResults|DoNotReadCostLittle|CostAFewEchoes|LittleMemory|VeryManyTimers|HealthyKeysKeepTheirPaceBeside|OverloadDrops|ThrottlesItsSource|TellsFraudApart|FallSilentAtOnce|OneFlippedB|FlippedBit|EachFlip|AtEvery(Write|System|Step)|CheckpointPlus|CutGoesOn|MemoryIsWhatIsAccounted|WorksAsTyped|PlansAreWhatTheyWere|StepsShareTheSync
+NO_RACE = Killed(Processes|Sinks|Chain|Workers)|CommandsWork|PaidCalls|EndsOnce|IdleConnection|TenThousandResults|DoNotReadCostLittle|CostAFewEchoes|LittleMemory|VeryManyTimers|HealthyKeysKeepTheirPaceBeside|OverloadDrops|ThrottlesItsSource|TellsFraudApart|FallSilentAtOnce|SmallRequestsCostLittle|DoesNotDependOnReads|LyingSync|DoctorFindsWhatIsMissing|FirstFrameIsReported|PipesAreNotWaitedFor|FolderOfOthers|OneFlippedB|FlippedBit|EachFlip|AtEvery(Write|System|Step)|CheckpointPlus|CutGoesOn|MemoryIsWhatIsAccounted|WorksAsTyped|PlansAreWhatTheyWere|StepsShareTheSync
 
 # Most tests wait, for brokers, processes and clocks, so more of them run than there
 # are cores, those that take longest first.

@@ -14,7 +14,7 @@ import (
 // conforming returns options as the suite wants them.
 func conforming(fs vfs.FS) Options {
 	o := small(fs)
-	o.SegmentBytes, o.MaxFrameBytes, o.RingBytes = 4<<20, 0, 64<<10
+	o.SegmentBytes, o.MaxFrameBytes, o.RingBytes = 1<<20, 0, 64<<10
 	o.RebalanceTimeout, o.CheckpointInterval = time.Second, 5*time.Millisecond // a second, as machines have other things to do
 	return o
 }
@@ -38,8 +38,11 @@ func TestConformanceDurable(t *testing.T) {
 }
 
 func TestSimulation(t *testing.T) {
-	r := newRand(t)
-	for range 20 {
+	r, seeds := newRand(t), 20
+	if testing.Short() {
+		seeds = 5 // the race detector takes ten times as long
+	}
+	for range seeds {
 		seed := r.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			streamtest.Simulate(t, func(t *testing.T) stream.Log {
