@@ -229,7 +229,7 @@ func (r *Runner) Resume() bool {
 
 // ErrStopped says that a pipeline stands still because too much of what it takes
 // became dead letters.
-var ErrStopped = errors.New("stands still for its dead letters")
+var ErrStopped = errors.New("stopped by dlq.stop_above")
 
 // Models returns name@version and digest of each model.
 func (r *Runner) Models() []string { return r.plan.Models }

@@ -117,9 +117,9 @@ type Progress struct {
 
 // Refusal is one of the first letters that cannot be sent back.
 type Refusal struct {
-	Letter string `json:"letter"` // topic/partition@offset
-	ID     string `json:"id"`
-	Reason string `json:"reason"`
+	DeadLetter string `json:"dead_letter"` // topic/partition@offset
+	ID         string `json:"id"`
+	Reason     string `json:"reason"`
 }
 
 const (

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,31 +12,53 @@ import (
 // event is counted when its transaction is durable. Names in JSON are those of metrics
 // without "afterbay_" and "_total".
 type Counts struct {
-	Events           uint64     `json:"events"`
-	Outputs          uint64     `json:"outputs"`
-	DeadLetters      uint64     `json:"dead_letters"`
-	Late             uint64     `json:"late_events"`
-	Dropped          uint64     `json:"dropped_events"`
-	Duplicates       uint64     `json:"duplicate_events"`
-	Approximate      uint64     `json:"approximate_outputs"` // made from windows beyond their max
-	Steps            uint64     `json:"commits"`
-	Assigned         uint64     `json:"partitions_assigned"`
-	Rejoined         uint64     `json:"members_rejoined"`
-	Timers           uint64     `json:"timers_fired"`
-	ModelCalls       uint64     `json:"model_calls"`
-	ModelRows        uint64     `json:"model_rows"`
-	ModelFull        uint64     `json:"model_batches_full"`   // batches that were called because they were full,
-	ModelIdle        uint64     `json:"model_batches_idle"`   // because no more rows were waiting,
-	ModelWaited      uint64     `json:"model_batches_waited"` // because the first row had waited,
-	ModelDue         uint64     `json:"model_batches_due"`    // because a deadline was near
-	KeyLoads         uint64     `json:"key_loads"`            // keys decoded from the committed state
-	KeyEvictions     uint64     `json:"key_evictions"`        // decoded keys that left memory because it was full
-	Parkings         uint64     `json:"async_queue_enqueued"`
-	Retries          uint64     `json:"async_queue_retries"`
-	Switches         uint64     `json:"throttle_switches"`        // between reading and not, for the length of the async queue
-	ThrottledSeconds float64    `json:"throttled_seconds"`        // that sessions did not read for it
-	Turns            [3]uint64  `json:"async_queue_dispatched"`   // events for which a call started, by class, high first
-	WaitSeconds      [3]float64 `json:"async_queue_wait_seconds"` // that they waited for it
+	Events           uint64  `json:"events"`
+	Outputs          uint64  `json:"outputs"`
+	DeadLetters      uint64  `json:"dead_letters"`
+	Late             uint64  `json:"late_events"`
+	Dropped          uint64  `json:"dropped_events"`
+	Duplicates       uint64  `json:"duplicate_events"`
+	Approximate      uint64  `json:"approximate_outputs"` // made from windows beyond their max
+	Steps            uint64  `json:"commits"`
+	Assigned         uint64  `json:"partitions_assigned"`
+	Rejoined         uint64  `json:"members_rejoined"`
+	Timers           uint64  `json:"timers_fired"`
+	ModelCalls       uint64  `json:"model_calls"`
+	ModelRows        uint64  `json:"model_rows"`
+	ModelFull        uint64  `json:"model_batches_full"`   // batches that were called because they were full,
+	ModelIdle        uint64  `json:"model_batches_idle"`   // because no more rows were waiting,
+	ModelWaited      uint64  `json:"model_batches_waited"` // because the first row had waited,
+	ModelDue         uint64  `json:"model_batches_due"`    // because a deadline was near
+	KeyLoads         uint64  `json:"key_loads"`            // keys decoded from the committed state
+	KeyEvictions     uint64  `json:"key_evictions"`        // decoded keys that left memory because it was full
+	Parkings         uint64  `json:"async_queue_enqueued"`
+	Retries          uint64  `json:"async_queue_retries"`
+	Switches         uint64  `json:"throttle_switches"` // between reading and not, for the length of the async queue
+	ThrottledSeconds float64 `json:"throttled_seconds"` // that sessions did not read for it
+
+	Turns       ByPriority[uint64]  `json:"async_queue_dispatched"`   // events for which a call started
+	WaitSeconds ByPriority[float64] `json:"async_queue_wait_seconds"` // that they waited for it
+}
+
+// ByPriority are numbers of the priorities of events, high first. In JSON they have the
+// names of the priorities.
+type ByPriority[T uint64 | float64] [3]T
+
+type named[T any] struct {
+	High   T `json:"high"`
+	Normal T `json:"normal"`
+	Low    T `json:"low"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p ByPriority[T]) MarshalJSON() ([]byte, error) { return json.Marshal(named[T]{p[0], p[1], p[2]}) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *ByPriority[T]) UnmarshalJSON(data []byte) error {
+	var n named[T]
+	err := json.Unmarshal(data, &n)
+	*p = ByPriority[T]{n.High, n.Normal, n.Low}
+	return err
 }
 
 // Session is what one session of a task counts. It has one writer.

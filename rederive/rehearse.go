@@ -35,7 +35,7 @@ func Rehearse(ctx context.Context, log generation.Log, runner *afterbay.Runner, 
 		}
 		err := r.rehearse(ctx)
 		if err != nil && !errors.Is(err, errLeft) {
-			yield(r.progress, fmt.Errorf("rehearse pipeline %q: %w", runner.Name(), err))
+			yield(r.progress, fmt.Errorf("dry run of pipeline %q: %w", runner.Name(), err))
 		}
 	}
 }

@@ -26,8 +26,8 @@ func (l *Local) Settle(ctx context.Context, job dead.Job) iter.Seq2[dead.Progres
 	return dead.Settle(ctx, l.Log, job)
 }
 
-// ErrNotStopped says that a pipeline that is to go on does not stand still.
-var ErrNotStopped = errors.New("does not stand still")
+// ErrNotStopped says that a pipeline that is to be resumed is not stopped.
+var ErrNotStopped = errors.New("is not stopped")
 
 // Resume implements Directory.
 func (l *Local) Resume(_ context.Context, pipeline string) error {
@@ -194,7 +194,7 @@ func standing(runners []*afterbay.Runner) string {
 			continue
 		}
 		if stop := r.Stopped(); stop != nil {
-			return fmt.Sprintf("pipeline %s stands still since %s: %d of %d events within %v became dead letters: afterbay dlq stats %s, and afterbay dlq resume %s goes on",
+			return fmt.Sprintf("pipeline %s is stopped since %s: %d of %d events within %v became dead letters: see afterbay dlq stats %s, and resume it by afterbay dlq resume %s",
 				r.Name(), stop.Since.UTC().Format(time.RFC3339), stop.Dead, stop.Events, stop.Per, r.Name(), r.Name())
 		}
 	}

@@ -71,7 +71,7 @@ func seesAndResumes(t *testing.T, runner *afterbay.Runner, log stream.Log, url s
 			_ = runner.WaitIdle(t.Context(), log)
 		}
 	}
-	if err := client.Resume(t.Context(), "copy"); err == nil || !strings.Contains(err.Error(), "does not stand still") {
+	if err := client.Resume(t.Context(), "copy"); err == nil || !strings.Contains(err.Error(), "is not stopped") {
 		t.Error(err)
 	}
 	if err := client.Resume(t.Context(), "gone"); !errors.Is(err, serve.ErrUnknownPipeline) {

@@ -21,7 +21,7 @@ func (s *Server) reprocess(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.options.Reprocess == nil {
-		problem(w, http.StatusNotFound, "afterbay run does", "this process derives nothing again")
+		problem(w, http.StatusNotFound, "afterbay run does", "this process reprocesses no pipeline")
 		return
 	}
 	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[rederive.Progress, error] {
@@ -36,7 +36,7 @@ func (s *Server) reprocess(w http.ResponseWriter, r *http.Request) {
 }
 
 // ErrDeriving says that a process has another job to do.
-var ErrDeriving = errors.New("a pipeline of this process is being derived again: wait for it, or end that command")
+var ErrDeriving = errors.New("a pipeline of this process is being reprocessed: wait for it, or end that command")
 
 // Reprocess has a process derive a pipeline again, and yields how far it is.
 func (c *Client) Reprocess(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error] {

@@ -55,7 +55,7 @@ type PipelineStatus struct {
 	Times     Times            `json:"times"`
 	Phases    map[string]Times `json:"phases"`
 	Cases     []CaseStatus     `json:"cases,omitempty"`   // of its first route
-	Stopped   *control.Stop    `json:"stopped,omitempty"` // it stands still for its dead letters
+	Stopped   *control.Stop    `json:"stopped,omitempty"` // it is stopped for its dead letters
 	Ended     string           `json:"ended,omitempty"`   // why it, or a sink of it, ended while the others go on
 	Sources   []Source         `json:"sources"`
 	Scored    []ScoredStatus   `json:"scored,omitempty"`

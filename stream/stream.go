@@ -115,7 +115,7 @@ var (
 	// ErrFenced says that the partitions belong to another member, or that
 	// the session is dead after a failed commit. It is expected during
 	// rebalances and restarts: close the session and join again.
-	ErrFenced = errors.New("session fenced")
+	ErrFenced = errors.New("member fenced")
 
 	// ErrUnknownTopic says that a topic or partition does not exist.
 	ErrUnknownTopic = errors.New("unknown topic or partition")

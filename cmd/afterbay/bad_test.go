@@ -90,7 +90,7 @@ var badInputs = []struct {
 	{"run counts.yaml --data held", exitLocked, []string{"held", "in use: by process", "choose another directory"}},
 	{"run counts.yaml --data damaged", exitDamaged, []string{"damaged/META", "afterbay doctor damaged"}},
 	{"run counts.yaml --data file/x", exitDamaged, []string{"file", "not a directory", "--data"}},
-	{"topics --data held", exitLocked, []string{"in use: by process", "does not answer"}},
+	{"topics --data held", exitLocked, []string{"in use: by process", "does not answer: it is starting or ending"}},
 	{"topics --data none", exitFailure, []string{"none is no data directory", "--data"}},
 	{"topics --data damaged", exitDamaged, []string{"damaged/META"}},
 	{"topics --url localhost:1", exitUsage, []string{"use http://host:port"}},

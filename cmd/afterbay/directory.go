@@ -127,6 +127,9 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve
 			return client, func() error { return nil }, nil
 		}
 		if time.Now().After(deadline) || a.ctx.Err() != nil {
+			if errors.Is(adminErr, fs.ErrNotExist) {
+				return nil, nil, fmt.Errorf("%w, which does not answer: it is starting or ending, or has no server (--listen none). Try again in a moment", err)
+			}
 			return nil, nil, fmt.Errorf("%w; it does not answer either: %w", err, adminErr)
 		}
 		time.Sleep(lockedTry)

@@ -300,7 +300,7 @@ func printRefusals(out io.Writer, p *dead.Progress) {
 	}
 	fmt.Fprintf(out, "%d cannot be sent back, and stay:\n", p.Refused)
 	for _, r := range p.Refusals {
-		fmt.Fprintf(out, "  %s  %s: %s\n", r.Letter, clean.Text(r.ID), clean.Text(r.Reason))
+		fmt.Fprintf(out, "  %s  %s: %s\n", r.DeadLetter, clean.Text(r.ID), clean.Text(r.Reason))
 	}
 	if n := p.Refused - len(p.Refusals); n > 0 {
 		fmt.Fprintf(out, "  and %d more\n", n)
@@ -317,7 +317,7 @@ func rehearseSettling(a *app, directory serve.Directory, f *dlqFlags, limit int,
 		p.Read++
 		if refusal := l.Refusal(); refusal != "" && !drop {
 			if p.Refused++; len(p.Refusals) < refusalsShown {
-				p.Refusals = append(p.Refusals, dead.Refusal{Letter: l.Place().String(), ID: l.ID, Reason: refusal})
+				p.Refusals = append(p.Refusals, dead.Refusal{DeadLetter: l.Place().String(), ID: l.ID, Reason: refusal})
 			}
 			continue
 		}

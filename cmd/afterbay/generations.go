@@ -18,7 +18,7 @@ import (
 type generationsCommand struct {
 	Pipeline string `arg:"" help:"Name of the pipeline."`
 	directoryFlags
-	JSON bool `name:"json" help:"Print one object of JSON: pipeline, mixed, partitions, a list of partition, generation, digest, from, since, and reprocessed, a list of generation, group, models, begun, live."`
+	JSON bool `name:"json" help:"Print one object of JSON: pipeline, mixed, partitions, a list of partition, generation, fingerprint, from, since, and reprocessed, a list of generation, group, models, begun, live."`
 }
 
 // generationsReport is what generations prints.
@@ -31,11 +31,11 @@ type generationsReport struct {
 
 // partitionReport says which generation computes a partition.
 type partitionReport struct {
-	Partition  int32          `json:"partition"`
-	Generation uint64         `json:"generation"`
-	Digest     string         `json:"digest"`         // of the pipeline
-	From       *stream.Offset `json:"from,omitempty"` // where it was handed over
-	Since      *time.Time     `json:"since,omitempty"`
+	Partition   int32          `json:"partition"`
+	Generation  uint64         `json:"generation"`
+	Fingerprint string         `json:"fingerprint"`    // of the pipeline
+	From        *stream.Offset `json:"from,omitempty"` // where it was handed over
+	Since       *time.Time     `json:"since,omitempty"`
 }
 
 // derivedReport is a generation that was reprocessed.
@@ -62,19 +62,21 @@ func (c *generationsCommand) Run(a *app) (err error) {
 		return json.NewEncoder(a.stdout).Encode(report)
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PARTITION\tGENERATION\tFROM OFFSET\tSINCE\tPIPELINE")
+	fmt.Fprintln(table, "PARTITION\tGENERATION\tFROM OFFSET\tSINCE\tFINGERPRINT")
 	for _, p := range report.Partitions {
 		from, since := "-", "-"
 		if p.From != nil {
 			from, since = fmt.Sprint(*p.From), p.Since.Format(time.RFC3339)
 		}
-		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\n", p.Partition, p.Generation, from, since, p.Digest)
+		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\n", p.Partition, p.Generation, from, since, p.Fingerprint)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, d := range report.Derived {
-		fmt.Fprintf(a.stdout, "generation %d: reprocessed from %s on, %s, live in %d of %d partitions\n", d.Generation, d.Begun.Format(time.RFC3339), strings.Join(d.Models, ", "), d.Live, len(report.Partitions))
+		text := append([]string{"reprocessed from " + d.Begun.Format(time.RFC3339) + " on"}, d.Models...)
+		text = append(text, fmt.Sprintf("live in %d of %d partitions", d.Live, len(report.Partitions)))
+		fmt.Fprintf(a.stdout, "generation %d: %s\n", d.Generation, strings.Join(text, ", "))
 	}
 	if report.Mixed {
 		fmt.Fprintln(a.stdout, "mixed: partitions have different generations")
@@ -89,11 +91,11 @@ func (c *generationsCommand) read(a *app, directory serve.Directory) (report gen
 		if err != nil {
 			return report, err
 		}
-		n, digest, err := generation.ParseStored(e.Value)
+		n, fingerprint, err := generation.ParseStored(e.Value)
 		if err != nil {
 			return report, fmt.Errorf("state of %q beside partition %d: %w", c.Pipeline, e.Partition, err)
 		}
-		report.Partitions = append(report.Partitions, partitionReport{Partition: e.Partition, Generation: n, Digest: digest})
+		report.Partitions = append(report.Partitions, partitionReport{Partition: e.Partition, Generation: n, Fingerprint: fingerprint})
 	}
 	q := serve.Query{Topic: generation.Topic(c.Pipeline), Partition: serve.AllPartitions}
 	for r, err := range directory.Records(a.ctx, q) {

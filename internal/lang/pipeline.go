@@ -163,8 +163,8 @@ type Tenant struct {
 	Max int    // events of a tenant that may wait in the process, beyond which its next ones are given up; 0 is any number
 }
 
-// DeadLetters says when a pipeline stands still because too much of what it takes
-// becomes dead letters.
+// DeadLetters says when a pipeline stops because too many of its events
+// become dead letters.
 type DeadLetters struct {
 	StopAbove spec.Share // where more of the events become dead letters, at least 10, the process stops reading, and is not ready, until it is told to go on or started again; the zero value never stops
 }

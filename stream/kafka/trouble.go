@@ -35,7 +35,7 @@ var advice = map[*kerr.Error]string{
 	kerr.InvalidTimestamp:                   "an output has the time of its event: set message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic to 9223372036854775807, as topics have that are made here",
 	kerr.InvalidSessionTimeout:              "set SessionTimeout within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
 	kerr.InvalidTransactionTimeout:          "set TransactionTimeout below transaction.max.timeout.ms of the brokers",
-	kerr.GroupMaxSizeReached:                "run fewer sessions, or raise group.max.size of the brokers",
+	kerr.GroupMaxSizeReached:                "run fewer members, or raise group.max.size of the brokers",
 	kerr.InconsistentGroupProtocol:          "end the other members of the group first: all of them use the same group protocol",
 	kerr.UnsupportedVersion:                 "use brokers of Kafka 2.5 or later; groups assigned by the brokers need 4.0",
 }

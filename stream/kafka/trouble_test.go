@@ -189,7 +189,7 @@ func TestRefusalsOfBrokersSayWhatToDo(t *testing.T) {
 			r := req.ResponseKind().(*kmsg.JoinGroupResponse)
 			r.ErrorCode = kerr.GroupMaxSizeReached.Code
 			return r
-		}, "run fewer sessions"},
+		}, "run fewer members"},
 		"transactional id": {kmsg.InitProducerID, func(req kmsg.Request) kmsg.Response {
 			r := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 			r.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code

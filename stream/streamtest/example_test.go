@@ -44,10 +44,10 @@ func ExampleFaulty() {
 	}
 	fmt.Println(log.Counts())
 	// Output:
-	// event 0: injected, commit lost: session fenced
+	// event 0: injected, commit lost: member fenced
 	// event 0: <nil>
 	// event 1: <nil>
-	// event 2: injected, commit hidden: session fenced
+	// event 2: injected, commit hidden: member fenced
 	// commit lost 1, commit hidden 1, takeover 0, rebalance 0, delay 0, short poll 0
 }
 
