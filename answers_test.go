@@ -226,7 +226,7 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 				for i := range int(n[2]-'0') + 1 {
 					fmt.Fprintf(&words, "%s%d ", []string{"a", "again"}[n[0]-'0'], i)
 				}
-				want["k"+n[:1]] = append(want["k"+n[:1]], fmt.Sprintf(`{"id":"writing:0:%s","writer_words":%q}`, n[:1], words.String()))
+				want["k"+n[:1]] = append(want["k"+n[:1]], fmt.Sprintf(`{"id":"in/0@%s","writer_words":%q}`, n[:1], words.String()))
 			}
 			if fmt.Sprint(drafts) != fmt.Sprint(want) || attempts != "11222" {
 				t.Errorf("drafts\n%v, of attempts %s, want\n%v", drafts, attempts, want)

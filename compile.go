@@ -71,6 +71,7 @@ type compiler struct {
 	allowed   observe.Budget
 	backlogs  map[string]control.GateOptions // by topic
 	written   map[string][]Field             // what emits write to a topic
+	ids       map[string][]outputName        // by topic
 	ownRows   string                         // path of a lookup of rows that the pipeline writes; "" is none
 }
 
@@ -117,7 +118,7 @@ type compiled struct {
 func compile(p Pipeline, options Options) (made compiled, err error) {
 	c := &compiler{
 		pipeline: &p, options: options, models: map[string]loadedModel{}, given: map[string][]given{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
-		names: newNames(), typed: map[*Error]use{}, endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]Field{},
+		names: newNames(), typed: map[*Error]use{}, endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]Field{}, ids: map[string][]outputName{},
 	}
 	defer func() {
 		if err != nil {
@@ -256,10 +257,7 @@ func (c *compiler) introduce(path, name string, t value.Type) (value.Slot, bool)
 }
 
 func (c *compiler) identifier(path, name string) bool {
-	ok := name != "" && name != "meta" && name != "event"
-	for i, r := range name {
-		ok = ok && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || i > 0 && r >= '0' && r <= '9')
-	}
+	ok := step.Identifier(name) && name != "meta" && name != "event"
 	if !ok {
 		c.fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit; meta and event are taken", name)
 	}

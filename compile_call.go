@@ -34,7 +34,7 @@ func (c *compiler) call(path string, s *Call) {
 	if f.Keyed {
 		c.aboveGroup(path)
 	}
-	stage := &step.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f}
+	stage := &step.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f, As: s.Name}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
 	}
@@ -45,6 +45,7 @@ func (c *compiler) call(path string, s *Call) {
 	for i, topic := range s.Topics {
 		at := fmt.Sprintf("%s.topics[%d]", path, i)
 		c.writable(at, topic)
+		c.outputName(at, path+".name", topic, s.Name, "")
 		stage.Topics = append(stage.Topics, topic)
 		stage.Writes = append(stage.Writes, c.output(topic))
 		c.writers++

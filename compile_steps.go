@@ -306,7 +306,7 @@ func (c *compiler) emit(path string, e *Emit) {
 		return
 	}
 	c.writable(path+".topic", e.Topic)
-	stage := &step.Emit{Index: c.emits, Output: c.output(e.Topic)}
+	stage := &step.Emit{Index: c.emits, Output: c.output(e.Topic), Name: e.Name}
 	c.emits++
 	c.writers++
 	if e.When != "" {
@@ -321,6 +321,7 @@ func (c *compiler) emit(path string, e *Emit) {
 		}
 	}
 	waves := c.fed(stage.When)
+	c.outputName(path+".topic", path+".name", e.Topic, e.Name, e.ID)
 	if e.ID != "" {
 		slot, fed := c.compute(path+".id", "id", e.ID, stage, value.String)
 		stage.ID, waves = slot, waves || fed

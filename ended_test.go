@@ -259,8 +259,10 @@ func TestTimersAreNobodysEvent(t *testing.T) {
 }
 
 func TestAnswersAreChecked(t *testing.T) {
+	emits := 0
 	emit := func(topic, when string) afterbay.Step {
-		return afterbay.Step{Emit: &afterbay.Emit{Topic: topic, When: when, Names: []string{"customer"}}}
+		emits++
+		return afterbay.Step{Emit: &afterbay.Emit{Topic: topic, Name: fmt.Sprint("e", emits), When: when, Names: []string{"customer"}}}
 	}
 	group := afterbay.Step{Group: &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}}
 	large := afterbay.Step{Group: &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute, Max: afterbay.GroupMax{Events: 5000}}}

@@ -335,13 +335,13 @@ func TestParkedGroupThatIsGivenUpGoesOnWhenSentBack(t *testing.T) {
 	p := scoredCalls(callParts, refusing{volumeModel{remote: true}}, &afterbay.Calling{Attempts: 1})
 	log := run(t, p, chunk("a", 100, "c1", 1, true), chunk("a", 101, "c1", 0, false))
 	open := openLetters(t, log.(dead.Log), "support")
-	if len(open) != 1 || open[0].Resume != "from score loud" || open[0].ID != "support:0:0:parts" || open[0].Origin != "contacts/0@1" || open[0].Refusal() != "" {
+	if len(open) != 1 || open[0].Resume != "from score loud" || open[0].ID != "contacts/0@0~parts" || open[0].Origin != "contacts/0@1" || open[0].Refusal() != "" {
 		t.Fatalf("%+v", open)
 	}
 	redriveAll(t, log, "support")
 	runOn(t, log, scoredCalls(callParts, volumeModel{remote: true}, &afterbay.Calling{}))
 	want := []string{`{"customer":"a","parts_key":"c1","parts_count":2,"parts_complete":true,"parts_missing":0,"parts_ended":"complete","all":"c1-0+c1-1","parts_sound":"AAEAAQ==",` +
-		`"said":"c1","loud_volume":6,"meta_id":"support:0:0:parts","meta_time":"1970-01-01T00:01:41.000000Z"}`}
+		`"said":"c1","loud_volume":6,"meta_id":"contacts/0@0~parts","meta_time":"1970-01-01T00:01:41.000000Z"}`}
 	if d := cmp.Diff(want, values(t, log, "calls")); d != "" {
 		t.Error(d)
 	}

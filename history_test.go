@@ -139,28 +139,29 @@ func TestTablesThatCannotTakeTurnsAreRefused(t *testing.T) {
 }
 
 // TestRowThatTheLogRefusesIsNotThere has a record of the table that is too large for the
-// log with its id, between two that are not. Its event is a dead letter.
+// log with its key, between two that are not. Its event is a dead letter.
 func TestRowThatTheLogRefusesIsNotThere(t *testing.T) {
+	key := strings.Repeat("k", 300<<10)
 	for _, size := range []int{1, 10} { // events of a step
 		log := memory.New(memory.Options{})
 		p := historyPipeline(&service{}, nil)
 		p.Commit.Size = size
 		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "text", Type: "string"})
 		emit := p.Steps[1].Emit
-		emit.ID, emit.Value = "text", append(emit.Value, afterbay.Binding{Name: "text", Expr: "text"})
+		emit.Value = append(emit.Value, afterbay.Binding{Name: "text", Expr: "text"}, afterbay.Binding{Name: "again", Expr: "text"})
 		var events []stream.Record
-		for i, text := range []string{"a", strings.Repeat("b", 600<<10), "c"} {
-			events = append(events, row("in", "k0", fmt.Sprintf(`{"k":"k0","n":%d,"text":%q}`, i+1, text)))
+		for i, text := range []string{"a", strings.Repeat("b", 450<<10), "c"} {
+			events = append(events, row("in", key, fmt.Sprintf(`{"k":%q,"n":%d,"text":%q}`, key, i+1, text)))
 		}
 		answer, runner := runParking(t, log, p, 1, events)
 		if got := runner.Counts().DeadLetters; got != 1 {
 			t.Errorf("%d dead letters", got)
 		}
 		want := []string{`{"turn":0,"after":0,"n":1}`, `{"turn":1,"after":1,"n":2}`, `{"turn":1,"after":1,"n":3}`}
-		if got := byKey(answer, "out")["k0"]; !slices.Equal(got, want) {
+		if got := byKey(answer, "out")[key]; !slices.Equal(got, want) {
 			t.Errorf("steps of %d\ngot  %s\nwant %s", size, got, want)
 		}
-		if got := byKey(answer, "history")["k0"]; len(got) != 2 {
+		if got := byKey(answer, "history")[key]; len(got) != 2 {
 			t.Errorf("%d records of the table", len(got))
 		}
 	}

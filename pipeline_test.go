@@ -112,7 +112,7 @@ func TestOutputsCarryValuesIDsAndProvenance(t *testing.T) {
 		t.Error(d)
 	}
 	out := readPartition(t, log, stream.Partition{Topic: "out"})
-	for key, want := range map[string]string{"afterbay-id": "payments:0:1:0", "afterbay-position": "in/0@1"} {
+	for key, want := range map[string]string{"afterbay-id": "payments:in/0@1:out", "afterbay-position": "in/0@1"} {
 		if got := header.Get(&out[1], key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
@@ -307,7 +307,7 @@ func TestRecordIDComesFromItsHeader(t *testing.T) {
 	r := payment("a", 40, 0)
 	r.Headers = []stream.Header{{Key: "afterbay-id", Value: []byte("order-7")}}
 	out := readPartition(t, run(t, payments(), r), stream.Partition{Topic: "out"})
-	if got := header.Get(&out[0], "afterbay-id"); got != "order-7:0" {
+	if got := header.Get(&out[0], "afterbay-id"); got != "payments:order-7:out" {
 		t.Errorf("id %q", got)
 	}
 }

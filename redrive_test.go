@@ -271,7 +271,7 @@ func TestRedriveGoesOnInACorrectedPipelineWithTheSameIDAndRow(t *testing.T) {
 		t.Error(d)
 	}
 	out := readPartition(t, log, stream.Partition{Topic: "out"})
-	for key, want := range map[string]string{header.ID: "payments:0:1:0", header.Position: "in/0@1"} {
+	for key, want := range map[string]string{header.ID: "payments:in/0@1:out", header.Position: "in/0@1"} {
 		if got := header.Get(&out[2], key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
@@ -287,7 +287,7 @@ func TestRedriveThatFailsAgainIsADeadLetterWithOneAttemptMore(t *testing.T) {
 		redriveAll(t, log, "payments")
 		runOn(t, log, divided(false))
 		open := openLetters(t, log.(dead.Log), "payments")
-		if len(open) != 1 || open[0].Attempts != attempt || open[0].ID != "payments:0:0" || open[0].Origin != "in/0@0" || open[0].Resume != "from let share" {
+		if len(open) != 1 || open[0].Attempts != attempt || open[0].ID != "in/0@0" || open[0].Origin != "in/0@0" || open[0].Resume != "from let share" {
 			t.Fatalf("attempt %d: %+v", attempt, open)
 		}
 	}

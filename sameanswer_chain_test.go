@@ -2,6 +2,7 @@ package afterbay_test
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -181,7 +182,11 @@ func (a *answer) functionsDifference(pipeline string, made map[string]reference.
 				k.Values[name] = []byte(v)
 			}
 			for name, timer := range f.Timers {
-				k.Timers = append(k.Timers, step.Timer{Name: name, At: timer.At, After: timer.After})
+				t := step.Timer{Name: name, At: timer.At, After: timer.After}
+				if _, err := hex.Decode(t.SetBy[:], []byte(timer.SetBy)); err != nil {
+					panic(err)
+				}
+				k.Timers = append(k.Timers, t)
 			}
 			slices.SortFunc(k.Timers, step.Timer.Compare)
 			key := fmt.Sprintf("c%c%s%s", len(f.Key), f.Key, f.Function)

@@ -114,7 +114,7 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	if err := log.Append(ctx, stream.Record{Partition: stream.Partition{Topic: "in"}, Value: []byte(`{"k":"ann"}`), Key: []byte("ann")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-sink.taken; got != `copy:0:0:0 {"k":"ann"}` {
+	if got := <-sink.taken; got != `copy:in/0@0:out {"k":"ann"}` {
 		t.Errorf("the sink got %s", got)
 	}
 	if err := errors.Join(runner.WaitIdle(ctx, log), runner.WaitDelivered(ctx, log)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,6 +31,16 @@ func TestPipelinesSayWhereClientsEventsEnd(t *testing.T) {
 	}
 }
 
+// outputName is the name of an emit with a condition; the others have none.
+func outputName(when string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) {
+			return r
+		}
+		return -1
+	}, when)
+}
+
 // way is the case of events whose text is its name.
 func way(name string, steps ...afterbay.Step) afterbay.Case {
 	w := afterbay.Case{Name: name, Steps: steps}
@@ -43,7 +54,7 @@ func way(name string, steps ...afterbay.Step) afterbay.Case {
 // at which an event of a client may end though nobody who reads topic out hears of it.
 func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 	emit := func(topic, when string) afterbay.Step {
-		return afterbay.Step{Emit: &afterbay.Emit{Topic: topic, When: when, Names: []string{"customer"}}}
+		return afterbay.Step{Emit: &afterbay.Emit{Topic: topic, Name: outputName(when), When: when, Names: []string{"customer"}}}
 	}
 	group := afterbay.Step{Group: &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}}
 	route := func(cases ...afterbay.Case) afterbay.Step { return afterbay.Step{Route: cases} }
@@ -54,7 +65,9 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 	}
 	out, aside := emit("out", ""), emit("aside", "")
 	scored := func(failed ...afterbay.Step) []afterbay.Step {
-		return []afterbay.Step{{Score: &afterbay.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}}, out}
+		last := emit("out", "")
+		last.Emit.Name = "last"
+		return []afterbay.Step{{Score: &afterbay.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}}, last}
 	}
 	for name, c := range map[string]struct {
 		steps  []afterbay.Step
@@ -136,7 +149,7 @@ func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 // TestConditionalAnswersAreWarnedOf where two may hold, or none.
 func TestConditionalAnswersAreWarnedOf(t *testing.T) {
 	emit := func(when string) afterbay.Step {
-		return afterbay.Step{Emit: &afterbay.Emit{Topic: "out", When: when, Names: []string{"customer"}}}
+		return afterbay.Step{Emit: &afterbay.Emit{Topic: "out", Name: outputName(when), When: when, Names: []string{"customer"}}}
 	}
 	cases := afterbay.Step{Route: []afterbay.Case{
 		{Name: "a", When: `text == "a"`, Steps: []afterbay.Step{emit("")}}, {Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: []afterbay.Step{emit("")}},

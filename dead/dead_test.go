@@ -17,7 +17,7 @@ import (
 func letter(partition int32, id, stage, reason, key string, at time.Time) stream.Record {
 	r := stream.Record{Partition: stream.Partition{Topic: "p.dlq", Index: partition}, Key: []byte(key), Value: []byte("{}"), Time: at}
 	for _, h := range [][2]string{
-		{header.ID, id}, {header.Position, fmt.Sprintf("in/%d@7", partition)}, {header.Stage, stage}, {header.Error, reason},
+		{header.ID, "p:" + id + ":p.dlq"}, {header.Event, id}, {header.Position, fmt.Sprintf("in/%d@7", partition)}, {header.Stage, stage}, {header.Error, reason},
 		{header.Attempts, "2"}, {header.Resume, "start"}, {"trace", "abc"},
 	} {
 		r.Headers = append(r.Headers, stream.Header{Key: h[0], Value: []byte(h[1])})

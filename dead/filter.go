@@ -10,10 +10,10 @@ import (
 
 // Filter selects dead letters. The zero value takes every one.
 type Filter struct {
-	Stage        string // where they failed
-	Reason       string // a part of why
-	Key          string // of their events
-	ID           string
+	Stage        string    // where they failed
+	Reason       string    // a part of why
+	Key          string    // of their events
+	ID           string    // of their events, or their own
 	Partitions   []int32   // of their topic; nil is all
 	Since, Until time.Time // of their events, from one to before the other; zero is no bound
 }
@@ -21,7 +21,7 @@ type Filter struct {
 // Takes reports whether the filter selects l.
 func (f *Filter) Takes(l *Letter) bool {
 	return (f.Stage == "" || l.Stage == f.Stage) && strings.Contains(l.Reason, f.Reason) &&
-		(f.Key == "" || string(l.Record.Key) == f.Key) && (f.ID == "" || l.ID == f.ID) && f.reads(l.Record.Partition.Index) &&
+		(f.Key == "" || string(l.Record.Key) == f.Key) && (f.ID == "" || l.Is(f.ID)) && f.reads(l.Record.Partition.Index) &&
 		(f.Since.IsZero() || !l.Record.Time.Before(f.Since)) && (f.Until.IsZero() || l.Record.Time.Before(f.Until))
 }
 

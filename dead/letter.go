@@ -96,7 +96,7 @@ func ParsePosition(text string) (Position, error) {
 // Letter is a dead letter.
 type Letter struct {
 	Record   stream.Record // of its topic: key, value and headers of the event, and those of its failure
-	ID       string        // of the event, which it keeps
+	ID       string        // of the event, or of the record that a sink was to deliver
 	Stage    string        // where it failed
 	Reason   string
 	Origin   string // topic/partition@offset where the event was read first
@@ -108,7 +108,7 @@ type Letter struct {
 // Read returns the dead letter that a record of their topic is.
 func Read(r stream.Record) Letter {
 	l := Letter{
-		Record: r, ID: header.Get(&r, header.ID), Stage: header.Get(&r, header.Stage), Reason: header.Get(&r, header.Error),
+		Record: r, ID: header.Get(&r, header.Event), Stage: header.Get(&r, header.Stage), Reason: header.Get(&r, header.Error),
 		Origin: header.Get(&r, header.Position), Resume: header.Get(&r, header.Resume), Attempts: 1,
 	}
 	if n, err := strconv.Atoi(header.Get(&r, header.Attempts)); err == nil {
@@ -116,6 +116,9 @@ func Read(r stream.Record) Letter {
 	}
 	return l
 }
+
+// Is reports whether an id is that of the letter or of its event.
+func (l *Letter) Is(id string) bool { return id == l.ID || id == header.Get(&l.Record, header.ID) }
 
 // Place returns where the letter stands.
 func (l *Letter) Place() Position { return Position{l.Record.Partition, l.Record.Offset} }
@@ -180,9 +183,9 @@ func (l *Letter) deliverAgain() stream.Record {
 	group, _ := naming.Owner(r.Partition.Topic, naming.DeadLetters)
 	r.Partition.Topic, r.Offset = SinkTopic(group), 0
 	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool {
-		return h.Key == header.Stage || h.Key == header.Error || h.Key == header.Resume || h.Key == header.Redrive
+		return h.Key == header.ID || h.Key == header.Event || h.Key == header.Stage || h.Key == header.Error || h.Key == header.Resume || h.Key == header.Redrive
 	})
-	r.Headers = append(r.Headers, stream.Header{Key: header.Redrive, Value: []byte(l.Place().String())})
+	r.Headers = append(r.Headers, stream.Header{Key: header.ID, Value: []byte(l.ID)}, stream.Header{Key: header.Redrive, Value: []byte(l.Place().String())})
 	return r
 }
 

@@ -230,7 +230,7 @@ func TestRecordsThatCannotBeKeptAreOneDeadLetterEach(t *testing.T) {
 		stop()
 		letters := map[string]int{}
 		for _, r := range s.dead() {
-			letters[header.Get(&r, header.ID)]++
+			letters[header.Get(&r, header.Event)]++
 			if reason := header.Get(&r, header.Error); reason != "refused: it ends with x" {
 				t.Errorf("the reason is %q", reason)
 			}
@@ -263,7 +263,7 @@ func TestDeadLettersOfPartitionsThatFillAStepLeaveOthersForTheNext(t *testing.T)
 		stop()
 		letters := map[string]int{}
 		for _, r := range s.dead() {
-			letters[header.Get(&r, header.ID)]++
+			letters[header.Get(&r, header.Event)]++
 		}
 		if len(letters) != 2*records || len(s.dead()) != 2*records {
 			t.Errorf("%d dead letters of %d records, want %d", len(s.dead()), len(letters), 2*records)
@@ -318,7 +318,7 @@ func archiveFromFaulty(t *testing.T, seed uint64) streamtest.Counts {
 	}
 	letters := map[string]int{}
 	for _, r := range s.dead() {
-		letters[header.Get(&r, header.ID)]++
+		letters[header.Get(&r, header.Event)]++
 	}
 	for id, n := range letters {
 		if n != 1 {

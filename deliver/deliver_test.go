@@ -283,7 +283,7 @@ func TestRefusedRecordIsOneDeadLetterAndIsDeliveredWhenItIsSentBack(t *testing.T
 			t.Fatalf("%d dead letters, %d taken", len(letters), len(b.service.taken))
 		}
 		for key, want := range map[string]string{
-			header.ID: "e20", header.Position: "payments/0@17", header.Stage: "sink:freezes", header.Error: "call: refused: no such card", header.Attempts: "1",
+			header.ID: group + ":e20:" + deliver.DeadTopic(group), header.Event: "e20", header.Position: "payments/0@17", header.Stage: "sink:freezes", header.Error: "call: refused: no such card", header.Attempts: "1",
 		} {
 			if got := header.Get(&letters[0], key); got != want {
 				t.Errorf("%s of the dead letter is %q, want %q", key, got, want)

@@ -62,7 +62,7 @@ func deliverFromFaulty(t *testing.T, seed uint64) streamtest.Counts {
 	deaths := int(metrics.Rejoined.Load())
 	dead := map[string]int{}
 	for _, r := range b.dead() {
-		dead[header.Get(&r, header.ID)]++
+		dead[header.Get(&r, header.Event)]++
 	}
 	taken := map[string]bool{}
 	for _, id := range b.service.taken {

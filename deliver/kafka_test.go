@@ -59,7 +59,7 @@ func TestDeliversFromKafkaOnceAcrossProcesses(t *testing.T) {
 		stop()
 		repeated += metrics.Repeated.Load()
 		r, found, err := log.Peek(t.Context(), stream.Partition{Topic: deliver.DeadTopic(group)}, 0)
-		if b.ok(err); !found || header.Get(&r, header.ID) != "e7" {
+		if b.ok(err); !found || header.Get(&r, header.Event) != "e7" {
 			t.Errorf("the dead letter is %+v", r)
 		}
 		b.ok(log.Close())

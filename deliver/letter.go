@@ -19,18 +19,18 @@ const (
 	letterRoom = reasonMax + 1<<10 // of what a dead letter says beside the record
 )
 
-// letter is the dead letter of a record: the record as it was, with its id, so
-// that it can be delivered when it is sent back, and why it was not taken. That of
+// letter is the dead letter of a record: the record as it was, with its id as that of
+// the event, so that it can be delivered when it is sent back, and why it was not taken. That of
 // what is a dead letter itself cannot: its own reason has room once.
 func (w *Deliverer) letter(d *delivery, recordBytes int) stream.Record {
 	r := d.record
 	headers := slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool {
-		return h.Key == header.Stage || h.Key == header.Error || h.Key == header.Attempts || h.Key == header.Resume
+		return h.Key == header.ID || h.Key == header.Event || h.Key == header.Stage || h.Key == header.Error || h.Key == header.Attempts || h.Key == header.Resume
 	})
 	add := func(key, value string) { headers = append(headers, stream.Header{Key: key, Value: []byte(value)}) }
-	if header.Get(&r, header.ID) == "" {
-		add(header.ID, d.id)
-	}
+	to := DeadTopic(w.options.Group)
+	add(header.ID, string(header.AppendID(nil, w.options.Group, d.id, to, "", "")))
+	add(header.Event, d.id)
 	reason := d.err.Error()
 	if len(reason) > reasonMax {
 		reason = strings.ToValidUTF8(reason[:reasonMax], "")
@@ -48,7 +48,7 @@ func (w *Deliverer) letter(d *delivery, recordBytes int) stream.Record {
 		value = value[:max(0, len(value)-over-64)]
 	}
 	return stream.Record{
-		Partition: stream.Partition{Topic: DeadTopic(w.options.Group), Index: r.Partition.Index},
+		Partition: stream.Partition{Topic: to, Index: r.Partition.Index},
 		Time:      r.Time, Key: r.Key, Value: value, Headers: headers,
 	}
 }

@@ -88,7 +88,7 @@ func TestCommitsHoldNoMoreThanFitsAndAtLeastOneDeadLetter(t *testing.T) {
 		stop()
 		letters, several := b.dead(), 0
 		for i, r := range letters {
-			if id := header.Get(&r, header.ID); id != fmt.Sprintf("e%dx", i) {
+			if id := header.Get(&r, header.Event); id != fmt.Sprintf("e%dx", i) {
 				b.Errorf("dead letter %d is %s", i, id)
 			}
 		}

@@ -8,12 +8,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// IDOf returns the id of a record: its place where no pipeline wrote it.
+// IDOf returns the id of a record, as a pipeline that reads it does: its position if it
+// brought none.
 func IDOf(r *stream.Record) string {
-	if id := header.Get(r, header.ID); id != "" {
-		return id
+	if id := header.IDOf(r); id != nil {
+		return string(id)
 	}
-	return r.Partition.String() + "@" + strconv.FormatInt(int64(r.Offset), 10)
+	return string(header.AppendPosition(nil, r.Partition, r.Offset))
 }
 
 // Version says which event a record is of: what a service compares that holds a

@@ -119,7 +119,7 @@ func TestWriterGetsBatchesInOrderAndWhatItRefusesIsADeadLetter(t *testing.T) {
 		if got := slices.Concat(slices.Delete(writes, 2, 3)...); !slices.Equal(got, want) {
 			t.Errorf("%d records in %d writes are not those of the topic", len(got), len(writes))
 		}
-		if dead := b.dead(); len(dead) != 1 || header.Get(&dead[0], header.ID) != "e250" || header.Get(&dead[0], header.Error) != "refused: too long" || header.Get(&dead[0], header.Attempts) != "1" {
+		if dead := b.dead(); len(dead) != 1 || header.Get(&dead[0], header.Event) != "e250" || header.Get(&dead[0], header.Error) != "refused: too long" || header.Get(&dead[0], header.Attempts) != "1" {
 			t.Errorf("dead letters %v", dead)
 		}
 		var fresh observe.Snapshot
@@ -211,7 +211,7 @@ func TestRecordsBehindARefusedOneWaitForItsDeadLetter(t *testing.T) {
 		metrics, stop := b.startTo(deliver.Service{Many: w}, slow(b.log, time.Second), deliver.Options{Batch: 20})
 		b.wait(time.Minute)
 		stop()
-		if dead := b.dead(); len(dead) != 10 || header.Get(&dead[9], header.ID) != "e99" || metrics.Delivered.Load() != 90 {
+		if dead := b.dead(); len(dead) != 10 || header.Get(&dead[9], header.Event) != "e99" || metrics.Delivered.Load() != 90 {
 			t.Errorf("%d dead letters, %d delivered", len(dead), metrics.Delivered.Load())
 		}
 		writes, before, _ := w.told()

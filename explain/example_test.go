@@ -44,7 +44,7 @@ func Example() {
 		panic(err)
 	}
 
-	report, err := explain.Explain(ctx, "velocity:0:2:0", explain.Options{
+	report, err := explain.Explain(ctx, "velocity:payments/0@2:decisions", explain.Options{
 		Directory: &serve.Local{Log: log}, Pipelines: []afterbay.Pipeline{pipeline},
 	})
 	if err != nil {

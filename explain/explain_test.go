@@ -238,7 +238,7 @@ func TestOutputsAreFoundByBisection(t *testing.T) {
 			}
 		}
 	}
-	_, err := explain.Explain(t.Context(), "cards:0:999999:0", explain.Options{Directory: d})
+	_, err := explain.Explain(t.Context(), "cards:payments/0@999999:scores", explain.Options{Directory: d})
 	if !errors.Is(err, explain.ErrNotFound) {
 		t.Error(err)
 	}
@@ -252,7 +252,7 @@ func TestEventsAreFoundByTheirIDs(t *testing.T) {
 	computed(t, log, []afterbay.Pipeline{everything()}, records)
 	for id, want := range map[string]string{
 		"mine": position(&records[17]), "0:1:2:3": position(&records[18]),
-		"cards:0:40": "payments/0@40", "payments/1@3": "payments/1@3",
+		"payments/0@40": "payments/0@40", "payments/1@3": "payments/1@3",
 	} {
 		report, err := explain.Explain(t.Context(), id, explain.Options{Directory: d})
 		if err != nil || report.Output != nil || report.Event.Position != want || report.Event.Kind != explain.KindEvent {
@@ -265,7 +265,7 @@ func TestEventsAreFoundByTheirIDs(t *testing.T) {
 			}
 		}
 	}
-	report, err := explain.Explain(t.Context(), "mine:0", explain.Options{Directory: d})
+	report, err := explain.Explain(t.Context(), "cards:mine:scores", explain.Options{Directory: d})
 	if err != nil || report.Output.Position == "" || report.Event.Position != position(&records[17]) {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -392,15 +392,19 @@ func TestReplayDoesNotWaitForTheCommitInterval(t *testing.T) {
 	}
 }
 
-func TestOneOfSeveralRecordsWithAnIDIsTheOutput(t *testing.T) {
+func TestAnEventAndItsDeadLetterAreFoundApart(t *testing.T) {
 	log, d := newLog(t)
 	records := payments(100)
 	records[17].Headers = []stream.Header{{Key: header.ID, Value: []byte("mine")}}
 	records[17].Value = []byte("broken")
 	computed(t, log, []afterbay.Pipeline{everything()}, records)
 	report, err := explain.Explain(t.Context(), "mine", explain.Options{Directory: d})
-	if err != nil || report.Output == nil || report.Output.Kind != explain.KindDead || !slices.Equal(report.Also, []string{position(&records[17])}) {
-		t.Errorf("%+v, %v", report, err)
+	if err != nil || report.Output != nil || report.Event.Position != position(&records[17]) || len(report.Became) != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	letter, err := explain.Explain(t.Context(), "cards:mine:cards.dlq", explain.Options{Directory: d})
+	if err != nil || letter.Output == nil || letter.Output.Kind != explain.KindDead || letter.Output.Position != report.Became[0].Position || letter.Event.Position != report.Event.Position {
+		t.Errorf("%+v, %v", letter, err)
 	}
 }
 
@@ -412,12 +416,12 @@ func TestAnIDThatOnlyStartsAlikeIsNotTaken(t *testing.T) {
 		}
 	}
 	timer := stream.Record{Partition: stream.Partition{Topic: "silences"}, Headers: []stream.Header{
-		{Key: header.ID, Value: []byte("p:0:3:quiet:timer:1:0")}, {Key: header.Position, Value: []byte("in/0@0")}, // the key is 3
+		{Key: header.ID, Value: []byte("p:in/0@3~quiet:silences")}, {Key: header.Position, Value: []byte("in/0@0")},
 	}}
 	if err := log.Append(t.Context(), stream.Record{Partition: stream.Partition{Topic: "in"}}, timer); err != nil {
 		t.Fatal(err)
 	}
-	if report, err := explain.Explain(t.Context(), "p:0:3", explain.Options{Directory: d}); !errors.Is(err, explain.ErrNotFound) {
+	if report, err := explain.Explain(t.Context(), "p:in/0@3:silences", explain.Options{Directory: d}); !errors.Is(err, explain.ErrNotFound) {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -451,7 +455,7 @@ func TestHeadersOfADeadLetterAreRead(t *testing.T) {
 	}
 	dead := stream.Record{Partition: stream.Partition{Topic: "p.dlq"}, Value: []byte("{}")}
 	for key, text := range map[string]string{
-		header.ID: "p:0:4", header.Position: "gone/0@4", header.Models: "a@1 sha256:aa, b@22 sha256:bb", header.Pipeline: "p sha256:cc 12",
+		header.ID: "p:gone/0@4:p.dlq", header.Event: "gone/0@4", header.Position: "gone/0@4", header.Models: "a@1 sha256:aa, b@22 sha256:bb", header.Pipeline: "p sha256:cc 12",
 		header.Stage: "score", header.Error: "it \x1b[31mfailed\nbadly", header.Attempts: "3", header.Watermark: "2026-01-02T03:04:05.000006Z",
 		header.Row: `{"a":1}`, header.Truncated: "headers",
 	} {
@@ -460,7 +464,7 @@ func TestHeadersOfADeadLetterAreRead(t *testing.T) {
 	if err := log.Append(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
-	report, err := explain.Explain(t.Context(), "p:0:4", explain.Options{Directory: d})
+	report, err := explain.Explain(t.Context(), "p:gone/0@4:p.dlq", explain.Options{Directory: d})
 	if err != nil {
 		t.Fatal(err)
 	}

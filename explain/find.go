@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/afterbay/afterbay/header"
@@ -23,8 +22,8 @@ func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 		e.report.Searched = 1
 		return r, err
 	}
-	if _, p, offset, ok := parseID(id); ok {
-		if r, err := e.near(ctx, id, p.Index, offset); r != nil || err != nil {
+	if made, ok := parseMade(id); ok {
+		if r, err := e.near(ctx, id, made); r != nil || err != nil {
 			return r, err
 		}
 	}
@@ -36,31 +35,45 @@ func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 		id, ErrNotFound, e.report.Searched)
 }
 
-// parseID reads an id that starts as a pipeline makes them of an event's
-// position: pipeline:partition:offset, with or without more.
-func parseID(id string) (pipeline string, p stream.Partition, offset stream.Offset, ok bool) {
-	parts := strings.SplitN(id, ":", 4)
-	if len(parts) < 3 {
-		return "", p, 0, false
-	}
-	index, err := strconv.ParseInt(parts[1], 10, 32)
-	n, err1 := strconv.ParseInt(parts[2], 10, 64)
-	p.Index = int32(index)
-	return parts[0], p, stream.Offset(n), err == nil && err1 == nil && index >= 0 && n >= 0 && parts[0] != ""
+// madeOf is what the id of an output says that was made of an event which brought none, or
+// whose id was made so in turn.
+type madeOf struct {
+	topic     string
+	before    string // the id up to the offset of the event: equal for the events of a partition
+	partition int32
+	offset    stream.Offset
 }
 
-// near looks for an id made of a position where it most likely is: outputs
-// stay in the partition of their event, in order. Where a partition holds
-// others too it finds nothing, and scan has to.
-func (e *explanation) near(ctx context.Context, id string, partition int32, offset stream.Offset) (*Record, error) {
-	var exact []*Record
-	var derived *Record
+// parseMade reads the id of an output.
+func parseMade(text string) (m madeOf, ok bool) {
+	start := 0
+	for event := text; ; {
+		id, ok := header.ParseID(event)
+		if !ok {
+			return m, false
+		}
+		if start == 0 {
+			m.topic = id.Topic
+		}
+		event, start = id.Event, start+len(id.Pipeline)+1
+		if p, offset, ok := parsePosition(event); ok {
+			m.before, m.partition, m.offset = text[:start+strings.LastIndexByte(event, '@')], p.Index, offset
+			return m, true
+		}
+	}
+}
+
+// near looks for an output where it most likely is: in the partition of its event, in
+// the order of events. Where a partition holds others too it finds nothing, and scan has
+// to.
+func (e *explanation) near(ctx context.Context, id string, made madeOf) (*Record, error) {
+	var found []*Record
 	for _, topic := range e.topics {
-		if int(partition) >= len(topic.Partitions) {
+		if e.derived.output(topic.Name) != made.topic || int(made.partition) >= len(topic.Partitions) {
 			continue
 		}
-		p := stream.Partition{Topic: topic.Name, Index: partition}
-		at, err := e.lowest(ctx, id, p, topic.Partitions[partition], offset)
+		p := stream.Partition{Topic: topic.Name, Index: made.partition}
+		at, err := e.lowest(ctx, p, topic.Partitions[p.Index], made)
 		if err != nil {
 			return nil, err
 		}
@@ -70,42 +83,22 @@ func (e *explanation) near(ctx context.Context, id string, partition int32, offs
 			}
 			e.report.Searched++
 			own := header.Get(&r, header.ID)
-			if n, ok := sameSource(own, id); !ok || n > offset {
+			if offset, ok := sameSource(own, made); !ok || offset > made.offset {
 				break
 			}
 			if own == id {
-				exact = append(exact, newRecord(&r))
-			} else if derived == nil && strings.HasPrefix(own, id+":") {
-				derived = newRecord(&r)
+				found = append(found, newRecord(&r))
 			}
 		}
 	}
-	if exact == nil {
-		return e.eventOf(ctx, derived, id)
+	if found == nil {
+		return nil, nil
 	}
-	slices.SortStableFunc(exact, func(a, b *Record) int { return e.derived.rank(a) - e.derived.rank(b) })
-	for _, r := range exact[1:] {
+	slices.SortStableFunc(found, func(a, b *Record) int { return e.derived.rank(a) - e.derived.rank(b) })
+	for _, r := range found[1:] {
 		e.report.Also = append(e.report.Also, r.Position)
 	}
-	return exact[0], nil
-}
-
-// eventOf returns the event that has an id, from a record that was made of it;
-// nil where that was made of another.
-func (e *explanation) eventOf(ctx context.Context, r *Record, id string) (*Record, error) {
-	var err error
-	for r != nil && err == nil && r.Made != nil && strings.HasPrefix(r.ID, id+":") {
-		r, err = e.at(ctx, r.Made.From)
-	}
-	if r == nil || err != nil {
-		return nil, err
-	}
-	_, wanted, offset, _ := parseID(id)
-	p, at, _ := parsePosition(r.Position)
-	if r.ID == id || r.ID == "" && p.Index == wanted.Index && at == offset {
-		return r, nil
-	}
-	return nil, nil
+	return found[0], nil
 }
 
 // rank puts outputs before what only has the id of its event.
@@ -113,18 +106,16 @@ func rank(r *Record) int {
 	return slices.Index([]string{KindOutput, KindDead, KindLate, KindEvent, KindCopy}, r.Kind)
 }
 
-// sameSource returns the offset in an id that is of the same pipeline and
-// partition as another.
-func sameSource(id, other string) (stream.Offset, bool) {
-	pipeline, p, offset, ok := parseID(id)
-	name, q, _, _ := parseID(other)
-	return offset, ok && pipeline == name && p == q
+// sameSource returns the offset of the event in an id, and whether it was made in the same
+// way of an event of the same partition.
+func sameSource(id string, made madeOf) (stream.Offset, bool) {
+	other, ok := parseMade(id)
+	return other.offset, ok && other.before == made.before
 }
 
-// lowest returns the offset of the first record whose id is of an offset not
-// below the one wanted, by bisection; the end where the partition holds other
-// records.
-func (e *explanation) lowest(ctx context.Context, id string, p stream.Partition, in serve.Partition, wanted stream.Offset) (stream.Offset, error) {
+// lowest returns the offset of the first record that is made of the event or a later
+// one, by bisection; the end where the partition holds other records.
+func (e *explanation) lowest(ctx context.Context, p stream.Partition, in serve.Partition, made madeOf) (stream.Offset, error) {
 	low, high := in.First, in.Next
 	for low < high {
 		middle := low + (high-low)/2
@@ -133,11 +124,11 @@ func (e *explanation) lowest(ctx context.Context, id string, p stream.Partition,
 			return 0, err
 		}
 		e.report.Searched++
-		offset, ok := sameSource(header.Get(&r, header.ID), id)
+		offset, ok := sameSource(header.Get(&r, header.ID), made)
 		switch {
 		case !found || !ok:
 			return in.Next, nil
-		case offset < wanted:
+		case offset < made.offset:
 			low = middle + 1
 		default:
 			high = middle

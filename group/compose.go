@@ -61,7 +61,7 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	}
 	for i, m := range e.members {
 		if m == e.first {
-			id = list[i].id + ":" + e.Group.Name
+			id = header.OfGroup(list[i].id, e.Group.Name)
 		}
 		if m.offset == e.Offset {
 			context = list[i].context

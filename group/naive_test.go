@@ -66,7 +66,7 @@ func (n *naive) tell(name string, group []reference.Member, reason Reason, at in
 	for _, m := range list {
 		urls, sound = append(urls, fmt.Sprint("u", m.Order)), sound+fmt.Sprint("<", m.Offset, ">")
 	}
-	return fmt.Sprintf("%s %v in:3:%d:parts at %d by %d: %d missing, complete %v, %d of them %v %s level %v", name, reason, end.first, time, newest, missing, reason == Complete,
+	return fmt.Sprintf("%s %v in:3:%d~parts at %d by %d: %d missing, complete %v, %d of them %v %s level %v", name, reason, end.first, time, newest, missing, reason == Complete,
 		len(list), urls, sound, float64(list[0].Offset)/2)
 }
 

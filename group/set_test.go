@@ -430,7 +430,7 @@ func TestParkedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
 	w.commit()
 	first := feed(220, 6, 6, 195)
 	row := &w.plan.Schema.NewRows(1)[0]
-	if got, want := w.told(first), "k/c idle in:3:3:parts at 190 by 3: 0 missing, complete true, 2 of them [u2 u1] <3><1> level 1.5"; got != want {
+	if got, want := w.told(first), "k/c idle in:3:3~parts at 190 by 3: 0 missing, complete true, 2 of them [u2 u1] <3><1> level 1.5"; got != want {
 		t.Errorf("the first is %s, want %s", got, want)
 	}
 	if _, err := w.set.Compose(first, row); err != nil {

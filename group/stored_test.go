@@ -51,8 +51,8 @@ func TestGroupsOfVersionOneAreTakenOver(t *testing.T) {
 		got = append(got, fmt.Sprint(err))
 	}
 	want := []string{
-		"k/open idle in:3:0:parts at 170 by 1: 0 missing, complete true, 2 of them [u0 u1] <0><1> level 0", "<nil>", `part "8" of call "over" comes after its group ended: idle`,
-		"k/open idle in:3:2:parts at 260 by 2: 0 missing, complete true, 1 of them [u2] <2> level 1", "<nil>",
+		"k/open idle in:3:0~parts at 170 by 1: 0 missing, complete true, 2 of them [u0 u1] <0><1> level 0", "<nil>", `part "8" of call "over" comes after its group ended: idle`,
+		"k/open idle in:3:2~parts at 260 by 2: 0 missing, complete true, 1 of them [u2] <2> level 1", "<nil>",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -9,13 +9,14 @@ import (
 
 // Headers of outputs, dead letters and copies.
 const (
-	ID          = prefix + "id"          // deterministic id of the record
+	ID          = prefix + "id"          // deterministic id of the record: id.go
 	Position    = prefix + "position"    // topic/partition@offset of the event
 	Models      = prefix + "models"      // name@version sha256:digest, ...
 	Pipeline    = prefix + "pipeline"    // name sha256:digest generation
 	Approximate = prefix + "approximate" // features of windows beyond their max, read in panes
 	Fallback    = prefix + "fallback"    // name@version of models that were down, whose scores are the fallback
 
+	Event     = prefix + "event"     // id of a dead letter's event, which it gets back when it is sent back
 	Stage     = prefix + "stage"     // where a dead letter's event failed
 	Error     = prefix + "error"     // and why
 	Attempts  = prefix + "attempts"  // how often it was tried

@@ -9,7 +9,7 @@ import (
 
 func ExampleAppendForeign() {
 	decision := stream.Record{Headers: []stream.Header{
-		{Key: header.ID, Value: []byte("fraud:0:17:0")}, {Key: "trace", Value: []byte("4bf9")}, {Key: header.Stage, Value: []byte("let")},
+		{Key: header.ID, Value: []byte("fraud:payments/0@17:decisions")}, {Key: "trace", Value: []byte("4bf9")}, {Key: header.Stage, Value: []byte("let")},
 	}}
 	fmt.Println(header.Get(&decision, header.ID))
 	for _, h := range header.AppendForeign(nil, decision.Headers) {
@@ -19,7 +19,7 @@ func ExampleAppendForeign() {
 		fmt.Println("a copy keeps", h.Key)
 	}
 	// Output:
-	// fraud:0:17:0
+	// fraud:payments/0@17:decisions
 	// a dead letter keeps trace
 	// a copy keeps afterbay-id
 	// a copy keeps trace

@@ -48,7 +48,7 @@ func (w *Writer) End(e *Event, from int, late bool) {
 		}
 	}
 	at := len(w.Headers)
-	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(w.ID(e.Record))})
+	w.addID(w.ID(e.Record), w.Form.Ends.Topic, "", "")
 	w.provenance(e)
 	if late {
 		w.Headers = append(w.Headers, stream.Header{Key: header.Stage, Value: []byte("late")})
@@ -67,7 +67,7 @@ func (w *Writer) EndMember(e *Event) func(id string, context []stream.Header) {
 	of := Event{Record: e.Record, Origin: e.Origin, Place: e.Place, Return: e.Return, Time: e.Time}
 	return func(id string, context []stream.Header) {
 		at := len(w.Headers)
-		w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(id)})
+		w.addID(id, w.Form.Ends.Topic, "", "")
 		w.provenance(&of)
 		if e.Failure != nil {
 			w.Headers = append(w.Headers, stream.Header{Key: header.Stage, Value: []byte(e.Failure.Stage)})

@@ -121,26 +121,29 @@ func (w *Writer) CopyChange(p stream.Partition, key, data []byte) {
 	w.Change(p, key, data)
 }
 
-// ID returns the event's id: the one it brought, or its position.
+// ID returns the event's id: the one that it brought, or the position where it was read
+// first. That of a copy is where it was copied from.
 func (w *Writer) ID(r *stream.Record) string {
-	for i := range r.Headers {
-		if r.Headers[i].Key == header.ID {
-			return value.Text(r.Headers[i].Value)
-		}
+	if id := header.IDOf(r); id != nil {
+		return value.Text(id)
 	}
 	at := len(w.Bytes)
-	b := append(w.Bytes, w.Form.Pipeline...)
-	b = strconv.AppendInt(append(b, ':'), int64(r.Partition.Index), 10)
-	b = strconv.AppendInt(append(b, ':'), int64(r.Offset), 10)
-	w.Bytes = b
-	return value.Text(b[at:])
+	w.Bytes = header.AppendPosition(w.Bytes, r.Partition, r.Offset)
+	return value.Text(w.Bytes[at:])
+}
+
+// addID appends the header of the id of an output for an event.
+func (w *Writer) addID(event, topic, step, output string) {
+	at := len(w.Bytes)
+	w.Bytes = header.AppendID(w.Bytes, w.Form.Pipeline, event, topic, step, output)
+	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
 }
 
 // Aside appends a late event as it came to the topic of late events. One that is too
 // large with the headers it gets fails.
 func (w *Writer) Aside(e *Event) {
 	r, from := e.Record, len(w.Headers)
-	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(w.ID(r))})
+	w.addID(w.ID(r), w.Form.LateTopic, "", "")
 	w.provenance(e)
 	w.Headers = append(w.Headers, stream.Header{Key: header.Watermark, Value: time.UnixMicro(e.Watermark).UTC().AppendFormat(nil, time.RFC3339Nano)})
 	w.Headers = header.AppendForeign(w.Headers, r.Headers)
@@ -177,7 +180,7 @@ func (w *Writer) room(e *Event, size int, topic string) error {
 func (w *Writer) fits(r *stream.Record) error {
 	beside := len(r.Key) + header.Bytes(r.Headers)
 	if limit := w.Form.MaxBytes + RecordRoom; beside+len(r.Value) > limit {
-		return fmt.Errorf("output of %d bytes for %s has %d bytes of key and headers, its id among them: the limit of all is %d", len(r.Value), r.Partition.Topic, beside, limit)
+		return fmt.Errorf("output of %d bytes for %s has %d bytes of key and headers: the limit of all is %d", len(r.Value), r.Partition.Topic, beside, limit)
 	}
 	return nil
 }
@@ -253,28 +256,28 @@ func (w *Writer) emitted(e *step.Emit, of *Event, record *stream.Record) error {
 		record.Key = w.Bytes[at:len(w.Bytes):len(w.Bytes)]
 	}
 	from := len(w.Headers)
-	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: w.outputID(e, of)})
+	w.emitID(e, of)
 	w.provenance(of)
 	w.context(of)
 	record.Headers = w.headersFrom(from)
 	return w.fits(record)
 }
 
-func (w *Writer) outputID(e *step.Emit, of *Event) []byte {
-	if e.ID != nil {
-		return []byte(of.Row.Text(*e.ID))
+// emitID appends the header of the id of an emit's output: the one that the file says,
+// or that of the event and the topic.
+func (w *Writer) emitID(e *step.Emit, of *Event) {
+	if e.ID == nil {
+		w.addID(of.Row.Text(w.Form.ID), w.Form.Topics[e.Output], e.Name, "")
+		return
 	}
-	at := len(w.Bytes)
-	w.Bytes = append(append(w.Bytes, of.Row.Text(w.Form.ID)...), ':')
-	w.Bytes = strconv.AppendInt(w.Bytes, int64(e.Index), 10)
-	return w.Bytes[at:len(w.Bytes):len(w.Bytes)]
+	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: header.Shorten([]byte(of.Row.Text(*e.ID)), 0)})
 }
 
-// Call appends the records that a function wrote for an event or timer of a key
-// and time. An id that it did not give is derived from the one given. The error
-// is that one is too large.
-func (w *Writer) Call(outputs []step.Output, e *Event, id, key string, at int64) error {
-	for n, o := range outputs {
+// Call appends the records that a function wrote for an event or timer of an id, a key
+// and a time. Step is the name of the step that called it; "" is none. The error is that
+// a record is too large.
+func (w *Writer) Call(outputs []step.Output, e *Event, id, step, key string, at int64) error {
+	for _, o := range outputs {
 		if err := w.room(e, len(o.Value), o.Topic); err != nil {
 			return err
 		}
@@ -286,11 +289,11 @@ func (w *Writer) Call(outputs []step.Output, e *Event, id, key string, at int64)
 			record.Partition.Index, record.Key = stream.ByKey, []byte(o.Key)
 		}
 		from := len(w.Headers)
-		outputID := o.ID
-		if outputID == "" {
-			outputID = id + ":" + strconv.Itoa(n)
+		if o.ID == "" {
+			w.addID(id, o.Topic, step, o.Name)
+		} else {
+			w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: header.Shorten([]byte(o.ID), 0)})
 		}
-		w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: []byte(outputID)})
 		if e.Attempt > 0 {
 			w.Headers = append(w.Headers, stream.Header{Key: header.Attempt, Value: strconv.AppendInt(nil, int64(e.Attempt), 10)})
 		}
@@ -323,9 +326,7 @@ func (w *Writer) provenance(e *Event) {
 	} else if e.Place != nil {
 		from = *e.Place
 	}
-	b := append(append(w.Bytes, from.Topic...), '/')
-	b = strconv.AppendInt(b, int64(from.Index), 10)
-	b = strconv.AppendInt(append(b, '@'), int64(from.Offset), 10)
+	b := header.AppendPosition(w.Bytes, from.Partition, from.Offset)
 	w.Bytes = b
 	w.Headers = append(w.Headers, stream.Header{Key: header.Position, Value: b[at:len(b):len(b)]})
 	if w.Form.Models != nil {
@@ -348,11 +349,12 @@ func (w *Writer) DeadLetter(e *Event) {
 	add := func(key, value string) {
 		w.Headers = append(w.Headers, stream.Header{Key: key, Value: []byte(value)})
 	}
-	id, key, left := w.ID(r), r.Key, []string(nil)
-	if len(id)+len(key) > w.Form.MaxBytes { // nothing else would have room
-		id, key, left = cut(id, 4<<10), key[:min(len(key), 4<<10)], []string{"id and key"}
+	event, key, left := w.ID(r), r.Key, []string(nil)
+	w.addID(event, w.Form.DeadTopic, "", "")
+	if len(event)+len(key) > w.Form.MaxBytes { // nothing else would have room
+		event, key, left = cut(event, 4<<10), key[:min(len(key), 4<<10)], []string{"id and key"}
 	}
-	add(header.ID, id)
+	add(header.Event, event)
 	w.provenance(e)
 	add(header.Stage, e.Failure.Stage)
 	add(header.Error, cut(e.Failure.Err.Error(), 4<<10))
@@ -418,8 +420,8 @@ func (w *Writer) ending(f *Failure) {
 	}
 }
 
-// DeadTimer appends the dead letter of a timer of a key and time that failed: e is of
-// the event before which it was due.
+// DeadTimer appends the dead letter of a timer of an id, a key and a time that failed: e
+// is of the event before which it was due.
 func (w *Writer) DeadTimer(e Event, key, name, id string, at int64, err error) {
 	e.Record = &stream.Record{
 		Partition: e.Record.Partition, Offset: e.Record.Offset, Time: time.UnixMicro(at),

@@ -94,13 +94,15 @@ func alarm(c *step.Context) error {
 	return nil
 }
 
-// alarmRings writes which timer rang. The timer again rings each 10 s, and bad
-// fails.
+// alarmRings writes which timer rang. The timer again rings each 10 s, still
+// at its own time again, and bad fails.
 func alarmRings(c *step.Context) error {
 	c.Emit(step.Output{Topic: "alarms", Value: fmt.Appendf(nil, `{"timer":%q}`, c.Timer)})
 	switch c.Timer {
 	case "again":
 		c.SetTimer("again", c.Time.Add(10*time.Second))
+	case "still":
+		c.SetTimer("still", c.Time)
 	case "bad":
 		return errors.New("it does not ring")
 	}

@@ -24,9 +24,9 @@ func ExampleFunction() {
 		return nil
 	}}
 	effects, err := f.Run(step.NewContext(step.Invocation{
-		ID: "shop:0:41", Key: "ann", Time: time.Unix(0, 0), Offset: 41,
+		ID: "visits/0@41", Key: "ann", Time: time.Unix(0, 0), Offset: 41,
 		Row: row, Inputs: []value.Slot{amount}, Outputs: []value.Slot{total}, State: &step.Keyed{},
 	}))
-	fmt.Println(row.Int(total), string(effects.State.Values["last"]), effects.State.Timers, err)
-	// Output: 1250 shop:0:41 [{forget 3600000000 41}] <nil>
+	fmt.Println(row.Int(total), string(effects.State.Values["last"]), effects.State.Timers[0].Name, err)
+	// Output: 1250 visits/0@41 forget <nil>
 }

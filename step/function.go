@@ -46,9 +46,10 @@ type Function struct {
 // Output is a record that a function writes.
 type Output struct {
 	Topic string // one of the call's topics
+	Name  string // ends the record's id: letters, digits and '_'. One output of a call to a topic may have none
 	Key   string // "" is the event's key, and its partition with it
 	Value []byte // at most 1 MiB; kept
-	ID    string // "" is derived from the event's id or the timer, and the place among the outputs
+	ID    string // "" is derived from the event or the timer, the topic and Name
 }
 
 // Context is one call of a function. It must not be kept.
@@ -237,7 +238,7 @@ func (c *Context) SetTimer(name string, at time.Time) {
 		c.failed(fmt.Errorf("timer %q: a key has at most %d", name, TimersMax))
 		return
 	}
-	t := Timer{Name: strings.Clone(name), At: at.Add(time.Microsecond - 1).UnixMicro(), After: c.Offset}
+	t := Timer{Name: strings.Clone(name), At: at.Add(time.Microsecond - 1).UnixMicro(), After: c.Offset, SetBy: HashOf(c.ID)}
 	i, _ := slices.BinarySearchFunc(s.Timers, t, Timer.Compare)
 	s.Timers = slices.Insert(s.Timers, i, t)
 }
@@ -246,11 +247,16 @@ func (c *Context) SetTimer(name string, at time.Time) {
 func (c *Context) StopTimer(name string) { c.change().stop(name) }
 
 // Emit writes a record when the step is committed, behind those that the event
-// wrote before.
+// wrote before. The call fails if two outputs to a topic have the same Name, or none,
+// since their ids would be equal.
 func (c *Context) Emit(o Output) {
 	switch {
 	case !slices.Contains(c.Topics, o.Topic):
 		panic(fmt.Sprintf("topic %q is not named by the call step", o.Topic))
+	case !Identifier(o.Name) && o.Name != "":
+		c.failed(fmt.Errorf("the output to %q has the name %q: use letters, digits and '_', not starting with a digit", o.Topic, o.Name))
+	case o.ID == "" && slices.ContainsFunc(c.outputs, func(e Output) bool { return e.ID == "" && e.Topic == o.Topic && e.Name == o.Name }):
+		c.failed(fmt.Errorf("two outputs to %q have the name %q, and so the same id: give each a Name of its own", o.Topic, o.Name))
 	case len(c.outputs) == EmitsMax:
 		c.failed(fmt.Errorf("a call writes at most %d outputs", EmitsMax))
 	default:

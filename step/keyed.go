@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,6 +18,16 @@ type Timer struct {
 	Name  string
 	At    int64 // microseconds since 1970 UTC
 	After int64 // it is due at events with offsets above this one
+	SetBy Hash  // of the id of the event or timer that set it
+}
+
+// Hash is the first bytes of a SHA-256.
+type Hash [8]byte
+
+// HashOf returns the hash of an id.
+func HashOf(id string) Hash {
+	sum := sha256.Sum256([]byte(id))
+	return Hash(sum[:8])
 }
 
 // Compare orders timers by time and name.
@@ -46,7 +57,7 @@ func (k *Keyed) Bytes() int {
 		n += 64 + len(name) + len(v)
 	}
 	for i := range k.Timers {
-		n += 32 + len(k.Timers[i].Name)
+		n += 40 + len(k.Timers[i].Name)
 	}
 	return n
 }
@@ -80,14 +91,14 @@ func (k *Keyed) check() error {
 }
 
 // Append appends k as it is stored: the number of timers; of each the time, as
-// the difference to the one before, the offset and the name; then names and
-// values, by name. Numbers are varints, texts have their length before them.
+// the difference to the one before, the offset, the name and the hash of what set it;
+// then names and values, by name. Numbers are varints, texts have their length before them.
 func (k *Keyed) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(k.Timers)))
 	before := int64(0)
 	for _, t := range k.Timers {
 		dst = binary.AppendVarint(binary.AppendVarint(dst, t.At-before), t.After)
-		dst = packed.AppendText(dst, t.Name)
+		dst = append(packed.AppendText(dst, t.Name), t.SetBy[:]...)
 		before = t.At
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Values)) {
@@ -112,7 +123,9 @@ func Parse(data []byte) (*Keyed, error) {
 	before := int64(0)
 	for range timers {
 		before += r.Signed()
-		k.Timers = append(k.Timers, Timer{At: before, After: r.Signed(), Name: string(r.Text())})
+		t := Timer{At: before, After: r.Signed(), Name: string(r.Text())}
+		copy(t.SetBy[:], r.Bytes(uint64(len(t.SetBy))))
+		k.Timers = append(k.Timers, t)
 	}
 	for len(r.Rest) > 0 {
 		if k.Values == nil {

@@ -1,6 +1,8 @@
 package step
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +17,9 @@ type Partial struct {
 	Every time.Duration // least time between the records of an event
 }
 
-// Output returns the record that shows a text so far of an attempt: an object with the
-// event's id and the text, all of it, so that the newest record of an event is enough.
+// Output returns the record that shows a text so far: an object with the event's id and
+// the text, all of it, so that the newest record of an event is enough. Its name is a
+// hash of the attempt and the text.
 func (s *Score) Output(row *value.Row, id value.Slot, attempt int, text string) Output {
 	slot := s.Outputs[0]
 	b := append([]byte(`{"id":`), expression.AppendValue(nil, row, &id)...)
@@ -24,5 +27,6 @@ func (s *Score) Output(row *value.Row, id value.Slot, attempt int, text string) 
 	row.SetText(slot, text)
 	b = append(expression.AppendValue(append(b, ':'), row, &slot), '}')
 	row.Clear(slot)
-	return Output{Topic: s.Partial.Topic, Value: b, ID: strings.Join([]string{row.Text(id), slot.Name, strconv.Itoa(attempt), strconv.Itoa(len(text))}, ":")}
+	sum := sha256.Sum256(append(strconv.AppendInt(nil, int64(attempt), 10), ":"+text...))
+	return Output{Topic: s.Partial.Topic, Value: b, Name: slot.Name + "@" + hex.EncodeToString(sum[:8])}
 }

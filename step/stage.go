@@ -1,6 +1,7 @@
 package step
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +66,9 @@ func (s *Stage) Label(outputs []string) string {
 	case s.Group != nil:
 		of = s.Group.Name
 	case s.Emit != nil:
-		of = outputs[s.Emit.Output]
+		if of = outputs[s.Emit.Output]; s.Emit.Name != "" {
+			of += "#" + s.Emit.Name
+		}
 	}
 	return s.Name + " " + of
 }
@@ -194,8 +197,9 @@ func (f *Feature) Set() int {
 // Emit writes an output record. What can fail about it is computed at its
 // place, into slots; the record itself is made in position order.
 type Emit struct {
-	Index   int // among the pipeline's emits: part of the default id
-	Output  int // in Plan.Outputs
+	Index   int    // among the pipeline's emits
+	Output  int    // in Plan.Outputs
+	Name    string // ends the default id; "" is that of the topic alone
 	When    *expression.Program
 	ID      *value.Slot // nil for the default
 	Key     *value.Slot // nil for the input's key and partition
@@ -237,6 +241,11 @@ func (e *Emit) Prepare(row *value.Row) (wanted bool, err error) {
 	if wanted, err = Holds(e.When, row); err != nil || !wanted {
 		return false, err
 	}
-	err = AssignAll(e.Compute, row)
+	if err = AssignAll(e.Compute, row); err == nil && e.ID != nil && row.Text(*e.ID) == "" {
+		err = errNoID
+	}
 	return err == nil, err
 }
+
+// Readers take an empty id for none, and would tell outputs apart by their positions.
+var errNoID = errors.New(`id: the text is empty: write an id that is never "", or remove "id" from the step`)

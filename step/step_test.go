@@ -22,7 +22,7 @@ func TestStoredStateIsReadBackAsItWas(t *testing.T) {
 	for range 500 {
 		k := &Keyed{}
 		for i := range rng.IntN(5) {
-			k.Timers = append(k.Timers, Timer{Name: fmt.Sprint("t", i), At: rng.Int64N(1e15) - 5e14, After: rng.Int64N(1000)})
+			k.Timers = append(k.Timers, Timer{Name: fmt.Sprint("t", i), At: rng.Int64N(1e15) - 5e14, After: rng.Int64N(1000), SetBy: HashOf(fmt.Sprint(rng.Uint64()))})
 		}
 		slices.SortFunc(k.Timers, Timer.Compare)
 		for i := range rng.IntN(4) {
@@ -67,7 +67,7 @@ func call(f func(*Context) error, state *Keyed) (Effects, error) {
 	out, _ := schema.Add("n", value.Type{Kind: value.Number})
 	function := Function{Version: 1, Keyed: true, Event: f}
 	return function.Run(NewContext(Invocation{
-		Key: "k", Time: time.Unix(100, 0), Offset: 41, Row: &schema.NewRows(1)[0],
+		ID: "in/0@41", Key: "k", Time: time.Unix(100, 0), Offset: 41, Row: &schema.NewRows(1)[0],
 		Inputs: []value.Slot{in}, Outputs: []value.Slot{out}, Topics: []string{"out"}, State: state,
 	}))
 }
@@ -137,7 +137,7 @@ func TestCallSeesWhatItWrote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Keyed{Values: map[string][]byte{"a": []byte("2")}, Timers: []Timer{{Name: "end", At: 6_000_001, After: 41}}}
+	want := &Keyed{Values: map[string][]byte{"a": []byte("2")}, Timers: []Timer{{Name: "end", At: 6_000_001, After: 41, SetBy: HashOf("in/0@41")}}}
 	if d := cmp.Diff(want, effects.State); d != "" {
 		t.Error(d)
 	}

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/due"
+	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/keys"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/value"
@@ -28,6 +27,7 @@ type firing struct {
 	key     string
 	call    *step.Call
 	timer   string
+	id      string
 	outputs []step.Output
 	err     error
 }
@@ -122,20 +122,17 @@ func (w *worker) fireOne(p *partition, k *keys.Key, c *step.Call, state *keys.Ca
 	if c.Function.Timer == nil {
 		return
 	}
+	id := header.OfTimer(c.Name, t.At, t.Name, t.SetBy, k.Name)
 	effects, err := c.Function.Run(step.NewContext(step.Invocation{
-		ID: w.timerID(p, k.Name, c, t.Name, t.At), Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
+		ID: id, Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
 		Watermark: timeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
 	}))
 	if effects.State != nil {
 		w.keep(p, k, state, effects.State)
 	}
 	if err != nil || len(effects.Outputs) > 0 {
-		w.firings = append(w.firings, firing{i, t.At, k.Name, c, t.Name, effects.Outputs, err})
+		w.firings = append(w.firings, firing{i, t.At, k.Name, c, t.Name, id, effects.Outputs, err})
 	}
-}
-
-func (w *worker) timerID(p *partition, key string, c *step.Call, timer string, at int64) string {
-	return strings.Join([]string{w.plan.Name, strconv.Itoa(int(p.id.Index)), key, c.Name, timer, strconv.FormatInt(at, 10)}, ":")
 }
 
 // fireRest fires what is due in the chunk of keys without a later event in it,
@@ -227,12 +224,11 @@ func (w *worker) writeFirings(n, item int, it *item) int {
 	for ; n < len(w.firings) && int(w.firings[n].item) == item; n++ {
 		f := &w.firings[n]
 		timer := it.Event.Timer()
-		id := w.timerID(it.partition, f.key, f.call, f.timer, f.at)
 		if f.err == nil {
-			f.err = w.step.Call(f.outputs, &timer, id, f.key, f.at)
+			f.err = w.step.Call(f.outputs, &timer, f.id, f.call.As, f.key, f.at)
 		}
 		if f.err != nil {
-			w.step.DeadTimer(timer, f.key, f.timer, id, f.at, fmt.Errorf("%s: %w", f.call.Name, f.err))
+			w.step.DeadTimer(timer, f.key, f.timer, f.id, f.at, fmt.Errorf("%s: %w", f.call.Name, f.err))
 		}
 	}
 	return n

@@ -67,8 +67,7 @@ func (w *worker) writeOutputs(c *step.Call, it *item) {
 		if made.call != c {
 			continue
 		}
-		id := it.Row.Text(w.plan.Meta.ID) + ":" + c.Name
-		if err := w.step.Call(made.outputs, &it.Event, id, value.Text(it.Record.Key), it.Time); err != nil && it.Failure == nil {
+		if err := w.step.Call(made.outputs, &it.Event, it.Row.Text(w.plan.Meta.ID), c.As, value.Text(it.Record.Key), it.Time); err != nil && it.Failure == nil {
 			it.fail("call", err)
 		}
 	}

@@ -172,7 +172,7 @@ func (w *worker) partial(part *park.Part) {
 	}
 	event := output.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin, Attempt: e.Shown}
 	made := w.plan.Stages[e.Stage].Score.Output(part.Row, w.plan.Meta.ID, e.Shown, part.Text)
-	_ = w.step.Call([]step.Output{made}, &event, made.ID, string(e.Record.Key), e.Time)
+	_ = w.step.Call([]step.Output{made}, &event, part.Row.Text(w.plan.Meta.ID), "", string(e.Record.Key), e.Time)
 }
 
 // resume computes the rest of parked events, as a chunk of its own.

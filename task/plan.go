@@ -150,8 +150,9 @@ func (p *Plan) order() string {
 
 // form is what the pipeline's records have in common.
 func (p *Plan) form(maxBytes int) *output.Form {
+	pipeline, _, _ := strings.Cut(p.Name, ".") // in whose name a copier works
 	form := &output.Form{
-		Pipeline: p.Name, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, DeadByKey: p.Copy != nil,
+		Pipeline: pipeline, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, DeadByKey: p.Copy != nil,
 		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes,
 	}
 	if p.Time.Late == step.LateTopic {

@@ -208,7 +208,7 @@ func (d *demonstration) summary(found *outputs) error {
 look further:
   afterbay tail decisions --data %[1]s --limit 3 --headers
   afterbay tail %[2]s.dlq --data %[1]s --limit 3 --headers
-  afterbay explain %[2]s:0:100:0 %[4]s --data %[1]s
+  afterbay explain %[2]s:transactions/0@100:decisions %[4]s --data %[1]s
   afterbay topics --data %[1]s
   afterbay state dump %[2]s --data %[1]s
   afterbay model inspect %[3]s

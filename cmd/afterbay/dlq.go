@@ -155,7 +155,7 @@ func (c *dlqShowCommand) Run(a *app) (err error) {
 			found = &l
 			break
 		}
-		if l.ID == c.Letter && (found == nil || l.Attempts >= found.Attempts) {
+		if l.Is(c.Letter) && (found == nil || l.Attempts >= found.Attempts) {
 			found = &l
 		}
 	}

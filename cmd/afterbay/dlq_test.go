@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -49,14 +50,14 @@ func TestDeadLettersAreListedShownAndCounted(t *testing.T) {
 	}
 	lettersOfOrders(t)
 	list := anyTime.ReplaceAllString(must(t, "", "dlq", "ls", "prices"), "TIME")
-	const want = `prices.dlq/0@0  TIME  prices:0:1  let: each: column 8: division by zero
-prices.dlq/0@1  TIME  prices:0:2  decode: field "amount" at byte 26: want number, got a string
+	const want = `prices.dlq/0@0  TIME  orders/0@1  let: each: column 8: division by zero
+prices.dlq/0@1  TIME  orders/0@2  decode: field "amount" at byte 26: want number, got a string
 `
 	if d := cmp.Diff(want, list); d != "" {
 		t.Error(d)
 	}
 	for line, want := range map[string]int{
-		"--stage let": 1, "--reason division": 1, "--key c2": 1, "--id prices:0:1": 1, "--partition 0": 2, "--partition 1": 0,
+		"--stage let": 1, "--reason division": 1, "--key c2": 1, "--id orders/0@1": 1, "--partition 0": 2, "--partition 1": 0,
 		"--since 1h": 2, "--until 1h": 0, "--limit 1": 1, "--stage let --key c2": 0,
 	} {
 		if got := strings.Count(must(t, "", append([]string{"dlq", "ls", "prices"}, fields(line)...)...), "\n"); got != want {
@@ -67,7 +68,7 @@ prices.dlq/0@1  TIME  prices:0:2  decode: field "amount" at byte 26: want number
 	if err := json.Unmarshal([]byte(must(t, "", "dlq", "ls", "prices", "--stage", "let", "--json")), &one); err != nil || one.Resume != "from let each" || one.Origin != "orders/0@1" || one.Refusal != "" {
 		t.Errorf("%+v: %v", one, err)
 	}
-	for _, name := range []string{"prices:0:1", "prices.dlq/0@0"} {
+	for _, name := range []string{"orders/0@1", "prices.dlq/0@0"} {
 		shown := must(t, "", "dlq", "show", "prices", name)
 		for _, want := range []string{"from let each", "division by zero", `"seen.count_24h":2`, `{"customer":"c1","amount":6,"parts":0}`, "open"} {
 			if !strings.Contains(shown, want) {
@@ -173,7 +174,7 @@ func TestDeadLettersOfPipelinesAndSinksAreSentBackOnEveryEngine(t *testing.T) {
 			if got := must(t, "", "dlq", "ls", names+".post"); strings.Count(got, "\n") != 1 || !strings.Contains(got, "sink:post: refused: POST") {
 				t.Error(got)
 			}
-			if got := must(t, "", "dlq", "show", names+".post", names+":0:2:0"); !strings.Contains(got, "goes on      deliver") {
+			if got := must(t, "", "dlq", "show", names+".post", names+":"+names+"-in/0@2:"+names+"-out"); !strings.Contains(got, "goes on      deliver") {
 				t.Error(got)
 			}
 			write(t, "p.yaml", strings.Replace(file, "'amount / parts'", "'parts == 0.0 ? 0.0 : amount / parts'", 1))
@@ -186,7 +187,10 @@ func TestDeadLettersOfPipelinesAndSinksAreSentBackOnEveryEngine(t *testing.T) {
 				}
 			}
 			must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle", "--parallelism", "1")
-			want := map[string]int{names + ":0:0:0": 1, names + ":0:1:0": 1, names + ":0:2:0": 2}
+			want := map[string]int{}
+			for i, calls := range []int{1, 1, 2} {
+				want[fmt.Sprintf("%[1]s:%[1]s-in/0@%[2]d:%[1]s-out", names, i)] = calls
+			}
 			if d := cmp.Diff(want, service.calls); d != "" {
 				t.Error(d)
 			}

@@ -47,15 +47,15 @@ func TestCommandsTakeTheEngineOfTheirPipeline(t *testing.T) {
 	must(t, numbered(10), "produce", "p-in", "--partitions", "1", "--key", "k", "--engine", "p.yaml")
 	must(t, "", "run", "p.yaml", "--listen", "none", "--until-idle")
 	for line, want := range map[string]string{
-		"tail p-out --engine p.yaml --limit 1":    `"k":"key 0"`,
-		"explain p:0:0:0 p.yaml":                  "replay gives the same output: yes",
-		"state get p key_0 --file p.yaml":         "seen.count_1h",
-		"doctor p.yaml":                           "topic p.changelog.p-in",
-		"doctor --engine p.yaml":                  "topic p.changelog.p-in",
-		"lint p.yaml":                             "pipeline p is valid",
-		"lag p --engine p.yaml":                   "p-in",
-		"run p.yaml --listen none --until-idle":   "pipeline p: 0 events",
-		"explain p:0:0:0 --engine " + engine + "": "p:0:0:0",
+		"tail p-out --engine p.yaml --limit 1":             `"k":"key 0"`,
+		"explain p:p-in/0@0:p-out p.yaml":                  "replay gives the same output: yes",
+		"state get p key_0 --file p.yaml":                  "seen.count_1h",
+		"doctor p.yaml":                                    "topic p.changelog.p-in",
+		"doctor --engine p.yaml":                           "topic p.changelog.p-in",
+		"lint p.yaml":                                      "pipeline p is valid",
+		"lag p --engine p.yaml":                            "p-in",
+		"run p.yaml --listen none --until-idle":            "pipeline p: 0 events",
+		"explain p:p-in/0@0:p-out --engine " + engine + "": "p:p-in/0@0:p-out",
 	} {
 		if got := must(t, "", fields(line)...); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %q", line, got, want)

@@ -129,7 +129,7 @@ func TestPipelinesRunOnKafka(t *testing.T) {
 			must(t, "", "produce", "in", "events.ndjson", "--partitions", "3", "--key", "k")
 		}
 		must(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
-		for _, line := range []string{"tail out", "tail mid --partition 1", "topics", "lag", "state dump counts", "state get counts key_3", "explain counts:1:0:0 counts.yaml"} {
+		for _, line := range []string{"tail out", "tail mid --partition 1", "topics", "lag", "state dump counts", "state get counts key_3", "explain counts:in/1@0:mid counts.yaml"} {
 			got := must(t, "", fields(line)...)
 			switch {
 			case line == "topics" || line == "lag" || strings.HasPrefix(line, "explain"): // offsets have gaps, times differ

@@ -234,7 +234,7 @@ func TestExplainSaysWhatIsNotThere(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"fraud:0:99999:0"}, exitFailure, "afterbay tail TOPIC --headers"},
+		{[]string{"fraud:transactions/0@99999:decisions"}, exitFailure, "afterbay tail TOPIC --headers"},
 		{[]string{"no such id"}, exitFailure, `id "no such id": not found among the`},
 		{[]string{"decisions/0@99999"}, exitFailure, "afterbay topics"},
 		{[]string{"decisions/9@0"}, exitFailure, "not found"},
@@ -261,7 +261,7 @@ func TestExplainFollowsAChainToItsFirstTopic(t *testing.T) {
 	must(t, "", "run", "counts.yaml", "--listen", "none", "--until-idle")
 	first := tail(t, "in", "--partition", "1", "--from", "-3", "--limit", "1")[0]
 	position := fmt.Sprintf("in/1@%d", first.Offset)
-	id := fmt.Sprintf("counts:1:%d:0:0", first.Offset) // of the second pipeline's output
+	id := fmt.Sprintf("doubles:counts:in/1@%d:mid:out", first.Offset) // of the second pipeline's output
 	got := explained(t, id, "counts.yaml")
 	if got.Output.Made.Pipeline != "doubles" || got.Event.Made.Pipeline != "counts" || len(got.Upstream) != 1 || got.Upstream[0].Position != position ||
 		string(got.Upstream[0].Value) != string(first.Value) || got.Upstream[0].Made != nil {
@@ -278,11 +278,9 @@ func TestExplainFollowsAChainToItsFirstTopic(t *testing.T) {
 			t.Errorf("phases of %s: %+v", made.Pipeline, made.Phases)
 		}
 	}
-	for _, asked := range []string{position, fmt.Sprintf("counts:1:%d", first.Offset)} {
-		event := explained(t, asked, "counts.yaml")
-		if event.Output != nil || event.Event.Position != position || len(event.Became) != 1 || event.Became[0].Position != got.Event.Position || !event.Replays[0].Same {
-			t.Errorf("%s: %+v", asked, event)
-		}
+	event := explained(t, position, "counts.yaml") // which is its id, too
+	if event.Output != nil || event.Event.Position != position || len(event.Became) != 1 || event.Became[0].Position != got.Event.Position || !event.Replays[0].Same {
+		t.Errorf("%s: %+v", position, event)
 	}
 }
 

@@ -30,10 +30,10 @@ func TestFeaturesWritesARowForEachEventThatPassed(t *testing.T) {
 	write(t, "e.ndjson", tiersEvents)
 	r := command(t, "", "features", "p.yaml", "e.ndjson", "--out", "rows.csv")
 	want := `meta.id,meta.key,meta.time,k,t,amount,note,big,half,spend.count_1h,spend.sum_1h,gap,share,action
-"tiers:1:0","a",2023-11-14T22:13:20.000000Z,"a",1700000000,12.5,"x
+"in/1@0","a",2023-11-14T22:13:20.000000Z,"a",1700000000,12.5,"x
 y",true,6.25,1,12.5,-1,0.13333333333333333,"review"
-"tiers:2:0","b",2023-11-14T22:13:21.000000Z,"b",1700000001,1,,false,0.5,1,1,-1,-0.25,"allow"
-"tiers:2:2","b",2023-11-14T22:13:29.000000Z,"b",1700000009,3,,false,1.5,2,4,8,-0.5,"allow"
+"in/2@0","b",2023-11-14T22:13:21.000000Z,"b",1700000001,1,,false,0.5,1,1,-1,-0.25,"allow"
+"in/2@2","b",2023-11-14T22:13:29.000000Z,"b",1700000009,3,,false,1.5,2,4,8,-0.5,"allow"
 `
 	if diff := cmp.Diff(want, read(t, "rows.csv")); diff != "" || r.code != exitOK {
 		t.Errorf("%+v %s", r, diff)

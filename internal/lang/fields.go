@@ -385,6 +385,8 @@ var callFields = []spec.Field[Call]{
 	{Name: "outputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]Field { return &c.Outputs }, readFields),
 		Example: "{lang: string, sure: optional number}", Help: "names that it introduces, and their types", Absent: "none"},
 	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, readNames), Example: "[alerts]", Absent: "none"},
+	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.Name }, ReadName), Example: "alert",
+		Help: "the end of the ids of its outputs, as `name` of `emit`", Absent: "the ids end with the topic"},
 }
 
 // caseFields are the words of a case with a condition.
@@ -446,7 +448,10 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "key", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Key }, ReadName), Example: "customer", Help: "the output's key, of type string or int"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, readBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
-	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, readExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string"},
+	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, readExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
+		Absent: "`pipeline:event:topic`, with `#name` behind it if the step has a name"},
+	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, ReadName), Example: "refund",
+		Help: "the end of the output's id; of the steps that write a topic, one needs none", Absent: "the id ends with the topic"},
 	{Name: "value", Affects: spec.Outputs, Form: spec.OneOf("write `[name]` or `{name: expression}`",
 		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, readNames),
 		spec.Mapping, spec.Into(func(e *Emit) *[]Binding { return &e.Value }, readBindings)),

@@ -405,6 +405,7 @@ type Call struct {
 	Inputs  []string // names that it may read
 	Outputs []Field  // names that it introduces
 	Topics  []string // topics that it may write
+	Name    string   `json:",omitempty"` // as Emit.Name, for Topics
 }
 
 // Fetch brings the content that a URL names, of a file, of an object of S3 or by
@@ -587,7 +588,8 @@ type Emit struct {
 	Topic string
 	Key   string // a name; "" is the input's key, and its partition with it
 	When  string
-	ID    string    // expression of type string; "" is pipeline:partition:offset:emit-index
+	ID    string    // expression of type string; "" is pipeline:event:topic, and #Name behind it
+	Name  string    `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
 	Names []string  // names; dots become _; event.* is all fields, feature.* expands
 	Value []Binding // instead of Names: JSON key to expression
 }

@@ -10,19 +10,20 @@ import (
 
 // Generate returns a random pipeline and its events by partition.
 func Generate(seed uint64) (*Pipeline, [][]Event) {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), kinds: map[string]Kind{}, loose: map[string]bool{}}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), kinds: map[string]Kind{}, loose: map[string]bool{}, topics: map[string]int{}}
 	g.pipeline()
 	return &g.p, g.events()
 }
 
 type generator struct {
 	*rand.Rand
-	p     Pipeline
-	names []string // that expressions may use, in the order of their introduction
-	kinds map[string]Kind
-	loose map[string]bool // names that only outputs have: optional ones, sums that may round
-	made  int
-	full  bool // h has the greatest values that nine decimals allow
+	p      Pipeline
+	names  []string // that expressions may use, in the order of their introduction
+	kinds  map[string]Kind
+	loose  map[string]bool // names that only outputs have: optional ones, sums that may round
+	made   int
+	topics map[string]int // emits to each
+	full   bool           // h has the greatest values that nine decimals allow
 }
 
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
@@ -217,6 +218,9 @@ func (g *generator) columns(f *Feature) {
 
 func (g *generator) emit() Step {
 	e := &Emit{Topic: pick(g, "out", "out", "more")}
+	if g.topics[e.Topic]++; g.topics[e.Topic] > 1 {
+		e.Name = g.name("emit")
+	}
 	if g.one(3) {
 		e.When = g.expression(Bool, 4)
 	}

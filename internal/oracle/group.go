@@ -50,7 +50,7 @@ func (s *state) endGroups() {
 	})
 	for _, e := range over {
 		t := *e.members[0]
-		t.id += ":" + g.Name
+		t.id += "~" + g.Name
 		t.record.Value = anyValue
 		by := t.values[g.By]
 		by.Kind, by.String = String, by.text()

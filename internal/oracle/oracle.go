@@ -73,7 +73,7 @@ func (s *state) watermark() int64 {
 
 // event processes one record up to its end.
 func (s *state) event(offset int64, record Event) {
-	t := &turn{state: s, id: eventID(s.Name, s.partition, offset), offset: offset, record: record, values: map[string]Value{}}
+	t := &turn{state: s, id: eventID(s.partition, offset), offset: offset, record: record, values: map[string]Value{}}
 	if stage := t.arrive(); stage != "" {
 		t.end(stage)
 		return
@@ -94,9 +94,9 @@ func (t *turn) end(stage string) {
 	switch stage {
 	case done, dropped:
 	case late:
-		t.out = append(t.out, Record{Topic: t.LateTopic, ID: t.id, Value: t.record.Value})
+		t.out = append(t.out, Record{Topic: t.LateTopic, ID: t.outputID(t.LateTopic, ""), Value: t.record.Value})
 	default:
-		t.out = append(t.out, Record{Topic: t.Name + ".dlq", ID: t.id, Stage: stage, Value: t.record.Value})
+		t.out = append(t.out, Record{Topic: t.Name + ".dlq", ID: t.outputID(t.Name+".dlq", ""), Stage: stage, Value: t.record.Value})
 	}
 }
 
@@ -109,7 +109,6 @@ type turn struct {
 	record Event
 	at     int64
 	values map[string]Value
-	emits  int
 }
 
 // arrive reads the event and moves time. It returns how the event ends before the
@@ -249,8 +248,6 @@ func (t *turn) route(cases []Case) string {
 }
 
 func (t *turn) emit(e *Emit) string {
-	n := t.emits
-	t.emits++
 	if e.When != nil {
 		v, ok := e.When.eval(t.values)
 		if !ok {
@@ -260,7 +257,7 @@ func (t *turn) emit(e *Emit) string {
 			return done
 		}
 	}
-	r := Record{Topic: e.Topic, ID: emitID(t.id, n)}
+	r := Record{Topic: e.Topic, ID: t.outputID(e.Topic, e.Name)}
 	for _, name := range e.Names {
 		r.Row = append(r.Row, Cell{name, t.values[name]})
 	}

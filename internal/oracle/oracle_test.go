@@ -16,7 +16,7 @@ func TestGeneratedPipelinesMeetEachRule(t *testing.T) {
 		for i, events := range parts {
 			for _, r := range p.Run(i, events) {
 				switch {
-				case strings.Contains(r.ID, ":grouped"):
+				case strings.Contains(r.ID, "~grouped"):
 					seen["group"]++
 				case r.Topic == p.LateTopic:
 					seen["late topic"]++

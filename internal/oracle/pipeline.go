@@ -68,6 +68,7 @@ type Case struct {
 // Emit is an output: its fields are names.
 type Emit struct {
 	Topic string
+	Name  string // "" is none
 	When  *Expr
 	Names []string
 }
@@ -129,6 +130,9 @@ func writeSteps(b *strings.Builder, in string, steps []Step) {
 			when := ""
 			if s.Emit.When != nil {
 				when = ", when: " + quote(s.Emit.When)
+			}
+			if s.Emit.Name != "" {
+				when += ", name: " + s.Emit.Name
 			}
 			fmt.Fprintf(b, "%s- emit: {topic: %s%s, value: [%s]}\n", in, s.Emit.Topic, when, strings.Join(s.Emit.Names, ", "))
 		}

@@ -76,11 +76,18 @@ func (v Value) Show() string {
 	return strconv.Quote(v.String)
 }
 
-func eventID(pipeline string, partition int, offset int64) string {
-	return fmt.Sprintf("%s:%d:%d", pipeline, partition, offset)
+func eventID(partition int, offset int64) string {
+	return fmt.Sprintf("events/%d@%d", partition, offset)
 }
 
-func emitID(event string, n int) string { return fmt.Sprintf("%s:%d", event, n) }
+// outputID is the id of what a pipeline writes of an event to a topic. The name is that
+// of the emit.
+func (t *turn) outputID(topic, name string) string {
+	if name != "" {
+		name = "#" + name
+	}
+	return t.Name + ":" + t.id + ":" + topic + name
+}
 
 // decode reads the fields of the event. It reports whether each is there with its type.
 func (t *turn) decode() bool {

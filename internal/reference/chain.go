@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -77,8 +76,12 @@ type Memory struct {
 }
 
 // Timer is when a timer is due: at the first event behind After whose watermark
-// is at least At.
-type Timer struct{ At, After int64 }
+// is at least At. SetBy is the hash, in hexadecimal, of the id of the event or timer that
+// set it.
+type Timer struct {
+	At, After int64
+	SetBy     string
+}
 
 // stage computes one partition of a pipeline of the chain. It keeps everything
 // in plain lists and looks at all of it at every event.
@@ -111,12 +114,22 @@ type arrival struct {
 
 func (m *Message) position() string { return fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset) }
 
-// id is the event's: the one that it brought, or its position.
+// id is the event's: the one that it brought, or the position where it was read first.
 func (s *stage) id(m *Message) string {
 	if id := m.header("afterbay-id"); id != "" {
 		return id
 	}
-	return fmt.Sprintf("%s:%d:%d", s.name, m.Partition, m.Offset)
+	if source := m.header("afterbay-source"); strings.Contains(source, "@") {
+		return source
+	}
+	return m.position()
+}
+
+// output is the id of what the pipeline writes of an event to a topic. The name is that
+// of the step, with # before it, and of the output of a function, with / before it.
+func (s *stage) output(event, topic, name string) string {
+	pipeline, _, _ := strings.Cut(s.name, ".")
+	return pipeline + ":" + event + ":" + topic + name
 }
 
 // write appends an output. A key other than nil sends it where place says.
@@ -131,9 +144,9 @@ func (s *stage) write(m *Message, topic string, key []byte, at int64, id string,
 	s.made.Outputs = append(s.made.Outputs, out)
 }
 
-// emit writes the n-th emit of the pipeline.
-func (s *stage) emit(a *arrival, n int, topic string, key []byte, members ...any) {
-	s.write(&a.Message, topic, key, a.at, s.id(&a.Message)+":"+strconv.Itoa(n), object(members...))
+// emit writes what an emit makes of an event.
+func (s *stage) emit(a *arrival, topic string, key []byte, members ...any) {
+	s.write(&a.Message, topic, key, a.at, s.output(s.id(&a.Message), topic, ""), object(members...))
 }
 
 // dead makes a message a dead letter: it is written as it came. Its watermark
@@ -143,7 +156,7 @@ func (s *stage) dead(m *Message, stage string, at int64, timed bool) {
 	pipeline, _, copied := strings.Cut(s.name, ".repartition.")
 	out := Message{
 		Topic: pipeline + ".dlq", Partition: m.Partition, Time: at, Key: m.Key, Value: m.Value,
-		Headers: []Header{{"afterbay-id", s.id(m)}, {"afterbay-position", m.position()}, {"afterbay-stage", stage}},
+		Headers: []Header{{"afterbay-id", s.output(s.id(m), pipeline+".dlq", "")}, {"afterbay-event", s.id(m)}, {"afterbay-position", m.position()}, {"afterbay-stage", stage}},
 	}
 	if timed && s.watermark != never {
 		out.Headers = append(out.Headers, Header{"afterbay-watermark", watermarkText(s.watermark)})
@@ -162,7 +175,7 @@ func (s *stage) dead(m *Message, stage string, at int64, timed bool) {
 func (s *stage) aside(m *Message, topic string, at int64) {
 	out := Message{
 		Topic: topic, Partition: m.Partition, Time: at, Key: m.Key, Value: m.Value,
-		Headers: []Header{{"afterbay-id", s.id(m)}, {"afterbay-position", m.position()}, {"afterbay-watermark", watermarkText(s.watermark)}},
+		Headers: []Header{{"afterbay-id", s.output(s.id(m), topic, "")}, {"afterbay-position", m.position()}, {"afterbay-watermark", watermarkText(s.watermark)}},
 	}
 	out.Headers = append(out.Headers, foreign(m.Headers)...)
 	s.made.Outputs = append(s.made.Outputs, out)

@@ -1,11 +1,13 @@
 package reference
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
 	"sort"
 	"strconv"
+	"strings"
 )
 
 // call is one call of a function: of an event, or of a timer. What it changes
@@ -30,9 +32,14 @@ func (c *call) number(name string) int64 {
 	return n
 }
 
-func (c *call) set(name string, n int64)    { c.values[name] = strconv.FormatInt(n, 10) }
-func (c *call) timer(name string, at int64) { c.timers[name] = Timer{at, c.offset} }
-func (c *call) write(o written)             { c.outputs = append(c.outputs, o) }
+func (c *call) set(name string, n int64) { c.values[name] = strconv.FormatInt(n, 10) }
+func (c *call) write(o written)          { c.outputs = append(c.outputs, o) }
+
+func (c *call) timer(name string, at int64) {
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(c.id)))
+	c.timers[name] = Timer{at, c.offset, sum[:16]}
+}
+
 func copied[V any](m map[string]V) map[string]V {
 	out := map[string]V{}
 	for name, v := range m {
@@ -64,9 +71,9 @@ func (s *stage) run(f func(*call) error, m *Message, kept *Memory, id string, at
 		return err
 	}
 	kept.Values, kept.Timers = c.values, c.timers
-	for n, o := range c.outputs {
+	for _, o := range c.outputs {
 		if o.id == "" {
-			o.id = id + ":" + strconv.Itoa(n)
+			o.id = s.output(id, o.topic, named[kept.Function])
 		}
 		record, key := *m, []byte(nil)
 		record.Key = []byte(kept.Key)
@@ -80,7 +87,7 @@ func (s *stage) run(f func(*call) error, m *Message, kept *Memory, id string, at
 
 // event calls a function for an event.
 func (s *stage) event(function string, a *arrival, f func(*call) error) error {
-	return s.run(f, &a.Message, s.memory(function, string(a.Key)), s.id(&a.Message)+":"+function, a.at)
+	return s.run(f, &a.Message, s.memory(function, string(a.Key)), s.id(&a.Message), a.at)
 }
 
 // due is a timer whose time has come.
@@ -122,12 +129,15 @@ func (s *stage) fire(m *Message) {
 	}
 }
 
+// named are the names of the calls of functions, as they end ids.
+var named = map[string]string{"strikes": "#strikes", "devices": "#devices"}
+
 func (s *stage) fireOne(m *Message, d due) {
 	s.made.Fired++
 	kept := d.memory
+	id := strings.Join([]string{kept.Function, watermarkText(d.at), d.name, kept.Timers[d.name].SetBy, kept.Key}, "~")
 	kept.Timers = copied(kept.Timers)
 	delete(kept.Timers, d.name)
-	id := fmt.Sprintf("%s:%d:%s:%s:%s:%d", s.name, m.Partition, kept.Key, kept.Function, d.name, d.at)
 	call := func(c *call) error { return s.onTimer[kept.Function+"."+d.name](c) }
 	if err := s.run(call, m, kept, id, d.at); err != nil {
 		letter := Message{

@@ -64,13 +64,13 @@ func Terminals(partition []Message, place func(key []byte) int) Made {
 		if amount >= 100 {
 			share = amount / float64(hour)
 		}
-		s.emit(a, 0, "by-customer", []byte(a.text("customer")),
+		s.emit(a, "by-customer", []byte(a.text("customer")),
 			"tx", a.text("tx"), "terminal", a.text("terminal"), "customer", a.text("customer"), "amount", amount,
 			"country", a.text("country"), "ts", a.fields["ts"], "shop_count_60s", minute, "shop_count_1h", hour,
 			"paid_sum_1h", paid.sum, "paid_max_1h", paid.max, "band", band, "cents", int64(math.Abs(amount)*100),
 			"foreign", a.text("country") != "US", "share", share)
 		if minute >= 5 {
-			s.emit(a, 1, "busy-terminals", nil, "terminal", a.text("terminal"), "shop_count_60s", minute, "band", band,
+			s.emit(a, "busy-terminals", nil, "terminal", a.text("terminal"), "shop_count_60s", minute, "band", band,
 				"meta_time", timeText(a.at))
 		}
 	}
@@ -176,7 +176,7 @@ func (s *fraud) route(a *arrival) (kind string, weight int64, stage string) {
 	case amount < 0 && amount > -60:
 		return "refund", 1, ""
 	case amount < 0 && amount > -250:
-		s.emit(a, 0, "refunds", terminal, "tx", a.text("tx"), "amount", amount, "weight", int64(2),
+		s.emit(a, "refunds", terminal, "tx", a.text("tx"), "amount", amount, "weight", int64(2),
 			"meta_id", s.id(&a.Message), "meta_partition", int64(a.Partition))
 		return "refund", 2, ""
 	case amount < 0:
@@ -186,7 +186,7 @@ func (s *fraud) route(a *arrival) (kind string, weight int64, stage string) {
 	case amount > 0:
 		return a.text("band"), 0, ""
 	}
-	s.emit(a, 1, "refunds", nil, "tx", a.text("tx"), "kind", "zero")
+	s.emit(a, "refunds", nil, "tx", a.text("tx"), "kind", "zero")
 	return "zero", 0, ""
 }
 
@@ -227,14 +227,14 @@ func (s *fraud) payment(a *arrival) (stage string) {
 	if err := s.event("strikes", a, strikes(score, action, out)); err != nil {
 		return "call"
 	}
-	s.emit(a, 2, "decisions", nil, "tx", a.text("tx"), "fraud_score", score, "action", action, "where", where, "kind", kind,
+	s.emit(a, "decisions", nil, "tx", a.text("tx"), "fraud_score", score, "action", action, "where", where, "kind", kind,
 		"weight", weight, "session_n", out["session_n"], "session_spent", out["session_spent"], "first_kind", out["first_kind"],
 		"strikes", out["strikes"], "spend_sum_3600s", f.spend[2].sum, "flow_count_1h", f.flow[1].count, "gap", f.gap,
 		"past_mean", f.past, "hot_count_600s", f.hot)
 	if action == "block" {
 		s.write(&a.Message, "freezes", nil, a.at, "freeze:"+a.text("tx"), object("tx", a.text("tx"), "customer", a.text("customer")))
 	}
-	s.emit(a, 4, "by-terminal", []byte(a.text("terminal")), "tx", a.text("tx"), "action", action, "strikes", out["strikes"])
+	s.emit(a, "by-terminal", []byte(a.text("terminal")), "tx", a.text("tx"), "action", action, "strikes", out["strikes"])
 	return ""
 }
 
@@ -405,11 +405,11 @@ func (s *stage) visit(a *arrival, topic string, v *visitor) (stage string) {
 	if us, ok := a.fields["at"].(int64); ok {
 		at = timeText(us)
 	}
-	s.emit(a, 0, "activities", nil, "kind", kind, "devices", out["devices"], "tx", a.fields["tx"], "device", a.fields["device"],
+	s.emit(a, "activities", nil, "kind", kind, "devices", out["devices"], "tx", a.fields["tx"], "device", a.fields["device"],
 		"at", at, "session_n", out["session_n"], "session_spent", out["session_spent"], "first_kind", out["first_kind"],
 		"seen_count_60s", minute, "seen_count_1h", hour, "refused_count_1h", refused, "meta_topic", topic, "meta_offset", a.Offset)
 	if out["devices"].(int64) > 0 {
-		s.emit(a, 1, "by-device", []byte(place), "place", place, "devices", out["devices"], "user", a.fields["user"])
+		s.emit(a, "by-device", []byte(place), "place", place, "devices", out["devices"], "user", a.fields["user"])
 	}
 	return ""
 }

@@ -54,8 +54,8 @@ func TestDuplicateIsOfTheWindowBeforeTheNewestTime(t *testing.T) {
 		transaction(5, "b", 0),                         // b of 2 s is not,
 		transaction(6, "d", 0), transaction(7, "d", 0), // and what is out of it is not remembered
 	}, first)
-	mustSay(t, m, "by-customer", "terminals:0:0:0@0", "terminals:0:2:0@2", "terminals:0:3:0@3", "terminals:0:4:0@4")
-	mustSay(t, m, "terminals.dlq", "terminals:0:6@6", "terminals:0:7@7") // they are late
+	mustSay(t, m, "by-customer", "terminals:transactions/0@0:by-customer@0", "terminals:transactions/0@2:by-customer@2", "terminals:transactions/0@3:by-customer@3", "terminals:transactions/0@4:by-customer@4")
+	mustSay(t, m, "terminals.dlq", "terminals:transactions/0@6:terminals.dlq@6", "terminals:transactions/0@7:terminals.dlq@7") // they are late
 	if m.Repeated != 2 || m.Late != 2 || m.IDs != 3 {
 		t.Errorf("%d repeated, %d late, %d ids", m.Repeated, m.Late, m.IDs)
 	}
@@ -74,8 +74,10 @@ func TestDuplicateIsOfTheNewestIDs(t *testing.T) {
 	}
 }
 
+// The hashes in the ids of timers are those of sha256sum, of the ids of the events that
+// set the timers: of by-customer/0@0, the first 16 digits are 903625d7a12aedc4.
 func TestTimerFiresBeforeTheEventThatReachesIt(t *testing.T) {
-	for seconds, want := range map[int64][]string{39: nil, 40: {"fraud:0:a:session:end:1760000030000000:0@1"}} {
+	for seconds, want := range map[int64][]string{39: nil, 40: {"fraud:session~2025-10-09T08:53:50Z~end~903625d7a12aedc4~a:sessions@1"}} {
 		// The watermark is 10 s behind the newest event.
 		m, err := Fraud([]Message{payment(0, "a", 5, 0), payment(1, "b", 5, seconds)}, first)
 		if err != nil {
@@ -90,7 +92,7 @@ func TestTimersOfOnePositionFireByTimeAndKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSay(t, m, "sessions", "fraud:0:z:session:end:1760000030000000:0@3", "fraud:0:a:session:end:1760000031000000:0@3", "fraud:0:b:session:end:1760000031000000:0@3")
+	mustSay(t, m, "sessions", "fraud:session~2025-10-09T08:53:50Z~end~903625d7a12aedc4~z:sessions@3", "fraud:session~2025-10-09T08:53:51Z~end~1fd91bc836e54eed~a:sessions@3", "fraud:session~2025-10-09T08:53:51Z~end~6d1ebe34a2020f86~b:sessions@3")
 	if m.Fired != 3 {
 		t.Errorf("%d fired: the end of a session takes back what is due behind it", m.Fired)
 	}
@@ -106,13 +108,13 @@ func TestTimerSetByATimerWaitsForTheNextPosition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSay(t, m, "sessions", "fraud:0:a:session:tick:1760000060000000:0@3") // 90 s less 10 s
+	mustSay(t, m, "sessions", "fraud:session~2025-10-09T08:54:20Z~tick~903625d7a12aedc4~a:sessions@3") // 90 s less 10 s
 	in = append(in, payment(6, "b", 5, 131))
 	if m, err = Fraud(in, first); err != nil {
 		t.Fatal(err)
 	}
-	mustSay(t, m, "sessions", "fraud:0:a:session:tick:1760000060000000:0@3",
-		"fraud:0:a:session:end:1760000120000000:0@6")
+	mustSay(t, m, "sessions", "fraud:session~2025-10-09T08:54:20Z~tick~903625d7a12aedc4~a:sessions@3",
+		"fraud:session~2025-10-09T08:55:20Z~end~2b2a8a9843b51367~a:sessions@6")
 }
 
 func TestFailedCallChangesNothing(t *testing.T) {
@@ -120,7 +122,7 @@ func TestFailedCallChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSay(t, m, "fraud.dlq", "fraud:0:0@0")
+	mustSay(t, m, "fraud.dlq", "fraud:by-customer/0@0:fraud.dlq@0")
 	if want := map[string]string{"n": "1", "spent": "5", "kind": "low", "from": "1760000001000000"}; len(m.Functions) != 1 || !reflect.DeepEqual(m.Functions[0].Values, want) {
 		t.Errorf("kept %v", m.Functions)
 	}
@@ -131,8 +133,8 @@ func TestRouteTakesTheFirstCaseAndTheDefaultOfANestedOneIsADeadLetter(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSay(t, m, "refunds", "fraud:0:1:0@1", "fraud:0:2:0@2", "fraud:0:4:1@4")
-	mustSay(t, m, "fraud.dlq", "fraud:0:3@3")
+	mustSay(t, m, "refunds", "fraud:by-customer/0@1:refunds@1", "fraud:by-customer/0@2:refunds@2", "fraud:by-customer/0@4:refunds@4")
+	mustSay(t, m, "fraud.dlq", "fraud:by-customer/0@3:fraud.dlq@3")
 }
 
 func told(offset int, source string, seconds int64) Message {
@@ -154,9 +156,9 @@ func TestMergedWatermarkIsTheLeastOfAllSources(t *testing.T) {
 		copied(4, 28, 60), // before the watermark of 31 s
 		told(5, "transactions/0", 70), idle,
 	}, map[string]int{"transactions": 1, "logins": 1}, first)
-	mustSay(t, m, "activities", "activity:0:0:0@0", "activity:0:2:0@2")
-	mustSay(t, m, "activity-late", "activity:0:4@4")
-	mustSay(t, m, "activity-sessions", "activity:0:c:session:end:1760000060000000:0@6") // and the tick of 60 s is behind it
+	mustSay(t, m, "activities", "activity:transactions/0@9:activities@0", "activity:transactions/0@9:activities@2")
+	mustSay(t, m, "activity-late", "activity:transactions/0@9:activity-late@4")
+	mustSay(t, m, "activity-sessions", "activity:session~2025-10-09T08:54:20Z~end~091caf22fddd20bf~c:activity-sessions@6") // and the tick of 60 s is behind it
 }
 
 func TestCopySaysWhereItIsFromAndAnnouncesEveryTenSeconds(t *testing.T) {

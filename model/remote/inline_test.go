@@ -129,7 +129,7 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		t.Error(got, answer.Values("inline.dlq"))
 	}
 	for _, draft := range answer.Values("drafts") {
-		if !strings.HasPrefix(draft, `{"id":"inline:0:0","chat_words":"So `) {
+		if !strings.HasPrefix(draft, `{"id":"in/0@0","chat_words":"So `) {
 			t.Error(draft)
 		}
 	}

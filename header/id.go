@@ -1,0 +1,122 @@
+package header
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The id of a record that a pipeline writes says what the record is, and never how it
+// was made, so that it stays as it is when the file changes around it:
+//
+//	<pipeline>:<event>:<topic>            the output of an event to a topic
+//	<pipeline>:<event>:<topic>#<name>     the output of a step that has a name
+//	<pipeline>:<event>:<topic>#<name>/<output>  one of several that a function writes
+//
+// The topic is the one that the pipeline file names. The event is one of:
+//
+//	<topic>/<partition>@<offset>          where it was read first
+//	any text                              the id that its record brought
+//	<event>~<group>                       of a group, by its first member
+//	<function>~<due>~<timer>~<set by>~<key>  of a timer; <set by> is the hash of the id that set it
+//
+// Names of pipelines, topics, steps and outputs have no ':', '#', '/' or '~'. So the
+// first ':' ends the pipeline, the last ':' begins the topic, and two ids are equal only
+// if all their parts are equal. docs/adr/0026-ids.md has the reasons.
+
+// IDMaxBytes is the largest id that a pipeline writes. A larger one is replaced by
+// hashed and its SHA-256 in hexadecimal.
+const IDMaxBytes = 512
+
+// hashed has one ':', and so begins no id of three parts that is as long.
+const hashed = "sha256:"
+
+// AppendPosition appends topic/partition@offset.
+func AppendPosition(dst []byte, p stream.Partition, offset stream.Offset) []byte {
+	dst = append(append(dst, p.Topic...), '/')
+	dst = strconv.AppendInt(dst, int64(p.Index), 10)
+	return strconv.AppendInt(append(dst, '@'), int64(offset), 10)
+}
+
+// AppendID appends the id of an output of a pipeline for an event to a topic. Step is
+// the name of the step that writes it, output the one that a function gives it; "" is
+// none.
+func AppendID(dst []byte, pipeline, event, topic, step, output string) []byte {
+	at := len(dst)
+	dst = append(append(dst, pipeline...), ':')
+	dst = append(append(dst, event...), ':')
+	dst = append(dst, topic...)
+	if step != "" {
+		dst = append(append(dst, '#'), step...)
+	}
+	if output != "" {
+		dst = append(append(dst, '/'), output...)
+	}
+	return Shorten(dst, at)
+}
+
+// Shorten replaces the id from at on by its hash if it is over IDMaxBytes.
+func Shorten(dst []byte, at int) []byte {
+	if len(dst)-at <= IDMaxBytes {
+		return dst
+	}
+	sum := sha256.Sum256(dst[at:])
+	return hex.AppendEncode(append(dst[:at], hashed...), sum[:])
+}
+
+// IDOf returns the id that a record brought: its header, or else the position where a
+// copy was read first. It returns nil if the record brought none: then its own position
+// is its id. An empty header is no id, and an announcement of a watermark has no
+// position. The memory is that of the record.
+func IDOf(r *stream.Record) []byte {
+	var source []byte
+	for i := range r.Headers {
+		switch h := &r.Headers[i]; {
+		case len(h.Value) == 0:
+		case h.Key == ID:
+			return h.Value
+		case h.Key == Source && bytes.IndexByte(h.Value, '@') > 0:
+			source = h.Value
+		}
+	}
+	return source
+}
+
+// OfGroup returns the id of the event that a group makes of its members, by the id of
+// the first of them in time.
+func OfGroup(first, group string) string { return first + "~" + group }
+
+// OfTimer returns the id of a timer of a function and key that is due at a time in
+// microseconds. A timer may be set again for the time at which it fired, so its id has
+// the hash of the id of the event or timer that set it.
+func OfTimer(function string, due int64, timer string, setBy [8]byte, key string) string {
+	dst := append([]byte(function), '~')
+	dst = time.UnixMicro(due).UTC().AppendFormat(dst, time.RFC3339Nano)
+	dst = append(append(dst, '~'), escapeTimer.Replace(timer)...)
+	dst = hex.AppendEncode(append(dst, '~'), setBy[:])
+	return string(append(append(dst, '~'), key...))
+}
+
+// escapeTimer keeps the end of a timer's name apart from what follows it.
+var escapeTimer = strings.NewReplacer("%", "%25", "~", "%7E")
+
+// OutputID has the parts of an id that AppendID wrote.
+type OutputID struct{ Pipeline, Event, Topic, Step, Output string }
+
+// ParseID returns the parts of an id. It reports false for one that is hashed, and for
+// one that no pipeline made.
+func ParseID(text string) (id OutputID, ok bool) {
+	first, last := strings.IndexByte(text, ':'), strings.LastIndexByte(text, ':')
+	if first <= 0 || first == last {
+		return OutputID{}, false
+	}
+	id = OutputID{Pipeline: text[:first], Event: text[first+1 : last], Topic: text[last+1:]}
+	id.Topic, id.Output, _ = strings.Cut(id.Topic, "/")
+	id.Topic, id.Step, _ = strings.Cut(id.Topic, "#")
+	return id, id.Topic != ""
+}
