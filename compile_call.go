@@ -45,7 +45,7 @@ func (c *compiler) call(path string, s *Call) {
 	for i, topic := range s.Topics {
 		at := fmt.Sprintf("%s.topics[%d]", path, i)
 		c.writable(at, topic)
-		c.outputName(at, path+".name", topic, s.Name, "")
+		c.outputName(at, path+".name", topic, s.Name)
 		stage.Topics = append(stage.Topics, topic)
 		stage.Writes = append(stage.Writes, c.output(topic))
 		c.writers++

@@ -13,18 +13,11 @@ type outputName struct {
 	guards []*step.Guard
 }
 
-// outputName checks that the outputs of a step have ids of their own: no two steps that
-// one event may take write a topic by one name. A step whose file says the id has none.
-func (c *compiler) outputName(at, path, topic, name, id string) {
-	switch {
-	case name != "" && !step.Identifier(name):
+// outputName checks that the outputs of a step have ids of their own, and that dead
+// letters can name the step: no two steps that one event may take write a topic by one name.
+func (c *compiler) outputName(at, path, topic, name string) {
+	if name != "" && !step.Identifier(name) {
 		c.fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit", name)
-		return
-	case name != "" && id != "":
-		c.fail(path, "the step has an id, so its name would be part of none")
-		c.hint("remove name, or id")
-		return
-	case id != "":
 		return
 	}
 	this := outputName{at: at, name: name, guards: slices.Clone(c.guards)}
@@ -33,10 +26,10 @@ func (c *compiler) outputName(at, path, topic, name, id string) {
 			continue
 		}
 		if name == "" {
-			c.fail(at, "%s writes %q too, and neither step has a name: both outputs of an event would have one id", other.at, topic)
-			c.hint("write `name: NAME` in the newer step: the ids of its outputs end with " + topic + "#NAME")
+			c.fail(at, "%s writes %q too, and neither step has a name", other.at, topic)
+			c.hint("write `name: NAME` in the newer step: the ids of its outputs end with " + topic + "#NAME, and dead letters name the step by it")
 		} else {
-			c.fail(path, "%s writes %q by the name %q too: both outputs of an event would have one id", other.at, topic, name)
+			c.fail(path, "%s writes %q by the name %q too", other.at, topic, name)
 			c.hint("give one of the steps another name")
 		}
 		return

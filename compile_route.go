@@ -32,7 +32,11 @@ func (c *compiler) route(path string, cases []Case) {
 		if way.Then != "" {
 			continue
 		}
-		c.guards = append(c.guards, &step.Guard{Slot: slot, Case: int64(i)})
+		name := way.Name
+		if n := len(c.guards); n > 0 {
+			name = c.guards[n-1].Name + "." + name
+		}
+		c.guards = append(c.guards, &step.Guard{Slot: slot, Case: int64(i), Name: name})
 		at := path + "." + way.Name
 		around := c.async
 		c.async = c.async || way.Async

@@ -321,7 +321,7 @@ func (c *compiler) emit(path string, e *Emit) {
 		}
 	}
 	waves := c.fed(stage.When)
-	c.outputName(path+".topic", path+".name", e.Topic, e.Name, e.ID)
+	c.outputName(path+".topic", path+".name", e.Topic, e.Name)
 	if e.ID != "" {
 		slot, fed := c.compute(path+".id", "id", e.ID, stage, value.String)
 		stage.ID, waves = slot, waves || fed

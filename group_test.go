@@ -335,7 +335,7 @@ func TestParkedGroupThatIsGivenUpGoesOnWhenSentBack(t *testing.T) {
 	p := scoredCalls(callParts, refusing{volumeModel{remote: true}}, &afterbay.Calling{Attempts: 1})
 	log := run(t, p, chunk("a", 100, "c1", 1, true), chunk("a", 101, "c1", 0, false))
 	open := openLetters(t, log.(dead.Log), "support")
-	if len(open) != 1 || open[0].Resume != "from score loud" || open[0].ID != "contacts/0@0~parts" || open[0].Origin != "contacts/0@1" || open[0].Refusal() != "" {
+	if len(open) != 1 || open[0].Resume != "from score loud in call" || open[0].ID != "contacts/0@0~parts" || open[0].Origin != "contacts/0@1" || open[0].Refusal() != "" {
 		t.Fatalf("%+v", open)
 	}
 	redriveAll(t, log, "support")

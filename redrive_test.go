@@ -194,7 +194,7 @@ func TestRedriveResumesAtTheFailedStepAndDoesNothingTwice(t *testing.T) {
 					t.Fatalf("%d are left: %+v", len(open), open[0])
 				}
 				for _, l := range open {
-					if l.Stage != "call" || l.Resume != "from call flaky" || l.Attempts != rounds || l.Refusal() != "" {
+					if l.Stage != "call" || l.Resume != "from call flaky in default" || l.Attempts != rounds || l.Refusal() != "" {
 						t.Fatalf("round %d: %+v: %s", rounds, l, l.Refusal())
 					}
 				}

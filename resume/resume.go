@@ -98,7 +98,8 @@ func New(stages []step.Stage, outputs []string, schema *value.Schema) *Stages {
 	return s
 }
 
-// Labels returns the labels of the stages: each is the only one of its text.
+// Labels returns the labels of the stages. Each is unique: of stages that share one, the
+// second has " #2" behind it.
 func (s *Stages) Labels() []string { return s.labels }
 
 // Words returns what says that an event goes on after the first stages, and still

@@ -49,12 +49,12 @@ func example(t *testing.T) (*Stages, scope) {
 	called := s.add(t, "called", "int")
 	stages := []step.Stage{
 		{Name: "let", Assign: []step.Assign{{Name: "double", Slot: double, Program: s.compile(t, "amount * 2.0")}}},
-		{Name: "call", Call: &step.Call{Name: "nth", Outputs: []value.Slot{called}}},
+		{Name: "call", Call: &step.Call{Name: "nth", Function: &step.Function{Keyed: true}, Outputs: []value.Slot{called}}},
 		{Name: "route", Route: &step.Route{Slot: way, Names: []string{"big", "default"}, When: []*expression.Program{s.compile(t, "double > 10.0"), nil}, Then: []step.Then{step.GoOn, step.GoOn}}},
-		{Name: "let", Guard: &step.Guard{Slot: way, Case: 0}, Assign: []step.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"big"`)}}},
-		{Name: "let", Guard: &step.Guard{Slot: way, Case: 1}, Assign: []step.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"small"`)}}},
+		{Name: "let", Guard: &step.Guard{Slot: way, Case: 0, Name: "big"}, Assign: []step.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"big"`)}}},
+		{Name: "let", Guard: &step.Guard{Slot: way, Case: 1, Name: "default"}, Assign: []step.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"small"`)}}},
 		{Name: "emit", Emit: &step.Emit{Index: 0}},
-		{Name: "emit", Emit: &step.Emit{Index: 1}},
+		{Name: "emit", Emit: &step.Emit{Index: 1, Name: "second"}},
 	}
 	for i := range stages {
 		stages[i].At = i + 1
@@ -80,7 +80,7 @@ func TestWordsAreFoundAgain(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %+v", c.words, got, err, c.point)
 		}
 	}
-	if got := s.Words(4, 2); got != "from let size #2; emit out #2" {
+	if got := s.Words(4, 2); got != "from let size in default; emit out#second" {
 		t.Errorf("words %q", got)
 	}
 	for _, words := range []string{"", "from", "from let gone", "only; emit gone", "only; let double", "nowhere"} {
@@ -93,7 +93,7 @@ func TestWordsAreFoundAgain(t *testing.T) {
 func TestAPointTakesWhatWasNotDoneAndWhatIsOwed(t *testing.T) {
 	s, _ := example(t)
 	for words, want := range map[string]string{
-		Start: "1234567", Late: "1234567", "from route big": "34567", "only; emit out #2": "7", "from emit out #2; emit out": "67", "only": "",
+		Start: "1234567", Late: "1234567", "from route big": "34567", "only; emit out#second": "7", "from emit out#second; emit out": "67", "only": "",
 	} {
 		p, err := s.Find(words)
 		if err != nil {
@@ -119,11 +119,11 @@ func TestRestoredRowsTakeTheirWayAgain(t *testing.T) {
 		wrong string
 	}{
 		{`{"amount":1,"double":2,"called":1,"size":"small"}`, 6, ""},
-		{`{"amount":9,"called":1}`, 3, ""},                                         // double is computed anew,
-		{`{"amount":9,"double":7,"called":1}`, 3, ""},                              // also where it had another value
-		{`{"amount":9,"double":2,"called":1}`, 4, "leads past step `let size #2`"}, // and so its way
-		{`{"amount":9,"called":1}`, 4, "leads past step `let size #2`"},            // the other case
-		{`{"amount":1,"double":2}`, 3, "step `call nth` is above the one that"},    // it would have to be called
+		{`{"amount":9,"called":1}`, 3, ""},                                                 // double is computed anew,
+		{`{"amount":9,"double":7,"called":1}`, 3, ""},                                      // also where it had another value
+		{`{"amount":9,"double":2,"called":1}`, 4, "leads past step `let size in default`"}, // and so its way
+		{`{"amount":9,"called":1}`, 4, "leads past step `let size in default`"},            // the other case
+		{`{"amount":1,"double":2}`, 3, "step `call nth` is above the one that"},            // it would have to be called
 		{`{"amount":1`, 3, "its row"},
 	} {
 		row := &names.NewRows(1)[0]

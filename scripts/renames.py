@@ -126,17 +126,22 @@ def metrics():
     report("names of metrics (serve/testdata/metrics.txt, docs/reference/metrics.md)", sum(n in new for n in mapped), [f"{o} -> {n}" for o, n in zip(was, mapped) if n not in new], [],
         f"; {len(new - set(mapped))} of the page were in no golden before; labels are not compared")
 
+def label(text):
+    """Leaves out what the label of a stage did not have: the name of the step, the first output of a call, the case."""
+    text = text.split(" in ")[0].split("#")[0]
+    return re.sub(r"^( *call \S+) .*", r"\1", text)
+
 CHANGED = {"emit-same-topic.txt"}  # scenarios whose pipeline has another step now, as their steps need names
 
 def plans():
-    """Sections begin with a file and a number. Of labels the names of steps are left out, which those steps got that need one."""
+    """Sections begin with a file and a number. Of labels the names of steps are left out, and so are cases of routes and outputs of calls."""
     def sections(text):
         found = {}
         for line in text.splitlines():
             if re.match(r"\S+\[\d+\] ", line):
                 file = line.split("[")[0]
             if not re.match(r"  ((outputs|state|order) [0-9a-f]{32}|(input|feature|group|function|dedupe|table|call) .* [0-9a-f]{16})$", line):
-                found.setdefault(file, []).append(re.sub(r"(?<= )(emit [\w.-]+)#\w+", r"\1", line))
+                found.setdefault(file, []).append(", ".join(map(label, line.split(", "))) if line.startswith("  ") else line)
         return found
     before, after = sections(replaced(old("testdata/golden/plans.txt"), [("rederive.md", "reprocess.md")])), sections(here("testdata/golden/plans.txt"))
     new = sorted(set(after) - set(before))
@@ -205,6 +210,7 @@ def records():
         found = re.search(rf' {name}="((?:[^"\\\\]|\\\\.)*)"', line)
         return found and found[1]
     def rest(line):
+        line = re.sub(r'( afterbay-resume="(?:from )?)([^"]*)', lambda m: m[1] + "; ".join(map(label, m[2].split("; "))), line)
         line = re.sub(r' afterbay-event="(?:[^"\\\\]|\\\\.)*"', "", ID.sub('afterbay-id=""', line))
         return re.sub(r'(\{?\\"meta\.id\\":)\\"[^"]*\\"', r"\1ID", line)
     before, after = files(git("show", f"{BASE}:{path}"), TOPICS), files(open(path, "rb").read(), [])

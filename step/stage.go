@@ -44,8 +44,8 @@ func (s *Stage) Adds() bool {
 }
 
 // Label says which stage of a pipeline it is by what it is named in the file, so
-// that it is found again where steps came or went around it. Stages of several
-// cases of a route may share one. outputs are the topics of emits.
+// that it is found again where steps came or went around it. Two routes with the same
+// first case share one, and so may calls without outputs. outputs are the topics of emits.
 func (s *Stage) Label(outputs []string) string {
 	of := ""
 	switch {
@@ -60,7 +60,12 @@ func (s *Stage) Label(outputs []string) string {
 	case s.Score != nil && len(s.Score.Outputs) > 0: // their prefix is the name of the score
 		of, _, _ = strings.Cut(s.Score.Outputs[0].Name, ".")
 	case s.Call != nil:
-		of = s.Call.Name
+		if of = s.Call.Name; s.Call.As != "" {
+			of += "#" + s.Call.As
+		}
+		if !s.Call.Function.Keyed && len(s.Call.Outputs) > 0 { // another step may call it, too
+			of += " " + s.Call.Outputs[0].Name
+		}
 	case s.Route != nil:
 		of = s.Route.Names[0]
 	case s.Group != nil:
@@ -69,6 +74,9 @@ func (s *Stage) Label(outputs []string) string {
 		if of = outputs[s.Emit.Output]; s.Emit.Name != "" {
 			of += "#" + s.Emit.Name
 		}
+	}
+	if s.Guard != nil {
+		of += " in " + s.Guard.Name
 	}
 	return s.Name + " " + of
 }
@@ -130,6 +138,7 @@ func (s *Stage) Makes() []value.Slot {
 type Guard struct {
 	Slot value.Slot // of kind int
 	Case int64
+	Name string // of the case, behind those of the cases around it: ends the labels of its stages
 }
 
 // Holds reports whether the guard lets a row through; a nil one lets all.
