@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/dead"
 	"github.com/afterbay/afterbay/explain"
 	"github.com/afterbay/afterbay/header"
 	"github.com/afterbay/afterbay/model"
@@ -405,6 +406,36 @@ func TestAnEventAndItsDeadLetterAreFoundApart(t *testing.T) {
 	letter, err := explain.Explain(t.Context(), "cards:mine:cards.dlq", explain.Options{Directory: d})
 	if err != nil || letter.Output == nil || letter.Output.Kind != explain.KindDead || letter.Output.Position != report.Became[0].Position || letter.Event.Position != report.Event.Position {
 		t.Errorf("%+v, %v", letter, err)
+	}
+}
+
+// TestSeveralRecordsWithAnIDAreNamed has a dead letter that failed again when it was sent
+// back, of an event with an id of its own.
+func TestSeveralRecordsWithAnIDAreNamed(t *testing.T) {
+	log, d := newLog(t)
+	records := payments(100)
+	records[17].Headers = []stream.Header{{Key: header.ID, Value: []byte("mine")}}
+	records[17].Value = []byte("broken")
+	computed(t, log, []afterbay.Pipeline{everything()}, records)
+	const id = "cards:mine:cards.dlq"
+	once, err := explain.Explain(t.Context(), id, explain.Options{Directory: d})
+	if err != nil || once.Output == nil || len(once.Also) != 0 {
+		t.Fatalf("%+v, %v", once, err)
+	}
+	at, err := dead.ParsePosition(once.Output.Position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, found, err := log.Peek(t.Context(), at.Partition, at.Offset)
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	if err := log.Append(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	report, err := explain.Explain(t.Context(), id, explain.Options{Directory: d})
+	if err != nil || report.Output == nil || report.Output.Position != once.Output.Position || len(report.Also) != 1 || report.Also[0] == once.Output.Position {
+		t.Errorf("%+v, %v", report, err)
 	}
 }
 
