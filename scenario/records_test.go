@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -47,6 +48,29 @@ func TestRecordsOfScenariosAreWhatTheyWere(t *testing.T) {
 		case i >= len(want) || all[i] != want[i]:
 			t.Fatalf("%s, line %d:\n got %s\nwant %s\n-update-records writes it, if this is meant", recordsFile, i+1, all[i], strings.Join(want[i:min(i+1, len(want))], ""))
 		}
+	}
+}
+
+// TestRecordsOfATopicHaveIDsOfTheirOwn reads the same file: no two records that pipelines
+// of one scenario wrote to a topic have one id.
+func TestRecordsOfATopicHaveIDsOfTheirOwn(t *testing.T) {
+	id := regexp.MustCompile(` afterbay-id=("(?:[^"\\]|\\.)*")`)
+	seen := map[string]bool{}
+	for _, line := range readRecords(t) {
+		found := id.FindStringSubmatch(line)
+		if found == nil || !strings.Contains(line, ` afterbay-pipeline="`) {
+			continue
+		}
+		words := strings.Fields(line) // scenario and topic/partition
+		topic, _, _ := strings.Cut(words[1], "/")
+		if key := words[0] + " " + topic + " " + found[1]; seen[key] {
+			t.Errorf("two records are %s", key)
+		} else {
+			seen[key] = true
+		}
+	}
+	if len(seen) < 1000 {
+		t.Errorf("%d ids", len(seen))
 	}
 }
 
