@@ -59,8 +59,8 @@ steps:
 // TestStateHashesHaveWhatIsReadByName changes what a part of the state reads by name: the
 // hash of that part changes, and no other.
 func TestStateHashesHaveWhatIsReadByName(t *testing.T) {
-	same := planOfText(t, readByName)
-	changes(t, readByName, []change{
+	of := planner{t, afterbay.PlanOf}
+	of.changes(readByName, []change{
 		{"eur: amount * rate", "eur: amount * rate * 100.0", []string{"past"}},
 		{"eur: amount * rate", "eur: amount*rate", nil},
 		{"eur > 10.0", "eur > 11.0", []string{"past"}},
@@ -83,7 +83,7 @@ func TestStateHashesHaveWhatIsReadByName(t *testing.T) {
 		{"chunk: tx", "chunk: country", []string{"parts"}},
 	})
 	renamed := strings.NewReplacer("eur", "euro", "rate", "exchange", "call", "conversation", "level:", "grade:", "level,", "grade,", "factors", "weights", "big", "great").Replace(readByName)
-	if got := changedParts(same, planOfText(t, renamed)); got != nil {
+	if got := changedParts(of.plan(readByName), of.plan(renamed)); got != nil {
 		t.Errorf("other names of lets and constants change the state %q", got)
 	}
 }
@@ -91,7 +91,8 @@ func TestStateHashesHaveWhatIsReadByName(t *testing.T) {
 // TestLetsOfOtherCasesAreNotRead changes lets of cases: what reads the name in the same
 // case, or below the route, is another part of the state.
 func TestLetsOfOtherCasesAreNotRead(t *testing.T) {
-	changes(t, readInCases, []change{
+	of := planner{t, afterbay.PlanOf}
+	of.changes(readInCases, []change{
 		{"base / 2.0", "base / 4.0", []string{"paid", "both"}},
 		{"amount - 50.0", "amount - 51.0", []string{"paid", "both"}},
 		{"base / 3.0", "base / 4.0", []string{"owed", "both"}},
@@ -107,33 +108,39 @@ type change struct {
 	changed []string
 }
 
-func changes(t *testing.T, text string, all []change) {
-	t.Helper()
-	same := planOfText(t, text)
+// planner makes plans of the texts of pipeline files.
+type planner struct {
+	t  *testing.T
+	of func(afterbay.Pipeline) (afterbay.Planned, error)
+}
+
+func (p planner) changes(text string, all []change) {
+	p.t.Helper()
+	same := p.plan(text)
 	for _, c := range all {
 		changed := strings.Replace(text, c.was, c.is, 1)
 		if changed == text {
-			t.Fatalf("%s is not there", c.was)
+			p.t.Fatalf("%s is not there", c.was)
 		}
-		plan := planOfText(t, changed)
+		plan := p.plan(changed)
 		if got := changedParts(same, plan); !slices.Equal(got, c.changed) {
-			t.Errorf("%s in place of %s changes the state %q, want %q", c.is, c.was, got, c.changed)
+			p.t.Errorf("%s in place of %s changes the state %q, want %q", c.is, c.was, got, c.changed)
 		}
 		if c.changed != nil && plan.Fingerprint.Outputs == same.Fingerprint.Outputs {
-			t.Errorf("%s in place of %s changes the state, and no outputs", c.is, c.was)
+			p.t.Errorf("%s in place of %s changes the state, and no outputs", c.is, c.was)
 		}
 	}
 }
 
-func planOfText(t *testing.T, text string) afterbay.Planned {
-	t.Helper()
+func (p planner) plan(text string) afterbay.Planned {
+	p.t.Helper()
 	file, err := config.Parse("p.yaml", []byte(text))
 	if err != nil {
-		t.Fatalf("%v in %s", err, text)
+		p.t.Fatalf("%v in %s", err, text)
 	}
-	plan, err := afterbay.PlanOf(file.Pipelines[0])
+	plan, err := p.of(file.Pipelines[0])
 	if err != nil {
-		t.Fatalf("%v in %s", err, text)
+		p.t.Fatalf("%v in %s", err, text)
 	}
 	return plan
 }
