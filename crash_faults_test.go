@@ -263,7 +263,7 @@ func TestEveryEventEndsOnceWhileItsServiceFails(t *testing.T) {
 	engines := map[string]func(t *testing.T) string{
 		"embedded": func(*testing.T) string { return "-" },
 		"kafka": func(t *testing.T) string {
-			cluster := kafkatest.Start(t, kafkatest.Options{Speed: true, Settings: []string{
+			cluster := kafkatest.Start(t, kafkatest.Options{Speed: *failingEvents >= 10_000, Settings: []string{
 				"log.retention.ms=-1", "group.min.session.timeout.ms=1000", "add.partitions.to.txn.retry.backoff.ms=1",
 				"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
 			}})

@@ -67,7 +67,7 @@ type crashWatch struct {
 }
 
 func newCrashRun(t *testing.T, options kafkatest.Options) *crashRun {
-	options.Speed = true
+	options.Speed = *crashKafka >= 10 || *crashReplicas || *crashDefaults
 	options.Settings = append(options.Settings, "log.retention.ms=-1", "group.min.session.timeout.ms=1000")
 	if !*crashDefaults {
 		options.Settings = append(options.Settings,

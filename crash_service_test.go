@@ -148,7 +148,7 @@ func TestPaidCallsOfAPipelineAreItsQuestionsAndThoseInFlightAtAKill(t *testing.T
 		t.Run(engine, func(t *testing.T) {
 			brokers := "-"
 			if engine == "kafka" {
-				cluster := kafkatest.Start(t, kafkatest.Options{Speed: true, Settings: []string{
+				cluster := kafkatest.Start(t, kafkatest.Options{Speed: *serviceKills >= 10, Settings: []string{
 					"log.retention.ms=-1", "group.min.session.timeout.ms=1000", "add.partitions.to.txn.retry.backoff.ms=1",
 					"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
 				}})

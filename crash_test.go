@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 	if flag.Parse(); testing.Short() { // as under the race detector
 		*answerEvents = min(*answerEvents, 10_000)
 	}
+	realKafka.Options.Speed = *answerAll || *overloadLong
 	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild, serviceChild: runServiceChild, failingChild: runFailingChild} {
 		if arguments := os.Getenv(name); arguments != "" {
 			if err := run(arguments); err != nil {

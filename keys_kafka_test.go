@@ -317,7 +317,7 @@ func TestStandbyOnKafkaTakesOverSoon(t *testing.T) {
 		t.Parallel() // it waits more than it computes
 	}
 	settings := []string{"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}
-	k := &keysRun{T: t, dir: t.TempDir(), cluster: kafkatest.Start(t, kafkatest.Options{Speed: true, Settings: settings})}
+	k := &keysRun{T: t, dir: t.TempDir(), cluster: kafkatest.Start(t, kafkatest.Options{Speed: keysTimed(), Settings: settings})}
 	k.must(os.WriteFile(filepath.Join(k.dir, "keys.yaml"), []byte(keysPipeline), 0o600))
 	var p afterbay.Pipeline
 	var err error

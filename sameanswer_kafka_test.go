@@ -13,7 +13,7 @@ import (
 )
 
 // realKafka is the broker of the tests that kill nobody.
-var realKafka = kafkatest.Shared{Options: kafkatest.Options{Speed: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1"}}}
+var realKafka = kafkatest.Shared{Options: kafkatest.Options{Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1"}}}
 
 // openBroker opens a log on a real broker that holds nothing else.
 func openBroker(t testing.TB, dir string) stream.Log {

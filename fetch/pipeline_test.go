@@ -268,7 +268,7 @@ func TestEventsCarryWhatTheirURLsNameIntoModels(t *testing.T) {
 }
 
 func TestContentIsFetchedOnKafka(t *testing.T) {
-	cluster := kafkatest.Start(t, kafkatest.Options{Speed: true})
+	cluster := kafkatest.Start(t, kafkatest.Options{})
 	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: cluster.Addresses()})
 	if err != nil {
 		t.Fatal(err)

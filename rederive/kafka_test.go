@@ -15,7 +15,7 @@ import (
 	"github.com/afterbay/afterbay/stream/kafka"
 )
 
-var realKafka = kafkatest.Shared{Options: kafkatest.Options{Speed: true, Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100"}}}
+var realKafka = kafkatest.Shared{Options: kafkatest.Options{Speed: os.Getenv("AFTERBAY_PROVE") != "", Settings: []string{"add.partitions.to.txn.retry.backoff.ms=1", "group.min.session.timeout.ms=100"}}}
 
 func TestMain(m *testing.M) { os.Exit(realKafka.Run(m)) }
 

@@ -320,7 +320,7 @@ func kafkaGateways(t *testing.T) (g *gatewayRun, broker *kafkatest.Broker, roads
 	t.Helper()
 	kafkatest.Need(t)
 	roads = []*road{newRoad(t), newRoad(t)}
-	cluster := kafkatest.Start(t, kafkatest.Options{Speed: true, Proxies: []string{roads[0].address(), roads[1].address()}, Settings: []string{
+	cluster := kafkatest.Start(t, kafkatest.Options{Speed: *gatewayKills >= 10, Proxies: []string{roads[0].address(), roads[1].address()}, Settings: []string{
 		"log.retention.ms=-1", "add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
 	}})
 	broker = cluster.Brokers[0]

@@ -25,7 +25,7 @@ type Options struct {
 	Brokers  int      // 1, the default, or 3: three times replicated, at least two in sync
 	Settings []string // more broker settings, "key=value"; the last one of a key counts
 	Secure   bool     // listen at Broker.SASL, Broker.TLS and Broker.Mutual too, and check ACLs
-	Speed    bool     // compile as in production: the broker starts later and becomes faster
+	Speed    bool     // compile as in production: the broker starts later and becomes faster; in less than some minutes that costs more than it saves
 	JVM      []string // more flags of the JVM, after -Xms256m -Xmx512m
 	Proxies  []string // addresses at which tests hand connections on to Broker.Behind; of one broker that is not Secure, 3 at most
 }
