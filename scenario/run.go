@@ -37,10 +37,10 @@ type way struct {
 var ways = []way{
 	{name: "memory log, all events at once"},
 	{name: "memory log, event by event, nothing cached", single: true, step: 1, batch: 1, options: afterbay.Options{Keys: 1}, delivery: afterbay.AtMostOnce},
-	{name: "memory log, three sessions, steps of two events", step: 2, batch: 2, options: afterbay.Options{Sessions: 3, Keys: 1}, delivery: afterbay.AtLeastOnce},
+	{name: "memory log, three members, commits of two events", step: 2, batch: 2, options: afterbay.Options{Sessions: 3, Keys: 1}, delivery: afterbay.AtLeastOnce},
 	{name: "memory log, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: afterbay.Options{Keys: 1}},
 	{name: "embedded log, all events at once", embedded: true, interval: 20 * time.Millisecond},
-	{name: "embedded log, two sessions, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: afterbay.Options{Sessions: 2, Keys: 1}},
+	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: afterbay.Options{Sessions: 2, Keys: 1}},
 }
 
 // A way that hangs is ended after wayTimeout, and eventTimeout more for each
