@@ -295,7 +295,7 @@ func checkKilled(t *testing.T, file string, newest, total int) {
 	must(t, "", "run", "fresh.yaml", "--listen", "none", "--until-idle")
 	want := decisions(t, "anew")
 	for id, m := range view {
-		if w := want[strings.Replace(id, "limits", "fresh", 1)]; m.value != w.value || m.generation != fmt.Sprint(newest) {
+		if w := want[strings.NewReplacer("limits:", "fresh:", ":decided", ":anew").Replace(id)]; m.value != w.value || m.generation != fmt.Sprint(newest) {
 			t.Fatalf("seed %d: the view has %s as %+v; a pipeline that alone ever ran makes %s", *killSeed, id, m, w.value)
 		}
 	}
