@@ -89,7 +89,7 @@ prove gateway-faults "go build -o bin/ ./cmd/afterbay ./bench/gateway && bin/gat
 prove tenants "go test . -run LoudTenantCosts -v -timeout 60m -args -tenants.pairs=7 -tenants.time=10s"
 prove rederive "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./rederive -run 'KeepsItsPace|RollingRestart' -v -timeout 60m -args -pace.events=100000 -pace.pairs=41 -pace.time=1s -pace.most=1.5"
 prove rederive-kills "go test ./cmd/afterbay -run KilledDerivations -v -timeout 60m -args -rederive.kills=20 -rederive.seed=$seed"
-prove faults "go test . -run Faults -v -timeout 60m -args -fault.seeds=2000"
+prove faults "go test . -run 'Faults|AttemptsOfWords|EventSeesEvery' -v -timeout 60m -args -fault.seeds=2000"
 prove poison "go test . -run PoisonEnds -v -timeout 60m -args -calls.timed"
 prove slots "go test . -run CallsHaveThePlaces -v -timeout 60m -args -calls.timed"
 prove paid-calls "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test . -run PaidCalls -v -timeout 60m -args -service.kills=20 -service.events=12000 -answer.seed=$seed"
