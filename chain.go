@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // Chain orders pipelines that run together so that one which writes a topic

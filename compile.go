@@ -10,20 +10,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/dead"
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/feature"
-	"github.com/afterbay/afterbay/fetch"
-	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
+	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/task"
-	"github.com/afterbay/afterbay/value"
 )
 
 // Defaults of a pipeline.
@@ -128,7 +128,7 @@ func compile(p Pipeline, options Options) (made compiled, err error) {
 			}
 		}
 	}()
-	c.plan = &task.Plan{Name: p.Name, DeadTopic: dead.Topic(p.Name), Schema: c.names.schema, Keep: DefaultKeep}
+	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadletter.Topic(p.Name), Schema: c.names.schema, Keep: DefaultKeep}
 	c.header()
 	copies := c.inputs()
 	c.constants()
@@ -175,7 +175,7 @@ func compile(p Pipeline, options Options) (made compiled, err error) {
 
 func closeModels(opened []model.Model) {
 	for _, m := range opened {
-		load.Close(m)
+		models.Close(m)
 	}
 }
 
@@ -369,7 +369,7 @@ func (c *compiler) loadModel(path string, m *Model) model.Model {
 		return nil
 	}
 	loaded, err := c.open(path, m)
-	var found load.Errors
+	var found models.Errors
 	switch {
 	case err == nil:
 		if open := loaded.Info().Ambiguous; open != "" {
@@ -396,7 +396,7 @@ func (c *compiler) loadModel(path string, m *Model) model.Model {
 // open loads the file of a model, and verifies what its manifest says.
 func (c *compiler) open(path string, m *Model) (model.Model, error) {
 	if m.Manifest == nil {
-		return load.FileWith(m.File, load.Options{Trees: m.Trees})
+		return models.FileWith(m.File, models.Options{Trees: m.Trees})
 	}
 	if m.Trees != "" {
 		c.fail(path+".trees", "the model has a manifest, which says it")
@@ -412,7 +412,7 @@ func (c *compiler) open(path string, m *Model) (model.Model, error) {
 // openManifest opens the model of a manifest, which is closed with the pipeline.
 func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, error) {
 	if c.options.NoPrograms && m.Process != nil {
-		loaded, err := load.Declared(context.Background(), m, c.pipeline.Code.Kinds)
+		loaded, err := models.Declared(context.Background(), m, c.pipeline.Code.Kinds)
 		if err != nil {
 			return nil, err
 		}
@@ -420,9 +420,9 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 		c.warnings = append(c.warnings, path+": the model's program was not run: `afterbay model verify` with its manifest runs it, and `afterbay try`")
 		return loaded, nil
 	}
-	open := load.Started
+	open := models.Started
 	if c.reach {
-		open = load.Verified
+		open = models.Verified
 	}
 	loaded, report, err := open(context.Background(), m, c.pipeline.Code.Kinds)
 	if err != nil {

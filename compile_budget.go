@@ -3,7 +3,7 @@ package afterbay
 import (
 	"time"
 
-	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/internal/observe"
 )
 
 // budget checks how long events may take.

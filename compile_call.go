@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // call compiles the call of a function in Go.

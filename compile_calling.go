@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/journal"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // Defaults of calls.

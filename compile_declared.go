@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 const (

@@ -1,9 +1,9 @@
 package afterbay
 
 import (
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // fairness compiles whose turn it is among events that wait off the loop. What it

@@ -6,14 +6,14 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/fetch"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/s3"
+	"github.com/afterbay/afterbay/internal/sys/s3"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // Bounds of fetches.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/sink"
 )
 
 // ownColumns is what the names of columns begin with that a sink of files adds.
@@ -53,8 +53,8 @@ func (c *compiler) sinkFiles(path string, s *Sink, complete bool) *FilesSink {
 	return &f
 }
 
-func objectBounds(f *FilesSink) deliver.Bounds {
-	return deliver.Bounds{Rows: f.Rows, Bytes: f.Bytes, Wait: f.Wait}
+func objectBounds(f *FilesSink) sink.Bounds {
+	return sink.Bounds{Rows: f.Rows, Bytes: f.Bytes, Wait: f.Wait}
 }
 
 // emitted returns the members of the values that the emits write to a topic, and

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 // fingerprintVersion is the first line of the text that decides outputs. Another line

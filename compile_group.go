@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // Defaults of groups.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/value"
 )
 
 // inline reports whether the pipeline itself says where a model is: on a server, or
@@ -54,7 +54,7 @@ func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool)
 		return loadedModel{}, false
 	}
 	loaded, err := c.openManifest(where, manifest)
-	var found load.Errors
+	var found models.Errors
 	switch {
 	case err == nil:
 	case errors.As(err, &found):

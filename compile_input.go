@@ -7,16 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/dedupe"
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/dedupe"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/task"
-	"github.com/afterbay/afterbay/value"
 )
 
 // inputs compiles what the pipeline reads. It returns the plans that copy its

@@ -3,12 +3,12 @@ package afterbay
 import (
 	"slices"
 
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/table"
-	"github.com/afterbay/afterbay/value"
 )
 
 // found is what a lookup introduces: where a row's fields go, and what they are

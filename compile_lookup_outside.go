@@ -8,12 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lookups"
+	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // sizeMax is the most keys of a call.
@@ -101,13 +102,13 @@ func outsidePlace(s *Lookup) string {
 // finder is what a lookup of a name finds rows with.
 type finder struct {
 	name, path string
-	*lookup.Finder
+	*lookups.Finder
 }
 
 // LookupStats is what the lookups of a name found outside of the log.
 type LookupStats struct {
 	Name string
-	lookup.Stats
+	lookups.Stats
 }
 
 // Lookups counts what the lookups outside of the log do, by name. It may be read at
@@ -158,10 +159,10 @@ func (f finder) check(ctx context.Context) *Error {
 }
 
 // finder opens where a lookup finds rows.
-func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *step.Calling) (m lookup.Model, ok bool) {
+func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *step.Calling) (m lookups.Model, ok bool) {
 	if c.pipeline.Code.Rows == nil {
 		c.fail(path, "nothing opens where its rows are")
-		c.hint("set Code.Rows of the pipeline, to services.Open of lookup/services or to a function of your own")
+		c.hint("set Code.Rows of the pipeline, to services.Open of internal/process/services or to a function of your own")
 		return m, false
 	}
 	what := *s
@@ -174,7 +175,7 @@ func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *st
 		c.fail(path, "%v", err)
 		return m, false
 	}
-	options := lookup.Options{Size: what.Batch.Size, Timeout: calling.Timeout, Keep: s.Cache.TTL, KeepBytes: s.Cache.Max}
+	options := lookups.Options{Size: what.Batch.Size, Timeout: calling.Timeout, Keep: s.Cache.TTL, KeepBytes: s.Cache.Max}
 	if s.Call != nil {
 		options.Calls = s.Call.Concurrency
 	}
@@ -182,14 +183,14 @@ func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *st
 		c.fail(path, "%v", err)
 		return m, false
 	}
-	f := lookup.New(source, options)
+	f := lookups.New(source, options)
 	if s.Vector == "" {
 		what.Fields = nil // which the row has whatever is read of it
 	}
 	what.Empty, what.When = nil, ""
 	asked := generation.Hash(what.Canonical())
-	if m = lookup.NewModel(f, asked); s.Vector != "" {
-		m = lookup.NewNearest(f, asked, what.Dimensions, filtered(s.Where))
+	if m = lookups.NewModel(f, asked); s.Vector != "" {
+		m = lookups.NewNearest(f, asked, what.Dimensions, filtered(s.Where))
 	}
 	c.opened, c.finds = append(c.opened, m), append(c.finds, finder{s.Name, path, f})
 	return m, true

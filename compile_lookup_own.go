@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/table"
 )
 
 // writesRows reports whether the pipeline itself writes the table of a lookup. Then

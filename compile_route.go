@@ -3,9 +3,9 @@ package afterbay
 import (
 	"slices"
 
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // route compiles the ways that events take. The stages of a case are in the one

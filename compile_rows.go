@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/deliver/row"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/sinks/row"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 const mixed = "of several types"

@@ -3,9 +3,9 @@ package afterbay
 import (
 	"slices"
 
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // node is a stage that was compiled, with what decides its place: exactly one of stage,

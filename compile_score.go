@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/batch"
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 const (

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/internal/client"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/sys/httpclient"
+	"github.com/afterbay/afterbay/sink"
 )
 
 const databaseConnectionsMax = 64
@@ -114,7 +115,7 @@ func (c *compiler) secretIn(path, text string) {
 	if err != nil {
 		return // the error of opening it says so
 	}
-	if name := client.SecretIn(u); name != "" {
+	if name := httpclient.SecretIn(u); name != "" {
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", path, name))
 	}
 }
@@ -128,7 +129,7 @@ func (c *compiler) sinkTopic(path string, t *KafkaSink) {
 		c.fail(path+".topic", "%q is not the name of a topic: use letters, digits, '.', '_' and '-'", t.Topic)
 	}
 	if !strings.HasPrefix(t.Cluster.URL, "kafka://") && !strings.HasPrefix(t.Cluster.URL, "kafka+tls://") {
-		c.fail(path+".cluster", "%q is not a valid URL: use kafka://HOST:PORT or kafka+tls://HOST:PORT", client.ShownText(t.Cluster.URL))
+		c.fail(path+".cluster", "%q is not a valid URL: use kafka://HOST:PORT or kafka+tls://HOST:PORT", httpclient.ShownText(t.Cluster.URL))
 	}
 	own := c.pipeline.Engine.URL
 	if t.Cluster.URL == own {
@@ -142,12 +143,12 @@ func (c *compiler) sinkTopic(path string, t *KafkaSink) {
 // groupOf is the sink's consumer group.
 func groupOf(s *Sink, pipeline string) string { return pipeline + "." + s.Name }
 
-func optionsOf(s *Sink, pipeline string) deliver.Options {
-	var objects deliver.Bounds
+func optionsOf(s *Sink, pipeline string) sinks.Options {
+	var objects sink.Bounds
 	if s.Files != nil {
 		objects = objectBounds(s.Files)
 	}
-	return deliver.Options{
+	return sinks.Options{
 		Objects: objects,
 		Group:   groupOf(s, pipeline), Topic: s.From, Name: s.Name, Timeout: s.Timeout, Concurrency: s.Concurrency,
 		Window: s.Window, Max: s.Max, Expire: s.Expire,

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/feature"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // step compiles one step, and appends its stages to the plan.

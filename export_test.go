@@ -1,6 +1,6 @@
 package afterbay
 
-import "github.com/afterbay/afterbay/generation"
+import "github.com/afterbay/afterbay/internal/state/generation"
 
 // Planned is what the golden file of plans says of a pipeline.
 type Planned struct {

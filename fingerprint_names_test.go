@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
 )
 
 // readByName is a pipeline whose state is of names: lets, constants and fields.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // names is the flat set of names as far as it has been introduced: what an

@@ -12,22 +12,22 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/lookup/services"
-	"github.com/afterbay/afterbay/model/outside"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process/outside"
+	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/step"
 )
 
 var updateGolden = flag.Bool("update", false, "write the golden files")
 
 const (
-	plansFile        = "testdata/golden/plans.txt"
-	fingerprintsFile = "testdata/golden/fingerprints.txt"
+	plansFile        = "internal/e2e/testdata/golden/plans.txt"
+	fingerprintsFile = "internal/e2e/testdata/golden/fingerprints.txt"
 )
 
 // TestPlansAreWhatTheyWere compares the fingerprint and the order of stages of every
-// pipeline in the repository with testdata/golden/plans.txt, and the text of what decides
-// outputs with testdata/golden/fingerprints.txt. `go test -run TestPlansAreWhatTheyWere .
+// pipeline in the repository with internal/e2e/testdata/golden/plans.txt, and the text of what decides
+// outputs with internal/e2e/testdata/golden/fingerprints.txt. `go test -run TestPlansAreWhatTheyWere .
 // -update` writes both. Another hash of outputs begins a generation in every directory,
 // and directories with another hash of state are refused, so neither may change unseen.
 func TestPlansAreWhatTheyWere(t *testing.T) {
@@ -120,7 +120,7 @@ var (
 
 // noPlans are folders of pipelines that are refused (goldens of lint have the findings),
 // or need weights that `make weights` lays out.
-var noPlans = []string{"config/testdata/bad", "config/testdata/lint", "examples/support"}
+var noPlans = []string{"internal/lab/demo", "internal/config/testdata/bad", "internal/config/testdata/lint", "examples/support"}
 
 // pipelineSources returns the pipeline files, and those inside of scenarios and pages.
 func pipelineSources(t *testing.T) (all []pipelineSource) {

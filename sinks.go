@@ -7,14 +7,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay/dead"
-	"github.com/afterbay/afterbay/deliver"
+	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
 
-// OpenSink makes what takes the records of a sink, as deliver/sink/http is of
-// HTTP and deliver/sink/files of files. Deliver closes it.
-type OpenSink func(Sink) (deliver.Service, error)
+// OpenSink makes what takes the records of a sink, as internal/sinks/http is of
+// HTTP and internal/sinks/files of files. Deliver closes it.
+type OpenSink func(Sink) (sink.Service, error)
 
 // Sinks returns the sinks of the pipeline, each with its name.
 func (r *Runner) Sinks() []Sink { return r.sinks }
@@ -25,13 +26,13 @@ func (r *Runner) SinkReads() []Read {
 	var reads []Read
 	for i := range r.sinks {
 		group := groupOf(&r.sinks[i], r.Name())
-		reads = append(reads, Read{Group: group, Topic: r.sinks[i].From}, Read{Group: dead.SinkGroup(group), Topic: dead.SinkTopic(group)})
+		reads = append(reads, Read{Group: group, Topic: r.sinks[i].From}, Read{Group: deadletter.SinkGroup(group), Topic: deadletter.SinkTopic(group)})
 	}
 	return reads
 }
 
 // SinkMetrics counts what Deliver does, by sink. They may be read at any time.
-func (r *Runner) SinkMetrics() []*deliver.Metrics { return r.sunk }
+func (r *Runner) SinkMetrics() []*sinks.Metrics { return r.sunk }
 
 // Deliver hands what the pipeline wrote to its sinks, which open makes, until ctx
 // is done; then it waits for the calls under way and returns nil. It runs beside
@@ -49,7 +50,7 @@ func (r *Runner) Deliver(ctx context.Context, log stream.Log, open OpenSink) err
 func (r *Runner) deliver(ctx context.Context, log stream.Log, open OpenSink, i int) (err error) {
 	to := r.sinks[i]
 	group := groupOf(&to, r.Name())
-	defer r.ended.note(&err, group, dead.SinkGroup(group))()
+	defer r.ended.note(&err, group, deadletter.SinkGroup(group))()
 	sink, err := open(to)
 	if err != nil {
 		return fmt.Errorf("open sink %q of pipeline %q: %w", to.Name, r.Name(), err)
@@ -58,7 +59,7 @@ func (r *Runner) deliver(ctx context.Context, log stream.Log, open OpenSink, i i
 	o := optionsOf(&to, r.Name())
 	o.Logger, o.Fault = r.task.Logger, r.task.Fault
 	o.Hurry = func() bool { return r.hurry.Load() > 0 }
-	d, err := deliver.New(log, sink, o, r.sunk[i])
+	d, err := sinks.New(log, sink, o, r.sunk[i])
 	if err != nil {
 		return err
 	}
@@ -87,8 +88,8 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, open OpenSi
 	defer sink.Close()
 	o := optionsOf(&to, r.Name())
 	o.Group, o.Logger, o.Hurry = group, r.task.Logger, func() bool { return true }
-	metrics := &deliver.Metrics{}
-	d, err := deliver.New(log, sink, o, metrics)
+	metrics := &sinks.Metrics{}
+	d, err := sinks.New(log, sink, o, metrics)
 	if err != nil {
 		return 0, err
 	}

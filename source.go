@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/internal/control"
 )
 
 // Reading returns how the reading of the pipeline's input stands: throttled while

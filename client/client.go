@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 // Event is what a client sends. EventID is its own choice, one for each event: an

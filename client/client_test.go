@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/client"
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/internal/seeds"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/test/seeds"
 )
 
 func event(id, payload string) *client.Event {

@@ -6,10 +6,10 @@ import (
 	"net/http/httptest"
 
 	"github.com/afterbay/afterbay/client"
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 )
 
 func Example() {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lxzan/gws"
 
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 // patience is how long a connection is not read where the application does not

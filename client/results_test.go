@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/client"
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 func TestRepeatsAreDroppedAndHolesAreSaid(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 const (

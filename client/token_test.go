@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/client"
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 // TestTokensAreRenewed has a token that ends after 100 s: there is none when it is

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/client"
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/internal/seeds"
-	"github.com/afterbay/afterbay/internal/servertest"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/test/seeds"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
 )
 

@@ -18,14 +18,14 @@ import (
 	"github.com/lxzan/gws"
 
 	"github.com/afterbay/afterbay/client"
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/gateway/contract/contracttest"
-	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/http/server"
-	"github.com/afterbay/afterbay/internal/memnet"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/test/contracttest"
+	"github.com/afterbay/afterbay/internal/test/memnet"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 )
 
 // tokens are those of clients of acme: tenant.name, and ~ before when they end, in

@@ -12,7 +12,7 @@ func IsManifest(path string) bool {
 }
 
 // Manifest says what a model is and must do, beside its file. It is only usable
-// where all of it holds: see package load.
+// where all of it holds: see package models.
 type Manifest struct {
 	Name    string          // what the model is called
 	Version int             // at least 1, raised with the file: "latest" is not a version

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/kafkatest"
-	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
 // TestScenariosOnKafka runs all scenarios on Kafka, with killed processes, and

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
 )

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/stream/memory"
-	"github.com/afterbay/afterbay/task"
 )
 
 // way is one way of running a scenario. The ways differ in all that must not

@@ -6,9 +6,9 @@
 writes OUTDIR/events.ndjson.gz, N events of 100,000 users (Zipf 1.0; 50 a second of
 event time; up to some 3 s out of order; seed 7), and OUTDIR/scores.csv.gz, one score
 an event: the model of examples/baseline called one row at a time, so that every row
-sees the scores before it. testdata/baseline/{events.ndjson,scores.csv}.gz are
+sees the scores before it. internal/e2e/testdata/baseline/{events.ndjson,scores.csv}.gz are
 
-    scripts/baseline.py 20000 testdata/baseline
+    scripts/baseline.py 20000 internal/e2e/testdata/baseline
 
 and need numpy 2.4.6 and xgboost 3.2.0 (make deps). --text adds the field that makes
 an event 300 bytes long.

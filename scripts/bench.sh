@@ -152,27 +152,27 @@ serve() {
 	mkdir -p "$found/serve"
 	for round in $(seq "$rounds"); do
 		progress "serve: round $round of $rounds"
-		benchmarks scoring '^BenchmarkServe$' 3x >"$found/serve/$round"
+		benchmarks internal/http/serving '^BenchmarkServe$' 3x >"$found/serve/$round"
 	done
 	median serve 'Serve.*(rows_per_s|rss_mb|_ms)'
 }
 
 parts() {
-	local round package pattern
+	local round name package pattern
 	for round in $(seq "$rounds"); do
-		while read -r package pattern; do
+		while read -r name package pattern; do
 			progress "parts: $package, round $round of $rounds"
-			local dir=$found/${package//\//_}
+			local dir=$found/$name
 			mkdir -p "$dir"
 			benchmarks "$package" "$pattern" "${BENCHTIME:-0.5s}" >>"$dir/$round"
 		done <<-'END'
-			decode ^Benchmark(Scan|ScanShuffled|Key|EncodingJSON)$
-			expression ^BenchmarkDecision$
-			feature ^BenchmarkAddRead$/^(panes|exact)$/^decimals=2$
-			feature ^BenchmarkFeedback$
-			model/tree ^BenchmarkPredict$
-			observe ^BenchmarkWay$
-			stream/embedded ^Benchmark(Append|Cycle)$
+			decode internal/event/decode ^Benchmark(Scan|ScanShuffled|Key|EncodingJSON)$
+			expression internal/event/expression ^BenchmarkDecision$
+			feature internal/feature ^BenchmarkAddRead$/^(panes|exact)$/^decimals=2$
+			feature internal/feature ^BenchmarkFeedback$
+			model_tree internal/models/tree ^BenchmarkPredict$
+			observe internal/observe ^BenchmarkWay$
+			stream_embedded internal/log/embedded ^Benchmark(Append|Cycle)$
 		END
 	done
 	for package in decode expression feature model_tree observe stream_embedded; do
@@ -243,7 +243,7 @@ kafka_steady() {
 
 sink_postgres() { # AFTERBAY_POSTGRES names the folder with postgres
 	progress "sink_postgres: ${EVENTS:-400000} rows, $rounds rounds"
-	AFTERBAY_FULL=1 go test ./deliver/sink/postgres -run SpeedBeside -count=1 -timeout 60m -v -args -speed.rows="${EVENTS:-400000}" -speed.rounds="$rounds" | grep -E '^[a-z-]+ [0-9.]+ [a-z/]+$'
+	AFTERBAY_FULL=1 go test ./internal/sinks/postgres -run SpeedBeside -count=1 -timeout 60m -v -args -speed.rows="${EVENTS:-400000}" -speed.rounds="$rounds" | grep -E '^[a-z-]+ [0-9.]+ [a-z/]+$'
 }
 
 [ $# -gt 0 ] || set -- speed latency parts fraud

@@ -20,7 +20,7 @@ done
 draws='math/rand|time\.(Sleep|After|NewTimer|NewTicker|Tick|Now)|WithTimeout|exec\.Command|synctest|go func'
 packages=("$@")
 if [ $# = 0 ]; then
-	mapfile -t packages < <(grep -rlE "$draws" --include='*_test.go' . | grep -v '^\./tools/' | xargs -n1 dirname | sort -u)
+	mapfile -t packages < <(grep -rlE "$draws" --include='*_test.go' . | grep -vE '^\./(tools|bench|examples|clients)/' | xargs -n1 dirname | sort -u)
 fi
 
 # many runs a package's tests of a count and prints how many were red.

@@ -18,7 +18,12 @@ def git(*args):
 def old(path):
     return git("show", f"{BASE}:{path}").decode()
 
+# Folders that moved after BASE.
+MOVED = [(r"(?<![\w/])config/testdata", "internal/config/testdata"), (r"(?<![\w/])testdata/golden", "internal/e2e/testdata/golden"), ("internal/reference", "internal/test/reference")]
+
 def here(path):
+    for a, b in MOVED:
+        path = re.sub(a, b, path)
     return open(path, encoding="utf-8").read()
 
 def table(heading):
@@ -143,7 +148,7 @@ def plans():
             if not re.match(r"  ((outputs|state|order) [0-9a-f]{32}|(input|feature|group|function|dedupe|table|call) .* [0-9a-f]{16})$", line):
                 found.setdefault(file, []).append(", ".join(map(label, line.split(", "))) if line.startswith("  ") else line)
         return found
-    before, after = sections(replaced(old("testdata/golden/plans.txt"), [("rederive.md", "reprocess.md")])), sections(here("testdata/golden/plans.txt"))
+    before, after = sections(replaced(old("testdata/golden/plans.txt"), [("rederive.md", "reprocess.md")] + MOVED)), sections(here("testdata/golden/plans.txt"))
     new = sorted(set(after) - set(before))
     both = lambda found: [line for file, lines in found.items() if file not in new and file.split("/")[-1] not in CHANGED for line in lines]
     compare("stages of all pipelines (testdata/golden/plans.txt)", both(before), both(after),

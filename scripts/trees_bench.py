@@ -1,4 +1,4 @@
-"""Compares model/tree with XGBoost: called by trees_bench.sh with a folder and a number of rounds.
+"""Compares internal/models/tree with XGBoost: called by trees_bench.sh with a folder and a number of rounds.
 
 Each round times XGBoost and then the test binary, so that both meet the same noise. XGBoost gets its best batch: the
 rows of rows.golden.gz at 64, 1,024 and 10,000 a call and 4 x 10,000, by inplace_predict, and by predict of a DMatrix
@@ -8,7 +8,7 @@ import gzip, os, statistics, subprocess, sys, time
 import numpy as np
 import xgboost as xgb
 
-sys.path.insert(0, "model/tree/testdata")
+sys.path.insert(0, "internal/models/tree/testdata")
 from golden import golden
 
 FOLDER, ROUNDS = sys.argv[1], int(sys.argv[2])
@@ -68,13 +68,13 @@ def best(booster, rows):
 
 
 def main():
-    packed = gzip.open("model/tree/testdata/rows.golden.gz").read()
+    packed = gzip.open("internal/models/tree/testdata/rows.golden.gz").read()
     count, width = np.frombuffer(packed, "<u4", 2)
     total = (len(packed) - 12) // 4
     planes = np.frombuffer(packed, np.uint8, 4 * total, 12).reshape(4, total)
     rows = np.ascontiguousarray(np.ascontiguousarray(planes.T).view("<f4").ravel()[:count * width].reshape(width, count).T)
     with open(f"{FOLDER}/300x6.ubj", "wb") as f:
-        f.write(gzip.open("model/tree/testdata/fraud.ubj.gz").read())
+        f.write(gzip.open("internal/models/tree/testdata/fraud.ubj.gz").read())
     if not os.path.exists(f"{FOLDER}/500x8.ubj"):
         names, values, labels = payments(200_000, np.random.default_rng(20261121))
         settings = dict(objective="binary:logistic", eta=0.05, max_depth=8, subsample=0.8, colsample_bytree=0.8, tree_method="hist", seed=7)
@@ -91,7 +91,7 @@ def main():
 
     def run(what):
         test = subprocess.run([f"{FOLDER}/tree.test", "-test.run", f"^TestSpeed$/^{what}$"], env={**os.environ, "AFTERBAY_SPEED": FOLDER, "GOMAXPROCS": "1"},
-                              cwd="model/tree", capture_output=True, text=True)
+                              cwd="internal/models/tree", capture_output=True, text=True)
         if test.returncode != 0:
             sys.exit(test.stdout + test.stderr)
         return [line.split() for line in test.stdout.splitlines() if line[:1].isdigit()]

@@ -1,4 +1,4 @@
-"""Compares model/tree with LightGBM, CatBoost and ONNX Runtime: called by trees_bench.sh with a folder and a number of rounds.
+"""Compares internal/models/tree with LightGBM, CatBoost and ONNX Runtime: called by trees_bench.sh with a folder and a number of rounds.
 
 Each round times a framework and then the test binary, so that both meet the same noise. A framework gets its best batch:
 10,000 rows at 64, 1,024 and 10,000 a call, its raw scores, on one thread, processor time. The forest is one of
@@ -8,7 +8,7 @@ import os, statistics, subprocess, sys, warnings
 import numpy as np
 
 warnings.filterwarnings("ignore")
-sys.path[:0] = ["model/tree/testdata", "scripts"]
+sys.path[:0] = ["internal/models/tree/testdata", "scripts"]
 from frameworks import golden
 from trees_bench import payments, per_second
 
@@ -62,7 +62,7 @@ def calls(rows):
 
 
 def run(what):
-    test = subprocess.run([os.path.dirname(FOLDER) + "/tree.test", "-test.run", f"^TestSpeed$/^{what}$"], cwd="model/tree", capture_output=True, text=True,
+    test = subprocess.run([os.path.dirname(FOLDER) + "/tree.test", "-test.run", f"^TestSpeed$/^{what}$"], cwd="internal/models/tree", capture_output=True, text=True,
                           env={**os.environ, "AFTERBAY_SPEED": FOLDER, "GOMAXPROCS": "1"})
     if test.returncode != 0:
         sys.exit(test.stdout + test.stderr)

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/decode"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/value"
 )
 
 // oneRow is a table that has one row.

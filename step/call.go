@@ -1,8 +1,8 @@
 package step
 
 import (
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Identifier reports whether a name has letters, digits and '_' alone, and no digit first.

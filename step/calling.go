@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/model"
 )
 

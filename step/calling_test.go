@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
+	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/step"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/value"
 )
 
 // A function is called with a Context, and what it did is returned only where

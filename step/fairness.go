@@ -3,9 +3,9 @@ package step
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Fairness says whose turn it is among the parked events that are due. The zero

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/value"
 )
 
 // TestNoRowHasANumberThatIsNotFinite gives a row such numbers by all that steps take

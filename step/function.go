@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Bounds of what one call may do.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/packed"
+	"github.com/afterbay/afterbay/internal/state/packed"
 )
 
 // Timer is a point of event time at which a function is to be called for a key.

@@ -3,9 +3,9 @@ package step
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Lookup finds the row of a key in a table, and reads fields of it.

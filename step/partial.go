@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Partial writes what a model has said so far of an event that is parked.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/value"
 )
 
 // choosy refuses the value of one of its inputs.

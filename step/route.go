@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Route finds the case that a record takes: the first whose condition

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"unsafe"
 
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/value"
 )
 
 // Score calls a model.

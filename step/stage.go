@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Stage is one thing done to each record; exactly one of the fields after Guard

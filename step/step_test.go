@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 func TestStoredStateIsReadBackAsItWas(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // EventTime says when an event happened: what a field says, or else when the

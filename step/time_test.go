@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // timed is the event time of a field of a kind, and a row that takes it.

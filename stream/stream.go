@@ -1,6 +1,6 @@
 // Package stream holds the words the whole engine speaks: records in
 // partitions, and the step that moves partitions forward. It imports only the
-// standard library; every engine (stream/memory, stream/embedded, stream/kafka)
+// standard library; every engine (internal/log/memory, internal/log/embedded, internal/log/kafka)
 // implements Log and Session, and stream/streamtest checks that each keeps every
 // promise made in the comments here.
 package stream

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 // client is a connection after the other of one that sends events. What it does is

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 // fleet is the clients of a run, which send events by a schedule. A latency counts

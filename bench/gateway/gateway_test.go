@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // or a client sees a hole.
 func TestClientsLoseNothing(t *testing.T) {
 	afterbay := filepath.Join(t.TempDir(), "afterbay")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", afterbay, "github.com/afterbay/afterbay/cmd/afterbay")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", afterbay, "./cmd/afterbay")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}

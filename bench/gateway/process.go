@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/procfs"
-	"github.com/afterbay/afterbay/token"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
 // process is a server that runs, at an address that it keeps over restarts.
@@ -224,11 +224,11 @@ func (p *process) forgetPeak() error {
 
 // tokenOf returns the token of a client.
 func tokenOf(tenant, client string) string {
-	keys, err := token.New(token.Keys{Keys: []token.Key{{ID: "k1", Secret: signingKey, Audience: "chat"}}}, token.Options{})
+	keys, err := auth.New(auth.Keys{Keys: []auth.Key{{ID: "k1", Secret: signingKey, Audience: "chat"}}}, auth.Options{})
 	if err != nil {
 		panic(err) // the key is above
 	}
-	text, err := keys.Issue("k1", token.Identity{Tenant: tenant, Client: client}, time.Hour)
+	text, err := keys.Issue("k1", auth.Identity{Tenant: tenant, Client: client}, time.Hour)
 	if err != nil {
 		panic(err) // names are by this program
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lxzan/gws"
 
-	"github.com/afterbay/afterbay/gateway/wire"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 // Servers that this program is when it starts itself.

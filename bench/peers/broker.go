@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/afterbay/afterbay/internal/procfs"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/afterbay/afterbay/examples/baseline"
-	"github.com/afterbay/afterbay/internal/procfs"
+	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
 // bench measures systems on one broker. Topics and ids of a run begin with its

@@ -8,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/afterbay/afterbay/internal/procfs"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
 // schedule is what keeping to a schedule came to.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/examples/baseline"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
 )
 
 // lines calls take with each line of a gzip file.
@@ -45,7 +45,7 @@ func TestReferenceIsXGBoostByTheRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []float32
-	lines(t, "../../testdata/baseline/events.ndjson.gz", func(line string) {
+	lines(t, "../../internal/e2e/testdata/baseline/events.ndjson.gz", func(line string) {
 		score, err := r.score([]byte(line))
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestReferenceIsXGBoostByTheRow(t *testing.T) {
 		got = append(got, score)
 	})
 	i := 0
-	lines(t, "../../testdata/baseline/scores.csv.gz", func(line string) {
+	lines(t, "../../internal/e2e/testdata/baseline/scores.csv.gz", func(line string) {
 		want, err := strconv.ParseFloat(line, 64)
 		if err != nil {
 			t.Fatal(err)

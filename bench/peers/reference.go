@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/afterbay/afterbay/examples/baseline"
+	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
+	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/tree"
 )
 
 // event is what the work reads of an input event.

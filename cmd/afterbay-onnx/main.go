@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/afterbay/afterbay/model/onnx/worker"
+	"github.com/afterbay/afterbay/internal/models/onnx/worker"
 )
 
 func main() {

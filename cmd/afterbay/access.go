@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/reload"
 )

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/dead"
+	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -170,7 +170,7 @@ func (a *answering) unread(topics []stream.Topic) (found afterbay.Errors) {
 	}
 	for _, t := range topics {
 		pipeline, ok := naming.Owner(t.Name, naming.Ended)
-		letters := dead.Topic(pipeline)
+		letters := deadletter.Topic(pipeline)
 		switch {
 		case !ok || !there(letters):
 		case a.lists[t.Name] == "" && a.lists[letters] == "dead_letters":

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/internal/log/embedded"
 )
 
 const scorePipeline = `pipeline: p

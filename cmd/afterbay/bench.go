@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/examples/baseline"
-	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
+	"github.com/afterbay/afterbay/internal/log/embedded"
 )
 
 type benchCommand struct {

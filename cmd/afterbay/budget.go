@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
 )
 
 type budgetCommand struct {
@@ -44,7 +44,7 @@ func (c *budgetCommand) Run(a *app) error {
 
 const budgetBar = 40 // characters of the longest bar
 
-func printBudget(out io.Writer, b serve.Budget) error {
+func printBudget(out io.Writer, b admin.Budget) error {
 	longest := longestOf(b)
 	bar := func(p99, share float64) string {
 		at := func(s float64) int { return int(s/longest*budgetBar + 0.5) }
@@ -79,7 +79,7 @@ func printBudget(out io.Writer, b serve.Budget) error {
 }
 
 // longestOf is the longest time that is shown.
-func longestOf(b serve.Budget) float64 {
+func longestOf(b admin.Budget) float64 {
 	longest := max(b.P99, b.Limit, 1e-9)
 	for _, h := range b.Phases {
 		longest = max(longest, h.P99, h.Share)
@@ -98,13 +98,13 @@ func seconds(s float64) time.Duration {
 }
 
 // budgetVerdict says whether the budget is kept, and if not because of what.
-func budgetVerdict(b serve.Budget) string {
+func budgetVerdict(b admin.Budget) string {
 	if b.Limit == 0 {
 		return fmt.Sprintf("%d events; the pipeline has no budget", b.Events)
 	}
 	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events-b.Own, b.Missed, seconds(b.Limit))
 	if b.Missed > 0 {
-		worst := slices.MaxFunc(b.Phases, func(x, y serve.BudgetPhase) int {
+		worst := slices.MaxFunc(b.Phases, func(x, y admin.BudgetPhase) int {
 			return int(min(x.Missed, 1<<40)) - int(min(y.Missed, 1<<40))
 		})
 		text += fmt.Sprintf(", %d of them because of %s", worst.Missed, worst.Phase)
@@ -121,10 +121,10 @@ func keeps(events, missed uint64) string {
 }
 
 // plotBudget draws the p99 of each phase as a bar, with a line at its share.
-func plotBudget(b serve.Budget) string {
+func plotBudget(b admin.Budget) string {
 	const left, width, height = 80.0, 560.0, 34.0
 	scale := width / longestOf(b)
-	rows := append(slices.Clone(b.Phases), serve.BudgetPhase{Phase: "event", P99: b.P99, P50: b.P50, Share: b.Limit, Missed: b.Missed})
+	rows := append(slices.Clone(b.Phases), admin.BudgetPhase{Phase: "event", P99: b.P99, P50: b.P50, Share: b.Limit, Missed: b.Missed})
 	var svg strings.Builder
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="sans-serif" font-size="13">`+"\n", left+width+150, float64(len(rows)+2)*height)
 	fmt.Fprintf(&svg, `<rect width="100%%" height="100%%" fill="white"/><text x="10" y="22" font-size="15">%s: p99 by phase (bar), share of the budget (line)</text>`+"\n", b.Pipeline)

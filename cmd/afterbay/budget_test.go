@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
 )
 
 // TestBudgetsOfCasesAreJudgedByThemselves has slow calls that keep the budget of
 // their case, and by which the pipeline's is not judged.
 func TestBudgetsOfCasesAreJudgedByThemselves(t *testing.T) {
-	b := serve.Budget{
-		Events: 300, Own: 200, Missed: 1, Limit: 0.1, P50: 0.05, P99: 20, Phases: []serve.BudgetPhase{{Phase: "model", P99: 20, Share: 0.1, Missed: 1}},
-		Cases: []serve.CaseStatus{{Case: "call", Times: serve.Times{Events: 100}, Limit: 30, Missed: 1}, {Case: "image", Times: serve.Times{Events: 100}, Limit: 1, Missed: 2}},
+	b := admin.Budget{
+		Events: 300, Own: 200, Missed: 1, Limit: 0.1, P50: 0.05, P99: 20, Phases: []admin.BudgetPhase{{Phase: "model", P99: 20, Share: 0.1, Missed: 1}},
+		Cases: []admin.CaseStatus{{Case: "call", Times: admin.Times{Events: 100}, Limit: 30, Missed: 1}, {Case: "image", Times: admin.Times{Events: 100}, Limit: 1, Missed: 2}},
 	}
 	var out strings.Builder
 	if err := printBudget(&out, b); err != nil {

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/internal/servertest"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 const chatExample = "../../examples/chat"
@@ -194,7 +194,7 @@ func chatPost(t *testing.T, client *http.Client, url, token, body string) []byte
 func chatFolder(t *testing.T) (page, gateway string, start func() (*exec.Cmd, *screen)) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "chat")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, chatExample).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", chatExample, "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	example, err := filepath.Abs(chatExample)
@@ -204,7 +204,7 @@ func chatFolder(t *testing.T) (page, gateway string, start func() (*exec.Cmd, *s
 	_, block, _ := strings.Cut(read(t, filepath.Join(example, "README.md")), "```\n")
 	block, _, _ = strings.Cut(block, "```")
 	first, second, _ := strings.Cut(strings.ReplaceAll(block, "examples/chat/", ""), "\n")
-	if strings.TrimSpace(first) != "go run ./examples/chat" || !strings.HasPrefix(second, "go run ./cmd/afterbay run ") {
+	if strings.TrimSpace(first) != "go -C examples run ./chat --folder chat" || !strings.HasPrefix(second, "go run ./cmd/afterbay run ") {
 		t.Fatalf("the README has other commands: %s", block)
 	}
 	page, gateway = freeAddress(t), freeAddress(t)

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
 )
 
 type clientsCommand struct {
@@ -27,7 +27,7 @@ func (c *clientsCommand) Run(a *app) error {
 		return err
 	}
 	clients, err := client.Clients(a.ctx)
-	var known *serve.StatusError
+	var known *admin.StatusError
 	switch {
 	case err != nil && c.URL != "" && !(errors.As(err, &known) && known.Problem.Hint != ""):
 		return fmt.Errorf("%w: name the address that its process says it is listening on, which is not that of its clients", err)
@@ -42,9 +42,9 @@ func (c *clientsCommand) Run(a *app) error {
 
 // reach finds the process of the gateway, which on Kafka keeps how to reach it in
 // a folder of its own.
-func (c *clientsCommand) reach(a *app) (*serve.Client, error) {
+func (c *clientsCommand) reach(a *app) (*admin.Client, error) {
 	if c.URL != "" {
-		return &serve.Client{URL: c.URL, Token: c.Token}, nil
+		return &admin.Client{URL: c.URL, Token: c.Token}, nil
 	}
 	client, err := reach(a.ctx, c.Data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +59,7 @@ func (c *clientsCommand) reach(a *app) (*serve.Client, error) {
 	return client, nil
 }
 
-func printClients(out io.Writer, clients *serve.Clients, now time.Time) error {
+func printClients(out io.Writer, clients *admin.Clients, now time.Time) error {
 	fmt.Fprintf(out, "gateway %s: %d clients\n", clients.Gateway, len(clients.Clients))
 	if len(clients.Clients) == 0 {
 		return nil

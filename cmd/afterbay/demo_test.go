@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 )
 
 func TestDemoWouldSeeARepeatedOrMissingDecision(t *testing.T) {
@@ -25,7 +25,7 @@ func TestDemoWouldSeeARepeatedOrMissingDecision(t *testing.T) {
 			}
 		}
 	}
-	found, err := countOutputs(t.Context(), &serve.Local{Log: log}, []string{"decisions", "dlq"})
+	found, err := countOutputs(t.Context(), &admin.Local{Log: log}, []string{"decisions", "dlq"})
 	if err != nil || found.records != 6 || found.repeated != 1 || kinds(found.decisions) != "allow 4" || kinds(found.dead) != "decode 2" {
 		t.Errorf("%+v, %v", found, err)
 	}

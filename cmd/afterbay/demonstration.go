@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/examples/fraud"
-	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/observe"
-	"github.com/afterbay/afterbay/serve"
-	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/observe"
 )
 
 // demonstration is the fraud example run once over generated payments.
@@ -56,7 +56,7 @@ func (d *demonstration) run() (err error) {
 		fmt.Fprintln(d.stderr, "stopped by a signal: what was committed stays")
 		return nil
 	}
-	found, err := countOutputs(d.ctx, &serve.Local{Log: d.log}, d.runner.Outputs())
+	found, err := countOutputs(d.ctx, &admin.Local{Log: d.log}, d.runner.Outputs())
 	if err != nil {
 		return err
 	}
@@ -128,11 +128,11 @@ type outputs struct {
 var actionField = []byte(`"action":"`)
 
 // countOutputs reads what a pipeline wrote: the dead letters last.
-func countOutputs(ctx context.Context, directory serve.Directory, topics []string) (*outputs, error) {
+func countOutputs(ctx context.Context, directory admin.Directory, topics []string) (*outputs, error) {
 	found := &outputs{decisions: map[string]int{}, dead: map[string]int{}}
 	for i, topic := range topics {
 		ids := map[string]bool{}
-		for r, err := range directory.Records(ctx, serve.Query{Topic: topic, Partition: serve.AllPartitions}) {
+		for r, err := range directory.Records(ctx, admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
 			if err != nil {
 				return nil, err
 			}

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/serve"
-	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/stream/kafka"
+	adminapi "github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 const (
@@ -88,12 +88,12 @@ func unwritable(err error) bool {
 // directory: the log itself or, where a process holds it, that process. The
 // function returned closes it. A directory that is not there is made where create
 // is set.
-func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve.Directory, func() error, error) {
+func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (adminapi.Directory, func() error, error) {
 	if f.URL != "" {
 		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
 			return nil, nil, usage("--url %s: use http://host:port", f.URL)
 		}
-		return &serve.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
+		return &adminapi.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
 	}
 	engine, err := f.resolve(pipelines)
 	if err != nil {
@@ -137,24 +137,24 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (serve
 }
 
 // process returns the process that is meant. Where there is none, unknown is the error.
-func (f *directoryFlags) process(a *app, unknown error) (*serve.Client, error) {
+func (f *directoryFlags) process(a *app, unknown error) (*adminapi.Client, error) {
 	directory, closeDirectory, err := f.open(a, false)
 	if err != nil {
 		return nil, err
 	}
-	if client, ok := directory.(*serve.Client); ok {
+	if client, ok := directory.(*adminapi.Client); ok {
 		return client, nil // which holds nothing
 	}
 	return nil, errors.Join(unknown, closeDirectory())
 }
 
 // local returns what works with a log itself.
-func (a *app) local(log serve.Log) (serve.Directory, func() error, error) {
+func (a *app) local(log adminapi.Log) (adminapi.Directory, func() error, error) {
 	names, err := generation.Open(a.ctx, log)
 	if err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
-	return &serve.Local{Log: names}, log.Close, nil
+	return &adminapi.Local{Log: names}, log.Close, nil
 }
 
 // isDirectory reports whether dir is a data directory: META or its copy is there.
@@ -165,8 +165,8 @@ func isDirectory(dir string) bool {
 }
 
 // reach finds the process that holds a data directory.
-func reach(ctx context.Context, dir string) (*serve.Client, error) {
-	admin, err := serve.ReadAdmin(dir)
+func reach(ctx context.Context, dir string) (*adminapi.Client, error) {
+	admin, err := adminapi.ReadAdmin(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func reach(ctx context.Context, dir string) (*serve.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockedWait)
 	defer cancel()
 	status, err := client.Status(ctx)
-	var refused *serve.StatusError
+	var refused *adminapi.StatusError
 	switch {
 	case err == nil && status.PID == admin.PID:
 		return client, nil

@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/dead"
-	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/internal/clean"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
 type dlqCommand struct {
@@ -36,8 +36,8 @@ type dlqFlags struct {
 	Until     moment  `help:"Take those of events before this time." placeholder:"TIME"`
 }
 
-func (f *dlqFlags) filter() dead.Filter {
-	return dead.Filter{
+func (f *dlqFlags) filter() deadletter.Filter {
+	return deadletter.Filter{
 		Stage: f.Stage, Reason: f.Reason, Key: f.Key, ID: f.ID, Partitions: f.Partition,
 		Since: f.Since.Time, Until: f.Until.Time,
 	}
@@ -82,7 +82,7 @@ type letterSummary struct {
 	Settled  bool      `json:"settled"`
 }
 
-func summarize(l *dead.Letter) letterSummary {
+func summarize(l *deadletter.Letter) letterSummary {
 	return letterSummary{
 		Letter: l.Place().String(), ID: l.ID, Key: string(l.Record.Key), Time: l.Record.Time.UTC(), Stage: l.Stage, Reason: l.Reason,
 		Attempts: l.Attempts, Origin: l.Origin, Resume: l.Resume, Refusal: l.Refusal(), Settled: l.Settled,
@@ -115,7 +115,7 @@ func (c *dlqLsCommand) Run(a *app) (err error) {
 	return out.close()
 }
 
-func (c *dlqLsCommand) format(l *dead.Letter) []byte {
+func (c *dlqLsCommand) format(l *deadletter.Letter) []byte {
 	if c.JSON {
 		text, err := json.Marshal(summarize(l))
 		if err != nil {
@@ -146,8 +146,8 @@ func (c *dlqShowCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	var found *dead.Letter
-	for l, err := range directory.Letters(a.ctx, c.Pipeline, dead.Filter{}, true) {
+	var found *deadletter.Letter
+	for l, err := range directory.Letters(a.ctx, c.Pipeline, deadletter.Filter{}, true) {
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (c *dlqShowCommand) Run(a *app) (err error) {
 	return printLetter(a.stdout, found)
 }
 
-func printLetter(out io.Writer, l *dead.Letter) error {
+func printLetter(out io.Writer, l *deadletter.Letter) error {
 	goesOn, state := l.Resume, "open"
 	if refusal := l.Refusal(); refusal != "" {
 		goesOn = "nowhere: " + refusal
@@ -195,9 +195,9 @@ type dlqStatsCommand struct {
 
 // dlqStats is what dlq stats prints.
 type dlqStats struct {
-	Open    int          `json:"open"`
-	Settled int          `json:"settled"`
-	Kinds   []dead.Tally `json:"kinds"`
+	Open    int                `json:"open"`
+	Settled int                `json:"settled"`
+	Kinds   []deadletter.Tally `json:"kinds"`
 }
 
 // Run counts dead letters.
@@ -207,7 +207,7 @@ func (c *dlqStatsCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	var tallies dead.Tallies
+	var tallies deadletter.Tallies
 	for l, err := range directory.Letters(a.ctx, c.Pipeline, c.filter(), true) {
 		if err != nil {
 			return err
@@ -275,9 +275,9 @@ func settle(a *app, f *dlqFlags, limit int, drop, dry bool) (err error) {
 	if dry {
 		return rehearseSettling(a, directory, f, limit, drop, verb)
 	}
-	var p dead.Progress
+	var p deadletter.Progress
 	shown := time.Now()
-	for p, err = range directory.Settle(a.ctx, dead.Job{Pipeline: f.Pipeline, Filter: f.filter(), Drop: drop, Limit: limit}) {
+	for p, err = range directory.Settle(a.ctx, deadletter.Job{Pipeline: f.Pipeline, Filter: f.filter(), Drop: drop, Limit: limit}) {
 		if err != nil {
 			return fmt.Errorf("%w: %d were %s before, and the same command goes on with the others", err, p.Settled, done)
 		}
@@ -294,7 +294,7 @@ func settle(a *app, f *dlqFlags, limit int, drop, dry bool) (err error) {
 	return nil
 }
 
-func printRefusals(out io.Writer, p *dead.Progress) {
+func printRefusals(out io.Writer, p *deadletter.Progress) {
 	if p.Refused == 0 {
 		return
 	}
@@ -308,8 +308,8 @@ func printRefusals(out io.Writer, p *dead.Progress) {
 }
 
 // rehearseSettling says what settle would do.
-func rehearseSettling(a *app, directory serve.Directory, f *dlqFlags, limit int, drop bool, verb string) error {
-	var p dead.Progress
+func rehearseSettling(a *app, directory admin.Directory, f *dlqFlags, limit int, drop bool, verb string) error {
+	var p deadletter.Progress
 	for l, err := range directory.Letters(a.ctx, f.Pipeline, f.filter(), false) {
 		if err != nil {
 			return err
@@ -317,7 +317,7 @@ func rehearseSettling(a *app, directory serve.Directory, f *dlqFlags, limit int,
 		p.Read++
 		if refusal := l.Refusal(); refusal != "" && !drop {
 			if p.Refused++; len(p.Refusals) < refusalsShown {
-				p.Refusals = append(p.Refusals, dead.Refusal{DeadLetter: l.Place().String(), ID: l.ID, Reason: refusal})
+				p.Refusals = append(p.Refusals, deadletter.Refusal{DeadLetter: l.Place().String(), ID: l.ID, Reason: refusal})
 			}
 			continue
 		}
@@ -345,7 +345,7 @@ func (c *dlqResumeCommand) Run(a *app) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if err := directory.Resume(a.ctx, c.Pipeline); err != nil {
-		if _, local := directory.(*serve.Local); local {
+		if _, local := directory.(*admin.Local); local {
 			return fmt.Errorf("%w: name the process that runs it with --url; one that is started again goes on by itself", err)
 		}
 		return err

@@ -12,8 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 type doctorCommand struct {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/sinks"
 )
 
 const examineMax = time.Minute
@@ -78,7 +78,7 @@ func planOf(pipelines []pipeline) (plan kafka.Plan) {
 		}
 		plan.Writes = append(plan.Writes, p.runner.Outputs()...)
 		for _, s := range p.runner.Sinks() {
-			plan.Writes = append(plan.Writes, deliver.DeadTopic(p.runner.Name()+"."+s.Name))
+			plan.Writes = append(plan.Writes, sinks.DeadTopic(p.runner.Name()+"."+s.Name))
 		}
 		if reads := p.runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads
 			plan.Writes = append(plan.Writes, reads[len(reads)-1].Topic)

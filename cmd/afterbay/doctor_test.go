@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 // hurt makes a data directory of three records, and flips a bit of the second.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/internal/log/kafka"
 )
 
 // engineFile is a pipeline file with words of its own.

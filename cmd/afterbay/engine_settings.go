@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/spec"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 // Where secrets come from, apart from files and variables that the settings name.

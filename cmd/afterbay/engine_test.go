@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/afterbay/afterbay/internal/kafkatest"
-	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
 // broker is the real one of the tests that need one.

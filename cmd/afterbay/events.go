@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/http/ingest"
 )
 
 // events is a source of events: its text, decompressed.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 )
 
 const (

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/generation"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 // The exit codes.

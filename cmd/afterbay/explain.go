@@ -7,11 +7,11 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/explain"
-	"github.com/afterbay/afterbay/lookup/services"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 type explainCommand struct {
@@ -68,20 +68,20 @@ func (c *explainCommand) Run(a *app) (err error) {
 
 // timings returns how events came through: as the process knows it that was
 // asked, or one that ended has left it in the directory.
-func (c *explainCommand) timings(directory serve.Directory) func(context.Context, string, stream.Partition, stream.Offset) (serve.Timing, bool, error) {
+func (c *explainCommand) timings(directory admin.Directory) func(context.Context, string, stream.Partition, stream.Offset) (admin.Timing, bool, error) {
 	var left explain.Timings
 	switch {
 	case c.URL != "":
 	default:
 		left = explain.ReadTimings(c.Data)
-		if local, ok := directory.(*serve.Local); ok {
+		if local, ok := directory.(*admin.Local); ok {
 			if _, ok := local.Log.(*kafka.Log); ok {
 				left = explain.ReadTimings(kafkaDir(c.Data))
 			}
 		}
 	}
-	client, _ := directory.(*serve.Client)
-	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (serve.Timing, bool, error) {
+	client, _ := directory.(*admin.Client)
+	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool, error) {
 		if client != nil {
 			if timing, found, err := client.Timing(ctx, pipeline, p, offset); found || err != nil {
 				return timing, found, err

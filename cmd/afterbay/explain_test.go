@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay/examples/fraud"
-	"github.com/afterbay/afterbay/explain"
+	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
+	"github.com/afterbay/afterbay/internal/ops/explain"
 )
 
 // tailed is a line of afterbay tail --headers.

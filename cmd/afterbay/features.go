@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/rows"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/event/tabular"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/value"
 )
 
 type featuresCommand struct {
@@ -31,7 +31,7 @@ type featuresCommand struct {
 
 // Run writes a row for each event that the pipeline took.
 func (c *featuresCommand) Run(a *app) (err error) {
-	format, err := rows.FormatOf(c.Out)
+	format, err := tabular.FormatOf(c.Out)
 	if err != nil {
 		return usage("--out %v", err)
 	}
@@ -54,7 +54,7 @@ func (c *featuresCommand) Run(a *app) (err error) {
 	}
 	defer os.Remove(file.Name()) // it is renamed where all went well
 	defer file.Close()
-	if e.writer, err = rows.New(file, format, e.columns); err != nil {
+	if e.writer, err = tabular.New(file, format, e.columns); err != nil {
 		return err
 	}
 	err = e.run(feed)
@@ -76,7 +76,7 @@ type export struct {
 	meter   *meter
 	part    *part
 	columns []value.Slot
-	writer  rows.Writer
+	writer  tabular.Writer
 
 	missing     []string // names that a missing model cuts off
 	written     int64
@@ -205,7 +205,7 @@ func (e *export) data() (feed func(context.Context) error, end func() error, err
 	if err != nil {
 		return nil, nil, err
 	}
-	about, err := serve.Find(e.ctx, directory, topic)
+	about, err := admin.Find(e.ctx, directory, topic)
 	if err == nil && !e.straight {
 		err = e.log.CreateTopic(e.ctx, stream.Topic{Name: topic, Partitions: int32(len(about.Partitions)), Key: about.Key})
 	}
@@ -215,7 +215,7 @@ func (e *export) data() (feed func(context.Context) error, end func() error, err
 	return func(ctx context.Context) error {
 		const batch = 4096
 		var records []stream.Record
-		for r, err := range directory.Records(ctx, serve.Query{Topic: topic, Partition: serve.AllPartitions}) {
+		for r, err := range directory.Records(ctx, admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
 			if err != nil {
 				return err
 			}

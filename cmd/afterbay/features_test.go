@@ -19,9 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
+	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/tree"
 )
 
 func TestFeaturesWritesARowForEachEventThatPassed(t *testing.T) {

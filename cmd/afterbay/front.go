@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/gateway/limit"
-	"github.com/afterbay/afterbay/gateway/sequence"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
+	"github.com/afterbay/afterbay/internal/gateway/limit"
+	"github.com/afterbay/afterbay/internal/gateway/sequence"
+	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
-	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/token"
 )
 
 // defaultFront is where clients connect when the gateway file does not say.
@@ -39,7 +39,7 @@ type front struct {
 	key       string   // that the pipelines of the process read the input by; "" is not known
 	log       *slog.Logger
 	secret    []byte
-	keys      *token.Keyring
+	keys      *auth.Keyring
 	addresses *limit.Limiter[netip.Prefix]
 	memory    *server.Budget     // of the requests of the process
 	fault     func(stage string) // nil but in crash tests
@@ -84,7 +84,7 @@ func (a *app) newFront(path string) (*front, error) {
 
 // keysOf opens the file of keys that a gateway file names. Where it cannot be read the
 // error says at which place it is named.
-func keysOf(g *config.Gateway) (*token.Keyring, error) {
+func keysOf(g *config.Gateway) (*auth.Keyring, error) {
 	keys, err := openKeys(g.Keys)
 	var within config.Errors
 	if err == nil || errors.As(err, &within) {
@@ -98,13 +98,13 @@ func shareOf(s config.GatewayShare) limit.Options {
 }
 
 // authenticator says whom tokens belong to.
-type authenticator struct{ keys *token.Keyring }
+type authenticator struct{ keys *auth.Keyring }
 
 // Verify implements gateway.Authenticator.
 func (a authenticator) Verify(ctx context.Context, text string) (gateway.Identity, error) {
 	who, err := a.keys.Verify(ctx, text)
-	var refusal *token.Error
-	if errors.As(err, &refusal) && refusal.Reason == token.KeysUnavailable {
+	var refusal *auth.Error
+	if errors.As(err, &refusal) && refusal.Reason == auth.KeysUnavailable {
 		return gateway.Identity{}, fmt.Errorf("%w: %w", gateway.ErrUnavailable, err)
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (f *front) options() (gateway.Options, sequence.Options) {
 
 // listen makes the gateway on a log that has the topics of the pipeline, and takes
 // the address. Clients are served from start on.
-func (f *front) listen(ctx context.Context, log serve.Log) error {
+func (f *front) listen(ctx context.Context, log admin.Log) error {
 	options, events := f.options()
 	var err error
 	if f.sequencer, err = sequence.New(log, events); err != nil {
@@ -204,7 +204,7 @@ func (f *front) explain(path, message, hint string) error {
 
 // checkTopics returns which topic of the pipeline is not there, or which of those that
 // pipelines have by their name is not read.
-func (f *front) checkTopics(ctx context.Context, log serve.Log) error {
+func (f *front) checkTopics(ctx context.Context, log admin.Log) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
@@ -268,11 +268,11 @@ func (f *front) address() string {
 }
 
 // shown is what the process shows of the gateway; nil where f is.
-func (f *front) shown() *serve.Gateway {
+func (f *front) shown() *admin.Gateway {
 	if f == nil {
 		return nil
 	}
-	return &serve.Gateway{Name: f.file.Name, Topics: slices.Collect(maps.Values(maps.Collect(f.file.Topics()))), Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats, Ended: f.ended}
+	return &admin.Gateway{Name: f.file.Name, Topics: slices.Collect(maps.Values(maps.Collect(f.file.Topics()))), Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats, Ended: f.ended}
 }
 
 // ended returns why the gateway ended alone; nil while it runs. It may be called after

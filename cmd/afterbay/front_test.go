@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/gateway"
-	"github.com/afterbay/afterbay/token"
+	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
 )
 
 // TestKeysThatCannotBeReadAreNoWrongToken reads a set of keys that is not there.
 func TestKeysThatCannotBeReadAreNoWrongToken(t *testing.T) {
-	keys, err := token.New(token.Keys{JWKS: &token.JWKS{File: filepath.Join(t.TempDir(), "none"), Audience: "gateway"}}, token.Options{})
+	keys, err := auth.New(auth.Keys{JWKS: &auth.JWKS{File: filepath.Join(t.TempDir(), "none"), Audience: "gateway"}}, auth.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/serve"
-	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 type gatewayCommand struct {
@@ -41,7 +41,7 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	options := serve.Options{Address: c.Admin, Token: c.Token, Tokens: tokens, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Version: version(), Logger: a.log, Connections: c.Connections, Memory: c.memory()}
+	options := admin.Options{Address: c.Admin, Token: c.Token, Tokens: tokens, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Version: version(), Logger: a.log, Connections: c.Connections, Memory: c.memory()}
 	if err := options.Validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -63,7 +63,7 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 		return err
 	}
 	options.Gateway = f.shown()
-	server, err := serve.Listen(log, options)
+	server, err := admin.Listen(log, options)
 	if err != nil {
 		return errors.Join(err, f.wait())
 	}
@@ -79,7 +79,7 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 
 // serveFront serves clients until the first signal. The server ends after them, so
 // that they can be watched to the end.
-func (a *app) serveFront(f *front, server *serve.Server) error {
+func (a *app) serveFront(f *front, server *admin.Server) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(a.ctx))
 	defer stopServing()
 	group, failed := errgroup.WithContext(a.ctx)

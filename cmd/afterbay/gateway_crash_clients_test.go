@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/client"
-	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/token"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
 // totalsPipeline counts and sums what a client sent. An event whose v is no number
@@ -87,13 +87,13 @@ type talker struct {
 	resent, connects, repeats uint64 // of clients before
 }
 
-func newCrowd(t *testing.T, keys *token.Keyring, clients int, rate float64, roads ...*road) *crowd {
+func newCrowd(t *testing.T, keys *auth.Keyring, clients int, rate float64, roads ...*road) *crowd {
 	c := &crowd{t: t, every: time.Duration(float64(clients) / rate * float64(time.Second)), roads: roads}
 	c.life, c.end = context.WithCancel(context.WithoutCancel(t.Context()))
 	c.round, c.endRound = context.WithCancel(c.life)
 	for i := range clients {
 		k := &talker{crowd: c, name: fmt.Sprint("c", i), numbered: i%2 == 0}
-		who := token.Identity{Tenant: fmt.Sprint("t", i%7), Client: k.name}
+		who := auth.Identity{Tenant: fmt.Sprint("t", i%7), Client: k.name}
 		k.token = func(context.Context) (string, error) { return keys.Issue("k1", who, time.Hour) }
 		c.talkers = append(c.talkers, k)
 	}

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/kafkatest"
+	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
 var (

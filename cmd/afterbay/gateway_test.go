@@ -13,9 +13,9 @@ import (
 
 	"github.com/lxzan/gws"
 
-	"github.com/afterbay/afterbay/gateway/contract/contracttest"
-	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/test/contracttest"
 )
 
 const (
@@ -244,7 +244,7 @@ func TestClientsLoseNothingOverCutsAndRestarts(t *testing.T) {
 	if got := must(t, "", "clients"); !strings.Contains(got, "gateway chat: 1 clients") || !strings.Contains(got, "acme    ada     websocket") {
 		t.Error(got)
 	}
-	var clients serve.Clients
+	var clients admin.Clients
 	if err := json.Unmarshal([]byte(must(t, "", "clients", "--json")), &clients); err != nil || len(clients.Clients) != 1 || clients.Clients[0].Pending != 0 || clients.Clients[0].Behind != 0 {
 		t.Errorf("%+v, %v", clients, err)
 	}

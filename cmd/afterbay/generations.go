@@ -9,9 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/serve"
-	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -85,7 +85,7 @@ func (c *generationsCommand) Run(a *app) (err error) {
 }
 
 // read gathers the report from state and from the topic of generations.
-func (c *generationsCommand) read(a *app, directory serve.Directory) (report generationsReport, err error) {
+func (c *generationsCommand) read(a *app, directory admin.Directory) (report generationsReport, err error) {
 	report = generationsReport{Pipeline: c.Pipeline, Partitions: []partitionReport{}, Derived: []derivedReport{}}
 	for e, err := range directory.EntriesOf(a.ctx, c.Pipeline, statekey.Generation) {
 		if err != nil {
@@ -97,7 +97,7 @@ func (c *generationsCommand) read(a *app, directory serve.Directory) (report gen
 		}
 		report.Partitions = append(report.Partitions, partitionReport{Partition: e.Partition, Generation: n, Fingerprint: fingerprint})
 	}
-	q := serve.Query{Topic: generation.Topic(c.Pipeline), Partition: serve.AllPartitions}
+	q := admin.Query{Topic: generation.Topic(c.Pipeline), Partition: admin.AllPartitions}
 	for r, err := range directory.Records(a.ctx, q) {
 		if errors.Is(err, stream.ErrUnknownTopic) {
 			break // none was reprocessed

@@ -74,7 +74,7 @@ func guideTools(t *testing.T) string {
 	if python := os.Getenv("AFTERBAY_PYTHON"); python != "" {
 		tools["python"] = `exec '` + python + `' "$@"`
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "visits"), "../../examples/library")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../examples", "-o", filepath.Join(dir, "visits"), "./library")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

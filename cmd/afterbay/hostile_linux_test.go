@@ -22,7 +22,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/afterbay/afterbay/internal/procfs"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
 var (

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/sample"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/ops/scaffold"
 )
 
 type initCommand struct {
@@ -35,8 +35,8 @@ func (c *initCommand) Run(a *app) error {
 	if c.Sample == "-" {
 		name = "" // the topic's name is made from it
 	}
-	found, err := sample.Infer(events, sample.Options{Name: name, Format: events.format, Key: c.Key, Time: c.Time})
-	if errors.As(err, new(*sample.KeyError)) {
+	found, err := scaffold.Infer(events, scaffold.Options{Name: name, Format: events.format, Key: c.Key, Time: c.Time})
+	if errors.As(err, new(*scaffold.KeyError)) {
 		return &exitError{exitUsage, fmt.Errorf("%s: %w", events.name, err)}
 	}
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/afterbay/afterbay/journal"
-	"github.com/afterbay/afterbay/serve"
-	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/state/statekey"
 )
 
 type journalCommand struct {
@@ -60,7 +60,7 @@ func (c *journalStatsCommand) Run(a *app) (err error) {
 }
 
 // read returns the sum over the partitions of the pipeline.
-func (c *journalStatsCommand) read(a *app, directory serve.Directory) (sum journal.Stats, err error) {
+func (c *journalStatsCommand) read(a *app, directory admin.Directory) (sum journal.Stats, err error) {
 	partitions := 0
 	for entry, err := range directory.EntriesOf(a.ctx, c.Pipeline, statekey.JournalHead) {
 		if err != nil {

@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/serve"
-	"github.com/afterbay/afterbay/stream/embedded"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 type lagCommand struct {
@@ -28,7 +28,7 @@ func (c *lagCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if local, ok := directory.(*serve.Local); ok && c.Watch {
+	if local, ok := directory.(*admin.Local); ok && c.Watch {
 		if _, ok := local.Log.(*generation.Names).Log.(*embedded.Log); ok { // which no process could open meanwhile
 			return fmt.Errorf("no process runs in %s, so there is nothing to watch: start afterbay run, or leave out --watch", c.Data)
 		}
@@ -54,15 +54,15 @@ func (c *lagCommand) Run(a *app) (err error) {
 
 // measure asks the process that runs the pipelines, which knows how their sources
 // stand, too, or the log.
-func (c *lagCommand) measure(a *app, directory serve.Directory) (all serve.Lags, err error) {
-	if client, ok := directory.(*serve.Client); ok {
+func (c *lagCommand) measure(a *app, directory admin.Directory) (all admin.Lags, err error) {
+	if client, ok := directory.(*admin.Client); ok {
 		return client.Lags(a.ctx, c.Pipeline)
 	}
 	all.Lag, err = directory.Lag(a.ctx, c.Pipeline)
 	return all, err
 }
 
-func (c *lagCommand) print(a *app, all serve.Lags, first bool) error {
+func (c *lagCommand) print(a *app, all admin.Lags, first bool) error {
 	if c.JSON {
 		return json.NewEncoder(a.stdout).Encode(all)
 	}

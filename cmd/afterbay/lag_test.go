@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 // behind makes a data directory in which the pipeline doubles is 2 hours behind,

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/stream"
 )
 

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
 )
 
 type lintCommand struct {
@@ -122,7 +122,7 @@ type lintedManifest struct {
 
 // next says how to check what lint does not: it runs no program and calls no server.
 func (m *lintedManifest) next() string {
-	if load.Inside(m.Kind) {
+	if models.Inside(m.Kind) {
 		return ""
 	}
 	return " by itself; the model is checked by: afterbay model verify " + shellWord(m.path)
@@ -193,9 +193,9 @@ func (l *linter) checkManifest(path string) {
 	f := l.begin(path)
 	m, err := config.LoadManifest(path)
 	open := ""
-	if err == nil && load.Inside(m.Kind) {
+	if err == nil && models.Inside(m.Kind) {
 		var loaded model.Model
-		if loaded, _, err = load.Verified(l.app.ctx, &m.Manifest, nil); err != nil {
+		if loaded, _, err = models.Verified(l.app.ctx, &m.Manifest, nil); err != nil {
 			err = m.Explain(err)
 		} else {
 			open = loaded.Info().Ambiguous

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
 )
 
 type lintedGateway struct {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/internal/clean"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
 type commands struct {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay/internal/faultserver"
+	"github.com/afterbay/afterbay/internal/test/faultserver"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

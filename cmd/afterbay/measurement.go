@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/models/tree"
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/tree"
-	"github.com/afterbay/afterbay/observe"
-	"github.com/afterbay/afterbay/serve"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 // measurement runs a work and measures it.
@@ -32,7 +32,7 @@ type measurement struct {
 	engine   *engine
 	delivery kafka.Delivery
 	runner   *afterbay.Runner
-	log      serve.Log
+	log      admin.Log
 	meter    *meter
 }
 

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/models"
+	python "github.com/afterbay/afterbay/internal/models/process"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	python "github.com/afterbay/afterbay/model/process"
 )
 
 type modelCommand struct {
@@ -39,26 +39,26 @@ type modelScoreCommand struct {
 
 // loadModel loads a model, or verifies that of a manifest, which is nil where
 // there is none.
-func (a *app) loadModel(path string) (model.Model, *config.Manifest, load.Report, error) {
+func (a *app) loadModel(path string) (model.Model, *config.Manifest, models.Report, error) {
 	return a.loadModelBy(path, a.verified)
 }
 
 // loadModelBy loads a model, that of a manifest by a function.
-func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, load.Report, error)) (model.Model, *config.Manifest, load.Report, error) {
+func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, models.Report, error)) (model.Model, *config.Manifest, models.Report, error) {
 	if !model.IsManifest(path) {
-		m, err := load.File(path)
-		var graph *load.GraphError
+		m, err := models.File(path)
+		var graph *models.GraphError
 		if errors.As(err, &graph) {
-			return nil, nil, load.Report{}, withManifest(path, graph, err)
+			return nil, nil, models.Report{}, withManifest(path, graph, err)
 		}
 		if err != nil {
-			return nil, nil, load.Report{}, &exitError{exitInvalid, fmt.Errorf("%w: name %s", err, modelHelp)}
+			return nil, nil, models.Report{}, &exitError{exitInvalid, fmt.Errorf("%w: name %s", err, modelHelp)}
 		}
-		return m, nil, load.Report{}, nil
+		return m, nil, models.Report{}, nil
 	}
 	manifest, err := config.LoadManifest(path)
 	if err != nil {
-		return nil, nil, load.Report{}, &exitError{exitInvalid, err}
+		return nil, nil, models.Report{}, &exitError{exitInvalid, err}
 	}
 	m, report, err := open(&manifest.Manifest)
 	if err != nil {
@@ -70,21 +70,21 @@ func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, 
 
 // verified loads the model of a manifest, which may be of any kind. What it has
 // outside of the process ends with the command.
-func (a *app) verified(manifest *model.Manifest) (model.Model, load.Report, error) {
-	m, report, err := load.Verified(a.ctx, manifest, a.kinds())
+func (a *app) verified(manifest *model.Manifest) (model.Model, models.Report, error) {
+	m, report, err := models.Verified(a.ctx, manifest, a.kinds())
 	if err == nil {
-		a.ends = append(a.ends, func() { load.Close(m) })
+		a.ends = append(a.ends, func() { models.Close(m) })
 	}
 	return m, report, err
 }
 
 // inspected returns the model of a manifest to look at. It runs no program.
-func (a *app) inspected(manifest *model.Manifest) (model.Model, load.Report, error) {
+func (a *app) inspected(manifest *model.Manifest) (model.Model, models.Report, error) {
 	if manifest.Process == nil {
 		return a.verified(manifest)
 	}
-	m, err := load.Declared(a.ctx, manifest, a.kinds())
-	return m, load.Report{}, err
+	m, err := models.Declared(a.ctx, manifest, a.kinds())
+	return m, models.Report{}, err
 }
 
 // Run describes the model.
@@ -140,5 +140,5 @@ func (c *modelScoreCommand) Run(a *app) error {
 		return err
 	}
 	defer rows.Close()
-	return a.score(load.First(m), rows, rows.name)
+	return a.score(models.First(m), rows, rows.name)
 }

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
 )
 
 const (
@@ -97,26 +97,26 @@ func (c *modelBenchCommand) Run(a *app) error {
 }
 
 // sweep measures calls by their size. The manifest is nil where there is none.
-func (c *modelBenchCommand) sweep(a *app) ([]load.Cost, model.Policy, *config.Manifest, error) {
+func (c *modelBenchCommand) sweep(a *app) ([]models.Cost, model.Policy, *config.Manifest, error) {
 	m, manifest, err := c.load(a)
 	if err != nil {
 		return nil, model.Policy{}, nil, err
 	}
-	m = load.First(m)
+	m = models.First(m)
 	limit, from := 0, c.Rows
 	if manifest != nil {
 		limit, from = manifest.Limits.Rows, cmp.Or(c.Rows, manifest.Golden)
 	}
 	var rows model.Rows
 	if from != "" {
-		rows, err = load.ReadRows(from, m, 10_000)
+		rows, err = models.ReadRows(from, m, 10_000)
 	} else {
-		rows, err = load.Generate(m, goldenRows)
+		rows, err = models.Generate(m, goldenRows)
 	}
 	if err != nil {
 		return nil, model.Policy{}, nil, fmt.Errorf("%w: name a CSV file of rows with --rows", err)
 	}
-	costs, policy, err := load.Sweep(a.ctx, m, rows, limit, c.Duration)
+	costs, policy, err := models.Sweep(a.ctx, m, rows, limit, c.Duration)
 	return costs, policy, manifest, err
 }
 
@@ -203,7 +203,7 @@ func (c *modelAddCommand) Run(a *app) error {
 // describe returns the manifest of the model's file.
 func (c *modelAddCommand) describe(a *app, version int) (*model.Manifest, error) {
 	m, _, _, err := a.loadModel(c.File)
-	var graph *load.GraphError
+	var graph *models.GraphError
 	switch {
 	case err == nil:
 		return c.manifest(m.Info(), version), nil
@@ -221,7 +221,7 @@ func (c *modelAddCommand) describe(a *app, version int) (*model.Manifest, error)
 }
 
 // withManifest returns err with the manifest of a graph of ONNX to be completed.
-func withManifest(path string, graph *load.GraphError, err error) error {
+func withManifest(path string, graph *models.GraphError, err error) error {
 	said := *graph.Manifest
 	base := filepath.Base(path)
 	short := strings.TrimSuffix(base, filepath.Ext(base))
@@ -251,7 +251,7 @@ func (c *modelAddCommand) manifest(info model.Info, version int) *model.Manifest
 	names := c.Outputs
 	if len(names) == 0 {
 		for _, out := range info.Outputs {
-			names = append(names, load.Numbered(cmp.Or(out.Name, "score"), out.Size)...)
+			names = append(names, models.Numbered(cmp.Or(out.Name, "score"), out.Size)...)
 		}
 	}
 	for _, name := range names {
@@ -300,9 +300,9 @@ func (c *modelAddCommand) writeGolden(a *app, m model.Model, path string) error 
 	var rows model.Rows
 	var err error
 	if c.Rows != "" {
-		rows, err = load.ReadRows(c.Rows, m, goldenRows)
+		rows, err = models.ReadRows(c.Rows, m, goldenRows)
 	} else {
-		rows, err = load.Generate(m, goldenRows)
+		rows, err = models.Generate(m, goldenRows)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: name a CSV file of rows with --rows, or of rows and their scores with --golden", err)
@@ -311,7 +311,7 @@ func (c *modelAddCommand) writeGolden(a *app, m model.Model, path string) error 
 	if err != nil {
 		return err
 	}
-	return errors.Join(load.WriteGolden(a.ctx, file, m, load.Columns(m.Info()), rows), file.Close())
+	return errors.Join(models.WriteGolden(a.ctx, file, m, models.Columns(m.Info()), rows), file.Close())
 }
 
 type modelListCommand struct {

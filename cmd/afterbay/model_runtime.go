@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay/model/onnx"
+	"github.com/afterbay/afterbay/internal/models/onnx"
 )
 
 type modelRuntimeCommand struct {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/model/onnx"
+	"github.com/afterbay/afterbay/internal/models/onnx"
 )
 
 func TestRuntimeOfTheKnownDigestAloneIsInstalled(t *testing.T) {

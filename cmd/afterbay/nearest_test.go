@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/afterbay/afterbay/internal/servertest"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 const nearestPipeline = `pipeline: near

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/process/outside"
+	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/model/outside"
 )
 
 // pipeline is a pipeline that is ready to run, and its file.
@@ -39,7 +39,7 @@ func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runn
 }
 
 // kinds opens models of all kinds. It says which programs they run.
-func (a *app) kinds() map[string]load.Opener {
+func (a *app) kinds() map[string]models.Opener {
 	kinds := outside.Kinds()
 	open := kinds["process"]
 	kinds["process"] = func(ctx context.Context, m *model.Manifest) (model.Model, error) {

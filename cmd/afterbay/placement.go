@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/verdict"
+	"github.com/afterbay/afterbay/internal/lab/bench"
+	"github.com/afterbay/afterbay/internal/models"
 )
 
 type placementCommand struct {
@@ -58,16 +58,16 @@ func (c *placementCommand) Run(a *app) error {
 		return err
 	}
 	trial.Close() // each placement has its own models
-	load.Close(p.loaded)
+	models.Close(p.loaded)
 	if err := r.measure(); err != nil {
 		return err
 	}
-	r.choice, r.reason = verdict.Decide(&r.inside, &r.endpoint, c.Budget)
+	r.choice, r.reason = bench.Decide(&r.inside, &r.endpoint, c.Budget)
 	if err := r.print(a.stdout); err != nil {
 		return err
 	}
-	if r.choice == verdict.Neither {
-		return verdict.ErrNeither
+	if r.choice == bench.Neither {
+		return bench.ErrNeither
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/value"
 )
 
 const (

@@ -17,16 +17,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/internal/clean"
-	"github.com/afterbay/afterbay/internal/procfs"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lab/bench"
+	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/sys/clean"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/model/remote"
-	"github.com/afterbay/afterbay/observe"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/verdict"
 )
 
 const (
@@ -166,7 +166,7 @@ func (m *atEndpoint) compare(ctx context.Context, rows model.Rows, scores []floa
 			return fmt.Errorf("the endpoint scores %v where the model inside scores %v: it has another model or version", scores[i], w)
 		}
 	}
-	load.Close(m.inside)
+	models.Close(m.inside)
 	m.inside = nil
 	debug.FreeOSMemory()
 	return nil
@@ -198,7 +198,7 @@ func (p *placed) outside(c *placementCommand) (*atEndpoint, error) {
 }
 
 // measure runs the pipeline with the model in its place.
-func (p *placed) measure(c *placementCommand) (_ *verdict.Placement, err error) {
+func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 	used := p.loaded
 	if c.Place == "endpoint" {
 		at, cause := p.outside(c)
@@ -234,7 +234,7 @@ func (p *placed) measure(c *placementCommand) (_ *verdict.Placement, err error) 
 }
 
 // passing appends events by a schedule, and measures the phases of each.
-func (m *measurement) passing() (*verdict.Placement, error) {
+func (m *measurement) passing() (*bench.Placement, error) {
 	source := m.work.source()
 	defer source.stop()
 	settle := min(placementSettle, m.options.Duration)
@@ -244,7 +244,7 @@ func (m *measurement) passing() (*verdict.Placement, error) {
 		h.partitions[p.Index] = &arrivals{}
 		return h.partitions[p.Index]
 	})
-	placement := &verdict.Placement{}
+	placement := &bench.Placement{}
 	err := m.whileRunning(func(ctx context.Context) error {
 		s.start = time.Now()
 		h.counts = s.start.Add(settle)
@@ -392,9 +392,9 @@ func (h *phaseTimes) add(p *observe.Passage, came time.Time) {
 	h.sum.add(p.Committed.Sub(came))
 }
 
-func (h *phaseTimes) figures() (phases []verdict.Phase, sum verdict.Phase) {
-	of := func(name string, t *times) verdict.Phase {
-		return verdict.Phase{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
+func (h *phaseTimes) figures() (phases []bench.Phase, sum bench.Phase) {
+	of := func(name string, t *times) bench.Phase {
+		return bench.Phase{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
 	}
 	for _, phase := range observe.Phases {
 		phases = append(phases, of(phase.String(), &h.phases[phase]))

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/afterbay/afterbay/verdict"
+	"github.com/afterbay/afterbay/internal/lab/bench"
 )
 
 // print prints the report, for people or as JSON.
@@ -22,13 +22,13 @@ func (r *placementReport) print(out io.Writer) error {
 		at := append(r.endpoint.Phases, r.endpoint.Sum)[i]
 		fmt.Fprintf(out, "%-12s%11.3f%11.3f%11.3f%11.3f\n", in.Name, toMilliseconds(in.P50), toMilliseconds(in.P99), toMilliseconds(at.P50), toMilliseconds(at.P99))
 	}
-	row := func(name string, of func(*verdict.Placement) time.Duration, note string) {
+	row := func(name string, of func(*bench.Placement) time.Duration, note string) {
 		fmt.Fprintf(out, "%-12s%22.3f%22.3f  %s\n", name, toMilliseconds(of(&r.inside)), toMilliseconds(of(&r.endpoint)), note)
 	}
-	row("sum of p99s", (*verdict.Placement).Bound, "pessimistic: as if one event were slow in every phase")
+	row("sum of p99s", (*bench.Placement).Bound, "pessimistic: as if one event were slow in every phase")
 	if c.Budget > 0 {
-		row("headroom", func(p *verdict.Placement) time.Duration { return c.Budget - p.Bound() }, fmt.Sprintf("of %v, by the sum of p99s", c.Budget))
-		row("  measured", func(p *verdict.Placement) time.Duration { return c.Budget - p.Sum.P99 }, "by the p99 of the sum")
+		row("headroom", func(p *bench.Placement) time.Duration { return c.Budget - p.Bound() }, fmt.Sprintf("of %v, by the sum of p99s", c.Budget))
+		row("  measured", func(p *bench.Placement) time.Duration { return c.Budget - p.Sum.P99 }, "by the p99 of the sum")
 	}
 	fmt.Fprintf(out, "%-12s%22s%22s  in each instance", "memory", megabytes(r.inside.Memory), megabytes(r.endpoint.Memory))
 	if r.endpoint.Endpoint > 0 {
@@ -37,7 +37,7 @@ func (r *placementReport) print(out io.Writer) error {
 	fmt.Fprintln(out)
 	for _, side := range []struct {
 		name string
-		*verdict.Placement
+		*bench.Placement
 	}{{"inside", &r.inside}, {"endpoint", &r.endpoint}} {
 		if side.Lost > 0 {
 			fmt.Fprintf(out, "%s: %d of %d events became dead letters, the first: %s\n", side.name, side.Lost, side.Events, side.LostWhy)
@@ -57,14 +57,14 @@ func megabytes(bytes int64) string {
 // toMilliseconds is to the microsecond.
 func toMilliseconds(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }
 
-// phaseJSON is a verdict.Phase as JSON.
+// phaseJSON is a bench.Phase as JSON.
 type phaseJSON struct {
 	Name string   `json:"name"`
 	P50  *float64 `json:"p50_ms,omitempty"`
 	P99  float64  `json:"p99_ms"`
 }
 
-func phasesJSON(phases []verdict.Phase) (list []phaseJSON) {
+func phasesJSON(phases []bench.Phase) (list []phaseJSON) {
 	for _, h := range phases {
 		j := phaseJSON{Name: h.Name, P99: toMilliseconds(h.P99)}
 		if p50 := toMilliseconds(h.P50); p50 > 0 {
@@ -98,7 +98,7 @@ func (s *sumsJSON) within(budget, bound, measured time.Duration) {
 	}
 }
 
-// placementJSON is a verdict.Placement as JSON.
+// placementJSON is a bench.Placement as JSON.
 type placementJSON struct {
 	sumsJSON
 	Events   int64  `json:"events"`
@@ -111,8 +111,8 @@ type placementJSON struct {
 }
 
 func (r *placementReport) printJSON(out io.Writer) error {
-	of := func(p *verdict.Placement) (j placementJSON) {
-		sum := phasesJSON([]verdict.Phase{p.Sum})[0]
+	of := func(p *bench.Placement) (j placementJSON) {
+		sum := phasesJSON([]bench.Phase{p.Sum})[0]
 		j.Phases, j.Sum, j.Bound = phasesJSON(p.Phases), &sum, toMilliseconds(p.Bound())
 		j.within(r.command.Budget, p.Bound(), p.Sum.P99)
 		j.Events, j.Measured, j.Unended, j.Lost, j.LostWhy = p.Events, p.Measured, p.Unended, p.Lost, p.LostWhy
@@ -120,13 +120,13 @@ func (r *placementReport) printJSON(out io.Writer) error {
 		return j
 	}
 	return json.NewEncoder(out).Encode(struct {
-		Pipeline string         `json:"pipeline"`
-		Model    string         `json:"model"`
-		Events   string         `json:"load"`
-		Rate     int            `json:"events_per_second"`
-		Inside   placementJSON  `json:"inside"`
-		Endpoint placementJSON  `json:"endpoint"`
-		Verdict  verdict.Choice `json:"placement"`
-		Reason   string         `json:"reason"`
+		Pipeline string        `json:"pipeline"`
+		Model    string        `json:"model"`
+		Events   string        `json:"load"`
+		Rate     int           `json:"events_per_second"`
+		Inside   placementJSON `json:"inside"`
+		Endpoint placementJSON `json:"endpoint"`
+		Verdict  bench.Choice  `json:"placement"`
+		Reason   string        `json:"reason"`
 	}{r.placed.pipeline.Name, r.placed.model.Name, r.placed.from, r.command.Rate, of(&r.inside), of(&r.endpoint), r.choice, r.reason})
 }

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/procfs"
-	"github.com/afterbay/afterbay/verdict"
+	"github.com/afterbay/afterbay/internal/lab/bench"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
 // placementReport is what both placements came to.
@@ -25,8 +25,8 @@ type placementReport struct {
 	placed  *placed
 	stderr  io.Writer // of this process and of those that it starts
 
-	inside, endpoint verdict.Placement
-	choice           verdict.Choice
+	inside, endpoint bench.Placement
+	choice           bench.Choice
 	reason           string
 }
 
@@ -65,7 +65,7 @@ func (r *placementReport) measure() (err error) {
 		url, memory = server.url, func() int64 { return procfs.Resident(server.command.Process.Pid) }
 	}
 	fmt.Fprintf(r.stderr, "measuring %d times %v with the model inside, in turn with as long at %s\n", c.Rounds, min(placementSettle, c.Duration)+c.Duration, url)
-	var inside, endpoint []verdict.Placement
+	var inside, endpoint []bench.Placement
 	for range c.Rounds {
 		in, err := r.place("inside", url)
 		if err != nil {
@@ -78,7 +78,7 @@ func (r *placementReport) measure() (err error) {
 		out.Endpoint = memory()
 		inside, endpoint = append(inside, in), append(endpoint, out)
 	}
-	r.inside, r.endpoint = verdict.Median(inside), verdict.Median(endpoint)
+	r.inside, r.endpoint = bench.Median(inside), bench.Median(endpoint)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (r *placementReport) self(args ...string) (*exec.Cmd, error) {
 }
 
 // place has a process measure a placement.
-func (r *placementReport) place(where, url string) (p verdict.Placement, err error) {
+func (r *placementReport) place(where, url string) (p bench.Placement, err error) {
 	c := r.command
 	args := []string{
 		"placement", c.File, "--place=" + where, "--endpoint=" + url, "--pipeline=" + r.placed.pipeline.Name, "--model=" + r.placed.model.Name, "--dir=" + c.Dir,
@@ -175,11 +175,11 @@ func (s *scoringServer) end() error {
 
 // sum prints what phases come to that were not measured.
 func (c *placementCommand) sum(a *app) error {
-	phases, err := verdict.ParsePhases(c.Phases)
+	phases, err := bench.ParsePhases(c.Phases)
 	if err != nil {
 		return usage("--phases: %w", err)
 	}
-	bound := verdict.Bound(phases)
+	bound := bench.Bound(phases)
 	if c.JSON {
 		sums := sumsJSON{Phases: phasesJSON(phases), Bound: toMilliseconds(bound)}
 		sums.within(c.Budget, bound, 0)
@@ -187,7 +187,7 @@ func (c *placementCommand) sum(a *app) error {
 			return err
 		}
 	} else {
-		for _, h := range append(phases, verdict.Phase{Name: "sum of p99s", P99: bound}) {
+		for _, h := range append(phases, bench.Phase{Name: "sum of p99s", P99: bound}) {
 			fmt.Fprintf(a.stdout, "%-13s%v\n", h.Name, h.P99)
 		}
 		if c.Budget > 0 {

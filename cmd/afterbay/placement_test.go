@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/ingest"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/http/serving"
+	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/model/remote"
-	"github.com/afterbay/afterbay/observe"
-	"github.com/afterbay/afterbay/scoring"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -156,10 +156,10 @@ func (m altered) Predict(ctx context.Context, rows model.Rows, scores []float32)
 }
 
 // verdictEndpoint serves models, and returns the flags that name the endpoint.
-func verdictEndpoint(t *testing.T, token string, models ...scoring.Named) []string {
+func verdictEndpoint(t *testing.T, token string, models ...serving.Named) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	server, err := scoring.Listen(models, scoring.ServerOptions{Address: "127.0.0.1:0", Token: token})
+	server, err := serving.Listen(models, serving.ServerOptions{Address: "127.0.0.1:0", Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,12 +176,12 @@ func verdictEndpoint(t *testing.T, token string, models ...scoring.Named) []stri
 
 func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
 	file := verdictFiles(t)
-	m, err := load.File(filepath.Join(filepath.Dir(file), exampleModel))
+	m, err := models.File(filepath.Join(filepath.Dir(file), exampleModel))
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := append([]string{file}, verdictEndpoint(t, "secret", scoring.Named{Name: "cards", Model: m},
-		scoring.Named{Name: "fraud", Model: altered{m, 0.25, 0}}, scoring.Named{Name: "late", Model: altered{m, 0, 400 * time.Millisecond}})...)
+	endpoint := append([]string{file}, verdictEndpoint(t, "secret", serving.Named{Name: "cards", Model: m},
+		serving.Named{Name: "fraud", Model: altered{m, 0.25, 0}}, serving.Named{Name: "late", Model: altered{m, 0, 400 * time.Millisecond}})...)
 	events := filepath.Join(t.TempDir(), "payments.csv")
 	write(t, events, "tx,customer,amount,country,channel,device,ts\na,ann,12.5,US,chip,,1\nb,bob,3,GB,online,ios,2\n")
 	found := verdictOf(t, append(slices.Clone(endpoint), "--endpoint-model", "cards", "--events", events)...)

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/afterbay/afterbay/simulate"
+	"github.com/afterbay/afterbay/internal/lab/simulate"
 )
 
 type planCommand struct {

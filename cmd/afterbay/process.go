@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/explain"
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/observe/otlp"
-	"github.com/afterbay/afterbay/rederive"
-	"github.com/afterbay/afterbay/scoring"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/http/serving"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/observe/otlp"
+	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 // process runs pipelines over the log of a data directory or of Kafka, and
@@ -48,7 +48,7 @@ func (p *process) run(listen listenFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	options := serve.Options{
+	options := admin.Options{
 		Address: listen.Listen, Token: listen.Token, Tokens: tokens, Insecure: listen.Insecure, CertFile: listen.Cert, KeyFile: listen.Key, Version: version(), Connections: listen.Connections, Memory: listen.memory(),
 		Full: func(err error) bool { return errors.Is(err, embedded.ErrFull) }, Logger: p.log,
 	}
@@ -81,7 +81,7 @@ func (p *process) run(listen listenFlags) (err error) {
 
 // round runs the pipelines as they are, until the end or until one of them was
 // switched to another generation.
-func (p *process) round(options serve.Options, listen *listenFlags) (switched bool, err error) {
+func (p *process) round(options admin.Options, listen *listenFlags) (switched bool, err error) {
 	log := p.names
 	options.Address = listen.Listen
 	for _, pipeline := range p.pipelines {
@@ -102,15 +102,15 @@ func (p *process) round(options serve.Options, listen *listenFlags) (switched bo
 	options.Gateway = p.front.shown()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer stopServing()
-	var server *serve.Server
+	var server *admin.Server
 	if listen.Listen != "none" {
 		if err := p.mountModels(serving, &options); err != nil {
 			return false, err
 		}
-		options.Reprocess = func(ctx context.Context, r rederive.Request) iter.Seq2[rederive.Progress, error] {
+		options.Reprocess = func(ctx context.Context, r reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 			return p.rederiveHere(ctx, r)
 		}
-		if server, err = serve.Listen(log, options); err != nil {
+		if server, err = admin.Listen(log, options); err != nil {
 			return false, err
 		}
 		listen.Listen = server.Address() // for the next round
@@ -144,8 +144,8 @@ func (p *process) openFront() error {
 
 // mountModels answers requests with the models of the pipelines, until ctx is done.
 // Pipelines may share one; of two with one name and version the first is served.
-func (p *process) mountModels(ctx context.Context, options *serve.Options) error {
-	var models []scoring.Named
+func (p *process) mountModels(ctx context.Context, options *admin.Options) error {
+	var models []serving.Named
 	digests := map[string]string{}
 	for _, pipeline := range p.pipelines {
 		for _, m := range pipeline.runner.NamedModels() {
@@ -160,13 +160,13 @@ func (p *process) mountModels(ctx context.Context, options *serve.Options) error
 			if m.Model.Info().State > 0 { // of keys, which requests have none of
 				continue
 			}
-			models = append(models, scoring.Named{Name: m.Name, Version: strconv.Itoa(m.Version), Model: m.Model, Scores: scoreNames(m.Model.Info(), m.Outputs, func(o afterbay.Field) string { return o.Name })})
+			models = append(models, serving.Named{Name: m.Name, Version: strconv.Itoa(m.Version), Model: m.Model, Scores: scoreNames(m.Model.Info(), m.Outputs, func(o afterbay.Field) string { return o.Name })})
 		}
 	}
 	if len(models) == 0 {
 		return nil
 	}
-	handler, err := scoring.New(ctx, models, scoring.Options{Version: options.Version})
+	handler, err := serving.New(ctx, models, serving.Options{Version: options.Version})
 	if err != nil {
 		return err
 	}
@@ -177,13 +177,13 @@ func (p *process) mountModels(ctx context.Context, options *serve.Options) error
 
 // open opens the log that the process works on. From then on dir is where it
 // keeps what is its own.
-func (p *process) open(options *serve.Options) (serve.Log, error) {
+func (p *process) open(options *admin.Options) (admin.Log, error) {
 	if !p.engine.isKafka() {
 		log, err := p.openLogWith(p.dir, embedded.Options{StateMemoryBytes: p.stateBytes})
 		if err != nil {
 			return nil, err
 		}
-		options.Collectors, options.Stats = []prometheus.Collector{serve.LogCollector(log.Stats)}, log.Stats
+		options.Collectors, options.Stats = []prometheus.Collector{admin.LogCollector(log.Stats)}, log.Stats
 		return log, nil
 	}
 	data := p.dir
@@ -203,7 +203,7 @@ func (p *process) open(options *serve.Options) (serve.Log, error) {
 
 // work runs the pipelines until the first signal, or until there is nothing to
 // do. The server ends after them, so that they can be watched to the end.
-func (p *process) work(log serve.Log, server *serve.Server, serving context.Context, stopServing func()) (switched bool, err error) {
+func (p *process) work(log admin.Log, server *admin.Server, serving context.Context, stopServing func()) (switched bool, err error) {
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
 	var outer errgroup.Group
@@ -296,7 +296,7 @@ func (a *app) keepTimings(dir string, runners ...*afterbay.Runner) {
 // that what is wrong with their state was found, and have committed all of their
 // input, and all sinks are done with what that became. It waits for none that ended
 // alone.
-func waitIdle(ctx context.Context, log serve.Log, pipelines []pipeline) error {
+func waitIdle(ctx context.Context, log admin.Log, pipelines []pipeline) error {
 	for _, p := range pipelines {
 		if err := waitAssigned(ctx, log, p.runner); err != nil {
 			return err
@@ -316,7 +316,7 @@ func waitIdle(ctx context.Context, log serve.Log, pipelines []pipeline) error {
 	return nil
 }
 
-func waitAssigned(ctx context.Context, log serve.Log, runner *afterbay.Runner) error {
+func waitAssigned(ctx context.Context, log admin.Log, runner *afterbay.Runner) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
@@ -339,7 +339,7 @@ func waitAssigned(ctx context.Context, log serve.Log, runner *afterbay.Runner) e
 }
 
 // announce prints what runs, where, and what to type next.
-func (p *process) announce(server *serve.Server) {
+func (p *process) announce(server *admin.Server) {
 	if p.engine.isKafka() {
 		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine.URL, p.dir)
 	} else {

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/ingest"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 func (a *app) produce(c *produceCommand) (err error) {
@@ -36,7 +36,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if local, ok := directory.(*serve.Local); ok { // else the process knows
+	if local, ok := directory.(*admin.Local); ok { // else the process knows
 		if takes, err := local.Takes(a.ctx, c.Topic); err != nil || !takes {
 			return cmp.Or(err, usage("topic %q is the engine's own: it takes no records from outside: append to the input of a pipeline, or start the pipeline that reads the topic", c.Topic))
 		}
@@ -52,13 +52,13 @@ func (a *app) produce(c *produceCommand) (err error) {
 		if err := to.ready(); err != nil {
 			return err
 		}
-		topic, err := serve.Find(a.ctx, directory, c.Topic)
+		topic, err := admin.Find(a.ctx, directory, c.Topic)
 		if err != nil {
 			return err
 		}
 		options.Key = cmp.Or(c.Key, topic.Key)
 	}
-	if client, ok := directory.(*serve.Client); ok {
+	if client, ok := directory.(*admin.Client); ok {
 		client.Key = c.Key
 	}
 	meter := newMeter(a.stderr)
@@ -89,7 +89,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 // target is a directory and a topic, created before its first records: a topic keeps
 // its key, so a key that no record has must not create one.
 type target struct {
-	serve.Directory
+	admin.Directory
 	ready func() error
 }
 

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/park"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/task/async"
 )
 
 type queueCommand struct {
@@ -49,7 +49,7 @@ type queuedEvent struct {
 	Bytes     int        `json:"bytes"`
 }
 
-func newQueuedEvent(e *park.Entry) queuedEvent {
+func newQueuedEvent(e *async.Entry) queuedEvent {
 	p := queuedEvent{
 		Partition: e.Record.Partition.Index, Offset: int64(e.Record.Offset), Key: string(e.Record.Key), Waits: "call",
 		Attempts: e.Attempts, Priority: e.Class.String(), Tenant: e.Tenant, Since: time.UnixMicro(e.Since).UTC(), Error: e.Error, Bytes: len(e.Record.Value),
@@ -73,7 +73,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if c.JSON {
 		out := json.NewEncoder(a.stdout)
-		for e, err := range serve.Queued(a.ctx, directory, c.Pipeline) {
+		for e, err := range admin.Queued(a.ctx, directory, c.Pipeline) {
 			if err == nil {
 				err = out.Encode(newQueuedEvent(e))
 			}
@@ -85,7 +85,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PARTITION\tOFFSET\tKEY\tWAITS FOR\tATTEMPTS\tFOR\tERROR")
-	for e, err := range serve.Queued(a.ctx, directory, c.Pipeline) {
+	for e, err := range admin.Queued(a.ctx, directory, c.Pipeline) {
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (c *orderFlags) order(a *app, drop bool, done string) error {
 	if err != nil {
 		return err
 	}
-	n, err := client.Order(a.ctx, c.Pipeline, park.Order{Drop: drop, Partition: c.Partition, Offset: c.Offset})
+	n, err := client.Order(a.ctx, c.Pipeline, async.Order{Drop: drop, Partition: c.Partition, Offset: c.Offset})
 	if err != nil {
 		return err
 	}

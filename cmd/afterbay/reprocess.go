@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/internal/plot"
-	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/rederive"
-	"github.com/afterbay/afterbay/serve"
 )
 
 type reprocessCommand struct {
@@ -56,7 +56,7 @@ func (c *reprocessCommand) Run(a *app) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	all := a.rederive(directory, changed, request)
-	last, shown := rederive.Progress{}, time.Time{}
+	last, shown := reprocess.Progress{}, time.Time{}
 	for p, err := range all {
 		switch {
 		case err != nil && a.ctx.Err() != nil:
@@ -89,8 +89,8 @@ func (c *reprocessCommand) Run(a *app) (err error) {
 	return nil
 }
 
-func (c *reprocessCommand) request() (request rederive.Request, err error) {
-	request = rederive.Request{Pipeline: c.Pipeline, Models: c.Model, Rate: c.Rate, Follow: c.Follow, Switch: c.Switch, Into: c.Into, State: c.State, DryRun: c.DryRun}
+func (c *reprocessCommand) request() (request reprocess.Request, err error) {
+	request = reprocess.Request{Pipeline: c.Pipeline, Models: c.Model, Rate: c.Rate, Follow: c.Follow, Switch: c.Switch, Into: c.Into, State: c.State, DryRun: c.DryRun}
 	for _, at := range []struct {
 		flag, text string
 		into       *time.Time
@@ -130,26 +130,26 @@ func (c *reprocessCommand) request() (request rederive.Request, err error) {
 }
 
 // rederive does it with the log, or has the process do it that holds it.
-func (a *app) rederive(d serve.Directory, changed pipeline, request rederive.Request) iter.Seq2[rederive.Progress, error] {
-	if client, ok := d.(*serve.Client); ok {
+func (a *app) rederive(d admin.Directory, changed pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
+	if client, ok := d.(*admin.Client); ok {
 		return client.Reprocess(a.ctx, request)
 	}
 	if request.DryRun {
-		return rederive.Rehearse(a.ctx, d.(*serve.Local).Log, changed.runner, request.Job())
+		return reprocess.Rehearse(a.ctx, d.(*admin.Local).Log, changed.runner, request.Job())
 	}
 	job := request.Job()
 	job.Open = openSink
-	return rederive.Run(a.ctx, d.(*serve.Local).Log, changed.runner, job)
+	return reprocess.Run(a.ctx, d.(*admin.Local).Log, changed.runner, job)
 }
 
-func generationOf(p *rederive.Progress) string {
+func generationOf(p *reprocess.Progress) string {
 	if p.Generation == 0 {
 		return ""
 	}
 	return fmt.Sprintf("generation %d: ", p.Generation)
 }
 
-func progressLine(p *rederive.Progress) string {
+func progressLine(p *reprocess.Progress) string {
 	line := fmt.Sprintf("%s%d of %d events", generationOf(p), p.Events, p.Of)
 	if left := p.Of - p.Events; p.Rate > 0 && left > 0 {
 		line += fmt.Sprintf(", %.0f a second, %v left", p.Rate, (time.Duration(float64(left)/p.Rate) * time.Second).Round(time.Second))
@@ -158,7 +158,7 @@ func progressLine(p *rederive.Progress) string {
 }
 
 // sumUp says what was done and what to type next.
-func (c *reprocessCommand) sumUp(out io.Writer, name string, p *rederive.Progress) {
+func (c *reprocessCommand) sumUp(out io.Writer, name string, p *reprocess.Progress) {
 	if c.DryRun {
 		c.sumUpDryRun(out, name, p)
 		return
@@ -192,7 +192,7 @@ func (c *reprocessCommand) sumUp(out io.Writer, name string, p *rederive.Progres
 }
 
 // sumUpDryRun says what would be done.
-func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *rederive.Progress) {
+func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *reprocess.Progress) {
 	fmt.Fprintf(out, "%d events of %s would be reprocessed: %d outputs, %d dead letters\n", p.Events, name, p.Outputs, p.Dead)
 	if len(p.Models) == 0 {
 		fmt.Fprintln(out, "  nothing outside of the process would be called")
@@ -208,7 +208,7 @@ func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *rederive.P
 
 // loadChanged reads the pipeline that a request is about. Its runner is the
 // caller's to close.
-func (a *app) loadChanged(request rederive.Request) (pipeline, error) {
+func (a *app) loadChanged(request reprocess.Request) (pipeline, error) {
 	file, err := config.Load(request.File)
 	if err != nil {
 		return pipeline{}, &exitError{exitInvalid, &invalidError{fmt.Errorf("%w", err)}}

@@ -11,31 +11,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/dead"
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/internal/plot"
-	"github.com/afterbay/afterbay/rederive"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // compare says how what a generation made differs from what was there before.
-func (c *reprocessCommand) compare(a *app, d serve.Directory, pipeline string, topics []string, p *rederive.Progress) error {
-	if client, ok := d.(*serve.Client); ok && len(p.Live) > 0 {
+func (c *reprocessCommand) compare(a *app, d admin.Directory, pipeline string, topics []string, p *reprocess.Progress) error {
+	if client, ok := d.(*admin.Client); ok && len(p.Live) > 0 {
 		d = c.again(a, client)
 	}
-	var all []*rederive.Comparison
+	var all []*reprocess.Comparison
 	var charts []plot.Chart
 	begun := generation.Begun{Pipeline: pipeline, Generation: p.Generation, Into: p.Into}
 	went := map[string][]string{} // several may go to one topic, which is compared with all of them
 	for _, topic := range topics {
-		if topic != dead.Topic(pipeline) {
+		if topic != deadletter.Topic(pipeline) {
 			went[begun.TopicOf(topic)] = append(went[begun.TopicOf(topic)], topic)
 		}
 	}
 	for _, derived := range slices.Sorted(maps.Keys(went)) {
 		topic := strings.Join(went[derived], ", ")
-		found, err := rederive.Compare(topic, pipeline, p, a.records(d, went[derived]...), a.records(d, derived))
+		found, err := reprocess.Compare(topic, pipeline, p, a.records(d, went[derived]...), a.records(d, derived))
 		if errors.Is(err, stream.ErrUnknownTopic) {
 			continue
 		}
@@ -51,7 +51,7 @@ func (c *reprocessCommand) compare(a *app, d serve.Directory, pipeline string, t
 	}
 	if c.JSON {
 		if err := json.NewEncoder(a.stdout).Encode(struct {
-			Compare []*rederive.Comparison `json:"compare"`
+			Compare []*reprocess.Comparison `json:"compare"`
 		}{all}); err != nil {
 			return err
 		}
@@ -70,10 +70,10 @@ func (c *reprocessCommand) compare(a *app, d serve.Directory, pipeline string, t
 }
 
 // records yields those of topics, one topic after the other.
-func (a *app) records(d serve.Directory, topics ...string) iter.Seq2[stream.Record, error] {
+func (a *app) records(d admin.Directory, topics ...string) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for _, topic := range topics {
-			for r, err := range d.Records(a.ctx, serve.Query{Topic: topic, Partition: serve.AllPartitions}) {
+			for r, err := range d.Records(a.ctx, admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
 				if !yield(r, err) {
 					return
 				}
@@ -88,7 +88,7 @@ const (
 )
 
 // again reaches a process after a switch, for which it begins its server anew.
-func (c *reprocessCommand) again(a *app, before *serve.Client) *serve.Client {
+func (c *reprocessCommand) again(a *app, before *admin.Client) *admin.Client {
 	for deadline := time.Now().Add(againWait); time.Now().Before(deadline) && a.ctx.Err() == nil; time.Sleep(againTry) {
 		next, err := before, error(nil)
 		if c.URL == "" {
@@ -109,7 +109,7 @@ const (
 )
 
 // chartOf draws how the numbers of a field are distributed.
-func chartOf(topic string, f *rederive.Field) plot.Chart {
+func chartOf(topic string, f *reprocess.Field) plot.Chart {
 	from, to := min(f.Old.Least, f.New.Least), max(f.Old.Most, f.New.Most)
 	if from == to {
 		to = from + 1
@@ -117,7 +117,7 @@ func chartOf(topic string, f *rederive.Field) plot.Chart {
 	chart := plot.Chart{Title: topic + ": " + f.Name, X: f.Name, Y: "share of outputs"}
 	for _, of := range []struct {
 		name   string
-		spread *rederive.Spread
+		spread *reprocess.Spread
 	}{{"before", f.Old}, {"reprocessed", f.New}} {
 		line := plot.Line{Name: of.name}
 		for i, share := range of.spread.Share(from, to, chartParts) {
@@ -129,7 +129,7 @@ func chartOf(topic string, f *rederive.Field) plot.Chart {
 }
 
 // printComparison says how the outputs of a topic differ.
-func printComparison(out io.Writer, c *rederive.Comparison) {
+func printComparison(out io.Writer, c *reprocess.Comparison) {
 	share := 0.0
 	if c.Both > 0 {
 		share = 100 * float64(c.Changed) / float64(c.Both)

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/explain"
-	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/ops/explain"
 )
 
 var (

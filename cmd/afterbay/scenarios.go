@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/lookup/services"
+	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/scenario"
 )
 

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
+	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/tree"
 )
 
 // randomRows returns rows with missing values, as numbers and as CSV of the
@@ -178,7 +178,7 @@ func TestTextsOfAModelAreColumns(t *testing.T) {
 // unpackedModel returns a model of the tests of package tree.
 func unpackedModel(t *testing.T, name string) []byte {
 	t.Helper()
-	file, err := os.Open("../../model/tree/testdata/" + name + ".gz")
+	file, err := os.Open("../../internal/models/tree/testdata/" + name + ".gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // error: the error returned counts these rows.
 func (a *app) score(m model.Model, source io.Reader, name string) error {
 	info := m.Info()
-	table, err := load.NewTable(source, name, info)
+	table, err := models.NewTable(source, name, info)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 		fmt.Fprintf(a.stderr, "%s:1: %d columns are no inputs of the model and are left out\n", name, others)
 	}
 	out := newLines(a.stdout, false)
-	columns := load.ScoreColumns(m)
+	columns := models.ScoreColumns(m)
 	for _, o := range info.Outputs {
 		if o.Text() {
 			columns = append(columns, cmp.Or(o.Name, "text"))
@@ -55,7 +55,7 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 		if err == nil {
 			err = table.Check(m, &s.rows)
 		}
-		var wrong *load.RowError
+		var wrong *models.RowError
 		switch {
 		case errors.Is(err, io.EOF):
 			more = false

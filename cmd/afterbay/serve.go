@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/http/serving"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/scoring"
 )
 
 type serveCommand struct {
@@ -22,7 +22,7 @@ type serveCommand struct {
 // Run serves the models until the first signal.
 func (c *serveCommand) Run(a *app) error {
 	a.service.Store(true)
-	var models []scoring.Named
+	var models []serving.Named
 	for _, text := range c.Models {
 		m, err := a.namedModel(text)
 		if err != nil {
@@ -34,14 +34,14 @@ func (c *serveCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	options := scoring.ServerOptions{
-		Options: scoring.Options{SpillDir: c.Spill, Version: version()}, StreamsMax: c.Streams, RequestsMax: c.Streams, Connections: c.Connections, Memory: c.memory(),
+	options := serving.ServerOptions{
+		Options: serving.Options{SpillDir: c.Spill, Version: version()}, StreamsMax: c.Streams, RequestsMax: c.Streams, Connections: c.Connections, Memory: c.memory(),
 		Address: c.Listen, Token: c.Token, Tokens: tokens, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Logger: a.log,
 	}
 	if err := options.Validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	server, err := scoring.Listen(models, options)
+	server, err := serving.Listen(models, options)
 	if err != nil {
 		return err
 	}
@@ -54,17 +54,17 @@ func (c *serveCommand) Run(a *app) error {
 }
 
 // namedModel loads the model that a flag names.
-func (a *app) namedModel(text string) (scoring.Named, error) {
+func (a *app) namedModel(text string) (serving.Named, error) {
 	name, path, ok := strings.Cut(text, "=")
 	if !ok || name == "" || path == "" {
-		return scoring.Named{}, &exitError{exitUsage, fmt.Errorf("--model %q: use NAME=FILE, such as fraud=fraud.json", text)}
+		return serving.Named{}, &exitError{exitUsage, fmt.Errorf("--model %q: use NAME=FILE, such as fraud=fraud.json", text)}
 	}
 	m, manifest, _, err := a.loadModel(path)
 	if err != nil {
-		return scoring.Named{}, err
+		return serving.Named{}, err
 	}
 	name, version, _ := strings.Cut(name, "@")
-	named := scoring.Named{Name: name, Version: version, Model: m}
+	named := serving.Named{Name: name, Version: version, Model: m}
 	if manifest != nil {
 		named.Version = cmp.Or(version, strconv.Itoa(manifest.Version))
 		named.Scores = scoreNames(m.Info(), manifest.Outputs, func(o model.Output) string { return o.Name })

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/control"
-	"github.com/afterbay/afterbay/internal/plot"
-	"github.com/afterbay/afterbay/simulate"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/lab/simulate"
 )
 
 type simulateCommand struct {

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/plot"
-	"github.com/afterbay/afterbay/simulate"
+	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/lab/simulate"
 )
 
 // title says what is simulated.

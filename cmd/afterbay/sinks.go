@@ -7,24 +7,24 @@ import (
 	"net/url"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/deliver"
-	"github.com/afterbay/afterbay/deliver/sink/files"
-	httpsink "github.com/afterbay/afterbay/deliver/sink/http"
-	"github.com/afterbay/afterbay/deliver/sink/postgres"
-	"github.com/afterbay/afterbay/deliver/sink/redis"
-	"github.com/afterbay/afterbay/internal/client"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/sinks/files"
+	httpsink "github.com/afterbay/afterbay/internal/sinks/http"
+	"github.com/afterbay/afterbay/internal/sinks/postgres"
+	"github.com/afterbay/afterbay/internal/sinks/redis"
+	"github.com/afterbay/afterbay/internal/sys/httpclient"
+	contract "github.com/afterbay/afterbay/sink"
 )
 
 // openSink makes what takes the records of a sink.
-func openSink(s afterbay.Sink) (deliver.Service, error) {
+func openSink(s afterbay.Sink) (contract.Service, error) {
 	if s.Postgres != nil {
 		options, err := postgresOptions(s)
 		if err != nil {
-			return deliver.Service{}, err
+			return contract.Service{}, err
 		}
 		sink, err := postgres.New(options)
-		return deliver.Service{Many: sink}, err
+		return contract.Service{Many: sink}, err
 	}
 	if s.Kafka != nil {
 		return openTopic(s)
@@ -32,14 +32,14 @@ func openSink(s afterbay.Sink) (deliver.Service, error) {
 	if s.Redis != nil {
 		options, err := redisOptions(s.Redis)
 		if err != nil {
-			return deliver.Service{}, err
+			return contract.Service{}, err
 		}
 		sink, err := redis.New(options)
-		return deliver.Service{Many: sink}, err
+		return contract.Service{Many: sink}, err
 	}
 	if s.Files != nil {
 		archive, err := openFiles(s.Files)
-		return deliver.Service{Whole: archive}, err
+		return contract.Service{Whole: archive}, err
 	}
 	headers := http.Header{}
 	for _, h := range s.HTTP.Headers {
@@ -48,7 +48,7 @@ func openSink(s afterbay.Sink) (deliver.Service, error) {
 	sink, err := httpsink.New(httpsink.Options{
 		URL: s.HTTP.URL, Method: s.HTTP.Method, Headers: headers, Token: s.HTTP.Token, TokenFile: s.HTTP.TokenFile, Connections: s.Concurrency,
 	})
-	return deliver.Service{Each: sink}, err
+	return contract.Service{Each: sink}, err
 }
 
 func postgresOptions(s afterbay.Sink) (postgres.Options, error) {
@@ -131,9 +131,9 @@ func (p pipeline) describeSinks() (text string) {
 			text += fmt.Sprintf("\n  sink %s: %s to%s", s.Name, s.From, rest)
 			continue
 		}
-		shown := client.Shown(u)
+		shown := httpclient.Shown(u)
 		if s.HTTP != nil {
-			shown = client.ShownOrigin(u)
+			shown = httpclient.ShownOrigin(u)
 		}
 		text += fmt.Sprintf("\n  sink %s: %s to %s%s", s.Name, s.From, shown, rest)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/deliver"
-	kafkasink "github.com/afterbay/afterbay/deliver/sink/kafka"
-	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	kafkasink "github.com/afterbay/afterbay/internal/sinks/kafka"
+	"github.com/afterbay/afterbay/sink"
 )
 
 // partitionsMax is how many partitions a topic of a pipeline has at most: each has
@@ -16,10 +16,10 @@ import (
 const partitionsMax = 1024
 
 // openTopic makes what writes to another cluster.
-func openTopic(s afterbay.Sink) (deliver.Service, error) {
+func openTopic(s afterbay.Sink) (sink.Service, error) {
 	cluster := s.Kafka.Cluster
 	if found := checkCluster(cluster); len(found) > 0 {
-		return deliver.Service{}, found
+		return sink.Service{}, found
 	}
 	writer, err := kafkasink.New(kafkasink.Options{
 		Open: func(ctx context.Context) (kafkasink.Log, error) {
@@ -37,7 +37,7 @@ func openTopic(s afterbay.Sink) (deliver.Service, error) {
 		},
 		Topic: s.Kafka.Topic, Group: s.Group, ExactlyOnce: s.Kafka.ExactlyOnce,
 	})
-	return deliver.Service{Many: writer}, err
+	return sink.Service{Many: writer}, err
 }
 
 // checkCluster returns what is wrong with how a cluster is reached, without a look

@@ -9,9 +9,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/kafka"
 )
 
 const copiesPipeline = `pipeline: fraud

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/rueidis"
 
-	"github.com/afterbay/afterbay/internal/servertest"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 const artifactsPipeline = `pipeline: support

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
 )
 
 const freezesPipeline = `pipeline: fraud
@@ -120,7 +120,7 @@ func TestBudgetIsComparedWithWhatEventsTook(t *testing.T) {
 	follow, _ := background(t, "tail", "freezes", "--follow", "--limit", "1")
 	must(t, `{"tx":"t1","customer":"c1","amount":99}`, "produce", "payments")
 	follow.wait(t, "t1")
-	var b serve.Budget
+	var b admin.Budget
 	for deadline := time.Now().Add(time.Minute); b.Events == 0 && time.Now().Before(deadline); { // counts are behind the log for a moment
 		if err := json.Unmarshal([]byte(must(t, "", "budget", "fraud", "--json", "--plot", "budget.svg")), &b); err != nil {
 			t.Fatal(err)

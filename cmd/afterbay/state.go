@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/serve"
-	"github.com/afterbay/afterbay/statekey"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/state/statekey"
 )
 
 type stateCommand struct {
@@ -187,7 +187,7 @@ func (a *app) entries(f *directoryFlags, pipeline string, key *string) (n int, e
 			return n, errors.Join(err, out.close())
 		}
 		n++
-		line = serve.AppendEntry(line[:0], e)
+		line = admin.AppendEntry(line[:0], e)
 		if err := out.write(line); err != nil {
 			return n, err
 		}

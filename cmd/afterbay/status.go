@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
 )
 
 type statusCommand struct {
@@ -35,9 +35,9 @@ func (c *statusCommand) Run(a *app) error {
 // statusTables are the tables of a status: one that has no rows is not printed.
 var statusTables = []struct {
 	head string
-	rows func(p *serve.PipelineStatus, row func(format string, args ...any))
+	rows func(p *admin.PipelineStatus, row func(format string, args ...any))
 }{
-	{"PIPELINE\tEVENTS\tOUTPUTS\tDEAD LETTERS\tLAG\tQUEUED\tP50\tP99\t", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tEVENTS\tOUTPUTS\tDEAD LETTERS\tLAG\tQUEUED\tP50\tP99\t", func(p *admin.PipelineStatus, row func(string, ...any)) {
 		note := ""
 		if p.Stopped != nil {
 			note = "stopped: afterbay dlq stats " + p.Name
@@ -47,7 +47,7 @@ var statusTables = []struct {
 		}
 		row("%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s", p.Counts.Events, p.Counts.Outputs, p.Counts.DeadLetters, p.Lag, p.Queued, seconds(p.Times.P50), seconds(p.Times.P99), note)
 	}},
-	{"PIPELINE\tCASE\tEVENTS\tP50\tP99\tBUDGET\tMISSED", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tCASE\tEVENTS\tP50\tP99\tBUDGET\tMISSED", func(p *admin.PipelineStatus, row func(string, ...any)) {
 		for _, w := range p.Cases {
 			limit := "-"
 			if w.Limit > 0 {
@@ -56,27 +56,27 @@ var statusTables = []struct {
 			row("%s\t%d\t%v\t%v\t%s\t%d", w.Case, w.Events, seconds(w.P50), seconds(w.P99), limit, w.Missed)
 		}
 	}},
-	{"PIPELINE\tMODEL\tROWS\tREFUSED\tFAULTS\tRATE", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tMODEL\tROWS\tREFUSED\tFAULTS\tRATE", func(p *admin.PipelineStatus, row func(string, ...any)) {
 		for _, s := range p.Scored {
 			row("%s\t%d\t%d\t%d\t%.1f%%", s.Model, s.Rows, s.Refused, s.Faults, 100*float64(s.Refused+s.Faults)/max(1, float64(s.Rows)))
 		}
 	}},
-	{"PIPELINE\tENDPOINT OF\tSTATE\tCALLS\tFAULTS\tRATE\tRUNNING\tLIMIT", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tENDPOINT OF\tSTATE\tCALLS\tFAULTS\tRATE\tRUNNING\tLIMIT", func(p *admin.PipelineStatus, row func(string, ...any)) {
 		for _, e := range p.Endpoints {
 			row("%s\t%s\t%d\t%d\t%.1f%%\t%d\t%d", e.Model, e.State, e.Calls, e.Faults, 100*float64(e.Faults)/max(1, float64(e.Calls)), e.Running, e.Limit)
 		}
 	}},
-	{"PIPELINE\tJOURNAL OF\tCALLS\tHITS\tAGAIN\tUNITS PAID\tUNITS SAVED", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tJOURNAL OF\tCALLS\tHITS\tAGAIN\tUNITS PAID\tUNITS SAVED", func(p *admin.PipelineStatus, row func(string, ...any)) {
 		for _, m := range p.Journal {
 			row("%s\t%d\t%d\t%d\t%d\t%d", m.Model, m.Calls, m.Hits, m.Again, m.Paid, m.Saved)
 		}
 	}},
-	{"PIPELINE\tGROUP\tOPEN\tSTATE\tDUPLICATES\tLATE", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tGROUP\tOPEN\tSTATE\tDUPLICATES\tLATE", func(p *admin.PipelineStatus, row func(string, ...any)) {
 		for _, g := range p.Groups {
 			row("%s\t%d\t%.1f MiB\t%d\t%d", g.Group, g.Open, float64(g.Bytes)/(1<<20), g.Duplicates, g.Late)
 		}
 	}},
-	{"PIPELINE\tSINK\tDELIVERED\tOLDER\tREPEATED\tCALLS\tFAILED\tDEAD LETTERS\tWAITING\tFRESH P50\tFRESH P99\t", func(p *serve.PipelineStatus, row func(string, ...any)) {
+	{"PIPELINE\tSINK\tDELIVERED\tOLDER\tREPEATED\tCALLS\tFAILED\tDEAD LETTERS\tWAITING\tFRESH P50\tFRESH P99\t", func(p *admin.PipelineStatus, row func(string, ...any)) {
 		for _, s := range p.Sinks {
 			note := ""
 			if s.Resting {
@@ -87,7 +87,7 @@ var statusTables = []struct {
 	}},
 }
 
-func printStatus(out io.Writer, status *serve.Status, now time.Time) error {
+func printStatus(out io.Writer, status *admin.Status, now time.Time) error {
 	fmt.Fprintf(out, "afterbay %s, process %d, since %v\n", status.Version, status.PID, now.Sub(status.Started).Round(time.Second))
 	for _, t := range statusTables {
 		table, begun := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.TabIndent), false

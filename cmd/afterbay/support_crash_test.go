@@ -25,10 +25,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/afterbay/afterbay/examples/support"
-	"github.com/afterbay/afterbay/internal/faultserver"
-	"github.com/afterbay/afterbay/internal/servertest"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lab/demo/support"
+	"github.com/afterbay/afterbay/internal/test/faultserver"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 var (
@@ -351,7 +351,7 @@ func (s *supportRun) until(e *supportEngine, is func() bool) {
 }
 
 // status returns what an engine says, nil where it does not listen.
-func (s *supportRun) status(e *supportEngine) *serve.PipelineStatus {
+func (s *supportRun) status(e *supportEngine) *admin.PipelineStatus {
 	_, address, _ := strings.Cut(e.out.String(), "listening on ")
 	address, _, ok := strings.Cut(address, ": POST")
 	if !ok {
@@ -366,7 +366,7 @@ func (s *supportRun) status(e *supportEngine) *serve.PipelineStatus {
 		return nil // it ends
 	}
 	defer response.Body.Close()
-	var status serve.Status
+	var status admin.Status
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil || len(status.Pipelines) != 1 {
 		return nil
 	}

@@ -5,10 +5,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/process/outside"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
-	"github.com/afterbay/afterbay/model/outside"
 )
 
 // ended returns the seconds of processor time of this process and of those that it
@@ -25,7 +25,7 @@ func ended() (sum float64) {
 // BenchmarkSupport scores rows with the models of examples/support: milliseconds of
 // processors a row, with those of the processes that compute, but without their start.
 func BenchmarkSupport(b *testing.B) {
-	shot, err := os.ReadFile("../../model/ocr/testdata/error.png")
+	shot, err := os.ReadFile("../../internal/models/ocr/testdata/error.png")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func BenchmarkSupport(b *testing.B) {
 			rows := model.Rows{BytesWidth: 1, Bytes: [][]byte{each.row}}
 			score := func(n int) float64 {
 				before := ended()
-				m, _, err := load.Verified(b.Context(), &manifest.Manifest, outside.Kinds())
+				m, _, err := models.Verified(b.Context(), &manifest.Manifest, outside.Kinds())
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -58,7 +58,7 @@ func BenchmarkSupport(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				load.Close(m)
+				models.Close(m)
 				return ended() - before
 			}
 			start := score(0)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/observe"
+	"github.com/afterbay/afterbay/internal/observe"
 )
 
 var supportChats = flag.Int("support.chats", pacedChats, "chats of the busy stream of TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches; with more of them it compares times, too, on a machine that does nothing else")

@@ -15,8 +15,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/afterbay/afterbay/examples/support"
-	"github.com/afterbay/afterbay/internal/servertest"
+	"github.com/afterbay/afterbay/internal/lab/demo/support"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 var supportComplaints = flag.Int("support.complaints", 6, "complaints of the test of examples/support")

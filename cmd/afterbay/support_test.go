@@ -172,7 +172,7 @@ func TestImagesBecomeTextInAPipeline(t *testing.T) {
 	}
 	shots := map[string][]byte{}
 	for _, name := range []string{"error.png", "photo.jpg", "strip.png", "empty.png"} {
-		data, err := os.ReadFile("../../model/ocr/testdata/" + name)
+		data, err := os.ReadFile("../../internal/models/ocr/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/generation"
-	"github.com/afterbay/afterbay/rederive"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 // switching is a pipeline that is to be handed over to a generation, by the loop
@@ -33,21 +33,21 @@ const parkedWait = 30 * time.Second
 const tellWait = 5 * time.Second
 
 // rederiveHere derives a pipeline of the process again.
-func (p *process) rederiveHere(ctx context.Context, request rederive.Request) iter.Seq2[rederive.Progress, error] {
-	return func(yield func(rederive.Progress, error) bool) {
+func (p *process) rederiveHere(ctx context.Context, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
+	return func(yield func(reprocess.Progress, error) bool) {
 		if !p.deriving.TryLock() {
-			yield(rederive.Progress{}, serve.ErrDeriving)
+			yield(reprocess.Progress{}, admin.ErrDeriving)
 			return
 		}
 		defer p.deriving.Unlock()
 		changed, err := p.loadChanged(request)
 		if err != nil {
-			yield(rederive.Progress{}, err)
+			yield(reprocess.Progress{}, err)
 			return
 		}
 		defer changed.runner.Close()
 		if request.DryRun {
-			rederive.Rehearse(ctx, p.names, changed.runner, request.Job())(yield)
+			reprocess.Rehearse(ctx, p.names, changed.runner, request.Job())(yield)
 			return
 		}
 		s := &switching{result: make(chan error, 1), told: make(chan struct{})}
@@ -55,12 +55,12 @@ func (p *process) rederiveHere(ctx context.Context, request rederive.Request) it
 		s.pipelines = slices.Clone(p.pipelines)
 		i := slices.IndexFunc(s.pipelines, func(o pipeline) bool { return o.runner.Name() == changed.runner.Name() })
 		if i < 0 {
-			yield(rederive.Progress{}, fmt.Errorf("%w %q: it does not run in this process", serve.ErrUnknownPipeline, changed.runner.Name()))
+			yield(reprocess.Progress{}, fmt.Errorf("%w %q: it does not run in this process", admin.ErrUnknownPipeline, changed.runner.Name()))
 			return
 		}
 		s.old, s.pipelines[i] = s.pipelines[i].runner, changed
 		if _, err = upstreamFirst(s.pipelines); err != nil {
-			yield(rederive.Progress{}, err)
+			yield(reprocess.Progress{}, err)
 			return
 		}
 		job := request.Job()
@@ -82,7 +82,7 @@ func (p *process) rederiveHere(ctx context.Context, request rederive.Request) it
 			}
 			return err
 		}
-		for progress, err := range rederive.Run(ctx, p.names, changed.runner, job) {
+		for progress, err := range reprocess.Run(ctx, p.names, changed.runner, job) {
 			if !yield(progress, err) {
 				return
 			}

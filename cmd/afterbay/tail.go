@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/internal/clean"
-	"github.com/afterbay/afterbay/serve"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -23,7 +23,7 @@ type tailCommand struct {
 
 // Run prints the records, a line each.
 func (c *tailCommand) Run(a *app) (err error) {
-	if c.Limit < 0 || c.Partition < serve.AllPartitions {
+	if c.Limit < 0 || c.Partition < admin.AllPartitions {
 		return usage("--limit and --partition are 0 or more; --partition -1 is all")
 	}
 	if c.View && c.From != 0 {
@@ -36,7 +36,7 @@ func (c *tailCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	out := newLines(a.stdout, c.Follow)
 	var line []byte
-	q := serve.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow, View: c.View}
+	q := admin.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow, View: c.View}
 	for r, err := range directory.Records(a.ctx, q) {
 		if a.ctx.Err() != nil {
 			break
@@ -54,7 +54,7 @@ func (c *tailCommand) Run(a *app) (err error) {
 
 func (c *tailCommand) format(dst []byte, r *stream.Record) []byte {
 	if c.Headers {
-		return serve.AppendRecord(dst, r)
+		return admin.AppendRecord(dst, r)
 	}
 	if event := header.Get(r, header.Cancel); event != "" { // it has no value
 		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // of texts

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/afterbay/afterbay/header"
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/stream"
 )
 

@@ -14,10 +14,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/gateway/wire"
-	"github.com/afterbay/afterbay/internal/clean"
-	"github.com/afterbay/afterbay/token"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
+	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
 type tokenCommand struct {
@@ -39,7 +39,7 @@ type tokenInspectCommand struct {
 	Keys  string `help:"File of keys to check it with, as the gateway has it." placeholder:"FILE"`
 }
 
-func openKeys(path string) (*token.Keyring, error) {
+func openKeys(path string) (*auth.Keyring, error) {
 	file, err := config.LoadKeys(path)
 	var access *fs.PathError
 	if errors.As(err, &access) {
@@ -47,7 +47,7 @@ func openKeys(path string) (*token.Keyring, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	return file.Open(token.Options{})
+	return file.Open(auth.Options{})
 }
 
 // Run prints a token.
@@ -56,7 +56,7 @@ func (c *tokenIssueCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	text, err := keys.Issue(c.Key, token.Identity{Tenant: c.Tenant, Client: c.Client, Scope: c.Scope}, c.Duration)
+	text, err := keys.Issue(c.Key, auth.Identity{Tenant: c.Tenant, Client: c.Client, Scope: c.Scope}, c.Duration)
 	if err == nil {
 		_, err = verify(a.ctx, keys, text)
 	}
@@ -69,7 +69,7 @@ func (c *tokenIssueCommand) Run(a *app) error {
 
 // verify returns who a gateway would take a token's client for. Beyond what the keys
 // say it asks for names that can be parts of keys and headers in the log.
-func verify(ctx context.Context, keys *token.Keyring, text string) (token.Identity, error) {
+func verify(ctx context.Context, keys *auth.Keyring, text string) (auth.Identity, error) {
 	who, err := keys.Verify(ctx, text)
 	if err == nil {
 		err = cmp.Or(wire.CheckID("the tenant", who.Tenant), wire.CheckID("the client", who.Client))
@@ -81,13 +81,13 @@ func verify(ctx context.Context, keys *token.Keyring, text string) (token.Identi
 func (c *tokenInspectCommand) Run(a *app) error {
 	text := c.Token
 	if text == "-" {
-		all, err := io.ReadAll(io.LimitReader(a.input("the token", "it as the argument"), 2*token.BytesMax))
+		all, err := io.ReadAll(io.LimitReader(a.input("the token", "it as the argument"), 2*auth.BytesMax))
 		if err != nil {
 			return fmt.Errorf("read the token: %w", err)
 		}
 		text = strings.TrimSpace(string(all))
 	}
-	contents, err := token.Inspect(text)
+	contents, err := auth.Inspect(text)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *tokenInspectCommand) check(a *app, w io.Writer, text string) error {
 		return err
 	}
 	who, err := verify(a.ctx, keys, text)
-	var refusal *token.Error
+	var refusal *auth.Error
 	switch {
 	case err == nil:
 		fmt.Fprintf(w, "signature\tholds, by key %s\naccepted\tas client %q of tenant %q\n", who.Key, who.Client, who.Tenant)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/token"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
 )
 
 const tokenKeys = `keys:
@@ -53,7 +53,7 @@ func TestTokenOfAClientThatNoGatewayTakesIsNotAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := keys.Issue("k2", token.Identity{Client: "ada lovelace"}, time.Minute)
+	text, err := keys.Issue("k2", auth.Identity{Client: "ada lovelace"}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

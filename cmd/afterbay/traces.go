@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/observe/otlp"
+	"github.com/afterbay/afterbay/internal/observe/otlp"
 )
 
 // traceFlags say where traces go. The variables are OpenTelemetry's.

@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/afterbay/afterbay/internal/kafkatest"
-	"github.com/afterbay/afterbay/stream/kafka"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
 // trouble is a pipeline on a real broker that something is wrong with. Its name

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/expression"
-	"github.com/afterbay/afterbay/header"
-	"github.com/afterbay/afterbay/internal/clean"
-	"github.com/afterbay/afterbay/value"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
 type tryCommand struct {

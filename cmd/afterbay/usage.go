@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/procfs"
+	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
 // usageOf is what the process has used.

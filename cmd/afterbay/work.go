@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/decode"
-	"github.com/afterbay/afterbay/examples/baseline"
-	"github.com/afterbay/afterbay/examples/fraud"
-	"github.com/afterbay/afterbay/examples/moderation"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
+	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
+	"github.com/afterbay/afterbay/internal/lab/demo/moderation"
 )
 
 // work is what a measurement runs.

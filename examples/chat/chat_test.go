@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/token"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
 )
 
 // serve returns the address of the page, and who checks its tokens.
-func serve(t *testing.T) (address string, keys *token.Keyring) {
+func serve(t *testing.T) (address string, keys *auth.Keyring) {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "tokens.key")
 	if err := makeSecret(secret); err != nil {
@@ -28,7 +28,7 @@ func serve(t *testing.T) (address string, keys *token.Keyring) {
 	if after, err := os.ReadFile(secret); err != nil || string(after) != string(before) || len(after) < 33 {
 		t.Fatalf("the secret was %q and is %q, %v", before, after, err)
 	}
-	keys, err := token.New(token.Keys{Keys: []token.Key{{ID: "k1", SecretFile: secret, Audience: "chat"}}}, token.Options{})
+	keys, err := auth.New(auth.Keys{Keys: []auth.Key{{ID: "k1", SecretFile: secret, Audience: "chat"}}}, auth.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

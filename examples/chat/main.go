@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/clients/typescript"
-	"github.com/afterbay/afterbay/config"
-	"github.com/afterbay/afterbay/token"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
 )
 
 //go:embed page
@@ -48,7 +48,7 @@ func run(folder, listen, gateway string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := file.Open(token.Options{})
+	keys, err := file.Open(auth.Options{})
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func makeSecret(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-func handler(keys *token.Keyring, gateway string) http.Handler {
+func handler(keys *auth.Keyring, gateway string) http.Handler {
 	files, err := fs.Sub(page, "page")
 	if err != nil { // of a name that is no path
 		panic(err)
@@ -97,13 +97,13 @@ const lasts = time.Minute // a token
 
 // session says who has the page open, and gives it a token. All tabs of a browser
 // are one client, which its cookie names; who can log in has a name instead.
-func session(w http.ResponseWriter, r *http.Request, keys *token.Keyring, gateway string) {
+func session(w http.ResponseWriter, r *http.Request, keys *auth.Keyring, gateway string) {
 	cookie, err := r.Cookie("client")
 	if err != nil {
 		cookie = &http.Cookie{Name: "client", Value: rand.Text(), Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 		http.SetCookie(w, cookie)
 	}
-	text, err := keys.Issue("k1", token.Identity{Tenant: "chat", Client: cookie.Value}, lasts)
+	text, err := keys.Issue("k1", auth.Identity{Tenant: "chat", Client: cookie.Value}, lasts)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -11,9 +11,9 @@ import (
 	"os/signal"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/config"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/step"
-	"github.com/afterbay/afterbay/stream/embedded"
 )
 
 //go:embed pipeline.yaml

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/scenario"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 

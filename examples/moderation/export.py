@@ -16,7 +16,7 @@ import joblib
 import profanity_check
 
 here = pathlib.Path(__file__).parent
-sys.path.insert(0, str(here / "../../model/text"))
+sys.path.insert(0, str(here / "../../internal/models/text"))
 from export import export  # noqa: E402
 
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 

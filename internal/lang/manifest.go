@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
 )
 
 // Manifest is the file of a model's manifest.
@@ -33,7 +33,7 @@ var ManifestFields = []spec.Field[model.Manifest]{
 	{Name: "sha256", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Digest }, digest()),
 		Example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Absent: "required with `file`"},
 	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
-	{Name: "kind", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.Choice[string](load.Kinds()...)), Example: "xgboost"},
+	{Name: "kind", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.Choice[string](models.Kinds()...)), Example: "xgboost"},
 	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.ManifestInput { return &m.Inputs },
 		spec.Named(func(in *model.ManifestInput) *string { return &in.Name }, spec.OneOf("write number, string, bytes or {type: ...}",
 			spec.Scalar, spec.Into(inputType, readInputType), spec.Mapping, spec.MappingOf(manifestInputFields)))),
@@ -191,10 +191,10 @@ func ParseManifestWith(filename string, data []byte, lookup spec.Lookup) (*Manif
 	return m, nil
 }
 
-// Explain turns load.Errors in err into Errors with positions in the manifest.
+// Explain turns models.Errors in err into Errors with positions in the manifest.
 // Any other error is returned as it is.
 func (m *Manifest) Explain(err error) error {
-	var found load.Errors
+	var found models.Errors
 	if !errors.As(err, &found) {
 		return err
 	}

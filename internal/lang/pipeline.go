@@ -3,11 +3,11 @@ package lang
 import (
 	"time"
 
-	"github.com/afterbay/afterbay/deliver/row"
+	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/sinks/row"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/model/load"
 	"github.com/afterbay/afterbay/step"
 )
 
@@ -43,10 +43,10 @@ type Pipeline struct {
 type Code struct {
 	Functions map[string]step.Function // of call steps
 	Models    map[string]model.Model   // of Model.Go
-	Kinds     map[string]load.Opener   // of models of manifests that run outside of the process, as model/outside has them
+	Kinds     map[string]models.Opener // of models of manifests that run outside of the process, as internal/process/outside has them
 
 	// Rows opens where a lookup outside of the log finds rows, as services.Open of
-	// lookup/services does. What it returns is closed where it has a method Close.
+	// internal/process/services does. What it returns is closed where it has a method Close.
 	Rows func(Lookup) (lookup.Source, error)
 }
 

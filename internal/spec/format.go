@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/expression"
+	"github.com/afterbay/afterbay/internal/event/expression"
 )
 
 const Day = 24 * time.Hour

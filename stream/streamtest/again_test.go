@@ -3,8 +3,8 @@ package streamtest
 import (
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 )
 
 // closing notes that it was closed.

@@ -10,7 +10,7 @@ import (
 )
 
 // RunDurable checks that a log keeps over Close and reopening what it
-// acknowledged, and nothing else. Run does not ask that: stream/memory forgets.
+// acknowledged, and nothing else. Run does not ask that: internal/log/memory forgets.
 // Open is called again and again, on the same data, each time after the log
 // that it returned before was closed. Every case has its own topics, groups and
 // producers in it.

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/memory"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 

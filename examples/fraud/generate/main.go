@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/afterbay/afterbay/examples/fraud"
+	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/afterbay/afterbay/examples/moderation"
+	"github.com/afterbay/afterbay/internal/lab/demo/moderation"
 )
 
 func main() {

@@ -12,7 +12,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/afterbay/afterbay/examples/support"
+	"github.com/afterbay/afterbay/internal/lab/demo/support"
 )
 
 func main() {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/afterbay/afterbay/internal/http/server"
-	"github.com/afterbay/afterbay/internal/metric"
+	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
 // Tokens are the tokens of a file that is read again when it changes.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay/internal/metric"
+	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
 // reason is why a request was refused: a label of metrics.

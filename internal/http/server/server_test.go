@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/server"
-	"github.com/afterbay/afterbay/internal/memnet"
+	"github.com/afterbay/afterbay/internal/test/memnet"
 )
 
 // world is a server on connections in memory, in virtual time.

@@ -1,0 +1,3 @@
+module github.com/afterbay/afterbay/clients/typescript
+
+go 1.26.0

@@ -1,0 +1,293 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/gateway/sequence"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// Gateway is a gateway file: where clients connect, and to which pipeline.
+type Gateway struct {
+	Name          string          // also that of its topics `<name>.inbox` and `<name>.results` and of its groups
+	Listen        string          // host:port for clients; "" is 127.0.0.1:8088
+	Cert          string          // a file of the certificate of TLS, PEM
+	Key           string          // a file of its key, PEM
+	Pipeline      GatewayPipeline // what the clients' events go to, and what comes of them
+	Engine        lang.Engine     // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
+	Keys          string          // the file of keys, which says whose tokens are taken
+	CursorKey     string          // signs the positions that clients come back with: at least 32 bytes, the same for all gateways of the name
+	CursorKeyFile string          // a file of that secret alone; space around it is no part of it
+	Origins       []string        // of pages that may connect; "*" is any
+	Partitions    int32           // of inbox and results, for ever; 0 is 8
+	Epoch         int             // of the log: write another number after records of it were lost, so that clients hear of a gap; 0 is 0
+	Limits        GatewayLimits   // bounds what clients may take
+	Heartbeat     GatewayHeartbeat
+	Drain         time.Duration // the time over which clients are sent away when the process ends; 0 is 30 s
+
+	source *spec.Source
+	places map[string]spec.Place
+}
+
+// GatewayPipeline is the topics of a pipeline, or of several in a row.
+type GatewayPipeline struct {
+	Input       string   // the topic that it reads
+	Outputs     []string // topics whose records are results of their event: the first of an event ends it as ok
+	Partials    []string // topics of parts of results, which come before
+	DeadLetters []string // topics of dead letters: they end an event as dead_lettered
+	Late        []string // topics of late events: they end as rejected
+	Unreplied   string   // expire: events without a reply end when limits.window has passed, as expired
+}
+
+// GatewayLimits is what clients may take.
+type GatewayLimits struct {
+	Connections int           // open at a time; 0 is 10,000
+	Pending     int           // events of a connection that wait for their result; 0 is 50
+	Message     int           // bytes of a message; 0 is 64 KiB
+	Address     GatewayShare  // what one address may take, of IPv6 one /64: 256 connections, 20 new ones a second, 100 at once after a pause
+	Tenant      GatewayShare  // what one tenant may take: 10,000 connections, 10,000 connections and events a second, 20,000 at once after a pause
+	Held        int           // events of a client that wait for one with a smaller sequence number; 0 is 32
+	HeldFor     time.Duration // how long they wait; 0 is 30 s
+	Window      time.Duration // how long ids of events are remembered; an event without an outcome ends then, as expired; 0 is 24 h
+	IDs         int           // how many ids a partition remembers, the newest; 0 is 1,000,000
+}
+
+// GatewayShare is what one of many may take.
+type GatewayShare struct {
+	Connections int // open at a time
+	Rate        int // a second
+	Burst       int // at once after a pause
+	Keys        int // addresses or tenants that are remembered; 0 is 65,536
+}
+
+// GatewayHeartbeat is how clients that are gone are noticed.
+type GatewayHeartbeat struct {
+	Interval time.Duration // between pings; 0 is 15 s
+	Timeout  time.Duration // how long a client may leave one unanswered; 0 is 10 s
+}
+
+var readTopics = spec.ListOf(spec.TextOf("a topic"))
+
+var gatewayFields = []spec.Field[Gateway]{
+	{Name: "gateway", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Name }, lang.ReadName), Example: "chat"},
+	{Name: "listen", Form: spec.Into(func(g *Gateway) *string { return &g.Listen }, spec.TextOf("host:port")), Example: "0.0.0.0:8088"},
+	{Name: "cert", Form: spec.Into(func(g *Gateway) *string { return &g.Cert }, lang.ReadPath), Example: "chat.pem", Absent: "no TLS: what is in front of the gateway has it"},
+	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, lang.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
+	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
+		Example: "{input: messages, outputs: [decisions], dead_letters: [moderation.dlq]}"},
+	{Name: "engine", Form: spec.Into(func(g *Gateway) *lang.Engine { return &g.Engine }, lang.ReadEngine), Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`"},
+	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, lang.ReadPath), Example: "keys.yaml"},
+	{Name: "cursor_key", Required: true, Or: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKey }, spec.Secret("cursor_key_file")), Example: "${CURSOR_KEY}"},
+	{Name: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKeyFile }, lang.ReadPath), Example: "/run/secrets/cursors", Absent: "`cursor_key`"},
+	{Name: "origins", Form: spec.Into(func(g *Gateway) *[]string { return &g.Origins }, spec.ListOf(spec.TextOf("an origin such as https://example.org"))), Example: "['https://chat.example.org']", Absent: "no page may: only clients that are none"},
+	{Name: "partitions", Form: spec.Into(func(g *Gateway) *int32 { return &g.Partitions }, spec.Whole[int32](1, 1024)), Example: "32"},
+	{Name: "epoch", Form: spec.Into(func(g *Gateway) *int { return &g.Epoch }, spec.Whole[int](0, 1_000_000_000)), Example: "1"},
+	{Name: "limits", Form: spec.Into(func(g *Gateway) *GatewayLimits { return &g.Limits }, spec.MappingOf(gatewayLimitsFields)), Example: "{pending: 20, message: 16KiB}", Absent: "as below"},
+	{Name: "heartbeat", Form: spec.Into(func(g *Gateway) *GatewayHeartbeat { return &g.Heartbeat }, spec.MappingOf(gatewayHeartbeatFields)), Example: "{interval: 30s, timeout: 10s}", Absent: "as below"},
+	{Name: "drain", Form: spec.Into(func(g *Gateway) *time.Duration { return &g.Drain }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
+}
+
+var gatewayPipelineFields = []spec.Field[GatewayPipeline]{
+	{Name: "input", Required: true, Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Input }, spec.TextOf("a topic")), Example: "messages"},
+	{Name: "outputs", Required: true, Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Outputs }, readTopics), Example: "[decisions]"},
+	{Name: "partials", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Partials }, readTopics), Example: "[tokens]", Absent: "none"},
+	{Name: "dead_letters", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.DeadLetters }, readTopics), Example: "[moderation.dlq]", Absent: "none: an event that became one ends as expired"},
+	{Name: "late", Form: spec.Into(func(p *GatewayPipeline) *[]string { return &p.Late }, readTopics), Example: "[late-messages]", Absent: "none"},
+	{Name: "unreplied", Form: spec.Into(func(p *GatewayPipeline) *string { return &p.Unreplied }, spec.Choice[string]("expire")), Example: "expire", Absent: "a gateway does not start where it sees that there are any"},
+}
+
+var gatewayLimitsFields = []spec.Field[GatewayLimits]{
+	{Name: "connections", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Connections }, spec.Whole[int](1, 1_000_000)), Example: "50000"},
+	{Name: "pending", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Pending }, spec.Whole[int](1, 10_000)), Example: "20"},
+	{Name: "message", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Message }, spec.Size(1<<10, 1<<20)), Example: "16KiB"},
+	{Name: "address", Form: spec.Into(func(l *GatewayLimits) *GatewayShare { return &l.Address }, spec.MappingOf(gatewayShareFields)), Example: "{connections: 5000, rate: 1000, burst: 5000}", Absent: "as its meaning says"},
+	{Name: "tenant", Form: spec.Into(func(l *GatewayLimits) *GatewayShare { return &l.Tenant }, spec.MappingOf(gatewayShareFields)), Example: "{connections: 500, rate: 200, burst: 1000}", Absent: "as its meaning says"},
+	{Name: "held", Form: spec.Into(func(l *GatewayLimits) *int { return &l.Held }, spec.Whole[int](1, 10_000)), Example: "8"},
+	{Name: "held_for", Form: spec.Into(func(l *GatewayLimits) *time.Duration { return &l.HeldFor }, spec.Span(time.Millisecond, time.Hour)), Example: "5s"},
+	{Name: "window", Form: spec.Into(func(l *GatewayLimits) *time.Duration { return &l.Window }, spec.Span(time.Second, 30*spec.Day)), Example: "1h"},
+	{Name: "ids", Form: spec.Into(func(l *GatewayLimits) *int { return &l.IDs }, spec.Whole[int](10_000, 40_000_000)), Example: "200000"},
+}
+
+var gatewayShareFields = []spec.Field[GatewayShare]{
+	{Name: "connections", Form: spec.Into(func(s *GatewayShare) *int { return &s.Connections }, spec.Whole[int](1, 1_000_000)), Example: "500", Absent: "as said above"},
+	{Name: "rate", Form: spec.Into(func(s *GatewayShare) *int { return &s.Rate }, spec.Whole[int](1, 1_000_000)), Example: "200", Absent: "as said above"},
+	{Name: "burst", Form: spec.Into(func(s *GatewayShare) *int { return &s.Burst }, spec.Whole[int](1, 1_000_000)), Example: "1000", Absent: "as said above"},
+	{Name: "keys", Form: spec.Into(func(s *GatewayShare) *int { return &s.Keys }, spec.Whole[int](1, 10_000_000)), Example: "10000"},
+}
+
+var gatewayHeartbeatFields = []spec.Field[GatewayHeartbeat]{
+	{Name: "interval", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Interval }, spec.Span(time.Second, time.Hour)), Example: "30s"},
+	{Name: "timeout", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Timeout }, spec.Span(time.Second, time.Hour)), Example: "5s"},
+}
+
+// IsGateway reports whether a file is a gateway file, be it right or not.
+func IsGateway(path string) bool { return spec.IsFile(path, &spec.GatewayFiles) }
+
+// LoadGateway reads a gateway file, of at most 1 MiB, and the environment variables
+// that its values name. The paths in it are relative to its folder: in the result
+// they are joined with it. An error is Errors where the file was read but is not
+// right.
+func LoadGateway(path string) (*Gateway, error) {
+	g, err := LoadGatewayPartly(path)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// LoadGatewayPartly is LoadGateway, but with an error of type Errors it also returns the
+// valid parts of the file, if any.
+func LoadGatewayPartly(path string) (*Gateway, error) {
+	data, err := spec.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read gateway: %w: name a gateway file that can be read", err)
+	}
+	g, err := parseGateway(path, data, os.LookupEnv)
+	if g != nil {
+		e := &g.Engine
+		spec.Beside(path, &g.Cert, &g.Key, &g.Keys, &g.CursorKeyFile, &e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile)
+	}
+	return g, err
+}
+
+func parseGateway(filename string, data []byte, lookup spec.Lookup) (*Gateway, error) {
+	g := &Gateway{}
+	r, _, err := spec.ReadOne(&spec.GatewayFiles, filename, data, lookup, gatewayFields, g)
+	if err != nil {
+		return nil, err
+	}
+	g.source, g.places = r.Source, r.Places
+	g.check(r)
+	return g, r.Errors.Sorted()
+}
+
+var aGatewayName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// check reports what no word alone shows.
+func (g *Gateway) check(r *spec.Reader) {
+	at := func(path string) int { return r.Places[path].Offset }
+	if g.Name != "" && !aGatewayName.MatchString(g.Name) {
+		r.Fail(at("gateway"), "gateway", spec.Shorten(g.Name)+" cannot begin the names of topics", "use 1 to 100 of the characters A-Z a-z 0-9 _ -")
+	}
+	if _, _, err := net.SplitHostPort(g.Listen); g.Listen != "" && err != nil {
+		r.Fail(at("listen"), "listen", spec.Shorten(g.Listen)+" is no host:port", "write 127.0.0.1:8088, or 0.0.0.0:8088 for clients of other machines")
+	}
+	for i, origin := range g.Origins {
+		if path := fmt.Sprintf("origins[%d]", i); origin != "" && origin != "*" && origin != originOf(origin) {
+			r.Fail(at(path), path, spec.Shorten(origin)+" is no origin: no browser sends it", "write it as browsers do, https://example.org or http://localhost:3000, without a path and without the scheme's own port")
+		}
+	}
+	if g.Cert == "" && g.Key != "" {
+		r.Fail(at("key"), "key", "a key without its certificate", "name the file of the certificate with `cert`")
+	}
+	if g.Cert != "" && g.Key == "" {
+		r.Fail(at("cert"), "cert", "a certificate without its key", "name the file of the key with `key`")
+	}
+	seen := map[string]string{sequence.Inbox(g.Name): "the gateway itself", sequence.Results(g.Name): "the gateway itself"}
+	if in := g.Pipeline.Input; naming.Reserved(g.Name, in) && seen[in] == "" { // the gateway writes it
+		r.Fail(at("pipeline.input"), "pipeline.input", "topic "+spec.Shorten(in)+" has a name that is reserved for topics of the engine", "use another name, such as "+naming.Instead(in))
+	}
+	for path, topic := range g.Topics() {
+		if before, twice := seen[topic]; twice && topic != "" {
+			r.Fail(at(path), path, "topic "+spec.Shorten(topic)+" is that of "+before, "name each topic once, and none that the gateway writes")
+			continue
+		}
+		seen[topic] = "`" + path + "`"
+	}
+	_, written := r.Places["limits.held_for"]
+	switch l := g.Limits; {
+	case l.Window == 0, l.HeldFor == 0 && written: // left out, or what is wrong with it was said
+	case cmp.Or(l.HeldFor, sequence.DefaultHeldFor) < l.Window:
+	case l.HeldFor == 0:
+		r.Fail(at("limits.window"), "limits.window", fmt.Sprintf("events would be held for longer, %v, than they are remembered", sequence.DefaultHeldFor), "write `held_for`, less than the `window`, or a longer one")
+	default:
+		r.Fail(at("limits.held_for"), "limits.held_for", "events would be held for longer than they are remembered", "write less than the `window`")
+	}
+}
+
+// originOf returns the origin of an address as browsers write it (RFC 6454), "" where
+// it has none.
+func originOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme == "" || u.Hostname() == "" {
+		return ""
+	}
+	host := strings.ToLower(u.Host)
+	switch u.Scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return u.Scheme + "://" + host
+}
+
+// Topics yields the topics of the pipeline, and where the file names them.
+func (g *Gateway) Topics() iter.Seq2[string, string] {
+	return func(yield func(path, topic string) bool) {
+		p := &g.Pipeline
+		if !yield("pipeline.input", p.Input) {
+			return
+		}
+		for _, list := range []struct {
+			word   string
+			topics []string
+		}{{"outputs", p.Outputs}, {"partials", p.Partials}, {"dead_letters", p.DeadLetters}, {"late", p.Late}} {
+			for i, topic := range list.topics {
+				if !yield(fmt.Sprintf("pipeline.%s[%d]", list.word, i), topic) {
+					return
+				}
+			}
+		}
+	}
+}
+
+const cursorKeyLeast = 32
+
+// Secret returns the key that signs cursors. An error is Errors, with its place in
+// the file, and shows no part of it.
+func (g *Gateway) Secret() ([]byte, error) {
+	path, key := "cursor_key", g.CursorKey
+	if g.CursorKeyFile != "" {
+		path = "cursor_key_file"
+		data, err := os.ReadFile(g.CursorKeyFile)
+		if err != nil {
+			return nil, g.Explain(&spec.Problem{Path: path, Message: err.Error(), Hint: "write a file of the secret alone: openssl rand -hex 32", Err: err})
+		}
+		key = strings.TrimSpace(string(data))
+	}
+	if len(key) < cursorKeyLeast {
+		return nil, g.Explain(&spec.Problem{Path: path, Message: fmt.Sprintf("the secret has %d bytes, fewer than %d: it could be guessed", len(key), cursorKeyLeast), Hint: "make one by openssl rand -hex 32"})
+	}
+	return []byte(key), nil
+}
+
+// Explain turns errors about fields of the file into Errors with their places. Any
+// other error is returned as it is.
+func (g *Gateway) Explain(err error) error {
+	var found spec.Problems
+	var single *spec.Problem
+	switch {
+	case errors.As(err, &found):
+	case errors.As(err, &single):
+		found = spec.Problems{single}
+	default:
+		return err
+	}
+	var explained spec.Errors
+	for _, e := range found {
+		explained = append(explained, g.source.Explain(g.places, e))
+	}
+	return explained.Sorted()
+}

@@ -1,0 +1,582 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The reference page and the JSON Schema are made here from the tables of words
+// and the comments of afterbay's structs.
+const (
+	referencePage   = "../../docs/reference/pipeline-file.md"
+	referenceSchema = "../../docs/reference/pipeline.schema.json"
+	manifestPage    = "../../docs/reference/model-file.md"
+	keysPage        = "../../docs/reference/keys-file.md"
+	tokensPage      = "../../docs/reference/token-file.md"
+	tokensStructs   = "../http/access/roles.go"
+	gatewayPage     = "../../docs/reference/gateway-file.md"
+	gatewayAsSchema = "../../docs/reference/gateway.schema.json"
+	pipelineStructs = "../lang/pipeline.go"
+	manifestStructs = "../../model/manifest.go"
+	keysStructs     = "../gateway/auth/keys.go"
+	gatewayStructs  = "gateway.go"
+)
+
+func TestReferenceIsFresh(t *testing.T) {
+	comments, said := readComments(t, pipelineStructs), readComments(t, manifestStructs)
+	clients := gatewayComments(t)
+	asText := func(schema object) string {
+		text, err := json.MarshalIndent(schema, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text) + "\n"
+	}
+	for path, want := range map[string]string{
+		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(lang.PipelineFields).Shape),
+		referenceSchema: asText(comments.schema()),
+		gatewayAsSchema: asText(clients.gatewaySchema()),
+		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(gatewayFields).Shape),
+		manifestPage:    said.page(manifestHead, "The words of a manifest", spec.MappingOf(lang.ManifestFields).Shape),
+		tokensPage:      readComments(t, tokensStructs).page(tokensHead, "The words of a token file", spec.MappingOf(tokenFileFields).Shape),
+		keysPage:        readComments(t, keysStructs).page(keysHead, "The words of a file of keys", spec.MappingOf(keysFields).Shape),
+	} {
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is stale: run go test ./internal/config -update (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// Every word says what it means and has an example that is valid.
+func TestEveryWordIsExplained(t *testing.T) {
+	comments := readComments(t, pipelineStructs)
+	schema := validator{comments.schema()["$defs"].(object)}
+	seen := 0
+	comments.sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
+		for _, w := range s.words {
+			if !w.Accepted {
+				if w.Instead == "" {
+					t.Errorf("%s: %s says not what to do instead", s.path, w.Name)
+				}
+				continue
+			}
+			seen++
+			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" && !strings.HasSuffix(s.path, "steps[]") {
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
+			}
+			n, r := exampleNode(t, w)
+			if why := schema.check(comments.shape(w.Shape), instance(n), w.Name); why != "" {
+				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.Name, why)
+			}
+			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
+				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
+			}
+		}
+	})
+	if seen < 60 {
+		t.Errorf("only %d words were looked at", seen)
+	}
+}
+
+// Every field of a pipeline is set by a word, so that what is added to the
+// structs is added to the file.
+func TestEveryFieldHasAWord(t *testing.T) {
+	set := map[string]bool{
+		"Pipeline.Code":    true, // is Go
+		"Model.Manifest":   true, // is a file
+		"Model.Dir":        true, // is that of the file
+		"FilesSink.Digest": true, // is of the pipeline
+
+		"Lookup.Dimensions": true, // are those of the vector
+		"Model.Name":        true, "Constant.Name": true, "Constant.Value": true, "Constant.Table": true, "Feature.Name": true, "Case.Name": true,
+		"Binding.Name": true, "Field.Name": true, "Header.Name": true, "Column.Name": true, // names before a colon
+		"Column.Type": true, "Sink.Group": true, "PostgresSink.Order": true, "RedisSink.Order": true, // are told by the compiler
+		"HTTPRows.Asked": true, "Header.Written": true, // are texts of other fields, with the names of variables
+	}
+	structures := map[string]reflect.Type{}
+	note := func(get any) {
+		if get != nil {
+			structure, field := fieldOf(get)
+			set[structure+"."+field.Name] = true
+			structures[structure] = reflect.TypeOf(get).In(0).Elem()
+		}
+	}
+	var walk func(s spec.Shape)
+	walk = func(s spec.Shape) {
+		note(s.Get)
+		for _, inner := range s.Of {
+			walk(inner)
+		}
+	}
+	readComments(t, pipelineStructs).sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
+		for _, w := range s.words {
+			walk(w.Shape)
+		}
+	})
+	if len(structures) < 13 {
+		t.Errorf("found %d structs", len(structures))
+	}
+	for name, structure := range structures {
+		for i := range structure.NumField() {
+			if field := name + "." + structure.Field(i).Name; !set[field] {
+				t.Errorf("no word sets %s", field)
+			}
+		}
+	}
+}
+
+// exampleNode returns the value of a word's example, and a reader for it.
+func exampleNode(t *testing.T, w spec.About) (*spec.Node, *spec.Reader) {
+	t.Helper()
+	s := spec.NewSource("example.yaml", w.Name+": "+w.Example+"\n")
+	documents, found := spec.ReadDocuments(s, &spec.PipelineFiles)
+	if len(found) > 0 {
+		t.Fatalf("the example of %s cannot be read: %v", w.Name, found)
+	}
+	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: lang.ReadAgain, Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
+	return documents[0].Root.Entries[0].Value, r
+}
+
+// gatewayComments are those of a gateway file, and of the engine in it.
+func gatewayComments(t *testing.T) comments {
+	t.Helper()
+	all := readComments(t, pipelineStructs)
+	maps.Copy(all, readComments(t, gatewayStructs))
+	return all
+}
+
+// comments are those of the structs of a package, by Type and Type.Field.
+type comments map[string]string
+
+func readComments(t *testing.T, path string) comments {
+	t.Helper()
+	all := comments{}
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(groups ...*ast.CommentGroup) string {
+		var parts []string
+		for _, g := range groups {
+			parts = append(parts, strings.Fields(g.Text())...)
+		}
+		return strings.Join(parts, " ")
+	}
+	for _, decl := range file.Decls {
+		d, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range d.Specs {
+			s, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			all[s.Name.Name] = text(d.Doc)
+			if structure, ok := s.Type.(*ast.StructType); ok {
+				for _, f := range structure.Fields.List {
+					for _, name := range f.Names {
+						all[s.Name.Name+"."+name.Name] = text(f.Doc, f.Comment)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// fieldOf returns the struct and the field that get, a func(*T) *U, returns.
+func fieldOf(get any) (structure string, field reflect.StructField) {
+	call := reflect.ValueOf(get)
+	value := reflect.New(call.Type().In(0).Elem())
+	result := call.Call([]reflect.Value{value})[0]
+	for i := range value.Elem().NumField() {
+		if f := value.Elem().Field(i).Addr(); f.Pointer() == result.Pointer() && f.Type() == result.Type() {
+			return value.Elem().Type().Name(), value.Elem().Type().Field(i)
+		}
+	}
+	panic(fmt.Sprintf("%T returns no field", get))
+}
+
+// typeName returns the name of the struct below pointers and slices.
+func typeName(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t.Name()
+}
+
+var (
+	whenZero  = regexp.MustCompile(`^(?:0|""|nil) (?:(?:is|takes) )?(.*)$`)
+	isDefault = regexp.MustCompile(`(\S+) \(default\)`)
+	insteadOf = regexp.MustCompile(`^instead of \w+: `)
+	unit      = regexp.MustCompile(`^(\d+) (ms|s|h|KiB|MiB)$`)
+	bounds    = regexp.MustCompile(`, [\d,]+ to [\d,]+`) // which the column of values has
+	breaks    = regexp.MustCompile(`(?:; |\. |\.$)`)
+)
+
+// explain fills in what the comments say of a word.
+func (c comments) explain(w *spec.About) {
+	gets := []any{w.Shape.Get}
+	if w.Shape.Kind == spec.Either {
+		gets = nil
+		for _, s := range w.Shape.Of {
+			if s.Get != nil {
+				gets = append(gets, s.Get)
+			}
+		}
+	}
+	var means []string
+	for _, get := range gets {
+		if get == nil {
+			continue
+		}
+		structure, field := fieldOf(get)
+		said, absent := c.read(structure + "." + field.Name)
+		if doc := c[typeName(field.Type)]; said == "" && doc != "" && structure != typeName(field.Type) {
+			said, _ = c.read(typeName(field.Type))
+			_, said, _ = strings.Cut(said, " ") // without the name of the type
+			said = strings.TrimPrefix(strings.TrimPrefix(said, "is "), "says ")
+		}
+		if said != "" {
+			means = append(means, said)
+		}
+		if w.Absent == "" {
+			w.Absent = absent
+		}
+	}
+	if w.Help == "" {
+		w.Help = strings.Join(means, "; or ")
+	}
+}
+
+// read returns what a comment says, and what it says of the zero value.
+func (c comments) read(name string) (means, absent string) {
+	var kept []string
+	for _, clause := range breaks.Split(c[name], -1) {
+		if m := whenZero.FindStringSubmatch(clause); m != nil {
+			absent = unit.ReplaceAllString(m[1], "$1$2")
+			continue
+		}
+		if m := isDefault.FindStringSubmatch(clause); m != nil {
+			absent = m[1]
+		}
+		clause = bounds.ReplaceAllString(isDefault.ReplaceAllString(clause, "$1"), "")
+		if clause = insteadOf.ReplaceAllString(clause, ""); clause != "" {
+			kept = append(kept, clause)
+		}
+	}
+	return strings.Join(kept, "; "), absent
+}
+
+// section is one mapping of the file.
+type section struct {
+	path  string
+	words []spec.About
+}
+
+// sections calls visit for every mapping, in the order of the file.
+func (c comments) sections(root spec.Shape, visit func(section)) {
+	var walk func(path string, s spec.Shape)
+	walk = func(path string, s spec.Shape) {
+		switch s.Kind {
+		case spec.AMapping, spec.AStep:
+			words := s.Words()
+			for i := range words {
+				c.explain(&words[i])
+			}
+			nameByWord(words)
+			visit(section{path, words})
+			for _, w := range words {
+				walk(strings.TrimPrefix(path+"."+w.Name, "."), w.Shape)
+			}
+		case spec.ANames:
+			walk(path+".<name>", s.Of[0])
+			if s.Last != nil {
+				walk(path+".default", *s.Last)
+			}
+		case spec.AList:
+			if path != "inputs" { // of input
+				walk(path+"[]", s.Of[0])
+			}
+		case spec.Either:
+			for _, alternative := range s.Of {
+				walk(path, alternative)
+			}
+		}
+	}
+	walk("", root)
+}
+
+// nameByWord writes the words for the fields that the comments of their struct
+// name.
+func nameByWord(words []spec.About) {
+	var pairs []string
+	for _, w := range words {
+		if w.Shape.Get != nil {
+			_, field := fieldOf(w.Shape.Get)
+			for _, end := range []string{" ", ":", ","} {
+				pairs = append(pairs, " "+field.Name+end, " `"+w.Name+"`"+end)
+			}
+		}
+	}
+	names := strings.NewReplacer(pairs...)
+	for i := range words {
+		words[i].Help = names.Replace(words[i].Help)
+		words[i].Absent = strings.TrimSuffix(names.Replace(words[i].Absent+" "), " ")
+	}
+}
+
+// valueOf says what may stand behind a word.
+func valueOf(s spec.Shape) string {
+	plural := func(s spec.Shape) string {
+		text := valueOf(s)
+		switch s.Kind {
+		case spec.AnyText:
+			return strings.TrimPrefix(strings.TrimPrefix(text, "a "), "an ") + "s"
+		case spec.AWindow:
+			return "windows"
+		case spec.AStep, spec.TheSteps:
+			return "steps"
+		case spec.AMapping:
+			return "mappings"
+		}
+		return text
+	}
+	switch s.Kind {
+	case spec.AnyText:
+		if strings.HasPrefix(s.Text, "a type") {
+			return "a type"
+		}
+		return s.Text
+	case spec.AChoice:
+		return "`" + strings.Join(s.Allowed, "`, `") + "`"
+	case spec.AWhole:
+		return "a whole number, " + s.Low + " to " + s.High
+	case spec.ANumber:
+		if s.High != "" {
+			return "a number above " + s.Low + ", up to " + s.High
+		}
+		return "a number"
+	case spec.ASwitch:
+		return "`true`, `false`"
+	case spec.ATrue:
+		return "`true`"
+	case spec.ADuration:
+		return "a duration, " + s.Low + " to " + s.High
+	case spec.ASize:
+		return "a size, " + s.Low + " to " + s.High
+	case spec.AWindow:
+		return "a window"
+	case spec.AConstant:
+		return "a constant"
+	case spec.ASecret:
+		return "`${NAME}` of the environment"
+	case spec.AList:
+		return "a list of " + plural(s.Of[0])
+	case spec.ANames:
+		return "names, each with " + valueOf(s.Of[0])
+	case spec.AMapping, spec.AStep:
+		return "a mapping"
+	case spec.TheSteps:
+		return "a list of steps"
+	}
+	var parts []string
+	for _, alternative := range s.Of {
+		parts = append(parts, valueOf(alternative))
+	}
+	return strings.Join(parts, ", or ")
+}
+
+const manifestHead = `# The manifest of a model, word by word
+
+Generated by ` + "`go test ./internal/config -update`" + ` from the tables of package lang and the comments of ` + "`model/manifest.go`" + `; a test fails where this page is stale. What a manifest is for is in
+the [guide](../guide/models.md); values are written as in the [pipeline file](pipeline-file.md#values), but without variables of the environment.
+`
+
+const keysHead = `# The file of keys, word by word
+
+Generated by ` + "`go test ./internal/config -update`" + ` from the tables of package config and the comments of ` + "`internal/gateway/auth/keys.go`" + `; a test fails where this page is stale. What it is for is in
+[the howto](../howto/tokens.md); values are written as in the [pipeline file](pipeline-file.md#values).
+`
+
+const tokensHead = `# The token file, word by word
+
+Generated by ` + "`go test ./internal/config -update`" + ` from the tables of package config and the comments of ` + "`internal/http/access/roles.go`" + `; a test fails where this page is stale. What it is for is in
+[the howto](../howto/secure-servers.md); values are written as in the [pipeline file](pipeline-file.md#values).
+`
+
+const gatewayHead = `# The gateway file, word by word
+
+Generated by ` + "`go test ./internal/config -update`" + ` from the tables of package config and the comments of ` + "`internal/config/gateway.go`" + `; a test fails where this page is stale. What it is for is in
+[the howto](../howto/gateway.md); values are written as in the [pipeline file](pipeline-file.md#values). An editor checks it by [gateway.schema.json](gateway.schema.json).
+`
+
+const pageHead = `# The pipeline file, word by word
+
+Generated by ` + "`go test ./internal/config -update`" + ` from the tables and comments of ` + "`internal/lang`" + `; a test fails where this page is stale.
+How the words work together is in the [guide](../guide/pipeline-file.md).
+
+An editor with a YAML language server completes and checks a pipeline file by [pipeline.schema.json](pipeline.schema.json), if the file's first line says where that is, absolute or relative to
+the file:
+
+` + "```yaml\n# yaml-language-server: $schema=docs/reference/pipeline.schema.json\n```" + `
+
+` + "`afterbay lint`" + ` finds more: names, types, models, and what a schema cannot say.
+
+## Values
+
+| value | how it is written |
+|---|---|
+| a name | text; of an event's field, of a constant, or what a step above introduced: ` + "`amount`, `spend.sum_60s`, `fraud.score`, `meta.key`" + ` |
+| an expression | expr-lang over the names that stand above: ` + "`amount > 100 && country != \"US\"`" + ` |
+| a type | ` + "`bool`, `int`, `number`, `string`, `bytes`, `time`" + `, each with ` + "`optional`" + ` before it where it may be absent; ` + "`number[384]`" + ` is so many numbers, a vector, and ` + "`string[]`" + ` a list of texts, that groups and lookups by vector have |
+| a whole number, a number | decimal, without quotes: ` + "`64`, `-0.5`, `1e6`" + `; not ` + "`010`, `0x1F`, `1_000`" + ` |
+| a duration | ` + "`20ms`, `5s`, `1h30m`, `1d12h`" + ` |
+| a size | ` + "`512`, `64KiB`, `1MB`" + ` |
+| a window | a duration, or size/pane: ` + "`60s`, `24h/1h`" + ` |
+| a constant | ` + "`true`" + `, a number, text, or a table from text to values of one of these kinds |
+
+Environment variables are read in every value: ` + "`${NAME}`" + ` is what the variable holds, and an error where it is not set; ` + "`${NAME:-default}`" + ` is the default where it is not set or empty;
+` + "`$${`" + ` is the text ` + "`${`" + `. What a variable holds is one value, read by the same rules as if it stood in the file, and adds no words. Inside ` + "`{ }` and `[ ]`" + ` such a value is quoted, and so is text.
+Names before a colon are not replaced.
+`
+
+const expressionsHead = `
+## Expressions
+
+` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`, `a == null`, `a != null`" + ` where a may be absent, ` + "`contains`, `startsWith`, `endsWith`, `matches`" + ` (RE2) between texts, ` + "`x in [a, b]`, `table[key]`, `list[0]`, `list[-1]`, and `vector[0]`, a number of an output such as `number[3]`" + `.
+There are no conversions but by functions, no loops, no clock: the same event has the same result everywhere. What cannot be computed, a division by zero or a place beyond the end of a list, makes the event a dead letter.
+So does a text of more than 1 MiB (1,048,576 bytes), and texts of more than 4 MiB that the steps of an event make together. An expression computes the size before it composes a text. What the texts of one evaluation take on the way counts too. The strings of a list count with their lengths, 1 to 3 bytes each.
+
+| function | what it returns |
+|---|---|
+`
+
+// functions say what those of expressions return, by how they are called.
+var functions = map[string][2]string{
+	"abs":    {"abs(x)", "x without its sign"},
+	"ceil":   {"ceil(x)", "the least whole number that is not below x"},
+	"exp":    {"exp(x)", "e to the power of x"},
+	"float":  {"float(x)", "an int, or the text of a number, as a number"},
+	"floor":  {"floor(x)", "the largest whole number that is not above x"},
+	"int":    {"int(x)", "a number without its fraction, a time in microseconds since 1970, or the text of an int, as an int"},
+	"join":   {"join(list, between)", "the texts of a list as one, with a text between them"},
+	"len":    {"len(x)", "how many characters a text has, bytes, or texts a list"},
+	"log":    {"log(x)", "the natural logarithm of x"},
+	"lower":  {"lower(text)", "the text in lower case"},
+	"max":    {"max(x, y, ...)", "the largest"},
+	"min":    {"min(x, y, ...)", "the smallest"},
+	"round":  {"round(x)", "the nearest whole number; a half goes away from zero"},
+	"split":  {"split(text, separator)", "the list of the parts of a text: `split(meta.id, \"/\")[0]` is the tenant of an event of a [gateway](../howto/gateway.md)"},
+	"string": {"string(x)", "x as text"},
+	"trim":   {"trim(text)", "the text without white space at its ends"},
+	"upper":  {"upper(text)", "the text in upper case"},
+}
+
+const lintHead = `
+## What lint says
+
+` + "`afterbay lint FILE...`" + ` prints each finding as ` + "`file:line:column: path: message: hint`" + ` and an excerpt below it, and ends with code 3 where there is one. With ` + "`--json`" + ` each finding is a line of JSON on
+standard output:
+
+| field | what it is |
+|---|---|
+| ` + "`file`" + ` | the file, as it was named |
+| ` + "`line`, `column`" + ` | where, from 1, the column in characters; 0 where the finding is about the file as a whole |
+| ` + "`path`" + ` | the field: ` + "`steps[1].score.inputs[2]`, `steps[2].route.chat.when`" + `; empty where the YAML is unreadable |
+| ` + "`message`" + ` | what is wrong |
+| ` + "`hint`" + ` | what to do next; may be empty where the message says it |
+| ` + "`excerpt`" + ` | the line, and on a second line a caret under the place; empty where there is none |
+`
+
+// pipelineHead returns the head of the page of the pipeline file.
+func pipelineHead(t *testing.T) string {
+	t.Helper()
+	page := strings.Builder{}
+	page.WriteString(pageHead + expressionsHead)
+	for _, name := range expression.Functions() {
+		f, ok := functions[name]
+		if !ok {
+			t.Errorf("say what the function %s returns", name)
+		}
+		fmt.Fprintf(&page, "| `%s` | %s |\n", f[0], f[1])
+	}
+	if n := len(expression.Functions()); n != len(functions) {
+		t.Errorf("there are %d functions, %d are described", n, len(functions))
+	}
+	page.WriteString(lintHead)
+	return page.String()
+}
+
+// page returns a reference page.
+func (c comments) page(head, first string, root spec.Shape) string {
+	var page bytes.Buffer
+	page.WriteString(head)
+	c.sections(root, func(s section) {
+		title := first
+		if s.path != "" {
+			title = "`" + s.path + "`"
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n", title)
+		if strings.HasSuffix(s.path, "steps[]") {
+			page.WriteString("One of these words each.\n\n")
+		}
+		page.WriteString("| word | value | without it | meaning | example |\n|---|---|---|---|---|\n")
+		var missing []string
+		for _, w := range s.words {
+			switch {
+			case w.Accepted:
+				fmt.Fprintf(&page, "| `%s` | %s | %s | %s | `%s: %s` |\n", w.Name, cell(valueOf(w.Shape)), cell(without(w)), strings.ReplaceAll(cell(w.Help), "*", `\*`), w.Name, cell(w.Example))
+			case w.Refused == "":
+				missing = append(missing, fmt.Sprintf("- `%s`: %s", w.Name, w.Instead))
+			}
+		}
+		if len(missing) > 0 {
+			fmt.Fprintf(&page, "\nNot built yet, and refused:\n\n%s\n", strings.Join(missing, "\n"))
+		}
+	})
+	return page.String()
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// without says what holds where the word is not written.
+func without(w spec.About) string {
+	switch {
+	case w.Required && w.Or != "":
+		return "required, or `" + strings.ReplaceAll(w.Or, "|", "` or `") + "`"
+	case w.Required:
+		return "required"
+	}
+	return w.Absent
+}

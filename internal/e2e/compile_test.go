@@ -1,0 +1,260 @@
+package e2e_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/test/reference"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// scored is payments with the reference's model, whose 29 inputs are named.
+func scored(t *testing.T) afterbay.Pipeline {
+	t.Helper()
+	return answerPipeline(t)
+}
+
+func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(p *afterbay.Pipeline)
+		want   string
+	}{
+		{"name", func(p *afterbay.Pipeline) { p.Name = "a b" }, `pipeline: "a b" is not a name`},
+		{"delivery", func(p *afterbay.Pipeline) { p.Delivery = "twice" }, `delivery: unknown mode "twice": use exactly-once`},
+		{"commit interval", func(p *afterbay.Pipeline) { p.Commit.Interval = -1 }, `commit.interval: -1ns is out of range`},
+		{"commit size", func(p *afterbay.Pipeline) { p.Commit.Size = 1 << 30 }, `commit.size: 1073741824 is out of range`},
+		{"lag beyond bounds", func(p *afterbay.Pipeline) { p.Lag.Warn = time.Millisecond }, `lag.warn: 1ms is out of range: use 1s to 720h`},
+		{"lag critical before warn", func(p *afterbay.Pipeline) { p.Lag = afterbay.Lag{Warn: time.Minute, Critical: time.Second} }, `lag.critical: 1s is below warn, 1m0s (a pipeline is late`},
+		{"topic", func(p *afterbay.Pipeline) { p.Input.Topic = "a/b" }, `input.topic: "a/b" is not a topic name`},
+		{"backlog without a bound", func(p *afterbay.Pipeline) { p.Input.Backlog.High = 5 }, `input.backlog.max: missing: how many records may wait`},
+		{"marks of a backlog", func(p *afterbay.Pipeline) { p.Input.Backlog = afterbay.Backlog{Max: 10, High: 20} }, `input.backlog: the high mark 20 would never pause`},
+		{"partitions", func(p *afterbay.Pipeline) { p.Input.Partitions = 5000 }, `input.partitions: 5000 is out of range`},
+		{"no key", func(p *afterbay.Pipeline) { p.Input.Key = "" }, `input.key: missing: name the field`},
+		{"unknown key", func(p *afterbay.Pipeline) { p.Input.Key = "user" }, `input.key: "user" is not one of input.fields`},
+		{"key of numbers", func(p *afterbay.Pipeline) { p.Input.Key = "amount" }, `input.key: field "amount" is of type number: a key is a string or int`},
+		{"field type", func(p *afterbay.Pipeline) { p.Input.Fields[0].Type = "text" }, `input.fields.tx: unknown type "text"`},
+		{"field name", func(p *afterbay.Pipeline) { p.Input.Fields[0].Name = "meta" }, `input.fields.meta: "meta" is not a name`},
+		{"time unit", func(p *afterbay.Pipeline) { p.Input.Time.Unit = "h" }, `input.time.unit: unknown unit "h"`},
+		{"time type", func(p *afterbay.Pipeline) { p.Input.Time.Unit = "rfc3339" }, `input.time.field: field "ts" is of type int: unit rfc3339 needs type time`},
+		{"late", func(p *afterbay.Pipeline) { p.Input.Time.Late = "keep" }, `input.time.late: unknown policy "keep"`},
+		{"constant shadows", func(p *afterbay.Pipeline) { p.Constants[0].Name = "amount" }, `constants.amount: "amount" is a field already`},
+		{"model file", func(p *afterbay.Pipeline) { p.Models[0].File = "nowhere.ubj" }, `models.fraud.file: `},
+		{"model version", func(p *afterbay.Pipeline) { p.Models[0].Version = 0 }, `models.fraud.version: 0 is not a version`},
+		{"model outputs", func(p *afterbay.Pipeline) { p.Models[0].Outputs = nil }, `models.fraud.outputs: the model has 1 outputs, 0 are named`},
+		{"two words in a step", func(p *afterbay.Pipeline) { p.Steps[0].Emit = p.Steps[4].Emit }, `steps[0]: a step is exactly one of`},
+		{"unknown name", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = "amuont + 1" }, `steps[0].let.where: column 1: unknown name`},
+		{"type of a branch", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = `amount > 1 ? "x" : 5` }, `steps[0].let.where: column `},
+		{"optional without ??", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = `region[country] + 1` }, `steps[0].let.where: column `},
+		{"shadowing", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Name = "amount" }, `steps[0].let.amount: "amount" is introduced twice`},
+		{"two kinds of feature", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Last = 3 }, `steps[1].features.spend: a feature has exactly one of windows, last and elapsed`},
+		{"window", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Windows[0] = "60s/7s" }, `steps[1].features.spend.windows[0]: `},
+		{"aggregate", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Aggregates[0] = "median" }, `steps[1].features.spend.aggregates[0]: `},
+		{"sum of nothing", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Value = "" }, `steps[1].features.spend: missing value`},
+		{"value of text", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, where number or int is needed`},
+		{"feedback of nothing", func(p *afterbay.Pipeline) { p.Steps[1].Features[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
+		{"unknown model", func(p *afterbay.Pipeline) { p.Steps[2].Score.Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
+		{"unknown input", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
+		{"input of text", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: the model takes a number here`},
+		{"input from below", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "action" }, `steps[2].score.inputs[0]: "action" is introduced below`},
+		{"too few inputs", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs = p.Steps[2].Score.Inputs[1:] }, `steps[2].score.inputs: model fraud@1 takes `},
+		{"batch", func(p *afterbay.Pipeline) { p.Steps[2].Score.Batch.Size = -1 }, `steps[2].score.batch.size: -1 is out of range`},
+		{"emit to the input", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Topic = "payments" }, `steps[4].emit.topic: the pipeline reads "payments"`},
+		{"emit unknown", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Names[0] = "tax" }, `steps[4].emit.value[0]: unknown name "tax" (did you mean tx?)`},
+		{"emit twice", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Names[1] = "tx" }, `steps[4].emit.value[1]: the value has two entries "tx"`},
+		{"emit key", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Key = "amount" }, `steps[4].emit.key: "amount" is of type number`},
+		{"emit when", func(p *afterbay.Pipeline) { p.Steps[5].Emit.When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, where bool is needed`},
+		{"no emit", func(p *afterbay.Pipeline) { p.Steps = p.Steps[:4] }, `steps: nothing is emitted`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := scored(t)
+			c.change(&p)
+			_, err := afterbay.New(p, afterbay.Options{})
+			var errs afterbay.Errors
+			if !errors.As(err, &errs) {
+				t.Fatalf("got %v, want afterbay.Errors", err)
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestEveryThingWrongIsSaidAtOnce(t *testing.T) {
+	p := scored(t)
+	p.Delivery, p.Input.Partitions, p.Steps[0].Let[0].Expr = "twice", -1, "1 +"
+	_, err := afterbay.New(p, afterbay.Options{})
+	for _, want := range []string{"delivery:", "input.partitions:", "steps[0].let.where:"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+}
+
+func TestDamagedModelsAreRefused(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"truncated": func(b []byte) []byte { return b[:len(b)/2] },
+		"empty":     func([]byte) []byte { return nil },
+		"corrupt": func(b []byte) []byte {
+			return []byte(strings.Replace(string(b), `"left_children":[`, `"left_children":[99999,`, 1))
+		},
+		"not one": func([]byte) []byte { return []byte(`{"a":1}`) },
+	} {
+		p := scored(t)
+		p.Models[0].File = filepath.Join(t.TempDir(), "fraud.json")
+		if err := os.WriteFile(p.Models[0].File, damage(append([]byte(nil), reference.Model()...)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "models.fraud.file: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestManifestThatWasNotReadIsToldFromAModel(t *testing.T) {
+	for _, name := range []string{"fraud.yaml", "fraud.yml"} {
+		p := scored(t)
+		p.Models[0].File = filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(p.Models[0].File, []byte("model: fraud\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "the manifest "+p.Models[0].File+" was not read") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestInputsInAnotherOrderThanTheModelsAreRefused(t *testing.T) {
+	p := scored(t)
+	in := p.Steps[2].Score.Inputs
+	in[0], in[1] = in[1], in[0] // spend.* and flow.*
+	_, err := afterbay.New(p, afterbay.Options{})
+	if err == nil || !strings.Contains(err.Error(), "steps[2].score.inputs: the model's input 0 is") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMissingModelSuggestsNothingElseIsWrong(t *testing.T) {
+	p := scored(t)
+	p.Models[0].File = "nowhere.ubj"
+	_, err := afterbay.New(p, afterbay.Options{})
+	var errs afterbay.Errors
+	if !errors.As(err, &errs) || len(errs) != 1 {
+		t.Errorf("a missing model is one error, not: %v", err)
+	}
+}
+
+func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
+	warnings := func(change func(inputs []string)) []string {
+		p := scored(t)
+		for _, s := range p.Steps {
+			if s.Score != nil {
+				change(s.Score.Inputs)
+			}
+		}
+		runner, err := afterbay.New(p, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runner.Warnings()
+	}
+	before := warnings(func([]string) {})
+	after := warnings(func(inputs []string) {
+		for i := range inputs {
+			if inputs[i] == "amount" {
+				inputs[i] = "ts"
+			}
+		}
+	})
+	if len(after) != len(before)+1 || !strings.Contains(after[0], "gets ts as amount") {
+		t.Errorf("before %q, after %q", before, after)
+	}
+}
+
+// TestBoundsOfLagChangeNoOutput sees that a pipeline is the same one to its
+// state and to what it wrote, whatever is said of its lag.
+func TestBoundsOfLagChangeNoOutput(t *testing.T) {
+	var wrote []string
+	for _, lag := range []afterbay.Lag{{}, {Warn: time.Second, Critical: time.Minute}} {
+		runner, err := afterbay.New(afterbay.Pipeline{
+			Name: "copy", Lag: lag,
+			Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
+			Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}}},
+		}, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if runner.Lag() != lag {
+			t.Errorf("%+v, want %+v", runner.Lag(), lag)
+		}
+		log := memory.New(memory.Options{})
+		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("1"), Value: []byte(`{"n":1}`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range answer[stream.Partition{Topic: "out"}] {
+			wrote = append(wrote, header.Get(&r, header.Pipeline))
+		}
+	}
+	if len(wrote) != 2 || wrote[0] == "" || wrote[0] != wrote[1] {
+		t.Errorf("written by %q", wrote)
+	}
+}
+
+// TestOneMistakeIsOneFinding has inputs with a field of no type, or of another name: an
+// expression with that name is no second mistake.
+func TestOneMistakeIsOneFinding(t *testing.T) {
+	build := func(key, at, amount string) afterbay.Pipeline {
+		return afterbay.Pipeline{
+			Name: "p",
+			Input: afterbay.Input{Topic: "in", Partitions: 1, Key: key, Time: afterbay.EventTime{Field: at, Unit: "rfc3339"}, Dedupe: &afterbay.Dedupe{ID: "id"}, Fields: []afterbay.Field{
+				{Name: "user", Type: "string"}, {Name: "ts", Type: "time"}, {Name: "amount", Type: amount}, {Name: "id", Type: "string"},
+			}},
+			Steps: []afterbay.Step{
+				{Let: []afterbay.Binding{{Name: "big", Expr: "amount > 10"}, {Name: "twice", Expr: "amount * 2"}, {Name: "late", Expr: at + ` > ` + at}}},
+				{Features: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+				{Decide: []afterbay.Binding{{Name: "action", Expr: `big && spend.sum_1h > 3 ? "a" : "b"`}}},
+				{Emit: &afterbay.Emit{Topic: "out", Names: []string{key, "action", "twice"}}},
+			},
+		}
+	}
+	for want, pipeline := range map[string]afterbay.Pipeline{
+		`input.fields.amount: unknown type "nmber"`:                             build("user", "ts", "nmber"),
+		`input.key: "usr" is not one of input.fields (did you mean user?)`:      build("usr", "ts", "number"),
+		`input.time.field: "tss" is not one of input.fields (did you mean ts?)`: build("user", "tss", "number"),
+		"input.fields.amount: amount is a string, and 3 places want a number: steps[0].let.big, steps[0].let.twice, steps[1].features.spend.value (declare `amount: number` if the events have it so, or write float(amount) there)": build("user", "ts", "string"),
+		"input.fields.amount: amount is a bool, and 2 places want a number: steps[0].let.twice, steps[1].features.spend.value (declare `amount: number`": func() afterbay.Pipeline {
+			p := build("user", "ts", "bool")
+			p.Steps[0].Let = p.Steps[0].Let[1:]
+			p.Steps[2].Decide[0].Expr = `spend.sum_1h > 3 ? "a" : "b"`
+			return p
+		}(),
+		"steps[0].let.other: column 6: unknown name zzz": func() afterbay.Pipeline { // is no consequence of the type
+			p := build("user", "ts", "string")
+			p.Steps[0].Let = append(p.Steps[0].Let, afterbay.Binding{Name: "other", Expr: "1 +  zzz"})
+			return p
+		}(),
+		`> compares values of one type, not string and int (compare float(amount), or in`: func() afterbay.Pipeline {
+			p := build("user", "ts", "string")
+			p.Steps[0].Let = p.Steps[0].Let[:1]
+			p.Steps = p.Steps[:1]
+			return p
+		}(),
+	} {
+		_, err := afterbay.New(pipeline, afterbay.Options{})
+		var found afterbay.Errors
+		if !errors.As(err, &found) || len(found) != 1 && !strings.HasPrefix(want, ">") && !strings.Contains(want, "zzz") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s alone", err, want)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// askedLog notes which of its sessions were asked to read early.
+type askedLog struct {
+	stream.Log
+	stream.Inspector
+	mu        sync.Mutex      // guards the rest
+	asked     []string        // groups
+	delivered map[string]bool // topics
+}
+
+func (l *askedLog) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+	s, err := l.Log.Join(ctx, group, topics...)
+	return &askedSession{s, l, group}, err
+}
+
+type askedSession struct {
+	stream.Session
+	log   *askedLog
+	group string
+}
+
+func (s *askedSession) ReadEarly(on bool) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if on {
+		s.log.asked = append(s.log.asked, s.group)
+	}
+}
+
+// Deliver implements stream.Deliverer. What was delivered may be written.
+func (s *askedSession) Deliver(outputs []stream.Record) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for i := range outputs {
+		s.log.delivered[outputs[i].Partition.Topic] = true
+	}
+}
+
+// remote is a linear model that says it is elsewhere.
+type remote struct{ linear }
+
+func (m remote) Info() model.Info {
+	info := m.linear.Info()
+	info.Remote = true
+	return info
+}
+
+// TestOnlyWhatTellsNobodyOutsideReadsEarly runs pipelines that may and may not
+// compute events before they are durable.
+func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
+	local := linear{weights: []float64{2}}
+	for _, c := range []struct {
+		name    string
+		model   model.Model
+		options afterbay.Options
+		early   bool
+	}{
+		{"model and function in the process", local, afterbay.Options{}, true},
+		{"remote model", remote{local}, afterbay.Options{}, false},
+		{"observer", local, afterbay.Options{Observe: func(*task.Observed) {}}, false},
+	} {
+		runner, err := afterbay.New(afterbay.Pipeline{
+			Name:   "early",
+			Input:  afterbay.Input{Topic: "numbers", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
+			Models: []afterbay.Model{{Name: "twice", Go: "model", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
+			Steps: []afterbay.Step{
+				{Call: &afterbay.Call{Go: "same", Inputs: []string{"n"}, Outputs: []afterbay.Field{{Name: "m", Type: "int"}}}},
+				{Score: &afterbay.Score{Model: "twice", Inputs: []string{"m"}}},
+				{Emit: &afterbay.Emit{Topic: "scores", Names: []string{"twice.score"}}},
+			},
+			Code: afterbay.Code{
+				Models: map[string]model.Model{"model": c.model},
+				Functions: map[string]step.Function{"same": {Version: 1, Event: func(c *step.Context) error {
+					c.SetInt("m", c.Int("n"))
+					return nil
+				}}},
+			},
+		}, c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine := memory.New(memory.Options{})
+		log := &askedLog{Log: engine, Inspector: engine, delivered: map[string]bool{}}
+		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("4"), Value: []byte(`{"n":4}`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := answer.Values("scores"); len(got) != 1 {
+			t.Fatalf("%s: %v", c.name, answer)
+		}
+		want := []string{}
+		if c.early {
+			want = append(want, "early")
+		}
+		if fmt.Sprint(log.asked) != fmt.Sprint(want) {
+			t.Errorf("%s: asked to read early: %q, want %q", c.name, log.asked, want)
+		}
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCopiesOfInputsAreNotDelivered runs a pipeline that copies its input: a copy
+// that came twice would count twice.
+func TestCopiesOfInputsAreNotDelivered(t *testing.T) {
+	runner, err := afterbay.New(afterbay.Pipeline{
+		Name:  "copying",
+		Input: afterbay.Input{Topic: "numbers", Partitions: 2, Repartition: 2, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
+		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "same", Names: []string{"n"}}}},
+	}, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := memory.New(memory.Options{})
+	log := &askedLog{Log: engine, Inspector: engine, delivered: map[string]bool{}}
+	defer closeLog(t, log)
+	answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("other"), Value: []byte(`{"n":4}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answer.Values("same"); len(got) != 1 {
+		t.Fatal(answer)
+	}
+	if len(log.delivered) != 1 || !log.delivered["same"] {
+		t.Errorf("delivered to %v, want only to the output", log.delivered)
+	}
+}

@@ -1,0 +1,214 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/test/reference"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// TestFaultsLeaveTheSameChain runs the whole chain, each pipeline and each
+// copying by three sessions that lose commits, partitions and time, a tenth as
+// often as one pipeline.
+func TestFaultsLeaveTheSameChain(t *testing.T) {
+	events := reference.GenerateChain(*answerSeed, 1000)
+	counts := streamtest.Counts{}
+	seeds, seed := seedsOf(*faultSeeds/10), uint64(0)
+	for ; seed < seeds || len(counts.Missing()) > 0 && seed < max(*faultSeeds, 10); seed++ { // until each fault came
+		synctest.Test(t, func(t *testing.T) {
+			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
+			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
+			runners, err := newChain(t.TempDir(), variant{"memory", 7, 3, time.Millisecond}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := runners.createTopics(t.Context(), inner); err != nil {
+				t.Fatal(err)
+			}
+			if err := appendMessages(t.Context(), inner, events); err != nil {
+				t.Fatal(err)
+			}
+			if err := runners.run(t.Context(), inspected{faulty, inner}, wholeChain, nothing); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			whole := mustBeChain(t, runners, inner)
+			mustReplay(t, readStored(t, inner), whole)
+			mustEqualUnbroken(t, events, whole)
+			counts.Add(faulty.Counts())
+			if err := faulty.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	t.Logf("%d seeds: %v", seed, counts)
+	if missing := counts.Missing(); len(missing) > 0 {
+		t.Errorf("never injected: %v", missing)
+	}
+}
+
+// TestVeryManyTimersAtOnePosition leaps over the ticks and ends of more sessions
+// than fire in one step.
+func TestVeryManyTimersAtOnePosition(t *testing.T) {
+	const keys, start = 4500, 1_760_000_000_000
+	var events []stream.Record
+	add := func(key int64, ts int64) {
+		value := fmt.Sprintf(`{"tx":"t%d","terminal":"s","customer":"c%d","amount":1,"country":"US","ts":%d,"shop_count_60s":1,"band":"low"}`, len(events), key, ts)
+		events = append(events, stream.Record{ // the ticks go to this partition, too
+			Partition: stream.Partition{Topic: "by-customer", Index: stream.Place([]byte("tick-1"), 4)},
+			Time:      time.UnixMilli(ts), Key: fmt.Appendf(nil, "c%d", key), Value: []byte(value),
+		})
+	}
+	for _, at := range []int64{start, start + 31_000} { // ticks at 60 to 66 s, ends a second later
+		for i := range int64(keys) {
+			add(i*7919%keys, at+i%7*1000) // in no order of keys
+		}
+	}
+	for i := range int64(5) {
+		add(i, start+100_000+i*30_000)
+	}
+	var first *answer
+	for _, v := range []variant{{"memory", 64, 1, time.Millisecond}, {"memory", 1, 4, time.Second}, {"embedded", 1000, 1, time.Millisecond}} {
+		c := newChainRun(t, v)
+		if err := c.replay(t.Context(), stored{events}); err != nil {
+			t.Fatal(err)
+		}
+		got := readChain(t, c.chainRunners["fraud"], c.log)
+		if first == nil {
+			first = got
+			made := chainMade(t, c.log, "fraud")
+			if d := got.madeDifference("fraud", made); d != "" {
+				t.Fatal(d)
+			}
+			if fired := made[events[0].Partition.String()].Fired; fired < keys*3/2 {
+				t.Errorf("%d timers fired, want more", fired)
+			}
+		}
+		if d := got.chainDifference(first); d != "" {
+			t.Fatalf("%v: %s", v, d)
+		}
+	}
+}
+
+// mergedLog is one partition of activity.repartition that is written by hand.
+type mergedLog struct{ records []stream.Record }
+
+func secondsAfter(seconds int) time.Time { return time.Unix(1_760_000_000+int64(seconds), 0).UTC() }
+
+func (l *mergedLog) add(source, watermark string, at time.Time, key, value string) {
+	r := stream.Record{Partition: stream.Partition{Topic: "activity.repartition", Index: 1}, Time: at, Headers: []stream.Header{
+		{Key: "afterbay-source", Value: []byte(source)}, {Key: "afterbay-watermark", Value: []byte(watermark)}}}
+	if value != "" {
+		r.Key, r.Value = []byte(key), []byte(value)
+	}
+	l.records = append(l.records, r)
+}
+
+// idle announces all sources but these.
+func (l *mergedLog) idle(but ...string) {
+	for topic, n := range map[string]int{"transactions": 4, "logins": 6} {
+		for i := range n {
+			if source := fmt.Sprintf("%s/%d", topic, i); !slices.Contains(but, source) {
+				l.add(source, "idle", secondsAfter(0), "", "")
+			}
+		}
+	}
+}
+
+func (l *mergedLog) told(source string, watermark int) {
+	l.add(source, secondsAfter(watermark).Format(time.RFC3339Nano), secondsAfter(watermark), "", "")
+}
+
+func (l *mergedLog) event(source, key string, watermark, at int) {
+	n, when := len(l.records), secondsAfter(at)
+	l.add(fmt.Sprintf("%s@%d", source, n), secondsAfter(watermark).Format(time.RFC3339Nano), when, key,
+		fmt.Sprintf(`{"tx":"t%d","customer":"%s","amount":5,"ts":%d}`, n, key, when.UnixMilli()))
+}
+
+// mustBeReference runs activity over the log in several ways and returns what
+// the reference makes of it.
+func (l *mergedLog) mustBeReference(t *testing.T) reference.Made {
+	t.Helper()
+	var first *answer
+	var made map[string]reference.Made
+	for _, v := range []variant{{"memory", 64, 1, time.Millisecond}, {"memory", 1, 1, time.Millisecond}, {"embedded", 1, 4, time.Second}} {
+		c := newChainRun(t, v)
+		if err := c.replay(t.Context(), stored{l.records}); err != nil {
+			t.Fatal(err)
+		}
+		got := behind(readChain(t, c.chainRunners["activity"], c.log))
+		if first == nil {
+			first, made = got, chainMade(t, c.log, "activity")
+			if d := got.madeDifference("activity", made); d != "" {
+				t.Fatal(d)
+			}
+		}
+		if d := got.chainDifference(first); d != "" {
+			t.Fatalf("%v: %s", v, d)
+		}
+	}
+	return made["activity.repartition/1"]
+}
+
+// TestIdleSourcesAreNotWaitedForAndComeBack has sources that are announced idle
+// and then have events again, before the watermark that the others reached.
+func TestIdleSourcesAreNotWaitedForAndComeBack(t *testing.T) {
+	var l mergedLog
+	l.event("transactions/0", "c", 0, 5)
+	l.idle("transactions/0")
+	l.event("transactions/0", "c", 100, 105) // the watermark is 100 s now: the session ended
+	l.event("transactions/1", "c", 20, 90)   // late, though its own watermark is 20 s
+	l.event("transactions/0", "c", 101, 106)
+	l.event("transactions/1", "c", 150, 99) // late
+	l.event("transactions/0", "c", 149, 152)
+	l.event("transactions/1", "c", 160, 148) // late: the least is 149 s
+	l.idle("transactions/1")
+	l.idle("transactions/2")                 // all are: time stands still
+	l.event("transactions/2", "c", 120, 155) // late: 160 s was reached before
+	if m := l.mustBeReference(t); m.Late != 4 || m.Fired == 0 {
+		t.Errorf("%d late, %d timers fired", m.Late, m.Fired)
+	}
+}
+
+// TestTimersOfAKeyFireByPositionThenTime has a leap over a session's tick and
+// end: the end takes back the next tick, whose time is before it but which is
+// not due before the next position.
+func TestTimersOfAKeyFireByPositionThenTime(t *testing.T) {
+	var l mergedLog
+	l.idle("transactions/0", "logins/0")
+	l.told("logins/0", 10)
+	for at := 0; at <= 125; at += 25 {
+		l.event("transactions/0", "c", at, at)
+	}
+	l.event("transactions/0", "d", 500, 505)
+	l.told("logins/0", 1000) // the watermark leaps from 10 to 500 s
+	l.event("transactions/0", "d", 501, 506)
+	if m := l.mustBeReference(t); m.Fired != 3 { // soon, tick and end
+		t.Errorf("%d timers fired", m.Fired)
+	}
+}
+
+// TestVeryManyTimersThatAreSetAgain has more sessions than tick in one step, all
+// of which are due again at the next position, and so on.
+func TestVeryManyTimersThatAreSetAgain(t *testing.T) {
+	var l mergedLog
+	l.idle("transactions/0", "logins/0")
+	l.told("logins/0", 10)
+	for _, at := range []int{0, 300} {
+		for i := range 4200 {
+			l.event("transactions/0", fmt.Sprintf("c%d", i), at, at)
+		}
+	}
+	l.told("logins/0", 250) // every session ticks at 60, 120 and 180 s, where it fails
+	for at := range 6 {
+		l.event("transactions/0", fmt.Sprintf("c%d", at), 301+at, 301+at)
+	}
+	if m := l.mustBeReference(t); m.Fired != 3*4200 {
+		t.Errorf("%d timers fired", m.Fired)
+	}
+}

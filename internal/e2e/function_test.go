@@ -1,0 +1,149 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// visits counts the clicks of a visit, which ends with 30 s of silence.
+var visits = step.Function{
+	Version: 1, Keyed: true,
+	Event: func(c *step.Context) error {
+		var n [8]byte
+		copy(n[:], c.Get("clicks"))
+		clicks := binary.BigEndian.Uint64(n[:]) + 1
+		c.Put("clicks", binary.BigEndian.AppendUint64(nil, clicks))
+		c.SetTimer("end", c.Time.Add(30*time.Second))
+		c.SetInt("clicks", int64(clicks))
+		return nil
+	},
+	Timer: func(c *step.Context) error {
+		c.Emit(step.Output{Topic: "visits", Value: fmt.Appendf(nil, `{"user":%q,"clicks":%d}`, c.Key, binary.BigEndian.Uint64(c.Get("clicks")))})
+		c.Put("clicks", nil)
+		return nil
+	},
+}
+
+func visitPipeline() afterbay.Pipeline {
+	return afterbay.Pipeline{
+		Name: "visits",
+		Input: afterbay.Input{
+			Topic: "clicks", Key: "user", Partitions: 1, Time: afterbay.EventTime{Field: "at", Unit: "s", Late: "include"},
+			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}},
+		},
+		Steps: []afterbay.Step{
+			{Call: &afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}}},
+			{Emit: &afterbay.Emit{Topic: "counted", Names: []string{"user", "clicks"}}},
+		},
+		Code: afterbay.Code{Functions: map[string]step.Function{"visits": visits}},
+	}
+}
+
+func click(user string, at int) stream.Record {
+	return stream.Record{
+		Partition: stream.Partition{Topic: "clicks", Index: stream.ByKey}, Time: time.Unix(int64(at), 0),
+		Key: []byte(user), Value: fmt.Appendf(nil, `{"user":%q,"at":%d}`, user, at),
+	}
+}
+
+// A step in Go keeps state by key and sets timers of event time: here it ends a
+// visit after 30 s without a click.
+func Example_customStep() {
+	ctx := context.Background()
+	log := memory.New(memory.Options{})
+	runner, err := afterbay.New(visitPipeline(), afterbay.Options{})
+	if err != nil {
+		panic(err)
+	}
+	answer, err := streamtest.RunAll(ctx, log, runner, []stream.Record{
+		click("ann", 100), click("ann", 110), click("bob", 120), click("ann", 150), click("bob", 200),
+	})
+	if err != nil {
+		panic(err)
+	}
+	for _, topic := range []string{"counted", "visits"} {
+		for _, value := range answer.Values(topic) {
+			fmt.Println(topic, value)
+		}
+	}
+	fmt.Println(log.Close())
+	// Output:
+	// counted {"user":"ann","clicks":1}
+	// counted {"user":"ann","clicks":2}
+	// counted {"user":"bob","clicks":1}
+	// counted {"user":"ann","clicks":1}
+	// counted {"user":"bob","clicks":1}
+	// visits {"user":"ann","clicks":2}
+	// visits {"user":"bob","clicks":1}
+	// visits {"user":"ann","clicks":1}
+	// <nil>
+}
+
+// TestFunctionsLeaveTheSameAnswerUnderFaults is how a program tests a pipeline
+// with steps of its own.
+func TestFunctionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
+	var events []stream.Record
+	for i := range 400 {
+		events = append(events, click(fmt.Sprint("user-", i*i%17), 1000+i*3))
+	}
+	streamtest.SameAnswer(t,
+		func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) },
+		func() (streamtest.Runner, error) {
+			p := visitPipeline()
+			p.Input.Partitions, p.Commit.Size = 4, 10
+			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
+		}, events, seedsOf(20))
+}
+
+// TestTimersOfAKeyFireInTheOrderOfTheirPositions sees that a timer set again at
+// one event is not called for a later one before what else is due at the first.
+func TestTimersOfAKeyFireInTheOrderOfTheirPositions(t *testing.T) {
+	p := visitPipeline()
+	p.Code.Functions = map[string]step.Function{"visits": {
+		Version: 1, Keyed: true,
+		Event: func(c *step.Context) error {
+			if c.Key == "ann" {
+				c.SetTimer("tick", c.Time.Add(10*time.Second))
+				c.SetTimer("end", c.Time.Add(100*time.Second))
+			}
+			c.SetInt("clicks", 1)
+			return nil
+		},
+		Timer: func(c *step.Context) error {
+			c.Emit(step.Output{Topic: "visits", Value: fmt.Appendf(nil, "%s at %d", c.Timer, c.Time.Unix())})
+			if c.Timer == "tick" {
+				c.SetTimer("tick", c.Time.Add(10*time.Second))
+			} else {
+				c.StopTimer("tick")
+			}
+			return nil
+		},
+	}}
+	for _, size := range []int{1, 2, 100} { // events of a step: the order does not depend on it
+		p.Commit.Size = size
+		runner, err := afterbay.New(p, afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := memory.New(memory.Options{})
+		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{
+			click("ann", 100), click("bob", 1000), click("bob", 1001), click("bob", 1002),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(answer.Values("visits")), "[tick at 110 end at 200]"; got != want {
+			t.Errorf("steps of %d: %s, want %s", size, got, want)
+		}
+		closeLog(t, log)
+	}
+}

@@ -1,0 +1,331 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/lookup"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// shelf is where a lookup finds rows: the row of k7 is {"level":7}, with the number
+// of its call; k1 has none, k2 has one that is wrong and k3 is refused.
+type shelf struct {
+	instead func() error // nil answers
+
+	mu     sync.Mutex
+	calls  [][]string
+	asked  map[string]int // how often, by key
+	closed bool
+}
+
+func (s *shelf) Rows(ctx context.Context, keys []string) ([][]byte, error) {
+	s.mu.Lock()
+	s.calls = append(s.calls, slices.Clone(keys))
+	call := len(s.calls)
+	if s.asked == nil {
+		s.asked = map[string]int{}
+	}
+	for _, key := range keys {
+		s.asked[key]++
+	}
+	s.mu.Unlock()
+	if s.instead != nil {
+		if err := s.instead(); err != nil {
+			return nil, err
+		}
+	}
+	rows := make([][]byte, len(keys))
+	for i, key := range keys {
+		switch key {
+		case "k1":
+		case "k2":
+			rows[i] = []byte(`{"level":"high"}`)
+		case "k3":
+			return nil, &lookup.Error{Refused: true, Err: errors.New("no such key is allowed")}
+		default:
+			rows[i] = fmt.Appendf(nil, `{"level":%s,"call":%d,"more":[]}`, strings.TrimLeft(key, "k"), call)
+		}
+	}
+	return rows, ctx.Err()
+}
+
+func (s *shelf) Close() { s.closed = true }
+
+// shelfPipeline writes the level of each event's key, by default -1.
+func shelfPipeline(s *shelf, change func(*afterbay.Lookup)) afterbay.Pipeline {
+	l := afterbay.Lookup{
+		Name: "row", Redis: &afterbay.Redis{URL: "redis://host"}, Key: "k",
+		Fields: []afterbay.Field{{Name: "level", Type: "int"}, {Name: "call", Type: "int"}},
+		Empty:  []afterbay.Binding{{Name: "level", Expr: "-1"}},
+	}
+	if change != nil {
+		change(&l)
+	}
+	return afterbay.Pipeline{
+		Name: "shelves",
+		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{
+			{Name: "k", Type: "string"}, {Name: "n", Type: "int"},
+		}},
+		Steps: []afterbay.Step{{Lookup: &l}, {Emit: &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{
+			{Name: "n", Expr: "n"}, {Name: "level", Expr: "row.level"},
+		}}}},
+		Code: afterbay.Code{Rows: func(afterbay.Lookup) (lookup.Source, error) { return s, nil }},
+	}
+}
+
+// rowLevels returns what is written for events 1 to n of keys, whose rows are right.
+func rowLevels(n, keys int) map[string][]string {
+	want := map[string][]string{}
+	for i := range n {
+		key := fmt.Sprint("k", i*7%keys)
+		if key == "k2" || key == "k3" {
+			continue
+		}
+		level := strings.TrimLeft(key, "k")
+		if key == "k1" {
+			level = "-1"
+		}
+		want[key] = append(want[key], fmt.Sprintf(`{"n":%d,"level":%s}`, i+1, level))
+	}
+	return want
+}
+
+// checkLevels compares outputs and dead letters of events 1 to n of keys.
+func checkLevels(t *testing.T, got map[string][]string, n, keys, dead int) {
+	t.Helper()
+	want, wrong := rowLevels(n, keys), 0
+	for key, list := range want {
+		if !slices.Equal(got[key], list) {
+			t.Fatalf("key %s: %.300v\nwant %.300v", key, got[key], list)
+		}
+		wrong += len(list)
+	}
+	if wrong = n - wrong; wrong != dead {
+		t.Errorf("%d dead letters of %d events that have no row", dead, wrong)
+	}
+}
+
+func TestRowsOutsideAreFoundInFewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{}
+		p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Ordered, l.Cache.TTL = true, time.Hour })
+		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
+		checkLevels(t, byKey(answer, "out"), 500, 20, len(answer.Values("shelves.dlq")))
+		for key, n := range s.asked {
+			if key != "k3" && n > 8 { // k3 is looked for by halves
+				t.Errorf("%s was asked for %d times", key, n)
+			}
+		}
+		for _, r := range answer[stream.Partition{Topic: "shelves.dlq", Index: 0}] {
+			if stage, reason := header.Get(&r, header.Stage), header.Get(&r, header.Error); stage != "lookup" || !strings.Contains(reason, "row") {
+				t.Errorf("dead letter of stage %q: %q", stage, reason)
+			}
+		}
+		if l := runner.Lookups(); len(l) != 1 || l[0].Name != "row" || l[0].Keys < 500 || l[0].Kept == 0 || l[0].Calls != uint64(len(s.calls)) || runner.Counts().ModelCalls+runner.Counts().ModelFull+runner.Counts().ModelIdle > 0 {
+			t.Errorf("%+v, and %d calls", l, len(s.calls))
+		}
+		runner.Close()
+		if !s.closed {
+			t.Error("the source was not closed")
+		}
+	})
+}
+
+func TestRowsAreAskedForAgainWhenTheyAreTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for keep, want := range map[time.Duration]int{0: 10, time.Minute: 1, 30 * time.Second: 2} {
+			s := &shelf{}
+			p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Cache.TTL = keep })
+			p.Input.Partitions = 1
+			log := memory.New(memory.Options{})
+			runner := newRunner(t, p, afterbay.Options{})
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			if err := runner.CreateTopics(ctx, log); err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- runner.Run(ctx, log) }()
+			for i := range 10 {
+				if err := log.Append(ctx, row("in", "k5", fmt.Sprintf(`{"k":"k5","n":%d}`, i))); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if s.asked["k5"] != want || runner.Counts().Outputs != 10 {
+				t.Errorf("kept for %v: asked %d times, want %d; counts %+v", keep, s.asked["k5"], want, runner.Counts())
+			}
+		}
+	})
+}
+
+// TestSourceOfRowsThatIsDownMakesNoDeadLetter has it fail for a minute.
+func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
+	for name, change := range map[string]func(*afterbay.Lookup){
+		"pause":   func(*afterbay.Lookup) {},
+		"park":    func(l *afterbay.Lookup) { l.Call = &afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}} },
+		"async":   func(l *afterbay.Lookup) { l.Async = true },
+		"journal": func(l *afterbay.Lookup) { l.Journal = &afterbay.Journal{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				s := &shelf{instead: func() error {
+					if time.Since(start) < time.Minute {
+						return &lookup.Error{Err: errors.New("connection refused")}
+					}
+					return nil
+				}}
+				p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Ordered = true; change(l) })
+				answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(300, 20))
+				checkLevels(t, byKey(answer, "out"), 300, 20, len(answer.Values("shelves.dlq")))
+				if runner.Counts().Retries == 0 {
+					t.Errorf("counts %+v", runner.Counts())
+				}
+			})
+		})
+	}
+}
+
+func TestRowsAreTheirFallbackWhileTheBreakerIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{instead: func() error { return &lookup.Error{Err: errors.New("connection refused")} }}
+		p := shelfPipeline(s, func(l *afterbay.Lookup) {
+			l.Call = &afterbay.Calling{Breaker: afterbay.Breaker{Failures: 1, Open: "fallback"}}
+		})
+		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(20, 20))
+		for place, records := range answer {
+			for i := range records {
+				if place.Topic == "out" && (header.Get(&records[i], header.Fallback) != "row" || !strings.HasSuffix(string(records[i].Value), `"level":-1}`)) {
+					t.Errorf("%s is marked as fallback of %q", records[i].Value, header.Get(&records[i], header.Fallback))
+				}
+			}
+		}
+		if n := len(answer.Values("out")); n != 20 {
+			t.Errorf("%d outputs of 20 events", n)
+		}
+	})
+}
+
+// TestRecordedRowIsTheEventsOwn computes events again where only the journal is
+// left, and the source says otherwise.
+func TestRecordedRowIsTheEventsOwn(t *testing.T) {
+	for _, by := range []string{"request", "event"} {
+		synctest.Test(t, func(t *testing.T) {
+			recorded := func(s *shelf) afterbay.Pipeline {
+				p := shelfPipeline(s, func(l *afterbay.Lookup) {
+					l.Batch.Size, l.Call, l.Journal = 7, &afterbay.Calling{Concurrency: 3}, &afterbay.Journal{By: by}
+				})
+				p.Input.Partitions = answerPartitions
+				p.Steps[1].Emit.Value = append(p.Steps[1].Emit.Value, afterbay.Binding{Name: "call", Expr: "row.call ?? 0"})
+				return p
+			}
+			var events []stream.Record
+			for i := range 200 {
+				key := fmt.Sprint("k", i%40)
+				events = append(events, row("in", key, fmt.Sprintf(`{"k":%q,"n":%d}`, key, i)))
+			}
+			first, again := &shelf{}, &shelf{}
+			log, other := memory.New(memory.Options{}), memory.New(memory.Options{})
+			answer, _ := runParking(t, log, recorded(first), 2, events)
+			want := answer.Values("out")
+			p := recorded(again)
+			if err := newRunner(t, p, afterbay.Options{}).CreateTopics(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			copyJournal(t, p, log, other)
+			again.calls = make([][]string, 1000) // its rows have other numbers
+			answer, _ = runParking(t, other, p, 2, events)
+			got := answer.Values("out")
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) || len(got) != 200-2*5 {
+				t.Errorf("recorded by %s: %d outputs, then %d others; first %q, then %q", by, len(want), len(got), want[:3], got[:min(3, len(got))])
+			}
+			for key, n := range again.asked {
+				if key != "k3" { // to refuse is no answer
+					t.Errorf("recorded by %s: %s was asked for again, %d times", by, key, n)
+				}
+			}
+		})
+	}
+}
+
+// TestSlowSourceIsInTime has each call take most of the timeout, and more of them
+// than are made at a time.
+func TestSlowSourceIsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{instead: func() error { time.Sleep(2 * time.Second); return nil }}
+		p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Key, l.Batch.Size = "n", 1 })
+		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(300, 50))
+		if c := runner.Counts(); len(answer.Values("out")) != 300 || c.Retries > 0 || c.Parkings > 0 {
+			t.Errorf("%d outputs, counts %+v", len(answer.Values("out")), c)
+		}
+	})
+}
+
+func TestKeyOfALookupOutsideMayBeAnInt(t *testing.T) {
+	s := &shelf{}
+	p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Key, l.When = "n", "n > 4" })
+	answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(9, 9))
+	got := answer.Values("out")
+	slices.Sort(got)
+	var want []string
+	for n := 1; n <= 9; n++ {
+		level := n
+		if n <= 4 {
+			level = -1
+		}
+		want = append(want, fmt.Sprintf(`{"n":%d,"level":%d}`, n, level))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestWrongLookupsOutsideAreRefused(t *testing.T) {
+	for why, change := range map[string]func(*afterbay.Lookup){
+		"rows are in one place":     func(l *afterbay.Lookup) { l.HTTP = &afterbay.HTTPRows{URL: "http://a/{key}"} },
+		"lookup.table: missing":     func(l *afterbay.Lookup) { l.Redis = nil },
+		"nothing is asked":          func(l *afterbay.Lookup) { l.Redis, l.Table, l.Cache.TTL = nil, "users", time.Second },
+		"use 0 to 24h":              func(l *afterbay.Lookup) { l.Cache.TTL = 48 * time.Hour },
+		"out of range: use 1 to":    func(l *afterbay.Lookup) { l.Batch.Size = 5000 },
+		"KeepBytes is -1":           func(l *afterbay.Lookup) { l.Cache.Max = -1 },
+		`unknown word "stop"`:       func(l *afterbay.Lookup) { l.Call = &afterbay.Calling{Breaker: afterbay.Breaker{Open: "stop"}} },
+		"none of the fields":        func(l *afterbay.Lookup) { l.Empty = []afterbay.Binding{{Name: "age", Expr: "1"}} },
+		"what the row is found by":  func(l *afterbay.Lookup) { l.Key = "" },
+		`unknown type "integer"`:    func(l *afterbay.Lookup) { l.Fields[0].Type = "integer" },
+		`unknown name "customer"`:   func(l *afterbay.Lookup) { l.Key = "customer" },
+		"nothing opens":             nil,
+		"write ordered: true":       nil,
+		"the URL is not as redis:/": func(l *afterbay.Lookup) { l.Redis.URL = "" },
+	} {
+		p := shelfPipeline(&shelf{}, change)
+		switch why {
+		case "nothing opens":
+			p.Code.Rows = nil
+		case "write ordered: true":
+			past := afterbay.Feature{Name: "past", Value: "row.level", Last: 3, Aggregates: []string{"max"}}
+			p.Steps = append([]afterbay.Step{{Features: []afterbay.Feature{past}}}, p.Steps...)
+		case "the URL is not as redis:/":
+			p.Code.Rows = func(afterbay.Lookup) (lookup.Source, error) { return nil, errors.New(why) }
+		}
+		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package e2e_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lookups"
+	"github.com/afterbay/afterbay/lookup"
+)
+
+// nearPipeline looks documents up by the vector of its events.
+func nearPipeline(s *shelf, change func(*afterbay.Lookup)) afterbay.Pipeline {
+	p := shelfPipeline(s, func(l *afterbay.Lookup) {
+		l.Redis, l.Key, l.Vector = nil, "", "v"
+		l.Postgres = &afterbay.Postgres{URL: "postgres://host/database", Table: "documents", Column: "embedding"}
+		l.Where = []afterbay.Binding{{Name: "owner", Expr: "k"}, {Name: "part", Expr: "n + 1"}}
+		if change != nil {
+			change(l)
+		}
+	})
+	p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "v", Type: "number[3]"}, afterbay.Field{Name: "maybe", Type: "optional number[3]"})
+	return p
+}
+
+func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
+	for why, change := range map[string]func(*afterbay.Lookup){
+		"":                                  nil,
+		"found in PostgreSQL with pgvector": func(l *afterbay.Lookup) { l.Postgres, l.Redis = nil, &afterbay.Redis{URL: "redis://h"} },
+		"lookup.vector: near documents":     func(l *afterbay.Lookup) { l.Postgres, l.Table = nil, "documents" },
+		"give table and column instead":     func(l *afterbay.Lookup) { l.Postgres.Query = "select $1" },
+		"table or column is missing":        func(l *afterbay.Lookup) { l.Postgres.Column = "" },
+		"lookup.key: documents are found":   func(l *afterbay.Lookup) { l.Key = "k" },
+		"use 1 to 100 documents":            func(l *afterbay.Lookup) { l.Limit = 101 },
+		`"far" is none: use cosine`:         func(l *afterbay.Lookup) { l.Distance = "far" },
+		`"n" is of type int`:                func(l *afterbay.Lookup) { l.Vector = "n" },
+		"is of type optional number[3]":     func(l *afterbay.Lookup) { l.Vector = "maybe" },
+		`filters are of column "owner"`:     func(l *afterbay.Lookup) { l.Where[1].Name = "owner" },
+		"where.part: the expression is of":  func(l *afterbay.Lookup) { l.Where[1].Expr = "n / 2.0" },
+		`unknown name customer`:             func(l *afterbay.Lookup) { l.Where[1].Expr = "customer" },
+		"is a number, not string":           func(l *afterbay.Lookup) { l.Fields[1] = afterbay.Field{Name: "distance", Type: "string"} },
+		"lookup.where: it is of documents":  func(l *afterbay.Lookup) { l.Vector, l.Key = "", "k" },
+		"lookup.postgres.query: missing":    func(l *afterbay.Lookup) { l.Vector, l.Key = "", "k" },
+	} {
+		if _, err := afterbay.New(nearPipeline(&shelf{}, change), afterbay.Options{}); why == "" != (err == nil) || why != "" && !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+}
+
+// A vector of a model that cannot be opened is no second finding, and no panic.
+func TestVectorOfAModelThatIsNotThere(t *testing.T) {
+	p := nearPipeline(&shelf{}, func(l *afterbay.Lookup) { l.Vector = "embed.vector" })
+	p.Models = []afterbay.Model{{Name: "embed", File: "missing.json", Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[3]"}}}}
+	p.Steps = slices.Insert(p.Steps, 0, afterbay.Step{Score: &afterbay.Score{Model: "embed", Inputs: []string{"v"}}})
+	if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "missing.json") || strings.Contains(err.Error(), "lookup") {
+		t.Errorf("want one finding, about the model: %v", err)
+	}
+}
+
+// What a source of documents is told, and asked for.
+func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
+	p := nearPipeline(&shelf{}, nil)
+	var told afterbay.Lookup
+	p.Code.Rows = func(l afterbay.Lookup) (lookup.Source, error) {
+		told = l
+		return &shelf{}, nil
+	}
+	if _, err := afterbay.New(p, afterbay.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if told.Limit != 5 || told.Dimensions != 3 || told.Distance != "cosine" || told.Join != "\n\n" || told.Batch.Size != 16 {
+		t.Errorf("%+v", told)
+	}
+	list, err := lookups.ParseQuery(lookups.Query([]float64{0.5, -2, 1e9}, [][]byte{[]byte(`a"b`), []byte("7")}))
+	if err != nil || strings.Join(list, " ") != `[0.5,-2,1000000000] a"b 7` {
+		t.Errorf("%q, %v", list, err)
+	}
+}

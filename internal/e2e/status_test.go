@@ -1,0 +1,71 @@
+package e2e_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/model"
+)
+
+// Events are timed by the case of the first route that they took, those that are
+// parked there too; which of a route within it does not matter.
+func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
+	note := []afterbay.Step{{Let: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
+	within := []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Steps: note}, {Name: "default", Steps: note}}
+	p := afterbay.Pipeline{
+		Name:   "cases",
+		Input:  afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
+		Models: []afterbay.Model{{Name: "writer", Go: "writer", Version: 1, Outputs: writerOutputs}},
+		Steps: []afterbay.Step{
+			{Route: []afterbay.Case{
+				{Name: "slow", When: "n <= 30", Async: true, Budget: time.Nanosecond, Steps: []afterbay.Step{{Score: &afterbay.Score{Model: "writer", Inputs: []string{"k"}}}}},
+				{Name: "fast", When: "n <= 50", Budget: time.Hour, Steps: []afterbay.Step{{Route: within}}},
+				{Name: "bad", When: "n <= 55", Then: "dlq"},
+				{Name: "default", Then: "drop"},
+			}},
+			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}},
+		},
+		Code: afterbay.Code{Models: map[string]model.Model{"writer": writer{}}},
+	}
+	_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(60, 20))
+	m, got, missed := runner.Metrics(), map[string]uint64{}, map[string]uint64{}
+	for i, name := range m.Cases() {
+		got[name] = m.Case(i).Count
+		_, missed[name] = m.CaseMissed(i)
+	}
+	if missed["slow"] != 30 || missed["fast"] != 0 {
+		t.Errorf("over their budgets are %v", missed)
+	}
+	if whole := m.Whole().Count; len(got) != 4 || got["slow"] != 30 || got["fast"] != 20 || got["bad"]+got["default"] != 0 || whole != 60 {
+		t.Errorf("%v of %d events", got, whole)
+	}
+}
+
+func TestOnlyCasesOfTheFirstRouteHaveBudgets(t *testing.T) {
+	note := []afterbay.Step{{Let: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
+	other := []afterbay.Step{{Let: []afterbay.Binding{{Name: "more", Expr: "n"}}}}
+	inner := afterbay.Step{Route: []afterbay.Case{{Name: "small", When: "n < 5", Steps: note}, {Name: "default", Budget: time.Second, Steps: note}}}
+	p := afterbay.Pipeline{
+		Name:  "cases",
+		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
+		Steps: []afterbay.Step{
+			{Route: []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Budget: -time.Second, Steps: []afterbay.Step{inner}}, {Name: "default", Steps: note}}},
+			{Route: []afterbay.Case{{Name: "big", When: "n > 9", Budget: time.Second, Steps: other}, {Name: "default", Steps: other}}},
+			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}},
+		},
+	}
+	_, err := afterbay.New(p, afterbay.Options{})
+	var got []string
+	var list afterbay.Errors
+	errors.As(err, &list)
+	for _, e := range list {
+		got = append(got, e.Path)
+	}
+	if want := []string{"steps[0].route.odd.budget", "steps[0].route.odd.steps[0].route.default.budget", "steps[1].route.big.budget"}; !slices.Equal(got, want) {
+		t.Errorf("%v of %v", got, err)
+	}
+}

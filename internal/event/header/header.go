@@ -1,0 +1,89 @@
+// Package header names the headers of the records that pipelines write.
+package header
+
+import (
+	"strings"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Headers of outputs, dead letters and copies.
+const (
+	ID          = prefix + "id"          // deterministic id of the record: id.go
+	Position    = prefix + "position"    // topic/partition@offset of the event
+	Models      = prefix + "models"      // name@version sha256:digest, ...
+	Pipeline    = prefix + "pipeline"    // name sha256:digest generation
+	Approximate = prefix + "approximate" // features of windows beyond their max, read in panes
+	Fallback    = prefix + "fallback"    // name@version of models that were down, whose scores are the fallback
+
+	Event     = prefix + "event"     // id of a dead letter's event, which it gets back when it is sent back
+	Stage     = prefix + "stage"     // where a dead letter's event failed
+	Error     = prefix + "error"     // and why
+	Attempts  = prefix + "attempts"  // how often it was tried
+	Watermark = prefix + "watermark" // RFC 3339, at the event's position
+	Row       = prefix + "row"       // JSON of the names computed so far
+	Truncated = prefix + "truncated" // parts of a dead letter that did not fit: id and key, value, row, headers
+	Resume    = prefix + "resume"    // where its event goes on when it is sent back, as package redrive writes it
+	Redrive   = prefix + "redrive"   // topic/partition@offset of the dead letter that an event sent back was
+
+	// Copied is the Source of the copy that a dead letter was.
+	Copied = prefix + "copied"
+
+	// Source is topic/partition@offset of the event that a copy is of. An
+	// announcement has no offset; its watermark may be "idle".
+	Source = prefix + "source"
+)
+
+const prefix = "afterbay-"
+
+// Get returns the value of a record's header; "" where it has none.
+func Get(r *stream.Record, key string) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == key {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
+}
+
+// Written reports whether a pipeline wrote a record with these headers: then its
+// time is the event's, and does not say how long it has been in the log.
+func Written(headers []stream.Header) bool {
+	for i := range headers {
+		if key := headers[i].Key; key == Position || key == Source {
+			return true
+		}
+	}
+	return false
+}
+
+// Bytes is about how many bytes headers take in a log.
+func Bytes(headers []stream.Header) int {
+	n := 0
+	for i := range headers {
+		n += len(headers[i].Key) + len(headers[i].Value) + 16
+	}
+	return n
+}
+
+// AppendForeign appends the headers that an event came with, but not those that
+// its dead letter has of its own.
+func AppendForeign(dst, headers []stream.Header) []stream.Header {
+	for _, h := range headers {
+		if !strings.HasPrefix(h.Key, prefix) {
+			dst = append(dst, h)
+		}
+	}
+	return dst
+}
+
+// AppendCarried appends the headers that go on with a copy: those of its maker,
+// and its id.
+func AppendCarried(dst, headers []stream.Header) []stream.Header {
+	for _, h := range headers {
+		if h.Key == ID || !strings.HasPrefix(h.Key, prefix) {
+			dst = append(dst, h)
+		}
+	}
+	return dst
+}

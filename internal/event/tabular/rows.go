@@ -1,0 +1,199 @@
+// Package tabular writes feature rows for training: CSV, NDJSON and Parquet, with
+// every number at full precision. Memory is bounded whatever the number of rows.
+//
+//	type      CSV                          NDJSON        Parquet
+//	bool      true, false                  the same      BOOLEAN
+//	int       digits                       the same      INT64
+//	number    shortest that reads back     the same      DOUBLE
+//	string    in double quotes             a string      BYTE_ARRAY, UTF8
+//	bytes     base64 in double quotes      a string      BYTE_ARRAY
+//	time      RFC 3339, UTC, us            a string      INT64, TIMESTAMP(us, UTC)
+//	number[n] a list in double quotes      a list        LIST of FLOAT
+//	string[]  a list in double quotes      a list        LIST of BYTE_ARRAY, UTF8
+//	absent    an empty cell                null          null, in optional columns
+//
+// Numbers in CSV and NDJSON have the digits that a pipeline emits them with.
+package tabular
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Format is how rows are written.
+type Format string
+
+// The formats.
+const (
+	CSV     Format = "csv"
+	NDJSON  Format = "ndjson"
+	Parquet Format = "parquet"
+)
+
+// FormatOf returns the format that the ending of a file's name says: .csv,
+// .ndjson, .jsonl or .parquet.
+func FormatOf(path string) (Format, error) {
+	for ending, format := range map[string]Format{".csv": CSV, ".ndjson": NDJSON, ".jsonl": NDJSON, ".parquet": Parquet} {
+		if strings.HasSuffix(path, ending) {
+			return format, nil
+		}
+	}
+	return "", fmt.Errorf("%q says no format: end it with .parquet, .csv or .ndjson", path)
+}
+
+// Writer writes rows that have the same columns.
+type Writer interface {
+	// Write writes a row, which may be changed after. A column that is not
+	// optional must have a value.
+	Write(row *value.Row) error
+
+	// Close writes what is left. It does not close what is written to.
+	Close() error
+}
+
+// New returns a writer of the columns, in their order, to w. A column is the
+// slot of the rows that it is read from.
+func New(w io.Writer, format Format, columns []value.Slot) (Writer, error) {
+	if err := named(columns); err != nil {
+		return nil, err
+	}
+	switch {
+	case format == CSV:
+		return newText(w, columns, csvForm)
+	case format == NDJSON:
+		return newText(w, columns, ndjsonForm)
+	case format == Parquet:
+		return NewParquet(w, Snappy, columns)
+	}
+	return nil, fmt.Errorf("unknown format %q: use csv, ndjson or parquet", format)
+}
+
+// named returns an error where the columns have no names of their own.
+func named(columns []value.Slot) error {
+	names := map[string]bool{}
+	for _, c := range columns {
+		if names[c.Name] {
+			return fmt.Errorf("column %q is named twice", c.Name)
+		}
+		names[c.Name] = true
+	}
+	if len(columns) == 0 {
+		return fmt.Errorf("rows without columns")
+	}
+	return nil
+}
+
+// check returns an error where a column that always has a value has none.
+func check(columns []value.Slot, row *value.Row, number int64) error {
+	for i := range columns {
+		if !columns[i].Type.Optional && !row.Has(columns[i]) {
+			return fmt.Errorf("row %d has no value in column %s, which is not optional", number, columns[i].Name)
+		}
+	}
+	return nil
+}
+
+// text writes a row a line.
+type text struct {
+	out     *bufio.Writer
+	columns []value.Slot
+	form    func(dst []byte, row *value.Row, columns []value.Slot) []byte
+	line    []byte
+	number  int64 // of the row, from 1
+}
+
+func newText(w io.Writer, columns []value.Slot, form func([]byte, []value.Slot) (start []byte, row func([]byte, *value.Row, []value.Slot) []byte)) (*text, error) {
+	t := &text{out: bufio.NewWriterSize(w, 64<<10), columns: slices.Clone(columns)}
+	t.line, t.form = form(nil, columns)
+	_, err := t.out.Write(t.line)
+	return t, err
+}
+
+// Write implements Writer.
+func (t *text) Write(row *value.Row) error {
+	t.number++
+	if err := check(t.columns, row, t.number); err != nil {
+		return err
+	}
+	t.line = append(t.form(t.line[:0], row, t.columns), '\n')
+	_, err := t.out.Write(t.line)
+	return err
+}
+
+// Close implements Writer.
+func (t *text) Close() error { return t.out.Flush() }
+
+// csvForm is CSV as RFC 4180 has it, but for line ends without CR. A string is
+// always in quotes, so that "7" is not 7 and "" is not absent.
+func csvForm(dst []byte, columns []value.Slot) ([]byte, func([]byte, *value.Row, []value.Slot) []byte) {
+	for i, c := range columns {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if strings.ContainsAny(c.Name, "\",\r\n") {
+			dst = appendQuoted(dst, c.Name)
+		} else {
+			dst = append(dst, c.Name...)
+		}
+	}
+	return append(dst, '\n'), appendCSV
+}
+
+func appendCSV(dst []byte, row *value.Row, columns []value.Slot) []byte {
+	for i, c := range columns {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		switch {
+		case !row.Has(c):
+		case c.Type.Kind == value.String:
+			dst = appendQuoted(dst, row.Text(c))
+		case c.Type.Kind == value.Time:
+			at := len(dst)
+			dst = expression.AppendValue(dst, row, &c)
+			dst = append(dst[:at], dst[at+1:len(dst)-1]...)
+		case c.Type.Kind == value.Vector:
+			dst = append(dst, '"')
+			dst = append(expression.AppendValue(dst, row, &c), '"')
+		case c.Type.Kind == value.Strings:
+			dst = appendQuoted(dst, string(expression.AppendValue(nil, row, &c)))
+		default:
+			dst = expression.AppendValue(dst, row, &c)
+		}
+	}
+	return dst
+}
+
+func appendQuoted(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, strings.ReplaceAll(text, `"`, `""`)...)
+	return append(dst, '"')
+}
+
+// ndjsonForm is a JSON object a line.
+func ndjsonForm(_ []byte, columns []value.Slot) ([]byte, func([]byte, *value.Row, []value.Slot) []byte) {
+	var name value.Schema
+	slot, err := name.Add("name", value.Type{Kind: value.String})
+	if err != nil {
+		panic(err) // one name
+	}
+	row := name.NewRows(1)[0]
+	keys := make([][]byte, len(columns))
+	for i, c := range columns {
+		row.SetText(slot, c.Name)
+		keys[i] = append(expression.AppendValue(nil, &row, &slot), ':')
+	}
+	return nil, func(dst []byte, row *value.Row, columns []value.Slot) []byte {
+		for i, c := range columns {
+			dst = append(dst, "{,"[min(i, 1)])
+			dst = expression.AppendValue(append(dst, keys[i]...), row, &c)
+		}
+		return append(dst, '}')
+	}
+}

@@ -1,0 +1,459 @@
+package feature
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// The state of a key is one entry of the sub-key "", the header, and one of
+// every block of exact entries.
+//
+//	header: format | 1 and the newest time, or 0 | every feature in order
+//	elapsed: 1 and the time, or 0
+//	last:    count | values, the oldest first
+//	windows: where there are exact ones
+//	           0 | first block | number of blocks | number of entries | entries of the tail
+//	           1 | newest time | panes of every exact window
+//	         then the panes of every other window
+//	panes:   count | index of the newest | each: panes behind the newest, count, sum, max, min
+//	block:   blockLen entries
+//	entry:   time less that of the entry before | value
+//
+// Numbers are varints; the bits of a float are reversed by bytes before, which
+// makes short numbers short.
+const format = 1
+
+// maxIndex bounds block numbers, maxCount what a pane counts.
+const (
+	maxIndex = 1 << 56
+	maxCount = 1 << 52
+)
+
+// Changes calls put with every entry of the key's state that changed since the
+// last Changes or Load, in order: the header "" where there was any Add, Touch
+// or DropWindows, and blocks of 64 entries, which are written once. A nil value
+// deletes. sub and value are put's only while it runs; scratch is used for
+// them and comes back, perhaps grown. What all calls have put depends on the
+// key's events alone, not on when Changes was called.
+func (s *Set) Changes(c *Cell, scratch []byte, put func(sub, value []byte)) []byte {
+	if !c.changed {
+		return scratch
+	}
+	for i := range s.features {
+		if f := &s.features[i]; f.exacts > 0 {
+			scratch = c.exacts[f.exact].changes(f, i, scratch, put)
+		}
+	}
+	c.changed = false
+	if c.blank() {
+		if c.stored {
+			put(nil, nil)
+		}
+		c.stored = false
+		return scratch
+	}
+	scratch = s.appendHeader(scratch[:0], c)
+	put(nil, scratch)
+	c.stored = true
+	return scratch
+}
+
+// blank reports that the cell is as new. Whatever else it has, it has a time.
+func (c *Cell) blank() bool { return c.newest == none }
+
+// subKey appends the sub-key of a block.
+func subKey(b []byte, feature int, block uint64) []byte {
+	b = binary.AppendUvarint(b, uint64(feature))
+	return binary.BigEndian.AppendUint64(b, block)
+}
+
+// changes puts the blocks that the state lacks and deletes those that are gone.
+func (x *exact) changes(f *feature, feature int, scratch []byte, put func(sub, value []byte)) []byte {
+	next := x.next()
+	for n := x.saved.from; n < x.saved.to; n++ {
+		if n < x.first || n >= next {
+			scratch = subKey(scratch[:0], feature, n)
+			put(scratch, nil)
+		}
+	}
+	for n := max(x.first, x.saved.valid); n < next; n++ {
+		scratch = subKey(scratch[:0], feature, n)
+		sub := len(scratch)
+		scratch = f.appendEntries(scratch, x.blockWords(f, int(n-x.first)))
+		put(scratch[:sub:sub], scratch[sub:])
+	}
+	x.saved = saved{from: x.first, to: next, valid: next}
+	return scratch
+}
+
+func (s *Set) appendHeader(b []byte, c *Cell) []byte {
+	b = append(b, format)
+	b = appendTime(b, c.newest)
+	for i := range s.features {
+		switch f := &s.features[i]; f.kind {
+		case kindElapsed:
+			b = appendTime(b, c.words[f.place.at])
+		case kindLast:
+			first, second := f.values(c.words)
+			b = binary.AppendUvarint(b, uint64(len(first)+len(second)))
+			b = f.appendValues(f.appendValues(b, first), second)
+		case kindWindows:
+			if f.exacts > 0 {
+				b = f.appendExact(b, c)
+			}
+			b = f.appendWindows(b, c.words, false)
+		}
+	}
+	return b
+}
+
+func appendTime(b []byte, t int64) []byte {
+	if t == none {
+		return append(b, 0)
+	}
+	return binary.AppendVarint(append(b, 1), t)
+}
+
+// appendWindows appends the panes of the exact windows, or of the others.
+func (f *feature) appendWindows(b []byte, words []int64, exact bool) []byte {
+	for k := range f.windows {
+		if w := &f.windows[k]; w.exact == exact {
+			b = f.appendPanes(b, words, w)
+		}
+	}
+	return b
+}
+
+func (f *feature) appendExact(b []byte, c *Cell) []byte {
+	x := &c.exacts[f.exact]
+	if x.over {
+		b = binary.AppendVarint(append(b, 1), x.newest)
+		return f.appendWindows(b, c.words, true)
+	}
+	tail := x.tailWords(f)
+	b = binary.AppendUvarint(append(b, 0), x.first)
+	b = binary.AppendUvarint(b, uint64(x.blocks()))
+	b = binary.AppendUvarint(b, uint64(len(tail)/f.entry))
+	return f.appendEntries(b, tail)
+}
+
+func (f *feature) appendEntries(b []byte, words []int64) []byte {
+	before := int64(0)
+	for k := 0; k < len(words); k += f.entry {
+		b = binary.AppendVarint(b, words[k]-before)
+		before = words[k]
+		if f.entry > 1 {
+			b = f.appendValue(b, words[k+1])
+		}
+	}
+	return b
+}
+
+func (f *feature) appendPanes(b []byte, words []int64, w *window) []byte {
+	newest, live := words[w.at+2], w.live(words)
+	b = binary.AppendUvarint(b, uint64(len(live)/f.stride))
+	if len(live) == 0 {
+		return b
+	}
+	b = binary.AppendVarint(b, newest)
+	for ; len(live) > 0; live = live[f.stride:] {
+		b = binary.AppendUvarint(b, uint64(age(newest, live[0])))
+		b = binary.AppendUvarint(b, uint64(live[0]>>paneBits))
+		if f.sumAt > 0 && f.float {
+			b = appendBits(b, live[f.sumAt])
+		} else if f.sumAt > 0 {
+			b = binary.AppendVarint(b, live[f.sumAt])
+		}
+		if f.maxAt > 0 {
+			b = f.appendValue(b, live[f.maxAt])
+		}
+		if f.minAt > 0 {
+			b = f.appendValue(b, live[f.minAt])
+		}
+	}
+	return b
+}
+
+func (f *feature) appendValues(b []byte, values []int64) []byte {
+	for _, value := range values {
+		b = f.appendValue(b, value)
+	}
+	return b
+}
+
+func (f *feature) appendValue(b []byte, value int64) []byte {
+	if f.float {
+		return appendBits(b, ordered(value))
+	}
+	return binary.AppendVarint(b, value)
+}
+
+func appendBits(b []byte, v int64) []byte {
+	return binary.AppendUvarint(b, bits.ReverseBytes64(uint64(v)))
+}
+
+// Load returns the cell of the key whose entries get returns by sub-key, nil
+// where there is none, and a new cell where there is no header. Bytes that
+// Changes cannot have put are an error.
+func (s *Set) Load(get func(sub []byte) ([]byte, error)) (*Cell, error) {
+	c := s.NewCell()
+	if err := s.Reload(c, get); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload makes c, a cell of the set or the zero Cell, that which Load returns. It saves memory
+// where cells come and go. After an error c is good for another Reload only.
+func (s *Set) Reload(c *Cell, get func(sub []byte) ([]byte, error)) error {
+	s.Reset(c)
+	header, err := get(nil)
+	if err != nil {
+		return fmt.Errorf("load features: %w", err)
+	}
+	if header == nil {
+		return nil
+	}
+	r := &reader{rest: header}
+	if r.byte() != format {
+		r.fail("unknown format")
+	}
+	if c.newest = r.optionalTime(); c.blank() {
+		r.fail("no newest time")
+	}
+	for i := range s.features {
+		if err := s.load(c, i, r, get); err != nil {
+			return fmt.Errorf("load feature %s: %w", s.features[i].name, err)
+		}
+		if f := &s.features[i]; f.sums {
+			c.words[f.bound] = int64(math.Float64bits(f.weight(c)))
+		}
+	}
+	if err := r.end(); err != nil {
+		return fmt.Errorf("load features: %w", err)
+	}
+	c.stored = true
+	return nil
+}
+
+func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, error)) error {
+	f := &s.features[i]
+	switch f.kind {
+	case kindElapsed:
+		c.words[f.place.at] = r.optionalTime()
+	case kindLast:
+		n := r.upTo(uint64(f.last))
+		s.reserve(c, &f.place, int(n))
+		for range n {
+			s.push(c, &f.place)[0] = r.value(f)
+		}
+	case kindWindows:
+		if f.exacts > 0 {
+			if err := s.loadExact(c, i, r, get); err != nil {
+				return err
+			}
+		}
+		s.loadWindows(c, f, false, r)
+	}
+	return r.err
+}
+
+// loadWindows loads the panes of the exact windows, or of the others.
+func (s *Set) loadWindows(c *Cell, f *feature, exact bool, r *reader) {
+	for k := range f.windows {
+		if w := &f.windows[k]; w.exact == exact {
+			s.loadPanes(c, f, w, r)
+		}
+	}
+}
+
+func (s *Set) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
+	f := &s.features[feature]
+	x := &c.exacts[f.exact]
+	if r.upTo(1) == 1 {
+		if f.dead {
+			r.fail("panes of a feature that refuses")
+		}
+		x.newest, x.over = r.time(), true
+		s.loadWindows(c, f, true, r)
+		return r.err
+	}
+	x.first = r.upTo(maxIndex)
+	blocks, tail := r.upTo(uint64(f.limit/blockLen)), r.upTo(blockLen-1)
+	x.newest = none
+	for range blocks {
+		sub := subKey(nil, feature, x.next())
+		value, err := get(sub)
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			return fmt.Errorf("block %d is missing", x.next())
+		}
+		b := &reader{rest: value}
+		x.loadEntries(f, blockLen, b)
+		if err := b.end(); err != nil {
+			return fmt.Errorf("block %d: %w", x.next(), err)
+		}
+		tail := f.scan(x.tailWords(f))
+		x.full(f, tail)
+		x.newest = max(x.newest, tail.last)
+	}
+	x.loadEntries(f, tail, r)
+	rest := f.scan(x.tailWords(f))
+	x.newest = max(x.newest, rest.last)
+	if x.index != nil {
+		x.index.tail = rest
+	}
+	x.saved = saved{from: x.first, to: x.next(), valid: x.next()}
+	return r.err
+}
+
+func (x *exact) loadEntries(f *feature, n uint64, r *reader) {
+	before := int64(0)
+	for range n {
+		item := x.push(f.entry)
+		before = r.timeFrom(before)
+		item[0] = before
+		if f.entry > 1 {
+			item[1] = r.value(f)
+		}
+	}
+}
+
+func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
+	n := r.upTo(uint64(w.panes))
+	if n == 0 {
+		return
+	}
+	newest := r.varint()
+	if limit := maxTime/w.pane + 1; newest < -limit || newest > limit {
+		r.fail("pane out of range")
+		newest = 0
+	}
+	s.reserve(c, &w.place, int(n))
+	c.words[w.at+2] = newest
+	behind := uint64(w.panes)
+	for ; n > 0; n-- {
+		age := r.upTo(behind - 1)
+		count := r.upTo(maxCount)
+		if (age == 0) != (n == 1) || count == 0 {
+			r.fail("pane out of order")
+			return
+		}
+		behind = age
+		pane := s.push(c, &w.place)
+		f.clear(pane, newest-int64(age))
+		pane[0] |= int64(count) << paneBits
+		if f.sumAt > 0 && f.float {
+			pane[f.sumAt] = r.bits()
+		} else if f.sumAt > 0 {
+			pane[f.sumAt] = r.varint()
+		}
+		if f.maxAt > 0 {
+			pane[f.maxAt] = r.value(f)
+		}
+		if f.minAt > 0 {
+			pane[f.minAt] = r.value(f)
+		}
+	}
+}
+
+// reader takes the parts of an encoded entry. After an error it returns zeros.
+type reader struct {
+	rest []byte
+	err  error
+}
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = errors.New("corrupt state: " + what)
+	}
+	r.rest = nil
+}
+
+// end returns the error, which it is to have bytes left.
+func (r *reader) end() error {
+	if len(r.rest) > 0 {
+		r.fail("bytes after the end")
+	}
+	return r.err
+}
+
+func (r *reader) byte() byte {
+	if len(r.rest) == 0 {
+		r.fail("cut short")
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.fail("cut short")
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// upTo returns a number of at most limit.
+func (r *reader) upTo(limit uint64) uint64 {
+	v := r.uvarint()
+	if v > limit {
+		r.fail("number out of range")
+		return 0
+	}
+	return v
+}
+
+func (r *reader) varint() int64 {
+	u := r.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+func (r *reader) bits() int64 { return int64(bits.ReverseBytes64(r.uvarint())) }
+
+func (r *reader) time() int64 { return r.timeFrom(0) }
+
+// timeFrom returns a time given as the difference to another.
+func (r *reader) timeFrom(before int64) int64 {
+	d := r.varint()
+	if d < -2*maxTime || d > 2*maxTime || before+d != clampTime(before+d) {
+		r.fail("time out of range")
+		return 0
+	}
+	return before + d
+}
+
+func (r *reader) optionalTime() int64 {
+	if r.upTo(1) == 0 {
+		return none
+	}
+	return r.time()
+}
+
+func (r *reader) value(f *feature) int64 {
+	if f.float {
+		v := r.bits()
+		if !value.Finite(math.Float64frombits(uint64(v))) {
+			r.fail("number is not finite")
+			return 0
+		}
+		return ordered(v)
+	}
+	v := r.varint()
+	if v < -maxUnits || v > maxUnits {
+		r.fail("number out of range")
+		return 0
+	}
+	return v
+}

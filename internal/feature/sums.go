@@ -1,0 +1,298 @@
+package feature
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// A sum is in range or it is refused: with decimals its units are within an int64,
+// a float is finite. The order of integers does not change their sum, so sums of
+// sums may wrap on the way: the result alone decides.
+//
+// The bound of a feature and key is a word of the cell, which is not stored: a
+// float64 that the sum of no part of the key's entries is beyond, of either sign.
+// While it is far below what a sum can hold, Add and Read look at nothing else,
+// and an Add raises it by its value. At that limit Add takes it anew from what the
+// key still has. Where it stays there, Add and Read look at the sums themselves.
+
+// ErrSum says that a sum of a feature is out of range: beyond 2^63 units of the
+// last decimal, or not a finite number. The error names the feature and the
+// window, and says what to do.
+var ErrSum = errors.New("the sum is out of range")
+
+// Sums of units and of floats are checked from these bounds on.
+const (
+	safeUnits = 1 << 62
+	safeFloat = 0x1p1022
+)
+
+// outOfRange is the error of a sum over a window, or over the newest values.
+func (f *feature) outOfRange(over string) error {
+	if f.float {
+		return fmt.Errorf("feature %s: %w: the sum of %s exceeds the largest number: scale the value down, or leave out sum and mean", f.name, ErrSum, over)
+	}
+	return fmt.Errorf("feature %s: %w: the sum of %s exceeds 2^63 units of %d decimals: use fewer decimals, or leave out sum and mean", f.name, ErrSum, over, f.decimals)
+}
+
+// bounded reports that no sum of the cell can be out of range.
+func (f *feature) bounded(c *Cell) bool {
+	return !f.sums || math.Float64frombits(uint64(c.words[f.bound])) < f.safe
+}
+
+// raised returns the bound with a value more.
+func (f *feature) raised(c *Cell, value int64) float64 {
+	return math.Float64frombits(uint64(c.words[f.bound])) + math.Abs(f.near(value))
+}
+
+// anew is raised from what the cell has, for an entry of time t. It is an error where a
+// sum that the entry is in would be out of range.
+func (f *feature) anew(c *Cell, t, value int64) (bound float64, err error) {
+	if bound = f.weight(c) + math.Abs(f.near(value)); !(bound < f.safe) {
+		err = f.checkSums(c, t, value)
+	}
+	return bound, err
+}
+
+// near returns a stored value as a float: of an integer its units.
+func (f *feature) near(value int64) float64 {
+	if f.float {
+		return wordFloat(value)
+	}
+	return float64(value)
+}
+
+// weight returns the bound of what the cell has.
+func (f *feature) weight(c *Cell) (bound float64) {
+	if f.kind == kindLast {
+		first, second := f.values(c.words)
+		return f.size(first, 1) + f.size(second, 1)
+	}
+	for k := range f.windows {
+		w := &f.windows[k]
+		if w.exact && !c.exacts[f.exact].over {
+			continue
+		}
+		size := 0.0
+		for live := w.live(c.words); len(live) > 0; live = live[f.stride:] {
+			size += math.Abs(f.paneSum(live).near)
+		}
+		bound = max(bound, size)
+	}
+	if f.exacts == 0 {
+		return bound
+	}
+	x := &c.exacts[f.exact]
+	size := f.size(x.tailWords(f), f.entry)
+	if x.index != nil {
+		for k := range x.index.blocks {
+			b := &x.index.blocks[k]
+			size += float64(b.n) * max(math.Abs(f.near(b.max)), math.Abs(f.near(b.min)))
+		}
+	}
+	return max(bound, size)
+}
+
+// size returns the sum of the magnitudes of values, the last word of every item.
+func (f *feature) size(words []int64, item int) (sum float64) {
+	for k := item - 1; k < len(words); k += item {
+		sum += math.Abs(f.near(words[k]))
+	}
+	return sum
+}
+
+// amount is a sum that may be out of range: as an int64 that wraps, where it is one
+// of units, and nearly.
+type amount struct {
+	units int64
+	near  float64
+}
+
+func (a *amount) add(b amount) { a.units, a.near = a.units+b.units, a.near+b.near }
+
+// amount returns a sum of one entry or of a block of them, which has no more than
+// it can hold.
+func (f *feature) amount(sum int64) amount {
+	if f.float {
+		return amount{near: math.Float64frombits(uint64(sum))}
+	}
+	return amount{sum, float64(sum)}
+}
+
+// of returns a value as an amount.
+func (f *feature) of(value int64) amount {
+	if f.float {
+		return amount{near: wordFloat(value)}
+	}
+	return amount{value, float64(value)}
+}
+
+// paneSum returns the sum of a pane.
+func (f *feature) paneSum(pane []int64) amount { return f.amount(pane[f.sumAt]) }
+
+// fits reports that a sum is in range. One of units that is not differs from its
+// int64 by 2^64, and one that is by next to nothing.
+func (f *feature) fits(a amount) bool {
+	if f.float {
+		return value.Finite(a.near)
+	}
+	return math.Abs(a.near-float64(a.units)) < safeUnits
+}
+
+// checkSums looks at the sums that an entry would be in: as of its own time and as
+// of the newest one, and those of the panes that it would go to.
+func (f *feature) checkSums(c *Cell, t, value int64) error {
+	v := f.of(value)
+	if f.kind == kindLast {
+		first, second := f.values(c.words)
+		if len(first)+len(second) == f.last {
+			if len(first) > 0 {
+				first = first[1:]
+			} else {
+				second = second[1:]
+			}
+		}
+		sum := f.amount(f.foldParts(first, second))
+		if sum.add(v); !f.fits(sum) {
+			return f.outOfRange(fmt.Sprintf("the last %d values", f.last))
+		}
+		return nil
+	}
+	for k := range f.windows {
+		w := &f.windows[k]
+		fit := false
+		if w.exact {
+			fit = f.fitsExact(c, w, t, v)
+		} else {
+			fit = f.fitsPanes(c, w, t, v)
+		}
+		if !fit {
+			return f.outOfRange("window " + w.name)
+		}
+	}
+	return nil
+}
+
+// fitsPanes reports that the sums of a window in panes that an entry would be in
+// are in range.
+func (f *feature) fitsPanes(c *Cell, w *window, t int64, v amount) bool {
+	live, newest := w.live(c.words), c.words[w.at+2]
+	i := w.index(t, newest)
+	if len(live) == 0 {
+		return true
+	}
+	if newest-i >= w.panes {
+		return true // it is not taken
+	}
+	for rest := live; i <= newest && len(rest) > 0; rest = rest[f.stride:] {
+		if age(newest, rest[0]) == newest-i {
+			sum := f.paneSum(rest)
+			if sum.add(v); !f.fits(sum) {
+				return false
+			}
+		}
+	}
+	for _, at := range [2]int64{i, max(i, newest)} {
+		sum := f.sumPanes(f.visible(live, w, newest, at))
+		if sum.add(v); !f.fits(sum) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *feature) sumPanes(live []int64) (sum amount) {
+	for ; len(live) > 0; live = live[f.stride:] {
+		sum.add(f.paneSum(live))
+	}
+	return sum
+}
+
+// fitsExact is fitsPanes for an exact window.
+func (f *feature) fitsExact(c *Cell, w *window, t int64, v amount) bool {
+	x := &c.exacts[f.exact]
+	switch {
+	case x.empty() || x.over && t-f.longest >= x.newest:
+		return true // it is the first
+	case t <= x.newest-f.longest:
+		return true // it is not taken
+	case x.over:
+		return f.fitsPanes(c, w, t, v)
+	case x.refuses(f, t) && !f.fitsSpare(x, w, t, v):
+		return false
+	}
+	newest := max(x.newest, t)
+	for _, at := range [2]int64{t, newest} {
+		if at-w.size >= t {
+			continue // the entry has left
+		}
+		sum := f.sumExact(x, max(at-w.size, newest-f.longest), at)
+		if sum.add(v); !f.fits(sum) {
+			return false
+		}
+	}
+	return true
+}
+
+// sumExact returns the sum of the entries in (lo, t].
+func (f *feature) sumExact(x *exact, lo, t int64) (sum amount) {
+	for k := range x.blocks() {
+		switch b := &x.index.blocks[k]; {
+		case b.outside(lo, t):
+		case b.inside(lo, t):
+			sum.add(f.amount(b.sum))
+		default:
+			sum.add(f.amount(f.scanIn(x.blockWords(f, k), lo, t).sum))
+		}
+	}
+	sum.add(f.amount(f.scanIn(x.tailWords(f), lo, t).sum))
+	return sum
+}
+
+// fitsSpare reports that the sums of the panes are in range that the entries of a
+// full list, and one more, would go to.
+func (f *feature) fitsSpare(x *exact, w *window, t int64, v amount) bool {
+	panes, newest := map[int64]amount{}, w.index(max(x.newest, t), 0)
+	take := func(t int64, v amount) {
+		i := w.index(t, 0)
+		sum := panes[i]
+		if sum.add(v); newest-i < w.panes {
+			panes[i] = sum
+		}
+	}
+	for words := x.live(); len(words) > 0; words = words[f.entry:] {
+		take(words[0], f.of(words[f.entry-1]))
+	}
+	take(t, v)
+	for _, sum := range panes {
+		if !f.fits(sum) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkRead looks at the sum of window w as of time t, or of the newest values,
+// where the bound does not tell.
+func (f *feature) checkRead(c *Cell, w *window, t int64) error {
+	switch {
+	case w == nil:
+		if sum := f.amount(f.foldParts(f.values(c.words))); !f.fits(sum) {
+			return f.outOfRange(fmt.Sprintf("the last %d values", f.last))
+		}
+		return nil
+	case w.exact && !c.exacts[f.exact].over:
+		x := &c.exacts[f.exact]
+		if x.empty() || f.fits(f.sumExact(x, max(t-w.size, x.newest-f.longest), t)) {
+			return nil
+		}
+	default:
+		live, newest := w.live(c.words), c.words[w.at+2]
+		if len(live) == 0 || f.fits(f.sumPanes(f.visible(live, w, newest, w.index(t, newest)))) {
+			return nil
+		}
+	}
+	return f.outOfRange("window " + w.name)
+}

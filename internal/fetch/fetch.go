@@ -1,0 +1,297 @@
+// Package fetch brings the content that URLs name: of files, of objects of S3 and
+// by HTTP, bounded in bytes and time, and known by its hash from then on. What is at
+// a URL depends on the world, so who decides by it records the hash; content that is
+// asked for again is that of the hash, or an error.
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/sys/httpclient"
+	"github.com/afterbay/afterbay/internal/sys/s3"
+	"github.com/afterbay/afterbay/model"
+)
+
+// MaxBytes is what content has at most where nobody says less.
+const MaxBytes = 10 << 20
+
+// Options say what may be fetched, and bound what is kept of it. The zero value
+// fetches from public addresses by HTTP alone.
+type Options struct {
+	Root     string         // the folder that files are in; "" is no files
+	Hosts    []string       // that are asked by HTTP: names, or *.example.com for all below one; nil is any
+	Private  []netip.Prefix // addresses that are asked though they are private
+	Plain    bool           // also http, without encryption
+	Buckets  []string       // of S3, that are read; * is any; nil is none
+	S3       s3.Options     // without the client
+	CacheDir string         // a folder that keeps content; "" keeps it in memory
+	CacheMax int64          // bytes of content that are kept; 0 is 256 MiB
+	Breaker  control.BreakerOptions
+	Now      func() time.Time // nil is time.Now
+}
+
+// Validate returns all that is wrong with the options, and why.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Root != "" && !filepath.IsAbs(o.Root) {
+		errs = append(errs, fmt.Errorf("root %q is not absolute: the paths of file URLs are", o.Root))
+	}
+	for _, host := range o.Hosts {
+		if name := strings.TrimPrefix(host, "*."); name == "" || strings.ContainsAny(name, "*/:@ ") {
+			errs = append(errs, fmt.Errorf("host %q: write a name as files.example.com, or *.example.com for all below it", host))
+		}
+	}
+	for _, bucket := range o.Buckets {
+		if bucket == "" || strings.ContainsAny(bucket, "/ ") {
+			errs = append(errs, fmt.Errorf("bucket %q: write its name, or * for any", bucket))
+		}
+	}
+	if o.CacheMax < 0 {
+		errs = append(errs, fmt.Errorf("a cache of %d bytes: it is a bound, 0 is its default", o.CacheMax))
+	}
+	_, err := o.Breaker.Resolved()
+	return errors.Join(append(errs, err)...)
+}
+
+// Content is what is known of content that was fetched.
+type Content struct {
+	Sum  string // its SHA-256, 64 hex digits
+	Size int64  // bytes
+	Type string // media type: what was told, or what the first bytes look like
+}
+
+// Stats counts what a Fetcher did.
+type Stats struct {
+	Objects   uint64 // fetched whole
+	Bytes     uint64 // of them
+	Faults    uint64 // by places that did not answer as they should
+	Unfetched uint64 // missing, refused or too large
+	Again     uint64 // Objects whose content was fetched again, since it was not kept
+	Changed   uint64 // content that was another when it was fetched again
+	Forgotten uint64 // hosts and buckets whose faults are not known any more, since there are so many others
+	Hits      uint64 // of content that was asked for
+	Misses    uint64 // likewise, not kept
+	Kept      int64  // bytes
+	Evicted   uint64 // bytes that made room for others
+}
+
+// Fetcher brings content. It is safe for concurrent use.
+type Fetcher struct {
+	options Options
+	client  *http.Client
+	store   *s3.Client
+	places  *places
+	cache   cache
+
+	root  sync.Mutex // guards files
+	files *os.Root
+
+	objects, bytes, faults, unfetched, again, changed, forgotten, hits, misses atomic.Uint64
+}
+
+// New returns a fetcher. Nothing is opened or asked yet.
+func New(o Options) (*Fetcher, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	f := &Fetcher{options: o}
+	f.places = newPlaces(o.Breaker, o.Now, &f.forgotten)
+	f.client = newClient(&f.options)
+	f.cache = newCache(o.CacheDir, cmp.Or(o.CacheMax, 256<<20))
+	if o.Buckets != nil {
+		// The server is the operator's choice, wherever it is.
+		o.S3.Client = httpclient.NoRedirects(&http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, DisableCompression: true, MaxResponseHeaderBytes: headerMax})
+		var err error
+		if f.store, err = s3.New(o.S3); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Close ends idle connections.
+func (f *Fetcher) Close() {
+	f.client.CloseIdleConnections()
+	if f.store != nil {
+		f.store.Close()
+	}
+	f.root.Lock()
+	defer f.root.Unlock()
+	if f.files != nil {
+		f.files.Close()
+		f.files = nil
+	}
+}
+
+// Stats returns what was done so far.
+func (f *Fetcher) Stats() Stats {
+	s := Stats{
+		Objects: f.objects.Load(), Bytes: f.bytes.Load(), Faults: f.faults.Load(), Unfetched: f.unfetched.Load(),
+		Again: f.again.Load(), Changed: f.changed.Load(), Forgotten: f.forgotten.Load(), Hits: f.hits.Load(), Misses: f.misses.Load(),
+	}
+	s.Kept, s.Evicted = f.cache.stats()
+	return s
+}
+
+// Fetch brings the content of URLs, one behind the other, of at most so many bytes
+// in all, and keeps it. Of an error model.BlameOf says whose it is; what is missing
+// may come, and is the row's.
+func (f *Fetcher) Fetch(ctx context.Context, urls []string, bytesMax int64) (Content, error) {
+	return f.fetch(ctx, urls, bytesMax, f.places)
+}
+
+func (f *Fetcher) fetch(ctx context.Context, urls []string, bytesMax int64, at *places) (Content, error) {
+	into, err := f.cache.begin()
+	if err != nil {
+		return Content{}, err
+	}
+	defer into.abort()
+	content, err := f.bring(ctx, urls, bytesMax, at, into)
+	if err != nil {
+		if model.BlameOf(err) == model.BlameSource {
+			f.faults.Add(1)
+		} else {
+			f.unfetched.Add(1)
+		}
+		return Content{}, err
+	}
+	f.objects.Add(1)
+	f.bytes.Add(uint64(content.Size))
+	return content, f.cache.commit(into, content.Sum, content.Size)
+}
+
+// bring writes the content of URLs.
+func (f *Fetcher) bring(ctx context.Context, urls []string, bytesMax int64, at *places, into io.Writer) (Content, error) {
+	if len(urls) == 0 {
+		return Content{}, refuse("there is no URL")
+	}
+	r := receiver{sum: sha256.New(), into: into, left: bytesMax, most: bytesMax}
+	for i, one := range urls {
+		if err := f.one(ctx, one, at, &r); err != nil {
+			if len(urls) > 1 {
+				return Content{}, fmt.Errorf("%d of %d: %w", i+1, len(urls), err)
+			}
+			return Content{}, err
+		}
+	}
+	return Content{Sum: hex.EncodeToString(r.sum.Sum(nil)), Size: r.most - r.left, Type: cmp.Or(r.told, "application/octet-stream")}, nil
+}
+
+// one writes the content of a URL.
+func (f *Fetcher) one(ctx context.Context, text string, at *places, r *receiver) error {
+	from, err := f.parse(text)
+	if err != nil {
+		return err
+	}
+	end, err := at.begin(from.place)
+	if err != nil {
+		return err
+	}
+	err = from.open(ctx, r)
+	if cause := context.Cause(ctx); cause != nil && err != nil && model.BlameOf(err) != model.BlameRows {
+		err = away("%s: not had in time: %w", from.shown, cause)
+	}
+	end(ctx, err)
+	return err
+}
+
+// Bytes returns the content of a hash: what is kept or, where refetch is set, what
+// the URLs have, if it is that. Nobody may write to it.
+func (f *Fetcher) Bytes(ctx context.Context, c Content, urls []string, refetch bool) ([]byte, error) {
+	return f.content(ctx, c, urls, refetch, f.places)
+}
+
+func (f *Fetcher) content(ctx context.Context, c Content, urls []string, refetch bool, at *places) ([]byte, error) {
+	if kept := f.cache.get(c.Sum); kept != nil {
+		f.hits.Add(1)
+		return kept, nil
+	}
+	f.misses.Add(1)
+	if !refetch {
+		return nil, away("content sha256:%s is not kept: it is fetched again", c.Sum)
+	}
+	into := &memory{}
+	found, err := f.bring(ctx, urls, c.Size, at, into)
+	switch {
+	case errors.Is(err, errTooLarge):
+		f.changed.Add(1)
+		return nil, refuse("the content has changed: it had sha256:%s, %d bytes, and more than that when it was fetched again: %w", c.Sum, c.Size, err)
+	case err != nil:
+		return nil, fmt.Errorf("fetch content sha256:%s again: %w", c.Sum, err)
+	case found.Sum != c.Sum:
+		f.changed.Add(1)
+		return nil, refuse("the content has changed: it had sha256:%s, %d bytes, and has sha256:%s, %d bytes, when it was fetched again", c.Sum, c.Size, found.Sum, found.Size)
+	}
+	f.again.Add(1)
+	f.bytes.Add(uint64(found.Size))
+	return into.Bytes(), f.cache.put(c.Sum, into.Bytes())
+}
+
+// receiver takes content as it comes.
+type receiver struct {
+	sum        hash.Hash
+	into       io.Writer
+	left, most int64
+	told       string // the type of the first content
+}
+
+const sniffBytes = 512
+
+var errTooLarge = errors.New("too large")
+
+// take reads content to its end. size is what it has, -1 where nobody said; told is
+// its type, "" likewise.
+func (r *receiver) take(shown string, content io.Reader, size int64, told string) error {
+	if size > r.left {
+		return refuse("%s: %w: %d bytes, where at most %d are taken", shown, errTooLarge, r.most-r.left+size, r.most)
+	}
+	if room, ok := r.into.(*memory); ok && size > 0 {
+		room.Grow(int(size))
+	}
+	looked := &head{}
+	n, err := io.Copy(io.MultiWriter(r.sum, r.into, looked), io.LimitReader(content, r.left+1))
+	var full *storing
+	switch {
+	case errors.As(err, &full):
+		return full.err
+	case n > r.left:
+		return refuse("%s: %w: more than the %d bytes that are taken", shown, errTooLarge, r.most)
+	case err != nil:
+		return away("%s: ended after %d bytes: %w", shown, n, err)
+	case size >= 0 && n < size:
+		return away("%s: ended after %d of %d bytes", shown, n, size)
+	}
+	if r.left -= n; r.told == "" {
+		if r.told = told; told == "" || told == "application/octet-stream" {
+			r.told, _, _ = strings.Cut(http.DetectContentType(looked.bytes), ";")
+		}
+	}
+	return nil
+}
+
+// head keeps the first bytes of what is written.
+type head struct{ bytes []byte }
+
+func (h *head) Write(p []byte) (int, error) {
+	h.bytes = append(h.bytes, p[:min(len(p), sniffBytes-len(h.bytes))]...)
+	return len(p), nil
+}

@@ -1,0 +1,114 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/sys/httpclient"
+)
+
+const (
+	redirectsMax = 5
+	headerMax    = 64 << 10
+)
+
+// guardError is why a place is not asked.
+type guardError struct{ why string }
+
+// Error says why.
+func (e *guardError) Error() string { return e.why }
+
+// newClient returns a client that asks nobody but those who may be: an address is
+// looked at when it is connected to, so neither a name that resolves to another one
+// a moment later nor a redirect leads elsewhere. It uses no proxy, which would
+// connect for it.
+func newClient(o *Options) *http.Client {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		return o.reachable(address)
+	}}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 16, MaxIdleConns: 256, IdleConnTimeout: time.Minute,
+			DisableCompression: true, MaxResponseHeaderBytes: headerMax,
+		},
+		CheckRedirect: func(request *http.Request, via []*http.Request) error {
+			switch {
+			case len(via) > redirectsMax:
+				return &guardError{fmt.Sprintf("more than %d redirects", redirectsMax)}
+			case via[len(via)-1].URL.Scheme == "https" && request.URL.Scheme != "https":
+				return &guardError{"it redirects to " + httpclient.Shown(request.URL) + ", without encryption"}
+			}
+			if err := o.allowed(request.URL); err != nil {
+				return &guardError{"it redirects to " + httpclient.Shown(request.URL) + ": " + err.Error()}
+			}
+			request.Header.Del("Referer")
+			return nil
+		},
+	}
+}
+
+func (f *Fetcher) allowed(to *url.URL) error { return f.options.allowed(to) }
+
+// allowed says why a URL is not asked for, nil where it is.
+func (o *Options) allowed(to *url.URL) error {
+	scheme, host := strings.ToLower(to.Scheme), strings.ToLower(strings.TrimSuffix(to.Hostname(), "."))
+	switch {
+	case to.User != nil:
+		return &guardError{"a password has no place in a URL"}
+	case scheme == "http" && !o.Plain:
+		return &guardError{"it is not encrypted: content.http allows that"}
+	case scheme != "https" && scheme != "http":
+		return &guardError{"the URL is not valid: use https://HOST/PATH"}
+	}
+	if o.Hosts == nil {
+		return nil
+	}
+	for _, one := range o.Hosts {
+		one = strings.ToLower(one)
+		if below, wild := strings.CutPrefix(one, "*"); one == host || wild && strings.HasSuffix(host, below) && len(host) > len(below) {
+			return nil
+		}
+	}
+	return &guardError{fmt.Sprintf("content.hosts does not name %q", host)}
+}
+
+// inner are networks that are not public beside those that netip knows: of carriers,
+// of this network, of protocols, tests and the future, and those that hold an
+// address of version 4.
+var inner = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("168.63.129.16/32"), // the host agent of Azure, which a machine there reaches at this public address
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/32"),
+	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("::/96"),
+}
+
+// reachable says why an address is not connected to, nil where it is.
+func (o *Options) reachable(address string) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &guardError{fmt.Sprintf("%q is no address", address)}
+	}
+	ip := to.Addr().Unmap().WithZone("")
+	for _, network := range o.Private {
+		if network.Contains(ip) {
+			return nil
+		}
+	}
+	private := !ip.IsGlobalUnicast() || ip.IsPrivate()
+	for _, network := range inner {
+		private = private || network.Contains(ip)
+	}
+	if private {
+		return &guardError{fmt.Sprintf("its address %v is private: content.private names networks that are asked all the same", ip)}
+	}
+	return nil
+}

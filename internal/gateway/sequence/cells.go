@@ -1,0 +1,204 @@
+package sequence
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/state/packed"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The state beside a partition of the inbox, by the first byte of the key. An
+// event is its three ids, as header.ClientEvent has them.
+const (
+	kindMeta   = 'm' // -> meta
+	kindClient = 'c' // tenant/client -> client
+	kindEvent  = 'i' // event -> entry
+	kindID     = 'n' // number -> time and event, in the order they came
+	kindWait   = 'w' // number -> time and event that is or was held, in the order they came
+	kindHeld   = 'h' // tenant/client/sequence number -> event that is held
+)
+
+// cells is the state with what the step writes.
+type cells struct {
+	partition stream.Partition
+	view      stream.View
+	written   map[string][]byte // nil deletes
+	bytes     int               // written so far
+}
+
+func (c *cells) get(key []byte) ([]byte, error) {
+	if value, ok := c.written[string(key)]; ok {
+		return value, nil
+	}
+	return c.view.Get(key)
+}
+
+func (c *cells) put(key, value []byte) {
+	c.written[string(key)] = value
+	c.bytes += len(key) + len(value)
+}
+
+func (c *cells) delete(key []byte) { c.put(key, nil) }
+
+// changes appends what the step writes, each key once.
+func (c *cells) changes(dst []stream.Change) []stream.Change {
+	for _, key := range slices.Sorted(maps.Keys(c.written)) {
+		dst = append(dst, stream.Change{Partition: c.partition, Key: []byte(key), Value: c.written[key]})
+	}
+	return dst
+}
+
+func key(kind byte, text string) []byte { return append([]byte{kind}, text...) }
+
+func numbered(kind byte, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{kind}, n) }
+
+func heldKey(clientKey string, sequence int64) []byte {
+	return binary.BigEndian.AppendUint64(key(kindHeld, clientKey+"/"), uint64(sequence))
+}
+
+// place is an event among those in the order they came.
+type place struct {
+	at   int64 // the partition's time when it came, microseconds
+	name string
+}
+
+func (p place) append(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(p.at)), p.name...)
+}
+
+func parsePlace(data []byte) (place, error) {
+	if len(data) < 8 {
+		return place{}, errDamaged
+	}
+	return place{at: int64(binary.BigEndian.Uint64(data)), name: string(data[8:])}, nil
+}
+
+// meta is what is known of a partition: its time, the greatest of an append so
+// far, and the first and next numbers of the ids and of the events that waited.
+type meta struct {
+	clock               int64 // microseconds
+	firstID, nextID     uint64
+	firstWait, nextWait uint64
+}
+
+func (m *meta) append(b []byte) []byte {
+	b = binary.AppendVarint(b, m.clock)
+	for _, n := range [...]uint64{m.firstID, m.nextID, m.firstWait, m.nextWait} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func parseMeta(data []byte) (meta, error) {
+	r := packed.Reader{Rest: data}
+	m := meta{clock: r.Signed(), firstID: r.Number(), nextID: r.Number(), firstWait: r.Number(), nextWait: r.Number()}
+	return m, whole(&r)
+}
+
+// client is what is kept of a client for ever, and of its events that wait.
+type client struct {
+	seq       uint64 // of its newest result
+	sequence  int64  // of its newest event that has one
+	held      int
+	heldBytes int
+}
+
+func (c *client) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, c.seq)
+	b = binary.AppendVarint(b, c.sequence)
+	b = binary.AppendUvarint(b, uint64(c.held))
+	return binary.AppendUvarint(b, uint64(c.heldBytes))
+}
+
+func parseClient(data []byte) (client, error) {
+	r := packed.Reader{Rest: data}
+	c := client{seq: r.Number(), sequence: r.Signed(), held: int(r.Number()), heldBytes: int(r.Number())}
+	return c, whole(&r)
+}
+
+// How far an event came.
+const (
+	forwarded = iota // to the pipeline
+	held             // it waits for an earlier one; the record is its own
+	ended            // the record is its outcome
+	redriven         // ended as a dead letter, which was sent back and had a result
+)
+
+const hashBytes = 16
+
+// entry is what is known of an event.
+type entry struct {
+	state    byte
+	at       int64 // the partition's time when it came, microseconds
+	sequence int64
+	hash     [hashBytes]byte // of the payload
+	causal   string
+	record   *stream.Record // key, value, headers, time; nil where it is forwarded
+
+	correlation string // of one that is forwarded: that of others is in their record
+	key         []byte // of the pipeline's input, of one that is forwarded; nil is the client's
+}
+
+func (e *entry) append(b []byte) []byte {
+	b = binary.AppendVarint(append(b, e.state), e.at)
+	b = binary.AppendVarint(b, e.sequence)
+	b = packed.AppendText(append(b, e.hash[:]...), e.causal)
+	if e.record == nil {
+		if b = append(b, e.correlation...); e.key != nil {
+			b = append(append(b, 0), e.key...) // a correlation id is printable
+		}
+		return b
+	}
+	b = binary.AppendVarint(b, e.record.Time.UnixMicro())
+	b = packed.AppendText(packed.AppendText(b, e.record.Key), e.record.Value)
+	for _, h := range e.record.Headers {
+		b = packed.AppendText(packed.AppendText(b, h.Key), h.Value)
+	}
+	return b
+}
+
+func parseEntry(data []byte) (entry, error) {
+	r := packed.Reader{Rest: data}
+	e := entry{state: r.Byte(), at: r.Signed(), sequence: r.Signed()}
+	copy(e.hash[:], r.Bytes(hashBytes))
+	e.causal = string(r.Text())
+	if e.state == forwarded {
+		correlation, key, keyed := bytes.Cut(r.Rest, []byte{0})
+		if e.correlation, r.Rest = string(correlation), nil; keyed {
+			e.key = bytes.Clone(key)
+		}
+	} else if len(r.Rest) > 0 {
+		e.record = &stream.Record{Time: time.UnixMicro(r.Signed()).UTC(), Key: r.Text(), Value: r.Text()}
+		for len(r.Rest) > 0 {
+			e.record.Headers = append(e.record.Headers, stream.Header{Key: string(r.Text()), Value: r.Text()})
+		}
+	}
+	if e.record == nil && e.state != forwarded {
+		r.Bad = true
+	}
+	return e, whole(&r)
+}
+
+// correlationID returns the correlation id of the event.
+func (e *entry) correlationID() string {
+	if e.record != nil {
+		return wire.Correlation(e.record)
+	}
+	return e.correlation
+}
+
+var errDamaged = errors.New("stored state is damaged")
+
+// whole returns an error where there was less than was read, or more.
+func whole(r *packed.Reader) error {
+	if !r.Whole() {
+		return errDamaged
+	}
+	return nil
+}

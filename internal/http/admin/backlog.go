@@ -1,0 +1,234 @@
+package admin
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// backlogs are the bounds of what waits in the topics that the pipelines of a
+// process read. They are kept where records come by HTTP: what waits is what was
+// found at the latest measurement of the lag, and what was admitted since, so
+// that a source that is fast finds the bound between two measurements, too.
+type backlogs struct {
+	logger *slog.Logger
+
+	mu       sync.Mutex // guards what follows
+	list     []*backlog
+	admitted map[string]*admitted // by topic
+}
+
+// backlog is the bound of a pipeline on a topic. It counts the records that wait for the
+// pipeline and for those of the process that read its outputs.
+type backlog struct {
+	runner  *afterbay.Runner
+	behind  []*afterbay.Runner // they
+	topic   string
+	gate    *control.Gate
+	found   int    // to wait, at the latest measurement
+	refused uint64 // requests
+}
+
+// admitted counts the records of a topic, from the start on.
+type admitted struct {
+	begun, done int // done are appended, or will not be
+	before      int // done before the measurement under way began
+	counted     int // done before the latest one began: they are in what it found
+}
+
+func newBacklogs(runners []*afterbay.Runner, logger *slog.Logger) *backlogs {
+	b := &backlogs{logger: logger, admitted: map[string]*admitted{}}
+	for _, r := range runners {
+		bounds := r.Backlogs()
+		for _, topic := range slices.Sorted(maps.Keys(bounds)) {
+			b.list = append(b.list, &backlog{runner: r, behind: behind(r, runners), topic: topic, gate: bounds[topic].Gate(1)})
+			b.admitted[topic] = &admitted{}
+		}
+	}
+	return b
+}
+
+// behind returns the pipelines that read the outputs of r, those that read their
+// outputs, and so on.
+func behind(r *afterbay.Runner, runners []*afterbay.Runner) []*afterbay.Runner {
+	var list []*afterbay.Runner
+	for from := []*afterbay.Runner{r}; len(from) > 0; from = from[1:] {
+		writes := from[0].Outputs()
+		for _, o := range runners {
+			reads := func(topic string) bool { return slices.Contains(writes, topic) }
+			if o != r && !slices.Contains(list, o) && slices.ContainsFunc(o.Inputs(), reads) {
+				list, from = append(list, o), append(from, o)
+			}
+		}
+	}
+	return list
+}
+
+// begin notes that a measurement begins: what is appended by then, it will find.
+func (b *backlogs) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.admitted {
+		a.before = a.done
+	}
+}
+
+// measured takes what the measurement found.
+func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.admitted {
+		a.counted = a.before
+	}
+	for _, l := range b.list {
+		l.found = 0
+		for _, lag := range lags {
+			if l.counts(lag) {
+				l.found += int(lag.Records)
+			}
+		}
+		for _, r := range l.behind { // what the pipeline itself has parked is bounded by its queue
+			if r.Ended() == nil {
+				l.found += int(r.Metrics().Memory().Parked)
+			}
+		}
+		b.observe(now, l)
+	}
+}
+
+// counts reports whether what a group has not read waits for the pipeline, in the topic
+// or in the one that it is copied to, or for one behind it. For a pipeline that ended
+// nothing waits: no process reads it until the pipeline is moved.
+func (l *backlog) counts(lag observe.Lag) bool {
+	reads := l.runner.Reads()
+	read := observe.Read{Group: lag.Group, Topic: lag.Topic}
+	if slices.ContainsFunc(l.behind, func(r *afterbay.Runner) bool { return r.Ended() == nil && slices.Contains(r.Reads(), read) }) {
+		return true
+	}
+	return read == reads[len(reads)-1] || lag.Topic == l.topic && slices.Contains(reads, read)
+}
+
+// waiting is how many records wait, those on their way included.
+func (b *backlogs) waiting(l *backlog) int {
+	if l.runner.Ended() != nil {
+		return 0
+	}
+	a := b.admitted[l.topic]
+	return l.found + a.begun - a.counted
+}
+
+func (b *backlogs) observe(now time.Time, l *backlog) {
+	switch l.gate.Observe(now, b.waiting(l)) {
+	case control.Pause:
+		b.logger.Warn("records are refused until the pipeline has caught up", "pipeline", l.runner.Name(), "topic", l.topic, "waiting", b.waiting(l), "low", l.gate.Marks().Low)
+	case control.Resume:
+		b.logger.Info("records are taken again", "pipeline", l.runner.Name(), "topic", l.topic, "waiting", b.waiting(l))
+	}
+}
+
+// admit is the ingest.Admit of the topics.
+func (b *backlogs) admit(topic string, records int) (done func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.list {
+		if l.topic != topic || l.runner.Ended() != nil {
+			continue
+		}
+		if most := l.gate.Marks().Max; records > most {
+			return nil, fmt.Errorf("%w: %d records, and at most %d may wait for pipeline %s", stream.ErrTooLarge, records, most, l.runner.Name())
+		}
+		if waiting := b.waiting(l); l.gate.Throttled() || waiting+records > l.gate.Marks().Max {
+			l.refused++
+			return nil, &ingest.Behind{After: max(time.Second, l.gate.RetryAfter()), Reason: fmt.Sprintf("%d records of topic %q wait for pipeline %s, and %d more would be too many", waiting, topic, l.runner.Name(), max(1, records))}
+		}
+	}
+	a := b.admitted[topic]
+	if a == nil {
+		return func() {}, nil
+	}
+	a.begun += records
+	now := time.Now()
+	for _, l := range b.list {
+		if l.topic == topic {
+			b.observe(now, l)
+		}
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		a.done += records
+	}, nil
+}
+
+// Source says how a source stands at a bounded queue of a pipeline.
+type Source struct {
+	Pipeline         string  `json:"pipeline"`
+	Topic            string  `json:"topic"`
+	Queue            string  `json:"queue"` // async, for which the topic is not read, or backlog, for which records of it are refused
+	State            string  `json:"state"` // full-rate, throttled, or model-down: nothing is read until it works again
+	Waiting          int     `json:"waiting"`
+	Max              int     `json:"max"`
+	High             int     `json:"high"`
+	Low              int     `json:"low"`
+	Switches         int     `json:"switches"`          // between the states, from the start on
+	ThrottledSeconds float64 `json:"throttled_seconds"` // from the start on
+	Refused          uint64  `json:"refused,omitempty"` // requests
+}
+
+func newSource(pipeline, topic, queue string, marks control.GateOptions, is control.GateState) Source {
+	return Source{
+		Pipeline: pipeline, Topic: topic, Queue: queue, State: is.String(), Waiting: is.Depth, Max: marks.Max, High: marks.High, Low: marks.Low,
+		Switches: is.Switches, ThrottledSeconds: is.Paused.Seconds(),
+	}
+}
+
+// sources says how those of a pipeline stand.
+func (b *backlogs) sources(now time.Time, r *afterbay.Runner) []Source {
+	list := []Source{}
+	if marks, is, ok := r.Reading(); ok {
+		reads := r.Reads()
+		s := newSource(r.Name(), reads[len(reads)-1].Topic, "async", marks, is)
+		if r.Metrics().Memory().Down > 0 {
+			s.State = "model-down"
+		}
+		list = append(list, s)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.list {
+		if l.runner == r {
+			s := newSource(r.Name(), l.topic, "backlog", l.gate.Marks(), l.gate.State(now))
+			s.Waiting, s.Refused = b.waiting(l), l.refused
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+var backlogTable = metric.NewTable("backlog_", []string{"pipeline", "topic"},
+	metric.Counter("requests_refused", metric.None, "Requests that got status 429 because as many records of the topic wait as may.", func(l *backlog) uint64 { return l.refused }),
+	metric.Flag("throttled", "1 while requests are refused until fewer records of the topic wait.", func(l *backlog) bool { return l.gate.Throttled() }),
+)
+
+// newBacklogCollector shows the bounded queues of records that wait for pipelines.
+func newBacklogCollector(b *backlogs) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, l := range b.list {
+			backlogTable.Show(out, l, l.runner.Name(), l.topic)
+		}
+	}, backlogTable)
+}

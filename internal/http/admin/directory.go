@@ -1,0 +1,360 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Directory is what tools do with a data directory. Local does it with the log,
+// Client through the process that holds it.
+type Directory interface {
+	ingest.Appender
+
+	// CreateTopic makes a topic, as stream.Log says.
+	CreateTopic(ctx context.Context, topic stream.Topic) error
+
+	// DeleteTopic deletes a topic, as stream.Log says. It is refused with ErrNamed
+	// while a pipeline, table, sink or gateway of the process names it.
+	DeleteTopic(ctx context.Context, name string) error
+
+	// List describes the topics by name.
+	List(ctx context.Context) ([]Topic, error)
+
+	// Records yields what q selects: partition by partition, or where it
+	// follows as they come. An error ends it.
+	Records(ctx context.Context, q Query) iter.Seq2[stream.Record, error]
+
+	// Entries yields the state of a pipeline in the order of partition and
+	// key: all of it, or what belongs to one user key. An error ends it.
+	Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error]
+
+	// EntriesOf yields those of a kind, of package statekey, in the same order.
+	EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error]
+
+	// Lag returns how far a pipeline, or with "" every one, is behind in each
+	// partition that it reads, the worst first. One that does not run is known
+	// by what it committed.
+	Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
+
+	// Letters yields the dead letters of a pipeline, as deadletter.Letters does.
+	Letters(ctx context.Context, pipeline string, f deadletter.Filter, all bool) iter.Seq2[deadletter.Letter, error]
+
+	// Settle sends the events of dead letters back, or drops them, as deadletter.Settle
+	// does.
+	Settle(ctx context.Context, job deadletter.Job) iter.Seq2[deadletter.Progress, error]
+
+	// Resume lets a pipeline go on that stands still for its dead letters. Only
+	// the process that runs it can.
+	Resume(ctx context.Context, pipeline string) error
+}
+
+var (
+	_ Directory = (*Local)(nil)
+	_ Directory = (*Client)(nil)
+)
+
+// Topic is a topic and what its partitions hold.
+type Topic struct {
+	Name       string      `json:"name"`
+	Key        string      `json:"key,omitempty"`
+	Partitions []Partition `json:"partitions"`
+}
+
+// Partition is the first offset that a partition retains, and the next one to
+// be written.
+type Partition struct {
+	First stream.Offset `json:"first"`
+	Next  stream.Offset `json:"next"`
+}
+
+// Query selects records of a topic.
+type Query struct {
+	Topic     string
+	Partition int32 // AllPartitions takes every one
+	From      int64 // offset; below 0 so many before the end
+	Limit     int64 // most records; 0 is no limit
+	Follow    bool  // wait for more
+
+	// View reads the topic as generation.ViewOf says, from its beginning; From is 0.
+	View bool
+}
+
+// AllPartitions in a Query stands for every partition of the topic.
+const AllPartitions int32 = -1
+
+// Entry is one key of a pipeline's state.
+type Entry struct {
+	Partition int32  `json:"partition"`
+	Kind      string `json:"kind"` // first byte of the stored key
+	Key       string `json:"key"`  // its rest, quoted as Go does, without the quotes
+	Value     []byte `json:"value"`
+}
+
+// ErrUnknownPipeline says that no pipeline of that name has state.
+var ErrUnknownPipeline = errors.New("unknown pipeline")
+
+// Local is the Directory of a log that this process has open.
+type Local struct {
+	Log
+
+	runners []*afterbay.Runner // of this process
+	gateway []string           // topics that the gateway of this process names
+	own     []string           // and that it keeps to itself
+	reads   []observe.Read     // theirs
+	lag     observe.LagMeter
+}
+
+// List implements Directory.
+func (l *Local) List(ctx context.Context) ([]Topic, error) {
+	topics, err := l.Topics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	list := make([]Topic, len(topics))
+	for i, t := range topics {
+		list[i] = Topic{Name: t.Name, Key: t.Key, Partitions: make([]Partition, t.Partitions)}
+		for p := range list[i].Partitions {
+			at := &list[i].Partitions[p]
+			if at.First, at.Next, err = l.Offsets(ctx, stream.Partition{Topic: t.Name, Index: int32(p)}); err != nil {
+				return nil, fmt.Errorf("list topics: %w", err)
+			}
+		}
+	}
+	return list, nil
+}
+
+// Find returns a topic of d. One that is not there is a stream.ErrUnknownTopic
+// that says what to do.
+func Find(ctx context.Context, d Directory, name string) (Topic, error) {
+	topics, err := d.List(ctx)
+	if err != nil {
+		return Topic{}, err
+	}
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		if t.Name == name {
+			return t, nil
+		}
+		names[i] = t.Name
+	}
+	return Topic{}, fmt.Errorf("topic %q: %w: %s", name, stream.ErrUnknownTopic, ingest.TopicHint(ctx, names))
+}
+
+// Records implements Directory.
+func (l *Local) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, error] {
+	if q.View {
+		return l.viewed(ctx, q)
+	}
+	return func(yield func(stream.Record, error) bool) {
+		topic, err := Find(ctx, l, q.Topic)
+		if err == nil && q.Partition >= int32(len(topic.Partitions)) {
+			err = fmt.Errorf("partition %d of topic %q: %w: it has the partitions 0 to %d", q.Partition, q.Topic, stream.ErrUnknownTopic, len(topic.Partitions)-1)
+		}
+		if err != nil {
+			yield(stream.Record{}, err)
+			return
+		}
+		left := q.Limit
+		counted := func(r stream.Record, err error) bool {
+			left--
+			return yield(r, err) && left != 0
+		}
+		var partitions []int32
+		for p := range int32(len(topic.Partitions)) {
+			if q.Partition < 0 || q.Partition == p {
+				partitions = append(partitions, p)
+			}
+		}
+		if q.Follow && len(partitions) > 1 {
+			l.merge(ctx, topic, partitions, q, counted)
+			return
+		}
+		for _, p := range partitions {
+			if !l.tail(ctx, topic, p, q, counted) {
+				return
+			}
+		}
+	}
+}
+
+// tail yields the records of one partition, and reports whether to go on with
+// the next one.
+func (l *Local) tail(ctx context.Context, topic Topic, p int32, q Query, yield func(stream.Record, error) bool) bool {
+	at := topic.Partitions[p]
+	from := stream.Offset(q.From)
+	if from < 0 {
+		from += at.Next
+	}
+	from = max(from, at.First)
+	if !q.Follow && from >= at.Next {
+		return true
+	}
+	for r, err := range l.Tail(ctx, stream.Partition{Topic: topic.Name, Index: p}, from) {
+		if err != nil {
+			yield(r, err)
+			return false
+		}
+		if !yield(r, nil) {
+			return false
+		}
+		if !q.Follow && r.Offset+1 >= at.Next {
+			break
+		}
+	}
+	return true
+}
+
+// merge follows several partitions at once.
+func (l *Local) merge(ctx context.Context, topic Topic, partitions []int32, q Query, yield func(stream.Record, error) bool) {
+	type found struct {
+		record stream.Record
+		err    error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	records := make(chan found)
+	var tails sync.WaitGroup
+	defer tails.Wait()
+	defer cancel()
+	for _, p := range partitions {
+		tails.Go(func() {
+			l.tail(ctx, topic, p, q, func(r stream.Record, err error) bool {
+				select {
+				case records <- found{r, err}:
+					return true
+				case <-ctx.Done():
+					return false
+				}
+			})
+		})
+	}
+	for {
+		select {
+		case f := <-records:
+			if !yield(f.record, f.err) || f.err != nil {
+				return
+			}
+		case <-ctx.Done():
+			yield(stream.Record{}, ctx.Err())
+			return
+		}
+	}
+}
+
+// Entries implements Directory.
+func (l *Local) Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error] {
+	return l.entries(ctx, pipeline, prefixes(key), func(stored []byte) bool { return key == nil || statekey.Owns(stored, *key) })
+}
+
+// EntriesOf implements Directory.
+func (l *Local) EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error] {
+	return l.entries(ctx, pipeline, [][]byte{{kind}}, func([]byte) bool { return true })
+}
+
+func (l *Local) entries(ctx context.Context, pipeline string, prefixes [][]byte, wanted func(stored []byte) bool) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		views, err := l.views(ctx, pipeline)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		for _, v := range views {
+			for _, prefix := range prefixes {
+				for e, err := range v.state.Scan(prefix) {
+					if err != nil {
+						yield(Entry{}, fmt.Errorf("state of %q beside partition %d: %w", pipeline, v.partition, err))
+						return
+					}
+					if !wanted(e.Key) {
+						continue
+					}
+					if !yield(newEntry(v.partition, e), nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// prefixes returns what the stored keys of a user key start with, in order; nil
+// is every stored key.
+func prefixes(key *string) [][]byte {
+	if key == nil {
+		return [][]byte{nil}
+	}
+	return statekey.Prefixes(*key)
+}
+
+// Stored returns the key as it is stored, kind and all.
+func (e Entry) Stored() ([]byte, error) {
+	rest, err := strconv.Unquote(`"` + e.Key + `"`)
+	return append([]byte(e.Kind), rest...), err
+}
+
+func newEntry(partition int32, e stream.Entry) Entry {
+	entry := Entry{Partition: partition, Value: e.Value}
+	if len(e.Key) > 0 {
+		quoted := strconv.Quote(string(e.Key[1:]))
+		entry.Kind, entry.Key = string(rune(e.Key[0])), quoted[1:len(quoted)-1]
+	}
+	return entry
+}
+
+func unknownPipeline(name string, groups []string) error {
+	hint := "none has committed anything yet: start one with afterbay run"
+	if groups = slices.DeleteFunc(slices.Clone(groups), deadletter.IsGroup); len(groups) > 0 {
+		hint = "there are " + strings.Join(groups, ", ")
+	}
+	return fmt.Errorf("%w %q: %s", ErrUnknownPipeline, name, hint)
+}
+
+type stateView struct {
+	partition int32
+	state     stream.View
+}
+
+// views returns the state of a pipeline beside each partition that it has
+// committed.
+func (l *Local) views(ctx context.Context, pipeline string) ([]stateView, error) {
+	groups, err := l.Groups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list pipelines: %w", err)
+	}
+	if !slices.Contains(groups, pipeline) {
+		return nil, unknownPipeline(pipeline, groups)
+	}
+	topics, err := l.Topics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	var views []stateView
+	for _, t := range topics {
+		for i := range t.Partitions {
+			p := stream.Partition{Topic: t.Name, Index: i}
+			if next, err := l.Committed(ctx, pipeline, p); err != nil {
+				return nil, fmt.Errorf("state of %q beside %v: %w", pipeline, p, err)
+			} else if next == 0 {
+				continue
+			}
+			view, err := l.State(ctx, pipeline, p)
+			if err != nil {
+				return nil, fmt.Errorf("state of %q beside %v: %w", pipeline, p, err)
+			}
+			views = append(views, stateView{i, view})
+		}
+	}
+	return views, nil
+}

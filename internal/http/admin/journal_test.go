@@ -1,0 +1,47 @@
+package admin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// TestMetricsSayWhatAJournalSaved asks 20 times for 5 answers.
+func TestMetricsSayWhatAJournalSaved(t *testing.T) {
+	score := afterbay.Step{Score: &afterbay.Score{Model: "picky", Inputs: []string{"n"}}}
+	runner, err := afterbay.New(afterbay.Pipeline{
+		Name:  "p",
+		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
+		Models: []afterbay.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []afterbay.Field{{Name: "half", Type: "number"}},
+			Call: &afterbay.Calling{}, Journal: &afterbay.Journal{}}},
+		Steps: []afterbay.Step{score, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"picky.half"}}}},
+		Code:  afterbay.Code{Models: map[string]model.Model{"picky": picky{}}},
+	}, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Close()
+	log := memory.New(memory.Options{})
+	defer log.Close()
+	var events []stream.Record
+	for n := range 20 {
+		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in", Index: stream.ByKey}, Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","n":%d}`, n%5+1)})
+	}
+	if _, err := streamtest.RunAll(t.Context(), log, runner, events); err != nil {
+		t.Fatal(err)
+	}
+	_, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{runner}})
+	_, metrics := get(t, url+"/metrics")
+	for name, want := range map[string]int{"calls": 5, "hits": 15, "repeated_calls": 0, "units_paid": 5, "units_saved": 15} {
+		if line := fmt.Sprintf(`afterbay_journal_%s_total{model="picky@3",pipeline="p"} %d`, name, want); !strings.Contains(metrics, line+"\n") {
+			t.Errorf("metrics lack %s", line)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Lag implements Directory.
+func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
+	mine := func(group string) bool {
+		return pipeline == "" || group == pipeline || strings.HasPrefix(group, pipeline+".") // of its inputs and sinks
+	}
+	var reads []observe.Read
+	for _, r := range l.reads {
+		if mine(r.Group) {
+			reads = append(reads, r)
+		}
+	}
+	groups, err := l.Groups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list pipelines: %w", err)
+	}
+	for _, group := range groups {
+		if !mine(group) || deadletter.IsGroup(group) || slices.ContainsFunc(l.reads, func(r observe.Read) bool { return r.Group == group }) {
+			continue
+		}
+		found, err := l.readsOf(ctx, group)
+		if err != nil {
+			return nil, err
+		}
+		reads = append(reads, found...)
+	}
+	if pipeline != "" && len(reads) == 0 {
+		return nil, unknownPipeline(pipeline, groups)
+	}
+	list, err := l.lag.Measure(ctx, l, reads...)
+	return append([]observe.Lag{}, list...), err // in JSON an empty list
+}
+
+// readsOf finds the topics that a group has committed offsets of.
+func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, error) {
+	topics, err := l.Topics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	var reads []observe.Read
+	for _, t := range topics {
+		for i := range t.Partitions {
+			committed, err := l.Committed(ctx, group, stream.Partition{Topic: t.Name, Index: i})
+			if err != nil {
+				return nil, fmt.Errorf("topics of %q: %w", group, err)
+			}
+			if committed > 0 {
+				reads = append(reads, observe.Read{Group: group, Topic: t.Name})
+				break
+			}
+		}
+	}
+	return reads, nil
+}
+
+// Lags says in JSON how far pipelines are behind, the worst first.
+type Lags struct {
+	Lag     []observe.Lag `json:"lag"`
+	Sources []Source      `json:"sources,omitempty"` // of the pipelines that the process runs
+}
+
+func (s *Server) showLag(w http.ResponseWriter, r *http.Request) {
+	list, err := s.local.Lag(r.Context(), r.PathValue("pipeline"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	all := Lags{Lag: list}
+	for _, runner := range s.options.Runners {
+		if name := r.PathValue("pipeline"); name == "" || name == runner.Name() {
+			all.Sources = append(all.Sources, s.backlogs.sources(time.Now(), runner)...)
+		}
+	}
+	ingest.WriteJSON(w, http.StatusOK, all)
+}
+
+const (
+	lagEvery    = time.Second      // at least so long between two measurements,
+	lagShare    = 10               // and so many times as long as one takes,
+	lagEveryMax = 10 * time.Second // but not longer than this
+	lagStale    = 30 * time.Second // a measurement that is older says nothing
+)
+
+// lagWatch measures how far the pipelines of a process are behind, about every
+// second, and compares that with what they allow.
+type lagWatch struct {
+	local    *Local
+	runners  []*afterbay.Runner
+	backlogs *backlogs
+	logger   *slog.Logger
+
+	mu     sync.Mutex // guards what follows
+	latest []observe.Lag
+	at     time.Time       // of the latest; zero before the first
+	err    error           // why there is no later one; nil where nothing went wrong
+	warned map[string]bool // by pipeline, in the log
+}
+
+// run measures until ctx is done.
+func (w *lagWatch) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		begun := time.Now()
+		w.measure(ctx)
+		wait := min(max(lagEvery, lagShare*time.Since(begun)), lagEveryMax)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	return nil
+}
+
+func (w *lagWatch) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lagStale)
+	defer cancel()
+	w.backlogs.begin()
+	list, err := w.local.lag.Measure(ctx, w.local, w.local.reads...)
+	if err == nil {
+		w.backlogs.measured(time.Now(), list)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		if w.err == nil && ctx.Err() == nil {
+			w.logger.Warn("lag cannot be measured", "reason", err)
+		}
+		w.err = err
+		return
+	}
+	w.latest, w.at, w.err = list, time.Now(), nil
+	for _, r := range w.runners {
+		worst, limit := w.worst(r), r.Lag().Warn
+		above := exceeds(worst, limit)
+		switch {
+		case above && !w.warned[r.Name()]:
+			w.logger.Warn("pipeline falls behind", "pipeline", r.Name(), "lag", rounded(worst.Age()), "warn", limit,
+				"topic", worst.Topic, "partition", worst.Partition, "records", worst.Records)
+		case !above && w.warned[r.Name()]:
+			w.logger.Info("pipeline caught up", "pipeline", r.Name(), "lag", rounded(worst.Age()), "warn", limit)
+		}
+		w.warned[r.Name()] = above
+	}
+}
+
+// worst returns the oldest lag of a pipeline. Its caller holds mu.
+func (w *lagWatch) worst(r *afterbay.Runner) observe.Lag {
+	reads := r.Reads()
+	for _, l := range w.latest { // the worst is the first
+		if slices.Contains(reads, observe.Read{Group: l.Group, Topic: l.Topic}) {
+			return l
+		}
+	}
+	return observe.Lag{}
+}
+
+// exceeds reports whether a lag is beyond a limit; 0 is none.
+func exceeds(l observe.Lag, limit time.Duration) bool { return limit != 0 && l.Age() > limit }
+
+// late returns why a pipeline is too far behind for the process to be ready; ""
+// where none is. What cannot be measured may be as late as it wants.
+func (w *lagWatch) late() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.runners {
+		limit := r.Lag().Critical
+		worst := w.worst(r)
+		switch {
+		case limit == 0 || r.Ended() != nil:
+		case w.at.IsZero() && w.err == nil:
+			return fmt.Sprintf("pipeline %s: its lag is not measured yet", r.Name())
+		case w.at.IsZero():
+			return fmt.Sprintf("pipeline %s: its lag cannot be measured: %v", r.Name(), w.err)
+		case time.Since(w.at) > lagStale:
+			return fmt.Sprintf("pipeline %s: its lag was last measured %v ago: %v", r.Name(), rounded(time.Since(w.at)), w.err)
+		case exceeds(worst, limit):
+			return fmt.Sprintf("pipeline %s is %v and %d records behind in %s/%d: lag.critical is %v",
+				r.Name(), rounded(worst.Age()), worst.Records, worst.Topic, worst.Partition, limit)
+		}
+	}
+	return ""
+}
+
+func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+
+var lagTable = metric.NewTable("", partitionLabels,
+	metric.Gauge("lag_records", metric.None, "Records that are not yet committed.", func(l observe.Lag) int64 { return l.Records }),
+	metric.Gauge("lag", metric.Seconds, "Time since the append of the oldest record that is not yet committed.", func(l observe.Lag) float64 { return l.Seconds }),
+)
+
+var lagAboveTable = metric.NewTable("", []string{"pipeline", "bound"},
+	metric.Flag("lag_above", "1 while the lag of the pipeline is above a bound of its file: warn, critical.", func(is bool) bool { return is }),
+)
+
+// newLagCollector shows the latest measurement, or none if it is stale.
+func newLagCollector(w *lagWatch) prometheus.Collector {
+	return metric.NewCollector(func(out chan<- prometheus.Metric) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.at.IsZero() || time.Since(w.at) > lagStale {
+			return
+		}
+		for _, l := range w.latest {
+			lagTable.Show(out, l, l.Group, l.Topic, fmt.Sprint(l.Partition))
+		}
+		for _, r := range w.runners {
+			worst, lag := w.worst(r), r.Lag()
+			if lag.Warn != 0 {
+				lagAboveTable.Show(out, exceeds(worst, lag.Warn), r.Name(), "warn")
+			}
+			if lag.Critical != 0 {
+				lagAboveTable.Show(out, exceeds(worst, lag.Critical), r.Name(), "critical")
+			}
+		}
+	}, lagTable, lagAboveTable)
+}

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/gateway/sequence"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/generation"
+)
+
+// Takes reports whether a topic may get records from outside. One with a name that
+// package naming builds may if other systems write it: a pipeline reads it, and the name
+// that it begins with is that of no pipeline or gateway. Without pipelines of its own,
+// Local takes the groups that have committed in the topic for its readers.
+func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
+	owner := naming.Root(topic)
+	switch {
+	case strings.HasPrefix(topic, "__"): // of the log itself
+		return false, nil
+	case !naming.Topic(topic):
+		return true, nil
+	case slices.ContainsFunc(l.own, func(own string) bool { return naming.Root(own) == owner }):
+		return false, nil
+	case slices.ContainsFunc(l.runners, func(r *afterbay.Runner) bool { return r.Name() == owner }):
+		return false, nil
+	case len(l.runners) > 0 && !slices.ContainsFunc(l.runners, func(r *afterbay.Runner) bool { return slices.Contains(r.Inputs(), topic) }):
+		return false, nil
+	}
+	groups, err := l.Groups(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list groups: %w", err)
+	}
+	switch {
+	case slices.Contains(groups, owner), slices.Contains(groups, sequence.Group(owner)):
+		return false, nil
+	case len(l.runners) > 0:
+		return true, nil
+	}
+	return l.readBy(ctx, groups, topic)
+}
+
+// readBy reports whether one of the groups has committed in a topic.
+func (l *Local) readBy(ctx context.Context, groups []string, topic string) (bool, error) {
+	for _, group := range groups {
+		reads, err := l.readsOf(ctx, group)
+		if err != nil || slices.ContainsFunc(reads, func(r observe.Read) bool { return r.Topic == topic }) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// ErrNamed says that a topic cannot be deleted: something that runs names it.
+var ErrNamed = errors.New("topic is in use")
+
+// writer returns the pipeline of this process that writes a topic.
+func (l *Local) writer(topic string) (pipeline string, ok bool) {
+	for _, r := range l.runners {
+		if slices.Contains(r.Outputs(), topic) {
+			return r.Name(), true
+		}
+	}
+	return "", false
+}
+
+// named returns what names a topic in this process, "" for nothing.
+func (l *Local) named(topic string) string {
+	if pipeline, ok := l.writer(topic); ok {
+		return fmt.Sprintf("pipeline %q writes it", pipeline)
+	}
+	for _, r := range l.runners {
+		for _, read := range r.Reads() {
+			if read.Topic == topic {
+				return fmt.Sprintf("pipeline %q reads it", r.Name())
+			}
+		}
+		if slices.Contains(r.Tables(), topic) {
+			return fmt.Sprintf("it is a table of pipeline %q", r.Name())
+		}
+		for _, read := range r.SinkReads() {
+			if read.Topic == topic {
+				return fmt.Sprintf("a sink of pipeline %q reads it", r.Name())
+			}
+		}
+		gateway := sequence.DeadTopic(r.Name()) // of a gateway of that name
+		if topic == generation.Topic(r.Name()) || deadletter.IsTopic(topic) && naming.Root(topic) == r.Name() && topic != gateway {
+			return fmt.Sprintf("pipeline %q keeps it", r.Name())
+		}
+	}
+	if slices.Contains(l.gateway, topic) || slices.Contains(l.own, topic) {
+		return "the gateway uses it"
+	}
+	return ""
+}
+
+// DeleteTopic implements Directory.
+func (l *Local) DeleteTopic(ctx context.Context, name string) error {
+	if why := l.named(name); why != "" {
+		return fmt.Errorf("delete topic %q: %w: %s: end that process first, or leave the topic out of its file", name, ErrNamed, why)
+	}
+	return l.Log.DeleteTopic(ctx, name)
+}

@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Ordered is how many events an order was about.
+type Ordered struct {
+	Events int `json:"events"`
+}
+
+func (s *Server) order(w http.ResponseWriter, r *http.Request) {
+	order := async.Order{Partition: -1, Offset: -1}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&order); err != nil {
+		problem(w, http.StatusBadRequest, `send {"drop":false,"partition":-1,"offset":-1}`, "read the order: %v", err)
+		return
+	}
+	runner, err := find(s.options.Runners, r.PathValue("pipeline"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	events, err := runner.Order(r.Context(), order)
+	if err != nil {
+		problem(w, http.StatusConflict, "", "%v", err)
+		return
+	}
+	ingest.WriteJSON(w, http.StatusOK, Ordered{events})
+}
+
+// Order has a process do something with the events of the async queue of a pipeline.
+func (c *Client) Order(ctx context.Context, pipeline string, order async.Order) (events int, err error) {
+	body, err := json.Marshal(order)
+	if err != nil {
+		return 0, err
+	}
+	var reply Ordered
+	err = c.call(ctx, http.MethodPost, "/v1/queue/"+url.PathEscape(pipeline), body, &reply, "Content-Type", "application/json")
+	return reply.Events, err
+}
+
+// Queued yields the events of the async queue of a pipeline, by partition and offset. An
+// error ends it.
+func Queued(ctx context.Context, d Directory, pipeline string) iter.Seq2[*async.Entry, error] {
+	return func(yield func(*async.Entry, error) bool) {
+		for e, err := range d.Entries(ctx, pipeline, nil) {
+			var queued *async.Entry
+			if err == nil {
+				if e.Kind != string(rune(statekey.Parked)) {
+					continue
+				}
+				queued, err = parseQueued(e)
+			}
+			if !yield(queued, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func parseQueued(e Entry) (*async.Entry, error) {
+	key, err := e.Stored()
+	if err != nil {
+		return nil, fmt.Errorf("partition %d: %w", e.Partition, errors.Join(async.ErrDamaged, err))
+	}
+	return async.Parse(stream.Partition{Index: e.Partition}, key, e.Value)
+}

@@ -1,0 +1,91 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/afterbay/afterbay/internal/models/oip"
+)
+
+const (
+	healthService    = "grpc.health.v1.Health"
+	reflectService   = "grpc.reflection.v1.ServerReflection"
+	reflectService1a = "grpc.reflection.v1alpha.ServerReflection"
+)
+
+const aboutBytesMax = 64 << 10 // of all messages of a call about the server: gRPC holds all that it can read
+
+// newAbout returns a server of gRPC that answers about the other one: its health, and
+// which services and messages it has. Its messages are protobuf's own.
+func (h *Handler) newAbout() (*grpc.Server, error) {
+	described, err := oip.Describe()
+	if err != nil {
+		return nil, err
+	}
+	s := grpc.NewServer(grpc.MaxRecvMsgSize(aboutBytesMax))
+	states := health.NewServer()
+	states.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
+	context.AfterFunc(h.ctx, states.Shutdown)
+	grpc_health_v1.RegisterHealthServer(s, states)
+	options := reflection.ServerOptions{Services: services{}, DescriptorResolver: resolver{described}}
+	reflectionv1.RegisterServerReflectionServer(s, reflection.NewServerV1(options))
+	reflectionv1alpha.RegisterServerReflectionServer(s, reflection.NewServer(options))
+	return s, nil
+}
+
+// services are the names that reflection lists.
+type services struct{}
+
+// GetServiceInfo implements reflection.ServiceInfoProvider.
+func (services) GetServiceInfo() map[string]grpc.ServiceInfo {
+	return map[string]grpc.ServiceInfo{service: {}, healthService: {}, reflectService: {}, reflectService1a: {}}
+}
+
+// resolver finds the descriptors of the protocol, and those of the program.
+type resolver struct{ own *protoregistry.Files }
+
+// FindFileByPath implements protodesc.Resolver.
+func (r resolver) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	if file, err := r.own.FindFileByPath(path); err == nil {
+		return file, nil
+	}
+	return protoregistry.GlobalFiles.FindFileByPath(path)
+}
+
+// FindDescriptorByName implements protodesc.Resolver.
+func (r resolver) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	if found, err := r.own.FindDescriptorByName(name); err == nil {
+		return found, nil
+	}
+	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+}
+
+// callAbout answers a call about the server. Those that last have no time-out, and end
+// with the handler.
+func (h *Handler) callAbout(w http.ResponseWriter, r *http.Request) {
+	if lastsAbout(r) {
+		control := http.NewResponseController(w)
+		_ = errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}))
+		stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
+		defer stop()
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, aboutBytesMax)
+	h.about.ServeHTTP(w, r)
+}
+
+// lastsAbout reports whether a call about the server is a stream.
+func lastsAbout(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/Watch") || strings.HasSuffix(r.URL.Path, "/ServerReflectionInfo")
+}

@@ -1,0 +1,263 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	memoryBytes = 128 << 10               // of answers that wait in memory, of a stream; as many are being written
+	pieceBytes  = 32 << 10                // of one write
+	spillAfter  = 50 * time.Millisecond   // without a byte read by the client
+	giveUpAfter = 2000 * time.Millisecond // the same, where the file is full
+)
+
+// errNotRead says that a client sends and sends and reads nothing.
+var errNotRead = errors.New("the response is not read: its backlog is full")
+
+// backlog holds the answers of a stream that its client has not read yet, so that
+// a client that reads only when it has sent everything never waits for itself:
+// some in memory, then some in a file, and then no more. A client that reads
+// slowly is waited for instead. Behind a first byte in the file all others go
+// there too, until it is empty again: that keeps their order.
+type backlog struct {
+	mu       sync.Mutex
+	readable sync.Cond
+	memory   []byte // older than the file
+	file     spill
+	written  int64 // bytes that the connection took
+	ended    bool
+	err      error // of the connection
+	progress chan struct{}
+}
+
+func newBacklog(pool *spillPool) *backlog {
+	b := &backlog{file: spill{pool: pool}, progress: make(chan struct{}, 1)}
+	b.readable.L = &b.mu
+	return b
+}
+
+// put adds answers. It fails with errNotRead where there is no room and the client
+// reads nothing, and with what ended the connection.
+func (b *backlog) put(p []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		if b.err != nil {
+			return b.err
+		}
+		spilling := b.file.pending() > 0
+		if !spilling && (len(b.memory) == 0 || len(b.memory)+len(p) <= memoryBytes) {
+			b.memory = append(b.memory, p...)
+			b.readable.Signal()
+			return nil
+		}
+		if spilling && b.file.put(p) {
+			return nil
+		}
+		patience := spillAfter
+		if spilling {
+			patience = giveUpAfter
+		}
+		if b.wait(patience) {
+			continue
+		}
+		switch {
+		case b.err != nil:
+			return b.err
+		case spilling:
+			return errNotRead
+		case b.file.put(p):
+			b.readable.Signal()
+			return nil
+		case !b.wait(giveUpAfter): // no room for any file
+			return errNotRead
+		}
+	}
+}
+
+// wait reports whether the connection takes more within the time. The mutex is
+// held, and given up meanwhile.
+func (b *backlog) wait(patience time.Duration) bool {
+	before := b.written
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for b.written == before && b.err == nil {
+		b.mu.Unlock()
+		late := false
+		select {
+		case <-b.progress:
+		case <-timer.C:
+			late = true
+		}
+		b.mu.Lock()
+		if late {
+			break
+		}
+	}
+	return b.written != before
+}
+
+// last adds the final answers, however full the backlog is, and ends it.
+func (b *backlog) last(p []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.file.pending() > 0 {
+		if !b.file.force(p) {
+			b.err = errNotRead
+		}
+	} else {
+		b.memory = append(b.memory, p...)
+	}
+	b.ended = true
+	b.readable.Signal()
+}
+
+// take returns the oldest answers and keeps spare for others. It waits for some
+// where block is true, and returns none at the end.
+func (b *backlog) take(spare []byte, block bool) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		switch {
+		case b.err != nil:
+			return nil, b.err
+		case len(b.memory) > 0:
+			p := b.memory
+			b.memory = spare[:0]
+			return p, nil
+		case b.file.pending() > 0:
+			return b.file.take(spare)
+		case b.ended || !block:
+			return nil, nil
+		}
+		b.readable.Wait()
+	}
+}
+
+// advance counts what the connection took, and keeps what ended it.
+func (b *backlog) advance(n int, err error) {
+	b.mu.Lock()
+	b.written += int64(n)
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	b.readable.Signal()
+	b.mu.Unlock()
+	select {
+	case b.progress <- struct{}{}:
+	default:
+	}
+}
+
+// taken returns how many bytes the connection took so far.
+func (b *backlog) taken() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.written
+}
+
+// close gives the file back.
+func (b *backlog) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.file.close()
+}
+
+// spillPool bounds the files of all streams.
+type spillPool struct {
+	dir  string
+	each int64
+	all  int64
+	used atomic.Int64
+}
+
+func (p *spillPool) reserve(n int64) bool {
+	if p.used.Add(n) > p.all {
+		p.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+// spill is a file without a name: bytes are read in the order in which they came.
+// It starts again from its beginning whenever all are read.
+type spill struct {
+	pool     *spillPool
+	file     *os.File
+	from, to int64
+	reserved int64
+	broken   bool
+}
+
+func (s *spill) pending() int64 { return s.to - s.from }
+
+// put reports whether there was room.
+func (s *spill) put(p []byte) bool {
+	return s.to+int64(len(p)) <= s.pool.each && s.force(p)
+}
+
+// force is put beyond the bound of one stream.
+func (s *spill) force(p []byte) bool {
+	if s.broken || !s.open() {
+		return false
+	}
+	if more := s.to + int64(len(p)) - s.reserved; more > 0 {
+		if !s.pool.reserve(more) {
+			return false
+		}
+		s.reserved += more
+	}
+	if _, err := s.file.WriteAt(p, s.to); err != nil {
+		s.broken = true // the disk is full: what is there can still be read
+		return false
+	}
+	s.to += int64(len(p))
+	return true
+}
+
+// open makes the file, and takes its name away so that it goes with the process.
+func (s *spill) open() bool {
+	if s.file != nil {
+		return true
+	}
+	file, err := os.CreateTemp(s.pool.dir, "afterbay-answers-*")
+	if err != nil {
+		s.broken = true
+		return false
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		s.broken = true
+		_ = file.Close()
+		return false
+	}
+	s.file = file
+	return true
+}
+
+func (s *spill) take(spare []byte) ([]byte, error) {
+	n := min(s.pending(), pieceBytes)
+	if int64(cap(spare)) < n {
+		spare = make([]byte, n)
+	}
+	spare = spare[:n]
+	if _, err := s.file.ReadAt(spare, s.from); err != nil {
+		return nil, fmt.Errorf("read answers back: %w", err)
+	}
+	if s.from += n; s.from == s.to {
+		s.from, s.to = 0, 0
+	}
+	return spare, nil
+}
+
+func (s *spill) close() {
+	if s.file != nil {
+		_ = s.file.Close() // it has no name: nothing of it is left
+	}
+	s.pool.used.Add(-s.reserved)
+	s.reserved, s.file, s.broken = 0, nil, true
+}

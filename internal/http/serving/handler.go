@@ -1,0 +1,244 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/afterbay/afterbay/internal/http/server"
+)
+
+// Options of a Handler. The zero value is a good choice.
+type Options struct {
+	RecordBytesMax int           // of a record of a stream. 0 is 1 MiB
+	BodyBytesMax   int64         // of a request that is no stream, decompressed. 0 is 64 MiB
+	RatioMax       int64         // that a compressed body may grow to, in times its size, beyond 1 MiB. 0 is 200
+	IdleTimeout    time.Duration // of a stream that sends nothing. 0 is 45 s
+	SpillDir       string        // where answers wait that a client does not read. "" is the system's folder for temporary files
+	SpillBytesEach int64         // of them, of one stream. 0 is 256 MiB
+	SpillBytesAll  int64         // of all streams. 0 is 2 GiB
+	Version        string        // for clients that ask
+}
+
+// Validate returns why a handler cannot have these options.
+func (o Options) Validate() error {
+	var errs []error
+	for name, v := range map[string]int64{
+		"RecordBytesMax": int64(o.RecordBytesMax), "BodyBytesMax": o.BodyBytesMax,
+		"RatioMax": o.RatioMax, "IdleTimeout": int64(o.IdleTimeout), "SpillBytesEach": o.SpillBytesEach, "SpillBytesAll": o.SpillBytesAll,
+	} {
+		if v < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d: use a number above 0, or 0 for the default", name, v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) orDefaults() Options {
+	o.RecordBytesMax = cmp.Or(o.RecordBytesMax, 1<<20)
+	o.BodyBytesMax = cmp.Or(o.BodyBytesMax, 64<<20)
+	o.RatioMax = cmp.Or(o.RatioMax, 200)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 45*time.Second)
+	o.SpillDir = cmp.Or(o.SpillDir, os.TempDir())
+	o.SpillBytesEach = cmp.Or(o.SpillBytesEach, 256<<20)
+	o.SpillBytesAll = cmp.Or(o.SpillBytesAll, 2<<30)
+	o.Version = cmp.Or(o.Version, "unknown")
+	return o
+}
+
+// Handler answers for models. Make one with New.
+type Handler struct {
+	options Options
+	ctx     context.Context
+	models  *registry
+	spills  *spillPool
+	stats   stats
+	grpc    *grpc.Server
+	about   *grpc.Server
+	mux     *http.ServeMux
+
+	measures *measures
+}
+
+// New returns a handler of models, the last of a name being what requests without
+// a version get. Streams end when ctx does, each with a last line that says so.
+// It knows no tokens: see Server.
+func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	registry, err := newRegistry(models)
+	if err != nil {
+		return nil, err
+	}
+	o = o.orDefaults()
+	h := &Handler{
+		options: o, ctx: ctx, models: registry, mux: http.NewServeMux(),
+		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, measures: newMeasures(),
+	}
+	h.grpc = h.newGRPC()
+	if h.about, err = h.newAbout(); err != nil {
+		return nil, err
+	}
+	for _, e := range h.Endpoints() {
+		h.mux.HandleFunc(e.Method+" "+e.Pattern, e.Handler)
+	}
+	h.mux.HandleFunc("/", h.unknown)
+	return h, nil
+}
+
+// ServeHTTP answers a request of any caller: see Server for tokens.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+const correlation = "X-Correlation-Id"
+
+// callModel answers what is called on a model: the name of the call stands behind
+// the last colon.
+func (h *Handler) callModel(w http.ResponseWriter, r *http.Request) {
+	name, version := r.PathValue("name"), r.PathValue("version")
+	if call := r.PathValue("call"); call != "" {
+		called, ok := strings.CutSuffix(call, ":predict-stream")
+		if !ok {
+			h.unknown(w, r)
+			return
+		}
+		if name == "" {
+			name = called
+		} else {
+			version = called
+		}
+	}
+	if m, ok := h.model(w, r, name, version); ok {
+		h.predictStream(w, r, m)
+	}
+}
+
+// find finds a model for the caller of ctx; version "" is the last that was given.
+func (h *Handler) find(ctx context.Context, name, version string) (*served, error) {
+	if bad := allowed(ctx, name); bad != nil {
+		return nil, bad
+	}
+	m, ok := h.models.find(name, version)
+	if !ok {
+		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), h.names(ctx))
+	}
+	asks(ctx, m)
+	return m, nil
+}
+
+// model finds a model, or answers that there is none.
+func (h *Handler) model(w http.ResponseWriter, r *http.Request, name, version string) (*served, bool) {
+	m, err := h.find(r.Context(), name, version)
+	if err != nil {
+		asRefusal(err, isInference(r)).write(w)
+	}
+	return m, err == nil
+}
+
+// names are the models that the caller may ask.
+func (h *Handler) names(ctx context.Context) string {
+	var names []string
+	for _, m := range h.models.order {
+		if allowed(ctx, m.Name) == nil {
+			names = append(names, m.pinned())
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
+// refuseAs answers with a refusal of the server, in the form of what the request calls.
+func (h *Handler) refuseAs(w http.ResponseWriter, r *http.Request, why *server.Refusal) {
+	why.SetHeader(w.Header())
+	h.refusal(r, why.Status, why.Code, "%s", why.Error()).write(w)
+}
+
+//go:embed openapi.json
+var openAPI string
+
+// document is the OpenAPI document with the names of the models that the caller may ask.
+func (h *Handler) document(ctx context.Context) []byte {
+	names, versions := []string{}, []string{}
+	for _, m := range h.models.order {
+		if allowed(ctx, m.Name) == nil {
+			names, versions = append(names, m.Name), append(versions, m.Version)
+		}
+	}
+	distinct := func(list []string) string {
+		slices.Sort(list)
+		return string(appendJSON(nil, slices.Compact(list)))
+	}
+	return []byte(strings.NewReplacer(`["{models}"]`, distinct(names), `["{versions}"]`, distinct(versions)).Replace(openAPI))
+}
+
+func (h *Handler) showDocument(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(h.document(r.Context())) // the client is gone: nobody is left to tell
+}
+
+func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {
+	h.refusal(r, http.StatusNotFound, "not_found", "no such thing as %s %s: GET /openapi.json has what there is", r.Method, r.URL.Path).write(w)
+}
+
+// refusal is an answer that is not 200.
+type refusal struct {
+	status  int
+	code    string
+	message string
+	plain   bool // as the Open Inference Protocol has errors
+}
+
+// Error returns the message.
+func (r *refusal) Error() string { return r.message }
+
+func refuse(status int, code, format string, args ...any) *refusal {
+	return &refusal{status: status, code: code, message: fmt.Sprintf(format, args...)}
+}
+
+func isInference(r *http.Request) bool {
+	return r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/")
+}
+
+// refusal returns a refusal in the form of what the request calls.
+func (h *Handler) refusal(r *http.Request, status int, code, format string, args ...any) *refusal {
+	bad := refuse(status, code, format, args...)
+	bad.plain = isInference(r)
+	return bad
+}
+
+// write sends the refusal: of the Open Inference Protocol the message alone, else
+// the object that OpenAI's clients read.
+func (r *refusal) write(w http.ResponseWriter) {
+	if r.status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	if r.plain {
+		writeJSON(w, r.status, map[string]string{"error": r.message})
+		return
+	}
+	kind := "invalid_request_error"
+	if r.status >= http.StatusInternalServerError {
+		kind = "server_error"
+	}
+	retryable := r.status >= http.StatusInternalServerError || r.status == http.StatusTooManyRequests
+	writeJSON(w, r.status, map[string]any{"error": map[string]any{
+		"message": r.message, "type": kind, "param": nil, "code": r.code, "retryable": retryable,
+	}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	text := append(appendJSON(nil, v), '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the client is gone: nobody is left to tell
+}

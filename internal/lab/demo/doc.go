@@ -1,0 +1,2 @@
+// Package demo holds what the binary shows: generators of events, with the pipelines and models of examples/.
+package demo

@@ -1,0 +1,360 @@
+package embedded
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/afterbay/afterbay/internal/sys/vfs"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Report is what Check found in the directory of a log.
+type Report struct {
+	Dir        string           `json:"dir"`
+	Healthy    bool             `json:"healthy"` // nothing is damaged
+	Segments   []SegmentReport  `json:"segments"`
+	Indexes    int              `json:"indexes"` // that are sound
+	Checkpoint CheckpointReport `json:"checkpoint"`
+	Damage     []Damage         `json:"damage"`
+	Notes      []string         `json:"notes"` // what is no damage, and worth knowing
+	// Remedies are what Cut can make of the directory, the least loss first.
+	// A damaged directory without one needs a copy from elsewhere: Stuck says
+	// why.
+	Remedies []Remedy `json:"remedies"`
+	Stuck    []string `json:"stuck"`
+}
+
+// SegmentReport is what a segment holds.
+type SegmentReport struct {
+	Path   string `json:"path"`
+	First  uint64 `json:"first"` // seq of its first whole frame, and of its last; 0 is none
+	Last   uint64 `json:"last"`
+	Frames int    `json:"frames"`
+	Bytes  int64  `json:"bytes"` // of the frames
+}
+
+// CheckpointReport is what state/ holds.
+type CheckpointReport struct {
+	Found   bool   `json:"found"`
+	Sound   bool   `json:"sound"`   // every block of it was read
+	Applied uint64 `json:"applied"` // it has all of the frames up to this one
+	Seen    uint64 `json:"seen"`    // and parts of those up to this one
+	Tables  int    `json:"tables"`
+	Bytes   int64  `json:"bytes"` // of the tables
+}
+
+// Damage is one place where bytes are not what was written.
+type Damage struct {
+	Path   string `json:"path"`
+	Offset int64  `json:"offset"` // in bytes
+	What   string `json:"what"`
+	// First to Last are the frames that cannot be read because of it; 0 is
+	// none.
+	First uint64 `json:"first,omitempty"`
+	Last  uint64 `json:"last,omitempty"`
+	// Affects says whose records were in these frames, as far as the frames
+	// around them tell.
+	Affects []Loss `json:"affects,omitempty"`
+}
+
+// Loss is a range of a partition's records.
+type Loss struct {
+	Topic     string        `json:"topic"`
+	Partition int32         `json:"partition"`
+	From      stream.Offset `json:"from"`
+	To        stream.Offset `json:"to"`               // the one after the last; Unknown where nothing tells
+	Unread    []string      `json:"unread,omitempty"` // groups that have not read all of it
+}
+
+// Unknown is a Loss.To that nothing in the directory tells.
+const Unknown stream.Offset = -1
+
+// Remedy is a consistent log that Cut can make of the directory: one run of
+// whole frames, and state that agrees with it.
+type Remedy struct {
+	First uint64 `json:"first"` // the frames that are kept; First-1 is Last where none is
+	Last  uint64 `json:"last"`
+	// LostFrames are those that are whole or were, and are cut.
+	LostFrames uint64 `json:"lost_frames"`
+	// Rebuild makes the state again from the log, as of frame Last. Otherwise
+	// the checkpoint stays.
+	Rebuild bool    `json:"rebuild"`
+	Loses   []Loss  `json:"loses"` // records
+	Back    []Moved `json:"back"`  // groups whose state and offset go back with the log
+}
+
+// Moved is where a group goes on in a partition after a remedy.
+type Moved struct {
+	Group     string        `json:"group"`
+	Topic     string        `json:"topic"`
+	Partition int32         `json:"partition"`
+	From      stream.Offset `json:"from"`
+	To        stream.Offset `json:"to"`
+}
+
+// errReadOnly is what a call gets that would change a directory under Check.
+var errReadOnly = fmt.Errorf("check only reads: %w", syscall.EROFS)
+
+// Check reads all of the directory of a log that nobody has open, every frame,
+// index and block of the checkpoint, and changes nothing. Damage is in the
+// report; an error says that it could not read, or that a version wrote the
+// directory whose format this one does not know. ErrLocked says that a process
+// has it open, and which.
+func Check(dir string) (*Report, error) { return check(Options{}.withDefaults(), dir) }
+
+func check(o Options, dir string) (*Report, error) {
+	c, err := examine(o, dir)
+	if err != nil {
+		return nil, fmt.Errorf("check log %s: %w", dir, err)
+	}
+	return c.report, c.lock.release()
+}
+
+// checker reads a directory. Its lock is held until its user releases it.
+type checker struct {
+	fs     vfs.FS // refuses changes
+	dir    string
+	lock   *dirLock
+	report *Report
+
+	meta     meta
+	metaLost bool // no META can be read
+	segments []*walked
+	spares   []string // other files of log/ that frames may be in
+	runs     []*run
+	cells    extents // as the checkpoint has them
+	badIndex []string
+}
+
+// examine takes the lock and reads everything.
+func examine(o Options, dir string) (c *checker, err error) {
+	if err := isLog(o.fs, dir); err != nil {
+		return nil, err
+	}
+	c = &checker{dir: dir, cells: newExtents(), report: &Report{Dir: dir, Segments: []SegmentReport{}, Damage: []Damage{}, Notes: []string{}, Remedies: []Remedy{}, Stuck: []string{}}}
+	if c.lock, err = lockDir(o, dir, true); err != nil {
+		return nil, err
+	}
+	c.fs = vfs.Faulty(o.fs, func(call vfs.Call) (out vfs.Outcome) {
+		if call.Kind.Changes() {
+			out.Err = errReadOnly
+		}
+		return out
+	})
+	if err := c.run(); err != nil {
+		return nil, errors.Join(err, c.lock.release())
+	}
+	return c, nil
+}
+
+// isLog returns why dir cannot be that of a log.
+func isLog(fs vfs.FS, dir string) (err error) {
+	for _, name := range []string{metaName, metaCopyName, "log"} {
+		if _, err = fs.Stat(fs.PathJoin(dir, name)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("it is no data directory: %w", err)
+}
+
+func (c *checker) run() error {
+	var found bool
+	var err error
+	var lost *DamageError
+	c.meta, found, err = readMeta(c.fs, c.dir)
+	if errors.As(err, &lost) {
+		c.metaLost = true
+		c.damage(Damage{Path: lost.Path, What: lost.Reason})
+	} else if err != nil {
+		return err
+	}
+	if lost := c.meta.lost; lost != nil {
+		c.damage(Damage{Path: lost.Path, What: lost.Reason + "; the other copy is whole, and the log opens with it"})
+	}
+	if err := c.list(); err != nil {
+		return err
+	}
+	if !found && !c.metaLost && len(c.segments) > 0 {
+		c.metaLost = true
+		c.damage(Damage{Path: c.path(metaName), What: "it is missing beside a log, and so is " + metaCopyName})
+	}
+	if err := c.checkpoint(); err != nil {
+		return err
+	}
+	if c.metaLost {
+		c.report.Stuck = append(c.report.Stuck, "without META or its copy no frame can be told from other bytes: restore one of them from a copy of this directory, of any age, and run the command again")
+		return nil
+	}
+	if err := c.walk(); err != nil {
+		return err
+	}
+	if err := c.indexes(); err != nil {
+		return err
+	}
+	for i := range c.report.Damage {
+		c.affected(&c.report.Damage[i])
+	}
+	c.report.Healthy = len(c.report.Damage) == 0
+	if !c.report.Healthy {
+		c.remedies()
+	}
+	return nil
+}
+
+func (c *checker) path(elem ...string) string {
+	return c.fs.PathJoin(append([]string{c.dir}, elem...)...)
+}
+
+func (c *checker) damage(d Damage) { c.report.Damage = append(c.report.Damage, d) }
+
+// list finds the files of log/.
+func (c *checker) list() error {
+	l := &Log{dir: c.dir, opts: Options{fs: c.fs}}
+	others, err := l.list()
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	c.spares = others
+	for _, s := range l.segments {
+		c.segments = append(c.segments, &walked{path: s.path, first: s.first, size: s.size})
+	}
+	return nil
+}
+
+// newest is the newest frame that anything beside the frames says was durable.
+func (c *checker) newest() uint64 {
+	cp := &c.report.Checkpoint
+	return max(c.meta.Clean, cp.Applied, cp.Seen)
+}
+
+// indexes checks the indexes of sealed segments. An absent one is no damage:
+// it was not written yet.
+func (c *checker) indexes() error {
+	for i, w := range c.segments {
+		s := &segment{path: w.path, first: w.first, size: w.size}
+		path := c.path("idx", s.indexName())
+		b, err := vfs.ReadFile(c.fs, path)
+		if err != nil {
+			if err = ignoreMissing(err); err != nil {
+				return err
+			}
+			continue
+		}
+		_, err = decodeIndex(s, b, c.meta.salt)
+		switch last := i == len(c.segments)-1; {
+		case err != nil:
+			c.badIndex = append(c.badIndex, path)
+			c.damage(Damage{Path: path, What: "the index is damaged: it is made again from the frames when the log opens, and nothing is lost"})
+		case !last && s.last+1 != c.segments[i+1].first:
+			c.badIndex = append(c.badIndex, path)
+			c.damage(Damage{Path: path, What: fmt.Sprintf("the index ends with frame %d, its segment with frame %d: it is made again when the log opens", s.last, c.segments[i+1].first-1)})
+		default:
+			c.report.Indexes++
+		}
+	}
+	return nil
+}
+
+// affected fills in whose records the frames of d held.
+func (c *checker) affected(d *Damage) {
+	if d.First == 0 {
+		return
+	}
+	before, after := newExtents(), newExtents()
+	for _, r := range c.runs {
+		if r.last < d.First {
+			before.add(&r.extents)
+		} else {
+			after.add(&r.extents)
+		}
+	}
+	all := c.known()
+	for _, p := range all.partitions() {
+		from, found := before.parts[p]
+		if cell, has := c.cells.parts[p]; !found && has && c.report.Checkpoint.Applied == d.First-1 {
+			from, found = cell, true
+		}
+		if !found && d.First > 1 {
+			continue // nothing tells whether it had records before
+		}
+		loss := Loss{Topic: p.Topic, Partition: p.Index, From: from.next, To: Unknown}
+		if next, found := after.parts[p]; found {
+			loss.To = next.first
+		} else if cell, found := c.cells.parts[p]; found && c.report.Checkpoint.Applied >= d.Last {
+			loss.To = cell.next
+		}
+		if loss.To == Unknown || loss.From < loss.To {
+			c.unread(&loss, all)
+			d.Affects = append(d.Affects, loss)
+		}
+	}
+}
+
+// unread fills in which groups have not read all of l.
+func (c *checker) unread(l *Loss, all extents) {
+	p := stream.Partition{Topic: l.Topic, Index: l.Partition}
+	for at, committed := range all.groups {
+		if at.partition == p && (l.To == Unknown || committed < l.To) {
+			l.Unread = append(l.Unread, at.group)
+		}
+	}
+	slices.Sort(l.Unread)
+}
+
+// known is all that the frames and the checkpoint say.
+func (c *checker) known() extents {
+	all := newExtents()
+	for _, r := range c.runs {
+		all.add(&r.extents)
+	}
+	all.add(&c.cells)
+	return all
+}
+
+// extents are the records and offsets of some frames.
+type extents struct {
+	parts  map[stream.Partition]extent
+	groups map[groupPlace]stream.Offset // newest committed
+}
+
+// extent is the records of a partition.
+type extent struct{ first, next stream.Offset }
+
+type groupPlace struct {
+	group     string
+	partition stream.Partition
+}
+
+func newExtents() extents {
+	return extents{map[stream.Partition]extent{}, map[groupPlace]stream.Offset{}}
+}
+
+// add adds later frames, or others that overlap.
+func (e *extents) add(other *extents) {
+	for p, x := range other.parts {
+		if mine, found := e.parts[p]; found {
+			x = extent{min(x.first, mine.first), max(x.next, mine.next)}
+		}
+		e.parts[p] = x
+	}
+	for at, next := range other.groups {
+		e.groups[at] = max(next, e.groups[at])
+	}
+}
+
+func (e *extents) partitions() []stream.Partition {
+	all := make([]stream.Partition, 0, len(e.parts))
+	for p := range e.parts {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, comparePartitions)
+	return all
+}
+
+func compareGroups(a, b groupPlace) int {
+	return cmp.Or(strings.Compare(a.group, b.group), comparePartitions(a.partition, b.partition))
+}

@@ -1,0 +1,180 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/log/balance"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// group is what a group committed, and its members. Log.mu guards it.
+//
+// A membership change sets the target of every share; the shares then move when
+// sessions Poll, which is when they may be told:
+//
+//  1. The owner's Poll returns the share as Revoked. It remains the owner's.
+//  2. The owner's next Poll gives it up, once no commit of it is outstanding.
+//  3. The target's next Poll owns it, from the committed offset on.
+//
+// A target that waits for an owner longer than the rebalance timeout removes
+// the owner from the group. A share whose step is in the frame being written is
+// given to nobody, even where its owner was removed.
+type group struct {
+	log           *Log
+	name          string
+	all           map[*partition]*share
+	everCommitted bool
+
+	topics  []string   // of the members; sorted
+	shares  []*share   // of topics, in order
+	members []*session // in order of joining
+	settled bool       // every share is its target's
+}
+
+// share is one partition as its group sees it.
+type share struct {
+	part      *partition
+	committed stream.Offset
+
+	owner   *session  // who may read and commit it; nil is nobody
+	target  *session  // who shall own it
+	wanted  time.Time // since when another than the owner is the target; else zero
+	revoked bool      // the owner was told to give it up
+	writing bool      // a step of it is in the frame being written
+	paused  bool
+	cursor  *cursor // the owner's
+}
+
+// group returns the group called name. Its caller holds mu.
+func (l *Log) group(name string) *group {
+	g := l.groups[name]
+	if g == nil {
+		g = &group{log: l, name: name, all: map[*partition]*share{}, settled: true}
+		l.groups[name] = g
+	}
+	return g
+}
+
+// share returns the share of p, and makes those of its whole topic: a group
+// that reads one partition of a topic holds back retention of all.
+func (g *group) share(p *partition) *share {
+	if sh := g.all[p]; sh != nil {
+		return sh
+	}
+	for _, p := range g.log.topics[p.Topic].parts {
+		if g.all[p] == nil {
+			g.all[p] = &share{part: p}
+		}
+	}
+	return g.all[p]
+}
+
+// find returns the share of p, or nil.
+func (g *group) find(p stream.Partition) *share {
+	part, err := g.log.part(p.Topic, p.Index)
+	if err != nil {
+		return nil
+	}
+	return g.all[part]
+}
+
+// Join implements stream.Log. A member that names other topics than the members
+// before it is refused.
+func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Session, error) {
+	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, fmt.Errorf("join %q: %w", name, err)
+	}
+	if name == "" || len(name) > 249 {
+		return nil, fmt.Errorf("join %q: its name has %d bytes, want 1 to 249", name, len(name))
+	}
+	for _, t := range topics {
+		if l.topic(t) == nil {
+			return nil, fmt.Errorf("join %q: topic %q: %w", name, t, stream.ErrUnknownTopic)
+		}
+	}
+	g := l.group(name)
+	if len(g.members) > 0 && !slices.Equal(g.topics, topics) {
+		return nil, fmt.Errorf("join %q: its members read %s, not %s", name, strings.Join(g.topics, ", "), strings.Join(topics, ", "))
+	}
+	if len(g.members) == 0 {
+		g.topics, g.shares = topics, nil
+		for _, t := range topics {
+			for _, p := range l.topics[t].parts {
+				g.shares = append(g.shares, g.share(p))
+			}
+		}
+	}
+	s := &session{log: l, group: g, wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), seen: time.Now()}
+	g.members = append(g.members, s)
+	g.rebalance()
+	return s, nil
+}
+
+// remove ends a member, whose shares are free at once.
+func (g *group) remove(s *session, err error) {
+	if s.err != nil {
+		return
+	}
+	s.err = err
+	g.log.answered(s)
+	for len(s.shares) > 0 {
+		s.drop(s.shares[0])
+	}
+	g.members = slices.DeleteFunc(g.members, func(m *session) bool { return m == s })
+	signal(s.ready)
+	g.rebalance()
+}
+
+// rebalance sets the targets.
+func (g *group) rebalance() {
+	owners := make([]int, len(g.shares))
+	for i, sh := range g.shares {
+		owners[i] = slices.Index(g.members, sh.owner)
+	}
+	now := time.Now()
+	for i, member := range balance.Targets(owners, len(g.members)) {
+		sh := g.shares[i]
+		if sh.target = nil; member >= 0 {
+			sh.target = g.members[member]
+		}
+		if sh.owner == nil || sh.owner == sh.target {
+			sh.wanted = time.Time{}
+		} else if sh.wanted.IsZero() {
+			sh.wanted = now
+		}
+	}
+	g.settled = false
+	g.notify()
+}
+
+// notify makes the members that are in a Poll look again.
+func (g *group) notify() {
+	for _, m := range g.members {
+		signal(m.ready)
+	}
+}
+
+const never time.Duration = 1<<63 - 1
+
+// overdue returns how long the owner may keep a share that another wants.
+func (sh *share) overdue() time.Duration {
+	if sh.wanted.IsZero() {
+		return never
+	}
+	timeout := sh.owner.log.opts.RebalanceTimeout
+	if sh.owner.polling {
+		return timeout // from when its Poll returns
+	}
+	since := sh.wanted
+	if sh.owner.seen.After(since) {
+		since = sh.owner.seen
+	}
+	return timeout - time.Since(since)
+}

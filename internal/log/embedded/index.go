@@ -1,0 +1,266 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/sys/vfs"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// chunkBytes is the granularity of the index and of cold reads: a chunk is the
+// frames that begin within so many bytes, so that readers of all partitions
+// share what was read and parsed.
+const chunkBytes = 256 << 10
+
+// index is the sparse index of a segment. It holds for each partition the first
+// offset in each chunk that has records of it.
+type index struct {
+	marks []int64 // where the chunks begin
+	parts map[stream.Partition][]indexEntry
+}
+
+type indexEntry struct {
+	offset stream.Offset
+	mark   int   // of marks
+	time   int64 // of the record at offset, microseconds
+}
+
+func newIndex() *index { return &index{parts: map[stream.Partition][]indexEntry{}} }
+
+// frame says that a frame begins at pos.
+func (x *index) frame(pos int64) {
+	if n := len(x.marks); n == 0 || pos-x.marks[n-1] >= chunkBytes {
+		x.marks = append(x.marks, pos)
+	}
+}
+
+// note adds records of the newest frame.
+func (x *index) note(p stream.Partition, v *records) {
+	entries, mark := x.parts[p], len(x.marks)-1
+	if n := len(entries); n > 0 && entries[n-1].mark == mark {
+		return
+	}
+	e := indexEntry{offset: v.first, mark: mark}
+	if len(v.body) >= 8 {
+		e.time = int64(binary.LittleEndian.Uint64(v.body))
+	}
+	x.parts[p] = append(entries, e)
+}
+
+// chunk returns the number of the chunk with offset of p.
+func (x *index) chunk(p stream.Partition, offset stream.Offset) (int, bool) {
+	entries := x.parts[p]
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].offset > offset })
+	if i == 0 {
+		return 0, false
+	}
+	return entries[i-1].mark, true
+}
+
+// The file of an index, beside what the index holds, says what the log must
+// know of a sealed segment without reading it.
+const indexMagic = "afterbay index 1"
+
+// encodeIndex returns the file of s, whose index is in memory. spans are the
+// partitions' offsets in it.
+func encodeIndex(s *segment, spans map[stream.Partition]span, salt uint32) []byte {
+	b := []byte(indexMagic)
+	for _, v := range []uint64{s.first, s.last, uint64(s.end), uint64(s.sealed.UnixMicro())} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.index.marks)))
+	for _, m := range s.index.marks {
+		b = binary.AppendUvarint(b, uint64(m))
+	}
+	b = binary.AppendUvarint(b, uint64(len(spans)))
+	parts := make([]stream.Partition, 0, len(spans))
+	for p := range spans {
+		parts = append(parts, p)
+	}
+	slices.SortFunc(parts, comparePartitions)
+	for _, p := range parts {
+		b = appendPartition(b, p)
+		b = binary.LittleEndian.AppendUint64(b, uint64(spans[p].next))
+		entries := s.index.parts[p]
+		b = binary.AppendUvarint(b, uint64(len(entries)))
+		for _, e := range entries {
+			b = binary.LittleEndian.AppendUint64(b, uint64(e.offset))
+			b = binary.LittleEndian.AppendUint64(b, uint64(e.time))
+			b = binary.AppendUvarint(b, uint64(e.mark))
+		}
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Update(salt, castagnoli, b))
+}
+
+// decodeIndex reads the file of s and returns the offsets in it.
+func decodeIndex(s *segment, b []byte, salt uint32) (map[stream.Partition]span, error) {
+	bad := fmt.Errorf("index of segment %d: %w", s.first, errFormat)
+	if len(b) < len(indexMagic)+4 || string(b[:len(indexMagic)]) != indexMagic {
+		return nil, bad
+	}
+	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if sum != crc32.Update(salt, castagnoli, body) {
+		return nil, bad
+	}
+	r := reader{b: body[len(indexMagic):]}
+	first, last, end := r.uint64(), r.uint64(), int64(r.uint64())
+	sealed := time.UnixMicro(int64(r.uint64()))
+	if first != s.first || end > s.size || end < 0 {
+		return nil, bad
+	}
+	x := newIndex()
+	x.marks = make([]int64, r.count())
+	for i := range x.marks {
+		x.marks[i] = int64(r.uvarint())
+	}
+	spans := map[stream.Partition]span{}
+	for range r.count() {
+		p := stream.Partition{Topic: string(r.bytes()), Index: int32(r.uvarint())}
+		next := stream.Offset(r.uint64())
+		entries := make([]indexEntry, r.count())
+		for i := range entries {
+			entries[i] = indexEntry{offset: stream.Offset(r.uint64()), time: int64(r.uint64()), mark: int(r.uvarint())}
+			if m := entries[i].mark; m < 0 || m >= len(x.marks) {
+				return nil, bad
+			}
+		}
+		if len(entries) == 0 || r.bad {
+			return nil, bad
+		}
+		x.parts[p] = entries
+		spans[p] = span{s, entries[0].offset, next}
+	}
+	if r.bad || len(r.b) > 0 {
+		return nil, bad
+	}
+	s.last, s.end, s.sealed, s.index, s.saved = last, end, sealed, x, true
+	return spans, nil
+}
+
+// count reads a number of things that take a byte each at least.
+func (r *reader) count() int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+// saveIndexes writes the indexes of sealed segments that are not on disk. One
+// that cannot be written is rebuilt by the next Open.
+func (l *Log) saveIndexes() {
+	type file struct {
+		segment *segment
+		bytes   []byte
+	}
+	var files []file
+	l.mu.Lock()
+	for _, s := range l.segments[:len(l.segments)-1] {
+		if !s.saved && s.index != nil {
+			files = append(files, file{s, encodeIndex(s, l.spansIn(s), l.meta.salt)})
+		}
+	}
+	l.mu.Unlock()
+	for _, f := range files {
+		if err := writeFile(l.opts.fs, l.path("idx", f.segment.indexName()), f.bytes); err != nil {
+			l.opts.Logger.Warn("index of a segment not written; the next open rebuilds it", "segment", f.segment.path, "error", err)
+			continue
+		}
+		l.mu.Lock()
+		f.segment.saved = true
+		l.keepIndex(f.segment)
+		l.mu.Unlock()
+	}
+}
+
+// spansIn returns the offsets of all partitions in s. Its caller holds mu.
+func (l *Log) spansIn(s *segment) map[stream.Partition]span {
+	spans := map[stream.Partition]span{}
+	for _, t := range l.topics {
+		for _, p := range t.parts {
+			i := sort.Search(len(p.spans), func(i int) bool { return p.spans[i].segment.first >= s.first })
+			if i < len(p.spans) && p.spans[i].segment == s {
+				spans[p.Partition] = p.spans[i]
+			}
+		}
+	}
+	return spans
+}
+
+// indexesMost sealed segments keep their index in memory.
+const indexesMost = 16
+
+// keepIndex remembers that the index of a sealed segment, which is on disk too,
+// was used. Its caller holds mu.
+func (l *Log) keepIndex(s *segment) {
+	l.indexes = slices.DeleteFunc(l.indexes, func(other *segment) bool { return other == s })
+	l.indexes = append(l.indexes, s)
+	if len(l.indexes) > indexesMost {
+		l.indexes[0].index = nil
+		l.indexes = slices.Delete(l.indexes, 0, 1)
+	}
+}
+
+// loadIndex returns the index of a sealed segment from its file, or from its
+// frames where the file is bad.
+func (l *Log) loadIndex(s *segment) (*index, error) {
+	l.mu.Lock()
+	copied := *s
+	l.mu.Unlock()
+	if copied.index != nil {
+		return copied.index, nil
+	}
+	b, err := vfs.ReadFile(l.opts.fs, l.path("idx", s.indexName()))
+	if err == nil {
+		_, err = decodeIndex(&copied, b, l.meta.salt)
+	}
+	if err != nil {
+		if copied.index, err = l.rebuildIndex(s); err != nil {
+			return nil, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.index = copied.index
+	l.keepIndex(s)
+	return s.index, nil
+}
+
+// rebuildIndex makes the index of a sealed segment from its frames.
+func (l *Log) rebuildIndex(s *segment) (*index, error) {
+	b, err := vfs.ReadFile(l.opts.fs, s.path)
+	if err != nil {
+		return nil, err
+	}
+	x := newIndex()
+	seq, pos := s.first, int64(0)
+	for pos < s.end {
+		f, n, err := l.parse(b[pos:s.end], seq)
+		if err != nil {
+			return nil, l.damage(s.path, pos, seq, err.Error())
+		}
+		x.frame(pos)
+		for i := range f.body {
+			if f.body[i].hasRecords() {
+				v, err := parseRecords(&f.body[i])
+				if err != nil {
+					return nil, l.damage(s.path, pos, seq, err.Error())
+				}
+				x.note(v.partition(), &v)
+			}
+		}
+		seq++
+		pos += int64(n)
+	}
+	return x, nil
+}
+
+func (v *records) partition() stream.Partition {
+	return stream.Partition{Topic: string(v.topic), Index: v.index}
+}

@@ -1,0 +1,155 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/sys/vfs"
+)
+
+// segment is one file of the log. All segments but the last are sealed.
+type segment struct {
+	path   string
+	first  uint64 // seq of its first frame
+	last   uint64 // seq of its last frame; first-1 where it has none
+	size   int64  // of the file
+	end    int64  // where its frames end
+	sealed time.Time
+	index  *index // nil where it is only on disk
+	saved  bool   // the index is on disk
+}
+
+const segmentSuffix, spareSuffix, halfSuffix = ".seg", ".spare", ".half"
+
+func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
+
+// segmentFirst returns the seq that a segment's name says.
+func segmentFirst(name string) (uint64, bool) {
+	digits, found := strings.CutSuffix(name, segmentSuffix)
+	first, err := strconv.ParseUint(digits, 10, 64)
+	return first, found && err == nil && name == segmentName(first)
+}
+
+func (s *segment) indexName() string {
+	return strings.TrimSuffix(filepath.Base(s.path), segmentSuffix) + ".idx"
+}
+
+// spares are files that will become segments. They exist, zero-filled or
+// recycled, before they are needed, since a sync of a file that grows is 9 to
+// 18 times slower, and so that a full disk is known before a frame is built.
+type spares struct {
+	mu      sync.Mutex
+	ready   []string // paths
+	made    int
+	err     error         // why there are not more
+	changed chan struct{} // one token
+}
+
+// spareFiles are kept ready; recycled segments beyond spareMost are removed.
+const (
+	spareFiles = 2
+	spareMost  = 4
+)
+
+// next returns the spare to use next, or "".
+func (s *spares) next() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ready) == 0 {
+		return ""
+	}
+	return s.ready[0]
+}
+
+// used says that the next spare is a segment of the log. Until then it counts,
+// so that nobody sees a spare less beside the full segment before it.
+func (s *spares) used() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = s.ready[1:]
+}
+
+// count returns how many there are, and why there are not more.
+func (s *spares) count() (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ready), s.err
+}
+
+func (s *spares) add(path string) {
+	s.mu.Lock()
+	s.ready, s.err = append(s.ready, path), nil
+	s.mu.Unlock()
+	signal(s.changed)
+}
+
+func (s *spares) failed(err error) {
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
+	signal(s.changed)
+}
+
+// name returns a path for another spare.
+func (s *spares) name(l *Log) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	return l.path("log", strconv.Itoa(s.made)+spareSuffix)
+}
+
+// known reports whether name is that of a spare, which no other will get.
+func (s *spares) known(name string) bool {
+	digits, found := strings.CutSuffix(name, spareSuffix)
+	n, err := strconv.Atoi(digits)
+	if found && err == nil {
+		s.made = max(s.made, n)
+	}
+	return found && err == nil
+}
+
+// recycle makes a spare of a segment that is no longer part of the log.
+func (l *Log) recycle(s *segment) error {
+	n, _ := l.spares.count()
+	if n >= spareMost || s.size != l.opts.SegmentBytes {
+		return l.opts.fs.Remove(s.path)
+	}
+	path := l.spares.name(l)
+	if err := l.opts.fs.Rename(s.path, path); err != nil {
+		return err
+	}
+	l.spares.add(path)
+	return nil
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// writeFile replaces a file whole: a crash leaves the old one or the new one.
+func writeFile(fs vfs.FS, path string, b []byte) error {
+	f, err := fs.Create(path+halfSuffix, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fs.Rename(path+halfSuffix, path); err != nil {
+		return err
+	}
+	return syncDir(fs, fs.PathDir(path))
+}

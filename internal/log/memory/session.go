@@ -1,0 +1,351 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/log/balance"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// group is what a group committed, and its members.
+//
+// A membership change sets the target of every share; the shares then move when
+// sessions Poll, which is when they may be told:
+//
+//  1. The owner's Poll returns the share as Revoked. It remains the owner's.
+//  2. The owner's next Poll gives it up.
+//  3. The target's next Poll owns it, from the committed offset on.
+//
+// A target that waits for an owner longer than the rebalance timeout removes
+// the owner from the group. So a share has one owner at most, and only its owner
+// commits it.
+type group struct {
+	log           *Log
+	all           map[stream.Partition]*share
+	everCommitted bool
+
+	topics  []string   // of the members; sorted
+	shares  []*share   // of topics, in order
+	members []*session // in order of joining
+	settled bool       // every share is its target's
+}
+
+// share is one partition as its group sees it.
+type share struct {
+	partition stream.Partition
+	committed stream.Offset
+	state     State
+
+	owner   *session  // who may read and commit it; nil is nobody
+	target  *session  // who shall own it
+	wanted  time.Time // since when another than the owner is the target; else zero
+	revoked bool      // the owner was told to give it up
+	paused  bool
+	next    stream.Offset // that the owner's Poll returns
+}
+
+// session is one member.
+type session struct {
+	log   *Log
+	group *group
+	wake  chan struct{} // holds one token
+
+	shares []*share  // owned
+	turn   int       // which of shares the next Poll starts at
+	seen   time.Time // when a Poll last looked; a change of shares makes one look
+	err    error     // why it is dead
+}
+
+func (l *Log) group(name string) *group {
+	g := l.groups[name]
+	if g == nil {
+		g = &group{log: l, all: map[stream.Partition]*share{}, settled: true}
+		l.groups[name] = g
+	}
+	return g
+}
+
+func (g *group) share(p stream.Partition) *share {
+	sh := g.all[p]
+	if sh == nil {
+		sh = &share{partition: p, state: map[string][]byte{}}
+		g.all[p] = sh
+	}
+	return sh
+}
+
+// Join implements stream.Log. A member that names other topics than the members
+// before it is refused.
+func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Session, error) {
+	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, stream.ErrClosed
+	}
+	for _, t := range topics {
+		if l.topic(t) == nil {
+			return nil, fmt.Errorf("join %q: topic %q: %w", name, t, stream.ErrUnknownTopic)
+		}
+	}
+	g := l.group(name)
+	if len(g.members) > 0 && !slices.Equal(g.topics, topics) {
+		return nil, fmt.Errorf("join %q: its members read %s, not %s", name, strings.Join(g.topics, ", "), strings.Join(topics, ", "))
+	}
+	if len(g.members) == 0 {
+		g.topics, g.shares = topics, nil
+		for _, t := range topics {
+			for i := range l.topics[t].Partitions {
+				g.shares = append(g.shares, g.share(stream.Partition{Topic: t, Index: i}))
+			}
+		}
+	}
+	s := &session{log: l, group: g, wake: make(chan struct{}, 1), seen: time.Now()}
+	g.members = append(g.members, s)
+	g.rebalance()
+	return s, nil
+}
+
+// remove ends a member, whose shares are free at once.
+func (g *group) remove(s *session, err error) {
+	s.err = err
+	for _, sh := range s.shares {
+		sh.owner, sh.revoked = nil, false
+	}
+	s.shares = nil
+	g.members = slices.DeleteFunc(g.members, func(m *session) bool { return m == s })
+	g.rebalance()
+}
+
+// rebalance sets the targets.
+func (g *group) rebalance() {
+	owners := make([]int, len(g.shares))
+	for i, sh := range g.shares {
+		owners[i] = slices.Index(g.members, sh.owner)
+	}
+	now := time.Now()
+	for i, member := range balance.Targets(owners, len(g.members)) {
+		sh := g.shares[i]
+		if sh.target = nil; member >= 0 {
+			sh.target = g.members[member]
+		}
+		if sh.owner == nil || sh.owner == sh.target {
+			sh.wanted = time.Time{}
+		} else if sh.wanted.IsZero() {
+			sh.wanted = now
+		}
+	}
+	g.settled = false
+	g.log.notify()
+}
+
+// Poll implements stream.Session.
+func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	woken := false
+	select {
+	case <-s.wake:
+		woken = true
+	default:
+	}
+	for {
+		batch, changed, err := s.take(limit, woken)
+		if changed == nil {
+			return batch, err
+		}
+		select {
+		case <-changed:
+		case <-s.wake:
+			woken = true
+		case <-s.overdue():
+		case <-ctx.Done():
+			return stream.Batch{}, ctx.Err()
+		}
+	}
+}
+
+// take returns what there is, or a channel that says when to look again.
+func (s *session) take(limit int, woken bool) (stream.Batch, <-chan struct{}, error) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.err != nil {
+		return stream.Batch{}, nil, fmt.Errorf("poll: %w", s.err)
+	}
+	s.seen = time.Now()
+	var batch stream.Batch
+	if !s.group.settled {
+		s.settle(&batch)
+	}
+	s.fetch(&batch, limit)
+	if woken || len(batch.Revoked)+len(batch.Assigned)+len(batch.Records) > 0 {
+		return batch, nil, nil
+	}
+	return batch, s.log.changes(), nil
+}
+
+// settle moves shares to and from s.
+func (s *session) settle(batch *stream.Batch) {
+	g := s.group
+	for _, sh := range g.shares {
+		if sh.target == s && sh.overdue() <= 0 {
+			g.remove(sh.owner, stream.ErrFenced)
+		}
+	}
+	for _, sh := range g.shares {
+		if sh.owner == s && sh.revoked {
+			s.giveUp(sh)
+		}
+		switch {
+		case sh.owner == s && sh.target != s:
+			sh.revoked = true
+			batch.Revoked = append(batch.Revoked, sh.partition)
+		case sh.owner == nil && sh.target == s:
+			sh.owner, sh.paused = s, false
+			sh.next = max(sh.committed, s.log.topics[sh.partition.Topic].partitions[sh.partition.Index].base)
+			s.shares = append(s.shares, sh)
+			batch.Assigned = append(batch.Assigned, stream.Assigned{
+				Partition: sh.partition,
+				Next:      sh.next,
+				State:     &view{log: s.log, share: sh, reader: s},
+			})
+		}
+	}
+	g.settled = !slices.ContainsFunc(g.shares, func(sh *share) bool { return sh.owner != sh.target || sh.revoked })
+}
+
+func (s *session) giveUp(sh *share) {
+	sh.owner, sh.revoked, sh.wanted = nil, false, time.Time{}
+	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
+	s.log.notify()
+}
+
+const never time.Duration = 1<<63 - 1
+
+// overdue returns how long the owner may keep a share that another wants.
+func (sh *share) overdue() time.Duration {
+	if sh.wanted.IsZero() {
+		return never
+	}
+	since := sh.wanted
+	if sh.owner.seen.After(since) {
+		since = sh.owner.seen
+	}
+	return sh.owner.log.options.RebalanceTimeout - time.Since(since)
+}
+
+// overdue returns a channel that says when an owner kept s waiting too long.
+func (s *session) overdue() <-chan time.Time {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	soonest := never
+	if !s.group.settled {
+		for _, sh := range s.group.shares {
+			if sh.target == s {
+				soonest = min(soonest, sh.overdue())
+			}
+		}
+	}
+	if soonest == never {
+		return nil
+	}
+	return time.After(soonest)
+}
+
+// fetch adds records to batch, from another share first each time.
+func (s *session) fetch(batch *stream.Batch, limit int) {
+	if len(s.shares) == 0 {
+		return
+	}
+	s.turn = (s.turn + 1) % len(s.shares)
+	for i := range s.shares {
+		sh := s.shares[(s.turn+i)%len(s.shares)]
+		if sh.paused || sh.revoked {
+			continue
+		}
+		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index].from(sh.next) // a step may have committed more than there is
+		records = records[:max(0, min(len(records), limit-len(batch.Records)))]
+		batch.Records = append(batch.Records, records...)
+		sh.next += stream.Offset(len(records))
+	}
+}
+
+// Pause implements stream.Session.
+func (s *session) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
+
+// Resume implements stream.Session.
+func (s *session) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
+
+func (s *session) setPaused(partitions []stream.Partition, paused bool) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, sh := range s.shares {
+		if slices.Contains(partitions, sh.partition) {
+			sh.paused = paused
+		}
+	}
+}
+
+// Commit implements stream.Session. It decides before it returns.
+func (s *session) Commit(step stream.Step) *stream.Pending {
+	pending := stream.NewPending()
+	pending.Decide(s.commit(step))
+	s.Wake() // a decided commit ends a Poll
+	return pending
+}
+
+func (s *session) commit(step stream.Step) error {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.err != nil {
+		return fmt.Errorf("commit: %w", s.err)
+	}
+	if err := s.check(step); err != nil {
+		s.group.remove(s, stream.ErrFenced)
+		return fmt.Errorf("commit: %w", err)
+	}
+	s.log.write(slices.Clone(step.Outputs))
+	for _, c := range step.Changes {
+		s.group.all[c.Partition].state.Apply(c)
+	}
+	for p, next := range step.Offsets {
+		s.group.all[p].committed = next
+	}
+	s.group.everCommitted = true
+	return nil
+}
+
+// check returns why step cannot be committed.
+func (s *session) check(step stream.Step) error {
+	for p := range step.Offsets {
+		if sh := s.group.all[p]; sh == nil || sh.owner != s {
+			return fmt.Errorf("%v: %w", p, stream.ErrFenced)
+		}
+	}
+	for _, c := range step.Changes {
+		if _, touched := step.Offsets[c.Partition]; !touched {
+			panic(fmt.Sprintf("memory: a step changes state beside %v without its offset", c.Partition))
+		}
+	}
+	return s.log.check(step.Outputs)
+}
+
+// Wake implements stream.Session.
+func (s *session) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close implements stream.Session.
+func (s *session) Close() error {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.err == nil {
+		s.group.remove(s, stream.ErrClosed)
+	}
+	return nil
+}

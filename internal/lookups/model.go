@@ -1,0 +1,150 @@
+package lookups
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+// Model finds rows as a model answers: its input is a key, and its answer the row,
+// a text that there is none of where the key has none. So what is done about
+// models that are slow, late or down is done about a source too.
+type Model struct {
+	*Finder
+	info model.Info
+}
+
+var _ model.Answerer = Model{}
+
+// NewModel returns a finder as a model. The digest says what it finds: rows of
+// another digest are others.
+func NewModel(finder *Finder, digest string) Model {
+	return Model{finder, model.Info{
+		Kind: "lookup", Digest: digest, Remote: true,
+		Inputs:  []model.Input{{Name: "key", Type: model.String}},
+		Outputs: []model.Output{{Name: "row", Size: 1, Type: model.String}},
+	}}
+}
+
+// NewNearest returns a finder as a model whose inputs are a vector of so many
+// numbers and texts: its keys are those of Query.
+func NewNearest(finder *Finder, digest string, size int, texts []string) Model {
+	m := NewModel(finder, digest)
+	m.info.Inputs = []model.Input{{Name: "vector", Type: model.Number, Shape: []int{size}}}
+	for _, name := range texts {
+		m.info.Inputs = append(m.info.Inputs, model.Input{Name: name, Type: model.String})
+	}
+	return m
+}
+
+// Query is the key of what is found by a vector and texts: a list of texts as JSON,
+// of which the first is the vector as JSON.
+func Query(vector []float64, texts [][]byte) string {
+	list := make([]string, 1+len(texts))
+	numbers := make([]float32, len(vector)) // vectors are of float32, with shorter decimals
+	for i, v := range vector {
+		numbers[i] = float32(v)
+	}
+	list[0] = string(encode(numbers))
+	for i, text := range texts {
+		list[1+i] = string(text)
+	}
+	return string(encode(list))
+}
+
+// ParseQuery returns the vector of a key as JSON, and its texts.
+func ParseQuery(key string) (list []string, err error) {
+	if err := json.Unmarshal([]byte(key), &list); err != nil {
+		return nil, fmt.Errorf("key %.60q is none of a vector: %w", key, err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("key %.60q has no vector", key)
+	}
+	return list, nil
+}
+
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("lookup: a key cannot be encoded: " + err.Error()) // plain data always can
+	}
+	return text
+}
+
+// Info implements model.Model.
+func (m Model) Info() model.Info { return m.info }
+
+var (
+	errNoKey    = errors.New("there is no key")
+	errNoVector = errors.New("the vector has a number that is not finite")
+)
+
+// Check implements model.Model.
+func (m Model) Check(vector []float64, bytes [][]byte) error {
+	for _, v := range vector {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return errNoVector
+		}
+	}
+	if slices.ContainsFunc(bytes, func(text []byte) bool { return text == nil }) {
+		return errNoKey
+	}
+	return nil
+}
+
+// Predict implements model.Model: a row is no score.
+func (m Model) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+
+// Answer implements model.Answerer. Keys that are refused are model.RowErrors.
+func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [][]byte) error {
+	keys := make([]string, rows.Len())
+	for i := range keys { // which outlive the row, in the cache
+		if vector, texts := rows.Row(i); len(vector) > 0 {
+			keys[i] = Query(vector, texts)
+		} else {
+			keys[i] = string(texts[0])
+		}
+	}
+	found, err := m.Find(ctx, keys)
+	if err != nil {
+		return err
+	}
+	var refused model.RowErrors
+	for i := range found {
+		if texts[i] = found[i].Row; found[i].Err != nil {
+			refused = append(refused, model.RowError{Row: i, Err: found[i].Err})
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// Ready implements model.Readier by the source's own Check. A source without one is
+// taken to be ready.
+func (m Model) Ready(ctx context.Context) error {
+	if source, ok := m.source.(interface {
+		Check(ctx context.Context) error
+	}); ok {
+		return source.Check(ctx)
+	}
+	return nil
+}
+
+// Close closes the source, where it has a method Close.
+func (m Model) Close() error {
+	switch source := m.source.(type) {
+	case io.Closer:
+		return source.Close()
+	case interface{ Close() }:
+		source.Close()
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+// Package postgres finds rows in PostgreSQL, one query for many keys.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/afterbay/afterbay/internal/sys/postgres"
+	"github.com/afterbay/afterbay/lookup"
+)
+
+// Options say where the rows are.
+type Options struct {
+	URL string // postgres://host/database, by TLS beyond loopback unless it says sslmode; the password may stand in it, or in PGPASSWORD
+
+	// Query takes the keys as $1, an array of text, and returns key and row of those
+	// that it finds: select id, to_jsonb(users) from users where id = any($1).
+	Query string
+}
+
+// Source is a lookup.Source in PostgreSQL.
+type Source struct {
+	pool  *pgxpool.Pool
+	query string
+}
+
+var _ lookup.Source = (*Source)(nil)
+
+// New returns a source. Nothing is asked yet.
+func New(ctx context.Context, o Options) (*Source, error) {
+	config, err := parse(o.URL)
+	switch {
+	case err != nil:
+		return nil, err
+	case !strings.Contains(o.Query, "$1"):
+		return nil, errors.New("look up in PostgreSQL: the query does not use $1, the keys")
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("look up in PostgreSQL: %w", err)
+	}
+	return &Source{pool, o.Query}, nil
+}
+
+func parse(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil { // which may hold a password
+		return nil, errors.New("look up in PostgreSQL: the URL is not as postgres://host/database")
+	}
+	postgres.RequireTLS(&config.ConnConfig.Config, url)
+	return config, nil
+}
+
+// Close ends the connections.
+func (s *Source) Close() { s.pool.Close() }
+
+// Rows implements lookup.Source.
+func (s *Source) Rows(ctx context.Context, keys []string) ([][]byte, error) {
+	found, err := s.pool.Query(ctx, s.query, keys)
+	if err != nil {
+		return nil, explain(err)
+	}
+	byKey := make(map[string][]byte, len(keys))
+	var key string
+	var row []byte
+	if _, err = pgx.ForEachRow(found, []any{&key, &row}, func() error {
+		byKey[key] = append([]byte(nil), row...)
+		return nil
+	}); err != nil {
+		return nil, explain(err)
+	}
+	rows := make([][]byte, len(keys))
+	for i, key := range keys {
+		rows[i] = byKey[key]
+	}
+	return rows, nil
+}
+
+// explain says whose fault an error is, by the class of its code: data that does
+// not fit, such as text where the column is a number, is the keys'; what the query
+// raises, or breaks the server, may be. All else is the server's, or the query's
+// whatever the keys.
+func explain(err error) error {
+	if lookup.Refused(err) {
+		return err
+	}
+	e := &lookup.Error{Err: fmt.Errorf("ask PostgreSQL: %w", postgres.Explain(err))}
+	var said *pgconn.PgError
+	if errors.As(err, &said) && len(said.Code) == 5 {
+		switch said.Code[:2] {
+		case "22":
+			e.Refused = true
+		case "21", "54", "P0", "XX":
+			e.Failed = true
+		}
+	}
+	return e
+}

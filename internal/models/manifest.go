@@ -1,0 +1,405 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+const rowsMax = 4096 // of a call
+
+// Error is one thing that a manifest says and that does not hold.
+type Error struct {
+	Path    string // where in the manifest: "inputs.amount"
+	Message string
+	Hint    string // what to do next
+	Err     error  // behind it, or nil
+}
+
+// Error returns path, message and hint.
+func (e *Error) Error() string {
+	text := e.Path + ": " + e.Message
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+// Unwrap returns what is behind it.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errors is all that is found at once.
+type Errors []*Error
+
+// Error returns the errors, one a line.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the errors one by one.
+func (es Errors) Unwrap() []error {
+	list := make([]error, len(es))
+	for i, e := range es {
+		list[i] = e
+	}
+	return list
+}
+
+// Report is what a verification did.
+type Report struct {
+	Rows  int     // golden vectors
+	Exact string  // what of them was compared exactly: "margin"; "" where nothing was
+	Worst float64 // the largest difference from what was expected
+	Away  error   // why what runs the model cannot be reached, of Started; nil where it was
+}
+
+// Verified loads the model of a manifest whose paths can be opened, and returns
+// it only where all that the manifest says holds: the file's digest, its kind,
+// names, types and number of inputs and outputs, and its golden vectors, which
+// are scored alone, together, in other orders and between others; that also
+// warms it up. outside opens the models of kinds that run outside of the process;
+// their scores are the same to 1e-5, where those of others are it to the bit. Who
+// gets the model calls Close of it in the end. An error is Errors.
+func Verified(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, Report, error) {
+	v := &verifier{manifest: m}
+	loaded := v.load(ctx, outside)
+	return loaded, v.report, v.err()
+}
+
+// Started is Verified for a process that starts while what runs the model is away
+// (model.ErrAway). The model is returned with Report.Away then, and verified at its
+// first calls: until that is done they fail, and nothing is blamed on their rows.
+func Started(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, Report, error) {
+	v := &verifier{manifest: m, waits: true}
+	loaded := v.load(ctx, outside)
+	return loaded, v.report, v.err()
+}
+
+// Declared returns the model of a manifest as the manifest and its file describe it.
+// It runs no program, reaches no server and scores no golden vectors, so only Info of
+// a model outside of the process may be used. An error is Errors.
+func Declared(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, error) {
+	v := &verifier{manifest: m}
+	loaded := v.open(ctx, outside)
+	if loaded == nil {
+		return nil, v.err()
+	}
+	if v.declared(loaded.Info().WithoutState()); v.errs != nil {
+		Close(loaded)
+		return nil, v.err()
+	}
+	return v.described(loaded), nil
+}
+
+// load returns the verified model; nil where something is wrong with it.
+func (v *verifier) load(ctx context.Context, outside map[string]Opener) model.Model {
+	loaded := v.open(ctx, outside)
+	if loaded == nil {
+		return nil
+	}
+	v.declared(loaded.Info().WithoutState())
+	if v.errs == nil {
+		v.connect(ctx, loaded)
+	}
+	if v.errs == nil {
+		loaded = v.described(loaded)
+		v.warm(ctx, First(loaded))
+	}
+	switch {
+	case v.errs != nil:
+	case v.report.Away != nil && v.manifest.Golden != "":
+		return newUnverified(v.manifest, loaded)
+	default:
+		v.golden(ctx, First(loaded))
+	}
+	if v.errs != nil {
+		Close(loaded)
+		return nil
+	}
+	return loaded
+}
+
+// connect reaches what runs the model.
+func (v *verifier) connect(ctx context.Context, loaded model.Model) {
+	c, ok := loaded.(model.Connector)
+	if !ok {
+		return
+	}
+	switch err := c.Connect(ctx); {
+	case err == nil:
+	case v.waits && errors.Is(err, model.ErrAway):
+		v.report.Away = err
+	default:
+		v.fail(v.manifest.Kind, err, "", "%v", err)
+	}
+}
+
+// Close ends what a model that runs outside of the process has there. Of others
+// it does nothing.
+func Close(m model.Model) {
+	if c, ok := m.(io.Closer); ok {
+		_ = c.Close() // nothing of it is of use any more
+	}
+}
+
+// open checks the file and loads the model; nil where that fails.
+func (v *verifier) open(ctx context.Context, outside map[string]Opener) model.Model {
+	m := v.manifest
+	v.outside = slices.Contains(Kinds()[len(inside):], m.Kind)
+	for kind, given := range map[string]bool{"onnx": m.ONNX != nil, "ocr": m.OCR != nil, "process": m.Process != nil, "remote": m.Remote != nil, "voice": m.Voice != nil} {
+		if given && kind != m.Kind {
+			v.fail(kind, nil, "write kind: "+kind+", or remove it", "belongs to models of kind %s", kind)
+		}
+	}
+	if m.Trees != "" && v.outside {
+		v.fail("trees", nil, "remove it", "belongs to models of trees, not to kind %s", m.Kind)
+	}
+	var data []byte
+	if m.File != "" || !v.outside {
+		data = v.read()
+	}
+	if v.errs != nil {
+		return nil
+	}
+	if !v.outside {
+		loaded, err := parse(filepath.Base(m.File), data, Options{Trees: m.Trees, TextBytesMax: m.Limits.TextBytes})
+		if err != nil {
+			v.fail("file", err, "", "%v", err)
+			return nil
+		}
+		return loaded
+	}
+	open := outside[m.Kind]
+	if open == nil {
+		v.fail("kind", nil, "the program that embeds the library chooses them: Pipeline.Code.Kinds", "this program cannot open models of kind %s", m.Kind)
+		return nil
+	}
+	loaded, err := open(ctx, m)
+	if err != nil {
+		v.fail(m.Kind, err, "", "%v", err)
+		return nil
+	}
+	return loaded
+}
+
+// read returns the content of the file, if it has the digest.
+func (v *verifier) read() []byte {
+	m := v.manifest
+	data, err := model.ReadFile(m.File)
+	if err != nil {
+		v.fail("file", err, "name the model's file, by its path from the manifest", "%v", err)
+		return nil
+	}
+	sum := sha256.Sum256(data)
+	if got := hex.EncodeToString(sum[:]); got != m.Digest {
+		v.fail("sha256", nil, "put back the file that belongs to it, or raise the version by `afterbay model add`", "%s has sha256 %s, not %s", filepath.Base(m.File), got, m.Digest)
+	}
+	return data
+}
+
+// warm has a model that golden vectors do not warm up score rows that are made
+// up, where it takes such.
+func (v *verifier) warm(ctx context.Context, m model.Model) {
+	if v.manifest.Golden != "" || v.outside {
+		return
+	}
+	rows, err := Generate(m, 1)
+	if err != nil {
+		return
+	}
+	if _, err := scoreRows(ctx, m, rows); err != nil {
+		v.fail("file", err, "", "%v", err)
+	}
+}
+
+type verifier struct {
+	manifest *model.Manifest
+	outside  bool // of the process
+	waits    bool // for what runs the model
+	report   Report
+	errs     Errors
+}
+
+// err returns all that is wrong; nil where nothing is.
+func (v *verifier) err() error {
+	if v.errs == nil {
+		return nil
+	}
+	return v.errs
+}
+
+func (v *verifier) fail(path string, err error, hint, format string, args ...any) {
+	v.errs = append(v.errs, &Error{path, fmt.Sprintf(format, args...), hint, err})
+}
+
+// declared checks what the manifest says of inputs and outputs.
+func (v *verifier) declared(info model.Info) {
+	m := v.manifest
+	if m.Version < 1 {
+		v.fail("version", nil, `write a number from 1 that changes with the file: "latest" is none`, "%d is not a version", m.Version)
+	}
+	if m.Kind != "" && m.Kind != info.Kind {
+		v.fail("kind", nil, "", "the file is of kind %s", info.Kind)
+	}
+	if len(m.Inputs) != len(info.Inputs) {
+		v.fail("inputs", nil, v.inputsHint(info), "the file has %d inputs, %d are named", len(info.Inputs), len(m.Inputs))
+	} else {
+		for i, in := range m.Inputs {
+			v.input(i, in, info)
+		}
+	}
+	said := model.Info{Outputs: m.Outputs}
+	if n, named := info.Scores(), said.Scores(); n != named {
+		v.fail("outputs", nil, "name them in the model's order, those of classes by their number", "the model has %d outputs, %d are named", n, named)
+	}
+	if n, named := info.Texts(), said.Texts(); n != named {
+		v.fail("outputs", nil, "give them the type string or bytes in the model's order, or none", "the model answers with %d texts, %d are named", n, named)
+	}
+	if m.Limits.Rows > 0 && m.Batch.Size > m.Limits.Rows {
+		v.fail("batch.size", nil, "write it smaller, or raise limits.rows", "%d is above limits.rows, %d", m.Batch.Size, m.Limits.Rows)
+	}
+}
+
+func (v *verifier) inputsHint(info model.Info) string {
+	if names := info.Names(); names != nil {
+		return "it has, in order: " + strings.Join(names, ", ")
+	}
+	return "the file has no names of them: write them in the order of training"
+}
+
+func (v *verifier) input(i int, in model.ManifestInput, info model.Info) {
+	has, path := info.Inputs[i], "inputs."+in.Name
+	kind := in.Type
+	if kind == "" {
+		kind = model.Number
+	}
+	switch {
+	case has.Name != "" && has.Name != in.Name:
+		v.fail(path, nil, v.inputsHint(info), "the file's input %d is %q", i, has.Name)
+	case kind != has.Type && (kind == model.Number || has.Type == model.Number):
+		v.fail(path, nil, "", "is of type %s, in the file %s", kind, has.Type)
+	case in.Shape != nil && !slices.Equal(in.Shape, has.Shape):
+		v.fail(path, nil, "", "has the shape %v, in the file %v", in.Shape, has.Shape)
+	case in.Categories == nil:
+	case has.Type != model.Number:
+		v.fail(path, nil, "remove them", "categories are of numbers")
+	case has.Categories != nil && !slices.Equal(in.Categories, has.Categories):
+		v.fail(path, nil, "remove them, or train again", "the file has other categories: %s", strings.Join(has.Categories, ", "))
+	}
+	if err := model.CheckCategories(in.Categories); err != nil {
+		v.fail(path, nil, "", "%v", err)
+	}
+}
+
+// limited is a model with what its manifest says of it.
+type limited struct {
+	model.Model
+	info      model.Info
+	textBytes int
+	rows      int
+}
+
+// Unwrap returns the model alone.
+func (l *limited) Unwrap() model.Model { return l.Model }
+
+// exactLimited is one that is exact.
+type exactLimited struct {
+	limited
+	exact model.Exact
+}
+
+func (v *verifier) described(loaded model.Model) model.Model {
+	info := loaded.Info()
+	info.Inputs = slices.Clone(info.Inputs)
+	for i, in := range v.manifest.Inputs {
+		info.Inputs[i].Name = in.Name
+		if in.Categories != nil {
+			info.Inputs[i].Categories = in.Categories
+		}
+	}
+	state := info.Outputs[len(info.WithoutState().Outputs):]
+	info.Outputs = slices.Concat(v.manifest.Outputs, state)
+	info.Batch = v.manifest.Batch
+	limits := v.manifest.Limits
+	rows := cmp.Or(limits.Rows, rowsMax)
+	info.Batch.Size = min(info.Batch.Size, rows)
+	l := limited{loaded, info, limits.TextBytes, rows}
+	if exact, ok := loaded.(model.Exact); ok {
+		return &exactLimited{l, exact}
+	}
+	return &l
+}
+
+// Info implements model.Model.
+func (l *limited) Info() model.Info { return l.info }
+
+// Check implements model.Model.
+func (l *limited) Check(values []float64, bytes [][]byte) error {
+	if l.textBytes > 0 {
+		for _, text := range bytes {
+			if len(text) > l.textBytes {
+				return fmt.Errorf("a text of %d bytes, the manifest's limit is %d", len(text), l.textBytes)
+			}
+		}
+	}
+	return l.Model.Check(values, bytes)
+}
+
+// Predict implements model.Model, in calls of as many rows as the manifest says.
+func (l *limited) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
+	return l.Answer(ctx, rows, scores, nil)
+}
+
+// Answer implements model.Answerer, likewise.
+func (l *limited) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
+	n, outputs := rows.Len(), l.info.Scores()
+	if n <= l.rows {
+		return model.Ask(ctx, l.Model, rows, scores, texts)
+	}
+	var failed model.RowErrors
+	for lo := 0; lo < n; lo += l.rows {
+		hi := min(lo+l.rows, n)
+		err := model.Ask(ctx, l.Model, rows.Slice(lo, hi), scores[lo*outputs:], texts[lo*len(texts)/n:hi*len(texts)/n])
+		var some model.RowErrors
+		switch {
+		case err == nil:
+		case errors.As(err, &some):
+			for _, f := range some {
+				failed = append(failed, model.RowError{Row: lo + f.Row, Err: f.Err})
+			}
+		default:
+			return err
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return nil
+}
+
+// Close implements io.Closer.
+func (l *limited) Close() error {
+	Close(l.Model)
+	return nil
+}
+
+// Exactness implements model.Exact.
+func (l *exactLimited) Exactness() model.Exactness { return l.exact.Exactness() }
+
+// ScoreExactly implements model.Exact.
+func (l *exactLimited) ScoreExactly(ctx context.Context, rows model.Rows, out []float64) error {
+	return l.exact.ScoreExactly(ctx, rows, out)
+}

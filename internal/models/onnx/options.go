@@ -1,0 +1,159 @@
+package onnx
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/afterbay/afterbay/internal/models/text/wordpiece"
+)
+
+// Kind is how a column of rows becomes a tensor.
+type Kind string
+
+// The kinds of inputs.
+const (
+	// Numbers takes as many numbers as a row of the tensor has elements.
+	Numbers Kind = "numbers"
+	// Raw takes bytes: the elements of a row of the tensor as they are,
+	// little-endian. One length of its shape may be open, which the count of
+	// bytes then decides.
+	Raw Kind = "raw"
+	// Text takes a text for a tensor of strings, one for each row.
+	Text Kind = "text"
+	// TokenIDs takes a text and gives the ids of its word pieces, a mask, and
+	// types of zeros, to up to three inputs of the graph.
+	TokenIDs Kind = "tokens"
+	// Constant takes nothing: the tensor is always the same, scalars included.
+	Constant Kind = "constant"
+)
+
+// Input says what becomes of one input of a graph.
+type Input struct {
+	Name string // in the graph; of TokenIDs the name of the column
+	Kind Kind   // "" is Text for tensors of strings, Raw where Carry is set or a length is open, else Numbers
+	// Shape is that of a row's value, where the graph leaves it open. -1 leaves a
+	// length of Raw open.
+	Shape []int
+	// Missing lets missing numbers through, as NaN, to models that know what
+	// to make of it.
+	Missing bool
+	// Carry is how many elements of a row are the last ones of the key's row
+	// before, in front of those that the row itself brings; zeros at the first.
+	// It wants Raw and FP32.
+	Carry int
+	// Constant is the elements of a constant.
+	Constant []float64
+	Tokens   *Tokens // of TokenIDs
+}
+
+// Tokens says how texts become token ids.
+type Tokens struct {
+	Tokenizer *wordpiece.Tokenizer
+	Max       int // tokens of a text, beyond which its end is cut off; 0 is 256, 8192 is the limit
+	// IDs, Mask and Types are inputs of the graph. "" are input_ids,
+	// attention_mask and token_type_ids, the last two where the graph has them.
+	IDs, Mask, Types string
+}
+
+// Output is an output of the graph whose numbers are scores.
+type Output struct {
+	Name string // in the graph
+	As   string // name of the scores; "" is Name
+	Size int    // scores of a row; 0 is what the graph says
+	// Pool makes one vector of those of a row's tokens, a tensor of [rows,
+	// tokens, size]: "mean" of the tokens that the text has, or "first".
+	Pool string
+	// Normalize makes the scores of a row a vector of length 1.
+	Normalize bool
+}
+
+// State is what a model wants to have for the next row of the same key: an
+// output of the graph that becomes an input, in zeros at first.
+type State struct {
+	Input, Output string
+	// Shape is that of the tensor with -1 for the rows of a call, which need
+	// not come first; nil is the graph's, if only that length is open.
+	Shape []int
+}
+
+// Options say how rows become tensors, and tensors scores. The zero value takes
+// the inputs and outputs of the graph in their order.
+type Options struct {
+	Session SessionOptions
+	Inputs  []Input // in the order of the columns; nil is all of the graph that States do not name
+	Outputs []Output
+	States  []State
+	// Batch is how many rows make a call at most; 0 is 1. The results of ONNX
+	// Runtime differ in their last bits with the rows that are computed together
+	// (of models with dynamic quantization by much more), so with more than 1 a
+	// model is as good as its golden vectors, shuffled and padded, show.
+	Batch int
+}
+
+const (
+	batchMax     = 4096
+	tokensMax    = 8192
+	tokensNormal = 256
+	scoresMax    = 1 << 20
+	stateMax     = 1 << 20 // numbers
+)
+
+// digest returns the digest of a model from that of its file. A model with tokenizers has
+// that of the digests of all its files.
+func (o Options) digest(file string) string {
+	files := file
+	for i := range o.Inputs {
+		if t := o.Inputs[i].Tokens; t != nil {
+			files += t.Tokenizer.Digest()
+		}
+	}
+	if files == file {
+		return file
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(files)))
+}
+
+// Validate returns what is wrong with the options whatever the graph is, all of
+// it, or nil.
+func (o Options) Validate() error {
+	list := []error{o.Session.Validate()}
+	wrong := func(is bool, format string, arguments ...any) {
+		if is {
+			list = append(list, fmt.Errorf(format, arguments...))
+		}
+	}
+	wrong(o.Batch < 0 || o.Batch > batchMax, "a batch has 1 to %d rows, not %d", batchMax, o.Batch)
+	seen := map[string]bool{}
+	for i := range o.Inputs {
+		in := &o.Inputs[i]
+		wrong(in.Name == "", "input %d has no name", i)
+		wrong(seen[in.Name], "input %q is there twice", in.Name)
+		seen[in.Name] = true
+		switch in.Kind {
+		case "", Numbers, Raw, Text, TokenIDs, Constant:
+		default:
+			wrong(true, "input %q is %q: take %s, %s, %s, %s or %s", in.Name, in.Kind, Numbers, Raw, Text, TokenIDs, Constant)
+		}
+		wrong((in.Kind == TokenIDs) != (in.Tokens != nil), "input %q: a tokenizer is what inputs of %s have, and no others", in.Name, TokenIDs)
+		wrong((in.Kind == Constant) != (in.Constant != nil), "input %q: elements are what a %s has, and no others", in.Name, Constant)
+		wrong(in.Carry < 0 || in.Carry > stateMax, "input %q carries %d elements: 0 to %d", in.Name, in.Carry, stateMax)
+		wrong(in.Carry > 0 && in.Kind != Raw && in.Kind != "", "input %q carries elements, which only %s can", in.Name, Raw)
+		if t := in.Tokens; t != nil {
+			wrong(t.Tokenizer == nil, "input %q has no tokenizer", in.Name)
+			wrong(t.Max < 0 || t.Max > tokensMax, "input %q has %d tokens: 1 to %d", in.Name, t.Max, tokensMax)
+		}
+	}
+	for i := range o.Outputs {
+		out := &o.Outputs[i]
+		wrong(out.Name == "", "output %d has no name", i)
+		wrong(out.Size < 0 || out.Size > scoresMax, "output %q has %d scores: 1 to %d", out.Name, out.Size, scoresMax)
+		wrong(out.Pool != "" && out.Pool != "mean" && out.Pool != "first", "output %q pools by %q: take mean or first", out.Name, out.Pool)
+	}
+	for _, state := range o.States {
+		wrong(state.Input == "" || state.Output == "", "a state goes from an output to an input: name both")
+		wrong(seen[state.Input], "input %q is an input and a state", state.Input)
+		seen[state.Input] = true
+	}
+	return errors.Join(list...)
+}

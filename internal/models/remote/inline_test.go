@@ -1,0 +1,136 @@
+package remote_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/process/outside"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+// inlinePipeline has a model that it describes itself.
+func inlinePipeline(m afterbay.Model, score afterbay.Score) afterbay.Pipeline {
+	score.Model = m.Name
+	return afterbay.Pipeline{
+		Name: "inline",
+		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
+			{Name: "k", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "optional number"},
+		}},
+		Models: []afterbay.Model{m},
+		Steps:  []afterbay.Step{{Score: &score}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{m.Name + ".*"}}}},
+		Code:   afterbay.Code{Kinds: outside.Kinds()},
+	}
+}
+
+// A url is a model: its inputs are what the score gives.
+func TestModelsAreAskedWhereThePipelineSays(t *testing.T) {
+	host := remote.StartFake(t)
+	outputs := []afterbay.Field{{Name: "label", Type: "string"}, {Name: "sum", Type: "number"}}
+	for _, scheme := range []string{"grpc://", "http://"} {
+		for _, score := range []afterbay.Score{
+			{Inputs: []string{"a", "b"}},
+			{ByName: []afterbay.Binding{{Name: "x", Expr: "a"}, {Name: "y", Expr: "b"}}},
+			{Inputs: []string{"a", "b"}, Async: true},
+		} {
+			runner, err := afterbay.New(inlinePipeline(afterbay.Model{Name: "far", URL: scheme + host + "/sum", Version: 7, Outputs: outputs}, score), afterbay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(`{"k":"ann","a":1,"b":2}`)}}
+			answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(answer.Values("out")); got != `[{"far_label":"€ 3","far_sum":3}]` {
+				t.Error(scheme, score, got)
+			}
+		}
+	}
+}
+
+func TestModelsThatThePipelineDescribesWronglyAreRefused(t *testing.T) {
+	host := remote.StartFake(t)
+	outputs := []afterbay.Field{{Name: "sum", Type: "number"}}
+	for _, c := range []struct {
+		model  afterbay.Model
+		inputs []string
+		want   string
+	}{
+		{afterbay.Model{URL: "grpc://" + host + "/absent"}, []string{"a"}, "models.far.url: load remote model absent: "},
+		{afterbay.Model{URL: "ftp://" + host + "/sum"}, []string{"a"}, "models.far.url: load remote model sum: \"ftp:"},
+		{afterbay.Model{URL: "grpc://" + host + "/described"}, []string{"a", "b"}, `models.far.url: load remote model described: version "7" is none of`},
+		{afterbay.Model{URL: "grpc://" + host + "/sum", Process: []string{"true"}}, []string{"a"}, "models.far: a model has one of a file, a name in Go, a url and a process"},
+		{afterbay.Model{Process: []string{"/no/such/program"}}, []string{"a"}, "models.far.process: "},
+		{afterbay.Model{URL: "grpc://" + host + "/sum"}, []string{"c"}, "steps[0].score.inputs[0]: "},
+	} {
+		c.model.Name, c.model.Version, c.model.Outputs = "far", 7, outputs
+		_, err := afterbay.New(inlinePipeline(c.model, afterbay.Score{Inputs: c.inputs}), afterbay.Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// A chat model's words are shown while they come, and are what the next model gets.
+func TestWordsOfAChatAreEmbedded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.URL.Path == "/v1/embeddings" && strings.Contains(string(body), `"input":["So it is."]`):
+			_, _ = io.WriteString(w, `{"data": [{"index": 0, "embedding": [0.1, -2]}]}`)
+		case r.URL.Path == "/v1/chat/completions" && strings.Contains(string(body), `"stream":true`):
+			for _, word := range []string{"So ", "it ", "is."} {
+				fmt.Fprintf(w, "data: {\"choices\": [{\"delta\": {\"content\": %q}}]}\n\n", word)
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(5 * time.Millisecond) // so that a piece is not the whole
+			}
+			_, _ = io.WriteString(w, "data: {\"choices\": [{\"finish_reason\": \"stop\"}]}\n\ndata: [DONE]\n\n")
+		default:
+			http.Error(w, "what? "+string(body), http.StatusBadRequest)
+		}
+	}))
+	defer server.Close()
+	text := []model.ManifestInput{{Name: "text", Type: model.String}}
+	chat := &model.Manifest{
+		Name: "chat", Version: 1, Kind: "remote", Inputs: text, Outputs: []model.Output{{Name: "words", Size: 1, Type: model.String}},
+		Remote: &model.Remote{Endpoint: server.URL, API: "chat", Model: "small", Chat: &model.Chat{Prompt: "Is it so? {text}"}},
+	}
+	embed := &model.Manifest{
+		Name: "embed", Version: 1, Kind: "remote", Inputs: text, Outputs: []model.Output{{Name: "vector", Size: 2}},
+		Remote: &model.Remote{Endpoint: server.URL, API: "embeddings", Model: "small"},
+	}
+	p := inlinePipeline(afterbay.Model{Name: "chat", File: "chat.yaml", Manifest: chat, Version: 1, Outputs: []afterbay.Field{{Name: "words", Type: "string"}}},
+		afterbay.Score{Inputs: []string{"k"}, Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: time.Millisecond}})
+	p.Models = append(p.Models, afterbay.Model{Name: "embed", File: "embed.yaml", Manifest: embed, Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[2]"}}})
+	p.Steps = []afterbay.Step{
+		p.Steps[0], {Score: &afterbay.Score{Model: "embed", ByName: []afterbay.Binding{{Name: "text", Expr: "chat.words"}}}},
+		{Emit: &afterbay.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}}},
+	}
+	runner, err := afterbay.New(p, afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(`{"k":"ann","a":1,"b":2}`)}}
+	answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(answer.Values("out")); got != `[{"chat_words":"So it is.","embed_vector":[0.1,-2]}]` {
+		t.Error(got, answer.Values("inline.dlq"))
+	}
+	for _, draft := range answer.Values("drafts") {
+		if !strings.HasPrefix(draft, `{"id":"in/0@0","chat_words":"So `) {
+			t.Error(draft)
+		}
+	}
+}

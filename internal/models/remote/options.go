@@ -1,0 +1,251 @@
+package remote
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/models/oip"
+	"github.com/afterbay/afterbay/internal/sys/httpclient"
+	"github.com/afterbay/afterbay/model"
+)
+
+const (
+	callsMax   = 4096
+	answerRoom = 1 << 20 // bytes of an answer beside its scores and texts
+	textRoom   = 1 << 20 // bytes of a text of an answer
+)
+
+// roomFor returns the most bytes of what answers rows.
+func roomFor(into model.Answer) int64 {
+	return answerRoom + 64*int64(len(into.Scores)) + textRoom*int64(len(into.Texts))
+}
+
+// API is what a server speaks.
+type API string
+
+// The APIs. Those of OpenAI are spoken by many servers.
+const (
+	OpenInference  API = ""               // the Open Inference Protocol, version 2
+	Embeddings     API = "embeddings"     // OpenAI's: a text is scored as the numbers of its embedding
+	Moderations    API = "moderations"    // OpenAI's: a text is scored by categories, which outputs are called as; "flagged" is 0 or 1, and a text has the flagged ones
+	Chat           API = "chat"           // OpenAI's chat completions: Options.Chat is asked, and the answer is one text, or JSON with a number or text for each output
+	Transcriptions API = "transcriptions" // OpenAI's: a sound is answered with its text
+	HTTP           API = "http"           // JSON by POST, as Options.Mapping says
+)
+
+var apis = []API{OpenInference, Embeddings, Moderations, Chat, Transcriptions, HTTP}
+
+// Options say which model to ask and how. URL, Model and Inputs are needed.
+type Options struct {
+	// URL is where the server is: grpc://host:port, grpcs://host:port for TLS,
+	// http://host:port or https://host:port, whose path, if any, stands before
+	// /v2. Prefer gRPC: it is the smallest and every server of the protocol
+	// takes its raw tensors. APIs of OpenAI take http or https, with the path up to
+	// their names, which is /v1 where there is none; API HTTP takes the URL as it is.
+	URL string
+	// API is what the server speaks.
+	API API
+	// JSON sends numbers over HTTP as text instead of by the extension for binary
+	// tensors, for servers that do not have it. Text has no missing values and no
+	// infinities: Check refuses rows with them.
+	JSON bool
+
+	// Model is the server's name for the model. API HTTP needs none.
+	Model string
+	// Version is the one to ask for; "" leaves the choice to the server. APIs other
+	// than OpenInference have none.
+	Version string
+
+	// Inputs are the columns of a row, in order. The server's metadata, where it
+	// has some, must agree. Embeddings and Moderations take one text,
+	// Transcriptions one input of bytes.
+	Inputs []model.Input
+	// Outputs are the tensors that make the scores, in order. None takes those
+	// that metadata declares with a size or, where there is none, one score a row
+	// of the first output. Other APIs need them, but for Transcriptions.
+	Outputs []model.Output
+	// Tensor is what one tensor of all numbers is called where the server's
+	// metadata does not say: "input" where it is "".
+	Tensor string
+	// Columns sends a tensor for each input where the server's metadata does not
+	// say: of shape [rows] for a single value.
+	Columns bool
+	// Chat is what to ask, of API Chat.
+	Chat model.Chat
+	// Mapping is the JSON of API HTTP.
+	Mapping model.Mapping
+
+	// Timeout is the most that a call may take, beside the deadline of its
+	// context: 3 s where it is 0, a minute of Chat and Transcriptions.
+	Timeout time.Duration
+	// Calls is how many calls may be under way, each on a connection of its own
+	// over HTTP/1: 16 where it is 0, at most 4,096. More wait.
+	Calls int
+
+	// TLS is for grpcs and https; nil trusts the roots of the system.
+	TLS *tls.Config
+	// Bearer is a token for the header Authorization; "" sends none. Without TLS
+	// it is sent to this machine alone.
+	Bearer string
+	// BearerFile is a file that holds the token instead. It is read at each call, so
+	// that the token can be replaced.
+	BearerFile string
+	// Header is the one that the token is sent in, as it is, where that is not
+	// Authorization.
+	Header string
+}
+
+// Validate returns what is wrong with the options, all of it.
+func (o Options) Validate() error {
+	var list []error
+	check := func(wrong bool, format string, args ...any) {
+		if wrong {
+			list = append(list, fmt.Errorf(format, args...))
+		}
+	}
+	check(!slices.Contains(apis, o.API), "API %q is none of %q", o.API, apis)
+	check(o.Model == "" && o.API != HTTP, "no model: it is the server's name for it")
+	check(o.Timeout < 0, "a timeout of %v is negative", o.Timeout)
+	check(o.Calls < 0 || o.Calls > callsMax, "%d calls at a time: 1 to %d are possible", o.Calls, callsMax)
+	check(o.Columns && o.Tensor != "", "columns, and a tensor %q for all numbers: choose one", o.Tensor)
+	check(o.Bearer != "" && o.BearerFile != "", "a token, and a file of one: choose one")
+	check(!headerName(o.Header), "header %q: write a name such as X-API-Key", o.Header)
+	if o.API == OpenInference {
+		check(!reflect.ValueOf(o.Chat).IsZero(), "what to ask belongs to API %s", Chat)
+		check(!reflect.ValueOf(o.Mapping).IsZero(), "a mapping belongs to API %s", HTTP)
+	} else {
+		list = append(list, o.checkService()...)
+	}
+	list = append(list, oip.CheckInputs(o.Inputs), oip.CheckOutputs(o.Outputs))
+	to, err := url.Parse(o.URL)
+	if err != nil {
+		return errors.Join(append(list, errors.New("the URL is not valid: use grpc://HOST:PORT, grpcs://, http:// or https://"))...)
+	}
+	scheme := to.Scheme
+	plain := scheme == "grpc" || scheme == "http"
+	check(!plain && scheme != "grpcs" && scheme != "https" || to.Host == "" || to.Opaque != "",
+		"%q is not a valid URL: use grpc://HOST:PORT, grpcs://, http:// or https://", httpclient.Shown(to))
+	check(to.User != nil || to.RawQuery != "" || to.Fragment != "", "URL %q has a user, query or fragment: a token goes into Bearer", httpclient.Shown(to))
+	check(strings.HasPrefix(scheme, "grpc") && strings.Trim(to.Path, "/") != "", "URL %q has a path, which gRPC has no place for", httpclient.Shown(to))
+	check(strings.HasPrefix(scheme, "grpc") && to.Port() == "", "URL %q has no port", httpclient.Shown(to))
+	check(strings.HasPrefix(scheme, "grpc") && o.JSON, "JSON over gRPC: it takes http or https")
+	check(plain && o.TLS != nil, "TLS for %s: it takes %ss", scheme, scheme)
+	check(strings.HasPrefix(scheme, "grpc") && o.API != OpenInference, "API %s takes http or https", o.API)
+	check(plain && (o.Bearer != "" || o.BearerFile != "") && !loopback(to.Hostname()), "a bearer token would pass %s in the clear: use %ss", to.Hostname(), scheme)
+	check(strings.ContainsAny(o.Bearer, "\r\n"), "the bearer token has a line break")
+	if o.JSON {
+		for _, in := range o.Inputs {
+			check(in.Type == model.Bytes, "input %q has bytes, which JSON has no place for", in.Name)
+		}
+	}
+	return errors.Join(list...)
+}
+
+// checkService returns what is wrong for an API other than OpenInference.
+func (o *Options) checkService() (list []error) {
+	check := func(wrong bool, format string, args ...any) {
+		if wrong {
+			list = append(list, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Version != "", "a version: API %s has none", o.API)
+	check(o.JSON || o.Columns || o.Tensor != "", "JSON, columns or a tensor: API %s has no tensors", o.API)
+	check(o.API != Chat && !reflect.ValueOf(o.Chat).IsZero(), "what to ask belongs to API %s", Chat)
+	check(o.API != HTTP && !reflect.ValueOf(o.Mapping).IsZero(), "a mapping belongs to API %s", HTTP)
+	check(len(o.Outputs) == 0 && o.API != Transcriptions, "no outputs: API %s does not say what it has", o.API)
+	one := func(kind model.Type) {
+		check(len(o.Inputs) != 1 || o.Inputs[0].Type != kind || o.Inputs[0].Shape != nil, "API %s takes one input, of type %s", o.API, kind)
+	}
+	switch o.API {
+	case Embeddings:
+		one(model.String)
+		check(len(o.Outputs) > 1 || len(o.Outputs) == 1 && o.Outputs[0].Text(), "%d outputs: an embedding is one, of many numbers", len(o.Outputs))
+	case Moderations:
+		one(model.String)
+		check(model.Info{Outputs: o.Outputs}.Texts() > 1, "several texts: API %s has one, of the categories that are flagged", o.API)
+		list = append(list, singles(o)...)
+	case Transcriptions:
+		one(model.Bytes)
+		check(len(o.Outputs) > 1 || len(o.Outputs) == 1 && !o.Outputs[0].Text(), "%d outputs: API %s answers with one text", len(o.Outputs), o.API)
+	case Chat:
+		check(o.Chat.Answer < 0 || o.Chat.Tokens < 0, "a number of tokens is negative")
+		list = append(list, singles(o)...)
+		if _, err := parseTemplate(o.Chat.Prompt, o.Inputs); err != nil {
+			list = append(list, err)
+		}
+	case HTTP:
+		if _, err := newMapping(o); err != nil {
+			list = append(list, err)
+		}
+	}
+	return list
+}
+
+// singles returns an error for each output that is not a single number or text with
+// a name.
+func singles(o *Options) (list []error) {
+	for i, out := range o.Outputs {
+		if out.Size != 1 || out.Name == "" {
+			list = append(list, fmt.Errorf("output %d: API %s has single numbers and texts with names", i, o.API))
+		}
+	}
+	return list
+}
+
+// headerName reports whether text is a header's name, or "".
+func headerName(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// request returns all that is the same in each request, in an order that does not
+// change: what does not change an answer is left out, as the host is.
+func (o *Options) request() string {
+	chat, path := o.Chat, ""
+	chat.Tokens = 0
+	if to, err := url.Parse(o.URL); err == nil {
+		path = to.EscapedPath()
+	}
+	return fmt.Sprintf("%q %q %q %q %q %v %+v %+v", path, o.API, o.Model, o.Version, o.Tensor, o.Columns, chat, o.Mapping)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Timeout == 0 {
+		o.Timeout = 3 * time.Second
+		if o.API == Chat || o.API == Transcriptions {
+			o.Timeout = time.Minute
+		}
+	}
+	if o.Calls == 0 {
+		o.Calls = 16
+	}
+	if o.Tensor == "" {
+		o.Tensor = "input"
+	}
+	if o.API == Transcriptions && len(o.Outputs) == 0 {
+		o.Outputs = []model.Output{{Name: "text", Size: 1, Type: model.String}}
+	}
+	if o.Chat.Answer == 0 {
+		o.Chat.Answer = 64
+		if (model.Info{Outputs: o.Outputs}).Texts() > 0 {
+			o.Chat.Answer = 1024
+		}
+	}
+	if o.Chat.Tokens == 0 {
+		o.Chat.Tokens = 100_000
+	}
+	return o
+}

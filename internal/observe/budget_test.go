@@ -1,0 +1,110 @@
+package observe_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/stream"
+)
+
+const ms = time.Millisecond
+
+func TestPhasesWithoutAShareHaveEqualPartsOfTheRest(t *testing.T) {
+	for _, c := range []struct {
+		p99    time.Duration
+		shares [5]time.Duration
+		want   [5]time.Duration
+		wrong  string
+	}{
+		{p99: 50 * ms, want: [5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms}},
+		{p99: 50 * ms, shares: [5]time.Duration{0, 5 * ms, 25 * ms}, want: [5]time.Duration{20 * ms / 3, 5 * ms, 25 * ms, 20 * ms / 3, 20 * ms / 3}},
+		{p99: 50 * ms, shares: [5]time.Duration{ms, ms, ms, ms, ms}, want: [5]time.Duration{ms, ms, ms, ms, ms}},
+		{p99: 50 * ms, shares: [5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms}, want: [5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms}},
+		{p99: 50 * ms, shares: [5]time.Duration{51 * ms}, wrong: "more than the p99"},
+		{p99: 50 * ms, shares: [5]time.Duration{50 * ms}, wrong: "for feature, model, emit, commit"},
+		{},
+	} {
+		b, err := observe.NewBudget(c.p99, c.shares)
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%v of %v: %v", c.shares, c.p99, err)
+		}
+		if b.Phases != c.want {
+			t.Errorf("%v of %v: %v, want %v", c.shares, c.p99, b.Phases, c.want)
+		}
+	}
+}
+
+// TestMissIsOfThePhaseThatTookTheMostBeyondItsShare takes events through a session
+// by hand: each is one of offsets 0, 1, ...
+func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
+	m := observe.NewMetrics(1)
+	b, err := observe.NewBudget(50*ms, [5]time.Duration{10 * ms, 5 * ms, 25 * ms, 5 * ms, 5 * ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetBudget(b)
+	s := m.Session(0)
+	start := time.Unix(1000, 0)
+	var way observe.Way
+	step := func(feature, model, emit, commit time.Duration, queues ...time.Duration) {
+		made := start.Add(feature + model + emit)
+		way.Chunk(s, observe.Passage{Begun: start, Feature: feature, Model: model, Emit: emit, Made: made}, len(queues))
+		for i, queue := range queues {
+			r := stream.Record{Partition: stream.Partition{Topic: "in", Index: int32(i % 2)}, Offset: stream.Offset(i), Time: start.Add(-queue)}
+			if queue < 0 {
+				r.Headers = []stream.Header{{Key: header.Position}} // a pipeline wrote it
+			}
+			way.Event(s, &r)
+		}
+		way.Commit(s, made.Add(commit))
+		way = way.Emptied()
+	}
+	step(5*ms, 25*ms, 5*ms, 5*ms, 10*ms)               // just within
+	step(5*ms, 25*ms, 5*ms, 5*ms, 11*ms, 10*ms)        // one over: its queue
+	step(ms, 45*ms, ms, 2*ms, 2*ms, -1, 40*ms, 100*ms) // model; unknown, and so within; queue, queue
+	step(ms, ms, ms, 60*ms, ms, ms, ms)                // the commit, thrice
+	spent := m.Spent()
+	missed := map[string]uint64{}
+	for _, h := range spent.By {
+		missed[h.String()] = h.Missed
+	}
+	want := map[string]uint64{"queue": 3, "feature": 0, "model": 1, "emit": 0, "commit": 3}
+	if diff := cmp.Diff(want, missed); diff != "" || spent.Missed() != 7 || spent.Events != 10 {
+		t.Errorf("%d of %d events missed (-want +got):\n%s", spent.Missed(), spent.Events, diff)
+	}
+	if worst, ok := spent.Worst(); !ok || worst.Missed != 3 {
+		t.Errorf("the worst is %v", worst)
+	}
+	near := func(got, want time.Duration) bool { return got >= want && got <= want+want/16 }
+	if !near(spent.Whole.P99, 149*ms) || !near(spent.By[observe.Commit].P99, 60*ms) || spent.By[observe.Commit].Share != 5*ms {
+		t.Errorf("whole %v, commit %v", spent.Whole, spent.By[observe.Commit])
+	}
+	if bound := spent.Bound(); !near(bound, (100+5+45+5+60)*ms) {
+		t.Errorf("bound %v", bound)
+	}
+	p, ok := m.Find("in", 1, 1)
+	if !ok || p.First != 1 || p.Next != 2 || !p.Begun.Equal(start) {
+		t.Errorf("passage %+v", p)
+	}
+}
+
+func ExampleMetrics_Spent() {
+	m := observe.NewMetrics(1)
+	b, _ := observe.NewBudget(50*time.Millisecond, [5]time.Duration{observe.Model: 30 * time.Millisecond})
+	m.SetBudget(b)
+	start := time.Now()
+	var way observe.Way
+	way.Chunk(m.Session(0), observe.Passage{Begun: start, Model: 60 * time.Millisecond, Made: start.Add(60 * time.Millisecond)}, 1)
+	way.Event(m.Session(0), &stream.Record{Partition: stream.Partition{Topic: "payments"}, Offset: 17, Time: start.Add(-2 * time.Millisecond)})
+	way.Commit(m.Session(0), start.Add(64*time.Millisecond))
+	spent := m.Spent()
+	worst, _ := spent.Worst()
+	fmt.Println(spent.Missed(), "of", spent.Events, "events missed, most of them by", worst.Phase, "whose share is", worst.Share)
+	// Output: 1 of 1 events missed, most of them by model whose share is 30ms
+}

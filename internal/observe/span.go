@@ -1,0 +1,132 @@
+package observe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Span is a part of a trace, as OpenTelemetry has them.
+type Span struct {
+	Context
+	Parent     [8]byte // zero is none
+	Name       string
+	Consumer   bool // it begins with a record of a log
+	Start, End time.Time
+	Attributes []Attribute
+	Links      []Context // of a batch: the events in it
+}
+
+// Attribute is what is known of a span: Text or, where that is empty, Number.
+type Attribute struct {
+	Key    string
+	Text   string
+	Number int64
+}
+
+// DefaultShare of the events that come without a trace is traced.
+const DefaultShare = 0.1
+
+// Tracer makes spans of some events of a pipeline: of those that come with a
+// trace that is recorded, and of a share of those that come without a trace. An
+// event has a span, with one below it for each phase; events that were computed
+// together are linked by the span of their batch. Which events and which ids is
+// decided by their positions.
+type Tracer struct {
+	Pipeline string
+	Share    float64      // 0 to 1
+	Add      func([]Span) // takes the spans of a step, of several sessions at once; it must not block
+}
+
+// SetTracer makes spans of events. It is called before the task runs; nil is none.
+func (m *Metrics) SetTracer(t *Tracer) {
+	for _, s := range m.sessions {
+		s.Tracer = t
+	}
+}
+
+// traced is an event of a Way that has spans.
+type traced struct {
+	event  int32 // of Way.events
+	offset stream.Offset
+	Context
+	parent [8]byte
+}
+
+// context returns the span of an event, and the one above it, where it has one.
+func (t *Tracer) context(r *stream.Record) (c Context, parent [8]byte, ok bool) {
+	for i := range r.Headers {
+		if r.Headers[i].Key != header.TraceParent {
+			continue
+		}
+		if c, ok = ParseContext(r.Headers[i].Value); ok {
+			parent, c.Span = c.Span, spanOf(t.Pipeline, r)
+			return c, parent, c.Sampled
+		}
+	}
+	if float64(hashOf(t.Pipeline, r, 0)) >= t.Share*math.MaxUint64 {
+		return Context{}, parent, false
+	}
+	return Context{Trace: traceOf(t.Pipeline, r), Span: spanOf(t.Pipeline, r), Sampled: true}, parent, true
+}
+
+// trace notes an event that has spans: the newest one of w.
+func (w *Way) trace(t *Tracer, r *stream.Record) {
+	if c, parent, ok := t.context(r); ok {
+		w.traced = append(w.traced, traced{int32(len(w.events) - 1), r.Offset, c, parent})
+	}
+}
+
+// spans returns those of the events that are noted, which are durable.
+func (w *Way) spans(t *Tracer) []Span {
+	var list []Span
+	batch := -1 // in list, of the events before
+	for _, e := range w.traced {
+		p := &w.passages[w.events[e.event].passage]
+		if batch < 0 || !list[batch].Start.Equal(p.Begun) {
+			batch = len(list)
+			list = append(list, batchSpan(t, e.Context, p))
+		}
+		list[batch].Links = append(list[batch].Links, e.Context)
+		list = append(list, w.eventSpans(t, e, p)...)
+	}
+	return list
+}
+
+// batchSpan is the span of events that were computed together, in a trace of its
+// own that the first of them names.
+func batchSpan(t *Tracer, first Context, p *Passage) Span {
+	c := first
+	binary.BigEndian.PutUint64(c.Trace[:8], ^binary.BigEndian.Uint64(first.Span[:])|1)
+	binary.BigEndian.PutUint64(c.Span[:], ^binary.BigEndian.Uint64(first.Span[:])|1)
+	return Span{Context: c, Name: t.Pipeline + " batch", Start: p.Begun, End: p.Made}
+}
+
+// eventSpans are that of an event and those of its phases. Computing features and
+// calling models take turns: they are shown one after the other.
+func (w *Way) eventSpans(t *Tracer, e traced, p *Passage) []Span {
+	begun := p.Begun.Add(-w.events[e.event].queue)
+	computed := p.Begun.Add(p.Feature)
+	list := []Span{{
+		Context: e.Context, Parent: e.parent, Name: t.Pipeline, Consumer: true, Start: begun, End: p.Committed,
+		Attributes: []Attribute{
+			{Key: "messaging.system", Text: "afterbay"}, {Key: "messaging.consumer.group.name", Text: t.Pipeline},
+			{Key: "messaging.destination.name", Text: p.Topic}, {Key: "messaging.destination.partition.id", Text: fmt.Sprint(p.Partition)},
+			{Key: "messaging.kafka.offset", Number: int64(e.offset)},
+		},
+	}}
+	for phase, times := range [...][2]time.Time{
+		Queue: {begun, p.Begun}, Feature: {p.Begun, computed}, Model: {computed, computed.Add(p.Model)},
+		Emit: {p.Made.Add(-p.Emit), p.Made}, Commit: {p.Made, p.Committed},
+	} {
+		c := e.Context
+		c.Span[0] ^= byte(phase + 1) // another one by phase
+		list = append(list, Span{Context: c, Parent: e.Span, Name: Phase(phase).String(), Start: times[0], End: times[1]})
+	}
+	return slices.Clip(list)
+}

@@ -1,0 +1,128 @@
+package observe
+
+import (
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Way notes how the events of a step come through, until the step is durable. One
+// goroutine owns it. The zero value is empty.
+type Way struct {
+	Case     int     // that the next events took of the route that is measured, from 1; 0 is none
+	chunk    Passage // times of the chunk that is being noted
+	begun    int64   // of it, nanoseconds
+	from, at int     // its first passage, and that of its newest event
+	passages []Passage
+	events   []waited
+	traced   []traced
+}
+
+// waited is events of a passage, one after the other, that all waited as long to
+// be read.
+type waited struct {
+	queue      time.Duration
+	passage, n int32
+	way        int // the case, from 1
+}
+
+// Chunk begins the events of a chunk, which all have its times: Begun, Feature,
+// Model, Emit and Made of p. There are n.
+func (w *Way) Chunk(s *Session, p Passage, n int) {
+	w.chunk, w.begun, w.from, w.at = p, p.Begun.UnixNano(), len(w.passages), len(w.passages)
+	s.Latency.Record(Feature, p.Feature, n)
+	s.Latency.Record(Model, p.Model, n)
+	s.Latency.Record(Emit, p.Emit, n)
+}
+
+// Event notes an event of the chunk. The time of what a pipeline wrote does not
+// say when it was appended: it is measured from its reading.
+func (w *Way) Event(s *Session, r *stream.Record) {
+	if w.at == len(w.passages) || w.passages[w.at].Partition != r.Partition.Index {
+		w.pass(r)
+	}
+	w.passages[w.at].Next = int64(r.Offset) + 1
+	w.passages[w.at].events++
+	queue := time.Duration(0)
+	if !header.Written(r.Headers) {
+		queue = time.Duration(max(0, w.begun-r.Time.UnixNano())) // which costs less than Sub
+		s.Latency.queue.add(queue, 1)
+	}
+	if last := len(w.events) - 1; last >= 0 && w.events[last].queue == queue && w.events[last].passage == int32(w.at) && w.events[last].way == w.Case {
+		w.events[last].n++
+	} else {
+		w.events = append(w.events, waited{queue, int32(w.at), 1, w.Case})
+	}
+	if s.Tracer != nil {
+		w.trace(s.Tracer, r)
+	}
+}
+
+// Parked notes an event that the chunk goes on with, in place of Event, and that
+// is not one of its n: it was first computed at a time, and was parked then. All
+// the time since is its model's.
+func (w *Way) Parked(s *Session, r *stream.Record, since time.Time) {
+	chunk, begun := w.chunk, w.begun
+	w.chunk.Begun, w.chunk.Model, w.begun = since, chunk.Model+max(0, chunk.Begun.Sub(since)), since.UnixNano()
+	w.from, w.at = len(w.passages), len(w.passages) // one of its own
+	s.Latency.Record(Feature, w.chunk.Feature, 1)
+	s.Latency.Record(Model, w.chunk.Model, 1)
+	s.Latency.Record(Emit, w.chunk.Emit, 1)
+	w.Event(s, r)
+	w.chunk, w.begun = chunk, begun
+}
+
+// pass finds the passage of a record's partition in the chunk, or begins it.
+func (w *Way) pass(r *stream.Record) {
+	for w.at = w.from; w.at < len(w.passages); w.at++ {
+		if w.passages[w.at].Partition == r.Partition.Index {
+			return
+		}
+	}
+	p := w.chunk
+	p.Topic, p.Partition, p.First = r.Partition.Topic, r.Partition.Index, int64(r.Offset)
+	w.passages = append(w.passages, p)
+}
+
+// Commit counts the events, whose step became durable at a time.
+func (w *Way) Commit(s *Session, at time.Time) {
+	for i := range w.passages {
+		p := &w.passages[i]
+		p.Committed = at
+		s.Latency.Record(Commit, at.Sub(p.Made), p.events)
+	}
+	since, of := time.Duration(0), int32(-1)
+	for _, e := range w.events {
+		p := &w.passages[e.passage]
+		if e.passage != of {
+			since, of = at.Sub(p.Begun), e.passage
+		}
+		whole := e.queue + since
+		s.Latency.together.add(whole, int(e.n))
+		if e.way > 0 {
+			of := &s.cases[e.way-1]
+			of.whole.Record(whole, int(e.n))
+			if of.limit > 0 {
+				if whole > of.limit {
+					of.missed.Add(uint64(e.n))
+				}
+				continue
+			}
+		}
+		if s.Budget.P99 > 0 && whole > s.Budget.P99 {
+			s.Missed[s.Budget.culprit([phaseCount]time.Duration{e.queue, p.Feature, p.Model, p.Emit, at.Sub(p.Made)})].Add(uint64(e.n))
+		}
+	}
+	s.Latency.queue.moveTo(&s.Latency.phases[Queue])
+	s.Latency.together.moveTo(&s.Latency.whole)
+	s.Trace.Add(w.passages...)
+	if len(w.traced) > 0 {
+		s.Tracer.Add(w.spans(s.Tracer))
+	}
+}
+
+// Emptied returns w without events, with its memory.
+func (w *Way) Emptied() Way {
+	return Way{passages: w.passages[:0], events: w.events[:0], traced: w.traced[:0]}
+}

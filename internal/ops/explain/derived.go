@@ -1,0 +1,82 @@
+package explain
+
+import (
+	"context"
+
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/generation"
+)
+
+// derived are topics that generations of pipelines write to instead of an output,
+// and that output. The records there have the ids of the live ones.
+type derived map[string]string
+
+// readDerived reads what the generations in a directory were derived into.
+func readDerived(ctx context.Context, d admin.Directory, topics []admin.Topic) (derived, error) {
+	found := derived{}
+	for _, t := range topics {
+		if _, ok := naming.Owner(t.Name, naming.Generations); !ok {
+			continue
+		}
+		for r, err := range d.Records(ctx, admin.Query{Topic: t.Name, Partition: admin.AllPartitions}) {
+			if err != nil {
+				return nil, err
+			}
+			begun, _, err := generation.Parse(&r)
+			if err != nil {
+				return nil, err
+			}
+			if begun == nil {
+				continue
+			}
+			for _, output := range begun.Outputs {
+				found[begun.TopicOf(output)] = output
+			}
+		}
+	}
+	return found, nil
+}
+
+// has reports whether a record is of a generation that was derived beside the live
+// one.
+func (d derived) has(r *Record) bool {
+	_, ok := d[r.stored.Partition.Topic]
+	return ok
+}
+
+// output returns the output that a topic stands for.
+func (d derived) output(topic string) string {
+	if output, ok := d[topic]; ok {
+		return output
+	}
+	return topic
+}
+
+// rank puts outputs before records that only have the id of their event, and records of
+// the live generation before records that were derived again.
+func (d derived) rank(r *Record) int {
+	n := 2 * rank(r)
+	if d.has(r) {
+		n++
+	}
+	return n
+}
+
+// madeBy returns the records to compare a replay with: those of its pipeline's
+// digest, or if it has none, those that are not derived.
+func (d derived) madeBy(list []*Record, digest string) []*Record {
+	var same, live []*Record
+	for _, r := range list {
+		if r.Made != nil && r.Made.Digest == digest && digest != "" {
+			same = append(same, r)
+		}
+		if !d.has(r) {
+			live = append(live, r)
+		}
+	}
+	if same != nil {
+		return same
+	}
+	return live
+}

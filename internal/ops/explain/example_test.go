@@ -1,0 +1,67 @@
+package explain_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
+)
+
+func Example() {
+	ctx := context.Background()
+	log := memory.New(memory.Options{})
+	defer log.Close()
+	pipeline := afterbay.Pipeline{
+		Name: "velocity",
+		Input: afterbay.Input{
+			Topic: "payments", Key: "card", Partitions: 1,
+			Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}},
+		},
+		Steps: []afterbay.Step{
+			{Features: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+			{Decide: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
+			{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"card", "action"}}},
+		},
+	}
+	runner, err := afterbay.New(pipeline, afterbay.Options{})
+	if err != nil {
+		panic(err)
+	}
+	var events []stream.Record
+	for i, amount := range []int{40, 25, 80} {
+		events = append(events, stream.Record{
+			Partition: stream.Partition{Topic: "payments"}, Time: time.Unix(int64(i), 0),
+			Key: []byte("c1"), Value: fmt.Appendf(nil, `{"card":"c1","amount":%d}`, amount),
+		})
+	}
+	if _, err := streamtest.RunAll(ctx, log, runner, events); err != nil {
+		panic(err)
+	}
+
+	report, err := explain.Explain(ctx, "velocity:payments/0@2:decisions", explain.Options{
+		Directory: &admin.Local{Log: log}, Pipelines: []afterbay.Pipeline{pipeline},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(report.Output.Position, string(report.Output.Value))
+	fmt.Println(report.Event.Position, string(report.Event.Value))
+	for _, v := range report.Replays[0].Row {
+		if v.Name == "spend.sum_1h" || v.Name == "action" {
+			fmt.Println(v.Name, string(v.Value))
+		}
+	}
+	fmt.Println("the same again:", report.Replays[0].Same)
+	// Output:
+	// decisions/0@2 {"card":"c1","action":"review"}
+	// payments/0@2 {"card":"c1","amount":80}
+	// spend.sum_1h 145
+	// action "review"
+	// the same again: true
+}

@@ -1,0 +1,357 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Replay is what a pipeline makes of an event when it computes its partition
+// again, from the first record that is retained up to that event.
+type Replay struct {
+	Pipeline string        `json:"pipeline"`
+	Missing  string        `json:"missing,omitempty"` // why there was none
+	From     int64         `json:"from"`              // offset of the first record replayed
+	Records  int64         `json:"records"`
+	Took     time.Duration `json:"took_ns"`
+	Digest   string        `json:"digest,omitempty"` // of the pipeline; "" where it wrote nothing
+	Models   []Model       `json:"models,omitempty"`
+
+	Watermark time.Time `json:"watermark,omitzero"`
+	Late      bool      `json:"late,omitempty"`
+	Dropped   bool      `json:"dropped,omitempty"`
+	Stage     string    `json:"stage,omitempty"` // where the event failed
+	Error     string    `json:"error,omitempty"`
+	Row       []Value   `json:"row,omitempty"` // in the order of the stages
+
+	Same bool     `json:"same"`          // as what is stored, byte for byte
+	Why  []string `json:"why,omitempty"` // what differs, of the records and of what made them
+}
+
+// Value is a name and its value as JSON.
+type Value struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+}
+
+// replays computes the event again with each pipeline that it is asked of.
+func (e *explanation) replays(ctx context.Context) error {
+	if len(e.Pipelines) == 0 {
+		return nil
+	}
+	p, offset, _ := parsePosition(e.report.Event.Position)
+	var names []string
+	for _, pipeline := range e.Pipelines {
+		names = append(names, pipeline.Name)
+		pipeline.Commit = afterbay.Commit{} // decides when results are written, not what
+		play := &player{directory: e.Directory, topics: e.topics, partition: p, until: offset, replay: Replay{Pipeline: pipeline.Name}}
+		play.progress = func(n, of int64) { e.Progress("replaying "+p.String(), n, of) }
+		runner, err := afterbay.New(pipeline, afterbay.Options{Observe: play.observe, Reach: true})
+		if err != nil {
+			return fmt.Errorf("pipeline %q: %w", pipeline.Name, err)
+		}
+		defer runner.Close()
+		for _, read := range runner.Reads() {
+			if read.Topic != p.Topic || e.report.Output != nil && e.report.Output.Made.Pipeline != read.Group {
+				continue
+			}
+			play.group = read.Group
+			if err := play.run(ctx, runner, e.report.Event); err != nil {
+				return err
+			}
+			play.compare(&e.report, e.derived)
+			e.report.Replays = append(e.report.Replays, &play.replay)
+		}
+	}
+	if e.report.Replays == nil {
+		want := "a pipeline that reads " + p.Topic
+		if e.report.Output != nil {
+			want = "pipeline " + e.report.Output.Made.Pipeline + " reading " + p.Topic
+		}
+		return fmt.Errorf("%w: %s, they have %s: name the file of that one, or none", ErrOtherPipeline, want, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// player is a stream.Log of one partition of a directory. It keeps the state
+// beside it and of the outputs those of the last event.
+type player struct {
+	directory admin.Directory
+	topics    []admin.Topic
+	group     string
+	partition stream.Partition
+	until     stream.Offset // of the event
+	progress  func(n, of int64)
+	runner    *afterbay.Runner
+	replay    Replay
+	outputs   []stream.Record
+	finish    func() // ends the run
+}
+
+var (
+	_ stream.Log     = (*player)(nil)
+	_ stream.Session = (*playing)(nil)
+)
+
+// run replays up to the event.
+func (p *player) run(ctx context.Context, runner *afterbay.Runner, event *Record) error {
+	p.runner = runner
+	p.replay.Models = parseModels(strings.Join(runner.Models(), ", "))
+	if event.Missing != "" {
+		p.replay.Missing = "the event is " + event.Missing
+		return nil
+	}
+	start := time.Now()
+	ran, finish := context.WithCancel(ctx)
+	defer finish()
+	p.finish = finish
+	if err := runner.Run(ran, p); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	p.replay.Took = time.Since(start)
+	return ctx.Err()
+}
+
+// observe keeps the row of the event.
+func (p *player) observe(o *task.Observed) {
+	if o.Record.Partition != p.partition || o.Record.Offset != p.until {
+		return
+	}
+	r := &p.replay
+	r.Watermark, r.Late, r.Dropped, r.Stage, r.Row = o.Watermark, o.Late, o.Dropped, o.Stage, nil
+	if o.Err != nil {
+		r.Error = o.Err.Error()
+	}
+	if reads := p.runner.Reads(); reads[len(reads)-1].Group != p.group {
+		return // copying has names of its own
+	}
+	for _, slot := range p.runner.Schema().Slots {
+		if o.Row.Has(slot) && slot.Name[0] != 0 {
+			r.Row = append(r.Row, Value{slot.Name, expression.AppendValue(nil, o.Row, &slot)})
+		}
+	}
+}
+
+// compare says whether the replay made what is stored, and if not, why.
+func (p *player) compare(report *Report, topics derived) {
+	r := &p.replay
+	if r.Missing != "" {
+		return
+	}
+	stored := topics.madeBy(report.Became, p.replay.Digest)
+	if report.Output != nil {
+		stored = []*Record{report.Output}
+	}
+	var wrong []string
+	var made *Made
+	used := map[int]bool{}
+	for _, s := range stored {
+		if s.Made.Pipeline != p.group {
+			continue
+		}
+		made = s.Made
+		i := slices.IndexFunc(p.outputs, func(o stream.Record) bool {
+			return o.Partition.Topic == topics.output(s.stored.Partition.Topic) && header.Get(&o, header.ID) == s.ID
+		})
+		if i < 0 {
+			wrong = append(wrong, "the replay does not write "+s.Position)
+			continue
+		}
+		used[i] = true
+		if list := differences(&s.stored, &p.outputs[i]); len(list) > 0 {
+			wrong = append(wrong, fmt.Sprintf("the %s of %s differs: %s", strings.Join(list, ", "), s.Position, p.outputs[i].Value))
+		}
+	}
+	if report.Output == nil && report.More == 0 && len(used) < len(p.outputs) {
+		wrong = append(wrong, "the replay writes what the log lacks: the event is not committed yet, or its output is no longer retained")
+	}
+	r.Same = len(wrong) == 0
+	r.Why = append(wrong, p.otherMaker(made)...)
+	if !r.Same {
+		r.Why = append(r.Why, p.unknown(made, len(r.Why) > len(wrong))...)
+	}
+}
+
+// otherMaker returns what of the pipeline is not as it was when it made a
+// record.
+func (p *player) otherMaker(made *Made) []string {
+	var list []string
+	if made == nil {
+		return nil
+	}
+	for _, m := range made.Models {
+		if !slices.Contains(p.replay.Models, m) {
+			list = append(list, fmt.Sprintf("model %s was %s, that of the file is %s", m.Name, m.Digest, modelNow(p.replay.Models, m.Name)))
+		}
+	}
+	if now := p.replay.Digest; made.Digest != now && now != "" {
+		list = append(list, fmt.Sprintf("the pipeline was %s, that of the file is %s", made.Digest, now))
+	}
+	return list
+}
+
+// unknown returns what else may make a replay differ.
+func (p *player) unknown(made *Made, explained bool) []string {
+	var list []string
+	if made != nil && made.Generation > 1 {
+		list = append(list, fmt.Sprintf("it was generation %d of the pipeline: what earlier ones left in the state is not known", made.Generation))
+	}
+	if p.replay.From > 0 {
+		list = append(list, fmt.Sprintf("%v begins at offset %d: the state before it is not known", p.partition, p.replay.From))
+	}
+	if len(list) == 0 && !explained && made != nil {
+		list = append(list, "pipeline, models and beginning are the same: this should not happen, please report it")
+	}
+	return list
+}
+
+// modelNow returns what the file has where a model was.
+func modelNow(models []Model, was string) string {
+	name, _, _ := strings.Cut(was, "@")
+	for _, m := range models {
+		if now, _, _ := strings.Cut(m.Name, "@"); now == name {
+			return m.String()
+		}
+	}
+	return "none"
+}
+
+var errReadOnly = errors.New("a replay writes nothing")
+
+// CreateTopic implements stream.Log; the topics are those of the directory.
+func (p *player) CreateTopic(context.Context, stream.Topic) error { return nil }
+
+// DeleteTopic implements stream.Log.
+func (p *player) DeleteTopic(context.Context, string) error { return errReadOnly }
+
+// Topics implements stream.Log.
+func (p *player) Topics(context.Context) ([]stream.Topic, error) {
+	var list []stream.Topic
+	for _, t := range p.topics {
+		list = append(list, stream.Topic{Name: t.Name, Partitions: int32(len(t.Partitions)), Key: t.Key})
+	}
+	return list, nil
+}
+
+// Append implements stream.Log.
+func (p *player) Append(context.Context, ...stream.Record) error { return errReadOnly }
+
+// AppendOnce implements stream.Log.
+func (p *player) AppendOnce(context.Context, string, int64, ...stream.Record) (int, error) {
+	return 0, errReadOnly
+}
+
+// Tail implements stream.Log.
+func (p *player) Tail(context.Context, stream.Partition, stream.Offset) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) { yield(stream.Record{}, errReadOnly) }
+}
+
+// Close implements stream.Log.
+func (p *player) Close() error { return nil }
+
+// Join implements stream.Log. Groups other than the one replayed get nothing.
+func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
+	if group != p.group {
+		return generation.NewIdle(), nil
+	}
+	i := slices.IndexFunc(p.topics, func(t admin.Topic) bool { return t.Name == p.partition.Topic })
+	s := &playing{Idle: generation.NewIdle(), player: p, state: memory.State{}, first: p.topics[i].Partitions[p.partition.Index].First}
+	s.next, s.stop = iter.Pull2(p.directory.Records(ctx, admin.Query{
+		Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.until - s.first + 1),
+	}))
+	return s, nil
+}
+
+// playing is the stream.Session of a replay.
+type playing struct {
+	*generation.Idle
+	*player
+	assigned bool
+	ended    bool
+	first    stream.Offset
+	next     func() (stream.Record, error, bool)
+	stop     func()
+	state    memory.State
+}
+
+// Poll implements stream.Session.
+func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	var batch stream.Batch
+	if !s.assigned {
+		s.assigned = true
+		batch.Assigned = []stream.Assigned{{Partition: s.partition, Next: s.first, State: s.state}}
+	}
+	for !s.ended && len(batch.Records) < limit {
+		r, err, ok := s.next()
+		if !ok && err == nil {
+			err = fmt.Errorf("%v@%d: %w: it was there a moment ago", s.partition, s.until, ErrNotFound)
+		}
+		if err != nil {
+			return batch, err
+		}
+		if s.replay.Records == 0 {
+			s.replay.From = int64(r.Offset)
+		}
+		s.ended = r.Offset >= s.until
+		batch.Records = append(batch.Records, r)
+		if s.replay.Records++; s.replay.Records%progressEvery == 0 {
+			s.progress(s.replay.Records, int64(s.until-s.first+1))
+		}
+	}
+	if len(batch.Records) > 0 || len(batch.Assigned) > 0 {
+		return batch, nil
+	}
+	return s.Idle.Poll(ctx, limit)
+}
+
+// Commit implements stream.Session. It ends the replay behind the event.
+func (s *playing) Commit(step stream.Step) *stream.Pending {
+	s.state.Apply(step.Changes...)
+	wanted := fmt.Sprintf("%v@%d", s.partition, s.until)
+	for i := range step.Outputs {
+		o := &step.Outputs[i]
+		if s.replay.Digest == "" {
+			_, s.replay.Digest, _ = parsePipeline(header.Get(o, header.Pipeline))
+		}
+		if header.Get(o, header.Position) == wanted {
+			s.outputs = append(s.outputs, cloneRecord(o))
+		}
+	}
+	if step.Offsets[s.partition] > s.until {
+		s.finish()
+	}
+	pending := stream.NewPending()
+	pending.Decide(nil)
+	s.Wake()
+	return pending
+}
+
+// cloneRecord copies a record whose bytes are the step's.
+func cloneRecord(r *stream.Record) stream.Record {
+	c := *r
+	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
+	for i := range c.Headers {
+		c.Headers[i].Value = slices.Clone(c.Headers[i].Value)
+	}
+	return c
+}
+
+// Close implements stream.Session.
+func (s *playing) Close() error {
+	s.stop()
+	return nil
+}

@@ -1,0 +1,88 @@
+package explain
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// timingsMax is how many timings a data directory keeps.
+const timingsMax = 16_384
+
+func timingsPath(dir string) string { return filepath.Join(dir, "timings") }
+
+// Timings are how events came through, in the order of their commit.
+type Timings []admin.Timing
+
+// Find returns how an event came through a pipeline.
+func (list Timings) Find(pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool) {
+	for _, one := range slices.Backward(list) {
+		if one.Pipeline == pipeline && one.Topic == p.Topic && one.Partition == p.Index && int64(offset) >= one.First && int64(offset) < one.Next {
+			return one, true
+		}
+	}
+	return admin.Timing{}, false
+}
+
+// ReadTimings returns what WriteTimings left in a data directory. It is a
+// cache: lines that cannot be read are left out, and there may be none.
+func ReadTimings(dir string) Timings {
+	file, err := os.Open(timingsPath(dir))
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	var list Timings
+	for lines := bufio.NewScanner(file); lines.Scan() && len(list) < 2*timingsMax; {
+		var one admin.Timing
+		if json.Unmarshal(lines.Bytes(), &one) == nil && one.Pipeline != "" {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// WriteTimings adds the newest timings of a process that ends to those in its
+// data directory, the file timings, a line of JSON each, and keeps the newest
+// 16,384.
+func WriteTimings(dir string, runners []*afterbay.Runner) error {
+	list := ReadTimings(dir)
+	known := len(list)
+	for _, r := range runners {
+		for _, p := range r.Passages() {
+			list = append(list, admin.NewTiming(r.Name(), p))
+		}
+	}
+	if len(list) == known {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b admin.Timing) int { return a.Committed.Compare(b.Committed) })
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	for _, p := range list[max(0, len(list)-timingsMax):] {
+		if err := encoder.Encode(p); err != nil {
+			return fmt.Errorf("write %s: %w", timingsPath(dir), err)
+		}
+	}
+	half := timingsPath(dir) + ".half"
+	if err := os.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", half, err)
+	}
+	if err := os.WriteFile(half, []byte(text.String()), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", half, err)
+	}
+	if err := os.Rename(half, timingsPath(dir)); err != nil {
+		return fmt.Errorf("write %s: %w", timingsPath(dir), err)
+	}
+	return nil
+}

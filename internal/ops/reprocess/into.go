@@ -1,0 +1,121 @@
+package reprocess
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// aim finds out what Job.Into names.
+func (r *run) aim(topics []stream.Topic) error {
+	for _, word := range r.job.Into {
+		if err := r.aimAt(word, topics); err != nil {
+			return fmt.Errorf("into %s: %w", word, err)
+		}
+	}
+	if r.sink != "" && len(r.job.Into) > 1 {
+		return fmt.Errorf("into %s: name one sink and nothing else, or topics alone", strings.Join(r.job.Into, ", "))
+	}
+	if r.sink != "" && r.job.Follow {
+		return errors.New("a sink is handed what is there: leave out follow, and do it again for what came since")
+	}
+	for _, topic := range slices.Compact(slices.Sorted(maps.Values(r.into))) {
+		if err := r.mayWrite(topic, topics); err != nil {
+			return fmt.Errorf("into topic %q: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// aimAt adds what a word names.
+func (r *run) aimAt(word string, topics []stream.Topic) error {
+	if output, topic, ok := strings.Cut(word, "="); ok {
+		if !slices.Contains(r.runner.Outputs(), output) {
+			return fmt.Errorf("the pipeline does not write %q: it writes %s", output, strings.Join(r.runner.Outputs(), ", "))
+		}
+		return r.send(output, topic)
+	}
+	kind, name, said := strings.Cut(word, ":")
+	if !said {
+		kind, name = "", word
+	}
+	sink := slices.ContainsFunc(r.runner.Sinks(), func(s afterbay.Sink) bool { return s.Name == name })
+	topic := slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) && !r.owns(name)
+	switch {
+	case said && kind != "sink" && kind != "topic":
+		return errors.New("use NAME, sink:NAME, topic:NAME or OUTPUT=TOPIC")
+	case kind == "sink" && !sink:
+		return errors.New("the pipeline has no such sink")
+	case !said && sink && topic:
+		return fmt.Errorf("it is both a sink of the pipeline and a topic: say sink:%s or topic:%s", name, name)
+	case sink && kind != "topic":
+		r.sink = name
+		return nil
+	}
+	for _, output := range r.runner.Outputs() {
+		if output == deadletter.Topic(r.runner.Name()) {
+			continue // what reads the topic expects outputs
+		}
+		if err := r.send(output, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send has an output go to a topic.
+func (r *run) send(output, topic string) error {
+	if there, ok := r.into[output]; ok {
+		return fmt.Errorf("%q is to go to %q already: name one topic for each output", output, there)
+	}
+	if r.into == nil {
+		r.into = map[string]string{}
+	}
+	r.into[output] = topic
+	return nil
+}
+
+// owns reports whether a topic is one that the pipeline itself reads or writes.
+func (r *run) owns(topic string) bool {
+	return topic == r.read.Topic || slices.Contains(slices.Concat(r.runner.Inputs(), r.runner.Outputs(), r.runner.Tables()), topic)
+}
+
+// mayWrite returns why a topic cannot be written to.
+func (r *run) mayWrite(topic string, topics []stream.Topic) error {
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
+	switch {
+	case topic == "" || len(topic) > 249 || strings.Trim(topic, topicLetters) != "" || strings.Trim(topic, ".") == "":
+		return errors.New("this is no name of a topic: use letters, digits, '.', '_' and '-'")
+	case r.owns(topic):
+		return errors.New("the pipeline itself reads or writes it, and what it has there stays as it is: name another one")
+	case naming.Reserved(r.runner.Name(), topic):
+		return errors.New("names like that are reserved for topics of the engine: name another one")
+	case i >= 0 && int(topics[i].Partitions) != len(r.parts):
+		return fmt.Errorf("it has %d partitions, and outputs have the %d of their input: name a topic that has as many, or one that is not there yet", topics[i].Partitions, len(r.parts))
+	}
+	return nil
+}
+
+const topicLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+// untouched refuses topics that another generation of the pipeline wrote to: each
+// event would be there twice.
+func (r *run) untouched(h *generation.History, topics []stream.Topic) error {
+	for _, b := range h.Begun {
+		for _, topic := range slices.Sorted(maps.Values(b.Into)) {
+			there := slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
+			if there && slices.Contains(slices.Collect(maps.Values(r.into)), topic) {
+				return fmt.Errorf("into topic %q: generation %d was written into it, from another pipeline file, part or live generation: name another topic, or delete that one", topic, b.Generation)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,381 @@
+// Package reprocess computes what a pipeline read again, with what the pipeline is
+// now, as a generation beside the live one, and hands over to it. How that is safe
+// is package generation's.
+package reprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Job is what is to be derived.
+type Job struct {
+	From time.Time // of older records, by the time of their append, nothing is written; zero is all
+	To   time.Time // records appended from then on are left out; zero is none
+	// State is whose state is begun with: "live", or the number of a generation that
+	// was derived; "" is none, from the first record that is retained. Only events
+	// that come behind it are derived then, which is never live.
+	State string
+
+	Rate   float64 // most events a second; 0 is as many as can be
+	Follow bool    // goes on when the live generation is caught up with
+	Switch bool    // hands over then
+
+	// Into says where what is derived goes: to a sink of the pipeline, when the
+	// generation has caught up, or has been live since, and then that is all that is
+	// done; to a topic that all outputs but dead letters go to instead of topics of
+	// the generation; or, by OUTPUT=TOPIC, each of some outputs. A name that is of
+	// both is sink:NAME or topic:NAME. What goes to topics is never live. Open makes
+	// the sink.
+	Into []string
+	Open afterbay.OpenSink
+
+	// HandOver ends what runs the live generation and hands over to one that was
+	// derived, whose run has ended; nil is generation.HandOver, where nothing runs.
+	HandOver func(ctx context.Context, begun generation.Begun, given func(generation.Live)) error
+}
+
+// Validate returns what is wrong with a job.
+func (j Job) Validate() error {
+	var errs []error
+	if j.Rate < 0 || j.Rate > 0 && j.Rate < 1 {
+		errs = append(errs, fmt.Errorf("rate %g: use 1 or more events a second, or 0 for as many as can be", j.Rate))
+	}
+	if !j.To.IsZero() && !j.To.After(j.From) {
+		errs = append(errs, fmt.Errorf("from %v to %v: nothing is between", j.From, j.To))
+	}
+	if (j.Switch || j.Follow) && j.part() {
+		errs = append(errs, errors.New("a part of the events cannot become the live generation: leave out from and to, or leave out switch and follow"))
+	}
+	if len(j.Into) > 0 && j.Switch {
+		errs = append(errs, errors.New("into and switch: leave one out; a sink is handed what came in between when it is done again after the switch, and what goes to another topic is never live"))
+	}
+	if j.State != "" && j.Switch {
+		errs = append(errs, errors.New("what begins with a copied state lacks what is before, so it cannot become the live generation: leave out switch; to have the new pipeline go on with the state as it is, change the file of the live one"))
+	}
+	return errors.Join(errs...)
+}
+
+// part reports whether not all events are derived again.
+func (j Job) part() bool { return !j.From.IsZero() || !j.To.IsZero() }
+
+// Progress says how far a job is.
+type Progress struct {
+	Generation uint64            `json:"generation"`
+	Group      string            `json:"group"`
+	Topics     []string          `json:"topics"`          // that it writes until it is live
+	Into       map[string]string `json:"into,omitempty"`  // those that are not its own, by output
+	First      []stream.Offset   `json:"first,omitempty"` // event by partition whose outputs are written
+	Resumed    bool              `json:"resumed,omitempty"`
+	Events     int64             `json:"events"` // done with
+	Of         int64             `json:"of"`     // that there are, of which more may come
+	Rate       float64           `json:"rate"`   // a second, of late
+	Models     []journal.Count   `json:"models,omitempty"`
+	Delivered  uint64            `json:"delivered,omitempty"` // to the sink
+	Sink       string            `json:"sink,omitempty"`      // that what was derived goes to
+	CaughtUp   bool              `json:"caught_up"`
+	Outputs    int64             `json:"outputs,omitempty"`      // of a rehearsal
+	Dead       int64             `json:"dead_letters,omitempty"` // likewise
+	Live       []generation.Live `json:"live,omitempty"`         // partitions handed over
+	Done       bool              `json:"done"`                   // nothing follows
+}
+
+// Run does a job with a pipeline that was changed, and yields how far it is. Where it
+// ends early, the same job with the same pipeline goes on where it was.
+func Run(ctx context.Context, log generation.Log, runner *afterbay.Runner, job Job) iter.Seq2[Progress, error] {
+	return func(yield func(Progress, error) bool) {
+		r := &run{log: log, runner: runner, job: job, yield: yield}
+		if n, ok := log.(*generation.Names); ok {
+			r.log = n.Log
+		}
+		if err := r.begin(ctx); err != nil {
+			yield(r.progress, fmt.Errorf("reprocess pipeline %q: %w", runner.Name(), err))
+			return
+		}
+		if r.progress.Done {
+			yield(r.progress, nil)
+			return
+		}
+		work := r.work
+		if r.live {
+			work = r.deliver
+		}
+		err := work(ctx)
+		if other := (*generation.ErrOtherState)(nil); r.begun.State != "" && errors.As(err, &other) {
+			err = fmt.Errorf("the state of group %q was written with %s: undo the change, or reprocess from the first record, without a state (%w)", r.begun.State, other.What, err)
+		}
+		if err != nil && !errors.Is(err, errLeft) {
+			yield(r.progress, fmt.Errorf("reprocess pipeline %q: %w", runner.Name(), err))
+		}
+	}
+}
+
+// errLeft says that nobody wants to know how far it is.
+var errLeft = errors.New("nobody listens")
+
+// run is a job under way.
+type run struct {
+	log      generation.Log // itself
+	runner   *afterbay.Runner
+	job      Job
+	yield    func(Progress, error) bool
+	read     afterbay.Read // what is read
+	begun    generation.Begun
+	sink     string            // that gets what is derived
+	into     map[string]string // topics that do, by output
+	live     bool              // the generation is
+	parts    []extent
+	progress Progress
+	shown    time.Time
+	before   int64 // events done with, then
+}
+
+// extent is a partition of the input.
+type extent struct {
+	stream.Partition
+	first stream.Offset
+	until stream.Offset // that the live group had committed
+}
+
+// ErrUnchanged says that there is nothing to derive.
+var ErrUnchanged = errors.New("the pipeline is what the live generation is, so there is nothing to reprocess: change its model or its file first")
+
+// begin finds the generation, or begins one.
+func (r *run) begin(ctx context.Context) error {
+	if err := r.job.Validate(); err != nil {
+		return err
+	}
+	if err := r.plan(ctx); err != nil {
+		return err
+	}
+	if r.progress.Done {
+		return nil
+	}
+	if err := r.mayCopy(ctx); err != nil {
+		return err
+	}
+	if !r.progress.Resumed {
+		if err := generation.Begin(ctx, r.log, r.runner.Name(), int32(len(r.parts)), r.begun); err != nil {
+			return err
+		}
+	}
+	return generation.Copy(ctx, r.log, r.runner.Name(), r.begun)
+}
+
+// plan finds the generation, or says which is to be begun.
+func (r *run) plan(ctx context.Context) error {
+	reads := r.runner.Reads()
+	r.read = reads[len(reads)-1]
+	topics, err := r.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.partitions(ctx, topics); err != nil {
+		return err
+	}
+	if err := r.aim(topics); err != nil {
+		return err
+	}
+	h, err := generation.Read(ctx, r.log, r.runner.Name())
+	if err != nil {
+		return err
+	}
+	group := h.GroupOf(h.Current())
+	if last := h.Current(); last > 0 && !h.Everywhere(last) {
+		if begun, _ := h.Find(last); begun.Digest != r.runner.Digest() {
+			return fmt.Errorf("generation %d was handed only some partitions: hand over the others with its file first", last)
+		}
+		group = ""
+	}
+	number, was, err := r.current(ctx, h, group)
+	if err != nil {
+		return err
+	}
+	if was == r.runner.Digest() && group != "" {
+		begun, ok := h.Find(h.Current())
+		if ok && r.sink != "" {
+			r.begun, r.live, r.progress.Resumed = begun, true, true
+			return nil
+		}
+		if ok && r.job.Switch { // it was done before, perhaps by a job that was killed behind it
+			r.switched(h, begun)
+			return nil
+		}
+		if !r.job.part() && r.job.State == "" && r.into == nil {
+			return ErrUnchanged
+		}
+	}
+	begun := generation.Begun{
+		Pipeline: r.runner.Name(), Generation: number + 1, Digest: r.runner.Digest(), Models: r.runner.Models(), Group: group, Was: was,
+		Input: r.read.Topic, Outputs: r.runner.Outputs(), Parks: r.runner.Parks(), Into: r.into,
+	}
+	if begun.From, err = r.offsets(ctx, r.job.From); err == nil {
+		begun.To, err = r.offsets(ctx, r.job.To)
+	}
+	if err == nil {
+		begun.State, begun.Start, err = r.snapshot(ctx, h, group)
+	}
+	if err != nil {
+		return err
+	}
+	if found, err := r.find(ctx, h, begun, number); err != nil || found {
+		return err
+	}
+	if group == "" {
+		return fmt.Errorf("generation %d was handed only some partitions: hand over the others first, by switch alone", h.Current())
+	}
+	for _, b := range h.Begun {
+		begun.Generation = max(begun.Generation, b.Generation+1)
+	}
+	r.begins(begun)
+	return r.untouched(h, topics)
+}
+
+// switched says that the generation is live already.
+func (r *run) switched(h *generation.History, begun generation.Begun) {
+	r.begins(begun)
+	r.name()
+	r.progress.Resumed, r.progress.CaughtUp, r.progress.Done = true, true, true
+	for _, lives := range h.Live {
+		for _, l := range lives {
+			if l.Generation == begun.Generation {
+				r.given(l)
+			}
+		}
+	}
+}
+
+// find looks for a generation that this job began.
+func (r *run) find(ctx context.Context, h *generation.History, want generation.Begun, live uint64) (bool, error) {
+	for _, b := range slices.Backward(h.Begun) {
+		same := b.Digest == want.Digest && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To) && maps.Equal(b.Into, want.Into) && b.State == want.State
+		if !same || (want.Group != "" || b.Generation != h.Current()) && (b.Group != want.Group || b.Generation <= live) {
+			continue
+		}
+		if !slices.Equal(b.Start, want.Start) { // the state that it was to begin with went on
+			if copied, err := generation.Copied(ctx, r.log, r.runner.Name(), b); err != nil || !copied {
+				return false, err
+			}
+		}
+		r.progress.Resumed = true
+		r.begins(b)
+		return true, nil
+	}
+	return false, nil
+}
+
+// partitions finds the partitions of the input.
+func (r *run) partitions(ctx context.Context, topics []stream.Topic) error {
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.read.Topic })
+	if i < 0 {
+		return fmt.Errorf("its input: %w %q: run the pipeline first", stream.ErrUnknownTopic, r.read.Topic)
+	}
+	for index := range topics[i].Partitions {
+		p := stream.Partition{Topic: r.read.Topic, Index: index}
+		first, _, err := r.log.Offsets(ctx, p)
+		if err != nil {
+			return err
+		}
+		r.parts = append(r.parts, extent{Partition: p, first: first})
+	}
+	return nil
+}
+
+// current returns the number and the digest of the generation of a group.
+func (r *run) current(ctx context.Context, h *generation.History, group string) (number uint64, digest string, err error) {
+	if group == "" {
+		return h.Current() - 1, "", nil
+	}
+	for _, p := range r.parts {
+		view, err := r.log.State(ctx, group, p.Partition)
+		if err != nil {
+			return 0, "", err
+		}
+		n, d, err := generation.Stored(view)
+		if err != nil {
+			return 0, "", fmt.Errorf("generation of %v: %w", p.Partition, err)
+		}
+		if n > number {
+			number, digest = n, d
+		}
+	}
+	if number == 0 {
+		return 0, "", errors.New("it has computed nothing yet: start afterbay run with the file as it was")
+	}
+	return number, digest, nil
+}
+
+// offsets returns the first offset of each partition whose record was appended at
+// a time or later; nil where the time is zero.
+func (r *run) offsets(ctx context.Context, at time.Time) ([]stream.Offset, error) {
+	if at.IsZero() {
+		return nil, nil
+	}
+	list := make([]stream.Offset, len(r.parts))
+	for i, p := range r.parts {
+		first, next, err := r.log.Offsets(ctx, p.Partition)
+		if err != nil {
+			return nil, err
+		}
+		var failed error
+		n := sort.Search(int(next-first), func(k int) bool {
+			record, found, err := r.log.Peek(ctx, p.Partition, first+stream.Offset(k))
+			if err != nil {
+				failed = err
+			}
+			return err != nil || !found || !record.Time.Before(at)
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		list[i] = first + stream.Offset(n)
+	}
+	return list, nil
+}
+
+// paid returns what the generation's journals were good for.
+func (r *run) paid(ctx context.Context, group string) ([]journal.Count, error) {
+	var all journal.Stats
+	for _, p := range r.parts {
+		view, err := r.log.State(ctx, group, p.Partition)
+		if err != nil {
+			return nil, err
+		}
+		head, err := view.Get([]byte{statekey.JournalHead})
+		if err != nil || head == nil {
+			continue
+		}
+		stats, err := journal.ReadStats(head)
+		if err != nil {
+			return nil, err
+		}
+		all.Add(stats)
+	}
+	return all.Models, nil
+}
+
+// idle reports whether nothing of the generation is parked.
+func (r *run) idle(ctx context.Context, group string) (bool, error) {
+	if !r.runner.Parks() {
+		return true, nil
+	}
+	for _, p := range r.parts {
+		if none, err := async.None(ctx, r.log, group, p.Partition); err != nil || !none {
+			return false, err
+		}
+	}
+	return true, nil
+}

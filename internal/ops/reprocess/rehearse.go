@@ -1,0 +1,307 @@
+package reprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// rehearsedBytesMax bounds the state that a rehearsal keeps in memory.
+const rehearsedBytesMax = 1 << 30
+
+// errLarge says that a rehearsal needs more memory than it may have.
+var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or reprocess without --dry-run")
+
+// Rehearse yields what a job would do, and writes nothing. The runner is one with
+// afterbay.Options.Rehearse: nothing is asked, and the journal of the live generation
+// is read, so that Models says which calls would be made and what they would cost.
+// What follows an answer that is not there is computed with zeros.
+func Rehearse(ctx context.Context, log generation.Log, runner *afterbay.Runner, job Job) iter.Seq2[Progress, error] {
+	return func(yield func(Progress, error) bool) {
+		r := &run{log: log, runner: runner, job: job, yield: yield}
+		if n, ok := log.(*generation.Names); ok {
+			r.log = n.Log
+		}
+		err := r.rehearse(ctx)
+		if err != nil && !errors.Is(err, errLeft) {
+			yield(r.progress, fmt.Errorf("dry run of pipeline %q: %w", runner.Name(), err))
+		}
+	}
+}
+
+func (r *run) rehearse(ctx context.Context) error {
+	if err := r.job.Validate(); err != nil {
+		return err
+	}
+	if err := r.plan(ctx); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	stage := &rehearsal{Log: r.log, run: r, finish: stop}
+	for i := range r.parts {
+		p := &r.parts[i]
+		until, err := r.log.Committed(ctx, r.begun.Group, p.Partition)
+		if err != nil {
+			return err
+		}
+		if p.until = until; r.begun.To != nil {
+			p.until = min(until, r.begun.To[i])
+		}
+		r.progress.Of += int64(max(0, p.until-p.first))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.runner.Run(running, stage) }()
+	ticker := time.NewTicker(showEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-ended:
+			if err = errors.Join(err, stage.failed(), ctx.Err()); err != nil {
+				return err
+			}
+			r.progress = stage.sum(r.progress)
+			r.progress.CaughtUp, r.progress.Done = true, true
+			if !r.yield(r.progress, nil) {
+				return errLeft
+			}
+			return nil
+		case <-ticker.C:
+			if r.progress = stage.sum(r.progress); !r.yield(r.progress, nil) {
+				stop()
+				<-ended
+				return errLeft
+			}
+		}
+	}
+}
+
+// rehearsal is a log whose pipeline reads what the live group has committed, and
+// whose steps go no further than memory.
+type rehearsal struct {
+	generation.Log
+	run    *run
+	finish func() // ends the run
+
+	mu      sync.Mutex // guards the rest
+	session *rehearsed
+	err     error
+}
+
+func (l *rehearsal) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// CreateTopic implements stream.Log.
+func (l *rehearsal) CreateTopic(context.Context, stream.Topic) error { return nil }
+
+// DeleteTopic implements stream.Log. A rehearsal changes nothing.
+func (l *rehearsal) DeleteTopic(context.Context, string) error { return nil }
+
+// Join implements stream.Log. The first session of the pipeline gets all.
+func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if group != l.run.runner.Name() || l.session != nil {
+		return generation.NewIdle(), nil
+	}
+	s := &rehearsed{Idle: generation.NewIdle(), of: l, paused: map[stream.Partition]bool{}, states: map[stream.Partition]*held{}}
+	for i := range l.run.parts {
+		if err := s.add(ctx, &l.run.parts[i]); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	l.session = s
+	return s, nil
+}
+
+// sum says what came of it so far.
+func (l *rehearsal) sum(p Progress) Progress {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == nil {
+		return p
+	}
+	p.Events, p.Outputs, p.Dead = l.session.events, l.session.outputs, l.session.dead
+	var all journal.Stats
+	for _, h := range l.session.states {
+		if stats, err := journal.ReadStats(h.state[string(rune(statekey.JournalHead))]); err == nil {
+			all.Add(stats)
+		}
+	}
+	p.Models = nil
+	for _, a := range l.run.runner.Asked() {
+		c := journal.Count{Model: a.Name, Calls: uint64(a.Rows), Paid: uint64(a.Rows), Price: a.Price}
+		for _, count := range all.Models {
+			if count.Model == a.Name {
+				c.Hits, c.Saved = count.Hits, count.Saved
+			}
+		}
+		p.Models = append(p.Models, c)
+	}
+	return p
+}
+
+// held is what a rehearsal keeps of a partition.
+type held struct {
+	extent
+	state  memory.State // only the session's goroutine changes it
+	next   func() (stream.Record, error, bool)
+	stop   func()
+	read   bool          // to its end
+	done   stream.Offset // committed
+	parked int
+}
+
+// rehearsed is the session of a rehearsal.
+type rehearsed struct {
+	*generation.Idle
+	of       *rehearsal
+	assigned bool
+	order    []*held
+	paused   map[stream.Partition]bool
+
+	// of.mu guards these
+	states                map[stream.Partition]*held
+	bytes                 int
+	events, outputs, dead int64
+}
+
+func (s *rehearsed) add(ctx context.Context, e *extent) error {
+	h := &held{extent: *e, state: memory.State{}, read: e.until <= e.first, done: e.first}
+	h.next, h.stop = iter.Pull2(s.of.Log.Tail(ctx, e.Partition, e.first))
+	s.states[e.Partition] = h
+	s.order = append(s.order, h)
+	if s.of.run.begun.State == "" {
+		return nil
+	}
+	view, err := s.of.Log.State(ctx, s.of.run.begun.State, e.Partition)
+	if err != nil {
+		return err
+	}
+	for entry, err := range s.of.run.begun.Seed(view) {
+		if err == nil && s.bytes > rehearsedBytesMax {
+			err = errLarge
+		}
+		if err != nil {
+			return fmt.Errorf("copy the state of group %q beside %v: %w", s.of.run.begun.State, e.Partition, err)
+		}
+		s.change(stream.Change{Partition: e.Partition, Key: entry.Key, Value: entry.Value})
+	}
+	return nil
+}
+
+// Poll implements stream.Session.
+func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, err error) {
+	if !s.assigned {
+		s.assigned = true
+		for _, h := range s.order {
+			batch.Assigned = append(batch.Assigned, stream.Assigned{Partition: h.Partition, Next: h.first, State: s.of.run.begun.View(ctx, s.of.Log, h.Partition, h.state)})
+		}
+		if len(batch.Assigned) > 0 {
+			s.ended()
+			return batch, nil
+		}
+	}
+	for _, h := range s.order {
+		for !h.read && !s.paused[h.Partition] && len(batch.Records) < limit {
+			r, err, ok := h.next()
+			if err != nil || !ok {
+				return batch, errors.Join(err, ctx.Err())
+			}
+			h.read = r.Offset+1 >= h.until
+			batch.Records = append(batch.Records, r)
+		}
+	}
+	if len(batch.Records) > 0 {
+		return batch, nil
+	}
+	return s.Idle.Poll(ctx, limit)
+}
+
+// Commit implements stream.Session.
+func (s *rehearsed) Commit(step stream.Step) *stream.Pending {
+	s.of.mu.Lock()
+	for _, c := range step.Changes {
+		s.change(c)
+	}
+	for _, o := range step.Outputs {
+		if deadletter.IsTopic(o.Partition.Topic) {
+			s.dead++
+		} else {
+			s.outputs++
+		}
+	}
+	for p, next := range step.Offsets {
+		h := s.states[p]
+		s.events += int64(next - h.done)
+		h.done = next
+	}
+	if s.bytes > rehearsedBytesMax {
+		s.of.err = errLarge
+		s.of.finish()
+	}
+	s.of.mu.Unlock()
+	s.ended()
+	pending := stream.NewPending()
+	pending.Decide(nil)
+	s.Wake()
+	return pending
+}
+
+func (s *rehearsed) change(c stream.Change) {
+	h := s.states[c.Partition]
+	entries := len(h.state)
+	s.bytes += len(c.Value) - len(h.state[string(c.Key)])
+	h.state.Apply(c)
+	added := len(h.state) - entries
+	s.bytes += added * len(c.Key)
+	if len(c.Key) > 0 && c.Key[0] == statekey.Parked {
+		h.parked += added
+	}
+}
+
+// ended ends the run where all is done.
+func (s *rehearsed) ended() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	for _, h := range s.order {
+		if h.done < h.until || h.parked > 0 {
+			return
+		}
+	}
+	s.of.finish()
+}
+
+// Pause implements stream.Session.
+func (s *rehearsed) Pause(list ...stream.Partition) { s.setPaused(list, true) }
+
+// Resume implements stream.Session.
+func (s *rehearsed) Resume(list ...stream.Partition) { s.setPaused(list, false) }
+
+func (s *rehearsed) setPaused(list []stream.Partition, paused bool) {
+	for _, p := range list {
+		s.paused[p] = paused
+	}
+}
+
+// Close implements stream.Session.
+func (s *rehearsed) Close() error {
+	for _, h := range s.order {
+		h.stop()
+	}
+	return nil
+}

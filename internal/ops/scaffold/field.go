@@ -1,0 +1,278 @@
+package scaffold
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// fits is the share of a field's values that decide its type; an event with
+// another one becomes a dead letter.
+const fits = 0.95
+
+// Field is a name in the events and what stands there.
+type Field struct {
+	Name     string
+	Type     value.Type // of the pipeline; the zero value where the field is left out
+	Left     string     // why it is left out; "" where it is not
+	Present  int        // events that have it, not null
+	Distinct int        // different values
+	Misfits  int        // values of another type
+	Example  string     // a value, as JSON or cut
+
+	cells   []cell
+	counts  map[string]int // of each value
+	kinds   [value.Bytes + 1]int
+	nested  byte // '{' or '[' of an object or array
+	plain   bool // an expression can use the name
+	unnamed bool // it is left out for its name alone
+}
+
+// cell is one value of a field.
+type cell struct {
+	event  int32
+	kind   value.Kind // 0 is an object, an array or a number that float64 does not hold
+	int    int64      // of an int or, in microseconds, a time
+	number float64    // of an int too
+	text   string     // as JSON; of a string without quotes and escapes
+}
+
+func newField(name string) *Field { return &Field{Name: name, counts: map[string]int{}} }
+
+func (f *Field) add(c cell) {
+	f.Present++
+	f.kinds[c.kind]++
+	f.counts[c.text]++
+	if c.kind != 0 {
+		f.cells = append(f.cells, c)
+	}
+	if f.Example == "" {
+		f.Example = c.text
+		if c.kind == value.String || c.kind == value.Time {
+			f.Example = quote(c.text)
+		} else if c.kind == 0 {
+			f.Example = map[byte]string{'{': "{...}", '[': "[...]"}[c.text[0]]
+		}
+	}
+}
+
+// decide finds the field's type, or why it has none, in so many events.
+func (f *Field) decide(events int) {
+	f.Distinct = len(f.counts)
+	numbers, texts := f.kinds[value.Int]+f.kinds[value.Number], f.kinds[value.String]+f.kinds[value.Time]
+	most := max(f.kinds[value.Bool], numbers, texts, f.kinds[0])
+	switch {
+	case !identifier(f.Name):
+		f.Left = "its name has more than letters, digits and _"
+		if plain := plainName(f.Name); plain != "" {
+			f.Left, f.unnamed = fmt.Sprintf("%s: write %s in the events", f.Left, plain), true
+		}
+		if f.Name == "meta" || f.Name == "event" {
+			f.Left = "its name is taken"
+		}
+	case f.Present == 0:
+		f.Left = "it is always null"
+	case most == f.kinds[0] && f.nested == '{':
+		f.Left = "it is an object; write its fields beside the others to use them"
+	case most == f.kinds[0] && f.nested == '[':
+		f.Left = "it is an array"
+	case most == f.kinds[0]:
+		f.Left = "its numbers are out of range"
+	case float64(most) < fits*float64(f.Present):
+		f.Left = "its type differs: " + f.mixture()
+	case most == f.kinds[value.Bool]:
+		f.Type.Kind = value.Bool
+	case most == numbers && f.kinds[value.Number] == 0:
+		f.Type.Kind = value.Int
+	case most == numbers:
+		f.Type.Kind = value.Number
+	case f.kinds[value.String] == 0:
+		f.Type.Kind = value.Time
+	default:
+		f.Type.Kind = value.String
+	}
+	if f.Left != "" {
+		f.cells = nil
+		return
+	}
+	f.Misfits = f.Present - most
+	f.Type.Optional = f.Present < events
+	f.plain = usable(f.Name)
+	if f.Misfits == 0 {
+		return
+	}
+	f.cells = slices.DeleteFunc(f.cells, func(c cell) bool { return !f.holds(c.kind) })
+	f.counts = map[string]int{}
+	for _, c := range f.cells {
+		f.counts[c.text]++
+	}
+	f.Distinct = len(f.counts)
+}
+
+// holds reports whether the field's type takes a value of a kind.
+func (f *Field) holds(kind value.Kind) bool {
+	switch f.Type.Kind {
+	case value.Number:
+		return kind == value.Int || kind == value.Number
+	case value.String:
+		return kind == value.String || kind == value.Time
+	}
+	return kind == f.Type.Kind
+}
+
+// mixture lists the kinds of the values.
+func (f *Field) mixture() string {
+	var list []string
+	for kind, n := range f.kinds {
+		if n == 0 {
+			continue
+		}
+		name := "an object or array"
+		if kind != 0 {
+			name = value.Kind(kind).String()
+		}
+		list = append(list, fmt.Sprintf("%s %s times", name, thousands(n)))
+	}
+	return strings.Join(list, ", ")
+}
+
+// plainName returns a name that a pipeline can use instead of another, "" for none.
+func plainName(name string) string {
+	plain := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name), "_")
+	if !identifier(plain) {
+		plain = "_" + plain
+	}
+	if !identifier(plain) || plain == "_" {
+		return ""
+	}
+	return plain
+}
+
+// identifier reports whether a pipeline can name a field so.
+func identifier(name string) bool {
+	for i, r := range name {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= nameMax && name != "meta" && name != "event"
+}
+
+// usable reports whether an expression can use the name: words of the
+// expression language cannot be.
+func usable(name string) bool {
+	program, err := expression.Compile(name, only(name))
+	return err == nil && len(program.Uses()) == 1
+}
+
+// only is the one name that an expression knows.
+type only string
+
+// Slot implements expression.Names.
+func (o only) Slot(name string) (value.Slot, bool) {
+	return value.Slot{Name: name, Type: value.Type{Kind: value.Number}}, name == string(o)
+}
+
+// Constant implements expression.Names.
+func (o only) Constant(string) (expression.Constant, bool) { return expression.Constant{}, false }
+
+// Known implements expression.Names.
+func (o only) Known() []string { return []string{string(o)} }
+
+// numbers returns the values of an int or number field, sorted.
+func (f *Field) numbers() []float64 {
+	list := make([]float64, len(f.cells))
+	for i, c := range f.cells {
+		list[i] = c.number
+	}
+	slices.Sort(list)
+	return list
+}
+
+// decimals returns how many decimals the values have at most, or -1 where that
+// is more than two.
+func (f *Field) decimals() int {
+	most := 0
+	for _, c := range f.cells {
+		scaled := c.number * 100
+		switch {
+		case math.Abs(c.number) > 1e9 || math.Abs(scaled-math.Round(scaled)) > 1e-6:
+			return -1
+		case math.Round(scaled) != 100*math.Round(c.number):
+			most = 2
+		}
+	}
+	return most
+}
+
+// common returns the values of a string field, the most frequent first.
+func (f *Field) common() []string {
+	list := make([]string, 0, len(f.counts))
+	for text := range f.counts {
+		list = append(list, text)
+	}
+	slices.SortFunc(list, func(a, b string) int {
+		if n := f.counts[b] - f.counts[a]; n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	return list
+}
+
+// words splits a name at "_" and where capitals begin a word: userID is user
+// and id.
+func words(name string) []string {
+	var list []string
+	var word []rune
+	letters := []rune(name)
+	end := func() {
+		if len(word) > 0 {
+			list = append(list, strings.ToLower(string(word)))
+		}
+		word = word[:0]
+	}
+	upper := func(i int) bool { return i >= 0 && i < len(letters) && letters[i] >= 'A' && letters[i] <= 'Z' }
+	lower := func(i int) bool { return i >= 0 && i < len(letters) && letters[i] >= 'a' && letters[i] <= 'z' }
+	for i, r := range letters {
+		if r == '_' {
+			end()
+			continue
+		}
+		if upper(i) && (!upper(i-1) || lower(i+1)) {
+			end()
+		}
+		word = append(word, r)
+	}
+	end()
+	return list
+}
+
+// quote writes text as a string of ASCII, cut where it is long.
+func quote(text string) string {
+	const most = 24
+	if characters := []rune(text); len(characters) > most {
+		return strconv.QuoteToASCII(string(characters[:most-3])) + "..."
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+// thousands writes a count with commas.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,250 @@
+// Package scaffold writes a first pipeline file from a sample of events: it reads
+// their fields and types, guesses which of them are key, event time, id and
+// measures, and says in comments what the guesses rest on.
+//
+// What it writes is checked nowhere here: tests see that config.Parse and
+// afterbay.New take every file it can write.
+package scaffold
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/stream"
+)
+
+const (
+	columnsMax = 1000 // names that are looked at
+	fieldsMax  = 200  // of the pipeline file
+	nameMax    = 100  // bytes
+)
+
+// Options say what Infer reads. The zero value is good for NDJSON.
+type Options struct {
+	Name   string        // of the source, for messages and the topic's name; "" is "events"
+	Format ingest.Format // "" is NDJSON
+	Lines  int           // most events that are read; 0 is 10,000
+	Bytes  int           // most bytes of events that are read; 0 is 16 MiB
+	Key    string        // the field that is the key; "" is guessed
+	Time   string        // the field that is the event time; "" is guessed
+}
+
+// Validate returns why the options cannot be used, or nil.
+func (o Options) Validate() error {
+	if o.Lines < 0 || o.Bytes < 0 {
+		return fmt.Errorf("a sample of %d lines and %d bytes: use 1 or more, or 0 for 10,000 lines and 16 MiB", o.Lines, o.Bytes)
+	}
+	return nil
+}
+
+// Findings are what a sample shows.
+type Findings struct {
+	Topic     string   // made from the source's name; the pipeline has the same
+	Events    int      // read, without those that are no JSON object
+	Malformed int      // that are none, or have a name twice
+	Problem   string   // of the first malformed one
+	Fields    []*Field // in the order of their first occurrence
+	More      int      // values under names that were not looked at, since there are more than 1,000
+
+	Key      *Field
+	ID       *Field   // nil where no field tells events apart
+	Time     *Time    // nil where events are timed by their append
+	Measures []*Field // numbers worth adding up, the likeliest first
+	Kinds    []*Field // strings of few values
+
+	options Options
+}
+
+// Infer reads the events of source and says what they show. An error is a
+// *KeyError where no field, or not the one asked for, can be the key.
+func Infer(source io.Reader, o Options) (*Findings, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.Name, o.Lines, o.Bytes = cmp.Or(o.Name, "events"), cmp.Or(o.Lines, 10_000), cmp.Or(o.Bytes, 16<<20)
+	s := newScan(o)
+	_, err := ingest.Publish(context.Background(), s, source, ingest.Options{Name: o.Name, Format: o.Format})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	f := s.findings
+	switch {
+	case f.Events == 0 && f.Malformed == 0:
+		return nil, fmt.Errorf("%s holds no events: give some lines of NDJSON, or of CSV below a header", o.Name)
+	case f.Events == 0:
+		return nil, fmt.Errorf("%s: none of %d lines is a JSON object (%s): is it another format?", o.Name, f.Malformed, f.Problem)
+	}
+	for _, c := range f.Fields {
+		c.decide(f.Events)
+	}
+	return f, f.guess()
+}
+
+// errEnough ends the reading of a source.
+var errEnough = errors.New("enough was read")
+
+// scan is the reading of a source. It is an ingest.Appender, so that a sample
+// is read as produce reads it.
+type scan struct {
+	findings *Findings
+	bytes    int
+	columns  map[string]*Field
+	object   *decode.Scanner
+	probes   [value.Bytes + 1]probe
+	buffer   []byte
+}
+
+// probe is a scanner of one field of some kind.
+type probe struct {
+	*decode.Scanner
+	slot value.Slot
+	row  value.Row
+}
+
+func newScan(o Options) *scan {
+	s := &scan{findings: &Findings{Topic: topicOf(o.Name), options: o}, columns: map[string]*Field{}, object: decode.New(nil)}
+	for _, kind := range []value.Kind{value.Int, value.Number, value.Time, value.String} {
+		var schema value.Schema
+		slot, err := schema.Add("v", value.Type{Kind: kind})
+		if err != nil {
+			panic(err) // one name
+		}
+		s.probes[kind] = probe{decode.New([]decode.Field{{Name: "v", Slot: slot}}), slot, schema.NewRows(1)[0]}
+	}
+	return s
+}
+
+// topicOf makes a topic's name from that of a file.
+func topicOf(source string) string {
+	name, _, _ := strings.Cut(filepath.Base(source), ".")
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '-'
+	}, name)
+	return cmp.Or(strings.Trim(name[:min(len(name), nameMax)], "-_"), "events")
+}
+
+// Append implements ingest.Appender: it looks at the records.
+func (s *scan) Append(_ context.Context, records ...stream.Record) error {
+	o := &s.findings.options
+	for i := range records {
+		if f := s.findings; f.Events+f.Malformed >= o.Lines || s.bytes >= o.Bytes {
+			return errEnough
+		}
+		s.bytes += len(records[i].Value)
+		if err := s.event(records[i].Value); err != nil {
+			if s.findings.Malformed++; s.findings.Problem == "" {
+				s.findings.Problem = fmt.Sprintf("event %d: %v", s.findings.Events+s.findings.Malformed, err)
+			}
+		}
+	}
+	return nil
+}
+
+// AppendOnce implements ingest.Appender.
+func (s *scan) AppendOnce(ctx context.Context, _ string, _ int64, records ...stream.Record) (int, error) {
+	return 0, s.Append(ctx, records...)
+}
+
+type member struct {
+	name string
+	raw  json.RawMessage
+}
+
+// event notes the fields of one event. It takes what decode takes, and gives
+// the reason where that is nothing.
+func (s *scan) event(text []byte) error {
+	var row value.Row
+	if err := s.object.Scan(text, &row); err != nil {
+		return err
+	}
+	var members []member
+	seen := map[string]bool{}
+	for d, started := json.NewDecoder(bytes.NewReader(text)), false; !started || d.More(); {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if !started {
+			started = true
+			continue
+		}
+		m := member{name: token.(string)}
+		if err := d.Decode(&m.raw); err != nil {
+			return err
+		}
+		if seen[m.name] {
+			return fmt.Errorf("the name %s stands in the event twice", quote(m.name))
+		}
+		seen[m.name] = true
+		members = append(members, m)
+	}
+	for _, m := range members {
+		c := s.columns[m.name]
+		if c == nil && len(s.columns) == columnsMax {
+			s.findings.More++
+			continue
+		}
+		if c == nil {
+			c = newField(m.name)
+			s.columns[m.name] = c
+			s.findings.Fields = append(s.findings.Fields, c)
+		}
+		s.value(c, m.raw)
+	}
+	s.findings.Events++
+	return nil
+}
+
+// value notes one value of a field.
+func (s *scan) value(c *Field, raw []byte) {
+	found := cell{event: int32(s.findings.Events), text: string(raw)}
+	switch raw[0] {
+	case 'n':
+		return
+	case 't', 'f':
+		found.kind = value.Bool
+	case '"':
+		found.kind = value.String
+		if p := s.probe(raw, value.String); p != nil {
+			found.text = strings.Clone(p.row.Text(p.slot))
+		}
+		if p := s.probe(raw, value.Time); p != nil {
+			found.kind, found.int = value.Time, p.row.Int(p.slot)
+		}
+	case '{', '[':
+		c.nested = raw[0]
+		found.text = string(raw[:1])
+	default:
+		if p := s.probe(raw, value.Number); p != nil {
+			found.kind, found.number = value.Number, p.row.Number(p.slot)
+		}
+		if p := s.probe(raw, value.Int); p != nil {
+			found.kind, found.int = value.Int, p.row.Int(p.slot)
+		}
+	}
+	c.add(found)
+}
+
+// probe reads a value as one of a kind, as the pipeline will; nil is that it
+// would refuse it.
+func (s *scan) probe(raw []byte, kind value.Kind) *probe {
+	s.buffer = append(append(append(s.buffer[:0], `{"v":`...), raw...), '}')
+	p := &s.probes[kind]
+	if p.Scan(s.buffer, &p.row) != nil {
+		return nil
+	}
+	return p
+}

@@ -1,0 +1,95 @@
+package services_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/process/services"
+	"github.com/afterbay/afterbay/internal/test/servertest"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// BenchmarkLookups runs events of 10,000 users through a lookup of each.
+func BenchmarkLookups(b *testing.B) {
+	const number, people = 50_000, 10_000
+	redis, postgres := servertest.Redis(b), servertest.Postgres(b)
+	set(b, redis, people)
+	to, err := pgx.Connect(b.Context(), postgres.URL)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer to.Close(context.Background())
+	if _, err := to.Exec(b.Context(), `create table users as select 'u' || n id, true trusted from generate_series(0, 9999) n; alter table users add primary key (id)`); err != nil {
+		b.Fatal(err)
+	}
+	var records []stream.Record
+	for i := range number {
+		user := fmt.Sprint("u", i*7919%people)
+		records = append(records, stream.Record{
+			Partition: stream.Partition{Topic: "posts", Index: stream.ByKey}, Key: []byte(user), Value: fmt.Appendf(nil, `{"user":%q}`, user),
+		})
+	}
+	inRedis := afterbay.Lookup{Redis: &afterbay.Redis{URL: redis.URL, Prefix: "user:"}}
+	inPostgres := afterbay.Lookup{Postgres: &afterbay.Postgres{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
+	kept, recorded := inRedis, inRedis
+	kept.Cache.TTL, recorded.Journal = time.Hour, &afterbay.Journal{}
+	for _, c := range []struct {
+		name   string
+		lookup afterbay.Lookup
+	}{{"redis", inRedis}, {"redis-kept", kept}, {"redis-recorded", recorded}, {"postgres", inPostgres}} {
+		b.Run(c.name, func(b *testing.B) {
+			l := c.lookup
+			l.Name, l.Key, l.Fields = "profile", "user", []afterbay.Field{{Name: "trusted", Type: "bool"}}
+			p := afterbay.Pipeline{
+				Name:  "bench",
+				Input: afterbay.Input{Topic: "posts", Key: "user", Fields: []afterbay.Field{{Name: "user", Type: "string"}}},
+				Steps: []afterbay.Step{{Lookup: &l}, {Emit: &afterbay.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}}},
+				Code:  afterbay.Code{Rows: services.Open},
+			}
+			var spent time.Duration
+			for b.Loop() {
+				spent += runOnce(b, p, records)
+			}
+			b.ReportMetric(float64(number)*float64(b.N)/spent.Seconds(), "events/s")
+		})
+	}
+}
+
+// runOnce returns how long a pipeline took over records that are there.
+func runOnce(b *testing.B, p afterbay.Pipeline, records []stream.Record) time.Duration {
+	b.Helper()
+	runner, err := afterbay.New(p, afterbay.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer runner.Close()
+	log := memory.New(memory.Options{})
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	if err := runner.CreateTopics(ctx, log); err != nil {
+		b.Fatal(err)
+	}
+	if err := log.Append(ctx, records...); err != nil {
+		b.Fatal(err)
+	}
+	start, ended := time.Now(), make(chan error, 1)
+	go func() { ended <- runner.Run(ctx, log) }()
+	if err := runner.WaitIdle(ctx, log); err != nil {
+		b.Fatal(err)
+	}
+	spent := time.Since(start)
+	stop()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+	if c := runner.Counts(); c.Outputs != uint64(len(records)) {
+		b.Fatalf("counts %+v", c)
+	}
+	return spent
+}

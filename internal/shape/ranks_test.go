@@ -1,0 +1,93 @@
+package shape_test
+
+// ranks gives each folder of packages a rank; it holds for the packages below it too that have none of their own. A
+// package imports packages of lower ranks, and packages below it in its own folder.
+var ranks = []struct {
+	rank    int
+	folders []string
+}{
+	{0, []string{"stream", "model", "internal/observe/metric"}},
+	{1, []string{
+		"lookup", "internal/naming", "internal/lab/plot", "internal/sys", "internal/control", "internal/event/value", "internal/event/header",
+		"internal/state/statekey", "internal/state/packed", "internal/task/timer", "internal/http/server", "internal/http/reload",
+		"internal/log/balance", "internal/gateway/limit", "internal/models/onnx/internal/wire",
+	}},
+	{2, []string{
+		"internal/feature", "internal/models/onnx/internal", "internal/event/decode", "internal/event/expression", "stream/streamtest", "internal/observe", "internal/models/oip",
+		"internal/models/text/internal", "internal/gateway/wire", "internal/gateway/hub", "internal/gateway/auth", "internal/http/access", "sink",
+	}},
+	{3, []string{
+		"step", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
+		"internal/models/text/wordpiece", "internal/models/process", "internal/models/remote", "internal/observe/otlp", "internal/gateway/contract",
+		"internal/models/onnx/worker", "internal/task/watermark", "internal/spec",
+	}},
+	{4, []string{
+		"internal/state/deadletter", "internal/state/generation", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
+		"internal/fetch", "internal/sinks/row",
+	}},
+	{5, []string{
+		"internal/log", "internal/models", "internal/http/ingest", "internal/http/serving", "internal/models/ocr", "internal/models/voice",
+		"internal/lookups/postgres", "internal/lookups/redis", "internal/lookups/http", "internal/gateway/sequence", "internal/sinks/files",
+		"internal/sinks/http", "internal/sinks/kafka", "internal/sinks/postgres", "internal/sinks/redis",
+	}},
+	{6, []string{"internal/task/redrive", "internal/task/table", "internal/sinks"}},
+	{8, []string{"internal/task/output", "internal/task/group", "internal/task/async"}},
+	{9, []string{"internal/task/keyed"}},
+	{10, []string{"internal/task"}},
+	{11, []string{"internal/lang"}},
+	{12, []string{"internal/config"}},
+	{15, []string{"internal/gateway", "internal/ops/scaffold", "internal/ops/reprocess"}},
+	{16, []string{"internal/http/admin", "internal/ops/explain"}},
+	{17, []string{"internal/process"}},
+	{18, []string{".", "scenario", "client"}},
+	{19, []string{"internal/lab/demo", "internal/test"}},
+	{20, []string{"internal/lab", "internal/e2e", "internal/shape"}},
+	{21, []string{"cmd/afterbay", "cmd/afterbay-onnx"}},
+}
+
+// public are the packages that programs of others may import. The root is ".".
+var public = []string{".", "client", "lookup", "model", "scenario", "sink", "step", "stream", "stream/streamtest"}
+
+// up are the imports that run up the ranks, each with what ends it. The list only shrinks: an import that is gone is
+// struck from it, and none is added.
+var up = map[string]string{
+	"internal/http/admin -> .":                    "the root's Runner becomes internal/pipeline",
+	"internal/ops/explain -> .":                   "the root's Runner becomes internal/pipeline",
+	"internal/ops/explain -> internal/http/admin": "directories and their entries become internal/ops/inspect",
+	"internal/ops/reprocess -> .":                 "the root's Runner becomes internal/pipeline",
+	"internal/process/services -> .":              "the list of plug-ins becomes internal/process/kinds.go",
+	"scenario -> .":                               "the library becomes the Engine, on internal/process",
+}
+
+// alone justifies each package that one other package imports: else it would be a part of that one.
+var alone = map[string]string{
+	"internal/http/serving":             "the program's code stays small: it is flags, printing and exit codes",
+	"internal/lab/bench":                "the program's code stays small",
+	"internal/lab/demo/baseline":        "go:embed reads files of its own folder",
+	"internal/lab/demo/fraud":           "go:embed reads files of its own folder",
+	"internal/lab/demo/moderation":      "go:embed reads files of its own folder",
+	"internal/lab/plot":                 "goes when a UI draws",
+	"internal/lab/simulate":             "the program's code stays small",
+	"internal/lookups/http":             "one folder a service",
+	"internal/lookups/postgres":         "one folder a service",
+	"internal/lookups/redis":            "one folder a service",
+	"internal/models/ocr":               "one folder a kind",
+	"internal/models/onnx/internal/ort": "loads a library: only the worker process may",
+	"internal/models/onnx/worker":       "the worker process has no other code of the module",
+	"internal/models/text":              "one folder a kind",
+	"internal/models/voice":             "one folder a kind",
+	"internal/observe/otlp":             "one exporter, imported where it is chosen",
+	"internal/ops/explain":              "the program's code stays small",
+	"internal/ops/scaffold":             "the program's code stays small",
+	"internal/process/outside":          "becomes a part of internal/process/kinds.go",
+	"internal/process/services":         "becomes a part of internal/process/kinds.go",
+	"internal/sinks/files":              "one folder a service",
+	"internal/sinks/http":               "one folder a service",
+	"internal/sinks/kafka":              "one folder a service",
+	"internal/sinks/postgres":           "one folder a service",
+	"internal/sinks/redis":              "one folder a service",
+	"internal/sys/clean":                "pure, with tests and fuzzing of its own",
+	"internal/task/keyed":               "internal/task is at its limit of lines",
+	"internal/task/redrive":             "internal/task is at its limit of lines",
+	"internal/task/watermark":           "internal/task is at its limit of lines",
+}

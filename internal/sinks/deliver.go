@@ -1,0 +1,282 @@
+// Package sinks is the way out: it reads the committed records of a topic in a
+// consumer group of its own and hands each to a service, until that took it.
+// What a service does therefore never holds up the pipeline that wrote them.
+//
+// A record has an id, which pipelines derive from its event, so that it is the
+// same after every crash. The ids that a service took are state beside the
+// partition, within a window: a record whose id is among them is not handed on
+// again. So a service is called for an id once, and once more for every attempt
+// that failed and for every time the process died, or lost the partition, after a
+// call began and before the commit that follows its answer. Each of these calls
+// brings the same id: a service that looks at it has one effect.
+//
+// What the service refused is a dead letter, which package deadletter sends back to the
+// sink alone.
+package sinks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/dedupe"
+	contract "github.com/afterbay/afterbay/sink"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Options of a Deliverer. Group and Topic are needed.
+type Options struct {
+	Group       string          // the consumer group, <pipeline>.<sink>
+	Topic       string          // what is read
+	Name        string          // of the sink, in dead letters; "" is the group
+	Timeout     time.Duration   // of a call, up to 10 m; 0 is 3 s, 30 s of a Writer and 2 m of an Archive
+	Concurrency int             // calls at once, up to 1,024, and one more for what is sent back; 0 is 16
+	Window      time.Duration   // of event time in which an id is remembered, 1 s to 366 days; 0 is 24 h
+	Max         int             // ids remembered by partition, 1,024 to 40,000,000; 0 is 1,000,000
+	Expire      time.Duration   // a record that is tried for so long is a dead letter; 0 is never
+	Batch       int             // of a Writer: records of a call, up to 100,000; 0 is 2,000
+	BatchBytes  int             // and about how many bytes of them, up to 1 GiB; 0 is 8 MiB
+	Wait        time.Duration   // for a call to have so many, up to an hour; 0 calls at once with what is there
+	Objects     contract.Bounds // of an Archive, of which Concurrency is 4 where it is 0; Window, Max and Expire say nothing there
+	Hurry       func() bool     // of an Archive: nobody waits for more records than are there; nil is never
+	Logger      *slog.Logger    // nil discards
+
+	// Fault is called with a call or a commit in flight (call, answer, write,
+	// sync, after): crash tests end the process there. nil is none.
+	Fault func(stage string)
+}
+
+// Defaults of Options.
+const (
+	DefaultTimeout = 3 * time.Second
+	DefaultWindow  = 24 * time.Hour
+	DefaultMax     = 1_000_000
+
+	DefaultWriteTimeout = 30 * time.Second // of a Writer
+	DefaultBatch        = 2_000
+	DefaultBatchBytes   = 8 << 20
+)
+
+const (
+	timeoutMax     = 10 * time.Minute
+	concurrencyMax = 1024
+	idsLeast       = 1024 // more than the records of a partition that are held
+	batchMax       = 100_000
+	batchBytesMax  = 1 << 30
+	waitMax        = time.Hour
+)
+
+// Validate returns all that is wrong with the options, and why.
+func (o Options) Validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Group == "" || o.Topic == "" {
+		fail("group %q and topic %q: both are needed", o.Group, o.Topic)
+	}
+	if o.Timeout < 0 || o.Timeout > timeoutMax {
+		fail("timeout is %v: use up to %v, since who takes a partition over waits for its calls", o.Timeout, timeoutMax)
+	}
+	if o.Concurrency < 0 || o.Concurrency > concurrencyMax {
+		fail("concurrency is %d: use 1 to %d", o.Concurrency, concurrencyMax)
+	}
+	if o.Max != 0 && o.Max < idsLeast {
+		fail("max is %d: use %d or more, as many as records are under way", o.Max, idsLeast)
+	} else if err := o.ids().Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.Expire < 0 {
+		fail("expire is %v: a record is tried once at least", o.Expire)
+	}
+	if o.Batch < 0 || o.Batch > batchMax {
+		fail("a batch of %d records: use 1 to %d", o.Batch, batchMax)
+	}
+	if o.BatchBytes < 0 || o.BatchBytes > batchBytesMax {
+		fail("a batch of %d bytes: use 1 to %d, as much is held twice for each partition", o.BatchBytes, batchBytesMax)
+	}
+	if o.Wait < 0 || o.Wait > waitMax {
+		fail("wait is %v: use up to %v", o.Wait, waitMax)
+	}
+	errs = append(errs, o.Objects.Validate())
+	return errors.Join(errs...)
+}
+
+func (o Options) ids() dedupe.Spec {
+	return dedupe.Spec{Window: cmp.Or(o.Window, DefaultWindow), Max: cmp.Or(o.Max, DefaultMax)}
+}
+
+func (o Options) withDefaults() Options {
+	o.Name = cmp.Or(o.Name, o.Group)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Batch, o.BatchBytes = cmp.Or(o.Batch, DefaultBatch), cmp.Or(o.BatchBytes, DefaultBatchBytes)
+	o.Concurrency = cmp.Or(o.Concurrency, contract.DefaultConcurrency)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// DeadTopic returns the topic of the dead letters of a group.
+func DeadTopic(group string) string { return deadletter.Topic(group) }
+
+// Topics returns the topics of a group's own: that of its dead letters, and that
+// of those which are sent back. They have the partitions of what the group reads.
+func Topics(group string) []string { return []string{DeadTopic(group), deadletter.SinkTopic(group)} }
+
+// Deliverer hands the records of a topic to a service. Make one with New.
+type Deliverer struct {
+	log     stream.Log
+	sink    contract.Service
+	options Options
+	metrics *Metrics
+	service *service
+}
+
+// New returns a Deliverer that is ready to Run and counts in metrics.
+func New(log stream.Log, sink contract.Service, options Options, metrics *Metrics) (*Deliverer, error) {
+	if sink.Kinds() != 1 {
+		return nil, fmt.Errorf("sink %q: it takes records either one at a time, or many, or as objects", options.Group)
+	}
+	if err := options.Validate(); err != nil {
+		return nil, fmt.Errorf("sink %q: %w", options.Group, err)
+	}
+	service, err := newService()
+	if err != nil {
+		return nil, fmt.Errorf("sink %q: %w", options.Group, err)
+	}
+	switch {
+	case sink.Many != nil:
+		options.Timeout = cmp.Or(options.Timeout, DefaultWriteTimeout)
+	case sink.Whole != nil:
+		options.Timeout = cmp.Or(options.Timeout, contract.DefaultArchiveTimeout)
+		options.Concurrency = cmp.Or(options.Concurrency, contract.DefaultArchiveConcurrency)
+		options.Objects = options.Objects.WithDefaults()
+	}
+	options = options.withDefaults()
+	return &Deliverer{log: log, sink: sink, options: options, metrics: metrics, service: service}, nil
+}
+
+// Run delivers until ctx is done; then it waits for the calls under way, at most
+// the timeout, commits what was taken and returns nil. The partitions are shared
+// with the other members of the group. A session that lost its partitions, or
+// whose commit failed, is followed by another one.
+func (d *Deliverer) Run(ctx context.Context) error {
+	err := d.makeTopics(ctx)
+	if err == nil {
+		// What is sent back has a group of its own: one of both topics would give a
+		// member all of the one and another member all of the other.
+		group := d.options.Group
+		both, ctx := errgroup.WithContext(ctx)
+		both.Go(func() error { return d.sessions(ctx, reading{group, d.options.Topic, d.options.Concurrency}) })
+		both.Go(func() error {
+			return d.sessions(ctx, reading{deadletter.SinkGroup(group), deadletter.SinkTopic(group), 1})
+		})
+		err = both.Wait()
+		d.metrics.Resting.Store(false)
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("sink %q: %w", d.options.Group, err)
+	}
+	return nil
+}
+
+// reading is what a session reads, and how many calls it makes at once.
+type reading struct {
+	group, topic string
+	concurrency  int
+}
+
+// sessions runs one session after the other, until one ends by an error or ctx is
+// done.
+func (d *Deliverer) sessions(ctx context.Context, from reading) error {
+	for {
+		err := d.session(ctx, from)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, stream.ErrFenced):
+			d.metrics.Rejoined.Add(1)
+			d.options.Logger.Info("member was fenced and joins its group again", "sink", from.group, "reason", err)
+			if errors.Is(err, errOwned) { // it must not fence the owner in turn at once
+				select {
+				case <-time.After(rejoinAfter):
+				case <-ctx.Done():
+				}
+			}
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// makeTopics makes the group's own topics. If the topic got more partitions since the
+// group began, the error is a stream.PartitionsError.
+func (d *Deliverer) makeTopics(ctx context.Context) error {
+	topics, err := d.log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	existing := map[string]int32{}
+	for _, t := range topics {
+		existing[t.Name] = t.Partitions
+	}
+	partitions := existing[d.options.Topic]
+	if partitions == 0 {
+		return fmt.Errorf("topic %q: %w", d.options.Topic, stream.ErrUnknownTopic)
+	}
+	began, err := stream.StatePartitions(ctx, d.log, d.options.Group, d.options.Topic, existing[DeadTopic(d.options.Group)])
+	if err != nil {
+		return err
+	}
+	if began > 0 && began < partitions {
+		return &stream.PartitionsError{Topic: d.options.Topic, Partitions: partitions, State: began}
+	}
+	for _, name := range Topics(d.options.Group) {
+		if began == partitions && existing[name] > partitions {
+			continue // only its readers have to know
+		}
+		if err := d.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loop is what a session does in turns until it ends.
+type loop interface {
+	turn(ctx context.Context) error
+	finish() error // of the calls under way
+	end()
+}
+
+// session runs one session until it dies or ctx is done.
+func (d *Deliverer) session(ctx context.Context, from reading) (err error) {
+	s, err := d.log.Join(ctx, from.group, from.topic)
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	var w loop
+	switch {
+	case d.sink.Many != nil:
+		w = newBatches(ctx, d, s, from)
+	case d.sink.Whole != nil:
+		w = newArchiver(ctx, d, s, from)
+	default:
+		w = newWorker(ctx, d, s, from)
+	}
+	defer func() {
+		w.end()
+		err = errors.Join(err, s.Close())
+	}()
+	for ctx.Err() == nil {
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+	}
+	return w.finish()
+}

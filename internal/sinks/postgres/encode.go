@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Types, as the server numbers them.
+const (
+	boolType   = 16
+	byteaType  = 17
+	bigintType = 20
+	textType   = 25
+	doubleType = 701
+	timeType   = 1184
+)
+
+func elementOf(kind value.Kind) uint32 {
+	switch kind {
+	case value.Bool:
+		return boolType
+	case value.Int:
+		return bigintType
+	case value.Number:
+		return doubleType
+	case value.Time:
+		return timeType
+	case value.Bytes:
+		return byteaType
+	}
+	return textType
+}
+
+// epoch is the start of 2000 in microseconds, from which the server counts.
+const epoch = 946_684_800_000_000
+
+// array is a column of rows in the server's own form of an array.
+type array struct{ bytes []byte }
+
+// begin makes it an array of so many elements, in the memory it has.
+func (a *array) begin(element uint32, n int) {
+	b := binary.BigEndian.AppendUint32(a.bytes[:0], 1) // dimensions
+	b = binary.BigEndian.AppendUint32(b, 0)            // whether there are nulls
+	b = binary.BigEndian.AppendUint32(b, element)
+	b = binary.BigEndian.AppendUint32(b, uint32(n))
+	a.bytes = binary.BigEndian.AppendUint32(b, 1) // the first index
+}
+
+func (a *array) null() {
+	a.bytes[7] = 1
+	a.bytes = append(a.bytes, 0xff, 0xff, 0xff, 0xff)
+}
+
+func (a *array) int64(v int64) {
+	a.bytes = binary.BigEndian.AppendUint64(append(a.bytes, 0, 0, 0, 8), uint64(v))
+}
+
+func (a *array) text(v string) {
+	a.bytes = append(binary.BigEndian.AppendUint32(a.bytes, uint32(len(v))), v...)
+}
+
+// add appends a value of a row. form is how the server takes it.
+func (a *array) add(form form, row *value.Row, slot value.Slot) {
+	if !row.Has(slot) {
+		a.null()
+		return
+	}
+	switch slot.Type.Kind {
+	case value.Bool:
+		v := byte(0)
+		if row.Bool(slot) {
+			v = 1
+		}
+		a.bytes = append(a.bytes, 0, 0, 0, 1, v)
+	case value.Int:
+		a.int64(row.Int(slot))
+	case value.Time:
+		a.int64(row.Int(slot) - epoch)
+	case value.Number:
+		a.int64(int64(math.Float64bits(row.Number(slot))))
+	case value.Vector:
+		a.vector(form, row.Text(slot))
+	case value.Strings:
+		a.strings(form, row.Text(slot))
+	default:
+		a.text(row.Text(slot))
+	}
+}
+
+// vector appends a vector, of float32 with the lowest byte first. That of pgvector
+// has the highest first, behind its length; to other columns it goes as an array
+// of text.
+func (a *array) vector(form form, v string) {
+	n := len(v) / 4
+	b := a.bytes
+	if form == asVector {
+		b = binary.BigEndian.AppendUint32(b, uint32(4+4*n))
+		b = binary.BigEndian.AppendUint16(b, uint16(n))
+		b = append(b, 0, 0)
+		for i := 0; i < len(v); i += 4 {
+			b = append(b, v[i+3], v[i+2], v[i+1], v[i])
+		}
+		a.bytes = b
+		return
+	}
+	open, end := brackets(form)
+	start := len(b)
+	b = append(b, 0, 0, 0, 0, open)
+	for i := 0; i < len(v); i += 4 {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		number := math.Float32frombits(uint32(v[i]) | uint32(v[i+1])<<8 | uint32(v[i+2])<<16 | uint32(v[i+3])<<24)
+		b = appendFloat(b, number)
+	}
+	b = append(b, end)
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
+	a.bytes = b
+}
+
+// strings appends a list of strings as the text of an array or of JSON. Both quote
+// alike what can stand in a text of PostgreSQL, but for control characters, which
+// arrays take as they are.
+func (a *array) strings(form form, v string) {
+	open, end := brackets(form)
+	start := len(a.bytes)
+	b := append(a.bytes, 0, 0, 0, 0, open)
+	for text := range value.EachString(v) {
+		if len(b) > start+5 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		for _, c := range []byte(text) {
+			switch {
+			case c == '"' || c == '\\':
+				b = append(b, '\\', c)
+			case c < ' ' && form == asJSON:
+				b = fmt.Appendf(b, "\\u%04x", c)
+			default:
+				b = append(b, c)
+			}
+		}
+		b = append(b, '"')
+	}
+	b = append(b, end)
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
+	a.bytes = b
+}
+
+func brackets(form form) (open, end byte) {
+	if form == asJSON {
+		return '[', ']'
+	}
+	return '{', '}'
+}

@@ -1,0 +1,362 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// form is how the server takes the values of a column.
+type form uint8
+
+const (
+	asIs form = iota
+	asVector
+	asArray
+	asJSON
+)
+
+func appendFloat(dst []byte, v float32) []byte {
+	return strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+}
+
+// layout is the table as it was found, and how it is written.
+type layout struct {
+	forms    []form
+	elements []uint32 // the type of each column's values, as the server numbers them
+	upsert   string   // takes an array for each column and for each of the sink's own
+	foreign  string   // takes arrays of keys and sources, and returns the places of those whose rows are of another source
+}
+
+// found is a column of the table.
+type found struct {
+	sql     string // its type
+	notNull bool
+	filled  bool // has a default
+}
+
+// fits are the types of columns that take a kind, but for vectors of pgvector; the
+// first is the one that a table is made with.
+func fits(t value.Type) []string {
+	switch t.Kind {
+	case value.Bool:
+		return []string{"boolean"}
+	case value.Int:
+		return []string{"bigint", "integer", "smallint", "numeric"}
+	case value.Number:
+		return []string{"double precision", "real", "numeric"}
+	case value.Time:
+		return []string{"timestamp with time zone"}
+	case value.Bytes:
+		return []string{"bytea"}
+	case value.Vector:
+		return []string{"real[]", "double precision[]", "jsonb"}
+	case value.Strings:
+		return []string{"text[]", "jsonb"}
+	}
+	return []string{"text", "character varying", "character", "uuid", "jsonb", "json"}
+}
+
+// wanted returns the types of column i, as the server writes them.
+func (s *Sink) wanted(i int) []string {
+	if t := s.slots[i].Type; s.isVector(i) {
+		return []string{fmt.Sprintf("vector(%d)", t.Size), "vector"}
+	}
+	return fits(s.slots[i].Type)
+}
+
+func (s *Sink) isVector(i int) bool {
+	return s.options.Vector != nil && s.options.Columns[i].Column == s.options.Vector.Column
+}
+
+func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+func (s *Sink) table() string { return pgx.Identifier(strings.Split(s.options.Table, ".")).Sanitize() }
+
+// prepareTable makes the table where there is none, checks it, and returns how it
+// is written.
+func (s *Sink) prepareTable(ctx context.Context, conn *pgconn.PgConn) (*layout, error) {
+	if s.options.Vector != nil {
+		if err := s.makeExtension(ctx, conn); err != nil {
+			return nil, err
+		}
+	}
+	if s.options.ExactlyOnce {
+		if err := run(ctx, conn, positionsTable); err != nil {
+			return nil, fmt.Errorf("make the table afterbay_positions: %w", err)
+		}
+	}
+	columns, err := s.columns(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if columns == nil {
+		if err := run(ctx, conn, s.definition()); err != nil {
+			return nil, fmt.Errorf("make table %s: %w", s.options.Table, err)
+		}
+		if columns, err = s.columns(ctx, conn); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.compare(ctx, conn, columns); err != nil {
+		return nil, err
+	}
+	l, err := s.layoutOf(ctx, conn, columns)
+	if err == nil && s.options.Vector != nil && s.options.Vector.Index != "" {
+		s.indexing.Go(s.makeIndex)
+	}
+	return l, err
+}
+
+// Check says what of the database is not as the sink needs it, one error in the
+// list for each thing. It makes and changes nothing: a table that is not there is
+// made when the sink starts.
+func (s *Sink) Check(ctx context.Context) []error {
+	conn, err := pgconn.ConnectConfig(ctx, s.server)
+	if err != nil {
+		return []error{said(err)}
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if s.options.Vector != nil {
+		there, err := ask(ctx, conn, "SELECT to_regtype('vector') IS NOT NULL, EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')")
+		if err != nil {
+			return []error{err}
+		}
+		if there[0][0] != "t" && there[0][1] != "t" {
+			return []error{errors.New("the server has no extension vector: install pgvector on it")}
+		}
+	}
+	columns, err := s.columns(ctx, conn)
+	if err != nil {
+		return []error{err}
+	}
+	if columns != nil {
+		err = s.compare(ctx, conn, columns)
+	}
+	var list interface{ Unwrap() []error }
+	if errors.As(err, &list) {
+		return list.Unwrap()
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// makeExtension makes pgvector usable.
+func (s *Sink) makeExtension(ctx context.Context, conn *pgconn.PgConn) error {
+	there, err := ask(ctx, conn, "SELECT to_regtype('vector') IS NOT NULL")
+	if err != nil || there[0][0] == "t" {
+		return err
+	}
+	if err := run(ctx, conn, "CREATE EXTENSION IF NOT EXISTS vector"); err != nil {
+		return fmt.Errorf("the database has no extension vector: install pgvector on the server and, as a user who may, CREATE EXTENSION vector: %w", err)
+	}
+	return nil
+}
+
+// definition is what makes the table.
+func (s *Sink) definition() string {
+	var list []string
+	for i, c := range s.options.Columns {
+		text := quote(c.Column) + " " + s.wanted(i)[0]
+		switch {
+		case i == s.key:
+			text += " PRIMARY KEY"
+		case !c.Type.Optional:
+			text += " NOT NULL"
+		}
+		list = append(list, text)
+	}
+	for _, name := range ownColumns {
+		list = append(list, quote(name)+" "+ownType(name))
+	}
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s)", s.table(), strings.Join(list, ", "))
+}
+
+func ownType(name string) string {
+	if name == sourceColumn {
+		return "text"
+	}
+	return "bigint"
+}
+
+// columns returns those of the table; nil where there is no table.
+func (s *Sink) columns(ctx context.Context, conn *pgconn.PgConn) (map[string]found, error) {
+	there, err := ask(ctx, conn, "SELECT to_regclass($1) IS NOT NULL", s.table())
+	if err != nil || there[0][0] != "t" {
+		return nil, err
+	}
+	rows, err := ask(ctx, conn, `SELECT attname, format_type(atttypid, atttypmod), attnotnull, atthasdef OR attidentity <> '' OR attgenerated <> ''
+		FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`, s.table())
+	if err != nil {
+		return nil, err
+	}
+	columns := map[string]found{}
+	for _, r := range rows {
+		columns[r[0]] = found{r[1], r[2] == "t", r[3] == "t"}
+	}
+	return columns, nil
+}
+
+// compare says, for all of the table that is not as the sink needs it, where, what
+// was found, what is wanted and what makes it so.
+func (s *Sink) compare(ctx context.Context, conn *pgconn.PgConn, columns map[string]found) error {
+	var errs []error
+	fail := func(column, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("table %s, column %s: %s", s.options.Table, column, fmt.Sprintf(format, args...)))
+	}
+	alter := "ALTER TABLE " + s.table() + " "
+	for i, c := range s.options.Columns {
+		want := s.wanted(i)
+		switch is, ok := columns[c.Column]; {
+		case !ok:
+			fail(c.Column, "there is none, and %v is written to it: %sADD COLUMN %s %s", c.Type, alter, quote(c.Column), want[0])
+		case !slices.Contains(want, bare(is.sql)) && !slices.Contains(want, is.sql):
+			fail(c.Column, "is %s, and %v is written to it, which needs %s: %sALTER COLUMN %s TYPE %s USING %[5]s::%[6]s", is.sql, c.Type, want[0], alter, quote(c.Column), want[0])
+		case is.notNull && c.Type.Optional:
+			fail(c.Column, "is NOT NULL, and %v is written to it: %sALTER COLUMN %s DROP NOT NULL", c.Type, alter, quote(c.Column))
+		}
+	}
+	for _, name := range ownColumns {
+		if is, ok := columns[name]; !ok {
+			fail(name, "there is none, and the sink keeps there which event a row is of: %sADD COLUMN %s %s", alter, name, ownType(name))
+		} else if is.sql != ownType(name) {
+			fail(name, "is %s, and the sink needs %s: %sALTER COLUMN %s TYPE %[2]s USING %[4]s::%[2]s", is.sql, ownType(name), alter, name)
+		}
+	}
+	for name, is := range columns {
+		if is.notNull && !is.filled && !slices.Contains(ownColumns, name) && !slices.ContainsFunc(s.options.Columns, func(c Column) bool { return c.Column == name }) {
+			fail(name, "is NOT NULL without a default, and nothing is written to it: %sALTER COLUMN %s DROP NOT NULL", alter, quote(name))
+		}
+	}
+	if _, ok := columns[s.options.Key]; ok {
+		unique, err := ask(ctx, conn, `SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attname = $2
+			WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum`, s.table(), s.options.Key)
+		if err != nil {
+			return err
+		}
+		if unique[0][0] == "0" {
+			fail(s.options.Key, "is not unique, and rows are found by it: %sADD PRIMARY KEY (%s)", alter, quote(s.options.Key))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// bare is a type without what it holds at most.
+func bare(sql string) string {
+	if open := strings.IndexByte(sql, '('); open > 0 && !strings.HasPrefix(sql, "vector") && strings.HasSuffix(sql, ")") {
+		return sql[:open]
+	}
+	return sql
+}
+
+// layoutOf returns how the table is written.
+func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[string]found) (*layout, error) {
+	l := &layout{}
+	var takes, names, casts, sets []string
+	add := func(name, sql, take string, element uint32, form form) {
+		n := len(takes)
+		takes = append(takes, fmt.Sprintf("unnest($%d::%s[]) AS c%d", n+1, take, n))
+		names = append(names, quote(name))
+		cast := fmt.Sprintf("u.c%d", n)
+		if to := bare(sql); to != take {
+			cast += "::" + to // without its length, which would cut what is too long
+		}
+		casts = append(casts, cast)
+		if name != s.options.Key {
+			sets = append(sets, fmt.Sprintf("%s = excluded.%[1]s", quote(name)))
+		}
+		l.elements, l.forms = append(l.elements, element), append(l.forms, form)
+	}
+	for i, c := range s.options.Columns {
+		is := columns[c.Column].sql
+		switch {
+		case s.isVector(i):
+			oids, err := ask(ctx, conn, "SELECT 'vector'::regtype::oid")
+			if err != nil {
+				return nil, err
+			}
+			element, _ := strconv.ParseUint(oids[0][0], 10, 32)
+			add(c.Column, "vector", "vector", uint32(element), asVector)
+		case listed(c.Type.Kind) && is == "jsonb":
+			add(c.Column, is, "text", textType, asJSON)
+		case listed(c.Type.Kind):
+			add(c.Column, is, "text", textType, asArray)
+		default:
+			add(c.Column, is, fits(c.Type)[0], elementOf(c.Type.Kind), asIs)
+		}
+	}
+	for _, name := range ownColumns {
+		element := uint32(bigintType)
+		if name == sourceColumn {
+			element = textType
+		}
+		add(name, ownType(name), ownType(name), element, asIs)
+	}
+	// Arrays that are unnested side by side in a SELECT are not copied first, as
+	// those in a FROM are.
+	l.upsert = fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM (SELECT %s) AS u ON CONFLICT (%s) DO UPDATE SET %s WHERE %s",
+		s.table(), strings.Join(names, ", "), strings.Join(casts, ", "), strings.Join(takes, ", "), quote(s.options.Key), strings.Join(sets, ", "), s.newer())
+	keyType := fits(s.slots[s.key].Type)[0]
+	l.foreign = fmt.Sprintf("SELECT u.i FROM unnest($1::%s[], $2::text[]) WITH ORDINALITY AS u(k, s, i) JOIN %s AS t ON t.%s = u.k::%s WHERE t.%s IS DISTINCT FROM u.s",
+		keyType, s.table(), quote(s.options.Key), bare(columns[s.options.Key].sql), sourceColumn)
+	return l, nil
+}
+
+// listed reports whether values of a kind go as the text of a list.
+func listed(kind value.Kind) bool { return kind == value.Vector || kind == value.Strings }
+
+// newer is the condition under which a row is written over.
+func (s *Sink) newer() string {
+	row := func(of string, names ...string) string {
+		for i, name := range names {
+			names[i] = of + "." + name
+		}
+		return "(" + strings.Join(names, ", ") + ")"
+	}
+	if s.version >= 0 {
+		version := quote(s.options.Columns[s.version].Column)
+		names := func() []string {
+			return []string{version, generationColumn, sourceColumn + ` COLLATE "C"`, offsetColumn, recordColumn}
+		}
+		return fmt.Sprintf("t.%s IS NULL OR t.%s IS NULL OR %s < %s", sourceColumn, version, row("t", names()...), row("excluded", names()...))
+	}
+	names := func() []string { return []string{generationColumn, offsetColumn, recordColumn} }
+	return fmt.Sprintf("t.%s IS NULL OR t.%[1]s = excluded.%[1]s AND %s < %s", sourceColumn, row("t", names()...), row("excluded", names()...))
+}
+
+// run runs statements without parameters.
+func run(ctx context.Context, conn *pgconn.PgConn, sql string) error {
+	_, err := conn.Exec(ctx, sql).ReadAll()
+	return err
+}
+
+// ask returns the rows of a query in the server's text.
+func ask(ctx context.Context, conn *pgconn.PgConn, sql string, parameters ...string) (rows [][]string, err error) {
+	var values [][]byte
+	for _, p := range parameters {
+		values = append(values, []byte(p))
+	}
+	result := conn.ExecParams(ctx, sql, values, nil, nil, nil).Read()
+	for _, r := range result.Rows {
+		var row []string
+		for _, v := range r {
+			row = append(row, string(v))
+		}
+		rows = append(rows, row)
+	}
+	if result.Err != nil {
+		return nil, said(result.Err)
+	}
+	return rows, nil
+}

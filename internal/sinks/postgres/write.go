@@ -1,0 +1,383 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/sink"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// claim is a partition whose rows the sink writes.
+type claim struct {
+	*Sink
+	partition stream.Partition
+	rows      []value.Row // memory of a batch
+	positions []*position // of the shards; nil where none are kept
+	broken    bool        // a write failed: what came of it is not known
+}
+
+// item is a record on its way.
+type item struct {
+	index   int // among the records of the batch
+	offset  stream.Offset
+	key     string
+	row     *value.Row
+	version sink.Version
+}
+
+// newer reports whether i is to be written rather than other, of its key.
+func (c *claim) newer(i, other *item) bool {
+	if c.version >= 0 {
+		slot := c.slots[c.version]
+		order := 0
+		if slot.Type.Kind == value.Number {
+			order = cmp.Compare(i.row.Number(slot), other.row.Number(slot))
+		} else {
+			order = cmp.Compare(i.row.Int(slot), other.row.Int(slot))
+		}
+		if order = cmp.Or(order, cmp.Compare(i.version.Generation, other.version.Generation), strings.Compare(i.version.Source, other.version.Source)); order != 0 {
+			return order > 0
+		}
+	}
+	return i.version.Compare(other.version) >= 0
+}
+
+// Write implements sink.Claim.
+func (c *claim) Write(ctx context.Context, committed stream.Offset, records []stream.Record) (sink.Outcome, error) {
+	if c.broken {
+		return sink.Outcome{}, errors.New("a write of this claim failed")
+	}
+	l, err := c.ready(ctx)
+	if err != nil {
+		return sink.Outcome{}, err
+	}
+	var total sink.Outcome
+	items := make([][]item, len(c.shards))
+	for len(c.rows) < len(records) {
+		c.rows = append(c.rows, c.reader.NewRows(len(records))...)
+	}
+	for i := range records {
+		it, err := c.read(i, &records[i])
+		if err != nil {
+			total.Refused = append(total.Refused, sink.Refusal{Index: i, Err: err})
+			continue
+		}
+		k := stream.Place([]byte(it.key), int32(len(c.shards)))
+		if c.positions == nil || c.positions[k].needs(it.offset) {
+			items[k] = append(items[k], it)
+		}
+	}
+	next := records[len(records)-1].Offset + 1
+	var wait sync.WaitGroup
+	results, errs := make([]sink.Outcome, len(c.shards)), make([]error, len(c.shards))
+	for k, list := range items {
+		if len(list) > 0 {
+			wait.Go(func() { results[k], errs[k] = c.writeShard(ctx, l, k, committed, list, next) })
+		}
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		c.broken = true
+		return sink.Outcome{}, err
+	}
+	for _, o := range results {
+		total.Refused, total.Older, total.Foreign = append(total.Refused, o.Refused...), total.Older+o.Older, total.Foreign+o.Foreign
+	}
+	slices.SortFunc(total.Refused, func(a, b sink.Refusal) int { return cmp.Compare(a.Index, b.Index) })
+	return total, nil
+}
+
+// read makes a row of a record.
+func (c *claim) read(i int, r *stream.Record) (item, error) {
+	row := &c.rows[i]
+	if err := c.reader.Read(r.Value, row); err != nil {
+		return item{}, err
+	}
+	for n, slot := range c.slots {
+		if slot.Type.Kind == value.String && row.Has(slot) && strings.IndexByte(row.Text(slot), 0) >= 0 {
+			return item{}, fmt.Errorf("column %s: PostgreSQL keeps no text with a zero byte", c.options.Columns[n].Column)
+		}
+	}
+	it := item{index: i, offset: r.Offset, row: row, version: sink.VersionOf(r)}
+	if slot := c.slots[c.key]; slot.Type.Kind == value.Int {
+		it.key = strconv.FormatInt(row.Int(slot), 10)
+	} else {
+		it.key = row.Text(slot)
+	}
+	return it, nil
+}
+
+// shard is a connection of its own, which one claim uses at a time.
+type shard struct {
+	turn     chan struct{} // holds a token while nobody uses it
+	conn     *pgconn.PgConn
+	prepared *layout
+	arrays   []array // memory of a batch
+}
+
+func newShard() *shard {
+	sh := &shard{turn: make(chan struct{}, 1)}
+	sh.turn <- struct{}{}
+	return sh
+}
+
+// drop ends the connection.
+func (sh *shard) drop() {
+	if sh.conn != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // it does not say good-bye to a server that does not answer
+		sh.conn.Close(ctx)
+		sh.conn, sh.prepared = nil, nil
+	}
+}
+
+// connect makes the connection ready for a layout of the table.
+func (sh *shard) connect(ctx context.Context, s *Sink, l *layout) error {
+	if sh.conn != nil && (sh.conn.IsClosed() || sh.prepared != l) {
+		sh.drop()
+	}
+	if sh.conn == nil {
+		conn, err := pgconn.ConnectConfig(ctx, s.server)
+		if err != nil {
+			return said(err)
+		}
+		sh.conn = conn
+		if err := run(ctx, conn, settings); err != nil {
+			return said(err)
+		}
+		if _, err := conn.Prepare(ctx, upsertName, l.upsert, nil); err != nil {
+			return said(err)
+		}
+		if _, err := conn.Prepare(ctx, foreignName, l.foreign, nil); err != nil {
+			return said(err)
+		}
+		sh.prepared, sh.arrays = l, make([]array, len(l.elements))
+	}
+	return nil
+}
+
+// settings of a connection: what is committed is not to be lost with a server that
+// dies, since offsets go on; a plan is made once, not of the arrays of each batch;
+// and who hangs in a transaction is not to keep a position from its next owner.
+const settings = `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+	SET plan_cache_mode = force_generic_plan; SET idle_in_transaction_session_timeout = '5s'`
+
+const (
+	upsertName  = "upsert"
+	foreignName = "foreign"
+)
+
+// batch is what a shard writes of a batch.
+type batch struct {
+	*claim
+	*layout
+	*shard
+	number   int       // of the shard
+	position *position // nil where none is kept
+	outcome  sink.Outcome
+}
+
+// writeShard writes the rows of a shard. next is the offset behind the batch.
+func (c *claim) writeShard(ctx context.Context, l *layout, k int, committed stream.Offset, items []item, next stream.Offset) (sink.Outcome, error) {
+	sh := c.shards[k]
+	select {
+	case <-sh.turn:
+	case <-ctx.Done():
+		return sink.Outcome{}, ctx.Err()
+	}
+	defer func() { sh.turn <- struct{}{} }()
+	b := &batch{claim: c, layout: l, shard: sh, number: k}
+	if c.positions != nil {
+		b.position = c.positions[k]
+		b.position.forget(committed)
+	}
+	err := sh.connect(ctx, c.Sink, l)
+	if err == nil {
+		err = b.write(ctx, items, next)
+	}
+	if err != nil {
+		sh.drop() // what a statement under way comes to does not concern the next one
+		if isOfTable(err) {
+			c.forget()
+		}
+		return sink.Outcome{}, err
+	}
+	return b.outcome, nil
+}
+
+// write writes the newest row of each key, halves what the server refuses, and
+// goes on with what it could not compare. next is the offset behind the items.
+func (b *batch) write(ctx context.Context, items []item, next stream.Offset) error {
+	for len(items) > 0 {
+		rows, rest := b.pick(items)
+		behind := next
+		if len(rest) > 0 {
+			behind = rest[0].offset
+		}
+		err := b.exec(ctx, rows, items, rest, behind)
+		switch {
+		case err == nil:
+		case !isOfRow(err):
+			return said(err)
+		case len(items) == 1:
+			b.refuse(&items[0], said(err))
+		default:
+			half := len(items) / 2
+			if err := b.write(ctx, items[:half], items[half].offset); err != nil {
+				return err
+			}
+			return b.write(ctx, items[half:], next)
+		}
+		items = rest
+	}
+	return nil
+}
+
+func (b *batch) refuse(i *item, err error) {
+	b.outcome.Refused = append(b.outcome.Refused, sink.Refusal{Index: i.index, Err: err})
+	if b.position != nil {
+		b.position.refuse(i.offset)
+	}
+}
+
+// pick returns the newest item of each key, by key, so that no two sinks wait for
+// each other's rows, and those that are of another source than the first of their
+// key, which are to be written after it.
+func (b *batch) pick(items []item) (rows []*item, rest []item) {
+	byKey := make(map[string]int, len(items))
+	for i := range items {
+		it := &items[i]
+		at, ok := byKey[it.key]
+		switch {
+		case !ok:
+			byKey[it.key] = len(rows)
+			rows = append(rows, it)
+		case b.version < 0 && rows[at].version.Source != it.version.Source:
+			rest = append(rest, *it)
+		case b.newer(it, rows[at]):
+			rows[at] = it
+		}
+	}
+	slices.SortFunc(rows, func(a, b *item) int { return strings.Compare(a.key, b.key) })
+	return rows, rest
+}
+
+// exec writes rows, which are the newest of items without rest, whole or not at
+// all.
+func (b *batch) exec(ctx context.Context, rows []*item, items, rest []item, behind stream.Offset) error {
+	if b.position != nil {
+		if err := b.begin(ctx, behind); err != nil {
+			return b.undo(ctx, err)
+		}
+	}
+	values := b.encode(rows)
+	result := b.conn.ExecPrepared(ctx, upsertName, values, binaries[:min(1, len(values))], nil).Read()
+	if result.Err != nil {
+		return b.undo(ctx, result.Err)
+	}
+	older := len(rows) - int(result.CommandTag.RowsAffected())
+	before := b.outcome
+	if older > 0 && b.version < 0 {
+		foreign, err := b.findForeign(ctx, rows, items, rest)
+		if err != nil {
+			return b.undo(ctx, err)
+		}
+		older -= foreign
+	}
+	if b.position != nil {
+		if err := b.commit(ctx, len(b.outcome.Refused) > len(before.Refused)); err != nil {
+			return err
+		}
+	}
+	b.outcome.Older += older
+	return nil
+}
+
+// undo ends a transaction that keeps a position.
+func (b *batch) undo(ctx context.Context, err error) error {
+	if b.position != nil && isOfRow(err) {
+		if undone := run(ctx, b.conn, "ROLLBACK"); undone != nil {
+			return undone
+		}
+	}
+	return err
+}
+
+var binaries = []int16{1}
+
+// encode returns the parameters of the upsert.
+func (b *batch) encode(rows []*item) [][]byte {
+	own := len(b.slots)
+	arrays := b.arrays
+	for i := range arrays {
+		arrays[i].begin(b.elements[i], len(rows))
+	}
+	for _, it := range rows {
+		for n, slot := range b.slots {
+			arrays[n].add(b.forms[n], it.row, slot)
+		}
+		arrays[own].text(it.version.Source)
+		arrays[own+1].int64(it.version.Generation)
+		arrays[own+2].int64(it.version.Offset)
+		arrays[own+3].int64(it.version.Record)
+	}
+	var values [][]byte
+	for i := range arrays {
+		values = append(values, arrays[i].bytes)
+	}
+	return values
+}
+
+// findForeign refuses the items whose rows the table has from another source, and
+// returns how many of rows they are.
+func (b *batch) findForeign(ctx context.Context, rows []*item, items, rest []item) (int, error) {
+	values := [][]byte{b.arrays[b.key].bytes, b.arrays[len(b.slots)].bytes}
+	result := b.conn.ExecPrepared(ctx, foreignName, values, binaries, nil).Read()
+	if result.Err != nil {
+		return 0, result.Err
+	}
+	for _, r := range result.Rows {
+		n, err := strconv.Atoi(string(r[0]))
+		if err != nil || n < 1 || n > len(rows) {
+			return 0, fmt.Errorf("row %q of %d", r[0], len(rows))
+		}
+		row := rows[n-1]
+		for i := range items {
+			it := &items[i]
+			if it.key != row.key || it.version.Source != row.version.Source || slices.ContainsFunc(rest, func(r item) bool { return r.index == it.index }) {
+				continue
+			}
+			b.outcome.Foreign++
+			b.refuse(it, fmt.Errorf("table %s has %s %q from another source than %s, and says nothing of which is newer: give the sink a `version`, or see that all events of a key come by one partition", b.options.Table, b.options.Key, it.key, it.version.Source))
+		}
+	}
+	return len(result.Rows), nil
+}
+
+// isOfRow reports whether the server refuses what a statement writes, rather than
+// the statement: data, constraints, what a trigger raises, and sizes.
+func isOfRow(err error) bool {
+	class := classOf(err)
+	return class == "22" || class == "23" || class == "44" || class == "54" || class == "P0"
+}
+
+// isOfTable reports whether the table is not what it was.
+func isOfTable(err error) bool { return classOf(err) == "42" || classOf(err) == "0A" }
+
+func classOf(err error) string {
+	var said *pgconn.PgError
+	if errors.As(err, &said) && len(said.Code) == 5 {
+		return said.Code[:2]
+	}
+	return ""
+}

@@ -1,0 +1,343 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Log is a log whose dead letters are read and settled.
+type Log interface {
+	stream.Log
+	stream.Inspector
+}
+
+// Letters yields the dead letters of a pipeline that a filter selects and that
+// are not settled, partition by partition in the order of their topic; with all,
+// the settled ones too. They are those that were there at the call. An error ends
+// it.
+func Letters(ctx context.Context, log Log, pipeline string, f Filter, all bool) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		partitions, err := partitionsOf(ctx, log, pipeline)
+		for _, p := range partitions {
+			if !f.reads(p.Index) {
+				continue
+			}
+			var m *marks
+			if m, err = committed(ctx, log, pipeline, p); err != nil {
+				break
+			}
+			from := m.next
+			if all {
+				from = 0
+			}
+			for l, err := range read(ctx, log, p, from) {
+				if err == nil {
+					if l.Settled = m.has(l.Record.Offset); l.Settled && !all || !f.Takes(&l) {
+						continue
+					}
+				}
+				if !yield(l, err) || err != nil {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(Letter{}, err)
+		}
+	}
+}
+
+// partitionsOf returns the partitions of a pipeline's dead letters.
+func partitionsOf(ctx context.Context, log Log, pipeline string) ([]stream.Partition, error) {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	var list []stream.Partition
+	for _, t := range topics {
+		for i := int32(0); t.Name == Topic(pipeline) && i < t.Partitions; i++ {
+			list = append(list, stream.Partition{Topic: t.Name, Index: i})
+		}
+	}
+	if list == nil {
+		return nil, fmt.Errorf("topic %q of the dead letters of pipeline %q: %w: see afterbay topics, which lists NAME.dlq of each pipeline NAME", Topic(pipeline), pipeline, stream.ErrUnknownTopic)
+	}
+	return list, nil
+}
+
+// committed returns what is settled of a partition.
+func committed(ctx context.Context, log Log, pipeline string, p stream.Partition) (*marks, error) {
+	state, err := log.State(ctx, Group(pipeline), p)
+	if err != nil {
+		return nil, err
+	}
+	return readMarks(state)
+}
+
+// read yields the letters of a partition from an offset to its present end.
+func read(ctx context.Context, log Log, p stream.Partition, from stream.Offset) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		first, end, err := log.Offsets(ctx, p)
+		if err != nil {
+			yield(Letter{}, err)
+			return
+		}
+		if from = max(from, first); from >= end {
+			return
+		}
+		for r, err := range log.Tail(ctx, p, from) {
+			if !yield(Read(r), err) || err != nil || r.Offset+1 >= end {
+				return
+			}
+		}
+	}
+}
+
+// Job says what to settle.
+type Job struct {
+	Pipeline string
+	Filter   Filter
+	Drop     bool // do not send the events back
+	Limit    int  // most letters; 0 is no limit
+}
+
+// Progress is how far a Job is.
+type Progress struct {
+	Read     int       `json:"read"`    // letters looked at that were not settled before
+	Settled  int       `json:"settled"` // durably sent back or dropped
+	Refused  int       `json:"refused"` // selected, but they cannot be sent back: they stay
+	Refusals []Refusal `json:"refusals,omitempty"`
+	Done     bool      `json:"done"` // nothing is left to be looked at
+}
+
+// Refusal is one of the first letters that cannot be sent back.
+type Refusal struct {
+	DeadLetter string `json:"dead_letter"` // topic/partition@offset
+	ID         string `json:"id"`
+	Reason     string `json:"reason"`
+}
+
+const (
+	stepLetters = 256       // settled in one step, at most,
+	stepBytes   = 512 << 10 // or so many bytes sent
+	lookLetters = 10_000    // looked at between two reports, where nothing is settled
+	refusalsMax = 20
+	joinWait    = 30 * time.Second
+)
+
+// ErrBusy says that another process is settling dead letters of the pipeline.
+var ErrBusy = errors.New("another process is settling dead letters of this pipeline")
+
+// Settle sends the events of dead letters back, or drops them, and yields how far
+// it is after each step and at the end. What was yielded is durable; when it ends
+// in between, the next call goes on with the others. An event that is sent back
+// is once in the log whatever happens.
+func Settle(ctx context.Context, log Log, job Job) iter.Seq2[Progress, error] {
+	return func(yield func(Progress, error) bool) {
+		s := &settler{log: log, job: job}
+		s.report = func() bool {
+			s.stopped = s.stopped || !yield(s.progress, nil)
+			return !s.stopped
+		}
+		err := s.run(ctx)
+		if s.stopped {
+			return
+		}
+		if err != nil {
+			yield(s.progress, fmt.Errorf("settle dead letters of pipeline %q: %w", job.Pipeline, err))
+			return
+		}
+		s.progress.Done = true
+		s.report()
+	}
+}
+
+type settler struct {
+	log      Log
+	job      Job
+	session  stream.Session
+	progress Progress
+	report   func() bool // false ends
+	stopped  bool
+}
+
+func (s *settler) run(ctx context.Context) (err error) {
+	partitions, err := partitionsOf(ctx, s.log, s.job.Pipeline)
+	if err != nil {
+		return err
+	}
+	if s.session, err = s.log.Join(ctx, Group(s.job.Pipeline), Topic(s.job.Pipeline)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.session.Close()) }()
+	assigned, err := s.assigned(ctx, len(partitions))
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		if !s.job.Filter.reads(p.Index) || s.full() {
+			continue
+		}
+		if err := s.partition(ctx, assigned[p]); err != nil || s.stopped {
+			return err
+		}
+	}
+	return nil
+}
+
+// assigned waits until the session has all partitions. It reads them itself.
+func (s *settler) assigned(ctx context.Context, n int) (map[stream.Partition]stream.Assigned, error) {
+	within, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	have := map[stream.Partition]stream.Assigned{}
+	for len(have) < n {
+		batch, err := s.session.Poll(within, 1)
+		if err != nil && within.Err() != nil && ctx.Err() == nil {
+			err = ErrBusy
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range batch.Revoked {
+			delete(have, p)
+		}
+		for _, a := range batch.Assigned {
+			have[a.Partition] = a
+			s.session.Pause(a.Partition)
+		}
+	}
+	return have, nil
+}
+
+func (s *settler) full() bool {
+	return s.job.Limit > 0 && s.progress.Settled >= s.job.Limit
+}
+
+// partition settles the letters of one partition.
+func (s *settler) partition(ctx context.Context, a stream.Assigned) error {
+	m, err := readMarks(a.State)
+	if err != nil {
+		return err
+	}
+	w := &writing{settler: s, partition: a.Partition, marks: m, open: -1, next: m.next}
+	looked := 0
+	for l, err := range read(ctx, s.log, a.Partition, m.next) {
+		if err != nil {
+			return err
+		}
+		w.take(&l)
+		if looked++; w.full() || looked%lookLetters == 0 {
+			if err := w.commit(ctx); err != nil {
+				return err
+			}
+			if !s.report() || s.full() {
+				return nil
+			}
+		}
+	}
+	if w.settled == 0 && w.end() <= m.next {
+		return nil
+	}
+	if err := w.commit(ctx); err != nil {
+		return err
+	}
+	s.report()
+	return nil
+}
+
+// writing is the step that is being made of one partition.
+type writing struct {
+	*settler
+	partition stream.Partition
+	marks     *marks
+	open      stream.Offset // of the first letter that stays; -1 where none does so far
+	next      stream.Offset // after the last letter looked at
+	outputs   []stream.Record
+	bytes     int
+	settled   int
+}
+
+// end returns the offset before which all is settled.
+func (w *writing) end() stream.Offset {
+	if w.open >= 0 {
+		return w.open
+	}
+	return w.next
+}
+
+func (w *writing) full() bool {
+	return w.settled >= stepLetters || w.bytes >= stepBytes || w.job.Limit > 0 && w.progress.Settled+w.settled >= w.job.Limit
+}
+
+// take settles a letter, if it is one of the job's.
+func (w *writing) take(l *Letter) {
+	at := l.Record.Offset
+	w.next = at + 1
+	if w.marks.has(at) {
+		return
+	}
+	w.progress.Read++
+	if !w.job.Filter.Takes(l) || !w.send(l) {
+		if w.open < 0 {
+			w.open = at
+		}
+		return
+	}
+	w.marks.set(at)
+	w.settled++
+}
+
+// send adds the event of a letter to the step, if it is to be sent back. It
+// reports whether the letter is settled.
+func (w *writing) send(l *Letter) bool {
+	if w.job.Drop {
+		return true
+	}
+	refusal := l.Refusal()
+	if refusal == "" {
+		r, err := l.Again()
+		if err == nil {
+			w.outputs = append(w.outputs, r)
+			w.bytes += recordBytes(&r)
+			return true
+		}
+		refusal = err.Error()
+	}
+	w.progress.Refused++
+	if len(w.progress.Refusals) < refusalsMax {
+		w.progress.Refusals = append(w.progress.Refusals, Refusal{l.Place().String(), l.ID, refusal})
+	}
+	return false
+}
+
+func recordBytes(r *stream.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return n
+}
+
+// commit makes the step durable: events and marks together.
+func (w *writing) commit(ctx context.Context) error {
+	step := stream.Step{
+		Outputs: w.outputs, Changes: w.marks.changes(w.partition, w.end()),
+		Offsets: map[stream.Partition]stream.Offset{w.partition: w.marks.next},
+	}
+	if err := w.session.Commit(step).Wait(ctx); err != nil {
+		return err
+	}
+	w.progress.Settled += w.settled
+	w.outputs, w.bytes, w.settled = nil, 0, 0
+	w.session.Wake() // a member is to be seen in Poll
+	batch, err := w.session.Poll(ctx, 1)
+	if err == nil && len(batch.Revoked) > 0 {
+		err = ErrBusy
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Begin records a generation, and makes the topic for that, with the partitions of
+// the pipeline's input.
+func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begun Begun) error {
+	log = itself(log)
+	if err := log.CreateTopic(ctx, stream.Topic{Name: Topic(pipeline), Partitions: partitions}); err != nil {
+		return err
+	}
+	begun.Time = time.Now().UTC()
+	return log.Append(ctx, entry{Begun: &begun}.record(stream.Partition{Topic: Topic(pipeline)}))
+}
+
+// HandOver gives the partitions of the group that is live to a generation, as they
+// become this member's, until all have been given, and calls given for each. A step
+// of the live group that moves nothing says from which offset on the generation is
+// live, and that no session of the group may go on there. Partitions with events
+// that are parked are not given: who runs the live group has to finish them.
+func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun, given func(Live)) error {
+	log = itself(log)
+	h, err := Read(ctx, log, pipeline)
+	if err == nil && h.Current() > begun.Generation {
+		err = fmt.Errorf("generation %d is live, which is newer: reprocess again", h.Current())
+	}
+	for err == nil && !h.Everywhere(begun.Generation) {
+		giver := &giver{log: log, pipeline: pipeline, begun: begun, given: given, missing: h.missing(begun.Generation)}
+		if err = giver.session(ctx, topic); errors.Is(err, stream.ErrFenced) {
+			err = nil
+		}
+		if err == nil {
+			h, err = Read(ctx, log, pipeline)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("hand pipeline %q over to generation %d: %w", pipeline, begun.Generation, err)
+	}
+	return nil
+}
+
+// ErrParked says that a partition cannot be handed over.
+var ErrParked = errors.New("events are queued there, which the live generation has to finish: run its file until afterbay queue ls shows none, or drop them")
+
+// ErrChanged says that the live generation is not the one that was derived from.
+var ErrChanged = errors.New("the pipeline was changed since the generation began: reprocess again")
+
+// giver is a member of the live group that gives its partitions away.
+type giver struct {
+	log      Log
+	pipeline string
+	begun    Begun
+	given    func(Live)
+	missing  map[int32]bool // partitions to be given
+}
+
+const missingEvery = time.Second
+
+// session gives what becomes its own, until nothing is missing: other members may
+// give theirs.
+func (g *giver) session(ctx context.Context, topic string) (err error) {
+	s, err := g.log.Join(ctx, g.begun.Group, topic)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for looked := time.Now(); len(g.missing) > 0; {
+		batch, err := pollShortly(ctx, s)
+		if err != nil {
+			return err
+		}
+		for _, a := range batch.Assigned {
+			s.Pause(a.Partition)
+		}
+		if err := g.give(ctx, s, batch.Assigned); err != nil {
+			return err
+		}
+		if time.Since(looked) < missingEvery {
+			continue
+		}
+		looked = time.Now()
+		h, err := Read(ctx, g.log, g.pipeline)
+		if err != nil {
+			return err
+		}
+		g.missing = h.missing(g.begun.Generation)
+	}
+	return nil
+}
+
+// give gives partitions that are this member's, in one step.
+func (g *giver) give(ctx context.Context, s stream.Session, assigned []stream.Assigned) error {
+	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+	var lives []Live
+	for _, a := range assigned {
+		if !g.missing[a.Partition.Index] {
+			continue
+		}
+		switch n, _, err := Stored(a.State); {
+		case err != nil:
+			return fmt.Errorf("generation of %v: %w", a.Partition, err)
+		case n >= g.begun.Generation:
+			return fmt.Errorf("%v is of generation %d by now: %w", a.Partition, n, ErrChanged)
+		}
+		for _, err := range a.State.Scan([]byte{statekey.Parked}) {
+			if err == nil {
+				err = fmt.Errorf("%v: %w", a.Partition, ErrParked)
+			}
+			return err
+		}
+		live := Live{Generation: g.begun.Generation, Partition: a.Partition.Index, Offset: a.Next, Time: time.Now().UTC().Truncate(time.Microsecond)}
+		step.Offsets[a.Partition] = a.Next
+		step.Changes = append(step.Changes, stream.Change{Partition: a.Partition, Key: []byte{statekey.Generation}, Value: handedOver(Group(g.pipeline, g.begun.Generation))})
+		step.Outputs = append(step.Outputs, entry{Live: &live}.record(stream.Partition{Topic: Topic(g.pipeline), Index: a.Partition.Index}))
+		lives = append(lives, live)
+	}
+	if len(lives) == 0 {
+		return nil
+	}
+	if err := s.Commit(step).Wait(ctx); err != nil {
+		return err
+	}
+	for _, l := range lives {
+		delete(g.missing, l.Partition)
+		g.given(l)
+	}
+	return nil
+}

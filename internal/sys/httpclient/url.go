@@ -1,0 +1,75 @@
+package httpclient
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+const shownMax = 300 // bytes of a URL in a message
+
+// Shown returns a URL for messages: without user, query and fragment, which may hold
+// secrets, and at most 300 bytes of the rest.
+func Shown(u *url.URL) string { return shown(u, u.EscapedPath()) }
+
+// ShownOrigin is Shown without the path, which is the secret of many webhooks.
+func ShownOrigin(u *url.URL) string {
+	if strings.Trim(u.Path, "/") == "" {
+		return Shown(u)
+	}
+	return shown(u, "/...")
+}
+
+func shown(u *url.URL, path string) string {
+	text := u.Scheme + "://" + u.Host + path
+	text = text[:min(len(text), shownMax)]
+	if u.RawQuery != "" {
+		text += "?..."
+	}
+	return text
+}
+
+// ShownText is Shown for a text that may be no URL.
+func ShownText(text string) string {
+	text, _, cut := strings.Cut(text, "?")
+	text, _, _ = strings.Cut(text, "#")
+	before, rest, _ := strings.Cut(text, "//")
+	host, path, slash := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		if text = before + "//" + host[at+1:]; slash {
+			text += "/" + path
+		}
+	}
+	text = text[:min(len(text), shownMax)]
+	if cut {
+		text += "?..."
+	}
+	return text
+}
+
+// Bare returns the error of a request without its URL.
+func Bare(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+var secretName = regexp.MustCompile(`(?i)token|secret|passw|pwd|credential|signature|jwt|api[_-]?key|access[_-]?key|^(key|sig|auth|authorization|code)$`)
+
+// SecretIn returns the name of the first query parameter of a URL that names a secret,
+// or "". A value with the placeholder {key} is no secret.
+func SecretIn(u *url.URL) string {
+	for _, pair := range strings.FieldsFunc(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if value != "" && !strings.Contains(value, "{key}") && secretName.MatchString(name) {
+			return name
+		}
+	}
+	return ""
+}

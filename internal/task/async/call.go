@@ -1,0 +1,207 @@
+package async
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/step"
+)
+
+// Task is a parked event that was taken from its queue.
+type Task struct {
+	Partition *Partition
+	Entry     *Entry
+	Row       *value.Row
+	Answered  bool // Answer is that of its call; not where it failed or there was none
+	Answer    model.Answer
+	Err       error // why it failed
+	Fallback  bool  // its scores are the fallback
+	Cancelled bool  // its client gave it up
+
+	waiting  *Waiting
+	attempts int         // that count against it after a call
+	ready    bool        // after the call failed
+	key      journal.Key // of its request, where there is a journal
+}
+
+// call is a call of a model for parked events.
+type call struct {
+	score    *step.Score
+	tasks    []Task
+	gather   batch.Gather
+	admitted control.Call
+	step     uint64          // until it is durable the call keeps its place
+	outlier  control.Outlier // of the first event, before the call
+	events   []byte          // the ids of those that it is about, where each has an answer of its own
+	token    control.Token
+	leases   *control.Leases[*call]
+	cancel   context.CancelFunc // of what the model is asked
+
+	late, abandoned bool // it was, as of at
+	at              time.Time
+}
+
+func newCall(score *step.Score) *call {
+	c := &call{score: score}
+	numbers, texts, _ := score.Columns()
+	c.gather.Begin(numbers, texts)
+	return c
+}
+
+// add adds an event. The error is why it cannot be scored; then it is not added.
+func (c *call) add(t Task) error {
+	err := c.score.AppendRow(&c.gather.Rows, t.Row, nil)
+	if err == nil {
+		if len(c.tasks) == 0 {
+			c.outlier = t.waiting.outlier
+		}
+		c.tasks = append(c.tasks, t)
+	}
+	return err
+}
+
+// rowsMax is how many events share a call: as many as a request of the model has, so
+// that each answer is kept when it comes.
+func (c *call) rowsMax() int {
+	calling := c.score.Calling
+	most := c.score.Model.Info().RowsMax
+	switch {
+	case calling.Generative && calling.Journal == step.JournalByEvent, len(c.tasks) > 0 && c.tasks[0].waiting.outlier.Alone():
+		return 1
+	case most > 0:
+		return min(c.score.Size, most)
+	}
+	return c.score.Size
+}
+
+// run makes the call, and says of each event what came of it.
+func (c *call) run(ctx context.Context) {
+	calling := c.score.Calling
+	timed, cancel := calling.Context(ctx, string(c.events))
+	defer cancel()
+	_, _, outputs := c.score.Columns()
+	err := c.gather.Run(timed, c.score.Model, outputs, c.score.Size, c.score.ByLength)
+	late := error(nil)
+	if err == nil && len(c.gather.Failed) == 0 {
+		late = calling.Late(timed)
+	}
+	if calling.Journal == step.JournalNone { // else it is kept, and found when it is asked for again
+		err = cmp.Or(err, late)
+	}
+	for i := range c.tasks {
+		if c.tasks[i].Err = err; err == nil {
+			c.tasks[i].Answer, c.tasks[i].Answered = c.gather.Answer(i), true
+		}
+	}
+	if err == nil {
+		for _, f := range c.gather.Failed {
+			t := &c.tasks[f.Row]
+			t.Answered, t.Err = false, f.Err
+		}
+	}
+	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, time.Now()
+	if len(c.tasks) == 1 { // a failure of several is that of none, or others of them are answered
+		c.tasks[0].ready = calling.Confirm(ctx, c.admitted, c.outlier, c.tasks[0].Err, c.at)
+	}
+}
+
+// observe judges the failures of a call, and reports the Outcome to the endpoint.
+func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
+	calling, outcome := c.score.Calling, control.Abandoned
+	if !abandoned {
+		var failures []step.Failure
+		for i := range tasks {
+			if o := &tasks[i].waiting.outlier; tasks[i].Err == nil {
+				calling.Endpoint.Answered(o)
+			} else {
+				failures = append(failures, step.Failure{Err: tasks[i].Err, Outlier: o, Ready: tasks[i].ready})
+			}
+		}
+		outcome = calling.Judge(c.admitted, len(tasks)-len(failures), failures)
+		for i := range tasks {
+			if tasks[i].Err != nil {
+				tasks[i].attempts, failures = failures[0].Attempts, failures[1:]
+			}
+		}
+	}
+	if late && outcome == control.Answered {
+		outcome = control.Faulted
+	}
+	calling.Endpoint.Observe(at, c.admitted, outcome)
+}
+
+// end gives the call's place to another.
+func (c *call) end() { c.score.Calling.Endpoint.End(time.Now(), c.admitted) }
+
+// calls are the calls of a session, off its loop.
+type calls struct {
+	wake   func()
+	begun  context.Context // of all calls
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	flying map[*call]bool // not taken yet; the loop's
+
+	mu    sync.Mutex
+	ended []*call
+	parts map[*call]Part // of calls under way
+}
+
+// newCalls returns no calls. At the end of each it calls wake.
+func newCalls(wake func()) *calls {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &calls{wake: wake, begun: ctx, cancel: cancel, flying: map[*call]bool{}, parts: map[*call]Part{}}
+}
+
+// start makes a call that has a place.
+func (d *calls) start(c *call) {
+	d.flying[c] = true
+	var begun context.Context
+	begun, c.cancel = context.WithCancel(d.begun)
+	d.group.Go(func() {
+		defer c.cancel()
+		c.run(d.listen(begun, c))
+		d.mu.Lock()
+		d.ended = append(d.ended, c)
+		d.mu.Unlock()
+		d.wake()
+	})
+}
+
+// take takes the calls that have ended since.
+func (d *calls) take() []*call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ended := d.ended
+	d.ended = nil
+	for _, c := range ended {
+		delete(d.flying, c)
+	}
+	return ended
+}
+
+// leaving reports whether calls are under way for partitions that leave.
+func (d *calls) leaving() bool {
+	for c := range d.flying {
+		for i := range c.tasks {
+			if c.tasks[i].Partition.leaving {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wait waits for the calls under way, and cancels those that take longer than
+// limit. None can be started after it.
+func (d *calls) wait(limit time.Duration) {
+	timer := time.AfterFunc(limit, d.cancel)
+	defer timer.Stop()
+	d.group.Wait()
+}

@@ -1,0 +1,525 @@
+package async
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Plan is what a Desk needs to know of a pipeline.
+type Plan struct {
+	Pipeline string
+	Stages   []step.Stage
+	Labels   []string // of Stages: an entry is stored with that of its stage
+	Schema   *value.Schema
+	ID       value.Slot // of events
+	Ordered  bool
+	Parks    bool
+	Orders   *Orders
+	Journal  *journal.Spec // nil where no stage has one
+	Fairness step.Fairness // resolved
+	Tenants  *Tenants      // of the process
+
+	// Attach puts back into a row what was not stored with it. It may be nil where no
+	// event has Members.
+	Attach func(view stream.View, p stream.Partition, members []byte, row *value.Row) error
+}
+
+// Desk has the parked events of a session called for, and says which of them to
+// go on with. One goroutine owns it. Its times are the clock's, and only order
+// calls: what those bring is in the log.
+type Desk struct {
+	plan       Plan
+	store      func(*Partition, *Entry)
+	calls      *calls
+	held       []*call // that ended, until their steps are durable
+	partitions map[stream.Partition]*Partition
+	landed     []Task      // answers that became durable
+	orders     []given     // guarded by calls.mu
+	timer      *time.Timer // wakes when something is due
+	now        time.Time
+	turns      map[int]*turns // by stage
+	stages     []int          // of turns
+	at         map[string]int // stages, by their labels
+	lent       uint64         // leases of calls
+	first      int            // of stages, that is served first
+
+	gated control.GateState // as it was counted
+
+	calledFor, rows, retries uint64 // calls, rows of them, and rows that are to be called for again
+	called                   [3]uint64
+	waited                   [3]time.Duration
+}
+
+// Partition is what is parked beside a partition.
+type Partition struct {
+	*Queue
+	ID      stream.Partition
+	view    stream.View
+	book    *book // nil without a journal
+	leaving bool
+	parks   bool
+	cancels []string // events of clients, by header.ClientEvent, to be given up
+}
+
+// Cancels reports whether a record is not an event but a client's cancel of an event
+// (header.Cancel). Next ends that event if it is parked by then.
+func (p *Partition) Cancels(r *stream.Record) bool {
+	client := header.Get(r, header.Cancel)
+	if client != "" && p.parks {
+		p.cancels = append(p.cancels, client)
+	}
+	return client != ""
+}
+
+const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
+
+// NewDesk returns a desk without partitions. It calls wake, from anywhere, where
+// Next has something to do, and store to park an event again in the step being
+// made, which without an event is to be committed because of the partition.
+func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
+	d := &Desk{plan: plan, store: store, calls: newCalls(wake), partitions: map[stream.Partition]*Partition{}, timer: time.AfterFunc(time.Hour, wake), turns: map[int]*turns{}, at: map[string]int{}}
+	d.timer.Stop()
+	for at, label := range plan.Labels {
+		d.at[label] = at
+	}
+	for at := range plan.Stages {
+		if s := plan.Stages[at].Score; s != nil && s.Calling != nil {
+			d.turns[at] = newTurns(&plan.Fairness, s.Calling, wake)
+			d.stages = append(d.stages, at)
+		}
+	}
+	plan.Orders.join(d, true)
+	return d
+}
+
+// Restore adds a partition. other says by which pipeline its events were stored where
+// that was another one: then there may be none.
+func (d *Desk) Restore(a stream.Assigned, other string) (*Partition, error) {
+	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State, parks: d.plan.Parks}
+	if d.plan.Fairness.TenantMax > 0 {
+		p.tenants = d.plan.Tenants
+	}
+	for entry, err := range a.State.Scan([]byte{statekey.Parked}) {
+		if err != nil {
+			return nil, err
+		}
+		if !d.plan.Parks {
+			other = cmp.Or(other, "before its file was changed: run it as it was")
+		}
+		if other != "" {
+			return nil, &ErrParked{d.plan.Pipeline, a.Partition, other}
+		}
+		e, err := d.parse(a.Partition, entry.Key, entry.Value)
+		if err != nil {
+			return nil, err
+		}
+		p.Queue.Restore(int64(e.Record.Offset), e.Record.Key, e.Head)
+	}
+	var err error
+	if p.book, err = d.openBook(a); err != nil {
+		return nil, err
+	}
+	d.partitions[p.ID] = p
+	return p, nil
+}
+
+// ErrParked says that events were parked by a pipeline that meant something else.
+type ErrParked struct {
+	Pipeline  string
+	Partition stream.Partition
+	Other     string // how that one differs, and what to do
+}
+
+// Error says what to do next.
+func (e *ErrParked) Error() string {
+	return fmt.Sprintf("events of pipeline %q in %v were queued %s until `afterbay queue ls` shows none", e.Pipeline, e.Partition, e.Other)
+}
+
+// parse reads an entry and finds its stage.
+func (d *Desk) parse(p stream.Partition, key, data []byte) (*Entry, error) {
+	e, err := Parse(p, key, data)
+	if err != nil {
+		return nil, err
+	}
+	at, ok := d.at[e.Step]
+	if !ok {
+		return nil, &ErrUnknownStep{d.plan.Pipeline, p, e.Record.Offset, e.Step}
+	}
+	e.Stage = at
+	return e, nil
+}
+
+// ErrUnknownStep says that an event was queued for a step that the pipeline lacks.
+type ErrUnknownStep struct {
+	Pipeline  string
+	Partition stream.Partition
+	Offset    stream.Offset
+	Step      string // its label
+}
+
+// Error says what to do next.
+func (e *ErrUnknownStep) Error() string {
+	return fmt.Sprintf("the event %v@%d of pipeline %q was queued for the step `%s`, which the pipeline lacks: run the version of afterbay that queued it, or remove the event by `afterbay queue drop`", e.Partition, e.Offset, e.Pipeline, e.Step)
+}
+
+// Leave begins no other calls for partitions.
+func (d *Desk) Leave(partitions []stream.Partition) {
+	for _, id := range partitions {
+		if p := d.partitions[id]; p != nil {
+			p.leaving = true
+		}
+	}
+}
+
+// Leaving reports whether calls are under way for partitions that are to leave: who
+// has these next would make them again.
+func (d *Desk) Leaving() bool { return d.calls.leaving() }
+
+// Forget removes a partition. What its calls bring is left alone.
+func (d *Desk) Forget(p stream.Partition) {
+	if gone := d.partitions[p]; gone != nil {
+		gone.empty()
+	}
+	delete(d.partitions, p)
+}
+
+// Calling reports whether calls have places at endpoints, which only Next and Settle
+// give back.
+func (d *Desk) Calling() bool { return len(d.calls.flying)+len(d.held) > 0 }
+
+// Len returns how many events are parked.
+func (d *Desk) Len() (n int) {
+	for _, p := range d.partitions {
+		n += p.Len()
+	}
+	return n
+}
+
+// Settle notes that the steps up to one are durable.
+func (d *Desk) Settle(step uint64) {
+	for _, p := range d.partitions {
+		p.Settle(step)
+	}
+	d.land()
+	n := 0
+	for ; n < len(d.held) && d.held[n].step <= step; n++ {
+		d.held[n].end()
+	}
+	d.held = slices.Delete(d.held, 0, n)
+}
+
+// Drain waits for the calls under way, at most limit, after which there are no
+// others.
+func (d *Desk) Drain(limit time.Duration) { d.calls.wait(limit) }
+
+// Close cancels the calls under way, waits for them and gives back their places.
+func (d *Desk) Close() {
+	d.plan.Orders.join(d, false)
+	d.refuseOrders()
+	d.timer.Stop()
+	d.calls.cancel()
+	d.calls.group.Wait()
+	for _, c := range d.calls.take() {
+		if c.accepted(time.Now()) {
+			c.end()
+		}
+	}
+	for _, c := range d.held {
+		c.end()
+	}
+	d.held = nil
+	for _, l := range d.turns {
+		l.seat.Leave(time.Now())
+	}
+	for p := range d.partitions {
+		d.Forget(p)
+	}
+}
+
+// Next returns the events to go on with, by partition and offset, and has others
+// called for unless the session ends or stands still. Those with scores have that stage behind
+// them, as have those that are to take its fallback; those with an error are to
+// be given up, and the others begin with their stage. down says that an endpoint is
+// waited for with nothing read meanwhile. A call whose events are gone on with keeps
+// its place until a step is durable.
+func (d *Desk) Next(now time.Time, step uint64, ending bool) (list []Task, down bool, err error) {
+	d.now = now
+	if list, err = d.takeOrders(); err == nil {
+		err = d.takeCancels(&list)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	d.abandon(len(list) > 0)
+	for _, t := range d.landed {
+		if d.owns(&t) {
+			list = append(list, t)
+		}
+	}
+	d.landed = nil
+	if err := errors.Join(d.takeEnded(step, &list), d.takeLapsed(step, &list)); err != nil {
+		return nil, false, err
+	}
+	for _, p := range d.partitions {
+		for _, waiting := range p.Ready() {
+			t, err := d.load(p, waiting)
+			if err != nil {
+				return nil, false, err
+			}
+			list = append(list, t)
+		}
+	}
+	if !ending {
+		again := time.Duration(0)
+		if again, down, err = d.dispatch(&list); err != nil {
+			return nil, false, err
+		}
+		if d.timer.Stop(); again > 0 {
+			d.timer.Reset(again)
+		}
+	}
+	slices.SortFunc(list, func(a, b Task) int {
+		return cmp.Or(cmp.Compare(a.Partition.ID.Index, b.Partition.ID.Index), cmp.Compare(a.waiting.Offset, b.waiting.Offset))
+	})
+	return list, down, nil
+}
+
+// load reads a parked event.
+func (d *Desk) load(p *Partition, waiting *Waiting) (Task, error) {
+	key := statekey.AppendParked(nil, waiting.Offset)
+	data, err := p.view.Get(key)
+	if err != nil {
+		return Task{}, err
+	}
+	t := Task{Partition: p, Row: &d.plan.Schema.NewRows(1)[0], waiting: waiting}
+	if t.Entry, err = d.parse(p.ID, key, data); err != nil {
+		return Task{}, err
+	}
+	t.Entry.Shown, waiting.showing = waiting.Shown, false // what is stored may not be durable yet
+	if err := ReadRow(t.Entry.Row, t.Row, d.plan.Schema); err != nil {
+		return Task{}, fmt.Errorf("%v@%d: %w", p.ID, waiting.Offset, ErrDamaged)
+	}
+	if len(t.Entry.Members) > 0 {
+		if err := d.plan.Attach(p.view, p.ID, t.Entry.Members, t.Row); err != nil {
+			return Task{}, err
+		}
+	}
+	return t, nil
+}
+
+// owns reports whether an event is still parked here: else it is another's, or
+// was ended meanwhile.
+func (d *Desk) owns(t *Task) bool {
+	p := t.Partition
+	return d.partitions[p.ID] == p && p.Get(t.waiting.Offset) == t.waiting && !t.waiting.dropped
+}
+
+// takeEnded takes what calls brought, and adds the events to go on with.
+func (d *Desk) takeEnded(step uint64, list *[]Task) error {
+	for _, c := range d.calls.take() {
+		take := d.takeLate
+		if c.accepted(d.now) {
+			take = d.takeTasks
+			c.observe(c.at, c.tasks, c.late, c.abandoned)
+		}
+		if err := take(c, c.tasks, step, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeTasks takes what a call brought for its events.
+func (d *Desk) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error {
+	brought, calling := false, c.score.Calling
+	for _, t := range tasks {
+		if d.partitions[t.Partition.ID] != t.Partition {
+			continue
+		}
+		wait, err := d.record(c, t) // also what nobody waits for
+		if err != nil {
+			return err
+		}
+		if brought = brought || wait; wait || !d.owns(&t) {
+			continue
+		}
+		if t.Err == nil || calling.Exhausted(t.Err, t.attempts) || d.expired(&t, calling) {
+			t.Entry.Attempts = max(t.Entry.Attempts, t.attempts)
+			*list, brought = append(*list, t), true
+			continue
+		}
+		d.retry(t, calling)
+	}
+	if !brought {
+		c.end()
+		return nil
+	}
+	c.step = step
+	d.held = append(d.held, c)
+	return nil
+}
+
+// retry has an event called for again later. Attempts that count against it are
+// kept, and of the others why the first failed, and the 2nd, 4th, 8th ... where
+// that is something else: a write for each would be as many as there are retries.
+func (d *Desk) retry(t Task, c *step.Calling) {
+	d.retries++
+	t.waiting.faults++
+	n, why := t.waiting.faults, t.Err.Error()
+	due := d.now.Add(c.Delay(t.Row.Text(d.plan.ID), n, t.Err)).UnixMicro()
+	if t.attempts <= t.Entry.Attempts && (why == t.Entry.Error || t.Entry.Error != "" && n&(n-1) != 0) {
+		t.Partition.Retry(t.waiting, due)
+		return
+	}
+	t.Entry.Due, t.Entry.Error, t.Entry.Attempts = due, why, max(t.Entry.Attempts, t.attempts)
+	d.store(t.Partition, t.Entry)
+}
+
+// expired reports whether an event has waited for too long, and says so in it.
+func (d *Desk) expired(t *Task, c *step.Calling) bool {
+	waited := time.Duration(d.now.UnixMicro()-t.Entry.Since) * time.Microsecond
+	if c.Expire == 0 || waited < c.Expire {
+		return false
+	}
+	err := fmt.Errorf("was queued for %v", waited.Round(time.Millisecond))
+	switch {
+	case t.Err != nil:
+		err = fmt.Errorf("%w, and at last: %w", err, t.Err)
+	case t.Entry.Error != "":
+		err = fmt.Errorf("%w, and when it was: %s", err, t.Entry.Error)
+	}
+	t.Err = &deadletter.Ending{Code: deadletter.Expired, After: max(c.Backoff.Max, time.Second), Err: err}
+	return true
+}
+
+// dispatch calls for what is due. It returns in how long there may be more to do,
+// 0 for when something happens, and whether an endpoint that is down is waited
+// for; what is to be given up it adds to the list.
+func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error) {
+	soon := func(in time.Duration) {
+		if in = max(in, time.Millisecond); again == 0 || in < again {
+			again = in
+		}
+	}
+	d.first++ // stages may share an endpoint
+	for i := range d.stages {
+		at := d.stages[(d.first+i)%len(d.stages)]
+		if next, some := d.line(at); some {
+			soon(time.Duration(next-d.now.UnixMicro()) * time.Microsecond)
+		}
+		if lapse, some := d.turns[at].leases.Next(); some {
+			soon(lapse.Sub(d.now))
+		}
+		calling, waiting := d.plan.Stages[at].Score.Calling, d.turns[at]
+		if waiting.Len() == 0 {
+			waiting.seat.Leave(d.now)
+		}
+		for waiting.Len() > 0 {
+			c := newCall(d.plan.Stages[at].Score)
+			admitted, admission, wait := waiting.seat.Begin(d.now, 0)
+			if c.admitted = admitted; admission == control.Admitted {
+				if err := d.fill(c, at, list); err != nil {
+					return 0, false, err
+				}
+				continue
+			}
+			down = down || admission == control.Down && calling.Open == step.OpenPause && d.untried(at)
+			soon(cmp.Or(min(wait, lookAgain), lookAgain/5))
+			if admission == control.Down && calling.Journal != step.JournalNone {
+				if err := d.takeKnown(at, wait, list); err != nil {
+					return 0, false, err
+				}
+			}
+			if err := d.takeOld(at, admission == control.Down && calling.Open == step.OpenFallback, list); err != nil {
+				return 0, false, err
+			}
+			break
+		}
+	}
+	return again, down, nil
+}
+
+// untried reports whether a parked event of the stage has failed once at most. While
+// there is one, nothing is read: it tries whether the endpoint works again. Where all
+// have failed again as probes it may be their own fault, so that others are read to try.
+func (d *Desk) untried(at int) bool {
+	for _, p := range d.partitions {
+		if !p.leaving && p.Untried(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// fill takes what is due for one call, and makes it.
+func (d *Desk) fill(c *call, at int, list *[]Task) error {
+	for len(c.tasks) < c.rowsMax() {
+		p, waiting, some := d.take(at)
+		if !some {
+			break
+		}
+		t, err := d.load(p, waiting)
+		if err != nil {
+			c.end()
+			return err
+		}
+		if d.expired(&t, c.score.Calling) {
+			*list = append(*list, t)
+		} else if waiting.outlier.Alone() && len(c.tasks) > 0 {
+			d.turns[at].putBack(p, waiting, d.now)
+			break
+		} else if err := d.ask(c, t, list); err != nil {
+			c.end()
+			return err
+		}
+	}
+	if len(c.tasks) == 0 {
+		c.end()
+		return nil
+	}
+	if c.score.Row == nil { // lookups count themselves
+		d.calledFor++
+		d.rows += uint64(len(c.tasks))
+	}
+	d.lend(at, c)
+	d.calls.start(c)
+	return nil
+}
+
+// takeOld takes what has waited for too long for an endpoint that takes no calls,
+// or all that waits, for its fallback.
+func (d *Desk) takeOld(at int, fallback bool, list *[]Task) error {
+	c, before := d.plan.Stages[at].Score.Calling, d.now
+	if !fallback {
+		if c.Expire == 0 {
+			return nil
+		}
+		before = before.Add(-c.Expire)
+	}
+	for _, p := range d.partitions {
+		if p.leaving {
+			continue
+		}
+		for _, waiting := range p.TakeSince(at, before.UnixMicro()) {
+			t, err := d.load(p, waiting)
+			if err != nil {
+				return err
+			}
+			t.Fallback = !d.expired(&t, c) && fallback
+			*list = append(*list, t)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package task
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/task/keyed"
+	"github.com/afterbay/afterbay/internal/task/timer"
+	"github.com/afterbay/afterbay/step"
+)
+
+// called is what a function wrote for an event.
+type called struct {
+	call    *step.Call
+	outputs []step.Output
+}
+
+// firing is a timer that was due, and what its call wrote.
+type firing struct {
+	item    int32 // at whose position, before it
+	at      int64
+	key     string
+	call    *step.Call
+	timer   string
+	id      string
+	outputs []step.Output
+	err     error
+}
+
+// firingsMax is about how many timers fire in one chunk. Where more are due at
+// one position, they take several steps, before that position's event.
+const firingsMax = 4096
+
+func (w *worker) mark(p *partition, it *item) {
+	if p.markChunk != w.chunk {
+		p.markChunk, p.marks = w.chunk, p.marks[:0]
+	}
+	p.marks.Add(it.index, int64(it.Record.Offset), it.Watermark)
+}
+
+// call calls a function for an event. The first error is the event's.
+func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
+	if wanted, err := step.Holds(c.When, it.Row); err != nil || !wanted {
+		for _, slot := range c.Outputs {
+			it.Row.Clear(slot)
+		}
+		return err, nil
+	}
+	ctx := step.Invocation{
+		ID: it.Row.Text(w.plan.Meta.ID), Key: value.Text(it.Record.Key), Time: time.UnixMicro(it.Time).UTC(), Watermark: timeOrZero(it.Watermark),
+		Offset: int64(it.Record.Offset), Row: it.Row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
+	}
+	var state *keyed.Call
+	if c.Function.Keyed {
+		if state, fatal = w.fire(it.partition, it.key, c, it.index, it.Watermark); fatal != nil {
+			return nil, fatal
+		}
+		ctx.State, ctx.Key = state.Keyed, it.key.Name
+	}
+	for _, slot := range c.Outputs {
+		it.Row.Clear(slot)
+	}
+	effects, err := c.Function.Run(step.NewContext(ctx))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err), nil
+	}
+	for _, slot := range c.Outputs {
+		if !slot.Type.Optional && !it.Row.Has(slot) {
+			return fmt.Errorf("%s: output %q was not set", c.Name, slot.Name), nil
+		}
+	}
+	if len(effects.Outputs) > 0 {
+		it.called = append(it.called, called{c, effects.Outputs})
+	}
+	if effects.State != nil {
+		w.keep(it.partition, it.key, state, effects.State)
+	}
+	return nil, nil
+}
+
+// keep makes s what the function keeps of the key.
+func (w *worker) keep(p *partition, k *keyed.Key, state *keyed.Call, s *step.Keyed) {
+	p.keys.Keep(k, state, s)
+	w.touch(p, k)
+}
+
+// fire calls the timers of a key and function whose time is until or before, at
+// positions up to that of the item last. The position of a timer does not depend
+// on when it is called: before the next event of its key, or else at the end of
+// the chunk. It returns what the function keeps of the key after that.
+func (w *worker) fire(p *partition, k *keyed.Key, c *step.Call, last int32, until int64) (*keyed.Call, error) {
+	state, err := p.keys.Call(k, c)
+	for err == nil && p.markChunk == w.chunk {
+		first, at := -1, last
+		for i := range state.Keyed.Timers {
+			t := &state.Keyed.Timers[i]
+			if t.At > until {
+				break
+			}
+			if item, ok := p.marks.First(t.At, t.After); ok && (item < at || item == at && first < 0) {
+				first, at = i, item
+			}
+		}
+		if first < 0 {
+			break
+		}
+		w.fireOne(p, k, c, state, first, at)
+	}
+	return state, err
+}
+
+func (w *worker) fireOne(p *partition, k *keyed.Key, c *step.Call, state *keyed.Call, timer int, i int32) {
+	t, before := state.Keyed.Timers[timer], state.Keyed.Without(timer)
+	w.metrics.Timers.Add(1)
+	w.fired++
+	w.keep(p, k, state, before)
+	if c.Function.Timer == nil {
+		return
+	}
+	id := header.OfTimer(c.Name, t.At, t.Name, t.SetBy, k.Name)
+	effects, err := c.Function.Run(step.NewContext(step.Invocation{
+		ID: id, Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
+		Watermark: timeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
+	}))
+	if effects.State != nil {
+		w.keep(p, k, state, effects.State)
+	}
+	if err != nil || len(effects.Outputs) > 0 {
+		w.firings = append(w.firings, firing{i, t.At, k.Name, c, t.Name, id, effects.Outputs, err})
+	}
+}
+
+// fireRest fires what is due in the chunk of keys without a later event in it,
+// at most limit.
+func (w *worker) fireRest(limit int) error {
+	if !w.plan.keys.Keyed {
+		return nil
+	}
+	last := int32(len(w.items) - 1)
+	for _, p := range w.step.touched {
+		if p.markChunk != w.chunk {
+			continue
+		}
+		var later []timer.Entry // what is left is not due before the next chunk
+		watermark := p.marks.Watermark()
+		for w.fired = 0; w.fired < limit; {
+			k, at, err := p.keys.Awaited(watermark)
+			if err != nil {
+				return err
+			}
+			if k == nil {
+				break
+			}
+			until := watermark // a key's timers fire in the order of their positions
+			if limit < math.MaxInt {
+				until = at // at one position, all keys' in the order of time
+			}
+			next, blocked, err := w.fireKey(p, k, last, until)
+			if err != nil {
+				return err
+			}
+			if blocked != never {
+				later = append(later, timer.Entry{At: blocked, Key: k.Name})
+			}
+			if next != never {
+				p.keys.Await(k, next)
+			}
+		}
+		if limit < math.MaxInt && !p.keys.Awaits(watermark, 0) {
+			p.fired = p.marks.Begin()
+		}
+		slices.SortFunc(later, func(a, b timer.Entry) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.At, b.At)) })
+		for _, entry := range slices.Compact(later) {
+			p.keys.AwaitAnyway(entry)
+		}
+	}
+	w.sortFirings()
+	return nil
+}
+
+// fireKey fires the timers of all functions of a key up to a time. It returns the
+// time of the next one after that, and of one up to it that is left, since it was
+// set at the chunk's last event; never where there is none.
+func (w *worker) fireKey(p *partition, k *keyed.Key, last int32, until int64) (next, blocked int64, err error) {
+	next, blocked = never, never
+	for _, c := range w.plan.Calls {
+		if !c.Function.Keyed {
+			continue
+		}
+		state, err := w.fire(p, k, c, last, until)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, t := range state.Keyed.Timers {
+			into := &next
+			if t.At <= until {
+				into = &blocked
+			}
+			if *into == never || t.At < *into {
+				*into = t.At
+			}
+		}
+	}
+	return next, blocked, nil
+}
+
+// sortFirings puts the timers that fired in the order of their outputs.
+func (w *worker) sortFirings() {
+	slices.SortStableFunc(w.firings, func(a, b firing) int {
+		return cmp.Or(cmp.Compare(a.item, b.item), cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key),
+			cmp.Compare(a.call.Name, b.call.Name), cmp.Compare(a.timer, b.timer))
+	})
+}
+
+// writeFirings makes the records of the timers that fired at an item's
+// position, from the n-th firing on, and returns how many there are before the
+// next item.
+func (w *worker) writeFirings(n, item int, it *item) int {
+	for ; n < len(w.firings) && int(w.firings[n].item) == item; n++ {
+		f := &w.firings[n]
+		timer := it.Event.Timer()
+		if f.err == nil {
+			f.err = w.step.Call(f.outputs, &timer, f.id, f.call.As, f.key, f.at)
+		}
+		if f.err != nil {
+			w.step.DeadTimer(timer, f.key, f.timer, f.id, f.at, fmt.Errorf("%s: %w", f.call.Name, f.err))
+		}
+	}
+	return n
+}
+
+func timeOrZero(micros int64) time.Time {
+	if micros == never {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}

@@ -1,0 +1,63 @@
+package task
+
+import "github.com/afterbay/afterbay/internal/task/keyed"
+
+// expiriesMax is how many silent keys a step looks at. Where the watermark jumps
+// over more of them, steps of their own follow, so that none is too large.
+const expiriesMax = 1024
+
+// expire ends the keys that fell silent before the chunk's end. Events check
+// the silence of their own key at their own position, so it makes no difference
+// to any result when this runs.
+func (w *worker) expire() error {
+	if w.plan.keys.Featureless() {
+		return nil
+	}
+	for _, p := range w.step.touched {
+		watermark := p.watermark(w.plan.Time.Lateness)
+		n, err := p.keys.Expire(watermark, expiriesMax-w.step.ended, p.parked.Holds, func(k *keyed.Key) { w.touch(p, k) })
+		if err != nil {
+			return err
+		}
+		w.step.ended += n
+		p.overdue = p.keys.Overdue(watermark)
+	}
+	return nil
+}
+
+// expireRest goes on with the keys that had ended when a step was full.
+func (w *worker) expireRest() error {
+	overdue := 0
+	for _, p := range w.partitions {
+		if p.overdue {
+			w.step.touch(p)
+			overdue++
+		}
+	}
+	if overdue == 0 {
+		return nil
+	}
+	if err := w.expire(); err != nil {
+		return err
+	}
+	w.session.Wake()
+	return nil
+}
+
+// bound holds what is kept in memory of keys to its limit. No step may be
+// outstanding.
+func (w *worker) bound() {
+	share := w.options.KeyBytes / int64(w.options.Sessions*max(1, len(w.partitions)))
+	decoded, bytes, due := 0, 0, int64(0)
+	for _, p := range w.partitions {
+		evicted, loads := p.keys.Bound(w.options.Keys, share)
+		w.metrics.KeyEvictions.Add(uint64(evicted))
+		w.metrics.KeyLoads.Add(uint64(loads))
+		decoded += p.keys.Len()
+		bytes += p.keys.Bytes()
+		due += p.keys.DueBytes()
+	}
+	w.metrics.Keys.Store(int64(decoded))
+	w.metrics.KeyBytes.Store(int64(bytes))
+	w.metrics.DueBytes.Store(due)
+}

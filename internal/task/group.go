@@ -1,0 +1,93 @@
+package task
+
+import (
+	"cmp"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/output"
+	"github.com/afterbay/afterbay/internal/task/redrive"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Groups are collected in log order, before the waves. The event made of one is an
+// item of its own: behind the event that completes the group, or before the one
+// whose watermark ends it.
+
+// join adds an event to its group, where it ends. The first error is the event's.
+func (w *worker) join(g *step.Group, it *item) (failure, fatal error) {
+	bytes, failure, fatal := it.partition.groups.Add(group.Event{
+		Group: g, Key: it.Record.Key, Offset: int64(it.Record.Offset), Time: it.Time, Row: it.Row, ID: it.Row.Text(w.plan.Meta.ID),
+		Source: cmp.Or(header.Get(it.Record, header.Source), header.Get(it.Record, header.Copied)), Headers: it.Record.Headers,
+	})
+	w.step.Carry(bytes)
+	switch {
+	case failure != nil || fatal != nil:
+	case bytes > 0:
+		it.become(collected)
+	default:
+		it.become(known)
+	}
+	return failure, fatal
+}
+
+// endGroups ends the groups that the watermark at the last item ends, and puts their
+// events before it. Where more end than are computed at once it is left out.
+func (w *worker) endGroups(p *partition) (done bool, err error) {
+	last := len(w.items) - 1
+	it := w.items[last]
+	w.items = w.items[:last]
+	if done, err = p.groups.Expire(it.Watermark, chunkBytesMax); err == nil {
+		_, err = w.compose(p, it.Watermark, it.Record.Offset)
+	}
+	if done {
+		it.index = int32(len(w.items))
+		w.items = append(w.items, it)
+	}
+	return done, err
+}
+
+// compose makes the events of the groups that ended at a watermark and offset, and
+// takes them through the rest of the stages before the waves. It returns about how
+// many bytes they have.
+func (w *worker) compose(p *partition, watermark int64, at stream.Offset) (bytes int, err error) {
+	for _, e := range p.groups.Ended() {
+		e.At = at
+		row := &w.plan.Schema.NewRows(1)[0]
+		record, err := p.groups.Compose(e, row)
+		if err != nil {
+			return 0, err
+		}
+		w.items = append(w.items, item{
+			Event: output.Event{Record: record, Row: row, Time: e.Time, Watermark: watermark, Origin: &p.origin, Place: e.Place()},
+			index: int32(len(w.items)), partition: p, group: e, point: redrive.Point{Seen: true, Judged: true},
+		})
+		it := &w.items[len(w.items)-1]
+		if p.sources != nil {
+			if it.source, err = p.sources.Topic(header.Get(record, header.Copied)); err != nil {
+				return 0, err
+			}
+		}
+		w.setMeta(it)
+		var on bool
+		if it.point.Done, on, err = w.plan.resumption.Beyond(row, e.Group.At); err == nil {
+			if err = e.Refused(); !on {
+				it.become(filtered)
+			}
+		}
+		if err != nil {
+			it.failAt(&w.plan.Stages[e.Group.At-1], err)
+		}
+		if it.alive() && !w.plan.Stateless() {
+			if err := w.link(it.index, it, nil); err != nil {
+				return 0, err
+			}
+		}
+		if err := w.stages(it); err != nil {
+			return 0, err
+		}
+		bytes += e.Bytes
+	}
+	return bytes, nil
+}

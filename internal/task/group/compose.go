@@ -1,0 +1,260 @@
+package group
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Ended is a group that ended, and the event that goes on in its place.
+type Ended struct {
+	Group    *step.Group
+	Reason   Reason
+	Time     int64         // of the event: its newest member's, or when it ended without one
+	Offset   int64         // of its newest member, which is its record's: that one goes nowhere else
+	At       stream.Offset // of the event at which it ended, which sets it
+	Complete bool
+	Missing  int64 // orders that are not there
+	Bytes    int
+
+	name    string
+	first   *member   // by time
+	of      int64     // anchor of its members
+	members []*member // by order
+	repeats []*member // that it left out
+	holes   []int64   // first of Missing
+	shared  bool      // members of other groups have the anchor too
+	ref     bool      // its members are only in the state
+	id      stream.Partition
+}
+
+// Place returns where the group ended; nil for none.
+func (e *Ended) Place() *deadletter.Position {
+	if e == nil {
+		return nil
+	}
+	return &deadletter.Position{Partition: e.id, Offset: e.At}
+}
+
+// Compose makes the event of a group: its row is that of the first member in order,
+// with what the group introduces; its value has the fields of the input, and where
+// the members stand in the log. Where its newest member came from a client, it is
+// that one's. An error is not the event's.
+func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
+	key, by := e.key()
+	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.Offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
+	var id string
+	var context []stream.Header
+	list, err := s.read(e.members)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range e.members {
+		if m == e.first {
+			id = header.OfGroup(list[i].id, e.Group.Name)
+		}
+		if m.offset == e.Offset {
+			context = list[i].context
+		}
+	}
+	if err := list[0].restore(row, s.plan.Schema); err != nil {
+		return nil, fmt.Errorf("group in %v: %w", s.id, err)
+	}
+	if err := gather(e.Group, row, list); err != nil {
+		return nil, fmt.Errorf("group in %v: %w", s.id, err)
+	}
+	g := e.Group
+	row.SetText(g.Key, by)
+	row.SetInt(g.Count, int64(len(e.members)))
+	row.SetBool(g.Complete, e.Complete)
+	row.SetInt(g.Missing, e.Missing)
+	row.SetText(g.Ended, e.Reason.String())
+	r.Headers = append(r.Headers, stream.Header{Key: header.ID, Value: []byte(id)})
+	if list[0].source != "" {
+		r.Headers = append(r.Headers, stream.Header{Key: header.Copied, Value: []byte(list[0].source)})
+	}
+	r.Headers = append(r.Headers, context...)
+	r.Value = s.value(e, row)
+	return r, nil
+}
+
+// value returns the JSON of the event: the fields of the input, and the group's.
+func (s *Set) value(e *Ended, row *value.Row) []byte {
+	dst := []byte{'{'}
+	for _, slot := range s.plan.Fields {
+		if row.Has(slot) {
+			dst = append(strconv.AppendQuote(dst, slot.Name), ':')
+			dst = append(expression.AppendValue(dst, row, &slot), ',')
+		}
+	}
+	dst = append(strconv.AppendQuote(dst, e.Group.Name), `:{"key":`...)
+	dst = expression.AppendValue(dst, row, &e.Group.Key)
+	dst = fmt.Appendf(dst, `,"ended":%q,"missing":%d,"members":[`, e.Reason, e.Missing)
+	for i, m := range e.members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, m.offset, 10)
+	}
+	return append(dst, "]}}"...)
+}
+
+// read returns members as they are stored.
+func (s *Set) read(members []*member) ([]stored, error) {
+	list := make([]stored, len(members))
+	for i, m := range members {
+		data, err := s.data(m)
+		if err != nil {
+			return nil, err
+		}
+		if list[i], err = (&member{}).parse(data); err != nil {
+			return nil, fmt.Errorf("group in %v: %w", s.id, err)
+		}
+	}
+	return list, nil
+}
+
+func (s *Set) data(m *member) ([]byte, error) {
+	if m.value != nil {
+		return m.value, nil
+	}
+	return s.view.Get(statekey.AppendMember(nil, m.of, m.offset))
+}
+
+// gather sets the lists of a row to the fields of members, in their order. A string
+// that a member lacks is an empty one.
+func gather(g *step.Group, row *value.Row, list []stored) error {
+	texts, has := make([][]byte, len(g.Lists)), make([]bool, len(g.Lists))
+	for i := range list {
+		clear(has)
+		err := list[i].each(func(name []byte, kind value.Kind, held []byte) {
+			for k := range g.Lists {
+				if l := &g.Lists[k]; l.Field.Name != string(name) || l.Field.Type.Kind != kind {
+					continue
+				}
+				if has[k] = true; kind == value.Bytes {
+					texts[k] = append(texts[k], held...)
+				} else {
+					texts[k] = value.AppendString(texts[k], value.Text(held))
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for k := range g.Lists {
+			if !has[k] && g.Lists[k].Slot.Type.Kind == value.Strings {
+				texts[k] = value.AppendString(texts[k], "")
+			}
+		}
+	}
+	for k := range g.Lists {
+		row.SetText(g.Lists[k].Slot, value.Text(texts[k]))
+	}
+	return nil
+}
+
+// Detach takes the lists out of the row of an event that is parked, and returns what
+// Attach puts them back by: its members stay in the state until Release, under an
+// anchor of their own. It is nil for none.
+func (s *Set) Detach(e *Ended, row *value.Row) ([]byte, error) {
+	if e == nil {
+		return nil, nil
+	}
+	for _, l := range e.Group.Lists {
+		row.Clear(l.Slot)
+	}
+	if e.shared && !e.ref {
+		e.of = ^e.Offset // no series begins there
+		for _, m := range slices.Concat(e.members, e.repeats) {
+			data, err := s.data(m)
+			if err != nil {
+				return nil, err
+			}
+			s.leave(m)
+			s.fresh = append(s.fresh, &member{of: e.of, offset: m.offset, value: data})
+		}
+	}
+	return binary.AppendVarint(binary.AppendVarint(binary.AppendUvarint(nil, uint64(e.Group.Index)), e.of), int64(e.At)), nil
+}
+
+// leave deletes a member from the state.
+func (s *Set) leave(m *member) {
+	if m.gone = true; m.written {
+		s.gone = append(s.gone, statekey.AppendMember(nil, m.of, m.offset))
+	}
+}
+
+// Attached returns the group that an event which was parked is made of; nil where it
+// is made of none.
+func (p *Plan) Attached(ref []byte, id stream.Partition) *Ended {
+	index, n := binary.Uvarint(ref)
+	if n <= 0 || index >= uint64(len(p.Groups)) {
+		return nil
+	}
+	anchor, m := binary.Varint(ref[n:])
+	at, _ := binary.Varint(ref[n+max(m, 0):])
+	return &Ended{Group: p.Groups[index], At: stream.Offset(at), of: anchor, ref: true, id: id}
+}
+
+// Attach puts the lists of a group back into the row of an event that was parked.
+func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *value.Row) error {
+	e := p.Attached(ref, id)
+	if e == nil {
+		return nil
+	}
+	g, kept := newGroup(e.Group), map[*member]stored{}
+	err := scan(view, id, e.of, func(m *member, data []byte) (err error) {
+		kept[m], err = m.parse(data)
+		g.insert(m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var list []stored
+	members, _ := g.split()
+	for _, m := range members {
+		list = append(list, kept[m])
+	}
+	return gather(e.Group, row, list)
+}
+
+// Release lets go of the members of a group whose event is through: the one of an
+// offset. Where end is not nil it is called with the id and the context of each of
+// them that came from a client, but for the one that the event is of.
+func (s *Set) Release(e *Ended, offset stream.Offset, end func(id string, context []stream.Header)) error {
+	members := slices.Concat(e.members, e.repeats)
+	if e.ref {
+		err := scan(s.view, s.id, e.of, func(m *member, data []byte) error {
+			m.value, members = data, append(members, m)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var list []stored
+	if end != nil {
+		var err error
+		if list, err = s.read(members); err != nil {
+			return err
+		}
+	}
+	for i, m := range members {
+		if s.leave(m); end != nil && list[i].context != nil && m.offset != int64(offset) {
+			end(list[i].id, list[i].context)
+		}
+	}
+	return nil
+}

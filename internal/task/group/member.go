@@ -1,0 +1,309 @@
+package group
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/packed"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+var errDamaged = errors.New("stored state is damaged")
+
+// member is an event of a group.
+type member struct {
+	of      int64 // anchor of its series
+	offset  int64
+	order   int64
+	time    int64
+	id      string
+	source  *deadletter.Position // that it was copied from; nil where it was not
+	value   []byte               // as stored; nil if the state has it
+	size    int32                // of value
+	end     bool
+	written bool
+	gone    bool
+}
+
+// compare compares members by (time, source, offset). A copied event has its
+// offset in the source, because that of the copy depends on the time of copying.
+func (m *member) compare(o *member) int {
+	if c := cmp.Compare(m.time, o.time); c != 0 {
+		return c
+	}
+	switch {
+	case m.source == nil && o.source == nil:
+		return cmp.Compare(m.offset, o.offset)
+	case m.source == nil:
+		return -1
+	case o.source == nil:
+		return 1
+	}
+	if c := strings.Compare(m.source.Topic, o.source.Topic); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(m.source.Index, o.source.Index), cmp.Compare(m.source.Offset, o.source.Offset), cmp.Compare(m.offset, o.offset))
+}
+
+// byOrder compares members by (order, time, source, offset).
+func (m *member) byOrder(o *member) int {
+	if c := cmp.Compare(m.order, o.order); c != 0 {
+		return c
+	}
+	return m.compare(o)
+}
+
+// comesFrom notes where a copy is from; "" is an event that is no copy.
+func (m *member) comesFrom(source string) {
+	if source == "" {
+		return
+	}
+	if from, err := deadletter.ParsePosition(source); err == nil {
+		m.source = &from
+	}
+}
+
+const version = 1 // of a member
+
+// Flags of a member.
+const (
+	isLast   = 1 << iota
+	ofClient // its context is kept
+)
+
+// contextKeys are the headers that are kept of an event that a client sent.
+var contextKeys = [...]string{header.ClientEvent, header.Correlation}
+
+// contextOf returns their values; nil where no client sent the event.
+func contextOf(headers []stream.Header) *[len(contextKeys)]string {
+	r := stream.Record{Headers: headers}
+	var context [len(contextKeys)]string
+	for i, key := range contextKeys {
+		context[i] = header.Get(&r, key)
+	}
+	if context[0] == "" {
+		return nil
+	}
+	return &context
+}
+
+// append appends a member as it is stored: its place in the group, and the names of
+// its row with their values, so that a pipeline which has others by then reads it.
+func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
+	flags, context := byte(0), contextOf(e.Headers)
+	if m.end {
+		flags |= isLast
+	}
+	texts := []string{m.id, e.ID, e.Source}
+	if context != nil {
+		flags |= ofClient
+		texts = append(texts, context[:]...)
+	}
+	dst = append(dst, version, flags)
+	dst = binary.AppendVarint(binary.AppendVarint(dst, m.order), m.time)
+	for _, text := range texts {
+		dst = packed.AppendText(dst, text)
+	}
+	for _, slot := range schema.Slots {
+		if !e.Row.Has(slot) || slot.Name[0] == 0 || strings.HasPrefix(slot.Name, "meta.") {
+			continue
+		}
+		dst = append(packed.AppendText(dst, slot.Name), byte(slot.Type.Kind))
+		if slot.Type.Kind.Text() {
+			dst = packed.AppendText(dst, e.Row.Text(slot))
+		} else {
+			dst = binary.LittleEndian.AppendUint64(dst, e.Row.Num[slot.Index])
+		}
+	}
+	return dst
+}
+
+// stored is what append wrote of a member.
+type stored struct {
+	id, source string // of the event
+	context    []stream.Header
+	row        []byte
+}
+
+// parse reads what append wrote.
+func (m *member) parse(data []byte) (stored, error) {
+	r := packed.Reader{Rest: data}
+	v := r.Byte()
+	flags := r.Byte()
+	m.end = flags&isLast != 0
+	m.order, m.time = r.Signed(), r.Signed()
+	m.id = string(r.Text())
+	s := stored{id: string(r.Text()), source: string(r.Text())}
+	for i := 0; flags&ofClient != 0 && i < len(contextKeys); i++ {
+		if text := r.Text(); len(text) > 0 {
+			s.context = append(s.context, stream.Header{Key: contextKeys[i], Value: bytes.Clone(text)})
+		}
+	}
+	m.size = int32(len(data))
+	m.comesFrom(s.source)
+	if s.row = r.Rest; r.Bad || v != version {
+		return s, errDamaged
+	}
+	return s, nil
+}
+
+// each calls take with the names of a row and what holds them: 8 bytes, or a text.
+func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) error {
+	r := packed.Reader{Rest: s.row}
+	for len(r.Rest) > 0 {
+		name, kind := r.Text(), value.Kind(r.Byte())
+		var held []byte
+		if kind.Text() {
+			held = r.Text()
+		} else {
+			held = r.Bytes(8)
+		}
+		if !r.Bad {
+			take(name, kind, held)
+		}
+	}
+	if r.Bad {
+		return errDamaged
+	}
+	return nil
+}
+
+// restore sets the names of a row that are of the type they had. Its texts are those
+// of the member.
+func (s *stored) restore(row *value.Row, schema *value.Schema) error {
+	return s.each(func(name []byte, kind value.Kind, held []byte) {
+		slot, ok := schema.Lookup(value.Text(name))
+		switch {
+		case !ok || slot.Type.Kind != kind || kind == value.Vector && len(held) != 4*slot.Type.Size:
+		case kind.Text():
+			row.SetText(slot, value.Text(held))
+		case kind == value.Number:
+			row.SetNumber(slot, math.Float64frombits(binary.LittleEndian.Uint64(held)))
+		default:
+			row.SetInt(slot, int64(binary.LittleEndian.Uint64(held)))
+		}
+	})
+}
+
+// load finds the members of a series in the state.
+func (s *Set) load(q *series) error {
+	if q.loaded {
+		return nil
+	}
+	var members []*member
+	err := scan(s.view, s.id, q.anchor, func(m *member, data []byte) error {
+		_, err := m.parse(data)
+		members = append(members, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	q.loaded = true
+	if bytes := q.bytes; q.cutAll(members) != bytes {
+		return fmt.Errorf("group in %v: %w", s.id, errDamaged)
+	}
+	return nil
+}
+
+func scan(view stream.View, id stream.Partition, anchor int64, take func(*member, []byte) error) error {
+	prefix := statekey.AppendMembers(nil, anchor)
+	for entry, err := range view.Scan(prefix) {
+		if err != nil {
+			return err
+		}
+		if len(entry.Key) != len(prefix)+8 {
+			return fmt.Errorf("group in %v: %w", id, errDamaged)
+		}
+		m := &member{of: anchor, offset: int64(binary.BigEndian.Uint64(entry.Key[len(prefix):])), written: true}
+		if err := take(m, entry.Value); err != nil {
+			return fmt.Errorf("group in %v: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// restore takes in an entry of the state: a series, or a group that ended.
+func (s *Set) restore(entry stream.Entry) error {
+	name, ended := string(entry.Key), false
+	ok := true
+	if entry.Key[0] == statekey.Ended {
+		name, ok = statekey.EndedOf(entry.Key)
+		ended = true
+	}
+	var group string
+	if ok {
+		group, _, _, ok = statekey.GroupOf([]byte(name))
+	}
+	q, p := &series{name: name, at: never, spec: s.plan.find(group)}, &past{key: string(entry.Key)}
+	if ok && ended {
+		ok = p.parse(entry.Value)
+	} else if ok {
+		ended, ok = q.parse(entry.Value, p)
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("a group of %v: %w", s.id, errDamaged)
+	case q.spec == nil && ended:
+		s.gone = append(s.gone, entry.Key)
+		return nil
+	case q.spec == nil:
+		return fmt.Errorf("groups of %q are open in %v, which the pipeline no longer has: run it as it was until they ended", group, s.id)
+	case !ended:
+		s.series[name] = q
+		return nil
+	}
+	p.of = s.of(q.spec, name)
+	if entry.Key[0] == statekey.Ended {
+		s.know(p)
+		return nil
+	}
+	s.gone = append(s.gone, entry.Key)
+	p.key = string(statekey.AppendEnded(nil, name, -1))
+	s.learn(p)
+	return nil
+}
+
+const seriesVersion = 2
+
+// append appends the stored form of a series: where its members are, how many groups and
+// bytes they are, when the first ends and what cut them.
+func (s *series) append(dst []byte) []byte {
+	dst = append(dst, seriesVersion)
+	for _, n := range []int64{s.anchor, int64(s.open), int64(s.bytes), s.groups[0].over(), int64(s.spec.Idle), int64(s.spec.Within)} {
+		dst = binary.AppendVarint(dst, n)
+	}
+	return dst
+}
+
+// parse reads what append wrote. Version 1 had a flag, and of a group that did not end
+// the offset and time of its first event, its newest time and its bytes; one that ended
+// is read into p.
+func (s *series) parse(data []byte, p *past) (ended, ok bool) {
+	r := packed.Reader{Rest: data}
+	switch v, spec := r.Byte(), s.spec; {
+	case v == 1 && r.Byte() == 1:
+		return true, p.parseFirst(&r)
+	case v == 1:
+		s.anchor, s.stale, s.open = r.Signed(), true, 1
+		r.Signed()
+		r.Signed()
+		s.bytes = int(r.Signed())
+	case v == seriesVersion:
+		s.anchor, s.open, s.bytes, s.ends = r.Signed(), int(r.Signed()), int(r.Signed()), r.Signed()
+		idle, within := r.Signed(), r.Signed()
+		s.stale = spec != nil && (idle != int64(spec.Idle) || within != int64(spec.Within))
+	default:
+		return false, false
+	}
+	return false, r.Whole() && s.open > 0
+}

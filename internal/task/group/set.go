@@ -1,0 +1,429 @@
+// Package group collects the events of a group beside a partition until it ends:
+// because all of them are there, because a gap or a limit of event time ends it, or
+// because no more fit. One event made of them then goes on in their place.
+//
+// Which events are together is a function of their event times (see series); the
+// watermark only decides when that is final. That a group is complete or full is decided
+// in log order. So the same log makes the same groups whatever the batches, sessions and
+// crashes. Each member is a state entry of its own: a step writes those that came,
+// however large the group is.
+package group
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/timer"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Reason is why a group ended.
+type Reason uint8
+
+// The reasons.
+const (
+	Complete Reason = iota // its last event and all before it are there
+	Idle                   // the next event is at least idle after its last
+	Timeout                // the next event is at least timeout after its first
+	Full                   // one more would be more than it takes
+)
+
+var reasons = [...]string{"complete", "idle", "timeout", "full"}
+
+// String returns the word for the reason.
+func (r Reason) String() string { return reasons[r] }
+
+// Reasons returns the words for all reasons, in their order.
+func Reasons() []string { return slices.Clone(reasons[:]) }
+
+// Plan is the groups of a pipeline.
+type Plan struct {
+	Groups []*step.Group // by Index
+	Schema *value.Schema
+	Fields []value.Slot // of the input
+}
+
+func (p *Plan) find(name string) *step.Group {
+	for _, g := range p.Groups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// Set is the groups beside a partition. It runs ahead of what is committed; after a
+// failed commit it is thrown away. One goroutine owns it. A nil one has no groups.
+type Set struct {
+	plan   *Plan
+	id     stream.Partition
+	view   stream.View
+	series map[string]*series // by name: its state key
+	past   map[string]*past   // groups that ended and are known, by state key
+	open   []int              // groups that did not end, of each of the plan
+	due    timer.Queue        // series by when their first group ends, and past by when it is forgotten
+	over   timer.Queue        // past alone
+	ended  []*Ended           // to be taken
+	dirty  []*series
+	told   []string  // keys of past that changed
+	fresh  []*member // not yet in a step
+	flying []*member // in the step before, which may not be durable
+	gone   [][]byte  // keys to delete
+}
+
+// Open returns the groups beside a partition as its state has them; nil where the
+// pipeline has none. Those that are open and that it no longer has are an error.
+func Open(plan *Plan, id stream.Partition, view stream.View) (*Set, error) {
+	s := &Set{plan: plan, id: id, view: view, series: map[string]*series{}, past: map[string]*past{}, open: make([]int, len(plan.Groups))}
+	for _, prefix := range []byte{statekey.Group, statekey.Ended} {
+		for entry, err := range view.Scan([]byte{prefix}) {
+			if err == nil {
+				err = s.restore(entry)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, q := range s.series {
+		if err := s.resume(q); err != nil {
+			return nil, err
+		}
+	}
+	if len(plan.Groups) == 0 {
+		return nil, nil
+	}
+	return s, nil
+}
+
+// resume counts what a series has, which another idle or timeout may cut anew.
+func (s *Set) resume(q *series) error {
+	if q.stale {
+		if err := s.load(q); err != nil {
+			return err
+		}
+		q.at = never
+		s.touch(q)
+	}
+	s.count(q, q.open, q.bytes)
+	s.await(q)
+	return nil
+}
+
+// Close takes what the set has out of the counts of its process.
+func (s *Set) Close() {
+	if s == nil {
+		return
+	}
+	for _, q := range s.series {
+		s.count(q, -q.open, -q.bytes)
+	}
+	clear(s.series)
+}
+
+func (s *Set) count(q *series, groups, bytes int) {
+	s.open[q.spec.Index] += groups
+	q.spec.Counts.Open.Add(int64(groups))
+	q.spec.Counts.Bytes.Add(int64(bytes))
+}
+
+// await notes when the first group of a series ends by time. Where that is later than
+// was noted, it is noted again by then.
+func (s *Set) await(q *series) {
+	if len(q.groups) > 0 {
+		q.ends = q.groups[0].over()
+	}
+	if q.open > 0 && q.ends < q.at {
+		q.at = q.ends
+		s.due.Push(timer.Entry{At: q.at, Key: q.name})
+	}
+}
+
+func (s *Set) touch(q *series) {
+	if !q.dirty {
+		q.dirty = true
+		s.dirty = append(s.dirty, q)
+	}
+}
+
+// of returns the series of a name, which may be a new one.
+func (s *Set) of(spec *step.Group, name string) *series {
+	q := s.series[name]
+	if q == nil {
+		q = &series{spec: spec, name: name, at: never, loaded: true}
+		s.series[name] = q
+	}
+	return q
+}
+
+// drop forgets a series that has no members and no ended groups.
+func (s *Set) drop(q *series) {
+	if q.open == 0 && len(q.past) == 0 {
+		delete(s.series, q.name)
+	}
+}
+
+// Event is one to be collected.
+type Event struct {
+	Group        *step.Group
+	Key          []byte
+	Offset, Time int64
+	Row          *value.Row
+	ID, Source   string          // of the event, and where it was copied from
+	Headers      []stream.Header // that it came with
+}
+
+// Add collects an event, and returns about how many bytes the step takes more. The
+// first error is the event's: it is not collected.
+func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
+	by, id, order, err := e.Group.Place(e.Row, e.Time)
+	if err != nil {
+		return 0, err, nil
+	}
+	m := &member{offset: e.Offset, order: order, time: e.Time, id: id, end: e.Group.Last(e.Row)}
+	m.comesFrom(e.Source)
+	m.value = m.append(nil, &e, s.plan.Schema)
+	if len(m.value) > e.Group.Bytes {
+		return 0, fmt.Errorf("takes %d bytes, more than the %d of max.bytes of its group", len(m.value), e.Group.Bytes), nil
+	}
+	m.size = int32(len(m.value))
+	q := s.of(e.Group, string(statekey.AppendGroup(nil, e.Group.Name, e.Key, by)))
+	defer s.drop(q)
+	if err := s.load(q); err != nil {
+		return 0, nil, err
+	}
+	for {
+		if over, repeats := q.late(m); repeats {
+			e.Group.Counts.Duplicates.Add(1)
+			return 0, nil, nil
+		} else if over != nil {
+			if e.Group.Counts.Late.Add(1); e.Group.Late == step.LateDrop {
+				return 0, nil, nil
+			} else if e.Group.Late == step.LateDead {
+				return 0, fmt.Errorf("%s of %s %q comes after its group ended: %v", describe(e.Group, m), e.Group.By.Name, by, over.reason), nil
+			}
+			s.forget(over)
+			continue
+		}
+		c := q.place(m)
+		if c.into != nil && c.into.useless(m, c.was) {
+			e.Group.Counts.Duplicates.Add(1)
+			return 0, nil, nil
+		}
+		if full := c.full(q, m); len(full) > 0 {
+			for _, g := range full {
+				s.finish(q, g, Full, g.last())
+			}
+			continue
+		}
+		if most, n := e.Group.Open, s.open[e.Group.Index]+len(c.groups)-(c.to-c.from); n > most && len(c.groups) > c.to-c.from {
+			return 0, fmt.Errorf("would open more than max.groups (%d) groups of %s", most, e.Group.Name), nil
+		}
+		s.join(q, &c, m)
+		return len(m.value), nil, nil
+	}
+}
+
+func describe(g *step.Group, m *member) string {
+	if g.Order != nil {
+		return fmt.Sprintf("%s %d", g.Order.Name, m.order)
+	}
+	return fmt.Sprintf("%s %q", g.ID.Name, m.id)
+}
+
+// join adds a member, and ends the groups that it makes whole.
+func (s *Set) join(q *series, c *change, m *member) {
+	if s.series[q.name] = q; q.open == 0 {
+		q.anchor = m.offset
+	}
+	m.of = q.anchor
+	s.fresh = append(s.fresh, m)
+	s.touch(q)
+	open := q.open
+	q.apply(c, m)
+	s.count(q, q.open-open, len(m.value))
+	s.await(q)
+	for _, g := range c.groups {
+		s.close(q, g)
+	}
+	if c.into != nil {
+		s.close(q, c.into)
+	}
+}
+
+// close ends a group that is whole.
+func (s *Set) close(q *series, g *group) {
+	if g.whole() {
+		s.finish(q, g, Complete, g.last())
+	}
+}
+
+// Due reports whether there is something to end by a watermark.
+func (s *Set) Due(watermark int64) bool {
+	return s != nil && watermark != math.MinInt64 && s.due.Until(watermark)
+}
+
+// Expire ends the groups that a watermark ends, by (time, key), until those that
+// ended take more than so many bytes. It reports whether it came to their end.
+func (s *Set) Expire(watermark int64, bytes int) (done bool, err error) {
+	for s.due.Until(watermark) {
+		if bytes < 0 {
+			return false, nil
+		}
+		e := s.due.Pop()
+		if p := s.past[e.Key]; p != nil && p.until == e.At {
+			s.forget(p)
+			continue
+		}
+		q := s.series[e.Key]
+		if q == nil || q.at != e.At {
+			continue // it was noted for another time since
+		}
+		if q.at = never; q.open == 0 || q.ends > e.At {
+			s.await(q)
+			continue
+		}
+		if err := s.load(q); err != nil {
+			return false, err
+		}
+		g, reason := q.groups[0], Timeout
+		if g.spec.Idle > 0 && g.last()+g.spec.Idle.Microseconds() == e.At {
+			reason = Idle
+		}
+		bytes -= g.bytes
+		s.finish(q, g, reason, e.At)
+	}
+	return true, nil
+}
+
+// finish ends a group of a series at a time.
+func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
+	s.touch(q)
+	s.count(q, -1, -g.bytes)
+	q.remove(g)
+	s.await(q)
+	g.spec.Counts.Ended[reason].Add(1)
+	e := &Ended{Group: g.spec, Reason: reason, Time: at, Bytes: g.bytes, name: q.name, first: g.members[0], of: q.anchor, shared: q.open > 0, id: s.id}
+	e.members, e.repeats = g.split()
+	g.spec.Counts.Duplicates.Add(uint64(len(e.repeats)))
+	e.Missing, e.holes = missing(g, e.members)
+	e.Complete = reason == Complete || reason != Full && g.spec.End == nil && e.Missing == 0
+	newest := int64(math.MinInt64)
+	for _, m := range e.members {
+		e.Offset, newest = max(e.Offset, m.offset), max(newest, m.time)
+	}
+	if reason == Complete || reason == Full {
+		e.Time = newest
+	}
+	s.ended = append(s.ended, e)
+	s.learn(pastOf(q, g, e, at))
+}
+
+// missing returns how many orders before the last are not there, and the first of
+// them. The last is the order of the event with end: true, or else the greatest order.
+func missing(g *group, members []*member) (n int64, first []int64) {
+	if g.spec.Order == nil {
+		return 0, nil
+	}
+	last := g.end
+	if last == never {
+		last = members[len(members)-1].order
+	}
+	next := int64(0)
+	hole := func(to int64) {
+		n += max(0, to-next)
+		for ; next < to && len(first) < holesMax; next++ {
+			first = append(first, next)
+		}
+	}
+	for _, m := range members {
+		hole(min(m.order, last+1))
+		next = m.order + 1
+	}
+	hole(last + 1)
+	return n, first
+}
+
+// Ended returns the groups that ended since it was last called, in the order of
+// their ending.
+func (s *Set) Ended() []*Ended {
+	if s == nil || len(s.ended) == 0 {
+		return nil
+	}
+	ended := s.ended
+	s.ended = nil
+	return ended
+}
+
+// Changes calls write with what changed since it was last called, by state key; nil
+// data deletes. What it wrote before must be durable. Keys and data are not kept.
+func (s *Set) Changes(write func(key, data []byte)) {
+	if s == nil {
+		return
+	}
+	for _, m := range s.flying {
+		m.value = nil
+	}
+	s.flying, s.fresh = s.fresh, s.flying[:0]
+	kept := s.flying[:0]
+	for _, m := range s.flying {
+		if !m.gone {
+			write(statekey.AppendMember(nil, m.of, m.offset), m.value)
+			m.written, kept = true, append(kept, m)
+		}
+	}
+	s.flying = kept
+	for _, key := range s.gone {
+		write(key, nil)
+	}
+	for _, q := range s.dirty {
+		if q.dirty = false; q.open > 0 {
+			write([]byte(q.name), q.append(nil))
+		} else if s.series[q.name] == nil || s.series[q.name] == q {
+			write([]byte(q.name), nil)
+		}
+	}
+	for _, key := range s.told {
+		if p := s.past[key]; p != nil {
+			write([]byte(key), p.append(nil))
+		} else {
+			write([]byte(key), nil)
+		}
+	}
+	s.gone, s.dirty, s.told = s.gone[:0], s.dirty[:0], s.told[:0]
+}
+
+// key returns the parts of the group's name.
+func (e *Ended) key() (key []byte, by string) {
+	_, key, by, _ = statekey.GroupOf([]byte(e.name))
+	return key, by
+}
+
+// Refused returns why the event made of the group is not to go on, nil where it is.
+func (e *Ended) Refused() error {
+	if e.Complete || e.Group.Pass {
+		return nil
+	}
+	_, by := e.key()
+	text := fmt.Sprintf("group of %s %q ended: %v, with %d of its events", e.Group.By.Name, by, e.Reason, len(e.members))
+	if len(e.holes) > 0 {
+		var list []string
+		for _, n := range e.holes {
+			list = append(list, fmt.Sprint(n))
+		}
+		if e.Missing > int64(len(e.holes)) {
+			list = append(list, "...")
+		}
+		text += fmt.Sprintf(", without %s %s", e.Group.Order.Name, strings.Join(list, ", "))
+	} else if e.Reason != Full {
+		text += ", without its last"
+	}
+	return fmt.Errorf("%s: redrive goes on with what is there, as does incomplete: pass", text)
+}
+
+const holesMax = 10 // of a message

@@ -1,0 +1,74 @@
+package keyed
+
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
+	"github.com/afterbay/afterbay/step"
+)
+
+// Features adds an event of a key to the features of a stage, and reads them into its
+// row. If one of them refuses the event, none counts it: Features returns the error and
+// leaves k unchanged. The names of features that read windows beyond their max
+// are appended to approximate.
+func (m *Memory) Features(k *Key, stage *step.Stage, row *value.Row, at int64, approximate []string) ([]string, error) {
+	list := stage.Features
+	set := list[0].Set()
+	if stage.Undoes {
+		m.plan.Sets[set].Save(k.Cells[set], &m.saved)
+	}
+	before := len(approximate)
+	for i := range list {
+		over, err := m.feature(k, &list[i], row, at)
+		if err != nil {
+			if stage.Undoes {
+				m.plan.Sets[set].Undo(k.Cells[set], &m.saved)
+			}
+			for _, slot := range stage.Introduces() {
+				row.Clear(slot)
+			}
+			return approximate[:before], err
+		}
+		if over {
+			approximate = append(approximate, list[i].Name)
+		}
+	}
+	return approximate, nil
+}
+
+// feature reads a feature, adds to it, or both. It reports whether it read
+// windows beyond their max.
+func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (over bool, err error) {
+	set, cell := m.plan.Sets[f.Set()], k.Cells[f.Set()]
+	if f.Read && f.ReadFirst {
+		if over, err = readFeature(set, cell, f, at, row); err != nil {
+			return false, err
+		}
+	}
+	if f.Add {
+		wanted, err := step.Holds(f.When, row)
+		if err != nil {
+			return false, fmt.Errorf("feature %s: when: %w", f.Name, err)
+		}
+		v := 0.0
+		if wanted && f.Value != nil {
+			if v, err = step.Number(f.Value, row); err != nil {
+				return false, fmt.Errorf("feature %s: value: %w", f.Name, err)
+			}
+		}
+		if wanted {
+			if err := set.Add(cell, f.Index, at, v); err != nil {
+				return false, err
+			}
+		}
+	}
+	if f.Read && !f.ReadFirst {
+		return readFeature(set, cell, f, at, row)
+	}
+	return over, nil
+}
+
+func readFeature(set *feature.Set, cell *feature.Cell, f *step.Feature, at int64, row *value.Row) (over bool, err error) {
+	return set.Approximate(cell, f.Index), set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
+}

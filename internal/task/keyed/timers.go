@@ -1,0 +1,116 @@
+package keyed
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/output"
+	"github.com/afterbay/afterbay/internal/task/timer"
+	"github.com/afterbay/afterbay/step"
+)
+
+var errDamaged = errors.New("stored state is damaged")
+
+// Call is what a function keeps of a key.
+type Call struct {
+	Keyed *step.Keyed
+	dirty bool
+}
+
+// Call returns what a function keeps of a key.
+func (m *Memory) Call(k *Key, c *step.Call) (*Call, error) {
+	if k.calls == nil {
+		k.calls = make([]*Call, len(m.plan.Calls))
+	}
+	if k.calls[c.Index] == nil {
+		data, err := m.view.Get(statekey.AppendCall(nil, k.Name, c.Name))
+		if err != nil {
+			return nil, err
+		}
+		keyed, err := step.Parse(data)
+		if err != nil {
+			return nil, fmt.Errorf("key %q of function %s in %v: %w", k.Name, c.Name, m.id, err)
+		}
+		k.calls[c.Index] = &Call{Keyed: keyed}
+		m.decoded.Resize(k, k.bytes())
+	}
+	return k.calls[c.Index], nil
+}
+
+// Keep makes s what a function keeps of the key.
+func (m *Memory) Keep(k *Key, c *Call, s *step.Keyed) {
+	c.Keyed, c.dirty = s, true
+	if len(s.Timers) > 0 {
+		m.Await(k, s.Timers[0].At)
+	}
+}
+
+// sealCall turns what a function keeps of a key into a change of state.
+func (m *Memory) sealCall(k *Key, c *step.Call, kept *Call, to *output.Writer) {
+	at := len(to.Bytes)
+	to.Bytes = statekey.AppendCall(to.Bytes, k.Name, c.Name)
+	key := to.Bytes[at:len(to.Bytes):len(to.Bytes)]
+	if kept.Keyed.Empty() {
+		to.Change(m.id, key, nil)
+		return
+	}
+	at = len(to.Bytes)
+	to.Bytes = kept.Keyed.Append(to.Bytes)
+	to.Change(m.id, key, to.Bytes[at:len(to.Bytes):len(to.Bytes)])
+}
+
+// Await notes that a timer of the key may be due at a watermark. A key is noted
+// once, for its first timer.
+func (m *Memory) Await(k *Key, at int64) {
+	if !k.awaited || at < k.timer {
+		k.awaited, k.timer = true, at
+		m.timers.Push(timer.Entry{At: at, Key: k.Name})
+	}
+}
+
+// AwaitAnyway is Await of a key that may be noted for a timer before.
+func (m *Memory) AwaitAnyway(e timer.Entry) { m.timers.Push(e) }
+
+// Awaited returns the first key of which a timer may be due by a watermark, and
+// the time it was noted for, and notes it no more; nil where there is none.
+func (m *Memory) Awaited(watermark int64) (*Key, int64, error) {
+	for m.timers.Until(watermark) {
+		e := m.timers.Pop()
+		k, err := m.Get([]byte(e.Key))
+		if err != nil {
+			return nil, 0, err
+		}
+		if k.awaited && k.timer < e.At {
+			continue // noted again since, for sooner
+		}
+		k.awaited = k.awaited && k.timer != e.At // what is noted for later stays
+		return k, e.At, nil
+	}
+	return nil, 0, nil
+}
+
+// Awaits reports whether timers of more than limit keys may be due by a watermark.
+func (m *Memory) Awaits(watermark int64, limit int) bool { return m.timers.Over(watermark, limit) }
+
+// loadTimers finds when timers of stored keys may be due.
+func (m *Memory) loadTimers() error {
+	if !m.plan.Keyed {
+		return nil
+	}
+	for entry, err := range m.view.Scan([]byte{statekey.Call}) {
+		if err != nil {
+			return err
+		}
+		keyed, err := step.Parse(entry.Value)
+		key, ok := statekey.CallKey(entry.Key)
+		if err != nil || !ok {
+			return fmt.Errorf("function state of %v: %w", m.id, errDamaged)
+		}
+		if len(keyed.Timers) > 0 {
+			m.timers.Push(timer.Entry{At: keyed.Timers[0].At, Key: value.Text(key)})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package output
+
+import (
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Ends says how events that clients sent by a gateway end where nothing answers
+// them: filtered, or as members of a group. The zero value is for pipelines without
+// clients.
+type Ends struct {
+	Topic   string   // where their ends are written; "" is nowhere
+	Answers []string // topics whose records answer clients, or lead on to what does
+	Emits   uint64   // that write these, by index
+}
+
+// Answers reports whether emits, by index, or outputs of a function answer a client.
+func (w *Writer) Answers(emits uint64, outputs []step.Output) bool {
+	ends := &w.Form.Ends
+	return emits&ends.Emits != 0 || slices.ContainsFunc(outputs, func(o step.Output) bool { return slices.Contains(ends.Answers, o.Topic) })
+}
+
+// Timer returns the event that the outputs of a timer are made of which was due
+// before e: of that they have the place alone, and not whose it is.
+func (e *Event) Timer() Event {
+	timer := *e
+	timer.Record = &stream.Record{Partition: e.Record.Partition, Offset: e.Record.Offset}
+	timer.Written, timer.Return = 0, nil
+	return timer
+}
+
+// End appends the end of an event that a client sent and that is through, where none
+// of the outputs since the from-th, which are those of the event, answers it. It says
+// the stage where the event was dropped as late.
+func (w *Writer) End(e *Event, from int, late bool) {
+	if e.Answered || header.Get(e.Record, header.ClientEvent) == "" {
+		return
+	}
+	for i := range w.Outputs[from:] {
+		switch topic := w.Outputs[from+i].Partition.Topic; {
+		case topic == w.Form.DeadTopic, topic == w.Form.LateTopic, slices.Contains(w.Form.Ends.Answers, topic):
+			return
+		}
+	}
+	at := len(w.Headers)
+	w.addID(w.ID(e.Record), w.Form.Ends.Topic, "", "")
+	w.provenance(e)
+	if late {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Stage, Value: []byte("late")})
+	}
+	w.Headers = observe.AppendContext(w.Headers, w.Form.Pipeline, e.Record)
+	w.end(e, at)
+}
+
+// EndMember returns what appends the ends of the members of a group, of an id and
+// context, when its event is through: with the stage where that failed. It is nil for
+// a pipeline without clients.
+func (w *Writer) EndMember(e *Event) func(id string, context []stream.Header) {
+	if w.Form.Ends.Topic == "" {
+		return nil
+	}
+	of := Event{Record: e.Record, Origin: e.Origin, Place: e.Place, Return: e.Return, Time: e.Time}
+	return func(id string, context []stream.Header) {
+		at := len(w.Headers)
+		w.addID(id, w.Form.Ends.Topic, "", "")
+		w.provenance(&of)
+		if e.Failure != nil {
+			w.Headers = append(w.Headers, stream.Header{Key: header.Stage, Value: []byte(e.Failure.Stage)})
+			w.ending(e.Failure)
+		}
+		w.Headers = append(w.Headers, context...)
+		w.end(&of, at)
+	}
+}
+
+// end appends a record of the headers from at on.
+func (w *Writer) end(e *Event, at int) {
+	when := e.Record.Time
+	if e.Time != Never {
+		when = time.UnixMicro(e.Time)
+	}
+	w.Outputs = append(w.Outputs, stream.Record{
+		Partition: stream.Partition{Topic: w.Form.Ends.Topic, Index: e.Origin.Index}, Time: when, Headers: w.headersFrom(at),
+	})
+	w.carried += header.Bytes(w.Headers[at:])
+}

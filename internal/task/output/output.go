@@ -1,0 +1,494 @@
+// Package output makes what the events of a step leave in the log: records,
+// dead letters and copies, in memory that is used again.
+package output
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Never is the time of an event whose time is not known.
+const Never = math.MinInt64
+
+// Form is what the records of a pipeline have in common.
+type Form struct {
+	Pipeline  string
+	Topics    []string // by Emit.Output
+	DeadTopic string
+	LateTopic string
+	Ends      Ends
+	DeadByKey bool // the dead letters' topic may have more partitions than the event's
+	Schema    *value.Schema
+	ID        value.Slot // of events
+	Models    []byte     // value of header.Models; nil without models
+	MaxBytes  int        // a larger output is refused
+}
+
+// Event is what records are made of.
+type Event struct {
+	Record      *stream.Record
+	Row         *value.Row
+	Time        int64 // of the event, microseconds; Never until it is known
+	Watermark   int64 // at the record's position, likewise
+	Origin      *Origin
+	Failure     *Failure
+	Written     int                  // bytes of its outputs
+	Owed        uint64               // emits, by index, that were too large
+	Approximate []string             // features read from windows beyond their max
+	Fallback    []string             // scores that are their fallback, as the model was down
+	Attempts    int                  // at its newest stage, where there were more than one
+	Attempt     int                  // of a call whose answer is shown in parts, from 1; 0 elsewhere
+	Answered    bool                 // an earlier step has what answers its client
+	Return      *deadletter.Return   // of an event that was a dead letter before
+	Place       *deadletter.Position // of an event that is made of others: where that was; nil is that of Record
+	rows        []made
+}
+
+// Origin is the partition that events come from.
+type Origin struct {
+	Index      int32
+	Provenance []byte // value of header.Pipeline
+}
+
+// Failure is why an event becomes a dead letter, and where.
+type Failure struct {
+	Stage  string
+	At     int // place of the stage in the plan, from 1; 0 is none of them
+	Err    error
+	Resume string // where the event goes on when it is sent back; "" is nowhere
+}
+
+// Writer is a stream.Step being made, with the memory that its records point to.
+type Writer struct {
+	stream.Step
+	Form        *Form
+	Dead        int             // of the outputs are dead letters
+	Approximate int             // have header.Approximate
+	Bytes       []byte          // of outputs and changes; a slice of it stays valid when it grows
+	Headers     []stream.Header // likewise
+	carried     int             // bytes of outputs that are not in Bytes: dead letters
+}
+
+// NewWriter returns a writer of an empty step.
+func NewWriter(form *Form) Writer {
+	return Writer{Form: form, Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}}
+}
+
+// Carry adds bytes that the step takes in the log beside what w writes.
+func (w *Writer) Carry(bytes int) { w.carried += bytes }
+
+// Size is about how many bytes the step will take in the log.
+func (w *Writer) Size() int { return len(w.Bytes) + w.carried }
+
+// Reset returns a writer of an empty step in the memory of w, which is not used
+// any more.
+func (w *Writer) Reset() Writer {
+	clear(w.Offsets)
+	clear(w.Outputs) // let go of what they point to
+	clear(w.Changes)
+	return Writer{
+		Form: w.Form, Step: stream.Step{Outputs: w.Outputs[:0], Changes: w.Changes[:0], Offsets: w.Offsets},
+		Bytes: w.Bytes[:0], Headers: w.Headers[:0],
+	}
+}
+
+// Change appends a change of state. Key and data are kept; nil data deletes.
+func (w *Writer) Change(p stream.Partition, key, data []byte) {
+	w.Changes = append(w.Changes, stream.Change{Partition: p, Key: key, Value: data})
+}
+
+// CopyChange is Change with data that is valid only for now.
+func (w *Writer) CopyChange(p stream.Partition, key, data []byte) {
+	if data != nil {
+		at := len(w.Bytes)
+		w.Bytes = append(w.Bytes, data...)
+		data = w.Bytes[at:len(w.Bytes):len(w.Bytes)]
+	}
+	w.Change(p, key, data)
+}
+
+// ID returns the event's id: the one that it brought, or the position where it was read
+// first. That of a copy is where it was copied from.
+func (w *Writer) ID(r *stream.Record) string {
+	if id := header.IDOf(r); id != nil {
+		return value.Text(id)
+	}
+	at := len(w.Bytes)
+	w.Bytes = header.AppendPosition(w.Bytes, r.Partition, r.Offset)
+	return value.Text(w.Bytes[at:])
+}
+
+// addID appends the header of the id of an output for an event.
+func (w *Writer) addID(event, topic, step, output string) {
+	at := len(w.Bytes)
+	w.Bytes = header.AppendID(w.Bytes, w.Form.Pipeline, event, topic, step, output)
+	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
+}
+
+// Aside appends a late event as it came to the topic of late events. One that is too
+// large with the headers it gets fails.
+func (w *Writer) Aside(e *Event) {
+	r, from := e.Record, len(w.Headers)
+	w.addID(w.ID(r), w.Form.LateTopic, "", "")
+	w.provenance(e)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Watermark, Value: time.UnixMicro(e.Watermark).UTC().AppendFormat(nil, time.RFC3339Nano)})
+	w.Headers = header.AppendForeign(w.Headers, r.Headers)
+	late := stream.Record{
+		Partition: stream.Partition{Topic: w.Form.LateTopic, Index: e.Origin.Index},
+		Time:      time.UnixMicro(e.Time), Key: r.Key, Value: r.Value, Headers: w.headersFrom(from),
+	}
+	if err := w.fits(&late); err != nil {
+		w.Headers = w.Headers[:from]
+		e.Failure = &Failure{Stage: "late", Err: err}
+		return
+	}
+	w.Outputs = append(w.Outputs, late)
+	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
+}
+
+func (w *Writer) headersFrom(from int) []stream.Header {
+	return w.Headers[from:len(w.Headers):len(w.Headers)]
+}
+
+// ofEventMax times the largest output is what the outputs of one event may take
+// together, so that a step of one event fits in a frame of the log.
+const ofEventMax = 4
+
+// room returns why the event may not write so many bytes more, or nil.
+func (w *Writer) room(e *Event, size int, topic string) error {
+	if e.Written += size; size > w.Form.MaxBytes || e.Written > ofEventMax*w.Form.MaxBytes {
+		return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", size, topic, w.Form.MaxBytes, ofEventMax)
+	}
+	return nil
+}
+
+// fits returns why a record is too large for the log with its key and headers, or nil.
+func (w *Writer) fits(r *stream.Record) error {
+	beside := len(r.Key) + header.Bytes(r.Headers)
+	if limit := w.Form.MaxBytes + RecordRoom; beside+len(r.Value) > limit {
+		return fmt.Errorf("output of %d bytes for %s has %d bytes of key and headers: the limit of all is %d", len(r.Value), r.Partition.Topic, beside, limit)
+	}
+	return nil
+}
+
+// Emit appends one output record to the step. One that is too large fails the
+// event instead.
+func (w *Writer) Emit(e *step.Emit, of *Event) {
+	w.Outputs = append(w.Outputs, stream.Record{})
+	err := w.record(e, of, &w.Outputs[len(w.Outputs)-1])
+	if err == nil {
+		return
+	}
+	w.Outputs = w.Outputs[:len(w.Outputs)-1]
+	of.Owed |= 1 << e.Index
+	if of.Failure == nil {
+		of.Failure = &Failure{Stage: "emit", Err: err}
+	}
+}
+
+// Row makes the record of a table that the pipeline looks up, which Emit appends in its
+// turn, and returns its value: the next event of the key finds it. It returns nil if the
+// record is too large.
+func (w *Writer) Row(e *step.Emit, of *Event) []byte {
+	row := made{emit: e}
+	row.err = w.record(e, of, &row.record)
+	if of.rows = append(of.rows, row); row.err != nil {
+		return nil
+	}
+	w.Carry(len(of.Record.Key) + len(row.record.Value))
+	return bytes.Clone(row.record.Value)
+}
+
+// made is what Row made, or why the record is too large.
+type made struct {
+	emit   *step.Emit
+	record stream.Record
+	err    error
+}
+
+// record writes what an emit makes of an event to a record, unless Row did.
+func (w *Writer) record(e *step.Emit, of *Event, record *stream.Record) error {
+	for i := range of.rows {
+		if m := &of.rows[i]; m.emit == e {
+			*record = m.record
+			return m.err
+		}
+	}
+	at, headers := len(w.Bytes), len(w.Headers)
+	err := w.emitted(e, of, record)
+	if err != nil {
+		w.Bytes, w.Headers = w.Bytes[:at], w.Headers[:headers]
+	}
+	return err
+}
+
+func (w *Writer) emitted(e *step.Emit, of *Event, record *stream.Record) error {
+	at := len(w.Bytes)
+	b, size := e.AppendValue(w.Bytes, of.Row, w.Form.MaxBytes)
+	w.Bytes = b
+	record.Partition = stream.Partition{Topic: w.Form.Topics[e.Output], Index: of.Origin.Index}
+	record.Time, record.Value = time.UnixMicro(of.Time), b[at:len(b):len(b)]
+	if err := w.room(of, size, record.Partition.Topic); err != nil {
+		return err
+	}
+	at = len(w.Bytes)
+	if e.Key != nil {
+		record.Partition.Index = stream.ByKey
+		w.Bytes = of.Row.AppendKey(w.Bytes, *e.Key)
+	} else { // a copy: the event's own would keep all that it was read with
+		w.Bytes = append(w.Bytes, of.Record.Key...)
+	}
+	if e.Key != nil || of.Record.Key != nil {
+		record.Key = w.Bytes[at:len(w.Bytes):len(w.Bytes)]
+	}
+	from := len(w.Headers)
+	w.emitID(e, of)
+	w.provenance(of)
+	w.context(of)
+	record.Headers = w.headersFrom(from)
+	return w.fits(record)
+}
+
+// emitID appends the header of the id of an emit's output: the one that the file says,
+// or that of the event and the topic.
+func (w *Writer) emitID(e *step.Emit, of *Event) {
+	if e.ID == nil {
+		w.addID(of.Row.Text(w.Form.ID), w.Form.Topics[e.Output], e.Name, "")
+		return
+	}
+	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: header.Shorten([]byte(of.Row.Text(*e.ID)), 0)})
+}
+
+// Call appends the records that a function wrote for an event or timer of an id, a key
+// and a time. Step is the name of the step that called it; "" is none. The error is that
+// a record is too large.
+func (w *Writer) Call(outputs []step.Output, e *Event, id, step, key string, at int64) error {
+	for _, o := range outputs {
+		if err := w.room(e, len(o.Value), o.Topic); err != nil {
+			return err
+		}
+		record := stream.Record{
+			Partition: stream.Partition{Topic: o.Topic, Index: e.Origin.Index},
+			Time:      time.UnixMicro(at), Key: []byte(key), Value: o.Value,
+		}
+		if o.Key != "" {
+			record.Partition.Index, record.Key = stream.ByKey, []byte(o.Key)
+		}
+		from := len(w.Headers)
+		if o.ID == "" {
+			w.addID(id, o.Topic, step, o.Name)
+		} else {
+			w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: header.Shorten([]byte(o.ID), 0)})
+		}
+		if e.Attempt > 0 {
+			w.Headers = append(w.Headers, stream.Header{Key: header.Attempt, Value: strconv.AppendInt(nil, int64(e.Attempt), 10)})
+		}
+		w.provenance(e)
+		w.context(e)
+		record.Headers = w.headersFrom(from)
+		if err := w.fits(&record); err != nil {
+			w.Headers = w.Headers[:from]
+			return err
+		}
+		w.Outputs = append(w.Outputs, record)
+		w.carried += len(o.Value)
+	}
+	return nil
+}
+
+// context appends the headers by which outputs belong to what their event does.
+func (w *Writer) context(e *Event) {
+	from := len(w.Headers)
+	if w.Headers = observe.AppendContext(w.Headers, w.Form.Pipeline, e.Record); len(w.Headers) > from {
+		w.carried += header.Bytes(w.Headers[from:])
+	}
+}
+
+// provenance appends the headers that say what an output was made from.
+func (w *Writer) provenance(e *Event) {
+	from, at := deadletter.Position{Partition: e.Record.Partition, Offset: e.Record.Offset}, len(w.Bytes)
+	if e.Return != nil {
+		from = e.Return.Origin
+	} else if e.Place != nil {
+		from = *e.Place
+	}
+	b := header.AppendPosition(w.Bytes, from.Partition, from.Offset)
+	w.Bytes = b
+	w.Headers = append(w.Headers, stream.Header{Key: header.Position, Value: b[at:len(b):len(b)]})
+	if w.Form.Models != nil {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Models, Value: w.Form.Models})
+	}
+	w.Headers = append(w.Headers, stream.Header{Key: header.Pipeline, Value: e.Origin.Provenance})
+	if e.Approximate != nil {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Approximate, Value: []byte(strings.Join(e.Approximate, ", "))})
+		w.Approximate++
+	}
+	if e.Fallback != nil {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Fallback, Value: []byte(strings.Join(e.Fallback, ", "))})
+	}
+}
+
+// DeadLetter appends the record that an event became: its bytes as they came,
+// with what was known when it failed in the headers.
+func (w *Writer) DeadLetter(e *Event) {
+	r, from := e.Record, len(w.Headers)
+	add := func(key, value string) {
+		w.Headers = append(w.Headers, stream.Header{Key: key, Value: []byte(value)})
+	}
+	event, key, left := w.ID(r), r.Key, []string(nil)
+	w.addID(event, w.Form.DeadTopic, "", "")
+	if len(event)+len(key) > w.Form.MaxBytes { // nothing else would have room
+		event, key, left = cut(event, 4<<10), key[:min(len(key), 4<<10)], []string{"id and key"}
+	}
+	add(header.Event, event)
+	w.provenance(e)
+	add(header.Stage, e.Failure.Stage)
+	add(header.Error, cut(e.Failure.Err.Error(), 4<<10))
+	attempts := max(1, e.Attempts)
+	if e.Return != nil {
+		attempts += e.Return.Attempts
+	}
+	add(header.Attempts, strconv.Itoa(attempts))
+	w.ending(e.Failure)
+	if e.Failure.Resume != "" {
+		add(header.Resume, e.Failure.Resume)
+	}
+	if source := cmp.Or(header.Get(r, header.Source), header.Get(r, header.Copied)); source != "" {
+		add(header.Copied, cut(source, 4<<10))
+	}
+	if e.Time != Never && e.Watermark != Never {
+		add(header.Watermark, time.UnixMicro(e.Watermark).UTC().Format(time.RFC3339Nano))
+	}
+	value := r.Value
+	room := max(0, w.Form.MaxBytes+deadLetterRoom-len(key)-header.Bytes(w.Headers[from:]))
+	if len(value) > room {
+		value, left = value[:room], append(left, "value")
+	}
+	room -= len(value)
+	at := len(w.Bytes)
+	if e.Row.Bytes(w.Form.Schema) <= room { // its JSON has more
+		w.Bytes = expression.AppendRow(w.Bytes, e.Row, w.Form.Schema)
+	}
+	if row := w.Bytes[at:len(w.Bytes):len(w.Bytes)]; len(row) > 0 && len(row)+len(header.Row) <= room {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Row, Value: row})
+		room -= len(row) + len(header.Row)
+	} else {
+		w.Bytes, left = w.Bytes[:at], append(left, "row")
+	}
+	if header.Bytes(r.Headers) <= room {
+		w.Headers = header.AppendForeign(w.Headers, r.Headers)
+	} else {
+		left = append(left, "headers")
+	}
+	if left != nil {
+		add(header.Truncated, strings.Join(left, ", "))
+	}
+	when := r.Time
+	if e.Time != Never {
+		when = time.UnixMicro(e.Time)
+	}
+	to := stream.Partition{Topic: w.Form.DeadTopic, Index: e.Origin.Index}
+	if w.Form.DeadByKey {
+		to.Index = stream.ByKey
+	}
+	w.Outputs = append(w.Outputs, stream.Record{Partition: to, Time: when, Key: key, Value: value, Headers: w.headersFrom(from)})
+	w.Dead++
+	w.carried += len(value) + header.Bytes(w.Headers[from:])
+}
+
+// ending appends the headers that tell the client of an event how it ended, where the
+// failure is no fault of the event.
+func (w *Writer) ending(f *Failure) {
+	var ending *deadletter.Ending
+	if errors.As(f.Err, &ending) {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Code, Value: []byte(ending.Code)},
+			stream.Header{Key: header.After, Value: strconv.AppendInt(nil, ending.After.Milliseconds(), 10)})
+	}
+}
+
+// DeadTimer appends the dead letter of a timer of an id, a key and a time that failed: e
+// is of the event before which it was due.
+func (w *Writer) DeadTimer(e Event, key, name, id string, at int64, err error) {
+	e.Record = &stream.Record{
+		Partition: e.Record.Partition, Offset: e.Record.Offset, Time: time.UnixMicro(at),
+		Key: []byte(key), Value: []byte(name), Headers: []stream.Header{{Key: header.ID, Value: []byte(id)}},
+	}
+	e.Row, e.Time = &w.Form.Schema.NewRows(1)[0], at
+	e.Failure = &Failure{Stage: "timer", Err: err}
+	w.DeadLetter(&e)
+}
+
+// RecordRoom is what a record may be larger than the largest value, and
+// deadLetterRoom what a dead letter may be larger than an output.
+const RecordRoom, deadLetterRoom = 64 << 10, 60 << 10
+
+// cut returns the first n bytes of s, whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// Copy appends the copy of an event, by a field of its own as the key, to the
+// topic where sources meet. One that is too large with its key fails.
+func (w *Writer) Copy(e *Event, key value.Slot, watermark string) {
+	r, from := e.Record, len(w.Headers)
+	position := r.Partition.String() + "@" + strconv.FormatInt(int64(r.Offset), 10)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: []byte(position)},
+		stream.Header{Key: header.Watermark, Value: []byte(watermark)})
+	w.Headers = header.AppendCarried(w.Headers, r.Headers)
+	at := len(w.Bytes)
+	w.Bytes = e.Row.AppendKey(w.Bytes, key)
+	made := stream.Record{
+		Partition: stream.Partition{Topic: w.Form.Topics[0], Index: stream.ByKey},
+		Time:      time.UnixMicro(e.Time), Key: w.Bytes[at:len(w.Bytes):len(w.Bytes)], Value: r.Value, Headers: w.headersFrom(from),
+	}
+	if err := w.fits(&made); err != nil {
+		w.Bytes, w.Headers = w.Bytes[:at], w.Headers[:from]
+		e.Failure = &Failure{Stage: "source", Err: err}
+		return
+	}
+	w.Outputs = append(w.Outputs, made)
+	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
+}
+
+// Pass appends a record that gives an event of a client up to every partition of the
+// topic where sources meet: its key there is not known. Other records are left alone.
+func (w *Writer) Pass(e *Event, partitions int32) {
+	cancelled := header.Get(e.Record, header.Cancel)
+	for i := int32(0); i < partitions && cancelled != ""; i++ {
+		headers := []stream.Header{{Key: header.Cancel, Value: []byte(cancelled)}}
+		w.Outputs = append(w.Outputs, stream.Record{Partition: stream.Partition{Topic: w.Form.Topics[0], Index: i}, Time: e.Record.Time, Headers: headers})
+		w.carried += header.Bytes(headers)
+	}
+}
+
+// Announce appends the watermark of a source to every partition of the topic
+// where sources meet.
+func (w *Writer) Announce(source stream.Partition, watermark string, newest int64, partitions int32) {
+	headers := []stream.Header{{Key: header.Source, Value: []byte(source.String())}, {Key: header.Watermark, Value: []byte(watermark)}}
+	if newest == Never {
+		newest = 0
+	}
+	for i := range partitions {
+		w.Outputs = append(w.Outputs, stream.Record{
+			Partition: stream.Partition{Topic: w.Form.Topics[0], Index: i}, Time: time.UnixMicro(newest), Headers: headers,
+		})
+		w.carried += header.Bytes(headers)
+	}
+}

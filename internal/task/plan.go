@@ -1,0 +1,191 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
+	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/state/dedupe"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/keyed"
+	"github.com/afterbay/afterbay/internal/task/output"
+	"github.com/afterbay/afterbay/internal/task/redrive"
+	"github.com/afterbay/afterbay/internal/task/table"
+	"github.com/afterbay/afterbay/internal/task/watermark"
+	"github.com/afterbay/afterbay/step"
+)
+
+// Plan is a pipeline made ready to run: names resolved to slots, expressions
+// to programs. It is read-only and shared by the sessions of a pipeline.
+type Plan struct {
+	Name      string // the consumer group
+	Topic     string // the input
+	DeadTopic string // where dead letters go
+	Schema    *value.Schema
+	Fields    []decode.Field
+	MaxBytes  int // of an input value
+
+	Key    value.Slot
+	Time   step.Timing
+	Meta   step.Meta
+	Dedupe *DedupePlan // nil takes every event
+
+	// Copy makes a plan of one that copies its events to the topic of another,
+	// whose Sources are the topics copied: merge.go. Such a plan has no stages.
+	Copy    *CopyPlan
+	Sources []Source
+
+	// Early features are computed in log order before the waves; Late ones,
+	// read or written in the waves, know past predictions of their key.
+	Early, Late *feature.Set
+	Retention   time.Duration // silence after which a key's windows end
+	Keep        time.Duration // silence after which a key is forgotten
+
+	// Stages in order of execution. Those before Waves run record by record in
+	// log order; the others wave by wave, each wave with a key at most once
+	// where Feedback is set, and all at once where it is not.
+	Stages   []step.Stage
+	Cases    *step.Route // whose cases are measured apart; nil is none
+	Waves    int
+	Feedback bool
+
+	// Ordered parks the events of a key behind one of it that is parked. Feedback
+	// is then set. Queue bounds the events that may be parked in this process.
+	Ordered bool
+	Queue   control.GateOptions
+	Orders  async.Orders // about what is parked
+	Turns   step.Fairness
+	Tenants async.Tenants
+	Journal *journal.Spec
+
+	Groups  group.Plan
+	Tables  []table.Spec
+	Outputs []string // topics the emits write, by EmitStage.Output
+	Ends    output.Ends
+	Models  []string // name@version and digest of each model, for provenance
+
+	Fingerprint generation.Fingerprint // Prepare sets its Order
+
+	Calls  []*step.Call    // in order
+	Shared []*batch.Shared // models whose calls sessions share
+
+	writers []*step.Stage // emits and calls, in order; others write nothing
+	models  []byte        // value of header.Models; nil without models
+	keys    keyed.Plan    // of Early, Late, Retention, Keep and Calls
+	remote  bool          // a model is
+	parks   bool          // a score may
+
+	resumption *redrive.Stages
+}
+
+// Prepare derives what the loop needs from the fields set, and must be called
+// before the plan is used.
+func (p *Plan) Prepare() {
+	p.keys = keyed.Plan{Terms: keyed.Terms{Sets: [2]*feature.Set{p.Early, p.Late}, Retention: p.Retention, Keep: p.Keep}, Calls: p.Calls}
+	for i := range p.Stages {
+		p.Stages[i].At = i + 1
+		if p.Stages[i].Emit != nil || p.Stages[i].Call != nil {
+			p.writers = append(p.writers, &p.Stages[i])
+		}
+		if g := p.Stages[i].Group; g != nil {
+			g.At = i + 1
+		}
+		if s := p.Stages[i].Score; s != nil {
+			p.remote = p.remote || s.Model.Info().Remote
+			p.parks = p.parks || s.Calling != nil
+			for f := range s.OnFailure {
+				p.writers = append(p.writers, &s.OnFailure[f])
+			}
+		}
+	}
+	for _, c := range p.Calls {
+		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
+	}
+	p.resumption = redrive.New(p.Stages, p.Outputs, p.Schema)
+	p.Fingerprint.Order = generation.Hash(p.order())
+	if len(p.Models) > 0 {
+		p.models = []byte(strings.Join(p.Models, ", "))
+	}
+}
+
+// Parks reports whether events may be parked: done with after their offset was
+// committed.
+func (p *Plan) Parks() bool { return p.parks }
+
+// Stateless reports that nothing is kept by key.
+func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }
+
+// repeatable reports whether events that are computed again have the same outputs,
+// so that these may be seen before they are committed: a service may answer
+// otherwise, a table have newer rows. A copy counts as an event.
+func (p *Plan) repeatable() bool {
+	return p.Copy == nil && !p.remote && !p.parks && len(p.Tables) == 0
+}
+
+// order is the text of what the events of the async queue are stored by: the steps in
+// their order, with a bar where the waves begin, and the values of a row.
+func (p *Plan) order() string {
+	var text strings.Builder
+	for i, label := range p.resumption.Labels() {
+		if i == p.Waves {
+			text.WriteString("| ")
+		}
+		text.WriteString(label + ", ")
+	}
+	for _, slot := range p.Schema.Slots {
+		fmt.Fprintf(&text, "\n%q %v", slot.Name, slot.Type)
+	}
+	return text.String()
+}
+
+// form is what the pipeline's records have in common.
+func (p *Plan) form(maxBytes int) *output.Form {
+	pipeline, _, _ := strings.Cut(p.Name, ".") // in whose name a copier works
+	form := &output.Form{
+		Pipeline: pipeline, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, DeadByKey: p.Copy != nil,
+		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes,
+	}
+	if p.Time.Late == step.LateTopic {
+		form.LateTopic = p.Outputs[p.Time.LateOutput]
+	}
+	return form
+}
+
+// Topics lists the topics that the pipeline writes, dead letters last.
+func (p *Plan) Topics() []string {
+	return append(slices.Clone(p.Outputs), p.DeadTopic)
+}
+
+// DedupePlan drops events that were seen before.
+type DedupePlan struct {
+	Slot value.Slot // the id
+	Spec dedupe.Spec
+}
+
+// CopyPlan says how events are copied.
+type CopyPlan struct{ Partitions int32 }
+
+// merged is what the watermark of copies is decided by.
+func (p *Plan) merged() (list []watermark.Source) {
+	for _, s := range p.Sources {
+		list = append(list, watermark.Source{Topic: s.Topic, Partitions: s.Partitions})
+	}
+	return list
+}
+
+// Source is a topic whose events come as copies, and what is read of them.
+type Source struct {
+	Topic      string
+	Partitions int32 // set before the task runs
+	Appended   bool  // its time is that of the append, and nothing says what is late: nothing is
+	Fields     []decode.Field
+}

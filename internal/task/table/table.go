@@ -1,0 +1,202 @@
+// Package table keeps the rows of tables beside the partitions of a pipeline. A
+// table is a topic; the newest record of a key is its row, and one without a
+// value deletes it. A State is what one partition knows, ahead of what is
+// committed. A Reader brings what came to the topics to the states of a session.
+//
+// What is promised about the order of rows and events:
+//
+//  1. An event sees every row that was durable when the event was polled. So who
+//     appends a row, and then an event, knows that the event sees that row or a
+//     newer one of its key.
+//  2. A partition has one order of rows and events, and it is committed: the rows
+//     that a step took in and how far it read, with what came of its events. After
+//     a crash, and in another process, it goes on from there, never with older
+//     rows.
+//  3. The rows of a key come in the order of the topic. Those of keys in several of
+//     its partitions, and the same rows beside two partitions of the input, come
+//     in any order.
+//  4. Rows that the pipeline itself writes (Spec.Written) are rows from Put on, in the
+//     step that writes their records: the next event of the key sees them. Their
+//     records are passed over when they are read. Rows of others come between them
+//     when they are read, which may be behind a row that is later in the topic.
+package table
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Spec is a table of a pipeline.
+type Spec struct {
+	Topic string
+
+	// Own is set where the table is looked up by the key of the input: then a
+	// partition keeps those rows only whose keys Kafka's default partitioner puts
+	// into it, and else all rows.
+	Own bool
+	// Written is set where the pipeline writes the table itself.
+	Written bool
+}
+
+// writing is the id of a note in the state of a partition: Put has made rows of all
+// records that the pipeline wrote to the table.
+func (s Spec) writing() string { return s.Topic + "/written" }
+
+// id names what is stored of a table. A choice of other rows is another table,
+// which is read from its beginning.
+func (s Spec) id() string {
+	if s.Own {
+		return s.Topic + "/own"
+	}
+	return s.Topic + "/all"
+}
+
+// place is a partition of a table's topic.
+type place struct {
+	table     int
+	partition int32
+}
+
+// State is the rows beside one partition of the input. It runs ahead of what is
+// committed; after a failed commit it is thrown away. One goroutine uses it.
+type State struct {
+	specs        []Spec
+	id           stream.Partition // of the input
+	partitions   int32            // of the input; known from the first Bring on
+	view         stream.View
+	next         map[place]stream.Offset // to be read
+	moved        map[place]bool          // those that are not in a step
+	made, flying map[string][]byte       // rows by state key, not yet in a step and in the newest, which may be outstanding; nil is deleted
+	key          []byte
+	pipeline     []byte       // what header.Pipeline of its records begins with
+	noting       map[int]bool // tables without that note, and whether records of the pipeline are taken
+}
+
+var errDamaged = errors.New("stored state is damaged")
+
+// newState restores how far the tables were read beside a partition.
+func newState(specs []Spec, a stream.Assigned, pipeline string) (*State, error) {
+	s := &State{
+		specs: specs, id: a.Partition, view: a.State,
+		next: map[place]stream.Offset{}, moved: map[place]bool{}, made: map[string][]byte{},
+		pipeline: []byte(pipeline + " "), noting: map[int]bool{},
+	}
+	for i := range specs {
+		if specs[i].Written {
+			noted, err := s.view.Get(statekey.AppendRead(nil, specs[i].writing()))
+			if err != nil {
+				return nil, err
+			}
+			if noted == nil {
+				s.noting[i] = a.Next > 0
+			}
+		}
+		prefix := statekey.AppendRead(nil, specs[i].id())
+		for entry, err := range s.view.Scan(prefix) {
+			if err != nil {
+				return nil, err
+			}
+			number := entry.Key[len(prefix):]
+			if len(number) != 4 || len(entry.Value) != 8 {
+				return nil, fmt.Errorf("table %s beside %v: %w", specs[i].Topic, s.id, errDamaged)
+			}
+			at := place{i, int32(binary.BigEndian.Uint32(number))}
+			s.next[at] = stream.Offset(binary.BigEndian.Uint64(entry.Value))
+		}
+	}
+	return s, nil
+}
+
+// Row returns the row of a key; nil where there is none. The slice does not
+// change. The first error is the key's: its rows are not kept here.
+func (s *State) Row(table int, key []byte) (row []byte, failure, fatal error) {
+	spec := s.specs[table]
+	if spec.Own {
+		if there := stream.Place(key, s.partitions); there != s.id.Index {
+			return nil, fmt.Errorf("key %.60q is written to partition %d of %s, and Kafka's default partitioner, by which the rows of table %s are placed, puts it into %d: produce with that partitioner, or set input.repartition",
+				key, s.id.Index, s.id.Topic, spec.Topic, there), nil
+		}
+	}
+	s.key = statekey.AppendRow(s.key[:0], spec.id(), key)
+	for _, rows := range []map[string][]byte{s.made, s.flying} {
+		if row, ok := rows[string(s.key)]; ok {
+			return row, nil, nil
+		}
+	}
+	if row, fatal = s.view.Get(s.key); fatal != nil {
+		fatal = fmt.Errorf("row of table %s beside %v: %w", spec.Topic, s.id, fatal)
+	}
+	return row, nil, fatal
+}
+
+// take takes in a record of a table, and returns about how many bytes it adds to
+// a step; 0 where it is no row of the partition.
+func (s *State) take(at place, r *stream.Record) int {
+	s.next[at], s.moved[at] = r.Offset+1, true
+	spec := s.specs[at.table]
+	if r.Key == nil || header.Get(r, header.Cancel) != "" || spec.Written && !s.noting[at.table] && s.wrote(r) || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
+		return 0
+	}
+	s.key = statekey.AppendRow(s.key[:0], spec.id(), r.Key)
+	var row []byte
+	if len(r.Value) > 0 {
+		row = bytes.Clone(r.Value)
+	}
+	s.made[string(s.key)] = row
+	return len(s.key) + len(row)
+}
+
+// wrote reports whether the pipeline made a record.
+func (s *State) wrote(r *stream.Record) bool {
+	for i := range r.Headers {
+		if r.Headers[i].Key == header.Pipeline {
+			return bytes.HasPrefix(r.Headers[i].Value, s.pipeline)
+		}
+	}
+	return false
+}
+
+// note notes that all rows are there that the pipeline wrote so far.
+func (s *State) note() {
+	for table := range s.noting {
+		s.made[string(statekey.AppendRead(nil, s.specs[table].writing()))] = []byte{1}
+	}
+	clear(s.noting)
+}
+
+// Put implements step.Rows. Rows of keys of other partitions are theirs.
+func (s *State) Put(table int, key, row []byte) {
+	if stream.Place(key, s.partitions) == s.id.Index {
+		s.key = statekey.AppendRow(s.key[:0], s.specs[table].id(), key)
+		s.made[string(s.key)] = row
+	}
+}
+
+// Changes calls write with what was taken in since the last call: keys, and values
+// that are valid only for now, of the state beside the partition. They are in one
+// step with all that was computed from them, and the step before is committed. A nil
+// State has none.
+func (s *State) Changes(write func(key, data []byte)) {
+	if s == nil {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.made)) {
+		write([]byte(key), s.made[key])
+	}
+	s.flying, s.made = s.made, map[string][]byte{}
+	var data [8]byte
+	for at := range s.moved {
+		key := statekey.AppendRead(nil, s.specs[at.table].id())
+		binary.BigEndian.PutUint64(data[:], uint64(s.next[at]))
+		write(binary.BigEndian.AppendUint32(key, uint32(at.partition)), data[:])
+	}
+	clear(s.moved)
+}

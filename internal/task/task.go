@@ -1,0 +1,386 @@
+// Package task is the loop that moves partitions forward:
+//
+//	Poll -> decode -> features -> model -> decide -> emit -> Commit
+//
+// One goroutine owns a session and runs the loop over its partitions.
+// Everything before Commit happens in memory, ahead of the committed state, and
+// is thrown away when a commit fails: the next session starts from what was
+// really committed. While step N commits, step N+1 is computed on top of it.
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/task/table"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Options bound the loop. The zero value is good for an embedded log.
+type Options struct {
+	Sessions       int                // members of the group in this process; 0 is 1
+	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or the log's own
+	StepEvents     int                // most events of a step; 0 is 8,192, or the log's own
+	ChunkEvents    int                // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
+	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
+	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
+	KeyBytes       int64              // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
+	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
+	Logger         *slog.Logger       // nil discards
+	Observe        func(*Observed)    // called with each event when it was computed; nil is none
+	Abort          *control.Abort     // when the task is to stand still; nil is never
+	Fault          func(Stage string) // called at each stage of a turn by crash tests; nil is none
+}
+
+func (o Options) withDefaults() Options {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.Sessions, 1)
+	def(&o.ChunkEvents, 1024)
+	def(&o.KeyWaves, 256)
+	def(&o.Keys, 200_000)
+	def(&o.OutputMaxBytes, 1<<20)
+	if o.KeyBytes == 0 {
+		o.KeyBytes = 256 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Task is one pipeline running over the partitions of its input.
+type Task struct {
+	log     stream.Log
+	plan    *Plan
+	options Options
+	metrics *observe.Metrics
+}
+
+// New returns a task that is ready to Run and counts in metrics, which were
+// made for as many sessions.
+func New(log stream.Log, plan *Plan, options Options, metrics *observe.Metrics) *Task {
+	return &Task{log: log, plan: plan, options: options.withDefaults(), metrics: metrics}
+}
+
+// Run processes the input until ctx is done; then it commits what was computed
+// and returns nil. A session that lost its partitions, or whose commit failed,
+// is followed by a new one; any other error ends all sessions and is returned.
+func (t *Task) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range t.options.Sessions {
+		group.Go(func() error { return t.sessions(ctx, t.metrics.Session(i)) })
+	}
+	return group.Wait()
+}
+
+func (t *Task) sessions(ctx context.Context, metrics *observe.Session) error {
+	options := t.options
+	for {
+		err := t.session(ctx, options, metrics)
+		switch {
+		case ctx.Err() != nil && (err == nil || errors.Is(err, stream.ErrFenced)):
+			return nil
+		case errors.Is(err, stream.ErrFenced):
+			metrics.Rejoined.Add(1)
+			t.options.Logger.Info("member was fenced and joins its group again", "pipeline", t.plan.Name, "reason", err)
+		case errors.Is(err, stream.ErrTooLarge) && options.ChunkEvents > 1:
+			options.ChunkEvents /= 2
+			options.StepEvents = options.ChunkEvents
+			t.options.Logger.Warn("transaction is too large for the log: it is split into smaller ones", "pipeline", t.plan.Name, "events", options.ChunkEvents)
+		default:
+			return err
+		}
+	}
+}
+
+// session runs one session until it dies or ctx is done.
+func (t *Task) session(ctx context.Context, options Options, metrics *observe.Session) (err error) {
+	s, err := t.log.Join(ctx, t.plan.Name, t.plan.Topic)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("join group %q: %w", t.plan.Name, err)
+	}
+	w := newWorker(t.plan, options, s, metrics)
+	defer func() {
+		w.desk.Close()
+		w.timer.Stop()
+		for _, p := range w.partitions {
+			p.groups.Close()
+		}
+		metrics.Generations.Clear()
+		err = errors.Join(err, s.Close())
+	}()
+	if w.tables, err = table.NewReader(t.log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+	}
+	w.desk.Drain(5 * time.Second)
+	if err := w.tend(context.WithoutCancel(ctx), true); err != nil {
+		return err
+	}
+	return w.finish()
+}
+
+// turn is one turn of the loop.
+func (w *worker) turn(ctx context.Context) error {
+	room := w.room()
+	batch, err := w.poll(ctx, room)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if settled := w.settle(); settled != nil { // why the session is dead
+			return settled
+		}
+		return fmt.Errorf("poll: %w", err)
+	}
+	w.fault("read")
+	for _, a := range batch.Assigned {
+		if err := w.assign(a); err != nil {
+			return err
+		}
+	}
+	w.desk.Leave(batch.Revoked)
+	if len(batch.Records)+len(batch.Assigned) > 0 {
+		if err := w.tables.Bring(ctx, w.took); err != nil && ctx.Err() != nil {
+			return nil // what came is committed, and the rest comes later
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := w.tend(context.WithoutCancel(ctx), false); err != nil {
+		return err
+	}
+	for rest := batch.Records; len(rest) > 0; {
+		events, dead := w.step.events, w.step.Dead
+		n, err := w.compute(context.WithoutCancel(ctx), rest) // what was begun is finished and committed
+		if err != nil {
+			return err
+		}
+		w.watchDead(w.step.events-events, w.step.Dead-dead)
+		if d, ok := w.session.(stream.Deliverer); ok && w.plan.repeatable() {
+			d.Deliver(w.step.Outputs)
+		}
+		if rest = rest[n:]; w.full() {
+			if err := w.commit(); err != nil {
+				return err
+			}
+		}
+	}
+	if w.plan.Time.Idle > 0 {
+		if err := w.advance(context.WithoutCancel(ctx), len(batch.Records) < room && !w.held && !w.standing); err != nil {
+			return err
+		}
+	}
+	if err := w.expireRest(); err != nil {
+		return err
+	}
+	if len(batch.Revoked) > 0 {
+		return w.revoke(ctx, batch.Revoked)
+	}
+	w.delay = 0
+	if len(batch.Records) == room {
+		w.delay = min(behindInterval, time.Since(batch.Records[0].Time)/2)
+	}
+	return w.commitDue()
+}
+
+// poll waits for records. A copier does not wait for ever: its partitions may
+// become idle, nor who moves time on where they are. Nor does who stands still, or did: it may be told to go on, and then
+// goes on with what is parked.
+func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
+	w.holdBack()
+	stood := w.standing
+	w.standing = w.options.Abort.Stopped() != nil
+	check := idleCheck
+	if idle := w.plan.Time.Idle; idle > 0 {
+		check = min(check, idle/2)
+	} else if !w.standing && !stood && w.plan.Copy == nil {
+		return w.session.Poll(ctx, room)
+	}
+	short, cancel := context.WithTimeout(ctx, check)
+	defer cancel()
+	batch, err := w.session.Poll(short, room)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		err = nil
+	}
+	if err == nil && len(batch.Records) == 0 && w.plan.Copy != nil && !w.standing {
+		w.idle(time.Now())
+	}
+	return batch, err
+}
+
+// room is how many events the step being made still takes.
+func (w *worker) room() int {
+	room := min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.step.events))
+	if w.plan.parks {
+		room = min(room, max(1, w.gate.Marks().High-w.desk.Len())) // so that how full it gets is not by chance
+	}
+	return room
+}
+
+func (w *worker) full() bool {
+	return w.step.events+w.step.again >= w.options.StepEvents || w.step.Size() >= w.bytes || w.step.ended >= expiriesMax
+}
+
+func (w *worker) assign(a stream.Assigned) error {
+	p, err := newPartition(w.plan, a, w.options.KeyBytes/int64(w.options.Sessions))
+	if err == nil {
+		p.parked, err = w.desk.Restore(a, p.change.Queued())
+	}
+	if err != nil {
+		return fmt.Errorf("restore %v: %w", a.Partition, err)
+	}
+	if p.tables, err = w.tables.Assign(a); err != nil {
+		return fmt.Errorf("restore %v: %w", a.Partition, err)
+	}
+	w.partitions[a.Partition] = p
+	p.overdue = !w.plan.keys.Featureless() && p.keys.Overdue(p.watermark(w.plan.Time.Lateness))
+	w.metrics.Assigned.Add(1)
+	w.metrics.Generations.Store(a.Partition.Index, p.generation)
+	if w.held {
+		w.session.Pause(a.Partition)
+	}
+	return nil
+}
+
+// leaveMax is how long the calls of partitions that go to another member are waited
+// for: less than the group waits for this one.
+const (
+	leaveMax   = 5 * time.Second
+	leaveCheck = 2 * time.Millisecond
+)
+
+// revoke commits what touches partitions that go to another member, and then
+// forgets them.
+func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) error {
+	for begun := time.Now(); w.desk.Leaving() && time.Since(begun) < leaveMax && ctx.Err() == nil; {
+		select {
+		case <-time.After(leaveCheck):
+		case <-ctx.Done():
+		}
+		if err := w.tend(context.WithoutCancel(ctx), false); err != nil {
+			return err
+		}
+		if err := w.commitDue(); err != nil {
+			return err
+		}
+	}
+	if err := w.finish(); err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		w.partitions[p].groups.Close()
+		delete(w.partitions, p)
+		w.metrics.Generations.Delete(p.Index)
+		w.desk.Forget(p)
+		w.tables.Revoke(p)
+	}
+	return nil
+}
+
+// took notes that a row of a table came to a partition.
+func (w *worker) took(id stream.Partition, bytes int) error {
+	w.step.touch(w.partitions[id])
+	if w.step.Carry(bytes); w.full() {
+		return w.commit()
+	}
+	return nil
+}
+
+// behindInterval is CommitInterval, while there is more to be read than one chunk
+// and the events are twice as late: a step writes each key once. Of those that
+// are less late, a step makes half as much later again.
+const behindInterval = 20 * time.Millisecond
+
+// commitDue settles the outstanding commit if it is decided, and commits the
+// step being made when its time has come; else it makes sure that Poll
+// returns in time.
+func (w *worker) commitDue() error {
+	if w.pending != nil {
+		select {
+		case <-w.pending.Done():
+			if err := w.settle(); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	if w.step.empty() {
+		return nil
+	}
+	now, due := time.Now(), w.committed.Add(max(w.options.CommitInterval, w.delay))
+	switch {
+	case !now.Before(due) && w.pending == nil || w.full():
+		return w.commit()
+	case now.Before(due) && !due.Equal(w.waiting): // or it was for a time that has passed
+		w.waiting = due
+		w.timer.Reset(due.Sub(now))
+	}
+	return nil
+}
+
+// commit hands the step over, after the one before it was decided.
+func (w *worker) commit() error {
+	if err := w.settle(); err != nil {
+		return err
+	}
+	w.seal()
+	w.fault("write")
+	w.pending, w.committed, w.waiting = w.session.Commit(w.step.Step), time.Now(), time.Time{}
+	w.fault("sync")
+	w.step, w.flying = w.flying, w.step
+	w.step.reset()
+	return nil
+}
+
+// settle waits for the outstanding commit, if there is one.
+func (w *worker) settle() error {
+	if w.pending == nil {
+		return nil
+	}
+	if err := w.pending.Wait(context.Background()); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	w.fault("after")
+	w.measureCommit(w.pending.At())
+	w.pending = nil
+	if w.plan.parks {
+		w.desk.Settle(w.flying.number)
+		w.session.Wake() // there may be something to call for
+	}
+	w.bound()
+	return nil
+}
+
+// finish commits all that is computed and the ends of silent keys, and waits.
+func (w *worker) finish() error {
+	for {
+		if err := w.expireRest(); err != nil {
+			return err
+		}
+		if w.step.empty() {
+			return w.settle()
+		}
+		if err := w.commit(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// Package timer is a queue of keys by the event time at which they are to be
+// looked at: when their windows end, or a timer may fire.
+package timer
+
+// Entry is a key and a watermark, in microseconds.
+type Entry struct {
+	At  int64
+	Key string
+}
+
+// Queue is entries by (time, key). Those that the watermark comes to next are
+// in a binary heap, which is container/heap without the boxing, as that cost an
+// allocation a key. Those after, most of them, are bytes in buckets by time, of
+// no order and some four bytes more than the key. The zero value is empty.
+type Queue struct {
+	// Width is the time that a bucket spans, in microseconds; 0 is a minute. It
+	// is not changed after the first Push.
+	Width int64
+
+	heap    []Entry // before edge
+	edge    int64   // a multiple of the width, where there was a watermark
+	begun   bool    // there was
+	buckets buckets // from edge on
+	cut     bool    // entries from horizon on were let go
+	horizon int64
+}
+
+func less(a, b *Entry) bool { return a.At < b.At || a.At == b.At && a.Key < b.Key }
+
+// Until reports whether the first entry is at or before a watermark.
+func (q *Queue) Until(watermark int64) bool {
+	q.advance(watermark)
+	return len(q.heap) > 0 && q.heap[0].At <= watermark
+}
+
+// Len returns the number of entries.
+func (q *Queue) Len() int { return len(q.heap) + q.buckets.count }
+
+// Bytes returns about how much memory the entries take.
+func (q *Queue) Bytes() int64 { return int64(cap(q.heap))*entryBytes + q.buckets.bytes }
+
+// entryBytes is what an entry of the heap takes beside its key, which is often
+// in memory anyway.
+const entryBytes = 24
+
+// Push adds an entry, but for one that Trim would let go.
+func (q *Queue) Push(e Entry) {
+	switch {
+	case q.cut && e.At >= q.horizon:
+	case q.begun && e.At < q.edge:
+		q.push(e)
+	default:
+		q.buckets.add(floor(e.At, q.width()), q.width(), e)
+	}
+}
+
+func (q *Queue) width() int64 {
+	if q.Width == 0 {
+		return 60_000_000
+	}
+	return q.Width
+}
+
+// floor returns how many times b goes into a, rounded down.
+func floor(a, b int64) int64 {
+	n := a / b
+	if a%b < 0 {
+		n--
+	}
+	return n
+}
+
+// advance moves the entries of the buckets up to a watermark into the heap.
+func (q *Queue) advance(watermark int64) {
+	if q.begun && watermark < q.edge {
+		return
+	}
+	last := floor(watermark, q.width())
+	q.begun, q.edge = true, (last+1)*q.width()
+	for len(q.buckets.list) > 0 && q.buckets.list[0].number <= last {
+		q.buckets.takeFirst(q.width(), q.push)
+	}
+}
+
+func (q *Queue) push(e Entry) {
+	q.heap = append(q.heap, e)
+	h := q.heap
+	for i := len(h) - 1; i > 0 && less(&h[i], &h[(i-1)/2]); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+}
+
+// Pop removes the first entry. The queue must not be empty.
+func (q *Queue) Pop() Entry {
+	if len(q.heap) == 0 {
+		q.advance(q.buckets.list[0].number * q.width())
+	}
+	h := q.heap
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], Entry{}
+	if q.heap = h[:last]; cap(h) > 1024 && last < cap(h)/4 {
+		q.heap = append(make([]Entry, 0, cap(h)/2), h[:last]...)
+	}
+	q.down(0)
+	return first
+}
+
+func (q *Queue) down(i int) {
+	h := q.heap
+	for {
+		child := 2*i + 1
+		if child+1 < len(h) && less(&h[child+1], &h[child]) {
+			child++
+		}
+		if child >= len(h) || !less(&h[child], &h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// Over reports whether more than limit entries are at or before a watermark. It
+// looks at no more than it has to.
+func (q *Queue) Over(watermark int64, limit int) bool {
+	q.advance(watermark)
+	return q.count(0, watermark, limit) > limit
+}
+
+func (q *Queue) count(i int, watermark int64, limit int) int {
+	if i >= len(q.heap) || q.heap[i].At > watermark {
+		return 0
+	}
+	n := 1
+	for child := 2*i + 1; child <= 2*i+2 && n <= limit; child++ {
+		n += q.count(child, watermark, limit-n)
+	}
+	return n
+}
+
+// Trim lets go of the last entries, whole buckets of them, until the queue takes
+// at most so many bytes or one bucket is left. Until Reset it then takes none as
+// late as those: see Horizon.
+func (q *Queue) Trim(bytes int64) {
+	for n := len(q.buckets.list) - 1; n > 0 && q.Bytes() > bytes; n-- {
+		q.cut, q.horizon = true, q.buckets.list[n].number*q.width()
+		q.buckets.dropLast()
+	}
+}
+
+// Horizon returns the time from which on entries were let go; ok is false where
+// all are there.
+func (q *Queue) Horizon() (at int64, ok bool) { return q.horizon, q.cut }
+
+// Reset makes the queue an empty one, with the same Width.
+func (q *Queue) Reset() { *q = Queue{Width: q.Width} }

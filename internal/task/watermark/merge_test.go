@@ -1,0 +1,102 @@
+package watermark
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+var sources = []Source{{"clicks", 2}, {"logins", 1}}
+
+func take(t *testing.T, s *State, source, watermark string) int64 {
+	t.Helper()
+	h, err := s.Read(source, watermark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Take(h)
+}
+
+func TestWatermarkIsTheLeastOfAllSourcesThatAreNotIdle(t *testing.T) {
+	s := New(sources)
+	for _, c := range []struct {
+		source, watermark string
+		want              int64
+	}{
+		{"clicks/0@5", Text(50), Never},
+		{"clicks/1", Text(70), Never},
+		{"logins/0", Text(60), 50},
+		{"clicks/0@6", Text(90), 60},
+		{"logins/0", Idle(), 70},
+		{"clicks/0", Idle(), 70},
+		{"clicks/1", Idle(), Never},
+		{"logins/0@9", Text(40), 40},
+	} {
+		if got := take(t, s, c.source, c.watermark); got != c.want {
+			t.Errorf("%s at %s: %d, want %d", c.source, c.watermark, got, c.want)
+		}
+	}
+}
+
+func TestStateIsRestoredAsItWas(t *testing.T) {
+	const seed = 11
+	rng := rand.New(rand.NewPCG(seed, 0))
+	s, stored := New(sources), map[string][]byte{}
+	for range 300 {
+		position := []string{"clicks/0", "clicks/1", "logins/0"}[rng.IntN(3)]
+		watermark := Text(rng.Int64N(1e9))
+		if rng.IntN(5) == 0 {
+			watermark = Idle()
+		}
+		want := take(t, s, position, watermark)
+		s.Changes(func(position string, data []byte) { stored[position] = data })
+		again := New(sources)
+		for position, data := range stored {
+			if err := again.Load(position, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := take(t, again, position, watermark); got != want {
+			t.Fatalf("seed %d: %d after a restart, %d without", seed, got, want)
+		}
+	}
+}
+
+func TestRecordsOfOthersAreRefused(t *testing.T) {
+	s := New(sources)
+	for _, c := range [][2]string{{"", ""}, {"clicks", Text(1)}, {"clicks/2@1", Text(1)}, {"clicks/-1@1", Text(1)}, {"other/0@1", Text(1)}, {"clicks/0@1", "idle"}, {"clicks/0@1", "noon"}, {"clicks/x@1", Text(1)}} {
+		if _, err := s.Read(c[0], c[1]); err == nil {
+			t.Errorf("source %q, watermark %q: no error", c[0], c[1])
+		}
+	}
+	if err := s.Load("clicks/0", []byte("short")); err == nil {
+		t.Error("damaged state: no error")
+	}
+}
+
+func TestWatermarksAreAnnouncedEveryTenSeconds(t *testing.T) {
+	const second = 1_000_000
+	for _, c := range []struct {
+		before, after int64
+		want          bool
+	}{
+		{Never, Never, false}, {Never, 0, true}, {0, 9 * second, false}, {0, 10 * second, true}, {9 * second, 11 * second, true},
+		{-1, 0, true}, {-10 * second, -1, false}, {-11 * second, -10 * second, true}, {5, 5, false}, {math.MaxInt64 / 2, math.MaxInt64/2 + 11*second, true},
+	} {
+		if got := Passes(c.before, c.after); got != c.want {
+			t.Errorf("%d to %d: %v", c.before, c.after, got)
+		}
+	}
+}
+
+func ExampleState() {
+	s := New([]Source{{"clicks", 1}, {"logins", 1}})
+	for _, from := range []string{"clicks/0@0", "logins/0@0"} {
+		h, err := s.Read(from, Text(5_000_000))
+		fmt.Println(s.Take(h) != Never, err)
+	}
+	// Output:
+	// false <nil>
+	// true <nil>
+}
