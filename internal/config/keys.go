@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/gateway/auth"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -36,18 +35,18 @@ var (
 )
 
 var keyFields = []spec.Field[auth.Key]{
-	{Name: "id", Required: true, Form: spec.Into(func(k *auth.Key) *string { return &k.ID }, lang.ReadName), Example: "2026-11"},
+	{Name: "id", Required: true, Form: spec.Into(func(k *auth.Key) *string { return &k.ID }, spec.ReadName), Example: "2026-11"},
 	{Name: "alg", Form: spec.Into(func(k *auth.Key) *string { return &k.Algorithm }, spec.Choice[string](auth.V2, auth.HS256, auth.RS256, auth.EdDSA)), Example: "RS256"},
 	{Name: "secret", Or: "secret_file", Form: spec.Into(func(k *auth.Key) *string { return &k.Secret }, spec.Secret("secret_file")), Example: "${GATEWAY_KEY}", Absent: "required with v2 and HS256, or `secret_file`"},
-	{Name: "secret_file", Form: spec.Into(func(k *auth.Key) *string { return &k.SecretFile }, lang.ReadPath), Example: "/run/secrets/gateway", Absent: "`secret`"},
-	{Name: "public_file", Form: spec.Into(func(k *auth.Key) *string { return &k.PublicFile }, lang.ReadPath), Example: "idp.pem", Absent: "required with RS256 and EdDSA"},
+	{Name: "secret_file", Form: spec.Into(func(k *auth.Key) *string { return &k.SecretFile }, spec.ReadPath), Example: "/run/secrets/gateway", Absent: "`secret`"},
+	{Name: "public_file", Form: spec.Into(func(k *auth.Key) *string { return &k.PublicFile }, spec.ReadPath), Example: "idp.pem", Absent: "required with RS256 and EdDSA"},
 	{Name: "audience", Required: true, Form: spec.Into(func(k *auth.Key) *string { return &k.Audience }, readAudience), Example: "gateway"},
 	{Name: "tenant", Form: spec.Into(func(k *auth.Key) *string { return &k.Tenant }, readTenant), Example: "acme"},
 }
 
 var jwksFields = []spec.Field[auth.JWKS]{
-	{Name: "url", Required: true, Or: "file", Form: spec.Into(func(j *auth.JWKS) *string { return &j.URL }, lang.ReadURL), Example: "https://idp.example/.well-known/jwks.json"},
-	{Name: "file", Form: spec.Into(func(j *auth.JWKS) *string { return &j.File }, lang.ReadPath), Example: "jwks.json", Absent: "`url`"},
+	{Name: "url", Required: true, Or: "file", Form: spec.Into(func(j *auth.JWKS) *string { return &j.URL }, spec.ReadURL), Example: "https://idp.example/.well-known/jwks.json"},
+	{Name: "file", Form: spec.Into(func(j *auth.JWKS) *string { return &j.File }, spec.ReadPath), Example: "jwks.json", Absent: "`url`"},
 	{Name: "issuer", Form: spec.Into(func(j *auth.JWKS) *string { return &j.Issuer }, spec.TextOf("the iss of tokens")), Example: "https://idp.example"},
 	{Name: "audience", Required: true, Form: spec.Into(func(j *auth.JWKS) *string { return &j.Audience }, readAudience), Example: "gateway"},
 	{Name: "tenant", Form: spec.Into(func(j *auth.JWKS) *string { return &j.Tenant }, readTenant), Example: "acme"},
@@ -55,7 +54,7 @@ var jwksFields = []spec.Field[auth.JWKS]{
 
 var legacyFields = []spec.Field[auth.Legacy]{
 	{Name: "secret", Required: true, Or: "secret_file", Form: spec.Into(func(l *auth.Legacy) *string { return &l.Secret }, spec.Secret("secret_file")), Example: "${LEGACY_KEY}"},
-	{Name: "secret_file", Form: spec.Into(func(l *auth.Legacy) *string { return &l.SecretFile }, lang.ReadPath), Example: "/run/secrets/legacy", Absent: "`secret`"},
+	{Name: "secret_file", Form: spec.Into(func(l *auth.Legacy) *string { return &l.SecretFile }, spec.ReadPath), Example: "/run/secrets/legacy", Absent: "`secret`"},
 	{Name: "tenant", Required: true, Form: spec.Into(func(l *auth.Legacy) *string { return &l.Tenant }, readTenant), Example: "acme"},
 }
 

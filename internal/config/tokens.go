@@ -36,10 +36,10 @@ var tokenFileFields = []spec.Field[Tokens]{
 }
 
 var tokenFields = []spec.Field[access.Token]{
-	{Name: "name", Required: true, Form: spec.Into(func(t *access.Token) *string { return &t.Name }, lang.ReadName), Example: "shop"},
+	{Name: "name", Required: true, Form: spec.Into(func(t *access.Token) *string { return &t.Name }, spec.ReadName), Example: "shop"},
 	{Name: "sha256", Required: true, Or: "secret_file", Form: spec.Into(func(t *access.Token) *string { return &t.SHA256 }, tokenDigest()),
 		Example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
-	{Name: "secret_file", Form: spec.Into(func(t *access.Token) *string { return &t.SecretFile }, lang.ReadPath), Example: "/run/secrets/shop", Absent: "`sha256`"},
+	{Name: "secret_file", Form: spec.Into(func(t *access.Token) *string { return &t.SecretFile }, spec.ReadPath), Example: "/run/secrets/shop", Absent: "`sha256`"},
 	{Name: "roles", Required: true, Form: spec.Into(func(t *access.Token) *access.Roles { return &t.Roles }, spec.MappingOf(roleFields)),
 		Example: "{produce: [payments], read: [decisions], metrics: true}", Help: "what the token allows"},
 }

@@ -3,7 +3,6 @@ package lang
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
@@ -16,32 +15,24 @@ import (
 // comments of the fields that the words set.
 
 var (
-	ReadName       = spec.TextOf("a name")
-	readReference  = spec.Reads(rename, ReadName) // the name of a field, a let or what a step introduces
-	readExpression = spec.Reads(expression.Rename, spec.TextOf("an expression"))
+	readReference  = spec.Reads(rename, spec.ReadName) // the name of a field, a let or what a step introduces
 	readBool       = spec.Reads(expression.Rename, spec.TextOf("an expression of type bool"))
-	readType       = spec.As(oneSpace, spec.TextOf("a type such as string, int, number or optional string"))
-	readNames      = spec.ListOf(ReadName)
-	readBindings   = spec.Named(bindingName, spec.Into(bindingExpr, readExpression))
+	readNames      = spec.ListOf(spec.ReadName)
+	readBindings   = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
 	readBindingSet = spec.AnyOrder(bindingName, readBindings)
-	readFields     = spec.Named(fieldName, spec.Into(fieldType, readType))
+	readFields     = spec.Named(fieldName, spec.Into(fieldType, spec.ReadType))
 	readLate       = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
 	readInput      = spec.MappingOf(inputFields)
 	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
-	ReadURL        = spec.TextOf("a URL")
 	readCommand    = program(spec.ListOf(spec.TextOf("a text")))
 	readHeaders    = spec.AnyOrder(headerName, spec.Named(headerName, asWritten(spec.TextOf("the value of a header"),
 		func(h *Header) *string { return &h.Value }, func(h *Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
 	readShare = spec.Span(time.Microsecond, spec.Day)
-	ReadPath  = spec.TextOf("the path of a file")
 	readSteps = spec.Form[[]Step]{
 		Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Step) { r.Again(r, n, path, into) }, Shape: spec.Shape{Kind: spec.TheSteps},
 		Print: func(p *spec.Printer, path string, list *[]Step) { p.Again(p, path, list) },
 	}
 )
-
-// oneSpace returns a type with its words one space apart.
-func oneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // rename returns another word for a name.
 func rename(name string, word func(name string) string) string {
@@ -64,7 +55,7 @@ func fieldName(f *Field) *string            { return &f.Name }
 func fieldType(f *Field) *string            { return &f.Type }
 
 var PipelineFields = []spec.Field[Pipeline]{
-	{Name: "pipeline", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Pipeline) *string { return &p.Name }, ReadName),
+	{Name: "pipeline", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Pipeline) *string { return &p.Name }, spec.ReadName),
 		Example: "fraud", Help: "its name: also that of the consumer group and of its state"},
 	{Name: "input", Affects: spec.State, Required: true, Or: "inputs", Form: spec.Into(func(p *Pipeline) *Input { return &p.Input }, readInput),
 		Example: "{topic: payments, key: customer, fields: {customer: string, amount: number}}"},
@@ -111,7 +102,7 @@ var PipelineFields = []spec.Field[Pipeline]{
 }
 
 var inputFields = []spec.Field[Input]{
-	{Name: "topic", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Topic }, ReadName),
+	{Name: "topic", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Topic }, spec.ReadName),
 		Example: "payments", Help: "the topic that is read"},
 	{Name: "partitions", Affects: spec.Nothing, Form: spec.Into(func(in *Input) *int32 { return &in.Partitions }, spec.Whole[int32](1, 1024)),
 		Example: "8", Help: "partitions of the topic, where it has to be created"},
@@ -166,7 +157,7 @@ var timeFields = []spec.Field[EventTime]{
 }
 
 var lateFields = []spec.Field[EventTime]{
-	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(t *EventTime) *string { return &t.LateTo }, ReadName), Example: "late-payments"},
+	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(t *EventTime) *string { return &t.LateTo }, spec.ReadName), Example: "late-payments"},
 }
 
 var commitFields = []spec.Field[Commit]{
@@ -192,26 +183,26 @@ var budgetFields = []spec.Field[Budget]{
 	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Commit }, readShare), Example: "9ms"},
 }
 
-var ReadEngine = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(engineURL, ReadURL), spec.Mapping, spec.MappingOf(engineFields))
+var ReadEngine = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(engineURL, spec.ReadURL), spec.Mapping, spec.MappingOf(engineFields))
 
 func engineURL(e *Engine) *string { return &e.URL }
 
 var engineFields = []spec.Field[Engine]{
-	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(engineURL, ReadURL), Example: "kafka+tls://broker-1:9093"},
-	{Name: "ca", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.CA }, ReadPath), Example: "ca.pem"},
-	{Name: "cert", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Cert }, ReadPath), Example: "client.pem"},
-	{Name: "key", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Key }, ReadPath), Example: "client.key"},
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(engineURL, spec.ReadURL), Example: "kafka+tls://broker-1:9093"},
+	{Name: "ca", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.CA }, spec.ReadPath), Example: "ca.pem"},
+	{Name: "cert", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Cert }, spec.ReadPath), Example: "client.pem"},
+	{Name: "key", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Key }, spec.ReadPath), Example: "client.key"},
 	{Name: "sasl", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.SASL }, spec.Choice[string]("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")),
 		Example: "scram-sha-512", Help: "how to say who is there"},
-	{Name: "user", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.User }, ReadName), Example: "fraud"},
+	{Name: "user", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.User }, spec.ReadName), Example: "fraud"},
 	{Name: "password", Affects: spec.Nothing, Or: "password_file", Form: spec.Into(func(e *Engine) *string { return &e.Password }, spec.Secret("password_file")), Example: "${KAFKA_PASSWORD}"},
-	{Name: "password_file", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.PasswordFile }, ReadPath), Example: "/run/secrets/kafka"},
+	{Name: "password_file", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.PasswordFile }, spec.ReadPath), Example: "/run/secrets/kafka"},
 	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(e *Engine) *string { return &e.Token }, spec.Secret("token_file")), Example: "${KAFKA_TOKEN}"},
-	{Name: "token_file", Affects: spec.Nothing, Or: "token_url", Form: spec.Into(func(e *Engine) *string { return &e.TokenFile }, ReadPath), Example: "/run/secrets/token"},
-	{Name: "token_url", Affects: spec.Nothing, Or: "token", Form: spec.Into(func(e *Engine) *string { return &e.TokenURL }, ReadURL), Example: "https://login.example.com/oauth2/token"},
-	{Name: "scope", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Scope }, ReadName), Example: "kafka"},
-	{Name: "client_id", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.ClientID }, ReadName), Example: "fraud-1"},
-	{Name: "rack", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Rack }, ReadName), Example: "eu-west-1a"},
+	{Name: "token_file", Affects: spec.Nothing, Or: "token_url", Form: spec.Into(func(e *Engine) *string { return &e.TokenFile }, spec.ReadPath), Example: "/run/secrets/token"},
+	{Name: "token_url", Affects: spec.Nothing, Or: "token", Form: spec.Into(func(e *Engine) *string { return &e.TokenURL }, spec.ReadURL), Example: "https://login.example.com/oauth2/token"},
+	{Name: "scope", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Scope }, spec.ReadName), Example: "kafka"},
+	{Name: "client_id", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.ClientID }, spec.ReadName), Example: "fraud-1"},
+	{Name: "rack", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Rack }, spec.ReadName), Example: "eu-west-1a"},
 	{Name: "group_protocol", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.GroupProtocol }, spec.Choice[string]("classic", "consumer")), Example: "consumer",
 		Help: "what assigns partitions: the members (classic), or the brokers (consumer: KIP-848, Kafka 4.0)"},
 	{Name: "replication_factor", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *int { return &e.ReplicationFactor }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
@@ -225,12 +216,12 @@ const (
 var modelFields = []spec.Field[Model]{
 	{Name: "file", Affects: spec.Outputs, Required: true, Or: "go|url|process", Form: spec.Into(func(m *Model) *string { return &m.File }, spec.TextOf("the path of a model file")),
 		Example: "fraud.ubj", Help: "a model of trees (XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx), a text model, or the manifest, .yaml, of any model; relative to the pipeline file"},
-	{Name: "go", Affects: spec.Outputs, Or: "url|process", Form: spec.Into(func(m *Model) *string { return &m.Go }, ReadName), Example: "tone", Absent: "required, or `file`", Help: "instead of `file`: a model that the program which embeds the library gives"},
+	{Name: "go", Affects: spec.Outputs, Or: "url|process", Form: spec.Into(func(m *Model) *string { return &m.Go }, spec.ReadName), Example: "tone", Absent: "required, or `file`", Help: "instead of `file`: a model that the program which embeds the library gives"},
 	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *int { return &m.Version }, spec.Version()), Example: "3"},
 	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
 	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, readFields),
 		Example: "{score: number}", Help: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
-	{Name: "url", Affects: spec.Outputs, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, pathOf(ReadURL)), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
+	{Name: "url", Affects: spec.Outputs, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, pathOf(spec.ReadURL)), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
 		Help: "instead of `file`: a model on a server of the Open Inference Protocol, of this `version` there; its inputs are what the first score that uses it gives. Tokens, other APIs and the like take a manifest"},
 	{Name: "process", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, readCommand), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
 		Help: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},
@@ -293,7 +284,7 @@ var priorityFields = []spec.Field[Priority]{
 }
 
 var tenantFields = []spec.Field[Tenant]{
-	{Name: "by", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Tenant) *string { return &t.By }, readExpression), Example: "merchant",
+	{Name: "by", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Tenant) *string { return &t.By }, spec.ReadExpression), Example: "merchant",
 		Help: "whose an event is, a text: an expression over what is read of events and constants"},
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(t *Tenant) *int { return &t.Max }, spec.Whole[int](1, 10_000_000)), Example: "1000",
 		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
@@ -327,7 +318,7 @@ var stepFields = []spec.Field[Step]{
 const oneShape = "one of `windows`, `last` and `elapsed` is required"
 
 var featureFields = []spec.Field[Feature]{
-	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, readExpression),
+	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, spec.ReadExpression),
 		Example: "amount", Help: "what is aggregated, of type number or int"},
 	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, readBool), Example: "amount > 0", Help: "which events count"},
 	{Name: "windows", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
@@ -346,12 +337,12 @@ var featureFields = []spec.Field[Feature]{
 }
 
 var scoreFields = []spec.Field[Score]{
-	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, ReadName),
+	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, spec.ReadName),
 		Example: "fraud", Help: "one of `models`"},
-	{Name: "as", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.As }, ReadName).Unless(func(s *Score) bool { return s.As == s.Model }), Example: "second"},
+	{Name: "as", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.As }, spec.ReadName).Unless(func(s *Score) bool { return s.As == s.Model }), Example: "second"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.When }, readBool), Example: "amount > 100", Absent: "always"},
 	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.OneOf("write `[name, expression]` or `{name: expression}`",
-		spec.List, spec.Into(func(s *Score) *[]string { return &s.Inputs }, spec.ListOf(readExpression)),
+		spec.List, spec.Into(func(s *Score) *[]string { return &s.Inputs }, spec.ListOf(spec.ReadExpression)),
 		spec.Mapping, spec.Into(func(s *Score) *[]Binding { return &s.ByName }, readBindingSet)),
 		Example: "[spend.*, amount / 100]"},
 	{Name: "fallback", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *[]Binding { return &s.Fallback }, readBindingSet),
@@ -369,7 +360,7 @@ var scoreFields = []spec.Field[Score]{
 }
 
 var partialFields = []spec.Field[Partial]{
-	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Partial) *string { return &p.Topic }, ReadName), Example: "drafts", Help: "a topic"},
+	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Partial) *string { return &p.Topic }, spec.ReadName), Example: "drafts", Help: "a topic"},
 	{Name: "interval", Affects: spec.Nothing, Form: spec.Into(func(p *Partial) *time.Duration { return &p.Interval }, spec.Span(time.Millisecond, time.Minute)), Example: "100ms"},
 }
 
@@ -379,13 +370,13 @@ var batchFields = []spec.Field[Batch]{
 }
 
 var callFields = []spec.Field[Call]{
-	{Name: "go", Affects: spec.State, Required: true, Form: spec.Into(func(c *Call) *string { return &c.Go }, ReadName), Example: "language"},
+	{Name: "go", Affects: spec.State, Required: true, Form: spec.Into(func(c *Call) *string { return &c.Go }, spec.ReadName), Example: "language"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.When }, readBool), Example: `lang == "en"`, Absent: "always"},
 	{Name: "inputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Inputs }, readNames), Example: "[text, spend.*]", Absent: "none"},
 	{Name: "outputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]Field { return &c.Outputs }, readFields),
 		Example: "{lang: string, sure: optional number}", Help: "names that it introduces, and their types", Absent: "none"},
 	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, readNames), Example: "[alerts]", Absent: "none"},
-	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.Name }, ReadName), Example: "alert",
+	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.Name }, spec.ReadName), Example: "alert",
 		Help: "the end of the ids of its outputs, as `name` of `emit`", Absent: "the ids end with the topic"},
 }
 
@@ -443,14 +434,14 @@ func route() spec.Form[[]Case] {
 }
 
 var emitFields = []spec.Field[Emit]{
-	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Emit) *string { return &e.Topic }, ReadName),
+	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Emit) *string { return &e.Topic }, spec.ReadName),
 		Example: "decisions", Help: "the topic that is written"},
-	{Name: "key", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Key }, ReadName), Example: "customer", Help: "the output's key, of type string or int"},
+	{Name: "key", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Key }, spec.ReadName), Example: "customer", Help: "the output's key, of type string or int"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, readBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
-	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, readExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
+	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, spec.ReadExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
 		Absent: "`pipeline:event:topic`, with `#name` behind it if the step has a name"},
-	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, ReadName), Example: "refund",
+	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, spec.ReadName), Example: "refund",
 		Help: "the end of the output's id; of the steps that write a topic, one needs none", Absent: "the id ends with the topic"},
 	{Name: "value", Affects: spec.Outputs, Form: spec.OneOf("write `[name]` or `{name: expression}`",
 		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, readNames),

@@ -5,11 +5,11 @@ import (
 )
 
 var fetchFields = []spec.Field[Fetch]{
-	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Fetch) *string { return &f.Name }, ReadName), Example: "shot",
+	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Fetch) *string { return &f.Name }, spec.ReadName), Example: "shot",
 		Help: "what it introduces is behind this name: `shot.bytes`, which only models are given, `shot.sha256`, `shot.size` and `shot.type`, the media type that was told or that the first bytes look like"},
-	{Name: "url", Affects: spec.Outputs, Required: true, Or: "urls", Form: spec.Into(func(f *Fetch) *string { return &f.URL }, ReadName), Example: "url",
+	{Name: "url", Affects: spec.Outputs, Required: true, Or: "urls", Form: spec.Into(func(f *Fetch) *string { return &f.URL }, spec.ReadName), Example: "url",
 		Help: "a name of type string: file:///folder/name, s3://bucket/key or https://host/path"},
-	{Name: "urls", Affects: spec.Outputs, Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, ReadName), Example: "parts.url", Absent: "required, or `url`",
+	{Name: "urls", Affects: spec.Outputs, Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, spec.ReadName), Example: "parts.url", Absent: "required, or `url`",
 		Help: "instead of `url`: a name of type string[], whose content is that of each, one behind the other"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30).Default(DefaultFetchMax)), Example: "64MB"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, readBool), Example: `kind == "image"`,
@@ -33,19 +33,19 @@ func anyFolder(path string) string {
 
 var contentFields = []spec.Field[Content]{
 	{Name: "root", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *string { return &o.Root }, spec.As(anyFolder, spec.TextOf("the path of a folder"))), Example: "/data/uploads", Absent: "no files"},
-	{Name: "hosts", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Hosts }, setOf(ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
+	{Name: "hosts", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Hosts }, setOf(spec.ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
 	{Name: "private", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Private }, setOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
 	{Name: "http", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
-	{Name: "buckets", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Buckets }, setOf(ReadName)), Example: "[calls, shots]", Absent: "none"},
+	{Name: "buckets", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Buckets }, setOf(spec.ReadName)), Example: "[calls, shots]", Absent: "none"},
 	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ObjectStore { return &o.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
 	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
 }
 
 var storeFields = []spec.Field[ObjectStore]{
-	{Name: "endpoint", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Endpoint }, ReadURL), Example: "https://store.example.com"},
-	{Name: "region", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Region }, ReadName), Example: "eu-west-1"},
-	{Name: "credentials", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Credentials }, ReadPath), Example: "/run/secrets/aws"},
-	{Name: "profile", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Profile }, ReadName), Example: "support"},
+	{Name: "endpoint", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Endpoint }, spec.ReadURL), Example: "https://store.example.com"},
+	{Name: "region", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Region }, spec.ReadName), Example: "eu-west-1"},
+	{Name: "credentials", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Credentials }, spec.ReadPath), Example: "/run/secrets/aws"},
+	{Name: "profile", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Profile }, spec.ReadName), Example: "support"},
 }
 
 var cacheFields = []spec.Field[ContentCache]{

@@ -7,7 +7,7 @@ import (
 )
 
 var groupFields = []spec.Field[Group]{
-	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, ReadName), Example: "parts",
+	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, spec.ReadName), Example: "parts",
 		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined"},
 	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, readReference), Example: "call",
 		Help: "a name of type string or int: events of one key that have it in common are a group"},

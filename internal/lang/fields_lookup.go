@@ -1,7 +1,6 @@
 package lang
 
 import (
-	"regexp"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/spec"
@@ -10,17 +9,17 @@ import (
 const ofOutside = "of a lookup outside of the log"
 
 var lookupFields = []spec.Field[Lookup]{
-	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, ReadName), Example: "profile"},
-	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, ReadName), Example: "users", Absent: "required, or `redis`, `postgres` or `http`"},
+	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, spec.ReadName), Example: "profile"},
+	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users", Absent: "required, or `redis`, `postgres` or `http`"},
 	{Name: "redis", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **Redis { return &l.Redis }, spec.MappingOf(redisFields)),
 		Example: "{url: 'redis://cache:6379/0', prefix: 'user:'}", Absent: "required, or `table`, `postgres` or `http`"},
 	{Name: "postgres", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **Postgres { return &l.Postgres }, spec.MappingOf(postgresFields)),
 		Example: "{url: '${DATABASE_URL}', query: 'select name, to_jsonb(users) from users where name = any($1)'}", Absent: "required, or `table`, `redis` or `http`"},
 	{Name: "http", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **HTTPRows { return &l.HTTP }, spec.MappingOf(httpRowsFields)),
 		Example: "{url: 'https://users.example.com/{key}'}", Absent: "required, or `table`, `redis` or `postgres`"},
-	{Name: "key", Affects: spec.Outputs, Required: true, Or: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Key }, ReadName),
+	{Name: "key", Affects: spec.Outputs, Required: true, Or: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Key }, spec.ReadName),
 		Example: "user", Help: "what the row is found by, of type string or int", Absent: "required, or `vector`"},
-	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, ReadName), Example: "embed.vector", Absent: "required, or `key`",
+	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, spec.ReadName), Example: "embed.vector", Absent: "required, or `key`",
 		Help: "of type `number[n]`: instead of the row of a key, the documents of `postgres` that are nearest to it"},
 	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
 	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Where }, readBindingSet),
@@ -55,38 +54,22 @@ var rowBatchFields = []spec.Field[RowBatch]{
 }
 
 var redisFields = []spec.Field[Redis]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, pathOf(address())), Example: "redis://cache:6379/0"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, pathOf(spec.ReadAddress)), Example: "redis://cache:6379/0"},
 	{Name: "prefix", Affects: spec.Outputs, Form: spec.Into(func(r *Redis) *string { return &r.Prefix }, spec.TextOf("a text")), Example: "'user:'", Absent: "none"},
 }
 
 var postgresFields = []spec.Field[Postgres]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, pathOf(address())), Example: "${DATABASE_URL}"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, pathOf(spec.ReadAddress)), Example: "${DATABASE_URL}"},
 	{Name: "query", Affects: spec.Outputs, Required: true, Or: "table", Form: spec.Into(func(p *Postgres) *string { return &p.Query }, spec.TextOf("a query")),
 		Example: "select name, to_jsonb(users) from users where name = any($1)", Absent: "required, or `table`"},
-	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Table }, ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
-	{Name: "column", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Column }, ReadName), Example: "embedding", Absent: "required with `table`", Help: "of vectors: its type is vector or halfvec of pgvector"},
+	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Table }, spec.ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
+	{Name: "column", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Column }, spec.ReadName), Example: "embedding", Absent: "required with `table`", Help: "of vectors: its type is vector or halfvec of pgvector"},
 }
 
 var httpRowsFields = []spec.Field[HTTPRows]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: asWritten(ReadURL, func(h *HTTPRows) *string { return &h.URL }, func(h *HTTPRows) *string { return &h.Asked }, targetFrom, target), Example: "https://users.example.com/{key}"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: asWritten(spec.ReadURL, func(h *HTTPRows) *string { return &h.URL }, func(h *HTTPRows) *string { return &h.Asked }, targetFrom, target), Example: "https://users.example.com/{key}"},
 	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *HTTPRows) *[]Header { return &h.Headers }, readHeaders),
 		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
 	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
-	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, ReadPath), Example: "/run/secrets/users"},
-}
-
-var aPassword = regexp.MustCompile(`://[^/@]*:([^/]+)@`)
-
-// address reads the URL of a server, whose password only the environment may say.
-func address() spec.Form[string] {
-	const hint = "write ${NAME} for it or for the whole URL, and export NAME=..."
-	return spec.Form[string]{Read: func(r *spec.Reader, n *spec.Node, path string, into *string) {
-		if said := aPassword.FindStringSubmatch(n.Text); n.Kind == spec.Scalar && said != nil && !spec.AVariable.MatchString(said[1]) && !r.Full() {
-			found := r.Source.ErrorAt(n.Offset, path, "a password has no place in the file", hint)
-			found.Excerpt = ""
-			r.Errors = append(r.Errors, found)
-			return
-		}
-		ReadURL.Read(r, n, path, into)
-	}, Print: ReadURL.Print, Shape: ReadURL.Shape}
+	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, spec.ReadPath), Example: "/run/secrets/users"},
 }

@@ -26,7 +26,7 @@ type Manifest struct {
 }
 
 var ManifestFields = []spec.Field[model.Manifest]{
-	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *string { return &m.Name }, ReadName), Example: "fraud"},
+	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *string { return &m.Name }, spec.ReadName), Example: "fraud"},
 	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *int { return &m.Version }, spec.Version()), Example: "3"},
 	{Name: "file", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.File }, spec.TextOf("the path of a model file")), Example: "fraud.ubj",
 		Absent: "required, but with `process` and `remote`"},
@@ -43,7 +43,7 @@ var ManifestFields = []spec.Field[model.Manifest]{
 		Example: "[score]", Help: "names of the scores, in the model's order; {embedding: 384} is a name of 384 scores, {words: string} or bytes one of a text"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *model.Policy { return &m.Batch }, spec.MappingOf(policyFields)),
 		Example: "{size: 64}", Help: "which rows share a call, where the pipeline does not say; `afterbay model bench` measures and writes it", Absent: "as below"},
-	{Name: "golden", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.Golden }, ReadPath), Example: "golden.csv"},
+	{Name: "golden", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.Golden }, spec.ReadPath), Example: "golden.csv"},
 	{Name: "limits", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *model.Limits { return &m.Limits }, spec.MappingOf(limitFields)), Example: "{text: 64KiB}", Absent: "as below"},
 	{Name: "onnx", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.ONNX { return &m.ONNX }, spec.MappingOf(onnxFields)),
 		Example: "{tokens: {file: tokenizer.json}, pool: mean}", Absent: "as below", Help: "how a model of kind onnx is computed"},
@@ -104,8 +104,8 @@ func outputKind() spec.Form[model.Output] {
 func manifestOutput() spec.Form[model.Output] {
 	return spec.Form[model.Output]{Read: func(r *spec.Reader, n *spec.Node, path string, into *model.Output) {
 		into.Size = 1
-		ReadName.Read(r, n, path, &into.Name)
-	}, Print: func(p *spec.Printer, path string, o *model.Output) { p.Line(path, o.Name) }, Shape: ReadName.Shape}
+		spec.ReadName.Read(r, n, path, &into.Name)
+	}, Print: func(p *spec.Printer, path string, o *model.Output) { p.Line(path, o.Name) }, Shape: spec.ReadName.Shape}
 }
 
 var HexDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)

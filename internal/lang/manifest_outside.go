@@ -30,12 +30,12 @@ var onnxFields = []spec.Field[model.ONNX]{
 }
 
 var tokensFields = []spec.Field[model.Tokens]{
-	{Name: "file", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *model.Tokens) *string { return &t.File }, ReadPath), Example: "tokenizer.json"},
+	{Name: "file", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *model.Tokens) *string { return &t.File }, spec.ReadPath), Example: "tokenizer.json"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(t *model.Tokens) *int { return &t.Max }, spec.Whole[int](1, 8192).Default(256)), Example: "128"},
 }
 
 var stateFields = []spec.Field[model.State]{
-	{Name: "output", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *model.State) *string { return &s.Output }, ReadName), Example: "stateN"},
+	{Name: "output", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *model.State) *string { return &s.Output }, spec.ReadName), Example: "stateN"},
 	{Name: "shape", Affects: spec.Outputs, Form: spec.Into(func(s *model.State) *[]int { return &s.Shape }, spec.ListOf(spec.Whole[int](-1, 1<<20))), Example: "[2, -1, 128]"},
 }
 
@@ -60,7 +60,7 @@ var voiceFields = []spec.Field[model.Voice]{
 }
 
 var weightsFields = []spec.Field[model.Weights]{
-	{Name: "file", Affects: spec.Nothing, Required: true, Form: spec.Into(func(w *model.Weights) *string { return &w.File }, ReadPath), Example: "read.onnx"},
+	{Name: "file", Affects: spec.Nothing, Required: true, Form: spec.Into(func(w *model.Weights) *string { return &w.File }, spec.ReadPath), Example: "read.onnx"},
 	{Name: "sha256", Affects: spec.Outputs, Required: true, Form: spec.Into(func(w *model.Weights) *string { return &w.Digest }, digest()),
 		Example: "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b"},
 }
@@ -78,16 +78,16 @@ var processFields = []spec.Field[model.Process]{
 }
 
 var remoteFields = []spec.Field[model.Remote]{
-	{Name: "endpoint", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Remote) *string { return &m.Endpoint }, pathOf(ReadURL)), Example: "grpc://models:8081"},
+	{Name: "endpoint", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Remote) *string { return &m.Endpoint }, pathOf(spec.ReadURL)), Example: "grpc://models:8081"},
 	{Name: "api", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.API }, spec.Choice[string]("embeddings", "moderations", "chat", "transcriptions", "http")), Example: "embeddings"},
-	{Name: "model", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Model }, ReadName), Example: "fraud", Absent: "the name of the manifest"},
-	{Name: "version", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Version }, ReadName), Example: "v1.0"},
+	{Name: "model", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Model }, spec.ReadName), Example: "fraud", Absent: "the name of the manifest"},
+	{Name: "version", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Version }, spec.ReadName), Example: "v1.0"},
 	{Name: "json", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *bool { return &m.JSON }, spec.OnlyTrue()), Example: "true", Absent: "binary tensors"},
 	{Name: "timeout", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *time.Duration { return &m.Timeout }, spec.Span(time.Millisecond, time.Hour)), Example: "500ms"},
 	{Name: "calls", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *int { return &m.Calls }, spec.Whole[int](1, 4096)), Example: "32"},
-	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(m *model.Remote) *string { return &m.Token }, ReadName), Example: "MODELS_TOKEN"},
-	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *string { return &m.TokenFile }, ReadPath), Example: "/run/secrets/models"},
-	{Name: "header", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *string { return &m.Header }, ReadName), Example: "X-API-Key"},
+	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(m *model.Remote) *string { return &m.Token }, spec.ReadName), Example: "MODELS_TOKEN"},
+	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *string { return &m.TokenFile }, spec.ReadPath), Example: "/run/secrets/models"},
+	{Name: "header", Affects: spec.Nothing, Form: spec.Into(func(m *model.Remote) *string { return &m.Header }, spec.ReadName), Example: "X-API-Key"},
 	{Name: "chat", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Remote) **model.Chat { return &m.Chat }, spec.MappingOf(chatFields)),
 		Example: "{prompt: 'How angry is this, from 0 to 1? {text}'}", Absent: "required with api chat", Help: "what a chat model is asked"},
 	{Name: "mapping", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Remote) **model.Mapping { return &m.Mapping }, spec.MappingOf(mappingFields)),
@@ -103,10 +103,10 @@ var chatFields = []spec.Field[model.Chat]{
 }
 
 var mappingFields = []spec.Field[model.Mapping]{
-	{Name: "rows", Affects: spec.Outputs, Form: spec.Into(func(m *model.Mapping) *string { return &m.Rows }, ReadName), Example: "instances"},
-	{Name: "results", Affects: spec.Outputs, Form: spec.Into(func(m *model.Mapping) *string { return &m.Results }, ReadName), Example: "predictions"},
+	{Name: "rows", Affects: spec.Outputs, Form: spec.Into(func(m *model.Mapping) *string { return &m.Rows }, spec.ReadName), Example: "instances"},
+	{Name: "results", Affects: spec.Outputs, Form: spec.Into(func(m *model.Mapping) *string { return &m.Results }, spec.ReadName), Example: "predictions"},
 	{Name: "send", Affects: spec.Outputs, Form: spec.Into(func(m *model.Mapping) *[]model.Place { return &m.Send }, readPlaces), Example: "{amount: transaction.amount}", Absent: "by their names"},
 	{Name: "read", Affects: spec.Outputs, Form: spec.Into(func(m *model.Mapping) *[]model.Place { return &m.Read }, readPlaces), Example: "{score: risk.0}", Absent: "by their names"},
 }
 
-var readPlaces = spec.Named(func(p *model.Place) *string { return &p.Name }, spec.Into(func(p *model.Place) *string { return &p.Place }, ReadName))
+var readPlaces = spec.Named(func(p *model.Place) *string { return &p.Name }, spec.Into(func(p *model.Place) *string { return &p.Place }, spec.ReadName))

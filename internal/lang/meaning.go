@@ -107,7 +107,7 @@ func (in *Input) names() *Meaning {
 		if at < 0 {
 			return ""
 		}
-		return strings.TrimPrefix(oneSpace(in.Fields[at].Type), "optional ")
+		return strings.TrimPrefix(spec.OneSpace(in.Fields[at].Type), "optional ")
 	}}
 }
 
@@ -178,7 +178,7 @@ func (r *reading) print(p *spec.Printer, path string, this read) {
 			continue
 		}
 		p.Word = r.from(l.at)
-		readExpression.Print(p, path, &l.expr)
+		spec.ReadExpression.Print(p, path, &l.expr)
 		for c := l.at; !this.at.within(c); c = c.around {
 			p.Word = r.from(c.around)
 			for i := range c.cases[:c.index+1] {

@@ -1,0 +1,38 @@
+package spec
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+)
+
+// Forms of fields that files of several kinds have.
+var (
+	ReadName       = TextOf("a name")
+	ReadExpression = Reads(expression.Rename, TextOf("an expression"))
+	ReadType       = As(OneSpace, TextOf("a type such as string, int, number or optional string"))
+	ReadURL        = TextOf("a URL")
+	ReadAddress    = address()
+	ReadHeader     = TextOf("the value of a header")
+	ReadPath       = TextOf("the path of a file")
+)
+
+// OneSpace returns a type with its words one space apart.
+func OneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+var aPassword = regexp.MustCompile(`://[^/@]*:([^/]+)@`)
+
+// address reads the URL of a server, whose password only the environment may say.
+func address() Form[string] {
+	const hint = "write ${NAME} for it or for the whole URL, and export NAME=..."
+	return Form[string]{Read: func(r *Reader, n *Node, path string, into *string) {
+		if said := aPassword.FindStringSubmatch(n.Text); n.Kind == Scalar && said != nil && !AVariable.MatchString(said[1]) && !r.Full() {
+			found := r.Source.ErrorAt(n.Offset, path, "a password has no place in the file", hint)
+			found.Excerpt = ""
+			r.Errors = append(r.Errors, found)
+			return
+		}
+		ReadURL.Read(r, n, path, into)
+	}, Print: ReadURL.Print, Shape: ReadURL.Shape}
+}
