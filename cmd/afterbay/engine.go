@@ -26,10 +26,8 @@ type engine struct {
 	env   func(name string) string // the environment
 }
 
-const embeddedEngine = "embedded"
-
 // isKafka reports whether it is no data directory.
-func (e *engine) isKafka() bool { return e.URL != "" && e.URL != embeddedEngine }
+func (e *engine) isKafka() bool { return e.URL != "" && e.URL != kafka.Embedded }
 
 // wrong returns what is wrong with the engine, with where it is named and what
 // to do next.
@@ -51,6 +49,14 @@ func (e *engine) wrong(found afterbay.Errors) error {
 	return &exitError{exitUsage, errors.Join(errs...)}
 }
 
+// ofEngine says of problems of settings that the engine has them.
+func ofEngine(found afterbay.Errors) afterbay.Errors {
+	for _, f := range found {
+		f.Path = "engine." + f.Path
+	}
+	return found
+}
+
 // resolve returns the engine of a command: that of the flag or of the
 // environment, whole, or else the one of the pipelines that it was given.
 // Settings of two brokers do not mix: what one trusts the other must not get.
@@ -58,11 +64,11 @@ func (f *engineFlags) resolve(pipelines []pipeline) (*engine, error) {
 	switch typed := f.Engine; {
 	case typed == "":
 		return engineOf(pipelines)
-	case typed == embeddedEngine, strings.Contains(typed, "://"):
+	case typed == kafka.Embedded, strings.Contains(typed, "://"):
 		e := &engine{typed: typed, env: os.Getenv}
 		var found afterbay.Errors
-		e.Engine, found = parseEngine(typed)
-		return e, e.wrong(found)
+		e.Engine, found = kafka.ParseSettings(typed)
+		return e, e.wrong(ofEngine(found))
 	case strings.HasSuffix(typed, ".yaml"), strings.HasSuffix(typed, ".yml"):
 		return engineOfFile(typed)
 	}
@@ -107,7 +113,7 @@ func (e *engine) next(p pipeline) (*engine, afterbay.Errors) {
 		return e, nil
 	}
 	here := &engine{named, p.file, func(found error) error { return p.source.Explain(p.index, found) }, e.env}
-	found := checkEngine(named)
+	found := ofEngine(named.Check())
 	if len(found) == 0 && e.URL != "" && named != e.Engine {
 		found = afterbay.Errors{{
 			Path: "engine", Message: "another pipeline of the process has another engine: that in " + e.typed,
@@ -145,8 +151,8 @@ func (a *app) openKafka(e *engine, complete func(*kafka.Options)) (*kafka.Log, e
 
 // kafkaOptions returns the options that reach an engine's brokers.
 func (a *app) kafkaOptions(e *engine) (kafka.Options, error) {
-	options, found := e.options()
-	if err := e.wrong(found); err != nil {
+	options, found := e.Options(kafka.Environment{Get: e.env, Last: e.place == nil})
+	if err := e.wrong(ofEngine(found)); err != nil {
 		return options, err
 	}
 	if options.SASL.Mechanism == "PLAIN" && options.TLS == nil {

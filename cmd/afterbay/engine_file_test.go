@@ -145,7 +145,7 @@ func TestSecretsComeFromWhereTheyAreNamedFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, found := e.options()
+		o, found := e.Options(kafka.Environment{Get: e.env, Last: e.place == nil})
 		if len(found) > 0 {
 			t.Fatal(found)
 		}
@@ -166,9 +166,9 @@ func TestSecretsComeFromWhereTheyAreNamedFirst(t *testing.T) {
 	}
 	for i := range 2 {
 		if i == 1 {
-			t.Setenv(envUser, "env")
-			t.Setenv(envPassword, "of the environment")
-			t.Setenv(envToken, "of the environment")
+			t.Setenv(kafka.EnvUser, "env")
+			t.Setenv(kafka.EnvPassword, "of the environment")
+			t.Setenv(kafka.EnvToken, "of the environment")
 		}
 		for engine, want := range plain {
 			if want[i] == "" {

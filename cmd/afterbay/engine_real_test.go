@@ -13,6 +13,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
 // unsigned returns a bearer token of admin that brokers of tests take.
@@ -41,8 +44,8 @@ func TestCertificatesAndTokensOpenBrokers(t *testing.T) {
 	write(t, "token", unsigned(time.Minute)+"\n")
 	write(t, "stale", unsigned(-time.Minute)+"\n")
 	write(t, "password", "s /\n")
-	idp := newIssuer(t, httptest.NewServer)
-	idp.token = func(int64) string { return unsigned(time.Minute) }
+	idp := kafkatest.NewIssuer(t, httptest.NewServer)
+	idp.Token = func(int64) string { return unsigned(time.Minute) }
 	certificate, key := cluster.ClientFiles()
 	mutual := "topics --engine kafka+tls://" + cluster.Brokers[0].Mutual + "?ca=" + cluster.CertificateFile()
 	tls := "topics --engine kafka+tls://" + cluster.Brokers[0].TLS + "?ca=" + cluster.CertificateFile() + "&sasl=oauthbearer"
@@ -62,7 +65,7 @@ func TestCertificatesAndTokensOpenBrokers(t *testing.T) {
 		{"", tls + granted, exitOK, "TOPIC"},
 		{"", tls + strings.Replace(granted, "me%26you", "me", 1), exitEngine, "401 Unauthorized no such client: see that the user"},
 	} {
-		t.Setenv(envToken, c.token)
+		t.Setenv(kafka.EnvToken, c.token)
 		if r := command(t, "", strings.Fields(c.line)...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
 			t.Errorf("%s: exit %d: %s%s, want %d and %q", c.line, r.code, r.stdout, r.stderr, c.code, c.want)
 		}
@@ -84,9 +87,9 @@ func TestTokensAreReadAgainWhileAProcessRuns(t *testing.T) {
 	const first = 30 * time.Second // in which a busy machine starts what reads it
 	expires := time.Now().Add(first)
 	write(t, "token", unsigned(first))
-	idp := newIssuer(t, httptest.NewServer)
-	idp.lasts, idp.token = 10, func(int64) string { return unsigned(10 * time.Second) }
-	t.Setenv(envPassword, "s /")
+	idp := kafkatest.NewIssuer(t, httptest.NewServer)
+	idp.Lasts, idp.Token = 10, func(int64) string { return unsigned(10 * time.Second) }
+	t.Setenv(kafka.EnvPassword, "s /")
 	p, endRun := background(t, "run", "p.yaml", "--listen", "none", "--data", "a", "--leave-group")
 	p.wait(t, "log kafka://")
 	write(t, "token.new", unsigned(5*time.Minute))
@@ -97,8 +100,8 @@ func TestTokensAreReadAgainWhileAProcessRuns(t *testing.T) {
 	tail.wait(t, `"k":"key 0"`)
 	follow, endFollow := background(t, strings.Fields("tail renewed-out --follow --engine kafka://"+cluster.Brokers[0].SASL+"?sasl=oauthbearer&scope=kafka&user=me%26you&token_url="+idp.URL)...)
 	follow.wait(t, `"k":"key 0"`)
-	given := idp.given.Load()
-	for time.Now().Before(expires.Add(3*time.Second)) || idp.given.Load()-given < 2 {
+	given := idp.Given.Load()
+	for time.Now().Before(expires.Add(3*time.Second)) || idp.Given.Load()-given < 2 {
 		must(t, numbered(10), "produce", "renewed-in", "--key", "k", "--engine", plain)
 		time.Sleep(time.Second)
 	}

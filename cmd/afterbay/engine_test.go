@@ -41,7 +41,7 @@ func engineOptions(url string, env func(string) string) (kafka.Options, error) {
 		return kafka.Options{}, err
 	}
 	e.env = env
-	o, found := e.options()
+	o, found := e.Options(kafka.Environment{Get: e.env, Last: e.place == nil})
 	return o, errors.Join(e.wrong(found), o.Validate())
 }
 
@@ -53,7 +53,7 @@ func TestEngineURLs(t *testing.T) {
 		return path
 	}
 	secretFile, noPEM := file("secret", "p w\n"), file("no.pem", "x")
-	env := map[string]string{envPassword: "from env"}
+	env := map[string]string{kafka.EnvPassword: "from env"}
 	for _, c := range []struct{ url, want string }{
 		{"kafka://a:9092,b:9093/", ""},
 		{"kafka://[::1]:9092?rack=r1&client_id=c&group_protocol=consumer&replication_factor=3", ""},
@@ -201,7 +201,7 @@ func TestEngineThatIsNotRight(t *testing.T) {
 	write(t, "counts.yaml", countsPipeline)
 	engine := fakeEngine(t)
 	guarded := fakeEngine(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "right"))
-	t.Setenv(envPassword, "wrong")
+	t.Setenv(kafka.EnvPassword, "wrong")
 	held, endHeld := background(t, "run", "counts.yaml", "--listen", "none", "--engine", engine, "--data", "held")
 	for _, c := range []struct {
 		line string
@@ -221,7 +221,7 @@ func TestEngineThatIsNotRight(t *testing.T) {
 			t.Errorf("%s: exit %d: %s, want %d and %q", c.line, r.code, r.stderr, c.code, c.want)
 		}
 	}
-	t.Setenv(envPassword, "right")
+	t.Setenv(kafka.EnvPassword, "right")
 	must(t, "", "topics", "--engine", guarded+"?sasl=plain&user=u")
 	if code := endHeld(); code != exitOK {
 		t.Errorf("exit %d: %s", code, held)
@@ -262,7 +262,7 @@ func TestSecureBrokersCheckWhoAsks(t *testing.T) {
 	write(t, "worker", "worker-secret\n")
 	tls := "kafka+tls://" + cluster.Brokers[0].TLS + "?ca=" + cluster.CertificateFile()
 	plainText := "kafka://" + cluster.Brokers[0].SASL
-	t.Setenv(envPassword, "wrong")
+	t.Setenv(kafka.EnvPassword, "wrong")
 	for _, c := range []struct {
 		line string
 		code int

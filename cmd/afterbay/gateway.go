@@ -103,7 +103,7 @@ func (c *gatewayCommand) engineOf(f *front) (*engine, error) {
 			return nil, err
 		}
 	case e.Engine != (afterbay.Engine{}):
-		if err := e.wrong(checkEngine(e.Engine)); err != nil {
+		if err := e.wrong(ofEngine(e.Engine.Check())); err != nil {
 			return nil, err
 		}
 	}

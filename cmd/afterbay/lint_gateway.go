@@ -31,7 +31,7 @@ func (l *linter) checkGateway(path string) {
 		f.add(err)
 	}
 	if err == nil && g.Engine != (afterbay.Engine{}) {
-		f.add(g.Explain(checkEngine(g.Engine)))
+		f.add(g.Explain(ofEngine(g.Engine.Check())))
 	}
 	if err == nil && g.Cert != "" {
 		if _, err := tls.LoadX509KeyPair(g.Cert, g.Key); err != nil {

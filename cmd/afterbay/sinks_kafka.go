@@ -24,9 +24,9 @@ func openTopic(s afterbay.Sink) (sink.Service, error) {
 	writer, err := kafkasink.New(kafkasink.Options{
 		Open: func(ctx context.Context) (kafkasink.Log, error) {
 			// Nothing of the environment: it is for the engine.
-			options, found := (&engine{Engine: cluster, env: func(string) string { return "" }, place: func(err error) error { return err }}).options()
+			options, found := cluster.Options(kafka.Environment{Get: func(string) string { return "" }})
 			if len(found) > 0 {
-				return nil, ofCluster(found)
+				return nil, ofCluster(ofEngine(found))
 			}
 			options.MaxProducers = partitionsMax
 			log, err := kafka.Open(ctx, options)
@@ -43,7 +43,7 @@ func openTopic(s afterbay.Sink) (sink.Service, error) {
 // checkCluster returns what is wrong with how a cluster is reached, without a look
 // at files.
 func checkCluster(e afterbay.Engine) afterbay.Errors {
-	found := checkEngine(e)
+	found := ofEngine(e.Check())
 	fail := func(word, message, hint string) {
 		found = append(found, &afterbay.Error{Path: "engine." + word, Message: message, Hint: hint})
 	}

@@ -85,7 +85,7 @@ func TestAnotherClusterGetsWhatPipelinesWroteOnce(t *testing.T) {
 
 func TestClustersThatCannotBeAreRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv(envPassword, "of the engine")
+	t.Setenv(kafka.EnvPassword, "of the engine")
 	write(t, "fraud.yaml", copiesPipeline+`  - {from: decisions, name: a, kafka: {cluster: 'http://other', topic: copies}}
   - {from: decisions, name: b, kafka: {cluster: 'kafka://other:9092', topic: 'co pies'}, max: 2000}
 `)

@@ -165,7 +165,7 @@ func (p *trouble) brokerGoesAway() {
 func (p *trouble) rightsAreMissing() {
 	engine := "kafka://" + p.broker.SASL + "?sasl=scram-sha-512&user=worker"
 	p.Setenv("AFTERBAY_ENGINE", engine)
-	p.Setenv(envPassword, "worker-secret")
+	p.Setenv(kafka.EnvPassword, "worker-secret")
 	p.fails(p.run(), exitFailure, "allow the principal to Read, Write, Create and Describe the topics")
 	var granted []*kadm.ACLBuilder
 	p.Cleanup(func() { // other tests want none

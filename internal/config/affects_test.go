@@ -13,10 +13,10 @@ func eachFingerprinted(t *testing.T, visit func(path string, w spec.About)) {
 	t.Helper()
 	n := 0
 	for _, of := range []struct {
-		comments string
+		comments []string
 		shape    spec.Shape
-	}{{pipelineStructs, spec.MappingOf(lang.PipelineFields).Shape}, {manifestStructs, spec.MappingOf(lang.ManifestFields).Shape}} {
-		readComments(t, of.comments).sections(of.shape, func(s section) {
+	}{{pipelineStructs, spec.MappingOf(lang.PipelineFields).Shape}, {[]string{manifestStructs}, spec.MappingOf(lang.ManifestFields).Shape}} {
+		readComments(t, of.comments...).sections(of.shape, func(s section) {
 			for _, w := range s.words {
 				if w.Accepted {
 					n++

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
-	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 )
@@ -25,7 +25,7 @@ type Gateway struct {
 	Cert          string          // a file of the certificate of TLS, PEM
 	Key           string          // a file of its key, PEM
 	Pipeline      GatewayPipeline // what the clients' events go to, and what comes of them
-	Engine        lang.Engine     // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
+	Engine        kafka.Settings  // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
 	Keys          string          // the file of keys, which says whose tokens are taken
 	CursorKey     string          // signs the positions that clients come back with: at least 32 bytes, the same for all gateways of the name
 	CursorKeyFile string          // a file of that secret alone; space around it is no part of it
@@ -86,7 +86,7 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, spec.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
 	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
 		Example: "{input: messages, outputs: [decisions], dead_letters: [moderation.dlq]}"},
-	{Name: "engine", Form: spec.Into(func(g *Gateway) *lang.Engine { return &g.Engine }, lang.ReadEngine), Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`"},
+	{Name: "engine", Form: spec.Into(func(g *Gateway) *kafka.Settings { return &g.Engine }, kafka.ReadSettings), Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`"},
 	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, spec.ReadPath), Example: "keys.yaml"},
 	{Name: "cursor_key", Required: true, Or: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKey }, spec.Secret("cursor_key_file")), Example: "${CURSOR_KEY}"},
 	{Name: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKeyFile }, spec.ReadPath), Example: "/run/secrets/cursors", Absent: "`cursor_key`"},

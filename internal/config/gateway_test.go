@@ -149,7 +149,7 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 // Every word of a gateway file says what it means and has an example that is valid,
 // also by the schema, and every field has a word.
 func TestEveryWordOfGatewaysIsExplained(t *testing.T) {
-	said, set := gatewayComments(t), map[string]bool{}
+	said, set := readComments(t, gatewayStructs...), map[string]bool{}
 	schema := validator{said.gatewaySchema()["$defs"].(object)}
 	said.sections(spec.MappingOf(gatewayFields).Shape, func(s section) {
 		for _, w := range s.words {
@@ -172,7 +172,7 @@ func TestEveryWordOfGatewaysIsExplained(t *testing.T) {
 	for _, structure := range []any{Gateway{}, GatewayPipeline{}, GatewayLimits{}, GatewayShare{}, GatewayHeartbeat{}} {
 		of := reflect.TypeOf(structure)
 		for i := range of.NumField() {
-			if f := of.Field(i); f.IsExported() && f.Name != "Engine" && !set[of.Name()+"."+f.Name] {
+			if f := of.Field(i); f.IsExported() && f.Name != "Engine" && !set[structOf(of)+"."+f.Name] {
 				t.Errorf("no word sets %s.%s", of.Name(), f.Name)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -33,15 +32,20 @@ const (
 	tokensStructs   = "../http/access/roles.go"
 	gatewayPage     = "../../docs/reference/gateway-file.md"
 	gatewayAsSchema = "../../docs/reference/gateway.schema.json"
-	pipelineStructs = "../lang/pipeline.go"
 	manifestStructs = "../../model/manifest.go"
 	keysStructs     = "../gateway/auth/keys.go"
-	gatewayStructs  = "gateway.go"
+)
+
+// pipelineStructs and gatewayStructs are the files that have the structs of pipelines
+// and of gateways.
+var (
+	pipelineStructs = []string{"../lang/pipeline.go", "../log/kafka/settings.go"}
+	gatewayStructs  = []string{"gateway.go", "../log/kafka/settings.go"}
 )
 
 func TestReferenceIsFresh(t *testing.T) {
-	comments, said := readComments(t, pipelineStructs), readComments(t, manifestStructs)
-	clients := gatewayComments(t)
+	comments, said := readComments(t, pipelineStructs...), readComments(t, manifestStructs)
+	clients := readComments(t, gatewayStructs...)
 	asText := func(schema object) string {
 		text, err := json.MarshalIndent(schema, "", "  ")
 		if err != nil {
@@ -78,7 +82,7 @@ func TestReferenceIsFresh(t *testing.T) {
 
 // Every word says what it means and has an example that is valid.
 func TestEveryWordIsExplained(t *testing.T) {
-	comments := readComments(t, pipelineStructs)
+	comments := readComments(t, pipelineStructs...)
 	schema := validator{comments.schema()["$defs"].(object)}
 	seen := 0
 	comments.sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
@@ -111,16 +115,16 @@ func TestEveryWordIsExplained(t *testing.T) {
 // structs is added to the file.
 func TestEveryFieldHasAWord(t *testing.T) {
 	set := map[string]bool{
-		"Pipeline.Code":    true, // is Go
-		"Model.Manifest":   true, // is a file
-		"Model.Dir":        true, // is that of the file
-		"FilesSink.Digest": true, // is of the pipeline
+		"internal/lang.Pipeline.Code":    true, // is Go
+		"internal/lang.Model.Manifest":   true, // is a file
+		"internal/lang.Model.Dir":        true, // is that of the file
+		"internal/lang.FilesSink.Digest": true, // is of the pipeline
 
-		"Lookup.Dimensions": true, // are those of the vector
-		"Model.Name":        true, "Constant.Name": true, "Constant.Value": true, "Constant.Table": true, "Feature.Name": true, "Case.Name": true,
-		"Binding.Name": true, "Field.Name": true, "Header.Name": true, "Column.Name": true, // names before a colon
-		"Column.Type": true, "Sink.Group": true, "PostgresSink.Order": true, "RedisSink.Order": true, // are told by the compiler
-		"HTTPRows.Asked": true, "Header.Written": true, // are texts of other fields, with the names of variables
+		"internal/lang.Lookup.Dimensions": true, // are those of the vector
+		"internal/lang.Model.Name":        true, "internal/spec.Constant.Name": true, "internal/spec.Constant.Value": true, "internal/spec.Constant.Table": true, "internal/lang.Feature.Name": true, "internal/lang.Case.Name": true,
+		"internal/lang.Binding.Name": true, "internal/lang.Field.Name": true, "internal/lang.Header.Name": true, "internal/lang.Column.Name": true, // names before a colon
+		"internal/lang.Column.Type": true, "internal/lang.Sink.Group": true, "internal/lang.PostgresSink.Order": true, "internal/lang.RedisSink.Order": true, // are told by the compiler
+		"internal/lang.HTTPRows.Asked": true, "internal/lang.Header.Written": true, // are texts of other fields, with the names of variables
 	}
 	structures := map[string]reflect.Type{}
 	note := func(get any) {
@@ -137,7 +141,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 			walk(inner)
 		}
 	}
-	readComments(t, pipelineStructs).sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
+	readComments(t, pipelineStructs...).sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
 		for _, w := range s.words {
 			walk(w.Shape)
 		}
@@ -166,24 +170,25 @@ func exampleNode(t *testing.T, w spec.About) (*spec.Node, *spec.Reader) {
 	return documents[0].Root.Entries[0].Value, r
 }
 
-// gatewayComments are those of a gateway file, and of the engine in it.
-func gatewayComments(t *testing.T) comments {
+// comments are those of structs, by FOLDER.Type and FOLDER.Type.Field.
+type comments map[string]string
+
+func readComments(t *testing.T, paths ...string) comments {
 	t.Helper()
-	all := readComments(t, pipelineStructs)
-	maps.Copy(all, readComments(t, gatewayStructs))
+	all := comments{}
+	for _, path := range paths {
+		all.read(t, path)
+	}
 	return all
 }
 
-// comments are those of the structs of a package, by Type and Type.Field.
-type comments map[string]string
-
-func readComments(t *testing.T, path string) comments {
+func (c comments) read(t *testing.T, path string) {
 	t.Helper()
-	all := comments{}
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
+	folder := filepath.ToSlash(filepath.Join("internal/config", filepath.Dir(path))) // in the module
 	text := func(groups ...*ast.CommentGroup) string {
 		var parts []string
 		for _, g := range groups {
@@ -201,17 +206,22 @@ func readComments(t *testing.T, path string) comments {
 			if !ok {
 				continue
 			}
-			all[s.Name.Name] = text(d.Doc)
+			name := folder + "." + s.Name.Name
+			c[name] = text(d.Doc)
 			if structure, ok := s.Type.(*ast.StructType); ok {
 				for _, f := range structure.Fields.List {
-					for _, name := range f.Names {
-						all[s.Name.Name+"."+name.Name] = text(f.Doc, f.Comment)
+					for _, field := range f.Names {
+						c[name+"."+field.Name] = text(f.Doc, f.Comment)
 					}
 				}
 			}
 		}
 	}
-	return all
+}
+
+// structOf returns the name of a struct as comments have it.
+func structOf(t reflect.Type) string {
+	return strings.TrimPrefix(t.PkgPath(), "github.com/afterbay/afterbay/") + "." + t.Name()
 }
 
 // fieldOf returns the struct and the field that get, a func(*T) *U, returns.
@@ -221,7 +231,7 @@ func fieldOf(get any) (structure string, field reflect.StructField) {
 	result := call.Call([]reflect.Value{value})[0]
 	for i := range value.Elem().NumField() {
 		if f := value.Elem().Field(i).Addr(); f.Pointer() == result.Pointer() && f.Type() == result.Type() {
-			return value.Elem().Type().Name(), value.Elem().Type().Field(i)
+			return structOf(value.Elem().Type()), value.Elem().Type().Field(i)
 		}
 	}
 	panic(fmt.Sprintf("%T returns no field", get))
@@ -232,7 +242,7 @@ func typeName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	return t.Name()
+	return structOf(t)
 }
 
 var (
@@ -261,9 +271,9 @@ func (c comments) explain(w *spec.About) {
 			continue
 		}
 		structure, field := fieldOf(get)
-		said, absent := c.read(structure + "." + field.Name)
+		said, absent := c.said(structure + "." + field.Name)
 		if doc := c[typeName(field.Type)]; said == "" && doc != "" && structure != typeName(field.Type) {
-			said, _ = c.read(typeName(field.Type))
+			said, _ = c.said(typeName(field.Type))
 			_, said, _ = strings.Cut(said, " ") // without the name of the type
 			said = strings.TrimPrefix(strings.TrimPrefix(said, "is "), "says ")
 		}
@@ -279,8 +289,8 @@ func (c comments) explain(w *spec.About) {
 	}
 }
 
-// read returns what a comment says, and what it says of the zero value.
-func (c comments) read(name string) (means, absent string) {
+// said returns what a comment says, and what it says of the zero value.
+func (c comments) said(name string) (means, absent string) {
 	var kept []string
 	for _, clause := range breaks.Split(c[name], -1) {
 		if m := whenZero.FindStringSubmatch(clause); m != nil {

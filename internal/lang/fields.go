@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -82,7 +83,7 @@ var PipelineFields = []spec.Field[Pipeline]{
 		Example: "{warn: 10s, critical: 60s}", Absent: "no bounds"},
 	{Name: "dlq", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *DeadLetters { return &p.DeadLetters }, spec.MappingOf(deadLettersFields)),
 		Example: "{stop_above: 5%/1m}", Absent: "it never stops"},
-	{Name: "engine", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, ReadEngine),
+	{Name: "engine", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, kafka.ReadSettings),
 		Example: "kafka://broker-1:9092,broker-2:9092", Absent: "the log of a data directory",
 		Help: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
 	{Name: "models", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]Model { return &p.Models },
@@ -181,31 +182,6 @@ var budgetFields = []spec.Field[Budget]{
 	{Name: "model", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Model }, readShare), Example: "25ms"},
 	{Name: "emit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Emit }, readShare), Example: "1ms"},
 	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Commit }, readShare), Example: "9ms"},
-}
-
-var ReadEngine = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(engineURL, spec.ReadURL), spec.Mapping, spec.MappingOf(engineFields))
-
-func engineURL(e *Engine) *string { return &e.URL }
-
-var engineFields = []spec.Field[Engine]{
-	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(engineURL, spec.ReadURL), Example: "kafka+tls://broker-1:9093"},
-	{Name: "ca", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.CA }, spec.ReadPath), Example: "ca.pem"},
-	{Name: "cert", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Cert }, spec.ReadPath), Example: "client.pem"},
-	{Name: "key", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Key }, spec.ReadPath), Example: "client.key"},
-	{Name: "sasl", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.SASL }, spec.Choice[string]("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")),
-		Example: "scram-sha-512", Help: "how to say who is there"},
-	{Name: "user", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.User }, spec.ReadName), Example: "fraud"},
-	{Name: "password", Affects: spec.Nothing, Or: "password_file", Form: spec.Into(func(e *Engine) *string { return &e.Password }, spec.Secret("password_file")), Example: "${KAFKA_PASSWORD}"},
-	{Name: "password_file", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.PasswordFile }, spec.ReadPath), Example: "/run/secrets/kafka"},
-	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(e *Engine) *string { return &e.Token }, spec.Secret("token_file")), Example: "${KAFKA_TOKEN}"},
-	{Name: "token_file", Affects: spec.Nothing, Or: "token_url", Form: spec.Into(func(e *Engine) *string { return &e.TokenFile }, spec.ReadPath), Example: "/run/secrets/token"},
-	{Name: "token_url", Affects: spec.Nothing, Or: "token", Form: spec.Into(func(e *Engine) *string { return &e.TokenURL }, spec.ReadURL), Example: "https://login.example.com/oauth2/token"},
-	{Name: "scope", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Scope }, spec.ReadName), Example: "kafka"},
-	{Name: "client_id", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.ClientID }, spec.ReadName), Example: "fraud-1"},
-	{Name: "rack", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.Rack }, spec.ReadName), Example: "eu-west-1a"},
-	{Name: "group_protocol", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *string { return &e.GroupProtocol }, spec.Choice[string]("classic", "consumer")), Example: "consumer",
-		Help: "what assigns partitions: the members (classic), or the brokers (consumer: KIP-848, Kafka 4.0)"},
-	{Name: "replication_factor", Affects: spec.Nothing, Form: spec.Into(func(e *Engine) *int { return &e.ReplicationFactor }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
 }
 
 const (

@@ -1,9 +1,9 @@
 package lang
 
 import (
-	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -28,16 +28,8 @@ var sinkFields = []spec.Field[Sink]{
 	{Name: "expire", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *time.Duration { return &s.Expire }, spec.Span(time.Second, 366*spec.Day)), Example: "24h", Absent: "it is tried for ever"},
 }
 
-// clusterFields are those of an engine but for what says nothing about a cluster that
-// is written to alone.
-var clusterFields = slices.DeleteFunc(slices.Clone(engineFields), func(w spec.Field[Engine]) bool {
-	return slices.Contains([]string{"rack", "group_protocol", "replication_factor"}, w.Name)
-})
-
-var readCluster = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(engineURL, spec.ReadURL), spec.Mapping, spec.MappingOf(clusterFields))
-
 var kafkaSinkFields = []spec.Field[KafkaSink]{
-	{Name: "cluster", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *KafkaSink) *Engine { return &t.Cluster }, readCluster),
+	{Name: "cluster", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *KafkaSink) *Engine { return &t.Cluster }, kafka.ReadCluster),
 		Example: "{url: 'kafka+tls://other-1:9093', sasl: scram-sha-512, user: fraud, password_file: /run/secrets/other}", Help: "how it is reached: written like `engine`"},
 	{Name: "topic", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *KafkaSink) *string { return &t.Topic }, spec.ReadName), Example: "decisions", Help: "a topic of it, which is to be there"},
 	{Name: "exactly_once", Affects: spec.Nothing, Form: spec.Into(func(t *KafkaSink) *bool { return &t.ExactlyOnce }, spec.OnlyTrue()), Example: "true", Absent: "what was under way at a crash comes again"},

@@ -3,6 +3,7 @@ package lang
 import (
 	"time"
 
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/sinks/row"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -263,24 +264,7 @@ type Header struct {
 }
 
 // Engine is the log that a process runs its pipelines on.
-type Engine struct {
-	URL               string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory; "" is embedded
-	CA                string // a file of certificates to trust, PEM; "" is those of the system
-	Cert              string // a file of this client's certificate, PEM; "" is none
-	Key               string // a file of its key, PEM; "" is none
-	SASL              string // how to say who is there: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is nobody
-	User              string // of plain and scram; of oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
-	Password          string // of the user; "" is AFTERBAY_KAFKA_PASSWORD
-	PasswordFile      string // a file of the password; "" is AFTERBAY_KAFKA_PASSWORD
-	Token             string // of oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
-	TokenFile         string // a file of the token, read again at each connection; "" is AFTERBAY_KAFKA_TOKEN
-	TokenURL          string // where OAuth 2.0 gives tokens for client credentials, which are the user and the password; "" is none
-	Scope             string // of the tokens that TokenURL gives; "" is none
-	ClientID          string // shown in the brokers' logs and quotas; "" is afterbay
-	Rack              string // reads go to a replica in it where there is one; "" is none
-	GroupProtocol     string // classic (default), where the members assign partitions, or consumer, where the brokers do (KIP-848, Kafka 4.0)
-	ReplicationFactor int    // copies of the topics that are made; 0 is the brokers' default
-}
+type Engine = kafka.Settings
 
 // Model names a model file and its outputs.
 type Model struct {

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"cmp"
@@ -37,8 +37,8 @@ const (
 
 // newGrant returns a grant that trusts the certificates of a file, if one is
 // named, beside those of the system.
-func newGrant(e *engine) *grant {
-	g := &grant{url: e.TokenURL, scope: e.Scope, user: e.first(e.User, envUser), password: func() (string, error) { return e.secret(e.Password, e.PasswordFile, envPassword) }}
+func newGrant(e *credentials) *grant {
+	g := &grant{url: e.TokenURL, scope: e.Scope, user: e.first(e.User, EnvUser), password: func() (string, error) { return e.secret(e.Password, e.PasswordFile, EnvPassword) }}
 	g.client.Timeout = grantMax
 	if more, err := os.ReadFile(e.CA); err == nil {
 		trusted, err := x509.SystemCertPool()
