@@ -90,12 +90,15 @@ func Thousands(n int64) string {
 }
 
 // alternatives writes "a, b or c".
-func alternatives(names []string) string {
+func alternatives(names []string) string { return Listed(names, "or") }
+
+// Listed writes "a, b and c", with a word before the last name.
+func Listed(names []string, word string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}
 	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
 // suggest says what an unknown word may stand for: a known one spelled alike,

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -15,7 +16,7 @@ var (
 	ReadURL        = TextOf("a URL")
 	ReadAddress    = address()
 	ReadHeader     = TextOf("the value of a header")
-	ReadPath       = TextOf("the path of a file")
+	ReadPath       = filePath()
 )
 
 // OneSpace returns a type with its words one space apart.
@@ -35,4 +36,14 @@ func address() Form[string] {
 		}
 		ReadURL.Read(r, n, path, into)
 	}, Print: ReadURL.Print, Shape: ReadURL.Shape}
+}
+
+// filePath reads the path of a file, relative to the folder of the file that names it.
+func filePath() Form[string] {
+	f := TextOf("the path of a file")
+	return Form[string]{Read: func(r *Reader, n *Node, path string, into *string) {
+		if f.Read(r, n, path, into); r.Folder != "" {
+			Beside(filepath.Join(r.Folder, "_"), into)
+		}
+	}, Print: f.Print, Shape: f.Shape}
 }

@@ -15,7 +15,8 @@ type Reader struct {
 	Again  func(r *Reader, n *Node, path string, into any) // reads the steps of a case of a route: a table cannot name itself
 
 	Lookup   Lookup
-	expanded int // bytes of the scalars that named variables
+	Folder   string // that paths of files are relative to; "" leaves them as they are written
+	expanded int    // bytes of the scalars that named variables
 }
 
 // Place is where a field stands: its value where that is a scalar, otherwise
@@ -40,12 +41,26 @@ type Form[T any] struct {
 type Shape struct {
 	Kind      ShapeKind
 	Text      string         // of text: what it stands for
-	Low, High string         // of a number, duration or size: as they are written
+	Low, High string         // of a number, duration or size: as they are written; "" is no bound
+	Closed    bool           // of a number: Low is one too
 	Allowed   []string       // of a choice
 	Of        []Shape        // of a list or names: the element's; of either: the alternatives'
 	Last      *Shape         // of names: that of the one named default
 	Words     func() []About // of a mapping
 	Get       any            // func(*T) *U: the field that is read into; nil where it is not one
+}
+
+// Range says between which values a number is, with a space before it; "" if anywhere.
+func (s *Shape) Range() string {
+	switch {
+	case s.Low != "" && s.High != "":
+		return " from " + s.Low + " to " + s.High
+	case s.Low != "":
+		return " from " + s.Low
+	case s.High != "":
+		return " up to " + s.High
+	}
+	return ""
 }
 
 // ShapeKind is what a form reads.

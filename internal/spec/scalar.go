@@ -40,9 +40,13 @@ func TextOf(what string) Form[string] {
 
 // Secret reads text that a variable of the environment holds: what stands in a
 // file is read by all who have the file. instead is the word that names a file
-// of it. The line is not shown, since others read what is printed.
+// of it, "" if there is none. The line is not shown, since others read what is printed.
 func Secret(instead string) Form[string] {
-	hint := fmt.Sprintf("write ${NAME} and export NAME=..., or use `%s`", instead)
+	or := ""
+	if instead != "" {
+		or = ", or use `" + instead + "`"
+	}
+	hint := "write ${NAME} and export NAME=..." + or
 	return Form[string]{func(r *Reader, n *Node, path string, into *string) {
 		if n.Kind == Scalar && !AVariable.MatchString(n.Text) && !r.Full() {
 			found := r.Source.ErrorAt(n.Offset, path, "a secret has no place in the file", hint)
@@ -52,7 +56,7 @@ func Secret(instead string) Form[string] {
 		}
 		if name := strings.Trim(n.Text, "${}"); n.Kind == Scalar {
 			if _, set := r.Lookup(name); !set { // with another hint than where a default may stand
-				r.Fail(n.OffsetOf(r.Source.Text, 1), path, "the environment variable "+name+" is not set", fmt.Sprintf("export %s=..., or use `%s`", name, instead))
+				r.Fail(n.OffsetOf(r.Source.Text, 1), path, "the environment variable "+name+" is not set", "export "+name+"=..."+or)
 				return
 			}
 		}
@@ -186,6 +190,38 @@ func OnlyTrue() Form[bool] {
 			r.Fail(n.Offset, path, Shorten(text)+" is not `true`", "write `true`, or remove the word")
 		}
 	}, printScalar[bool], Shape{Kind: ATrue}}
+}
+
+// NumberFrom reads a finite number from low to high.
+func NumberFrom(low, high float64) Form[float64] {
+	f := Number()
+	shape := Shape{Kind: ANumber, Closed: true}
+	for _, bound := range []struct {
+		v    float64
+		into *string
+	}{{low, &shape.Low}, {high, &shape.High}} {
+		if !math.IsInf(bound.v, 0) {
+			*bound.into = strconv.FormatFloat(bound.v, 'g', -1, 64)
+		}
+	}
+	return Form[float64]{func(r *Reader, n *Node, path string, into *float64) {
+		before := len(r.Errors)
+		if f.Read(r, n, path, into); len(r.Errors) == before && (*into < low || *into > high) {
+			r.Fail(n.Offset, path, Shorten(n.Text)+" is out of range", "write a number"+shape.Range())
+		}
+	}, f.Print, shape}
+}
+
+// Switch reads true or false.
+func Switch() Form[bool] {
+	f := Not()
+	return Form[bool]{func(r *Reader, n *Node, path string, into *bool) {
+		var off bool
+		before := len(r.Errors)
+		if f.Read(r, n, path, &off); len(r.Errors) == before {
+			*into = !off
+		}
+	}, printScalar[bool], f.Shape}
 }
 
 // Not reads true or false, and keeps the opposite.

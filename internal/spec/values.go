@@ -15,3 +15,23 @@ type Constant struct {
 	Value any // scalar, or nil where Table is set
 	Table map[string]any
 }
+
+// Header is a header of requests.
+type Header struct{ Name, Value string }
+
+// ObjectStore is a server of S3, asked with the credentials of the environment or of
+// a file.
+type ObjectStore struct {
+	Endpoint    string // a URL, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
+	Region      string // where the server is; "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
+	Credentials string // a file as ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
+	Profile     string // in the file; "" is AWS_PROFILE, or default
+}
+
+// StoreFields are the fields of an object store.
+var StoreFields = []Field[ObjectStore]{
+	{Name: "endpoint", Affects: Nothing, Form: Into(func(s *ObjectStore) *string { return &s.Endpoint }, ReadURL), Example: "https://store.example.com"},
+	{Name: "region", Affects: Nothing, Form: Into(func(s *ObjectStore) *string { return &s.Region }, ReadName), Example: "eu-west-1"},
+	{Name: "credentials", Affects: Nothing, Form: Into(func(s *ObjectStore) *string { return &s.Credentials }, ReadPath), Example: "/run/secrets/aws"},
+	{Name: "profile", Affects: Nothing, Form: Into(func(s *ObjectStore) *string { return &s.Profile }, ReadName), Example: "support"},
+}

@@ -1,0 +1,380 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The tags of a field, as package sink explains them.
+const (
+	tagField    = "field"
+	tagHelp     = "help"
+	tagExample  = "example"
+	tagRequired = "required"
+	tagDefault  = "default"
+	tagAbsent   = "absent"
+	tagMin      = "min"
+	tagMax      = "max"
+	tagChoice   = "choice"
+	tagOr       = "or"
+	tagUnit     = "unit"
+	tagPath     = "path"
+	tagSecret   = "secret"
+	tagAffects  = "affects"
+)
+
+var tags = []string{
+	tagField, tagHelp, tagExample, tagRequired, tagDefault, tagAbsent, tagMin, tagMax, tagChoice, tagOr, tagUnit, tagPath, tagSecret, tagAffects,
+}
+
+// What bounds a field without min and max, and how deep structs are nested.
+const (
+	wholeMax  = 1_000_000_000
+	spanMax   = 366 * Day
+	sizeMax   = 1 << 40
+	taggedMax = 8
+)
+
+var (
+	fieldName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	tagKey    = regexp.MustCompile(`([^\s":]+):"(?:[^"\\]|\\.)*"`)
+	durations = reflect.TypeFor[time.Duration]()
+)
+
+// tagged is a struct type with its table, by the tags of its fields.
+type tagged struct {
+	of       reflect.Type
+	fields   []Field[any]
+	defaults []func(of reflect.Value) // each sets a field
+}
+
+// taggedTable makes a table by tags.
+func taggedTable(v any, absent Affects) (Table, error) {
+	t := reflect.TypeOf(v)
+	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return Table{}, fmt.Errorf("%T is no pointer to a struct", v)
+	}
+	made, err := newTagged(t.Elem(), absent, 1)
+	if err != nil {
+		return Table{}, err
+	}
+	return made.table(), nil
+}
+
+func newTagged(of reflect.Type, absent Affects, depth int) (*tagged, error) {
+	if depth > taggedMax {
+		return nil, fmt.Errorf("%v: structs are nested deeper than %d", of, taggedMax)
+	}
+	t := &tagged{of: of}
+	var errs []error
+	for i := range of.NumField() {
+		f := of.Field(i)
+		if !f.IsExported() && !f.Anonymous || f.Tag.Get(tagField) == "-" {
+			continue
+		}
+		if err := t.add(f, absent, depth); err != nil {
+			errs = append(errs, fmt.Errorf("%v.%s: %w", of, f.Name, err))
+		}
+	}
+	if len(t.fields) == 0 && errs == nil {
+		errs = append(errs, fmt.Errorf("%v has no fields", of))
+	}
+	return t, errors.Join(errs...)
+}
+
+// table reads into new structs and into those that are given.
+func (t *tagged) table() Table {
+	inner := MappingOf(t.fields)
+	return Table{
+		Read: func(r *Reader, n *Node, path string, into *any) {
+			t.begin(into, true)
+			inner.Read(r, n, path, into)
+		},
+		Print: inner.Print, Shape: inner.Shape,
+	}
+}
+
+// begin makes a struct where there is none, and sets defaults.
+func (t *tagged) begin(into *any, again bool) reflect.Value {
+	if *into == nil {
+		*into, again = reflect.New(t.of).Interface(), true
+	}
+	of := reflect.ValueOf(*into).Elem()
+	if again {
+		t.setDefaults(of)
+	}
+	return of
+}
+
+func (t *tagged) setDefaults(of reflect.Value) {
+	for _, set := range t.defaults {
+		set(of)
+	}
+}
+
+// add adds a field of the struct.
+func (t *tagged) add(f reflect.StructField, absent Affects, depth int) error {
+	w := Field[any]{
+		Name: f.Tag.Get(tagField), Or: f.Tag.Get(tagOr), Example: f.Tag.Get(tagExample), Help: f.Tag.Get(tagHelp),
+		Absent: f.Tag.Get(tagAbsent), Required: f.Tag.Get(tagRequired) == "true", Affects: absent,
+	}
+	if err := t.check(f, &w); err != nil {
+		return err
+	}
+	form, base, err := formOf(f, absent, depth)
+	if err != nil {
+		return err
+	}
+	if t.wantsDefaults(f) {
+		t.nest(f, absent, depth)
+	}
+	text, hasDefault := f.Tag.Lookup(tagDefault)
+	var otherwise reflect.Value
+	if hasDefault {
+		if otherwise, err = parsed(form, base, w.Name, text); err != nil {
+			return fmt.Errorf("default: %w", err)
+		}
+		t.defaults = append(t.defaults, func(of reflect.Value) { of.FieldByIndex(f.Index).Set(otherwise.Convert(f.Type)) })
+	}
+	if _, err := parsed(form, base, w.Name, w.Example); err != nil {
+		return fmt.Errorf("example: %w", err)
+	}
+	w.Form = t.within(f, form, base, otherwise)
+	if w.Absent == "" && !w.Required {
+		if w.Absent = text; text == "" {
+			w.Absent = "none"
+		}
+	}
+	t.fields = append(t.fields, w)
+	return nil
+}
+
+// wantsDefaults reports whether a field is a struct, which has fields with defaults
+// whether the file has it or not.
+func (*tagged) wantsDefaults(f reflect.StructField) bool { return f.Type.Kind() == reflect.Struct }
+
+// nest sets the defaults of a struct within the struct.
+func (t *tagged) nest(f reflect.StructField, absent Affects, depth int) {
+	inner, err := newTagged(f.Type, absent, depth+1)
+	if err == nil { // else its form said so
+		t.defaults = append(t.defaults, func(of reflect.Value) { inner.setDefaults(of.FieldByIndex(f.Index)) })
+	}
+}
+
+// check returns what is wrong with the tags of a field apart from its type.
+func (t *tagged) check(f reflect.StructField, w *Field[any]) error {
+	for _, key := range tagKey.FindAllStringSubmatch(string(f.Tag), -1) {
+		if near := Nearest(key[1], tags); near != "" && !slices.Contains(tags, key[1]) {
+			return fmt.Errorf("unknown tag %s: did you mean %s?", key[1], near)
+		}
+	}
+	_, hasDefault := f.Tag.Lookup(tagDefault)
+	switch word, given := f.Tag.Lookup(tagAffects); {
+	case f.Anonymous:
+		return errors.New("an embedded struct: name the field, or give it the tag field:\"-\"")
+	case !fieldName.MatchString(w.Name):
+		return fmt.Errorf("the tag field is %q: use lower case, digits and _", w.Name)
+	case slices.ContainsFunc(t.fields, func(o Field[any]) bool { return o.Name == w.Name }):
+		return fmt.Errorf("a second field is named %s", w.Name)
+	case w.Help == "" || w.Example == "":
+		return errors.New("the tags help and example are needed: the reference page shows them")
+	case !slices.Contains([]string{"", "true"}, f.Tag.Get(tagRequired)):
+		return fmt.Errorf("the tag required is %q: use true, or leave it out", f.Tag.Get(tagRequired))
+	case w.Required && hasDefault:
+		return errors.New("a field that is required has no default")
+	case given:
+		at := slices.Index([]string{"nothing", "outputs", "state"}, word)
+		if at < 0 {
+			return fmt.Errorf("the tag affects is %q: use nothing, outputs or state", word)
+		}
+		w.Affects = Affects(at + 1)
+	case w.Affects == 0:
+		return errors.New("the tag affects is needed: nothing, outputs or state, which a change of the field changes")
+	}
+	return nil
+}
+
+// within reads and prints the field of a struct.
+func (t *tagged) within(f reflect.StructField, form Table, base reflect.Type, otherwise reflect.Value) Table {
+	at := func(of *any) (reflect.Value, any) {
+		v := t.begin(of, false).FieldByIndex(f.Index)
+		if base.Kind() == reflect.Pointer {
+			return v, v.Interface()
+		}
+		return v, v.Addr().Convert(reflect.PointerTo(base)).Interface()
+	}
+	return Table{
+		Read: func(r *Reader, n *Node, path string, into *any) {
+			v, inner := at(into)
+			if base.Kind() == reflect.Pointer {
+				v.Set(reflect.New(base.Elem()))
+				inner = v.Interface()
+			}
+			form.Read(r, n, path, &inner)
+		},
+		Print: func(p *Printer, path string, of *any) {
+			switch v, inner := at(of); {
+			case base.Kind() == reflect.Pointer && v.IsNil(), otherwise.IsValid() && reflect.DeepEqual(v.Interface(), otherwise.Convert(f.Type).Interface()):
+				p.wrote()
+			default:
+				p.explicit = p.explicit || base.Kind() == reflect.Pointer || otherwise.IsValid()
+				form.Print(p, path, &inner)
+			}
+		},
+		Shape: form.Shape,
+	}
+}
+
+// parsed reads a text as the value of a field.
+func parsed(form Table, base reflect.Type, name, text string) (reflect.Value, error) {
+	s := NewSource(name, name+": "+text+"\n")
+	documents, found := ReadDocuments(s, &PipelineFiles)
+	if len(found) > 0 || documents[0].Root.Kind != Mapping {
+		return reflect.Value{}, fmt.Errorf("%s is not YAML", Shorten(text))
+	}
+	r := &Reader{Source: s, Places: map[string]Place{}, Lookup: func(string) (string, bool) { return "x", true }}
+	v := reflect.New(base)
+	if base.Kind() == reflect.Pointer {
+		v = reflect.New(base.Elem())
+	}
+	into := v.Interface()
+	form.Read(r, documents[0].Root.Entries[0].Value, name, &into)
+	if len(r.Errors) > 0 {
+		return reflect.Value{}, fmt.Errorf("%s: %s", r.Errors[0].Message, r.Errors[0].Hint)
+	}
+	return v.Elem(), nil
+}
+
+// formOf returns how a field is written, and the type that the form reads: that of the
+// field, or the one below it.
+func formOf(f reflect.StructField, absent Affects, depth int) (Table, reflect.Type, error) {
+	bounded := f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Float64 || f.Type == durations
+	for _, tag := range []struct {
+		name string
+		fits bool
+	}{
+		{tagMin, bounded}, {tagMax, bounded}, {tagUnit, f.Type.Kind() == reflect.Int},
+		{tagChoice, f.Type.Kind() == reflect.String}, {tagPath, f.Type.Kind() == reflect.String}, {tagSecret, f.Type.Kind() == reflect.String},
+		{tagDefault, slices.Contains([]reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64}, f.Type.Kind())},
+	} {
+		if _, given := f.Tag.Lookup(tag.name); given && !tag.fits {
+			return Table{}, nil, fmt.Errorf("the tag %s says nothing about a %v", tag.name, f.Type)
+		}
+	}
+	switch kind := f.Type.Kind(); {
+	case f.Type == durations:
+		form, err := rangeOf(f, time.Duration(0), spanMax, ParseDuration, Span)
+		return form, f.Type, err
+	case kind == reflect.String:
+		form, err := textForm(f)
+		return form, reflect.TypeFor[string](), err
+	case kind == reflect.Bool:
+		if f.Tag.Get(tagDefault) == "true" {
+			return erased(Switch()), reflect.TypeFor[bool](), nil
+		}
+		return erased(OnlyTrue()), reflect.TypeFor[bool](), nil
+	case kind == reflect.Int && f.Tag.Get(tagUnit) == "bytes":
+		form, err := rangeOf(f, 0, sizeMax, ParseSize, Size)
+		return form, reflect.TypeFor[int](), err
+	case kind == reflect.Int && f.Tag.Get(tagUnit) != "":
+		return Table{}, nil, fmt.Errorf("the tag unit is %q: use bytes", f.Tag.Get(tagUnit))
+	case kind == reflect.Int:
+		form, err := rangeOf(f, 0, wholeMax, wholeNumber, func(low, high int) Form[int] { return Whole[int](int64(low), int64(high)) })
+		return form, reflect.TypeFor[int](), err
+	case kind == reflect.Float64:
+		form, err := rangeOf(f, math.Inf(-1), math.Inf(1), finite, NumberFrom)
+		return form, reflect.TypeFor[float64](), err
+	case kind == reflect.Slice && f.Type.Elem() == reflect.TypeFor[string]():
+		return erased(ListOf(TextOf("a text"))), reflect.TypeFor[[]string](), nil
+	case kind == reflect.Map && f.Type.Key() == reflect.TypeFor[string]() && f.Type.Elem() == reflect.TypeFor[string]():
+		return erased(textsByName()), reflect.TypeFor[map[string]string](), nil
+	case kind == reflect.Struct, kind == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct:
+		of := f.Type
+		if kind == reflect.Pointer {
+			of = of.Elem()
+		}
+		inner, err := newTagged(of, absent, depth+1)
+		if err != nil {
+			return Table{}, nil, err
+		}
+		return inner.table(), f.Type, nil
+	}
+	return Table{}, nil, fmt.Errorf("a field of type %v: use string, bool, int, float64, time.Duration, []string, map[string]string, or a struct of these", f.Type)
+}
+
+// textForm returns the form of a text.
+func textForm(f reflect.StructField) (Table, error) {
+	secret := f.Tag.Get(tagSecret)
+	_, hasDefault := f.Tag.Lookup(tagDefault)
+	switch choice := f.Tag.Get(tagChoice); {
+	case secret != "" && hasDefault:
+		return Table{}, errors.New("a secret has no default")
+	case secret == "true":
+		return erased(Secret("")), nil
+	case secret != "":
+		return erased(Secret(secret)), nil
+	case choice != "":
+		return erased(Choice[string](strings.Split(choice, "|")...)), nil
+	case f.Tag.Get(tagPath) == "true":
+		return erased(ReadPath), nil
+	}
+	return erased(TextOf("a text")), nil
+}
+
+// rangeOf returns a form of values from min to max.
+func rangeOf[T int | float64 | time.Duration](f reflect.StructField, low, high T, parse func(string) (T, bool), form func(low, high T) Form[T]) (Table, error) {
+	for _, bound := range []struct {
+		tag  string
+		into *T
+	}{{tagMin, &low}, {tagMax, &high}} {
+		text, given := f.Tag.Lookup(bound.tag)
+		v, ok := parse(text)
+		switch {
+		case !given:
+		case !ok:
+			return Table{}, fmt.Errorf("the tag %s is %q, which is no value of the field", bound.tag, text)
+		default:
+			*bound.into = v
+		}
+	}
+	if low > high {
+		return Table{}, fmt.Errorf("min %v is above max %v", low, high)
+	}
+	return erased(form(low, high)), nil
+}
+
+func wholeNumber(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil
+}
+
+func finite(text string) (float64, bool) {
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && !math.IsInf(v, 0) && !math.IsNaN(v)
+}
+
+// textsByName reads a mapping from names to texts, whose order says nothing.
+func textsByName() Form[map[string]string] {
+	text := TextOf("a text")
+	return Form[map[string]string]{Read: func(r *Reader, n *Node, path string, into *map[string]string) {
+		*into = map[string]string{}
+		for _, e := range r.entries(n, path, "write `<name>: <text>`") {
+			var value string
+			text.Read(r, e.Value, Join(path, e.Key), &value)
+			(*into)[e.Key] = value
+		}
+	}, Print: func(p *Printer, path string, v *map[string]string) {
+		p.wrote()
+		for _, name := range slices.Sorted(maps.Keys(*v)) {
+			p.Line(path+"["+strconv.Quote(name)+"]", canonical((*v)[name]))
+		}
+	}, Shape: Shape{Kind: ANames, Of: []Shape{text.Shape}}}
+}
