@@ -413,7 +413,7 @@ func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map
 		}
 	}
 	for i := range r.sinks {
-		for _, name := range sinks.Topics(groupOf(&r.sinks[i], r.Name())) {
+		for _, name := range sinks.Topics(groupOf(&r.sinks[i].Sink, r.Name())) {
 			if existing[name] > 0 {
 				continue // the sink compares it
 			}
@@ -581,14 +581,8 @@ func NewChain(pipelines []Pipeline, options Options) ([]*Runner, error) {
 	return ordered, errors.Join(errs...)
 }
 
-// Run checks the pipelines and runs them on log until ctx is done. Pipelines with
-// sinks need a Runner, which is told how to open them.
+// Run checks the pipelines and runs them and their sinks on log until ctx is done.
 func Run(ctx context.Context, log stream.Log, pipelines ...Pipeline) error {
-	for _, p := range pipelines {
-		if len(p.Sinks) > 0 {
-			return fmt.Errorf("pipeline %q has sinks, which Run cannot open: use NewChain, Runner.Run and beside it Runner.Deliver", p.Name)
-		}
-	}
 	runners, err := NewChain(pipelines, Options{})
 	if err != nil {
 		return err
@@ -596,5 +590,5 @@ func Run(ctx context.Context, log stream.Log, pipelines ...Pipeline) error {
 	if err := CreateTopics(ctx, log, runners); err != nil {
 		return err
 	}
-	return RunChain(ctx, log, runners, nil)
+	return RunChain(ctx, log, runners)
 }

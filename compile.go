@@ -101,7 +101,7 @@ type compiled struct {
 	plan   *task.Plan
 	copies []*task.Plan
 	models []NamedModel
-	sinks  []Sink
+	sinks  []sunk
 	budget observe.Budget
 	finds  []finder
 
@@ -162,9 +162,7 @@ func compile(p Pipeline, options Options) (made compiled, err error) {
 		return compiled{}, err
 	}
 	for i := range sinks {
-		if sinks[i].Files != nil {
-			sinks[i].Files.Digest = c.plan.Fingerprint.Outputs
-		}
+		sinks[i].topic.Fingerprint = c.plan.Fingerprint.Outputs
 	}
 	for _, from := range copies {
 		from.Fingerprint.Outputs = c.plan.Fingerprint.Outputs
@@ -190,7 +188,7 @@ func (c *compiler) steps(path string, steps []Step) {
 
 func (c *compiler) header() {
 	p := c.pipeline
-	if !validName(p.Name) {
+	if !naming.Valid(p.Name) {
 		c.fail("pipeline", "%q is not a name: use letters, digits, '_' and '-', at most 100", p.Name)
 	}
 	if naming.ReservedPipeline(p.Name) {
@@ -227,19 +225,6 @@ func (c *compiler) lag(l Lag) {
 		c.fail("lag.critical", "%v is below warn, %v", l.Critical, l.Warn)
 		c.hint("a pipeline is late before it is too late: make warn the shorter one")
 	}
-}
-
-func validName(name string) bool {
-	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 100
-}
-
-func validTopic(name string) bool {
-	return validName(strings.ReplaceAll(name, ".", "")) && name != "." && name != ".."
 }
 
 // introduce adds a name of a step or field.

@@ -19,7 +19,7 @@ func (c *compiler) call(path string, s *Call) {
 	case !ok:
 		c.fail(path+".go", "no function is bound to %q", s.Go)
 		c.hint("bind it in Pipeline.Code.Functions of a program that embeds the library; the afterbay command has none")
-	case !validName(s.Go):
+	case !naming.Valid(s.Go):
 		c.fail(path+".go", "%q is not a name: use letters, digits, '_' and '-', at most 100", s.Go)
 	case f.Event == nil:
 		c.fail(path+".go", "function %q has no Event", s.Go)
@@ -78,7 +78,7 @@ func (c *compiler) callOutputs(path string, s *Call, stage *step.Call) {
 
 // writable checks a topic that a step writes.
 func (c *compiler) writable(path, topic string) {
-	if !validTopic(topic) {
+	if !naming.ValidTopic(topic) {
 		c.fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
 	}
 	c.unreserved(path, topic)

@@ -60,7 +60,7 @@ func (c *compiler) meta(merged bool) {
 func (c *compiler) input(path string, in *Input) {
 	plan := c.plan
 	plan.Topic, plan.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, DefaultMaxBytes)
-	if !validTopic(in.Topic) {
+	if !naming.ValidTopic(in.Topic) {
 		c.fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
 	}
 	if _, _, ok := naming.SplitChangelog(in.Topic); ok {
@@ -223,7 +223,7 @@ func (c *compiler) late(path string, in *Input) {
 		return
 	case t.Late != "":
 		c.fail(path+".late", "late events have either a policy or a topic")
-	case !validTopic(t.LateTo):
+	case !naming.ValidTopic(t.LateTo):
 		c.fail(path+".late.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", t.LateTo)
 	case naming.Reserved(c.pipeline.Name, t.LateTo):
 		c.unreserved(path+".late.topic", t.LateTo)

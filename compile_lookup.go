@@ -59,7 +59,7 @@ func (c *compiler) lookupTable(path string, s *Lookup) table.Spec {
 	switch {
 	case s.Table == "":
 		c.fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say by redis, postgres or http where rows are")
-	case !validTopic(s.Table):
+	case !naming.ValidTopic(s.Table):
 		c.fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
 	case naming.Reserved(c.pipeline.Name, s.Table):
 		c.unreserved(path+".table", s.Table)

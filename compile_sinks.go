@@ -2,8 +2,8 @@ package afterbay
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -13,15 +13,19 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-const databaseConnectionsMax = 64
+// sunk is a sink with the names that are not written, and what it is told.
+type sunk struct {
+	Sink
+	topic sink.Topic
+}
 
-// sinks checks where the pipeline's outputs go, and returns that with the names
-// that are not written.
-func (c *compiler) sinks() []Sink {
-	sinks := slices.Clone(c.pipeline.Sinks)
+// sinks checks where the pipeline's outputs go.
+func (c *compiler) sinks() []sunk {
+	list := make([]sunk, len(c.pipeline.Sinks))
 	complete := len(c.errs) == 0 && !c.cut // else steps that write may be missing
-	for i := range sinks {
-		s, path := &sinks[i], fmt.Sprintf("sinks[%d]", i)
+	for i := range list {
+		s, path := &list[i], fmt.Sprintf("sinks[%d]", i)
+		s.Sink = c.pipeline.Sinks[i]
 		s.Name = cmp.Or(s.Name, s.From)
 		switch {
 		case s.From == "":
@@ -30,56 +34,92 @@ func (c *compiler) sinks() []Sink {
 		case complete && !slices.Contains(c.plan.Topics(), s.From):
 			c.fail(path+".from", "the pipeline does not write %q", s.From)
 			c.hint("it writes " + strings.Join(c.plan.Topics(), ", "))
-		case !validTopic(s.Name):
+		case !naming.ValidTopic(s.Name):
 			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-'", s.Name)
 		case naming.ReservedSink(s.Name):
 			c.fail(path+".name", "sink %q has a name that is reserved: its group or its topics would be those of another part of the engine", s.Name)
 			c.hint("give it a `name`, such as " + strings.ReplaceAll(s.Name, ".", "-") + "-sink")
-		case slices.ContainsFunc(sinks[:i], func(o Sink) bool { return o.Name == s.Name }):
+		case slices.ContainsFunc(list[:i], func(o sunk) bool { return o.Name == s.Name }):
 			c.fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
 			c.hint("give one of them a `name`")
 		}
-		s.Group = groupOf(s, c.pipeline.Name)
-		c.sinkTarget(path, s, complete)
-		if err := optionsOf(s, c.pipeline.Name).Validate(); err != nil && c.pipeline.Name != "" {
+		if s.Config == nil {
+			c.fail(path, "missing: a sink has a Config, which says where its records go")
+			continue
+		}
+		s.topic = c.topicOf(&s.Sink, !complete)
+		c.sinkConfig(path, s)
+		if err := optionsOf(&s.Sink, c.pipeline.Name).Validate(); err != nil && c.pipeline.Name != "" {
 			c.fail(path, "%v", err)
 		}
 	}
-	return sinks
+	return list
 }
 
-// sinkTarget checks where a sink's records go: to exactly one place. Complete says
-// that all that writes is known.
-func (c *compiler) sinkTarget(path string, s *Sink, complete bool) {
-	set := 0
-	for _, there := range []bool{s.HTTP != nil, s.Postgres != nil, s.Redis != nil, s.Files != nil, s.Kafka != nil} {
-		if there {
-			set++
+// topicOf returns what a sink is told. Partial says that steps which write may be missing.
+func (c *compiler) topicOf(s *Sink, partial bool) sink.Topic {
+	t := sink.Topic{
+		Name: s.From, Pipeline: c.pipeline.Name, Sink: s.Name, Group: groupOf(s, c.pipeline.Name), Concurrency: s.Concurrency, Partial: partial,
+		Constants: map[string]any{}, Log: c.pipeline.Engine.URL, Topics: append(c.plan.Topics(), c.pipeline.Input.Topic),
+	}
+	if written, ok := c.written[s.From]; ok {
+		t.Columns = make([]sink.Column, len(written))
+		for i, f := range written {
+			t.Columns[i] = sink.Column(f)
+			if f.Type == mixed {
+				t.Columns[i].Type = ""
+			}
 		}
 	}
-	if set == 1 && s.HTTP == nil {
-		c.noWindow(path, s)
+	for name, constant := range c.names.constants {
+		if t.Constants[name] = constant.Value; constant.Table != nil {
+			t.Constants[name] = constant.Table
+		}
 	}
-	if s.Postgres != nil && s.Concurrency > databaseConnectionsMax {
-		c.fail(path+".concurrency", "%d connections to a database: use 1 to %d", s.Concurrency, databaseConnectionsMax)
+	return t
+}
+
+// sinkConfig checks where a sink's records go.
+func (c *compiler) sinkConfig(path string, s *sunk) {
+	switch takes := takenBy(s.Config); {
+	case takes == sink.Whole && s.Expire != 0:
+		c.fail(path+".expire", "it says nothing about files: every record is kept, and tried until it is")
+		fallthrough
+	case takes != sink.Each:
+		c.noWindow(path, &s.Sink)
 	}
-	switch {
-	case set != 1:
-		c.fail(path, "a sink has exactly one of http, postgres, redis, files and kafka, which say where the records go")
-		c.hint("write a sink for each, with a `name`")
-	case s.HTTP != nil:
-		c.sinkHTTP(path, s.HTTP)
-	case s.Postgres != nil && complete:
-		c.secretIn(path+".postgres.url", s.Postgres.URL)
-		c.sinkRows(path+".postgres", s)
-	case s.Kafka != nil:
-		c.sinkTopic(path+".kafka", s.Kafka)
-	case s.Redis != nil && complete:
-		c.secretIn(path+".redis.url", s.Redis.URL)
-		c.sinkKeys(path+".redis", s)
-	case s.Files != nil:
-		s.Files = c.sinkFiles(path, s, complete)
+	found := s.Config.Check(s.topic)
+	for _, err := range found {
+		c.errs = append(c.errs, problemOf(path, s.Kind, err))
 	}
+	if warner, ok := s.Config.(sink.Warner); ok && len(found) == 0 {
+		for _, err := range warner.Warnings(s.topic) {
+			e := problemOf(path, s.Kind, err)
+			c.warnings = append(c.warnings, e.Path+": "+e.Message)
+		}
+	}
+}
+
+func takenBy(config sink.Config) sink.Way {
+	if taker, ok := config.(sink.Taker); ok {
+		return taker.Takes()
+	}
+	return sink.Each
+}
+
+// problemOf says where in a sink it is what is wrong with its config.
+func problemOf(path, kind string, err error) *Error {
+	e := &Error{Path: path + "." + kind, Message: err.Error(), Err: err}
+	if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
+		e.Column, e.Hint = mistake.Column, mistake.Hint
+		switch {
+		case mistake.Beside:
+			e.Path = path + "." + mistake.Field
+		case mistake.Field != "":
+			e.Path += "." + mistake.Field
+		}
+	}
+	return e
 }
 
 // noWindow refuses the words about ids that a service took: where records go in the
@@ -96,47 +136,10 @@ func (c *compiler) noWindow(path string, s *Sink) {
 	}
 }
 
-func (c *compiler) sinkHTTP(path string, h *HTTPSink) {
-	u, err := url.Parse(h.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		c.fail(path+".http.url", "the URL is not valid: use http://HOST/PATH or https://HOST/PATH")
-	case u.User != nil:
-		c.fail(path+".http.url", "it has a user and password, which errors would show")
-		c.hint("use `token`, `token_file` or `headers`")
-	default:
-		c.secretIn(path+".http.url", h.URL)
-	}
-}
-
 // secretIn warns where the query of a URL holds a secret.
 func (c *compiler) secretIn(path, text string) {
-	u, err := url.Parse(text)
-	if err != nil {
-		return // the error of opening it says so
-	}
-	if name := httpclient.SecretIn(u); name != "" {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s: the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", path, name))
-	}
-}
-
-// sinkTopic checks a sink to another cluster, but for how it is reached.
-func (c *compiler) sinkTopic(path string, t *KafkaSink) {
-	switch {
-	case t.Topic == "":
-		c.fail(path+".topic", "missing: name a topic of the cluster")
-	case !validTopic(t.Topic):
-		c.fail(path+".topic", "%q is not the name of a topic: use letters, digits, '.', '_' and '-'", t.Topic)
-	}
-	if !strings.HasPrefix(t.Cluster.URL, "kafka://") && !strings.HasPrefix(t.Cluster.URL, "kafka+tls://") {
-		c.fail(path+".cluster", "%q is not a valid URL: use kafka://HOST:PORT or kafka+tls://HOST:PORT", httpclient.ShownText(t.Cluster.URL))
-	}
-	own := c.pipeline.Engine.URL
-	if t.Cluster.URL == own {
-		c.unreserved(path+".topic", t.Topic)
-	}
-	if t.Cluster.URL == own && slices.Contains(append(c.plan.Topics(), c.pipeline.Input.Topic), t.Topic) {
-		c.fail(path+".topic", "the pipeline itself reads or writes %q on this cluster: it would come round again", t.Topic)
+	if err := httpclient.SecretWarning(text); err != nil {
+		c.warnings = append(c.warnings, path+": "+err.Error())
 	}
 }
 
@@ -145,8 +148,8 @@ func groupOf(s *Sink, pipeline string) string { return pipeline + "." + s.Name }
 
 func optionsOf(s *Sink, pipeline string) sinks.Options {
 	var objects sink.Bounds
-	if s.Files != nil {
-		objects = objectBounds(s.Files)
+	if bounded, ok := s.Config.(sink.Bounded); ok {
+		objects = bounded.Bounds()
 	}
 	return sinks.Options{
 		Objects: objects,

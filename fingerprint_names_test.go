@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // readByName is a pipeline whose state is of names: lets, constants and fields.
@@ -134,7 +135,7 @@ func (p planner) changes(text string, all []change) {
 
 func (p planner) plan(text string) afterbay.Planned {
 	p.t.Helper()
-	file, err := config.Parse("p.yaml", []byte(text))
+	file, err := config.Parse("p.yaml", []byte(text), process.Kinds())
 	if err != nil {
 		p.t.Fatalf("%v in %s", err, text)
 	}

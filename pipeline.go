@@ -23,14 +23,7 @@ type (
 	Tenant       = lang.Tenant
 	DeadLetters  = lang.DeadLetters
 	Sink         = lang.Sink
-	PostgresSink = lang.PostgresSink
-	RedisSink    = lang.RedisSink
-	Column       = lang.Column
-	Vector       = lang.Vector
-	HTTPSink     = lang.HTTPSink
-	KafkaSink    = lang.KafkaSink
-	FilesSink    = lang.FilesSink
-	Header       = lang.Header
+	Header       = spec.Header
 	Engine       = lang.Engine
 	Model        = lang.Model
 	Journal      = lang.Journal
@@ -44,7 +37,7 @@ type (
 	Call         = lang.Call
 	Fetch        = lang.Fetch
 	Content      = lang.Content
-	ObjectStore  = lang.ObjectStore
+	ObjectStore  = spec.ObjectStore
 	ContentCache = lang.ContentCache
 	Lookup       = lang.Lookup
 	RowCache     = lang.RowCache

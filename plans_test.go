@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/process/outside"
 	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/step"
@@ -57,9 +58,9 @@ func eachPipeline(t *testing.T, visit func(name string, p afterbay.Pipeline)) {
 		for _, name := range variable.FindAllStringSubmatch(source.text, -1) {
 			t.Setenv(name[1], "http://127.0.0.1:1")
 		}
-		read := config.Parse
+		read := func(path string, text []byte) (*config.File, error) { return config.Parse(path, text, process.Kinds()) }
 		if filepath.Ext(source.path) == ".yaml" {
-			read = func(path string, _ []byte) (*config.File, error) { return config.Load(path) }
+			read = func(path string, _ []byte) (*config.File, error) { return config.Load(path, process.Kinds()) }
 		}
 		file, err := read(source.path, []byte(source.text))
 		if err != nil {

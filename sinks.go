@@ -2,8 +2,10 @@ package afterbay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,19 +15,60 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// OpenSink makes what takes the records of a sink, as internal/sinks/http is of
-// HTTP and internal/sinks/files of files. Deliver closes it.
-type OpenSink func(Sink) (sink.Service, error)
-
 // Sinks returns the sinks of the pipeline, each with its name.
-func (r *Runner) Sinks() []Sink { return r.sinks }
+func (r *Runner) Sinks() []Sink {
+	list := make([]Sink, len(r.sinks))
+	for i := range r.sinks {
+		list[i] = r.sinks[i].Sink
+	}
+	return list
+}
+
+// CheckSinks asks the service of each sink what it is not that the sink needs, and changes
+// nothing there. within bounds the time that one sink takes.
+func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found Errors) {
+	for i := range r.sinks {
+		for _, err := range r.sinks[i].ask(ctx, within) {
+			e := &Error{Path: fmt.Sprintf("sinks[%d]", i), Message: err.Error(), Err: err}
+			if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
+				e.Hint = mistake.Hint
+			}
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func (s *sunk) ask(ctx context.Context, within time.Duration) []error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	service, err := s.open(ctx)
+	if err != nil {
+		return []error{err}
+	}
+	defer service.Close()
+	return service.Check(ctx)
+}
+
+// open opens what takes the records.
+func (s *sunk) open(ctx context.Context) (sink.Service, error) {
+	service, err := s.Config.Open(ctx, s.topic)
+	if err != nil {
+		return sink.Service{}, err
+	}
+	if takes := takenBy(s.Config); service.Kinds() != 1 || (service.Each != nil) != (takes == sink.Each) || (service.Many != nil) != (takes == sink.Many) {
+		service.Close()
+		return sink.Service{}, fmt.Errorf("a sink of kind %q opened another service than it takes records by", s.Kind)
+	}
+	return service, nil
+}
 
 // SinkReads returns what the sinks read, in their order: for each the topic that
 // it is from, and that of its dead letters which were sent back.
 func (r *Runner) SinkReads() []Read {
 	var reads []Read
 	for i := range r.sinks {
-		group := groupOf(&r.sinks[i], r.Name())
+		group := groupOf(&r.sinks[i].Sink, r.Name())
 		reads = append(reads, Read{Group: group, Topic: r.sinks[i].From}, Read{Group: deadletter.SinkGroup(group), Topic: deadletter.SinkTopic(group)})
 	}
 	return reads
@@ -34,32 +77,32 @@ func (r *Runner) SinkReads() []Read {
 // SinkMetrics counts what Deliver does, by sink. They may be read at any time.
 func (r *Runner) SinkMetrics() []*sinks.Metrics { return r.sunk }
 
-// Deliver hands what the pipeline wrote to its sinks, which open makes, until ctx
+// Deliver opens the sinks of the pipeline and hands what it wrote to them, until ctx
 // is done; then it waits for the calls under way and returns nil. It runs beside
 // Run, in this process or another one, and needs the topics that CreateTopics
 // makes. Where the pipeline has no sinks it returns nil at once.
-func (r *Runner) Deliver(ctx context.Context, log stream.Log, open OpenSink) error {
+func (r *Runner) Deliver(ctx context.Context, log stream.Log) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range r.sinks {
-		group.Go(func() error { return r.deliver(ctx, log, open, i) })
+		group.Go(func() error { return r.deliver(ctx, log, i) })
 	}
 	return group.Wait()
 }
 
 // deliver is Deliver for one of the sinks.
-func (r *Runner) deliver(ctx context.Context, log stream.Log, open OpenSink, i int) (err error) {
-	to := r.sinks[i]
-	group := groupOf(&to, r.Name())
+func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error) {
+	to := &r.sinks[i]
+	group := groupOf(&to.Sink, r.Name())
 	defer r.ended.note(&err, group, deadletter.SinkGroup(group))()
-	sink, err := open(to)
+	service, err := to.open(ctx)
 	if err != nil {
 		return fmt.Errorf("open sink %q of pipeline %q: %w", to.Name, r.Name(), err)
 	}
-	defer sink.Close()
-	o := optionsOf(&to, r.Name())
+	defer service.Close()
+	o := optionsOf(&to.Sink, r.Name())
 	o.Logger, o.Fault = r.task.Logger, r.task.Fault
 	o.Hurry = func() bool { return r.hurry.Load() > 0 }
-	d, err := sinks.New(log, sink, o, r.sunk[i])
+	d, err := sinks.New(log, service, o, r.sunk[i])
 	if err != nil {
 		return err
 	}
@@ -70,8 +113,8 @@ func (r *Runner) deliver(ctx context.Context, log stream.Log, open OpenSink, i i
 // another group than the sink's own, and returns when that is done: what a generation
 // made again of events that the sink has had. What was delivered so is noted: it is
 // not delivered again, and the rest is when it is called again.
-func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, open OpenSink, name, group, topic string) (delivered uint64, err error) {
-	i := slices.IndexFunc(r.sinks, func(s Sink) bool { return s.Name == name })
+func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group, topic string) (delivered uint64, err error) {
+	i := slices.IndexFunc(r.sinks, func(s sunk) bool { return s.Name == name })
 	inspector, ok := log.(stream.Inspector)
 	switch {
 	case i < 0:
@@ -80,16 +123,16 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, open OpenSi
 		return 0, fmt.Errorf("deliver to sink %q: a log of type %T cannot be inspected", name, log)
 	}
 	to := r.sinks[i]
-	to.From, to.Group = topic, group
-	sink, err := open(to)
+	to.From, to.topic.Name, to.topic.Group = topic, topic, group
+	service, err := to.open(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("open sink %q of pipeline %q: %w", name, r.Name(), err)
 	}
-	defer sink.Close()
-	o := optionsOf(&to, r.Name())
+	defer service.Close()
+	o := optionsOf(&to.Sink, r.Name())
 	o.Group, o.Logger, o.Hurry = group, r.task.Logger, func() bool { return true }
 	metrics := &sinks.Metrics{}
-	d, err := sinks.New(log, sink, o, metrics)
+	d, err := sinks.New(log, service, o, metrics)
 	if err != nil {
 		return 0, err
 	}

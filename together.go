@@ -30,13 +30,13 @@ func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error 
 	return errors.Join(ended...)
 }
 
-// RunChain runs pipelines and their sinks, which open makes, until ctx is done; it
-// needs no open if there are no sinks. An error of one ends all, and is returned.
+// RunChain runs pipelines and their sinks until ctx is done. An error of one ends all, and
+// is returned.
 //
 // If its input or topic gets more partitions, a pipeline or sink ends alone: RunChain
 // logs that, and the others go on. RunChain returns the error when the last pipeline has
 // ended. Runner.Ended and Runner.SinksEnded return it before.
-func RunChain(ctx context.Context, log stream.Log, runners []*Runner, open OpenSink) error {
+func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // guards left and ended
 	left := len(runners)
@@ -57,7 +57,7 @@ func RunChain(ctx context.Context, log stream.Log, runners []*Runner, open OpenS
 	for _, r := range runners {
 		group.Go(func() error { return alone(r.Run(ctx, log), "a pipeline", r, 1) })
 		for i := range r.sinks {
-			group.Go(func() error { return alone(r.deliver(ctx, log, open, i), "a sink", r, 0) })
+			group.Go(func() error { return alone(r.deliver(ctx, log, i), "a sink", r, 0) })
 		}
 	}
 	if err := group.Wait(); err != nil && !Outgrown(err) {
@@ -87,7 +87,7 @@ func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
 // SinksEnded is Ended for the delivering of the sinks.
 func (r *Runner) SinksEnded() (err error) {
 	for i := range r.sinks {
-		err = errors.Join(err, r.ended.of(groupOf(&r.sinks[i], r.Name())))
+		err = errors.Join(err, r.ended.of(groupOf(&r.sinks[i].Sink, r.Name())))
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	builtin "github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -68,10 +69,14 @@ func (w *world) load(c *command, code afterbay.Code) error {
 			return w.errorAt(c, "%v", err)
 		}
 	}
+	kinds, err := builtin.Kinds().With(code)
+	if err != nil {
+		return w.errorAt(c, "%v", err)
+	}
 	file, err := config.ParseWith(path, text, func(name string) (string, bool) {
 		value, ok := w.environment[name]
 		return value, ok
-	})
+	}, kinds)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,17 @@ func (s Service) Kinds() (n int) {
 	return n
 }
 
+// Check asks the service what it is not that the sink needs, if what takes the records is
+// a Checked.
+func (s Service) Check(ctx context.Context) []error {
+	for _, one := range []any{s.Each, s.Many, s.Whole} {
+		if checked, ok := one.(Checked); ok {
+			return checked.Check(ctx)
+		}
+	}
+	return nil
+}
+
 // Close ends the connections of what takes the records, where it has any.
 func (s Service) Close() {
 	for _, one := range []any{s.Each, s.Many, s.Whole} {

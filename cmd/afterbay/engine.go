@@ -77,7 +77,7 @@ func (f *engineFlags) resolve(pipelines []pipeline) (*engine, error) {
 
 // engineOfFile returns the engine that a pipeline file names.
 func engineOfFile(path string) (*engine, error) {
-	file, err := config.Load(path)
+	file, err := config.Load(path, fileKinds())
 	if err != nil {
 		return nil, fmt.Errorf("--engine: %w", err)
 	}

@@ -83,7 +83,7 @@ func (e *example) data() string { return filepath.Join(e.dir, "data") }
 
 // load returns the example's pipeline.
 func (e *example) load(a *app, sessions int) (*afterbay.Runner, error) {
-	file, err := config.Load(e.pipeline())
+	file, err := config.Load(e.pipeline(), fileKinds())
 	if err != nil {
 		return nil, err
 	}

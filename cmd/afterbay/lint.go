@@ -2,14 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay"
@@ -144,7 +142,7 @@ type lintedPipeline struct {
 // check finds what is wrong with the shape of a file and with what its pipelines
 // mean: where the shape is not valid, above the first mistake.
 func (l *linter) check(path string) {
-	file, err := config.LoadPartly(path)
+	file, err := config.LoadPartly(path, fileKinds())
 	f := l.begin(path)
 	f.file, f.pipelines = file, true
 	f.add(err)
@@ -170,10 +168,6 @@ func (l *linter) check(path string) {
 		}
 		if here.runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach, NoPrograms: true}); err != nil {
 			f.add(file.Explain(i, err))
-			continue
-		}
-		if found := checkClusters(here.runner); len(found) > 0 {
-			f.add(file.Explain(i, found))
 			continue
 		}
 		l.right = append(l.right, lintedPipeline{here, f, i})
@@ -251,16 +245,8 @@ func (l *linter) connect() {
 		if err := p.runner.CheckLookups(l.app.ctx); err != nil {
 			p.in.add(p.in.file.Explain(p.index, err))
 		}
-		for i, s := range p.runner.Sinks() {
-			ctx, cancel := context.WithTimeout(l.app.ctx, connectMax)
-			for _, err := range checkSink(ctx, s) {
-				message, hint, _ := strings.Cut(err.Error(), ": ALTER ")
-				if hint != "" {
-					hint = "ALTER " + hint
-				}
-				p.in.add(p.in.file.Explain(p.index, &afterbay.Error{Path: fmt.Sprintf("sinks[%d]", i), Message: message, Hint: hint}))
-			}
-			cancel()
+		if found := p.runner.CheckSinks(l.app.ctx, connectMax); len(found) > 0 {
+			p.in.add(p.in.file.Explain(p.index, found))
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (m *measurement) run() (err error) {
 
 // load makes the runner, and returns which kernel its model chose.
 func (m *measurement) load(e *example) (string, error) {
-	file, err := config.Load(e.pipeline())
+	file, err := config.Load(e.pipeline(), fileKinds())
 	if err != nil {
 		return "", err
 	}

@@ -106,7 +106,7 @@ func (a *app) load(files []string, sessions int, keys func(pipelines int) int64,
 		if config.IsGateway(path) {
 			return nil, usage("%s is a gateway file: name the pipelines, and it by --gateway %s", path, path)
 		}
-		file, err := config.Load(path)
+		file, err := config.Load(path, fileKinds())
 		if errors.As(err, new(*fs.PathError)) {
 			err = fmt.Errorf("%w: name a pipeline file that can be read", err)
 		}

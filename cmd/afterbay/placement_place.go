@@ -50,7 +50,7 @@ type placed struct {
 
 // load loads the pipeline, its model and its events.
 func (c *placementCommand) load(a *app) (*placed, error) {
-	file, err := config.Load(c.File)
+	file, err := config.Load(c.File, fileKinds())
 	if err != nil {
 		return nil, &exitError{exitInvalid, err}
 	}

@@ -293,7 +293,7 @@ input:
 steps:
   - emit: {topic: out, value: [k, b, i, n, t, s]}
 `
-	file, err := config.Parse("all.yaml", []byte(text))
+	file, err := config.Parse("all.yaml", []byte(text), fileKinds())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -223,7 +223,7 @@ func (p *process) work(log admin.Log, server *admin.Server, serving context.Cont
 	group, ctx := errgroup.WithContext(ctx)
 	var ended error // of pipelines, while others went on
 	group.Go(func() error {
-		err := afterbay.RunChain(ctx, log, runnersOf(p.pipelines), openSink)
+		err := afterbay.RunChain(ctx, log, runnersOf(p.pipelines))
 		if ctx.Err() != nil && afterbay.Outgrown(err) {
 			ended, err = err, nil
 		}

@@ -76,7 +76,7 @@ type seen struct {
 // before the first score whose model cannot be loaded. batch gets what a batch
 // of events led to.
 func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch func([]*seen) error) (*rehearsal, error) {
-	file, err := config.Load(path)
+	file, err := config.Load(path, fileKinds())
 	if errors.As(err, new(*fs.PathError)) {
 		err = fmt.Errorf("%w: name a pipeline file that can be read", err)
 	}

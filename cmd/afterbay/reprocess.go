@@ -138,7 +138,6 @@ func (a *app) rederive(d admin.Directory, changed pipeline, request reprocess.Re
 		return reprocess.Rehearse(a.ctx, d.(*admin.Local).Log, changed.runner, request.Job())
 	}
 	job := request.Job()
-	job.Open = openSink
 	return reprocess.Run(a.ctx, d.(*admin.Local).Log, changed.runner, job)
 }
 
@@ -209,7 +208,7 @@ func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *reprocess.
 // loadChanged reads the pipeline that a request is about. Its runner is the
 // caller's to close.
 func (a *app) loadChanged(request reprocess.Request) (pipeline, error) {
-	file, err := config.Load(request.File)
+	file, err := config.Load(request.File, fileKinds())
 	if err != nil {
 		return pipeline{}, &exitError{exitInvalid, &invalidError{fmt.Errorf("%w", err)}}
 	}

@@ -75,7 +75,7 @@ func filesOf(name, folder string) (found []string) {
 			return nil // the patterns are right
 		}
 		for _, path := range paths {
-			file, err := config.Load(path)
+			file, err := config.Load(path, fileKinds())
 			if err == nil && slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return p.Name == name }) {
 				found = append(found, path)
 			}

@@ -64,7 +64,6 @@ func (p *process) rederiveHere(ctx context.Context, request reprocess.Request) i
 			return
 		}
 		job := request.Job()
-		job.Open = openSink
 		job.HandOver = func(ctx context.Context, begun generation.Begun, given func(generation.Live)) (err error) {
 			s.begun, s.given = begun, given
 			if s.pipelines[i], err = p.loadChanged(request); err != nil { // which has counted nothing

@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/step"
 )
 
@@ -32,7 +33,7 @@ func main() {
 }
 
 func newRunner(o afterbay.Options) (*afterbay.Runner, error) {
-	file, err := config.Parse("pipeline.yaml", pipeline)
+	file, err := config.Parse("pipeline.yaml", pipeline, process.Kinds())
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -15,7 +16,7 @@ func eachFingerprinted(t *testing.T, visit func(path string, w spec.About)) {
 	for _, of := range []struct {
 		comments []string
 		shape    spec.Shape
-	}{{pipelineStructs, spec.MappingOf(lang.PipelineFields).Shape}, {[]string{manifestStructs}, spec.MappingOf(lang.ManifestFields).Shape}} {
+	}{{pipelineStructs, spec.MappingOf(process.Kinds().Fields()).Shape}, {[]string{manifestStructs}, spec.MappingOf(lang.ManifestFields).Shape}} {
 		readComments(t, of.comments...).sections(of.shape, func(s section) {
 			for _, w := range s.words {
 				if w.Accepted {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -24,7 +25,7 @@ func TestFormDoesNotChangeFingerprints(t *testing.T) {
 	n := 0
 	for path, text := range pipelineTexts(t) {
 		variables := func(string) (string, bool) { return "http://127.0.0.1:1", true }
-		file, err := ParseWith(path, []byte(text), variables)
+		file, err := ParseWith(path, []byte(text), variables, process.Kinds())
 		if err != nil {
 			continue // a part of a file, or shown to be refused
 		}
@@ -35,10 +36,10 @@ func TestFormDoesNotChangeFingerprints(t *testing.T) {
 				again.WriteString("\n---\n")
 			}
 			w := &rewriter{random: random, out: &again}
-			w.write(d.Root, spec.MappingOf(lang.PipelineFields).Shape)
+			w.write(d.Root, spec.MappingOf(process.Kinds().Fields()).Shape)
 			again.WriteString(" # the end\n")
 		}
-		other, err := ParseWith(path, []byte(again.String()), variables)
+		other, err := ParseWith(path, []byte(again.String()), variables, process.Kinds())
 		if err != nil {
 			t.Fatalf("seed %d, %s: %v\n%s", seed, path, err, again.String())
 		}

@@ -18,18 +18,23 @@ type (
 	Manifest = lang.Manifest
 )
 
+// Kinds are the kinds that pipeline files may name.
+type Kinds = lang.Kinds
+
 // Load reads a pipeline file, as lang.Load does.
-func Load(path string) (*File, error) { return lang.Load(path) }
+func Load(path string, kinds Kinds) (*File, error) { return lang.Load(path, kinds) }
 
 // LoadPartly is Load for callers that want to find all that is wrong.
-func LoadPartly(path string) (*File, error) { return lang.LoadPartly(path) }
+func LoadPartly(path string, kinds Kinds) (*File, error) { return lang.LoadPartly(path, kinds) }
 
 // Parse reads the text of a pipeline file in which no environment variable is set.
-func Parse(filename string, data []byte) (*File, error) { return lang.Parse(filename, data) }
+func Parse(filename string, data []byte, kinds Kinds) (*File, error) {
+	return lang.Parse(filename, data, kinds)
+}
 
 // ParseWith is Parse with the environment variables that lookup knows.
-func ParseWith(filename string, data []byte, lookup Lookup) (*File, error) {
-	return lang.ParseWith(filename, data, lookup)
+func ParseWith(filename string, data []byte, lookup Lookup, kinds Kinds) (*File, error) {
+	return lang.ParseWith(filename, data, lookup, kinds)
 }
 
 // LoadManifest reads the manifest of a model, as lang.LoadManifest does.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
@@ -207,7 +208,7 @@ func readGood(t testing.TB, name string) []byte {
 
 func TestGoodFilesSayWhatTheyWrite(t *testing.T) {
 	for name, want := range goodFiles {
-		file, err := lang.Parse(name, readGood(t, name))
+		file, err := lang.Parse(name, readGood(t, name), process.Kinds())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -222,7 +223,7 @@ func TestGoodFilesSayWhatTheyWrite(t *testing.T) {
 func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 	for name, want := range goodFiles {
 		text := "\uFEFF" + strings.ReplaceAll(string(readGood(t, name)), "\n", "\r\n")
-		file, err := lang.Parse(name, []byte(text))
+		file, err := lang.Parse(name, []byte(text), process.Kinds())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -231,7 +232,7 @@ func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	_, err := lang.Parse("f.yaml", []byte("\uFEFFpipeline: a\r\ninput: {topic: [b]}\r\n"))
+	_, err := lang.Parse("f.yaml", []byte("\uFEFFpipeline: a\r\ninput: {topic: [b]}\r\n"), process.Kinds())
 	var first *spec.Error
 	if !errors.As(err, &first) || first.Line != 1 || first.Column != 1 || strings.Contains(err.Error(), "\r") {
 		t.Errorf("error in a file of CRLF lines: %q", err)
@@ -240,7 +241,7 @@ func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 
 func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	path := filepath.Join("testdata", "good", "fraud.yaml")
-	file, err := lang.Load(path)
+	file, err := lang.Load(path, process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +251,7 @@ func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	if file.Name != path {
 		t.Errorf("file is named %q, want %q", file.Name, path)
 	}
-	if file, err = lang.Load(filepath.Join("testdata", "good", "everything.yaml")); err != nil {
+	if file, err = lang.Load(filepath.Join("testdata", "good", "everything.yaml"), process.Kinds()); err != nil {
 		t.Fatal(err)
 	}
 	if got := file.Pipelines[0].Models[0].File; got != "/models/deep.json" {
@@ -262,25 +263,25 @@ func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 }
 
 func TestLoadSaysWhatItCouldNotRead(t *testing.T) {
-	_, err := lang.Load(filepath.Join(t.TempDir(), "absent.yaml"))
+	_, err := lang.Load(filepath.Join(t.TempDir(), "absent.yaml"), process.Kinds())
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("Load of an absent file: %v", err)
 	}
-	if _, err = lang.Load(t.TempDir()); err == nil {
+	if _, err = lang.Load(t.TempDir(), process.Kinds()); err == nil {
 		t.Error("Load of a folder succeeded")
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(large, make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = lang.Load(large)
+	_, err = lang.Load(large, process.Kinds())
 	if want := large + ": the file is larger than 1 MiB: split it: a file holds the pipelines of one chain"; err == nil || err.Error() != want {
 		t.Errorf("Load of a large file: %v, want %s", err, want)
 	}
 }
 
 func TestTextThatIsNotUTF8IsPlaced(t *testing.T) {
-	_, err := lang.Parse("f.yaml", []byte("pipeline: \u00e9\xff\n"))
+	_, err := lang.Parse("f.yaml", []byte("pipeline: \u00e9\xff\n"), process.Kinds())
 	want := "f.yaml:1:12: the byte 0xff is not UTF-8: save the file as UTF-8\n" +
 		"    1 | pipeline: \u00e9\ufffd\n" +
 		"      |            ^"
@@ -293,7 +294,7 @@ func TestTextThatIsNotUTF8IsPlaced(t *testing.T) {
 func TestEveryDocumentIsAPipeline(t *testing.T) {
 	one := "pipeline: %s\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\n"
 	text := "# licence\n\n---  # first\n" + fmt.Sprintf(one, "a") + "---\n# second\n" + fmt.Sprintf(one, "b") + "# end\n--- \n" + strings.TrimSpace(fmt.Sprintf(one, "c"))
-	file, err := lang.Parse("f.yaml", []byte(text))
+	file, err := lang.Parse("f.yaml", []byte(text), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +333,7 @@ func TestHostileFilesEndSoon(t *testing.T) {
 		"pipes":           fill("|\n"),
 	} {
 		start := time.Now()
-		_, err := lang.Parse("f.yaml", []byte(text))
+		_, err := lang.Parse("f.yaml", []byte(text), process.Kinds())
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		} else if found := err.(spec.Errors); len(found) > spec.MaxErrors && (len(found) > spec.MaxErrors+1 || found[spec.MaxErrors].Hint != "correct them first") {
@@ -355,7 +356,7 @@ func unknownFields(n int) string {
 }
 
 func TestErrorsAreFoundOneByOne(t *testing.T) {
-	_, err := lang.Parse("f.yaml", []byte("pipeline: a\ninput: {}\n"))
+	_, err := lang.Parse("f.yaml", []byte("pipeline: a\ninput: {}\n"), process.Kinds())
 	var one *spec.Error
 	if !errors.As(fmt.Errorf("start: %w", err), &one) || one.Line != 1 || one.Message != "`steps` is missing" {
 		t.Errorf("first error is %v", one)

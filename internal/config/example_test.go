@@ -5,6 +5,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 func ExampleParse() {
@@ -21,7 +22,7 @@ steps:
   - score: {model: fraud, inputs: [spend.sum_60, amount]}
   - emit: {topic: decisions, value: [tx, fraud.score]}
 `
-	file, err := config.Parse("fraud.yaml", []byte(text))
+	file, err := config.Parse("fraud.yaml", []byte(text), process.Kinds())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,14 +58,14 @@ steps:
 	file, err := config.ParseWith("fraud.yaml", text, func(name string) (string, bool) {
 		value, set := variables[name]
 		return value, set
-	})
+	}, process.Kinds())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(file.Pipelines[0].Input.Topic, file.Pipelines[0].Input.Partitions)
 
-	_, err = config.Parse("fraud.yaml", text)
+	_, err = config.Parse("fraud.yaml", text, process.Kinds())
 	fmt.Println(err)
 	// Output:
 	// payments-test 8

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -62,7 +63,7 @@ steps:
 `
 
 func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
-	file, err := lang.Parse("chain.yaml", []byte(explained))
+	file, err := lang.Parse("chain.yaml", []byte(explained), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
 }
 
 func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
-	file, err := lang.Parse("chain.yaml", []byte(explained))
+	file, err := lang.Parse("chain.yaml", []byte(explained), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
 }
 
 func TestFindingsAreInTheOrderOfTheFile(t *testing.T) {
-	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"))
+	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ fraud.yaml:30:58: steps[2].score.inputs[3]: unknown name "past.mean": did you me
 }
 
 func TestOtherErrorsAreNotExplained(t *testing.T) {
-	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"))
+	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

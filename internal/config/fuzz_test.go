@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -44,12 +45,12 @@ func FuzzParse(f *testing.F) {
 		for _, d := range documents {
 			checkNode(t, source.Text, d.Root)
 		}
-		partly, _ := lang.ParsePartly("f.yaml", data, fuzzed)
+		partly, _ := lang.ParsePartly("f.yaml", data, fuzzed, process.Kinds())
 		partly.Above(func(p afterbay.Pipeline) error {
 			_, err := afterbay.New(p, afterbay.Options{})
 			return err
 		})
-		file, err := lang.ParseWith("f.yaml", data, fuzzed)
+		file, err := lang.ParseWith("f.yaml", data, fuzzed, process.Kinds())
 		if err != nil {
 			found, ok := err.(spec.Errors)
 			if !ok || len(found) == 0 || file != nil {

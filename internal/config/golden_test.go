@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +34,7 @@ func TestBadFilesAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file, err := lang.Parse(name, data)
+			file, err := lang.Parse(name, data, process.Kinds())
 			found, ok := err.(spec.Errors)
 			if !ok || file != nil {
 				t.Fatalf("Parse returned %v, %v, want Errors", file, err)
@@ -55,7 +56,7 @@ func TestFilesWithoutMeaningAreExplained(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(path, ".yaml"), func(t *testing.T) {
-			file, err := lang.Load(path)
+			file, err := lang.Load(path, process.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +157,7 @@ func TestFilesThatHoldNothingAreExplained(t *testing.T) {
 		"gateway":  func(data []byte) error { _, err := parseGateway("f.yaml", data, none); return err },
 		"key":      func(data []byte) error { _, err := parseKeys("f.yaml", data, none); return err },
 		"manifest": func(data []byte) error { _, err := lang.ParseManifestWith("f.yaml", data, none); return err },
-		"pipeline": func(data []byte) error { _, err := lang.ParsePartly("f.yaml", data, none); return err },
+		"pipeline": func(data []byte) error { _, err := lang.ParsePartly("f.yaml", data, none, process.Kinds()); return err },
 	} {
 		for text, want := range map[string]string{
 			"": "f.yaml:1:1: the file holds no " + name + ": start with ", "# nothing yet\n": "f.yaml:1:1: the file holds no " + name + ": start with ",

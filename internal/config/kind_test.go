@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"os"
@@ -31,7 +32,7 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 		"large.ndjson":  strings.Repeat("{\"k\": \"a\"}\n", 200_000),
 	}
 	load := map[string]func(string) error{
-		"pipeline": func(path string) error { _, err := lang.Load(path); return err },
+		"pipeline": func(path string) error { _, err := lang.Load(path, process.Kinds()); return err },
 		"manifest": func(path string) error { _, err := lang.LoadManifest(path); return err },
 		"token":    func(path string) error { _, err := LoadTokens(path); return err },
 		"gateway":  func(path string) error { _, err := LoadGateway(path); return err },

@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 )
@@ -178,7 +179,7 @@ golden: golden.csv
 `
 
 func TestPipelineTakesModelOfItsManifest(t *testing.T) {
-	file, err := lang.Load(toneFolder(t, toneManifest))
+	file, err := lang.Load(toneFolder(t, toneManifest), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestWhatManifestSaysWronglyIsExplainedWhereItStands(t *testing.T) {
 		{"golden: golden.csv", "golden: golden.csv\nkind: xgboost", `model.yaml:8:7: kind: the file is of kind text`},
 		{"golden: golden.csv", "golden: golden.csv\nlimits: {text: 5}", `model.yaml:7:9: golden: golden.csv:3: a text of 12 bytes, the manifest's limit is 5`},
 	} {
-		file, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, c[0], c[1], 1)))
+		file, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, c[0], c[1], 1)), process.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +210,7 @@ func TestWhatManifestSaysWronglyIsExplainedWhereItStands(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c[1], err, c[2])
 		}
 	}
-	_, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, "version: 3", "version: latest", 1)))
+	_, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, "version: 3", "version: latest", 1)), process.Kinds())
 	if err == nil || !strings.Contains(err.Error(), `model.yaml:2:10: version: "latest" is not a version`) {
 		t.Errorf("a manifest that cannot be read: %v", err)
 	}

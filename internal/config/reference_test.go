@@ -16,6 +16,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,8 +40,9 @@ const (
 // pipelineStructs and gatewayStructs are the files that have the structs of pipelines
 // and of gateways.
 var (
-	pipelineStructs = []string{"../lang/pipeline.go", "../log/kafka/settings.go"}
-	gatewayStructs  = []string{"gateway.go", "../log/kafka/settings.go"}
+	pipelineStructs = []string{"../lang/pipeline.go", "../log/kafka/settings.go", "../spec/values.go", "../sinks/row/mapping.go",
+		"../sinks/files/kind.go", "../sinks/http/kind.go", "../sinks/kafka/kind.go", "../sinks/postgres/kind.go", "../sinks/redis/kind.go"}
+	gatewayStructs = []string{"gateway.go", "../log/kafka/settings.go"}
 )
 
 func TestReferenceIsFresh(t *testing.T) {
@@ -54,7 +56,7 @@ func TestReferenceIsFresh(t *testing.T) {
 		return string(text) + "\n"
 	}
 	for path, want := range map[string]string{
-		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(lang.PipelineFields).Shape),
+		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(process.Kinds().Fields()).Shape),
 		referenceSchema: asText(comments.schema()),
 		gatewayAsSchema: asText(clients.gatewaySchema()),
 		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(gatewayFields).Shape),
@@ -85,7 +87,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 	comments := readComments(t, pipelineStructs...)
 	schema := validator{comments.schema()["$defs"].(object)}
 	seen := 0
-	comments.sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
+	comments.sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s section) {
 		for _, w := range s.words {
 			if !w.Accepted {
 				if w.Instead == "" {
@@ -115,16 +117,15 @@ func TestEveryWordIsExplained(t *testing.T) {
 // structs is added to the file.
 func TestEveryFieldHasAWord(t *testing.T) {
 	set := map[string]bool{
-		"internal/lang.Pipeline.Code":    true, // is Go
-		"internal/lang.Model.Manifest":   true, // is a file
-		"internal/lang.Model.Dir":        true, // is that of the file
-		"internal/lang.FilesSink.Digest": true, // is of the pipeline
+		"internal/lang.Pipeline.Code":  true, // is Go
+		"internal/lang.Model.Manifest": true, // is a file
+		"internal/lang.Model.Dir":      true, // is that of the file
 
 		"internal/lang.Lookup.Dimensions": true, // are those of the vector
 		"internal/lang.Model.Name":        true, "internal/spec.Constant.Name": true, "internal/spec.Constant.Value": true, "internal/spec.Constant.Table": true, "internal/lang.Feature.Name": true, "internal/lang.Case.Name": true,
-		"internal/lang.Binding.Name": true, "internal/lang.Field.Name": true, "internal/lang.Header.Name": true, "internal/lang.Column.Name": true, // names before a colon
-		"internal/lang.Column.Type": true, "internal/lang.Sink.Group": true, "internal/lang.PostgresSink.Order": true, "internal/lang.RedisSink.Order": true, // are told by the compiler
-		"internal/lang.HTTPRows.Asked": true, "internal/lang.Header.Written": true, // are texts of other fields, with the names of variables
+		"internal/lang.Binding.Name": true, "internal/lang.Field.Name": true, "internal/spec.Header.Name": true, "internal/sinks/row.Column.Name": true, "internal/sinks/files.Column.Name": true, // names before a colon
+		"internal/lang.HTTPRows.Asked": true, "internal/spec.Header.Written": true, // are texts of other fields, with the names of variables
+		"internal/lang.Sink.Kind": true, "internal/lang.Sink.Config": true, // are chosen by the name of a kind
 	}
 	structures := map[string]reflect.Type{}
 	note := func(get any) {
@@ -141,7 +142,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 			walk(inner)
 		}
 	}
-	readComments(t, pipelineStructs...).sections(spec.MappingOf(lang.PipelineFields).Shape, func(s section) {
+	readComments(t, pipelineStructs...).sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s section) {
 		for _, w := range s.words {
 			walk(w.Shape)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -38,7 +39,7 @@ func TestRenamedWordsAreNamed(t *testing.T) {
 		if kind == "gateway" {
 			_, err = parseGateway("old.yaml", []byte(text), none)
 		} else {
-			_, err = ParseWith("old.yaml", []byte(text), none)
+			_, err = ParseWith("old.yaml", []byte(text), none, process.Kinds())
 		}
 		errors.As(err, &found)
 		return found

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"maps"
@@ -30,7 +31,7 @@ const (
 
 // schema returns the JSON Schema of a pipeline.
 func (c comments) schema() object {
-	schema := c.shape(spec.MappingOf(lang.PipelineFields).Shape)
+	schema := c.shape(spec.MappingOf(process.Kinds().Fields()).Shape)
 	steps := c.shape(spec.Shape{Kind: spec.AList, Of: []spec.Shape{lang.StepForm().Shape}})
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A pipeline of Afterbay",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // TestRowsThatDependOnArrivalAreSaid has pipelines with rows that depend on the order of
@@ -31,7 +32,7 @@ func TestRowsThatDependOnArrivalAreSaid(t *testing.T) {
 			[]string{"input.topic: pipelines w, v write b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file, err := config.Parse("p.yaml", []byte(c.file))
+			file, err := config.Parse("p.yaml", []byte(c.file), process.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -84,7 +85,7 @@ func decision(score float64) string {
 
 func baselinePipeline(t testing.TB) afterbay.Pipeline {
 	t.Helper()
-	file, err := config.Load("examples/baseline/pipeline.yaml")
+	file, err := config.Load("examples/baseline/pipeline.yaml", process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -31,7 +32,7 @@ func chainPipelines(dir string) (map[string]afterbay.Pipeline, error) {
 			return nil, err
 		}
 	}
-	file, err := config.Load(filepath.Join(dir, "chain.yaml"))
+	file, err := config.Load(filepath.Join(dir, "chain.yaml"), process.Kinds())
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // kafkaChild says what a worker process is to do: brokers, the folder of the
@@ -38,7 +39,7 @@ var crashNames = map[kafka.Delivery]string{kafka.ExactlyOnce: "exactly-once", ka
 // crashPipeline is the pipeline in the folder; each delivery writes topics of
 // its own.
 func crashPipeline(dir string, delivery kafka.Delivery) (afterbay.Pipeline, error) {
-	file, err := config.Load(filepath.Join(dir, "fraud.yaml"))
+	file, err := config.Load(filepath.Join(dir, "fraud.yaml"), process.Kinds())
 	if err != nil {
 		return afterbay.Pipeline{}, err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
 	"github.com/afterbay/afterbay/internal/test/reference"
 )
@@ -85,7 +86,7 @@ func runCrashChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, &dir, &stage, &hit, &sessions); err != nil {
 		return err
 	}
-	file, err := config.Load(filepath.Join(dir, answerFile))
+	file, err := config.Load(filepath.Join(dir, answerFile), process.Kinds())
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -23,7 +24,7 @@ import (
 // not trained on, and takes the area under the curve from the labels.
 func TestFraudExampleTellsFraudApart(t *testing.T) {
 	const seed = 77
-	file, err := config.Load("examples/fraud/pipeline.yaml")
+	file, err := config.Load("examples/fraud/pipeline.yaml", process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func rank(t *testing.T, log stream.Log, labels []byte) (area float64, actions ma
 // TestFraudExampleSeesEachMove has payments of a customer in any order of countries:
 // `moved` is 0 where the last ten are of one, and nowhere else.
 func TestFraudExampleSeesEachMove(t *testing.T) {
-	file, err := config.Load("examples/fraud/pipeline.yaml")
+	file, err := config.Load("examples/fraud/pipeline.yaml", process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

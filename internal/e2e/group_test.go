@@ -17,6 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/model"
@@ -417,7 +418,7 @@ func TestHowToGroupLeadsToWhatItSays(t *testing.T) {
 	}
 	_, file, _ := strings.Cut(string(page), "```yaml\n")
 	file, rest, _ := strings.Cut(file, "```")
-	parsed, err := config.Parse("group.md", []byte(file))
+	parsed, err := config.Parse("group.md", []byte(file), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

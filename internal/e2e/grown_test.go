@@ -8,7 +8,6 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -87,12 +86,12 @@ func TestPartitionsOfTheStateAreNotThoseOfATopicMadeInAdvance(t *testing.T) {
 // delivers runs the sink of a pipeline until it is done, and returns how many records it got.
 func delivers(t *testing.T, log stream.Log, name string) (records int, err error) {
 	t.Helper()
-	runner := wantCreated(t, log, sunkPipeline(afterbay.Sink{From: "out", Name: name, HTTP: &afterbay.HTTPSink{URL: "http://cards"}}), false, "")
-	ctx, stop := context.WithCancel(t.Context())
 	to, done := &taker{taken: make(chan string, 10)}, make(chan error, 1)
+	runner := wantCreated(t, log, sunkPipeline(afterbay.Sink{From: "out", Name: name, Config: to}), false, "")
+	ctx, stop := context.WithCancel(t.Context())
 	go func() {
 		defer stop()
-		done <- runner.Deliver(ctx, log, func(afterbay.Sink) (sink.Service, error) { return sink.Service{Each: to}, nil })
+		done <- runner.Deliver(ctx, log)
 	}()
 	waited := runner.WaitDelivered(ctx, log)
 	stop()

@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
@@ -71,7 +72,7 @@ func keysEvents(seed uint64, n, more int) []reference.Event {
 }
 
 func keysRunner(dir string) (*afterbay.Runner, afterbay.Pipeline, error) {
-	file, err := config.Load(filepath.Join(dir, "keys.yaml"))
+	file, err := config.Load(filepath.Join(dir, "keys.yaml"), process.Kinds())
 	if err != nil {
 		return nil, afterbay.Pipeline{}, err
 	}

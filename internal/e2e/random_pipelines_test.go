@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/test/oracle"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -57,7 +58,7 @@ func judgePipeline(t *testing.T, seed uint64) (events int) {
 	if err := os.WriteFile(file, []byte(p.YAML()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := config.Load(file)
+	loaded, err := config.Load(file, process.Kinds())
 	if err == nil {
 		_, err = afterbay.New(loaded.Pipelines[0], afterbay.Options{})
 	}

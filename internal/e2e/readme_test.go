@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // block returns the text of a code block of a page that contains a text.
@@ -33,7 +34,7 @@ func block(t *testing.T, page, contains string) string {
 }
 
 func TestReadmePipelineIsRightButForItsModel(t *testing.T) {
-	file, err := config.Parse("README.md", []byte(block(t, "README.md", "pipeline: fraud")))
+	file, err := config.Parse("README.md", []byte(block(t, "README.md", "pipeline: fraud")), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

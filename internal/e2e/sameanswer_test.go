@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -146,7 +147,7 @@ func answerFolder(t *testing.T, files map[string][]byte) string {
 
 func loadAnswer(t *testing.T, dir string) afterbay.Pipeline {
 	t.Helper()
-	file, err := config.Load(filepath.Join(dir, answerFile))
+	file, err := config.Load(filepath.Join(dir, answerFile), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

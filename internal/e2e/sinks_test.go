@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/sinks/http"
+	"github.com/afterbay/afterbay/internal/sinks/postgres"
 	contract "github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -25,22 +29,22 @@ func sunkPipeline(sinks ...afterbay.Sink) afterbay.Pipeline {
 }
 
 func TestSinkThatCannotBeIsRefused(t *testing.T) {
-	service := &afterbay.HTTPSink{URL: "http://cards/freeze"}
+	service := toHTTP("http://cards/freeze")
 	for _, c := range []struct {
 		path, message string
 		sinks         []afterbay.Sink
 	}{
-		{"sinks[0].from", "missing", []afterbay.Sink{{HTTP: service}}},
-		{"sinks[0].from", `does not write "in"`, []afterbay.Sink{{From: "in", HTTP: service}}},
-		{"sinks[0]", "exactly one", []afterbay.Sink{{From: "out"}}},
-		{"sinks[0].http.url", "the URL is not valid", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "cards"}}}},
-		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", HTTP: &afterbay.HTTPSink{URL: "http://a:b@cards"}}}},
-		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "to/out", HTTP: service}}},
-		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "out", Name: "repartition.out", HTTP: service}}},
-		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "copy.dlq", HTTP: service}}},
-		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", HTTP: service}, {From: "copy.dlq", Name: "out", HTTP: service}}},
-		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []afterbay.Sink{{From: "out", Concurrency: 65, Postgres: &afterbay.PostgresSink{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
-		{"sinks[0]", "timeout", []afterbay.Sink{{From: "out", HTTP: service, Timeout: time.Hour}}},
+		{"sinks[0].from", "missing", []afterbay.Sink{{Kind: "http", Config: service}}},
+		{"sinks[0].from", `does not write "in"`, []afterbay.Sink{{From: "in", Kind: "http", Config: service}}},
+		{"sinks[0]", "a sink has a Config", []afterbay.Sink{{From: "out"}}},
+		{"sinks[0].http.url", "the URL is not valid", []afterbay.Sink{{From: "out", Kind: "http", Config: toHTTP("cards")}}},
+		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", Kind: "http", Config: toHTTP("http://a:b@cards")}}},
+		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "to/out", Kind: "http", Config: service}}},
+		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "out", Name: "repartition.out", Kind: "http", Config: service}}},
+		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "copy.dlq", Kind: "http", Config: service}}},
+		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", Kind: "http", Config: service}, {From: "copy.dlq", Name: "out", Kind: "http", Config: service}}},
+		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []afterbay.Sink{{From: "out", Concurrency: 65, Kind: "postgres", Config: &postgres.Config{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
+		{"sinks[0]", "timeout", []afterbay.Sink{{From: "out", Kind: "http", Config: service, Timeout: time.Hour}}},
 	} {
 		var found afterbay.Errors
 		_, err := afterbay.New(sunkPipeline(c.sinks...), afterbay.Options{})
@@ -48,14 +52,13 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("%s, %s: %v", c.path, c.message, err)
 		}
 	}
-	if err := afterbay.Run(t.Context(), memory.New(memory.Options{}), sunkPipeline(afterbay.Sink{From: "out", HTTP: service})); err == nil || !strings.Contains(err.Error(), "Runner.Deliver") {
-		t.Errorf("Run of a pipeline with sinks: %v", err)
-	}
 }
+
+func toHTTP(url string) *http.Config { return &http.Config{URL: url} }
 
 func TestSecretInTheQueryOfAURLIsAWarning(t *testing.T) {
 	for url, warned := range map[string]bool{"http://cards/freeze?token=hush": true, "http://cards/freeze?dry=1": false} {
-		runner, err := afterbay.New(sunkPipeline(afterbay.Sink{From: "out", HTTP: &afterbay.HTTPSink{URL: url}}), afterbay.Options{})
+		runner, err := afterbay.New(sunkPipeline(afterbay.Sink{From: "out", Kind: "http", Config: toHTTP(url)}), afterbay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,8 +82,18 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 // taker is a sink that takes everything and tells.
 type taker struct {
 	taken  chan string
+	told   contract.Topic
 	closed bool
 }
+
+func (s *taker) Check(contract.Topic) []error { return nil }
+
+func (s *taker) Open(_ context.Context, t contract.Topic) (contract.Service, error) {
+	s.told = t
+	return contract.Service{Each: s}, nil
+}
+
+func (s *taker) Describe() string { return "a channel" }
 
 func (s *taker) Deliver(_ context.Context, id string, r *stream.Record) error {
 	s.taken <- fmt.Sprint(id, " ", string(r.Value))
@@ -92,7 +105,10 @@ func (s *taker) Close() { s.closed = true }
 func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	log := memory.New(memory.Options{})
 	defer log.Close()
-	runner, err := afterbay.New(sunkPipeline(afterbay.Sink{From: "out", HTTP: &afterbay.HTTPSink{URL: "http://cards"}}), afterbay.Options{})
+	sink := &taker{taken: make(chan string, 1)}
+	p := sunkPipeline(afterbay.Sink{From: "out", Kind: "taker", Config: sink})
+	p.Constants = []afterbay.Constant{{Name: "limit", Value: 0.5}, {Name: "region", Table: map[string]any{"US": int64(0)}}}
+	runner, err := afterbay.New(p, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,17 +116,9 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	sink := &taker{taken: make(chan string, 1)}
 	done := make(chan error, 2)
 	go func() { done <- runner.Run(ctx, log) }()
-	go func() {
-		done <- runner.Deliver(ctx, log, func(s afterbay.Sink) (contract.Service, error) {
-			if s.Name != "out" {
-				return contract.Service{}, fmt.Errorf("the sink's name is %q", s.Name)
-			}
-			return contract.Service{Each: sink}, nil
-		})
-	}()
+	go func() { done <- runner.Deliver(ctx, log) }()
 	if err := log.Append(ctx, stream.Record{Partition: stream.Partition{Topic: "in"}, Value: []byte(`{"k":"ann"}`), Key: []byte("ann")}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +131,13 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	stop()
 	if err := errors.Join(<-done, <-done); err != nil || !sink.closed {
 		t.Errorf("%v, closed: %v", err, sink.closed)
+	}
+	want := contract.Topic{
+		Name: "out", Pipeline: "copy", Sink: "out", Group: "copy.out", Columns: []contract.Column{{Name: "k", Type: "string"}},
+		Constants: map[string]any{"limit": 0.5, "region": map[string]any{"US": int64(0)}}, Fingerprint: runner.Digest(), Topics: []string{"out", "copy.dlq", "in"},
+	}
+	if diff := cmp.Diff(want, sink.told); diff != "" {
+		t.Errorf("the sink was told (-want +got):\n%s", diff)
 	}
 	if n := runner.SinkMetrics()[0].Delivered.Load(); n != 1 {
 		t.Errorf("%d delivered", n)

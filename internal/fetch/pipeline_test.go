@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/s3"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/internal/test/servertest"
@@ -164,7 +165,7 @@ func (w *world) open(t *testing.T, text string) *afterbay.Runner {
 	parsed, err := config.ParseWith("support.yaml", []byte(text), func(name string) (string, bool) {
 		value, ok := w.vars[name]
 		return value, ok
-	})
+	}, process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ var (
 	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
 	readCommand    = program(spec.ListOf(spec.TextOf("a text")))
 	readHeaders    = spec.AnyOrder(headerName, spec.Named(headerName, asWritten(spec.TextOf("the value of a header"),
-		func(h *Header) *string { return &h.Value }, func(h *Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
+		func(h *spec.Header) *string { return &h.Value }, func(h *spec.Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
 	readShare = spec.Span(time.Microsecond, spec.Day)
 	readSteps = spec.Form[[]Step]{
 		Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Step) { r.Again(r, n, path, into) }, Shape: spec.Shape{Kind: spec.TheSteps},
@@ -48,14 +48,15 @@ func setOf(f spec.Form[string]) spec.Form[[]string] {
 	return spec.AnyOrder(func(text *string) *string { return text }, spec.ListOf(f))
 }
 
-func headerName(h *Header) *string          { return &h.Name }
+func headerName(h *spec.Header) *string     { return &h.Name }
 func constantName(c *spec.Constant) *string { return &c.Name }
 func bindingName(b *Binding) *string        { return &b.Name }
 func bindingExpr(b *Binding) *string        { return &b.Expr }
 func fieldName(f *Field) *string            { return &f.Name }
 func fieldType(f *Field) *string            { return &f.Type }
 
-var PipelineFields = []spec.Field[Pipeline]{
+// pipelineFields are those that name no kind.
+var pipelineFields = []spec.Field[Pipeline]{
 	{Name: "pipeline", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Pipeline) *string { return &p.Name }, spec.ReadName),
 		Example: "fraud", Help: "its name: also that of the consumer group and of its state"},
 	{Name: "input", Affects: spec.State, Required: true, Or: "inputs", Form: spec.Into(func(p *Pipeline) *Input { return &p.Input }, readInput),
@@ -97,9 +98,6 @@ var PipelineFields = []spec.Field[Pipeline]{
 		Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
 	{Name: "content", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
-	{Name: "sinks", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinkFields))),
-		Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
-		Help: "services that get the records of topics, from `afterbay run`, each record until the service took it"},
 }
 
 var inputFields = []spec.Field[Input]{

@@ -37,15 +37,8 @@ var contentFields = []spec.Field[Content]{
 	{Name: "private", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Private }, setOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
 	{Name: "http", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
 	{Name: "buckets", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Buckets }, setOf(spec.ReadName)), Example: "[calls, shots]", Absent: "none"},
-	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ObjectStore { return &o.S3 }, spec.MappingOf(storeFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
+	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *spec.ObjectStore { return &o.S3 }, spec.MappingOf(spec.StoreFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
 	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
-}
-
-var storeFields = []spec.Field[ObjectStore]{
-	{Name: "endpoint", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Endpoint }, spec.ReadURL), Example: "https://store.example.com"},
-	{Name: "region", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Region }, spec.ReadName), Example: "eu-west-1"},
-	{Name: "credentials", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Credentials }, spec.ReadPath), Example: "/run/secrets/aws"},
-	{Name: "profile", Affects: spec.Nothing, Form: spec.Into(func(s *ObjectStore) *string { return &s.Profile }, spec.ReadName), Example: "support"},
 }
 
 var cacheFields = []spec.Field[ContentCache]{

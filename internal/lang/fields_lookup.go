@@ -68,7 +68,7 @@ var postgresFields = []spec.Field[Postgres]{
 
 var httpRowsFields = []spec.Field[HTTPRows]{
 	{Name: "url", Affects: spec.Outputs, Required: true, Form: asWritten(spec.ReadURL, func(h *HTTPRows) *string { return &h.URL }, func(h *HTTPRows) *string { return &h.Asked }, targetFrom, target), Example: "https://users.example.com/{key}"},
-	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *HTTPRows) *[]Header { return &h.Headers }, readHeaders),
+	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *HTTPRows) *[]spec.Header { return &h.Headers }, readHeaders),
 		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
 	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
 	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, spec.ReadPath), Example: "/run/secrets/users"},

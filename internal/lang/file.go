@@ -26,8 +26,8 @@ type File struct {
 // that it names. The paths of files are relative to its folder: in the result
 // they are joined with it. An error is Errors where the file was read but
 // is not valid.
-func Load(path string) (*File, error) {
-	file, err := LoadPartly(path)
+func Load(path string, kinds Kinds) (*File, error) {
+	file, err := LoadPartly(path, kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +36,15 @@ func Load(path string) (*File, error) {
 
 // LoadPartly is Load, but with an error of type Errors it also returns the file, with
 // the pipelines that are valid. Lint uses it to find further faults in them.
-func LoadPartly(path string) (*File, error) {
+func LoadPartly(path string, kinds Kinds) (*File, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read pipeline file: %w", err)
 	}
-	file, err := ParsePartly(path, data, os.LookupEnv)
+	file, err := parse(path, data, os.LookupEnv, kinds, filepath.Dir(path))
+	if file == nil {
+		return nil, err
+	}
 	var more spec.Errors
 	for i := range file.Pipelines {
 		joinPaths(path, &file.Pipelines[i])
@@ -59,50 +62,24 @@ func LoadPartly(path string) (*File, error) {
 	return file, err
 }
 
-// joinPaths makes the paths of files that a pipeline names relative to the
-// folder of the pipeline file.
+// joinPaths makes the paths of models relative to the folder of the pipeline file.
 func joinPaths(path string, p *Pipeline) {
-	e := &p.Engine
-	files := []*string{&e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile}
 	for i := range p.Models {
-		files = append(files, &p.Models[i].File)
+		spec.Beside(path, &p.Models[i].File)
 		p.Models[i].Dir = filepath.Dir(path)
-	}
-	for i := range p.Sinks {
-		if h := p.Sinks[i].HTTP; h != nil {
-			files = append(files, &h.TokenFile)
-		}
-	}
-	eachLookup(p.Steps, func(l *Lookup) {
-		if l.HTTP != nil {
-			files = append(files, &l.HTTP.TokenFile)
-		}
-	})
-	spec.Beside(path, files...)
-}
-
-// eachLookup calls do with each lookup of steps, and of the routes among them.
-func eachLookup(steps []Step, do func(*Lookup)) {
-	for i := range steps {
-		if steps[i].Lookup != nil {
-			do(steps[i].Lookup)
-		}
-		for _, way := range steps[i].Route {
-			eachLookup(way.Steps, do)
-		}
 	}
 }
 
 // Parse reads the text of a pipeline file in which no environment variable is
 // set; filename is for messages only. The paths of files stay as they are
 // written. An error is Errors: all that is wrong, in the order of the file.
-func Parse(filename string, data []byte) (*File, error) {
-	return ParseWith(filename, data, func(string) (string, bool) { return "", false })
+func Parse(filename string, data []byte, kinds Kinds) (*File, error) {
+	return ParseWith(filename, data, func(string) (string, bool) { return "", false }, kinds)
 }
 
 // ParseWith is Parse with the environment variables that lookup knows.
-func ParseWith(filename string, data []byte, lookup spec.Lookup) (*File, error) {
-	file, err := ParsePartly(filename, data, lookup)
+func ParseWith(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*File, error) {
+	file, err := ParsePartly(filename, data, lookup, kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -110,16 +87,29 @@ func ParseWith(filename string, data []byte, lookup spec.Lookup) (*File, error) 
 }
 
 // ParsePartly returns all that is wrong, and the pipelines in which nothing is.
-func ParsePartly(filename string, data []byte, lookup spec.Lookup) (*File, error) {
+// Kinds that cannot be are an error, and nothing is read.
+func ParsePartly(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*File, error) {
+	return parse(filename, data, lookup, kinds, "")
+}
+
+// parse is ParsePartly. Paths of files are joined with folder, if there is one.
+func parse(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder string) (*File, error) {
+	if err := kinds.Check(); err != nil {
+		return nil, err
+	}
+	fields := spec.MappingOf(kinds.Fields())
 	file := &File{Name: filename}
 	s, documents, found := spec.PipelineFiles.Read(filename, data)
 	file.source = s
 	lines := make(map[string]int) // of each pipeline's name
 	for _, d := range documents {
 		before := len(found)
-		r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Errors: found, Again: ReadAgain, Lookup: lookup}
+		r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Errors: found, Again: ReadAgain, Lookup: lookup, Folder: folder}
 		var p Pipeline
-		spec.MappingOf(PipelineFields).Read(r, d.Root, "", &p)
+		fields.Read(r, d.Root, "", &p)
+		if len(r.Errors) == before {
+			kinds.oneKind(r, d.Root)
+		}
 		if at := r.Places["pipeline"]; p.Name != "" && lines[p.Name] > 0 {
 			r.Fail(at.Offset, "pipeline", "two pipelines are named "+spec.Shorten(p.Name),
 				fmt.Sprintf("rename one: its state and group have its name; the first is on line %d", lines[p.Name]))

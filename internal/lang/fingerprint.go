@@ -26,7 +26,7 @@ const (
 // and functions are the same.
 func (p *Pipeline) Canonical() string {
 	made := &spec.Printer{Least: spec.Outputs, Again: PrintAgain}
-	spec.MappingOf(PipelineFields).Print(made, "", p)
+	spec.MappingOf(pipelineFields).Print(made, "", p)
 	for i := range p.Models {
 		if m := p.Models[i].Manifest; m != nil {
 			spec.MappingOf(ManifestFields).Print(made, "models."+p.Models[i].Name+".manifest", m)

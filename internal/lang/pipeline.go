@@ -5,10 +5,10 @@ import (
 
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/models"
-	"github.com/afterbay/afterbay/internal/sinks/row"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/step"
 )
 
@@ -45,6 +45,7 @@ type Code struct {
 	Functions map[string]step.Function // of call steps
 	Models    map[string]model.Model   // of Model.Go
 	Kinds     map[string]models.Opener // of models of manifests that run outside of the process, as internal/process/outside has them
+	Sinks     []sink.Kind              // that pipeline files may name beside the built-in ones
 
 	// Rows opens where a lookup outside of the log finds rows, as services.Open of
 	// internal/process/services does. What it returns is closed where it has a method Close.
@@ -174,93 +175,13 @@ type DeadLetters struct {
 type Sink struct {
 	From        string        // a topic that the pipeline writes
 	Name        string        // of the sink: its consumer group is <pipeline>.<name>, its dead letters go to <pipeline>.<name>.dlq; "" is the topic's name
-	HTTP        *HTTPSink     // the service, called over HTTP
-	Postgres    *PostgresSink // instead: a table of PostgreSQL
-	Redis       *RedisSink    // instead: keys of Redis
-	Files       *FilesSink    // instead: objects in a folder or a bucket
-	Kafka       *KafkaSink    // instead: a topic of another cluster of Kafka
+	Kind        string        // the field that has Config
+	Config      sink.Config   // where the records go
 	Timeout     time.Duration // of a call, which is then made again; 0 is 3 s, and 30 s of a database and 2 m of an object
 	Concurrency int           // calls at once, those of a key one after the other; of a database the connections that its rows are spread over by key, up to 64; 0 is 16, and 4 of a database and of objects
-	Window      time.Duration // of HTTP: event time in which an id that the service took is not handed to it again; 0 is 24 h
-	Max         int           // of HTTP: ids remembered by partition, 32 bytes of memory each; 0 is 1,000,000
+	Window      time.Duration // of `http`: event time in which an id that the service took is not handed to it again; 0 is 24 h
+	Max         int           // of `http`: ids remembered by partition, 32 bytes of memory each; 0 is 1,000,000
 	Expire      time.Duration // a record that the service did not take for so long is a dead letter; 0 is never
-
-	Group string // New sets it: the sink's consumer group
-}
-
-// PostgresSink is a table that has a row for each key: that of the newest event.
-type PostgresSink struct {
-	URL         string   // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in the file that PGPASSFILE names
-	Table       string   // its name, or schema.name; it is made where there is none
-	Key         string   // the name that rows are found by
-	Columns     []Column // what is written: nil is every name that the records have, each to the column of its name. New sets their types
-	Vector      *Vector  // the column of pgvector's type; nil is none
-	Version     string   // an expression over the names of the records, of type int, number or time, by which rows of a key from different partitions are compared; "" refuses those of another partition than the first one's
-	ExactlyOnce bool     // positions are kept in the database, in the transactions of the rows
-
-	Order *row.Version // New sets it: Version, compiled
-}
-
-// RedisSink is a server that has a hash, or a JSON text, for each key: that of the
-// newest event.
-type RedisSink struct {
-	URL     string        // redis://host:port/0, rediss:// for an encrypted way; user and password may stand in it
-	Prefix  string        // before each key; "" is none
-	Key     string        // the name that keys are made of
-	As      string        // hash (default), or json: a JSON text
-	Columns []Column      // what is written: nil is every name that the records have, each to the field of its name. New sets their types
-	TTL     time.Duration // after which a key goes that was not written again; 0 is never
-	Version string        // an expression over the names of the records, of type int, number or time, by which those of a key from different partitions are compared; "" refuses those of another partition than the first one's
-
-	Order *row.Version // New sets it: Version, compiled
-}
-
-// Column is a name of the records and the column that takes it.
-type Column struct{ Name, Column, Type string }
-
-// Vector is a column of type vector.
-type Vector struct {
-	Column   string // of the table
-	Index    string // hnsw, which is made if there is none; "" is no index
-	Distance string // that the index is for: cosine (default), l2 or inner_product
-}
-
-// HTTPSink is a service that gets a request for each record: the value as its body,
-// the id as its Idempotency-Key.
-type HTTPSink struct {
-	URL       string   // of the service
-	Method    string   // POST (default), PUT or PATCH
-	Headers   []Header // of every request
-	Token     string   // sent as Authorization: Bearer; "" is none
-	TokenFile string   // a file of the token, read again at each request; "" is none
-}
-
-// KafkaSink is a topic of a cluster of Kafka that is not the pipeline's, which is to
-// be there. Records keep their key, value, time and headers.
-type KafkaSink struct {
-	Cluster     Engine // how it is reached, with its own user and secrets
-	Topic       string // of the cluster
-	ExactlyOnce bool   // by transactions that hold how far each partition is: who reads only what is committed sees each record once
-}
-
-// FilesSink is where records are kept as objects, each in one of them. An object is
-// complete when the first of Rows, Bytes and Wait is reached.
-type FilesSink struct {
-	URL         string        // file:///FOLDER or s3://BUCKET/PREFIX
-	S3          ObjectStore   // of a bucket
-	Format      string        // parquet (default) or ndjson
-	Compression string        // gzip or zstd; "" is snappy for parquet and none for ndjson
-	Rows        int           // records of an object; 0 is 100,000
-	Bytes       int           // of keys, values and headers of its records; 0 is 128 MiB
-	Wait        time.Duration // since the first of them came; 0 is 5 m
-	Columns     []Field       // of parquet; nil is those of the emits, which New fills in
-	Digest      string        // of the pipeline, which New fills in
-}
-
-// Header is a header of requests.
-type Header struct {
-	Name, Value string
-	Written     string // Value as the file has it, if it names variables
 }
 
 // Engine is the log that a process runs its pipelines on.
@@ -417,17 +338,8 @@ type Content struct {
 	Private []string // networks, as 10.2.0.0/16, whose addresses are asked though they are private
 	HTTP    bool     // also http, without encryption
 	Buckets []string // of S3, that are read, where * is any; nil is none
-	S3      ObjectStore
+	S3      spec.ObjectStore
 	Cache   ContentCache
-}
-
-// ObjectStore is a server of S3, asked with the credentials of the environment or of
-// a file.
-type ObjectStore struct {
-	Endpoint    string // a URL, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
-	Region      string // where the server is; "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file as ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
-	Profile     string // in the file; "" is AWS_PROFILE, or default
 }
 
 // ContentCache keeps content by its hash, so that equal content is kept once and what
@@ -503,11 +415,11 @@ type Postgres struct {
 
 // HTTPRows is a service that is asked for rows.
 type HTTPRows struct {
-	Asked     string   // path and query of URL as the file has them, if they name variables
-	URL       string   // with {key}: what is got for each key, and 404 says that it has no row; without: many keys are posted to it, as {"keys": [...]}, and it answers with an object of rows by key
-	Headers   []Header // of every request
-	Token     string   // sent as Authorization: Bearer; "" is none
-	TokenFile string   // a file of the token, read again at each request; "" is none
+	Asked     string        // path and query of URL as the file has them, if they name variables
+	URL       string        // with {key}: what is got for each key, and 404 says that it has no row; without: many keys are posted to it, as {"keys": [...]}, and it answers with an object of rows by key
+	Headers   []spec.Header // of every request
+	Token     string        // sent as Authorization: Bearer; "" is none
+	TokenFile string        // a file of the token, read again at each request; "" is none
 }
 
 // Binding introduces a name as the value of an expression.

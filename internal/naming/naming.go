@@ -156,3 +156,18 @@ func isGeneration(part string) bool {
 	digits, ok := strings.CutPrefix(part, "g")
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
+
+// Valid reports whether a pipeline, a function or a gateway may have a name.
+func Valid(name string) bool {
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 100
+}
+
+// ValidTopic reports whether a topic or a sink may have a name.
+func ValidTopic(name string) bool {
+	return Valid(strings.ReplaceAll(name, ".", "")) && name != "." && name != ".."
+}

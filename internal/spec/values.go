@@ -17,7 +17,10 @@ type Constant struct {
 }
 
 // Header is a header of requests.
-type Header struct{ Name, Value string }
+type Header struct {
+	Name, Value string
+	Written     string // Value as the file has it, if it names variables
+}
 
 // ObjectStore is a server of S3, asked with the credentials of the environment or of
 // a file.

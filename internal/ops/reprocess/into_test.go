@@ -12,7 +12,6 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/state/generation"
-	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -90,8 +89,9 @@ func TestUnchangedPipelineIsDerivedIntoATopic(t *testing.T) {
 func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 	log := memory.New(memory.Options{})
 	withSinks := payments(40)
+	service := &rows{taken: map[string][]string{}}
 	for _, name := range []string{"rows", "both", "out"} {
-		withSinks.Sinks = append(withSinks.Sinks, afterbay.Sink{From: "out", Name: name, HTTP: &afterbay.HTTPSink{URL: "http://127.0.0.1:1"}})
+		withSinks.Sinks = append(withSinks.Sinks, afterbay.Sink{From: "out", Name: name, Config: service})
 	}
 	r := newRunner(t, payments(20))
 	stop := start(t, log, r)
@@ -103,11 +103,8 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	service := &rows{taken: map[string][]string{}}
-	open := func(afterbay.Sink) (sink.Service, error) { return sink.Service{Each: service}, nil }
 	refused := func(want string, job reprocess.Job) {
 		t.Helper()
-		job.Open = open
 		for _, err := range reprocess.Run(t.Context(), log, newRunner(t, withSinks), job) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("into %s: %v, want %q", job.Into, err, want)
@@ -128,7 +125,7 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 		t.Fatalf("what was refused began %+v: %v", h.Begun, err)
 	}
 	for _, into := range []string{"sink:both", "out", "topic:both"} { // out is no topic to write to, so it is the sink
-		last := do(t, log, newRunner(t, withSinks), reprocess.Job{Into: []string{into}, Open: open})
+		last := do(t, log, newRunner(t, withSinks), reprocess.Job{Into: []string{into}})
 		if want := strings.TrimPrefix(into, "sink:"); last.Sink != want && last.Into["out"] != strings.TrimPrefix(into, "topic:") {
 			t.Errorf("into %s: it says %+v", into, last)
 		}

@@ -38,10 +38,8 @@ type Job struct {
 	// generation has caught up, or has been live since, and then that is all that is
 	// done; to a topic that all outputs but dead letters go to instead of topics of
 	// the generation; or, by OUTPUT=TOPIC, each of some outputs. A name that is of
-	// both is sink:NAME or topic:NAME. What goes to topics is never live. Open makes
-	// the sink.
+	// both is sink:NAME or topic:NAME. What goes to topics is never live.
 	Into []string
-	Open afterbay.OpenSink
 
 	// HandOver ends what runs the live generation and hands over to one that was
 	// derived, whose run has ended; nil is generation.HandOver, where nothing runs.

@@ -454,18 +454,26 @@ func (s *rows) Deliver(_ context.Context, id string, r *stream.Record) error {
 	return nil
 }
 
+func (s *rows) Check(sink.Topic) []error { return nil }
+
+func (s *rows) Open(context.Context, sink.Topic) (sink.Service, error) {
+	return sink.Service{Each: s}, nil
+}
+
+func (s *rows) Describe() string { return "rows" }
+
 // TestSinkIsHandedWhatWasDerived hands a sink what a generation derived, before the
 // switch and, for what came in between, after it: each output once.
 func TestSinkIsHandedWhatWasDerived(t *testing.T) {
 	onEngines(t, func(t *testing.T, log generation.Log) {
+		service := &rows{taken: map[string][]string{}}
 		withSink := payments(40)
-		withSink.Sinks = []afterbay.Sink{{From: "out", Name: "rows", HTTP: &afterbay.HTTPSink{URL: "http://127.0.0.1:1"}}}
+		withSink.Sinks = []afterbay.Sink{{From: "out", Name: "rows", Config: service}}
 		old, changed := newRunner(t, payments(20)), newRunner(t, withSink)
 		stop := start(t, log, old)
 		mustAppend(t, log, events(0, 500))
 		idle(t, log, old)
-		service := &rows{taken: map[string][]string{}}
-		into := reprocess.Job{Into: []string{"rows"}, Open: func(afterbay.Sink) (sink.Service, error) { return sink.Service{Each: service}, nil }}
+		into := reprocess.Job{Into: []string{"rows"}}
 		if last := do(t, log, changed, into); last.Delivered != 500-500/11 {
 			t.Errorf("handed over: %+v", last)
 		}

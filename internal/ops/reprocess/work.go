@@ -44,7 +44,7 @@ func (r *run) deliver(ctx context.Context) error {
 			from = s.From
 		}
 	}
-	n, err := r.runner.DeliverDerived(ctx, r.log, r.job.Open, r.sink, r.progress.Group+"."+r.sink, r.begun.TopicOf(from))
+	n, err := r.runner.DeliverDerived(ctx, r.log, r.sink, r.progress.Group+"."+r.sink, r.begun.TopicOf(from))
 	r.progress.Delivered = n
 	if err != nil || !r.live {
 		return err

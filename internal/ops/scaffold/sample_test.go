@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/ops/scaffold"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // infer reads a sample and checks that the pipeline it gives can run.
@@ -32,7 +33,7 @@ func infer(t *testing.T, text string, o scaffold.Options) *scaffold.Findings {
 }
 
 func valid(text []byte) error {
-	file, err := config.Parse("pipeline.yaml", text)
+	file, err := config.Parse("pipeline.yaml", text, process.Kinds())
 	if err != nil {
 		return err
 	}

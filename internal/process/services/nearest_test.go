@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
@@ -160,7 +161,7 @@ func TestNearestDocumentsOfEventsFeedTheNextModel(t *testing.T) {
 	fillDocuments(t, postgres)
 	for name, more := range map[string]string{"at once": "cache: {ttl: 1m}", "recorded": "journal: true", "in order": "ordered: true"} {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := config.ParseWith("answers.yaml", []byte(strings.ReplaceAll(ragFile, "MORE", more)), func(name string) (string, bool) { return postgres.URL, name == "POSTGRES" })
+			parsed, err := config.ParseWith("answers.yaml", []byte(strings.ReplaceAll(ragFile, "MORE", more)), func(name string) (string, bool) { return postgres.URL, name == "POSTGRES" }, process.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}

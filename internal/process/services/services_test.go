@@ -17,6 +17,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
@@ -141,7 +142,7 @@ func TestRowsOfRealServersThatDieAndComeBack(t *testing.T) {
 			parsed, err := config.ParseWith("moderation.yaml", []byte(strings.ReplaceAll(file, "CALL", how)), func(name string) (string, bool) {
 				value, ok := variables[name]
 				return value, ok
-			})
+			}, process.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}

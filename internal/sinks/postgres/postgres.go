@@ -49,13 +49,6 @@ type Column struct {
 	Type   value.Type
 }
 
-// Vector is the column of type vector, of pgvector.
-type Vector struct {
-	Column   string
-	Index    string // "" for none, or hnsw
-	Distance string // that the index is for: cosine (default), l2 or inner_product
-}
-
 // DefaultConnections is how many there are where Options do not say.
 const DefaultConnections = 4
 

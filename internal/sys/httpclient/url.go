@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -72,4 +73,17 @@ func SecretIn(u *url.URL) string {
 		}
 	}
 	return ""
+}
+
+// SecretWarning returns a warning about a secret in the query of a URL, nil where there is
+// none. The error of opening a URL says that it cannot be read.
+func SecretWarning(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil
+	}
+	if name := SecretIn(u); name != "" {
+		return fmt.Errorf("the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", name)
+	}
+	return nil
 }

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"github.com/afterbay/afterbay/internal/config"
+	builtin "github.com/afterbay/afterbay/internal/process"
+)
+
+// fileKinds are the kinds that a pipeline file may name.
+func fileKinds() config.Kinds { return builtin.Kinds() }

@@ -1,0 +1,138 @@
+package lang
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/sink"
+)
+
+// Kinds are the kinds that pipeline files may name. Package process has the list of those
+// that are built in.
+type Kinds struct {
+	Sinks []sink.Kind
+}
+
+// With returns the kinds and those of a Go program. A name that is taken and a tag that
+// is wrong are errors.
+func (k Kinds) With(code Code) (Kinds, error) {
+	all := Kinds{Sinks: slices.Concat(k.Sinks, code.Sinks)}
+	return all, all.Check()
+}
+
+// Check returns what is wrong with the kinds.
+func (k Kinds) Check() error {
+	_, err := k.sinkFields()
+	return err
+}
+
+// Fields returns the fields of a pipeline that may name the kinds, for which Check has to
+// return nil.
+func (k Kinds) Fields() []spec.Field[Pipeline] {
+	sinks, err := k.sinkFields()
+	if err != nil {
+		panic(err)
+	}
+	return slices.Concat(pipelineFields, []spec.Field[Pipeline]{
+		{Name: "sinks", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinks))),
+			Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
+			Help: "services that get the records of topics, from `afterbay run`, each record until the service took it"},
+	})
+}
+
+var kindName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// sinkFields returns the fields of a sink: one for each kind between those of all.
+func (k Kinds) sinkFields() ([]spec.Field[Sink], error) {
+	var chosen []spec.Field[Sink]
+	var errs []error
+	for i, kind := range k.Sinks {
+		field, err := sinkField(kind)
+		named := func(o spec.Field[Sink]) bool { return o.Name == kind.Name }
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("sink kind %q: %w", kind.Name, err))
+			continue
+		case slices.ContainsFunc(slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), named):
+			errs = append(errs, fmt.Errorf("sink kind %q: a field of that name is there", kind.Name))
+		}
+		if field.Absent = "see `" + k.Sinks[0].Name + "`"; i == 0 {
+			field.Absent = "one of " + spec.Listed(k.sinkNames(), "and") + " is required"
+		}
+		chosen = append(chosen, field)
+	}
+	return slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), errors.Join(errs...)
+}
+
+// sinkField returns the field that chooses a kind.
+func sinkField(kind sink.Kind) (f spec.Field[Sink], err error) {
+	switch {
+	case !kindName.MatchString(kind.Name):
+		return f, errors.New("a name is of lower case, digits and _")
+	case kind.New == nil:
+		return f, errors.New("New is nil")
+	case kind.Help == "" || kind.Example == "":
+		return f, errors.New("Help and Example are needed: the reference page shows them")
+	}
+	table, err := spec.TableOf(kind.New(), spec.Nothing)
+	if err != nil {
+		return f, err
+	}
+	begin := func(s *Sink) any {
+		s.Kind, s.Config = kind.Name, kind.New()
+		return s.Config
+	}
+	written := func(s *Sink) any {
+		if s.Kind != kind.Name {
+			return nil
+		}
+		return s.Config
+	}
+	return spec.Field[Sink]{Name: kind.Name, Affects: spec.Nothing, Form: spec.Chosen(begin, written, table), Example: kind.Example, Help: kind.Help}, nil
+}
+
+func (k Kinds) sinkNames() []string {
+	names := make([]string, len(k.Sinks))
+	for i, kind := range k.Sinks {
+		names[i] = kind.Name
+	}
+	return names
+}
+
+// oneKind sees that each sink has one kind, in a document in which nothing else is wrong.
+func (k Kinds) oneKind(r *spec.Reader, root *spec.Node) {
+	for _, e := range root.Entries {
+		if e.Key != "sinks" {
+			continue
+		}
+		for i, item := range e.Value.Items {
+			n := 0
+			for _, field := range item.Entries {
+				if slices.Contains(k.sinkNames(), field.Key) {
+					n++
+				}
+			}
+			if n != 1 {
+				r.Fail(item.Offset, fmt.Sprintf("sinks[%d]", i), "a sink has exactly one of "+spec.Listed(k.sinkNames(), "and")+", which say where the records go", "write a sink for each, with a `name`")
+			}
+		}
+	}
+}
+
+var sinkFieldsAbove = []spec.Field[Sink]{
+	{Name: "from", Affects: spec.Nothing, Required: true, Form: spec.Into(func(s *Sink) *string { return &s.From }, spec.ReadName), Example: "freezes"},
+	{Name: "name", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *string { return &s.Name }, spec.ReadName), Example: "cards", Absent: "the topic's name",
+		Help: "its consumer group is `<pipeline>.<name>`, and its dead letters go to `<pipeline>.<name>.dlq`; it does not end in `dlq`, `redrive`, `sequence` or `outcomes`, does not begin with `repartition` or g and a number, as in `g2.cards`, and has no part `changelog`"},
+}
+
+var sinkFieldsBelow = []spec.Field[Sink]{
+	{Name: "timeout", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *time.Duration { return &s.Timeout }, spec.Span(time.Millisecond, 10*time.Minute)), Example: "10s"},
+	{Name: "concurrency", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *int { return &s.Concurrency }, spec.Whole[int](1, 1024)), Example: "4"},
+	{Name: "window", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *time.Duration { return &s.Window }, spec.Span(time.Second, 366*spec.Day)), Example: "72h"},
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *int { return &s.Max }, spec.Whole[int](1024, 40_000_000)), Example: "100000"},
+	{Name: "expire", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *time.Duration { return &s.Expire }, spec.Span(time.Second, 366*spec.Day)), Example: "24h", Absent: "it is tried for ever"},
+}

@@ -1,0 +1,82 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/sys/httpclient"
+	"github.com/afterbay/afterbay/sink"
+)
+
+// Kind is a service that is called over HTTP.
+var Kind = sink.Kind{
+	Name:    "http",
+	Help:    "the service: it gets a request for each record, with the value as its body and the id as its Idempotency-Key",
+	Example: "{url: 'https://cards.example.com/freeze'}",
+	New:     func() sink.Config { return &Config{} },
+}
+
+// Config is a service that gets a request for each record: the value as its body,
+// the id as its Idempotency-Key.
+type Config struct {
+	URL       string        // of the service
+	Method    string        // POST (default), PUT or PATCH
+	Headers   []spec.Header // of every request
+	Token     string        // sent as Authorization: Bearer; "" is none
+	TokenFile string        // a file of the token, read again at each request; "" is none
+}
+
+var configFields = []spec.Field[Config]{
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(h *Config) *string { return &h.URL }, spec.ReadURL), Example: "https://cards.example.com/freeze"},
+	{Name: "method", Affects: spec.Nothing, Form: spec.Into(func(h *Config) *string { return &h.Method }, spec.Choice[string]("POST", "PUT", "PATCH")), Example: "PUT", Absent: "POST",
+		Help: "of the request"},
+	{Name: "headers", Affects: spec.Nothing, Form: spec.Into(func(h *Config) *[]spec.Header { return &h.Headers },
+		spec.Named(func(h *spec.Header) *string { return &h.Name }, spec.Into(func(h *spec.Header) *string { return &h.Value }, spec.ReadHeader))),
+		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
+	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *Config) *string { return &h.Token }, spec.Secret("token_file")), Example: "${CARD_TOKEN}"},
+	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *Config) *string { return &h.TokenFile }, spec.ReadPath), Example: "/run/secrets/cards"},
+}
+
+// FieldTable implements spec.Tabled.
+func (c *Config) FieldTable() spec.Table { return spec.Fields(configFields) }
+
+// Check implements sink.Config.
+func (c *Config) Check(sink.Topic) []error {
+	switch u, err := url.Parse(c.URL); {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return []error{&sink.Mistake{Field: "url", Err: errors.New("the URL is not valid: use http://HOST/PATH or https://HOST/PATH")}}
+	case u.User != nil:
+		return []error{&sink.Mistake{Field: "url", Err: errors.New("it has a user and password, which errors would show"), Hint: "use `token`, `token_file` or `headers`"}}
+	}
+	return nil
+}
+
+// Warnings implements sink.Warner.
+func (c *Config) Warnings(sink.Topic) []error {
+	if err := httpclient.SecretWarning(c.URL); err != nil {
+		return []error{&sink.Mistake{Field: "url", Err: err}}
+	}
+	return nil
+}
+
+// Open implements sink.Config.
+func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
+	headers := http.Header{}
+	for _, h := range c.Headers {
+		headers.Add(h.Name, h.Value)
+	}
+	made, err := New(Options{URL: c.URL, Method: c.Method, Headers: headers, Token: c.Token, TokenFile: c.TokenFile, Connections: t.Concurrency})
+	return sink.Service{Each: made}, err
+}
+
+// Describe implements sink.Config.
+func (c *Config) Describe() string {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return ""
+	}
+	return httpclient.ShownOrigin(u) // the path may be a secret
+}

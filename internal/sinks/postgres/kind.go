@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/sinks/row"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/sys/httpclient"
+	"github.com/afterbay/afterbay/sink"
+)
+
+// Kind is a table of PostgreSQL.
+var Kind = sink.Kind{
+	Name:    "postgres",
+	Help:    "a table of PostgreSQL that has a row for each key, of the newest event",
+	Example: "{url: '${DATABASE_URL}', table: artifacts, key: id}",
+	New:     func() sink.Config { return &Config{} },
+}
+
+// Config is a table that has a row for each key: that of the newest event.
+type Config struct {
+	URL         string       // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in the file that PGPASSFILE names
+	Table       string       // its name, or schema.name; it is made where there is none
+	Key         string       // the name that rows are found by
+	Columns     []row.Column // what is written: nil is every name that the records have, each to the column of its name
+	Vector      *Vector      // the column of pgvector's type; nil is none
+	Version     string       // an expression over the names of the records, of type int, number or time, by which rows of a key from different partitions are compared; "" refuses those of another partition than the first one's
+	ExactlyOnce bool         // positions are kept in the database, in the transactions of the rows
+}
+
+// Vector is a column of type vector, of pgvector.
+type Vector struct {
+	Column   string // of the table
+	Index    string // hnsw, which is made if there is none; "" is no index
+	Distance string // that the index is for: cosine (default), l2 or inner_product
+}
+
+var configFields = []spec.Field[Config]{
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.URL }, spec.ReadAddress), Example: "${DATABASE_URL}"},
+	{Name: "table", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Table }, spec.ReadName), Example: "artifacts"},
+	{Name: "key", Affects: spec.Nothing, Required: true, Form: spec.Into(func(t *Config) *string { return &t.Key }, spec.ReadName), Example: "id", Help: "the name of the records, of type string or int, that rows are found by"},
+	{Name: "columns", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *[]row.Column { return &t.Columns },
+		row.ReadColumns),
+		Example: "{id: id, body: text}", Absent: "every name is written, to the column of its name", Help: "names of the records, each with its column: what is not among them is not written"},
+	{Name: "vector", Affects: spec.Nothing, Form: spec.Optional(func(t *Config) **Vector { return &t.Vector }, spec.MappingOf(vectorFields)),
+		Example: "{column: embed_vector, index: hnsw}", Absent: "none", Help: "the column of pgvector's type `vector`; other vectors are of type `real[]`"},
+	{Name: "version", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *string { return &t.Version }, spec.ReadExpression), Example: "revision ?? 0",
+		Absent: "a row of another partition than the first one of its key is a dead letter",
+		Help:   "an int, number or time, of the names of the records and constants, that says which of two rows of a key is newer, also where their events are of different partitions"},
+	{Name: "exactly_once", Affects: spec.Nothing, Form: spec.Into(func(t *Config) *bool { return &t.ExactlyOnce }, spec.OnlyTrue()), Example: "true",
+		Absent: "a row that comes again, and is not newer, changes nothing", Help: "keeps positions in the table `afterbay_positions`, in the transactions of the rows: nothing is written twice, also where rows are deleted meanwhile, and an earlier owner of a partition writes nothing"},
+}
+
+var vectorFields = []spec.Field[Vector]{
+	{Name: "column", Affects: spec.Nothing, Required: true, Form: spec.Into(func(v *Vector) *string { return &v.Column }, spec.ReadName), Example: "embed_vector"},
+	{Name: "index", Affects: spec.Nothing, Form: spec.Into(func(v *Vector) *string { return &v.Index }, spec.Choice[string]("hnsw")), Example: "hnsw", Absent: "none is made",
+		Help: "made while rows are written, which it makes many times slower: it is best in a sink of its own"},
+	{Name: "distance", Affects: spec.Nothing, Form: spec.Into(func(v *Vector) *string { return &v.Distance }, spec.Choice[string]("cosine", "l2", "inner_product")), Example: "l2", Absent: "cosine", Help: "that the index is for"},
+}
+
+// FieldTable implements spec.Tabled.
+func (c *Config) FieldTable() spec.Table { return spec.Fields(configFields) }
+
+// Takes implements sink.Taker.
+func (c *Config) Takes() sink.Way { return sink.Many }
+
+// Check implements sink.Config.
+func (c *Config) Check(t sink.Topic) (found []error) {
+	fail := func(field, hint, format string, args ...any) {
+		found = append(found, &sink.Mistake{Field: field, Hint: hint, Err: fmt.Errorf(format, args...)})
+	}
+	if t.Concurrency > connectionsMax {
+		found = append(found, &sink.Mistake{Field: "concurrency", Beside: true, Err: fmt.Errorf("%d connections to a database: use 1 to %d", t.Concurrency, connectionsMax)})
+	}
+	if t.Partial {
+		return found
+	}
+	if c.URL == "" {
+		fail("url", "", "missing: say where the database is, as postgres://host/database")
+	}
+	if c.Table == "" {
+		fail("table", "", "missing: name the table that takes the records")
+	}
+	mapping, errs := c.mapping(t)
+	found = append(found, errs...)
+	if v := c.Vector; v != nil {
+		at := slices.IndexFunc(mapping.Columns, func(o row.Typed) bool { return o.Column == v.Column })
+		switch {
+		case at < 0:
+			fail("vector.column", "it writes "+strings.Join(mapping.Names(), ", "), "nothing is written to a column %q", v.Column)
+		case !strings.Contains(mapping.Columns[at].Type.String(), "number["):
+			fail("vector.column", "", "%q is of type %v: a vector is of one as number[384]", v.Column, mapping.Columns[at].Type)
+		}
+	}
+	return found
+}
+
+func (c *Config) mapping(t sink.Topic) (*row.Mapping, []error) {
+	return row.Map(t, c.Columns, c.Key, c.Version)
+}
+
+// Warnings implements sink.Warner.
+func (c *Config) Warnings(sink.Topic) []error {
+	if err := httpclient.SecretWarning(c.URL); err != nil {
+		return []error{&sink.Mistake{Field: "url", Err: err}}
+	}
+	return nil
+}
+
+// Open implements sink.Config.
+func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
+	mapping, found := c.mapping(t)
+	if err := errors.Join(found...); err != nil {
+		return sink.Service{}, err
+	}
+	o := Options{
+		URL: c.URL, Table: c.Table, Vector: c.Vector, Version: mapping.Version, ExactlyOnce: c.ExactlyOnce, Connections: t.Concurrency, Group: t.Group,
+	}
+	for _, column := range mapping.Columns {
+		o.Columns = append(o.Columns, Column(column))
+		if column.Name == c.Key {
+			o.Key = column.Column
+		}
+	}
+	made, err := New(o)
+	return sink.Service{Many: made}, err
+}
+
+// Describe implements sink.Config.
+func (c *Config) Describe() string {
+	table := "table " + c.Table
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return table
+	}
+	return httpclient.Shown(u) + " " + table
+}

@@ -1,0 +1,157 @@
+package row
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/sink"
+)
+
+// Column is a name of the records and the column that takes it, as a file says it.
+type Column struct {
+	Name   string
+	Column string // of the service; "" is the name
+}
+
+// ReadColumns reads a mapping from names to columns.
+var ReadColumns = spec.Named(func(c *Column) *string { return &c.Name }, spec.Into(func(c *Column) *string { return &c.Column }, spec.ReadName))
+
+// Typed is a column with the type of what it takes.
+type Typed struct {
+	Name   string
+	Column string
+	Type   value.Type
+}
+
+// Mapping is what a sink writes of the records of a topic.
+type Mapping struct {
+	Columns []Typed
+	Version *Version // which of two rows of a key is newer; nil says nothing
+}
+
+// Map returns what a sink writes of a topic, and what is wrong with it: the columns that
+// the file names, else all; the key; and a version that is no more than a name.
+func Map(t sink.Topic, columns []Column, key, version string) (*Mapping, []error) {
+	m, found := &Mapping{}, []error(nil)
+	if version != "" && t.Columns != nil {
+		var err error
+		if m.Version, err = newer(t, version); err != nil {
+			found = append(found, err)
+		}
+	}
+	always := []string{key}
+	if m.Version != nil {
+		if name, ok := m.Version.Name(); ok {
+			always = append(always, name)
+		}
+	}
+	found = append(found, m.add(t, columns, always)...)
+	if err := m.keyed(key); err != nil {
+		found = append(found, err)
+	}
+	return m, found
+}
+
+// Names returns the columns.
+func (m *Mapping) Names() []string {
+	names := make([]string, len(m.Columns))
+	for i, c := range m.Columns {
+		names[i] = c.Column
+	}
+	return names
+}
+
+// keyed checks the name that rows are found by.
+func (m *Mapping) keyed(key string) error {
+	if key == "" {
+		return &sink.Mistake{Field: "key", Err: fmt.Errorf("missing: name what rows are found by")}
+	}
+	at := slices.IndexFunc(m.Columns, func(c Typed) bool { return c.Name == key })
+	if at < 0 { // add said that there is none
+		return nil
+	}
+	if of := m.Columns[at].Type; of != (value.Type{Kind: value.String}) && of != (value.Type{Kind: value.Int}) && of != (value.Type{}) {
+		return &sink.Mistake{Field: "key", Err: fmt.Errorf("%q is of type %v: a key is a string or int that is always there", key, of)}
+	}
+	return nil
+}
+
+// newer compiles what says which of two records of a topic is newer.
+func newer(t sink.Topic, source string) (*Version, error) {
+	var fields []Field
+	for _, c := range t.Columns {
+		if of, err := value.ReadType(c.Type); err == nil { // else it is of several
+			fields = append(fields, Field{Name: c.Name, Type: of})
+		}
+	}
+	constants := make(map[string]expression.Constant, len(t.Constants))
+	for name, v := range t.Constants {
+		if table, ok := v.(map[string]any); ok {
+			constants[name] = expression.Constant{Table: table}
+		} else {
+			constants[name] = expression.Constant{Value: v}
+		}
+	}
+	v, err := Compile(source, fields, constants)
+	if err != nil {
+		return nil, &sink.Mistake{Field: "version", Column: err.Column, Hint: err.Hint, Err: fmt.Errorf("%s", err.Message)}
+	}
+	return v, nil
+}
+
+// add adds the columns of a topic's records. Those named by always are written whatever
+// the file names.
+func (m *Mapping) add(t sink.Topic, list []Column, always []string) (found []error) {
+	fail := func(field, hint, format string, args ...any) {
+		found = append(found, &sink.Mistake{Field: field, Hint: hint, Err: fmt.Errorf(format, args...)})
+	}
+	if t.Columns == nil {
+		fail("", "", "the records of %q are of no types that are known: only those that an emit writes can be rows", t.Name)
+		return found
+	}
+	if list == nil {
+		for _, c := range t.Columns {
+			list = append(list, Column{Name: c.Name})
+		}
+	}
+	list = slices.Clone(list)
+	for _, name := range always {
+		if name != "" && !slices.ContainsFunc(list, func(c Column) bool { return c.Name == name }) {
+			list = append(list, Column{Name: name})
+		}
+	}
+	for _, c := range list {
+		at := slices.IndexFunc(t.Columns, func(o sink.Column) bool { return o.Name == c.Name })
+		if at < 0 {
+			m.Columns = nil
+			fail("", "they have "+strings.Join(namesOf(t), ", "), "the records of %q have no %q", t.Name, c.Name)
+			return found
+		}
+		typed := Typed{Name: c.Name, Column: c.Column}
+		if typed.Column == "" {
+			typed.Column = c.Name
+		}
+		of, err := value.ReadType(t.Columns[at].Type)
+		if err != nil {
+			fail("", "give it one type, or leave it out by `columns`", "the emits to %q write %q with several types", t.Name, c.Name)
+		}
+		typed.Type = of
+		if other := slices.IndexFunc(m.Columns, func(o Typed) bool { return o.Column == typed.Column }); other >= 0 {
+			fail("columns", "", "%q and %q go to one column, %s", m.Columns[other].Name, c.Name, typed.Column)
+		}
+		m.Columns = append(m.Columns, typed)
+	}
+	return found
+}
+
+func namesOf(t sink.Topic) []string {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	return names
+}
