@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/stream"
@@ -193,6 +194,9 @@ func (r *reading) states(ctx context.Context) ([]string, error) {
 	}
 	var all []string
 	for _, group := range groups {
+		if r.isSink(group) {
+			continue // what it remembers depends on when the service answered
+		}
 		for _, topic := range slices.Sorted(maps.Keys(r.topics)) {
 			for i := range int32(len(r.topics[topic])) {
 				p := stream.Partition{Topic: topic, Index: i}
@@ -210,6 +214,13 @@ func (r *reading) states(ctx context.Context) ([]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// isSink reports whether a group is that of a sink.
+func (r *reading) isSink(group string) bool {
+	return slices.ContainsFunc(r.pipelines, func(p pipeline) bool {
+		return slices.ContainsFunc(p.runner.SinkReads(), func(read afterbay.Read) bool { return read.Group == group })
+	})
 }
 
 // difference says where two runs left different records or state.

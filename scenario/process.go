@@ -175,22 +175,28 @@ type process struct {
 	group   *errgroup.Group
 }
 
-// start starts the pipelines.
+// start starts the pipelines and their sinks.
 func start(ctx context.Context, log *mortal, runners []*afterbay.Runner) *process {
 	ctx, stop := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	p := &process{log: log, runners: runners, ctx: ctx, stop: stop, group: group}
 	for _, r := range runners {
 		group.Go(func() error { return r.Run(ctx, log) })
+		group.Go(func() error { return r.Deliver(ctx, log) })
 	}
 	return p
 }
 
-// settle waits until everything that was appended is processed. It returns
-// errKilled where the process was killed meanwhile, and then it has ended.
+// settle waits until everything that was appended is processed, and what that became is
+// delivered. It returns errKilled where the process was killed meanwhile, and then it has ended.
 func (p *process) settle() error {
 	for _, r := range p.runners {
 		if err := r.WaitIdle(p.ctx, p.log); err != nil {
+			return errors.Join(p.end(), err)
+		}
+	}
+	for _, r := range p.runners {
+		if err := r.WaitDelivered(p.ctx, p.log); err != nil {
 			return errors.Join(p.end(), err)
 		}
 	}

@@ -18,7 +18,9 @@ import (
 
 // Options say how scenarios are run. The zero value is a good default.
 type Options struct {
-	// Code is what the pipelines name that is written in Go.
+	// Code is what the pipelines name that is written in Go. Sinks of its kinds get what
+	// the pipelines write, in each way; a record may come to them again. Sinks of other
+	// kinds get nothing.
 	Code afterbay.Code
 
 	// Update writes what happened into the file, where it differs from what

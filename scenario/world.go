@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	builtin "github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -96,6 +97,9 @@ func (w *world) load(c *command, code afterbay.Code) error {
 		if err != nil {
 			return file.Explain(i, err)
 		}
+		p.Sinks = slices.DeleteFunc(slices.Clone(p.Sinks), func(s afterbay.Sink) bool {
+			return !slices.ContainsFunc(code.Sinks, func(k sink.Kind) bool { return k.Name == s.Kind })
+		})
 		w.pipelines = append(w.pipelines, pipeline{p, file, i, runner})
 	}
 	return nil

@@ -28,9 +28,9 @@ var ranks = []struct {
 	{5, []string{
 		"internal/log", "internal/models", "internal/http/ingest", "internal/http/serving", "internal/models/ocr", "internal/models/voice",
 		"internal/lookups/postgres", "internal/lookups/redis", "internal/lookups/http", "internal/gateway/sequence", "internal/sinks/files",
-		"internal/sinks/http", "internal/sinks/kafka", "internal/sinks/postgres", "internal/sinks/redis",
+		"internal/sinks/http", "internal/sinks/postgres", "internal/sinks/redis",
 	}},
-	{6, []string{"internal/task/redrive", "internal/task/table", "internal/sinks"}},
+	{6, []string{"internal/task/redrive", "internal/task/table", "internal/sinks", "internal/sinks/kafka"}},
 	{8, []string{"internal/task/output", "internal/task/group", "internal/task/async"}},
 	{9, []string{"internal/task/keyed"}},
 	{10, []string{"internal/task"}},
