@@ -14,7 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
-	"github.com/afterbay/afterbay/internal/process"
+	builtin "github.com/afterbay/afterbay/internal/process"
 )
 
 // lines calls take with each line of a gzip file.
@@ -149,7 +149,7 @@ func TestPipelineOfARunIsTheExamplesUnderOtherNames(t *testing.T) {
 			if err := os.WriteFile(path, r.pipeline(string(file), lines), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			loaded, err := config.Load(path, process.Kinds())
+			loaded, err := config.Load(path, builtin.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}
