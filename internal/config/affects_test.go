@@ -17,11 +17,11 @@ func eachFingerprinted(t *testing.T, visit func(path string, w spec.About)) {
 		comments []string
 		shape    spec.Shape
 	}{{pipelineStructs, spec.MappingOf(process.Kinds().Fields()).Shape}, {[]string{manifestStructs}, spec.MappingOf(lang.ManifestFields).Shape}} {
-		readComments(t, of.comments...).sections(of.shape, func(s section) {
-			for _, w := range s.words {
+		readComments(t, of.comments...).sections(of.shape, func(s spec.Section) {
+			for _, w := range s.Words {
 				if w.Accepted {
 					n++
-					visit(spec.Join(s.path, w.Name), w)
+					visit(spec.Join(s.Path, w.Name), w)
 				}
 			}
 		})
@@ -88,7 +88,7 @@ func TestDefaultsHaveNoText(t *testing.T) {
 			text = w.Absent
 		}
 		documents, found := spec.ReadDocuments(spec.NewSource("default.yaml", w.Name+": "+text+"\n"), &spec.PipelineFiles)
-		if w.Affects == spec.Nothing || text == "" || len(found) > 0 || documents[0].Root.Kind != spec.Mapping || !isValue(w.Shape.Kind) {
+		if w.Affects == spec.Nothing || text == "" || len(found) > 0 || documents[0].Root.Kind != spec.Mapping || !spec.IsValue(w.Shape.Kind) {
 			return
 		}
 		_, r := exampleNode(t, w)

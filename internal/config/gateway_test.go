@@ -151,21 +151,21 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 func TestEveryWordOfGatewaysIsExplained(t *testing.T) {
 	said, set := readComments(t, gatewayStructs...), map[string]bool{}
 	schema := validator{said.gatewaySchema()["$defs"].(object)}
-	said.sections(spec.MappingOf(gatewayFields).Shape, func(s section) {
-		for _, w := range s.words {
+	said.sections(spec.MappingOf(gatewayFields).Shape, func(s spec.Section) {
+		for _, w := range s.Words {
 			if w.Shape.Get != nil {
 				structure, field := fieldOf(w.Shape.Get)
 				set[structure+"."+field.Name] = true
 			}
 			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.Path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
-			if why := schema.check(said.shape(w.Shape), instance(n), w.Name); why != "" {
-				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.Name, why)
+			if why := schema.check(said.docs().Schema(w.Shape), spec.Instance(n), w.Name); why != "" {
+				t.Errorf("%s: the schema refuses the example of %s: %s", s.Path, w.Name, why)
 			}
 			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
+				t.Errorf("%s: the example of %s is refused: %v", s.Path, w.Name, r.Errors)
 			}
 		}
 	})

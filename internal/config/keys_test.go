@@ -130,18 +130,18 @@ func TestWhatKeysNameWronglyIsExplainedWhereItStands(t *testing.T) {
 // and every field has a word.
 func TestEveryWordOfKeysIsExplained(t *testing.T) {
 	said, set := readComments(t, keysStructs), make(map[string]bool)
-	said.sections(spec.MappingOf(keysFields).Shape, func(s section) {
-		for _, w := range s.words {
+	said.sections(spec.MappingOf(keysFields).Shape, func(s spec.Section) {
+		for _, w := range s.Words {
 			if w.Shape.Get != nil {
 				structure, field := fieldOf(w.Shape.Get)
 				set[structure+"."+field.Name] = true
 			}
 			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.Path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
 			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
+				t.Errorf("%s: the example of %s is refused: %v", s.Path, w.Name, r.Errors)
 			}
 		}
 	})

@@ -120,15 +120,15 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 // Every word of a manifest says what it means and has an example that is valid.
 func TestEveryWordOfManifestsIsExplained(t *testing.T) {
 	seen := 0
-	readComments(t, manifestStructs).sections(spec.MappingOf(lang.ManifestFields).Shape, func(s section) {
-		for _, w := range s.words {
+	readComments(t, manifestStructs).sections(spec.MappingOf(lang.ManifestFields).Shape, func(s spec.Section) {
+		for _, w := range s.Words {
 			seen++
 			if w.Help == "" || w.Example == "" || !w.Required && w.Absent == "" {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.Path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
 			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
+				t.Errorf("%s: the example of %s is refused: %v", s.Path, w.Name, r.Errors)
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -87,24 +86,24 @@ func TestEveryWordIsExplained(t *testing.T) {
 	comments := readComments(t, pipelineStructs...)
 	schema := validator{comments.schema()["$defs"].(object)}
 	seen := 0
-	comments.sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s section) {
-		for _, w := range s.words {
+	comments.sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s spec.Section) {
+		for _, w := range s.Words {
 			if !w.Accepted {
 				if w.Instead == "" {
-					t.Errorf("%s: %s says not what to do instead", s.path, w.Name)
+					t.Errorf("%s: %s says not what to do instead", s.Path, w.Name)
 				}
 				continue
 			}
 			seen++
-			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" && !strings.HasSuffix(s.path, "steps[]") {
-				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.path, w.Name, w)
+			if w.Help == "" || w.Example == "" || !w.Required && w.Or == "" && w.Absent == "" && !strings.HasSuffix(s.Path, "steps[]") {
+				t.Errorf("%s: %s lacks its meaning, example or what holds without it: %+v", s.Path, w.Name, w)
 			}
 			n, r := exampleNode(t, w)
-			if why := schema.check(comments.shape(w.Shape), instance(n), w.Name); why != "" {
-				t.Errorf("%s: the schema refuses the example of %s: %s", s.path, w.Name, why)
+			if why := schema.check(comments.docs().Schema(w.Shape), spec.Instance(n), w.Name); why != "" {
+				t.Errorf("%s: the schema refuses the example of %s: %s", s.Path, w.Name, why)
 			}
 			if w.Try(r, n, w.Name); len(r.Errors) > 0 {
-				t.Errorf("%s: the example of %s is refused: %v", s.path, w.Name, r.Errors)
+				t.Errorf("%s: the example of %s is refused: %v", s.Path, w.Name, r.Errors)
 			}
 		}
 	})
@@ -142,8 +141,8 @@ func TestEveryFieldHasAWord(t *testing.T) {
 			walk(inner)
 		}
 	}
-	readComments(t, pipelineStructs...).sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s section) {
-		for _, w := range s.words {
+	readComments(t, pipelineStructs...).sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s spec.Section) {
+		for _, w := range s.Words {
 			walk(w.Shape)
 		}
 	})
@@ -309,45 +308,6 @@ func (c comments) said(name string) (means, absent string) {
 	return strings.Join(kept, "; "), absent
 }
 
-// section is one mapping of the file.
-type section struct {
-	path  string
-	words []spec.About
-}
-
-// sections calls visit for every mapping, in the order of the file.
-func (c comments) sections(root spec.Shape, visit func(section)) {
-	var walk func(path string, s spec.Shape)
-	walk = func(path string, s spec.Shape) {
-		switch s.Kind {
-		case spec.AMapping, spec.AStep:
-			words := s.Words()
-			for i := range words {
-				c.explain(&words[i])
-			}
-			nameByWord(words)
-			visit(section{path, words})
-			for _, w := range words {
-				walk(strings.TrimPrefix(path+"."+w.Name, "."), w.Shape)
-			}
-		case spec.ANames:
-			walk(path+".<name>", s.Of[0])
-			if s.Last != nil {
-				walk(path+".default", *s.Last)
-			}
-		case spec.AList:
-			if path != "inputs" { // of input
-				walk(path+"[]", s.Of[0])
-			}
-		case spec.Either:
-			for _, alternative := range s.Of {
-				walk(path, alternative)
-			}
-		}
-	}
-	walk("", root)
-}
-
 // nameByWord writes the words for the fields that the comments of their struct
 // name.
 func nameByWord(words []spec.About) {
@@ -365,67 +325,6 @@ func nameByWord(words []spec.About) {
 		words[i].Help = names.Replace(words[i].Help)
 		words[i].Absent = strings.TrimSuffix(names.Replace(words[i].Absent+" "), " ")
 	}
-}
-
-// valueOf says what may stand behind a word.
-func valueOf(s spec.Shape) string {
-	plural := func(s spec.Shape) string {
-		text := valueOf(s)
-		switch s.Kind {
-		case spec.AnyText:
-			return strings.TrimPrefix(strings.TrimPrefix(text, "a "), "an ") + "s"
-		case spec.AWindow:
-			return "windows"
-		case spec.AStep, spec.TheSteps:
-			return "steps"
-		case spec.AMapping:
-			return "mappings"
-		}
-		return text
-	}
-	switch s.Kind {
-	case spec.AnyText:
-		if strings.HasPrefix(s.Text, "a type") {
-			return "a type"
-		}
-		return s.Text
-	case spec.AChoice:
-		return "`" + strings.Join(s.Allowed, "`, `") + "`"
-	case spec.AWhole:
-		return "a whole number, " + s.Low + " to " + s.High
-	case spec.ANumber:
-		if s.High != "" {
-			return "a number above " + s.Low + ", up to " + s.High
-		}
-		return "a number"
-	case spec.ASwitch:
-		return "`true`, `false`"
-	case spec.ATrue:
-		return "`true`"
-	case spec.ADuration:
-		return "a duration, " + s.Low + " to " + s.High
-	case spec.ASize:
-		return "a size, " + s.Low + " to " + s.High
-	case spec.AWindow:
-		return "a window"
-	case spec.AConstant:
-		return "a constant"
-	case spec.ASecret:
-		return "`${NAME}` of the environment"
-	case spec.AList:
-		return "a list of " + plural(s.Of[0])
-	case spec.ANames:
-		return "names, each with " + valueOf(s.Of[0])
-	case spec.AMapping, spec.AStep:
-		return "a mapping"
-	case spec.TheSteps:
-		return "a list of steps"
-	}
-	var parts []string
-	for _, alternative := range s.Of {
-		parts = append(parts, valueOf(alternative))
-	}
-	return strings.Join(parts, ", or ")
 }
 
 const manifestHead = `# The manifest of a model, word by word
@@ -551,43 +450,19 @@ func pipelineHead(t *testing.T) string {
 
 // page returns a reference page.
 func (c comments) page(head, first string, root spec.Shape) string {
-	var page bytes.Buffer
+	var page strings.Builder
 	page.WriteString(head)
-	c.sections(root, func(s section) {
-		title := first
-		if s.path != "" {
-			title = "`" + s.path + "`"
-		}
-		fmt.Fprintf(&page, "\n## %s\n\n", title)
-		if strings.HasSuffix(s.path, "steps[]") {
-			page.WriteString("One of these words each.\n\n")
-		}
-		page.WriteString("| word | value | without it | meaning | example |\n|---|---|---|---|---|\n")
-		var missing []string
-		for _, w := range s.words {
-			switch {
-			case w.Accepted:
-				fmt.Fprintf(&page, "| `%s` | %s | %s | %s | `%s: %s` |\n", w.Name, cell(valueOf(w.Shape)), cell(without(w)), strings.ReplaceAll(cell(w.Help), "*", `\*`), w.Name, cell(w.Example))
-			case w.Refused == "":
-				missing = append(missing, fmt.Sprintf("- `%s`: %s", w.Name, w.Instead))
-			}
-		}
-		if len(missing) > 0 {
-			fmt.Fprintf(&page, "\nNot built yet, and refused:\n\n%s\n", strings.Join(missing, "\n"))
-		}
-	})
+	c.sections(root, func(s spec.Section) { page.WriteString(s.Page(first)) })
 	return page.String()
 }
 
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+// docs write what the tables and the comments say.
+func (c comments) docs() spec.Docs { return spec.Docs{Explain: c.explain} }
 
-// without says what holds where the word is not written.
-func without(w spec.About) string {
-	switch {
-	case w.Required && w.Or != "":
-		return "required, or `" + strings.ReplaceAll(w.Or, "|", "` or `") + "`"
-	case w.Required:
-		return "required"
-	}
-	return w.Absent
+// sections calls visit for every mapping, in the order of the file.
+func (c comments) sections(root spec.Shape, visit func(spec.Section)) {
+	c.docs().Sections(root, func(s spec.Section) {
+		nameByWord(s.Words)
+		visit(s)
+	})
 }

@@ -15,7 +15,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -23,21 +22,15 @@ import (
 
 type object = map[string]any
 
-const (
-	hasVariable  = `\$\{`
-	durationText = `([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))*`
-	sizeText     = `[0-9]+ *(B|KB|MB|GB|KiB|MiB|GiB)?`
-)
-
 // schema returns the JSON Schema of a pipeline.
 func (c comments) schema() object {
-	schema := c.shape(spec.MappingOf(process.Kinds().Fields()).Shape)
-	steps := c.shape(spec.Shape{Kind: spec.AList, Of: []spec.Shape{lang.StepForm().Shape}})
+	schema := c.docs().Schema(spec.MappingOf(process.Kinds().Fields()).Shape)
+	steps := c.docs().Schema(spec.Shape{Kind: spec.AList, Of: []spec.Shape{lang.StepForm().Shape}})
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A pipeline of Afterbay",
 		"$defs": object{
 			"steps":    steps,
-			"variable": variableSchema(),
+			"variable": spec.VariableSchema(),
 		},
 	})
 	return schema
@@ -45,188 +38,12 @@ func (c comments) schema() object {
 
 // gatewaySchema returns the JSON Schema of a gateway file.
 func (c comments) gatewaySchema() object {
-	schema := c.shape(spec.MappingOf(gatewayFields).Shape)
+	schema := c.docs().Schema(spec.MappingOf(gatewayFields).Shape)
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A gateway of Afterbay",
-		"$defs": object{"variable": variableSchema()},
+		"$defs": object{"variable": spec.VariableSchema()},
 	})
 	return schema
-}
-
-func variableSchema() object {
-	return object{"type": "string", "pattern": hasVariable, "description": "text with environment variables"}
-}
-
-// orVariable returns schema, or text that names an environment variable.
-func orVariable(schema object) object {
-	return object{"anyOf": []any{schema, object{"$ref": "#/$defs/variable"}}}
-}
-
-func matching(pattern string) object {
-	return object{"type": "string", "pattern": "^(" + pattern + ")$|" + hasVariable}
-}
-
-// shape returns the schema of what a form reads.
-func (c comments) shape(s spec.Shape) object {
-	switch s.Kind {
-	case spec.AnyText:
-		if strings.HasPrefix(s.Text, "an expression") {
-			return object{"type": []any{"string", "number", "boolean"}, "minLength": 1.0}
-		}
-		return object{"type": "string", "minLength": 1.0}
-	case spec.AChoice:
-		return orVariable(object{"enum": anys(s.Allowed)})
-	case spec.AWhole:
-		return orVariable(object{"type": "integer", "minimum": count(s.Low), "maximum": count(s.High)})
-	case spec.ANumber:
-		number := object{"type": "number"}
-		if s.High != "" {
-			number["exclusiveMinimum"], number["maximum"] = count(s.Low), count(s.High)
-		}
-		return orVariable(number)
-	case spec.ASwitch:
-		return orVariable(object{"type": "boolean"})
-	case spec.ATrue:
-		return orVariable(object{"const": true})
-	case spec.ADuration:
-		if s.Low == "0s" {
-			return object{"anyOf": []any{matching(durationText), object{"const": 0.0}}}
-		}
-		return matching(durationText)
-	case spec.ASize:
-		low, _ := spec.ParseSize(s.Low)
-		high, _ := spec.ParseSize(s.High)
-		return object{"anyOf": []any{matching(sizeText), object{"type": "integer", "minimum": float64(low), "maximum": float64(high)}}}
-	case spec.AWindow:
-		return matching(durationText + "(/" + durationText + ")?")
-	case spec.ASecret:
-		return object{"type": "string", "pattern": spec.SecretText}
-	case spec.AConstant:
-		one := object{"type": []any{"string", "number", "boolean"}}
-		return object{"anyOf": []any{one, object{"type": "object", "minProperties": 1.0, "additionalProperties": one}}}
-	case spec.AList:
-		return object{"type": "array", "minItems": 1.0, "items": c.shape(s.Of[0])}
-	case spec.ANames:
-		schema := object{"type": "object", "minProperties": 1.0, "additionalProperties": c.shape(s.Of[0])}
-		if s.Last != nil {
-			schema["properties"] = object{"default": c.shape(*s.Last)}
-		}
-		return schema
-	case spec.AMapping, spec.AStep:
-		return c.mapping(s)
-	case spec.TheSteps:
-		return object{"$ref": "#/$defs/steps"}
-	}
-	var alternatives []any
-	for _, alternative := range s.Of {
-		alternatives = append(alternatives, c.shape(alternative))
-	}
-	return object{"anyOf": alternatives}
-}
-
-func (c comments) mapping(s spec.Shape) object {
-	properties := object{}
-	schema := object{"type": "object", "properties": properties, "additionalProperties": false, "minProperties": 1.0}
-	if s.Kind == spec.AStep {
-		schema["maxProperties"] = 1.0
-	}
-	values := validator{object{"variable": variableSchema()}} // a default holds no steps
-	var required, choices []any
-	for _, w := range s.Words() {
-		if !w.Accepted {
-			continue
-		}
-		c.explain(&w)
-		property := c.shape(w.Shape)
-		if w.Shape.Kind == spec.AList && w.Shape.Of[0].Kind == spec.AStep {
-			property = object{"$ref": "#/$defs/steps"}
-		}
-		property["description"] = w.Help
-		if value, ok := exampleValue(w.Name, w.Example); ok {
-			property["examples"] = []any{value}
-		}
-		if value, ok := exampleValue(w.Name, w.Absent); ok && value != nil && isValue(w.Shape.Kind) && values.check(property, value, "") == "" {
-			property["default"] = value
-		}
-		properties[w.Name] = property
-		switch {
-		case w.Required && w.Or != "":
-			for name := range strings.SplitSeq(w.Name+"|"+w.Or, "|") {
-				choices = append(choices, object{"required": []any{name}})
-			}
-		case w.Required:
-			required = append(required, w.Name)
-		}
-	}
-	if required != nil {
-		schema["required"] = required
-	}
-	if choices != nil {
-		schema["oneOf"] = choices
-	}
-	return schema
-}
-
-// isValue reports whether what holds without a word may be a value of it.
-func isValue(k spec.ShapeKind) bool {
-	return k == spec.AChoice || k == spec.AWhole || k == spec.ANumber || k == spec.ADuration || k == spec.ASize || k == spec.Either
-}
-
-func exampleValue(name, written string) (any, bool) {
-	text := strings.ReplaceAll(written, ",", "")
-	if _, err := strconv.Atoi(text); err != nil {
-		text = written
-	}
-	documents, found := spec.ReadDocuments(spec.NewSource("", name+": "+text+"\n"), &spec.PipelineFiles)
-	if len(found) > 0 || documents[0].Root.Kind != spec.Mapping {
-		return nil, false
-	}
-	return instance(documents[0].Root.Entries[0].Value), true
-}
-
-func count(text string) float64 {
-	n, err := strconv.Atoi(strings.ReplaceAll(text, ",", ""))
-	if err != nil {
-		panic(err)
-	}
-	return float64(n)
-}
-
-func anys[T any](list []T) []any {
-	all := make([]any, len(list))
-	for i, v := range list {
-		all[i] = v
-	}
-	return all
-}
-
-// instance returns what YAML's core schema makes of a node, as JSON values.
-func instance(n *spec.Node) any {
-	switch n.Kind {
-	case spec.Mapping:
-		o := object{}
-		for _, e := range n.Entries {
-			o[e.Key] = instance(e.Value)
-		}
-		return o
-	case spec.List:
-		all := []any{}
-		for _, item := range n.Items {
-			all = append(all, instance(item))
-		}
-		return all
-	case spec.NoValue:
-		return nil
-	}
-	if n.Style == spec.Plain {
-		if n.Text == "true" || n.Text == "false" {
-			return n.Text == "true"
-		}
-		if number, err := strconv.ParseFloat(n.Text, 64); err == nil && spec.Fractional.MatchString(n.Text) {
-			return number
-		}
-	}
-	return n.Text
 }
 
 // validator checks values against a schema. It knows the keywords that the
@@ -357,7 +174,7 @@ func writtenSchema(t *testing.T) func(n *spec.Node) string {
 		t.Fatal(err)
 	}
 	v := &validator{schema["$defs"].(object)}
-	return func(n *spec.Node) string { return v.check(schema, instance(n), "") }
+	return func(n *spec.Node) string { return v.check(schema, spec.Instance(n), "") }
 }
 
 func TestSchemaAcceptsWhatIsRight(t *testing.T) {
