@@ -48,9 +48,19 @@ var kindName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // sinkFields returns the fields of a sink: one for each kind between those of all.
 func (k Kinds) sinkFields() ([]spec.Field[Sink], error) {
-	var chosen []spec.Field[Sink]
+	chosen, err := SinkKinds(k.Sinks)
+	for i := range chosen {
+		if chosen[i].Absent = "see `" + chosen[0].Name + "`"; i == 0 {
+			chosen[i].Absent = "one of " + spec.Listed(k.sinkNames(), "and") + " is required"
+		}
+	}
+	return slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), err
+}
+
+// SinkKinds returns the fields that choose kinds of sinks, and what is wrong with the kinds.
+func SinkKinds(kinds []sink.Kind) (chosen []spec.Field[Sink], err error) {
 	var errs []error
-	for i, kind := range k.Sinks {
+	for _, kind := range kinds {
 		field, err := sinkField(kind)
 		named := func(o spec.Field[Sink]) bool { return o.Name == kind.Name }
 		switch {
@@ -60,12 +70,9 @@ func (k Kinds) sinkFields() ([]spec.Field[Sink], error) {
 		case slices.ContainsFunc(slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), named):
 			errs = append(errs, fmt.Errorf("sink kind %q: a field of that name is there", kind.Name))
 		}
-		if field.Absent = "see `" + k.Sinks[0].Name + "`"; i == 0 {
-			field.Absent = "one of " + spec.Listed(k.sinkNames(), "and") + " is required"
-		}
 		chosen = append(chosen, field)
 	}
-	return slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), errors.Join(errs...)
+	return chosen, errors.Join(errs...)
 }
 
 // sinkField returns the field that chooses a kind.

@@ -1,0 +1,84 @@
+package afterbay
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+//go:embed docs/reference/pipeline.schema.json
+var builtInSchema []byte
+
+// Schema returns the JSON Schema of pipeline files that may name the kinds of code beside
+// those that are built in. An editor completes and checks files by it. Kinds that cannot
+// be are an error.
+func Schema(code Code) ([]byte, error) {
+	brought, err := broughtBy(code)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(builtInSchema, &all); err != nil {
+		return nil, fmt.Errorf("the schema of the built-in kinds: %w", err)
+	}
+	for _, b := range brought {
+		into, from := propertiesOf(all, b.place), (spec.Docs{}).Schema(b.shape)
+		maps.Copy(into, from["properties"].(map[string]any))
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	return append(text, '\n'), err
+}
+
+// Reference returns the reference of the kinds of code as Markdown: what each is, and its
+// fields. Kinds that cannot be are an error.
+func Reference(code Code) (string, error) {
+	brought, err := broughtBy(code)
+	if err != nil {
+		return "", err
+	}
+	var page strings.Builder
+	for _, b := range brought {
+		(spec.Docs{}).Sections(b.shape, func(s spec.Section) {
+			s.Path = strings.TrimSuffix(b.place+"."+s.Path, ".")
+			page.WriteString(s.Page(""))
+		})
+	}
+	return page.String(), nil
+}
+
+// kindFields are the fields of a mapping that choose kinds.
+type kindFields struct {
+	place string // of the mapping in a file
+	shape spec.Shape
+}
+
+// broughtBy returns the fields that choose the kinds of code.
+func broughtBy(code Code) (brought []kindFields, err error) {
+	if _, err := process.Kinds().With(code); err != nil {
+		return nil, err
+	}
+	if sinks, err := lang.SinkKinds(code.Sinks); err != nil {
+		return nil, err
+	} else if len(sinks) > 0 {
+		brought = append(brought, kindFields{"sinks[]", spec.MappingOf(sinks).Shape})
+	}
+	return brought, nil
+}
+
+// propertiesOf returns the properties of a mapping in a schema.
+func propertiesOf(schema map[string]any, place string) map[string]any {
+	for part := range strings.SplitSeq(place, ".") {
+		name, isList := strings.CutSuffix(part, "[]")
+		schema = schema["properties"].(map[string]any)[name].(map[string]any)
+		if isList {
+			schema = schema["items"].(map[string]any)
+		}
+	}
+	return schema["properties"].(map[string]any)
+}
