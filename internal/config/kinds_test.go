@@ -1,0 +1,90 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/sinks/http"
+	"github.com/afterbay/afterbay/internal/sinks/kafka"
+	"github.com/afterbay/afterbay/sink"
+)
+
+func TestBuiltInKindsCanBe(t *testing.T) {
+	if err := process.Kinds().Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKindsOfAProgramStandBesideTheBuiltInOnes refuses a name that is taken.
+func TestKindsOfAProgramStandBesideTheBuiltInOnes(t *testing.T) {
+	built := process.Kinds()
+	mine := http.Kind
+	mine.Name = "mine"
+	all, err := built.With(lang.Code{Sinks: []sink.Kind{mine}})
+	if err != nil || len(all.Sinks) != len(built.Sinks)+1 {
+		t.Errorf("%d kinds, %v", len(all.Sinks), err)
+	}
+	for _, name := range []string{"http", "from", "Mine", ""} {
+		mine.Name = name
+		if _, err := built.With(lang.Code{Sinks: []sink.Kind{mine}}); err == nil {
+			t.Errorf("a kind may be named %q", name)
+		}
+	}
+}
+
+// TestPathsOfKindsAreRelativeToTheFile reads the files that sinks and a lookup name.
+func TestPathsOfKindsAreRelativeToTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "p.yaml")
+	const text = `pipeline: p
+input: {topic: t, key: k, fields: {k: string}}
+steps:
+  - lookup: {name: user, http: {url: 'https://users/{key}', token_file: secrets/users}, key: k, fields: {level: int}}
+  - emit: {topic: o}
+sinks:
+  - {from: o, name: a, http: {url: 'https://cards', token_file: secrets/cards}}
+  - {from: o, name: b, kafka: {topic: o, cluster: {url: 'kafka+tls://b:1', ca: tls/ca.pem, cert: /tls/cert.pem, key: tls/key.pem}}}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, joined := range []bool{true, false} {
+		file, err := Parse(path, []byte(text), process.Kinds())
+		folder := ""
+		if joined {
+			file, err = Load(path, process.Kinds())
+			folder = dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := file.Pipelines[0]
+		cluster := p.Sinks[1].Config.(*kafka.Config).Cluster
+		for want, got := range map[string]string{
+			filepath.Join(folder, "secrets/users"): p.Steps[0].Lookup.HTTP.TokenFile, filepath.Join(folder, "secrets/cards"): p.Sinks[0].Config.(*http.Config).TokenFile,
+			filepath.Join(folder, "tls/ca.pem"): cluster.CA, "/tls/cert.pem": cluster.Cert, filepath.Join(folder, "tls/key.pem"): cluster.Key,
+		} {
+			if got != want {
+				t.Errorf("a path is %s, want %s", got, want)
+			}
+		}
+	}
+}
+
+// TestASinkHasOneKind sees what is said of a sink with no kind and with two.
+func TestASinkHasOneKind(t *testing.T) {
+	for sinks, want := range map[string]string{
+		"{from: o}": "f.yaml:4:9: sinks[0]: a sink has exactly one of http, postgres, redis, files and kafka, which say where the records go: write a sink for each, with a `name`",
+		"{from: o, http: {url: 'http://a'}, redis: {url: 'redis://a', key: k}}": "f.yaml:4:9: sinks[0]: a sink has exactly one of http, postgres, redis, files and kafka",
+		"{from: o, http: {url: 'http://a'}}":                                    "",
+	} {
+		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\nsinks: ["+sinks+"]\n"), process.Kinds())
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", sinks, err, want)
+		}
+	}
+}
