@@ -43,6 +43,13 @@ func TestAModuleOfItsOwnBringsKinds(t *testing.T) {
 	}
 }
 
+// TestHowToShowsTheToy sees that the page has the kinds of testdata/toy as they are.
+func TestHowToShowsTheToy(t *testing.T) {
+	if page, kind := readText(t, "docs/howto/kinds.md"), readText(t, "internal/e2e/testdata/toy/sink.go"); !strings.Contains(page, "```go\n"+kind+"```\n") {
+		t.Error("docs/howto/kinds.md does not show internal/e2e/testdata/toy/sink.go as it is: copy it")
+	}
+}
+
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

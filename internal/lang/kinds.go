@@ -81,11 +81,21 @@ func sinkField(kind sink.Kind) (f spec.Field[Sink], err error) {
 	case !kindName.MatchString(kind.Name):
 		return f, errors.New("a name is of lower case, digits and _")
 	case kind.New == nil:
-		return f, errors.New("New is nil")
+		return f, errors.New("its New is nil")
 	case kind.Help == "" || kind.Example == "":
-		return f, errors.New("Help and Example are needed: the reference page shows them")
+		return f, errors.New("its Help and Example are needed: the reference page shows them")
 	}
 	table, err := spec.TableOf(kind.New(), spec.Nothing)
+	if err != nil {
+		return f, err
+	}
+	spec.Docs{}.Sections(table.Shape, func(s spec.Section) {
+		for _, w := range s.Words {
+			if w.Accepted && w.Affects != spec.Nothing && err == nil {
+				err = fmt.Errorf("the field %s affects %v: a sink changes nothing of the pipeline", spec.Join(s.Path, w.Name), w.Affects)
+			}
+		}
+	})
 	if err != nil {
 		return f, err
 	}

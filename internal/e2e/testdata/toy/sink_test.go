@@ -125,8 +125,14 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 
 // TestKindsThatCannotBeAreRefused brings kinds with wrong tags and with names that are taken.
 func TestKindsThatCannotBeAreRefused(t *testing.T) {
-	taken, wrong := Lines, Lines
+	taken, wrong, affecting := Lines, Lines, Lines
 	taken.Name = "http"
+	affecting.New = func() sink.Config {
+		return &struct {
+			lines `field:"-"`
+			Path  string `field:"path" example:"x" help:"x" affects:"outputs"`
+		}{}
+	}
 	wrong.New = func() sink.Config {
 		return &struct {
 			*lines
@@ -137,6 +143,7 @@ func TestKindsThatCannotBeAreRefused(t *testing.T) {
 		`sink kind "http": a field of that name is there`:  {taken},
 		`sink kind "lines": a field of that name is there`: {Lines, Lines},
 		`sink kind "lines": struct`:                        {wrong},
+		"the field path affects outputs":                   {affecting},
 		`sink kind "": a name is of lower case`:            {{}},
 	} {
 		if _, err := afterbay.Schema(afterbay.Code{Sinks: kinds}); err == nil || !strings.Contains(err.Error(), want) {
