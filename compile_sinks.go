@@ -44,7 +44,8 @@ func (c *compiler) sinks() []sunk {
 			c.hint("give one of them a `name`")
 		}
 		if s.Config == nil {
-			c.fail(path, "missing: a sink has a Config, which says where its records go")
+			c.fail(path, "missing: nothing says where the records go")
+			c.hint("name a kind of sink with its fields; in Go, set Config")
 			continue
 		}
 		s.topic = c.topicOf(&s.Sink, !complete)

@@ -36,7 +36,7 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 	}{
 		{"sinks[0].from", "missing", []afterbay.Sink{{Kind: "http", Config: service}}},
 		{"sinks[0].from", `does not write "in"`, []afterbay.Sink{{From: "in", Kind: "http", Config: service}}},
-		{"sinks[0]", "a sink has a Config", []afterbay.Sink{{From: "out"}}},
+		{"sinks[0]", "nothing says where the records go", []afterbay.Sink{{From: "out"}}},
 		{"sinks[0].http.url", "the URL is not valid", []afterbay.Sink{{From: "out", Kind: "http", Config: toHTTP("cards")}}},
 		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", Kind: "http", Config: toHTTP("http://a:b@cards")}}},
 		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "to/out", Kind: "http", Config: service}}},
