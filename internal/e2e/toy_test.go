@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,31 +11,23 @@ import (
 )
 
 // TestAModuleOfItsOwnBringsKinds runs the tests of testdata/toy, a module of its own: what
-// it imports is public, and each of its kinds is one file. It needs no network, since the
-// modules that the repository needs are all that it needs.
+// it imports is public, and each of its kinds is one file. It runs in a workspace with the
+// repository, so that it needs no network and no list of modules of its own.
 func TestAModuleOfItsOwnBringsKinds(t *testing.T) {
 	root, err := filepath.Abs(".") // as toRoot set it
 	if err != nil {
 		t.Fatal(err)
 	}
 	toy := filepath.Join(root, "internal/e2e/testdata/toy")
-	mod := filepath.Join(t.TempDir(), "go.mod")
-	text := strings.Replace(readText(t, filepath.Join(toy, "go.mod")), "=> ../../../..", "=> "+root, 1)
-	for _, needed := range regexp.MustCompile(`(?ms)^require \(\n.*?^\)\n`).FindAllString(readText(t, filepath.Join(root, "go.mod")), -1) {
-		text += needed
+	version := regexp.MustCompile(`(?m)^go .*$`).FindString(readText(t, "go.mod"))
+	work := filepath.Join(t.TempDir(), "go.work")
+	if err := os.WriteFile(work, fmt.Appendf(nil, "%s\n\nuse %q\nuse %q\n", version, root, toy), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	for path, text := range map[string]string{mod: text, strings.TrimSuffix(mod, "mod") + "sum": readText(t, filepath.Join(root, "go.sum"))} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, args := range [][]string{{"vet"}, {"test", "-count=1"}} {
-		command := exec.CommandContext(t.Context(), "go", append(args, "-mod=mod", "-modfile="+mod, "./...")...)
-		command.Dir = toy
-		command.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", args[0], err, out)
-		}
+	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./...")
+	command.Dir, command.Env = toy, append(os.Environ(), "GOPROXY=off", "GOWORK="+work)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go test: %v\n%s", err, out)
 	}
 	for _, path := range glob(t, filepath.Join(toy, "*.go")) {
 		if strings.Contains(readText(t, path), "afterbay/internal/") {
