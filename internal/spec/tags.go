@@ -129,12 +129,16 @@ func (t *tagged) add(f reflect.StructField, absent Affects, depth int) error {
 	if err := t.check(f, &w); err != nil {
 		return err
 	}
-	form, base, err := formOf(f, absent, depth)
+	form, base, err := formOf(f, w.Affects, depth)
 	if err != nil {
 		return err
 	}
-	if t.wantsDefaults(f) {
-		t.nest(f, absent, depth)
+	if f.Type.Kind() == reflect.Struct { // its fields have defaults whether the file has it or not
+		inner, err := newTagged(f.Type, w.Affects, depth+1)
+		if err != nil {
+			return err
+		}
+		t.defaults = append(t.defaults, func(of reflect.Value) { inner.setDefaults(of.FieldByIndex(f.Index)) })
 	}
 	text, hasDefault := f.Tag.Lookup(tagDefault)
 	var otherwise reflect.Value
@@ -155,18 +159,6 @@ func (t *tagged) add(f reflect.StructField, absent Affects, depth int) error {
 	}
 	t.fields = append(t.fields, w)
 	return nil
-}
-
-// wantsDefaults reports whether a field is a struct, which has fields with defaults
-// whether the file has it or not.
-func (*tagged) wantsDefaults(f reflect.StructField) bool { return f.Type.Kind() == reflect.Struct }
-
-// nest sets the defaults of a struct within the struct.
-func (t *tagged) nest(f reflect.StructField, absent Affects, depth int) {
-	inner, err := newTagged(f.Type, absent, depth+1)
-	if err == nil { // else its form said so
-		t.defaults = append(t.defaults, func(of reflect.Value) { inner.setDefaults(of.FieldByIndex(f.Index)) })
-	}
 }
 
 // check returns what is wrong with the tags of a field apart from its type.
@@ -254,7 +246,7 @@ func parsed(form Table, base reflect.Type, name, text string) (reflect.Value, er
 }
 
 // formOf returns how a field is written, and the type that the form reads: that of the
-// field, or the one below it.
+// field, or the one below it. Fields within it affect what it affects, if they do not say.
 func formOf(f reflect.StructField, absent Affects, depth int) (Table, reflect.Type, error) {
 	bounded := f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Float64 || f.Type == durations
 	for _, tag := range []struct {

@@ -250,6 +250,16 @@ func TestFieldsMayHaveToSayWhatTheyAffect(t *testing.T) {
 	if _, err := spec.TableOf(unsaid, 0); err == nil || !strings.Contains(err.Error(), "the tag affects is needed") {
 		t.Errorf("a field that does not say what it affects: %v", err)
 	}
+	said := &struct {
+		X inner `field:"x" help:"x" example:"{depth: 1}" affects:"nothing"`
+	}{X: inner{1}}
+	table, err := spec.TableOf(said, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of := table.Shape.Words()[0].Shape.Words()[0]; of.Affects != spec.Nothing {
+		t.Errorf("a field within one that affects nothing affects %v", of.Affects)
+	}
 }
 
 func TestNumbersOfARangeAreClosed(t *testing.T) {
