@@ -87,7 +87,22 @@ func newTagged(of reflect.Type, absent Affects, depth int) (*tagged, error) {
 	if len(t.fields) == 0 && errs == nil {
 		errs = append(errs, fmt.Errorf("%v has no fields", of))
 	}
+	if errs == nil {
+		errs = t.others()
+	}
 	return t, errors.Join(errs...)
+}
+
+// others sees that the fields are there that others name.
+func (t *tagged) others() (errs []error) {
+	for _, w := range t.fields {
+		for name := range strings.SplitSeq(w.Or, "|") {
+			if name != "" && !slices.ContainsFunc(t.fields, func(o Field[any]) bool { return o.Name == name && name != w.Name }) {
+				errs = append(errs, fmt.Errorf("%v: the tag or of %s names %q, which is no other field", t.of, w.Name, name))
+			}
+		}
+	}
+	return errs
 }
 
 // table reads into new structs and into those that are given.
@@ -178,8 +193,10 @@ func (t *tagged) check(f reflect.StructField, w *Field[any]) error {
 		return fmt.Errorf("a second field is named %s", w.Name)
 	case w.Help == "" || w.Example == "":
 		return errors.New("the tags help and example are needed: the reference page shows them")
-	case !slices.Contains([]string{"", "true"}, f.Tag.Get(tagRequired)):
+	case !isTrueOrAbsent(f, tagRequired):
 		return fmt.Errorf("the tag required is %q: use true, or leave it out", f.Tag.Get(tagRequired))
+	case !isTrueOrAbsent(f, tagPath):
+		return fmt.Errorf("the tag path is %q: use true, or leave it out", f.Tag.Get(tagPath))
 	case w.Required && hasDefault:
 		return errors.New("a field that is required has no default")
 	case given:
@@ -192,6 +209,10 @@ func (t *tagged) check(f reflect.StructField, w *Field[any]) error {
 		return errors.New("the tag affects is needed: nothing, outputs or state, which a change of the field changes")
 	}
 	return nil
+}
+
+func isTrueOrAbsent(f reflect.StructField, tag string) bool {
+	return f.Tag.Get(tag) == "true" || f.Tag.Get(tag) == ""
 }
 
 // within reads and prints the field of a struct.

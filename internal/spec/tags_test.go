@@ -182,6 +182,12 @@ func TestWrongTagsAreErrorsOfTheType(t *testing.T) {
 		"the tag required is \"yes\"": &struct {
 			X string `field:"x" help:"x" example:"x" required:"yes"`
 		}{},
+		"the tag path is \"yes\"": &struct {
+			X string `field:"x" help:"x" example:"x" path:"yes"`
+		}{},
+		"the tag or of x names \"y\"": &struct {
+			X string `field:"x" help:"x" example:"x" or:"y"`
+		}{},
 		"required has no default": &struct {
 			X string `field:"x" help:"x" example:"x" required:"true" default:"y"`
 		}{},
@@ -243,6 +249,15 @@ func refuses(t *testing.T, wrong map[string]any) {
 	}
 }
 
+func TestTagsOfOtherPackagesAreLeftAlone(t *testing.T) {
+	v := &struct {
+		X string `field:"x" help:"x" example:"x" json:"x" yaml:"x" xml:"x" toml:"x" env:"X" db:"x" mapstructure:"x" validate:"x" bson:"x" form:"x"`
+	}{}
+	if _, err := spec.TableOf(v, spec.Outputs); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFieldsMayHaveToSayWhatTheyAffect(t *testing.T) {
 	unsaid := &struct {
 		X string `field:"x" help:"x" example:"x"`
@@ -270,6 +285,24 @@ func TestNumbersOfARangeAreClosed(t *testing.T) {
 		shape := spec.NumberFrom(c.low, c.high).Shape
 		if got := shape.Range(); got != c.want || !shape.Closed {
 			t.Errorf("%v to %v: %q, want %q", c.low, c.high, got, c.want)
+		}
+	}
+}
+
+func TestFieldsMayStandInForEachOther(t *testing.T) {
+	type either struct {
+		Token string `field:"token" secret:"token_file" or:"token_file" required:"true" example:"${TOKEN}" help:"a secret"`
+		File  string `field:"token_file" path:"true" example:"/run/token" help:"a file of it"`
+	}
+	for text, want := range map[string]string{
+		"token: ${TOKEN}\n":                 "",
+		"token_file: /x\n":                  "",
+		"token: ${TOKEN}\ntoken_file: /x\n": "2:1 token_file: `token` and `token_file` exclude each other",
+		"token: ${NONE}\n":                  "1:8 token: the environment variable NONE is not set",
+	} {
+		found := read(t, text, &either{}, "")
+		if got := strings.Join(found, "\n"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }
