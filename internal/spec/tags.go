@@ -75,8 +75,7 @@ func newTagged(of reflect.Type, absent Affects, depth int) (*tagged, error) {
 	}
 	t := &tagged{of: of}
 	var errs []error
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
 		if !f.IsExported() && !f.Anonymous || f.Tag.Get(tagField) == "-" {
 			continue
 		}
