@@ -25,11 +25,9 @@ var (
 	readLate       = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
 	readInput      = spec.MappingOf(inputFields)
 	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
-	readCommand    = program(spec.ListOf(spec.TextOf("a text")))
-	readHeaders    = spec.AnyOrder(headerName, spec.Named(headerName, asWritten(spec.TextOf("the value of a header"),
-		func(h *spec.Header) *string { return &h.Value }, func(h *spec.Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
-	readShare = spec.Span(time.Microsecond, spec.Day)
-	readSteps = spec.Form[[]Step]{
+	readCommand    = spec.Program(spec.ListOf(spec.TextOf("a text")))
+	readShare      = spec.Span(time.Microsecond, spec.Day)
+	readSteps      = spec.Form[[]Step]{
 		Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Step) { r.Again(r, n, path, into) }, Shape: spec.Shape{Kind: spec.TheSteps},
 		Print: func(p *spec.Printer, path string, list *[]Step) { p.Again(p, path, list) },
 	}
@@ -48,7 +46,6 @@ func setOf(f spec.Form[string]) spec.Form[[]string] {
 	return spec.AnyOrder(func(text *string) *string { return text }, spec.ListOf(f))
 }
 
-func headerName(h *spec.Header) *string     { return &h.Name }
 func constantName(c *spec.Constant) *string { return &c.Name }
 func bindingName(b *Binding) *string        { return &b.Name }
 func bindingExpr(b *Binding) *string        { return &b.Expr }
@@ -195,7 +192,7 @@ var modelFields = []spec.Field[Model]{
 	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
 	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, readFields),
 		Example: "{score: number}", Help: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
-	{Name: "url", Affects: spec.Outputs, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, pathOf(spec.ReadURL)), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
+	{Name: "url", Affects: spec.Outputs, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, spec.PathOf(spec.ReadURL)), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
 		Help: "instead of `file`: a model on a server of the Open Inference Protocol, of this `version` there; its inputs are what the first score that uses it gives. Tokens, other APIs and the like take a manifest"},
 	{Name: "process", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, readCommand), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
 		Help: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},

@@ -54,12 +54,12 @@ var rowBatchFields = []spec.Field[RowBatch]{
 }
 
 var redisFields = []spec.Field[Redis]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, pathOf(spec.ReadAddress)), Example: "redis://cache:6379/0"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, spec.PathOf(spec.ReadAddress)), Example: "redis://cache:6379/0"},
 	{Name: "prefix", Affects: spec.Outputs, Form: spec.Into(func(r *Redis) *string { return &r.Prefix }, spec.TextOf("a text")), Example: "'user:'", Absent: "none"},
 }
 
 var postgresFields = []spec.Field[Postgres]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, pathOf(spec.ReadAddress)), Example: "${DATABASE_URL}"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, spec.PathOf(spec.ReadAddress)), Example: "${DATABASE_URL}"},
 	{Name: "query", Affects: spec.Outputs, Required: true, Or: "table", Form: spec.Into(func(p *Postgres) *string { return &p.Query }, spec.TextOf("a query")),
 		Example: "select name, to_jsonb(users) from users where name = any($1)", Absent: "required, or `table`"},
 	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Table }, spec.ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
@@ -67,8 +67,8 @@ var postgresFields = []spec.Field[Postgres]{
 }
 
 var httpRowsFields = []spec.Field[HTTPRows]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: asWritten(spec.ReadURL, func(h *HTTPRows) *string { return &h.URL }, func(h *HTTPRows) *string { return &h.Asked }, targetFrom, target), Example: "https://users.example.com/{key}"},
-	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *HTTPRows) *[]spec.Header { return &h.Headers }, readHeaders),
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.AsWritten(spec.ReadURL, func(h *HTTPRows) *string { return &h.URL }, func(h *HTTPRows) *string { return &h.Asked }, spec.TargetFrom, spec.Target), Example: "https://users.example.com/{key}"},
+	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *HTTPRows) *[]spec.Header { return &h.Headers }, spec.ReadHeaders),
 		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
 	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
 	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, spec.ReadPath), Example: "/run/secrets/users"},

@@ -78,7 +78,7 @@ var processFields = []spec.Field[model.Process]{
 }
 
 var remoteFields = []spec.Field[model.Remote]{
-	{Name: "endpoint", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Remote) *string { return &m.Endpoint }, pathOf(spec.ReadURL)), Example: "grpc://models:8081"},
+	{Name: "endpoint", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Remote) *string { return &m.Endpoint }, spec.PathOf(spec.ReadURL)), Example: "grpc://models:8081"},
 	{Name: "api", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.API }, spec.Choice[string]("embeddings", "moderations", "chat", "transcriptions", "http")), Example: "embeddings"},
 	{Name: "model", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Model }, spec.ReadName), Example: "fraud", Absent: "the name of the manifest"},
 	{Name: "version", Affects: spec.Outputs, Form: spec.Into(func(m *model.Remote) *string { return &m.Version }, spec.ReadName), Example: "v1.0"},

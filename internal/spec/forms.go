@@ -16,8 +16,12 @@ var (
 	ReadURL        = TextOf("a URL")
 	ReadAddress    = address()
 	ReadHeader     = TextOf("the value of a header")
-	ReadPath       = filePath()
+	ReadHeaders    = AnyOrder(headerName, Named(headerName, AsWritten(ReadHeader,
+		func(h *Header) *string { return &h.Value }, func(h *Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
+	ReadPath = filePath()
 )
+
+func headerName(h *Header) *string { return &h.Name }
 
 // OneSpace returns a type with its words one space apart.
 func OneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }

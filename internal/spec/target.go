@@ -1,20 +1,18 @@
-package lang
+package spec
 
 import (
 	"cmp"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/afterbay/afterbay/internal/spec"
 )
 
 // A URL says where a server is, and what it is asked for. Only the second decides
 // outputs: the path, such as the name of a model or a database, and the query of a
 // request.
 
-// targetFrom returns where the path or the query of a URL begins.
-func targetFrom(url string) (from int) {
+// TargetFrom returns where the path or the query of a URL begins.
+func TargetFrom(url string) (from int) {
 	if at := strings.Index(url, "://"); at >= 0 {
 		from = at + len("://")
 	}
@@ -24,8 +22,8 @@ func targetFrom(url string) (from int) {
 	return len(url)
 }
 
-// target returns the one form of what follows the host of a URL: its path and query.
-func target(rest string) string {
+// Target returns the one form of what follows the host of a URL: its path and query.
+func Target(rest string) string {
 	rest, _, _ = strings.Cut(rest, "#")
 	if strings.HasPrefix(rest, "/") {
 		return rest
@@ -33,28 +31,28 @@ func target(rest string) string {
 	return "/" + rest
 }
 
-// pathOf is a form of URLs of which the path alone decides outputs.
-func pathOf(f spec.Form[string]) spec.Form[string] {
-	return spec.As(func(url string) string {
+// PathOf is a form of URLs of which the path alone decides outputs.
+func PathOf(f Form[string]) Form[string] {
+	return As(func(url string) string {
 		if url == "" {
 			return ""
 		}
-		path, _, _ := strings.Cut(url[targetFrom(url):], "?")
-		return target(path)
+		path, _, _ := strings.Cut(url[TargetFrom(url):], "?")
+		return Target(path)
 	}, f)
 }
 
-// asWritten is a form of texts of which a part decides outputs, from a byte on. A variable
+// AsWritten is a form of texts of which a part decides outputs, from a byte on. A variable
 // in that part is most likely a key, so it counts by its name: written is where the part
 // is kept as the file has it, if it has variables. one returns the one form of a part.
-func asWritten[T any](f spec.Form[string], text, written func(*T) *string, from func(text string) int, one func(part string) string) spec.Form[T] {
-	made := spec.Into(text, f)
+func AsWritten[T any](f Form[string], text, written func(*T) *string, from func(text string) int, one func(part string) string) Form[T] {
+	made := Into(text, f)
 	read, printed := made.Read, f.Print
-	made.Read = func(r *spec.Reader, n *spec.Node, path string, into *T) {
+	made.Read = func(r *Reader, n *Node, path string, into *T) {
 		read(r, n, path, into)
 		*written(into) = r.Written(n, from(*text(into)))
 	}
-	made.Print = func(p *spec.Printer, path string, v *T) {
+	made.Print = func(p *Printer, path string, v *T) {
 		part := *text(v)
 		if part != "" {
 			part = one(cmp.Or(*written(v), part[from(part):]))
@@ -64,11 +62,11 @@ func asWritten[T any](f spec.Form[string], text, written func(*T) *string, from 
 	return made
 }
 
-// program returns a command with the name of its program alone: the folder that it is in
+// Program returns a command with the name of its program alone: the folder that it is in
 // decides nothing.
-func program(f spec.Form[[]string]) spec.Form[[]string] {
+func Program(f Form[[]string]) Form[[]string] {
 	inner := f.Print
-	f.Print = func(p *spec.Printer, at string, command *[]string) {
+	f.Print = func(p *Printer, at string, command *[]string) {
 		if len(*command) > 0 {
 			named := slices.Clone(*command)
 			named[0] = path.Base(named[0])
