@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -73,7 +72,7 @@ func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
 	if told.Limit != 5 || told.Dimensions != 3 || told.Distance != "cosine" || told.Join != "\n\n" || told.Batch.Size != 16 {
 		t.Errorf("%+v", told)
 	}
-	list, err := lookups.ParseQuery(lookups.Query([]float64{0.5, -2, 1e9}, [][]byte{[]byte(`a"b`), []byte("7")}))
+	list, err := lookup.ParseQuery(lookup.Query([]float64{0.5, -2, 1e9}, [][]byte{[]byte(`a"b`), []byte("7")}))
 	if err != nil || strings.Join(list, " ") != `[0.5,-2,1000000000] a"b 7` {
 		t.Errorf("%q, %v", list, err)
 	}

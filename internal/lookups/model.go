@@ -2,13 +2,12 @@ package lookups
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
 
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -33,7 +32,7 @@ func NewModel(finder *Finder, digest string) Model {
 }
 
 // NewNearest returns a finder as a model whose inputs are a vector of so many
-// numbers and texts: its keys are those of Query.
+// numbers and texts: its keys are those of lookup.Query.
 func NewNearest(finder *Finder, digest string, size int, texts []string) Model {
 	m := NewModel(finder, digest)
 	m.info.Inputs = []model.Input{{Name: "vector", Type: model.Number, Shape: []int{size}}}
@@ -41,40 +40,6 @@ func NewNearest(finder *Finder, digest string, size int, texts []string) Model {
 		m.info.Inputs = append(m.info.Inputs, model.Input{Name: name, Type: model.String})
 	}
 	return m
-}
-
-// Query is the key of what is found by a vector and texts: a list of texts as JSON,
-// of which the first is the vector as JSON.
-func Query(vector []float64, texts [][]byte) string {
-	list := make([]string, 1+len(texts))
-	numbers := make([]float32, len(vector)) // vectors are of float32, with shorter decimals
-	for i, v := range vector {
-		numbers[i] = float32(v)
-	}
-	list[0] = string(encode(numbers))
-	for i, text := range texts {
-		list[1+i] = string(text)
-	}
-	return string(encode(list))
-}
-
-// ParseQuery returns the vector of a key as JSON, and its texts.
-func ParseQuery(key string) (list []string, err error) {
-	if err := json.Unmarshal([]byte(key), &list); err != nil {
-		return nil, fmt.Errorf("key %.60q is none of a vector: %w", key, err)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("key %.60q has no vector", key)
-	}
-	return list, nil
-}
-
-func encode(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic("lookup: a key cannot be encoded: " + err.Error()) // plain data always can
-	}
-	return text
 }
 
 // Info implements model.Model.
@@ -106,7 +71,7 @@ func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [
 	keys := make([]string, rows.Len())
 	for i := range keys { // which outlive the row, in the cache
 		if vector, texts := rows.Row(i); len(vector) > 0 {
-			keys[i] = Query(vector, texts)
+			keys[i] = lookup.Query(vector, texts)
 		} else {
 			keys[i] = string(texts[0])
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -67,7 +66,7 @@ func (o NearestOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Nearest is a lookup.Source whose keys are those of lookups.Query, and whose rows
+// Nearest is a lookup.Source whose keys are those of lookup.Query, and whose rows
 // are made of the nearest documents. A table that is not as the options say is
 // nobody's key's fault: it is looked at again until it is.
 type Nearest struct {
@@ -215,7 +214,7 @@ func (s *Nearest) sql(table string, types map[string]string) string {
 func (s *Nearest) find(ctx context.Context, query string, keys []string) ([][]byte, error) {
 	arrays := make([][]string, 1+len(s.options.Where))
 	for _, key := range keys {
-		asked, err := lookups.ParseQuery(key)
+		asked, err := lookup.ParseQuery(key)
 		if err == nil && len(asked) != len(arrays) {
 			err = fmt.Errorf("%d values of columns, not %d", len(asked)-1, len(s.options.Where))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/lookups/postgres"
 	"github.com/afterbay/afterbay/internal/test/servertest"
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -40,7 +41,7 @@ func query(vector []float64, where ...string) string {
 	for _, text := range where {
 		texts = append(texts, []byte(text))
 	}
-	return lookups.Query(vector, texts)
+	return lookup.Query(vector, texts)
 }
 
 const documents = `create extension vector;
