@@ -23,13 +23,13 @@ type found struct {
 func (c *compiler) lookup(path string, s *Lookup) {
 	before := len(c.errs)
 	c.identifier(path+".name", s.Name)
-	outside := s.Redis != nil || s.Postgres != nil || s.HTTP != nil
+	outside := s.Config != nil
 	var key value.Slot
 	if s.Vector == "" {
 		c.rowsOnly(path, s)
 		key = c.lookupKey(path+".key", s)
 	} else if !outside {
-		c.fail(path+".vector", "near documents are found in PostgreSQL with pgvector: say by postgres where they are")
+		c.fail(path+".vector", "a table finds no documents by a vector: near documents are found by a kind that does, such as postgres")
 	}
 	var f found
 	if s.When != "" {
@@ -58,7 +58,7 @@ func (c *compiler) lookupTable(path string, s *Lookup) table.Spec {
 	}
 	switch {
 	case s.Table == "":
-		c.fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say by redis, postgres or http where rows are")
+		c.fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say where else rows are")
 	case !naming.ValidTopic(s.Table):
 		c.fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
 	case naming.Reserved(c.pipeline.Name, s.Table):
@@ -73,7 +73,7 @@ func (c *compiler) lookupTable(path string, s *Lookup) table.Spec {
 	}{{"cache", s.Cache != (RowCache{})}, {"batch", s.Batch != (RowBatch{})}, {"call", s.Call != nil}, {"journal", s.Journal != nil}, {"async", s.Async}, {"ordered", s.Ordered}} {
 		if word.given && s.Table != "" {
 			c.fail(path+"."+word.name, "the rows of a table are beside the partition: nothing is asked")
-			c.hint("remove it, or say by redis, postgres or http where rows are")
+			c.hint("remove it, or say in place of table where else rows are")
 		}
 	}
 	return table.Spec{Topic: s.Table, Own: c.inputKeyed(s.Key)}

@@ -3,8 +3,6 @@ package afterbay
 import (
 	"cmp"
 	"context"
-	"errors"
-	"net/url"
 	"slices"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lookups"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/step"
@@ -23,14 +22,9 @@ const sizeMax = 4096
 // lookupOutside compiles the finding of a row outside of the log: a score whose
 // model finds rows. before is how many errors there were before the lookup.
 func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *found, before int) {
-	places := 0
-	for _, there := range []bool{s.Table != "", s.Redis != nil, s.Postgres != nil, s.HTTP != nil} {
-		if there {
-			places++
-		}
-	}
-	if places > 1 {
-		c.fail(path, "rows are in one place: use one of table, redis, postgres and http")
+	if s.Table != "" {
+		c.fail(path, "rows are in one place: there are table and %s", s.Kind)
+		c.hint("remove one of them")
 	}
 	if s.Cache.TTL < 0 || s.Cache.TTL > 24*time.Hour {
 		c.fail(path+".cache.ttl", "%v is out of range: use 0 to 24h", s.Cache.TTL)
@@ -49,9 +43,8 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 		call = &Calling{}
 	}
 	c.share(path, call)
-	where, field := outsideURL(s)
-	c.secretIn(path+field, where)
-	calling := c.callingAt(path+".call", call, outsidePlace(s), s.Name)
+	c.lookupConfig(path, s)
+	calling := c.callingAt(path+".call", call, s.Config.Describe(), s.Name)
 	c.journal(path+".journal", s.Journal, step.JournalByEvent, calling)
 	unread := s.Vector != "" && len(stage.Inputs) == 0 // its name is of something that is said to be wrong
 	if unread || len(c.errs) > before {
@@ -75,33 +68,52 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	c.add(node{stage: step.Stage{Name: "lookup", Score: stage}, waves: true})
 }
 
-// outsideURL is where the rows are, and the field that says it.
-func outsideURL(s *Lookup) (text, field string) {
+// lookupConfig checks where rows are.
+func (c *compiler) lookupConfig(path string, s *Lookup) {
+	var found []error
+	searcher, searches := s.Config.(lookup.Searcher)
 	switch {
-	case s.Redis != nil:
-		return s.Redis.URL, ".redis.url"
-	case s.Postgres != nil:
-		return s.Postgres.URL, ".postgres.url"
-	case s.HTTP != nil:
-		return s.HTTP.URL, ".http.url"
+	case s.Vector == "":
+		found = s.Config.Check(c.toldOf(s))
+	case searches:
+		found = searcher.CheckSearch(c.searchOf(s))
+	default:
+		c.fail(path+".vector", "%s finds no documents by a vector: near documents are found by a kind that does, such as postgres", s.Kind)
 	}
-	return "", ""
+	for _, err := range found {
+		c.errs = append(c.errs, problemOf(path, s.Kind, err))
+	}
+	if warner, ok := s.Config.(lookup.Warner); ok && len(found) == 0 {
+		for _, err := range warner.Warnings(c.toldOf(s)) {
+			e := problemOf(path, s.Kind, err)
+			c.warnings = append(c.warnings, e.Path+": "+e.Message)
+		}
+	}
+	if _, err := spec.TableOf(s.Config, 0); err != nil {
+		c.fail(path+"."+s.Kind, "%v", err)
+	}
 }
 
-// outsidePlace returns the URL of the rows, without a password: messages show it.
-func outsidePlace(s *Lookup) string {
-	text, _ := outsideURL(s)
-	u, err := url.Parse(text)
-	if err != nil {
-		return "" // who opens it says so
+// toldOf returns what a kind is told of a lookup.
+func (c *compiler) toldOf(s *Lookup) lookup.Step {
+	told := lookup.Step{Name: s.Name, Pipeline: c.pipeline.Name}
+	for _, f := range s.Fields {
+		told.Fields = append(told.Fields, lookup.Field(f))
 	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
+	return told
+}
+
+// searchOf returns what a kind is told of a lookup by a vector, but for its size.
+func (c *compiler) searchOf(s *Lookup) lookup.Search {
+	return lookup.Search{
+		Step: c.toldOf(s), Distance: cmp.Or(s.Distance, "cosine"), Limit: cmp.Or(s.Limit, lang.DefaultNearest),
+		Join: cmp.Or(s.Join, lang.DefaultJoin), Where: filtered(s.Where),
+	}
 }
 
 // finder is what a lookup of a name finds rows with.
 type finder struct {
-	name, path string
+	name, path, kind string
 	*lookups.Finder
 }
 
@@ -150,32 +162,12 @@ func (f finder) check(ctx context.Context) *Error {
 	if err == nil {
 		return nil
 	}
-	said := &Error{Path: f.path, Message: err.Error(), Err: err}
-	var mistake *lookup.Mistake
-	if errors.As(err, &mistake) {
-		said.Path, said.Hint = f.path+"."+mistake.Option, mistake.Hint
-	}
-	return said
+	return problemOf(f.path, f.kind, err)
 }
 
 // finder opens where a lookup finds rows.
 func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *step.Calling) (m lookups.Model, ok bool) {
-	if c.pipeline.Code.Rows == nil {
-		c.fail(path, "nothing opens where its rows are")
-		c.hint("set Code.Rows of the pipeline, to services.Open of internal/process/services or to a function of your own")
-		return m, false
-	}
-	what := *s
-	if s.Vector != "" {
-		what.Limit, what.Dimensions = cmp.Or(s.Limit, lang.DefaultNearest), stage.Inputs[0].Type.Size
-		what.Distance, what.Join, what.Batch.Size = cmp.Or(s.Distance, "cosine"), cmp.Or(s.Join, lang.DefaultJoin), cmp.Or(s.Batch.Size, nearestSize)
-	}
-	source, err := c.pipeline.Code.Rows(what)
-	if err != nil {
-		c.fail(path, "%v", err)
-		return m, false
-	}
-	options := lookups.Options{Size: what.Batch.Size, Timeout: calling.Timeout, Keep: s.Cache.TTL, KeepBytes: s.Cache.Max}
+	options := lookups.Options{Size: s.Batch.Size, Timeout: calling.Timeout, Keep: s.Cache.TTL, KeepBytes: s.Cache.Max}
 	if s.Call != nil {
 		options.Calls = s.Call.Concurrency
 	}
@@ -183,15 +175,26 @@ func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *st
 		c.fail(path, "%v", err)
 		return m, false
 	}
-	f := lookups.New(source, options)
+	var source lookup.Source
+	var err error
+	search, what := c.searchOf(s), *s
 	if s.Vector == "" {
+		source, err = s.Config.Open(context.Background(), search.Step)
 		what.Fields = nil // which the row has whatever is read of it
+	} else {
+		options.Size, search.Size = cmp.Or(options.Size, nearestSize), stage.Inputs[0].Type.Size
+		source, err = s.Config.(lookup.Searcher).OpenSearch(context.Background(), search)
 	}
+	if err != nil {
+		c.errs = append(c.errs, problemOf(path, s.Kind, err))
+		return m, false
+	}
+	f := lookups.New(source, options)
 	what.Empty, what.When = nil, ""
 	asked := generation.Hash(what.Canonical())
 	if m = lookups.NewModel(f, asked); s.Vector != "" {
-		m = lookups.NewNearest(f, asked, what.Dimensions, filtered(s.Where))
+		m = lookups.NewNearest(f, asked, search.Size, search.Where)
 	}
-	c.opened, c.finds = append(c.opened, m), append(c.finds, finder{s.Name, path, f})
+	c.opened, c.finds = append(c.opened, m), append(c.finds, finder{s.Name, path, s.Kind, f})
 	return m, true
 }

@@ -1,7 +1,6 @@
 package afterbay
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -17,14 +16,6 @@ const (
 // nearest compiles what documents are found by: the vector and the texts that
 // columns equal.
 func (c *compiler) nearest(path string, s *Lookup, stage *step.Score) {
-	switch p := s.Postgres; {
-	case p == nil:
-		c.fail(path+".vector", "near documents are found in PostgreSQL with pgvector: say by postgres where they are")
-	case p.Query != "":
-		c.fail(path+".postgres.query", "documents are found by their vectors: give table and column instead")
-	case p.Table == "" || p.Column == "":
-		c.fail(path+".postgres", "table or column is missing: name the table of the documents, and its column of vectors")
-	}
 	if s.Key != "" {
 		c.fail(path+".key", "documents are found by their vectors: remove it, or vector")
 	}
@@ -75,19 +66,14 @@ func (c *compiler) equals(path, source string, stage *step.Score) {
 
 // rowsOnly refuses the words of documents in a lookup of rows by their keys.
 func (c *compiler) rowsOnly(path string, s *Lookup) {
-	p := cmp.Or(s.Postgres, &Postgres{})
 	for _, word := range []struct {
 		name  string
 		given bool
-	}{{"limit", s.Limit != 0}, {"where", s.Where != nil}, {"distance", s.Distance != ""}, {"join", s.Join != ""},
-		{"postgres.table", p.Table != ""}, {"postgres.column", p.Column != ""}} {
+	}{{"limit", s.Limit != 0}, {"where", s.Where != nil}, {"distance", s.Distance != ""}, {"join", s.Join != ""}} {
 		if word.given {
 			c.fail(path+"."+word.name, "it is of documents that are found by a vector: there is a key")
 			c.hint("give vector instead of key, or remove it")
 		}
-	}
-	if s.Postgres != nil && p.Query == "" {
-		c.fail(path+".postgres.query", "missing: say how the rows of keys are found")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/sys/httpclient"
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
 
@@ -108,10 +109,10 @@ func takenBy(config sink.Config) sink.Way {
 	return sink.Each
 }
 
-// problemOf says where in a sink it is what is wrong with its config.
+// problemOf says where in a mapping that chooses a kind it is what is wrong with the config.
 func problemOf(path, kind string, err error) *Error {
 	e := &Error{Path: path + "." + kind, Message: err.Error(), Err: err}
-	if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
+	if mistake := mistakeIn(err); mistake != nil {
 		e.Column, e.Hint = mistake.Column, mistake.Hint
 		switch {
 		case mistake.Beside:
@@ -121,6 +122,15 @@ func problemOf(path, kind string, err error) *Error {
 		}
 	}
 	return e
+}
+
+// mistakeIn returns the mistake of a kind that an error is, nil where it is none.
+func mistakeIn(err error) *sink.Mistake {
+	if of, ok := errors.AsType[*lookup.Mistake](err); ok {
+		return (*sink.Mistake)(of)
+	}
+	of, _ := errors.AsType[*sink.Mistake](err)
+	return of
 }
 
 // noWindow refuses the words about ids that a service took: where records go in the

@@ -42,9 +42,6 @@ type (
 	Lookup       = lang.Lookup
 	RowCache     = lang.RowCache
 	RowBatch     = lang.RowBatch
-	Redis        = lang.Redis
-	Postgres     = lang.Postgres
-	HTTPRows     = lang.HTTPRows
 	Binding      = lang.Binding
 	Feature      = lang.Feature
 	Score        = lang.Score

@@ -49,12 +49,14 @@ func Refused(err error) bool {
 	return errors.As(err, &e) && e.Refused
 }
 
-// Mistake is what Check finds wrong with how rows are asked for, or with where they
-// are.
+// Mistake is an error of a Config or a Source that names the field which is wrong. Findings
+// show it with file, line and column.
 type Mistake struct {
-	Option string // that it is about, as pipeline files name it: redis.url, postgres.query
-	Hint   string // what to do next
-	Err    error
+	Field  string // of the kind's mapping, such as `url`; "" is the mapping
+	Beside bool   // Field is not in the mapping but stands beside it, in the lookup: limit
+	Column int    // the character of an expression in Field, from 1; 0 is the whole of it
+	Hint   string // what to do next; may be empty
+	Err    error  // what is wrong
 }
 
 // Error says what is wrong.

@@ -10,7 +10,6 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/ops/explain"
-	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -31,7 +30,7 @@ func (c *explainCommand) Run(a *app) (err error) {
 		}
 		for _, p := range loaded {
 			one := p.source.Pipelines[p.index]
-			one.Code.Kinds, one.Code.Rows = a.kinds(), services.Open
+			one.Code.Kinds = a.kinds()
 			pipelines = append(pipelines, one)
 		}
 	}

@@ -34,7 +34,7 @@ func TestLintLooksAtTheTableOfDocuments(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	for _, c := range [][2]string{
-		{"create extension vector", "near.yaml:4:5: steps[0].lookup: PostgreSQL has no table documents: create it"},
+		{"create extension vector", "near.yaml:7:7: steps[0].lookup.postgres: PostgreSQL has no table documents: create it"},
 		{"create table documents (text text, embedding vector(4))", "table documents has no column body: it has text, embedding"},
 		{"alter table documents rename text to body", "column embedding of table documents is of vectors of 4 numbers, those of events have 3"},
 		{"alter table documents alter embedding type vector(3)", "is valid"},

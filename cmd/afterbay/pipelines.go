@@ -14,7 +14,6 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/process/outside"
-	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -29,7 +28,7 @@ type pipeline struct {
 // newRunner checks a pipeline, whose models may be of any kind. What they have
 // outside of the process ends with the command.
 func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runner, error) {
-	p.Code.Kinds, p.Code.Rows = a.kinds(), services.Open
+	p.Code.Kinds = a.kinds()
 	o.Endpoints = cmp.Or(o.Endpoints, &a.endpoints)
 	runner, err := afterbay.New(p, o)
 	if err == nil {

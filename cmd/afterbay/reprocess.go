@@ -17,7 +17,6 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
-	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -229,7 +228,7 @@ func (a *app) loadChanged(request reprocess.Request) (pipeline, error) {
 			return pipeline{}, err
 		}
 	}
-	p.Code.Kinds, p.Code.Rows = a.kinds(), services.Open
+	p.Code.Kinds = a.kinds()
 	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Reach: !request.DryRun, Rehearse: request.DryRun})
 	if err != nil {
 		return pipeline{}, cannotRun(file.Explain(at, err))

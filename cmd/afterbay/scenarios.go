@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/scenario"
 )
 
@@ -21,7 +20,7 @@ func (c *testCommand) Run(a *app) error {
 	failed := 0
 	for i, file := range c.Files {
 		failures, err := scenario.Run(a.ctx, file, scenario.Options{
-			Update: c.Update, Code: afterbay.Code{Kinds: a.kinds(), Rows: services.Open},
+			Update: c.Update, Code: afterbay.Code{Kinds: a.kinds()},
 			Progress: func(way string, number, of int) {
 				meter.show("scenario %d of %d: %s: way %d of %d, %s", i+1, len(c.Files), file, number, of, way)
 			},

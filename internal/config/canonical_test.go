@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
@@ -191,7 +190,7 @@ func within(s spec.Shape, fields []spec.About, key string) spec.Shape {
 		}
 		return s.Of[0]
 	case spec.TheSteps:
-		return lang.StepForm().Shape
+		return process.Kinds().StepForm().Shape
 	case spec.Either:
 		for _, of := range s.Of {
 			if of.Kind == spec.AList || of.Kind == spec.ANames || of.Kind == spec.TheSteps {

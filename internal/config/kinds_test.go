@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	lookuphttp "github.com/afterbay/afterbay/internal/lookups/http"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sinks/http"
 	"github.com/afterbay/afterbay/internal/sinks/kafka"
@@ -65,7 +66,7 @@ sinks:
 		p := file.Pipelines[0]
 		cluster := p.Sinks[1].Config.(*kafka.Config).Cluster
 		for want, got := range map[string]string{
-			filepath.Join(folder, "secrets/users"): p.Steps[0].Lookup.HTTP.TokenFile, filepath.Join(folder, "secrets/cards"): p.Sinks[0].Config.(*http.Config).TokenFile,
+			filepath.Join(folder, "secrets/users"): p.Steps[0].Lookup.Config.(*lookuphttp.Config).TokenFile, filepath.Join(folder, "secrets/cards"): p.Sinks[0].Config.(*http.Config).TokenFile,
 			filepath.Join(folder, "tls/ca.pem"): cluster.CA, "/tls/cert.pem": cluster.Cert, filepath.Join(folder, "tls/key.pem"): cluster.Key,
 		} {
 			if got != want {

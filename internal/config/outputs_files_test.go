@@ -65,7 +65,7 @@ func valuesOf(name, text string, change int) (v values, ok bool) {
 	}
 	for _, d := range documents {
 		v.walk(d.Root, spec.MappingOf(process.Kinds().Fields()).Shape, "", nil, change)
-		r := &spec.Reader{Source: source, Places: map[string]spec.Place{}, Again: lang.ReadAgain, Lookup: func(string) (string, bool) { return "http://127.0.0.1:1", true }}
+		r := &spec.Reader{Source: source, Places: map[string]spec.Place{}, Again: process.Kinds().Again(), Lookup: func(string) (string, bool) { return "http://127.0.0.1:1", true }}
 		var p lang.Pipeline
 		spec.MappingOf(process.Kinds().Fields()).Read(r, d.Root, "", &p)
 		if len(r.Errors) > 0 {

@@ -40,7 +40,8 @@ const (
 // and of gateways.
 var (
 	pipelineStructs = []string{"../lang/pipeline.go", "../log/kafka/settings.go", "../spec/values.go", "../sinks/row/mapping.go",
-		"../sinks/files/kind.go", "../sinks/http/kind.go", "../sinks/kafka/kind.go", "../sinks/postgres/kind.go", "../sinks/redis/kind.go"}
+		"../sinks/files/kind.go", "../sinks/http/kind.go", "../sinks/kafka/kind.go", "../sinks/postgres/kind.go", "../sinks/redis/kind.go",
+		"../lookups/http/kind.go", "../lookups/postgres/kind.go", "../lookups/redis/kind.go"}
 	gatewayStructs = []string{"gateway.go", "../log/kafka/settings.go"}
 )
 
@@ -120,10 +121,10 @@ func TestEveryFieldHasAWord(t *testing.T) {
 		"internal/lang.Model.Manifest": true, // is a file
 		"internal/lang.Model.Dir":      true, // is that of the file
 
-		"internal/lang.Lookup.Dimensions": true, // are those of the vector
-		"internal/lang.Model.Name":        true, "internal/spec.Constant.Name": true, "internal/spec.Constant.Value": true, "internal/spec.Constant.Table": true, "internal/lang.Feature.Name": true, "internal/lang.Case.Name": true,
+		"internal/lang.Lookup.Kind": true, "internal/lang.Lookup.Config": true,
+		"internal/lang.Model.Name": true, "internal/spec.Constant.Name": true, "internal/spec.Constant.Value": true, "internal/spec.Constant.Table": true, "internal/lang.Feature.Name": true, "internal/lang.Case.Name": true,
 		"internal/lang.Binding.Name": true, "internal/lang.Field.Name": true, "internal/spec.Header.Name": true, "internal/sinks/row.Column.Name": true, "internal/sinks/files.Column.Name": true, // names before a colon
-		"internal/lang.HTTPRows.Asked": true, "internal/spec.Header.Written": true, // are texts of other fields, with the names of variables
+		"internal/lookups/http.Config.Asked": true, "internal/spec.Header.Written": true, // are texts of other fields, with the names of variables
 		"internal/lang.Sink.Kind": true, "internal/lang.Sink.Config": true, // are chosen by the name of a kind
 	}
 	structures := map[string]reflect.Type{}
@@ -166,7 +167,7 @@ func exampleNode(t *testing.T, w spec.About) (*spec.Node, *spec.Reader) {
 	if len(found) > 0 {
 		t.Fatalf("the example of %s cannot be read: %v", w.Name, found)
 	}
-	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: lang.ReadAgain, Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
+	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: process.Kinds().Again(), Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
 	return documents[0].Root.Entries[0].Value, r
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
@@ -25,7 +24,7 @@ type object = map[string]any
 // schema returns the JSON Schema of a pipeline.
 func (c comments) schema() object {
 	schema := c.docs().Schema(spec.MappingOf(process.Kinds().Fields()).Shape)
-	steps := c.docs().Schema(spec.Shape{Kind: spec.AList, Of: []spec.Shape{lang.StepForm().Shape}})
+	steps := c.docs().Schema(spec.Shape{Kind: spec.AList, Of: []spec.Shape{process.Kinds().StepForm().Shape}})
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A pipeline of Afterbay",
 		"$defs": object{

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/lookups/redis"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -62,10 +63,30 @@ func (s *shelf) Rows(ctx context.Context, keys []string) ([][]byte, error) {
 
 func (s *shelf) Close() { s.closed = true }
 
+// onShelf is where the rows of a shelf are, or its documents.
+type onShelf struct {
+	URL    string        `field:"url" affects:"nothing" help:"where it is" example:"shelf://host"`
+	Source lookup.Source `field:"-"`
+	Err    error         `field:"-"`
+
+	told lookup.Search
+}
+
+func (o *onShelf) Check(lookup.Step) []error         { return nil }
+func (o *onShelf) CheckSearch(lookup.Search) []error { return nil }
+func (o *onShelf) Describe() string                  { return o.URL }
+
+func (o *onShelf) Open(context.Context, lookup.Step) (lookup.Source, error) { return o.Source, o.Err }
+
+func (o *onShelf) OpenSearch(_ context.Context, s lookup.Search) (lookup.Source, error) {
+	o.told = s
+	return o.Source, o.Err
+}
+
 // shelfPipeline writes the level of each event's key, by default -1.
 func shelfPipeline(s *shelf, change func(*afterbay.Lookup)) afterbay.Pipeline {
 	l := afterbay.Lookup{
-		Name: "row", Redis: &afterbay.Redis{URL: "redis://host"}, Key: "k",
+		Name: "row", Kind: "shelf", Config: &onShelf{Source: s}, Key: "k",
 		Fields: []afterbay.Field{{Name: "level", Type: "int"}, {Name: "call", Type: "int"}},
 		Empty:  []afterbay.Binding{{Name: "level", Expr: "-1"}},
 	}
@@ -80,7 +101,6 @@ func shelfPipeline(s *shelf, change func(*afterbay.Lookup)) afterbay.Pipeline {
 		Steps: []afterbay.Step{{Lookup: &l}, {Emit: &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{
 			{Name: "n", Expr: "n"}, {Name: "level", Expr: "row.level"},
 		}}}},
-		Code: afterbay.Code{Rows: func(afterbay.Lookup) (lookup.Source, error) { return s, nil }},
 	}
 }
 
@@ -299,9 +319,9 @@ func TestKeyOfALookupOutsideMayBeAnInt(t *testing.T) {
 
 func TestWrongLookupsOutsideAreRefused(t *testing.T) {
 	for why, change := range map[string]func(*afterbay.Lookup){
-		"rows are in one place":     func(l *afterbay.Lookup) { l.HTTP = &afterbay.HTTPRows{URL: "http://a/{key}"} },
-		"lookup.table: missing":     func(l *afterbay.Lookup) { l.Redis = nil },
-		"nothing is asked":          func(l *afterbay.Lookup) { l.Redis, l.Table, l.Cache.TTL = nil, "users", time.Second },
+		"rows are in one place":     func(l *afterbay.Lookup) { l.Table = "users" },
+		"lookup.table: missing":     func(l *afterbay.Lookup) { l.Config = nil },
+		"nothing is asked":          func(l *afterbay.Lookup) { l.Config, l.Table, l.Cache.TTL = nil, "users", time.Second },
 		"use 0 to 24h":              func(l *afterbay.Lookup) { l.Cache.TTL = 48 * time.Hour },
 		"out of range: use 1 to":    func(l *afterbay.Lookup) { l.Batch.Size = 5000 },
 		"KeepBytes is -1":           func(l *afterbay.Lookup) { l.Cache.Max = -1 },
@@ -310,19 +330,17 @@ func TestWrongLookupsOutsideAreRefused(t *testing.T) {
 		"what the row is found by":  func(l *afterbay.Lookup) { l.Key = "" },
 		`unknown type "integer"`:    func(l *afterbay.Lookup) { l.Fields[0].Type = "integer" },
 		`unknown name "customer"`:   func(l *afterbay.Lookup) { l.Key = "customer" },
-		"nothing opens":             nil,
 		"write ordered: true":       nil,
-		"the URL is not as redis:/": func(l *afterbay.Lookup) { l.Redis.URL = "" },
+		"the URL is not as redis:/": func(l *afterbay.Lookup) { l.Config = &redis.Config{} },
+		"shelf.url: it is on fire": func(l *afterbay.Lookup) {
+			l.Config = &onShelf{Err: &lookup.Mistake{Field: "url", Err: errors.New("it is on fire")}}
+		},
+		"onShelf: an embedded struct": func(l *afterbay.Lookup) { l.Config = &struct{ onShelf }{} },
 	} {
 		p := shelfPipeline(&shelf{}, change)
-		switch why {
-		case "nothing opens":
-			p.Code.Rows = nil
-		case "write ordered: true":
+		if why == "write ordered: true" {
 			past := afterbay.Feature{Name: "past", Value: "row.level", Last: 3, Aggregates: []string{"max"}}
 			p.Steps = append([]afterbay.Step{{Features: []afterbay.Feature{past}}}, p.Steps...)
-		case "the URL is not as redis:/":
-			p.Code.Rows = func(afterbay.Lookup) (lookup.Source, error) { return nil, errors.New(why) }
 		}
 		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)

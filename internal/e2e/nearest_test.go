@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lookups/postgres"
+	"github.com/afterbay/afterbay/internal/lookups/redis"
 	"github.com/afterbay/afterbay/lookup"
 )
 
 // nearPipeline looks documents up by the vector of its events.
 func nearPipeline(s *shelf, change func(*afterbay.Lookup)) afterbay.Pipeline {
 	p := shelfPipeline(s, func(l *afterbay.Lookup) {
-		l.Redis, l.Key, l.Vector = nil, "", "v"
-		l.Postgres = &afterbay.Postgres{URL: "postgres://host/database", Table: "documents", Column: "embedding"}
+		l.Key, l.Vector = "", "v"
 		l.Where = []afterbay.Binding{{Name: "owner", Expr: "k"}, {Name: "part", Expr: "n + 1"}}
 		if change != nil {
 			change(l)
@@ -25,22 +26,25 @@ func nearPipeline(s *shelf, change func(*afterbay.Lookup)) afterbay.Pipeline {
 
 func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
 	for why, change := range map[string]func(*afterbay.Lookup){
-		"":                                  nil,
-		"found in PostgreSQL with pgvector": func(l *afterbay.Lookup) { l.Postgres, l.Redis = nil, &afterbay.Redis{URL: "redis://h"} },
-		"lookup.vector: near documents":     func(l *afterbay.Lookup) { l.Postgres, l.Table = nil, "documents" },
-		"give table and column instead":     func(l *afterbay.Lookup) { l.Postgres.Query = "select $1" },
-		"table or column is missing":        func(l *afterbay.Lookup) { l.Postgres.Column = "" },
-		"lookup.key: documents are found":   func(l *afterbay.Lookup) { l.Key = "k" },
-		"use 1 to 100 documents":            func(l *afterbay.Lookup) { l.Limit = 101 },
-		`"far" is none: use cosine`:         func(l *afterbay.Lookup) { l.Distance = "far" },
-		`"n" is of type int`:                func(l *afterbay.Lookup) { l.Vector = "n" },
-		"is of type optional number[3]":     func(l *afterbay.Lookup) { l.Vector = "maybe" },
-		`filters are of column "owner"`:     func(l *afterbay.Lookup) { l.Where[1].Name = "owner" },
-		"where.part: the expression is of":  func(l *afterbay.Lookup) { l.Where[1].Expr = "n / 2.0" },
-		`unknown name customer`:             func(l *afterbay.Lookup) { l.Where[1].Expr = "customer" },
-		"is a number, not string":           func(l *afterbay.Lookup) { l.Fields[1] = afterbay.Field{Name: "distance", Type: "string"} },
-		"lookup.where: it is of documents":  func(l *afterbay.Lookup) { l.Vector, l.Key = "", "k" },
-		"lookup.postgres.query: missing":    func(l *afterbay.Lookup) { l.Vector, l.Key = "", "k" },
+		"":                                     nil,
+		"redis finds no documents by a vector": func(l *afterbay.Lookup) { l.Kind, l.Config = "redis", &redis.Config{URL: "redis://h"} },
+		"lookup.vector: a table finds no documents": func(l *afterbay.Lookup) { l.Config, l.Table = nil, "documents" },
+		"give table and column instead":             func(l *afterbay.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Query: "select $1"} },
+		"table or column is missing":                func(l *afterbay.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Table: "documents"} },
+		"lookup.key: documents are found":           func(l *afterbay.Lookup) { l.Key = "k" },
+		"use 1 to 100 documents":                    func(l *afterbay.Lookup) { l.Limit = 101 },
+		`"far" is none: use cosine`:                 func(l *afterbay.Lookup) { l.Distance = "far" },
+		`"n" is of type int`:                        func(l *afterbay.Lookup) { l.Vector = "n" },
+		"is of type optional number[3]":             func(l *afterbay.Lookup) { l.Vector = "maybe" },
+		`filters are of column "owner"`:             func(l *afterbay.Lookup) { l.Where[1].Name = "owner" },
+		"where.part: the expression is of":          func(l *afterbay.Lookup) { l.Where[1].Expr = "n / 2.0" },
+		`unknown name customer`:                     func(l *afterbay.Lookup) { l.Where[1].Expr = "customer" },
+		"is a number, not string":                   func(l *afterbay.Lookup) { l.Fields[1] = afterbay.Field{Name: "distance", Type: "string"} },
+		"lookup.where: it is of documents":          func(l *afterbay.Lookup) { l.Vector, l.Key = "", "k" },
+		"lookup.postgres.query: missing":            func(l *afterbay.Lookup) { l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{} },
+		"lookup.postgres.table: it is of documents": func(l *afterbay.Lookup) {
+			l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{Table: "documents"}
+		},
 	} {
 		if _, err := afterbay.New(nearPipeline(&shelf{}, change), afterbay.Options{}); why == "" != (err == nil) || why != "" && !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)
@@ -61,15 +65,11 @@ func TestVectorOfAModelThatIsNotThere(t *testing.T) {
 // What a source of documents is told, and asked for.
 func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
 	p := nearPipeline(&shelf{}, nil)
-	var told afterbay.Lookup
-	p.Code.Rows = func(l afterbay.Lookup) (lookup.Source, error) {
-		told = l
-		return &shelf{}, nil
-	}
 	if _, err := afterbay.New(p, afterbay.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if told.Limit != 5 || told.Dimensions != 3 || told.Distance != "cosine" || told.Join != "\n\n" || told.Batch.Size != 16 {
+	told := p.Steps[0].Lookup.Config.(*onShelf).told
+	if told.Limit != 5 || told.Size != 3 || told.Distance != "cosine" || told.Join != "\n\n" || !slices.Equal(told.Where, []string{"owner", "part"}) || told.Name != "row" || len(told.Fields) != 2 {
 		t.Errorf("%+v", told)
 	}
 	list, err := lookup.ParseQuery(lookup.Query([]float64{0.5, -2, 1e9}, [][]byte{[]byte(`a"b`), []byte("7")}))

@@ -52,8 +52,8 @@ func bindingExpr(b *Binding) *string        { return &b.Expr }
 func fieldName(f *Field) *string            { return &f.Name }
 func fieldType(f *Field) *string            { return &f.Type }
 
-// pipelineFields are those that name no kind.
-var pipelineFields = []spec.Field[Pipeline]{
+// pipelineFieldsAbove and pipelineFieldsBelow are those that name no kind, above and below steps.
+var pipelineFieldsAbove = []spec.Field[Pipeline]{
 	{Name: "pipeline", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Pipeline) *string { return &p.Name }, spec.ReadName),
 		Example: "fraud", Help: "its name: also that of the consumer group and of its state"},
 	{Name: "input", Affects: spec.State, Required: true, Or: "inputs", Form: spec.Into(func(p *Pipeline) *Input { return &p.Input }, readInput),
@@ -91,8 +91,9 @@ var pipelineFields = []spec.Field[Pipeline]{
 		spec.AnyOrder(constantName, spec.Named(constantName, spec.ConstantForm()))),
 		Example: "{limit: 0.5, region: {US: 0, GB: 1}}", Absent: "none",
 		Help: "names, each of a value, or of a table that is read as `table[key] ?? otherwise`"},
-	{Name: "steps", Affects: spec.State, Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(StepForm())),
-		Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
+}
+
+var pipelineFieldsBelow = []spec.Field[Pipeline]{
 	{Name: "content", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
 }
@@ -261,14 +262,16 @@ var tenantFields = []spec.Field[Tenant]{
 		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
 }
 
-var stepFields = []spec.Field[Step]{
+// stepFieldsAbove and stepFieldsBelow are those that name no kind, above and below lookup.
+var stepFieldsAbove = []spec.Field[Step]{
 	{Name: "let", Affects: spec.Outputs, Form: spec.Into(func(s *Step) *[]Binding { return &s.Let }, readBindings),
 		Example: `{large: "amount > 100"}`, Help: "names, each the value of an expression"},
 	{Name: "features", Affects: spec.State, Form: spec.Into(func(s *Step) *[]Feature { return &s.Features },
 		spec.Named(func(f *Feature) *string { return &f.Name }, spec.MappingOf(featureFields))),
 		Example: "{spend: {value: amount, windows: [60s, 24h], aggregates: [count, sum]}}", Help: "names, each a feature of the event's key"},
-	{Name: "lookup", Affects: spec.State, Form: spec.Optional(func(s *Step) **Lookup { return &s.Lookup }, spec.MappingOf(lookupFields)),
-		Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}"},
+}
+
+var stepFieldsBelow = []spec.Field[Step]{
 	{Name: "score", Affects: spec.State, Form: spec.Optional(func(s *Step) **Score { return &s.Score }, spec.MappingOf(scoreFields)),
 		Example: "{model: fraud, inputs: [spend.*, amount]}"},
 	{Name: "call", Affects: spec.State, Form: spec.Optional(func(s *Step) **Call { return &s.Call }, spec.MappingOf(callFields)),
@@ -421,18 +424,23 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
 
-// ReadAgain reads the steps below steps.
-func ReadAgain(r *spec.Reader, n *spec.Node, path string, into any) {
-	spec.ListOf(StepForm()).Read(r, n, path, into.(*[]Step))
+// Again returns what reads the steps below steps.
+func (k Kinds) Again() func(r *spec.Reader, n *spec.Node, path string, into any) {
+	steps := spec.ListOf(k.StepForm())
+	return func(r *spec.Reader, n *spec.Node, path string, into any) { steps.Read(r, n, path, into.(*[]Step)) }
 }
 
 // PrintAgain prints the steps below steps.
 func PrintAgain(p *spec.Printer, path string, values any) {
-	spec.ListOf(StepForm()).Print(p, path, values.(*[]Step))
+	spec.ListOf(Kinds{}.StepForm()).Print(p, path, values.(*[]Step))
 }
 
-// StepForm reads one step: a mapping of one word.
-func StepForm() spec.Form[Step] {
+// StepForm reads one step: a mapping of one word. It prints a step of any kinds.
+func (k Kinds) StepForm() spec.Form[Step] {
+	stepFields := slices.Concat(stepFieldsAbove, []spec.Field[Step]{
+		{Name: "lookup", Affects: spec.State, Form: spec.Optional(func(s *Step) **Lookup { return &s.Lookup }, k.lookupForm()),
+			Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}"},
+	}, stepFieldsBelow)
 	f := spec.MappingOf(stepFields)
 	f.Shape.Kind = spec.AStep
 	return spec.Form[Step]{Read: func(r *spec.Reader, n *spec.Node, path string, into *Step) {

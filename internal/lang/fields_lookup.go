@@ -8,15 +8,12 @@ import (
 
 const ofOutside = "of a lookup outside of the log"
 
-var lookupFields = []spec.Field[Lookup]{
+var lookupFieldsAbove = []spec.Field[Lookup]{
 	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, spec.ReadName), Example: "profile"},
-	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users", Absent: "required, or `redis`, `postgres` or `http`"},
-	{Name: "redis", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **Redis { return &l.Redis }, spec.MappingOf(redisFields)),
-		Example: "{url: 'redis://cache:6379/0', prefix: 'user:'}", Absent: "required, or `table`, `postgres` or `http`"},
-	{Name: "postgres", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **Postgres { return &l.Postgres }, spec.MappingOf(postgresFields)),
-		Example: "{url: '${DATABASE_URL}', query: 'select name, to_jsonb(users) from users where name = any($1)'}", Absent: "required, or `table`, `redis` or `http`"},
-	{Name: "http", Affects: spec.Outputs, Form: spec.Optional(func(l *Lookup) **HTTPRows { return &l.HTTP }, spec.MappingOf(httpRowsFields)),
-		Example: "{url: 'https://users.example.com/{key}'}", Absent: "required, or `table`, `redis` or `postgres`"},
+	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users"},
+}
+
+var lookupFieldsBelow = []spec.Field[Lookup]{
 	{Name: "key", Affects: spec.Outputs, Required: true, Or: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Key }, spec.ReadName),
 		Example: "user", Help: "what the row is found by, of type string or int", Absent: "required, or `vector`"},
 	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, spec.ReadName), Example: "embed.vector", Absent: "required, or `key`",
@@ -51,25 +48,4 @@ var rowCacheFields = []spec.Field[RowCache]{
 
 var rowBatchFields = []spec.Field[RowBatch]{
 	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *RowBatch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "500"},
-}
-
-var redisFields = []spec.Field[Redis]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(r *Redis) *string { return &r.URL }, spec.PathOf(spec.ReadAddress)), Example: "redis://cache:6379/0"},
-	{Name: "prefix", Affects: spec.Outputs, Form: spec.Into(func(r *Redis) *string { return &r.Prefix }, spec.TextOf("a text")), Example: "'user:'", Absent: "none"},
-}
-
-var postgresFields = []spec.Field[Postgres]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Postgres) *string { return &p.URL }, spec.PathOf(spec.ReadAddress)), Example: "${DATABASE_URL}"},
-	{Name: "query", Affects: spec.Outputs, Required: true, Or: "table", Form: spec.Into(func(p *Postgres) *string { return &p.Query }, spec.TextOf("a query")),
-		Example: "select name, to_jsonb(users) from users where name = any($1)", Absent: "required, or `table`"},
-	{Name: "table", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Table }, spec.ReadName), Example: "documents", Absent: "required, or `query`", Help: "instead of `query`, of a lookup by `vector`: where the documents are, behind a schema or not"},
-	{Name: "column", Affects: spec.Outputs, Form: spec.Into(func(p *Postgres) *string { return &p.Column }, spec.ReadName), Example: "embedding", Absent: "required with `table`", Help: "of vectors: its type is vector or halfvec of pgvector"},
-}
-
-var httpRowsFields = []spec.Field[HTTPRows]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.AsWritten(spec.ReadURL, func(h *HTTPRows) *string { return &h.URL }, func(h *HTTPRows) *string { return &h.Asked }, spec.TargetFrom, spec.Target), Example: "https://users.example.com/{key}"},
-	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *HTTPRows) *[]spec.Header { return &h.Headers }, spec.ReadHeaders),
-		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
-	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *HTTPRows) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
-	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(h *HTTPRows) *string { return &h.TokenFile }, spec.ReadPath), Example: "/run/secrets/users"},
 }

@@ -97,14 +97,14 @@ func parse(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder
 	if err := kinds.Check(); err != nil {
 		return nil, err
 	}
-	fields := spec.MappingOf(kinds.Fields())
+	fields, again := spec.MappingOf(kinds.Fields()), kinds.Again()
 	file := &File{Name: filename}
 	s, documents, found := spec.PipelineFiles.Read(filename, data)
 	file.source = s
 	lines := make(map[string]int) // of each pipeline's name
 	for _, d := range documents {
 		before := len(found)
-		r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Errors: found, Again: ReadAgain, Lookup: lookup, Folder: folder}
+		r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Errors: found, Again: again, Lookup: lookup, Folder: folder}
 		var p Pipeline
 		fields.Read(r, d.Root, "", &p)
 		if len(r.Errors) == before {

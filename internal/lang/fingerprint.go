@@ -26,7 +26,7 @@ const (
 // and functions are the same.
 func (p *Pipeline) Canonical() string {
 	made := &spec.Printer{Least: spec.Outputs, Again: PrintAgain}
-	spec.MappingOf(pipelineFields).Print(made, "", p)
+	spec.MappingOf(Kinds{}.Fields()).Print(made, "", p)
 	for i := range p.Models {
 		if m := p.Models[i].Manifest; m != nil {
 			spec.MappingOf(ManifestFields).Print(made, "models."+p.Models[i].Name+".manifest", m)
@@ -48,7 +48,7 @@ func (m *Model) Canonical() string {
 
 // Canonical returns the text of what a lookup asks for: a kept answer is one to the same
 // text.
-func (l *Lookup) Canonical() string { return text(lookupFields, l, spec.Outputs) }
+func (l *Lookup) Canonical() string { return text(l.fields(), l, spec.Outputs) }
 
 func text[T any](fields []spec.Field[T], v *T, least spec.Affects) string {
 	made := &spec.Printer{Least: least, Again: PrintAgain}

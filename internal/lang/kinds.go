@@ -3,31 +3,36 @@ package lang
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
 
 // Kinds are the kinds that pipeline files may name. Package process has the list of those
 // that are built in.
 type Kinds struct {
-	Sinks []sink.Kind
+	Sinks   []sink.Kind
+	Lookups []lookup.Kind
 }
 
 // With returns the kinds and those of a Go program. A name that is taken and a tag that
 // is wrong are errors.
 func (k Kinds) With(code Code) (Kinds, error) {
-	all := Kinds{Sinks: slices.Concat(k.Sinks, code.Sinks)}
+	all := Kinds{
+		Sinks:   slices.Concat(k.Sinks, code.Sinks),
+		Lookups: slices.Concat(k.Lookups, code.Lookups),
+	}
 	return all, all.Check()
 }
 
 // Check returns what is wrong with the kinds.
 func (k Kinds) Check() error {
-	_, err := k.sinkFields()
-	return err
+	_, ofSinks := k.sinkFields()
+	_, ofLookups := k.lookupFields()
+	return errors.Join(ofSinks, ofLookups)
 }
 
 // Fields returns the fields of a pipeline that may name the kinds, for which Check has to
@@ -37,14 +42,15 @@ func (k Kinds) Fields() []spec.Field[Pipeline] {
 	if err != nil {
 		panic(err)
 	}
-	return slices.Concat(pipelineFields, []spec.Field[Pipeline]{
+	return slices.Concat(pipelineFieldsAbove, []spec.Field[Pipeline]{
+		{Name: "steps", Affects: spec.State, Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(k.StepForm())),
+			Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
+	}, pipelineFieldsBelow, []spec.Field[Pipeline]{
 		{Name: "sinks", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinks))),
 			Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
 			Help: "services that get the records of topics, from `afterbay run`, each record until the service took it"},
 	})
 }
-
-var kindName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // sinkFields returns the fields of a sink: one for each kind between those of all.
 func (k Kinds) sinkFields() ([]spec.Field[Sink], error) {
@@ -57,59 +63,19 @@ func (k Kinds) sinkFields() ([]spec.Field[Sink], error) {
 	return slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), err
 }
 
-// SinkKinds returns the fields that choose kinds of sinks, and what is wrong with the kinds.
-func SinkKinds(kinds []sink.Kind) (chosen []spec.Field[Sink], err error) {
-	var errs []error
-	for _, kind := range kinds {
-		field, err := sinkField(kind)
-		named := func(o spec.Field[Sink]) bool { return o.Name == kind.Name }
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("sink kind %q: %w", kind.Name, err))
-			continue
-		case slices.ContainsFunc(slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), named):
-			errs = append(errs, fmt.Errorf("sink kind %q: a field of that name is there", kind.Name))
-		}
-		chosen = append(chosen, field)
-	}
-	return chosen, errors.Join(errs...)
+var sinkChoice = choice[Sink, sink.Config]{
+	of: "sink", others: slices.Concat(sinkFieldsAbove, sinkFieldsBelow), affects: spec.Nothing, absent: spec.Nothing,
+	more: "a sink changes nothing of the pipeline",
+	at:   func(s *Sink) (*string, *sink.Config) { return &s.Kind, &s.Config },
 }
 
-// sinkField returns the field that chooses a kind.
-func sinkField(kind sink.Kind) (f spec.Field[Sink], err error) {
-	switch {
-	case !kindName.MatchString(kind.Name):
-		return f, errors.New("a name is of lower case, digits and _")
-	case kind.New == nil:
-		return f, errors.New("its New is nil")
-	case kind.Help == "" || kind.Example == "":
-		return f, errors.New("its Help and Example are needed: the reference page shows them")
+// SinkKinds returns the fields that choose kinds of sinks, and what is wrong with the kinds.
+func SinkKinds(kinds []sink.Kind) ([]spec.Field[Sink], error) {
+	of := make([]kind[sink.Config], len(kinds))
+	for i := range kinds {
+		of[i] = kind[sink.Config](kinds[i])
 	}
-	table, err := spec.TableOf(kind.New(), spec.Nothing)
-	if err != nil {
-		return f, err
-	}
-	spec.Docs{}.Sections(table.Shape, func(s spec.Section) {
-		for _, w := range s.Words {
-			if w.Accepted && w.Affects != spec.Nothing && err == nil {
-				err = fmt.Errorf("the field %s affects %v: a sink changes nothing of the pipeline", spec.Join(s.Path, w.Name), w.Affects)
-			}
-		}
-	})
-	if err != nil {
-		return f, err
-	}
-	begin := func(s *Sink) any {
-		s.Kind, s.Config = kind.Name, kind.New()
-		return s.Config
-	}
-	written := func(s *Sink) any {
-		if s.Kind != kind.Name {
-			return nil
-		}
-		return s.Config
-	}
-	return spec.Field[Sink]{Name: kind.Name, Affects: spec.Nothing, Form: spec.Chosen(begin, written, table), Example: kind.Example, Help: kind.Help}, nil
+	return sinkChoice.fields(of)
 }
 
 func (k Kinds) sinkNames() []string {

@@ -116,7 +116,7 @@ func (in *Input) names() *Meaning {
 func (c *Call) Meaning() string { return text(callFields, c, spec.State) }
 
 // Meaning returns what decides what a lookup keeps of its table.
-func (l *Lookup) Meaning() string { return text(lookupFields, l, spec.State) }
+func (l *Lookup) Meaning() string { return text(l.fields(), l, spec.State) }
 
 // meaning returns the text of a part of the state that stands at a place.
 func meaning[T any](m *Meaning, at *place, fields []spec.Field[T], v *T) string {

@@ -46,10 +46,7 @@ type Code struct {
 	Models    map[string]model.Model   // of Model.Go
 	Kinds     map[string]models.Opener // of models of manifests that run outside of the process, as internal/process/outside has them
 	Sinks     []sink.Kind              // that pipeline files may name beside the built-in ones
-
-	// Rows opens where a lookup outside of the log finds rows, as services.Open of
-	// internal/process/services does. What it returns is closed where it has a method Close.
-	Rows func(Lookup) (lookup.Source, error)
+	Lookups   []lookup.Kind            // as Sinks, of lookups outside of the log
 }
 
 // Delivery is how often an output is written for an event after a crash.
@@ -349,8 +346,8 @@ type ContentCache struct {
 	Max int    // bytes, beyond which what was used longest ago goes; 0 is 256 MiB
 }
 
-// Lookup finds the row of a key, a JSON object: in a table of the log or, where
-// Redis, Postgres or HTTP is set instead, outside of it.
+// Lookup finds the row of a key, a JSON object: in a table of the
+// log, or outside of it.
 type Lookup struct {
 	Name   string    // prefix of the fields' names
 	Table  string    // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
@@ -360,20 +357,18 @@ type Lookup struct {
 	Fields []Field   // what is read of the row
 	Empty  []Binding // what fields are where there is no row; the others are optional then
 
-	Redis    *Redis    // rows that are values of Redis
-	Postgres *Postgres // rows that a query of PostgreSQL finds, or documents
-	HTTP     *HTTPRows // rows that a service answers with
+	Kind   string        // of lookups outside of the log, by its name
+	Config lookup.Config // what the file says of where the rows are; nil where they are in Table
 
 	// What follows is of documents that are found by Vector. A field of kind string is
 	// the texts of its column of all of them, the nearest first, and one of kind
 	// string[] a list of these; one of another kind is of the nearest; the field
 	// distance is how far that is.
 
-	Limit      int       // how many are found at most; 0 is 5
-	Where      []Binding // columns, and expressions of kind string or int that they equal
-	Distance   string    // cosine, l2 or inner_product; "" is cosine
-	Join       string    // between the texts; "" is an empty line
-	Dimensions int       // numbers of Vector: New says it to Code.Rows
+	Limit    int       // how many are found at most; 0 is 5
+	Where    []Binding // columns, and expressions of kind string or int that they equal
+	Distance string    // cosine, l2 or inner_product; "" is cosine
+	Join     string    // between the texts; "" is an empty line
 
 	// What follows is of lookups outside of the log.
 
@@ -394,32 +389,6 @@ type RowCache struct {
 // RowBatch says which keys of a lookup share a call.
 type RowBatch struct {
 	Size int // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
-}
-
-// Redis is where the rows of a lookup are values of keys. A key of another kind
-// than string has no row.
-type Redis struct {
-	URL    string // redis://HOST:PORT/DATABASE, rediss:// for an encrypted way
-	Prefix string // of keys in Redis: user: finds the row of ann at user:ann
-}
-
-// Postgres is where the rows of a lookup are found by a query, or documents by their
-// vectors.
-type Postgres struct {
-	URL   string // postgres://HOST:PORT/DATABASE
-	Query string // it takes the keys as $1, an array of text, and returns key and row of those it finds
-
-	Table  string // instead of Query, of a lookup by Vector: where the documents are, behind a schema or not
-	Column string // of it, of their vectors: of type vector or halfvec of pgvector
-}
-
-// HTTPRows is a service that is asked for rows.
-type HTTPRows struct {
-	Asked     string        // path and query of URL as the file has them, if they name variables
-	URL       string        // with {key}: what is got for each key, and 404 says that it has no row; without: many keys are posted to it, as {"keys": [...]}, and it answers with an object of rows by key
-	Headers   []spec.Header // of every request
-	Token     string        // sent as Authorization: Bearer; "" is none
-	TokenFile string        // a file of the token, read again at each request; "" is none
 }
 
 // Binding introduces a name as the value of an expression.

@@ -1,20 +1,25 @@
 // Package process has what a process of Afterbay is made of. Its list of kinds is the one
-// place that names the sinks which are built in.
+// place that names the kinds of sinks and lookups which are built in.
 package process
 
 import (
 	"github.com/afterbay/afterbay/internal/lang"
+	lookuphttp "github.com/afterbay/afterbay/internal/lookups/http"
+	lookuppostgres "github.com/afterbay/afterbay/internal/lookups/postgres"
+	lookupredis "github.com/afterbay/afterbay/internal/lookups/redis"
 	"github.com/afterbay/afterbay/internal/sinks/files"
 	"github.com/afterbay/afterbay/internal/sinks/http"
 	"github.com/afterbay/afterbay/internal/sinks/kafka"
 	"github.com/afterbay/afterbay/internal/sinks/postgres"
 	"github.com/afterbay/afterbay/internal/sinks/redis"
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
 
 // Kinds returns the kinds that are built in. Their order is that of the reference page.
 func Kinds() lang.Kinds {
 	return lang.Kinds{
-		Sinks: []sink.Kind{http.Kind, postgres.Kind, redis.Kind, files.Kind, kafka.Kind},
+		Sinks:   []sink.Kind{http.Kind, postgres.Kind, redis.Kind, files.Kind, kafka.Kind},
+		Lookups: []lookup.Kind{lookupredis.Kind, lookuppostgres.Kind, lookuphttp.Kind},
 	}
 }

@@ -55,7 +55,6 @@ var up = map[string]string{
 	"internal/ops/explain -> .":                   "the root's Runner becomes internal/pipeline",
 	"internal/ops/explain -> internal/http/admin": "directories and their entries become internal/ops/inspect",
 	"internal/ops/reprocess -> .":                 "the root's Runner becomes internal/pipeline",
-	"internal/process/services -> .":              "the list of plug-ins becomes internal/process/kinds.go",
 	"scenario -> .":                               "the library becomes the Engine, on internal/process",
 }
 
@@ -80,7 +79,6 @@ var alone = map[string]string{
 	"internal/ops/explain":              "the program's code stays small",
 	"internal/ops/scaffold":             "the program's code stays small",
 	"internal/process/outside":          "becomes a part of internal/process/kinds.go",
-	"internal/process/services":         "becomes a part of internal/process/kinds.go",
 	"internal/sinks/files":              "one folder a service",
 	"internal/sinks/http":               "one folder a service",
 	"internal/sinks/kafka":              "one folder a service",

@@ -20,7 +20,7 @@ func (s *Source) Check(ctx context.Context) error {
 	_, err := s.Rows(ctx, keys)
 	var status *statusError
 	var of *lookup.Error
-	m := &lookup.Mistake{Option: "http.url", Err: fmt.Errorf("ask for rows by HTTP: %w", err)}
+	m := &lookup.Mistake{Field: "url", Err: fmt.Errorf("ask for rows by HTTP: %w", err)}
 	switch answered := errors.As(err, &status); {
 	case err == nil, answered && lookup.Refused(err):
 		return nil

@@ -170,7 +170,7 @@ func checkOf(t *testing.T, o Options) (said, hint string) {
 		return "", ""
 	}
 	var m *lookup.Mistake
-	if !errors.As(err, &m) || m.Option != "http.url" {
+	if !errors.As(err, &m) || m.Field != "url" {
 		t.Fatalf("%T of %+v: %v", err, m, err)
 	}
 	return m.Error(), m.Hint

@@ -25,15 +25,15 @@ func (s *Source) Check(ctx context.Context) error {
 	case errors.As(err, &said) && said.Code == "25006": // it writes, so only events run it
 		return nil
 	case errors.As(err, &said):
-		return &lookup.Mistake{Option: option(said), Err: explain(err), Hint: hint(said)}
+		return &lookup.Mistake{Field: option(said), Err: explain(err), Hint: hint(said)}
 	case errors.As(err, new(*pgconn.ConnectError)), ctx.Err() != nil:
-		return &lookup.Mistake{Option: "postgres.url", Err: explain(err), Hint: "start PostgreSQL there, or correct the URL"}
+		return &lookup.Mistake{Field: "url", Err: explain(err), Hint: "start PostgreSQL there, or correct the URL"}
 	case err != nil: // the keys do not go with the type of $1
-		return &lookup.Mistake{Option: "postgres.query", Err: explain(err), Hint: queryHint}
+		return &lookup.Mistake{Field: "query", Err: explain(err), Hint: queryHint}
 	}
 	if err := fits(columns); err != nil {
 		return &lookup.Mistake{
-			Option: "postgres.query", Err: err,
+			Field: "query", Err: err,
 			Hint: "return key and row, an object: select id::text, to_jsonb(t) from t where id = any($1)",
 		}
 	}
@@ -86,9 +86,9 @@ func fits(columns []column) error {
 // option is what an error is about, by its class: who asks and where, or what.
 func option(said *pgconn.PgError) string {
 	if slices.Contains([]string{"08", "28", "3D", "53", "57"}, said.Code[:2]) {
-		return "postgres.url"
+		return "url"
 	}
-	return "postgres.query"
+	return "query"
 }
 
 func hint(said *pgconn.PgError) string {
@@ -103,7 +103,7 @@ func hint(said *pgconn.PgError) string {
 		return "cast the keys, which are text: id = any($1::bigint[])"
 	case said.Code == "42501":
 		return "grant the user of the URL what the query reads: GRANT SELECT ON ... TO ..."
-	case option(said) == "postgres.url":
+	case option(said) == "url":
 		return "correct host, database, user and password of the URL"
 	}
 	return queryHint

@@ -161,17 +161,17 @@ func TestCheckSaysWhatIsWrongWithTheQuery(t *testing.T) {
 		{url: server.URL, query: users},
 		{url: server.URL, query: devices},
 		{url: server.URL, query: "insert into seen select unnest($1::text[]) returning name, '{}'::jsonb"}, // which is not run
-		{server.URL, strings.ReplaceAll(users, "from users", "from people"), "postgres.query", `relation "people" does not exist`, "create it"},
-		{server.URL, strings.ReplaceAll(users, "where name", "where nam"), "postgres.query", `column "nam" does not exist`, `"users.name"`},
-		{server.URL, strings.ReplaceAll(devices, "$1::bigint[]", "$1::text[]"), "postgres.query", "operator does not exist: bigint = text", "cast the keys"},
-		{server.URL, "select from where $1", "postgres.query", "syntax error", "takes the keys as $1"},
-		{server.URL, "select name, level, since from users where name = any($1)", "postgres.query", "returns 3 columns (name, level, since)", "key and row"},
-		{server.URL, "select name, level from users where name = any($1)", "postgres.query", "second column, level, is of int4", "to_jsonb"},
-		{server.URL, "select name, to_jsonb(users) from users where name = $1", "postgres.query", "", "takes the keys as $1"},
-		{reader, users, "postgres.query", "permission denied for table users", "GRANT SELECT"},
-		{strings.Replace(reader, "reader", "writer", 1), users, "postgres.url", "password authentication failed", "user and password"},
-		{server.URL + "x", users, "postgres.url", `does not exist`, "database"},
-		{gone.URL, users, "postgres.url", "connect", "start PostgreSQL there"},
+		{server.URL, strings.ReplaceAll(users, "from users", "from people"), "query", `relation "people" does not exist`, "create it"},
+		{server.URL, strings.ReplaceAll(users, "where name", "where nam"), "query", `column "nam" does not exist`, `"users.name"`},
+		{server.URL, strings.ReplaceAll(devices, "$1::bigint[]", "$1::text[]"), "query", "operator does not exist: bigint = text", "cast the keys"},
+		{server.URL, "select from where $1", "query", "syntax error", "takes the keys as $1"},
+		{server.URL, "select name, level, since from users where name = any($1)", "query", "returns 3 columns (name, level, since)", "key and row"},
+		{server.URL, "select name, level from users where name = any($1)", "query", "second column, level, is of int4", "to_jsonb"},
+		{server.URL, "select name, to_jsonb(users) from users where name = $1", "query", "", "takes the keys as $1"},
+		{reader, users, "query", "permission denied for table users", "GRANT SELECT"},
+		{strings.Replace(reader, "reader", "writer", 1), users, "url", "password authentication failed", "user and password"},
+		{server.URL + "x", users, "url", `does not exist`, "database"},
+		{gone.URL, users, "url", "connect", "start PostgreSQL there"},
 	} {
 		err := open(t, c.url, c.query).Check(t.Context())
 		var m *lookup.Mistake
@@ -181,7 +181,7 @@ func TestCheckSaysWhatIsWrongWithTheQuery(t *testing.T) {
 			}
 			continue
 		}
-		if !errors.As(err, &m) || m.Option != c.option || !strings.Contains(m.Error(), c.said) || !strings.Contains(m.Hint, c.hint) || strings.Contains(m.Error(), "told") {
+		if !errors.As(err, &m) || m.Field != c.option || !strings.Contains(m.Error(), c.said) || !strings.Contains(m.Hint, c.hint) || strings.Contains(m.Error(), "told") {
 			t.Errorf("%s: %+v", c.query, m)
 		}
 	}

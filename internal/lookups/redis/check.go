@@ -19,15 +19,15 @@ func (s *Source) Check(ctx context.Context) error {
 	_, err := s.Rows(ctx, []string{lookup.CheckKey})
 	var said *rueidis.RedisError
 	if errors.As(err, &said) {
-		return &lookup.Mistake{Option: "redis.url", Err: err, Hint: accessHint(said.Error(), s.prefix)}
+		return &lookup.Mistake{Field: "url", Err: err, Hint: accessHint(said.Error(), s.prefix)}
 	}
 	if err != nil {
-		return &lookup.Mistake{Option: "redis.url", Err: err, Hint: "start Redis there, or correct the URL"}
+		return &lookup.Mistake{Field: "url", Err: err, Hint: "start Redis there, or correct the URL"}
 	}
 	key, kind, err := s.sample(ctx)
 	if err == nil && kind != "" && kind != "string" {
 		return &lookup.Mistake{
-			Option: "redis.prefix", Err: fmt.Errorf("%.60q in Redis is of type %s: such a key has no row", key, kind),
+			Field: "prefix", Err: fmt.Errorf("%.60q in Redis is of type %s: such a key has no row", key, kind),
 			Hint: "store rows as strings of JSON, a sink by format: json, or name the prefix of those",
 		}
 	}

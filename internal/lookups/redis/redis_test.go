@@ -175,11 +175,11 @@ func TestCheckSaysWhyKeysAreNotRead(t *testing.T) {
 		{url: server.URL, prefix: "odd[1]:"},
 		{url: server.URL, prefix: "nobody:"},
 		{url: few, prefix: "user:"}, // may not look for keys
-		{server.URL, "device:", "redis.prefix", `"device:7" in Redis is of type hash`, "strings of JSON"},
-		{few, "device:", "redis.url", "NOPERM", "~device:* +mget"},
-		{as("none"), "user:", "redis.url", "NOPERM", "+mget"},
-		{as("nobody"), "user:", "redis.url", "WRONGPASS", "correct user and password"},
-		{gone.URL, "user:", "redis.url", "connection refused", "start Redis there"},
+		{server.URL, "device:", "prefix", `"device:7" in Redis is of type hash`, "strings of JSON"},
+		{few, "device:", "url", "NOPERM", "~device:* +mget"},
+		{as("none"), "user:", "url", "NOPERM", "+mget"},
+		{as("nobody"), "user:", "url", "WRONGPASS", "correct user and password"},
+		{gone.URL, "user:", "url", "connection refused", "start Redis there"},
 	} {
 		err := open(t, redis.Options{URL: c.url, Prefix: c.prefix}).Check(t.Context())
 		var m *lookup.Mistake
@@ -189,7 +189,7 @@ func TestCheckSaysWhyKeysAreNotRead(t *testing.T) {
 			}
 			continue
 		}
-		if !errors.As(err, &m) || m.Option != c.option || !strings.Contains(m.Error(), c.said) || !strings.Contains(m.Hint, c.hint) || strings.Contains(m.Error(), "told") {
+		if !errors.As(err, &m) || m.Field != c.option || !strings.Contains(m.Error(), c.said) || !strings.Contains(m.Hint, c.hint) || strings.Contains(m.Error(), "told") {
 			t.Errorf("%+v: %+v", c, m)
 		}
 	}

@@ -49,6 +49,17 @@ func ShownText(text string) string {
 	return text
 }
 
+// Place returns a URL without user, query and fragment, "" where the text is no URL. It
+// names a service.
+func Place(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "" // who opens it says so
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
 // Bare returns the error of a request without its URL.
 func Bare(err error) error {
 	var of *url.Error

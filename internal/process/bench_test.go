@@ -1,4 +1,4 @@
-package services_test
+package process_test
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/process/services"
+	lookuppostgres "github.com/afterbay/afterbay/internal/lookups/postgres"
+	lookupredis "github.com/afterbay/afterbay/internal/lookups/redis"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -35,8 +36,8 @@ func BenchmarkLookups(b *testing.B) {
 			Partition: stream.Partition{Topic: "posts", Index: stream.ByKey}, Key: []byte(user), Value: fmt.Appendf(nil, `{"user":%q}`, user),
 		})
 	}
-	inRedis := afterbay.Lookup{Redis: &afterbay.Redis{URL: redis.URL, Prefix: "user:"}}
-	inPostgres := afterbay.Lookup{Postgres: &afterbay.Postgres{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
+	inRedis := afterbay.Lookup{Kind: "redis", Config: &lookupredis.Config{URL: redis.URL, Prefix: "user:"}}
+	inPostgres := afterbay.Lookup{Kind: "postgres", Config: &lookuppostgres.Config{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
 	kept, recorded := inRedis, inRedis
 	kept.Cache.TTL, recorded.Journal = time.Hour, &afterbay.Journal{}
 	for _, c := range []struct {
@@ -50,7 +51,6 @@ func BenchmarkLookups(b *testing.B) {
 				Name:  "bench",
 				Input: afterbay.Input{Topic: "posts", Key: "user", Fields: []afterbay.Field{{Name: "user", Type: "string"}}},
 				Steps: []afterbay.Step{{Lookup: &l}, {Emit: &afterbay.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}}},
-				Code:  afterbay.Code{Rows: services.Open},
 			}
 			var spent time.Duration
 			for b.Loop() {

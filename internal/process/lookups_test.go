@@ -1,4 +1,4 @@
-package services_test
+package process_test
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -147,7 +146,6 @@ func TestRowsOfRealServersThatDieAndComeBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := parsed.Pipelines[0]
-			p.Code.Rows = services.Open
 			runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
 			if err != nil {
 				t.Fatal(err)

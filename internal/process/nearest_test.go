@@ -1,4 +1,4 @@
-package services_test
+package process_test
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/internal/process/services"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -166,7 +165,7 @@ func TestNearestDocumentsOfEventsFeedTheNextModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := parsed.Pipelines[0]
-			p.Code = afterbay.Code{Rows: services.Open, Models: map[string]model.Model{"embed": letters{}, "write": scribe{}}}
+			p.Code = afterbay.Code{Models: map[string]model.Model{"embed": letters{}, "write": scribe{}}}
 			runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
 			if err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package services_test
+package http_test
 
 import (
 	"context"
@@ -6,12 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/process/services"
+	rows "github.com/afterbay/afterbay/internal/lookups/http"
 )
 
 // Find what a service knows of keys.
-func ExampleOpen() {
+func ExampleNew() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/users/ann" {
 			w.WriteHeader(http.StatusNotFound)
@@ -21,12 +20,12 @@ func ExampleOpen() {
 	}))
 	defer server.Close()
 
-	source, err := services.Open(afterbay.Lookup{HTTP: &afterbay.HTTPRows{URL: server.URL + "/users/{key}"}})
+	source, err := rows.New(rows.Options{URL: server.URL + "/users/{key}"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	rows, err := source.Rows(context.Background(), []string{"ann", "bob"})
-	fmt.Printf("%s, %v, %v\n", rows[0], rows[1] == nil, err)
+	found, err := source.Rows(context.Background(), []string{"ann", "bob"})
+	fmt.Printf("%s, %v, %v\n", found[0], found[1] == nil, err)
 	// Output: {"trusted": true}, true, <nil>
 }
