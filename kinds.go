@@ -68,14 +68,23 @@ func broughtBy(code Code) (brought []kindFields, err error) {
 	} else if len(sinks) > 0 {
 		brought = append(brought, kindFields{"sinks[]", spec.MappingOf(sinks).Shape})
 	}
+	if lookups, err := lang.LookupKinds(code.Lookups); err != nil {
+		return nil, err
+	} else if len(lookups) > 0 {
+		brought = append(brought, kindFields{"steps[].lookup", spec.MappingOf(lookups).Shape})
+	}
 	return brought, nil
 }
 
 // propertiesOf returns the properties of a mapping in a schema.
-func propertiesOf(schema map[string]any, place string) map[string]any {
+func propertiesOf(all map[string]any, place string) map[string]any {
+	schema := all
 	for part := range strings.SplitSeq(place, ".") {
 		name, isList := strings.CutSuffix(part, "[]")
 		schema = schema["properties"].(map[string]any)[name].(map[string]any)
+		if to, ok := schema["$ref"].(string); ok {
+			schema = all["$defs"].(map[string]any)[strings.TrimPrefix(to, "#/$defs/")].(map[string]any)
+		}
 		if isList {
 			schema = schema["items"].(map[string]any)
 		}

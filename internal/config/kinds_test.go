@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sinks/http"
 	"github.com/afterbay/afterbay/internal/sinks/kafka"
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
 
@@ -28,6 +29,18 @@ func TestKindsOfAProgramStandBesideTheBuiltInOnes(t *testing.T) {
 	all, err := built.With(lang.Code{Sinks: []sink.Kind{mine}})
 	if err != nil || len(all.Sinks) != len(built.Sinks)+1 {
 		t.Errorf("%d kinds, %v", len(all.Sinks), err)
+	}
+	look := lookuphttp.Kind
+	look.Name = "mine"
+	all, err = built.With(lang.Code{Sinks: []sink.Kind{mine}, Lookups: []lookup.Kind{look}})
+	if err != nil || len(all.Lookups) != len(built.Lookups)+1 {
+		t.Errorf("%d kinds of lookups, %v", len(all.Lookups), err)
+	}
+	for _, name := range []string{"http", "table", "key", "Mine", ""} {
+		look.Name = name
+		if _, err := built.With(lang.Code{Lookups: []lookup.Kind{look}}); err == nil {
+			t.Errorf("a kind of lookups may be named %q", name)
+		}
 	}
 	for _, name := range []string{"http", "from", "Mine", ""} {
 		mine.Name = name
@@ -86,6 +99,21 @@ func TestASinkHasOneKind(t *testing.T) {
 		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\nsinks: ["+sinks+"]\n"), process.Kinds())
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", sinks, err, want)
+		}
+	}
+}
+
+// TestRowsOfALookupAreInOnePlace sees what is said of a lookup with no place and with two.
+func TestRowsOfALookupAreInOnePlace(t *testing.T) {
+	for place, want := range map[string]string{
+		"":                            "f.yaml:3:9: steps[0].lookup: rows are in one place: a lookup has exactly one of table, redis, postgres and http: name a topic as `table`, or say where else the rows are",
+		", table: t, redis: {url: r}": "f.yaml:3:9: steps[0].lookup: rows are in one place",
+		", http: {url: 'http://a/{key}'}, redis: {url: 'redis://a'}": "f.yaml:3:9: steps[0].lookup: rows are in one place",
+		", redis: {url: 'redis://a'}":                                "",
+	} {
+		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}"+place+"}]\n"), process.Kinds())
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", place, err, want)
 		}
 	}
 }

@@ -38,8 +38,11 @@ func TestAModuleOfItsOwnBringsKinds(t *testing.T) {
 
 // TestHowToShowsTheToy sees that the page has the kinds of testdata/toy as they are.
 func TestHowToShowsTheToy(t *testing.T) {
-	if page, kind := readText(t, "docs/howto/kinds.md"), readText(t, "internal/e2e/testdata/toy/sink.go"); !strings.Contains(page, "```go\n"+kind+"```\n") {
-		t.Error("docs/howto/kinds.md does not show internal/e2e/testdata/toy/sink.go as it is: copy it")
+	page := readText(t, "docs/howto/kinds.md")
+	for _, kind := range []string{"sink.go", "lookup.go"} {
+		if !strings.Contains(page, "```go\n"+readText(t, "internal/e2e/testdata/toy/"+kind)+"```\n") {
+			t.Errorf("docs/howto/kinds.md does not show internal/e2e/testdata/toy/%s as it is: copy it", kind)
+		}
 	}
 }
 

@@ -12,12 +12,16 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/scenario"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
 
-var code = afterbay.Code{Sinks: []sink.Kind{Lines}}
+var code = afterbay.Code{
+	Sinks:   []sink.Kind{Lines},
+	Lookups: []lookup.Kind{Book},
+}
 
 // payments is a scenario of a pipeline whose decisions go to a file.
 func payments(sink string, events int) string {
