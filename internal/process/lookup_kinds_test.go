@@ -65,7 +65,7 @@ func TestChecksOfLookupsNameTheFieldThatIsWrong(t *testing.T) {
 func TestKindsOfLookupsOpen(t *testing.T) {
 	seen := map[string]bool{}
 	for text, want := range map[string]string{
-		"http: {url: 'https://h/rows?of={key}&token=hush'}":                              "https://h/rows",
+		"http: {url: 'https://h/rows?of={key}&token=hush'}":                                     "https://h/rows",
 		"redis: {url: 'redis://me:${PASSWORD}@h:1/0', prefix: 'a:'}":                            "redis://h:1/0",
 		"postgres: {url: 'postgres://me:${PASSWORD}@h/d', query: 'select 1 where 1 = any($1)'}": "postgres://h/d",
 	} {

@@ -15,13 +15,8 @@ var (
 	ReadType       = As(OneSpace, TextOf("a type such as string, int, number or optional string"))
 	ReadURL        = TextOf("a URL")
 	ReadAddress    = address()
-	ReadHeader     = TextOf("the value of a header")
-	ReadHeaders    = AnyOrder(headerName, Named(headerName, AsWritten(ReadHeader,
-		func(h *Header) *string { return &h.Value }, func(h *Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
-	ReadPath = filePath()
+	ReadPath       = filePath()
 )
-
-func headerName(h *Header) *string { return &h.Name }
 
 // OneSpace returns a type with its words one space apart.
 func OneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -11,8 +11,8 @@ import (
 // outputs: the path, such as the name of a model or a database, and the query of a
 // request.
 
-// TargetFrom returns where the path or the query of a URL begins.
-func TargetFrom(url string) (from int) {
+// targetFrom returns where the path or the query of a URL begins.
+func targetFrom(url string) (from int) {
 	if at := strings.Index(url, "://"); at >= 0 {
 		from = at + len("://")
 	}
@@ -22,8 +22,8 @@ func TargetFrom(url string) (from int) {
 	return len(url)
 }
 
-// Target returns the one form of what follows the host of a URL: its path and query.
-func Target(rest string) string {
+// target returns the one form of what follows the host of a URL: its path and query.
+func target(rest string) string {
 	rest, _, _ = strings.Cut(rest, "#")
 	if strings.HasPrefix(rest, "/") {
 		return rest
@@ -37,15 +37,27 @@ func PathOf(f Form[string]) Form[string] {
 		if url == "" {
 			return ""
 		}
-		path, _, _ := strings.Cut(url[TargetFrom(url):], "?")
-		return Target(path)
+		path, _, _ := strings.Cut(url[targetFrom(url):], "?")
+		return target(path)
 	}, f)
 }
 
-// AsWritten is a form of texts of which a part decides outputs, from a byte on. A variable
+// TargetOf is a form of URLs of which the path and the query decide outputs, with
+// variables as asWritten says.
+func TargetOf[T any](text, written func(*T) *string) Form[T] {
+	return asWritten(ReadURL, text, written, targetFrom, target)
+}
+
+// ReadHeaders reads headers. Their order says nothing, and variables are as asWritten says.
+var ReadHeaders = AnyOrder(headerName, Named(headerName, asWritten(TextOf("the value of a header"),
+	func(h *Header) *string { return &h.Value }, func(h *Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
+
+func headerName(h *Header) *string { return &h.Name }
+
+// asWritten is a form of texts of which a part decides outputs, from a byte on. A variable
 // in that part is most likely a key, so it counts by its name: written is where the part
 // is kept as the file has it, if it has variables. one returns the one form of a part.
-func AsWritten[T any](f Form[string], text, written func(*T) *string, from func(text string) int, one func(part string) string) Form[T] {
+func asWritten[T any](f Form[string], text, written func(*T) *string, from func(text string) int, one func(part string) string) Form[T] {
 	made := Into(text, f)
 	read, printed := made.Read, f.Print
 	made.Read = func(r *Reader, n *Node, path string, into *T) {

@@ -26,7 +26,7 @@ type Config struct {
 }
 
 var configFields = []spec.Field[Config]{
-	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.AsWritten(spec.ReadURL, func(h *Config) *string { return &h.URL }, func(h *Config) *string { return &h.Asked }, spec.TargetFrom, spec.Target), Example: "https://users.example.com/{key}"},
+	{Name: "url", Affects: spec.Outputs, Required: true, Form: spec.TargetOf(func(h *Config) *string { return &h.URL }, func(h *Config) *string { return &h.Asked }), Example: "https://users.example.com/{key}"},
 	{Name: "headers", Affects: spec.Outputs, Form: spec.Into(func(h *Config) *[]spec.Header { return &h.Headers }, spec.ReadHeaders),
 		Example: "{X-Team: risk}", Absent: "none", Help: "names and values, of every request"},
 	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(h *Config) *string { return &h.Token }, spec.Secret("token_file")), Example: "${USERS_TOKEN}"},
