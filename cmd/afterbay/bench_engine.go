@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/stream"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 func (c *benchCommand) settle() time.Duration { return min(benchSettle, c.Duration) }
 
 func (m *measurement) settle() time.Duration {
-	if m.engine.isKafka() {
+	if m.engine.shared() {
 		return m.options.settle()
 	}
 	return 0
@@ -44,32 +44,37 @@ func (m *measurement) alone(p afterbay.Pipeline) afterbay.Pipeline {
 	if m.options.Delivery != "" {
 		p.Delivery = afterbay.Delivery(m.options.Delivery)
 	}
-	m.delivery = deliveryOf(p.Delivery)
+	m.deliveries = map[string]stream.Delivery{p.Name: deliveryOf(p.Delivery)}
 	return p
 }
 
 // scratch is the topic that a calibration writes.
 func (m *measurement) scratch() string { return m.runner.Name() + "-scratch" }
 
+// remover is a log that outlives the process, and deletes what a pipeline left there.
+type remover interface {
+	Remove(ctx context.Context, group string, topics ...string) error
+}
+
 // open opens the log. The function returned closes it, and deletes what there is
 // of it on brokers.
 func (m *measurement) open() (closeLog func() error, err error) {
-	if !m.engine.isKafka() {
-		log, err := m.openLogWith(m.data, m.options.embedded())
-		m.log = log
-		return log.Close, err
-	}
-	log, err := m.openKafka(m.engine, func(o *kafka.Options) {
-		o.Dir, o.Delivery, o.StateMemoryBytes = kafkaDir(m.data), m.delivery, m.options.StateMemory-m.options.StateMemory/4
+	log, err := m.openEngine(m.engine, stream.Process{
+		Dir: m.engine.folder(m.data), Leave: true, Deliveries: m.deliveries,
+		StateBytes: m.options.StateMemory - m.options.StateMemory/4, RetainBytes: m.options.RetentionBytes,
 	})
 	if err != nil {
 		return nil, err
 	}
 	m.log = log
+	remover, ok := log.(remover)
+	if !ok {
+		return log.Close, nil
+	}
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), benchClean)
 		defer cancel()
-		err := log.Remove(ctx, m.runner.Name(), append(m.runner.Outputs(), m.runner.Input(), m.scratch())...)
+		err := remover.Remove(ctx, m.runner.Name(), append(m.runner.Outputs(), m.runner.Input(), m.scratch())...)
 		return errors.Join(err, log.Close())
 	}, nil
 }
@@ -77,7 +82,7 @@ func (m *measurement) open() (closeLog func() error, err error) {
 // waitReady returns when the pipeline has its partitions, which it has at once
 // but on Kafka.
 func (m *measurement) waitReady(ctx context.Context) error {
-	if m.engine.isKafka() {
+	if m.engine.shared() {
 		return waitAssigned(ctx, m.log, m.runner)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -40,15 +41,17 @@ func (c *clientsCommand) Run(a *app) error {
 	return printClients(a.stdout, &clients, time.Now())
 }
 
-// reach finds the process of the gateway, which on Kafka keeps how to reach it in
+// reach finds the process of the gateway, which on a shared log keeps how to reach it in
 // a folder of its own.
 func (c *clientsCommand) reach(a *app) (*admin.Client, error) {
 	if c.URL != "" {
 		return &admin.Client{URL: c.URL, Token: c.Token}, nil
 	}
 	client, err := reach(a.ctx, c.Data)
-	if errors.Is(err, fs.ErrNotExist) {
-		client, err = reach(a.ctx, kafkaDir(c.Data))
+	for _, kind := range fileKinds().Logs {
+		if errors.Is(err, fs.ErrNotExist) {
+			client, err = reach(a.ctx, filepath.Join(c.Data, kind.Name))
+		}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -14,8 +14,8 @@ import (
 
 	adminapi "github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/stream"
 )
 
 const (
@@ -25,24 +25,25 @@ const (
 
 // openLog opens the log of a data directory.
 func (a *app) openLog(dir string) (*embedded.Log, error) {
-	return a.openLogWith(dir, embedded.Options{})
+	log, err := embedded.Open(dir, embedded.Options{Logger: a.log})
+	if err != nil {
+		return nil, directoryError(err, dir)
+	}
+	return log, nil
 }
 
-func (a *app) openLogWith(dir string, options embedded.Options) (*embedded.Log, error) {
-	options.Logger = a.log
-	log, err := embedded.Open(dir, options)
+// directoryError gives an error of a data directory its exit code and what to do.
+func directoryError(err error, dir string) error {
 	var damage *embedded.DamageError
 	switch {
-	case err == nil:
-		return log, nil
 	case errors.Is(err, embedded.ErrLocked):
-		return nil, &exitError{exitLocked, fmt.Errorf("%w: end that process, or choose another directory with --data", err)}
+		return &exitError{exitLocked, fmt.Errorf("%w: end that process, or choose another directory with --data", err)}
 	case errors.Is(err, embedded.ErrForeign):
-		return nil, usage("%w: name an empty or a new folder with --data, or a data directory", err)
+		return usage("%w: name an empty or a new folder with --data, or a data directory", err)
 	case errors.As(err, &damage):
-		return nil, &exitError{exitDamaged, fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err)}
+		return &exitError{exitDamaged, fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err)}
 	}
-	return nil, &exitError{exitDamaged, fmt.Errorf("%w: %s", err, directoryHint(err, dir))}
+	return &exitError{exitDamaged, fmt.Errorf("%w: %s", err, directoryHint(err, dir))}
 }
 
 // directoryHint says what to do about a data directory that cannot be opened.
@@ -99,8 +100,9 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (admin
 	if err != nil {
 		return nil, nil, err
 	}
-	if engine.isKafka() {
-		log, err := a.openKafka(engine, func(*kafka.Options) {})
+	f.engine = engine
+	if engine.shared() {
+		log, err := a.openEngine(engine, stream.Process{})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -110,9 +112,9 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (admin
 		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", f.Data)}
 	}
 	for deadline := time.Now().Add(lockedWait); ; {
-		log, err := a.openLog(f.Data)
+		log, err := a.openEngine(engine, stream.Process{Dir: f.Data})
 		if unwritable(err) {
-			if log, err = a.openLogWith(f.Data, embedded.Options{ReadOnly: true}); err == nil {
+			if log, err = a.openEngine(engine, stream.Process{Dir: f.Data, ReadOnly: true}); err == nil {
 				a.log.Info("the data directory is read-only: it is read as it is", "dir", f.Data)
 			}
 		}

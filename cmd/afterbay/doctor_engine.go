@@ -12,14 +12,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/stream"
 )
 
 const examineMax = time.Minute
 
 // errUnfit ends a command that found brokers unfit, and has said so.
 var errUnfit = errors.New("the brokers are not as pipelines need them")
+
+// examiner is what is said of a log that can be looked at for pipelines.
+type examiner interface {
+	Examine(context.Context, stream.Process, kafka.Plan) ([]kafka.Finding, error)
+}
 
 // examine looks at the brokers of an engine, for the pipelines of files or what
 // pipelines left there.
@@ -36,17 +43,19 @@ func (c *doctorCommand) examine(a *app) error {
 	if err != nil {
 		return err
 	}
-	if !engine.isKafka() {
+	if !engine.shared() {
 		return usage("%s names no brokers: add --engine kafka://HOST:PORT, or `engine: kafka://HOST:PORT` to the file; of a data directory name the folder", strings.Join(c.Paths, ", "))
 	}
-	options, err := a.kafkaOptions(engine)
-	if err != nil {
-		return err
+	examiner, ok := engine.Config.(examiner)
+	if !ok {
+		return usage("%s: doctor knows nothing about a log of kind %s", engine.typed, engine.Kind)
 	}
-	plan := planOf(pipelines)
 	ctx, cancel := context.WithTimeout(a.ctx, examineMax)
 	defer cancel()
-	findings, err := kafka.Examine(ctx, options, plan)
+	findings, err := examiner.Examine(ctx, engine.process(a, stream.Process{}), planOf(pipelines))
+	if found := lang.EngineProblems(err); found != nil {
+		return engine.wrong(found)
+	}
 	if err != nil {
 		return fmt.Errorf("examine the brokers: %w", err)
 	}

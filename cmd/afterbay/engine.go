@@ -10,8 +10,13 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/stream"
 )
+
+// dataDirectory is the URL of the log of a data directory.
+const dataDirectory = "embedded"
 
 // engineFlags say which log a command works on.
 type engineFlags struct {
@@ -20,14 +25,26 @@ type engineFlags struct {
 
 // engine is the log that a command works on.
 type engine struct {
-	afterbay.Engine
+	lang.Engine
 	typed string                   // what names it behind --engine
 	place func(found error) error  // says where in the file that names it; nil where a flag does
 	env   func(name string) string // the environment
 }
 
-// isKafka reports whether it is no data directory.
-func (e *engine) isKafka() bool { return e.URL != "" && e.URL != kafka.Embedded }
+// shared reports whether several processes may open it at a time.
+func (e *engine) shared() bool {
+	_, ok := e.Config.(stream.Shared)
+	return ok
+}
+
+// folder is where a process keeps what is its own, with this data directory: a shared log
+// has a folder beside what an embedded log keeps there.
+func (e *engine) folder(data string) string {
+	if e.shared() {
+		return filepath.Join(data, e.Kind)
+	}
+	return data
+}
 
 // wrong returns what is wrong with the engine, with where it is named and what
 // to do next.
@@ -49,30 +66,28 @@ func (e *engine) wrong(found afterbay.Errors) error {
 	return &exitError{exitUsage, errors.Join(errs...)}
 }
 
-// ofEngine says of problems of settings that the engine has them.
-func ofEngine(found afterbay.Errors) afterbay.Errors {
-	for _, f := range found {
-		f.Path = "engine." + f.Path
-	}
-	return found
-}
-
 // resolve returns the engine of a command: that of the flag or of the
 // environment, whole, or else the one of the pipelines that it was given.
 // Settings of two brokers do not mix: what one trusts the other must not get.
 func (f *engineFlags) resolve(pipelines []pipeline) (*engine, error) {
-	switch typed := f.Engine; {
-	case typed == "":
-		return engineOf(pipelines)
-	case typed == kafka.Embedded, strings.Contains(typed, "://"):
-		e := &engine{typed: typed, env: os.Getenv}
+	kinds := fileKinds()
+	switch _, known := kinds.Log(f.Engine); {
+	case f.Engine == "":
+		e, err := engineOf(pipelines)
+		if err == nil && e.URL == "" {
+			e.Engine, _ = kinds.Engine(dataDirectory)
+		}
+		return e, err
+	case known, strings.Contains(f.Engine, "://"):
+		e := &engine{typed: f.Engine, env: os.Getenv}
 		var found afterbay.Errors
-		e.Engine, found = kafka.ParseSettings(typed)
-		return e, e.wrong(ofEngine(found))
-	case strings.HasSuffix(typed, ".yaml"), strings.HasSuffix(typed, ".yml"):
-		return engineOfFile(typed)
+		e.Engine, found = kinds.Engine(f.Engine)
+		return e, e.wrong(found)
+	case strings.HasSuffix(f.Engine, ".yaml"), strings.HasSuffix(f.Engine, ".yml"):
+		return engineOfFile(f.Engine)
 	}
-	return nil, usage("--engine %s: use kafka://HOST:PORT, kafka+tls://HOST:PORT, a pipeline file, or embedded", f.Engine)
+	_, found := kinds.Engine(f.Engine)
+	return nil, usage("--engine %s: %s, or a pipeline file", f.Engine, found[0].Hint)
 }
 
 // engineOfFile returns the engine that a pipeline file names.
@@ -109,12 +124,12 @@ func engineOf(pipelines []pipeline) (*engine, error) {
 // after e.
 func (e *engine) next(p pipeline) (*engine, afterbay.Errors) {
 	named := p.source.Pipelines[p.index].Engine
-	if named == (afterbay.Engine{}) {
+	if named.URL == "" {
 		return e, nil
 	}
 	here := &engine{named, p.file, func(found error) error { return p.source.Explain(p.index, found) }, e.env}
-	found := ofEngine(named.Check())
-	if len(found) == 0 && e.URL != "" && named != e.Engine {
+	found := named.Check()
+	if len(found) == 0 && e.URL != "" && !named.Same(e.Engine) {
 		found = afterbay.Errors{{
 			Path: "engine", Message: "another pipeline of the process has another engine: that in " + e.typed,
 			Hint: "write it alike in each or in one of them, or run them in processes of their own",
@@ -123,24 +138,20 @@ func (e *engine) next(p pipeline) (*engine, afterbay.Errors) {
 	return here, found
 }
 
-// kafkaDir is where a process keeps what speeds up restarts on Kafka. It is
-// beside what an embedded log keeps in the data directory.
-func kafkaDir(data string) string { return filepath.Join(data, "kafka") }
-
-// openKafka opens the log of an engine. complete adds to its options.
-func (a *app) openKafka(e *engine, complete func(*kafka.Options)) (*kafka.Log, error) {
-	options, err := a.kafkaOptions(e)
-	if err != nil {
-		return nil, err
-	}
-	complete(&options)
-	if err := options.Validate(); err != nil {
-		return nil, usage("%w", err)
-	}
-	log, err := kafka.Open(a.ctx, options)
-	switch {
-	case err == nil:
+// openEngine opens the log of an engine. The process says what is its own.
+func (a *app) openEngine(e *engine, p stream.Process) (stream.Engine, error) {
+	p = e.process(a, p)
+	log, err := e.Config.Open(a.ctx, p)
+	if err == nil {
 		return log, nil
+	}
+	switch found := lang.EngineProblems(err); {
+	case len(found) == 1 && found[0].Path == "engine": // of the flags of the process
+		return nil, usage("%w", err)
+	case found != nil:
+		return nil, e.wrong(found)
+	case !e.shared():
+		return nil, directoryError(err, p.Dir)
 	case errors.Is(err, kafka.ErrLocked):
 		return nil, &exitError{exitLocked, fmt.Errorf("%w: end that process, or give this one a folder of its own with --data", err)}
 	case a.ctx.Err() != nil:
@@ -149,37 +160,27 @@ func (a *app) openKafka(e *engine, complete func(*kafka.Options)) (*kafka.Log, e
 	return nil, &exitError{exitEngine, err}
 }
 
-// kafkaOptions returns the options that reach an engine's brokers.
-func (a *app) kafkaOptions(e *engine) (kafka.Options, error) {
-	options, found := e.Options(kafka.Environment{Get: e.env, Last: e.place == nil})
-	if err := e.wrong(ofEngine(found)); err != nil {
-		return options, err
-	}
-	if options.SASL.Mechanism == "PLAIN" && options.TLS == nil {
-		a.log.Warn("the password goes to the brokers in plain text: use kafka+tls:// or scram-sha-512")
-	}
-	if strings.HasPrefix(e.TokenURL, "http://") {
-		a.log.Warn("the password goes to " + e.TokenURL + " in plain text: use https://")
-	}
-	options.Logger = a.log
-	return options, nil
+// process completes what an engine is told.
+func (e *engine) process(a *app, p stream.Process) stream.Process {
+	p.Logger, p.Environment, p.Typed = a.log, e.env, e.place == nil
+	return p
 }
 
-// deliveryOf is what a pipeline says about its outputs, as Kafka does it.
-func deliveryOf(d afterbay.Delivery) kafka.Delivery {
+// deliveryOf is what a pipeline says about its outputs, as logs take it.
+func deliveryOf(d afterbay.Delivery) stream.Delivery {
 	switch d {
 	case afterbay.AtLeastOnce:
-		return kafka.AtLeastOnce
+		return stream.AtLeastOnce
 	case afterbay.AtMostOnce:
-		return kafka.AtMostOnce
+		return stream.AtMostOnce
 	}
-	return kafka.ExactlyOnce
+	return stream.ExactlyOnce
 }
 
 // flag is what to type to work on the engine, for a data directory.
 func (e *engine) flag(data string) string {
 	switch {
-	case e.isKafka():
+	case e.shared():
 		return " --engine '" + e.typed + "'"
 	case cmp.Or(data, "data") != "data":
 		return " --data " + data

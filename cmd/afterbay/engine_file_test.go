@@ -145,7 +145,7 @@ func TestSecretsComeFromWhereTheyAreNamedFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, found := e.Options(kafka.Environment{Get: e.env, Last: e.place == nil})
+		o, found := e.Config.(*kafka.Config).Options(kafka.Environment{Get: e.env, Last: e.place == nil})
 		if len(found) > 0 {
 			t.Fatal(found)
 		}

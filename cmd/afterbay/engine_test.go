@@ -37,11 +37,11 @@ func fakeEngine(t testing.TB, more ...kfake.Opt) string {
 func engineOptions(url string, env func(string) string) (kafka.Options, error) {
 	flags := engineFlags{url}
 	e, err := flags.resolve(nil)
-	if err != nil || !e.isKafka() {
+	if err != nil || !e.shared() {
 		return kafka.Options{}, err
 	}
 	e.env = env
-	o, found := e.Options(kafka.Environment{Get: e.env, Last: e.place == nil})
+	o, found := e.Config.(*kafka.Config).Options(kafka.Environment{Get: e.env, Last: e.place == nil})
 	return o, errors.Join(e.wrong(found), o.Validate())
 }
 

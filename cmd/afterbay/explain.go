@@ -8,7 +8,6 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -69,15 +68,8 @@ func (c *explainCommand) Run(a *app) (err error) {
 // asked, or one that ended has left it in the directory.
 func (c *explainCommand) timings(directory admin.Directory) func(context.Context, string, stream.Partition, stream.Offset) (admin.Timing, bool, error) {
 	var left explain.Timings
-	switch {
-	case c.URL != "":
-	default:
-		left = explain.ReadTimings(c.Data)
-		if local, ok := directory.(*admin.Local); ok {
-			if _, ok := local.Log.(*kafka.Log); ok {
-				left = explain.ReadTimings(kafkaDir(c.Data))
-			}
-		}
+	if c.engine != nil {
+		left = explain.ReadTimings(c.engine.folder(c.Data))
 	}
 	client, _ := directory.(*admin.Client)
 	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool, error) {

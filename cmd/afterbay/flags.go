@@ -13,6 +13,8 @@ type directoryFlags struct {
 	Data  string `help:"Data directory. Where a process holds it, the command asks that process." default:"data" placeholder:"DIR"`
 	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
 	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`
+
+	engine *engine // that open found; nil with --url
 }
 
 // listenFlags say where a process can be reached.

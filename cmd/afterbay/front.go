@@ -60,7 +60,7 @@ type front struct {
 
 // newFront reads a gateway file, and the keys that it names.
 func (a *app) newFront(path string) (*front, error) {
-	file, err := config.LoadGateway(path)
+	file, err := config.LoadGateway(path, fileKinds())
 	if found := new(config.Errors); errors.As(err, found) && !config.IsGateway(path) {
 		return nil, usage("%s is no gateway file: it does not say `gateway: NAME`; a pipeline file goes before --gateway", path)
 	}

@@ -8,10 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/stream"
 )
 
 type gatewayCommand struct {
@@ -46,10 +45,8 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 		return &exitError{exitUsage, err}
 	}
 	f.memory = options.Memory
-	dir := kafkaDir(c.Data)
-	brokers, err := a.openKafka(engine, func(o *kafka.Options) {
-		o.Dir, o.Stay, o.StateMemoryBytes, o.Standbys = dir, !c.LeaveGroup, c.log(), c.StandbyReplicas
-	})
+	dir := engine.folder(c.Data)
+	brokers, err := a.openEngine(engine, stream.Process{Dir: dir, Leave: c.LeaveGroup, StateBytes: c.log(), Standbys: c.StandbyReplicas})
 	if err != nil {
 		return err
 	}
@@ -102,12 +99,12 @@ func (c *gatewayCommand) engineOf(f *front) (*engine, error) {
 		if e, err = c.resolve(nil); err != nil {
 			return nil, err
 		}
-	case e.Engine != (afterbay.Engine{}):
-		if err := e.wrong(ofEngine(e.Engine.Check())); err != nil {
+	default:
+		if err := e.wrong(e.Check()); err != nil {
 			return nil, err
 		}
 	}
-	if !e.isKafka() {
+	if !e.shared() {
 		return nil, usage("the log of a data directory is held by the process that runs the pipeline: serve its clients there, by afterbay run PIPELINE --gateway %s, or name Kafka by --engine or in the file", c.File)
 	}
 	return e, nil

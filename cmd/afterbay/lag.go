@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 type lagCommand struct {
@@ -28,10 +26,8 @@ func (c *lagCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if local, ok := directory.(*admin.Local); ok && c.Watch {
-		if _, ok := local.Log.(*generation.Names).Log.(*embedded.Log); ok { // which no process could open meanwhile
-			return fmt.Errorf("no process runs in %s, so there is nothing to watch: start afterbay run, or leave out --watch", c.Data)
-		}
+	if _, ok := directory.(*admin.Local); ok && c.Watch && !c.engine.shared() { // no process could open it meanwhile
+		return fmt.Errorf("no process runs in %s, so there is nothing to watch: start afterbay run, or leave out --watch", c.Data)
 	}
 	for first := true; ; first = false {
 		all, err := c.measure(a, directory)

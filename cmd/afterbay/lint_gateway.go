@@ -21,7 +21,7 @@ type lintedGateway struct {
 // names.
 func (l *linter) checkGateway(path string) {
 	f := l.begin(path)
-	g, err := config.LoadGatewayPartly(path)
+	g, err := config.LoadGatewayPartly(path, fileKinds())
 	f.add(err)
 	if g == nil {
 		return
@@ -30,8 +30,8 @@ func (l *linter) checkGateway(path string) {
 		_, err := g.Secret()
 		f.add(err)
 	}
-	if err == nil && g.Engine != (afterbay.Engine{}) {
-		f.add(g.Explain(ofEngine(g.Engine.Check())))
+	if err == nil {
+		f.add(g.Explain(g.Engine.Check()))
 	}
 	if err == nil && g.Cert != "" {
 		if _, err := tls.LoadX509KeyPair(g.Cert, g.Key); err != nil {

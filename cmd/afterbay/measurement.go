@@ -16,7 +16,6 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/model"
@@ -26,14 +25,14 @@ import (
 // measurement runs a work and measures it.
 type measurement struct {
 	*app
-	options  *benchCommand
-	work     work
-	data     string // data directory
-	engine   *engine
-	delivery kafka.Delivery
-	runner   *afterbay.Runner
-	log      admin.Log
-	meter    *meter
+	options    *benchCommand
+	work       work
+	data       string // data directory
+	engine     *engine
+	deliveries map[string]stream.Delivery
+	runner     *afterbay.Runner
+	log        admin.Log
+	meter      *meter
 }
 
 func (m *measurement) run() (err error) {
@@ -62,7 +61,7 @@ func (m *measurement) run() (err error) {
 	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(m.engine.isKafka()), kernel)
+	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(m.engine.shared()), kernel)
 	m.meter = newMeter(m.stderr)
 	defer m.meter.clear()
 	if m.options.Rate > 0 {
@@ -84,7 +83,7 @@ func (m *measurement) load(e *example) (string, error) {
 	if m.options.Exact {
 		exactWindows(p)
 	}
-	if m.engine.isKafka() {
+	if m.engine.shared() {
 		p = m.alone(p)
 	}
 	kernel := "none"
@@ -211,7 +210,7 @@ func (m *measurement) memory() {
 		m.print("rss_mb", round(float64(now)/1e6, 1), "MB")
 		m.print("rss_peak_mb", round(float64(peak)/1e6, 1), "MB")
 	}
-	log, ok := m.log.(*embedded.Log)
+	log, ok := m.log.(interface{ Stats() embedded.Stats })
 	if !ok {
 		return
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/serving"
 	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/observe/otlp"
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
@@ -31,7 +30,7 @@ type process struct {
 	*app
 	pipelines  []pipeline
 	dir        string
-	engine     *engine // where it is no Kafka, the log in dir
+	engine     *engine
 	leave      bool
 	standbys   int
 	untilIdle  bool
@@ -79,6 +78,11 @@ func (p *process) run(listen listenFlags) (err error) {
 	return nil
 }
 
+// timeWarner is a log that deletes records by their times, if its topics say so.
+type timeWarner interface {
+	WarnOfTimes(ctx context.Context, topics ...string)
+}
+
 // round runs the pipelines as they are, until the end or until one of them was
 // switched to another generation.
 func (p *process) round(options admin.Options, listen *listenFlags) (switched bool, err error) {
@@ -93,8 +97,8 @@ func (p *process) round(options admin.Options, listen *listenFlags) (switched bo
 	if err := afterbay.CreateTopics(p.ctx, log, runnersOf(p.pipelines)); err != nil {
 		return false, err
 	}
-	if brokers, ok := log.Log.(*kafka.Log); ok {
-		brokers.WarnOfTimes(p.ctx, planOf(p.pipelines).Writes...)
+	if warner, ok := log.Log.(timeWarner); ok {
+		warner.WarnOfTimes(p.ctx, planOf(p.pipelines).Writes...)
 	}
 	if err := p.openFront(); err != nil {
 		return false, err
@@ -178,25 +182,19 @@ func (p *process) mountModels(ctx context.Context, options *admin.Options) error
 // open opens the log that the process works on. From then on dir is where it
 // keeps what is its own.
 func (p *process) open(options *admin.Options) (admin.Log, error) {
-	if !p.engine.isKafka() {
-		log, err := p.openLogWith(p.dir, embedded.Options{StateMemoryBytes: p.stateBytes})
-		if err != nil {
-			return nil, err
-		}
-		options.Collectors, options.Stats = []prometheus.Collector{admin.LogCollector(log.Stats)}, log.Stats
-		return log, nil
+	p.dir = p.engine.folder(p.dir)
+	deliveries := map[string]stream.Delivery{}
+	for _, pipeline := range p.pipelines {
+		deliveries[pipeline.runner.Name()] = deliveryOf(pipeline.source.Pipelines[pipeline.index].Delivery)
 	}
-	data := p.dir
-	p.dir = kafkaDir(data)
-	log, err := p.openKafka(p.engine, func(o *kafka.Options) {
-		o.Dir, o.Stay, o.StateMemoryBytes, o.Standbys = p.dir, !p.leave, p.stateBytes, p.standbys
-		o.Deliveries = map[string]kafka.Delivery{}
-		for _, pipeline := range p.pipelines {
-			o.Deliveries[pipeline.runner.Name()] = deliveryOf(pipeline.source.Pipelines[pipeline.index].Delivery)
-		}
+	log, err := p.openEngine(p.engine, stream.Process{
+		Dir: p.dir, Leave: p.leave, StateBytes: p.stateBytes, Standbys: p.standbys, Deliveries: deliveries,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if counted, ok := log.(interface{ Stats() embedded.Stats }); ok {
+		options.Collectors, options.Stats = []prometheus.Collector{admin.LogCollector(counted.Stats)}, counted.Stats
 	}
 	return log, nil
 }
@@ -340,7 +338,7 @@ func waitAssigned(ctx context.Context, log admin.Log, runner *afterbay.Runner) e
 
 // announce prints what runs, where, and what to type next.
 func (p *process) announce(server *admin.Server) {
-	if p.engine.isKafka() {
+	if p.engine.shared() {
 		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine.URL, p.dir)
 	} else {
 		fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
@@ -109,10 +110,10 @@ var goodFiles = map[string][]afterbay.Pipeline{
 		Replies:  []string{"decisions"},
 		Commit:   afterbay.Commit{Interval: 20 * time.Millisecond, Size: 2000},
 		Lag:      afterbay.Lag{Warn: 10 * time.Second, Critical: time.Minute},
-		Engine: afterbay.Engine{
+		Engine: afterbay.Engine{URL: "kafka+tls://a:9093,b:9093", Kind: "kafka", Config: &kafka.Config{Settings: kafka.Settings{
 			URL: "kafka+tls://a:9093,b:9093", CA: "/tls/ca.pem", Cert: "tls/client.pem", Key: "tls/client.key", SASL: "oauthbearer", User: "scorer",
 			PasswordFile: "/run/secrets/kafka", TokenURL: "https://login/token", Scope: "kafka", ClientID: "everything-1", Rack: "r1", GroupProtocol: "consumer", ReplicationFactor: 3,
-		},
+		}}},
 		Models: []afterbay.Model{{
 			Name: "deep", File: "/models/deep.json", Version: 7,
 			Outputs: []afterbay.Field{{Name: "harmful", Type: "number"}, {Name: "spam", Type: "number"}},
@@ -257,7 +258,7 @@ func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	if got := file.Pipelines[0].Models[0].File; got != "/models/deep.json" {
 		t.Errorf("absolute model path became %q", got)
 	}
-	if e := file.Pipelines[0].Engine; e.CA != "/tls/ca.pem" || e.PasswordFile != "/run/secrets/kafka" || e.Cert != filepath.Join("testdata", "good", "tls", "client.pem") || e.Key != filepath.Join("testdata", "good", "tls", "client.key") {
+	if e := file.Pipelines[0].Engine.Config.(*kafka.Config); e.CA != "/tls/ca.pem" || e.PasswordFile != "/run/secrets/kafka" || e.Cert != filepath.Join("testdata", "good", "tls", "client.pem") || e.Key != filepath.Join("testdata", "good", "tls", "client.key") {
 		t.Errorf("paths of the engine are %+v", e)
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
-	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 )
@@ -25,7 +27,7 @@ type Gateway struct {
 	Cert          string          // a file of the certificate of TLS, PEM
 	Key           string          // a file of its key, PEM
 	Pipeline      GatewayPipeline // what the clients' events go to, and what comes of them
-	Engine        kafka.Settings  // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
+	Engine        lang.Engine     // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
 	Keys          string          // the file of keys, which says whose tokens are taken
 	CursorKey     string          // signs the positions that clients come back with: at least 32 bytes, the same for all gateways of the name
 	CursorKeyFile string          // a file of that secret alone; space around it is no part of it
@@ -86,7 +88,9 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, spec.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
 	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
 		Example: "{input: messages, outputs: [decisions], dead_letters: [moderation.dlq]}"},
-	{Name: "engine", Form: spec.Into(func(g *Gateway) *kafka.Settings { return &g.Engine }, kafka.ReadSettings), Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`"},
+	{Name: "engine", // its form is that of the kinds of logs
+		Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`",
+		Help: "kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory"},
 	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, spec.ReadPath), Example: "keys.yaml"},
 	{Name: "cursor_key", Required: true, Or: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKey }, spec.Secret("cursor_key_file")), Example: "${CURSOR_KEY}"},
 	{Name: "cursor_key_file", Form: spec.Into(func(g *Gateway) *string { return &g.CursorKeyFile }, spec.ReadPath), Example: "/run/secrets/cursors", Absent: "`cursor_key`"},
@@ -96,6 +100,14 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "limits", Form: spec.Into(func(g *Gateway) *GatewayLimits { return &g.Limits }, spec.MappingOf(gatewayLimitsFields)), Example: "{pending: 20, message: 16KiB}", Absent: "as below"},
 	{Name: "heartbeat", Form: spec.Into(func(g *Gateway) *GatewayHeartbeat { return &g.Heartbeat }, spec.MappingOf(gatewayHeartbeatFields)), Example: "{interval: 30s, timeout: 10s}", Absent: "as below"},
 	{Name: "drain", Form: spec.Into(func(g *Gateway) *time.Duration { return &g.Drain }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
+}
+
+// fieldsOfGateway returns the fields of a gateway, whose engine is of one of the kinds.
+func fieldsOfGateway(kinds Kinds) []spec.Field[Gateway] {
+	fields := slices.Clone(gatewayFields)
+	engine := slices.IndexFunc(fields, func(f spec.Field[Gateway]) bool { return f.Name == "engine" })
+	fields[engine].Form = spec.Into(func(g *Gateway) *lang.Engine { return &g.Engine }, kinds.EngineForm())
+	return fields
 }
 
 var gatewayPipelineFields = []spec.Field[GatewayPipeline]{
@@ -138,8 +150,8 @@ func IsGateway(path string) bool { return spec.IsFile(path, &spec.GatewayFiles) 
 // that its values name. The paths in it are relative to its folder: in the result
 // they are joined with it. An error is Errors where the file was read but is not
 // right.
-func LoadGateway(path string) (*Gateway, error) {
-	g, err := LoadGatewayPartly(path)
+func LoadGateway(path string, kinds Kinds) (*Gateway, error) {
+	g, err := LoadGatewayPartly(path, kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -148,22 +160,19 @@ func LoadGateway(path string) (*Gateway, error) {
 
 // LoadGatewayPartly is LoadGateway, but with an error of type Errors it also returns the
 // valid parts of the file, if any.
-func LoadGatewayPartly(path string) (*Gateway, error) {
+func LoadGatewayPartly(path string, kinds Kinds) (*Gateway, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read gateway: %w: name a gateway file that can be read", err)
 	}
-	g, err := parseGateway(path, data, os.LookupEnv)
-	if g != nil {
-		e := &g.Engine
-		spec.Beside(path, &g.Cert, &g.Key, &g.Keys, &g.CursorKeyFile, &e.CA, &e.Cert, &e.Key, &e.PasswordFile, &e.TokenFile)
-	}
-	return g, err
+	return parseGateway(path, data, os.LookupEnv, kinds, filepath.Dir(path))
 }
 
-func parseGateway(filename string, data []byte, lookup spec.Lookup) (*Gateway, error) {
+// parseGateway reads the text of a gateway file. Paths of files are joined with folder, if
+// there is one.
+func parseGateway(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder string) (*Gateway, error) {
 	g := &Gateway{}
-	r, _, err := spec.ReadOne(&spec.GatewayFiles, filename, data, lookup, gatewayFields, g)
+	r, _, err := spec.ReadOneIn(folder, &spec.GatewayFiles, filename, data, lookup, fieldsOfGateway(kinds), g)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -52,7 +54,7 @@ drain: 10s
 func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	t.Setenv("CURSORS", keySecret)
 	path := write(t, "gateway.yaml", goodGateway)
-	g, err := LoadGateway(path)
+	g, err := LoadGateway(path, process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +62,7 @@ func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	want := &Gateway{
 		Name: "chat", Listen: "0.0.0.0:443", Cert: filepath.Join(dir, "chat.pem"), Key: "/etc/chat.key",
 		Pipeline: GatewayPipeline{Input: "messages", Outputs: []string{"decisions"}, Partials: []string{"tokens"}, DeadLetters: []string{"moderation.dlq", "answers.dlq"}, Late: []string{"late-messages"}, Unreplied: "expire"},
-		Engine:   afterbay.Engine{URL: "kafka+tls://broker:9093", CA: filepath.Join(dir, "ca.pem")},
+		Engine:   lang.Engine{URL: "kafka+tls://broker:9093", Kind: "kafka", Config: &kafka.Config{Settings: kafka.Settings{URL: "kafka+tls://broker:9093", CA: filepath.Join(dir, "ca.pem")}}},
 		Keys:     filepath.Join(dir, "keys.yaml"), CursorKey: keySecret, Origins: []string{"https://chat.example.org", "http://localhost:3000"}, Partitions: 32, Epoch: 2,
 		Limits: GatewayLimits{
 			Connections: 50_000, Pending: 20, Message: 16 << 10, Held: 8, HeldFor: 5 * time.Second, Window: time.Hour, IDs: 200_000,
@@ -94,7 +96,7 @@ func TestBadGatewaysAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := parseGateway(name, data, set(map[string]string{"CURSOR_KEY": keySecret}))
+			g, err := parseGateway(name, data, set(map[string]string{"CURSOR_KEY": keySecret}), process.Kinds(), "")
 			var found spec.Errors
 			if !errors.As(err, &found) || strings.Contains(err.Error(), keySecret) {
 				t.Fatalf("%+v, %v, want Errors without the secret", g, err)
@@ -132,7 +134,7 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 		if err := os.WriteFile(secret, []byte("\n "+keySecret+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g, err := LoadGateway(write(t, "gateway.yaml", text))
+		g, err := LoadGateway(write(t, "gateway.yaml", text), process.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +153,7 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 func TestEveryWordOfGatewaysIsExplained(t *testing.T) {
 	said, set := readComments(t, gatewayStructs...), map[string]bool{}
 	schema := validator{said.gatewaySchema()["$defs"].(object)}
-	said.sections(spec.MappingOf(gatewayFields).Shape, func(s spec.Section) {
+	said.sections(spec.MappingOf(fieldsOfGateway(process.Kinds())).Shape, func(s spec.Section) {
 		for _, w := range s.Words {
 			if w.Shape.Get != nil {
 				structure, field := fieldOf(w.Shape.Get)
@@ -192,7 +194,7 @@ func TestHowToShowsGatewaysThatAreRight(t *testing.T) {
 			continue
 		}
 		files++
-		if _, err := LoadGateway(write(t, "gateway.yaml", block[1])); err != nil {
+		if _, err := LoadGateway(write(t, "gateway.yaml", block[1]), process.Kinds()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -35,7 +35,7 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 		"pipeline": func(path string) error { _, err := lang.Load(path, process.Kinds()); return err },
 		"manifest": func(path string) error { _, err := lang.LoadManifest(path); return err },
 		"token":    func(path string) error { _, err := LoadTokens(path); return err },
-		"gateway":  func(path string) error { _, err := LoadGateway(path); return err },
+		"gateway":  func(path string) error { _, err := LoadGateway(path, process.Kinds()); return err },
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -59,7 +59,7 @@ func TestReferenceIsFresh(t *testing.T) {
 		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(process.Kinds().Fields()).Shape),
 		referenceSchema: asText(comments.schema()),
 		gatewayAsSchema: asText(clients.gatewaySchema()),
-		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(gatewayFields).Shape),
+		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(fieldsOfGateway(process.Kinds())).Shape),
 		manifestPage:    said.page(manifestHead, "The words of a manifest", spec.MappingOf(lang.ManifestFields).Shape),
 		tokensPage:      readComments(t, tokensStructs).page(tokensHead, "The words of a token file", spec.MappingOf(tokenFileFields).Shape),
 		keysPage:        readComments(t, keysStructs).page(keysHead, "The words of a file of keys", spec.MappingOf(keysFields).Shape),

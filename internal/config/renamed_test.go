@@ -37,7 +37,7 @@ func TestRenamedWordsAreNamed(t *testing.T) {
 	findings := func(kind, text string) (found Errors) {
 		none := func(string) (string, bool) { return "", false }
 		if kind == "gateway" {
-			_, err = parseGateway("old.yaml", []byte(text), none)
+			_, err = parseGateway("old.yaml", []byte(text), none, process.Kinds(), "")
 		} else {
 			_, err = ParseWith("old.yaml", []byte(text), none, process.Kinds())
 		}

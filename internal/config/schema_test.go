@@ -37,7 +37,7 @@ func (c comments) schema() object {
 
 // gatewaySchema returns the JSON Schema of a gateway file.
 func (c comments) gatewaySchema() object {
-	schema := c.docs().Schema(spec.MappingOf(gatewayFields).Shape)
+	schema := c.docs().Schema(spec.MappingOf(fieldsOfGateway(process.Kinds())).Shape)
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A gateway of Afterbay",
 		"$defs": object{"variable": spec.VariableSchema()},

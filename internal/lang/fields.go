@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -81,7 +80,7 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 		Example: "{warn: 10s, critical: 60s}", Absent: "no bounds"},
 	{Name: "dlq", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *DeadLetters { return &p.DeadLetters }, spec.MappingOf(deadLettersFields)),
 		Example: "{stop_above: 5%/1m}", Absent: "it never stops"},
-	{Name: "engine", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, kafka.ReadSettings),
+	{Name: "engine", Affects: spec.Nothing, // its form is that of the kinds of logs
 		Example: "kafka://broker-1:9092,broker-2:9092", Absent: "the log of a data directory",
 		Help: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
 	{Name: "models", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]Model { return &p.Models },

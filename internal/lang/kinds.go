@@ -9,6 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Kinds are the kinds that pipeline files may name. Package process has the list of those
@@ -16,6 +17,7 @@ import (
 type Kinds struct {
 	Sinks   []sink.Kind
 	Lookups []lookup.Kind
+	Logs    []stream.Kind
 }
 
 // With returns the kinds and those of a Go program. A name that is taken and a tag that
@@ -24,6 +26,7 @@ func (k Kinds) With(code Code) (Kinds, error) {
 	all := Kinds{
 		Sinks:   slices.Concat(k.Sinks, code.Sinks),
 		Lookups: slices.Concat(k.Lookups, code.Lookups),
+		Logs:    slices.Concat(k.Logs, code.Logs),
 	}
 	return all, all.Check()
 }
@@ -32,7 +35,8 @@ func (k Kinds) With(code Code) (Kinds, error) {
 func (k Kinds) Check() error {
 	_, ofSinks := k.sinkFields()
 	_, ofLookups := k.lookupFields()
-	return errors.Join(ofSinks, ofLookups)
+	_, ofLogs := k.logKinds()
+	return errors.Join(ofSinks, ofLookups, ofLogs)
 }
 
 // Fields returns the fields of a pipeline that may name the kinds, for which Check has to
@@ -42,7 +46,8 @@ func (k Kinds) Fields() []spec.Field[Pipeline] {
 	if err != nil {
 		panic(err)
 	}
-	return slices.Concat(pipelineFieldsAbove, []spec.Field[Pipeline]{
+	engine := slices.IndexFunc(pipelineFieldsAbove, func(f spec.Field[Pipeline]) bool { return f.Name == "engine" })
+	fields := slices.Concat(pipelineFieldsAbove, []spec.Field[Pipeline]{
 		{Name: "steps", Affects: spec.State, Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(k.StepForm())),
 			Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
 	}, pipelineFieldsBelow, []spec.Field[Pipeline]{
@@ -50,6 +55,8 @@ func (k Kinds) Fields() []spec.Field[Pipeline] {
 			Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
 			Help: "services that get the records of topics, from `afterbay run`, each record until the service took it"},
 	})
+	fields[engine].Form = spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, k.EngineForm())
+	return fields
 }
 
 // sinkFields returns the fields of a sink: one for each kind between those of all.

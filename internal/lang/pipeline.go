@@ -3,13 +3,13 @@ package lang
 import (
 	"time"
 
-	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Pipeline is one pipeline: what the pipeline file writes, in Go. Its zero
@@ -47,6 +47,7 @@ type Code struct {
 	Kinds     map[string]models.Opener // of models of manifests that run outside of the process, as internal/process/outside has them
 	Sinks     []sink.Kind              // that pipeline files may name beside the built-in ones
 	Lookups   []lookup.Kind            // as Sinks, of lookups outside of the log
+	Logs      []stream.Kind            // as Sinks, of logs that `engine` may name
 }
 
 // Delivery is how often an output is written for an event after a crash.
@@ -180,9 +181,6 @@ type Sink struct {
 	Max         int           // of `http`: ids remembered by partition, 32 bytes of memory each; 0 is 1,000,000
 	Expire      time.Duration // a record that the service did not take for so long is a dead letter; 0 is never
 }
-
-// Engine is the log that a process runs its pipelines on.
-type Engine = kafka.Settings
 
 // Model names a model file and its outputs.
 type Model struct {

@@ -1,9 +1,11 @@
 // Package process has what a process of Afterbay is made of. Its list of kinds is the one
-// place that names the kinds of sinks and lookups which are built in.
+// place that names the kinds of sinks, lookups and logs which are built in.
 package process
 
 import (
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+	kafkalog "github.com/afterbay/afterbay/internal/log/kafka"
 	lookuphttp "github.com/afterbay/afterbay/internal/lookups/http"
 	lookuppostgres "github.com/afterbay/afterbay/internal/lookups/postgres"
 	lookupredis "github.com/afterbay/afterbay/internal/lookups/redis"
@@ -14,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sinks/redis"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Kinds returns the kinds that are built in. Their order is that of the reference page.
@@ -21,5 +24,6 @@ func Kinds() lang.Kinds {
 	return lang.Kinds{
 		Sinks:   []sink.Kind{http.Kind, postgres.Kind, redis.Kind, files.Kind, kafka.Kind},
 		Lookups: []lookup.Kind{lookupredis.Kind, lookuppostgres.Kind, lookuphttp.Kind},
+		Logs:    []stream.Kind{kafkalog.Kind, embedded.Kind},
 	}
 }

@@ -20,6 +20,30 @@ func TableOf(v any, absent Affects) (Table, error) {
 // Fields returns the table of a mapping of known fields.
 func Fields[T any](fields []Field[T]) Table { return erased(MappingOf(fields)) }
 
+// TableBy returns a form as a table.
+func TableBy[T any](form Form[T]) Table { return erased(form) }
+
+// Brief reads a mapping, of which a scalar says one field: a file that has `a` means
+// `{field: a}`. hint says what to write instead of anything else.
+func Brief[T any](hint, field string, scalar Shape, mapping Form[T]) Form[T] {
+	of := Form[T]{Read: func(r *Reader, n *Node, path string, into *T) {
+		mapping.Read(r, alone(field, n), path, into)
+	}, Print: func(*Printer, string, *T) {}, Shape: scalar}
+	return OneOf(hint, Scalar, of, Mapping, mapping)
+}
+
+// alone is a mapping of one field.
+func alone(field string, value *Node) *Node {
+	return &Node{Kind: Mapping, Offset: value.Offset, Entries: []entry{{Key: field, Offset: value.Offset, Value: value}}}
+}
+
+// ReadText reads a text as a field of a table into v, as if a file had it.
+func ReadText(table Table, field, text string, v any) error {
+	r := &Reader{Source: NewSource("", text), Places: map[string]Place{}, Lookup: func(string) (string, bool) { return "", false }}
+	table.Read(r, alone(field, &Node{Kind: Scalar, Text: text}), "", &v)
+	return r.Errors.Sorted()
+}
+
 // erased is a form of values that are pointers to T.
 func erased[T any](f Form[T]) Table {
 	return Table{

@@ -58,6 +58,11 @@ func (c *Content) Read(filename string, data []byte) (*Source, []Document, Error
 // ReadOne reads a file that is one mapping into a struct. The errors of the reader
 // are what is wrong with its fields; the other one is that there are none.
 func ReadOne[T any](c *Content, filename string, data []byte, lookup Lookup, ws []Field[T], into *T) (*Reader, *Node, error) {
+	return ReadOneIn("", c, filename, data, lookup, ws, into)
+}
+
+// ReadOneIn is ReadOne of a file in a folder, which its paths are joined with.
+func ReadOneIn[T any](folder string, c *Content, filename string, data []byte, lookup Lookup, ws []Field[T], into *T) (*Reader, *Node, error) {
 	s, documents, found := c.Read(filename, data)
 	if len(documents) > 1 {
 		found = append(found, s.ErrorAt(documents[1].Root.Offset, "", fmt.Sprintf("one of %d documents, where the file is to be one", len(documents)), c.apart))
@@ -65,7 +70,7 @@ func ReadOne[T any](c *Content, filename string, data []byte, lookup Lookup, ws 
 	if len(found) > 0 {
 		return nil, nil, found.Sorted()
 	}
-	r := &Reader{Source: s, Places: map[string]Place{}, Lookup: lookup}
+	r := &Reader{Source: s, Places: map[string]Place{}, Lookup: lookup, Folder: folder}
 	MappingOf(ws).Read(r, documents[0].Root, "", into)
 	return r, documents[0].Root, nil
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Options say how a Log reaches its brokers and what bounds it. The zero value
@@ -65,21 +67,15 @@ type Options struct {
 	dial func(ctx context.Context, network, host string) (net.Conn, error) // nil is TCP
 }
 
-// Delivery says when the outputs of a step are written. State and offsets are
-// committed exactly once in each.
-type Delivery int
+// Delivery says when the outputs of a step are written.
+type Delivery = stream.Delivery
 
+// The deliveries. On Kafka ExactlyOnce writes outputs in the transaction of their step,
+// whose readers see it an interval later.
 const (
-	// ExactlyOnce writes outputs in the transaction of their step: readers see
-	// all of it at once, an interval later.
-	ExactlyOnce Delivery = iota
-	// AtLeastOnce writes outputs as they are made, before the transaction of
-	// their step: readers see them sooner, and after a crash some of them again,
-	// identical.
-	AtLeastOnce
-	// AtMostOnce writes outputs after the transaction of their step: after a
-	// crash some are missing.
-	AtMostOnce
+	ExactlyOnce = stream.ExactlyOnce
+	AtLeastOnce = stream.AtLeastOnce
+	AtMostOnce  = stream.AtMostOnce
 )
 
 // SASL is who a client says that it is.

@@ -38,9 +38,6 @@ type Settings struct {
 	ReplicationFactor int    // copies of the topics that are made; 0 is the brokers' default
 }
 
-// ReadSettings reads the log that a process works on.
-var ReadSettings = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(settingsURL, spec.ReadURL), spec.Mapping, spec.MappingOf(settingsFields))
-
 func settingsURL(e *Settings) *string { return &e.URL }
 
 var settingsFields = []spec.Field[Settings]{
@@ -72,9 +69,6 @@ var clusterFields = slices.DeleteFunc(slices.Clone(settingsFields), func(w spec.
 
 // ReadCluster reads a cluster that is written to alone.
 var ReadCluster = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(settingsURL, spec.ReadURL), spec.Mapping, spec.MappingOf(clusterFields))
-
-// Embedded is the URL of the log of a data directory, which has no settings.
-const Embedded = "embedded"
 
 // Where secrets come from, apart from files and variables that the settings name.
 const (
@@ -109,7 +103,7 @@ func setText(get func(*Settings) *string) func(*Settings, string) bool {
 	return func(e *Settings, value string) bool { *get(e) = value; return value != "" }
 }
 
-// ParseSettings reads a URL with settings behind a question mark, and checks it. The path
+// ParseSettings reads a URL with settings behind a question mark. The path
 // of a problem is that of the field in Settings.
 func ParseSettings(text string) (e Settings, found spec.Problems) {
 	address, query, _ := strings.Cut(text, "?")
@@ -130,7 +124,7 @@ func ParseSettings(text string) (e Settings, found spec.Problems) {
 		}
 	}
 	e.SASL = strings.ToLower(e.SASL)
-	return e, append(found, e.Check()...)
+	return e, found
 }
 
 // settingsCheck finds what is wrong with settings.
@@ -146,10 +140,6 @@ func (c *settingsCheck) fail(setting, message, hint string) {
 // Check returns what is wrong with the settings, without a look at files and the
 // environment.
 func (e Settings) Check() spec.Problems {
-	rest := e
-	if rest.URL = ""; e.URL == Embedded && rest == (Settings{}) {
-		return nil
-	}
 	c := &settingsCheck{Settings: &e}
 	c.address()
 	if secure := strings.HasPrefix(e.URL, "kafka+tls://"); !secure {
@@ -177,7 +167,7 @@ func (c *settingsCheck) address() {
 	scheme, hosts, _ := strings.Cut(c.URL, "://")
 	switch {
 	case scheme != "kafka" && scheme != "kafka+tls":
-		c.fail("url", fmt.Sprintf("%q is no engine", scheme), "use kafka://HOST:PORT, kafka+tls://HOST:PORT, or embedded, which has no settings")
+		c.fail("url", fmt.Sprintf("%q is no cluster", scheme), "use kafka://HOST:PORT or kafka+tls://HOST:PORT")
 	case strings.Contains(hosts, "@"):
 		c.fail("url", "a URL is no place for a user and a password", "use the settings sasl and user, and "+EnvPassword+" or the setting password_file")
 	case strings.Contains(hosts, "?"):

@@ -1,0 +1,259 @@
+package lang
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Engine is the log that a file names. The zero value names none.
+type Engine struct {
+	URL    string        // as the file has it
+	Kind   string        // the name of the kind of logs that the scheme of the URL chose
+	Config stream.Config // what the file says of it
+}
+
+// Same reports whether both say the same.
+func (e Engine) Same(o Engine) bool { return reflect.DeepEqual(e, o) }
+
+// Check returns what is wrong with a log, which asks nothing outside the process.
+func (e Engine) Check() spec.Problems {
+	if e.Config == nil {
+		return nil
+	}
+	return EngineProblems(errors.Join(e.Config.Check()...))
+}
+
+// EngineProblems returns the mistakes of a log that an error is made of, nil if it is of
+// anything else.
+func EngineProblems(err error) (found spec.Problems) {
+	if err == nil {
+		return nil
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range several.Unwrap() {
+			more := EngineProblems(one)
+			if more == nil {
+				return nil
+			}
+			found = append(found, more...)
+		}
+		return found
+	}
+	mistake, ok := errors.AsType[*stream.Mistake](err)
+	if !ok {
+		return nil
+	}
+	return spec.Problems{{Path: strings.TrimSuffix("engine."+mistake.Field, "."), Message: mistake.Error(), Hint: mistake.Hint, Err: err}}
+}
+
+// scheme returns what chooses a kind of logs.
+func scheme(url string) string {
+	before, _, _ := strings.Cut(url, ":")
+	return before
+}
+
+// Log returns the kind of logs that the scheme of a URL chooses.
+func (k Kinds) Log(url string) (kind stream.Kind, found bool) {
+	for _, kind := range k.Logs {
+		if slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == scheme(url) }) {
+			return kind, true
+		}
+	}
+	return kind, false
+}
+
+// engineURLs says how the URLs of logs are written.
+func (k Kinds) engineURLs() string {
+	var forms []string
+	for _, kind := range k.Logs {
+		forms = append(forms, kind.URLs...)
+	}
+	return spec.Listed(forms, "or")
+}
+
+// Engine returns the log that a URL names which was typed, and what is wrong with it.
+func (k Kinds) Engine(url string) (Engine, spec.Problems) {
+	kind, ok := k.Log(url)
+	if !ok {
+		e := k.noEngine(url)
+		return e, e.Check()
+	}
+	address, _, _ := strings.Cut(url, "?")
+	e := Engine{URL: address, Kind: kind.Name, Config: kind.New()}
+	if parser, ok := e.Config.(stream.Parser); ok {
+		found := EngineProblems(errors.Join(parser.Parse(url)...))
+		return e, append(found, e.Check()...)
+	}
+	e.URL = url
+	table, err := spec.TableOf(e.Config, spec.Nothing)
+	if err == nil {
+		err = spec.ReadText(table, "url", url, e.Config)
+	}
+	if err != nil {
+		return e, spec.Problems{{Path: "engine.url", Message: err.Error()}}
+	}
+	return e, e.Check()
+}
+
+// noLog is what is said of a log whose scheme no kind has.
+type noLog struct{ wrong *stream.Mistake }
+
+func (k Kinds) noEngine(url string) Engine {
+	return Engine{URL: url, Config: noLog{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is no engine", scheme(url)), Hint: "use " + k.engineURLs()}}}
+}
+
+func (n noLog) Check() []error { return []error{n.wrong} }
+
+func (n noLog) Open(context.Context, stream.Process) (stream.Engine, error) { return nil, n.wrong }
+
+func (n noLog) Describe() string { return "no log" }
+
+// logKind is a kind of logs with its table.
+type logKind struct {
+	stream.Kind
+	table  spec.Table
+	fields int
+}
+
+// logKinds returns the kinds of logs, and what is wrong with them.
+func (k Kinds) logKinds() (all []logKind, err error) {
+	var errs []error
+	for i, kind := range k.Logs {
+		made, err := newLogKind(kind)
+		if err == nil {
+			before := Kinds{Logs: k.Logs[:i]}
+			for _, form := range kind.URLs {
+				if other, ok := before.Log(form); ok {
+					err = fmt.Errorf("the scheme %s is that of %q", scheme(form), other.Name)
+				}
+			}
+			if slices.ContainsFunc(before.Logs, func(o stream.Kind) bool { return o.Name == kind.Name }) {
+				err = errors.New("a kind of that name is there")
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("log kind %q: %w", kind.Name, err))
+			continue
+		}
+		all = append(all, made)
+	}
+	return all, errors.Join(errs...)
+}
+
+func newLogKind(kind stream.Kind) (made logKind, err error) {
+	switch {
+	case !kindName.MatchString(kind.Name):
+		return made, errors.New("a name is of lower case, digits and _")
+	case kind.New == nil:
+		return made, errors.New("New is nil")
+	case kind.Help == "" || kind.Example == "":
+		return made, errors.New("Help and Example are needed: the reference page shows them")
+	case len(kind.URLs) == 0 || slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == "" }):
+		return made, errors.New("URLs are needed, each with a scheme")
+	}
+	table, err := spec.TableOf(kind.New(), spec.Nothing)
+	if err != nil {
+		return made, err
+	}
+	words := table.Shape.Words()
+	if !slices.ContainsFunc(words, func(w spec.About) bool { return w.Name == "url" }) {
+		return made, errors.New("a field `url` is needed, which holds what the file has")
+	}
+	return logKind{kind, table, len(words)}, nil
+}
+
+// LogFields is what a file may say of a log of a kind.
+type LogFields struct {
+	stream.Kind
+	Shape spec.Shape // of the mapping
+}
+
+// LogFields returns the fields of the kinds that have settings.
+func (k Kinds) LogFields() (list []LogFields, err error) {
+	all, err := k.logKinds()
+	for _, kind := range all {
+		if kind.fields > 1 {
+			kind.table.Shape.Get = nil // the reference page has no comments of the struct
+			list = append(list, LogFields{kind.Kind, kind.table.Shape})
+		}
+	}
+	return list, err
+}
+
+// EngineForm reads the log that a process works on. Check has to return nil.
+func (k Kinds) EngineForm() spec.Form[Engine] {
+	all, err := k.logKinds()
+	if err != nil {
+		panic(err)
+	}
+	shapes := []spec.Shape{spec.ReadURL.Shape}
+	settled, _ := k.LogFields()
+	for _, kind := range settled {
+		shapes = append(shapes, kind.Shape)
+	}
+	hint := "write a URL"
+	if len(all) > 0 {
+		hint = "write " + all[0].URLs[0] + ", or `{url: ...}`"
+	}
+	form := spec.Brief(hint, "url", spec.ReadURL.Shape, spec.Form[Engine]{
+		Read:  func(r *spec.Reader, n *spec.Node, path string, into *Engine) { k.readEngine(r, n, path, into, all) },
+		Print: func(*spec.Printer, string, *Engine) {}, // it affects nothing
+	})
+	form.Shape.Of = shapes
+	return form
+}
+
+// readEngine reads a mapping by the table of the kind that its URL chooses. One whose URL
+// chooses none is read by that of the first kind with settings.
+func (k Kinds) readEngine(r *spec.Reader, n *spec.Node, path string, into *Engine, all []logKind) {
+	url := urlOf(r, n, path)
+	chosen := slices.IndexFunc(all, func(l logKind) bool {
+		return url != nil && slices.ContainsFunc(l.URLs, func(form string) bool { return scheme(form) == scheme(url.Text) })
+	})
+	read := chosen
+	switch {
+	case chosen < 0:
+		read = slices.IndexFunc(all, func(l logKind) bool { return l.fields > 1 })
+	case all[chosen].fields == 1 && len(n.Entries) > 1:
+		r.Fail(url.Offset, path+".url", url.Text+" has no settings", "write `engine: "+url.Text+"`")
+		return
+	}
+	if read < 0 {
+		r.Fail(n.Offset, path, "there are no kinds of logs", "")
+		return
+	}
+	config := all[read].New()
+	of := any(config)
+	all[read].table.Read(r, n, path, &of)
+	switch {
+	case url == nil: // which the table complained of
+	case chosen < 0:
+		*into = k.noEngine(url.Text)
+	default:
+		*into = Engine{url.Text, all[chosen].Name, config}
+	}
+}
+
+// urlOf returns the URL of a mapping, nil if there is none.
+func urlOf(r *spec.Reader, n *spec.Node, path string) *spec.Node {
+	for _, e := range n.Entries {
+		if e.Key != "url" || e.Value.Kind != spec.Scalar {
+			continue
+		}
+		peek, value := *r, *e.Value
+		peek.Errors, peek.Places = nil, map[string]spec.Place{}
+		var url string
+		if spec.ReadURL.Read(&peek, &value, path+".url", &url); url != "" {
+			value.Text = url
+			return &value
+		}
+	}
+	return nil
+}

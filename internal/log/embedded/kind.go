@@ -1,0 +1,47 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Kind is the log of a data directory.
+var Kind = stream.Kind{
+	Name:    "embedded",
+	Help:    "the log of the data directory, which one process opens at a time",
+	URLs:    []string{"embedded"},
+	Example: "embedded",
+	New:     func() stream.Config { return &Config{URL: "embedded"} },
+}
+
+// Config is the log of a data directory, which has no settings: a process names the
+// directory.
+type Config struct {
+	URL string `field:"url" required:"true" help:"embedded" example:"embedded"`
+}
+
+// Check implements stream.Config.
+func (c *Config) Check() []error {
+	if c.URL == "embedded" {
+		return nil
+	}
+	return []error{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is no engine", c.URL), Hint: "write embedded, which has no settings, and name the data directory with --data"}}
+}
+
+// Open implements stream.Config.
+func (c *Config) Open(_ context.Context, p stream.Process) (stream.Engine, error) {
+	if p.Dir == "" {
+		return nil, errors.New("embedded: Dir is empty: name a data directory")
+	}
+	log, err := Open(p.Dir, Options{StateMemoryBytes: p.StateBytes, RetainBytes: p.RetainBytes, ReadOnly: p.ReadOnly, Logger: p.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return log, nil
+}
+
+// Describe implements stream.Config.
+func (c *Config) Describe() string { return "data directory" }
