@@ -31,6 +31,14 @@ func Schema(code Code) ([]byte, error) {
 		into, from := propertiesOf(all, b.place), (spec.Docs{}).Schema(b.shape)
 		maps.Copy(into, from["properties"].(map[string]any))
 	}
+	logs, err := lang.Kinds{Logs: code.Logs}.LogFields()
+	if err != nil {
+		return nil, err
+	}
+	engine := all["properties"].(map[string]any)["engine"].(map[string]any)
+	for _, kind := range logs {
+		engine["anyOf"] = append(engine["anyOf"].([]any), (spec.Docs{}).Schema(kind.Shape))
+	}
 	text, err := json.MarshalIndent(all, "", "  ")
 	return append(text, '\n'), err
 }
@@ -49,7 +57,17 @@ func Reference(code Code) (string, error) {
 			page.WriteString(s.Page(""))
 		})
 	}
-	return page.String(), nil
+	logs, err := lang.Kinds{Logs: code.Logs}.LogFields()
+	for _, kind := range logs {
+		(spec.Docs{}).Sections(kind.Shape, func(s spec.Section) {
+			title := "`engine` at " + strings.Join(kind.URLs, " or ") + ": " + kind.Help
+			if s.Path != "" {
+				s.Path = "engine." + s.Path
+			}
+			page.WriteString(s.Page(title))
+		})
+	}
+	return page.String(), err
 }
 
 // kindFields are the fields of a mapping that choose kinds.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"flag"
 	"log/slog"
 	"os"
@@ -68,7 +69,7 @@ func TestScenariosOnABroker(t *testing.T) {
 // onKafka runs a scenario in three ways, on the brokers that it is given for each.
 func onKafka(t *testing.T, file string, brokers func() []string) {
 	t.Helper()
-	open := func() (engine, error) {
+	open := func(context.Context, string) (engine, error) {
 		return kafka.Open(t.Context(), kafka.Options{Brokers: brokers(), HeartbeatInterval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	}
 	w := prepared(t, file)

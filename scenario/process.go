@@ -16,10 +16,7 @@ import (
 )
 
 // engine is a log that tools can ask.
-type engine interface {
-	stream.Log
-	stream.Inspector
-}
+type engine = stream.Engine
 
 // errKilled is what a killed process gets from its log.
 var errKilled = errors.New("the process was killed")

@@ -24,10 +24,10 @@ import (
 type way struct {
 	name     string
 	embedded bool
-	other    func() (engine, error) // opens a log of another kind, of tests
-	single   bool                   // each event waits until the one before is processed
-	kills    []string               // stages at which a process is killed, once at each
-	step     int                    // events of a commit
+	other    func(context.Context, string) (engine, error) // opens a log of another kind, with a folder of its own
+	single   bool                                          // each event waits until the one before is processed
+	kills    []string                                      // stages at which a process is killed, once at each
+	step     int                                           // events of a commit
 	interval time.Duration
 	batch    int // rows of a model's call
 	delivery afterbay.Delivery
@@ -41,6 +41,17 @@ var ways = []way{
 	{name: "memory log, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: afterbay.Options{Keys: 1}},
 	{name: "embedded log, all events at once", embedded: true, interval: 20 * time.Millisecond},
 	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: afterbay.Options{Sessions: 2, Keys: 1}},
+}
+
+// onLog returns the way on a log that a URL names: with members that share the work, and
+// killed at every stage.
+func onLog(url string, code afterbay.Code) way {
+	return way{
+		name: "log " + url + ", two sessions, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: afterbay.Options{Sessions: 2, Keys: 1},
+		other: func(ctx context.Context, folder string) (engine, error) {
+			return afterbay.OpenLog(ctx, url, code, stream.Process{Dir: folder, Logger: slog.New(slog.DiscardHandler)})
+		},
+	}
 }
 
 // A way that hangs is ended after wayTimeout, and eventTimeout more for each
@@ -93,7 +104,7 @@ func (w *world) run(ctx context.Context, v way, folder string) (_ *outcome, err 
 		world: w, way: v, folder: folder, notes: map[int][]string{},
 		kills: slices.Clone(v.kills), killed: map[string]int{}, sights: map[string]map[string]sight{},
 	}
-	if err := r.open(); err != nil {
+	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.engine.Close()) }()
@@ -117,12 +128,12 @@ func (w *world) run(ctx context.Context, v way, folder string) (_ *outcome, err 
 }
 
 // open opens the log, which an embedded run finds as the last process left it.
-func (r *run) open() error {
+func (r *run) open(ctx context.Context) error {
 	switch {
 	case !r.way.embedded && r.engine != nil:
 		return nil
 	case r.way.other != nil:
-		log, err := r.way.other()
+		log, err := r.way.other(ctx, r.folder)
 		if err == nil {
 			r.engine = log
 		}
@@ -347,7 +358,7 @@ func (r *run) revive(ctx context.Context) error {
 		}
 		r.opened = r.copies
 	}
-	if err := r.open(); err != nil {
+	if err := r.open(ctx); err != nil {
 		return err
 	}
 	return r.begin(ctx)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/afterbay/afterbay"
 )
@@ -22,6 +23,11 @@ type Options struct {
 	// the pipelines write, in each way; a record may come to them again. Sinks of other
 	// kinds get nothing.
 	Code afterbay.Code
+
+	// Logs are URLs of logs that the scenario also runs on, each a way of its own: of the
+	// kinds of Code, or of those that pipeline files may name. A log is opened for each
+	// scenario, in a folder of its own, and has to be empty.
+	Logs []string
 
 	// Update writes what happened into the file, where it differs from what
 	// is expected there, and the ways agree on it.
@@ -111,7 +117,11 @@ func readFile(path string) (text []byte, err error) {
 // Run runs the scenario in every way. A way that leaves other bytes than the
 // first is a failure, too.
 func (s *Scenario) Run(ctx context.Context, o Options) (failures []Failure, err error) {
-	return s.runIn(ctx, ways, o)
+	all := slices.Clone(ways)
+	for _, url := range o.Logs {
+		all = append(all, onLog(url, o.Code))
+	}
+	return s.runIn(ctx, all, o)
 }
 
 // runIn runs the scenario in these ways.

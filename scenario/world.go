@@ -92,6 +92,9 @@ func (w *world) load(c *command, code afterbay.Code) error {
 				*name = filepath.Join(filepath.Dir(path), *name)
 			}
 		}
+		if found := p.Engine.Check(); len(found) > 0 {
+			return file.Explain(i, found)
+		}
 		w.divide(&p)
 		runner, err := afterbay.New(p, afterbay.Options{Reach: true})
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 var code = afterbay.Code{
 	Sinks:   []sink.Kind{Lines},
 	Lookups: []lookup.Kind{Book},
+	Logs:    []stream.Kind{Memory},
 }
 
 // payments is a scenario of a pipeline whose decisions go to a file.
@@ -41,7 +42,7 @@ func run(t *testing.T, text string, between func(way string)) error {
 		t.Fatal(err)
 	}
 	last := ""
-	failures, err := s.Run(t.Context(), scenario.Options{Code: code, Progress: func(way string, _, _ int) {
+	failures, err := s.Run(t.Context(), scenario.Options{Code: code, Logs: []string{"toy:tests"}, Progress: func(way string, _, _ int) {
 		if last != "" {
 			between(last)
 		}
@@ -104,8 +105,8 @@ func TestRecordsBecomeLinesInEveryWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ways != 6 {
-		t.Errorf("it ran in %d ways, want 6", ways)
+	if ways != 7 {
+		t.Errorf("it ran in %d ways, want six and that on a log of its own", ways)
 	}
 }
 
@@ -164,6 +165,9 @@ func TestSchemaAndReferenceHaveTheKinds(t *testing.T) {
 	}
 	var schema struct {
 		Properties struct {
+			Engine struct {
+				AnyOf []struct{ Properties map[string]map[string]any }
+			}
 			Sinks struct {
 				Items struct {
 					Properties map[string]struct {
@@ -183,6 +187,10 @@ func TestSchemaAndReferenceHaveTheKinds(t *testing.T) {
 	if kind.Description != Lines.Help || len(kind.Required) != 1 || kind.Properties["header"]["default"] != "none" || kinds["http"].Description == "" {
 		t.Errorf("the schema has %+v", kind)
 	}
+	engines := schema.Properties.Engine.AnyOf
+	if last := engines[len(engines)-1].Properties; len(engines) != 3 || last["patience"]["default"] != "5m" {
+		t.Errorf("the schema has %+v", engines)
+	}
 	page, err := afterbay.Reference(code)
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +201,8 @@ func TestSchemaAndReferenceHaveTheKinds(t *testing.T) {
 		"| `bytes` | a size, 1KiB to 1MiB | 64KiB | a longer record is a dead letter | `bytes: 4KiB` |",
 		"| `header` | `none`, `columns` | none | what the first line is | `header: columns` |",
 		"| `sync` | `true`, `false` | true |",
+		"\n## `engine` at toy:NAME: a log in the memory of the process\n",
+		"| `patience` | a duration, 10ms to 1h | 5m |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
