@@ -46,6 +46,15 @@ func TestHowToShowsTheToy(t *testing.T) {
 	}
 }
 
+// TestHowToShowsTheToyLog sees that the page has what the kind of logs says of itself.
+func TestHowToShowsTheToyLog(t *testing.T) {
+	_, kind, _ := strings.Cut(readText(t, "internal/e2e/testdata/toy/log.go"), "// Memory is")
+	kind, _, _ = strings.Cut(kind, "\n\n// What a log takes")
+	if page := readText(t, "docs/howto/kinds.md"); !strings.Contains(page, "```go\n// Memory is"+kind+"\n```\n") {
+		t.Error("docs/howto/kinds.md does not show the kind of internal/e2e/testdata/toy/log.go as it is: copy it")
+	}
+}
+
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/scenario"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -21,6 +22,20 @@ func TestTheLogKeepsItsPromises(t *testing.T) {
 		opened.(*log).patience = 100 * time.Millisecond
 		return opened
 	})
+}
+
+// TestScenariosHappenOnTheLog runs scenarios of the repository, which share the work among
+// members and are killed at every stage, with the log as a seventh way.
+func TestScenariosHappenOnTheLog(t *testing.T) {
+	for _, name := range []string{"chain", "crash", "dedupe", "group", "inputs", "late", "repartition"} {
+		files, err := filepath.Glob("../../../../scenario/" + name + "*.txt")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", name, len(files), err)
+		}
+		for _, file := range files {
+			scenario.Test(t, file, scenario.Options{Code: code, Logs: []string{"toy:tests"}})
+		}
+	}
 }
 
 // TestLogsAreChosenByTheirScheme opens logs of each kind that needs no server.
