@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/stream"
 )
 
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	log := memory.New(memory.Options{}) // or embedded.Open("data", embedded.Options{})
+	log, err := afterbay.OpenLog(ctx, "memory:", afterbay.Code{}, stream.Process{}) // or "embedded", which is in stream.Process.Dir
+	if err != nil {
+		panic(err)
+	}
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name:  "velocity",
 		Input: afterbay.Input{Topic: "payments", Key: "card", Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}},

@@ -55,7 +55,7 @@ func TestCommandsTakeTheEngineOfTheirPipeline(t *testing.T) {
 		"lint p.yaml":                                      "pipeline p is valid",
 		"lag p --engine p.yaml":                            "p-in",
 		"run p.yaml --listen none --until-idle":            "pipeline p: 0 events",
-		"explain p:p-in/0@0:p-out --engine " + engine + "": "p:p-in/0@0:p-out",
+		"explain p:p-in/0@0:p-out --engine " + engine + "": "until they were durable",
 	} {
 		if got := must(t, "", fields(line)...); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %q", line, got, want)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/stream"
 )
 
 //go:embed pipeline.yaml
@@ -51,7 +51,7 @@ func run(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	log, err := embedded.Open(dir, embedded.Options{})
+	log, err := afterbay.OpenLog(ctx, "embedded", code, stream.Process{Dir: dir})
 	if err != nil {
 		return err
 	}
