@@ -68,7 +68,7 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 		return &exitError{exitDamaged, errors.Join(err, f.wait())}
 	}
 	defer func() { err = errors.Join(err, server.Admin().Remove(dir)) }()
-	fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", engine.URL, dir)
+	fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", engine.Config.Describe(), dir)
 	f.announce(a)
 	fmt.Fprintf(a.stdout, "listening on %s: /metrics, /healthz, /readyz, /v1/clients\n", server.URL())
 	return a.serveFront(f, server)

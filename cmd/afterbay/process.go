@@ -339,9 +339,9 @@ func waitAssigned(ctx context.Context, log admin.Log, runner *afterbay.Runner) e
 // announce prints what runs, where, and what to type next.
 func (p *process) announce(server *admin.Server) {
 	if p.engine.shared() {
-		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine.URL, p.dir)
+		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine.Config.Describe(), p.dir)
 	} else {
-		fmt.Fprintf(p.stdout, "data directory %s\n", p.dir)
+		fmt.Fprintf(p.stdout, "%s %s\n", p.engine.Config.Describe(), p.dir)
 	}
 	var runners []*afterbay.Runner
 	for _, pipeline := range p.pipelines {

@@ -27,30 +27,34 @@ func (e Engine) Check() spec.Problems {
 	if e.Config == nil {
 		return nil
 	}
-	return EngineProblems(errors.Join(e.Config.Check()...))
+	return engineProblems(e.Config.Check())
 }
 
-// EngineProblems returns the mistakes of a log that an error is made of, nil if it is of
-// anything else.
-func EngineProblems(err error) (found spec.Problems) {
-	if err == nil {
-		return nil
-	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range several.Unwrap() {
-			more := EngineProblems(one)
-			if more == nil {
-				return nil
-			}
-			found = append(found, more...)
+// engineProblems says where in a file it is what is wrong with its log.
+func engineProblems(errs []error) (found spec.Problems) {
+	for _, err := range errs {
+		p := &spec.Problem{Path: "engine", Message: err.Error(), Err: err}
+		if mistake, ok := errors.AsType[*stream.Mistake](err); ok {
+			p.Path, p.Hint = strings.TrimSuffix("engine."+mistake.Field, "."), mistake.Hint
 		}
-		return found
+		found = append(found, p)
 	}
-	mistake, ok := errors.AsType[*stream.Mistake](err)
-	if !ok {
-		return nil
+	return found
+}
+
+// EngineProblems returns the mistakes that an error of Open is made of, nil if it is of
+// anything else.
+func EngineProblems(err error) spec.Problems {
+	all := []error{err}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		all = several.Unwrap()
 	}
-	return spec.Problems{{Path: strings.TrimSuffix("engine."+mistake.Field, "."), Message: mistake.Error(), Hint: mistake.Hint, Err: err}}
+	for _, one := range all {
+		if _, ok := errors.AsType[*stream.Mistake](one); !ok {
+			return nil
+		}
+	}
+	return engineProblems(all)
 }
 
 // scheme returns what chooses a kind of logs.
@@ -88,7 +92,7 @@ func (k Kinds) Engine(url string) (Engine, spec.Problems) {
 	address, _, _ := strings.Cut(url, "?")
 	e := Engine{URL: address, Kind: kind.Name, Config: kind.New()}
 	if parser, ok := e.Config.(stream.Parser); ok {
-		found := EngineProblems(errors.Join(parser.Parse(url)...))
+		found := engineProblems(parser.Parse(url))
 		return e, append(found, e.Check()...)
 	}
 	e.URL = url
