@@ -97,11 +97,15 @@ func (k Kinds) Engine(url string) (Engine, spec.Problems) {
 	}
 	e.URL = url
 	table, err := spec.TableOf(e.Config, spec.Nothing)
-	if err == nil {
-		err = spec.ReadText(table, "url", url, e.Config)
-	}
 	if err != nil {
-		return e, spec.Problems{{Path: "engine.url", Message: err.Error()}}
+		return e, spec.Problems{{Path: "engine", Message: err.Error()}}
+	}
+	var found spec.Problems
+	for _, f := range spec.ReadText(table, "url", url, e.Config) {
+		found = append(found, &spec.Problem{Path: strings.TrimSuffix("engine."+f.Field, "."), Message: f.Message, Hint: f.Hint})
+	}
+	if found != nil {
+		return e, found
 	}
 	return e, e.Check()
 }

@@ -74,6 +74,16 @@ func TestURLsChooseTheKindOfALog(t *testing.T) {
 			t.Errorf("%s: %v where it is typed", url, found)
 		}
 	}
+	demanding := lang.Kinds{Logs: []stream.Kind{{Name: "plain", Help: "a log", URLs: []string{"plain:NAME"}, Example: "{url: plain:a, user: me}", New: func() stream.Config {
+		return &struct {
+			plain `field:"-"`
+			URL   string `field:"url" required:"true" help:"where it is" example:"plain:a"`
+			User  string `field:"user" required:"true" help:"who asks" example:"me"`
+		}{}
+	}}}}
+	if _, found := demanding.Engine("plain:a"); len(found) != 1 || !strings.HasPrefix(found[0].Error(), "engine: `user` is missing") {
+		t.Errorf("a URL is not enough: %v", found)
+	}
 	none := lang.Engine{}
 	if found := none.Check(); found != nil {
 		t.Errorf("no log: %v", found)

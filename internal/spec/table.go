@@ -38,10 +38,10 @@ func alone(field string, value *Node) *Node {
 }
 
 // ReadText reads a text as a field of a table into v, as if a file had it.
-func ReadText(table Table, field, text string, v any) error {
+func ReadText(table Table, field, text string, v any) Errors {
 	r := &Reader{Source: NewSource("", text), Places: map[string]Place{}, Lookup: func(string) (string, bool) { return "", false }}
 	table.Read(r, alone(field, &Node{Kind: Scalar, Text: text}), "", &v)
-	return r.Errors.Sorted()
+	return r.Errors
 }
 
 // erased is a form of values that are pointers to T.
