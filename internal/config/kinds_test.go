@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,38 @@ func TestRowsOfALookupAreInOnePlace(t *testing.T) {
 		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}"+place+"}]\n"), process.Kinds())
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", place, err, want)
+		}
+	}
+}
+
+// shelf is a config of lookups by the tags of its fields.
+type shelf struct {
+	URL   string `field:"url" affects:"nothing" required:"true" help:"where it is" example:"shelf://host"`
+	Board string `field:"board" affects:"outputs" default:"top" help:"which of its boards" example:"low"`
+}
+
+func (*shelf) Check(lookup.Step) []error                                { return nil }
+func (*shelf) Open(context.Context, lookup.Step) (lookup.Source, error) { return nil, nil }
+func (*shelf) Describe() string                                         { return "" }
+
+// TestTextOfALookupHasWhatItsKindSays prints a lookup of a kind that a program brings, in
+// a case of a route: what affects nothing and a default that is written out are not there.
+func TestTextOfALookupHasWhatItsKindSays(t *testing.T) {
+	kinds, err := process.Kinds().With(lang.Code{Lookups: []lookup.Kind{{
+		Name: "shelf", Help: "a shelf", Example: "{url: x}", New: func() lookup.Config { return &shelf{} },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "steps[0].route[0].a.steps[0].lookup.shelf.board=low\n"
+	for fields, want := range map[string]bool{"url: x": false, "url: x, board: top": false, "url: y, board: low": true} {
+		file, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps:\n  - route: {a: {when: k == \"a\", steps: [lookup: {name: row, key: k, fields: {a: int}, shelf: {"+fields+"}}]}, default: dlq}\n  - emit: {topic: o, value: [k]}\n"), kinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := file.Pipelines[0].Canonical()
+		if strings.Contains(text, line) != want || strings.Contains(text, "url") || strings.Contains(text, "top\n") || !strings.Contains(text, "steps[0].route[0].a.steps[0].lookup.shelf") {
+			t.Errorf("{%s}: the text is\n%s", fields, text)
 		}
 	}
 }
