@@ -1,14 +1,19 @@
 package e2e_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/lookups/postgres"
 	"github.com/afterbay/afterbay/internal/lookups/redis"
 	"github.com/afterbay/afterbay/lookup"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // nearPipeline looks documents up by the vector of its events.
@@ -75,5 +80,29 @@ func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
 	list, err := lookup.ParseQuery(lookup.Query([]float64{0.5, -2, 1e9}, [][]byte{[]byte(`a"b`), []byte("7")}))
 	if err != nil || strings.Join(list, " ") != `[0.5,-2,1000000000] a"b 7` {
 		t.Errorf("%q, %v", list, err)
+	}
+}
+
+// most is a source without rows that knows the most keys of a call.
+type most struct{ keys atomic.Int64 }
+
+func (m *most) Rows(_ context.Context, keys []string) ([][]byte, error) {
+	for was := m.keys.Load(); int(was) < len(keys) && !m.keys.CompareAndSwap(was, int64(len(keys))); was = m.keys.Load() {
+	}
+	return make([][]byte, len(keys)), nil
+}
+
+// A vector is a search, so a call has 16 of them where the file does not say.
+func TestCallsForDocumentsHaveFewVectors(t *testing.T) {
+	source := &most{}
+	p := nearPipeline(nil, func(l *afterbay.Lookup) { l.Config = &onShelf{Source: source} })
+	p.Input.Partitions = 1
+	var events []stream.Record
+	for i := range 200 {
+		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","n":%d,"v":[%d,0,1]}`, i, i)})
+	}
+	answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, events)
+	if n := len(answer.Values("out")); n != 200 || source.keys.Load() != 16 {
+		t.Errorf("%d outputs, and at most %d vectors a call", n, source.keys.Load())
 	}
 }
