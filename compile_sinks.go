@@ -9,7 +9,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/sinks"
-	"github.com/afterbay/afterbay/internal/sys/httpclient"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
@@ -144,13 +143,6 @@ func (c *compiler) noWindow(path string, s *Sink) {
 			c.fail(path+"."+word.name, "it says nothing about what is not called by http: no ids are remembered")
 			c.hint("remove it")
 		}
-	}
-}
-
-// secretIn warns where the query of a URL holds a secret.
-func (c *compiler) secretIn(path, text string) {
-	if err := httpclient.SecretWarning(text); err != nil {
-		c.warnings = append(c.warnings, path+": "+err.Error())
 	}
 }
 

@@ -162,9 +162,9 @@ func newLogKind(kind stream.Kind) (made logKind, err error) {
 	case kind.New == nil:
 		return made, errors.New("New is nil")
 	case kind.Help == "" || kind.Example == "":
-		return made, errors.New("Help and Example are needed: the reference page shows them")
+		return made, errors.New("its Help and Example are needed: the reference page shows them")
 	case len(kind.URLs) == 0 || slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == "" }):
-		return made, errors.New("URLs are needed, each with a scheme")
+		return made, errors.New("it needs URLs, each with a scheme")
 	}
 	table, err := spec.TableOf(kind.New(), spec.Nothing)
 	if err != nil {
