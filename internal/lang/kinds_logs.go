@@ -160,11 +160,11 @@ func newLogKind(kind stream.Kind) (made logKind, err error) {
 	case !kindName.MatchString(kind.Name):
 		return made, errors.New("a name is of lower case, digits and _")
 	case kind.New == nil:
-		return made, errors.New("New is nil")
+		return made, errors.New("its New is nil")
 	case kind.Help == "" || kind.Example == "":
 		return made, errors.New("its Help and Example are needed: the reference page shows them")
 	case len(kind.URLs) == 0 || slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == "" }):
-		return made, errors.New("it needs URLs, each with a scheme")
+		return made, errors.New("its URLs are needed, each with a scheme")
 	}
 	table, err := spec.TableOf(kind.New(), spec.Nothing)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestLogKindsThatCannotBeAreRefused(t *testing.T) {
 	for want, kinds := range map[string][]stream.Kind{
 		`log kind "other": the scheme kafka is that of "kafka"`: of(func(k *stream.Kind) { k.Name, k.URLs = "other", []string{"kafka:NAME"} }),
 		`log kind "kafka": a kind of that name is there`:        of(func(k *stream.Kind) { k.Name = "kafka" }),
-		`log kind "toy": URLs are needed`:                       of(func(k *stream.Kind) { k.URLs = nil }),
+		`log kind "toy": its URLs are needed`:                   of(func(k *stream.Kind) { k.URLs = nil }),
 		"log kind \"toy\": a field `url` is needed": of(func(k *stream.Kind) {
 			k.New = func() stream.Config {
 				return &struct {
