@@ -64,6 +64,8 @@ type Options struct {
 	// NoPrograms makes New run no program that a manifest names: the manifest describes
 	// the model. The runner is for looking at, and cannot score.
 	NoPrograms bool
+	// Announce is told of each program that a manifest names, before it is run; nil is not.
+	Announce func(text string)
 
 	// Rehearse asks nothing outside of the process: models and lookups there answer
 	// with zeros, empty texts and no rows, and Asked counts what they were asked.

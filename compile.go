@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
@@ -396,8 +397,9 @@ func (c *compiler) open(path string, m *Model) (model.Model, error) {
 
 // openManifest opens the model of a manifest, which is closed with the pipeline.
 func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, error) {
-	if c.options.NoPrograms && m.Process != nil {
-		loaded, err := models.Declared(context.Background(), m, c.pipeline.Code.Kinds)
+	opening := models.Opening{Kinds: c.modelKinds(), Announce: c.options.Announce}
+	if _, runs := models.ConfigOf(m, opening.Kinds).(model.Program); runs && c.options.NoPrograms {
+		loaded, err := models.Declared(context.Background(), m, opening)
 		if err != nil {
 			return nil, err
 		}
@@ -409,7 +411,7 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 	if c.reach {
 		open = models.Verified
 	}
-	loaded, report, err := open(context.Background(), m, c.pipeline.Code.Kinds)
+	loaded, report, err := open(context.Background(), m, opening)
 	if err != nil {
 		return nil, err
 	}
@@ -418,6 +420,11 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: the model does not answer, and events that need it wait until it does: %v", path, report.Away))
 	}
 	return loaded, nil
+}
+
+// modelKinds returns the kinds of models that manifests may name.
+func (c *compiler) modelKinds() []model.Kind {
+	return slices.Concat(process.Kinds().Models, c.pipeline.Code.ModelKinds)
 }
 
 // finish builds the feature sets and the fingerprint.

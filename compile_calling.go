@@ -172,9 +172,10 @@ func (c *compiler) service(name string) (url, service string) {
 		if m.Name == name && m.URL != "" {
 			return m.URL, "@" + strconv.Itoa(m.Version)
 		}
-		if m.Name == name && m.Manifest != nil && m.Manifest.Remote != nil {
-			r := m.Manifest.Remote
-			return r.Endpoint, cmp.Or(r.Model, m.Manifest.Name) + "@" + r.Version
+		if m.Name == name && m.Manifest != nil {
+			if server, ok := m.Manifest.Config.(model.Server); ok {
+				return server.Service(m.Manifest)
+			}
 		}
 	}
 	return "pipeline:" + c.pipeline.Name, name

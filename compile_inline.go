@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
-	"path"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -32,24 +30,12 @@ func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool)
 	if call == nil {
 		call = &Calling{}
 	}
-	where := "models." + m.Name
-	timeout := c.timeout(call)
-	if m.URL != "" {
-		where += ".url"
-		manifest.Kind, manifest.Remote = "remote", &model.Remote{Version: strconv.Itoa(m.Version), Timeout: timeout, Calls: call.Concurrency}
-		to, err := url.Parse(m.URL)
-		if err != nil {
-			c.fail(where, "the URL is not valid: use grpc://HOST:PORT/MODEL, grpcs://, http:// or https://")
-			return loadedModel{}, false
-		}
-		if name := path.Base(to.Path); name != "." && name != "/" {
-			manifest.Remote.Model, to.Path = name, strings.TrimSuffix(path.Dir(to.Path), "/")
-		}
-		manifest.Remote.Endpoint = to.String()
-	} else {
-		where += ".process"
-		manifest.Kind, manifest.Process = "process", &model.Process{Command: m.Process, Dir: m.Dir, Timeout: timeout, Workers: call.Concurrency}
+	where := "models." + m.Name + ".url"
+	if m.URL == "" {
+		where = "models." + m.Name + ".process"
 	}
+	manifest.Dir = m.Dir
+	c.inlineConfig(where, manifest, model.Inline{URL: m.URL, Command: m.Process, Version: m.Version, Timeout: c.timeout(call), Calls: call.Concurrency})
 	if len(c.errs) > 0 {
 		return loadedModel{}, false
 	}
@@ -67,6 +53,26 @@ func (c *compiler) openInline(at string, s *Score, m *Model) (loadedModel, bool)
 		return loadedModel{}, false
 	}
 	return c.loaded("models."+m.Name, m, loaded)
+}
+
+// inlineConfig fills in the kind of a model: the newest that takes what the pipeline says.
+func (c *compiler) inlineConfig(where string, manifest *model.Manifest, said model.Inline) {
+	for _, kind := range slices.Backward(c.modelKinds()) {
+		inliner, ok := kind.New().(model.Inliner)
+		if !ok {
+			continue
+		}
+		config, taken, err := inliner.Inline(said)
+		switch {
+		case err != nil:
+			c.fail(where, "%v", err)
+			return
+		case taken:
+			manifest.Kind, manifest.Config = kind.Name, config
+			return
+		}
+	}
+	c.fail(where, "no kind of models takes it")
 }
 
 // inlineInputs returns the inputs that a score gives, named as it names them.

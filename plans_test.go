@@ -14,7 +14,6 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/internal/process/outside"
 	"github.com/afterbay/afterbay/step"
 )
 
@@ -82,7 +81,6 @@ func planOf(p afterbay.Pipeline) (afterbay.Planned, error) {
 	for _, name := range functionNames(p.Steps) {
 		p.Code.Functions[name] = step.Function{Version: 1, Keyed: true, Event: func(*step.Context) error { return nil }, Timer: func(*step.Context) error { return nil }}
 	}
-	p.Code.Kinds = outside.Kinds()
 	return afterbay.PlanOf(p)
 }
 

@@ -24,7 +24,7 @@ func Leaves(ctx context.Context, path, folder string, code afterbay.Code) (lines
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.prepare(code)
+	w, err := s.prepare(Options{Code: code})
 	if err != nil {
 		return nil, err
 	}

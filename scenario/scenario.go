@@ -29,6 +29,9 @@ type Options struct {
 	// scenario, in a folder of its own, and has to be empty.
 	Logs []string
 
+	// Announce is told of each program that a model is, before it is run; nil is not.
+	Announce func(text string)
+
 	// Update writes what happened into the file, where it differs from what
 	// is expected there, and the ways agree on it.
 	Update bool
@@ -126,7 +129,7 @@ func (s *Scenario) Run(ctx context.Context, o Options) (failures []Failure, err 
 
 // runIn runs the scenario in these ways.
 func (s *Scenario) runIn(ctx context.Context, ways []way, o Options) (failures []Failure, err error) {
-	w, err := s.prepare(o.Code)
+	w, err := s.prepare(o)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func prepared(t *testing.T, file string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := s.prepare(Options{}.Code)
+	w, err := s.prepare(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,7 +19,8 @@ type world struct {
 	*Scenario
 	pipelines []pipeline        // those that write a topic before those that read it
 	records   [][]stream.Record // of each command
-	serial    bool              // order is only promised where each event waits for the one before
+	announce  func(text string)
+	serial    bool // order is only promised where each event waits for the one before
 }
 
 // pipeline is a pipeline and where it is written.
@@ -32,12 +32,12 @@ type pipeline struct {
 }
 
 // prepare reads the pipelines and makes the records.
-func (s *Scenario) prepare(code afterbay.Code) (*world, error) {
-	w := &world{Scenario: s, records: make([][]stream.Record, len(s.commands))}
+func (s *Scenario) prepare(o Options) (*world, error) {
+	w := &world{Scenario: s, announce: o.Announce, records: make([][]stream.Record, len(s.commands))}
 	var errs []error
 	for i := range s.commands {
 		if s.commands[i].word == "pipeline" {
-			errs = append(errs, w.load(&s.commands[i], code))
+			errs = append(errs, w.load(&s.commands[i], o.Code))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -81,22 +81,19 @@ func (w *world) load(c *command, code afterbay.Code) error {
 	if err != nil {
 		return err
 	}
+	if err := file.ReadModels(path, kinds).Sorted(); err != nil {
+		return err
+	}
 	for i, p := range file.Pipelines {
 		if slices.ContainsFunc(w.pipelines, func(other pipeline) bool { return other.Name == p.Name }) {
 			return w.errorAt(c, "a second pipeline is named %q", p.Name)
 		}
 		p.Code = code
-		for m := range p.Models {
-			p.Models[m].Dir = filepath.Dir(path)
-			if name := &p.Models[m].File; *name != "" && !filepath.IsAbs(*name) {
-				*name = filepath.Join(filepath.Dir(path), *name)
-			}
-		}
 		if found := p.Engine.Check(); len(found) > 0 {
 			return file.Explain(i, found)
 		}
 		w.divide(&p)
-		runner, err := afterbay.New(p, afterbay.Options{Reach: true})
+		runner, err := afterbay.New(p, afterbay.Options{Reach: true, Announce: w.announce})
 		if err != nil {
 			return file.Explain(i, err)
 		}
@@ -155,7 +152,9 @@ func (w *world) runnerOf(i int, v way) (*afterbay.Runner, error) {
 	p.Commit = afterbay.Commit{Size: v.step, Interval: v.interval}
 	p.Delivery = v.delivery
 	p.Steps = withBatch(p.Steps, v.batch)
-	r, err := afterbay.New(p, v.options)
+	options := v.options
+	options.Announce = w.announce
+	r, err := afterbay.New(p, options)
 	if err != nil {
 		return nil, fmt.Errorf("pipeline %q: %w", p.Name, err)
 	}

@@ -185,11 +185,11 @@ func (l *linter) begin(path string) *lintedFile {
 // server.
 func (l *linter) checkManifest(path string) {
 	f := l.begin(path)
-	m, err := config.LoadManifest(path)
+	m, err := config.LoadManifest(path, fileKinds())
 	open := ""
 	if err == nil && models.Inside(m.Kind) {
 		var loaded model.Model
-		if loaded, _, err = models.Verified(l.app.ctx, &m.Manifest, nil); err != nil {
+		if loaded, _, err = models.Verified(l.app.ctx, &m.Manifest, models.Opening{}); err != nil {
 			err = m.Explain(err)
 		} else {
 			open = loaded.Info().Ambiguous

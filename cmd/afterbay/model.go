@@ -56,7 +56,7 @@ func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, 
 		}
 		return m, nil, models.Report{}, nil
 	}
-	manifest, err := config.LoadManifest(path)
+	manifest, err := config.LoadManifest(path, fileKinds())
 	if err != nil {
 		return nil, nil, models.Report{}, &exitError{exitInvalid, err}
 	}
@@ -71,7 +71,7 @@ func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, 
 // verified loads the model of a manifest, which may be of any kind. What it has
 // outside of the process ends with the command.
 func (a *app) verified(manifest *model.Manifest) (model.Model, models.Report, error) {
-	m, report, err := models.Verified(a.ctx, manifest, a.kinds())
+	m, report, err := models.Verified(a.ctx, manifest, a.opening())
 	if err == nil {
 		a.ends = append(a.ends, func() { models.Close(m) })
 	}
@@ -80,10 +80,10 @@ func (a *app) verified(manifest *model.Manifest) (model.Model, models.Report, er
 
 // inspected returns the model of a manifest to look at. It runs no program.
 func (a *app) inspected(manifest *model.Manifest) (model.Model, models.Report, error) {
-	if manifest.Process == nil {
+	if _, runs := manifest.Config.(model.Program); !runs {
 		return a.verified(manifest)
 	}
-	m, err := models.Declared(a.ctx, manifest, a.kinds())
+	m, err := models.Declared(a.ctx, manifest, a.opening())
 	return m, models.Report{}, err
 }
 

@@ -90,7 +90,7 @@ func (c *modelBenchCommand) Run(a *app) error {
 		return err
 	}
 	text = lang.WithPolicy(text, policy)
-	if _, err := lang.ParseManifest(c.File, text); err != nil {
+	if _, err := lang.ParseManifest(c.File, text, fileKinds()); err != nil {
 		return fmt.Errorf("write the policy: %w", err)
 	}
 	return replaceFile(c.File, text)
@@ -124,7 +124,7 @@ func (c *modelBenchCommand) sweep(a *app) ([]models.Cost, model.Policy, *config.
 // unless that changes their scores by too much.
 func (c *modelBenchCommand) load(a *app) (model.Model, *config.Manifest, error) {
 	if model.IsManifest(c.File) {
-		if wide, err := config.LoadManifest(c.File); err == nil && wide.Kind == "onnx" {
+		if wide, err := config.LoadManifest(c.File, fileKinds()); err == nil && wide.Kind == "onnx" {
 			wide.Batch.Size = cmp.Or(wide.Limits.Rows, sweepRows)
 			if m, _, err := a.verified(&wide.Manifest); err == nil {
 				return m, wide, nil
@@ -325,7 +325,7 @@ func (c *modelListCommand) Run(a *app) error {
 		if err != nil || entry.Name() != manifestName {
 			return err
 		}
-		m, err := config.LoadManifest(path)
+		m, err := config.LoadManifest(path, fileKinds())
 		if err != nil {
 			fmt.Fprintln(a.stderr, err)
 			return nil
@@ -341,11 +341,8 @@ func (c *modelListCommand) Run(a *app) error {
 	})
 	for _, m := range found {
 		where := m.File
-		switch {
-		case m.Remote != nil:
-			where = m.Remote.Endpoint
-		case m.Process != nil:
-			where = strings.Join(m.Process.Command, " ")
+		if m.Config != nil {
+			where = cmp.Or(m.Config.Describe(), m.File)
 		}
 		digest := "-"
 		if m.Digest != "" {

@@ -25,7 +25,7 @@ func TestGraphsOfONNXComeWithTheirManifest(t *testing.T) {
 		if r.code != exitInvalid || !found || !strings.Contains(r.stderr, "afterbay model add dense.onnx --name NAME") {
 			t.Errorf("%s: exit %d: %s", line, r.code, r.stderr)
 		}
-		if m, err := lang.ParseManifest("dense.yaml", []byte(manifest)); err != nil || m.Name != "dense" || len(m.Inputs) != 1 || m.Outputs[0].Size != 2 {
+		if m, err := lang.ParseManifest("dense.yaml", []byte(manifest), fileKinds()); err != nil || m.Name != "dense" || len(m.Inputs) != 1 || m.Outputs[0].Size != 2 {
 			t.Errorf("%s: %v: %s", line, err, manifest)
 		}
 	}

@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"runtime"
 	"strings"
@@ -13,8 +11,6 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/models"
-	"github.com/afterbay/afterbay/internal/process/outside"
-	"github.com/afterbay/afterbay/model"
 )
 
 // pipeline is a pipeline that is ready to run, and its file.
@@ -28,7 +24,7 @@ type pipeline struct {
 // newRunner checks a pipeline, whose models may be of any kind. What they have
 // outside of the process ends with the command.
 func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runner, error) {
-	p.Code.Kinds = a.kinds()
+	o.Announce = a.announce
 	o.Endpoints = cmp.Or(o.Endpoints, &a.endpoints)
 	runner, err := afterbay.New(p, o)
 	if err == nil {
@@ -37,41 +33,12 @@ func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runn
 	return runner, err
 }
 
-// kinds opens models of all kinds. It says which programs they run.
-func (a *app) kinds() map[string]models.Opener {
-	kinds := outside.Kinds()
-	open := kinds["process"]
-	kinds["process"] = func(ctx context.Context, m *model.Manifest) (model.Model, error) {
-		opened, err := open(ctx, m)
-		if err != nil {
-			return nil, err
-		}
-		return &announced{opened.(announcing), m, a.stderr}, nil
-	}
-	return kinds
-}
+// announce says which program is run.
+func (a *app) announce(text string) { fmt.Fprintln(a.stderr, text) }
 
-// announcing is what a model of kind process implements.
-type announcing interface {
-	model.Answerer
-	model.Connector
-	io.Closer
-}
-
-// announced is a model that says which program it runs, before it does.
-type announced struct {
-	announcing
-	manifest *model.Manifest
-	to       io.Writer
-}
-
-// Unwrap returns the model alone.
-func (m *announced) Unwrap() model.Model { return m.announcing }
-
-// Connect implements model.Connector.
-func (m *announced) Connect(ctx context.Context) error {
-	fmt.Fprintf(m.to, "model %s@%d runs the program %s\n", m.manifest.Name, m.manifest.Version, m.Info().Request)
-	return m.announcing.Connect(ctx)
+// opening says how models of manifests are opened.
+func (a *app) opening() models.Opening {
+	return models.Opening{Kinds: fileKinds().Models, Announce: a.announce}
 }
 
 // noPrograms has load run no program: for commands that score nothing.

@@ -228,8 +228,7 @@ func (a *app) loadChanged(request reprocess.Request) (pipeline, error) {
 			return pipeline{}, err
 		}
 	}
-	p.Code.Kinds = a.kinds()
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Reach: !request.DryRun, Rehearse: request.DryRun})
+	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Reach: !request.DryRun, Rehearse: request.DryRun, Announce: a.announce})
 	if err != nil {
 		return pipeline{}, cannotRun(file.Explain(at, err))
 	}
@@ -256,7 +255,7 @@ func replaceModel(p *afterbay.Pipeline, text string) error {
 		default:
 			m.Version, m.File, m.Manifest, m.URL, m.Process = version, file, nil, "", nil
 			if model.IsManifest(file) {
-				manifest, err := config.LoadManifest(file)
+				manifest, err := config.LoadManifest(file, fileKinds())
 				if err != nil {
 					return &exitError{exitInvalid, &invalidError{err}}
 				}

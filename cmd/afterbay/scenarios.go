@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/scenario"
 )
 
@@ -20,7 +19,7 @@ func (c *testCommand) Run(a *app) error {
 	failed := 0
 	for i, file := range c.Files {
 		failures, err := scenario.Run(a.ctx, file, scenario.Options{
-			Update: c.Update, Code: afterbay.Code{Kinds: a.kinds()},
+			Update: c.Update, Announce: a.announce,
 			Progress: func(way string, number, of int) {
 				meter.show("scenario %d of %d: %s: way %d of %d, %s", i+1, len(c.Files), file, number, of, way)
 			},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/models"
-	"github.com/afterbay/afterbay/internal/process/outside"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -40,7 +39,7 @@ func BenchmarkSupport(b *testing.B) {
 		{"ocr", shot}, {"voice", call}, {"asr", call},
 	} {
 		b.Run(each.name, func(b *testing.B) {
-			manifest, err := config.LoadManifest(each.name + ".yaml")
+			manifest, err := config.LoadManifest(each.name+".yaml", fileKinds())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -48,7 +47,7 @@ func BenchmarkSupport(b *testing.B) {
 			rows := model.Rows{BytesWidth: 1, Bytes: [][]byte{each.row}}
 			score := func(n int) float64 {
 				before := ended()
-				m, _, err := models.Verified(b.Context(), &manifest.Manifest, outside.Kinds())
+				m, _, err := models.Verified(b.Context(), &manifest.Manifest, models.Opening{Kinds: fileKinds().Models})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -16,7 +16,7 @@ func eachFingerprinted(t *testing.T, visit func(path string, w spec.About)) {
 	for _, of := range []struct {
 		comments []string
 		shape    spec.Shape
-	}{{pipelineStructs, spec.MappingOf(process.Kinds().Fields()).Shape}, {[]string{manifestStructs}, spec.MappingOf(lang.ManifestFields).Shape}} {
+	}{{pipelineStructs, spec.MappingOf(process.Kinds().Fields()).Shape}, {manifestStructs, spec.MappingOf(process.Kinds().ManifestFields()).Shape}} {
 		readComments(t, of.comments...).sections(of.shape, func(s spec.Section) {
 			for _, w := range s.Words {
 				if w.Accepted {

@@ -38,7 +38,9 @@ func ParseWith(filename string, data []byte, lookup Lookup, kinds Kinds) (*File,
 }
 
 // LoadManifest reads the manifest of a model, as lang.LoadManifest does.
-func LoadManifest(path string) (*Manifest, error) { return lang.LoadManifest(path) }
+func LoadManifest(path string, kinds Kinds) (*Manifest, error) {
+	return lang.LoadManifest(path, kinds)
+}
 
 // IsManifest reports whether a file is the manifest of a model, valid or not.
 func IsManifest(path string) bool { return lang.IsManifest(path) }

@@ -154,9 +154,12 @@ func checkErrors(t *testing.T, name, text string, found spec.Errors) {
 func TestFilesThatHoldNothingAreExplained(t *testing.T) {
 	none := set(nil)
 	for name, parse := range map[string]func(data []byte) error{
-		"gateway":  func(data []byte) error { _, err := parseGateway("f.yaml", data, none, process.Kinds(), ""); return err },
-		"key":      func(data []byte) error { _, err := parseKeys("f.yaml", data, none); return err },
-		"manifest": func(data []byte) error { _, err := lang.ParseManifestWith("f.yaml", data, none); return err },
+		"gateway": func(data []byte) error { _, err := parseGateway("f.yaml", data, none, process.Kinds(), ""); return err },
+		"key":     func(data []byte) error { _, err := parseKeys("f.yaml", data, none); return err },
+		"manifest": func(data []byte) error {
+			_, err := lang.ParseManifestWith("f.yaml", data, none, process.Kinds())
+			return err
+		},
 		"pipeline": func(data []byte) error { _, err := lang.ParsePartly("f.yaml", data, none, process.Kinds()); return err },
 	} {
 		for text, want := range map[string]string{

@@ -33,7 +33,7 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 	}
 	load := map[string]func(string) error{
 		"pipeline": func(path string) error { _, err := lang.Load(path, process.Kinds()); return err },
-		"manifest": func(path string) error { _, err := lang.LoadManifest(path); return err },
+		"manifest": func(path string) error { _, err := lang.LoadManifest(path, process.Kinds()); return err },
 		"token":    func(path string) error { _, err := LoadTokens(path); return err },
 		"gateway":  func(path string) error { _, err := LoadGateway(path, process.Kinds()); return err },
 	}

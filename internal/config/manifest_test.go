@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
@@ -34,7 +35,7 @@ limits: {text: 64KiB, rows: 16}
 `
 
 func TestManifestIsReadAsItIsWritten(t *testing.T) {
-	m, err := lang.ParseManifest("model.yaml", []byte(goodManifest))
+	m, err := lang.ParseManifest("model.yaml", []byte(goodManifest), process.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestWrongManifestsAreRefusedWithPlaceAndNextStep(t *testing.T) {
 		if strings.Count(goodManifest, c[0]) < 1 {
 			t.Fatalf("%s is not there", c[0])
 		}
-		_, err := lang.ParseManifest("m.yaml", []byte(strings.Replace(goodManifest, c[0], c[1], 1)))
+		_, err := lang.ParseManifest("m.yaml", []byte(strings.Replace(goodManifest, c[0], c[1], 1)), process.Kinds())
 		if err == nil || !strings.Contains(err.Error(), c[2]) {
 			t.Errorf("%s: %v, want %s", c[1], err, c[2])
 		}
@@ -79,22 +80,22 @@ func TestWrongManifestsAreRefusedWithPlaceAndNextStep(t *testing.T) {
 
 func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 	const head = "model: m\nversion: 1\nkind: remote\ninputs: {text: string}\noutputs: [score]\nremote:\n  endpoint: https://host/v1\n"
-	for text, want := range map[string]model.Remote{
+	for text, want := range map[string]remote.Config{
 		"  api: chat\n  token_file: token\n  header: X-API-Key\n  chat: {system: You rate., prompt: 'How {text}?', answer: 8, tokens: 100, reasons: true}\n": {
-			API: "chat", TokenFile: "token", Header: "X-API-Key", Chat: &model.Chat{System: "You rate.", Prompt: "How {text}?", Answer: 8, Tokens: 100, Reasons: true},
+			API: "chat", TokenFile: "token", Header: "X-API-Key", Chat: &remote.ChatConfig{System: "You rate.", Prompt: "How {text}?", Answer: 8, Tokens: 100, Reasons: true},
 		},
 		"  api: http\n  token: KEY\n  mapping: {rows: a.b, results: c, send: {text: d.e}, read: {score: f.0, other: g}}\n": {
-			API: "http", Token: "KEY", Mapping: &model.Mapping{
-				Rows: "a.b", Results: "c", Send: []model.Place{{Name: "text", Place: "d.e"}}, Read: []model.Place{{Name: "score", Place: "f.0"}, {Name: "other", Place: "g"}},
+			API: "http", Token: "KEY", Mapping: &remote.Mapping{
+				Rows: "a.b", Results: "c", Send: []remote.Place{{Name: "text", Place: "d.e"}}, Read: []remote.Place{{Name: "score", Place: "f.0"}, {Name: "other", Place: "g"}},
 			},
 		},
 	} {
-		m, err := lang.ParseManifest("m.yaml", []byte(head+text))
+		m, err := lang.ParseManifest("m.yaml", []byte(head+text), process.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
 		want.Endpoint = "https://host/v1"
-		if diff := cmp.Diff(&want, m.Remote); diff != "" {
+		if diff := cmp.Diff(&want, m.Config); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -104,7 +105,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 		"  chat: {system: x}\n":            "m.yaml:8:3: remote.chat: `prompt` is missing",
 		"  mapping: {send: {text: [a]}}\n": "m.yaml:8:",
 	} {
-		if _, err := lang.ParseManifest("m.yaml", []byte(head+text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := lang.ParseManifest("m.yaml", []byte(head+text), process.Kinds()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -112,15 +113,31 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 	if err := os.WriteFile(path, []byte(head+"  token_file: secrets/key\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := lang.LoadManifest(path); err != nil || m.Remote.TokenFile != filepath.Join(filepath.Dir(path), "secrets/key") {
+	if m, err := lang.LoadManifest(path, process.Kinds()); err != nil || m.Config.(*remote.Config).TokenFile != filepath.Join(filepath.Dir(path), "secrets/key") {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestManifestsHaveTheMappingOfTheirKindAlone writes that of another kind, and one without
+// the kind.
+func TestManifestsHaveTheMappingOfTheirKindAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"kind: ocr\nonnx: {pool: mean}\n":                            "m.yaml:5:1: onnx: belongs to models of kind onnx: write kind: onnx, or remove it",
+		"process: {command: [a]}\n":                                  "m.yaml:4:1: process: belongs to models of kind process",
+		"process: {command: [a]}\nkind: onnx\n":                      "m.yaml:4:1: process: belongs to models of kind process",
+		"kind: remote\nremote: {endpoint: a}\nvoice: {seconds: 1}\n": "m.yaml:6:1: voice: belongs to models of kind voice",
+	} {
+		_, err := lang.ParseManifest("m.yaml", []byte("model: a\nversion: 1\ninputs: {a: number}\n"+text+"outputs: [b]\n"), process.Kinds())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }
 
 // Every word of a manifest says what it means and has an example that is valid.
 func TestEveryWordOfManifestsIsExplained(t *testing.T) {
 	seen := 0
-	readComments(t, manifestStructs).sections(spec.MappingOf(lang.ManifestFields).Shape, func(s spec.Section) {
+	readComments(t, manifestStructs...).sections(spec.MappingOf(process.Kinds().ManifestFields()).Shape, func(s spec.Section) {
 		for _, w := range s.Words {
 			seen++
 			if w.Help == "" || w.Example == "" || !w.Required && w.Absent == "" {
@@ -227,7 +244,7 @@ func TestManifestIsReadAsItIsFormatted(t *testing.T) {
 	}
 	want.Inputs[3].Categories[1] = "z"
 	text := lang.FormatManifest(&want)
-	got, err := lang.ParseManifest("m.yaml", text)
+	got, err := lang.ParseManifest("m.yaml", text, process.Kinds())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -254,14 +271,14 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(goodManifest))
 	f.Add([]byte(toneManifest))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := lang.ParseManifest("m.yaml", data)
+		m, err := lang.ParseManifest("m.yaml", data, process.Kinds())
 		if err != nil {
 			return
 		}
-		if m.ONNX != nil || m.Process != nil || m.Remote != nil {
+		if m.Config != nil {
 			return // FormatManifest does not write what belongs to them
 		}
-		again, err := lang.ParseManifest("m.yaml", lang.FormatManifest(&m.Manifest))
+		again, err := lang.ParseManifest("m.yaml", lang.FormatManifest(&m.Manifest), process.Kinds())
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read: %v\n%s", err, lang.FormatManifest(&m.Manifest))
 		}

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 
@@ -32,21 +31,22 @@ const (
 	tokensStructs   = "../http/access/roles.go"
 	gatewayPage     = "../../docs/reference/gateway-file.md"
 	gatewayAsSchema = "../../docs/reference/gateway.schema.json"
-	manifestStructs = "../../model/manifest.go"
 	keysStructs     = "../gateway/auth/keys.go"
 )
 
-// pipelineStructs and gatewayStructs are the files that have the structs of pipelines
-// and of gateways.
+// pipelineStructs, manifestStructs and gatewayStructs are the files that have the structs
+// of pipelines, of manifests and of gateways.
 var (
 	pipelineStructs = []string{"../lang/pipeline.go", "../log/kafka/settings.go", "../spec/values.go", "../sinks/row/mapping.go",
 		"../sinks/files/kind.go", "../sinks/http/kind.go", "../sinks/kafka/kind.go", "../sinks/postgres/kind.go", "../sinks/redis/kind.go",
 		"../lookups/http/kind.go", "../lookups/postgres/kind.go", "../lookups/redis/kind.go"}
+	manifestStructs = []string{"../../model/manifest.go", "../models/ocr/kind.go", "../models/onnx/kind.go", "../models/process/kind.go",
+		"../models/remote/kind.go", "../models/voice/kind.go"}
 	gatewayStructs = []string{"gateway.go", "../log/kafka/settings.go"}
 )
 
 func TestReferenceIsFresh(t *testing.T) {
-	comments, said := readComments(t, pipelineStructs...), readComments(t, manifestStructs)
+	comments, said := readComments(t, pipelineStructs...), readComments(t, manifestStructs...)
 	clients := readComments(t, gatewayStructs...)
 	asText := func(schema object) string {
 		text, err := json.MarshalIndent(schema, "", "  ")
@@ -60,7 +60,7 @@ func TestReferenceIsFresh(t *testing.T) {
 		referenceSchema: asText(comments.schema()),
 		gatewayAsSchema: asText(clients.gatewaySchema()),
 		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(fieldsOfGateway(process.Kinds())).Shape),
-		manifestPage:    said.page(manifestHead, "The words of a manifest", spec.MappingOf(lang.ManifestFields).Shape),
+		manifestPage:    said.page(manifestHead, "The words of a manifest", spec.MappingOf(process.Kinds().ManifestFields()).Shape),
 		tokensPage:      readComments(t, tokensStructs).page(tokensHead, "The words of a token file", spec.MappingOf(tokenFileFields).Shape),
 		keysPage:        readComments(t, keysStructs).page(keysHead, "The words of a file of keys", spec.MappingOf(keysFields).Shape),
 	} {

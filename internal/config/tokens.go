@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/http/access"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -73,7 +72,7 @@ func tokenDigest() spec.Form[string] {
 	f := spec.TextOf("the sha256 of the token, 64 hex digits")
 	return spec.Form[string]{Read: func(r *spec.Reader, n *spec.Node, path string, into *string) {
 		f.Read(r, n, path, into)
-		if *into != "" && !lang.HexDigest.MatchString(*into) {
+		if *into != "" && !spec.HexDigest.MatchString(*into) {
 			r.Fail(n.Offset, path, spec.Shorten(*into)+" is not a sha256", `write the 64 hex digits that printf %s "$TOKEN" | sha256sum prints`)
 		}
 		*into = strings.ToLower(strings.TrimPrefix(*into, "sha256:"))

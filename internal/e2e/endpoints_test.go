@@ -12,7 +12,6 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -26,6 +25,20 @@ func (s remoteService) Info() model.Info {
 	return info
 }
 
+// served is a Config of a model on a server.
+type served struct{ *service }
+
+func (s served) Check(*model.Manifest) []error { return nil }
+func (s served) Describe() string              { return "http://models:8000" }
+
+func (s served) Open(context.Context, *model.Manifest) (model.Model, error) {
+	return remoteService{s.service}, nil
+}
+
+func (s served) Service(m *model.Manifest) (url, service string) {
+	return "http://models:8000", m.Name + "@"
+}
+
 // sharedPipelines returns pipelines one, in place, and two, off the loop, that call
 // the same model of a server. Their events are those of topics one and two.
 func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
@@ -37,9 +50,8 @@ func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
 		p.Models[0].Go, p.Models[0].File = "", "far.yaml"
 		p.Models[0].Manifest = &model.Manifest{
 			Name: "far", Version: 1, Kind: "remote", Inputs: []model.ManifestInput{{Name: "n"}}, Outputs: []model.Output{{Name: "twice", Size: 1}},
-			Remote: &model.Remote{Endpoint: "http://models:8000"},
+			Config: served{s},
 		}
-		p.Code.Kinds = map[string]models.Opener{"remote": func(context.Context, *model.Manifest) (model.Model, error) { return remoteService{s}, nil }}
 		pipelines = append(pipelines, p)
 	}
 	return pipelines

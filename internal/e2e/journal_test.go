@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/models/voice"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/model"
@@ -161,7 +162,7 @@ func TestAnswersToOtherRequestsAreOthers(t *testing.T) {
 				}
 				s := &told{info: model.Info{Kind: "remote", Request: request}}
 				p := toldPipeline(s, afterbay.Score{Async: true})
-				p.Models[0].Manifest = &model.Manifest{Voice: &model.Voice{Seconds: seconds}}
+				p.Models[0].Manifest = &model.Manifest{Kind: "voice", Config: &voice.Config{Seconds: seconds}}
 				p.Input.Partitions, p.Models[0].Journal = 1, &afterbay.Journal{Price: 0.25}
 				runParking(t, log, p, 1, sameEvents(200, 50))
 				asked = len(s.rows)

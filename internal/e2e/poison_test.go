@@ -122,7 +122,7 @@ func (s *chatStub) answer(ctx context.Context, question string) (code int, conte
 // chatPipeline asks the stub about each event.
 func chatPipeline(t *testing.T, url string, call afterbay.Calling, score afterbay.Score) afterbay.Pipeline {
 	m, err := modelserver.Load(t.Context(), modelserver.Options{
-		URL: url, API: modelserver.Chat, Model: "m", Chat: model.Chat{Prompt: "{text}"},
+		URL: url, API: modelserver.Chat, Model: "m", Chat: modelserver.ChatConfig{Prompt: "{text}"},
 		Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Name: "anger", Size: 1}},
 	})
 	if err != nil {

@@ -45,12 +45,7 @@ func LoadPartly(path string, kinds Kinds) (*File, error) {
 	if file == nil {
 		return nil, err
 	}
-	var more spec.Errors
-	for i := range file.Pipelines {
-		joinPaths(path, &file.Pipelines[i])
-		manifests, found := readManifests(&file.Pipelines[i])
-		file.models, more = append(file.models, manifests), append(more, found...)
-	}
+	more := file.ReadModels(path, kinds)
 	for i := range file.wrong {
 		joinPaths(path, &file.wrong[i].pipeline)
 	}
@@ -60,6 +55,17 @@ func LoadPartly(path string, kinds Kinds) (*File, error) {
 		err = append(found, more...)
 	}
 	return file, err
+}
+
+// ReadModels makes the paths of models relative to the folder of the pipeline file, and
+// reads the manifests among them. It is called once, by who did not Load the file.
+func (f *File) ReadModels(path string, kinds Kinds) (all spec.Errors) {
+	for i := range f.Pipelines {
+		joinPaths(path, &f.Pipelines[i])
+		manifests, found := readManifests(&f.Pipelines[i], kinds)
+		f.models, all = append(f.models, manifests), append(all, found...)
+	}
+	return all
 }
 
 // joinPaths makes the paths of models relative to the folder of the pipeline file.

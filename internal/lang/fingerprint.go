@@ -29,7 +29,7 @@ func (p *Pipeline) Canonical() string {
 	spec.MappingOf(Kinds{}.Fields()).Print(made, "", p)
 	for i := range p.Models {
 		if m := p.Models[i].Manifest; m != nil {
-			spec.MappingOf(ManifestFields).Print(made, "models."+p.Models[i].Name+".manifest", m)
+			printManifest(made, "models."+p.Models[i].Name+".manifest", m)
 		}
 	}
 	return made.Text()
@@ -41,7 +41,9 @@ func (m *Model) Canonical() string {
 	of.File = ""
 	all := text(modelFields, &of, spec.Outputs)
 	if m.Manifest != nil {
-		all += text(ManifestFields, m.Manifest, spec.Outputs)
+		made := &spec.Printer{Least: spec.Outputs, Again: PrintAgain}
+		printManifest(made, "", m.Manifest)
+		all += made.Text()
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -18,6 +19,7 @@ type Kinds struct {
 	Sinks   []sink.Kind
 	Lookups []lookup.Kind
 	Logs    []stream.Kind
+	Models  []model.Kind // of manifests
 }
 
 // With returns the kinds and those of a Go program. A name that is taken and a tag that
@@ -27,6 +29,7 @@ func (k Kinds) With(code Code) (Kinds, error) {
 		Sinks:   slices.Concat(k.Sinks, code.Sinks),
 		Lookups: slices.Concat(k.Lookups, code.Lookups),
 		Logs:    slices.Concat(k.Logs, code.Logs),
+		Models:  slices.Concat(k.Models, code.ModelKinds),
 	}
 	return all, all.Check()
 }
@@ -36,7 +39,8 @@ func (k Kinds) Check() error {
 	_, ofSinks := k.sinkFields()
 	_, ofLookups := k.lookupFields()
 	_, ofLogs := k.logKinds()
-	return errors.Join(ofSinks, ofLookups, ofLogs)
+	_, ofModels := ModelKinds(k.Models)
+	return errors.Join(ofSinks, ofLookups, ofLogs, ofModels)
 }
 
 // Fields returns the fields of a pipeline that may name the kinds, for which Check has to

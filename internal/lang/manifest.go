@@ -25,15 +25,15 @@ type Manifest struct {
 	places map[string]spec.Place
 }
 
-var ManifestFields = []spec.Field[model.Manifest]{
+// manifestFields are the fields of all manifests, those of kinds left out.
+var manifestFields = []spec.Field[model.Manifest]{
 	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *string { return &m.Name }, spec.ReadName), Example: "fraud"},
 	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *int { return &m.Version }, spec.Version()), Example: "3"},
-	{Name: "file", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.File }, spec.TextOf("the path of a model file")), Example: "fraud.ubj",
-		Absent: "required, but with `process` and `remote`"},
-	{Name: "sha256", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Digest }, digest()),
+	{Name: "file", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.File }, spec.TextOf("the path of a model file")), Example: "fraud.ubj"},
+	{Name: "sha256", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Digest }, spec.ReadDigest),
 		Example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Absent: "required with `file`"},
 	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
-	{Name: "kind", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.Choice[string](models.Kinds()...)), Example: "xgboost"},
+	{Name: "kind", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.ReadName), Example: "xgboost"},
 	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *[]model.ManifestInput { return &m.Inputs },
 		spec.Named(func(in *model.ManifestInput) *string { return &in.Name }, spec.OneOf("write number, string, bytes or {type: ...}",
 			spec.Scalar, spec.Into(inputType, readInputType), spec.Mapping, spec.MappingOf(manifestInputFields)))),
@@ -45,16 +45,6 @@ var ManifestFields = []spec.Field[model.Manifest]{
 		Example: "{size: 64}", Help: "which rows share a call, where the pipeline does not say; `afterbay model bench` measures and writes it", Absent: "as below"},
 	{Name: "golden", Affects: spec.Nothing, Form: spec.Into(func(m *model.Manifest) *string { return &m.Golden }, spec.ReadPath), Example: "golden.csv"},
 	{Name: "limits", Affects: spec.Outputs, Form: spec.Into(func(m *model.Manifest) *model.Limits { return &m.Limits }, spec.MappingOf(limitFields)), Example: "{text: 64KiB}", Absent: "as below"},
-	{Name: "onnx", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.ONNX { return &m.ONNX }, spec.MappingOf(onnxFields)),
-		Example: "{tokens: {file: tokenizer.json}, pool: mean}", Absent: "as below", Help: "how a model of kind onnx is computed"},
-	{Name: "ocr", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.OCR { return &m.OCR }, spec.MappingOf(ocrFields)),
-		Example: "{read: {file: read.onnx, sha256: 48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b}}", Absent: "required with kind ocr", Help: "the other models of one of kind ocr"},
-	{Name: "process", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.Process { return &m.Process }, spec.MappingOf(processFields)),
-		Example: "{command: [python3, worker.py, model.py]}", Absent: "required with kind process", Help: "the program that is a model of kind process"},
-	{Name: "remote", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.Remote { return &m.Remote }, spec.MappingOf(remoteFields)),
-		Example: "{endpoint: grpc://models:8081}", Absent: "required with kind remote", Help: "the server that has a model of kind remote"},
-	{Name: "voice", Affects: spec.Outputs, Form: spec.Optional(func(m *model.Manifest) **model.Voice { return &m.Voice }, spec.MappingOf(voiceFields)),
-		Example: "{seconds: 60}", Absent: "as below", Help: "how a model of kind voice hears"},
 }
 
 func inputType(in *model.ManifestInput) *model.Type { return &in.Type }
@@ -108,20 +98,6 @@ func manifestOutput() spec.Form[model.Output] {
 	}, Print: func(p *spec.Printer, path string, o *model.Output) { p.Line(path, o.Name) }, Shape: spec.ReadName.Shape}
 }
 
-var HexDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
-
-// digest reads a sha256.
-func digest() spec.Form[string] {
-	f := spec.TextOf("the sha256 of the file, 64 hex digits")
-	return spec.Form[string]{Read: func(r *spec.Reader, n *spec.Node, path string, into *string) {
-		f.Read(r, n, path, into)
-		if *into != "" && !HexDigest.MatchString(*into) {
-			r.Fail(n.Offset, path, spec.Shorten(*into)+" is not a sha256", "write the 64 hex digits that sha256sum prints of the file")
-		}
-		*into = strings.TrimPrefix(*into, "sha256:")
-	}, Print: f.Print, Shape: f.Shape}
-}
-
 // IsManifest reports whether a file is the manifest of a model, valid or not.
 func IsManifest(path string) bool { return spec.IsFile(path, &spec.ManifestFiles) }
 
@@ -129,46 +105,40 @@ func IsManifest(path string) bool { return spec.IsFile(path, &spec.ManifestFiles
 // variables that its values name. The paths in it
 // are relative to its folder: in the result they are joined with it. An error is
 // Errors where the file was read but is not valid.
-func LoadManifest(path string) (*Manifest, error) {
+func LoadManifest(path string, kinds Kinds) (*Manifest, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read model manifest: %w", err)
 	}
-	m, err := ParseManifestWith(path, data, os.LookupEnv)
+	m, err := parseManifest(path, data, os.LookupEnv, kinds, filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	files := []*string{&m.File, &m.Golden}
-	if m.ONNX != nil && m.ONNX.Tokens != nil {
-		files = append(files, &m.ONNX.Tokens.File)
-	}
-	if m.OCR != nil {
-		files = append(files, &m.OCR.Read.File)
-		if m.OCR.Turn != nil {
-			files = append(files, &m.OCR.Turn.File)
-		}
-	}
-	if m.Remote != nil {
-		files = append(files, &m.Remote.TokenFile)
-	}
-	spec.Beside(path, files...)
-	if m.Process != nil {
-		m.Process.Dir = filepath.Dir(path)
-	}
+	spec.Beside(path, &m.File)
+	m.Dir = filepath.Dir(path)
 	return m, nil
 }
 
 // ParseManifest reads the text of a manifest; filename is for messages only. The
 // paths in it stay as they are written, and it may name no environment variables.
 // An error is Errors: all that is wrong, in the order of the file.
-func ParseManifest(filename string, data []byte) (*Manifest, error) {
-	return ParseManifestWith(filename, data, func(string) (string, bool) { return "", false })
+func ParseManifest(filename string, data []byte, kinds Kinds) (*Manifest, error) {
+	return ParseManifestWith(filename, data, func(string) (string, bool) { return "", false }, kinds)
 }
 
 // ParseManifestWith is ParseManifest with the environment variables that lookup knows.
-func ParseManifestWith(filename string, data []byte, lookup spec.Lookup) (*Manifest, error) {
+func ParseManifestWith(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*Manifest, error) {
+	return parseManifest(filename, data, lookup, kinds, "")
+}
+
+// parseManifest is ParseManifestWith. Paths of files below kinds, and that of golden
+// vectors, are joined with folder, if there is one.
+func parseManifest(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder string) (*Manifest, error) {
+	if err := kinds.Check(); err != nil {
+		return nil, err
+	}
 	m := &Manifest{}
-	r, root, err := spec.ReadOne(&spec.ManifestFiles, filename, data, lookup, ManifestFields, &m.Manifest)
+	r, root, err := spec.ReadOneIn(folder, &spec.ManifestFiles, filename, data, lookup, kinds.ManifestFields(), &m.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +149,9 @@ func ParseManifestWith(filename string, data []byte, lookup spec.Lookup) (*Manif
 	for i := range m.Inputs {
 		m.Inputs[i].Type = cmp.Or(m.Inputs[i].Type, model.Number)
 	}
+	kinds.ownMapping(r, root, &m.Manifest)
 	switch {
-	case m.File == "" && m.Process == nil && m.Remote == nil:
+	case m.File == "" && !kinds.noFile(&m.Manifest):
 		r.Missing(root, "", "file", "")
 	case (m.File == "") != (m.Digest == ""):
 		r.Fail(root.Offset, "", "`file` and `sha256` belong together", "write both")
@@ -207,7 +178,7 @@ func (m *Manifest) Explain(err error) error {
 
 // readManifests reads the manifests that a pipeline's models name. One that
 // cannot be read at all is left to who loads the model.
-func readManifests(p *Pipeline) (map[string]*Manifest, spec.Errors) {
+func readManifests(p *Pipeline, kinds Kinds) (map[string]*Manifest, spec.Errors) {
 	var all spec.Errors
 	manifests := map[string]*Manifest{}
 	for i := range p.Models {
@@ -215,7 +186,7 @@ func readManifests(p *Pipeline) (map[string]*Manifest, spec.Errors) {
 		if !model.IsManifest(named.File) {
 			continue
 		}
-		m, err := LoadManifest(named.File)
+		m, err := LoadManifest(named.File, kinds)
 		var found spec.Errors
 		switch {
 		case err == nil:

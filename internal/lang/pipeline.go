@@ -3,7 +3,6 @@ package lang
 import (
 	"time"
 
-	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
@@ -44,10 +43,11 @@ type Pipeline struct {
 type Code struct {
 	Functions map[string]step.Function // of call steps
 	Models    map[string]model.Model   // of Model.Go
-	Kinds     map[string]models.Opener // of models of manifests that run outside of the process, as internal/process/outside has them
 	Sinks     []sink.Kind              // that pipeline files may name beside the built-in ones
 	Lookups   []lookup.Kind            // as Sinks, of lookups outside of the log
 	Logs      []stream.Kind            // as Sinks, of logs that `engine` may name
+
+	ModelKinds []model.Kind // as Sinks, of models of manifests
 }
 
 // Delivery is how often an output is written for an event after a crash.

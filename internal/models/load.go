@@ -1,9 +1,8 @@
-// Package models opens models: of every kind that runs inside the process, which a
-// file's content tells, and, by a manifest, of those that it is given an Opener of.
+// Package models opens models: trees and texts, which a file's content tells, and, by a
+// manifest, those of the kinds that it is given.
 package models
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -51,21 +50,12 @@ func parse(name string, data []byte, o Options) (model.Model, error) {
 	return text.ParseWith(name, data, text.Options{TextBytesMax: o.TextBytesMax})
 }
 
-// Opener opens the model of a manifest whose kind runs outside of the process,
-// with all that the manifest says of it but its golden vectors. Where the model is
-// an io.Closer, who got it closes it. The paths of the manifest can be opened, and
-// its file, if it has one, has its digest. A model.Connector is opened without
-// being reached.
-type Opener func(ctx context.Context, m *model.Manifest) (model.Model, error)
-
-// Kinds returns the kinds of models that files are told to be, and then those
-// that run outside of the process, which only manifests can name.
-func Kinds() []string {
-	return append(slices.Clone(inside), "onnx", "ocr", "process", "remote", "voice")
-}
+// Told returns the kinds of models that files are told to be. They are computed in this
+// process.
+func Told() []string { return slices.Clone(told) }
 
 // Inside reports whether models of a kind are computed in this process, from their
 // file alone; "" is told by the file.
-func Inside(kind string) bool { return kind == "" || slices.Contains(inside, kind) }
+func Inside(kind string) bool { return kind == "" || slices.Contains(told, kind) }
 
-var inside = []string{"xgboost", "lightgbm", "catboost", "onnx-trees", "text"}
+var told = []string{"xgboost", "lightgbm", "catboost", "onnx-trees", "text"}

@@ -39,7 +39,7 @@ func TestContentTellsTheKind(t *testing.T) {
 		if got := open(t, renamed).Info().Kind; got != kind {
 			t.Errorf("%s is of kind %s", path, got)
 		}
-		if !slices.Contains(Kinds(), kind) {
+		if !slices.Contains(Told(), kind) {
 			t.Errorf("%s is not among the kinds", kind)
 		}
 	}

@@ -66,34 +66,52 @@ type Report struct {
 	Away  error   // why what runs the model cannot be reached, of Started; nil where it was
 }
 
+// Opening says how models of manifests are opened.
+type Opening struct {
+	Kinds    []model.Kind      // beside those that files are told to be
+	Announce func(text string) // is told which program is run, before it is; nil is not
+}
+
+// ConfigOf returns what a manifest says of a model of its kind; nil where the kind is none
+// of the kinds.
+func ConfigOf(m *model.Manifest, kinds []model.Kind) model.Config {
+	if m.Config != nil {
+		return m.Config
+	}
+	if i := slices.IndexFunc(kinds, func(k model.Kind) bool { return k.Name == m.Kind }); i >= 0 {
+		return kinds[i].New()
+	}
+	return nil
+}
+
 // Verified loads the model of a manifest whose paths can be opened, and returns
 // it only where all that the manifest says holds: the file's digest, its kind,
 // names, types and number of inputs and outputs, and its golden vectors, which
 // are scored alone, together, in other orders and between others; that also
-// warms it up. outside opens the models of kinds that run outside of the process;
-// their scores are the same to 1e-5, where those of others are it to the bit. Who
-// gets the model calls Close of it in the end. An error is Errors.
-func Verified(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, Report, error) {
-	v := &verifier{manifest: m}
-	loaded := v.load(ctx, outside)
+// warms it up. Scores of models that the kinds of o open are the same to 1e-5, where
+// those of others are it to the bit. Who gets the model calls Close of it in the end. An
+// error is Errors.
+func Verified(ctx context.Context, m *model.Manifest, o Opening) (model.Model, Report, error) {
+	v := &verifier{manifest: m, opening: o}
+	loaded := v.load(ctx)
 	return loaded, v.report, v.err()
 }
 
 // Started is Verified for a process that starts while what runs the model is away
 // (model.ErrAway). The model is returned with Report.Away then, and verified at its
 // first calls: until that is done they fail, and nothing is blamed on their rows.
-func Started(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, Report, error) {
-	v := &verifier{manifest: m, waits: true}
-	loaded := v.load(ctx, outside)
+func Started(ctx context.Context, m *model.Manifest, o Opening) (model.Model, Report, error) {
+	v := &verifier{manifest: m, opening: o, waits: true}
+	loaded := v.load(ctx)
 	return loaded, v.report, v.err()
 }
 
 // Declared returns the model of a manifest as the manifest and its file describe it.
 // It runs no program, reaches no server and scores no golden vectors, so only Info of
 // a model outside of the process may be used. An error is Errors.
-func Declared(ctx context.Context, m *model.Manifest, outside map[string]Opener) (model.Model, error) {
-	v := &verifier{manifest: m}
-	loaded := v.open(ctx, outside)
+func Declared(ctx context.Context, m *model.Manifest, o Opening) (model.Model, error) {
+	v := &verifier{manifest: m, opening: o}
+	loaded := v.open(ctx)
 	if loaded == nil {
 		return nil, v.err()
 	}
@@ -105,8 +123,8 @@ func Declared(ctx context.Context, m *model.Manifest, outside map[string]Opener)
 }
 
 // load returns the verified model; nil where something is wrong with it.
-func (v *verifier) load(ctx context.Context, outside map[string]Opener) model.Model {
-	loaded := v.open(ctx, outside)
+func (v *verifier) load(ctx context.Context) model.Model {
+	loaded := v.open(ctx)
 	if loaded == nil {
 		return nil
 	}
@@ -138,6 +156,9 @@ func (v *verifier) connect(ctx context.Context, loaded model.Model) {
 	if !ok {
 		return
 	}
+	if _, runs := v.config.(model.Program); runs && v.opening.Announce != nil {
+		v.opening.Announce(fmt.Sprintf("model %s@%d runs the program %s", v.manifest.Name, v.manifest.Version, loaded.Info().Request))
+	}
 	switch err := c.Connect(ctx); {
 	case err == nil:
 	case v.waits && errors.Is(err, model.ErrAway):
@@ -156,13 +177,13 @@ func Close(m model.Model) {
 }
 
 // open checks the file and loads the model; nil where that fails.
-func (v *verifier) open(ctx context.Context, outside map[string]Opener) model.Model {
+func (v *verifier) open(ctx context.Context) model.Model {
 	m := v.manifest
-	v.outside = slices.Contains(Kinds()[len(inside):], m.Kind)
-	for kind, given := range map[string]bool{"onnx": m.ONNX != nil, "ocr": m.OCR != nil, "process": m.Process != nil, "remote": m.Remote != nil, "voice": m.Voice != nil} {
-		if given && kind != m.Kind {
-			v.fail(kind, nil, "write kind: "+kind+", or remove it", "belongs to models of kind %s", kind)
-		}
+	v.config = ConfigOf(m, v.opening.Kinds)
+	v.outside = v.config != nil
+	if !v.outside && !Inside(m.Kind) {
+		v.fail("kind", nil, "a Go program brings kinds through Code.ModelKinds", "this program cannot open models of kind %s", m.Kind)
+		return nil
 	}
 	if m.Trees != "" && v.outside {
 		v.fail("trees", nil, "remove it", "belongs to models of trees, not to kind %s", m.Kind)
@@ -174,25 +195,44 @@ func (v *verifier) open(ctx context.Context, outside map[string]Opener) model.Mo
 	if v.errs != nil {
 		return nil
 	}
-	if !v.outside {
-		loaded, err := parse(filepath.Base(m.File), data, Options{Trees: m.Trees, TextBytesMax: m.Limits.TextBytes})
-		if err != nil {
-			v.fail("file", err, "", "%v", err)
-			return nil
-		}
-		return loaded
+	if v.outside {
+		return v.openConfig(ctx)
 	}
-	open := outside[m.Kind]
-	if open == nil {
-		v.fail("kind", nil, "the program that embeds the library chooses them: Pipeline.Code.Kinds", "this program cannot open models of kind %s", m.Kind)
-		return nil
-	}
-	loaded, err := open(ctx, m)
+	loaded, err := parse(filepath.Base(m.File), data, Options{Trees: m.Trees, TextBytesMax: m.Limits.TextBytes})
 	if err != nil {
-		v.fail(m.Kind, err, "", "%v", err)
+		v.fail("file", err, "", "%v", err)
 		return nil
 	}
 	return loaded
+}
+
+// openConfig opens what the kind of the model opens; nil where that fails.
+func (v *verifier) openConfig(ctx context.Context) model.Model {
+	m := v.manifest
+	for _, err := range v.config.Check(m) {
+		v.mistake(err)
+	}
+	if v.errs != nil {
+		return nil
+	}
+	loaded, err := v.config.Open(ctx, m)
+	if err != nil {
+		v.mistake(err)
+		return nil
+	}
+	return loaded
+}
+
+// mistake adds what a kind says.
+func (v *verifier) mistake(err error) {
+	path, hint := v.manifest.Kind, ""
+	var found *model.Mistake
+	if errors.As(err, &found) {
+		if hint = found.Hint; found.Field != "" {
+			path += "." + found.Field
+		}
+	}
+	v.fail(path, err, hint, "%v", err)
 }
 
 // read returns the content of the file, if it has the digest.
@@ -227,8 +267,10 @@ func (v *verifier) warm(ctx context.Context, m model.Model) {
 
 type verifier struct {
 	manifest *model.Manifest
-	outside  bool // of the process
-	waits    bool // for what runs the model
+	opening  Opening
+	config   model.Config // nil where the file tells what it is
+	outside  bool         // the kind is none that a file tells
+	waits    bool         // for what runs the model
 	report   Report
 	errs     Errors
 }

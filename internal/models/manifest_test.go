@@ -89,7 +89,7 @@ func vectorsOf(t testing.TB, values ...float64) string {
 
 func TestModelIsUsableOnlyWhereAllOfItsManifestHolds(t *testing.T) {
 	golden := vectors(t)
-	m, report, err := Verified(t.Context(), manifestOf(t, risk, golden), nil)
+	m, report, err := Verified(t.Context(), manifestOf(t, risk, golden), Opening{})
 	if err != nil || m == nil || report.Rows != 40 || report.Exact != "margin" || report.Worst != 0 {
 		t.Fatalf("%v, %+v", err, report)
 	}
@@ -141,7 +141,7 @@ func TestModelIsUsableOnlyWhereAllOfItsManifestHolds(t *testing.T) {
 	} {
 		said := manifestOf(t, risk, golden)
 		change(said)
-		m, _, err := Verified(t.Context(), said, nil)
+		m, _, err := Verified(t.Context(), said, Opening{})
 		if err == nil || m != nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -158,7 +158,7 @@ func rewrite(t *testing.T, path, text string) {
 func TestTextsOfGoldenVectorsAreExactTo12Digits(t *testing.T) {
 	golden := "text,capitals,score\nbad,0.5,2.25\n\"good, bad\",0,%s\n"
 	for expected, right := range map[string]bool{"0.75": true, "0.7500000000001": true, "0.75000000001": false} {
-		_, report, err := Verified(t.Context(), manifestOf(t, tone, fmt.Sprintf(golden, expected)), nil)
+		_, report, err := Verified(t.Context(), manifestOf(t, tone, fmt.Sprintf(golden, expected)), Opening{})
 		if (err == nil) != right {
 			t.Errorf("%s: %v, %+v", expected, err, report)
 		}
@@ -169,7 +169,7 @@ func TestCategoriesOfManifestAreThoseOfTheModel(t *testing.T) {
 	said := manifestOf(t, risk, strings.Replace(vectorsOf(t, 0, 1, 1), "\n1,", "\nhigh,", 1))
 	said.Inputs[0].Categories = []string{"low", "high"}
 	said.Batch = model.Policy{Size: 7, ByLength: true}
-	m, _, err := Verified(t.Context(), said, nil)
+	m, _, err := Verified(t.Context(), said, Opening{})
 	if err != nil {
 		t.Fatal(err)
 	}

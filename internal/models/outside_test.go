@@ -34,10 +34,29 @@ func (f *far) Predict(_ context.Context, rows model.Rows, scores []float32) erro
 	return nil
 }
 
+// opens is a kind whose models a function opens.
+func opens(open func() (model.Model, error)) Opening {
+	return Opening{Kinds: []model.Kind{{Name: "remote", New: func() model.Config { return config{open: open} }}}}
+}
+
+type config struct {
+	wrong error
+	open  func() (model.Model, error)
+}
+
+func (c config) Check(*model.Manifest) []error {
+	if c.wrong != nil {
+		return []error{c.wrong}
+	}
+	return nil
+}
+func (c config) Open(context.Context, *model.Manifest) (model.Model, error) { return c.open() }
+func (c config) Describe() string                                           { return "" }
+
 func farManifest(t *testing.T) *model.Manifest {
 	t.Helper()
 	m := &model.Manifest{
-		Name: "far", Version: 1, Kind: "remote", Remote: &model.Remote{}, Golden: filepath.Join(t.TempDir(), "golden.csv"),
+		Name: "far", Version: 1, Kind: "remote", Golden: filepath.Join(t.TempDir(), "golden.csv"),
 		Inputs: []model.ManifestInput{{Name: "n"}}, Outputs: []model.Output{{Name: "score", Size: 1}}, Limits: model.Limits{Rows: 16},
 	}
 	var golden strings.Builder
@@ -68,7 +87,7 @@ func (p *picky) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 func TestRowsThatFailKeepTheirNumberInBoundedCalls(t *testing.T) {
 	manifest := farManifest(t)
 	manifest.Golden = ""
-	m, _, err := Verified(t.Context(), manifest, map[string]Opener{"remote": func(context.Context, *model.Manifest) (model.Model, error) { return &picky{}, nil }})
+	m, _, err := Verified(t.Context(), manifest, opens(func() (model.Model, error) { return &picky{}, nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +112,7 @@ func TestModelsOutsideAreVerifiedToAToleranceInBoundedCalls(t *testing.T) {
 		right bool
 	}{{0, true}, {1e-7, true}, {1e-5, false}} {
 		f := &far{noise: c.noise}
-		m, report, err := Verified(t.Context(), farManifest(t), map[string]Opener{"remote": func(context.Context, *model.Manifest) (model.Model, error) { return f, nil }})
+		m, report, err := Verified(t.Context(), farManifest(t), opens(func() (model.Model, error) { return f, nil }))
 		if (err == nil) != c.right || f.most != 16 {
 			t.Fatalf("noise %v: %v, calls of %d rows at most", c.noise, err, f.most)
 		}
@@ -112,19 +131,22 @@ func TestModelsOutsideAreVerifiedToAToleranceInBoundedCalls(t *testing.T) {
 	}
 	wrong := farManifest(t)
 	rewrite(t, wrong.Golden, "n,prediction\n100,100.0009\n200,200.003\n")
-	_, _, err := Verified(t.Context(), wrong, map[string]Opener{"remote": func(context.Context, *model.Manifest) (model.Model, error) { return &far{}, nil }})
+	_, _, err := Verified(t.Context(), wrong, opens(func() (model.Model, error) { return &far{}, nil }))
 	if err == nil || !strings.Contains(err.Error(), "row 2 of golden.csv: prediction is 200, expected 200.003") {
 		t.Errorf("1.5e-5 from what is expected: %v", err)
 	}
 }
 
 func TestManifestSaysWhyAModelOutsideIsNotUsable(t *testing.T) {
-	fails := map[string]Opener{"remote": func(context.Context, *model.Manifest) (model.Model, error) { return nil, errors.New("nobody there") }}
-	for want, change := range map[string]func(m *model.Manifest) map[string]Opener{
-		"kind: this program cannot open models of kind remote": func(*model.Manifest) map[string]Opener { return nil },
-		"remote: nobody there":                                 func(*model.Manifest) map[string]Opener { return fails },
-		"onnx: belongs to models of kind onnx":                 func(m *model.Manifest) map[string]Opener { m.ONNX = &model.ONNX{}; return fails },
-		"file: stat none":                                      func(m *model.Manifest) map[string]Opener { m.File = "none"; return fails },
+	fails := opens(func() (model.Model, error) { return nil, errors.New("nobody there") })
+	for want, change := range map[string]func(m *model.Manifest) Opening{
+		"kind: this program cannot open models of kind remote": func(*model.Manifest) Opening { return Opening{} },
+		"remote: nobody there":                                 func(*model.Manifest) Opening { return fails },
+		"remote.where: it is nowhere (look again)": func(m *model.Manifest) Opening {
+			m.Config = config{wrong: &model.Mistake{Field: "where", Hint: "look again", Err: errors.New("it is nowhere")}}
+			return fails
+		},
+		"file: stat none": func(m *model.Manifest) Opening { m.File = "none"; return fails },
 	} {
 		m := farManifest(t)
 		kinds := change(m)
@@ -159,7 +181,7 @@ func (a *away) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 func TestModelsThatAreAwayAreVerifiedAtTheirFirstCall(t *testing.T) {
 	manifest := farManifest(t)
 	var a *away
-	kinds := map[string]Opener{"remote": func(context.Context, *model.Manifest) (model.Model, error) { return a, nil }}
+	kinds := opens(func() (model.Model, error) { return a, nil })
 	a = &away{}
 	if _, _, err := Verified(t.Context(), manifest, kinds); !errors.Is(err, model.ErrAway) {
 		t.Errorf("verified without being asked: %v", err)

@@ -9,12 +9,18 @@ import (
 	lookuphttp "github.com/afterbay/afterbay/internal/lookups/http"
 	lookuppostgres "github.com/afterbay/afterbay/internal/lookups/postgres"
 	lookupredis "github.com/afterbay/afterbay/internal/lookups/redis"
+	"github.com/afterbay/afterbay/internal/models/ocr"
+	"github.com/afterbay/afterbay/internal/models/onnx"
+	"github.com/afterbay/afterbay/internal/models/process"
+	"github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/models/voice"
 	"github.com/afterbay/afterbay/internal/sinks/files"
 	"github.com/afterbay/afterbay/internal/sinks/http"
 	"github.com/afterbay/afterbay/internal/sinks/kafka"
 	"github.com/afterbay/afterbay/internal/sinks/postgres"
 	"github.com/afterbay/afterbay/internal/sinks/redis"
 	"github.com/afterbay/afterbay/lookup"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -25,5 +31,6 @@ func Kinds() lang.Kinds {
 		Sinks:   []sink.Kind{http.Kind, postgres.Kind, redis.Kind, files.Kind, kafka.Kind},
 		Lookups: []lookup.Kind{lookupredis.Kind, lookuppostgres.Kind, lookuphttp.Kind},
 		Logs:    []stream.Kind{kafkalog.Kind, embedded.Kind},
+		Models:  []model.Kind{onnx.Kind, ocr.Kind, process.Kind, remote.Kind, voice.Kind},
 	}
 }

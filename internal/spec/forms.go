@@ -16,6 +16,7 @@ var (
 	ReadURL        = TextOf("a URL")
 	ReadAddress    = address()
 	ReadPath       = filePath()
+	ReadDigest     = digest()
 )
 
 // OneSpace returns a type with its words one space apart.
@@ -44,5 +45,20 @@ func filePath() Form[string] {
 		if f.Read(r, n, path, into); r.Folder != "" {
 			Beside(filepath.Join(r.Folder, "_"), into)
 		}
+	}, Print: f.Print, Shape: f.Shape}
+}
+
+// HexDigest is a sha256.
+var HexDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
+
+// digest reads a sha256.
+func digest() Form[string] {
+	f := TextOf("the sha256 of the file, 64 hex digits")
+	return Form[string]{Read: func(r *Reader, n *Node, path string, into *string) {
+		f.Read(r, n, path, into)
+		if *into != "" && !HexDigest.MatchString(*into) {
+			r.Fail(n.Offset, path, Shorten(*into)+" is not a sha256", "write the 64 hex digits that sha256sum prints of the file")
+		}
+		*into = strings.TrimPrefix(*into, "sha256:")
 	}, Print: f.Print, Shape: f.Shape}
 }

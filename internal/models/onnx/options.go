@@ -8,30 +8,30 @@ import (
 	"github.com/afterbay/afterbay/internal/models/text/wordpiece"
 )
 
-// Kind is how a column of rows becomes a tensor.
-type Kind string
+// InputKind is how a column of rows becomes a tensor.
+type InputKind string
 
 // The kinds of inputs.
 const (
 	// Numbers takes as many numbers as a row of the tensor has elements.
-	Numbers Kind = "numbers"
+	Numbers InputKind = "numbers"
 	// Raw takes bytes: the elements of a row of the tensor as they are,
 	// little-endian. One length of its shape may be open, which the count of
 	// bytes then decides.
-	Raw Kind = "raw"
+	Raw InputKind = "raw"
 	// Text takes a text for a tensor of strings, one for each row.
-	Text Kind = "text"
+	Text InputKind = "text"
 	// TokenIDs takes a text and gives the ids of its word pieces, a mask, and
 	// types of zeros, to up to three inputs of the graph.
-	TokenIDs Kind = "tokens"
+	TokenIDs InputKind = "tokens"
 	// Constant takes nothing: the tensor is always the same, scalars included.
-	Constant Kind = "constant"
+	Constant InputKind = "constant"
 )
 
 // Input says what becomes of one input of a graph.
 type Input struct {
-	Name string // in the graph; of TokenIDs the name of the column
-	Kind Kind   // "" is Text for tensors of strings, Raw where Carry is set or a length is open, else Numbers
+	Name string    // in the graph; of TokenIDs the name of the column
+	Kind InputKind // "" is Text for tensors of strings, Raw where Carry is set or a length is open, else Numbers
 	// Shape is that of a row's value, where the graph leaves it open. -1 leaves a
 	// length of Raw open.
 	Shape []int

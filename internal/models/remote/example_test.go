@@ -56,7 +56,7 @@ func ExampleModel_Answer() {
 		URL: server.URL, API: remote.Chat, Model: "small",
 		Inputs:  []model.Input{{Name: "post", Type: model.String}},
 		Outputs: []model.Output{{Name: "words", Size: 1, Type: model.String}},
-		Chat:    model.Chat{Prompt: "In three words: {post}"},
+		Chat:    remote.ChatConfig{Prompt: "In three words: {post}"},
 	})
 	if err != nil {
 		log.Fatal(err)

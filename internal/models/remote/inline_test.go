@@ -12,7 +12,6 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/remote"
-	"github.com/afterbay/afterbay/internal/process/outside"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -28,7 +27,6 @@ func inlinePipeline(m afterbay.Model, score afterbay.Score) afterbay.Pipeline {
 		}},
 		Models: []afterbay.Model{m},
 		Steps:  []afterbay.Step{{Score: &score}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{m.Name + ".*"}}}},
-		Code:   afterbay.Code{Kinds: outside.Kinds()},
 	}
 }
 
@@ -103,11 +101,11 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 	text := []model.ManifestInput{{Name: "text", Type: model.String}}
 	chat := &model.Manifest{
 		Name: "chat", Version: 1, Kind: "remote", Inputs: text, Outputs: []model.Output{{Name: "words", Size: 1, Type: model.String}},
-		Remote: &model.Remote{Endpoint: server.URL, API: "chat", Model: "small", Chat: &model.Chat{Prompt: "Is it so? {text}"}},
+		Config: &remote.Config{Endpoint: server.URL, API: "chat", Model: "small", Chat: &remote.ChatConfig{Prompt: "Is it so? {text}"}},
 	}
 	embed := &model.Manifest{
 		Name: "embed", Version: 1, Kind: "remote", Inputs: text, Outputs: []model.Output{{Name: "vector", Size: 2}},
-		Remote: &model.Remote{Endpoint: server.URL, API: "embeddings", Model: "small"},
+		Config: &remote.Config{Endpoint: server.URL, API: "embeddings", Model: "small"},
 	}
 	p := inlinePipeline(afterbay.Model{Name: "chat", File: "chat.yaml", Manifest: chat, Version: 1, Outputs: []afterbay.Field{{Name: "words", Type: "string"}}},
 		afterbay.Score{Inputs: []string{"k"}, Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: time.Millisecond}})

@@ -50,8 +50,8 @@ func newMapping(o *Options) (m mapping, err error) {
 		}
 		return names
 	}
-	find := func(places []model.Place, name string) []string {
-		if i := slices.IndexFunc(places, func(p model.Place) bool { return p.Name == name }); i >= 0 {
+	find := func(places []Place, name string) []string {
+		if i := slices.IndexFunc(places, func(p Place) bool { return p.Name == name }); i >= 0 {
 			return place(places[i].Place)
 		}
 		return nil

@@ -117,7 +117,7 @@ func TestCallsOfEveryAPIHaveNames(t *testing.T) {
 	for _, o := range []Options{
 		{API: Embeddings, Model: "m", Inputs: text, Outputs: score},
 		{API: Moderations, Model: "m", Inputs: text, Outputs: score},
-		{API: Chat, Model: "m", Inputs: text, Outputs: score, Chat: model.Chat{Prompt: "{text}?"}},
+		{API: Chat, Model: "m", Inputs: text, Outputs: score, Chat: ChatConfig{Prompt: "{text}?"}},
 		{API: HTTP, Inputs: text, Outputs: score},
 		{API: Transcriptions, Model: "m", Inputs: sound, Outputs: []model.Output{{Name: "text", Size: 1, Type: model.String}}},
 	} {

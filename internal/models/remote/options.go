@@ -78,9 +78,9 @@ type Options struct {
 	// say: of shape [rows] for a single value.
 	Columns bool
 	// Chat is what to ask, of API Chat.
-	Chat model.Chat
+	Chat ChatConfig
 	// Mapping is the JSON of API HTTP.
-	Mapping model.Mapping
+	Mapping Mapping
 
 	// Timeout is the most that a call may take, beside the deadline of its
 	// context: 3 s where it is 0, a minute of Chat and Transcriptions.

@@ -54,10 +54,10 @@ func TestModelSaysWhetherItIsReady(t *testing.T) {
 	}{
 		"binary":         {Options{}, nil},
 		"json":           {Options{JSON: true, Version: "1"}, nil},
-		"chat":           {Options{API: Chat, Chat: model.Chat{Prompt: "{text}"}, Inputs: text, Outputs: score}, []int32{404, 405}},
+		"chat":           {Options{API: Chat, Chat: ChatConfig{Prompt: "{text}"}, Inputs: text, Outputs: score}, []int32{404, 405}},
 		"moderations":    {Options{API: Moderations, Inputs: text, Outputs: score}, []int32{404}},
 		"transcriptions": {Options{API: Transcriptions, Inputs: []model.Input{{Name: "sound", Type: model.Bytes}}, Outputs: []model.Output{{Name: "text", Size: 1, Type: model.String}}}, nil},
-		"http":           {Options{API: HTTP, Mapping: model.Mapping{Results: "predictions", Rows: "instances"}}, []int32{400, 404, 405, 501}},
+		"http":           {Options{API: HTTP, Mapping: Mapping{Results: "predictions", Rows: "instances"}}, []int32{400, 404, 405, 501}},
 	} {
 		s := &readyServer{}
 		server := httptest.NewServer(s)

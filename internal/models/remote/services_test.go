@@ -132,7 +132,7 @@ func chatOptions(url string) Options {
 	return Options{
 		URL: url, API: Chat, Model: "gpt", Inputs: []model.Input{{Name: "text", Type: model.String}, {Name: "age", Type: model.Number}},
 		Outputs: []model.Output{{Name: "anger", Size: 1}, {Name: "sure", Size: 1}},
-		Chat:    model.Chat{System: "You rate.", Prompt: `How angry, as {"anger": 1}? {age}: {text}`, Answer: 32},
+		Chat:    ChatConfig{System: "You rate.", Prompt: `How angry, as {"anger": 1}? {age}: {text}`, Answer: 32},
 	}
 }
 
@@ -291,7 +291,7 @@ func TestJSONIsMapped(t *testing.T) {
 		URL: url + "/score", API: HTTP,
 		Inputs:  []model.Input{{Name: "amount", Type: model.Number}, {Name: "spend.sum", Type: model.Number}, {Name: "card", Type: model.String}, {Name: "box", Type: model.Number, Shape: []int{2}}},
 		Outputs: []model.Output{{Name: "risk", Size: 1}, {Name: "v", Size: 2}},
-		Mapping: model.Mapping{Rows: "data.rows", Results: "out.list", Send: []model.Place{{Name: "amount", Place: "tx.amount"}, {Name: "card", Place: "tx.card"}}, Read: []model.Place{{Name: "risk", Place: "scores.1"}}},
+		Mapping: Mapping{Rows: "data.rows", Results: "out.list", Send: []Place{{Name: "amount", Place: "tx.amount"}, {Name: "card", Place: "tx.card"}}, Read: []Place{{Name: "risk", Place: "scores.1"}}},
 	}
 	m := loadFrom(t, o)
 	rows := model.Rows{Width: 4, BytesWidth: 1}
@@ -395,7 +395,7 @@ func TestRowsThatAreTooManyAreSplitOnce(t *testing.T) {
 		}
 		return 200, string(text)
 	})
-	m := loadFrom(t, Options{URL: url, API: HTTP, Inputs: twoNumbers, Outputs: []model.Output{{Name: "sum", Size: 1}}, Mapping: model.Mapping{Rows: "rows"}})
+	m := loadFrom(t, Options{URL: url, API: HTTP, Inputs: twoNumbers, Outputs: []model.Output{{Name: "sum", Size: 1}}, Mapping: Mapping{Rows: "rows"}})
 	rows := model.Rows{Width: 2}
 	for i := range 64 {
 		rows.Append([]float64{float64(i), 1}, nil)
@@ -535,20 +535,20 @@ func TestOptionsOfServicesAreValidated(t *testing.T) {
 		"single numbers and texts with names": {URL: "http://h", API: Moderations, Outputs: []model.Output{{Name: "a", Size: 2}}},
 		"no outputs":                          {URL: "http://h", API: HTTP},
 		"no prompt":                           {URL: "http://h", API: Chat, Inputs: oneText},
-		"has no {text}":                       {URL: "http://h", API: Chat, Inputs: oneText, Chat: model.Chat{Prompt: "{txet}"}},
-		"what to ask belongs to API chat":     {URL: "http://h", API: HTTP, Chat: model.Chat{Prompt: "?"}},
-		"a mapping belongs to API http":       {URL: "http://h", Mapping: model.Mapping{Rows: "rows"}},
+		"has no {text}":                       {URL: "http://h", API: Chat, Inputs: oneText, Chat: ChatConfig{Prompt: "{txet}"}},
+		"what to ask belongs to API chat":     {URL: "http://h", API: HTTP, Chat: ChatConfig{Prompt: "?"}},
+		"a mapping belongs to API http":       {URL: "http://h", Mapping: Mapping{Rows: "rows"}},
 		"a version: API http has none":        {URL: "http://h", API: HTTP, Version: "1"},
 		"has no tensors":                      {URL: "http://h", API: HTTP, JSON: true},
-		`a place for "c", which is no input`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: model.Mapping{Send: []model.Place{{Name: "c", Place: "c"}}}},
-		`a place of "c", which is no output`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: model.Mapping{Read: []model.Place{{Name: "c", Place: "c"}}}},
-		`"b" has no place at "a.b": another`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: model.Mapping{Send: []model.Place{{Name: "b", Place: "a.b"}}}},
-		`"a..b" has an empty name`:            {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: model.Mapping{Rows: "a..b"}},
+		`a place for "c", which is no input`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Send: []Place{{Name: "c", Place: "c"}}}},
+		`a place of "c", which is no output`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Read: []Place{{Name: "c", Place: "c"}}}},
+		`"b" has no place at "a.b": another`:  {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Send: []Place{{Name: "b", Place: "a.b"}}}},
+		`"a..b" has an empty name`:            {URL: "http://h", API: HTTP, Inputs: twoNumbers, Mapping: Mapping{Rows: "a..b"}},
 		"a token, and a file of one":          {URL: "http://localhost", Bearer: "x", BearerFile: "y"},
 		"would pass h in the clear":           {URL: "http://h", BearerFile: "y"},
 		`header "a b"`:                        {URL: "http://h", Header: "a b"},
-		"a number of tokens is negative":      {URL: "http://h", API: Chat, Chat: model.Chat{Prompt: "{text}", Answer: -1}, Inputs: oneText},
-		"a prompt takes single numbers and t": {URL: "http://h", API: Chat, Chat: model.Chat{Prompt: "{i}"}, Inputs: []model.Input{{Name: "i", Type: model.Bytes}}},
+		"a number of tokens is negative":      {URL: "http://h", API: Chat, Chat: ChatConfig{Prompt: "{text}", Answer: -1}, Inputs: oneText},
+		"a prompt takes single numbers and t": {URL: "http://h", API: Chat, Chat: ChatConfig{Prompt: "{i}"}, Inputs: []model.Input{{Name: "i", Type: model.Bytes}}},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v\nlacks %q", err, word)

@@ -97,7 +97,7 @@ func TestMappedAnswersHaveTexts(t *testing.T) {
 	answer := ""
 	url := fakeService(t, func(string, []byte) (int, string) { return 200, answer })
 	m := loadFrom(t, Options{
-		URL: url, API: HTTP, Inputs: oneText, Mapping: model.Mapping{Rows: "rows"},
+		URL: url, API: HTTP, Inputs: oneText, Mapping: Mapping{Rows: "rows"},
 		Outputs: []model.Output{{Name: "name", Size: 1, Type: model.String}, {Name: "risk", Size: 1}, {Name: "raw", Size: 1, Type: model.Bytes}},
 	})
 	answer = `[{"name": "Ann", "risk": 1, "raw": "AAEC"}, {"risk": 2}, {"name": {"b": [1, "x"]}, "risk": 3, "raw": ""}]`

@@ -47,6 +47,9 @@ type Options struct {
 	// Progress is told what is done and how many records of how many it has
 	// taken, every few thousand; nil is not told.
 	Progress func(what string, records, of int64)
+
+	// Announce is told of each program that a model is, before it is run; nil is not.
+	Announce func(text string)
 }
 
 // Report is all that is known about one output, or about one event.

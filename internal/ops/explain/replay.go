@@ -60,7 +60,7 @@ func (e *explanation) replays(ctx context.Context) error {
 		pipeline.Commit = afterbay.Commit{} // decides when results are written, not what
 		play := &player{directory: e.Directory, topics: e.topics, partition: p, until: offset, replay: Replay{Pipeline: pipeline.Name}}
 		play.progress = func(n, of int64) { e.Progress("replaying "+p.String(), n, of) }
-		runner, err := afterbay.New(pipeline, afterbay.Options{Observe: play.observe, Reach: true})
+		runner, err := afterbay.New(pipeline, afterbay.Options{Observe: play.observe, Reach: true, Announce: e.Announce})
 		if err != nil {
 			return fmt.Errorf("pipeline %q: %w", pipeline.Name, err)
 		}

@@ -1,0 +1,99 @@
+package lang
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/model"
+)
+
+// ManifestFields returns the fields of a manifest that may be of the kinds, for which
+// Check has to return nil.
+func (k Kinds) ManifestFields() []spec.Field[model.Manifest] {
+	chosen, err := ModelKinds(k.Models)
+	if err != nil {
+		panic(err)
+	}
+	names, without := models.Told(), []string{}
+	for _, kind := range k.Models {
+		if names = append(names, kind.Name); kind.NoFile {
+			without = append(without, "`"+kind.Name+"`")
+		}
+	}
+	fields := slices.Concat(manifestFields, chosen)
+	for i := range fields {
+		switch f := &fields[i]; {
+		case f.Name == "kind":
+			f.Form = spec.Into(func(m *model.Manifest) *string { return &m.Kind }, spec.Choice[string](names...))
+		case f.Name == "file" && len(without) > 0:
+			f.Absent = "required, but with " + spec.Listed(without, "and")
+		}
+	}
+	return fields
+}
+
+// modelKinds are how a manifest has what only models of its kind need.
+var modelKinds = choice[model.Manifest, model.Config]{
+	of: "model", others: manifestFields, affects: spec.Outputs, more: "a model decides outputs, and keeps no state",
+	at: func(m *model.Manifest) (*string, *model.Config) {
+		name := &m.Kind
+		if m.Kind != "" { // it was read: ownMapping compares it
+			name = new(m.Kind)
+		}
+		return name, &m.Config
+	},
+}
+
+// ModelKinds returns the fields of a manifest that belong to kinds, and what is wrong with
+// the kinds.
+func ModelKinds(kinds []model.Kind) ([]spec.Field[model.Manifest], error) {
+	var all []kind[model.Config]
+	var errs []error
+	for _, k := range kinds {
+		all = append(all, kind[model.Config]{k.Name, k.Help, k.Example, k.New})
+		if slices.Contains(models.Told(), k.Name) {
+			errs = append(errs, fmt.Errorf("model kind %q: files are told to be of that kind", k.Name))
+		}
+	}
+	chosen, err := modelKinds.fields(all)
+	for i := range chosen {
+		chosen[i].Absent = "as below"
+		if slices.ContainsFunc(chosen[i].Shape.Words(), func(w spec.About) bool { return w.Required }) {
+			chosen[i].Absent = "required with kind " + chosen[i].Name
+		}
+	}
+	return chosen, errors.Join(append(errs, err)...)
+}
+
+// printManifest prints what decides the scores of a manifest's model.
+func printManifest(p *spec.Printer, path string, m *model.Manifest) {
+	fields := manifestFields
+	if m.Config != nil {
+		table, err := spec.TableOf(m.Config, 0)
+		if err != nil {
+			panic(err) // Check found none
+		}
+		fields = append(slices.Clip(fields), modelKinds.reads(kind[model.Config]{Name: m.Kind}, table))
+	}
+	spec.MappingOf(fields).Print(p, path, m)
+}
+
+// ownMapping sees that a manifest has the mapping of no kind but its own.
+func (k Kinds) ownMapping(r *spec.Reader, root *spec.Node, m *model.Manifest) {
+	_, said := r.Places["kind"]
+	for _, e := range root.Entries {
+		other := func(kind model.Kind) bool { return kind.Name == e.Key && (kind.Name != m.Kind || !said) }
+		if slices.ContainsFunc(k.Models, other) {
+			found := &spec.Problem{Path: e.Key, Message: "belongs to models of kind " + e.Key, Hint: "write kind: " + e.Key + ", or remove it"}
+			r.Errors = append(r.Errors, r.Source.Explain(r.Places, found))
+		}
+	}
+}
+
+// noFile reports whether a manifest may be without a file.
+func (k Kinds) noFile(m *model.Manifest) bool {
+	return m.Config != nil && slices.ContainsFunc(k.Models, func(kind model.Kind) bool { return kind.Name == m.Kind && kind.NoFile })
+}
