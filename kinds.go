@@ -28,6 +28,9 @@ func Schema(code Code) ([]byte, error) {
 		return nil, fmt.Errorf("the schema of the built-in kinds: %w", err)
 	}
 	for _, b := range brought {
+		if b.place == ofManifest {
+			continue // manifests have no schema
+		}
 		into, from := propertiesOf(all, b.place), (spec.Docs{}).Schema(b.shape)
 		maps.Copy(into, from["properties"].(map[string]any))
 	}
@@ -91,8 +94,16 @@ func broughtBy(code Code) (brought []kindFields, err error) {
 	} else if len(lookups) > 0 {
 		brought = append(brought, kindFields{"steps[].lookup", spec.MappingOf(lookups).Shape})
 	}
+	if fields, err := lang.ModelKinds(code.ModelKinds); err != nil {
+		return nil, err
+	} else if len(fields) > 0 {
+		brought = append(brought, kindFields{ofManifest, spec.MappingOf(fields).Shape})
+	}
 	return brought, nil
 }
+
+// ofManifest is the place of fields of a model's manifest.
+const ofManifest = "manifest"
 
 // propertiesOf returns the properties of a mapping in a schema.
 func propertiesOf(all map[string]any, place string) map[string]any {
