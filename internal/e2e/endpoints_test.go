@@ -32,7 +32,7 @@ func (s served) Check(*model.Manifest) []error { return nil }
 func (s served) Describe() string              { return "http://models:8000" }
 
 func (s served) Open(context.Context, *model.Manifest) (model.Model, error) {
-	return remoteService{s.service}, nil
+	return remoteService(s), nil
 }
 
 func (s served) Service(m *model.Manifest) (url, service string) {
