@@ -11,8 +11,6 @@ import (
 	"os/signal"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -33,17 +31,11 @@ func main() {
 }
 
 func newRunner(o afterbay.Options) (*afterbay.Runner, error) {
-	file, err := config.Parse("pipeline.yaml", pipeline, process.Kinds())
+	file, err := afterbay.Parse("pipeline.yaml", pipeline, code)
 	if err != nil {
 		return nil, err
 	}
-	p := file.Pipelines[0]
-	p.Code = code
-	runner, err := afterbay.New(p, o)
-	if err != nil {
-		return nil, file.Explain(0, err)
-	}
-	return runner, nil
+	return file.New(0, o)
 }
 
 func run(ctx context.Context, dir string) (err error) {

@@ -1,0 +1,72 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/step"
+)
+
+// TestProgramsReadPipelineFiles reads a text, a file with a variable and a text of JSON.
+func TestProgramsReadPipelineFiles(t *testing.T) {
+	code := afterbay.Code{Functions: map[string]step.Function{"one": {Version: 1, Event: func(*step.Context) error { return nil }}}}
+	const text = "pipeline: p\ninput: {topic: '${TOPIC:-in}', key: k, fields: {k: string}}\nsteps: [call: {go: one, outputs: {n: int}}, emit: {topic: out, value: [k, n]}]\n"
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TOPIC", "events")
+	made, err := json.Marshal(map[string]any{
+		"pipeline": "p",
+		"input":    map[string]any{"topic": "made", "key": "k", "fields": map[string]string{"k": "string"}},
+		"steps":    []any{map[string]any{"emit": map[string]any{"topic": "out", "value": []string{"k"}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, read := range map[string]func() (*afterbay.File, error){
+		"in":     func() (*afterbay.File, error) { return afterbay.Parse("p.yaml", []byte(text), code) },
+		"events": func() (*afterbay.File, error) { return afterbay.Load(path, code) },
+		"made":   func() (*afterbay.File, error) { return afterbay.Parse("made.json", made, afterbay.Code{}) },
+	} {
+		file, err := read()
+		if err != nil {
+			t.Fatalf("%s: %v", topic, err)
+		}
+		if got := file.Pipelines[0].Input.Topic; got != topic {
+			t.Errorf("it reads %s, want %s", got, topic)
+		}
+		runner, err := file.New(0, afterbay.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", topic, err)
+		}
+		runner.Close()
+	}
+}
+
+// TestMistakesInFilesOfProgramsHaveTheirPlace sees line and column of what is written
+// wrong, of what the compiler finds, and of a manifest that is not there.
+func TestMistakesInFilesOfProgramsHaveTheirPlace(t *testing.T) {
+	const head = "pipeline: p\ninput: {topic: in, key: k, fields: {k: string}}\n"
+	for text, want := range map[string]string{
+		head + "stepz: []\n": `p.yaml:3:1: stepz: unknown word "stepz"`,
+		head + "steps: [emit: {topic: out, value: [x]}]\n":                                                                 "p.yaml:3:36: steps[0].emit.value[0]",
+		head + "steps: [emit: {topic: '${T}', value: [k]}]\n":                                                              "the environment variable T is not set",
+		head + "models: {m: {file: no.yaml, version: 1, outputs: {s: number}}}\nsteps: [emit: {topic: out, value: [k]}]\n": "p.yaml:3:20: models.m.file",
+	} {
+		file, err := afterbay.Parse("p.yaml", []byte(text), afterbay.Code{})
+		if err == nil {
+			_, err = file.New(0, afterbay.Options{})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := afterbay.Load(filepath.Join(t.TempDir(), "none.yaml"), afterbay.Code{}); err == nil || !strings.Contains(err.Error(), "read pipeline file: open") {
+		t.Errorf("%v", err)
+	}
+}
