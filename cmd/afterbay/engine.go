@@ -75,7 +75,7 @@ func (f *engineFlags) resolve(pipelines []pipeline) (*engine, error) {
 	case f.Engine == "":
 		e, err := engineOf(pipelines)
 		if err == nil && e.URL == "" {
-			e.Engine, _ = kinds.Engine(dataDirectory)
+			e = directoryEngine()
 		}
 		return e, err
 	case known, strings.Contains(f.Engine, "://"):
@@ -88,6 +88,13 @@ func (f *engineFlags) resolve(pipelines []pipeline) (*engine, error) {
 	}
 	_, found := kinds.Engine(f.Engine)
 	return nil, usage("--engine %s: %s, or a pipeline file", f.Engine, found[0].Hint)
+}
+
+// directoryEngine returns the engine that is a data directory.
+func directoryEngine() *engine {
+	e := &engine{env: os.Getenv}
+	e.Engine, _ = fileKinds().Engine(dataDirectory)
+	return e
 }
 
 // engineOfFile returns the engine that a pipeline file names.

@@ -209,7 +209,7 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 		used = at
 	}
 	m := &measurement{
-		app: p.app, engine: &engine{}, work: work{source: p.events}, meter: newMeter(p.stderr),
+		app: p.app, engine: directoryEngine(), work: work{source: p.events}, meter: newMeter(p.stderr),
 		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, parallelismFlags: c.parallelismFlags},
 	}
 	if m.runner, err = p.runner(used, c.Parallelism); err != nil {

@@ -26,13 +26,15 @@ func (s remoteService) Info() model.Info {
 }
 
 // served is a Config of a model on a server.
-type served struct{ *service }
+type served struct {
+	*service `field:"-"`
+}
 
 func (s served) Check(*model.Manifest) []error { return nil }
 func (s served) Describe() string              { return "http://models:8000" }
 
 func (s served) Open(context.Context, *model.Manifest) (model.Model, error) {
-	return remoteService(s), nil
+	return remoteService{s.service}, nil
 }
 
 func (s served) Service(m *model.Manifest) (url, service string) {
@@ -50,7 +52,7 @@ func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
 		p.Models[0].Go, p.Models[0].File = "", "far.yaml"
 		p.Models[0].Manifest = &model.Manifest{
 			Name: "far", Version: 1, Kind: "remote", Inputs: []model.ManifestInput{{Name: "n"}}, Outputs: []model.Output{{Name: "twice", Size: 1}},
-			Config: served{s},
+			Config: &served{s},
 		}
 		pipelines = append(pipelines, p)
 	}
