@@ -28,6 +28,7 @@ func (s remoteService) Info() model.Info {
 // served is a Config of a model on a server.
 type served struct {
 	*service `field:"-"`
+	URL      string `field:"url" affects:"nothing" example:"http://models:8000" help:"of the server"`
 }
 
 func (s served) Check(*model.Manifest) []error { return nil }
@@ -52,7 +53,7 @@ func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
 		p.Models[0].Go, p.Models[0].File = "", "far.yaml"
 		p.Models[0].Manifest = &model.Manifest{
 			Name: "far", Version: 1, Kind: "remote", Inputs: []model.ManifestInput{{Name: "n"}}, Outputs: []model.Output{{Name: "twice", Size: 1}},
-			Config: &served{s},
+			Config: &served{service: s},
 		}
 		pipelines = append(pipelines, p)
 	}
