@@ -17,6 +17,19 @@ type kind[C any] struct {
 	New     func() C
 }
 
+// check returns what is wrong with the kind apart from its fields.
+func (k kind[C]) check() error {
+	switch {
+	case !kindName.MatchString(k.Name):
+		return errors.New("a name is of lower case, digits and _")
+	case k.New == nil:
+		return errors.New("its New is nil")
+	case k.Help == "" || k.Example == "":
+		return errors.New("its Help and Example are needed: the reference page shows them")
+	}
+	return nil
+}
+
 // choice is how a mapping chooses one of several kinds, by a field with the name of the
 // kind. Configs of the kinds are of type C.
 type choice[T, C any] struct {
@@ -50,13 +63,8 @@ func (c *choice[T, C]) fields(kinds []kind[C]) (chosen []spec.Field[T], err erro
 
 // field returns the field that chooses a kind.
 func (c *choice[T, C]) field(kind kind[C]) (f spec.Field[T], err error) {
-	switch {
-	case !kindName.MatchString(kind.Name):
-		return f, errors.New("a name is of lower case, digits and _")
-	case kind.New == nil:
-		return f, errors.New("its New is nil")
-	case kind.Help == "" || kind.Example == "":
-		return f, errors.New("its Help and Example are needed: the reference page shows them")
+	if err := kind.check(); err != nil {
+		return f, err
 	}
 	table, err := spec.TableOf(kind.New(), c.absent)
 	if err != nil {

@@ -63,10 +63,15 @@ func scheme(url string) string {
 	return before
 }
 
+// names reports whether a URL has a scheme of the kind.
+func names(kind stream.Kind, url string) bool {
+	return slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == scheme(url) })
+}
+
 // Log returns the kind of logs that the scheme of a URL chooses.
 func (k Kinds) Log(url string) (kind stream.Kind, found bool) {
 	for _, kind := range k.Logs {
-		if slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == scheme(url) }) {
+		if names(kind, url) {
 			return kind, true
 		}
 	}
@@ -155,18 +160,14 @@ func (k Kinds) logKinds() (all []logKind, err error) {
 	return all, errors.Join(errs...)
 }
 
-func newLogKind(kind stream.Kind) (made logKind, err error) {
-	switch {
-	case !kindName.MatchString(kind.Name):
-		return made, errors.New("a name is of lower case, digits and _")
-	case kind.New == nil:
-		return made, errors.New("its New is nil")
-	case kind.Help == "" || kind.Example == "":
-		return made, errors.New("its Help and Example are needed: the reference page shows them")
-	case len(kind.URLs) == 0 || slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == "" }):
+func newLogKind(k stream.Kind) (made logKind, err error) {
+	if err := (kind[stream.Config]{k.Name, k.Help, k.Example, k.New}).check(); err != nil {
+		return made, err
+	}
+	if len(k.URLs) == 0 || slices.ContainsFunc(k.URLs, func(form string) bool { return scheme(form) == "" }) {
 		return made, errors.New("its URLs are needed, each with a scheme")
 	}
-	table, err := spec.TableOf(kind.New(), spec.Nothing)
+	table, err := spec.TableOf(k.New(), spec.Nothing)
 	if err != nil {
 		return made, err
 	}
@@ -174,7 +175,7 @@ func newLogKind(kind stream.Kind) (made logKind, err error) {
 	if !slices.ContainsFunc(words, func(w spec.About) bool { return w.Name == "url" }) {
 		return made, errors.New("a field `url` is needed, which holds what the file has")
 	}
-	return logKind{kind, table, len(words)}, nil
+	return logKind{k, table, len(words)}, nil
 }
 
 // LogFields is what a file may say of a log of a kind.
@@ -186,13 +187,18 @@ type LogFields struct {
 // LogFields returns the fields of the kinds that have settings.
 func (k Kinds) LogFields() (list []LogFields, err error) {
 	all, err := k.logKinds()
+	return settled(all), err
+}
+
+// settled returns the fields of the kinds that have settings.
+func settled(all []logKind) (list []LogFields) {
 	for _, kind := range all {
 		if kind.fields > 1 {
 			kind.table.Shape.Get = nil // the reference page has no comments of the struct
 			list = append(list, LogFields{kind.Kind, kind.table.Shape})
 		}
 	}
-	return list, err
+	return list
 }
 
 // EngineForm reads the log that a process works on. Check has to return nil.
@@ -202,8 +208,7 @@ func (k Kinds) EngineForm() spec.Form[Engine] {
 		panic(err)
 	}
 	shapes := []spec.Shape{spec.ReadURL.Shape}
-	settled, _ := k.LogFields()
-	for _, kind := range settled {
+	for _, kind := range settled(all) {
 		shapes = append(shapes, kind.Shape)
 	}
 	hint := "write a URL"
@@ -223,7 +228,7 @@ func (k Kinds) EngineForm() spec.Form[Engine] {
 func (k Kinds) readEngine(r *spec.Reader, n *spec.Node, path string, into *Engine, all []logKind) {
 	url := urlOf(r, n, path)
 	chosen := slices.IndexFunc(all, func(l logKind) bool {
-		return url != nil && slices.ContainsFunc(l.URLs, func(form string) bool { return scheme(form) == scheme(url.Text) })
+		return url != nil && names(l.Kind, url.Text)
 	})
 	read := chosen
 	switch {
