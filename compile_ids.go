@@ -9,7 +9,7 @@ import (
 // outputName is the name of a step that writes a topic.
 type outputName struct {
 	at     string // path of the topic in the step
-	name   string // "" is none
+	name   string // "" if the step has no name
 	guards []*step.Guard
 }
 

@@ -123,7 +123,7 @@ func problemOf(path, kind string, err error) *Error {
 	return e
 }
 
-// mistakeIn returns the mistake of a kind that an error is, nil where it is none.
+// mistakeIn returns the mistake that an error holds. It is nil if the error holds none.
 func mistakeIn(err error) *sink.Mistake {
 	if of, ok := errors.AsType[*lookup.Mistake](err); ok {
 		return (*sink.Mistake)(of)

@@ -35,7 +35,7 @@ const (
 	placementLook   = 100 * time.Millisecond // between two looks at the decisions
 )
 
-// placed is a pipeline whose model runs at one of the places that are compared.
+// placed is a pipeline with its model at one place. Two places are compared.
 type placed struct {
 	*app
 	file     *config.File
