@@ -19,9 +19,9 @@ import (
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -327,7 +327,7 @@ func (r *Runner) Warnings() []string {
 }
 
 // samples returns the samples of event times of the pipeline's inputs.
-func (r *Runner) samples() (list []*step.TimeSample) {
+func (r *Runner) samples() (list []*operator.TimeSample) {
 	for _, plan := range append([]*task.Plan{r.plan}, r.copies...) {
 		if s := plan.Time.Sample; s != nil {
 			list = append(list, s)

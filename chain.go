@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Chain orders pipelines that run together so that one which writes a topic
@@ -106,7 +106,7 @@ func (r *Runner) reads(writer *Runner) Errors {
 }
 
 // readsEmit compares an input with an emit that writes it.
-func readsEmit(path string, in *Input, copied bool, writer *Runner, e *step.Emit) Errors {
+func readsEmit(path string, in *Input, copied bool, writer *Runner, e *operator.Emit) Errors {
 	var errs Errors
 	fail := func(at, hint, format string, args ...any) {
 		errs = append(errs, &Error{Path: path + at, Message: fmt.Sprintf(format, args...), Hint: hint})
@@ -138,7 +138,7 @@ func readsEmit(path string, in *Input, copied bool, writer *Runner, e *step.Emit
 }
 
 // written returns the slot that an emit writes as a field.
-func written(e *step.Emit, field string) (value.Slot, bool) {
+func written(e *operator.Emit, field string) (value.Slot, bool) {
 	quoted := strconv.Quote(field) + ":"
 	i := slices.IndexFunc(e.Names, func(name []byte) bool { return string(name) == quoted })
 	if i < 0 {

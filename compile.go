@@ -23,8 +23,8 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 )
 
 // Defaults of a pipeline.
@@ -52,13 +52,13 @@ type compiler struct {
 	nodes     []node             // of the stages, in the order of the file
 	fedBack   map[string]bool    // names that only the waves know
 	emits     int
-	writers   int           // emits, and topics of calls
-	fields    []string      // of the input
-	guards    []*step.Guard // of the route's case that is being compiled, and of those around it
-	depth     int           // of cases
-	rows      bool          // end before the first score whose model cannot be loaded
-	reach     bool          // what runs models has to be there
-	cut       bool          // done so
+	writers   int               // emits, and topics of calls
+	fields    []string          // of the input
+	guards    []*operator.Guard // of the route's case that is being compiled, and of those around it
+	depth     int               // of cases
+	rows      bool              // end before the first score whose model cannot be loaded
+	reach     bool              // what runs models has to be there
+	cut       bool              // done so
 	warnings  []string
 	opened    []model.Model      // of manifests, and of lookups, which are to be closed
 	finds     []finder           // of lookups outside of the log
@@ -81,8 +81,8 @@ type loadedModel struct {
 	name    string // name@version
 	asks    string // hash of the fields that decide its answers
 	outputs []Field
-	types   []value.Type  // of outputs
-	calling *step.Calling // nil where it is called at once
+	types   []value.Type      // of outputs
+	calling *operator.Calling // nil where it is called at once
 }
 
 func (c *compiler) fail(path string, format string, args ...any) {
@@ -243,7 +243,7 @@ func (c *compiler) introduce(path, name string, t value.Type) (value.Slot, bool)
 }
 
 func (c *compiler) identifier(path, name string) bool {
-	ok := step.Identifier(name) && name != "meta" && name != "event"
+	ok := naming.Identifier(name) && name != "meta" && name != "event"
 	if !ok {
 		c.fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit; meta and event are taken", name)
 	}

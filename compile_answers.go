@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/naming"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Ended returns the topic of the ends of clients' events that nothing in
@@ -38,7 +38,7 @@ func (c *compiler) answers() {
 	}
 	ends := &c.plan.Ends
 	ends.Topic, ends.Answers = ended, topics
-	note := func(stages []step.Stage) {
+	note := func(stages []operator.Stage) {
 		for i := range stages {
 			if e := stages[i].Emit; e != nil && slices.Contains(topics, c.plan.Outputs[e.Output]) {
 				ends.Emits |= 1 << e.Index

@@ -6,7 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // call compiles the call of a function in Go.
@@ -27,14 +27,14 @@ func (c *compiler) call(path string, s *Call) {
 		c.fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", s.Go, f.Version)
 	case f.Timer != nil && !f.Keyed:
 		c.fail(path+".go", "function %q has a Timer but is not Keyed", s.Go)
-	case f.Keyed && slices.ContainsFunc(c.plan.Calls, func(o *step.Call) bool { return o.Name == s.Go }):
+	case f.Keyed && slices.ContainsFunc(c.plan.Calls, func(o *operator.Call) bool { return o.Name == s.Go }):
 		c.fail(path+".go", "function %q is called twice, and would share its state with itself", s.Go)
 		c.hint("bind it to a second name")
 	}
 	if f.Keyed {
 		c.aboveGroup(path)
 	}
-	stage := &step.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f, As: s.Name}
+	stage := &operator.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f, As: s.Name}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
 	}
@@ -53,11 +53,11 @@ func (c *compiler) call(path string, s *Call) {
 	c.callOutputs(path, s, stage)
 	if len(c.errs) == before {
 		c.plan.Calls = append(c.plan.Calls, stage)
-		c.add(node{stage: step.Stage{Name: "call", Call: stage}, waves: c.fed(stage.When) || c.fedSlots(stage.Inputs...)})
+		c.add(node{stage: operator.Stage{Name: "call", Call: stage}, waves: c.fed(stage.When) || c.fedSlots(stage.Inputs...)})
 	}
 }
 
-func (c *compiler) callOutputs(path string, s *Call, stage *step.Call) {
+func (c *compiler) callOutputs(path string, s *Call, stage *operator.Call) {
 	for _, o := range s.Outputs {
 		at := path + ".outputs." + o.Name
 		t, err := value.ParseType(o.Type)

@@ -14,8 +14,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 )
 
 // Defaults of calls.
@@ -25,10 +25,10 @@ const (
 	partialEvery    = 250 * time.Millisecond // from a record of an event to the next
 )
 
-var openWays = map[string]step.Open{"": step.OpenPause, "pause": step.OpenPause, "queue": step.OpenPark, "fallback": step.OpenFallback}
+var openWays = map[string]operator.Open{"": operator.OpenPause, "pause": operator.OpenPause, "queue": operator.OpenPark, "fallback": operator.OpenFallback}
 
 // modelCalling compiles how a model is called; nil where it is called at once.
-func (c *compiler) modelCalling(path string, m *Model, loaded model.Model) *step.Calling {
+func (c *compiler) modelCalling(path string, m *Model, loaded model.Model) *operator.Calling {
 	info := loaded.Info()
 	call, outside := m.Call, info.Remote && (info.Kind == "remote" || info.Kind == "process")
 	if call == nil && (m.Journal != nil && !m.Journal.Off || outside && info.State == 0) {
@@ -42,15 +42,15 @@ func (c *compiler) modelCalling(path string, m *Model, loaded model.Model) *step
 		c.warnings = append(c.warnings, fmt.Sprintf("%s.call.timeout: %v is of no use: calls of model %s end after %v by themselves, as its manifest says", path, calling.Timeout, m.Name, info.Timeout))
 	}
 	calling.Implied, calling.Ready = m.Call == nil && m.Journal == nil, readyOf(loaded)
-	kept, by := m.Journal, step.JournalByRequest
+	kept, by := m.Journal, operator.JournalByRequest
 	if kept == nil && outside {
 		kept = &Journal{}
 	}
 	if calling.Generative = info.Generative; info.Generative {
-		by = step.JournalByEvent
+		by = operator.JournalByEvent
 	}
 	c.journal(path+".journal", kept, by, calling)
-	calling.Always = m.Journal != nil && calling.Journal != step.JournalNone
+	calling.Always = m.Journal != nil && calling.Journal != operator.JournalNone
 	return calling
 }
 
@@ -70,7 +70,7 @@ func (c *compiler) callsOf(path string, call *Calling, info model.Info) *Calling
 }
 
 // journal compiles which answers are kept, and by what where that is not said.
-func (c *compiler) journal(path string, j *Journal, by step.Journal, calling *step.Calling) {
+func (c *compiler) journal(path string, j *Journal, by operator.Journal, calling *operator.Calling) {
 	if j == nil || j.Off {
 		return
 	}
@@ -85,7 +85,7 @@ func (c *compiler) journal(path string, j *Journal, by step.Journal, calling *st
 	if !(j.Price >= 0) || math.IsInf(j.Price, 0) {
 		c.fail(path+".price", "%v is no price: use 0 or more", j.Price)
 	}
-	by, ok := map[string]step.Journal{"": by, "request": step.JournalByRequest, "event": step.JournalByEvent}[j.By]
+	by, ok := map[string]operator.Journal{"": by, "request": operator.JournalByRequest, "event": operator.JournalByEvent}[j.By]
 	if !ok {
 		c.fail(path+".by", "unknown word %q: use request or event", j.By)
 	}
@@ -94,7 +94,7 @@ func (c *compiler) journal(path string, j *Journal, by step.Journal, calling *st
 
 // calling compiles how a model is called; nil where it is called at once. A model
 // may have a timeout of its own.
-func (c *compiler) calling(path string, s *Calling, of string, timeout time.Duration) *step.Calling {
+func (c *compiler) calling(path string, s *Calling, of string, timeout time.Duration) *operator.Calling {
 	if s == nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (c *compiler) share(path string, s *Calling) {
 }
 
 // callingAt compiles how what is at a URL is called.
-func (c *compiler) callingAt(path string, s *Calling, url, service string) *step.Calling {
+func (c *compiler) callingAt(path string, s *Calling, url, service string) *operator.Calling {
 	if s.Timeout < 0 || s.Expire < 0 {
 		c.fail(path, "timeout and expire are not negative")
 	}
@@ -150,7 +150,7 @@ func (c *compiler) callingAt(path string, s *Calling, url, service string) *step
 	if !ok {
 		c.fail(path+".breaker.open", "unknown word %q: use pause, queue or fallback", s.Breaker.Open)
 	}
-	calling := &step.Calling{Timeout: cmp.Or(c.timeout(s), defaultTimeout), Expire: s.Expire, Open: open}
+	calling := &operator.Calling{Timeout: cmp.Or(c.timeout(s), defaultTimeout), Expire: s.Expire, Open: open}
 	var err error
 	if calling.Backoff, err = (control.Backoff{Base: s.Backoff.Base, Max: s.Backoff.Max, Attempts: s.Attempts}).Resolved(); err != nil {
 		c.fail(path+".backoff", "%v", err)
@@ -190,7 +190,7 @@ func readyOf(m model.Model) func(context.Context) error {
 }
 
 // scoreCalling compiles where and how a score is computed.
-func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *step.Score) {
+func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *operator.Score) {
 	stage.Calling = m.calling
 	switch {
 	case stage.Calling != nil:
@@ -211,7 +211,7 @@ func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *ste
 	case m.Info().State > 0:
 		c.fail(path+".model", "model %s keeps something of each key, so it is called in the place of an event, and not off the loop", m.name)
 		c.hint("remove call, of the model, and async")
-	case stage.Calling.Open == step.OpenFallback && s.When == "" && slices.ContainsFunc(stage.Fallback, func(p *expression.Program) bool { return p == nil }):
+	case stage.Calling.Open == operator.OpenFallback && s.When == "" && slices.ContainsFunc(stage.Fallback, func(p *expression.Program) bool { return p == nil }):
 		c.fail(path+".fallback", "missing: the breaker of model %s has open: fallback", m.name)
 	}
 	if stage.Calling.Implied && !stage.Async {
@@ -226,7 +226,7 @@ func (c *compiler) scoreCalling(path string, s *Score, m loadedModel, stage *ste
 
 // onFailure compiles what is done for an event that is given up. It comes before
 // the names of the scores, which such an event has none of.
-func (c *compiler) onFailure(path string, steps []Step, stage *step.Score) {
+func (c *compiler) onFailure(path string, steps []Step, stage *operator.Score) {
 	for i := range steps {
 		if o := &steps[i]; o.Score != nil || o.Fetch != nil || o.Features != nil || o.Route != nil {
 			c.fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can be done for an event that is given up")
@@ -269,7 +269,7 @@ func (c *compiler) parking() {
 }
 
 // partial compiles the records of what a model has said so far.
-func (c *compiler) partial(path string, s *Score, m loadedModel, stage *step.Score) {
+func (c *compiler) partial(path string, s *Score, m loadedModel, stage *operator.Score) {
 	if s.Partial == nil {
 		return
 	}
@@ -285,5 +285,5 @@ func (c *compiler) partial(path string, s *Score, m loadedModel, stage *step.Sco
 	c.writable(path+".topic", s.Partial.Topic)
 	c.output(s.Partial.Topic)
 	stage.Size = 1 // a call for each event
-	stage.Partial = &step.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Interval, partialEvery)}
+	stage.Partial = &operator.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Interval, partialEvery)}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/sys/s3"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 )
 
 // Bounds of fetches.
@@ -40,7 +40,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if s.Max < 0 || s.Max > contentMax {
 		c.fail(path+".max", "%d bytes are out of range: use 1 to %d", s.Max, contentMax)
 	}
-	stage := &step.Score{Name: s.Name, Texts: []value.Slot{url}, Size: 1, Async: true}
+	stage := &operator.Score{Name: s.Name, Texts: []value.Slot{url}, Size: 1, Async: true}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
 	}
@@ -51,7 +51,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if !call.Budget {
 		call.Timeout = cmp.Or(call.Timeout, defaultFetchTimeout)
 	}
-	if stage.Calling = c.callingAt(path+".call", &call, "pipeline:"+c.pipeline.Name, "fetch "+s.Name); stage.Calling.Open == step.OpenFallback {
+	if stage.Calling = c.callingAt(path+".call", &call, "pipeline:"+c.pipeline.Name, "fetch "+s.Name); stage.Calling.Open == operator.OpenFallback {
 		c.fail(path+".call.breaker.open", "content has no fallback")
 		c.hint("use pause or queue; what is done for an event without its content stands in on_failure")
 	}
@@ -59,7 +59,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if kept == nil {
 		kept = &Journal{}
 	}
-	c.journal(path+".journal", kept, step.JournalByEvent, stage.Calling)
+	c.journal(path+".journal", kept, operator.JournalByEvent, stage.Calling)
 	c.onFailure(path+".on_failure", s.OnFailure, stage)
 	fields := c.fetchOutputs(path, s, stage)
 	fetcher := c.openFetcher()
@@ -73,7 +73,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if s.Ordered {
 		c.plan.Ordered, c.plan.Feedback = true, true
 	}
-	c.add(node{stage: step.Stage{Name: "fetch", Score: stage}, waves: true})
+	c.add(node{stage: operator.Stage{Name: "fetch", Score: stage}, waves: true})
 }
 
 // fetchURL returns the name of what is fetched.
@@ -100,7 +100,7 @@ func (c *compiler) fetchURL(path string, s *Fetch) value.Slot {
 }
 
 // fetchOutputs introduces what is known of content.
-func (c *compiler) fetchOutputs(path string, s *Fetch, stage *step.Score) (fields []decode.Field) {
+func (c *compiler) fetchOutputs(path string, s *Fetch, stage *operator.Score) (fields []decode.Field) {
 	for _, o := range []struct {
 		name string
 		kind value.Kind
@@ -155,7 +155,7 @@ func (c *compiler) openFetcher() *fetch.Fetcher {
 }
 
 // scoreContents gives a model the content that its rows refer to.
-func (c *compiler) scoreContents(path string, info model.Info, stage *step.Score) {
+func (c *compiler) scoreContents(path string, info model.Info, stage *operator.Score) {
 	var types []model.Type
 	for _, in := range columnsOf(info.WithoutState()) {
 		if in.Type != model.Number {

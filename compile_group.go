@@ -7,7 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Defaults of groups.
@@ -28,7 +28,7 @@ func (c *compiler) group(path string, s *Group) {
 	if c.isField(s.Name) {
 		c.fail(path+".name", "%q is a field: a group's own name starts those that it introduces", s.Name)
 	}
-	stage := &step.Group{
+	stage := &operator.Group{
 		Index: len(c.plan.Groups.Groups), Name: s.Name, Idle: s.Idle, Within: s.Timeout, Pass: s.Incomplete == "pass",
 		Events: cmp.Or(s.Max.Events, DefaultGroupEvents), Bytes: cmp.Or(s.Max.Bytes, DefaultGroupBytes), Open: cmp.Or(s.Max.Groups, DefaultGroups),
 	}
@@ -38,14 +38,14 @@ func (c *compiler) group(path string, s *Group) {
 		c.fail(path+".late", "unknown policy %q: use dlq, drop or include", s.Late)
 	case s.Incomplete != "" && s.Incomplete != "dlq" && s.Incomplete != "pass":
 		c.fail(path+".incomplete", "unknown policy %q: use dlq or pass", s.Incomplete)
-	case slices.ContainsFunc(c.plan.Groups.Groups, func(o *step.Group) bool { return o.Name == s.Name }):
+	case slices.ContainsFunc(c.plan.Groups.Groups, func(o *operator.Group) bool { return o.Name == s.Name }):
 		c.fail(path+".name", "two groups are named %q: what is stored of one is known by its name", s.Name)
 	}
 	stage.Late = late
 	c.groupBounds(path, s)
 	c.groupSlots(path, s, stage)
 	c.groupNames(path, stage)
-	n := node{stage: step.Stage{Name: "group", Group: stage}, waves: c.fedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
+	n := node{stage: operator.Stage{Name: "group", Group: stage}, waves: c.fedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
 	c.belowWaves(path, n)
 	if len(c.errs) > before {
 		return
@@ -81,7 +81,7 @@ func (c *compiler) groupBounds(path string, s *Group) {
 }
 
 // groupSlots finds the names that a group reads of its events.
-func (c *compiler) groupSlots(path string, s *Group, stage *step.Group) {
+func (c *compiler) groupSlots(path string, s *Group, stage *operator.Group) {
 	stage.ID = c.plan.Meta.ID
 	for _, name := range []struct {
 		word, name string
@@ -114,7 +114,7 @@ func (c *compiler) groupSlots(path string, s *Group, stage *step.Group) {
 }
 
 // groupReads returns the names that a group reads of its events.
-func (c *compiler) groupReads(stage *step.Group) []value.Slot {
+func (c *compiler) groupReads(stage *operator.Group) []value.Slot {
 	reads := []value.Slot{stage.By, stage.ID}
 	for _, slot := range []*value.Slot{stage.Order, stage.End} {
 		if slot != nil {
@@ -125,7 +125,7 @@ func (c *compiler) groupReads(stage *step.Group) []value.Slot {
 }
 
 // groupNames introduces the names of the event that a group becomes.
-func (c *compiler) groupNames(path string, stage *step.Group) {
+func (c *compiler) groupNames(path string, stage *operator.Group) {
 	for _, n := range []struct {
 		name string
 		kind value.Kind
@@ -143,7 +143,7 @@ func (c *compiler) groupNames(path string, stage *step.Group) {
 			continue
 		}
 		if slot, ok := c.introduce(path, stage.Name+"."+name, value.Type{Kind: list}); ok {
-			stage.Lists = append(stage.Lists, step.GroupList{Field: field, Slot: slot})
+			stage.Lists = append(stage.Lists, operator.GroupList{Field: field, Slot: slot})
 		}
 	}
 }

@@ -3,20 +3,21 @@ package afterbay
 import (
 	"slices"
 
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // outputName is the name of a step that writes a topic.
 type outputName struct {
 	at     string // path of the topic in the step
 	name   string // "" if the step has no name
-	guards []*step.Guard
+	guards []*operator.Guard
 }
 
 // outputName checks that the outputs of a step have ids of their own, and that dead
 // letters can name the step: no two steps that one event may take write a topic by one name.
 func (c *compiler) outputName(at, path, topic, name string) {
-	if name != "" && !step.Identifier(name) {
+	if name != "" && !naming.Identifier(name) {
 		c.fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit", name)
 		return
 	}
@@ -39,8 +40,8 @@ func (c *compiler) outputName(at, path, topic, name string) {
 
 // exclude reports whether no event passes both guards of one step and those of another:
 // they are in two cases of one route.
-func exclude(a, b []*step.Guard) bool {
-	return slices.ContainsFunc(a, func(g *step.Guard) bool {
-		return slices.ContainsFunc(b, func(h *step.Guard) bool { return g.Slot == h.Slot && g.Case != h.Case })
+func exclude(a, b []*operator.Guard) bool {
+	return slices.ContainsFunc(a, func(g *operator.Guard) bool {
+		return slices.ContainsFunc(b, func(h *operator.Guard) bool { return g.Slot == h.Slot && g.Case != h.Case })
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // inputs compiles what the pipeline reads. It returns the plans that copy its
@@ -146,7 +146,7 @@ func (c *compiler) inputKey(path string, in *Input) {
 
 var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
-var latePolicies = map[string]step.LatePolicy{"": step.LateDead, "dlq": step.LateDead, "drop": step.LateDrop, "include": step.LateInclude}
+var latePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": operator.LateDead, "drop": operator.LateDrop, "include": operator.LateInclude}
 
 func (c *compiler) inputTime(path string, in *Input) {
 	t := &in.Time
@@ -159,7 +159,7 @@ func (c *compiler) inputTime(path string, in *Input) {
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
 		c.fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}
-	c.plan.Time = step.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: step.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
+	c.plan.Time = operator.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: operator.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return
@@ -179,8 +179,8 @@ func (c *compiler) inputTime(path string, in *Input) {
 	switch {
 	case t.Format != "" && t.Unit != "":
 		c.fail(path+".format", "remove unit or format: only one is allowed")
-	case t.Format != "" && step.CheckLayout(t.Format) != nil:
-		c.fail(path+".format", "%v", step.CheckLayout(t.Format))
+	case t.Format != "" && operator.CheckLayout(t.Format) != nil:
+		c.fail(path+".format", "%v", operator.CheckLayout(t.Format))
 	case t.Unit == "" && t.Format == "":
 		c.fail(path+".unit", "missing: use s, ms, us or ns for an int or number, rfc3339 for a time, or format for a string")
 	case !known:
@@ -205,7 +205,7 @@ func (c *compiler) sampleTimes(topic string) {
 			log.Warn("event times look wrong", "pipeline", c.pipeline.Name, "topic", topic, "finding", finding)
 		}
 	}
-	c.plan.Time.Sample = step.NewTimeSample(warn)
+	c.plan.Time.Sample = operator.NewTimeSample(warn)
 }
 
 // ofAppend reports whether the time is that of the append, and nothing says what is late.
@@ -230,7 +230,7 @@ func (c *compiler) late(path string, in *Input) {
 	case t.LateTo == in.Topic:
 		c.fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
 	}
-	c.plan.Time.Late, c.plan.Time.LateOutput = step.LateTopic, c.output(t.LateTo)
+	c.plan.Time.Late, c.plan.Time.LateOutput = operator.LateTopic, c.output(t.LateTo)
 }
 
 func (c *compiler) inputDedupe(path string, in *Input) {

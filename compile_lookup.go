@@ -7,8 +7,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
-	"github.com/afterbay/afterbay/step"
 )
 
 // found is what a lookup introduces: where a row's fields go, and what they are
@@ -44,7 +44,7 @@ func (c *compiler) lookup(path string, s *Lookup) {
 	if spec.Written = c.writesRows(path, s, spec.Own); len(c.errs) > before {
 		return
 	}
-	stage := step.Stage{Name: "lookup", Lookup: step.NewLookup(step.Lookup{
+	stage := operator.Stage{Name: "lookup", Lookup: operator.NewLookup(operator.Lookup{
 		Table: c.table(spec), Topic: s.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
 	})}
 	c.add(node{stage: stage, waves: spec.Written || c.fed(append(f.empty, f.when)...) || c.fedSlots(key)})

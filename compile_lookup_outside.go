@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/lookup"
-	"github.com/afterbay/afterbay/step"
 )
 
 // sizeMax is the most keys of a call.
@@ -29,7 +29,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	if s.Cache.TTL < 0 || s.Cache.TTL > 24*time.Hour {
 		c.fail(path+".cache.ttl", "%v is out of range: use 0 to 24h", s.Cache.TTL)
 	}
-	stage := &step.Score{Name: s.Name, When: f.when, Row: decode.New(f.fields)}
+	stage := &operator.Score{Name: s.Name, When: f.when, Row: decode.New(f.fields)}
 	if s.Vector != "" {
 		c.nearest(path, s, stage)
 	} else {
@@ -45,7 +45,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	c.share(path, call)
 	c.lookupConfig(path, s)
 	calling := c.callingAt(path+".call", call, s.Config.Describe(), s.Name)
-	c.journal(path+".journal", s.Journal, step.JournalByEvent, calling)
+	c.journal(path+".journal", s.Journal, operator.JournalByEvent, calling)
 	unread := s.Vector != "" && len(stage.Inputs) == 0 // its name is of something that is said to be wrong
 	if unread || len(c.errs) > before {
 		return
@@ -56,7 +56,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	}
 	stage.Model, stage.Size, stage.Calling = m, m.AtOnce(), calling
 	calling.Ready = m.Ready
-	stage.Async = s.Async || c.async || calling.Journal != step.JournalNone
+	stage.Async = s.Async || c.async || calling.Journal != operator.JournalNone
 	for i, field := range f.fields {
 		stage.Outputs = append(stage.Outputs, field.Slot)
 		stage.Fallback = append(stage.Fallback, f.empty[i])
@@ -65,7 +65,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	if s.Ordered {
 		c.plan.Ordered, c.plan.Feedback = true, true
 	}
-	c.add(node{stage: step.Stage{Name: "lookup", Score: stage}, waves: true})
+	c.add(node{stage: operator.Stage{Name: "lookup", Score: stage}, waves: true})
 }
 
 // lookupConfig checks where rows are.
@@ -166,7 +166,7 @@ func (f finder) check(ctx context.Context) *Error {
 }
 
 // finder opens where a lookup finds rows.
-func (c *compiler) finder(path string, s *Lookup, stage *step.Score, calling *step.Calling) (m lookups.Model, ok bool) {
+func (c *compiler) finder(path string, s *Lookup, stage *operator.Score, calling *operator.Calling) (m lookups.Model, ok bool) {
 	options := lookups.Options{Size: s.Batch.Size, Timeout: calling.Timeout, Keep: s.Cache.TTL, KeepBytes: s.Cache.Max}
 	if s.Call != nil {
 		options.Calls = s.Call.Concurrency

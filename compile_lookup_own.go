@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
-	"github.com/afterbay/afterbay/step"
 )
 
 // writesRows reports whether the pipeline itself writes the table of a lookup. Then
@@ -72,8 +72,8 @@ func (c *compiler) ownTables() {
 		c.hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
 	}
 	c.plan.Ordered, c.plan.Feedback = true, true
-	var keep func(stages []step.Stage)
-	keep = func(stages []step.Stage) {
+	var keep func(stages []operator.Stage)
+	keep = func(stages []operator.Stage) {
 		for i := range stages {
 			if e := stages[i].Emit; e != nil {
 				e.Table = 1 + slices.IndexFunc(c.plan.Tables, func(t table.Spec) bool { return t.Written && t.Topic == c.plan.Outputs[e.Output] })

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 )
 
 const (
@@ -15,7 +15,7 @@ const (
 
 // nearest compiles what documents are found by: the vector and the texts that
 // columns equal.
-func (c *compiler) nearest(path string, s *Lookup, stage *step.Score) {
+func (c *compiler) nearest(path string, s *Lookup, stage *operator.Score) {
 	if s.Key != "" {
 		c.fail(path+".key", "documents are found by their vectors: remove it, or vector")
 	}
@@ -48,7 +48,7 @@ func (c *compiler) nearest(path string, s *Lookup, stage *step.Score) {
 
 // equals gives the text that a column equals a slot of its own, which is written
 // when documents are asked for.
-func (c *compiler) equals(path, source string, stage *step.Score) {
+func (c *compiler) equals(path, source string, stage *operator.Score) {
 	program := c.expression(path, source, value.String, value.Int)
 	if program == nil {
 		return
@@ -59,7 +59,7 @@ func (c *compiler) equals(path, source string, stage *step.Score) {
 		return
 	}
 	if slot, ok := c.introduce(path, c.hiddenName(), program.Type()); ok {
-		stage.Compute = append(stage.Compute, step.Assign{Name: "where", Slot: slot, Program: program})
+		stage.Compute = append(stage.Compute, operator.Assign{Name: "where", Slot: slot, Program: program})
 		stage.Texts = append(stage.Texts, slot)
 	}
 }

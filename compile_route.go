@@ -5,14 +5,14 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // route compiles the ways that events take. The stages of a case are in the one
 // list of stages, guarded by a slot that holds the number of the case.
 func (c *compiler) route(path string, cases []Case) {
 	slot, _ := c.introduce(path, c.hiddenName(), value.Type{Kind: value.Int})
-	stage := &step.Route{Slot: slot}
+	stage := &operator.Route{Slot: slot}
 	for i := range cases {
 		c.routeCase(path, cases, i, stage)
 	}
@@ -22,7 +22,7 @@ func (c *compiler) route(path string, cases []Case) {
 		c.fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
 		c.hint("give one to a case of the first route, or to the pipeline")
 	}
-	c.add(node{stage: step.Stage{Name: "route", Route: stage}, waves: c.fed(stage.When...)})
+	c.add(node{stage: operator.Stage{Name: "route", Route: stage}, waves: c.fed(stage.When...)})
 
 	c.names.routes = append(c.names.routes, path)
 	c.depth++
@@ -36,7 +36,7 @@ func (c *compiler) route(path string, cases []Case) {
 		if n := len(c.guards); n > 0 {
 			name = c.guards[n-1].Name + "." + name
 		}
-		c.guards = append(c.guards, &step.Guard{Slot: slot, Case: int64(i), Name: name})
+		c.guards = append(c.guards, &operator.Guard{Slot: slot, Case: int64(i), Name: name})
 		at := path + "." + way.Name
 		around := c.async
 		c.async = c.async || way.Async
@@ -59,7 +59,7 @@ func (c *compiler) route(path string, cases []Case) {
 }
 
 // routeCase compiles the condition of a case and where it leads.
-func (c *compiler) routeCase(path string, cases []Case, i int, stage *step.Route) {
+func (c *compiler) routeCase(path string, cases []Case, i int, stage *operator.Route) {
 	way := &cases[i]
 	at := path + "." + way.Name
 	otherwise := way.Name == "default"
@@ -80,16 +80,16 @@ func (c *compiler) routeCase(path string, cases []Case, i int, stage *step.Route
 	if way.When != "" {
 		when = c.expression(at+".when", way.When, value.Bool)
 	}
-	then := step.GoOn
+	then := operator.GoOn
 	switch {
 	case way.Then == "" && len(way.Steps) == 0:
 		c.fail(at+".steps", "missing: write steps, dlq or drop")
 	case way.Then != "" && len(way.Steps) > 0:
 		c.fail(at+".steps", "a case has either steps or one of dlq and drop")
 	case way.Then == "dlq":
-		then = step.Dead
+		then = operator.Dead
 	case way.Then == "drop":
-		then = step.Drop
+		then = operator.Drop
 	case way.Then != "":
 		c.fail(at+".steps", "unknown word %q: write a list of steps, dlq or drop", way.Then)
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 const mixed = "of several types"
 
 // writes notes what an emit writes to a topic: what only some of its emits write
 // may be absent.
-func (c *compiler) writes(topic string, e *step.Emit) {
+func (c *compiler) writes(topic string, e *operator.Emit) {
 	before, again := c.written[topic]
 	var here []string
 	for i, slot := range e.Values {

@@ -5,21 +5,21 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // node is a stage that was compiled, with what decides its place: exactly one of stage,
 // features and writes is set.
 type node struct {
-	stage    step.Stage
-	features []*madeFeature // of a step
-	writes   []*madeFeature // features that are fed back, behind the names they use
-	waves    bool           // it needs what only the waves know: what a call answers, or a feature that is fed back
-	guards   []*step.Guard  // of the cases around it, the innermost last
+	stage    operator.Stage
+	features []*madeFeature    // of a step
+	writes   []*madeFeature    // features that are fed back, behind the names they use
+	waves    bool              // it needs what only the waves know: what a call answers, or a feature that is fed back
+	guards   []*operator.Guard // of the cases around it, the innermost last
 }
 
 // guard returns that of the innermost case around a node, nil outside of all cases.
-func (n *node) guard() *step.Guard {
+func (n *node) guard() *operator.Guard {
 	if len(n.guards) == 0 {
 		return nil
 	}
@@ -140,21 +140,21 @@ func (c *compiler) arrange() {
 		s := n.stage
 		switch {
 		case p.read >= 0:
-			s = step.FeatureStage([]step.Feature{n.features[p.read].stage(true, false)})
+			s = operator.FeatureStage([]operator.Feature{n.features[p.read].stage(true, false)})
 		case n.features != nil:
-			var list []step.Feature
+			var list []operator.Feature
 			for _, m := range n.features {
 				if m.waitsFor == nil || inWaves[p.node] {
 					list = append(list, m.stage(true, m.waitsFor == nil))
 				}
 			}
-			s = step.FeatureStage(list)
+			s = operator.FeatureStage(list)
 		case n.writes != nil:
-			var list []step.Feature
+			var list []operator.Feature
 			for _, m := range n.writes {
 				list = append(list, m.stage(false, true))
 			}
-			s = step.FeatureStage(list)
+			s = operator.FeatureStage(list)
 		}
 		s.Guard = n.guard()
 		c.plan.Stages = append(c.plan.Stages, s)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // TestScheduleIsThatOfTheRule compares the order of random nodes with one that is made
@@ -38,15 +38,15 @@ func TestScheduleIsThatOfTheRule(t *testing.T) {
 }
 
 func randomNodes(rng *rand.Rand) (nodes []node) {
-	guards := []*step.Guard{{Case: 0}, {Case: 1}, {Case: 2}}
-	around := [][]*step.Guard{nil, {guards[0]}, {guards[1]}, {guards[0], guards[2]}}
+	guards := []*operator.Guard{{Case: 0}, {Case: 1}, {Case: 2}}
+	around := [][]*operator.Guard{nil, {guards[0]}, {guards[1]}, {guards[0], guards[2]}}
 	for range 1 + rng.IntN(8) {
 		n := node{guards: around[rng.IntN(len(around))], waves: rng.IntN(6) == 0}
 		switch rng.IntN(8) {
 		case 0:
-			n.stage.Group = &step.Group{}
+			n.stage.Group = &operator.Group{}
 		case 1:
-			n.stage.Emit = &step.Emit{}
+			n.stage.Emit = &operator.Emit{}
 		case 2, 3:
 			for range 1 + rng.IntN(3) {
 				m := &madeFeature{}
@@ -59,9 +59,9 @@ func randomNodes(rng *rand.Rand) (nodes []node) {
 		case 4:
 			n.writes, n.waves = []*madeFeature{{waitsFor: []string{"later"}}}, true
 		case 5:
-			n.stage.Score, n.waves = &step.Score{}, true
+			n.stage.Score, n.waves = &operator.Score{}, true
 		default:
-			n.stage.Assign = []step.Assign{{}}
+			n.stage.Assign = []operator.Assign{{}}
 		}
 		nodes = append(nodes, n)
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 const (
@@ -50,7 +51,7 @@ func (c *compiler) score(path string, s *Score) {
 		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
 	}
 	policy := m.Info().Batch
-	stage := &step.Score{Model: m.Model, Name: m.name, Asks: m.asks, Size: cmp.Or(s.Batch.Size, policy.Size, defaultBatch), ByLength: policy.ByLength}
+	stage := &operator.Score{Model: m.Model, Name: m.name, Asks: m.asks, Size: cmp.Or(s.Batch.Size, policy.Size, defaultBatch), ByLength: policy.ByLength}
 	// An answer that is kept is used when it is durable, so not in place.
 	stage.Async = s.Async || c.async || m.calling != nil && m.calling.Always
 	if s.When != "" {
@@ -71,7 +72,7 @@ func (c *compiler) score(path string, s *Score) {
 	}
 	c.partial(path+".partial", s, m, stage)
 	stage.Model = &batch.Counted{Model: stage.Model}
-	c.add(node{stage: step.Stage{Name: "score", Score: stage}, waves: true})
+	c.add(node{stage: operator.Stage{Name: "score", Score: stage}, waves: true})
 }
 
 // given is a name that stands for an input of a model.
@@ -111,7 +112,7 @@ func (c *compiler) givens(path, text string) []given {
 var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\.\*)?$`)
 
 // scoreInputs resolves the model's inputs, in the model's order.
-func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *step.Score) {
+func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *operator.Score) {
 	before := len(c.errs)
 	info := m.Info().WithoutState()
 	columns := columnsOf(info)
@@ -155,7 +156,7 @@ func (c *compiler) scoreInputs(path string, s *Score, m loadedModel, stage *step
 		slots := make([]value.Slot, len(list))
 		for i, g := range list {
 			if slots[i] = g.slot; g.program != nil {
-				stage.Compute = append(stage.Compute, step.Assign{Name: g.slot.Name, Slot: g.slot, Program: g.program})
+				stage.Compute = append(stage.Compute, operator.Assign{Name: g.slot.Name, Slot: g.slot, Program: g.program})
 			}
 		}
 		if s.ByName == nil && len(columns) == len(info.Inputs) && len(slots) == len(columns) {
@@ -230,7 +231,7 @@ func (c *compiler) fits(g given, in model.Input) bool {
 }
 
 // assignInputs gives each column of the model's rows its name.
-func assignInputs(stage *step.Score, slots []value.Slot, columns []model.Input) {
+func assignInputs(stage *operator.Score, slots []value.Slot, columns []model.Input) {
 	at := 0
 	for _, slot := range slots {
 		in := columns[at]
@@ -320,13 +321,13 @@ func (c *compiler) checkOrder(path string, m loadedModel, slots []value.Slot, na
 
 // scoreState has the model's state kept by key, as that of a function: events of
 // one key are scored one after the other.
-func (c *compiler) scoreState(path string, s *Score, m loadedModel, stage *step.Score) {
+func (c *compiler) scoreState(path string, s *Score, m loadedModel, stage *operator.Score) {
 	size := m.Info().State
 	if size == 0 {
 		return
 	}
 	c.aboveGroup(path + ".model")
-	if most := step.StateMaxBytes/4 - 32; size > most {
+	if most := udf.StateMaxBytes/4 - 32; size > most {
 		c.fail(path+".model", "model %s keeps %d numbers of a key; at most %d", m.name, size, most)
 	}
 	name := "model " + s.Model + " " + cmp.Or(s.As, s.Model) // which no function is called
@@ -336,13 +337,13 @@ func (c *compiler) scoreState(path string, s *Score, m loadedModel, stage *step.
 		}
 	}
 	if stage.State == nil {
-		stage.State = step.NewState(len(c.plan.Calls), name)
+		stage.State = operator.NewState(len(c.plan.Calls), name)
 		c.plan.Calls = append(c.plan.Calls, stage.State)
 	}
 	c.plan.Feedback = true
 }
 
-func (c *compiler) scoreOutputs(path string, s *Score, m loadedModel, stage *step.Score) {
+func (c *compiler) scoreOutputs(path string, s *Score, m loadedModel, stage *operator.Score) {
 	prefix := cmp.Or(s.As, s.Model)
 	for _, f := range s.Fallback {
 		if !slices.ContainsFunc(m.outputs, func(o Field) bool { return o.Name == f.Name }) {

@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // step compiles one step, and appends its stages to the plan.
@@ -87,7 +87,7 @@ func kinds(list []value.Kind) string {
 }
 
 func (c *compiler) bindings(path, stage string, list []Binding) {
-	var assigns []step.Assign
+	var assigns []operator.Assign
 	for _, b := range list {
 		at := path + "." + b.Name
 		if !c.identifier(at, b.Name) {
@@ -100,14 +100,14 @@ func (c *compiler) bindings(path, stage string, list []Binding) {
 		}
 		slot, ok := c.introduce(at, b.Name, program.Type())
 		if ok {
-			assigns = append(assigns, step.Assign{Name: b.Name, Slot: slot, Program: program})
+			assigns = append(assigns, operator.Assign{Name: b.Name, Slot: slot, Program: program})
 		}
 	}
 	programs := make([]*expression.Program, len(assigns))
 	for i := range assigns {
 		programs[i] = assigns[i].Program
 	}
-	c.add(node{stage: step.Stage{Name: stage, Assign: assigns}, waves: c.fed(programs...)})
+	c.add(node{stage: operator.Stage{Name: stage, Assign: assigns}, waves: c.fed(programs...)})
 }
 
 // waitingFeature is a feedback feature until the names it uses are there.
@@ -152,8 +152,8 @@ type madeFeature struct {
 
 // stage returns what is done for an event: both, or apart the reading and the adding of
 // a feature that is fed back.
-func (m *madeFeature) stage(read, add bool) step.Feature {
-	f := step.Feature{Name: m.feature.Name, Late: m.late, Index: m.index, Read: read, Add: add}
+func (m *madeFeature) stage(read, add bool) operator.Feature {
+	f := operator.Feature{Name: m.feature.Name, Late: m.late, Index: m.index, Read: read, Add: add}
 	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.spec.Overflow == feature.OverflowDead
 	if read {
 		f.Columns, f.ReadFirst = m.columns, m.feature.Elapsed && add
@@ -306,7 +306,7 @@ func (c *compiler) emit(path string, e *Emit) {
 		return
 	}
 	c.writable(path+".topic", e.Topic)
-	stage := &step.Emit{Index: c.emits, Output: c.output(e.Topic), Name: e.Name}
+	stage := &operator.Emit{Index: c.emits, Output: c.output(e.Topic), Name: e.Name}
 	c.emits++
 	c.writers++
 	if e.When != "" {
@@ -328,14 +328,14 @@ func (c *compiler) emit(path string, e *Emit) {
 	}
 	waves = c.emitValue(path+".value", e, stage) || waves
 	c.writes(e.Topic, stage)
-	c.add(node{stage: step.Stage{Name: "emit", Emit: stage}, waves: waves})
+	c.add(node{stage: operator.Stage{Name: "emit", Emit: stage}, waves: waves})
 }
 
 // compute gives an emit's expression a slot of its own, so that what can fail
 // does so at the emit's place. A name alone cannot fail and never changes: its
 // own slot will do, under another name, as the emit's author did not list it. It
 // reports whether the expression reads what is fed back.
-func (c *compiler) compute(path, name, source string, stage *step.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
+func (c *compiler) compute(path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
 	program := c.expression(path, source, want...)
 	if program == nil {
 		return nil, false
@@ -350,7 +350,7 @@ func (c *compiler) compute(path, name, source string, stage *step.Emit, want ...
 	if !ok {
 		return nil, false
 	}
-	stage.Compute = append(stage.Compute, step.Assign{Name: name, Slot: made, Program: program})
+	stage.Compute = append(stage.Compute, operator.Assign{Name: name, Slot: made, Program: program})
 	return &made, fed
 }
 
@@ -365,7 +365,7 @@ func (c *compiler) output(topic string) int {
 }
 
 // emitValue compiles the value, and reports whether it reads what is fed back.
-func (c *compiler) emitValue(path string, e *Emit, stage *step.Emit) (waves bool) {
+func (c *compiler) emitValue(path string, e *Emit, stage *operator.Emit) (waves bool) {
 	seen := map[string]bool{}
 	add := func(at, key string, slot value.Slot) {
 		c.noContent(at, slot)

@@ -2,12 +2,11 @@ package afterbay_test
 
 import (
 	"slices"
-
 	"testing"
 	"time"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // printedPipeline has two inputs, a feature, a group and a keyed function.
@@ -21,7 +20,7 @@ func printedPipeline() afterbay.Pipeline {
 			{Call: &afterbay.Call{Go: "visits"}},
 			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n", "past.sum_60s"}}},
 		},
-		Code: afterbay.Code{Functions: map[string]step.Function{"visits": {Version: 1, Keyed: true, Event: func(*step.Context) error { return nil }}}},
+		Code: afterbay.Code{Functions: map[string]udf.Function{"visits": {Version: 1, Keyed: true, Event: func(*udf.Context) error { return nil }}}},
 	}
 }
 
@@ -53,7 +52,7 @@ func TestFingerprintsChangeWithWhatChanges(t *testing.T) {
 			p.Models, p.Constants, p.Inputs[0].Dedupe = []afterbay.Model{}, []afterbay.Constant{}, nil
 		}},
 		"commits, lag and budget": {nothing, func(p *afterbay.Pipeline) { p.Commit.Size, p.Lag.Warn, p.Budget.P99 = 10, time.Minute, time.Second }},
-		"a function of no step":   {nothing, func(p *afterbay.Pipeline) { p.Code.Functions["other"] = step.Function{Version: 7} }},
+		"a function of no step":   {nothing, func(p *afterbay.Pipeline) { p.Code.Functions["other"] = udf.Function{Version: 7} }},
 		"a newer function": {outputs, func(p *afterbay.Pipeline) {
 			f := p.Code.Functions["visits"]
 			f.Version = 2

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // TestAStepThatIsAddedChangesNoLabel adds a case above the others of a route, an emit
@@ -26,7 +26,7 @@ func TestAStepThatIsAddedChangesNoLabel(t *testing.T) {
 	pipeline := func(steps []afterbay.Step, cases ...afterbay.Case) afterbay.Pipeline {
 		p := afterbay.Pipeline{Name: "payments", Input: afterbay.Input{Topic: "in", Key: "card", Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}}}
 		p.Steps = append(steps, call("one"), afterbay.Step{Emit: &afterbay.Emit{Topic: "all", Names: []string{"card"}}}, afterbay.Step{Route: cases})
-		p.Code.Functions = map[string]step.Function{"one": {Version: 1, Event: func(*step.Context) error { return nil }}}
+		p.Code.Functions = map[string]udf.Function{"one": {Version: 1, Event: func(*udf.Context) error { return nil }}}
 		return p
 	}
 	labels := func(p afterbay.Pipeline) []string {

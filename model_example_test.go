@@ -7,9 +7,9 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // linear is a model in Go: a weighted sum.
@@ -53,7 +53,7 @@ func Example_customModelAndFeature() {
 		},
 		Code: afterbay.Code{
 			Models: map[string]model.Model{"linear": linear{weights: []float64{0.5, 10}}},
-			Functions: map[string]step.Function{"length": {Version: 1, Event: func(c *step.Context) error {
+			Functions: map[string]udf.Function{"length": {Version: 1, Event: func(c *udf.Context) error {
 				c.SetInt("length", int64(len(c.Text("text"))))
 				return nil
 			}}},

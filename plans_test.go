@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 var updateGolden = flag.Bool("update", false, "write the golden files")
@@ -77,9 +77,9 @@ func eachPipeline(t *testing.T, visit func(name string, p afterbay.Pipeline)) {
 
 // planOf compiles p with functions that do nothing.
 func planOf(p afterbay.Pipeline) (afterbay.Planned, error) {
-	p.Code.Functions = map[string]step.Function{}
+	p.Code.Functions = map[string]udf.Function{}
 	for _, name := range functionNames(p.Steps) {
-		p.Code.Functions[name] = step.Function{Version: 1, Keyed: true, Event: func(*step.Context) error { return nil }, Timer: func(*step.Context) error { return nil }}
+		p.Code.Functions[name] = udf.Function{Version: 1, Keyed: true, Event: func(*udf.Context) error { return nil }, Timer: func(*udf.Context) error { return nil }}
 	}
 	return afterbay.PlanOf(p)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Ending is a topic whose records end events that clients sent by a gateway.
@@ -24,7 +24,7 @@ func (r *Runner) Endings() []Ending {
 		}
 	}
 	list = append(list, Ending{r.plan.DeadTopic, "dead_letters"})
-	if r.plan.Time.Late == step.LateTopic {
+	if r.plan.Time.Late == operator.LateTopic {
 		list = append(list, Ending{r.plan.Outputs[r.plan.Time.LateOutput], "late"})
 	}
 	return list

@@ -11,7 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/scenario"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 const visits = `# Each page counts its visits.
@@ -95,7 +95,7 @@ event 10:00:00 {"k": "a"}
   out {"n": 1}
 `
 	var calls atomic.Int64
-	failures := run(t, text, afterbay.Code{Functions: map[string]step.Function{"calls": {Version: 1, Event: func(c *step.Context) error {
+	failures := run(t, text, afterbay.Code{Functions: map[string]udf.Function{"calls": {Version: 1, Event: func(c *udf.Context) error {
 		c.SetInt("n", calls.Add(1))
 		return nil
 	}}}})

@@ -13,13 +13,13 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/scenario"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // functions are those that the scenarios in the folder functions call.
 func functions() afterbay.Code {
 	return afterbay.Code{
-		Functions: map[string]step.Function{
+		Functions: map[string]udf.Function{
 			"language": {Version: 1, Event: language},
 			"count":    {Version: 1, Keyed: true, Event: count},
 			"session":  {Version: 1, Keyed: true, Event: session, Timer: sessionEnd},
@@ -30,7 +30,7 @@ func functions() afterbay.Code {
 }
 
 // language says which language a text is in. It knows two, and no numbers.
-func language(c *step.Context) error {
+func language(c *udf.Context) error {
 	text := c.Text("text")
 	switch {
 	case text == "panic":
@@ -50,14 +50,14 @@ func language(c *step.Context) error {
 
 // count numbers the events of a key, and writes every third. It changes its
 // state before it finds out whether the amount is right.
-func count(c *step.Context) error {
+func count(c *udf.Context) error {
 	n, _ := strconv.Atoi(string(c.Get("n")))
 	n++
 	c.Put("n", strconv.AppendInt(nil, int64(n), 10))
 	c.SetInt("nth", int64(n))
 	if n%3 == 0 {
-		c.Emit(step.Output{Topic: "thirds", Value: fmt.Appendf(nil, `{"n":%d}`, n)})
-		c.Emit(step.Output{Topic: "thirds", Key: "all", ID: "third:" + c.ID, Value: fmt.Appendf(nil, `{"key":%q}`, c.Key)})
+		c.Emit(udf.Output{Topic: "thirds", Value: fmt.Appendf(nil, `{"n":%d}`, n)})
+		c.Emit(udf.Output{Topic: "thirds", Key: "all", ID: "third:" + c.ID, Value: fmt.Appendf(nil, `{"key":%q}`, c.Key)})
 	}
 	if c.Number("amount") < 0 {
 		return errors.New("a negative amount")
@@ -66,21 +66,21 @@ func count(c *step.Context) error {
 }
 
 // session counts the events of a key until it was silent for 30 s.
-func session(c *step.Context) error {
+func session(c *udf.Context) error {
 	n, _ := strconv.Atoi(string(c.Get("n")))
 	c.Put("n", strconv.AppendInt(nil, int64(n+1), 10))
 	c.SetTimer("end", c.Time.Add(30*time.Second))
 	return nil
 }
 
-func sessionEnd(c *step.Context) error {
-	c.Emit(step.Output{Topic: "sessions", Value: fmt.Appendf(nil, `{"key":%q,"events":%s}`, c.Key, c.Get("n"))})
+func sessionEnd(c *udf.Context) error {
+	c.Emit(udf.Output{Topic: "sessions", Value: fmt.Appendf(nil, `{"key":%q,"events":%s}`, c.Key, c.Get("n"))})
 	c.Put("n", nil)
 	return nil
 }
 
 // alarm sets and stops timers as the events say: "name seconds" or "name off".
-func alarm(c *step.Context) error {
+func alarm(c *udf.Context) error {
 	name, rest, _ := strings.Cut(c.Text("set"), " ")
 	if rest == "off" {
 		c.StopTimer(name)
@@ -96,8 +96,8 @@ func alarm(c *step.Context) error {
 
 // alarmRings writes which timer rang. The timer again rings each 10 s, still
 // at its own time again, and bad fails.
-func alarmRings(c *step.Context) error {
-	c.Emit(step.Output{Topic: "alarms", Value: fmt.Appendf(nil, `{"timer":%q}`, c.Timer)})
+func alarmRings(c *udf.Context) error {
+	c.Emit(udf.Output{Topic: "alarms", Value: fmt.Appendf(nil, `{"timer":%q}`, c.Timer)})
 	switch c.Timer {
 	case "again":
 		c.SetTimer("again", c.Time.Add(10*time.Second))

@@ -11,15 +11,15 @@ import (
 	"os/signal"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 //go:embed pipeline.yaml
 var pipeline []byte
 
 // code is what the pipeline file names.
-var code = afterbay.Code{Functions: map[string]step.Function{"visits": visits}}
+var code = afterbay.Code{Functions: map[string]udf.Function{"visits": visits}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // silence ends a visit.
@@ -20,9 +20,9 @@ type visit struct {
 }
 
 // visits counts the clicks of a visit, and writes the visit when it has ended.
-var visits = step.Function{Version: 1, Keyed: true, Event: click, Timer: leave}
+var visits = udf.Function{Version: 1, Keyed: true, Event: click, Timer: leave}
 
-func click(c *step.Context) error {
+func click(c *udf.Context) error {
 	v := visit{User: c.Key, Start: c.Time}
 	if stored := c.Get("visit"); stored != nil {
 		if err := json.Unmarshal(stored, &v); err != nil {
@@ -43,8 +43,8 @@ func click(c *step.Context) error {
 	return nil
 }
 
-func leave(c *step.Context) error {
-	c.Emit(step.Output{Topic: "visits", Value: c.Get("visit")})
+func leave(c *udf.Context) error {
+	c.Emit(udf.Output{Topic: "visits", Value: c.Get("visit")})
 	c.Put("visit", nil)
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // The golden data directory: its files, its content, and the outputs after it is opened.
@@ -38,7 +38,7 @@ func directoryPipeline(s *service) afterbay.Pipeline {
 		Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}},
 		Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}}, Journal: &afterbay.Journal{By: "event"},
 	}}
-	p.Code = afterbay.Code{Functions: map[string]step.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
+	p.Code = afterbay.Code{Functions: map[string]udf.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
 	p.Steps = slices.Insert(p.Steps, 1,
 		afterbay.Step{Features: []afterbay.Feature{
 			{Name: "seen", Windows: []string{"60s", "1h/1m"}, Aggregates: []string{"count"}},

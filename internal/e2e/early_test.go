@@ -10,9 +10,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // askedLog notes which of its sessions were asked to read early.
@@ -86,7 +86,7 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 			},
 			Code: afterbay.Code{
 				Models: map[string]model.Model{"model": c.model},
-				Functions: map[string]step.Function{"same": {Version: 1, Event: func(c *step.Context) error {
+				Functions: map[string]udf.Function{"same": {Version: 1, Event: func(c *udf.Context) error {
 					c.SetInt("m", c.Int("n"))
 					return nil
 				}}},

@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // TestProgramsReadPipelineFiles reads a text, a file with a variable and a text of JSON.
 func TestProgramsReadPipelineFiles(t *testing.T) {
-	code := afterbay.Code{Functions: map[string]step.Function{"one": {Version: 1, Event: func(*step.Context) error { return nil }}}}
+	code := afterbay.Code{Functions: map[string]udf.Function{"one": {Version: 1, Event: func(*udf.Context) error { return nil }}}}
 	const text = "pipeline: p\ninput: {topic: '${TOPIC:-in}', key: k, fields: {k: string}}\nsteps: [call: {go: one, outputs: {n: int}}, emit: {topic: out, value: [k, n]}]\n"
 	path := filepath.Join(t.TempDir(), "p.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -9,15 +9,15 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // visits counts the clicks of a visit, which ends with 30 s of silence.
-var visits = step.Function{
+var visits = udf.Function{
 	Version: 1, Keyed: true,
-	Event: func(c *step.Context) error {
+	Event: func(c *udf.Context) error {
 		var n [8]byte
 		copy(n[:], c.Get("clicks"))
 		clicks := binary.BigEndian.Uint64(n[:]) + 1
@@ -26,8 +26,8 @@ var visits = step.Function{
 		c.SetInt("clicks", int64(clicks))
 		return nil
 	},
-	Timer: func(c *step.Context) error {
-		c.Emit(step.Output{Topic: "visits", Value: fmt.Appendf(nil, `{"user":%q,"clicks":%d}`, c.Key, binary.BigEndian.Uint64(c.Get("clicks")))})
+	Timer: func(c *udf.Context) error {
+		c.Emit(udf.Output{Topic: "visits", Value: fmt.Appendf(nil, `{"user":%q,"clicks":%d}`, c.Key, binary.BigEndian.Uint64(c.Get("clicks")))})
 		c.Put("clicks", nil)
 		return nil
 	},
@@ -44,7 +44,7 @@ func visitPipeline() afterbay.Pipeline {
 			{Call: &afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}}},
 			{Emit: &afterbay.Emit{Topic: "counted", Names: []string{"user", "clicks"}}},
 		},
-		Code: afterbay.Code{Functions: map[string]step.Function{"visits": visits}},
+		Code: afterbay.Code{Functions: map[string]udf.Function{"visits": visits}},
 	}
 }
 
@@ -108,9 +108,9 @@ func TestFunctionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 // one event is not called for a later one before what else is due at the first.
 func TestTimersOfAKeyFireInTheOrderOfTheirPositions(t *testing.T) {
 	p := visitPipeline()
-	p.Code.Functions = map[string]step.Function{"visits": {
+	p.Code.Functions = map[string]udf.Function{"visits": {
 		Version: 1, Keyed: true,
-		Event: func(c *step.Context) error {
+		Event: func(c *udf.Context) error {
 			if c.Key == "ann" {
 				c.SetTimer("tick", c.Time.Add(10*time.Second))
 				c.SetTimer("end", c.Time.Add(100*time.Second))
@@ -118,8 +118,8 @@ func TestTimersOfAKeyFireInTheOrderOfTheirPositions(t *testing.T) {
 			c.SetInt("clicks", 1)
 			return nil
 		},
-		Timer: func(c *step.Context) error {
-			c.Emit(step.Output{Topic: "visits", Value: fmt.Appendf(nil, "%s at %d", c.Timer, c.Time.Unix())})
+		Timer: func(c *udf.Context) error {
+			c.Emit(udf.Output{Topic: "visits", Value: fmt.Appendf(nil, "%s at %d", c.Timer, c.Time.Unix())})
 			if c.Timer == "tick" {
 				c.SetTimer("tick", c.Time.Add(10*time.Second))
 			} else {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // idsIn returns the ids in the first partitions of a topic.
@@ -69,16 +69,16 @@ func TestStepsThatAreAddedRenumberNoID(t *testing.T) {
 // which it fired, and the timer set itself for the same time.
 func TestATimerThatIsSetAgainHasAnIDOfItsOwn(t *testing.T) {
 	p := visitPipeline()
-	hour := func(c *step.Context) error {
+	hour := func(c *udf.Context) error {
 		c.SetTimer("hour", time.Unix(3600, 0))
 		if c.Timer == "" {
 			c.SetInt("clicks", 1)
 		} else {
-			c.Emit(step.Output{Topic: "visits", Value: []byte("1")})
+			c.Emit(udf.Output{Topic: "visits", Value: []byte("1")})
 		}
 		return nil
 	}
-	p.Code.Functions = map[string]step.Function{"visits": {Version: 1, Keyed: true, Event: hour, Timer: hour}}
+	p.Code.Functions = map[string]udf.Function{"visits": {Version: 1, Keyed: true, Event: hour, Timer: hour}}
 	ids := idsIn(t, run(t, p, click("ann", 0), click("bob", 4000), click("ann", 3999), click("bob", 4001), click("bob", 4001)), "visits", 1)
 	slices.Sort(ids)
 	if n := len(ids); n < 4 || len(slices.Compact(ids)) != n {
@@ -102,7 +102,7 @@ func TestTimersOfAKeyInTwoPartitionsHaveIDsOfTheirOwn(t *testing.T) {
 	log := run(t, p, events...)
 	var want []string
 	for _, event := range []string{"clicks/0@0", "clicks/1@0"} {
-		want = append(want, fmt.Sprintf("visits:visits~1970-01-01T00:00:30Z~end~%x~ann:visits", step.HashOf(event)))
+		want = append(want, fmt.Sprintf("visits:visits~1970-01-01T00:00:30Z~end~%x~ann:visits", udf.HashOf(event)))
 	}
 	if d := cmp.Diff(want, idsIn(t, log, "visits", 2)); d != "" {
 		t.Error(d)
@@ -114,10 +114,10 @@ func TestOutputsOfACallHaveNames(t *testing.T) {
 	for second, want := range map[string]string{"b": "", "": "two outputs to", "a:b": "use letters"} {
 		p := visitPipeline()
 		p.Steps[0].Call.Name = "visit"
-		p.Code.Functions = map[string]step.Function{"visits": {Version: 1, Event: func(c *step.Context) error {
+		p.Code.Functions = map[string]udf.Function{"visits": {Version: 1, Event: func(c *udf.Context) error {
 			c.SetInt("clicks", 1)
-			c.Emit(step.Output{Topic: "visits", Value: []byte("1")})
-			c.Emit(step.Output{Topic: "visits", Name: second, Value: []byte("2")})
+			c.Emit(udf.Output{Topic: "visits", Value: []byte("1")})
+			c.Emit(udf.Output{Topic: "visits", Name: second, Value: []byte("2")})
 			return nil
 		}}}
 		log := run(t, p, click("ann", 0))

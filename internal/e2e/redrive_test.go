@@ -19,15 +19,15 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // counter is a function that counts the events of a key in a state and an output
 // of this name.
-func counter(name string) step.Function {
-	return step.Function{Version: 1, Keyed: true, Event: func(c *step.Context) error {
+func counter(name string) udf.Function {
+	return udf.Function{Version: 1, Keyed: true, Event: func(c *udf.Context) error {
 		n, _ := strconv.Atoi(string(c.Get("n")))
 		c.Put("n", strconv.AppendInt(nil, int64(n+1), 10))
 		c.SetInt(name, int64(n+1))
@@ -61,9 +61,9 @@ func rides(fails func(id string) error) afterbay.Pipeline {
 			{Call: &afterbay.Call{Go: "after", Outputs: ints("done")}},
 			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"tx", "card", "nth", "seen.count_1h", "size", "done"}}},
 		},
-		Code: afterbay.Code{Functions: map[string]step.Function{
+		Code: afterbay.Code{Functions: map[string]udf.Function{
 			"before": counter("nth"), "after": counter("done"),
-			"flaky": {Version: 1, Event: func(c *step.Context) error { return fails(c.Text("tx")) }},
+			"flaky": {Version: 1, Event: func(c *udf.Context) error { return fails(c.Text("tx")) }},
 		}},
 	}
 }
@@ -298,7 +298,7 @@ func TestRedriveRefusesAStepThatWasNotThere(t *testing.T) {
 	redriveAll(t, log, "payments")
 	p := divided(true)
 	p.Steps = slices.Insert(p.Steps, 1, afterbay.Step{Call: &afterbay.Call{Go: "nth", Outputs: []afterbay.Field{{Name: "nth", Type: "int"}}}})
-	p.Code.Functions = map[string]step.Function{"nth": counter("nth")}
+	p.Code.Functions = map[string]udf.Function{"nth": counter("nth")}
 	runOn(t, log, p)
 	open := openLetters(t, log.(deadletter.Log), "payments")
 	if len(open) != 1 || open[0].Stage != "redrive" || !strings.Contains(open[0].Reason, "step `call nth` is above the one that failed") || open[0].Resume != "from let share" {
@@ -401,8 +401,8 @@ func TestRedriveOfCopiedInputs(t *testing.T) {
 func TestTimersAreNotSentBack(t *testing.T) {
 	p := visitPipeline()
 	failing := visits
-	failing.Timer = func(*step.Context) error { return errors.New("no") }
-	p.Code.Functions = map[string]step.Function{"visits": failing}
+	failing.Timer = func(*udf.Context) error { return errors.New("no") }
+	p.Code.Functions = map[string]udf.Function{"visits": failing}
 	log := run(t, p, click("ann", 100), click("ann", 300))
 	open := openLetters(t, log.(deadletter.Log), "visits")
 	if len(open) != 1 || open[0].Refusal() == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/test/reference"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // chainEvents is how many events a chain is tried with of so many: there are three
@@ -177,18 +177,18 @@ func (a *answer) functionsDifference(pipeline string, made map[string]reference.
 	for source, m := range made {
 		index := source[strings.LastIndexByte(source, '/')+1:]
 		for _, f := range m.Functions {
-			k := &step.Keyed{Values: map[string][]byte{}}
+			k := &udf.Keyed{Values: map[string][]byte{}}
 			for name, v := range f.Values {
 				k.Values[name] = []byte(v)
 			}
 			for name, timer := range f.Timers {
-				t := step.Timer{Name: name, At: timer.At, After: timer.After}
+				t := udf.Timer{Name: name, At: timer.At, After: timer.After}
 				if _, err := hex.Decode(t.SetBy[:], []byte(timer.SetBy)); err != nil {
 					panic(err)
 				}
 				k.Timers = append(k.Timers, t)
 			}
-			slices.SortFunc(k.Timers, step.Timer.Compare)
+			slices.SortFunc(k.Timers, udf.Timer.Compare)
 			key := fmt.Sprintf("c%c%s%s", len(f.Key), f.Key, f.Function)
 			want = append(want, fmt.Sprintf("%s/%s %q %x", pipeline, index, key, k.Append(nil)))
 		}

@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/test/reference"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // chainFunctions are the functions of the reference's chain, written for the
 // engine.
-func chainFunctions(pipeline string) map[string]step.Function {
+func chainFunctions(pipeline string) map[string]udf.Function {
 	sessions, milestones := "sessions", "milestones"
 	if pipeline == "activity" {
 		sessions, milestones = "activity-sessions", "activity-milestones"
 	}
-	return map[string]step.Function{
+	return map[string]udf.Function{
 		"band":    {Version: 1, Event: band},
 		"share":   {Version: 1, Event: share},
 		"session": {Version: 1, Keyed: true, Event: sessionEvent(sessions, milestones), Timer: sessionTimer(sessions)},
@@ -31,7 +31,7 @@ func chainFunctions(pipeline string) map[string]step.Function {
 
 var errRefused = errors.New("refused")
 
-func band(c *step.Context) error {
+func band(c *udf.Context) error {
 	amount, country := c.Number("amount"), c.Text("country")
 	if country == "NG" && amount > 150 {
 		return errRefused
@@ -42,43 +42,43 @@ func band(c *step.Context) error {
 	return nil
 }
 
-func share(c *step.Context) error {
+func share(c *udf.Context) error {
 	c.SetNumber("share", c.Number("amount")/c.Number("shop.count_1h"))
 	return nil
 }
 
 // What functions keep is text, as the reference has it.
-func kept(c *step.Context, name string) int64 {
+func kept(c *udf.Context, name string) int64 {
 	n, _ := strconv.ParseInt(string(c.Get(name)), 10, 64) // 0 where there is none
 	return n
 }
 
-func keep(c *step.Context, name string, n int64) {
+func keep(c *udf.Context, name string, n int64) {
 	c.Put(name, strconv.AppendInt(nil, n, 10))
 }
 
-func write(c *step.Context, topic, key, id string, value any) {
+func write(c *udf.Context, topic, key, id string, value any) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
 	}
-	c.Emit(step.Output{Topic: topic, Key: key, ID: id, Value: text})
+	c.Emit(udf.Output{Topic: topic, Key: key, ID: id, Value: text})
 }
 
-func watermarkOf(c *step.Context) int64 {
+func watermarkOf(c *udf.Context) int64 {
 	if c.Watermark.IsZero() {
 		return math.MinInt64
 	}
 	return c.Watermark.UnixMicro()
 }
 
-func sessionEvent(sessions, milestones string) func(c *step.Context) error {
+func sessionEvent(sessions, milestones string) func(c *udf.Context) error {
 	type milestone struct {
 		N         int64   `json:"n"`
 		Spent     float64 `json:"spent"`
 		Watermark int64   `json:"watermark"`
 	}
-	return func(c *step.Context) error {
+	return func(c *udf.Context) error {
 		n, kind := kept(c, "n")+1, strings.Clone(c.Text("kind"))
 		before, _ := strconv.ParseFloat(string(c.Get("spent")), 64)
 		total := before + c.Number("spent")
@@ -114,7 +114,7 @@ func sessionEvent(sessions, milestones string) func(c *step.Context) error {
 	}
 }
 
-func sessionTimer(sessions string) func(c *step.Context) error {
+func sessionTimer(sessions string) func(c *udf.Context) error {
 	type ended struct {
 		N         int64  `json:"n"`
 		Kind      string `json:"kind"`
@@ -128,7 +128,7 @@ func sessionTimer(sessions string) func(c *step.Context) error {
 		Ticks int64 `json:"ticks"`
 		N     int64 `json:"n"`
 	}
-	return func(c *step.Context) error {
+	return func(c *udf.Context) error {
 		ticks := kept(c, "ticks")
 		switch c.Timer {
 		case "end":
@@ -153,7 +153,7 @@ func sessionTimer(sessions string) func(c *step.Context) error {
 	}
 }
 
-func strikesEvent(c *step.Context) error {
+func strikesEvent(c *udf.Context) error {
 	n := kept(c, "n")
 	if c.Text("action") == "block" {
 		n++
@@ -165,12 +165,12 @@ func strikesEvent(c *step.Context) error {
 	return nil
 }
 
-func strikesTimer(sessions string) func(c *step.Context) error {
+func strikesTimer(sessions string) func(c *udf.Context) error {
 	type forgiven struct {
 		Forgiven string `json:"forgiven"`
 		Left     int64  `json:"left"`
 	}
-	return func(c *step.Context) error {
+	return func(c *udf.Context) error {
 		n := kept(c, "n") - 1
 		write(c, sessions, "", "", forgiven{string(c.Get("worst")), n})
 		if n == 0 {
@@ -184,7 +184,7 @@ func strikesTimer(sessions string) func(c *step.Context) error {
 	}
 }
 
-func devicesEvent(c *step.Context) error {
+func devicesEvent(c *udf.Context) error {
 	place := strings.Clone(c.Text("place"))
 	keep(c, place, c.Time.UnixMicro())
 	c.SetTimer(place, c.Time.Add(10*time.Minute))
@@ -198,12 +198,12 @@ func devicesEvent(c *step.Context) error {
 	return nil
 }
 
-func devicesTimer(sessions string) func(c *step.Context) error {
+func devicesTimer(sessions string) func(c *udf.Context) error {
 	type forgotten struct {
 		Forgotten string `json:"forgotten"`
 		Left      int64  `json:"left"`
 	}
-	return func(c *step.Context) error {
+	return func(c *udf.Context) error {
 		c.Put(c.Timer, nil)
 		n := int64(0)
 		for _, place := range reference.Places {

@@ -7,8 +7,8 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/sink"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // Pipeline is one pipeline: what the pipeline file writes, in Go. Its zero
@@ -41,11 +41,11 @@ type Pipeline struct {
 
 // Code is what a pipeline calls by name in the program that embeds it.
 type Code struct {
-	Functions map[string]step.Function // of call steps
-	Models    map[string]model.Model   // of Model.Go
-	Sinks     []sink.Kind              // that pipeline files may name beside the built-in ones
-	Lookups   []lookup.Kind            // as Sinks, of lookups outside of the log
-	Logs      []stream.Kind            // as Sinks, of logs that `engine` may name
+	Functions map[string]udf.Function // of call steps
+	Models    map[string]model.Model  // of Model.Go
+	Sinks     []sink.Kind             // that pipeline files may name beside the built-in ones
+	Lookups   []lookup.Kind           // as Sinks, of lookups outside of the log
+	Logs      []stream.Kind           // as Sinks, of logs that `engine` may name
 
 	ModelKinds []model.Kind // as Sinks, of models of manifests
 }

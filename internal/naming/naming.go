@@ -171,3 +171,13 @@ func Valid(name string) bool {
 func ValidTopic(name string) bool {
 	return Valid(strings.ReplaceAll(name, ".", "")) && name != "." && name != ".."
 }
+
+// Identifier reports whether a name has letters, digits and '_' alone, and no digit first.
+func Identifier(name string) bool {
+	for i, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || i > 0 && r >= '0' && r <= '9') {
+			return false
+		}
+	}
+	return name != ""
+}

@@ -17,7 +17,7 @@ var ranks = []struct {
 		"internal/models/text/internal", "internal/gateway/wire", "internal/gateway/hub", "internal/gateway/auth", "internal/http/access", "sink",
 	}},
 	{3, []string{
-		"step", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
+		"udf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
 		"internal/models/text/wordpiece", "internal/observe/otlp", "internal/gateway/contract",
 		"internal/models/onnx/worker", "internal/task/watermark", "internal/spec",
 	}},
@@ -29,7 +29,7 @@ var ranks = []struct {
 	{5, []string{
 		"internal/log", "internal/models", "internal/http/ingest", "internal/http/serving", "internal/models/ocr", "internal/models/voice",
 		"internal/lookups/postgres", "internal/lookups/redis", "internal/lookups/http", "internal/gateway/sequence", "internal/sinks/files",
-		"internal/sinks/http", "internal/sinks/postgres", "internal/sinks/redis",
+		"internal/sinks/http", "internal/sinks/postgres", "internal/sinks/redis", "internal/task/operator",
 	}},
 	{6, []string{"internal/task/redrive", "internal/task/table", "internal/sinks", "internal/sinks/kafka"}},
 	{8, []string{"internal/task/output", "internal/task/group", "internal/task/async"}},
@@ -47,7 +47,7 @@ var ranks = []struct {
 }
 
 // public are the packages that programs of others may import. The root is ".".
-var public = []string{".", "client", "lookup", "model", "scenario", "sink", "step", "stream", "stream/streamtest"}
+var public = []string{".", "client", "lookup", "model", "scenario", "sink", "stream", "stream/streamtest", "udf"}
 
 // up are the imports that run up the ranks, each with what ends it. The list only shrinks: an import that is gone is
 // struck from it, and none is added.

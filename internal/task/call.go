@@ -10,14 +10,15 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/task/keyed"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/timer"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // called is what a function wrote for an event.
 type called struct {
-	call    *step.Call
-	outputs []step.Output
+	call    *operator.Call
+	outputs []udf.Output
 }
 
 // firing is a timer that was due, and what its call wrote.
@@ -25,10 +26,10 @@ type firing struct {
 	item    int32 // at whose position, before it
 	at      int64
 	key     string
-	call    *step.Call
+	call    *operator.Call
 	timer   string
 	id      string
-	outputs []step.Output
+	outputs []udf.Output
 	err     error
 }
 
@@ -44,14 +45,14 @@ func (w *worker) mark(p *partition, it *item) {
 }
 
 // call calls a function for an event. The first error is the event's.
-func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
-	if wanted, err := step.Holds(c.When, it.Row); err != nil || !wanted {
+func (w *worker) call(c *operator.Call, it *item) (failure, fatal error) {
+	if wanted, err := operator.Holds(c.When, it.Row); err != nil || !wanted {
 		for _, slot := range c.Outputs {
 			it.Row.Clear(slot)
 		}
 		return err, nil
 	}
-	ctx := step.Invocation{
+	ctx := udf.Invocation{
 		ID: it.Row.Text(w.plan.Meta.ID), Key: value.Text(it.Record.Key), Time: time.UnixMicro(it.Time).UTC(), Watermark: timeOrZero(it.Watermark),
 		Offset: int64(it.Record.Offset), Row: it.Row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
 	}
@@ -65,7 +66,7 @@ func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
 	for _, slot := range c.Outputs {
 		it.Row.Clear(slot)
 	}
-	effects, err := c.Function.Run(step.NewContext(ctx))
+	effects, err := c.Function.Run(udf.NewContext(ctx))
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Name, err), nil
 	}
@@ -84,7 +85,7 @@ func (w *worker) call(c *step.Call, it *item) (failure, fatal error) {
 }
 
 // keep makes s what the function keeps of the key.
-func (w *worker) keep(p *partition, k *keyed.Key, state *keyed.Call, s *step.Keyed) {
+func (w *worker) keep(p *partition, k *keyed.Key, state *keyed.Call, s *udf.Keyed) {
 	p.keys.Keep(k, state, s)
 	w.touch(p, k)
 }
@@ -93,7 +94,7 @@ func (w *worker) keep(p *partition, k *keyed.Key, state *keyed.Call, s *step.Key
 // positions up to that of the item last. The position of a timer does not depend
 // on when it is called: before the next event of its key, or else at the end of
 // the chunk. It returns what the function keeps of the key after that.
-func (w *worker) fire(p *partition, k *keyed.Key, c *step.Call, last int32, until int64) (*keyed.Call, error) {
+func (w *worker) fire(p *partition, k *keyed.Key, c *operator.Call, last int32, until int64) (*keyed.Call, error) {
 	state, err := p.keys.Call(k, c)
 	for err == nil && p.markChunk == w.chunk {
 		first, at := -1, last
@@ -114,7 +115,7 @@ func (w *worker) fire(p *partition, k *keyed.Key, c *step.Call, last int32, unti
 	return state, err
 }
 
-func (w *worker) fireOne(p *partition, k *keyed.Key, c *step.Call, state *keyed.Call, timer int, i int32) {
+func (w *worker) fireOne(p *partition, k *keyed.Key, c *operator.Call, state *keyed.Call, timer int, i int32) {
 	t, before := state.Keyed.Timers[timer], state.Keyed.Without(timer)
 	w.metrics.Timers.Add(1)
 	w.fired++
@@ -123,7 +124,7 @@ func (w *worker) fireOne(p *partition, k *keyed.Key, c *step.Call, state *keyed.
 		return
 	}
 	id := header.OfTimer(c.Name, t.At, t.Name, t.SetBy, k.Name)
-	effects, err := c.Function.Run(step.NewContext(step.Invocation{
+	effects, err := c.Function.Run(udf.NewContext(udf.Invocation{
 		ID: id, Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
 		Watermark: timeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
 	}))

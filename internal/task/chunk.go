@@ -14,10 +14,10 @@ import (
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/keyed"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/redrive"
 	"github.com/afterbay/afterbay/internal/task/watermark"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -48,13 +48,13 @@ func (it *item) fail(stage string, err error) {
 }
 
 // failAt makes the event a dead letter of a stage.
-func (it *item) failAt(s *step.Stage, err error) {
+func (it *item) failAt(s *operator.Stage, err error) {
 	it.Failure = &output.Failure{Stage: s.Name, At: s.At, Err: err}
 	it.become(failed)
 }
 
 // takes reports whether a stage is for the event.
-func (it *item) takes(s *step.Stage) bool { return it.point.Takes(s) && s.Guard.Holds(it.Row) }
+func (it *item) takes(s *operator.Stage) bool { return it.point.Takes(s) && s.Guard.Holds(it.Row) }
 
 // compute moves the step being made past the first records, as many as it
 // takes at once, and returns how many.
@@ -316,11 +316,11 @@ func (w *worker) appended(it *item) bool {
 func (w *worker) late(it *item) {
 	it.late = true
 	switch w.plan.Time.Late {
-	case step.LateDead:
+	case operator.LateDead:
 		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond))
-	case step.LateDrop:
+	case operator.LateDrop:
 		it.become(late)
-	case step.LateTopic:
+	case operator.LateTopic:
 		it.become(diverted)
 	}
 }
@@ -444,14 +444,14 @@ func (w *worker) wave(ctx context.Context) error {
 
 // run executes a stage other than a score on one event. The error returned is
 // not the event's.
-func (w *worker) run(stage *step.Stage, it *item) error {
+func (w *worker) run(stage *operator.Stage, it *item) error {
 	if !it.takes(stage) {
 		return nil
 	}
 	var err, fatal error
 	switch {
 	case stage.Assign != nil:
-		err = step.AssignAll(stage.Assign, it.Row)
+		err = operator.AssignAll(stage.Assign, it.Row)
 	case stage.Features != nil:
 		it.Approximate, err = it.partition.keys.Features(it.key, stage, it.Row, it.Time, it.Approximate)
 	case stage.Emit != nil:

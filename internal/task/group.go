@@ -5,9 +5,9 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/redrive"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -16,7 +16,7 @@ import (
 // whose watermark ends it.
 
 // join adds an event to its group, where it ends. The first error is the event's.
-func (w *worker) join(g *step.Group, it *item) (failure, fatal error) {
+func (w *worker) join(g *operator.Group, it *item) (failure, fatal error) {
 	bytes, failure, fatal := it.partition.groups.Add(group.Event{
 		Group: g, Key: it.Record.Key, Offset: int64(it.Record.Offset), Time: it.Time, Row: it.Row, ID: it.Row.Text(w.plan.Meta.ID),
 		Source: cmp.Or(header.Get(it.Record, header.Source), header.Get(it.Record, header.Copied)), Headers: it.Record.Headers,

@@ -2,7 +2,7 @@ package task
 
 import (
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // output makes the records of the chunk in position order.
@@ -31,7 +31,7 @@ func (w *worker) output() error {
 			w.step.DeadLetter(&it.Event)
 		}
 		if w.plan.Ends.Topic != "" && effects[it.outcome].told {
-			w.step.End(&it.Event, from, it.late && w.plan.Time.Late == step.LateDrop)
+			w.step.End(&it.Event, from, it.late && w.plan.Time.Late == operator.LateDrop)
 		}
 		if w.options.Observe != nil && effects[it.outcome].ended && it.group == nil {
 			w.options.Observe(it.observed())
@@ -62,7 +62,7 @@ func (it *item) observed() *Observed {
 }
 
 // writeOutputs makes the records that a function wrote for an event.
-func (w *worker) writeOutputs(c *step.Call, it *item) {
+func (w *worker) writeOutputs(c *operator.Call, it *item) {
 	for _, made := range it.called {
 		if made.call != c {
 			continue

@@ -12,8 +12,9 @@ import (
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/keyed"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // What cannot be finished now is parked:
@@ -86,9 +87,9 @@ func (w *worker) parkedBehind() error {
 }
 
 // refused is what becomes of events whose score cannot be asked for.
-func (w *worker) refused(stage *step.Stage, at int, items []int32) error {
+func (w *worker) refused(stage *operator.Stage, at int, items []int32) error {
 	for _, i := range items {
-		if it := &w.items[i]; stage.Score.Calling.Open == step.OpenFallback {
+		if it := &w.items[i]; stage.Score.Calling.Open == operator.OpenFallback {
 			it.fallBack(stage)
 		} else if err := w.park(it, async.Head{Stage: at}, nil); err != nil {
 			return err
@@ -97,7 +98,7 @@ func (w *worker) refused(stage *step.Stage, at int, items []int32) error {
 	return nil
 }
 
-func (it *item) fallBack(stage *step.Stage) {
+func (it *item) fallBack(stage *operator.Stage) {
 	it.Fallback = append(it.Fallback, stage.Score.Name)
 	if err := stage.Score.Skip(it.Row); err != nil {
 		it.failAt(stage, err)
@@ -106,7 +107,7 @@ func (it *item) fallBack(stage *step.Stage) {
 
 // unscored handles an event after its call failed. The first of failures is its own;
 // without a Calling failures is empty.
-func (w *worker) unscored(stage *step.Stage, at int, it *item, err error, failures []step.Failure) error {
+func (w *worker) unscored(stage *operator.Stage, at int, it *item, err error, failures []operator.Failure) error {
 	c := stage.Score.Calling
 	if c == nil || c.Exhausted(err, failures[0].Attempts) {
 		return w.giveUp(stage, it, err)
@@ -121,7 +122,7 @@ func (w *worker) unscored(stage *step.Stage, at int, it *item, err error, failur
 
 // giveUp makes the event a dead letter, unless what is done about that emits. The
 // error returned is not the event's.
-func (w *worker) giveUp(stage *step.Stage, it *item, err error) error {
+func (w *worker) giveUp(stage *operator.Stage, it *item, err error) error {
 	emits, called := it.emits, len(it.called)
 	for i := range stage.OnFailure() {
 		if fatal := w.run(&stage.OnFailure()[i], it); fatal != nil {
@@ -172,7 +173,7 @@ func (w *worker) partial(part *async.Part) {
 	}
 	event := output.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin, Attempt: e.Shown}
 	made := w.plan.Stages[e.Stage].Score.Output(part.Row, w.plan.Meta.ID, e.Shown, part.Text)
-	_ = w.step.Call([]step.Output{made}, &event, part.Row.Text(w.plan.Meta.ID), "", string(e.Record.Key), e.Time)
+	_ = w.step.Call([]udf.Output{made}, &event, part.Row.Text(w.plan.Meta.ID), "", string(e.Record.Key), e.Time)
 }
 
 // resume computes the rest of parked events, as a chunk of its own.

@@ -17,11 +17,11 @@ import (
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/keyed"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/redrive"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/internal/task/watermark"
-	"github.com/afterbay/afterbay/step"
 )
 
 // Plan is a pipeline made ready to run: names resolved to slots, expressions
@@ -35,8 +35,8 @@ type Plan struct {
 	MaxBytes  int // of an input value
 
 	Key    value.Slot
-	Time   step.Timing
-	Meta   step.Meta
+	Time   operator.Timing
+	Meta   operator.Meta
 	Dedupe *DedupePlan // nil takes every event
 
 	// Copy makes a plan of one that copies its events to the topic of another,
@@ -53,8 +53,8 @@ type Plan struct {
 	// Stages in order of execution. Those before Waves run record by record in
 	// log order; the others wave by wave, each wave with a key at most once
 	// where Feedback is set, and all at once where it is not.
-	Stages   []step.Stage
-	Cases    *step.Route // whose cases are measured apart; nil is none
+	Stages   []operator.Stage
+	Cases    *operator.Route // whose cases are measured apart; nil is none
 	Waves    int
 	Feedback bool
 
@@ -63,7 +63,7 @@ type Plan struct {
 	Ordered bool
 	Queue   control.GateOptions
 	Orders  async.Orders // about what is parked
-	Turns   step.Fairness
+	Turns   operator.Fairness
 	Tenants async.Tenants
 	Journal *journal.Spec
 
@@ -75,14 +75,14 @@ type Plan struct {
 
 	Fingerprint generation.Fingerprint // Prepare sets its Order
 
-	Calls  []*step.Call    // in order
-	Shared []*batch.Shared // models whose calls sessions share
+	Calls  []*operator.Call // in order
+	Shared []*batch.Shared  // models whose calls sessions share
 
-	writers []*step.Stage // emits and calls, in order; others write nothing
-	models  []byte        // value of header.Models; nil without models
-	keys    keyed.Plan    // of Early, Late, Retention, Keep and Calls
-	remote  bool          // a model is
-	parks   bool          // a score may
+	writers []*operator.Stage // emits and calls, in order; others write nothing
+	models  []byte            // value of header.Models; nil without models
+	keys    keyed.Plan        // of Early, Late, Retention, Keep and Calls
+	remote  bool              // a model is
+	parks   bool              // a score may
 
 	resumption *redrive.Stages
 }
@@ -154,7 +154,7 @@ func (p *Plan) form(maxBytes int) *output.Form {
 		Pipeline: pipeline, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, DeadByKey: p.Copy != nil,
 		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes,
 	}
-	if p.Time.Late == step.LateTopic {
+	if p.Time.Late == operator.LateTopic {
 		form.LateTopic = p.Outputs[p.Time.LateOutput]
 	}
 	return form

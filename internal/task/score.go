@@ -8,20 +8,21 @@ import (
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/task/async"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // scoreScratch holds the rows of the calls of one stage.
 type scoreScratch struct {
 	batch.Gather
-	items    []int32        // of the rows
-	failures []step.Failure // of Failed, where the model has a Calling
+	items    []int32            // of the rows
+	failures []operator.Failure // of Failed, where the model has a Calling
 }
 
 // scoreStage calls the stage's model for the active items, in calls of at most
 // Size rows. The rows of several partitions share calls, which is safe because
 // a model's score of a row depends on that row alone.
-func (w *worker) scoreStage(ctx context.Context, stage *step.Stage, at int) error {
+func (w *worker) scoreStage(ctx context.Context, stage *operator.Stage, at int) error {
 	s := stage.Score
 	b := &w.score
 	numbers, texts, _ := s.Columns()
@@ -31,7 +32,7 @@ func (w *worker) scoreStage(ctx context.Context, stage *step.Stage, at int) erro
 		if !it.alive() || !it.takes(stage) {
 			continue
 		}
-		if wanted, err := step.Holds(s.When, it.Row); err != nil {
+		if wanted, err := operator.Holds(s.When, it.Row); err != nil {
 			it.failAt(stage, err)
 			continue
 		} else if !wanted {
@@ -46,7 +47,7 @@ func (w *worker) scoreStage(ctx context.Context, stage *step.Stage, at int) erro
 			}
 			continue
 		}
-		var kept *step.Keyed
+		var kept *udf.Keyed
 		if s.State != nil {
 			state, err := w.fire(it.partition, it.key, s.State, it.index, it.Watermark)
 			if err != nil {
@@ -71,7 +72,7 @@ func (w *worker) scoreStage(ctx context.Context, stage *step.Stage, at int) erro
 }
 
 // callModel predicts the gathered rows, and stores their scores.
-func (w *worker) callModel(ctx context.Context, stage *step.Stage, at int) error {
+func (w *worker) callModel(ctx context.Context, stage *operator.Stage, at int) error {
 	s, b := stage.Score, &w.score
 	if len(b.items) == 0 {
 		return nil
@@ -128,14 +129,14 @@ func (w *worker) callModel(ctx context.Context, stage *step.Stage, at int) error
 
 // predict calls a model for the gathered rows, unless its endpoint takes no calls.
 // The error is ctx's.
-func (w *worker) predict(ctx context.Context, s *step.Score, outputs int) (called bool, err error) {
+func (w *worker) predict(ctx context.Context, s *operator.Score, outputs int) (called bool, err error) {
 	b, c := &w.score, s.Calling
 	if b.failures = b.failures[:0]; c == nil {
 		return true, b.Run(ctx, s.Model, outputs, s.Size, s.ByLength)
 	}
 	// A model that is out of order may hang: whether it works again is tried off the
 	// loop, unless nothing is parked that it could be tried with.
-	if c.Open != step.OpenFallback && !c.Endpoint.Breaker.Steady() {
+	if c.Open != operator.OpenFallback && !c.Endpoint.Breaker.Steady() {
 		return false, nil
 	}
 	admitted, ok := c.Place(ctx, w.desk.Calling())
@@ -155,7 +156,7 @@ func (w *worker) predict(ctx context.Context, s *step.Score, outputs int) (calle
 		}
 	}
 	for _, f := range b.Failed {
-		b.failures = append(b.failures, step.Failure{Err: f.Err})
+		b.failures = append(b.failures, operator.Failure{Err: f.Err})
 	}
 	c.Endpoint.Observe(time.Now(), admitted, c.Judge(admitted, len(b.items)-len(b.Failed), b.failures))
 	return true, nil

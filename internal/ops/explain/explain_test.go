@@ -23,8 +23,8 @@ import (
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // half is a model in Go: half of its first input, so that feedback shows.
@@ -47,15 +47,15 @@ func (m half) Info() model.Info {
 }
 
 // quiet writes a record when a key was silent for 8 s.
-var quiet = step.Function{
+var quiet = udf.Function{
 	Version: 1, Keyed: true,
-	Event: func(c *step.Context) error {
+	Event: func(c *udf.Context) error {
 		c.Put("last", fmt.Appendf(nil, "%g", c.Number("amount")))
 		c.SetTimer("quiet", c.Time.Add(8*time.Second))
 		return nil
 	},
-	Timer: func(c *step.Context) error {
-		c.Emit(step.Output{Topic: "silences", Value: fmt.Appendf(nil, `{"card":%q,"last":%s}`, c.Key, c.Get("last"))})
+	Timer: func(c *udf.Context) error {
+		c.Emit(udf.Output{Topic: "silences", Value: fmt.Appendf(nil, `{"card":%q,"last":%s}`, c.Key, c.Get("last"))})
 		return nil
 	},
 }
@@ -83,7 +83,7 @@ func everything() afterbay.Pipeline {
 			{Emit: &afterbay.Emit{Topic: "scores", Names: []string{"tx", "half.score", "spend.*", "odd"}}},
 			{Emit: &afterbay.Emit{Topic: "large", When: "amount > 90", Key: "tx", ID: `"large-" + string(tx)`, Names: []string{"card", "amount"}}},
 		},
-		Code: afterbay.Code{Functions: map[string]step.Function{"quiet": quiet}, Models: map[string]model.Model{"half": half{"one"}}},
+		Code: afterbay.Code{Functions: map[string]udf.Function{"quiet": quiet}, Models: map[string]model.Model{"half": half{"one"}}},
 	}
 }
 

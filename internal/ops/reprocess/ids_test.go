@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/state/generation"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // gaps is payments with late events in a topic of their own, and a timer that writes when
@@ -20,14 +20,14 @@ func gaps(limit float64) afterbay.Pipeline {
 	p := payments(limit)
 	p.Input.Time.LateTo = "late"
 	p.Steps = append([]afterbay.Step{{Call: &afterbay.Call{Go: "gap", Name: "silent", Topics: []string{"out"}}}}, p.Steps...)
-	p.Code.Functions = map[string]step.Function{"gap": {
+	p.Code.Functions = map[string]udf.Function{"gap": {
 		Version: 1, Keyed: true,
-		Event: func(c *step.Context) error {
+		Event: func(c *udf.Context) error {
 			c.SetTimer("gap", c.Time.Add(20*time.Second))
 			return nil
 		},
-		Timer: func(c *step.Context) error {
-			c.Emit(step.Output{Topic: "out", Value: []byte(`{"action":"silent"}`)})
+		Timer: func(c *udf.Context) error {
+			c.Emit(udf.Output{Topic: "out", Value: []byte(`{"action":"silent"}`)})
 			return nil
 		},
 	}}

@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 )
 
 // Task is a parked event that was taken from its queue.
@@ -33,7 +33,7 @@ type Task struct {
 
 // call is a call of a model for parked events.
 type call struct {
-	score    *step.Score
+	score    *operator.Score
 	tasks    []Task
 	gather   batch.Gather
 	admitted control.Call
@@ -48,7 +48,7 @@ type call struct {
 	at              time.Time
 }
 
-func newCall(score *step.Score) *call {
+func newCall(score *operator.Score) *call {
 	c := &call{score: score}
 	numbers, texts, _ := score.Columns()
 	c.gather.Begin(numbers, texts)
@@ -73,7 +73,7 @@ func (c *call) rowsMax() int {
 	calling := c.score.Calling
 	most := c.score.Model.Info().RowsMax
 	switch {
-	case calling.Generative && calling.Journal == step.JournalByEvent, len(c.tasks) > 0 && c.tasks[0].waiting.outlier.Alone():
+	case calling.Generative && calling.Journal == operator.JournalByEvent, len(c.tasks) > 0 && c.tasks[0].waiting.outlier.Alone():
 		return 1
 	case most > 0:
 		return min(c.score.Size, most)
@@ -92,7 +92,7 @@ func (c *call) run(ctx context.Context) {
 	if err == nil && len(c.gather.Failed) == 0 {
 		late = calling.Late(timed)
 	}
-	if calling.Journal == step.JournalNone { // else it is kept, and found when it is asked for again
+	if calling.Journal == operator.JournalNone { // else it is kept, and found when it is asked for again
 		err = cmp.Or(err, late)
 	}
 	for i := range c.tasks {
@@ -116,12 +116,12 @@ func (c *call) run(ctx context.Context) {
 func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 	calling, outcome := c.score.Calling, control.Abandoned
 	if !abandoned {
-		var failures []step.Failure
+		var failures []operator.Failure
 		for i := range tasks {
 			if o := &tasks[i].waiting.outlier; tasks[i].Err == nil {
 				calling.Endpoint.Answered(o)
 			} else {
-				failures = append(failures, step.Failure{Err: tasks[i].Err, Outlier: o, Ready: tasks[i].ready})
+				failures = append(failures, operator.Failure{Err: tasks[i].Err, Outlier: o, Ready: tasks[i].ready})
 			}
 		}
 		outcome = calling.Judge(c.admitted, len(tasks)-len(failures), failures)

@@ -13,23 +13,23 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // Plan is what a Desk needs to know of a pipeline.
 type Plan struct {
 	Pipeline string
-	Stages   []step.Stage
+	Stages   []operator.Stage
 	Labels   []string // of Stages: an entry is stored with that of its stage
 	Schema   *value.Schema
 	ID       value.Slot // of events
 	Ordered  bool
 	Parks    bool
 	Orders   *Orders
-	Journal  *journal.Spec // nil where no stage has one
-	Fairness step.Fairness // resolved
-	Tenants  *Tenants      // of the process
+	Journal  *journal.Spec     // nil where no stage has one
+	Fairness operator.Fairness // resolved
+	Tenants  *Tenants          // of the process
 
 	// Attach puts back into a row what was not stored with it. It may be nil where no
 	// event has Members.
@@ -374,7 +374,7 @@ func (d *Desk) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error
 // retry has an event called for again later. Attempts that count against it are
 // kept, and of the others why the first failed, and the 2nd, 4th, 8th ... where
 // that is something else: a write for each would be as many as there are retries.
-func (d *Desk) retry(t Task, c *step.Calling) {
+func (d *Desk) retry(t Task, c *operator.Calling) {
 	d.retries++
 	t.waiting.faults++
 	n, why := t.waiting.faults, t.Err.Error()
@@ -388,7 +388,7 @@ func (d *Desk) retry(t Task, c *step.Calling) {
 }
 
 // expired reports whether an event has waited for too long, and says so in it.
-func (d *Desk) expired(t *Task, c *step.Calling) bool {
+func (d *Desk) expired(t *Task, c *operator.Calling) bool {
 	waited := time.Duration(d.now.UnixMicro()-t.Entry.Since) * time.Microsecond
 	if c.Expire == 0 || waited < c.Expire {
 		return false
@@ -435,14 +435,14 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 				}
 				continue
 			}
-			down = down || admission == control.Down && calling.Open == step.OpenPause && d.untried(at)
+			down = down || admission == control.Down && calling.Open == operator.OpenPause && d.untried(at)
 			soon(cmp.Or(min(wait, lookAgain), lookAgain/5))
-			if admission == control.Down && calling.Journal != step.JournalNone {
+			if admission == control.Down && calling.Journal != operator.JournalNone {
 				if err := d.takeKnown(at, wait, list); err != nil {
 					return 0, false, err
 				}
 			}
-			if err := d.takeOld(at, admission == control.Down && calling.Open == step.OpenFallback, list); err != nil {
+			if err := d.takeOld(at, admission == control.Down && calling.Open == operator.OpenFallback, list); err != nil {
 				return 0, false, err
 			}
 			break

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -34,14 +34,14 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 		return nil
 	}
 	by, p := c.score.Calling.Journal, t.Partition
-	if by == step.JournalNone {
+	if by == operator.JournalNone {
 		return nil
 	}
 	rows, last := &c.gather.Rows, len(c.tasks)-1
 	values, bytes := rows.Row(last)
 	info := c.score.Model.Info()
 	request := journal.Request{Endpoint: c.score.Name, Version: info.Digest, Parameters: info.Request + c.score.Asks, Body: journal.AppendRow(nil, values, bytes)}
-	if by == step.JournalByEvent {
+	if by == operator.JournalByEvent {
 		request.Event = t.Row.Text(d.plan.ID)
 	}
 	t.key = request.Key()
@@ -51,7 +51,7 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 	}
 	if state == journal.Call {
 		c.tasks[last] = t
-		if by == step.JournalByEvent {
+		if by == operator.JournalByEvent {
 			c.events = appendText(c.events, []byte(request.Event))
 		}
 		return nil
@@ -94,7 +94,7 @@ func (d *Desk) takeKnown(at int, again time.Duration, list *[]Task) error {
 }
 
 // answered returns the task with an answer of the journal.
-func (t Task) answered(answer []byte, score *step.Score) Task {
+func (t Task) answered(answer []byte, score *operator.Score) Task {
 	_, _, outputs := score.Columns()
 	t.Answer = model.Answer{Scores: make([]float32, outputs), Texts: make([][]byte, score.Model.Info().Texts())}
 	t.Err = journal.ReadAnswer(t.Answer.Scores, t.Answer.Texts, answer)
@@ -106,7 +106,7 @@ func (t Task) answered(answer []byte, score *step.Score) Task {
 // whether the event is to wait for that to be durable.
 func (d *Desk) record(c *call, t Task) (wait bool, err error) {
 	b, offset := t.Partition.book, uint64(t.Entry.Record.Offset)
-	if c.score.Calling.Journal == step.JournalNone {
+	if c.score.Calling.Journal == operator.JournalNone {
 		return false, nil
 	}
 	if t.Err != nil {

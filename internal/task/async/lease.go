@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -63,7 +63,7 @@ func (d *Desk) lapse(c *call) []Task {
 // takeLate keeps the answers of a call whose lease was over before: who asks again
 // finds them.
 func (d *Desk) takeLate(c *call, tasks []Task, _ uint64, _ *[]Task) error {
-	if c.score.Calling.Journal == step.JournalNone {
+	if c.score.Calling.Journal == operator.JournalNone {
 		return nil
 	}
 	for i := range tasks {

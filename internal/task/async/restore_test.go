@@ -8,7 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -30,8 +30,8 @@ func TestQueuedEventsFindTheirStepByItsLabel(t *testing.T) {
 	a := stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: queued{statekey.AppendParked(nil, 7), (&Entry{Step: "score tone"}).Append(nil)}}
 	restore := func(other string, labels ...string) (*Desk, *Partition, error) {
 		d := NewDesk(Plan{
-			Pipeline: "chat", Stages: make([]step.Stage, len(labels)), Labels: labels, Schema: &value.Schema{}, Parks: true,
-			Orders: &Orders{}, Tenants: &Tenants{}, Fairness: step.Fairness{},
+			Pipeline: "chat", Stages: make([]operator.Stage, len(labels)), Labels: labels, Schema: &value.Schema{}, Parks: true,
+			Orders: &Orders{}, Tenants: &Tenants{}, Fairness: operator.Fairness{},
 		}, func() {}, nil)
 		t.Cleanup(d.Close)
 		p, err := d.Restore(a, other)

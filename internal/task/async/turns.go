@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Tenants counts the events that each tenant has parked in a process. The zero
@@ -90,7 +90,7 @@ type turn struct {
 	since     time.Time
 }
 
-func newTurns(f *step.Fairness, c *step.Calling, wake func()) *turns {
+func newTurns(f *operator.Fairness, c *operator.Calling, wake func()) *turns {
 	options := f.Weights
 	options.Max, options.TenantMax = math.MaxInt, 0 // what is parked is bounded elsewhere
 	queue, err := control.NewFairQueue[turn](options)

@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // newTurnDesk returns a desk with a stage that calls, and a partition.
-func newTurnDesk(t *testing.T, ordered bool, fairness step.Fairness) (*Desk, *Partition) {
+func newTurnDesk(t *testing.T, ordered bool, fairness operator.Fairness) (*Desk, *Partition) {
 	t.Helper()
 	endpoint, err := control.NewEndpoint(control.EndpointOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := NewDesk(Plan{
-		Stages: []step.Stage{{Score: &step.Score{Calling: &step.Calling{Endpoint: endpoint}}}}, Ordered: ordered, Parks: true,
+		Stages: []operator.Stage{{Score: &operator.Score{Calling: &operator.Calling{Endpoint: endpoint}}}}, Ordered: ordered, Parks: true,
 		Orders: &Orders{}, Fairness: fairness, Tenants: &Tenants{},
 	}, func() {}, nil)
 	t.Cleanup(d.Close)
@@ -33,7 +33,7 @@ func newTurnDesk(t *testing.T, ordered bool, fairness step.Fairness) (*Desk, *Pa
 // TestEventsThatEndBeforeTheirTurnsAreForgotten parks and expires events while
 // nothing is called for: what the turns hold is bounded by what is parked.
 func TestEventsThatEndBeforeTheirTurnsAreForgotten(t *testing.T) {
-	d, p := newTurnDesk(t, false, step.Fairness{})
+	d, p := newTurnDesk(t, false, operator.Fairness{})
 	for offset := range int64(10_000) {
 		p.Restore(offset, nil, Head{Tenant: fmt.Sprint(offset % 3), Since: offset})
 		d.line(0)
@@ -61,7 +61,7 @@ func TestEventIsCalledForOnceInItsTurn(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	d, p := newTurnDesk(t, false, step.Fairness{})
+	d, p := newTurnDesk(t, false, operator.Fairness{})
 	out, next := map[int64]*Waiting{}, int64(0)
 	for turn := 0; turn < 5_000 || p.Len() > 0; turn++ {
 		d.now = d.now.Add(time.Millisecond)
@@ -99,7 +99,7 @@ func TestEventIsCalledForOnceInItsTurn(t *testing.T) {
 }
 
 func TestEventBehindWhichAnUrgentOneWaitsTakesItsTurn(t *testing.T) {
-	d, p := newTurnDesk(t, true, step.Fairness{})
+	d, p := newTurnDesk(t, true, operator.Fairness{})
 	for offset := range int64(100) {
 		p.Restore(offset, fmt.Append(nil, offset), Head{Class: control.NormalClass})
 	}
@@ -122,7 +122,7 @@ func TestEventBehindWhichAnUrgentOneWaitsTakesItsTurn(t *testing.T) {
 }
 
 func TestTenantsCountWhatIsParked(t *testing.T) {
-	d, p := newTurnDesk(t, true, step.Fairness{})
+	d, p := newTurnDesk(t, true, operator.Fairness{})
 	parked := d.plan.Tenants.Parked
 	for offset := range int64(6) {
 		p.Restore(offset, []byte("k"), Head{Tenant: fmt.Sprint(offset % 2)})

@@ -12,13 +12,13 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // Ended is a group that ended, and the event that goes on in its place.
 type Ended struct {
-	Group    *step.Group
+	Group    *operator.Group
 	Reason   Reason
 	Time     int64         // of the event: its newest member's, or when it ended without one
 	Offset   int64         // of its newest member, which is its record's: that one goes nowhere else
@@ -133,7 +133,7 @@ func (s *Set) data(m *member) ([]byte, error) {
 
 // gather sets the lists of a row to the fields of members, in their order. A string
 // that a member lacks is an empty one.
-func gather(g *step.Group, row *value.Row, list []stored) error {
+func gather(g *operator.Group, row *value.Row, list []stored) error {
 	texts, has := make([][]byte, len(g.Lists)), make([]bool, len(g.Lists))
 	for i := range list {
 		clear(has)

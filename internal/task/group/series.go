@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // series is the events of one key and one value of `by` that are in no group that
@@ -17,7 +17,7 @@ import (
 // So a group is a function of its members' times, in whatever order they arrive. An
 // event changes the groups around it alone: place finds them.
 type series struct {
-	spec   *step.Group
+	spec   *operator.Group
 	name   string   // its state key
 	anchor int64    // offset of the event that began it: the keys of its members begin with it
 	loaded bool     // groups are those of the state
@@ -33,7 +33,7 @@ type series struct {
 
 // group is consecutive members of a series.
 type group struct {
-	spec    *step.Group
+	spec    *operator.Group
 	members []*member          // by (time, source, offset)
 	ids     map[string]*member // the first of each id; the others repeat it and are left out
 	orders  map[int64]int      // of those, how many have an order; nil where none is asked for
@@ -43,7 +43,7 @@ type group struct {
 
 const never = math.MaxInt64
 
-func newGroup(spec *step.Group, members ...*member) *group {
+func newGroup(spec *operator.Group, members ...*member) *group {
 	g := &group{spec: spec, ids: map[string]*member{}, end: never}
 	if spec.End != nil && spec.Order != nil {
 		g.orders = map[int64]int{}
@@ -60,7 +60,7 @@ func (g *group) last() int64  { return g.members[len(g.members)-1].time }
 // over returns the first time that is not of the group.
 func (g *group) over() int64 { return over(g.spec, g.first(), g.last()) }
 
-func over(spec *step.Group, first, last int64) int64 {
+func over(spec *operator.Group, first, last int64) int64 {
 	at := int64(never)
 	if spec.Idle > 0 {
 		at = last + spec.Idle.Microseconds()

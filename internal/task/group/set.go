@@ -17,8 +17,8 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/timer"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -43,12 +43,12 @@ func Reasons() []string { return slices.Clone(reasons[:]) }
 
 // Plan is the groups of a pipeline.
 type Plan struct {
-	Groups []*step.Group // by Index
+	Groups []*operator.Group // by Index
 	Schema *value.Schema
 	Fields []value.Slot // of the input
 }
 
-func (p *Plan) find(name string) *step.Group {
+func (p *Plan) find(name string) *operator.Group {
 	for _, g := range p.Groups {
 		if g.Name == name {
 			return g
@@ -152,7 +152,7 @@ func (s *Set) touch(q *series) {
 }
 
 // of returns the series of a name, which may be a new one.
-func (s *Set) of(spec *step.Group, name string) *series {
+func (s *Set) of(spec *operator.Group, name string) *series {
 	q := s.series[name]
 	if q == nil {
 		q = &series{spec: spec, name: name, at: never, loaded: true}
@@ -170,7 +170,7 @@ func (s *Set) drop(q *series) {
 
 // Event is one to be collected.
 type Event struct {
-	Group        *step.Group
+	Group        *operator.Group
 	Key          []byte
 	Offset, Time int64
 	Row          *value.Row
@@ -202,9 +202,9 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 			e.Group.Counts.Duplicates.Add(1)
 			return 0, nil, nil
 		} else if over != nil {
-			if e.Group.Counts.Late.Add(1); e.Group.Late == step.LateDrop {
+			if e.Group.Counts.Late.Add(1); e.Group.Late == operator.LateDrop {
 				return 0, nil, nil
-			} else if e.Group.Late == step.LateDead {
+			} else if e.Group.Late == operator.LateDead {
 				return 0, fmt.Errorf("%s of %s %q comes after its group ended: %v", describe(e.Group, m), e.Group.By.Name, by, over.reason), nil
 			}
 			s.forget(over)
@@ -229,7 +229,7 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 	}
 }
 
-func describe(g *step.Group, m *member) string {
+func describe(g *operator.Group, m *member) string {
 	if g.Order != nil {
 		return fmt.Sprintf("%s %d", g.Order.Name, m.order)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/test/reference"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -46,7 +46,7 @@ type world struct {
 	slots map[string]value.Slot
 }
 
-func newWorld(t *testing.T, change func(*step.Group)) *world {
+func newWorld(t *testing.T, change func(*operator.Group)) *world {
 	t.Helper()
 	w := &world{T: t, plan: &Plan{Schema: &value.Schema{}}, state: state{}, slots: map[string]value.Slot{}}
 	add := func(name string, kind value.Kind, optional bool) value.Slot {
@@ -59,17 +59,17 @@ func newWorld(t *testing.T, change func(*step.Group)) *world {
 	}
 	call, part, end, url := add("call", value.String, true), add("part", value.Int, true), add("end", value.Bool, true), add("url", value.String, true)
 	sound, level := add("sound", value.Bytes, true), add("level", value.Number, false)
-	g := &step.Group{
+	g := &operator.Group{
 		At: 1, Name: "parts", By: call, Order: &part, ID: part, End: &end, Idle: time.Minute, Events: 100, Bytes: 1 << 20, Open: 100,
 		Key: add("parts.key", value.String, false), Count: add("parts.count", value.Int, false), Complete: add("parts.complete", value.Bool, false),
 		Missing: add("parts.missing", value.Int, false), Ended: add("parts.ended", value.String, false),
 	}
-	g.Lists = []step.GroupList{{Field: url, Slot: add("parts.url", value.Strings, false)}, {Field: sound, Slot: add("parts.sound", value.Bytes, false)}}
+	g.Lists = []operator.GroupList{{Field: url, Slot: add("parts.url", value.Strings, false)}, {Field: sound, Slot: add("parts.sound", value.Bytes, false)}}
 	w.plan.Fields = []value.Slot{call, part, end, url, sound, level}
 	if change != nil {
 		change(g)
 	}
-	w.plan.Groups = []*step.Group{g}
+	w.plan.Groups = []*operator.Group{g}
 	w.open()
 	return w
 }
@@ -165,11 +165,11 @@ func TestGroupsEndAsListsOfTheirChunksDo(t *testing.T) {
 		if within > 0 && rng.IntN(3) == 0 {
 			idle = 0
 		}
-		events, late, lateness := 3+rng.IntN(6), []step.LatePolicy{step.LateDead, step.LateInclude}[rng.IntN(2)], int64(rng.IntN(4)*40)
-		change := func(g *step.Group) { g.Events, g.Late, g.Idle, g.Within = events, late, idle, within }
+		events, late, lateness := 3+rng.IntN(6), []operator.LatePolicy{operator.LateDead, operator.LateInclude}[rng.IntN(2)], int64(rng.IntN(4)*40)
+		change := func(g *operator.Group) { g.Events, g.Late, g.Idle, g.Within = events, late, idle, within }
 		w, other := newWorld(t, change), newWorld(t, change)
 		n := &naive{
-			idle: int64(idle / time.Second), timeout: int64(within / time.Second), events: int64(events), include: late == step.LateInclude,
+			idle: int64(idle / time.Second), timeout: int64(within / time.Second), events: int64(events), include: late == operator.LateInclude,
 			open: map[string][]reference.Member{}, over: map[string][]naiveEnd{},
 		}
 		watermark, at, ends, parts := int64(0), int64(1000), 1+rng.IntN(30), 3+rng.IntN(30)
@@ -247,7 +247,7 @@ func TestGroupsAreAFunctionOfTheirTimes(t *testing.T) {
 			want = append(want, text)
 		}
 		for range 5 {
-			w := newWorld(t, func(g *step.Group) {
+			w := newWorld(t, func(g *operator.Group) {
 				g.Order, g.End, g.Idle, g.Within = nil, nil, time.Duration(idle)*time.Second, time.Duration(within)*time.Second
 			})
 			arrival := map[int64]int64{}
@@ -308,7 +308,7 @@ func TestEventIsInOneGroup(t *testing.T) {
 // TestGroupsAndWhatIsKnownOfThemAreBounded opens more groups than there may be, ends
 // more than are known, and fills one by bytes.
 func TestGroupsAndWhatIsKnownOfThemAreBounded(t *testing.T) {
-	w := newWorld(t, func(g *step.Group) { g.Open, g.Bytes = 3, 400 })
+	w := newWorld(t, func(g *operator.Group) { g.Open, g.Bytes = 3, 400 })
 	g := w.plan.Groups[0]
 	for i := range 4 {
 		_, err := w.add(chunk{key: "k", call: fmt.Sprint("c", i), part: 0, at: 100, offset: int64(i)}, math.MinInt64)
@@ -368,7 +368,7 @@ func TestGroupsAndWhatIsKnownOfThemAreBounded(t *testing.T) {
 
 // TestGroupsOrderedByTimeEndAtTheirLast has no order but that of event times.
 func TestGroupsOrderedByTimeEndAtTheirLast(t *testing.T) {
-	w := newWorld(t, func(g *step.Group) { g.Order = nil })
+	w := newWorld(t, func(g *operator.Group) { g.Order = nil })
 	for i, at := range []int64{103, 101, 102} {
 		ended, err := w.add(chunk{key: "k", call: "c", part: at, at: at, offset: int64(i), end: i == 2}, math.MinInt64)
 		if err != nil || (len(ended) > 0) != (i == 2) {
@@ -409,7 +409,7 @@ func TestDamagedGroupsAreRefused(t *testing.T) {
 // TestParkedGroupIsApartFromOthersOfItsSeries parks one of two sessions that were open
 // at once: its members are not those of the other, before a restart and after it.
 func TestParkedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
-	w := newWorld(t, func(g *step.Group) { g.Order, g.End, g.Idle = nil, nil, time.Minute })
+	w := newWorld(t, func(g *operator.Group) { g.Order, g.End, g.Idle = nil, nil, time.Minute })
 	feed := func(at, offset, part, watermark int64) *Ended {
 		t.Helper()
 		ended, err := w.add(chunk{key: "k", call: "c", part: part, at: at, offset: offset}, watermark*1e6)
@@ -464,7 +464,7 @@ func TestParkedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
 
 func BenchmarkAdd(b *testing.B) {
 	t := &testing.T{}
-	w := newWorld(t, func(g *step.Group) { g.Order, g.End, g.Idle, g.Late = nil, nil, time.Minute, step.LateInclude })
+	w := newWorld(t, func(g *operator.Group) { g.Order, g.End, g.Idle, g.Late = nil, nil, time.Minute, operator.LateInclude })
 	row := chunk{call: "c"}.row(w)
 	for i := 0; b.Loop(); i++ {
 		at := int64(i+i/100*100) * 1e6

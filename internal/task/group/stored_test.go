@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // TestGroupsOfVersionOneAreTakenOver opens state as it was stored before groups were cut
 // by the times of their members: one group for a key and value, cut now as its times say.
 func TestGroupsOfVersionOneAreTakenOver(t *testing.T) {
-	w := newWorld(t, func(g *step.Group) { g.Order, g.End, g.Idle = nil, nil, time.Minute })
+	w := newWorld(t, func(g *operator.Group) { g.Order, g.End, g.Idle = nil, nil, time.Minute })
 	sizes := int64(0)
 	for i, at := range []int64{100, 110, 200} {
 		if _, err := w.add(chunk{key: "k", call: "open", part: int64(i), at: at, offset: int64(i)}, 0); err != nil {
@@ -61,7 +61,7 @@ func TestGroupsOfVersionOneAreTakenOver(t *testing.T) {
 
 // TestAnotherIdleCutsOpenGroupsAnew restarts with another idle.
 func TestAnotherIdleCutsOpenGroupsAnew(t *testing.T) {
-	w := newWorld(t, func(g *step.Group) { g.Order, g.End, g.Idle = nil, nil, time.Hour })
+	w := newWorld(t, func(g *operator.Group) { g.Order, g.End, g.Idle = nil, nil, time.Hour })
 	for i, at := range []int64{100, 200} {
 		if _, err := w.add(chunk{key: "k", call: "c", part: int64(i), at: at, offset: int64(i)}, 0); err != nil {
 			t.Fatal(err)

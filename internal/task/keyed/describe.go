@@ -3,7 +3,7 @@ package keyed
 import (
 	"time"
 
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Column is a name and its value.
@@ -15,7 +15,7 @@ type Column struct {
 // Describe returns the features of a user key as of its newest event, in the
 // order of the stages, from its stored entries, which get returns by state key;
 // nil where the key has none.
-func (p *Plan) Describe(stages []step.Stage, key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
+func (p *Plan) Describe(stages []operator.Stage, key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
 	k, err := Read(p, key, get)
 	if err != nil || k.Newest == Never {
 		return nil, time.Time{}, err

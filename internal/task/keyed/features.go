@@ -5,14 +5,14 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Features adds an event of a key to the features of a stage, and reads them into its
 // row. If one of them refuses the event, none counts it: Features returns the error and
 // leaves k unchanged. The names of features that read windows beyond their max
 // are appended to approximate.
-func (m *Memory) Features(k *Key, stage *step.Stage, row *value.Row, at int64, approximate []string) ([]string, error) {
+func (m *Memory) Features(k *Key, stage *operator.Stage, row *value.Row, at int64, approximate []string) ([]string, error) {
 	list := stage.Features
 	set := list[0].Set()
 	if stage.Undoes {
@@ -39,7 +39,7 @@ func (m *Memory) Features(k *Key, stage *step.Stage, row *value.Row, at int64, a
 
 // feature reads a feature, adds to it, or both. It reports whether it read
 // windows beyond their max.
-func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (over bool, err error) {
+func (m *Memory) feature(k *Key, f *operator.Feature, row *value.Row, at int64) (over bool, err error) {
 	set, cell := m.plan.Sets[f.Set()], k.Cells[f.Set()]
 	if f.Read && f.ReadFirst {
 		if over, err = readFeature(set, cell, f, at, row); err != nil {
@@ -47,13 +47,13 @@ func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (ove
 		}
 	}
 	if f.Add {
-		wanted, err := step.Holds(f.When, row)
+		wanted, err := operator.Holds(f.When, row)
 		if err != nil {
 			return false, fmt.Errorf("feature %s: when: %w", f.Name, err)
 		}
 		v := 0.0
 		if wanted && f.Value != nil {
-			if v, err = step.Number(f.Value, row); err != nil {
+			if v, err = operator.Number(f.Value, row); err != nil {
 				return false, fmt.Errorf("feature %s: value: %w", f.Name, err)
 			}
 		}
@@ -69,6 +69,6 @@ func (m *Memory) feature(k *Key, f *step.Feature, row *value.Row, at int64) (ove
 	return over, nil
 }
 
-func readFeature(set *feature.Set, cell *feature.Cell, f *step.Feature, at int64, row *value.Row) (over bool, err error) {
+func readFeature(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) (over bool, err error) {
 	return set.Approximate(cell, f.Index), set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
 }

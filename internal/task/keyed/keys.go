@@ -9,9 +9,9 @@ import (
 
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/timer"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -21,8 +21,8 @@ const Never = math.MinInt64
 // Plan is what is kept of keys.
 type Plan struct {
 	Terms
-	Calls []*step.Call // by Index
-	Keyed bool         // one of them has state and timers
+	Calls []*operator.Call // by Index
+	Keyed bool             // one of them has state and timers
 }
 
 // Featureless reports that keys have no cells.

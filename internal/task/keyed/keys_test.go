@@ -11,9 +11,10 @@ import (
 
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 var partition = stream.Partition{Topic: "in"}
@@ -32,7 +33,7 @@ func follow(t *testing.T, sets [2]*feature.Set) *following {
 	t.Helper()
 	f := &following{
 		T: t, state: memory.State{}, step: output.NewWriter(&output.Form{}),
-		plan: &Plan{Terms: Terms{Sets: sets, Retention: time.Minute, Keep: time.Hour}, Calls: []*step.Call{{Name: "f"}}, Keyed: true},
+		plan: &Plan{Terms: Terms{Sets: sets, Retention: time.Minute, Keep: time.Hour}, Calls: []*operator.Call{{Name: "f"}}, Keyed: true},
 	}
 	f.open()
 	return f
@@ -110,7 +111,7 @@ func (f *following) event(key string, at, watermark int64, counts int) string {
 		f.Fatal(err)
 	}
 	if len(call.Keyed.Timers) == 0 {
-		f.memory.Keep(k, call, &step.Keyed{Timers: []step.Timer{{Name: "t", At: at + 90e6}}})
+		f.memory.Keep(k, call, &udf.Keyed{Timers: []udf.Timer{{Name: "t", At: at + 90e6}}})
 	}
 	f.touch(k)
 	fired := f.timers(watermark)
@@ -145,7 +146,7 @@ func (f *following) timers(watermark int64) (fired []string) {
 		}
 		if timers := call.Keyed.Timers; len(timers) > 0 && timers[0].At <= watermark {
 			fired = append(fired, k.Name)
-			f.memory.Keep(k, call, &step.Keyed{})
+			f.memory.Keep(k, call, &udf.Keyed{})
 			f.touch(k)
 		}
 	}

@@ -6,21 +6,22 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/timer"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/udf"
 )
 
 var errDamaged = errors.New("stored state is damaged")
 
 // Call is what a function keeps of a key.
 type Call struct {
-	Keyed *step.Keyed
+	Keyed *udf.Keyed
 	dirty bool
 }
 
 // Call returns what a function keeps of a key.
-func (m *Memory) Call(k *Key, c *step.Call) (*Call, error) {
+func (m *Memory) Call(k *Key, c *operator.Call) (*Call, error) {
 	if k.calls == nil {
 		k.calls = make([]*Call, len(m.plan.Calls))
 	}
@@ -29,7 +30,7 @@ func (m *Memory) Call(k *Key, c *step.Call) (*Call, error) {
 		if err != nil {
 			return nil, err
 		}
-		keyed, err := step.Parse(data)
+		keyed, err := udf.Parse(data)
 		if err != nil {
 			return nil, fmt.Errorf("key %q of function %s in %v: %w", k.Name, c.Name, m.id, err)
 		}
@@ -40,7 +41,7 @@ func (m *Memory) Call(k *Key, c *step.Call) (*Call, error) {
 }
 
 // Keep makes s what a function keeps of the key.
-func (m *Memory) Keep(k *Key, c *Call, s *step.Keyed) {
+func (m *Memory) Keep(k *Key, c *Call, s *udf.Keyed) {
 	c.Keyed, c.dirty = s, true
 	if len(s.Timers) > 0 {
 		m.Await(k, s.Timers[0].At)
@@ -48,7 +49,7 @@ func (m *Memory) Keep(k *Key, c *Call, s *step.Keyed) {
 }
 
 // sealCall turns what a function keeps of a key into a change of state.
-func (m *Memory) sealCall(k *Key, c *step.Call, kept *Call, to *output.Writer) {
+func (m *Memory) sealCall(k *Key, c *operator.Call, kept *Call, to *output.Writer) {
 	at := len(to.Bytes)
 	to.Bytes = statekey.AppendCall(to.Bytes, k.Name, c.Name)
 	key := to.Bytes[at:len(to.Bytes):len(to.Bytes)]
@@ -103,7 +104,7 @@ func (m *Memory) loadTimers() error {
 		if err != nil {
 			return err
 		}
-		keyed, err := step.Parse(entry.Value)
+		keyed, err := udf.Parse(entry.Value)
 		key, ok := statekey.CallKey(entry.Key)
 		if err != nil || !ok {
 			return fmt.Errorf("function state of %v: %w", m.id, errDamaged)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // Ends says how events that clients sent by a gateway end where nothing answers
@@ -20,9 +20,9 @@ type Ends struct {
 }
 
 // Answers reports whether emits, by index, or outputs of a function answer a client.
-func (w *Writer) Answers(emits uint64, outputs []step.Output) bool {
+func (w *Writer) Answers(emits uint64, outputs []udf.Output) bool {
 	ends := &w.Form.Ends
-	return emits&ends.Emits != 0 || slices.ContainsFunc(outputs, func(o step.Output) bool { return slices.Contains(ends.Answers, o.Topic) })
+	return emits&ends.Emits != 0 || slices.ContainsFunc(outputs, func(o udf.Output) bool { return slices.Contains(ends.Answers, o.Topic) })
 }
 
 // Timer returns the event that the outputs of a timer are made of which was due

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/step"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -21,7 +21,7 @@ func BenchmarkEmit(b *testing.B) {
 		Record: &stream.Record{Partition: stream.Partition{Topic: "transactions", Index: 3}, Offset: 123_456, Key: []byte("card-17")},
 		Origin: &output.Origin{Index: 3, Provenance: []byte("fraud sha256:01 1")}, Row: &schema.NewRows(1)[0],
 	}
-	emit := &step.Emit{}
+	emit := &operator.Emit{}
 	b.ReportAllocs()
 	for b.Loop() {
 		e.Row.SetText(id, w.ID(e.Record))

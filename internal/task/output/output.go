@@ -17,8 +17,9 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // Never is the time of an event whose time is not known.
@@ -187,7 +188,7 @@ func (w *Writer) fits(r *stream.Record) error {
 
 // Emit appends one output record to the step. One that is too large fails the
 // event instead.
-func (w *Writer) Emit(e *step.Emit, of *Event) {
+func (w *Writer) Emit(e *operator.Emit, of *Event) {
 	w.Outputs = append(w.Outputs, stream.Record{})
 	err := w.record(e, of, &w.Outputs[len(w.Outputs)-1])
 	if err == nil {
@@ -203,7 +204,7 @@ func (w *Writer) Emit(e *step.Emit, of *Event) {
 // Row makes the record of a table that the pipeline looks up, which Emit appends in its
 // turn, and returns its value: the next event of the key finds it. It returns nil if the
 // record is too large.
-func (w *Writer) Row(e *step.Emit, of *Event) []byte {
+func (w *Writer) Row(e *operator.Emit, of *Event) []byte {
 	row := made{emit: e}
 	row.err = w.record(e, of, &row.record)
 	if of.rows = append(of.rows, row); row.err != nil {
@@ -215,13 +216,13 @@ func (w *Writer) Row(e *step.Emit, of *Event) []byte {
 
 // made is what Row made, or why the record is too large.
 type made struct {
-	emit   *step.Emit
+	emit   *operator.Emit
 	record stream.Record
 	err    error
 }
 
 // record writes what an emit makes of an event to a record, unless Row did.
-func (w *Writer) record(e *step.Emit, of *Event, record *stream.Record) error {
+func (w *Writer) record(e *operator.Emit, of *Event, record *stream.Record) error {
 	for i := range of.rows {
 		if m := &of.rows[i]; m.emit == e {
 			*record = m.record
@@ -236,7 +237,7 @@ func (w *Writer) record(e *step.Emit, of *Event, record *stream.Record) error {
 	return err
 }
 
-func (w *Writer) emitted(e *step.Emit, of *Event, record *stream.Record) error {
+func (w *Writer) emitted(e *operator.Emit, of *Event, record *stream.Record) error {
 	at := len(w.Bytes)
 	b, size := e.AppendValue(w.Bytes, of.Row, w.Form.MaxBytes)
 	w.Bytes = b
@@ -265,7 +266,7 @@ func (w *Writer) emitted(e *step.Emit, of *Event, record *stream.Record) error {
 
 // emitID appends the header of the id of an emit's output: the one that the file says,
 // or that of the event and the topic.
-func (w *Writer) emitID(e *step.Emit, of *Event) {
+func (w *Writer) emitID(e *operator.Emit, of *Event) {
 	if e.ID == nil {
 		w.addID(of.Row.Text(w.Form.ID), w.Form.Topics[e.Output], e.Name, "")
 		return
@@ -276,7 +277,7 @@ func (w *Writer) emitID(e *step.Emit, of *Event) {
 // Call appends the records that a function wrote for an event or timer of an id, a key
 // and a time. Step is the name of the step that called it; "" is none. The error is that
 // a record is too large.
-func (w *Writer) Call(outputs []step.Output, e *Event, id, step, key string, at int64) error {
+func (w *Writer) Call(outputs []udf.Output, e *Event, id, step, key string, at int64) error {
 	for _, o := range outputs {
 		if err := w.room(e, len(o.Value), o.Topic); err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 const (
@@ -40,7 +40,7 @@ type Point struct {
 
 // Takes reports whether an event that goes on at p runs a stage. One without a
 // place is run because another failed.
-func (p *Point) Takes(s *step.Stage) bool {
+func (p *Point) Takes(s *operator.Stage) bool {
 	return s.At > p.Done || s.At == 0 || s.Emit != nil && p.Owed>>s.Emit.Index&1 != 0
 }
 
@@ -58,7 +58,7 @@ func (s *Stages) After(p Point, done int) Point {
 // Stages are those of a pipeline, whose At is set. They do not change, and are
 // safe for concurrent use.
 type Stages struct {
-	stages []step.Stage
+	stages []operator.Stage
 	labels []string
 	row    *decode.Scanner
 	made   []value.Slot // texts that the stages make
@@ -66,7 +66,7 @@ type Stages struct {
 
 // New returns the stages of a pipeline that writes these topics and whose rows
 // have this schema.
-func New(stages []step.Stage, outputs []string, schema *value.Schema) *Stages {
+func New(stages []operator.Stage, outputs []string, schema *value.Schema) *Stages {
 	s := &Stages{stages: stages}
 	seen := map[string]int{}
 	for i := range stages {
@@ -193,7 +193,7 @@ func (s *Stages) rerun(row *value.Row, done int, anew bool) (bool, error) {
 		lacks := slices.ContainsFunc(stage.Introduces(), func(slot value.Slot) bool { return !slot.Type.Optional && !row.Has(slot) })
 		switch {
 		case stage.Assign != nil && (anew || lacks):
-			if err := step.AssignAll(stage.Assign, row); err != nil {
+			if err := operator.AssignAll(stage.Assign, row); err != nil {
 				return false, fmt.Errorf("step `%s` above the one that failed: %w", s.labels[i], err)
 			}
 		case lacks:

@@ -7,7 +7,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/step"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // scope is the names of a schema.
@@ -48,14 +49,14 @@ func example(t *testing.T) (*Stages, scope) {
 	double := s.add(t, "double", "number")
 	way, size := s.add(t, "\x00way", "int"), s.add(t, "size", "string")
 	called := s.add(t, "called", "int")
-	stages := []step.Stage{
-		{Name: "let", Assign: []step.Assign{{Name: "double", Slot: double, Program: s.compile(t, "amount * 2.0")}}},
-		{Name: "call", Call: &step.Call{Name: "nth", Function: &step.Function{Keyed: true}, Outputs: []value.Slot{called}}},
-		{Name: "route", Route: &step.Route{Slot: way, Names: []string{"big", "default"}, When: []*expression.Program{s.compile(t, "double > 10.0"), nil}, Then: []step.Then{step.GoOn, step.GoOn}}},
-		{Name: "let", Guard: &step.Guard{Slot: way, Case: 0, Name: "big"}, Assign: []step.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"big"`)}}},
-		{Name: "let", Guard: &step.Guard{Slot: way, Case: 1, Name: "default"}, Assign: []step.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"small"`)}}},
-		{Name: "emit", Emit: &step.Emit{Index: 0}},
-		{Name: "emit", Emit: &step.Emit{Index: 1, Name: "second"}},
+	stages := []operator.Stage{
+		{Name: "let", Assign: []operator.Assign{{Name: "double", Slot: double, Program: s.compile(t, "amount * 2.0")}}},
+		{Name: "call", Call: &operator.Call{Name: "nth", Function: &udf.Function{Keyed: true}, Outputs: []value.Slot{called}}},
+		{Name: "route", Route: &operator.Route{Slot: way, Names: []string{"big", "default"}, When: []*expression.Program{s.compile(t, "double > 10.0"), nil}, Then: []operator.Then{operator.GoOn, operator.GoOn}}},
+		{Name: "let", Guard: &operator.Guard{Slot: way, Case: 0, Name: "big"}, Assign: []operator.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"big"`)}}},
+		{Name: "let", Guard: &operator.Guard{Slot: way, Case: 1, Name: "default"}, Assign: []operator.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"small"`)}}},
+		{Name: "emit", Emit: &operator.Emit{Index: 0}},
+		{Name: "emit", Emit: &operator.Emit{Index: 1, Name: "second"}},
 	}
 	for i := range stages {
 		stages[i].At = i + 1

@@ -1,4 +1,4 @@
-package step
+package operator
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // TestNoRowHasANumberThatIsNotFinite gives a row such numbers by all that steps take
@@ -23,8 +24,8 @@ func TestNoRowHasANumberThatIsNotFinite(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for name, give := range map[string]func(row *value.Row) error{
 			"a function": func(row *value.Row) error {
-				f := &Function{Version: 1, Event: func(c *Context) error { c.SetNumber("n", bad); return nil }}
-				_, err := f.Run(NewContext(Invocation{Row: row, Outputs: []value.Slot{number}}))
+				f := &udf.Function{Version: 1, Event: func(c *udf.Context) error { c.SetNumber("n", bad); return nil }}
+				_, err := f.Run(udf.NewContext(udf.Invocation{Row: row, Outputs: []value.Slot{number}}))
 				return err
 			},
 			"a model": func(row *value.Row) error {

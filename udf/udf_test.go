@@ -1,4 +1,4 @@
-package step
+package udf
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
@@ -140,32 +139,5 @@ func TestCallSeesWhatItWrote(t *testing.T) {
 	want := &Keyed{Values: map[string][]byte{"a": []byte("2")}, Timers: []Timer{{Name: "end", At: 6_000_001, After: 41, SetBy: HashOf("in/0@41")}}}
 	if d := cmp.Diff(want, effects.State); d != "" {
 		t.Error(d)
-	}
-}
-
-func TestRouteTakesTheFirstCaseThatHolds(t *testing.T) {
-	schema := &value.Schema{}
-	slot, _ := schema.Add("case", value.Type{Kind: value.Int})
-	row := &schema.NewRows(1)[0]
-	for _, c := range []struct {
-		then Then
-		on   bool
-		err  string
-	}{{GoOn, true, ""}, {Drop, false, ""}, {Dead, false, "case one is a dead letter"}} {
-		r := Route{Slot: slot, Names: []string{"one", "two"}, When: []*expression.Program{nil, nil}, Then: []Then{c.then, GoOn}}
-		row.Reset()
-		on, err := r.Take(row)
-		if on != c.on || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-			t.Errorf("%v: %v, %v", c.then, on, err)
-		}
-		if took := (&Guard{Slot: slot, Case: 0}).Holds(row); took != c.on {
-			t.Errorf("%v: the first case's guard holds: %v", c.then, took)
-		}
-		if (&Guard{Slot: slot, Case: 1}).Holds(row) {
-			t.Errorf("%v: the second case's guard holds", c.then)
-		}
-	}
-	if _, err := (&Route{Slot: slot}).Take(row); err == nil {
-		t.Error("a route without a case that holds has no error")
 	}
 }

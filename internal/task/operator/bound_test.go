@@ -1,4 +1,4 @@
-package step
+package operator
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // oneRow is a table that has one row.
@@ -29,8 +30,8 @@ func TestNoRowHasTextsBeyondTheBounds(t *testing.T) {
 	}
 	for name, give := range map[string]func(row *value.Row, slot value.Slot, text string) error{
 		"a function": func(row *value.Row, slot value.Slot, text string) error {
-			f := &Function{Version: 1, Event: func(c *Context) error { c.SetText(slot.Name, text); return nil }}
-			_, err := f.Run(NewContext(Invocation{Row: row, Outputs: slots}))
+			f := &udf.Function{Version: 1, Event: func(c *udf.Context) error { c.SetText(slot.Name, text); return nil }}
+			_, err := f.Run(udf.NewContext(udf.Invocation{Row: row, Outputs: slots}))
 			return err
 		},
 		"a model": func(row *value.Row, slot value.Slot, text string) error {

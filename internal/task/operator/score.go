@@ -1,4 +1,4 @@
-package step
+package operator
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // Score calls a model.
@@ -84,7 +85,7 @@ func columns(slots []value.Slot, text int) (n int) {
 // AppendRow appends the model's inputs, with what it keeps of the key. An absent
 // value is missing, NaN or nil; texts are those of the row, not copies. Rows that
 // the model refuses are not appended.
-func (s *Score) AppendRow(rows *model.Rows, row *value.Row, kept *Keyed) error {
+func (s *Score) AppendRow(rows *model.Rows, row *value.Row, kept *udf.Keyed) error {
 	values, texts := len(rows.Values), len(rows.Bytes)
 	err := AssignAll(s.Compute, row)
 	if err == nil {
@@ -267,21 +268,23 @@ func (s *Score) storeRow(row *value.Row, found []byte) error {
 // NewState returns the call by which the state of a model is kept for a key: by
 // the digest of the model, so that another one begins with none.
 func NewState(index int, name string) *Call {
-	forget := func(c *Context) error {
-		clear(c.change().Values)
+	forget := func(c *udf.Context) error {
+		for name := range c.State.Values {
+			c.Put(name, nil)
+		}
 		return nil
 	}
-	return &Call{Index: index, Name: name, Function: &Function{Version: 1, Keyed: true, Timer: forget}}
+	return &Call{Index: index, Name: name, Function: &udf.Function{Version: 1, Keyed: true, Timer: forget}}
 }
 
 // Keep returns what is kept of a key after a row, whose scores end with it, until
 // a time.
-func (s *Score) Keep(scores []float32, before *Keyed, until, offset int64) *Keyed {
+func (s *Score) Keep(scores []float32, before *udf.Keyed, until, offset int64) *udf.Keyed {
 	if len(before.Timers) > 0 {
 		until = max(until, before.Timers[0].At)
 	}
-	return &Keyed{
+	return &udf.Keyed{
 		Values: map[string][]byte{s.Model.Info().Digest: model.AppendState(nil, scores[columns(s.Outputs, 0):])},
-		Timers: []Timer{{Name: "forget", At: until, After: offset}},
+		Timers: []udf.Timer{{Name: "forget", At: until, After: offset}},
 	}
 }

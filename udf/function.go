@@ -1,7 +1,7 @@
-// Package step is what a function written in Go sees when a pipeline calls it:
+// Package udf is what a function written in Go sees when a pipeline calls it:
 // the event, its named inputs and outputs, the state and timers of the event's
 // key, and topics to write to.
-package step
+package udf
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/naming"
 )
 
 // Bounds of what one call may do.
@@ -253,7 +254,7 @@ func (c *Context) Emit(o Output) {
 	switch {
 	case !slices.Contains(c.Topics, o.Topic):
 		panic(fmt.Sprintf("topic %q is not named by the call step", o.Topic))
-	case !Identifier(o.Name) && o.Name != "":
+	case !naming.Identifier(o.Name) && o.Name != "":
 		c.failed(fmt.Errorf("the output to %q has the name %q: use letters, digits and '_', not starting with a digit", o.Topic, o.Name))
 	case o.ID == "" && slices.ContainsFunc(c.outputs, func(e Output) bool { return e.ID == "" && e.Topic == o.Topic && e.Name == o.Name }):
 		c.failed(fmt.Errorf("two outputs to %q have the name %q, and so the same id: give each a Name of its own", o.Topic, o.Name))

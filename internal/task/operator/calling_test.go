@@ -1,4 +1,4 @@
-package step_test
+package operator_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/step"
 )
 
 // fault is an error with a blame.
@@ -26,7 +26,7 @@ func (f fault) Outage() bool       { return f.down }
 // asker calls an endpoint for one event, or for several in a call.
 type asker struct {
 	t        *testing.T
-	calling  *step.Calling
+	calling  *operator.Calling
 	endpoint *control.Endpoint
 	down     bool // it is not ready
 }
@@ -36,7 +36,7 @@ func newAsker(t *testing.T) *asker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &asker{t: t, calling: &step.Calling{Endpoint: endpoint}, endpoint: endpoint}
+	return &asker{t: t, calling: &operator.Calling{Endpoint: endpoint}, endpoint: endpoint}
 }
 
 func (a *asker) begin() control.Call {
@@ -51,9 +51,9 @@ func (a *asker) begin() control.Call {
 // end ends a call that answered some events and failed for others, and returns their
 // attempts.
 func (a *asker) end(call control.Call, answered int, err error, failed ...*control.Outlier) (attempts []int, outcome control.Outcome) {
-	var failures []step.Failure
+	var failures []operator.Failure
 	for _, o := range failed {
-		failures = append(failures, step.Failure{Err: err, Outlier: o, Ready: !a.down})
+		failures = append(failures, operator.Failure{Err: err, Outlier: o, Ready: !a.down})
 	}
 	outcome = a.calling.Judge(call, answered, failures)
 	a.endpoint.Observe(time.Unix(0, 0), call, outcome)

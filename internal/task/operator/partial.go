@@ -1,4 +1,4 @@
-package step
+package operator
 
 import (
 	"crypto/sha256"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // Partial writes what a model has said so far of an event that is parked.
@@ -20,7 +21,7 @@ type Partial struct {
 // Output returns the record that shows a text so far: an object with the event's id and
 // the text, all of it, so that the newest record of an event is enough. Its name is a
 // hash of the attempt and the text.
-func (s *Score) Output(row *value.Row, id value.Slot, attempt int, text string) Output {
+func (s *Score) Output(row *value.Row, id value.Slot, attempt int, text string) udf.Output {
 	slot := s.Outputs[0]
 	b := append([]byte(`{"id":`), expression.AppendValue(nil, row, &id)...)
 	b = append(append(b, ','), strconv.Quote(strings.ReplaceAll(slot.Name, ".", "_"))...)
@@ -28,5 +29,5 @@ func (s *Score) Output(row *value.Row, id value.Slot, attempt int, text string) 
 	b = append(expression.AppendValue(append(b, ':'), row, &slot), '}')
 	row.Clear(slot)
 	sum := sha256.Sum256(append(strconv.AppendInt(nil, int64(attempt), 10), ":"+text...))
-	return Output{Topic: s.Partial.Topic, Value: b, Name: slot.Name + "@" + hex.EncodeToString(sum[:8])}
+	return udf.Output{Topic: s.Partial.Topic, Value: b, Name: slot.Name + "@" + hex.EncodeToString(sum[:8])}
 }
