@@ -23,7 +23,7 @@ type budgetCommand struct {
 
 // Run prints what the events of a pipeline took of its budget.
 func (c *budgetCommand) Run(a *app) error {
-	client, err := c.process(a, errors.New("what events take is known to the process that runs the pipeline: start afterbay run, and name it with --data or, on Kafka, with --url http://host:port"))
+	client, err := c.process(a, errors.New("no process runs here that knows the times of events: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,11 @@ func (c *dlqLsCommand) Run(a *app) (err error) {
 		}
 	}
 	if n == 0 {
-		fmt.Fprintf(a.stderr, "pipeline %s has no such dead letters%s\n", c.Pipeline, map[bool]string{false: " that are open; --all lists the settled ones too"}[c.All])
+		if c.All {
+			fmt.Fprintf(a.stderr, "no dead letter of pipeline %s matches\n", c.Pipeline)
+		} else {
+			fmt.Fprintf(a.stderr, "no open dead letter of pipeline %s matches: add --all to list the settled ones too\n", c.Pipeline)
+		}
 	}
 	return out.close()
 }

@@ -45,7 +45,11 @@ func (c *initCommand) Run(a *app) error {
 	if err := c.write(found.Pipeline()); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%d events of %s\n\n%s\n", found.Events, events.name, found.Table())
+	where := "of"
+	if found.Partial {
+		where = fmt.Sprintf("in the first %d lines of", found.Events+found.Malformed)
+	}
+	fmt.Fprintf(a.stdout, "%d events %s %s\n\n%s\n", found.Events, where, events.name, found.Table())
 	if found.Malformed > 0 {
 		fmt.Fprintf(a.stdout, "%d lines are no JSON object and will be dead letters, such as %s\n", found.Malformed, found.Problem)
 	}

@@ -164,6 +164,16 @@ func TestInitNeverReplacesAFileUnasked(t *testing.T) {
 	must(t, "", "lint", "other.yaml")
 }
 
+func TestInitSaysThatItReadTheBeginningOnly(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for lines, want := range map[int]string{10_000: "10000 events of a.ndjson\n", 10_001: "10000 events in the first 10000 lines of a.ndjson\n"} {
+		write(t, "a.ndjson", strings.Repeat("{\"user\":\"ann\",\"n\":1}\n", lines))
+		if out := must(t, "", "init", "--sample", "a.ndjson", "--key", "user", "--force"); !strings.HasPrefix(out, want) {
+			t.Errorf("%d lines: %.80s", lines, out)
+		}
+	}
+}
+
 func TestInitSaysWhatItLacks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "e.ndjson", numbered(50))

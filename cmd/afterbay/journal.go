@@ -74,7 +74,7 @@ func (c *journalStatsCommand) read(a *app, directory admin.Directory) (sum journ
 		partitions++
 	}
 	if partitions == 0 {
-		return sum, fmt.Errorf("pipeline %q has journalled no answer: only those of models outside of the process are, and no call of one has been answered", c.Pipeline)
+		return sum, fmt.Errorf("the journal of pipeline %q is empty: it keeps answers of models and lookups outside of the process, if the file has a journal for them", c.Pipeline)
 	}
 	return sum, nil
 }

@@ -92,7 +92,7 @@ scan   2      2     50.0%      200         200          -           -
 		t.Error(diff)
 	}
 	for line, want := range map[string]string{
-		"journal stats computes":                    `pipeline "computes" has journalled no answer`,
+		"journal stats computes":                    `the journal of pipeline "computes" is empty`,
 		"journal stats nobody":                      `unknown pipeline "nobody": there are asks, computes`,
 		"journal stats asks --price chat=-1":        "--price chat=-1: use a number of 0 or more",
 		"journal stats asks --price embed=1;chat=2": "--price embed=1: the journal has answers of chat, scan",

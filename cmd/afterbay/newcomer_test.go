@@ -155,7 +155,8 @@ var firstMistakes = []struct {
 	{"state get first zoe", exitFailure, []string{`nothing stored for key "zoe"`, "afterbay state dump"}},
 	{"state get frist ann", exitFailure, []string{`unknown pipeline "frist"`, "first"}},
 	{"dlq ls frist", exitFailure, []string{"frist.dlq", "see afterbay topics"}},
-	{"status", exitFailure, []string{"start afterbay run"}},
+	{"status", exitFailure, []string{"no process runs here", "start afterbay run", "--data"}},
+	{"budget first", exitFailure, []string{"no process runs here", "start afterbay run", "--data"}},
 	// what is no mistake, and says so
 	{"lint crlf.yaml", exitOK, []string{"is valid"}},
 	{"try first.yaml bom.ndjson", exitOK, []string{"pipeline first: 2 events", "dead letters  none"}},
@@ -163,7 +164,7 @@ var firstMistakes = []struct {
 	{"try first.yaml empty.ndjson", exitOK, []string{"there were no events: name a file"}},
 	{"try first.yaml 1252.ndjson", exitOK, []string{"dead letter  decode", "invalid UTF-8"}},
 	{"produce events empty.ndjson", exitOK, []string{"empty.ndjson has no records"}},
-	{"dlq ls first", exitOK, []string{"pipeline first has no such dead letters that are open"}},
+	{"dlq ls first", exitOK, []string{"no open dead letter of pipeline first matches: add --all"}},
 	{"run -h", exitOK, []string{"Usage: afterbay run"}},
 	{"help run", exitOK, []string{"Usage: afterbay run"}},
 }

@@ -42,9 +42,9 @@ func (c *testCommand) Run(a *app) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d scenarios did not happen as they are written", failed, len(c.Files))
+		return fmt.Errorf("%d of %s failed", failed, counted(len(c.Files), "scenario"))
 	}
-	fmt.Fprintf(a.stdout, "%d scenarios happened as they are written\n", len(c.Files))
+	fmt.Fprintf(a.stdout, "%s passed\n", counted(len(c.Files), "scenario"))
 	return nil
 }
 

@@ -51,6 +51,7 @@ func (o Options) Validate() error {
 type Findings struct {
 	Topic     string   // made from the source's name; the pipeline has the same
 	Events    int      // read, without those that are no JSON object
+	Partial   bool     // the source has more lines than were read
 	Malformed int      // that are none, or have a name twice
 	Problem   string   // of the first malformed one
 	Fields    []*Field // in the order of their first occurrence
@@ -78,6 +79,7 @@ func Infer(source io.Reader, o Options) (*Findings, error) {
 		return nil, err
 	}
 	f := s.findings
+	f.Partial = err != nil
 	switch {
 	case f.Events == 0 && f.Malformed == 0:
 		return nil, fmt.Errorf("%s holds no events: give some lines of NDJSON, or of CSV below a header", o.Name)
