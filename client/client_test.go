@@ -100,17 +100,14 @@ func TestConnectionsCutAtRandomBytesLoseAndRepeatNothing(t *testing.T) {
 			var cuts uint64
 			for i := range clients {
 				name := fmt.Sprint("c", i)
-				c := w.client(name, client.Options{Dial: dial, Buffer: 16})
+				c := w.client(name, client.Options{Dial: dial, Buffer: 1 << (2 * i)})
 				var sends sync.WaitGroup
 				for k := range events {
 					sends.Go(func() { w.send(c, fmt.Sprint("e", k), fmt.Sprint(k)) })
 				}
 				got := next(t, c, events)
 				sends.Wait()
-				synctest.Wait()
-				if more := len(w.resultsOf(name)) - events; more > 0 {
-					got = append(got, next(t, c, more)...)
-				}
+				got = append(got, w.rest(c, name, events)...)
 				w.compare(name, got)
 				nothing(t, c)
 				cuts += c.Metrics().Connects.Load() - 1

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lxzan/gws"
@@ -234,6 +235,17 @@ func (w *world) resultsOf(name string) []wire.Result {
 			results = append(results, result)
 		}
 	}
+}
+
+// rest returns the results of a client that follow the first n. Send returns at the
+// first proof that an event is in the log. The gateway can then still hold a copy of it
+// behind a client that reads no results, so each result that is read can lead to more.
+func (w *world) rest(c *client.Client, name string, n int) (results []*client.Result) {
+	w.Helper()
+	for synctest.Wait(); n+len(results) < len(w.resultsOf(name)); synctest.Wait() {
+		results = append(results, next(w, c, 1)...)
+	}
+	return results
 }
 
 // compare sees that a client received what is in the log, once, in order.
