@@ -3,23 +3,62 @@ package remote
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/afterbay/afterbay/model"
 )
 
-// faultsMax is after how many faults with no answer between each makes no more calls.
+// faultsMax is how many consecutive failed calls show that the server is gone.
 const faultsMax = 16
 
-// each makes a call for each row. It makes no more if the server is gone: a call cannot
-// reach it, or with no answer between as many calls are late as run at a time, or
-// faultsMax fail.
+// streak counts consecutive faults: those of the rows behind the newest row with an answer.
+// Calls begin in the order of the rows. A late answer therefore hides no faults of later
+// calls, and a late fault is not counted if a later call has an answer.
+type streak struct {
+	workers int // calls under way at a time
+
+	mu           sync.Mutex
+	answered     int   // the newest row with an answer; -1 is none
+	late, failed []int // rows behind it
+}
+
+// note takes the result of the call for a row. It returns the error that shows that the
+// server is gone, or nil.
+func (s *streak) note(row int, err error) *Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed *Error
+	switch {
+	case !errors.As(err, &failed), failed.Fault == Refused, failed.Fault == Unfit:
+		s.answered = max(s.answered, row)
+		older := func(row int) bool { return row < s.answered }
+		s.late, s.failed = slices.DeleteFunc(s.late, older), slices.DeleteFunc(s.failed, older)
+		return nil
+	case failed.Fault == Unreachable, failed.Fault == Denied:
+		return failed
+	case row < s.answered:
+	case failed.Fault == Late:
+		s.late = append(s.late, row)
+	default:
+		s.failed = append(s.failed, row)
+	}
+	if len(s.late) >= s.workers || len(s.failed) >= max(s.workers, faultsMax) {
+		return failed
+	}
+	return nil
+}
+
+// each makes a call for each row. It makes no more calls if the server is gone. That is so
+// if a call cannot reach it, if as many consecutive calls are late as run at a time, or if
+// faultsMax consecutive calls fail.
 func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) model.Answer) error {
 	n, part := rows.Len(), model.PartsOf(ctx)
 	errs := make([]error, n)
-	var next, faults atomic.Int64
+	var next atomic.Int64
 	workers := min(n, m.options.Calls)
+	calls := streak{workers: workers, answered: -1}
 	var away atomic.Pointer[Error] // nobody is there, so the rows behind need not be tried
 	var group sync.WaitGroup
 	for range workers {
@@ -34,20 +73,8 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 					calling = model.WithParts(ctx, func(_ int, text string) { part(i, text) })
 				}
 				errs[i] = m.call(calling, rows.Slice(i, i+1), of(i, i+1))
-				var failed *Error
-				switch {
-				case !errors.As(errs[i], &failed), failed.Fault == Refused, failed.Fault == Unfit:
-					faults.Store(0)
-				case failed.Fault == Unreachable, failed.Fault == Denied:
-					away.Store(failed)
-				default:
-					most := workers
-					if failed.Fault != Late {
-						most = max(workers, faultsMax)
-					}
-					if faults.Add(1) >= int64(most) {
-						away.Store(failed)
-					}
+				if gone := calls.note(i, errs[i]); gone != nil {
+					away.Store(gone)
 				}
 			}
 		})
