@@ -268,8 +268,8 @@ func (r *Runner) Order(ctx context.Context, order async.Order) (events int, err 
 func (r *Runner) Endpoints() map[string]*control.Endpoint {
 	found := map[string]*control.Endpoint{}
 	for i := range r.plan.Stages {
-		if s := r.plan.Stages[i].Score; s != nil && s.Calling != nil {
-			found[s.Name] = s.Calling.Endpoint
+		if how := r.plan.Stages[i].How(); how != nil && how.Calling != nil {
+			found[how.Name] = how.Calling.Endpoint
 		}
 	}
 	return found
@@ -280,12 +280,12 @@ func (r *Runner) Endpoints() map[string]*control.Endpoint {
 func (r *Runner) Scored() map[string]batch.Outcomes {
 	all := map[string]batch.Outcomes{}
 	for i := range r.plan.Stages {
-		s := r.plan.Stages[i].Score
-		if s == nil {
+		how := r.plan.Stages[i].How()
+		if how == nil {
 			continue
 		}
-		if counted, ok := s.Model.(*batch.Counted); ok { // not a lookup, nor a fetch
-			all[s.Name] = all[s.Name].Plus(counted.Outcomes())
+		if counted, ok := how.Model.(*batch.Counted); ok { // not a lookup, nor a fetch
+			all[how.Name] = all[how.Name].Plus(counted.Outcomes())
 		}
 	}
 	return all

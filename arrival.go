@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // byArrival ends the warnings about events that meet in an order of arrival.
@@ -48,8 +50,8 @@ func (r *Runner) rekeyed(runners []*Runner) (list []string) {
 	var writers []string
 	for _, writer := range runners {
 		for i := range writer.plan.Stages {
-			e := writer.plan.Stages[i].Emit
-			if e == nil || writer.plan.Outputs[e.Output] != r.Input() {
+			e, ok := writer.plan.Stages[i].Operator.(*operator.Emit)
+			if !ok || writer.plan.Outputs[e.Output] != r.Input() {
 				continue
 			}
 			if !slices.Contains(writers, writer.Name()) {

@@ -95,8 +95,8 @@ func (r *Runner) reads(writer *Runner) Errors {
 			at = fmt.Sprintf(path, i)
 		}
 		for k := range writer.plan.Stages {
-			e := writer.plan.Stages[k].Emit
-			if e == nil || writer.plan.Outputs[e.Output] != inputs[i].Topic {
+			e, ok := writer.plan.Stages[k].Operator.(*operator.Emit)
+			if !ok || writer.plan.Outputs[e.Output] != inputs[i].Topic {
 				continue
 			}
 			errs = append(errs, readsEmit(at, &inputs[i], len(r.copies) > 0, writer, e)...)

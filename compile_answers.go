@@ -38,9 +38,9 @@ func (c *compiler) answers() {
 	}
 	ends := &c.plan.Ends
 	ends.Topic, ends.Answers = ended, topics
-	note := func(stages []operator.Stage) {
+	note := func(stages []operator.Placed) {
 		for i := range stages {
-			if e := stages[i].Emit; e != nil && slices.Contains(topics, c.plan.Outputs[e.Output]) {
+			if e, ok := stages[i].Operator.(*operator.Emit); ok && slices.Contains(topics, c.plan.Outputs[e.Output]) {
 				ends.Emits |= 1 << e.Index
 			}
 		}

@@ -34,7 +34,7 @@ func (c *compiler) call(path string, s *Call) {
 	if f.Keyed {
 		c.aboveGroup(path)
 	}
-	stage := &operator.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f, As: s.Name}
+	stage := &operator.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f, As: s.Name, ID: c.plan.Meta.ID}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
 	}
@@ -53,7 +53,7 @@ func (c *compiler) call(path string, s *Call) {
 	c.callOutputs(path, s, stage)
 	if len(c.errs) == before {
 		c.plan.Calls = append(c.plan.Calls, stage)
-		c.add(node{stage: operator.Stage{Name: "call", Call: stage}, waves: c.fed(stage.When) || c.fedSlots(stage.Inputs...)})
+		c.add(node{op: stage, waves: c.fed(stage.When) || c.fedSlots(stage.Inputs...)})
 	}
 }
 

@@ -243,8 +243,7 @@ func (c *compiler) onFailure(path string, steps []Step, stage *operator.Score) {
 	c.depth--
 	c.names.routes = c.names.routes[:len(c.names.routes)-1]
 	for _, n := range c.nodes[before:] {
-		n.stage.Guard = n.guard()
-		stage.OnFailure = append(stage.OnFailure, n.stage)
+		stage.OnFailure = append(stage.OnFailure, operator.Placed{Operator: n.op, Guard: n.guard()})
 	}
 	c.nodes = c.nodes[:before]
 }
@@ -286,4 +285,7 @@ func (c *compiler) partial(path string, s *Score, m loadedModel, stage *operator
 	c.output(s.Partial.Topic)
 	stage.Size = 1 // a call for each event
 	stage.Partial = &operator.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Interval, partialEvery)}
+	if len(stage.Outputs) > 0 {
+		stage.Partial.Slot = stage.Outputs[0]
+	}
 }

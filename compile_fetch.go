@@ -40,7 +40,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if s.Max < 0 || s.Max > contentMax {
 		c.fail(path+".max", "%d bytes are out of range: use 1 to %d", s.Max, contentMax)
 	}
-	stage := &operator.Score{Name: s.Name, Texts: []value.Slot{url}, Size: 1, Async: true}
+	stage := &operator.Score{Batch: operator.Batch{Kind: "fetch", Name: s.Name, Size: 1, Async: true, Finds: true}, Texts: []value.Slot{url}}
 	if s.When != "" {
 		stage.When = c.expression(path+".when", s.When, value.Bool)
 	}
@@ -73,7 +73,7 @@ func (c *compiler) fetch(path string, s *Fetch) {
 	if s.Ordered {
 		c.plan.Ordered, c.plan.Feedback = true, true
 	}
-	c.add(node{stage: operator.Stage{Name: "fetch", Score: stage}, waves: true})
+	c.add(node{op: stage, waves: true})
 }
 
 // fetchURL returns the name of what is fetched.

@@ -45,7 +45,7 @@ func (c *compiler) group(path string, s *Group) {
 	c.groupBounds(path, s)
 	c.groupSlots(path, s, stage)
 	c.groupNames(path, stage)
-	n := node{stage: operator.Stage{Name: "group", Group: stage}, waves: c.fedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
+	n := node{op: stage, waves: c.fedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
 	c.belowWaves(path, n)
 	if len(c.errs) > before {
 		return
@@ -151,7 +151,7 @@ func (c *compiler) groupNames(path string, stage *operator.Group) {
 // belowGroup reports whether a group stands above.
 func (c *compiler) belowGroup() bool {
 	here := node{guards: c.guards}
-	return slices.ContainsFunc(c.nodes, func(n node) bool { return n.stage.Group != nil && n.within(&here) })
+	return slices.ContainsFunc(c.nodes, func(n node) bool { return isGroup(n.op) && n.within(&here) })
 }
 
 // belowWaves refuses a group below what its events need the waves for.
@@ -160,7 +160,7 @@ func (c *compiler) belowWaves(path string, group node) {
 		c.fail(path, "an event goes through one group: this one is below another")
 	}
 	if _, _, at := schedule(append(slices.Clone(c.nodes), group)); at >= 0 {
-		c.fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", cmp.Or(c.nodes[at].stage.Name, "features"))
+		c.fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", c.nodes[at].kind())
 		c.hint("write the group above it; what is below it is done for the group as one")
 	}
 }

@@ -44,10 +44,10 @@ func (c *compiler) lookup(path string, s *Lookup) {
 	if spec.Written = c.writesRows(path, s, spec.Own); len(c.errs) > before {
 		return
 	}
-	stage := operator.Stage{Name: "lookup", Lookup: operator.NewLookup(operator.Lookup{
+	op := operator.NewLookup(operator.Lookup{
 		Table: c.table(spec), Topic: s.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
-	})}
-	c.add(node{stage: stage, waves: spec.Written || c.fed(append(f.empty, f.when)...) || c.fedSlots(key)})
+	})
+	c.add(node{op: op, waves: spec.Written || c.fed(append(f.empty, f.when)...) || c.fedSlots(key)})
 }
 
 // lookupTable returns the table that a lookup finds rows in.

@@ -29,7 +29,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	if s.Cache.TTL < 0 || s.Cache.TTL > 24*time.Hour {
 		c.fail(path+".cache.ttl", "%v is out of range: use 0 to 24h", s.Cache.TTL)
 	}
-	stage := &operator.Score{Name: s.Name, When: f.when, Row: decode.New(f.fields)}
+	stage := &operator.Score{Batch: operator.Batch{Kind: "lookup", Name: s.Name, Finds: true}, When: f.when, Row: decode.New(f.fields)}
 	if s.Vector != "" {
 		c.nearest(path, s, stage)
 	} else {
@@ -65,7 +65,7 @@ func (c *compiler) lookupOutside(path string, s *Lookup, key value.Slot, f *foun
 	if s.Ordered {
 		c.plan.Ordered, c.plan.Feedback = true, true
 	}
-	c.add(node{stage: operator.Stage{Name: "lookup", Score: stage}, waves: true})
+	c.add(node{op: stage, waves: true})
 }
 
 // lookupConfig checks where rows are.

@@ -72,15 +72,13 @@ func (c *compiler) ownTables() {
 		c.hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
 	}
 	c.plan.Ordered, c.plan.Feedback = true, true
-	var keep func(stages []operator.Stage)
-	keep = func(stages []operator.Stage) {
+	var keep func(stages []operator.Placed)
+	keep = func(stages []operator.Placed) {
 		for i := range stages {
-			if e := stages[i].Emit; e != nil {
+			if e, ok := stages[i].Operator.(*operator.Emit); ok {
 				e.Table = 1 + slices.IndexFunc(c.plan.Tables, func(t table.Spec) bool { return t.Written && t.Topic == c.plan.Outputs[e.Output] })
 			}
-			if s := stages[i].Score; s != nil {
-				keep(s.OnFailure)
-			}
+			keep(stages[i].OnFailure())
 		}
 	}
 	keep(c.plan.Stages)

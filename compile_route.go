@@ -22,7 +22,7 @@ func (c *compiler) route(path string, cases []Case) {
 		c.fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
 		c.hint("give one to a case of the first route, or to the pipeline")
 	}
-	c.add(node{stage: operator.Stage{Name: "route", Route: stage}, waves: c.fed(stage.When...)})
+	c.add(node{op: stage, waves: c.fed(stage.When...)})
 
 	c.names.routes = append(c.names.routes, path)
 	c.depth++

@@ -8,14 +8,23 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// node is a stage that was compiled, with what decides its place: exactly one of stage,
+// node is an operator that was compiled, with what decides its place: exactly one of op,
 // features and writes is set.
 type node struct {
-	stage    operator.Stage
+	op       operator.Operator
 	features []*madeFeature    // of a step
 	writes   []*madeFeature    // features that are fed back, behind the names they use
 	waves    bool              // it needs what only the waves know: what a call answers, or a feature that is fed back
 	guards   []*operator.Guard // of the cases around it, the innermost last
+}
+
+// kind returns the kind of the step that a node is made of.
+func (n *node) kind() string {
+	if n.op == nil {
+		return "features"
+	}
+	kind, _ := n.op.Label()
+	return kind
 }
 
 // guard returns that of the innermost case around a node, nil outside of all cases.
@@ -55,7 +64,7 @@ func schedule(nodes []node) (order []placed, waves, misplaced int) {
 			begun, after = true, reads
 		}
 		switch {
-		case n.stage.Group != nil:
+		case isGroup(n.op):
 			var rest []placed
 			for _, p := range after {
 				above := &nodes[p.node]
@@ -96,7 +105,16 @@ func (n *node) reads() bool {
 // adds reports whether a node writes something, or counts an event: a group is made of
 // events before that.
 func (n *node) adds() bool {
-	return n.stage.Emit != nil || n.stage.Call != nil || n.features != nil || n.writes != nil
+	switch n.op.(type) {
+	case *operator.Emit, *operator.Call:
+		return true
+	}
+	return n.features != nil || n.writes != nil
+}
+
+func isGroup(op operator.Operator) bool {
+	_, group := op.(*operator.Group)
+	return group
 }
 
 // fed reports whether expressions read features that are fed back.
@@ -137,10 +155,10 @@ func (c *compiler) arrange() {
 	}
 	for _, p := range order {
 		n := &c.nodes[p.node]
-		s := n.stage
+		op := n.op
 		switch {
 		case p.read >= 0:
-			s = operator.FeatureStage([]operator.Feature{n.features[p.read].stage(true, false)})
+			op = operator.NewFeatures([]operator.Feature{n.features[p.read].stage(true, false)})
 		case n.features != nil:
 			var list []operator.Feature
 			for _, m := range n.features {
@@ -148,15 +166,14 @@ func (c *compiler) arrange() {
 					list = append(list, m.stage(true, m.waitsFor == nil))
 				}
 			}
-			s = operator.FeatureStage(list)
+			op = operator.NewFeatures(list)
 		case n.writes != nil:
 			var list []operator.Feature
 			for _, m := range n.writes {
 				list = append(list, m.stage(false, true))
 			}
-			s = operator.FeatureStage(list)
+			op = operator.NewFeatures(list)
 		}
-		s.Guard = n.guard()
-		c.plan.Stages = append(c.plan.Stages, s)
+		c.plan.Stages = append(c.plan.Stages, operator.Placed{Operator: op, Guard: n.guard()})
 	}
 }

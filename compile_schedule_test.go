@@ -28,7 +28,7 @@ func TestScheduleIsThatOfTheRule(t *testing.T) {
 		if at >= 0 {
 			misplaced++
 		}
-		if slices.ContainsFunc(nodes, func(n node) bool { return n.stage.Group != nil }) {
+		if slices.ContainsFunc(nodes, func(n node) bool { return isA[*operator.Group](n) }) {
 			groups++
 		}
 	}
@@ -44,9 +44,9 @@ func randomNodes(rng *rand.Rand) (nodes []node) {
 		n := node{guards: around[rng.IntN(len(around))], waves: rng.IntN(6) == 0}
 		switch rng.IntN(8) {
 		case 0:
-			n.stage.Group = &operator.Group{}
+			n.op = &operator.Group{}
 		case 1:
-			n.stage.Emit = &operator.Emit{}
+			n.op = &operator.Emit{}
 		case 2, 3:
 			for range 1 + rng.IntN(3) {
 				m := &madeFeature{}
@@ -59,18 +59,23 @@ func randomNodes(rng *rand.Rand) (nodes []node) {
 		case 4:
 			n.writes, n.waves = []*madeFeature{{waitsFor: []string{"later"}}}, true
 		case 5:
-			n.stage.Score, n.waves = &operator.Score{}, true
+			n.op, n.waves = &operator.Score{}, true
 		default:
-			n.stage.Assign = []operator.Assign{{}}
+			n.op = &operator.Let{Kind: "let"}
 		}
 		nodes = append(nodes, n)
 	}
 	return nodes
 }
 
+func isA[T operator.Operator](n node) bool {
+	_, is := n.op.(T)
+	return is
+}
+
 func drawn(nodes []node) (text string) {
 	for i, n := range nodes {
-		text += fmt.Sprintf("%d: group %t emit %t score %t waves %t guards %d writes %d features", i, n.stage.Group != nil, n.stage.Emit != nil, n.stage.Score != nil, n.waves, len(n.guards), len(n.writes))
+		text += fmt.Sprintf("%d: op %T waves %t guards %d writes %d features", i, n.op, n.waves, len(n.guards), len(n.writes))
 		for _, m := range n.features {
 			text += fmt.Sprint(" ", m.waitsFor)
 		}
@@ -98,7 +103,7 @@ func naiveSchedule(nodes []node) (list []placed, from, misplaced int) {
 				continue
 			}
 		}
-		if n.stage.Group == nil || from < 0 {
+		if !isA[*operator.Group](*n) || from < 0 {
 			list = append(list, placed{i, -1})
 			continue
 		}
@@ -108,7 +113,7 @@ func naiveSchedule(nodes []node) (list []placed, from, misplaced int) {
 			if list[at].read >= 0 || above.features != nil && above.reads() || !onTheWay {
 				continue
 			}
-			if above.waves || above.features != nil || above.writes != nil || above.stage.Emit != nil || above.stage.Call != nil {
+			if above.waves || above.features != nil || above.writes != nil || isA[*operator.Emit](*above) || isA[*operator.Call](*above) {
 				return nil, 0, list[at].node
 			}
 			moved := list[at]

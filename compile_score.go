@@ -51,7 +51,9 @@ func (c *compiler) score(path string, s *Score) {
 		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
 	}
 	policy := m.Info().Batch
-	stage := &operator.Score{Model: m.Model, Name: m.name, Asks: m.asks, Size: cmp.Or(s.Batch.Size, policy.Size, defaultBatch), ByLength: policy.ByLength}
+	stage := &operator.Score{Batch: operator.Batch{
+		Kind: "score", Model: m.Model, Name: m.name, Asks: m.asks, Size: cmp.Or(s.Batch.Size, policy.Size, defaultBatch), ByLength: policy.ByLength,
+	}}
 	// An answer that is kept is used when it is durable, so not in place.
 	stage.Async = s.Async || c.async || m.calling != nil && m.calling.Always
 	if s.When != "" {
@@ -72,7 +74,7 @@ func (c *compiler) score(path string, s *Score) {
 	}
 	c.partial(path+".partial", s, m, stage)
 	stage.Model = &batch.Counted{Model: stage.Model}
-	c.add(node{stage: operator.Stage{Name: "score", Score: stage}, waves: true})
+	c.add(node{op: stage, waves: true})
 }
 
 // given is a name that stands for an input of a model.

@@ -86,7 +86,7 @@ func kinds(list []value.Kind) string {
 	return strings.Join(texts, " or ")
 }
 
-func (c *compiler) bindings(path, stage string, list []Binding) {
+func (c *compiler) bindings(path, kind string, list []Binding) {
 	var assigns []operator.Assign
 	for _, b := range list {
 		at := path + "." + b.Name
@@ -107,7 +107,7 @@ func (c *compiler) bindings(path, stage string, list []Binding) {
 	for i := range assigns {
 		programs[i] = assigns[i].Program
 	}
-	c.add(node{stage: operator.Stage{Name: stage, Assign: assigns}, waves: c.fed(programs...)})
+	c.add(node{op: &operator.Let{Kind: kind, List: assigns}, waves: c.fed(programs...)})
 }
 
 // waitingFeature is a feedback feature until the names it uses are there.
@@ -306,7 +306,7 @@ func (c *compiler) emit(path string, e *Emit) {
 		return
 	}
 	c.writable(path+".topic", e.Topic)
-	stage := &operator.Emit{Index: c.emits, Output: c.output(e.Topic), Name: e.Name}
+	stage := &operator.Emit{Index: c.emits, Output: c.output(e.Topic), Topic: e.Topic, Name: e.Name}
 	c.emits++
 	c.writers++
 	if e.When != "" {
@@ -328,7 +328,7 @@ func (c *compiler) emit(path string, e *Emit) {
 	}
 	waves = c.emitValue(path+".value", e, stage) || waves
 	c.writes(e.Topic, stage)
-	c.add(node{stage: operator.Stage{Name: "emit", Emit: stage}, waves: waves})
+	c.add(node{op: stage, waves: waves})
 }
 
 // compute gives an emit's expression a slot of its own, so that what can fail

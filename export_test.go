@@ -19,7 +19,7 @@ func PlanOf(p Pipeline) (Planned, error) {
 	defer closeModels(made.opened)
 	planned := Planned{Fingerprint: made.plan.Fingerprint, Text: made.canonical, Waves: made.plan.Waves}
 	for i := range made.plan.Stages {
-		planned.Stages = append(planned.Stages, made.plan.Stages[i].Label(made.plan.Outputs))
+		planned.Stages = append(planned.Stages, made.plan.Stages[i].Label())
 	}
 	return planned, nil
 }

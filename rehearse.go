@@ -33,15 +33,15 @@ func (r *Runner) Asked() []Asked {
 // rehearse mutes what is outside of the process.
 func (r *Runner) rehearse() {
 	for i := range r.plan.Stages {
-		s := r.plan.Stages[i].Score
-		if s == nil || s.Calling == nil && !s.Model.Info().Remote {
+		how := r.plan.Stages[i].How()
+		if how == nil || how.Calling == nil && !how.Model.Info().Remote {
 			continue
 		}
-		m := &muted{Model: s.Model, name: s.Name, rowless: s.Row != nil}
-		if s.Calling != nil {
-			m.price = s.Calling.Price
+		m := &muted{Model: how.Model, name: how.Name, rowless: how.Finds}
+		if how.Calling != nil {
+			m.price = how.Calling.Price
 		}
-		s.Model = m
+		how.Model = m
 		r.muted = append(r.muted, m)
 	}
 }

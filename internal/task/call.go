@@ -8,18 +8,11 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/timer"
 	"github.com/afterbay/afterbay/udf"
 )
-
-// called is what a function wrote for an event.
-type called struct {
-	call    *operator.Call
-	outputs []udf.Output
-}
 
 // firing is a timer that was due, and what its call wrote.
 type firing struct {
@@ -41,47 +34,7 @@ func (w *worker) mark(p *partition, it *item) {
 	if p.markChunk != w.chunk {
 		p.markChunk, p.marks = w.chunk, p.marks[:0]
 	}
-	p.marks.Add(it.index, int64(it.Record.Offset), it.Watermark)
-}
-
-// call calls a function for an event. The first error is the event's.
-func (w *worker) call(c *operator.Call, it *item) (failure, fatal error) {
-	if wanted, err := operator.Holds(c.When, it.Row); err != nil || !wanted {
-		for _, slot := range c.Outputs {
-			it.Row.Clear(slot)
-		}
-		return err, nil
-	}
-	ctx := udf.Invocation{
-		ID: it.Row.Text(w.plan.Meta.ID), Key: value.Text(it.Record.Key), Time: time.UnixMicro(it.Time).UTC(), Watermark: timeOrZero(it.Watermark),
-		Offset: int64(it.Record.Offset), Row: it.Row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
-	}
-	var state *keyed.Call
-	if c.Function.Keyed {
-		if state, fatal = w.fire(it.partition, it.key, c, it.index, it.Watermark); fatal != nil {
-			return nil, fatal
-		}
-		ctx.State, ctx.Key = state.Keyed, it.key.Name
-	}
-	for _, slot := range c.Outputs {
-		it.Row.Clear(slot)
-	}
-	effects, err := c.Function.Run(udf.NewContext(ctx))
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Name, err), nil
-	}
-	for _, slot := range c.Outputs {
-		if !slot.Type.Optional && !it.Row.Has(slot) {
-			return fmt.Errorf("%s: output %q was not set", c.Name, slot.Name), nil
-		}
-	}
-	if len(effects.Outputs) > 0 {
-		it.called = append(it.called, called{c, effects.Outputs})
-	}
-	if effects.State != nil {
-		w.keep(it.partition, it.key, state, effects.State)
-	}
-	return nil, nil
+	p.marks.Add(it.Index, int64(it.Record.Offset), it.Watermark)
 }
 
 // keep makes s what the function keeps of the key.
@@ -126,7 +79,7 @@ func (w *worker) fireOne(p *partition, k *keyed.Key, c *operator.Call, state *ke
 	id := header.OfTimer(c.Name, t.At, t.Name, t.SetBy, k.Name)
 	effects, err := c.Function.Run(udf.NewContext(udf.Invocation{
 		ID: id, Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
-		Watermark: timeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
+		Watermark: operator.TimeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
 	}))
 	if effects.State != nil {
 		w.keep(p, k, state, effects.State)
@@ -233,11 +186,4 @@ func (w *worker) writeFirings(n, item int, it *item) int {
 		}
 	}
 	return n
-}
-
-func timeOrZero(micros int64) time.Time {
-	if micros == never {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros).UTC()
 }

@@ -24,15 +24,11 @@ import (
 // item is one event of the chunk being computed.
 type item struct {
 	output.Event
-	index     int32
 	partition *partition
-	source    int         // in the plan's Sources
-	key       *keyed.Key  // nil where the pipeline keeps no state, or the event died before
-	ended     keyed.Ended // what the key's silence before this event ended
-	next      int32       // next item of the same key; 0 is none, since an item never follows itself
-	emits     uint64
-	called    []called // outputs of functions
-	outcome   outcome
+	source    int           // in the plan's Sources
+	key       *keyed.Key    // nil where the pipeline keeps no state, or the event died before
+	ended     keyed.Ended   // what the key's silence before this event ended
+	next      int32         // next item of the same key; 0 is none, since an item never follows itself
 	late      bool          // before the watermark, whatever became of it
 	announce  bool          // the source's watermark to all of the copies' partitions
 	group     *group.Ended  // that it is made of; nil for an event of the log
@@ -40,21 +36,19 @@ type item struct {
 	point     redrive.Point // where it goes on; its beginning for one that was neither parked nor sent back
 }
 
-func (it *item) alive() bool { return it.outcome == active }
-
 func (it *item) fail(stage string, err error) {
 	it.Failure = &output.Failure{Stage: stage, Err: err}
-	it.become(failed)
+	it.Become(operator.Failed)
 }
 
 // failAt makes the event a dead letter of a stage.
-func (it *item) failAt(s *operator.Stage, err error) {
-	it.Failure = &output.Failure{Stage: s.Name, At: s.At, Err: err}
-	it.become(failed)
+func (it *item) failAt(s *operator.Placed, err error) {
+	it.Failure = &output.Failure{Stage: s.Kind(), At: s.At, Err: err}
+	it.Become(operator.Failed)
 }
 
 // takes reports whether a stage is for the event.
-func (it *item) takes(s *operator.Stage) bool { return it.point.Takes(s) && s.Guard.Holds(it.Row) }
+func (it *item) takes(s *operator.Placed) bool { return it.point.Takes(s) && s.Guard.Holds(it.Row) }
 
 // compute moves the step being made past the first records, as many as it
 // takes at once, and returns how many.
@@ -75,7 +69,7 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 		return 0, err
 	}
 	limit := math.MaxInt
-	if len(w.items) == 1 && w.items[0].outcome == tick {
+	if len(w.items) == 1 && w.items[0].Outcome == operator.Tick {
 		limit = firingsMax
 	}
 	if err := w.fireRest(limit); err != nil {
@@ -120,13 +114,13 @@ func (w *worker) measure(start, made time.Time) {
 func (it *item) read() bool { return it.resumed == nil && it.group == nil }
 
 // timed reports whether the chunk brought the event, or a notice, to its end.
-func (it *item) timed() bool { return it.outcome != queued && it.outcome != tick }
+func (it *item) timed() bool { return it.Outcome != operator.Queued && it.Outcome != operator.Tick }
 
 func (w *worker) count(it *item) {
 	if it.late {
 		w.step.late++
 	}
-	w.step.counts[effects[it.outcome].counted]++
+	w.step.counts[effects[it.Outcome].counted]++
 }
 
 // early takes records in log order through decoding, event time and the stages
@@ -156,8 +150,10 @@ func (w *worker) early(records []stream.Record) (int, error) {
 		if i > 0 && size > chunkBytesMax || k != nil && w.plan.Feedback && k.Chunk == w.chunk && int(k.Count) >= w.options.KeyWaves {
 			return i, nil
 		}
-		event := output.Event{Record: r, Row: &w.rows[i], Time: never, Watermark: never, Origin: &p.origin}
-		w.items = append(w.items, item{Event: event, index: int32(len(w.items)), partition: p})
+		w.items = append(w.items, item{partition: p, Event: output.Event{
+			Event:  operator.Event{Record: r, Row: &w.rows[i], Time: never, Watermark: never, Index: int32(len(w.items)), Kept: p},
+			Origin: &p.origin,
+		}})
 		it := &w.items[len(w.items)-1]
 		it.Row.Reset()
 		newest := p.newest
@@ -177,15 +173,15 @@ func (w *worker) early(records []stream.Record) (int, error) {
 			}
 			w.mark(p, it)
 		}
-		if it.outcome == tick {
+		if it.Outcome == operator.Tick {
 			return i, nil
 		}
 		p.next, p.heard, p.idle = r.Offset+1, w.now, false
-		if it.alive() {
+		if it.Alive() {
 			w.judge(it)
 		}
-		if it.alive() && !w.plan.Stateless() {
-			if err := w.link(it.index, it, k); err != nil {
+		if it.Alive() && !w.plan.Stateless() {
+			if err := w.link(it.Index, it, k); err != nil {
 				return 0, err
 			}
 		}
@@ -202,7 +198,7 @@ func (w *worker) early(records []stream.Record) (int, error) {
 
 // stages runs those before the waves.
 func (w *worker) stages(it *item) error {
-	for s := 0; s < w.plan.Waves && it.alive(); s++ {
+	for s := 0; s < w.plan.Waves && it.Alive(); s++ {
 		if err := w.run(&w.plan.Stages[s], it); err != nil {
 			return err
 		}
@@ -236,11 +232,11 @@ func (w *worker) warm(records []stream.Record) {
 // the first of a chunk the event only serves as their position: nothing is done
 // about it yet.
 func (w *worker) stopAt(it *item) {
-	if it.index > 0 {
-		w.items = w.items[:it.index]
+	if it.Index > 0 {
+		w.items = w.items[:it.Index]
 		return
 	}
-	it.outcome = tick
+	it.Outcome = operator.Tick
 	w.mark(it.partition, it)
 }
 
@@ -251,7 +247,7 @@ const chunkBytesMax = 1 << 20
 func (w *worker) admit(it *item) {
 	r, plan, p := it.Record, w.plan, it.partition
 	if w.idling {
-		it.Watermark, it.outcome = p.watermark(plan.Time.Lateness), tick
+		it.Watermark, it.Outcome = p.watermark(plan.Time.Lateness), operator.Tick
 		return
 	}
 	if len(r.Headers) > 0 && !w.returned(it) || plan.Sources != nil && !w.hear(it) {
@@ -298,7 +294,7 @@ func (w *worker) judge(it *item) {
 	if p, t := it.partition, it.Time; p.ids != nil && !it.point.Seen {
 		w.keyBuf = it.Row.AppendKey(w.keyBuf[:0], w.plan.Dedupe.Slot)
 		if p.ids.Seen(value.Text(w.keyBuf), t, p.newest) {
-			it.become(duplicate)
+			it.Become(operator.Duplicate)
 			return
 		}
 	}
@@ -319,9 +315,9 @@ func (w *worker) late(it *item) {
 	case operator.LateDead:
 		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond))
 	case operator.LateDrop:
-		it.become(late)
+		it.Become(operator.Late)
 	case operator.LateTopic:
-		it.become(diverted)
+		it.Become(operator.Diverted)
 	}
 }
 
@@ -381,7 +377,7 @@ func (w *worker) waves(ctx context.Context) error {
 	for i := range w.items {
 		it := &w.items[i]
 		first := !w.plan.Feedback || it.key == nil || w.firstOfKey(int32(i), it)
-		if first && (it.alive() || w.plan.Feedback && it.key != nil) {
+		if first && (it.Alive() || w.plan.Feedback && it.key != nil) {
 			w.active = append(w.active, int32(i))
 		}
 	}
@@ -419,20 +415,20 @@ func (w *worker) wave(ctx context.Context) error {
 		return err
 	}
 	for _, i := range w.active {
-		if it := &w.items[i]; it.key != nil && it.outcome != queued && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
+		if it := &w.items[i]; it.key != nil && it.Outcome != operator.Queued && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
 			it.key.Observe(&w.plan.keys, 1, it.ended, it.Time)
 		}
 	}
 	for s := w.plan.Waves; s < len(w.plan.Stages); s++ {
 		stage := &w.plan.Stages[s]
-		if stage.Score != nil {
-			if err := w.scoreStage(ctx, stage, s); err != nil {
+		if op, ok := stage.Operator.(operator.Batched); ok {
+			if err := w.ask(ctx, op, stage); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, i := range w.active {
-			if it := &w.items[i]; it.alive() {
+			if it := &w.items[i]; it.Alive() {
 				if err := w.run(stage, it); err != nil {
 					return err
 				}
@@ -442,43 +438,19 @@ func (w *worker) wave(ctx context.Context) error {
 	return nil
 }
 
-// run executes a stage other than a score on one event. The error returned is
-// not the event's.
-func (w *worker) run(stage *operator.Stage, it *item) error {
+// run does what an operator does, unless it asks for many events at once, to one event.
+// The error returned is not the event's.
+func (w *worker) run(stage *operator.Placed, it *item) error {
 	if !it.takes(stage) {
 		return nil
 	}
-	var err, fatal error
-	switch {
-	case stage.Assign != nil:
-		err = operator.AssignAll(stage.Assign, it.Row)
-	case stage.Features != nil:
-		it.Approximate, err = it.partition.keys.Features(it.key, stage, it.Row, it.Time, it.Approximate)
-	case stage.Emit != nil:
-		var wanted bool
-		if wanted, err = stage.Emit.Prepare(it.Row); wanted {
-			it.emits |= 1 << stage.Emit.Index
-			if stage.Emit.Table > 0 {
-				if row := w.step.Row(stage.Emit, &it.Event); row != nil {
-					it.partition.tables.Put(stage.Emit.Table-1, it.Record.Key, row)
-				}
-			}
-		}
-	case stage.Route != nil:
-		var on bool
-		on, err = stage.Route.Take(it.Row)
-		if !on && err == nil {
-			it.become(filtered)
-		}
-	case stage.Lookup != nil:
-		err, fatal = stage.Lookup.Find(it.Row, it.partition.tables)
-	case stage.Group != nil:
-		err, fatal = w.join(stage.Group, it)
-	case stage.Call != nil:
-		err, fatal = w.call(stage.Call, it)
+	err := stage.Run(&it.Event.Event)
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		it.failAt(stage, err)
+	if fatal := operator.FatalOf(err); fatal != nil {
+		return fatal
 	}
-	return fatal
+	it.failAt(stage, err)
+	return nil
 }

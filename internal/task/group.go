@@ -1,10 +1,7 @@
 package task
 
 import (
-	"cmp"
-
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/redrive"
@@ -14,23 +11,6 @@ import (
 // Groups are collected in log order, before the waves. The event made of one is an
 // item of its own: behind the event that completes the group, or before the one
 // whose watermark ends it.
-
-// join adds an event to its group, where it ends. The first error is the event's.
-func (w *worker) join(g *operator.Group, it *item) (failure, fatal error) {
-	bytes, failure, fatal := it.partition.groups.Add(group.Event{
-		Group: g, Key: it.Record.Key, Offset: int64(it.Record.Offset), Time: it.Time, Row: it.Row, ID: it.Row.Text(w.plan.Meta.ID),
-		Source: cmp.Or(header.Get(it.Record, header.Source), header.Get(it.Record, header.Copied)), Headers: it.Record.Headers,
-	})
-	w.step.Carry(bytes)
-	switch {
-	case failure != nil || fatal != nil:
-	case bytes > 0:
-		it.become(collected)
-	default:
-		it.become(known)
-	}
-	return failure, fatal
-}
 
 // endGroups ends the groups that the watermark at the last item ends, and puts their
 // events before it. Where more end than are computed at once it is left out.
@@ -42,7 +22,7 @@ func (w *worker) endGroups(p *partition) (done bool, err error) {
 		_, err = w.compose(p, it.Watermark, it.Record.Offset)
 	}
 	if done {
-		it.index = int32(len(w.items))
+		it.Index = int32(len(w.items))
 		w.items = append(w.items, it)
 	}
 	return done, err
@@ -60,8 +40,11 @@ func (w *worker) compose(p *partition, watermark int64, at stream.Offset) (bytes
 			return 0, err
 		}
 		w.items = append(w.items, item{
-			Event: output.Event{Record: record, Row: row, Time: e.Time, Watermark: watermark, Origin: &p.origin, Place: e.Place()},
-			index: int32(len(w.items)), partition: p, group: e, point: redrive.Point{Seen: true, Judged: true},
+			Event: output.Event{
+				Event:  operator.Event{Record: record, Row: row, Time: e.Time, Watermark: watermark, Index: int32(len(w.items)), Kept: p},
+				Origin: &p.origin, Place: e.Place(),
+			},
+			partition: p, group: e, point: redrive.Point{Seen: true, Judged: true},
 		})
 		it := &w.items[len(w.items)-1]
 		if p.sources != nil {
@@ -73,14 +56,14 @@ func (w *worker) compose(p *partition, watermark int64, at stream.Offset) (bytes
 		var on bool
 		if it.point.Done, on, err = w.plan.resumption.Beyond(row, e.Group.At); err == nil {
 			if err = e.Refused(); !on {
-				it.become(filtered)
+				it.Become(operator.Filtered)
 			}
 		}
 		if err != nil {
 			it.failAt(&w.plan.Stages[e.Group.At-1], err)
 		}
-		if it.alive() && !w.plan.Stateless() {
-			if err := w.link(it.index, it, nil); err != nil {
+		if it.Alive() && !w.plan.Stateless() {
+			if err := w.link(it.Index, it, nil); err != nil {
 				return 0, err
 			}
 		}

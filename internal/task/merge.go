@@ -7,6 +7,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/watermark"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -70,7 +71,7 @@ func (w *worker) hear(it *item) bool {
 	p.newest = max(p.newest, p.sources.Take(heard))
 	it.source, it.Watermark = heard.Topic, p.newest
 	if !heard.Event {
-		it.become(notice)
+		it.Become(operator.Notice)
 	}
 	return heard.Event
 }
@@ -81,7 +82,7 @@ func (w *worker) copy(it *item) {
 	if it.announce {
 		w.step.Announce(it.partition.id, watermark.Text(it.Watermark), it.Watermark+w.plan.Time.Lateness.Microseconds(), w.plan.Copy.Partitions)
 	}
-	if w.step.Pass(&it.Event, w.plan.Copy.Partitions); it.alive() {
+	if w.step.Pass(&it.Event, w.plan.Copy.Partitions); it.Alive() {
 		w.step.Copy(&it.Event, w.plan.Key, watermark.Text(it.Watermark))
 	}
 }

@@ -1,24 +1,6 @@
 package task
 
-// outcome is what became of an event. An event begins as active. It ends as one of the
-// others, or stays active where it passes every stage.
-type outcome uint8
-
-const (
-	active    outcome = iota // stages are left, or all are done
-	filtered                 // a route dropped it
-	cancelled                // its client cancelled it
-	late                     // before the watermark, and dropped
-	diverted                 // before the watermark, and written to the late topic
-	duplicate                // its id was seen before
-	collected                // member of a group, which goes on as one event
-	known                    // its group had it before
-	recovered                // given up, and on_failure wrote something instead
-	queued                   // in the async queue, and gone on with later
-	failed                   // a dead letter: Failure says where and why
-	notice                   // no event: the watermark of a source, a cancel, or a redrive of another pipeline
-	tick                     // no event: a position at which time moves on
-)
+import "github.com/afterbay/afterbay/internal/task/operator"
 
 // effect is what follows from an outcome when the records of a chunk are made.
 type effect struct {
@@ -41,25 +23,17 @@ const (
 )
 
 var effects = [...]effect{
-	active:    {ended: true, told: true},
-	filtered:  {ended: true, told: true, left: true, counted: dropped},
-	cancelled: {ended: true, told: true, left: true, counted: dropped},
-	late:      {ended: true, told: true, left: true, counted: dropped},
-	diverted:  {ended: true, told: true, left: true, counted: dropped},
-	duplicate: {ended: true, told: true, left: true, counted: repeats},
-	collected: {ended: true},
-	known:     {ended: true, told: true},
-	recovered: {ended: true, told: true},
-	queued:    {},
-	failed:    {ended: true, told: true},
-	notice:    {counted: notices},
-	tick:      {},
-}
-
-// become ends an active event. An event that has ended stays what it is: an output that
-// is too large makes a dead letter of a queued event, which stays queued.
-func (it *item) become(o outcome) {
-	if it.outcome == active {
-		it.outcome = o
-	}
+	operator.Active:    {ended: true, told: true},
+	operator.Filtered:  {ended: true, told: true, left: true, counted: dropped},
+	operator.Cancelled: {ended: true, told: true, left: true, counted: dropped},
+	operator.Late:      {ended: true, told: true, left: true, counted: dropped},
+	operator.Diverted:  {ended: true, told: true, left: true, counted: dropped},
+	operator.Duplicate: {ended: true, told: true, left: true, counted: repeats},
+	operator.Collected: {ended: true},
+	operator.Known:     {ended: true, told: true},
+	operator.Recovered: {ended: true, told: true},
+	operator.Queued:    {},
+	operator.Failed:    {ended: true, told: true},
+	operator.Notice:    {counted: notices},
+	operator.Tick:      {},
 }

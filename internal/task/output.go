@@ -15,28 +15,30 @@ func (w *worker) output() error {
 		if w.plan.Copy != nil {
 			w.copy(it)
 		}
-		for _, stage := range w.plan.writers {
-			switch {
-			case stage.Call != nil:
-				w.writeOutputs(stage.Call, it)
-			case stage.Emit != nil && it.emits>>stage.Emit.Index&1 != 0:
-				w.step.Emit(stage.Emit, &it.Event)
+		for _, writer := range w.plan.writers {
+			switch op := writer.(type) {
+			case *operator.Call:
+				w.writeOutputs(op, it)
+			case *operator.Emit:
+				if it.Emits>>op.Index&1 != 0 {
+					w.step.Emit(op, &it.Event)
+				}
 			}
 		}
-		if it.outcome == diverted {
+		if it.Outcome == operator.Diverted {
 			w.step.Aside(&it.Event)
 		}
 		if it.Failure != nil {
 			it.Failure.Resume = w.words(it)
 			w.step.DeadLetter(&it.Event)
 		}
-		if w.plan.Ends.Topic != "" && effects[it.outcome].told {
+		if w.plan.Ends.Topic != "" && effects[it.Outcome].told {
 			w.step.End(&it.Event, from, it.late && w.plan.Time.Late == operator.LateDrop)
 		}
-		if w.options.Observe != nil && effects[it.outcome].ended && it.group == nil {
+		if w.options.Observe != nil && effects[it.Outcome].ended && it.group == nil {
 			w.options.Observe(it.observed())
 		}
-		if it.group != nil && effects[it.outcome].ended {
+		if it.group != nil && effects[it.Outcome].ended {
 			if err := it.partition.groups.Release(it.group, it.Record.Offset, w.step.EndMember(&it.Event)); err != nil {
 				return err
 			}
@@ -52,8 +54,8 @@ func (w *worker) output() error {
 // observed is what is told of an event.
 func (it *item) observed() *Observed {
 	o := &Observed{
-		Record: it.Record, Row: it.Row, Time: timeOrZero(it.Time), Watermark: timeOrZero(it.Watermark),
-		Late: it.late, Dropped: effects[it.outcome].left, Approximate: it.Approximate,
+		Record: it.Record, Row: it.Row, Time: operator.TimeOrZero(it.Time), Watermark: operator.TimeOrZero(it.Watermark),
+		Late: it.late, Dropped: effects[it.Outcome].left, Approximate: it.Approximate,
 	}
 	if it.Failure != nil {
 		o.Stage, o.Err = it.Failure.Stage, it.Failure.Err
@@ -63,11 +65,11 @@ func (it *item) observed() *Observed {
 
 // writeOutputs makes the records that a function wrote for an event.
 func (w *worker) writeOutputs(c *operator.Call, it *item) {
-	for _, made := range it.called {
-		if made.call != c {
+	for _, made := range it.Calls {
+		if made.Call != c {
 			continue
 		}
-		if err := w.step.Call(made.outputs, &it.Event, it.Row.Text(w.plan.Meta.ID), c.As, value.Text(it.Record.Key), it.Time); err != nil && it.Failure == nil {
+		if err := w.step.Call(made.Outputs, &it.Event, it.Row.Text(w.plan.Meta.ID), c.As, value.Text(it.Record.Key), it.Time); err != nil && it.Failure == nil {
 			it.fail("call", err)
 		}
 	}

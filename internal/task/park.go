@@ -31,7 +31,7 @@ import (
 // not tried. The error returned is not the event's, which may be given up instead.
 func (w *worker) park(it *item, head async.Head, err error) error {
 	head.Client = header.Get(it.Record, header.ClientEvent)
-	head.Since, head.Answered = w.now.UnixMicro(), it.Answered || w.step.Answers(it.emits, nil) || slices.ContainsFunc(it.called, func(c called) bool { return w.step.Answers(0, c.outputs) })
+	head.Since, head.Answered = w.now.UnixMicro(), it.Answered || w.step.Answers(it.Emits, nil) || slices.ContainsFunc(it.Calls, func(c operator.Called) bool { return w.step.Answers(0, c.Outputs) })
 	if it.resumed != nil {
 		head = it.resumed.Again(head)
 	} else if refused := w.desk.Class(&head, it.Row); refused != nil {
@@ -49,7 +49,7 @@ func (w *worker) park(it *item, head async.Head, err error) error {
 	if err != nil {
 		e.Error = err.Error()
 	}
-	it.become(queued)
+	it.Become(operator.Queued)
 	w.store(it.partition.parked, e)
 	return nil
 }
@@ -77,7 +77,7 @@ func (w *worker) parkedBehind() error {
 	}
 	for _, i := range w.active {
 		it := &w.items[i]
-		if it.alive() && it.partition.parked.Before(string(it.Record.Key), int64(it.Record.Offset)) {
+		if it.Alive() && it.partition.parked.Before(string(it.Record.Key), int64(it.Record.Offset)) {
 			if err := w.park(it, async.Head{Stage: w.plan.Waves, Behind: true}, nil); err != nil {
 				return err
 			}
@@ -87,33 +87,33 @@ func (w *worker) parkedBehind() error {
 }
 
 // refused is what becomes of events whose score cannot be asked for.
-func (w *worker) refused(stage *operator.Stage, at int, items []int32) error {
+func (w *worker) refused(op operator.Batched, stage *operator.Placed, items []int32) error {
 	for _, i := range items {
-		if it := &w.items[i]; stage.Score.Calling.Open == operator.OpenFallback {
-			it.fallBack(stage)
-		} else if err := w.park(it, async.Head{Stage: at}, nil); err != nil {
+		if it := &w.items[i]; op.How().Calling.Open == operator.OpenFallback {
+			it.fallBack(op, stage)
+		} else if err := w.park(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (it *item) fallBack(stage *operator.Stage) {
-	it.Fallback = append(it.Fallback, stage.Score.Name)
-	if err := stage.Score.Skip(it.Row); err != nil {
+func (it *item) fallBack(op operator.Batched, stage *operator.Placed) {
+	it.Fallback = append(it.Fallback, op.How().Name)
+	if err := op.Skip(&it.Event.Event); err != nil {
 		it.failAt(stage, err)
 	}
 }
 
 // unscored handles an event after its call failed. The first of failures is its own;
 // without a Calling failures is empty.
-func (w *worker) unscored(stage *operator.Stage, at int, it *item, err error, failures []operator.Failure) error {
-	c := stage.Score.Calling
+func (w *worker) unscored(stage *operator.Placed, it *item, err error, failures []operator.Failure) error {
+	c := stage.How().Calling
 	if c == nil || c.Exhausted(err, failures[0].Attempts) {
 		return w.giveUp(stage, it, err)
 	}
 	due := w.now.Add(c.Delay(it.Row.Text(w.plan.Meta.ID), 1, err))
-	if err := w.park(it, async.Head{Stage: at, Attempts: failures[0].Attempts, Due: due.UnixMicro()}, err); err != nil || it.outcome != queued {
+	if err := w.park(it, async.Head{Stage: stage.At - 1, Attempts: failures[0].Attempts, Due: due.UnixMicro()}, err); err != nil || it.Outcome != operator.Queued {
 		return err
 	}
 	it.partition.parked.Failed(int64(it.Record.Offset), *failures[0].Outlier)
@@ -122,10 +122,14 @@ func (w *worker) unscored(stage *operator.Stage, at int, it *item, err error, fa
 
 // giveUp makes the event a dead letter, unless what is done about that emits. The
 // error returned is not the event's.
-func (w *worker) giveUp(stage *operator.Stage, it *item, err error) error {
-	emits, called := it.emits, len(it.called)
-	for i := range stage.OnFailure() {
-		if fatal := w.run(&stage.OnFailure()[i], it); fatal != nil {
+func (w *worker) giveUp(stage *operator.Placed, it *item, err error) error {
+	if fatal := operator.FatalOf(err); fatal != nil {
+		return fatal
+	}
+	emits, called := it.Emits, len(it.Calls)
+	instead := stage.OnFailure()
+	for i := range instead {
+		if fatal := w.run(&instead[i], it); fatal != nil {
 			return fatal
 		}
 		if it.Failure != nil {
@@ -133,8 +137,8 @@ func (w *worker) giveUp(stage *operator.Stage, it *item, err error) error {
 			break
 		}
 	}
-	if it.Failure == nil && (it.emits != emits || len(it.called) > called) {
-		it.become(recovered)
+	if it.Failure == nil && (it.Emits != emits || len(it.Calls) > called) {
+		it.Become(operator.Recovered)
 		return nil
 	}
 	it.failAt(stage, err)
@@ -171,8 +175,8 @@ func (w *worker) partial(part *async.Part) {
 	if w.step.touch(p); part.First {
 		w.write(part.Partition, e)
 	}
-	event := output.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin, Attempt: e.Shown}
-	made := w.plan.Stages[e.Stage].Score.Output(part.Row, w.plan.Meta.ID, e.Shown, part.Text)
+	event := output.Event{Event: operator.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark}, Origin: &p.origin, Attempt: e.Shown}
+	made := w.plan.Stages[e.Stage].How().Partial.Output(part.Row, w.plan.Meta.ID, e.Shown, part.Text)
 	_ = w.step.Call([]udf.Output{made}, &event, part.Row.Text(w.plan.Meta.ID), "", string(e.Record.Key), e.Time)
 }
 
@@ -191,10 +195,13 @@ func (w *worker) resume(ctx context.Context, list []async.Task) error {
 		p, e := w.partitions[t.Partition.ID], t.Entry
 		members := w.plan.Groups.Attached(e.Members, p.id)
 		event := output.Event{
-			Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Origin: &p.origin,
-			Approximate: e.Approximate, Fallback: e.Fallback, Attempts: e.Attempts, Answered: e.Answered, Place: members.Place(),
+			Event: operator.Event{
+				Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Index: int32(i), Kept: p,
+				Approximate: e.Approximate, Fallback: e.Fallback,
+			},
+			Origin: &p.origin, Attempts: e.Attempts, Answered: e.Answered, Place: members.Place(),
 		}
-		w.items = append(w.items, item{Event: event, index: int32(i), partition: p, ended: keyed.Ended(e.Ended), resumed: t, group: members})
+		w.items = append(w.items, item{Event: event, partition: p, ended: keyed.Ended(e.Ended), resumed: t, group: members})
 		it := &w.items[i]
 		tooLarge := w.goOn(it, e.Stage)
 		w.step.touch(p)
@@ -205,15 +212,15 @@ func (w *worker) resume(ctx context.Context, list []async.Task) error {
 		}
 		stage := &w.plan.Stages[e.Stage]
 		if t.Cancelled {
-			it.become(cancelled)
+			it.Become(operator.Cancelled)
 		}
 		switch {
 		case tooLarge != nil:
 			t.Err = tooLarge
 		case t.Answered:
-			t.Err = stage.Score.Store(it.Row, t.Answer)
+			t.Err = stage.Operator.(operator.Batched).Store(&it.Event.Event, t.Answer)
 		case t.Fallback:
-			it.fallBack(stage)
+			it.fallBack(stage.Operator.(operator.Batched), stage)
 		}
 		if t.Err != nil {
 			if err := w.giveUp(stage, it, t.Err); err != nil {
@@ -240,7 +247,7 @@ func (w *worker) unpark() {
 	w.step.again += len(w.items)
 	for i := range w.items {
 		it := &w.items[i]
-		if !effects[it.outcome].ended {
+		if !effects[it.Outcome].ended {
 			continue
 		}
 		p, offset := it.partition, int64(it.Record.Offset)

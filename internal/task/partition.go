@@ -24,6 +24,7 @@ const never = output.Never
 // state. It runs ahead of what is committed; after a failed
 // commit it is thrown away.
 type partition struct {
+	worker     *worker
 	id         stream.Partition
 	origin     output.Origin
 	view       stream.View
@@ -56,9 +57,10 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 
 // newPartition restores what is kept beside a partition. Of keys that takes so
 // many bytes at most.
-func newPartition(plan *Plan, a stream.Assigned, keyBytes int64) (*partition, error) {
+func newPartition(w *worker, a stream.Assigned, keyBytes int64) (*partition, error) {
+	plan := w.plan
 	p := &partition{
-		id: a.Partition, origin: output.Origin{Index: a.Partition.Index}, view: a.State, next: a.Next,
+		worker: w, id: a.Partition, origin: output.Origin{Index: a.Partition.Index}, view: a.State, next: a.Next,
 		newest: never, fired: -1, heard: time.Now(),
 	}
 	var err error

@@ -53,7 +53,7 @@ type Plan struct {
 	// Stages in order of execution. Those before Waves run record by record in
 	// log order; the others wave by wave, each wave with a key at most once
 	// where Feedback is set, and all at once where it is not.
-	Stages   []operator.Stage
+	Stages   []operator.Placed
 	Cases    *operator.Route // whose cases are measured apart; nil is none
 	Waves    int
 	Feedback bool
@@ -78,11 +78,11 @@ type Plan struct {
 	Calls  []*operator.Call // in order
 	Shared []*batch.Shared  // models whose calls sessions share
 
-	writers []*operator.Stage // emits and calls, in order; others write nothing
-	models  []byte            // value of header.Models; nil without models
-	keys    keyed.Plan        // of Early, Late, Retention, Keep and Calls
-	remote  bool              // a model is
-	parks   bool              // a score may
+	writers []operator.Operator // emits and calls, in order; others write nothing
+	models  []byte              // value of header.Models; nil without models
+	keys    keyed.Plan          // of Early, Late, Retention, Keep and Calls
+	remote  bool                // a model is
+	parks   bool                // a score may
 
 	resumption *redrive.Stages
 }
@@ -93,24 +93,27 @@ func (p *Plan) Prepare() {
 	p.keys = keyed.Plan{Terms: keyed.Terms{Sets: [2]*feature.Set{p.Early, p.Late}, Retention: p.Retention, Keep: p.Keep}, Calls: p.Calls}
 	for i := range p.Stages {
 		p.Stages[i].At = i + 1
-		if p.Stages[i].Emit != nil || p.Stages[i].Call != nil {
-			p.writers = append(p.writers, &p.Stages[i])
-		}
-		if g := p.Stages[i].Group; g != nil {
-			g.At = i + 1
-		}
-		if s := p.Stages[i].Score; s != nil {
-			p.remote = p.remote || s.Model.Info().Remote
-			p.parks = p.parks || s.Calling != nil
-			for f := range s.OnFailure {
-				p.writers = append(p.writers, &s.OnFailure[f])
+		switch op := p.Stages[i].Operator.(type) {
+		case *operator.Emit, *operator.Call:
+			p.writers = append(p.writers, op)
+		case *operator.Group:
+			op.At = i + 1
+		case operator.Batched:
+			how := op.How()
+			p.remote = p.remote || how.Model.Info().Remote
+			p.parks = p.parks || how.Calling != nil
+			if s, ok := op.(*operator.Score); ok {
+				s.Keeps = p.Keep
+			}
+			for f := range how.OnFailure {
+				p.writers = append(p.writers, how.OnFailure[f].Operator)
 			}
 		}
 	}
 	for _, c := range p.Calls {
 		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
 	}
-	p.resumption = redrive.New(p.Stages, p.Outputs, p.Schema)
+	p.resumption = redrive.New(p.Stages, p.Schema)
 	p.Fingerprint.Order = generation.Hash(p.order())
 	if len(p.Models) > 0 {
 		p.models = []byte(strings.Join(p.Models, ", "))

@@ -2,6 +2,7 @@ package task
 
 import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // returned looks at whether the event was a dead letter that was sent back, and
@@ -11,7 +12,7 @@ func (w *worker) returned(it *item) bool {
 	it.Return = deadletter.Returned(it.Record.Headers)
 	switch {
 	case it.partition.parked.Cancels(it.Record), it.Return != nil && it.Return.Letters != w.plan.DeadTopic:
-		it.become(notice)
+		it.Become(operator.Notice)
 		return false
 	case it.Return == nil:
 		return true
@@ -43,7 +44,7 @@ func (w *worker) rerun(it *item) {
 		it.fail("redrive", err)
 	}
 	if !on && err == nil {
-		it.become(filtered)
+		it.Become(operator.Filtered)
 	}
 }
 
@@ -55,7 +56,7 @@ func (w *worker) words(it *item) string {
 	case f.At > it.point.Done:
 		return w.plan.resumption.Words(f.At-1, it.Owed)
 	case f.At > 0: // an emit that it owed
-		return w.plan.resumption.Words(it.point.Done, it.point.Owed&^it.emits|it.Owed)
+		return w.plan.resumption.Words(it.point.Done, it.point.Owed&^it.Emits|it.Owed)
 	case it.Owed != 0:
 		return w.plan.resumption.Words(all, it.Owed)
 	case f.Stage == "late":

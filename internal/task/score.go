@@ -9,7 +9,6 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/udf"
 )
 
 // scoreScratch holds the rows of the calls of one stage.
@@ -19,109 +18,94 @@ type scoreScratch struct {
 	failures []operator.Failure // of Failed, where the model has a Calling
 }
 
-// scoreStage calls the stage's model for the active items, in calls of at most
-// Size rows. The rows of several partitions share calls, which is safe because
-// a model's score of a row depends on that row alone.
-func (w *worker) scoreStage(ctx context.Context, stage *operator.Stage, at int) error {
-	s := stage.Score
-	b := &w.score
-	numbers, texts, _ := s.Columns()
+// ask has an operator ask for the active items, in calls of at most Size rows. The rows of
+// several partitions share calls, which is safe because the answer to a row depends on
+// that row alone.
+func (w *worker) ask(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
+	how, b := op.How(), &w.score
+	numbers, texts, _ := op.Columns()
 	b.Begin(numbers, texts)
 	for _, i := range w.active {
 		it := &w.items[i]
-		if !it.alive() || !it.takes(stage) {
+		if !it.Alive() || !it.takes(stage) {
 			continue
 		}
-		if wanted, err := operator.Holds(s.When, it.Row); err != nil {
+		if wanted, err := op.Wants(&it.Event.Event); err != nil {
 			it.failAt(stage, err)
 			continue
 		} else if !wanted {
-			if err := s.Skip(it.Row); err != nil {
+			if err := op.Skip(&it.Event.Event); err != nil {
 				it.failAt(stage, err)
 			}
 			continue
 		}
-		if s.Async {
-			if err := w.park(it, async.Head{Stage: at}, nil); err != nil {
+		if how.Async {
+			if err := w.park(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
 				return err
 			}
 			continue
 		}
-		var kept *udf.Keyed
-		if s.State != nil {
-			state, err := w.fire(it.partition, it.key, s.State, it.index, it.Watermark)
-			if err != nil {
-				return err
-			}
-			kept = state.Keyed
-		}
-		if err := s.AppendRow(&b.Rows, it.Row, kept); err != nil {
+		if err := op.Append(&b.Rows, &it.Event.Event); err != nil {
 			if err := w.giveUp(stage, it, err); err != nil {
 				return err
 			}
 			continue
 		}
 		b.items = append(b.items, i)
-		if len(b.items) == s.Size && !s.ByLength {
-			if err := w.callModel(ctx, stage, at); err != nil {
+		if len(b.items) == how.Size && !how.ByLength {
+			if err := w.callModel(ctx, op, stage); err != nil {
 				return err
 			}
 		}
 	}
-	return w.callModel(ctx, stage, at)
+	return w.callModel(ctx, op, stage)
 }
 
-// callModel predicts the gathered rows, and stores their scores.
-func (w *worker) callModel(ctx context.Context, stage *operator.Stage, at int) error {
-	s, b := stage.Score, &w.score
+// callModel asks for the gathered rows, and stores the answers.
+func (w *worker) callModel(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
+	how, b := op.How(), &w.score
 	if len(b.items) == 0 {
 		return nil
 	}
-	numbers, texts, outputs := s.Columns()
+	numbers, texts, outputs := op.Columns()
 	defer func() {
 		b.items = b.items[:0]
 		b.Begin(numbers, texts)
 	}()
 	start := time.Now()
-	called, err := w.predict(ctx, s, outputs)
-	if s.Row == nil { // what is looked up is part of the features, and counts itself
+	called, err := w.predict(ctx, how, outputs)
+	if !how.Finds { // what is looked up is part of the features, and counts itself
 		w.spent[observe.Model] += time.Since(start)
 		w.metrics.ModelCalls.Add(uint64(b.Calls))
 		w.metrics.ModelRows.Add(uint64(b.Called))
 	}
 	switch {
 	case !called:
-		return w.refused(stage, at, b.items)
+		return w.refused(op, stage, b.items)
 	case err != nil:
 		return err
 	}
-	if !s.Shared && s.Row == nil { // it counts itself
-		w.metrics.ModelFull.Add(uint64(len(b.items) / s.Size))
-		if len(b.items)%s.Size > 0 {
+	if !how.Shared && !how.Finds { // it counts itself
+		w.metrics.ModelFull.Add(uint64(len(b.items) / how.Size))
+		if len(b.items)%how.Size > 0 {
 			w.metrics.ModelIdle.Add(1) // nothing more is waiting
 		}
 	}
 	for i, f := range b.Failed {
-		it, err := &w.items[b.items[f.Row]], fmt.Errorf("%s: %w", s.Name, f.Err)
-		if err = w.unscored(stage, at, it, err, b.failures[min(i, len(b.failures)):]); err != nil {
+		it, err := &w.items[b.items[f.Row]], fmt.Errorf("%s: %w", how.Name, f.Err)
+		if err = w.unscored(stage, it, err, b.failures[min(i, len(b.failures)):]); err != nil {
 			return err
 		}
 	}
 	for at, i := range b.items {
-		it, answer := &w.items[i], b.Answer(at)
-		if !it.alive() {
+		it := &w.items[i]
+		if !it.Alive() {
 			continue
 		}
-		if err := s.Store(it.Row, answer); err != nil {
+		if err := op.Store(&it.Event.Event, b.Answer(at)); err != nil {
 			if err := w.giveUp(stage, it, err); err != nil {
 				return err
 			}
-		} else if s.State != nil {
-			state, err := it.partition.keys.Call(it.key, s.State)
-			if err != nil {
-				return err
-			}
-			w.keep(it.partition, it.key, state, s.Keep(answer.Scores, state.Keyed, it.Time+w.plan.Keep.Microseconds(), int64(it.Record.Offset)))
 		}
 	}
 	return nil
@@ -129,10 +113,10 @@ func (w *worker) callModel(ctx context.Context, stage *operator.Stage, at int) e
 
 // predict calls a model for the gathered rows, unless its endpoint takes no calls.
 // The error is ctx's.
-func (w *worker) predict(ctx context.Context, s *operator.Score, outputs int) (called bool, err error) {
-	b, c := &w.score, s.Calling
+func (w *worker) predict(ctx context.Context, how *operator.Batch, outputs int) (called bool, err error) {
+	b, c := &w.score, how.Calling
 	if b.failures = b.failures[:0]; c == nil {
-		return true, b.Run(ctx, s.Model, outputs, s.Size, s.ByLength)
+		return true, b.Run(ctx, how.Model, outputs, how.Size, how.ByLength)
 	}
 	// A model that is out of order may hang: whether it works again is tried off the
 	// loop, unless nothing is parked that it could be tried with.
@@ -144,9 +128,9 @@ func (w *worker) predict(ctx context.Context, s *operator.Score, outputs int) (c
 		return false, nil
 	}
 	defer func() { c.Endpoint.End(time.Now(), admitted) }()
-	timed, cancel := c.InPlace(ctx, s.Model.Info(), len(b.items))
+	timed, cancel := c.InPlace(ctx, how.Model.Info(), len(b.items))
 	defer cancel()
-	if err = b.Run(timed, s.Model, outputs, s.Size, s.ByLength); err == nil && len(b.Failed) == 0 {
+	if err = b.Run(timed, how.Model, outputs, how.Size, how.ByLength); err == nil && len(b.Failed) == 0 {
 		err = c.Late(timed)
 	}
 	if err != nil {

@@ -241,7 +241,7 @@ func (w *worker) full() bool {
 }
 
 func (w *worker) assign(a stream.Assigned) error {
-	p, err := newPartition(w.plan, a, w.options.KeyBytes/int64(w.options.Sessions))
+	p, err := newPartition(w, a, w.options.KeyBytes/int64(w.options.Sessions))
 	if err == nil {
 		p.parked, err = w.desk.Restore(a, p.change.Queued())
 	}

@@ -33,7 +33,9 @@ type Task struct {
 
 // call is a call of a model for parked events.
 type call struct {
-	score    *operator.Score
+	op       operator.Batched
+	how      *operator.Batch // of op
+	event    operator.Event  // being asked for
 	tasks    []Task
 	gather   batch.Gather
 	admitted control.Call
@@ -48,16 +50,17 @@ type call struct {
 	at              time.Time
 }
 
-func newCall(score *operator.Score) *call {
-	c := &call{score: score}
-	numbers, texts, _ := score.Columns()
+func newCall(op operator.Batched) *call {
+	c := &call{op: op, how: op.How()}
+	numbers, texts, _ := op.Columns()
 	c.gather.Begin(numbers, texts)
 	return c
 }
 
 // add adds an event. The error is why it cannot be scored; then it is not added.
 func (c *call) add(t Task) error {
-	err := c.score.AppendRow(&c.gather.Rows, t.Row, nil)
+	c.event = operator.Event{Record: &t.Entry.Record, Row: t.Row, Time: t.Entry.Time, Watermark: t.Entry.Watermark}
+	err := c.op.Append(&c.gather.Rows, &c.event)
 	if err == nil {
 		if len(c.tasks) == 0 {
 			c.outlier = t.waiting.outlier
@@ -70,24 +73,24 @@ func (c *call) add(t Task) error {
 // rowsMax is how many events share a call: as many as a request of the model has, so
 // that each answer is kept when it comes.
 func (c *call) rowsMax() int {
-	calling := c.score.Calling
-	most := c.score.Model.Info().RowsMax
+	calling := c.how.Calling
+	most := c.how.Model.Info().RowsMax
 	switch {
 	case calling.Generative && calling.Journal == operator.JournalByEvent, len(c.tasks) > 0 && c.tasks[0].waiting.outlier.Alone():
 		return 1
 	case most > 0:
-		return min(c.score.Size, most)
+		return min(c.how.Size, most)
 	}
-	return c.score.Size
+	return c.how.Size
 }
 
 // run makes the call, and says of each event what came of it.
 func (c *call) run(ctx context.Context) {
-	calling := c.score.Calling
+	calling := c.how.Calling
 	timed, cancel := calling.Context(ctx, string(c.events))
 	defer cancel()
-	_, _, outputs := c.score.Columns()
-	err := c.gather.Run(timed, c.score.Model, outputs, c.score.Size, c.score.ByLength)
+	_, _, outputs := c.op.Columns()
+	err := c.gather.Run(timed, c.how.Model, outputs, c.how.Size, c.how.ByLength)
 	late := error(nil)
 	if err == nil && len(c.gather.Failed) == 0 {
 		late = calling.Late(timed)
@@ -114,7 +117,7 @@ func (c *call) run(ctx context.Context) {
 
 // observe judges the failures of a call, and reports the Outcome to the endpoint.
 func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
-	calling, outcome := c.score.Calling, control.Abandoned
+	calling, outcome := c.how.Calling, control.Abandoned
 	if !abandoned {
 		var failures []operator.Failure
 		for i := range tasks {
@@ -138,7 +141,7 @@ func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 }
 
 // end gives the call's place to another.
-func (c *call) end() { c.score.Calling.Endpoint.End(time.Now(), c.admitted) }
+func (c *call) end() { c.how.Calling.Endpoint.End(time.Now(), c.admitted) }
 
 // calls are the calls of a session, off its loop.
 type calls struct {

@@ -20,7 +20,7 @@ import (
 // Plan is what a Desk needs to know of a pipeline.
 type Plan struct {
 	Pipeline string
-	Stages   []operator.Stage
+	Stages   []operator.Placed
 	Labels   []string // of Stages: an entry is stored with that of its stage
 	Schema   *value.Schema
 	ID       value.Slot // of events
@@ -95,8 +95,8 @@ func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
 		d.at[label] = at
 	}
 	for at := range plan.Stages {
-		if s := plan.Stages[at].Score; s != nil && s.Calling != nil {
-			d.turns[at] = newTurns(&plan.Fairness, s.Calling, wake)
+		if how := plan.Stages[at].How(); how != nil && how.Calling != nil {
+			d.turns[at] = newTurns(&plan.Fairness, how.Calling, wake)
 			d.stages = append(d.stages, at)
 		}
 	}
@@ -343,7 +343,7 @@ func (d *Desk) takeEnded(step uint64, list *[]Task) error {
 
 // takeTasks takes what a call brought for its events.
 func (d *Desk) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error {
-	brought, calling := false, c.score.Calling
+	brought, calling := false, c.how.Calling
 	for _, t := range tasks {
 		if d.partitions[t.Partition.ID] != t.Partition {
 			continue
@@ -422,12 +422,12 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 		if lapse, some := d.turns[at].leases.Next(); some {
 			soon(lapse.Sub(d.now))
 		}
-		calling, waiting := d.plan.Stages[at].Score.Calling, d.turns[at]
+		calling, waiting := d.plan.Stages[at].How().Calling, d.turns[at]
 		if waiting.Len() == 0 {
 			waiting.seat.Leave(d.now)
 		}
 		for waiting.Len() > 0 {
-			c := newCall(d.plan.Stages[at].Score)
+			c := newCall(d.batched(at))
 			admitted, admission, wait := waiting.seat.Begin(d.now, 0)
 			if c.admitted = admitted; admission == control.Admitted {
 				if err := d.fill(c, at, list); err != nil {
@@ -475,7 +475,7 @@ func (d *Desk) fill(c *call, at int, list *[]Task) error {
 			c.end()
 			return err
 		}
-		if d.expired(&t, c.score.Calling) {
+		if d.expired(&t, c.how.Calling) {
 			*list = append(*list, t)
 		} else if waiting.outlier.Alone() && len(c.tasks) > 0 {
 			d.turns[at].putBack(p, waiting, d.now)
@@ -489,7 +489,7 @@ func (d *Desk) fill(c *call, at int, list *[]Task) error {
 		c.end()
 		return nil
 	}
-	if c.score.Row == nil { // lookups count themselves
+	if !c.how.Finds { // lookups count themselves
 		d.calledFor++
 		d.rows += uint64(len(c.tasks))
 	}
@@ -501,7 +501,7 @@ func (d *Desk) fill(c *call, at int, list *[]Task) error {
 // takeOld takes what has waited for too long for an endpoint that takes no calls,
 // or all that waits, for its fallback.
 func (d *Desk) takeOld(at int, fallback bool, list *[]Task) error {
-	c, before := d.plan.Stages[at].Score.Calling, d.now
+	c, before := d.plan.Stages[at].How().Calling, d.now
 	if !fallback {
 		if c.Expire == 0 {
 			return nil
@@ -523,3 +523,6 @@ func (d *Desk) takeOld(at int, fallback bool, list *[]Task) error {
 	}
 	return nil
 }
+
+// batched returns the operator of a stage that events wait for the calls of.
+func (d *Desk) batched(at int) operator.Batched { return d.plan.Stages[at].Operator.(operator.Batched) }

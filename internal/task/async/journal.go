@@ -33,19 +33,19 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 		*list = append(*list, t)
 		return nil
 	}
-	by, p := c.score.Calling.Journal, t.Partition
+	by, p := c.how.Calling.Journal, t.Partition
 	if by == operator.JournalNone {
 		return nil
 	}
 	rows, last := &c.gather.Rows, len(c.tasks)-1
 	values, bytes := rows.Row(last)
-	info := c.score.Model.Info()
-	request := journal.Request{Endpoint: c.score.Name, Version: info.Digest, Parameters: info.Request + c.score.Asks, Body: journal.AppendRow(nil, values, bytes)}
+	info := c.how.Model.Info()
+	request := journal.Request{Endpoint: c.how.Name, Version: info.Digest, Parameters: info.Request + c.how.Asks, Body: journal.AppendRow(nil, values, bytes)}
 	if by == operator.JournalByEvent {
 		request.Event = t.Row.Text(d.plan.ID)
 	}
 	t.key = request.Key()
-	state, answer, err := p.book.Ask(t.key, c.score.Name, uint64(t.Entry.Record.Offset))
+	state, answer, err := p.book.Ask(t.key, c.how.Name, uint64(t.Entry.Record.Offset))
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 		p.book.waits[uint64(t.Entry.Record.Offset)] = t
 		return nil
 	}
-	*list = append(*list, t.answered(answer, c.score))
+	*list = append(*list, t.answered(answer, c.op))
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (d *Desk) takeKnown(at int, again time.Duration, list *[]Task) error {
 			if err != nil {
 				return err
 			}
-			c := newCall(d.plan.Stages[at].Score) // which is not made
+			c := newCall(d.batched(at)) // which is not made
 			if err := d.ask(c, t, list); err != nil {
 				return err
 			}
@@ -94,9 +94,9 @@ func (d *Desk) takeKnown(at int, again time.Duration, list *[]Task) error {
 }
 
 // answered returns the task with an answer of the journal.
-func (t Task) answered(answer []byte, score *operator.Score) Task {
-	_, _, outputs := score.Columns()
-	t.Answer = model.Answer{Scores: make([]float32, outputs), Texts: make([][]byte, score.Model.Info().Texts())}
+func (t Task) answered(answer []byte, op operator.Batched) Task {
+	_, _, outputs := op.Columns()
+	t.Answer = model.Answer{Scores: make([]float32, outputs), Texts: make([][]byte, op.How().Model.Info().Texts())}
 	t.Err = journal.ReadAnswer(t.Answer.Scores, t.Answer.Texts, answer)
 	t.Answered = t.Err == nil
 	return t
@@ -106,7 +106,7 @@ func (t Task) answered(answer []byte, score *operator.Score) Task {
 // whether the event is to wait for that to be durable.
 func (d *Desk) record(c *call, t Task) (wait bool, err error) {
 	b, offset := t.Partition.book, uint64(t.Entry.Record.Offset)
-	if c.score.Calling.Journal == operator.JournalNone {
+	if c.how.Calling.Journal == operator.JournalNone {
 		return false, nil
 	}
 	if t.Err != nil {
@@ -132,7 +132,7 @@ func (d *Desk) record(c *call, t Task) (wait bool, err error) {
 
 // answer is what the journal keeps of an event's answer.
 func (c *call) answer(t *Task) journal.Answer {
-	return journal.Answer{Model: c.score.Name, Bytes: journal.AppendAnswer(nil, t.Answer.Scores, t.Answer.Texts), Units: 1, Price: c.score.Calling.Price}
+	return journal.Answer{Model: c.how.Name, Bytes: journal.AppendAnswer(nil, t.Answer.Scores, t.Answer.Texts), Units: 1, Price: c.how.Calling.Price}
 }
 
 // askAgain puts the events back that waited for the call of another, t.
@@ -173,7 +173,7 @@ func (d *Desk) land() {
 			for _, waiter := range landed.Waiters {
 				t, ok := p.book.waits[waiter]
 				if delete(p.book.waits, waiter); ok && d.owns(&t) {
-					d.landed = append(d.landed, t.answered(landed.Answer, d.plan.Stages[t.Entry.Stage].Score))
+					d.landed = append(d.landed, t.answered(landed.Answer, d.batched(t.Entry.Stage)))
 				}
 			}
 		}

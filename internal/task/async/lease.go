@@ -54,7 +54,7 @@ func (d *Desk) lapse(c *call) []Task {
 	tasks := make([]Task, len(c.tasks))
 	for i := range c.tasks {
 		t := &c.tasks[i]
-		tasks[i] = Task{Partition: t.Partition, Entry: t.Entry, Row: t.Row, Err: errLapsed, waiting: t.waiting, key: t.key, ready: c.score.Calling.Ready == nil}
+		tasks[i] = Task{Partition: t.Partition, Entry: t.Entry, Row: t.Row, Err: errLapsed, waiting: t.waiting, key: t.key, ready: c.how.Calling.Ready == nil}
 	}
 	c.observe(d.now, tasks, false, false)
 	return tasks
@@ -63,7 +63,7 @@ func (d *Desk) lapse(c *call) []Task {
 // takeLate keeps the answers of a call whose lease was over before: who asks again
 // finds them.
 func (d *Desk) takeLate(c *call, tasks []Task, _ uint64, _ *[]Task) error {
-	if c.score.Calling.Journal == operator.JournalNone {
+	if c.how.Calling.Journal == operator.JournalNone {
 		return nil
 	}
 	for i := range tasks {

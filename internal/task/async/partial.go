@@ -19,7 +19,7 @@ type Part struct {
 // listen has the words of a call of one event handed over as they come: all that
 // there are, and no more often than its score says.
 func (d *calls) listen(ctx context.Context, c *call) context.Context {
-	if c.score.Partial == nil {
+	if c.how.Partial == nil {
 		return ctx
 	}
 	part, last := Part{Task: c.tasks[0]}, time.Now()
@@ -27,7 +27,7 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 	return model.WithParts(ctx, func(_ int, text string) {
 		said.WriteString(text)
 		now := time.Now()
-		if now.Sub(last) < c.score.Partial.Every {
+		if now.Sub(last) < c.how.Partial.Every {
 			return
 		}
 		last, part.Text = now, said.String()

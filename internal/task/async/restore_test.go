@@ -30,7 +30,7 @@ func TestQueuedEventsFindTheirStepByItsLabel(t *testing.T) {
 	a := stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: queued{statekey.AppendParked(nil, 7), (&Entry{Step: "score tone"}).Append(nil)}}
 	restore := func(other string, labels ...string) (*Desk, *Partition, error) {
 		d := NewDesk(Plan{
-			Pipeline: "chat", Stages: make([]operator.Stage, len(labels)), Labels: labels, Schema: &value.Schema{}, Parks: true,
+			Pipeline: "chat", Stages: make([]operator.Placed, len(labels)), Labels: labels, Schema: &value.Schema{}, Parks: true,
 			Orders: &Orders{}, Tenants: &Tenants{}, Fairness: operator.Fairness{},
 		}, func() {}, nil)
 		t.Cleanup(d.Close)

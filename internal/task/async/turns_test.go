@@ -20,7 +20,7 @@ func newTurnDesk(t *testing.T, ordered bool, fairness operator.Fairness) (*Desk,
 		t.Fatal(err)
 	}
 	d := NewDesk(Plan{
-		Stages: []operator.Stage{{Score: &operator.Score{Calling: &operator.Calling{Endpoint: endpoint}}}}, Ordered: ordered, Parks: true,
+		Stages: []operator.Placed{{Operator: &operator.Score{Batch: operator.Batch{Calling: &operator.Calling{Endpoint: endpoint}}}}}, Ordered: ordered, Parks: true,
 		Orders: &Orders{}, Fairness: fairness, Tenants: &Tenants{},
 	}, func() {}, nil)
 	t.Cleanup(d.Close)

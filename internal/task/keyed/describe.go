@@ -15,13 +15,17 @@ type Column struct {
 // Describe returns the features of a user key as of its newest event, in the
 // order of the stages, from its stored entries, which get returns by state key;
 // nil where the key has none.
-func (p *Plan) Describe(stages []operator.Stage, key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
+func (p *Plan) Describe(stages []operator.Placed, key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
 	k, err := Read(p, key, get)
 	if err != nil || k.Newest == Never {
 		return nil, time.Time{}, err
 	}
 	for i := range stages {
-		for _, f := range stages[i].Features {
+		features, ok := stages[i].Operator.(*operator.Features)
+		if !ok {
+			continue
+		}
+		for _, f := range features.List {
 			if !f.Read {
 				continue
 			}

@@ -8,33 +8,33 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Features adds an event of a key to the features of a stage, and reads them into its
-// row. If one of them refuses the event, none counts it: Features returns the error and
-// leaves k unchanged. The names of features that read windows beyond their max
-// are appended to approximate.
-func (m *Memory) Features(k *Key, stage *operator.Stage, row *value.Row, at int64, approximate []string) ([]string, error) {
-	list := stage.Features
-	set := list[0].Set()
-	if stage.Undoes {
+// Features adds an event of a key to features, and reads them into its row. If one of
+// them refuses the event, none counts it: Features returns the error and leaves k
+// unchanged. The names of features that read windows beyond their max are appended to
+// the event's Approximate.
+func (m *Memory) Features(k *Key, f *operator.Features, e *operator.Event) error {
+	set := f.List[0].Set()
+	if f.Undoes {
 		m.plan.Sets[set].Save(k.Cells[set], &m.saved)
 	}
-	before := len(approximate)
-	for i := range list {
-		over, err := m.feature(k, &list[i], row, at)
+	before := len(e.Approximate)
+	for i := range f.List {
+		over, err := m.feature(k, &f.List[i], e.Row, e.Time)
 		if err != nil {
-			if stage.Undoes {
+			if f.Undoes {
 				m.plan.Sets[set].Undo(k.Cells[set], &m.saved)
 			}
-			for _, slot := range stage.Introduces() {
-				row.Clear(slot)
+			for _, slot := range f.Makes() {
+				e.Row.Clear(slot)
 			}
-			return approximate[:before], err
+			e.Approximate = e.Approximate[:before]
+			return err
 		}
 		if over {
-			approximate = append(approximate, list[i].Name)
+			e.Approximate = append(e.Approximate, f.List[i].Name)
 		}
 	}
-	return approximate, nil
+	return nil
 }
 
 // feature reads a feature, adds to it, or both. It reports whether it read

@@ -11,10 +11,12 @@ import (
 )
 
 // oneRow is a table that has one row.
-type oneRow string
+type oneRow struct {
+	Kept
+	row string
+}
 
-func (r oneRow) Row(int, []byte) ([]byte, error, error) { return []byte(r), nil, nil }
-func (oneRow) Put(int, []byte, []byte)                  {}
+func (r oneRow) TableRow(int, []byte) ([]byte, error) { return []byte(r.row), nil }
 
 // TestNoRowHasTextsBeyondTheBounds gives a row texts by all that steps take texts from:
 // one that is too large, and so many that they are too large together.
@@ -35,19 +37,15 @@ func TestNoRowHasTextsBeyondTheBounds(t *testing.T) {
 			return err
 		},
 		"a model": func(row *value.Row, slot value.Slot, text string) error {
-			return (&Score{Outputs: []value.Slot{slot}}).Store(row, model.Answer{Texts: [][]byte{[]byte(text)}})
+			return (&Score{Outputs: []value.Slot{slot}}).Store(&Event{Row: row}, model.Answer{Texts: [][]byte{[]byte(text)}})
 		},
 		"a lookup outside of the log": func(row *value.Row, slot value.Slot, text string) error {
 			s := &Score{Outputs: []value.Slot{slot}, Row: decode.New([]decode.Field{{Name: "v", Slot: slot}})}
-			return s.Store(row, model.Answer{Texts: [][]byte{[]byte(`{"v":"` + text + `"}`)}})
+			return s.Store(&Event{Row: row}, model.Answer{Texts: [][]byte{[]byte(`{"v":"` + text + `"}`)}})
 		},
 		"a table": func(row *value.Row, slot value.Slot, text string) error {
 			l := NewLookup(Lookup{Key: slots[0], Fields: []decode.Field{{Name: "v", Slot: slot}}})
-			failure, fatal := l.Find(row, oneRow(`{"v":"`+text+`"}`))
-			if fatal != nil {
-				t.Fatal(fatal)
-			}
-			return failure
+			return l.Run(&Event{Row: row, Kept: oneRow{row: `{"v":"` + text + `"}`}})
 		},
 	} {
 		row := &schema.NewRows(1)[0]

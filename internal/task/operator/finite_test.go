@@ -29,10 +29,10 @@ func TestNoRowHasANumberThatIsNotFinite(t *testing.T) {
 				return err
 			},
 			"a model": func(row *value.Row) error {
-				return (&Score{Outputs: []value.Slot{number}}).Store(row, model.Answer{Scores: []float32{float32(bad)}})
+				return (&Score{Outputs: []value.Slot{number}}).Store(&Event{Row: row}, model.Answer{Scores: []float32{float32(bad)}})
 			},
 			"a model's vector": func(row *value.Row) error {
-				return (&Score{Outputs: []value.Slot{vector}}).Store(row, model.Answer{Scores: []float32{1, float32(bad), 3}})
+				return (&Score{Outputs: []value.Slot{vector}}).Store(&Event{Row: row}, model.Answer{Scores: []float32{1, float32(bad), 3}})
 			},
 		} {
 			row := &schema.NewRows(1)[0]

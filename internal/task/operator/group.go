@@ -14,7 +14,7 @@ import (
 // collects them is package group.
 type Group struct {
 	Index  int           // among the pipeline's groups
-	At     int           // place of its stage in the plan, from 1
+	At     int           // place in the plan, from 1
 	Name   string        // prefix of the names that it introduces
 	By     value.Slot    // string or int: events of one key and value are together
 	Order  *value.Slot   // int, from 0 on; nil orders by event time
@@ -78,8 +78,17 @@ func (g *Group) Last(row *value.Row) bool {
 	return g.End != nil && row.Has(*g.End) && row.Bool(*g.End)
 }
 
-// Introduces returns the slots that an event has after its group.
-func (g *Group) Introduces() []value.Slot {
+// Label implements Operator.
+func (g *Group) Label() (kind, name string) { return "group", g.Name }
+
+// Run implements Operator.
+func (g *Group) Run(e *Event) error { return e.Kept.Collect(e, g) }
+
+// texts has nothing: the lists are texts of the members.
+func (g *Group) texts() []value.Slot { return nil }
+
+// Makes implements Operator.
+func (g *Group) Makes() []value.Slot {
 	slots := []value.Slot{g.Key, g.Count, g.Complete, g.Missing, g.Ended}
 	for _, l := range g.Lists {
 		slots = append(slots, l.Slot)

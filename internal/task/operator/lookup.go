@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/expression"
@@ -20,52 +21,61 @@ type Lookup struct {
 	scanner *decode.Scanner
 }
 
-// Rows are the tables beside a partition.
-type Rows interface {
-	// Row returns the row of a key, a JSON object; nil where there is none. The
-	// first error is the event's.
-	Row(table int, key []byte) (row []byte, failure, fatal error)
-	// Put makes a row that of a key. It keeps the row.
-	Put(table int, key, row []byte)
-}
-
 // NewLookup returns a lookup that is ready to use.
 func NewLookup(l Lookup) *Lookup {
 	l.scanner = decode.New(l.Fields)
 	return &l
 }
 
-// Find puts the row of an event's key into its slots. The first error is the
-// event's: its key or the row are not right.
-func (l *Lookup) Find(row *value.Row, rows Rows) (failure, fatal error) {
-	wanted, err := Holds(l.When, row)
+// Label implements Operator.
+func (l *Lookup) Label() (kind, name string) {
+	name, _, _ = strings.Cut(l.Fields[0].Slot.Name, ".")
+	return "lookup", name
+}
+
+// Makes implements Operator.
+func (l *Lookup) Makes() (slots []value.Slot) {
+	for _, f := range l.Fields {
+		slots = append(slots, f.Slot)
+	}
+	return slots
+}
+
+// Run implements Operator: it puts the row of an event's key into its slots.
+func (l *Lookup) Run(e *Event) error {
+	wanted, err := Holds(l.When, e.Row)
 	if err != nil {
-		return err, nil
+		return err
 	}
 	if wanted {
-		key := asText(row, l.Key)
-		found, failure, fatal := rows.Row(l.Table, key)
-		if failure != nil || fatal != nil {
-			return failure, fatal
+		key := asText(e.Row, l.Key)
+		found, err := e.Kept.TableRow(l.Table, key)
+		if err != nil {
+			return err
 		}
 		if found != nil {
-			if err := l.scanner.Scan(found, row); err != nil {
-				return fmt.Errorf("row %q of table %s: %w", clip(string(key)), l.Topic, err), nil
-			}
-			for i := range l.Fields {
-				if err := row.Made(l.Fields[i].Slot); err != nil {
-					return fmt.Errorf("row %q of table %s: %s: %w", clip(string(key)), l.Topic, l.Fields[i].Slot.Name, err), nil
-				}
-			}
-			return nil, nil
+			return l.read(e.Row, key, found)
 		}
 	}
 	for i, f := range l.Fields {
 		if l.Empty[i] == nil {
-			row.Clear(f.Slot)
-		} else if err := l.Empty[i].Store(row, f.Slot); err != nil {
-			return fmt.Errorf("empty %s: %w", f.Slot.Name, err), nil
+			e.Row.Clear(f.Slot)
+		} else if err := l.Empty[i].Store(e.Row, f.Slot); err != nil {
+			return fmt.Errorf("empty %s: %w", f.Slot.Name, err)
 		}
 	}
-	return nil, nil
+	return nil
+}
+
+// read puts the row that a key has into the slots.
+func (l *Lookup) read(row *value.Row, key, found []byte) error {
+	if err := l.scanner.Scan(found, row); err != nil {
+		return fmt.Errorf("row %q of table %s: %w", clip(string(key)), l.Topic, err)
+	}
+	for i := range l.Fields {
+		if err := row.Made(l.Fields[i].Slot); err != nil {
+			return fmt.Errorf("row %q of table %s: %s: %w", clip(string(key)), l.Topic, l.Fields[i].Slot.Name, err)
+		}
+	}
+	return nil
 }

@@ -15,19 +15,20 @@ import (
 // Partial writes what a model has said so far of an event that is parked.
 type Partial struct {
 	Topic string
+	Slot  value.Slot    // the text
 	Every time.Duration // least time between the records of an event
 }
 
 // Output returns the record that shows a text so far: an object with the event's id and
 // the text, all of it, so that the newest record of an event is enough. Its name is a
 // hash of the attempt and the text.
-func (s *Score) Output(row *value.Row, id value.Slot, attempt int, text string) udf.Output {
-	slot := s.Outputs[0]
+func (p *Partial) Output(row *value.Row, id value.Slot, attempt int, text string) udf.Output {
+	slot := p.Slot
 	b := append([]byte(`{"id":`), expression.AppendValue(nil, row, &id)...)
 	b = append(append(b, ','), strconv.Quote(strings.ReplaceAll(slot.Name, ".", "_"))...)
 	row.SetText(slot, text)
 	b = append(expression.AppendValue(append(b, ':'), row, &slot), '}')
 	row.Clear(slot)
 	sum := sha256.Sum256(append(strconv.AppendInt(nil, int64(attempt), 10), ":"+text...))
-	return udf.Output{Topic: s.Partial.Topic, Value: b, Name: slot.Name + "@" + hex.EncodeToString(sum[:8])}
+	return udf.Output{Topic: p.Topic, Value: b, Name: slot.Name + "@" + hex.EncodeToString(sum[:8])}
 }

@@ -48,9 +48,10 @@ func TestRefusedInputsAreNamedByWhatTheyAreGiven(t *testing.T) {
 		"amount": `input "amount": it is missing`,
 		"other":  `input "other": it is missing`,
 	} {
-		s := &Score{Model: choosy{refused}, Inputs: numbers, Codes: make([]*model.Codes, len(numbers)), Texts: texts}
+		s := &Score{Batch: Batch{Model: choosy{refused}}, Inputs: numbers, Codes: make([]*model.Codes, len(numbers)), Texts: texts}
+		e := Event{Row: row}
 		rows := model.Rows{Width: 5, BytesWidth: 1}
-		if err := s.AppendRow(&rows, row, nil); err == nil || err.Error() != want {
+		if err := s.Append(&rows, &e); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 		if rows.N != 0 || len(rows.Values) != 0 {
@@ -65,13 +66,14 @@ func TestRowsAreAppendedWithoutMemoryOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Score{Model: choosy{}, Inputs: []value.Slot{slot}, Codes: make([]*model.Codes, 1)}
+	s := &Score{Batch: Batch{Model: choosy{}}, Inputs: []value.Slot{slot}, Codes: make([]*model.Codes, 1)}
 	row := &schema.NewRows(1)[0]
 	row.SetNumber(slot, 3)
+	e := Event{Row: row}
 	rows := model.Rows{Width: 1, Values: make([]float64, 0, 8)}
 	allocated := testing.AllocsPerRun(100, func() {
 		rows.N, rows.Values = 0, rows.Values[:0]
-		if err := s.AppendRow(&rows, row, nil); err != nil {
+		if err := s.Append(&rows, &e); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -29,6 +29,24 @@ const (
 	Drop             // nowhere
 )
 
+// Label implements Operator.
+func (r *Route) Label() (kind, name string) { return "route", r.Names[0] }
+
+// Makes implements Operator: the number of the case has no name.
+func (r *Route) Makes() []value.Slot { return nil }
+
+// Run implements Operator.
+func (r *Route) Run(e *Event) error {
+	on, err := r.take(e.Row)
+	if !on && err == nil {
+		e.Become(Filtered)
+	}
+	return err
+}
+
+// Redo implements Redoable: the case is found again.
+func (r *Route) Redo(e *Event, _ bool) error { return r.Run(e) }
+
 // Case returns the number of the case that a row took, from 1; 0 is none, and that
 // of no route.
 func (r *Route) Case(row *value.Row) int {
@@ -38,9 +56,9 @@ func (r *Route) Case(row *value.Row) int {
 	return int(row.Int(r.Slot)) + 1
 }
 
-// Take finds the case that a row takes, and reports whether it goes on. An error
+// take finds the case that a row takes, and reports whether it goes on. An error
 // makes the record a dead letter.
-func (r *Route) Take(row *value.Row) (bool, error) {
+func (r *Route) take(row *value.Row) (bool, error) {
 	for i, when := range r.When {
 		if ok, err := Holds(when, row); err != nil {
 			return false, fmt.Errorf("%s: %w", r.Names[i], err)

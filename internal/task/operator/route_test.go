@@ -18,7 +18,7 @@ func TestRouteTakesTheFirstCaseThatHolds(t *testing.T) {
 	}{{GoOn, true, ""}, {Drop, false, ""}, {Dead, false, "case one is a dead letter"}} {
 		r := Route{Slot: slot, Names: []string{"one", "two"}, When: []*expression.Program{nil, nil}, Then: []Then{c.then, GoOn}}
 		row.Reset()
-		on, err := r.Take(row)
+		on, err := r.take(row)
 		if on != c.on || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
 			t.Errorf("%v: %v, %v", c.then, on, err)
 		}
@@ -29,7 +29,7 @@ func TestRouteTakesTheFirstCaseThatHolds(t *testing.T) {
 			t.Errorf("%v: the second case's guard holds", c.then)
 		}
 	}
-	if _, err := (&Route{Slot: slot}).Take(row); err == nil {
+	if _, err := (&Route{Slot: slot}).take(row); err == nil {
 		t.Error("a route without a case that holds has no error")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -15,36 +17,49 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Score calls a model.
+// Score asks a model, or finds a row outside of the log, or content.
 type Score struct {
-	Model    model.Model
-	Name     string // name@version
-	Asks     string // hash of the fields of the file that decide what Model answers
+	Batch
 	When     *expression.Program
 	Inputs   []value.Slot   // the numbers of a row, in the model's order
 	Codes    []*model.Codes // of Inputs that are categories; nil where none is
 	Texts    []value.Slot   // the texts and bytes of a row, in the model's order
 	Compute  []Assign       // those of Texts that are expressions
 	State    *Call          // keeps the model's state, like a function's; nil if the model has no state
+	Keeps    time.Duration  // how long that is kept without an event
 	Outputs  []value.Slot
 	Fallback []*expression.Program // by output; nil where there is none
-	Size     int                   // most rows of a call
-	ByLength bool                  // rows of like length share calls
-	Contents bool                  // some of Texts are content, which Model finds
-	Shared   bool                  // Model shares calls with others, and counts them
 
 	// Row reads Outputs of a row, a JSON object, which is the one text that Model
-	// answers with: of lookups outside of the log, and of fetches. nil where Outputs are the model's.
+	// answers with, if Finds is set.
 	Row *decode.Scanner
-
-	Calling   *Calling // nil calls at once, and an error is the event's
-	Async     bool     // events are parked before the first call
-	Partial   *Partial // records of its only output, a text, as it comes; nil is none
-	OnFailure []Stage  // of an event that has no score: it is a dead letter unless they emit
 }
 
-// Skip sets the outputs of a score whose condition does not hold.
-func (s *Score) Skip(row *value.Row) error {
+// Label implements Operator. The prefix of the outputs is the name of the score.
+func (s *Score) Label() (kind, name string) {
+	if len(s.Outputs) > 0 {
+		name, _, _ = strings.Cut(s.Outputs[0].Name, ".")
+	}
+	return s.Kind, name
+}
+
+// Makes implements Operator.
+func (s *Score) Makes() []value.Slot { return s.Outputs }
+
+func (s *Score) texts() []value.Slot { return slotsOf(s.Outputs, s.Compute) }
+
+// Run implements Operator. It is not called.
+func (s *Score) Run(*Event) error { return errBatched }
+
+var errBatched = errors.New("a step that asks for many events at once was run for one")
+
+// Wants implements Batched.
+func (s *Score) Wants(e *Event) (bool, error) { return Holds(s.When, e.Row) }
+
+// Skip implements Batched: it sets the outputs of an event that nothing is asked for.
+func (s *Score) Skip(e *Event) error { return s.skip(e.Row) }
+
+func (s *Score) skip(row *value.Row) error {
 	for i, slot := range s.Outputs {
 		if s.Fallback[i] == nil {
 			row.Clear(slot)
@@ -55,7 +70,7 @@ func (s *Score) Skip(row *value.Row) error {
 	return nil
 }
 
-// Columns returns how many numbers and texts a row has, and how many scores.
+// Columns implements Batched.
 func (s *Score) Columns() (numbers, texts, scores int) {
 	numbers, texts = columns(s.Inputs, 1), len(s.Texts)
 	if s.Row == nil {
@@ -82,10 +97,22 @@ func columns(slots []value.Slot, text int) (n int) {
 	return n
 }
 
-// AppendRow appends the model's inputs, with what it keeps of the key. An absent
+// Append implements Batched.
+func (s *Score) Append(rows *model.Rows, e *Event) error {
+	var kept *udf.Keyed
+	if s.State != nil {
+		var err error
+		if _, kept, err = e.Kept.State(e, s.State); err != nil {
+			return err
+		}
+	}
+	return s.appendRow(rows, e.Row, kept)
+}
+
+// appendRow appends the model's inputs, with what it keeps of the key. An absent
 // value is missing, NaN or nil; texts are those of the row, not copies. Rows that
 // the model refuses are not appended.
-func (s *Score) AppendRow(rows *model.Rows, row *value.Row, kept *udf.Keyed) error {
+func (s *Score) appendRow(rows *model.Rows, row *value.Row, kept *udf.Keyed) error {
 	values, texts := len(rows.Values), len(rows.Bytes)
 	err := AssignAll(s.Compute, row)
 	if err == nil {
@@ -211,11 +238,23 @@ var (
 	errNoText    = errors.New("the model has no such output for the event")
 )
 
-// Store puts what a model answered a row with into its slots.
-func (s *Score) Store(row *value.Row, answer model.Answer) error {
+// Store implements Batched.
+func (s *Score) Store(e *Event, answer model.Answer) error {
 	if s.Row != nil {
-		return s.storeRow(row, answer.Texts[0])
+		return s.storeRow(e.Row, answer.Texts[0])
 	}
+	if err := s.store(e.Row, answer); err != nil || s.State == nil {
+		return err
+	}
+	_, before, err := e.Kept.State(e, s.State)
+	if err != nil {
+		return err
+	}
+	return e.Kept.Keep(e, s.State, s.keep(answer.Scores, before, e.Time+s.Keeps.Microseconds(), int64(e.Record.Offset)))
+}
+
+// store puts what a model answered a row with into its slots.
+func (s *Score) store(row *value.Row, answer model.Answer) error {
 	scores, texts := answer.Scores, answer.Texts
 	for _, slot := range s.Outputs {
 		if slot.Type.Kind.Text() && slot.Type.Kind != value.Vector {
@@ -252,7 +291,7 @@ func (s *Score) Store(row *value.Row, answer model.Answer) error {
 // storeRow reads the row that a lookup found; nil is none.
 func (s *Score) storeRow(row *value.Row, found []byte) error {
 	if found == nil {
-		return s.Skip(row)
+		return s.skip(row)
 	}
 	if err := s.Row.Scan(found, row); err != nil {
 		return fmt.Errorf("row of %s: %w", s.Name, err)
@@ -277,9 +316,9 @@ func NewState(index int, name string) *Call {
 	return &Call{Index: index, Name: name, Function: &udf.Function{Version: 1, Keyed: true, Timer: forget}}
 }
 
-// Keep returns what is kept of a key after a row, whose scores end with it, until
+// keep returns what is kept of a key after a row, whose scores end with it, until
 // a time.
-func (s *Score) Keep(scores []float32, before *udf.Keyed, until, offset int64) *udf.Keyed {
+func (s *Score) keep(scores []float32, before *udf.Keyed, until, offset int64) *udf.Keyed {
 	if len(before.Timers) > 0 {
 		until = max(until, before.Timers[0].At)
 	}

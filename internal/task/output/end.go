@@ -6,6 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
 )
@@ -64,7 +65,7 @@ func (w *Writer) EndMember(e *Event) func(id string, context []stream.Header) {
 	if w.Form.Ends.Topic == "" {
 		return nil
 	}
-	of := Event{Record: e.Record, Origin: e.Origin, Place: e.Place, Return: e.Return, Time: e.Time}
+	of := Event{Event: operator.Event{Record: e.Record, Time: e.Time}, Origin: e.Origin, Place: e.Place, Return: e.Return}
 	return func(id string, context []stream.Header) {
 		at := len(w.Headers)
 		w.addID(id, w.Form.Ends.Topic, "", "")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -17,7 +18,7 @@ func BenchmarkEnd(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := output.NewWriter(&output.Form{Pipeline: "support", DeadTopic: "support.dlq", Ends: output.Ends{Topic: "support.ended", Answers: []string{"out"}}})
 			e := output.Event{
-				Record: &stream.Record{Partition: stream.Partition{Topic: "in"}, Headers: headers},
+				Event:  operator.Event{Record: &stream.Record{Partition: stream.Partition{Topic: "in"}, Headers: headers}},
 				Origin: &output.Origin{Provenance: []byte("support sha256:01 1")},
 			}
 			b.ReportAllocs()

@@ -18,8 +18,8 @@ func BenchmarkEmit(b *testing.B) {
 	}
 	w := output.NewWriter(&output.Form{Pipeline: "fraud", Topics: []string{"decisions"}, Schema: &schema, ID: id, MaxBytes: 1 << 20})
 	e := output.Event{
-		Record: &stream.Record{Partition: stream.Partition{Topic: "transactions", Index: 3}, Offset: 123_456, Key: []byte("card-17")},
-		Origin: &output.Origin{Index: 3, Provenance: []byte("fraud sha256:01 1")}, Row: &schema.NewRows(1)[0],
+		Event:  operator.Event{Record: &stream.Record{Partition: stream.Partition{Topic: "transactions", Index: 3}, Offset: 123_456, Key: []byte("card-17")}, Row: &schema.NewRows(1)[0]},
+		Origin: &output.Origin{Index: 3, Provenance: []byte("fraud sha256:01 1")},
 	}
 	emit := &operator.Emit{}
 	b.ReportAllocs()

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ import (
 )
 
 // Never is the time of an event whose time is not known.
-const Never = math.MinInt64
+const Never = operator.Never
 
 // Form is what the records of a pipeline have in common.
 type Form struct {
@@ -41,22 +40,17 @@ type Form struct {
 
 // Event is what records are made of.
 type Event struct {
-	Record      *stream.Record
-	Row         *value.Row
-	Time        int64 // of the event, microseconds; Never until it is known
-	Watermark   int64 // at the record's position, likewise
-	Origin      *Origin
-	Failure     *Failure
-	Written     int                  // bytes of its outputs
-	Owed        uint64               // emits, by index, that were too large
-	Approximate []string             // features read from windows beyond their max
-	Fallback    []string             // scores that are their fallback, as the model was down
-	Attempts    int                  // at its newest stage, where there were more than one
-	Attempt     int                  // of a call whose answer is shown in parts, from 1; 0 elsewhere
-	Answered    bool                 // an earlier step has what answers its client
-	Return      *deadletter.Return   // of an event that was a dead letter before
-	Place       *deadletter.Position // of an event that is made of others: where that was; nil is that of Record
-	rows        []made
+	operator.Event
+	Origin   *Origin
+	Failure  *Failure
+	Written  int                  // bytes of its outputs
+	Owed     uint64               // emits, by index, that were too large
+	Attempts int                  // at its newest stage, where there were more than one
+	Attempt  int                  // of a call whose answer is shown in parts, from 1; 0 elsewhere
+	Answered bool                 // an earlier step has what answers its client
+	Return   *deadletter.Return   // of an event that was a dead letter before
+	Place    *deadletter.Position // of an event that is made of others: where that was; nil is that of Record
+	rows     []made
 }
 
 // Origin is the partition that events come from.

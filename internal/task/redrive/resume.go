@@ -40,15 +40,19 @@ type Point struct {
 
 // Takes reports whether an event that goes on at p runs a stage. One without a
 // place is run because another failed.
-func (p *Point) Takes(s *operator.Stage) bool {
-	return s.At > p.Done || s.At == 0 || s.Emit != nil && p.Owed>>s.Emit.Index&1 != 0
+func (p *Point) Takes(o *operator.Placed) bool {
+	if o.At > p.Done || o.At == 0 {
+		return true
+	}
+	e, ok := o.Operator.(*operator.Emit)
+	return ok && p.Owed>>e.Index&1 != 0
 }
 
 // After returns where an event goes on that was parked when the first stages
 // were done, and had begun at p.
 func (s *Stages) After(p Point, done int) Point {
 	for i := range s.stages[:done] {
-		if e := s.stages[i].Emit; e != nil {
+		if e := s.emit(i); e != nil {
 			p.Owed &^= 1 << e.Index
 		}
 	}
@@ -58,24 +62,23 @@ func (s *Stages) After(p Point, done int) Point {
 // Stages are those of a pipeline, whose At is set. They do not change, and are
 // safe for concurrent use.
 type Stages struct {
-	stages []operator.Stage
+	stages []operator.Placed
 	labels []string
 	row    *decode.Scanner
 	made   []value.Slot // texts that the stages make
 }
 
-// New returns the stages of a pipeline that writes these topics and whose rows
-// have this schema.
-func New(stages []operator.Stage, outputs []string, schema *value.Schema) *Stages {
+// New returns the stages of a pipeline whose rows have this schema.
+func New(stages []operator.Placed, schema *value.Schema) *Stages {
 	s := &Stages{stages: stages}
 	seen := map[string]int{}
 	for i := range stages {
-		label := stages[i].Label(outputs)
+		label := stages[i].Label()
 		if seen[label]++; seen[label] > 1 {
 			label += " #" + strconv.Itoa(seen[label])
 		}
 		s.labels = append(s.labels, label)
-		s.made = append(s.made, stages[i].Makes()...)
+		s.made = append(s.made, operator.TextsOf(stages[i].Operator)...)
 	}
 	var fields []decode.Field
 	for _, slot := range schema.Slots {
@@ -87,6 +90,15 @@ func New(stages []operator.Stage, outputs []string, schema *value.Schema) *Stage
 	}
 	s.row = decode.New(fields)
 	return s
+}
+
+// emit returns an emit by its place; nil where another operator, or none, stands.
+func (s *Stages) emit(i int) *operator.Emit {
+	if i < 0 {
+		return nil
+	}
+	e, _ := s.stages[i].Operator.(*operator.Emit)
+	return e
 }
 
 // Labels returns the labels of the stages. Each is unique: of stages that share one, the
@@ -101,7 +113,7 @@ func (s *Stages) Words(done int, owed uint64) string {
 		words = from + s.labels[done]
 	}
 	for i := range s.stages {
-		if e := s.stages[i].Emit; e != nil && owed>>e.Index&1 != 0 {
+		if e := s.emit(i); e != nil && owed>>e.Index&1 != 0 {
 			words += separator + s.labels[i]
 		}
 	}
@@ -129,11 +141,11 @@ func (s *Stages) Find(words string) (Point, error) {
 		if label == "" {
 			continue
 		}
-		i := slices.Index(s.labels, label)
-		if i < 0 || s.stages[i].Emit == nil {
+		e := s.emit(slices.Index(s.labels, label))
+		if e == nil {
 			return Point{}, fmt.Errorf("the pipeline has no step `%s`", label)
 		}
-		p.Owed |= 1 << s.stages[i].Emit.Index
+		p.Owed |= 1 << e.Index
 	}
 	return p, nil
 }
@@ -179,24 +191,20 @@ func (s *Stages) rerun(row *value.Row, done int, anew bool) (bool, error) {
 	if err := s.Recount(row); err != nil {
 		return false, err
 	}
+	e := operator.Event{Row: row}
 	for i := range s.stages[:done] {
 		stage := &s.stages[i]
 		if !stage.Guard.Holds(row) {
 			continue
 		}
-		if stage.Route != nil {
-			if on, err := stage.Route.Take(row); err != nil || !on {
-				return false, err
-			}
-			continue
-		}
-		lacks := slices.ContainsFunc(stage.Introduces(), func(slot value.Slot) bool { return !slot.Type.Optional && !row.Has(slot) })
-		switch {
-		case stage.Assign != nil && (anew || lacks):
-			if err := operator.AssignAll(stage.Assign, row); err != nil {
+		if again, ok := stage.Operator.(operator.Redoable); ok {
+			if err := again.Redo(&e, anew); err != nil {
 				return false, fmt.Errorf("step `%s` above the one that failed: %w", s.labels[i], err)
 			}
-		case lacks:
+			if !e.Alive() {
+				return false, nil
+			}
+		} else if operator.Lacks(row, stage.Operator) {
 			return false, fmt.Errorf("step `%s` is above the one that failed and was not there then, so it would be left out", s.labels[i])
 		}
 	}

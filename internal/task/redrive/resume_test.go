@@ -49,19 +49,19 @@ func example(t *testing.T) (*Stages, scope) {
 	double := s.add(t, "double", "number")
 	way, size := s.add(t, "\x00way", "int"), s.add(t, "size", "string")
 	called := s.add(t, "called", "int")
-	stages := []operator.Stage{
-		{Name: "let", Assign: []operator.Assign{{Name: "double", Slot: double, Program: s.compile(t, "amount * 2.0")}}},
-		{Name: "call", Call: &operator.Call{Name: "nth", Function: &udf.Function{Keyed: true}, Outputs: []value.Slot{called}}},
-		{Name: "route", Route: &operator.Route{Slot: way, Names: []string{"big", "default"}, When: []*expression.Program{s.compile(t, "double > 10.0"), nil}, Then: []operator.Then{operator.GoOn, operator.GoOn}}},
-		{Name: "let", Guard: &operator.Guard{Slot: way, Case: 0, Name: "big"}, Assign: []operator.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"big"`)}}},
-		{Name: "let", Guard: &operator.Guard{Slot: way, Case: 1, Name: "default"}, Assign: []operator.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"small"`)}}},
-		{Name: "emit", Emit: &operator.Emit{Index: 0}},
-		{Name: "emit", Emit: &operator.Emit{Index: 1, Name: "second"}},
+	stages := []operator.Placed{
+		{Operator: &operator.Let{Kind: "let", List: []operator.Assign{{Name: "double", Slot: double, Program: s.compile(t, "amount * 2.0")}}}},
+		{Operator: &operator.Call{Name: "nth", Function: &udf.Function{Keyed: true}, Outputs: []value.Slot{called}}},
+		{Operator: &operator.Route{Slot: way, Names: []string{"big", "default"}, When: []*expression.Program{s.compile(t, "double > 10.0"), nil}, Then: []operator.Then{operator.GoOn, operator.GoOn}}},
+		{Guard: &operator.Guard{Slot: way, Case: 0, Name: "big"}, Operator: &operator.Let{Kind: "let", List: []operator.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"big"`)}}}},
+		{Guard: &operator.Guard{Slot: way, Case: 1, Name: "default"}, Operator: &operator.Let{Kind: "let", List: []operator.Assign{{Name: "size", Slot: size, Program: s.compile(t, `"small"`)}}}},
+		{Operator: &operator.Emit{Index: 0, Topic: "out"}},
+		{Operator: &operator.Emit{Index: 1, Topic: "out", Name: "second"}},
 	}
 	for i := range stages {
 		stages[i].At = i + 1
 	}
-	return New(stages, []string{"out"}, s.Schema), s
+	return New(stages, s.Schema), s
 }
 
 func TestWordsAreFoundAgain(t *testing.T) {

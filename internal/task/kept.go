@@ -1,0 +1,77 @@
+package task
+
+import (
+	"cmp"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/udf"
+)
+
+var _ operator.Kept = (*partition)(nil)
+
+// item returns the item of an event of the chunk.
+func (p *partition) item(e *operator.Event) *item { return &p.worker.items[e.Index] }
+
+// TableRow implements operator.Kept.
+func (p *partition) TableRow(table int, key []byte) ([]byte, error) {
+	row, failure, fatal := p.tables.Row(table, key)
+	if fatal != nil {
+		return nil, operator.AsFatal(fatal)
+	}
+	return row, failure
+}
+
+// PutRow implements operator.Kept.
+func (p *partition) PutRow(e *operator.Event, m *operator.Emit) {
+	if row := p.worker.step.Row(m, &p.item(e).Event); row != nil {
+		p.tables.Put(m.Table-1, e.Record.Key, row)
+	}
+}
+
+// Count implements operator.Kept.
+func (p *partition) Count(e *operator.Event, f *operator.Features) error {
+	return p.keys.Features(p.item(e).key, f, e)
+}
+
+// Collect implements operator.Kept.
+func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
+	bytes, failure, fatal := p.groups.Add(group.Event{
+		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Row: e.Row, ID: e.Row.Text(p.worker.plan.Meta.ID),
+		Source: cmp.Or(header.Get(e.Record, header.Source), header.Get(e.Record, header.Copied)), Headers: e.Record.Headers,
+	})
+	p.worker.step.Carry(bytes)
+	switch {
+	case fatal != nil:
+		return operator.AsFatal(fatal)
+	case failure != nil:
+		return failure
+	case bytes > 0:
+		e.Become(operator.Collected)
+	default:
+		e.Become(operator.Known)
+	}
+	return nil
+}
+
+// State implements operator.Kept.
+func (p *partition) State(e *operator.Event, c *operator.Call) (string, *udf.Keyed, error) {
+	k := p.item(e).key
+	state, err := p.worker.fire(p, k, c, e.Index, e.Watermark)
+	if err != nil {
+		return "", nil, operator.AsFatal(err)
+	}
+	return k.Name, state.Keyed, nil
+}
+
+// Keep implements operator.Kept.
+func (p *partition) Keep(e *operator.Event, c *operator.Call, next *udf.Keyed) error {
+	k := p.item(e).key
+	state, err := p.keys.Call(k, c)
+	if err != nil {
+		return operator.AsFatal(err)
+	}
+	p.worker.keep(p, k, state, next)
+	return nil
+}

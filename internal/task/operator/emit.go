@@ -1,0 +1,91 @@
+package operator
+
+import (
+	"errors"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Emit writes an output record. What can fail about it is computed at its
+// place, into slots; the record itself is made in position order.
+type Emit struct {
+	Index   int    // among the pipeline's emits
+	Output  int    // in Plan.Outputs
+	Topic   string // that Output is
+	Name    string // ends the default id; "" is that of the topic alone
+	When    *expression.Program
+	ID      *value.Slot // nil for the default
+	Key     *value.Slot // nil for the input's key and partition
+	Compute []Assign    // the values and the id
+	Names   [][]byte    // `"name":` of each value
+	Values  []value.Slot
+	Table   int // in Plan.Tables, from 1, that its records are rows of; 0 is none
+}
+
+// Label implements Operator.
+func (m *Emit) Label() (kind, name string) {
+	if name = m.Topic; m.Name != "" {
+		name += "#" + m.Name
+	}
+	return "emit", name
+}
+
+// Makes implements Operator: nothing that another step may name.
+func (m *Emit) Makes() []value.Slot { return nil }
+
+func (m *Emit) texts() []value.Slot { return slotsOf(nil, m.Compute) }
+
+// Run implements Operator.
+func (m *Emit) Run(e *Event) error {
+	wanted, err := m.prepare(e.Row)
+	if !wanted {
+		return err
+	}
+	e.Emits |= 1 << m.Index
+	if m.Table > 0 {
+		e.Kept.PutRow(e, m)
+	}
+	return nil
+}
+
+// AppendValue appends the value of the record, an object of JSON, and returns its size.
+// If its texts alone are over limit, AppendValue returns b unchanged and their size.
+func (m *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
+	from := len(b)
+	b = append(b, '{')
+	for i := range m.Values {
+		slot := &m.Values[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, m.Names[i]...)
+		if slot.Type.Kind.Text() && row.Has(*slot) {
+			least := len(row.Text(*slot))
+			if slot.Type.Kind == value.Vector {
+				least /= 2 // a number has two bytes at least, as JSON, with its comma
+			}
+			if size := len(b) - from + least; size > limit {
+				return b[:from], size
+			}
+		}
+		b = expression.AppendValue(b, row, slot)
+	}
+	b = append(b, '}')
+	return b, len(b) - from
+}
+
+// prepare evaluates at its place what can fail about an emit, and reports whether
+// the record is to be made.
+func (m *Emit) prepare(row *value.Row) (wanted bool, err error) {
+	if wanted, err = Holds(m.When, row); err != nil || !wanted {
+		return false, err
+	}
+	if err = AssignAll(m.Compute, row); err == nil && m.ID != nil && row.Text(*m.ID) == "" {
+		err = errNoID
+	}
+	return err == nil, err
+}
+
+// Readers take an empty id for none, and would tell outputs apart by their positions.
+var errNoID = errors.New(`id: the text is empty: write an id that is never "", or remove "id" from the step`)

@@ -1,0 +1,76 @@
+package operator
+
+import (
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Features counts events in features of one set, and reads them. All of them count an
+// event, or none.
+type Features struct {
+	List   []Feature
+	Undoes bool // one of List may refuse an event that one before it has counted
+}
+
+// NewFeatures returns the operator of features of one set.
+func NewFeatures(list []Feature) *Features {
+	f := &Features{List: list}
+	counted := false
+	for i := range list {
+		f.Undoes = f.Undoes || counted && list[i].Refuses
+		counted = counted || list[i].Add
+	}
+	return f
+}
+
+// Label implements Operator.
+func (f *Features) Label() (kind, name string) {
+	name = f.List[0].Name
+	if !f.List[0].Read {
+		name += " write"
+	}
+	return "features", name
+}
+
+// Makes implements Operator.
+func (f *Features) Makes() (slots []value.Slot) {
+	for i := range f.List {
+		slots = append(slots, f.List[i].Columns...)
+	}
+	return slots
+}
+
+// Run implements Operator.
+func (f *Features) Run(e *Event) error { return e.Kept.Count(e, f) }
+
+// Feature reads a feature into its columns, folds a value into it, or
+// both.
+type Feature struct {
+	Name      string
+	Late      bool // which of the plan's sets
+	Index     int  // in the set
+	Read      bool
+	Add       bool
+	ReadFirst bool                // read before adding: elapsed
+	Refuses   bool                // it may refuse an event
+	Value     *expression.Program // nil counts events
+	When      *expression.Program // of the addition; nil is always
+	Columns   []value.Slot
+}
+
+// Set returns which of the plan's sets the feature is in: 0, early, or 1, late.
+func (f *Feature) Set() int {
+	if f.Late {
+		return 1
+	}
+	return 0
+}
+
+// Number evaluates a program of type int or number.
+func Number(p *expression.Program, row *value.Row) (float64, error) {
+	if p.Type().Kind == value.Int {
+		v, err := p.Int(row)
+		return float64(v), err
+	}
+	return p.Number(row)
+}
