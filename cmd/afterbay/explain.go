@@ -39,7 +39,7 @@ func (c *explainCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	meter := newMeter(a.stderr)
 	report, err := explain.Explain(a.ctx, c.ID, explain.Options{
-		Directory: directory, Pipelines: pipelines, Timing: c.timings(directory), Announce: a.announce,
+		Directory: directory, Pipelines: pipelines, Timing: c.timings(directory), Announce: a.announce, ModelKinds: fileKinds().Models,
 		Progress: func(what string, n, of int64) { meter.show("%s: %d of %d records", what, n, of) },
 	})
 	meter.clear()

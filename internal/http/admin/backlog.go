@@ -10,11 +10,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -33,8 +33,8 @@ type backlogs struct {
 // backlog is the bound of a pipeline on a topic. It counts the records that wait for the
 // pipeline and for those of the process that read its outputs.
 type backlog struct {
-	runner  *afterbay.Runner
-	behind  []*afterbay.Runner // they
+	runner  *pipeline.Runner
+	behind  []*pipeline.Runner // they
 	topic   string
 	gate    *control.Gate
 	found   int    // to wait, at the latest measurement
@@ -48,7 +48,7 @@ type admitted struct {
 	counted     int // done before the latest one began: they are in what it found
 }
 
-func newBacklogs(runners []*afterbay.Runner, logger *slog.Logger) *backlogs {
+func newBacklogs(runners []*pipeline.Runner, logger *slog.Logger) *backlogs {
 	b := &backlogs{logger: logger, admitted: map[string]*admitted{}}
 	for _, r := range runners {
 		bounds := r.Backlogs()
@@ -62,9 +62,9 @@ func newBacklogs(runners []*afterbay.Runner, logger *slog.Logger) *backlogs {
 
 // behind returns the pipelines that read the outputs of r, those that read their
 // outputs, and so on.
-func behind(r *afterbay.Runner, runners []*afterbay.Runner) []*afterbay.Runner {
-	var list []*afterbay.Runner
-	for from := []*afterbay.Runner{r}; len(from) > 0; from = from[1:] {
+func behind(r *pipeline.Runner, runners []*pipeline.Runner) []*pipeline.Runner {
+	var list []*pipeline.Runner
+	for from := []*pipeline.Runner{r}; len(from) > 0; from = from[1:] {
 		writes := from[0].Outputs()
 		for _, o := range runners {
 			reads := func(topic string) bool { return slices.Contains(writes, topic) }
@@ -114,7 +114,7 @@ func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 func (l *backlog) counts(lag observe.Lag) bool {
 	reads := l.runner.Reads()
 	read := observe.Read{Group: lag.Group, Topic: lag.Topic}
-	if slices.ContainsFunc(l.behind, func(r *afterbay.Runner) bool { return r.Ended() == nil && slices.Contains(r.Reads(), read) }) {
+	if slices.ContainsFunc(l.behind, func(r *pipeline.Runner) bool { return r.Ended() == nil && slices.Contains(r.Reads(), read) }) {
 		return true
 	}
 	return read == reads[len(reads)-1] || lag.Topic == l.topic && slices.Contains(reads, read)
@@ -195,7 +195,7 @@ func newSource(pipeline, topic, queue string, marks control.GateOptions, is cont
 }
 
 // sources says how those of a pipeline stand.
-func (b *backlogs) sources(now time.Time, r *afterbay.Runner) []Source {
+func (b *backlogs) sources(now time.Time, r *pipeline.Runner) []Source {
 	list := []Source{}
 	if marks, is, ok := r.Reading(); ok {
 		reads := r.Reads()

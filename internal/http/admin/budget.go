@@ -8,10 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 // Budget is what the events of a pipeline took of its budget since the process
@@ -90,7 +90,7 @@ var caseBudgetTable = metric.NewTable("", []string{"pipeline", "case"},
 )
 
 // newBudgetCollector shows what the budgets allow, and the events that exceed them.
-func newBudgetCollector(runners []*afterbay.Runner) prometheus.Collector {
+func newBudgetCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			for i, name := range r.Metrics().Cases() {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
@@ -110,7 +110,7 @@ var ErrUnknownPipeline = errors.New("unknown pipeline")
 type Local struct {
 	Log
 
-	runners []*afterbay.Runner // of this process
+	runners []*pipeline.Runner // of this process
 	gateway []string           // topics that the gateway of this process names
 	own     []string           // and that it keeps to itself
 	reads   []observe.Read     // theirs

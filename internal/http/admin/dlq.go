@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
@@ -184,7 +184,7 @@ func (c *Client) Resume(ctx context.Context, pipeline string) error {
 
 // standing returns why a pipeline stands still for its dead letters, or why none is left
 // running, for readiness; "" if neither is so.
-func standing(runners []*afterbay.Runner) string {
+func standing(runners []*pipeline.Runner) string {
 	ended := 0
 	for _, r := range runners {
 		if why := r.Ended(); why != nil {

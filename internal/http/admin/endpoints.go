@@ -3,9 +3,9 @@ package admin
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 type endpointStats struct {
@@ -29,7 +29,7 @@ var endpointTable = metric.NewTable("endpoint_", []string{"pipeline", "model"},
 )
 
 // newEndpointCollector shows the state of the services that models call.
-func newEndpointCollector(runners []*afterbay.Runner) prometheus.Collector {
+func newEndpointCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			for model, e := range r.Endpoints() {

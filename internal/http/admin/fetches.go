@@ -3,9 +3,9 @@ package admin
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 var fetchTable = metric.NewTable("fetch_", []string{"pipeline"},
@@ -23,7 +23,7 @@ var fetchTable = metric.NewTable("fetch_", []string{"pipeline"},
 )
 
 // newFetchCollector shows what fetch steps count.
-func newFetchCollector(runners []*afterbay.Runner) prometheus.Collector {
+func newFetchCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			if s, ok := r.Fetched(); ok {

@@ -3,9 +3,9 @@ package admin
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 // Metrics describes the metrics of servers of pipelines and of gateways, those of an
@@ -31,7 +31,7 @@ func bucketsOf(h *observe.Histogram) metric.Times {
 }
 
 // find returns what runs a pipeline of this process.
-func find(runners []*afterbay.Runner, pipeline string) (*afterbay.Runner, error) {
+func find(runners []*pipeline.Runner, pipeline string) (*pipeline.Runner, error) {
 	var names []string
 	for _, r := range runners {
 		if r.Name() == pipeline {

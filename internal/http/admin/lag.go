@@ -12,10 +12,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -106,7 +106,7 @@ const (
 // second, and compares that with what they allow.
 type lagWatch struct {
 	local    *Local
-	runners  []*afterbay.Runner
+	runners  []*pipeline.Runner
 	backlogs *backlogs
 	logger   *slog.Logger
 
@@ -164,7 +164,7 @@ func (w *lagWatch) measure(ctx context.Context) {
 }
 
 // worst returns the oldest lag of a pipeline. Its caller holds mu.
-func (w *lagWatch) worst(r *afterbay.Runner) observe.Lag {
+func (w *lagWatch) worst(r *pipeline.Runner) observe.Lag {
 	reads := r.Reads()
 	for _, l := range w.latest { // the worst is the first
 		if slices.Contains(reads, observe.Read{Group: l.Group, Topic: l.Topic}) {

@@ -3,9 +3,9 @@ package admin
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 var lookupTable = metric.NewTable("lookup_", []string{"pipeline", "lookup"},
@@ -16,7 +16,7 @@ var lookupTable = metric.NewTable("lookup_", []string{"pipeline", "lookup"},
 )
 
 // newLookupCollector shows what lookups in services count.
-func newLookupCollector(runners []*afterbay.Runner) prometheus.Collector {
+func newLookupCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			for _, l := range r.Lookups() {

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -64,7 +64,7 @@ func (s *Server) metrics() http.Handler {
 type pipelineStats struct {
 	observe.Counts
 	memory observe.Memory
-	runner *afterbay.Runner
+	runner *pipeline.Runner
 }
 
 var pipelineTable = metric.NewTable("", []string{"pipeline"},
@@ -127,7 +127,7 @@ var generationTable = metric.NewTable("", []string{"pipeline", "partition"},
 	metric.Gauge("pipeline_generation", metric.None, "Generation of the pipeline that processes a partition in this process. Partitions differ while the pipeline moves to another generation.", func(n uint64) uint64 { return n }),
 )
 
-func newPipelineCollector(runners []*afterbay.Runner) prometheus.Collector {
+func newPipelineCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			showPipeline(out, r)
@@ -135,7 +135,7 @@ func newPipelineCollector(runners []*afterbay.Runner) prometheus.Collector {
 	}, pipelineTable, classTable, modelBatchTable, phaseTable, caseTable, generationTable)
 }
 
-func showPipeline(out chan<- prometheus.Metric, r *afterbay.Runner) {
+func showPipeline(out chan<- prometheus.Metric, r *pipeline.Runner) {
 	p, name, m := pipelineStats{r.Counts(), r.Metrics().Memory(), r}, r.Name(), r.Metrics()
 	pipelineTable.Show(out, p, name)
 	for i := range p.Turns {

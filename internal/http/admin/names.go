@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 )
@@ -28,9 +28,9 @@ func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
 		return true, nil
 	case slices.ContainsFunc(l.own, func(own string) bool { return naming.Root(own) == owner }):
 		return false, nil
-	case slices.ContainsFunc(l.runners, func(r *afterbay.Runner) bool { return r.Name() == owner }):
+	case slices.ContainsFunc(l.runners, func(r *pipeline.Runner) bool { return r.Name() == owner }):
 		return false, nil
-	case len(l.runners) > 0 && !slices.ContainsFunc(l.runners, func(r *afterbay.Runner) bool { return slices.Contains(r.Inputs(), topic) }):
+	case len(l.runners) > 0 && !slices.ContainsFunc(l.runners, func(r *pipeline.Runner) bool { return slices.Contains(r.Inputs(), topic) }):
 		return false, nil
 	}
 	groups, err := l.Groups(ctx)

@@ -3,9 +3,9 @@ package admin
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 var scoredTable = metric.NewTable("scored_", []string{"pipeline", "model"},
@@ -15,7 +15,7 @@ var scoredTable = metric.NewTable("scored_", []string{"pipeline", "model"},
 )
 
 // newScoredCollector shows the outcomes of rows, by model.
-func newScoredCollector(runners []*afterbay.Runner) prometheus.Collector {
+func newScoredCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			for model, outcomes := range r.Scored() {

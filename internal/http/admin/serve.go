@@ -17,13 +17,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -45,7 +45,7 @@ type Options struct {
 	KeyFile  string // PEM
 	Version  string // for /v1/status
 
-	Runners    []*afterbay.Runner     // shown in status and metrics
+	Runners    []*pipeline.Runner     // shown in status and metrics
 	Collectors []prometheus.Collector // more metrics
 	Stats      func() embedded.Stats  // of an embedded log, for its checkpoint in status; nil is none
 	Full       func(error) bool       // whether an append failed for want of space

@@ -3,8 +3,8 @@ package admin
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sinks"
 )
 
@@ -25,7 +25,7 @@ var sinkTable = metric.NewTable("sink_", []string{"pipeline", "sink"},
 )
 
 // newSinkCollector shows what sinks count.
-func newSinkCollector(runners []*afterbay.Runner) prometheus.Collector {
+func newSinkCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			for i, m := range r.SinkMetrics() {

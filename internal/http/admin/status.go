@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -158,7 +158,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, all)
 }
 
-func (s *Server) pipelineStatus(ctx context.Context, runner *afterbay.Runner) (PipelineStatus, error) {
+func (s *Server) pipelineStatus(ctx context.Context, runner *pipeline.Runner) (PipelineStatus, error) {
 	metrics := runner.Metrics()
 	p := PipelineStatus{
 		Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),

@@ -14,10 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -39,7 +40,7 @@ type Options struct {
 
 	// Pipelines are replayed where one of them made the output; without any
 	// there is no row.
-	Pipelines []afterbay.Pipeline
+	Pipelines []lang.Pipeline
 
 	// Timing returns how an event came through a pipeline; nil knows of none.
 	Timing func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool, error)
@@ -47,6 +48,9 @@ type Options struct {
 	// Progress is told what is done and how many records of how many it has
 	// taken, every few thousand; nil is not told.
 	Progress func(what string, records, of int64)
+
+	// ModelKinds are the kinds of models that manifests may name.
+	ModelKinds []model.Kind
 
 	// Announce is told of each program that a model is, before it is run; nil is not.
 	Announce func(text string)

@@ -2,8 +2,9 @@ package explain
 
 import (
 	"context"
-	"github.com/afterbay/afterbay/internal/naming"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/naming"
 )
 
 // Phases are the times of the way of an event and of those computed with it.

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
@@ -55,14 +56,14 @@ func (e *explanation) replays(ctx context.Context) error {
 	}
 	p, offset, _ := parsePosition(e.report.Event.Position)
 	var names []string
-	for _, pipeline := range e.Pipelines {
-		names = append(names, pipeline.Name)
-		pipeline.Commit = afterbay.Commit{} // decides when results are written, not what
-		play := &player{directory: e.Directory, topics: e.topics, partition: p, until: offset, replay: Replay{Pipeline: pipeline.Name}}
+	for _, asked := range e.Pipelines {
+		names = append(names, asked.Name)
+		asked.Commit = lang.Commit{} // decides when results are written, not what
+		play := &player{directory: e.Directory, topics: e.topics, partition: p, until: offset, replay: Replay{Pipeline: asked.Name}}
 		play.progress = func(n, of int64) { e.Progress("replaying "+p.String(), n, of) }
-		runner, err := afterbay.New(pipeline, afterbay.Options{Observe: play.observe, Reach: true, Announce: e.Announce})
+		runner, err := pipeline.New(asked, pipeline.Options{ModelKinds: e.ModelKinds, Observe: play.observe, Reach: true, Announce: e.Announce})
 		if err != nil {
-			return fmt.Errorf("pipeline %q: %w", pipeline.Name, err)
+			return fmt.Errorf("pipeline %q: %w", asked.Name, err)
 		}
 		defer runner.Close()
 		for _, read := range runner.Reads() {
@@ -96,7 +97,7 @@ type player struct {
 	partition stream.Partition
 	until     stream.Offset // of the event
 	progress  func(n, of int64)
-	runner    *afterbay.Runner
+	runner    *pipeline.Runner
 	replay    Replay
 	outputs   []stream.Record
 	finish    func() // ends the run
@@ -108,7 +109,7 @@ var (
 )
 
 // run replays up to the event.
-func (p *player) run(ctx context.Context, runner *afterbay.Runner, event *Record) error {
+func (p *player) run(ctx context.Context, runner *pipeline.Runner, event *Record) error {
 	p.runner = runner
 	p.replay.Models = parseModels(strings.Join(runner.Models(), ", "))
 	if event.Missing != "" {

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -55,7 +55,7 @@ func ReadTimings(dir string) Timings {
 // WriteTimings adds the newest timings of a process that ends to those in its
 // data directory, the file timings, a line of JSON each, and keeps the newest
 // 16,384.
-func WriteTimings(dir string, runners []*afterbay.Runner) error {
+func WriteTimings(dir string, runners []*pipeline.Runner) error {
 	list := ReadTimings(dir)
 	known := len(list)
 	for _, r := range runners {

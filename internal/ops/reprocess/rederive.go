@@ -13,7 +13,7 @@ import (
 	"sort"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -93,7 +93,7 @@ type Progress struct {
 
 // Run does a job with a pipeline that was changed, and yields how far it is. Where it
 // ends early, the same job with the same pipeline goes on where it was.
-func Run(ctx context.Context, log generation.Log, runner *afterbay.Runner, job Job) iter.Seq2[Progress, error] {
+func Run(ctx context.Context, log generation.Log, runner *pipeline.Runner, job Job) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		r := &run{log: log, runner: runner, job: job, yield: yield}
 		if n, ok := log.(*generation.Names); ok {
@@ -127,10 +127,10 @@ var errLeft = errors.New("nobody listens")
 // run is a job under way.
 type run struct {
 	log      generation.Log // itself
-	runner   *afterbay.Runner
+	runner   *pipeline.Runner
 	job      Job
 	yield    func(Progress, error) bool
-	read     afterbay.Read // what is read
+	read     pipeline.Read // what is read
 	begun    generation.Begun
 	sink     string            // that gets what is derived
 	into     map[string]string // topics that do, by output

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/journal"
@@ -24,10 +24,10 @@ const rehearsedBytesMax = 1 << 30
 var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or reprocess without --dry-run")
 
 // Rehearse yields what a job would do, and writes nothing. The runner is one with
-// afterbay.Options.Rehearse: nothing is asked, and the journal of the live generation
+// pipeline.Options.Rehearse: nothing is asked, and the journal of the live generation
 // is read, so that Models says which calls would be made and what they would cost.
 // What follows an answer that is not there is computed with zeros.
-func Rehearse(ctx context.Context, log generation.Log, runner *afterbay.Runner, job Job) iter.Seq2[Progress, error] {
+func Rehearse(ctx context.Context, log generation.Log, runner *pipeline.Runner, job Job) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		r := &run{log: log, runner: runner, job: job, yield: yield}
 		if n, ok := log.(*generation.Names); ok {

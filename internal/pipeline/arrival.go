@@ -1,0 +1,70 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// byArrival ends the warnings about events that meet in an order of arrival.
+const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/event-time.md, What depends on arrival"
+
+// Arrivals returns, by runner, a finding for each cause that makes rows depend on the
+// order of arrival: copied inputs, tables, and topics that another pipeline of the runners
+// writes by another key, or that several pipelines write.
+func Arrivals(runners []*Runner) map[int][]string {
+	found := map[int][]string{}
+	for i, r := range runners {
+		list := r.arrivals()
+		if len(r.copies) == 0 && !r.plan.Stateless() {
+			list = append(list, r.rekeyed(runners)...)
+		}
+		if len(list) > 0 {
+			found[i] = list
+		}
+	}
+	return found
+}
+
+// arrivals returns the findings about the pipeline by itself.
+func (r *Runner) arrivals() (list []string) {
+	stateless := r.plan.Stateless()
+	switch {
+	case len(r.copies) == 0 || stateless && r.plan.Dedupe == nil:
+	case len(r.pipeline.Inputs) > 0:
+		list = append(list, fmt.Sprintf("inputs: the events of %s meet in the order in which they are copied: %s", strings.Join(r.Inputs(), ", "), byArrival))
+	default:
+		list = append(list, fmt.Sprintf("input.repartition: events of several partitions of %s meet in the order in which they are copied: %s", r.Input(), byArrival))
+	}
+	for _, topic := range r.Tables() {
+		list = append(list, fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival))
+	}
+	return list
+}
+
+// rekeyed returns the findings about an input that pipelines write: a pipeline
+// that writes by another key than its own, or several pipelines.
+func (r *Runner) rekeyed(runners []*Runner) (list []string) {
+	var writers []string
+	for _, writer := range runners {
+		for i := range writer.plan.Stages {
+			e, ok := writer.plan.Stages[i].Operator.(*operator.Emit)
+			if !ok || writer.plan.Outputs[e.Output] != r.Input() {
+				continue
+			}
+			if !slices.Contains(writers, writer.Name()) {
+				writers = append(writers, writer.Name())
+			}
+			if e.Key != nil && e.Key.Name != writer.pipeline.Input.Key {
+				list = append(list, fmt.Sprintf("input.topic: pipeline %s writes %s by the key %s: its partitions meet there in the order in which they are computed: %s", writer.Name(), r.Input(), e.Key.Name, byArrival))
+			}
+		}
+	}
+	if len(writers) > 1 {
+		list = append(list, fmt.Sprintf("input.topic: pipelines %s write %s: their events meet there in the order in which they are computed: %s", strings.Join(writers, ", "), r.Input(), byArrival))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

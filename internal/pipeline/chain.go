@@ -1,0 +1,155 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// Chain orders pipelines that run together so that one which writes a topic
+// comes before those that read it or look it up, and so decides its partitions.
+// It returns the order, as indexes of runners, and what is wrong between them, by
+// runner: a field that a reader needs and a writer does not write, another key, a
+// loop.
+func Chain(runners []*Runner) (order []int, found map[int]Errors) {
+	found = map[int]Errors{}
+	for reader, r := range runners {
+		for _, writer := range runners {
+			if errs := r.reads(writer); len(errs) > 0 {
+				found[reader] = append(found[reader], errs...)
+			}
+		}
+	}
+	left := make([]int, len(runners))
+	for i := range left {
+		left[i] = i
+	}
+	for len(left) > 0 {
+		first := func(writes func(writer, reader *Runner) bool) int {
+			return slices.IndexFunc(left, func(i int) bool {
+				return !slices.ContainsFunc(left, func(other int) bool { return writes(runners[other], runners[i]) })
+			})
+		}
+		next := first((*Runner).writesFor)
+		if next < 0 { // a table may hold what comes of the events that it is looked up for
+			next = first((*Runner).writesInputOf)
+		}
+		if next < 0 {
+			loop := loopOf(runners, left)
+			found[loop[0]] = append(found[loop[0]], &Error{
+				Path: "pipeline", Message: "the pipelines " + strings.Join(namesOf(runners, loop), ", ") + " feed each other: their events would never end",
+				Hint: "write another topic in one of them",
+			})
+			return append(order, left...), found
+		}
+		order = append(order, left[next])
+		left = slices.Concat(left[:next], left[next+1:])
+	}
+	return order, found
+}
+
+func (r *Runner) writesInputOf(reader *Runner) bool {
+	return slices.ContainsFunc(reader.Inputs(), func(topic string) bool { return slices.Contains(r.Outputs(), topic) })
+}
+
+// writesFor reports whether r decides the partitions of a topic that reader reads.
+func (r *Runner) writesFor(reader *Runner) bool {
+	return r.writesInputOf(reader) || r != reader && slices.ContainsFunc(reader.Tables(), func(topic string) bool { return slices.Contains(r.Outputs(), topic) })
+}
+
+// loopOf returns pipelines that feed each other; each of left is fed by one of
+// left.
+func loopOf(runners []*Runner, left []int) []int {
+	var way []int
+	for at := left[0]; ; {
+		if i := slices.Index(way, at); i >= 0 {
+			return slices.Sorted(slices.Values(way[i:]))
+		}
+		way = append(way, at)
+		at = left[slices.IndexFunc(left, func(i int) bool { return runners[i].writesInputOf(runners[at]) })]
+	}
+}
+
+func namesOf(runners []*Runner, list []int) []string {
+	var names []string
+	for _, i := range list {
+		names = append(names, runners[i].Name())
+	}
+	return names
+}
+
+// reads returns what is wrong about r reading what writer emits.
+func (r *Runner) reads(writer *Runner) Errors {
+	var errs Errors
+	inputs, path := r.pipeline.Inputs, "inputs[%d]"
+	if len(inputs) == 0 {
+		inputs, path = []Input{r.pipeline.Input}, "input"
+	}
+	for i := range inputs {
+		at := path
+		if len(r.pipeline.Inputs) > 0 {
+			at = fmt.Sprintf(path, i)
+		}
+		for k := range writer.plan.Stages {
+			e, ok := writer.plan.Stages[k].Operator.(*operator.Emit)
+			if !ok || writer.plan.Outputs[e.Output] != inputs[i].Topic {
+				continue
+			}
+			errs = append(errs, readsEmit(at, &inputs[i], len(r.copies) > 0, writer, e)...)
+		}
+	}
+	return errs
+}
+
+// readsEmit compares an input with an emit that writes it.
+func readsEmit(path string, in *Input, copied bool, writer *Runner, e *operator.Emit) Errors {
+	var errs Errors
+	fail := func(at, hint, format string, args ...any) {
+		errs = append(errs, &Error{Path: path + at, Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	for _, f := range in.Fields {
+		t, err := value.ParseType(f.Type)
+		if err != nil {
+			continue
+		}
+		slot, ok := written(e, f.Name)
+		switch {
+		case !ok && !t.Optional:
+			fail(".fields."+f.Name, "add it to that emit's value, or make it optional here", "pipeline %q emits to %q without %q", writer.Name(), in.Topic, f.Name)
+		case ok && !fits(slot.Type.Kind, t.Kind):
+			fail(".fields."+f.Name, "give it one type in both", "pipeline %q emits %q as %v to %q, and here it is %v", writer.Name(), f.Name, slot.Type.Kind, in.Topic, t.Kind)
+		case ok && slot.Type.Optional && !t.Optional:
+			fail(".fields."+f.Name, "make it optional here, or give it a value there: ... ?? 0", "pipeline %q emits %q to %q only where it is there", writer.Name(), f.Name, in.Topic)
+		}
+	}
+	key := writer.pipeline.Input.Key
+	if e.Key != nil {
+		key = e.Key.Name
+	}
+	slot, ok := written(e, in.Key)
+	if ok && !copied && key != "" && slot.Name[0] != hidden[0] && slot.Name != key {
+		fail(".key", "write `key: "+slot.Name+"` in that emit, or `repartition` in this input", "pipeline %q emits to %q by key %q, and here the key is %q", writer.Name(), in.Topic, key, in.Key)
+	}
+	return errs
+}
+
+// written returns the slot that an emit writes as a field.
+func written(e *operator.Emit, field string) (value.Slot, bool) {
+	quoted := strconv.Quote(field) + ":"
+	i := slices.IndexFunc(e.Names, func(name []byte) bool { return string(name) == quoted })
+	if i < 0 {
+		return value.Slot{}, false
+	}
+	return e.Values[i], true
+}
+
+// fits reports whether JSON written from one kind can be read as another.
+func fits(from, to value.Kind) bool {
+	numeric := func(k value.Kind) bool { return k == value.Int || k == value.Number }
+	texts := func(k value.Kind) bool { return k == value.Time || k == value.String || k == value.Bytes }
+	return from == to || numeric(from) && numeric(to) || texts(from) && texts(to)
+}

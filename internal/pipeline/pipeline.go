@@ -1,0 +1,600 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/task/table"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Options say how a process runs a pipeline. They do not change its results.
+type Options struct {
+	Sessions int          // members of the pipeline's group in this process; 0 is 1
+	Keys     int          // most decoded keys in memory by partition; 0 is 200,000
+	KeyBytes int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB
+	Logger   *slog.Logger // nil discards
+
+	// Observe is called with every event when it was computed, in the order of
+	// its partition, before its step is committed; after a failed commit again. One
+	// that is parked comes when it is through.
+	// It must not keep what it gets. Sessions call it at the same time. Where
+	// inputs are copied it is called for their events too, whose Row has the
+	// fields of their topic.
+	Observe func(*task.Observed)
+
+	// Traces takes the spans of some events, when they are durable: of those that
+	// come with a W3C trace context that says so, and of a share of the others. It
+	// must not block; sessions call it at the same time. nil is none.
+	Traces     func([]observe.Span)
+	TraceShare float64 // 0 to 1
+
+	// Endpoints are the services that the pipelines of a process call: those that
+	// call the same model of one, with the same options, share its breaker and
+	// its places. nil shares nothing; NewChain then makes one for its pipelines.
+	Endpoints *control.Endpoints
+
+	// Rows ends the pipeline before the first score whose model cannot be
+	// loaded, and needs no emit: to compute the rows that a first model is
+	// trained with. What past scores would add to features is then left out.
+	Rows bool
+
+	// Reach makes New fail if the server or program of a model outside of the
+	// process cannot be reached. Without it the pipeline starts, warns, and parks
+	// the events that need the model until it answers.
+	Reach bool
+
+	// NoPrograms makes New run no program that a manifest names: the manifest describes
+	// the model. The runner is for looking at, and cannot score.
+	NoPrograms bool
+	// Announce is told of each program that a manifest names, before it is run; nil is not.
+	Announce func(text string)
+
+	// ModelKinds are the kinds of models that manifests may name, beside those that the
+	// pipeline brings.
+	ModelKinds []model.Kind
+
+	// Rehearse asks nothing outside of the process: models and lookups there answer
+	// with zeros, empty texts and no rows, and Asked counts what they were asked.
+	Rehearse bool
+
+	// Fault is called at the stages of a turn of the loop (read, model, write,
+	// sync, after) with a step in flight: crash tests end the process there.
+	Fault func(stage string)
+}
+
+// Runner is a pipeline that was checked and is ready to run.
+type Runner struct {
+	pipeline Pipeline
+	compiled
+	metrics []*observe.Metrics // of the plan and of its copies
+	aborts  []*control.Abort   // likewise; nil where the pipeline never stops
+	sunk    []*sinks.Metrics   // of the sinks
+	hurry   atomic.Int64       // who waits for the sinks
+	muted   []*muted           // models that are not asked
+	ended   ended
+	task    task.Options
+}
+
+// New checks a pipeline and loads its models. What is wrong with it is returned
+// as Errors, all at once.
+func New(p Pipeline, options Options) (*Runner, error) {
+	made, err := compile(p, options)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{pipeline: p, compiled: made, task: task.Options{
+		Sessions: options.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
+		Keys: options.Keys, KeyBytes: options.KeyBytes, Logger: options.Logger, Fault: options.Fault, Observe: options.Observe,
+	}}
+	for range 1 + len(made.copies) {
+		r.metrics = append(r.metrics, observe.NewMetrics(max(options.Sessions, 1)))
+		var abort *control.Abort
+		if above := p.DeadLetters.StopAbove; above.Per > 0 {
+			abort = control.NewAbort(above.Of, above.Per)
+		}
+		r.aborts = append(r.aborts, abort)
+	}
+	r.metrics[0].SetBudget(made.budget)
+	if route := made.plan.Cases; route != nil {
+		r.metrics[0].SetCases(route.Names, route.Limit)
+	}
+	if options.Traces != nil {
+		r.metrics[0].SetTracer(&observe.Tracer{Pipeline: p.Name, Share: options.TraceShare, Add: options.Traces})
+	}
+	if options.Rehearse {
+		r.rehearse()
+	}
+	for range made.sinks {
+		r.sunk = append(r.sunk, &sinks.Metrics{})
+	}
+	return r, nil
+}
+
+// Close ends what models that run outside of the process have there: processes and
+// connections. Run must have returned. Without such models there is nothing to
+// close.
+func (r *Runner) Close() {
+	closeModels(r.opened)
+	if r.fetcher != nil {
+		r.fetcher.Close()
+	}
+}
+
+// Name returns the pipeline's name, which is also its consumer group.
+func (r *Runner) Name() string { return r.plan.Name }
+
+// Digest is of what decides the pipeline's outputs: another one is another
+// generation.
+func (r *Runner) Digest() string { return r.plan.Fingerprint.Outputs }
+
+// Parks reports whether the pipeline may park events: be done with them after their
+// offset was committed.
+func (r *Runner) Parks() bool { return r.plan.Parks() }
+
+// Schema returns the names of an event's values, in the order of their
+// introduction. Those that start with a zero byte are internal.
+func (r *Runner) Schema() *value.Schema { return r.plan.Schema }
+
+// Input returns the topic that the pipeline reads: the first of several.
+func (r *Runner) Input() string { return r.Inputs()[0] }
+
+// Inputs returns the topics that the pipeline reads.
+func (r *Runner) Inputs() []string {
+	if len(r.copies) == 0 {
+		return []string{r.plan.Topic}
+	}
+	var topics []string
+	for _, from := range r.copies {
+		topics = append(topics, from.Topic)
+	}
+	return topics
+}
+
+// Tables returns the topics whose records are the rows that the pipeline looks up.
+func (r *Runner) Tables() []string { return table.Topics(r.plan.Tables) }
+
+// Outputs returns the topics that the pipeline writes, dead letters last.
+func (r *Runner) Outputs() []string { return r.plan.Topics() }
+
+// Read is a consumer group of a pipeline and the topic it reads.
+type Read = observe.Read
+
+// Reads returns what the pipeline reads, its own group last; the others copy its
+// inputs to the topic it reads.
+func (r *Runner) Reads() []Read {
+	var reads []Read
+	for _, from := range r.copies {
+		reads = append(reads, Read{Group: from.Name, Topic: from.Topic})
+	}
+	return append(reads, Read{Group: r.plan.Name, Topic: r.plan.Topic})
+}
+
+// Lag returns how far the pipeline may fall behind.
+func (r *Runner) Lag() Lag { return r.pipeline.Lag }
+
+// Passage returns the times of an event that a group of the pipeline computed,
+// where it is among the newest.
+func (r *Runner) Passage(topic string, partition int32, offset int64) (observe.Passage, bool) {
+	for _, m := range r.metrics {
+		if p, ok := m.Find(topic, partition, offset); ok {
+			return p, true
+		}
+	}
+	return observe.Passage{}, false
+}
+
+// Passages returns the times of the newest events of all groups of the pipeline.
+func (r *Runner) Passages() []observe.Passage {
+	var list []observe.Passage
+	for _, m := range r.metrics {
+		list = append(list, m.Passages()...)
+	}
+	return list
+}
+
+// Stopped returns why the pipeline stands still, where too much of what it takes
+// became dead letters; nil where it does not. With several inputs the copying of
+// one may stand still alone.
+func (r *Runner) Stopped() *control.Stop {
+	for _, abort := range r.aborts {
+		if stop := abort.Stopped(); stop != nil {
+			return stop
+		}
+	}
+	return nil
+}
+
+// Resume lets the pipeline go on within a second where it stands still, and
+// counts its dead letters from none. It reports whether it stood still. A Runner
+// that is made anew does not stand still.
+func (r *Runner) Resume() bool {
+	stood := false
+	for _, abort := range r.aborts {
+		stood = abort.Resume() || stood
+	}
+	return stood
+}
+
+// ErrStopped says that a pipeline stands still because too much of what it takes
+// became dead letters.
+var ErrStopped = errors.New("stopped by dlq.stop_above")
+
+// Models returns name@version and digest of each model.
+func (r *Runner) Models() []string { return r.plan.Models }
+
+// NamedModel is a loaded model of a pipeline.
+type NamedModel struct {
+	Name    string
+	Version int
+	Outputs []Field // names of its scores
+	Model   model.Model
+}
+
+// NamedModels returns the loaded models of the pipeline, for who answers requests
+// with them too. It is shared: do not change it.
+func (r *Runner) NamedModels() []NamedModel { return r.compiled.models }
+
+// Describe returns the features of a key as of its newest event, from the
+// entries stored for it, which get returns by stored key; nil where it has none.
+func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) ([]task.Column, time.Time, error) {
+	return r.plan.Describe(key, get)
+}
+
+// Order has something done with the events that Run has parked, and returns how
+// many it is about. It waits until the sessions have begun to.
+func (r *Runner) Order(ctx context.Context, order async.Order) (events int, err error) {
+	if !r.plan.Parks() {
+		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.plan.Name)
+	}
+	return r.plan.Orders.Give(ctx, order)
+}
+
+// Endpoints returns the services that models are called at through a breaker, by
+// name@version of the model. Pipelines may share them.
+func (r *Runner) Endpoints() map[string]*control.Endpoint {
+	found := map[string]*control.Endpoint{}
+	for i := range r.plan.Stages {
+		if how := r.plan.Stages[i].How(); how != nil && how.Calling != nil {
+			found[how.Name] = how.Calling.Endpoint
+		}
+	}
+	return found
+}
+
+// Scored is what came of the rows that each model, by name@version, was asked for,
+// wherever it is computed. It may be read at any time.
+func (r *Runner) Scored() map[string]batch.Outcomes {
+	all := map[string]batch.Outcomes{}
+	for i := range r.plan.Stages {
+		how := r.plan.Stages[i].How()
+		if how == nil {
+			continue
+		}
+		if counted, ok := how.Model.(*batch.Counted); ok { // not a lookup, nor a fetch
+			all[how.Name] = all[how.Name].Plus(counted.Outcomes())
+		}
+	}
+	return all
+}
+
+// Metrics counts what Run does. It may be read at any time.
+func (r *Runner) Metrics() *observe.Metrics { return r.metrics[0] }
+
+// Spent is what the events took of the pipeline's budget. It may be read at any
+// time.
+func (r *Runner) Spent() observe.Spent { return r.metrics[0].Spent() }
+
+// Counts is what the pipeline has done, with what the copying of its inputs
+// made dead letters or left out.
+func (r *Runner) Counts() observe.Counts {
+	all := r.metrics[0].Counts()
+	for _, m := range r.metrics[1:] {
+		c := m.Counts()
+		all.Assigned += c.Assigned
+		all.DeadLetters += c.DeadLetters
+		all.Duplicates += c.Duplicates
+		all.Rejoined += c.Rejoined
+	}
+	for _, m := range r.plan.Shared {
+		all.ModelFull += m.Flushed(batch.Full)
+		all.ModelIdle += m.Flushed(batch.Idle)
+		all.ModelWaited += m.Flushed(batch.Waited)
+		all.ModelDue += m.Flushed(batch.Due)
+	}
+	return all
+}
+
+// Warnings say what about the pipeline is allowed but will surprise.
+func (r *Runner) Warnings() []string {
+	if !r.plan.Feedback {
+		return r.warnings
+	}
+	return append(slices.Clone(r.warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
+}
+
+// samples returns the samples of event times of the pipeline's inputs.
+func (r *Runner) samples() (list []*operator.TimeSample) {
+	for _, plan := range append([]*task.Plan{r.plan}, r.copies...) {
+		if s := plan.Time.Sample; s != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// OddTimes returns a finding for each input if most of its first event times are before
+// 2000 or after 2100: the unit may be wrong. Run logs the findings as warnings.
+func (r *Runner) OddTimes() (findings []string) {
+	for _, s := range r.samples() {
+		if text := s.Finding(); text != "" {
+			findings = append(findings, text)
+		}
+	}
+	return findings
+}
+
+// CreateTopics makes the topics that the pipeline reads and writes, where they
+// are not there. Those that it writes have as many partitions as the one that
+// it reads or its inputs are copied to. If the input got more partitions since the
+// pipeline began, the error is a stream.PartitionsError, and the topics are there.
+func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	existing := map[string]int32{}
+	for _, t := range topics {
+		existing[t.Name] = t.Partitions
+	}
+	began, err := stream.StatePartitions(ctx, log, r.plan.Name, r.plan.Topic, existing[r.plan.DeadTopic])
+	if err != nil {
+		return fmt.Errorf("partitions of the state of pipeline %q: %w", r.plan.Name, err)
+	}
+	partitions, grown, err := r.createInputs(ctx, log, existing, began)
+	if err == nil {
+		err = r.createOutputs(ctx, log, existing, partitions, partitions == began)
+	}
+	return cmp.Or(err, grown)
+}
+
+// createInputs makes the topics that the pipeline reads, and returns how many partitions
+// its state and outputs have. If that is began since the input has more, grown says so.
+func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (partitions int32, grown, err error) {
+	inputs := r.pipeline.Inputs
+	if len(inputs) == 0 {
+		inputs = []Input{r.pipeline.Input}
+	}
+	for i, in := range inputs {
+		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, DefaultPartitions)}
+		if n := existing[in.Topic]; began > 0 && n > began && len(r.copies) == 0 {
+			grown = fmt.Errorf("input of pipeline %q: %w", r.plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
+			topic.Partitions = n
+		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
+			topic.Partitions = n
+		}
+		if err := log.CreateTopic(ctx, topic); err != nil {
+			return 0, nil, fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
+		}
+		if partitions = topic.Partitions; len(r.copies) > 0 {
+			r.plan.Sources[i].Partitions = topic.Partitions
+		}
+	}
+	switch {
+	case len(r.copies) > 0:
+		partitions = r.copies[0].Copy.Partitions
+		err = r.createOutput(ctx, log, r.plan.Topic, partitions)
+	case grown != nil:
+		partitions = began
+	}
+	return partitions, grown, err
+}
+
+// createOutputs makes the other topics. Outputs of a pipeline that began with so many
+// partitions may have more: only their readers have to know.
+func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map[string]int32, partitions int32, began bool) error {
+	for _, name := range r.plan.Topics() {
+		if began && existing[name] > partitions {
+			continue
+		}
+		if err := r.createOutput(ctx, log, name, partitions); err != nil {
+			return err
+		}
+	}
+	for i := range r.sinks {
+		for _, name := range sinks.Topics(groupOf(&r.sinks[i].Sink, r.Name())) {
+			if existing[name] > 0 {
+				continue // the sink compares it
+			}
+			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: cmp.Or(existing[r.sinks[i].From], partitions)}); err != nil {
+				return fmt.Errorf("sink %q of pipeline %q: %w", r.sinks[i].Name, r.plan.Name, err)
+			}
+		}
+	}
+	for _, name := range r.Tables() {
+		if slices.Contains(r.plan.Topics(), name) || name == r.plan.Topic || existing[name] > 0 {
+			continue
+		}
+		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: DefaultPartitions}); err != nil {
+			return fmt.Errorf("table of pipeline %q: %w", r.plan.Name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Runner) createOutput(ctx context.Context, log stream.Log, name string, partitions int32) error {
+	if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
+		return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
+	}
+	return nil
+}
+
+// Run processes the input of log until ctx is done; then it commits what was
+// computed and returns nil. The sinks are Deliver's.
+func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
+	defer r.ended.note(&err, r.groups()...)()
+	if err := r.CreateTopics(ctx, log); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, plan := range append([]*task.Plan{r.plan}, r.copies...) {
+		options := r.task
+		options.Abort = r.aborts[i]
+		group.Go(func() error { return task.New(log, plan, options, r.metrics[i]).Run(ctx) })
+	}
+	err = group.Wait()
+	for _, s := range r.samples() {
+		s.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("pipeline %q: %w", r.plan.Name, err)
+	}
+	return nil
+}
+
+// WaitIdle returns when the pipeline has committed everything that its input
+// held at the call, and nothing is parked, or with ctx's error, or with
+// ErrStopped where the pipeline stands still, or with the error of Ended.
+func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
+	}
+	for _, read := range r.Reads() {
+		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
+			return fmt.Errorf("wait for pipeline %q: %w", r.plan.Name, err)
+		}
+	}
+	return nil
+}
+
+// WaitUnparked returns when nothing of the pipeline is parked, or with ctx's error.
+func (r *Runner) WaitUnparked(ctx context.Context, log stream.Log) error {
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
+	}
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.plan.Topic })
+	for index := int32(0); i >= 0 && index < topics[i].Partitions; index++ {
+		if err := r.waitCommitted(ctx, inspector, r.plan.Name, stream.Partition{Topic: r.plan.Topic, Index: index}, 0, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitIdle returns when a group has committed everything that its topic held at
+// the call.
+func (r *Runner) waitIdle(ctx context.Context, log stream.Log, inspector stream.Inspector, read Read) error {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == read.Topic })
+	if i < 0 {
+		return fmt.Errorf("%w %q", stream.ErrUnknownTopic, read.Topic)
+	}
+	for index := range topics[i].Partitions {
+		p := stream.Partition{Topic: read.Topic, Index: index}
+		start, end, err := inspector.Offsets(ctx, p)
+		if err == nil {
+			err = r.waitCommitted(ctx, inspector, read.Group, p, start, end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group string, p stream.Partition, start, end stream.Offset) error {
+	for pause := 2 * time.Millisecond; ; {
+		committed, err := log.Committed(ctx, group, p)
+		done := committed >= end || start == end // or all of its records are gone
+		if err == nil && done && group == r.plan.Name && r.plan.Parks() {
+			if done, err = async.None(ctx, log, group, p); !done {
+				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
+			}
+		}
+		if err != nil || done {
+			return err
+		}
+		if err := r.ended.of(group); err != nil {
+			return err
+		}
+		if stop := r.Stopped(); stop != nil {
+			return fmt.Errorf("%w: %d of %d events within %v", ErrStopped, stop.Dead, stop.Events, stop.Per)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// NewChain is New for pipelines that run together: it also checks what is
+// between them, and returns their runners upstream first.
+func NewChain(pipelines []Pipeline, options Options) ([]*Runner, error) {
+	options.Endpoints = cmp.Or(options.Endpoints, &control.Endpoints{})
+	var runners []*Runner
+	var errs []error
+	for _, p := range pipelines {
+		r, err := New(p, options)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pipeline %q: %w", p.Name, err))
+			continue
+		}
+		if slices.ContainsFunc(runners, func(o *Runner) bool { return o.Name() == r.Name() }) {
+			errs = append(errs, fmt.Errorf("two pipelines are named %q: state and group have that name", p.Name))
+		}
+		runners = append(runners, r)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	order, found := Chain(runners)
+	var ordered []*Runner
+	for _, i := range order {
+		if err, ok := found[i]; ok {
+			errs = append(errs, fmt.Errorf("pipeline %q: %w", runners[i].Name(), err))
+		}
+		ordered = append(ordered, runners[i])
+	}
+	return ordered, errors.Join(errs...)
+}
+
+// Run checks the pipelines and runs them and their sinks on log until ctx is done.
+func Run(ctx context.Context, log stream.Log, o Options, pipelines ...Pipeline) error {
+	runners, err := NewChain(pipelines, o)
+	if err != nil {
+		return err
+	}
+	if err := CreateTopics(ctx, log, runners); err != nil {
+		return err
+	}
+	return RunChain(ctx, log, runners)
+}

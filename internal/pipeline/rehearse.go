@@ -1,0 +1,75 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/afterbay/afterbay/model"
+)
+
+// Asked is what a model or lookup outside of the process was asked, or would have
+// been.
+type Asked struct {
+	Name  string  `json:"name"` // name@version of a model
+	Rows  int64   `json:"rows"`
+	Price float64 `json:"price,omitempty"` // of one; 0 is unknown
+}
+
+// Asked returns what would have been asked, of a Runner with Options.Rehearse. Rows
+// whose answer was in the journal are not among it.
+func (r *Runner) Asked() []Asked {
+	var list []Asked
+	for _, m := range r.muted {
+		i := slices.IndexFunc(list, func(a Asked) bool { return a.Name == m.name })
+		if i < 0 {
+			list, i = append(list, Asked{Name: m.name, Price: m.price}), len(list)
+		}
+		list[i].Rows += m.rows.Load()
+	}
+	return list
+}
+
+// rehearse mutes what is outside of the process.
+func (r *Runner) rehearse() {
+	for i := range r.plan.Stages {
+		how := r.plan.Stages[i].How()
+		if how == nil || how.Calling == nil && !how.Model.Info().Remote {
+			continue
+		}
+		m := &muted{Model: how.Model, name: how.Name, rowless: how.Finds}
+		if how.Calling != nil {
+			m.price = how.Calling.Price
+		}
+		how.Model = m
+		r.muted = append(r.muted, m)
+	}
+}
+
+// muted is a model that is not asked.
+type muted struct {
+	model.Model
+	name    string
+	price   float64
+	rowless bool // a lookup, which finds nothing
+	rows    atomic.Int64
+}
+
+var _ model.Answerer = (*muted)(nil)
+
+// Predict implements model.Model.
+func (m *muted) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
+	return m.Answer(ctx, rows, scores, nil)
+}
+
+// Answer implements model.Answerer.
+func (m *muted) Answer(_ context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
+	m.rows.Add(int64(rows.Len()))
+	clear(scores)
+	for i := range texts {
+		if texts[i] = nil; !m.rowless {
+			texts[i] = []byte{}
+		}
+	}
+	return nil
+}

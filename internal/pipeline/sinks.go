@@ -1,0 +1,166 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/sink"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Sinks returns the sinks of the pipeline, each with its name.
+func (r *Runner) Sinks() []Sink {
+	list := make([]Sink, len(r.sinks))
+	for i := range r.sinks {
+		list[i] = r.sinks[i].Sink
+	}
+	return list
+}
+
+// CheckSinks asks the service of each sink what it is not that the sink needs, and changes
+// nothing there. within bounds the time that one sink takes.
+func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found Errors) {
+	for i := range r.sinks {
+		for _, err := range r.sinks[i].ask(ctx, within) {
+			e := &Error{Path: fmt.Sprintf("sinks[%d]", i), Message: err.Error(), Err: err}
+			if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
+				e.Hint = mistake.Hint
+			}
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func (s *sunk) ask(ctx context.Context, within time.Duration) []error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	service, err := s.open(ctx)
+	if err != nil {
+		return []error{err}
+	}
+	defer service.Close()
+	return service.Check(ctx)
+}
+
+// open opens what takes the records.
+func (s *sunk) open(ctx context.Context) (sink.Service, error) {
+	service, err := s.Config.Open(ctx, s.topic)
+	if err != nil {
+		return sink.Service{}, err
+	}
+	if takes := takenBy(s.Config); service.Kinds() != 1 || (service.Each != nil) != (takes == sink.Each) || (service.Many != nil) != (takes == sink.Many) {
+		service.Close()
+		return sink.Service{}, fmt.Errorf("a sink of kind %q opened another service than it takes records by", s.Kind)
+	}
+	return service, nil
+}
+
+// SinkReads returns what the sinks read, in their order: for each the topic that
+// it is from, and that of its dead letters which were sent back.
+func (r *Runner) SinkReads() []Read {
+	var reads []Read
+	for i := range r.sinks {
+		group := groupOf(&r.sinks[i].Sink, r.Name())
+		reads = append(reads, Read{Group: group, Topic: r.sinks[i].From}, Read{Group: deadletter.SinkGroup(group), Topic: deadletter.SinkTopic(group)})
+	}
+	return reads
+}
+
+// SinkMetrics counts what Deliver does, by sink. They may be read at any time.
+func (r *Runner) SinkMetrics() []*sinks.Metrics { return r.sunk }
+
+// Deliver opens the sinks of the pipeline and hands what it wrote to them, until ctx
+// is done; then it waits for the calls under way and returns nil. It runs beside
+// Run, in this process or another one, and needs the topics that CreateTopics
+// makes. Where the pipeline has no sinks it returns nil at once.
+func (r *Runner) Deliver(ctx context.Context, log stream.Log) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range r.sinks {
+		group.Go(func() error { return r.deliver(ctx, log, i) })
+	}
+	return group.Wait()
+}
+
+// deliver is Deliver for one of the sinks.
+func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error) {
+	to := &r.sinks[i]
+	group := groupOf(&to.Sink, r.Name())
+	defer r.ended.note(&err, group, deadletter.SinkGroup(group))()
+	service, err := to.open(ctx)
+	if err != nil {
+		return fmt.Errorf("open sink %q of pipeline %q: %w", to.Name, r.Name(), err)
+	}
+	defer service.Close()
+	o := optionsOf(&to.Sink, r.Name())
+	o.Logger, o.Fault = r.task.Logger, r.task.Fault
+	o.Hurry = func() bool { return r.hurry.Load() > 0 }
+	d, err := sinks.New(log, service, o, r.sunk[i])
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}
+
+// DeliverDerived hands what a topic holds at the call to a sink of the pipeline, in
+// another group than the sink's own, and returns when that is done: what a generation
+// made again of events that the sink has had. What was delivered so is noted: it is
+// not delivered again, and the rest is when it is called again.
+func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group, topic string) (delivered uint64, err error) {
+	i := slices.IndexFunc(r.sinks, func(s sunk) bool { return s.Name == name })
+	inspector, ok := log.(stream.Inspector)
+	switch {
+	case i < 0:
+		return 0, fmt.Errorf("pipeline %q has no sink %q", r.Name(), name)
+	case !ok:
+		return 0, fmt.Errorf("deliver to sink %q: a log of type %T cannot be inspected", name, log)
+	}
+	to := r.sinks[i]
+	to.From, to.topic.Name, to.topic.Group = topic, topic, group
+	service, err := to.open(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("open sink %q of pipeline %q: %w", name, r.Name(), err)
+	}
+	defer service.Close()
+	o := optionsOf(&to.Sink, r.Name())
+	o.Group, o.Logger, o.Hurry = group, r.task.Logger, func() bool { return true }
+	metrics := &sinks.Metrics{}
+	d, err := sinks.New(log, service, o, metrics)
+	if err != nil {
+		return 0, err
+	}
+	both, running := errgroup.WithContext(ctx)
+	running, stop := context.WithCancel(running)
+	both.Go(func() error { return d.Run(running) })
+	both.Go(func() error {
+		defer stop()
+		return r.waitIdle(running, log, inspector, Read{Group: group, Topic: topic})
+	})
+	err = both.Wait()
+	return metrics.Delivered.Load(), err
+}
+
+// WaitDelivered returns when the sinks are done with everything that their topics
+// held at the call, or with ctx's error, or with that of a sink that ended alone. Meanwhile objects of files that are not
+// complete do not wait for more records than are there.
+func (r *Runner) WaitDelivered(ctx context.Context, log stream.Log) error {
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("wait for the sinks of pipeline %q: a log of type %T cannot be inspected", r.Name(), log)
+	}
+	r.hurry.Add(1)
+	defer r.hurry.Add(-1)
+	for _, read := range r.SinkReads() {
+		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
+			return fmt.Errorf("wait for sink %q: %w", read.Group, err)
+		}
+	}
+	return nil
+}

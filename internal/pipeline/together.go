@@ -1,0 +1,134 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// CreateTopics makes the topics of pipelines, like Runner.CreateTopics. It skips a
+// pipeline if its input got more partitions, unless all inputs did.
+func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error {
+	var ended []error
+	for _, r := range runners {
+		err := r.CreateTopics(ctx, log)
+		switch {
+		case Outgrown(err):
+			ended = append(ended, err)
+		case err != nil:
+			return err
+		}
+	}
+	if len(ended) < len(runners) {
+		return nil
+	}
+	return errors.Join(ended...)
+}
+
+// RunChain runs pipelines and their sinks until ctx is done. An error of one ends all, and
+// is returned.
+//
+// If its input or topic gets more partitions, a pipeline or sink ends alone: RunChain
+// logs that, and the others go on. RunChain returns the error when the last pipeline has
+// ended. Runner.Ended and Runner.SinksEnded return it before.
+func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var mu sync.Mutex // guards left and ended
+	left := len(runners)
+	var ended []error
+	alone := func(err error, what string, pipeline *Runner, is int) error {
+		if !Outgrown(err) {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ended = append(ended, err)
+		if left -= is; left == 0 {
+			return err
+		}
+		pipeline.logger().Error(what+" ended, and the others go on", "pipeline", pipeline.Name(), "reason", err)
+		return nil
+	}
+	for _, r := range runners {
+		group.Go(func() error { return alone(r.Run(ctx, log), "a pipeline", r, 1) })
+		for i := range r.sinks {
+			group.Go(func() error { return alone(r.deliver(ctx, log, i), "a sink", r, 0) })
+		}
+	}
+	if err := group.Wait(); err != nil && !Outgrown(err) {
+		ended = append(ended, err)
+	}
+	return errors.Join(ended...)
+}
+
+func (r *Runner) logger() *slog.Logger {
+	if r.task.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return r.task.Logger
+}
+
+// Outgrown reports whether err is a stream.PartitionsError, which ends one pipeline or
+// sink alone.
+func Outgrown(err error) bool {
+	_, ok := errors.AsType[*stream.PartitionsError](err)
+	return ok
+}
+
+// Ended returns why Run ended while RunChain goes on: a stream.PartitionsError. It is nil
+// while the pipeline runs.
+func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
+
+// SinksEnded is Ended for the delivering of the sinks.
+func (r *Runner) SinksEnded() (err error) {
+	for i := range r.sinks {
+		err = errors.Join(err, r.ended.of(groupOf(&r.sinks[i].Sink, r.Name())))
+	}
+	return err
+}
+
+// groups returns the consumer groups of Run.
+func (r *Runner) groups() (names []string) {
+	for _, read := range r.Reads() {
+		names = append(names, read.Group)
+	}
+	return names
+}
+
+// ended is why groups of a Runner ended alone.
+type ended struct {
+	mu  sync.Mutex // guards why
+	why map[string]error
+}
+
+// note says that groups run. The function that it returns says that they ended, if err is
+// then a stream.PartitionsError.
+func (e *ended) note(err *error, groups ...string) func() {
+	set := func(why error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.why == nil {
+			e.why = map[string]error{}
+		}
+		for _, group := range groups {
+			e.why[group] = why
+		}
+	}
+	set(nil)
+	return func() {
+		if Outgrown(*err) {
+			set(*err)
+		}
+	}
+}
+
+func (e *ended) of(group string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.why[group]
+}

@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// Ending is a topic whose records end events that clients sent by a gateway.
+type Ending struct {
+	Topic string
+	As    string // the list of a gateway file that has it: outputs, dead_letters, late
+}
+
+// Endings returns the topics that end clients' events, but for those of emits where
+// the pipeline has no answers.
+func (r *Runner) Endings() []Ending {
+	var list []Ending
+	if topics := r.pipeline.Replies; len(topics) > 0 {
+		for _, topic := range append(slices.Clone(topics), r.plan.Ends.Topic) {
+			list = append(list, Ending{topic, "outputs"})
+		}
+	}
+	list = append(list, Ending{r.plan.DeadTopic, "dead_letters"})
+	if r.plan.Time.Late == operator.LateTopic {
+		list = append(list, Ending{r.plan.Outputs[r.plan.Time.LateOutput], "late"})
+	}
+	return list
+}
+
+// Unanswered returns where events of clients may end that nothing answers, neither a
+// record in a topic of which answers is true nor a dead letter: they would only
+// expire. A pipeline with answers has no such place.
+func (r *Runner) Unanswered(answers func(topic string) bool) Errors {
+	p := &r.pipeline
+	if len(p.Replies) > 0 {
+		return nil
+	}
+	w := &ways{answers: answers}
+	w.inputs(p)
+	if after, come := w.through("steps", p.Steps, answered{}); come && !after.all {
+		w.end("steps", "events may come to the end without an output that answers them")
+	}
+	topics := emitted(p.Steps)
+	if read := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !answers(topic) }); len(read) > 0 {
+		topics = read
+	}
+	for _, e := range w.ends {
+		e.Message += ": those of clients would only expire"
+		e.Hint = "have the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
+	}
+	return w.ends
+}
+
+// KeyOf returns the field that the records of a topic have to be keyed by; "" where the
+// pipeline does not read it, or copies it by a key of its own.
+func (r *Runner) KeyOf(topic string) string {
+	if in := &r.pipeline.Input; len(r.copies) == 0 && in.Topic == topic {
+		return in.Key
+	}
+	return ""
+}
+
+// inputs notes events that do not come to the steps, and are no dead letters.
+func (w *ways) inputs(p *Pipeline) {
+	inputs, path := p.Inputs, "inputs[%d]"
+	if len(inputs) == 0 {
+		inputs, path = []Input{p.Input}, "input"
+	}
+	for i := range inputs {
+		at := path
+		if len(p.Inputs) > 0 {
+			at = fmt.Sprintf(path, i)
+		}
+		if inputs[i].Dedupe != nil {
+			w.end(at+".dedupe", "events that came before are dropped")
+		}
+		if inputs[i].Time.Late == "drop" {
+			w.end(at+".time.late", "late events are dropped")
+		}
+	}
+}
+
+// emitted returns the topics of the emits.
+func emitted(steps []Step) (topics []string) {
+	for i := range steps {
+		if s := &steps[i]; s.Emit != nil {
+			topics = append(topics, s.Emit.Topic)
+		}
+		for _, way := range steps[i].Route {
+			topics = append(topics, emitted(way.Steps)...)
+		}
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}
