@@ -3,6 +3,7 @@ package afterbay
 import (
 	"context"
 
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
@@ -14,7 +15,7 @@ import (
 type (
 	Options     = pipeline.Options
 	Runner      = pipeline.Runner
-	NamedModel  = pipeline.NamedModel
+	NamedModel  = compile.NamedModel
 	GroupStats  = pipeline.GroupStats
 	LookupStats = pipeline.LookupStats
 	Read        = pipeline.Read
@@ -51,19 +52,19 @@ var (
 	CreateTopics = pipeline.CreateTopics
 	RunChain     = pipeline.RunChain
 	Outgrown     = pipeline.Outgrown
-	Ended        = pipeline.Ended
+	Ended        = compile.Ended
 	ErrStopped   = pipeline.ErrStopped
 )
 
 // Defaults.
 const (
-	DefaultPartitions  = pipeline.DefaultPartitions
-	DefaultMaxBytes    = pipeline.DefaultMaxBytes
-	DefaultMaxAhead    = pipeline.DefaultMaxAhead
-	DefaultKeep        = pipeline.DefaultKeep
-	DefaultGroupEvents = pipeline.DefaultGroupEvents
-	DefaultGroupBytes  = pipeline.DefaultGroupBytes
-	DefaultGroups      = pipeline.DefaultGroups
+	DefaultPartitions  = compile.DefaultPartitions
+	DefaultMaxBytes    = compile.DefaultMaxBytes
+	DefaultMaxAhead    = compile.DefaultMaxAhead
+	DefaultKeep        = compile.DefaultKeep
+	DefaultGroupEvents = compile.DefaultGroupEvents
+	DefaultGroupBytes  = compile.DefaultGroupBytes
+	DefaultGroups      = compile.DefaultGroups
 )
 
 // What a pipeline file says, in Go. The package of its tables explains each field.

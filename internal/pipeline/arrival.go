@@ -18,7 +18,7 @@ func Arrivals(runners []*Runner) map[int][]string {
 	found := map[int][]string{}
 	for i, r := range runners {
 		list := r.arrivals()
-		if len(r.copies) == 0 && !r.plan.Stateless() {
+		if len(r.made.Copies) == 0 && !r.made.Plan.Stateless() {
 			list = append(list, r.rekeyed(runners)...)
 		}
 		if len(list) > 0 {
@@ -30,9 +30,9 @@ func Arrivals(runners []*Runner) map[int][]string {
 
 // arrivals returns the findings about the pipeline by itself.
 func (r *Runner) arrivals() (list []string) {
-	stateless := r.plan.Stateless()
+	stateless := r.made.Plan.Stateless()
 	switch {
-	case len(r.copies) == 0 || stateless && r.plan.Dedupe == nil:
+	case len(r.made.Copies) == 0 || stateless && r.made.Plan.Dedupe == nil:
 	case len(r.pipeline.Inputs) > 0:
 		list = append(list, fmt.Sprintf("inputs: the events of %s meet in the order in which they are copied: %s", strings.Join(r.Inputs(), ", "), byArrival))
 	default:
@@ -49,9 +49,9 @@ func (r *Runner) arrivals() (list []string) {
 func (r *Runner) rekeyed(runners []*Runner) (list []string) {
 	var writers []string
 	for _, writer := range runners {
-		for i := range writer.plan.Stages {
-			e, ok := writer.plan.Stages[i].Operator.(*operator.Emit)
-			if !ok || writer.plan.Outputs[e.Output] != r.Input() {
+		for i := range writer.made.Plan.Stages {
+			e, ok := writer.made.Plan.Stages[i].Operator.(*operator.Emit)
+			if !ok || writer.made.Plan.Outputs[e.Output] != r.Input() {
 				continue
 			}
 			if !slices.Contains(writers, writer.Name()) {

@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -15,8 +18,8 @@ import (
 // It returns the order, as indexes of runners, and what is wrong between them, by
 // runner: a field that a reader needs and a writer does not write, another key, a
 // loop.
-func Chain(runners []*Runner) (order []int, found map[int]Errors) {
-	found = map[int]Errors{}
+func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
+	found = map[int]spec.Problems{}
 	for reader, r := range runners {
 		for _, writer := range runners {
 			if errs := r.reads(writer); len(errs) > 0 {
@@ -40,7 +43,7 @@ func Chain(runners []*Runner) (order []int, found map[int]Errors) {
 		}
 		if next < 0 {
 			loop := loopOf(runners, left)
-			found[loop[0]] = append(found[loop[0]], &Error{
+			found[loop[0]] = append(found[loop[0]], &spec.Problem{
 				Path: "pipeline", Message: "the pipelines " + strings.Join(namesOf(runners, loop), ", ") + " feed each other: their events would never end",
 				Hint: "write another topic in one of them",
 			})
@@ -83,33 +86,33 @@ func namesOf(runners []*Runner, list []int) []string {
 }
 
 // reads returns what is wrong about r reading what writer emits.
-func (r *Runner) reads(writer *Runner) Errors {
-	var errs Errors
+func (r *Runner) reads(writer *Runner) spec.Problems {
+	var errs spec.Problems
 	inputs, path := r.pipeline.Inputs, "inputs[%d]"
 	if len(inputs) == 0 {
-		inputs, path = []Input{r.pipeline.Input}, "input"
+		inputs, path = []lang.Input{r.pipeline.Input}, "input"
 	}
 	for i := range inputs {
 		at := path
 		if len(r.pipeline.Inputs) > 0 {
 			at = fmt.Sprintf(path, i)
 		}
-		for k := range writer.plan.Stages {
-			e, ok := writer.plan.Stages[k].Operator.(*operator.Emit)
-			if !ok || writer.plan.Outputs[e.Output] != inputs[i].Topic {
+		for k := range writer.made.Plan.Stages {
+			e, ok := writer.made.Plan.Stages[k].Operator.(*operator.Emit)
+			if !ok || writer.made.Plan.Outputs[e.Output] != inputs[i].Topic {
 				continue
 			}
-			errs = append(errs, readsEmit(at, &inputs[i], len(r.copies) > 0, writer, e)...)
+			errs = append(errs, readsEmit(at, &inputs[i], len(r.made.Copies) > 0, writer, e)...)
 		}
 	}
 	return errs
 }
 
 // readsEmit compares an input with an emit that writes it.
-func readsEmit(path string, in *Input, copied bool, writer *Runner, e *operator.Emit) Errors {
-	var errs Errors
+func readsEmit(path string, in *lang.Input, copied bool, writer *Runner, e *operator.Emit) spec.Problems {
+	var errs spec.Problems
 	fail := func(at, hint, format string, args ...any) {
-		errs = append(errs, &Error{Path: path + at, Message: fmt.Sprintf(format, args...), Hint: hint})
+		errs = append(errs, &spec.Problem{Path: path + at, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	for _, f := range in.Fields {
 		t, err := value.ParseType(f.Type)
@@ -131,7 +134,7 @@ func readsEmit(path string, in *Input, copied bool, writer *Runner, e *operator.
 		key = e.Key.Name
 	}
 	slot, ok := written(e, in.Key)
-	if ok && !copied && key != "" && slot.Name[0] != hidden[0] && slot.Name != key {
+	if ok && !copied && key != "" && slot.Name[0] != compile.Hidden[0] && slot.Name != key {
 		fail(".key", "write `key: "+slot.Name+"` in that emit, or `repartition` in this input", "pipeline %q emits to %q by key %q, and here the key is %q", writer.Name(), in.Topic, key, in.Key)
 	}
 	return errs

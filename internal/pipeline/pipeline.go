@@ -12,8 +12,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/sinks"
@@ -82,29 +84,29 @@ type Options struct {
 
 // Runner is a pipeline that was checked and is ready to run.
 type Runner struct {
-	pipeline Pipeline
-	compiled
-	metrics []*observe.Metrics // of the plan and of its copies
-	aborts  []*control.Abort   // likewise; nil where the pipeline never stops
-	sunk    []*sinks.Metrics   // of the sinks
-	hurry   atomic.Int64       // who waits for the sinks
-	muted   []*muted           // models that are not asked
-	ended   ended
-	task    task.Options
+	pipeline lang.Pipeline
+	made     *compile.Compiled
+	metrics  []*observe.Metrics // of the plan and of its copies
+	aborts   []*control.Abort   // likewise; nil where the pipeline never stops
+	sunk     []*sinks.Metrics   // of the sinks
+	hurry    atomic.Int64       // who waits for the sinks
+	muted    []*muted           // models that are not asked
+	ended    ended
+	task     task.Options
 }
 
 // New checks a pipeline and loads its models. What is wrong with it is returned
 // as Errors, all at once.
-func New(p Pipeline, options Options) (*Runner, error) {
-	made, err := compile(p, options)
+func New(p lang.Pipeline, options Options) (*Runner, error) {
+	made, err := compile.Compile(p, options.compiling(p.Name))
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{pipeline: p, compiled: made, task: task.Options{
+	r := &Runner{pipeline: p, made: made, task: task.Options{
 		Sessions: options.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
 		Keys: options.Keys, KeyBytes: options.KeyBytes, Logger: options.Logger, Fault: options.Fault, Observe: options.Observe,
 	}}
-	for range 1 + len(made.copies) {
+	for range 1 + len(made.Copies) {
 		r.metrics = append(r.metrics, observe.NewMetrics(max(options.Sessions, 1)))
 		var abort *control.Abort
 		if above := p.DeadLetters.StopAbove; above.Per > 0 {
@@ -112,8 +114,8 @@ func New(p Pipeline, options Options) (*Runner, error) {
 		}
 		r.aborts = append(r.aborts, abort)
 	}
-	r.metrics[0].SetBudget(made.budget)
-	if route := made.plan.Cases; route != nil {
+	r.metrics[0].SetBudget(made.Budget)
+	if route := made.Plan.Cases; route != nil {
 		r.metrics[0].SetCases(route.Names, route.Limit)
 	}
 	if options.Traces != nil {
@@ -122,57 +124,66 @@ func New(p Pipeline, options Options) (*Runner, error) {
 	if options.Rehearse {
 		r.rehearse()
 	}
-	for range made.sinks {
+	for range made.Sinks {
 		r.sunk = append(r.sunk, &sinks.Metrics{})
 	}
 	return r, nil
 }
 
+// compiling returns the options that a pipeline is compiled with. If the caller observes the
+// events, it gets findings about their times from Runner.OddTimes, not from the log.
+func (o *Options) compiling(pipeline string) compile.Options {
+	c := compile.Options{
+		Endpoints: o.Endpoints, Rows: o.Rows, Reach: o.Reach, NoPrograms: o.NoPrograms, Announce: o.Announce, ModelKinds: o.ModelKinds,
+	}
+	if o.Logger != nil && o.Observe == nil {
+		c.OddTimes = func(topic, finding string) {
+			o.Logger.Warn("event times look wrong", "pipeline", pipeline, "topic", topic, "finding", finding)
+		}
+	}
+	return c
+}
+
 // Close ends what models that run outside of the process have there: processes and
 // connections. Run must have returned. Without such models there is nothing to
 // close.
-func (r *Runner) Close() {
-	closeModels(r.opened)
-	if r.fetcher != nil {
-		r.fetcher.Close()
-	}
-}
+func (r *Runner) Close() { r.made.Close() }
 
 // Name returns the pipeline's name, which is also its consumer group.
-func (r *Runner) Name() string { return r.plan.Name }
+func (r *Runner) Name() string { return r.made.Plan.Name }
 
 // Digest is of what decides the pipeline's outputs: another one is another
 // generation.
-func (r *Runner) Digest() string { return r.plan.Fingerprint.Outputs }
+func (r *Runner) Digest() string { return r.made.Plan.Fingerprint.Outputs }
 
 // Parks reports whether the pipeline may park events: be done with them after their
 // offset was committed.
-func (r *Runner) Parks() bool { return r.plan.Parks() }
+func (r *Runner) Parks() bool { return r.made.Plan.Parks() }
 
 // Schema returns the names of an event's values, in the order of their
 // introduction. Those that start with a zero byte are internal.
-func (r *Runner) Schema() *value.Schema { return r.plan.Schema }
+func (r *Runner) Schema() *value.Schema { return r.made.Plan.Schema }
 
 // Input returns the topic that the pipeline reads: the first of several.
 func (r *Runner) Input() string { return r.Inputs()[0] }
 
 // Inputs returns the topics that the pipeline reads.
 func (r *Runner) Inputs() []string {
-	if len(r.copies) == 0 {
-		return []string{r.plan.Topic}
+	if len(r.made.Copies) == 0 {
+		return []string{r.made.Plan.Topic}
 	}
 	var topics []string
-	for _, from := range r.copies {
+	for _, from := range r.made.Copies {
 		topics = append(topics, from.Topic)
 	}
 	return topics
 }
 
 // Tables returns the topics whose records are the rows that the pipeline looks up.
-func (r *Runner) Tables() []string { return table.Topics(r.plan.Tables) }
+func (r *Runner) Tables() []string { return table.Topics(r.made.Plan.Tables) }
 
 // Outputs returns the topics that the pipeline writes, dead letters last.
-func (r *Runner) Outputs() []string { return r.plan.Topics() }
+func (r *Runner) Outputs() []string { return r.made.Plan.Topics() }
 
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read
@@ -181,14 +192,14 @@ type Read = observe.Read
 // inputs to the topic it reads.
 func (r *Runner) Reads() []Read {
 	var reads []Read
-	for _, from := range r.copies {
+	for _, from := range r.made.Copies {
 		reads = append(reads, Read{Group: from.Name, Topic: from.Topic})
 	}
-	return append(reads, Read{Group: r.plan.Name, Topic: r.plan.Topic})
+	return append(reads, Read{Group: r.made.Plan.Name, Topic: r.made.Plan.Topic})
 }
 
 // Lag returns how far the pipeline may fall behind.
-func (r *Runner) Lag() Lag { return r.pipeline.Lag }
+func (r *Runner) Lag() lang.Lag { return r.pipeline.Lag }
 
 // Passage returns the times of an event that a group of the pipeline computed,
 // where it is among the newest.
@@ -238,41 +249,33 @@ func (r *Runner) Resume() bool {
 var ErrStopped = errors.New("stopped by dlq.stop_above")
 
 // Models returns name@version and digest of each model.
-func (r *Runner) Models() []string { return r.plan.Models }
-
-// NamedModel is a loaded model of a pipeline.
-type NamedModel struct {
-	Name    string
-	Version int
-	Outputs []Field // names of its scores
-	Model   model.Model
-}
+func (r *Runner) Models() []string { return r.made.Plan.Models }
 
 // NamedModels returns the loaded models of the pipeline, for who answers requests
 // with them too. It is shared: do not change it.
-func (r *Runner) NamedModels() []NamedModel { return r.compiled.models }
+func (r *Runner) NamedModels() []compile.NamedModel { return r.made.Models }
 
 // Describe returns the features of a key as of its newest event, from the
 // entries stored for it, which get returns by stored key; nil where it has none.
 func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) ([]task.Column, time.Time, error) {
-	return r.plan.Describe(key, get)
+	return r.made.Plan.Describe(key, get)
 }
 
 // Order has something done with the events that Run has parked, and returns how
 // many it is about. It waits until the sessions have begun to.
 func (r *Runner) Order(ctx context.Context, order async.Order) (events int, err error) {
-	if !r.plan.Parks() {
-		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.plan.Name)
+	if !r.made.Plan.Parks() {
+		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.made.Plan.Name)
 	}
-	return r.plan.Orders.Give(ctx, order)
+	return r.made.Plan.Orders.Give(ctx, order)
 }
 
 // Endpoints returns the services that models are called at through a breaker, by
 // name@version of the model. Pipelines may share them.
 func (r *Runner) Endpoints() map[string]*control.Endpoint {
 	found := map[string]*control.Endpoint{}
-	for i := range r.plan.Stages {
-		if how := r.plan.Stages[i].How(); how != nil && how.Calling != nil {
+	for i := range r.made.Plan.Stages {
+		if how := r.made.Plan.Stages[i].How(); how != nil && how.Calling != nil {
 			found[how.Name] = how.Calling.Endpoint
 		}
 	}
@@ -283,8 +286,8 @@ func (r *Runner) Endpoints() map[string]*control.Endpoint {
 // wherever it is computed. It may be read at any time.
 func (r *Runner) Scored() map[string]batch.Outcomes {
 	all := map[string]batch.Outcomes{}
-	for i := range r.plan.Stages {
-		how := r.plan.Stages[i].How()
+	for i := range r.made.Plan.Stages {
+		how := r.made.Plan.Stages[i].How()
 		if how == nil {
 			continue
 		}
@@ -313,7 +316,7 @@ func (r *Runner) Counts() observe.Counts {
 		all.Duplicates += c.Duplicates
 		all.Rejoined += c.Rejoined
 	}
-	for _, m := range r.plan.Shared {
+	for _, m := range r.made.Plan.Shared {
 		all.ModelFull += m.Flushed(batch.Full)
 		all.ModelIdle += m.Flushed(batch.Idle)
 		all.ModelWaited += m.Flushed(batch.Waited)
@@ -324,15 +327,15 @@ func (r *Runner) Counts() observe.Counts {
 
 // Warnings say what about the pipeline is allowed but will surprise.
 func (r *Runner) Warnings() []string {
-	if !r.plan.Feedback {
-		return r.warnings
+	if !r.made.Plan.Feedback {
+		return r.made.Warnings
 	}
-	return append(slices.Clone(r.warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
+	return append(slices.Clone(r.made.Warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 }
 
 // samples returns the samples of event times of the pipeline's inputs.
 func (r *Runner) samples() (list []*operator.TimeSample) {
-	for _, plan := range append([]*task.Plan{r.plan}, r.copies...) {
+	for _, plan := range append([]*task.Plan{r.made.Plan}, r.made.Copies...) {
 		if s := plan.Time.Sample; s != nil {
 			list = append(list, s)
 		}
@@ -351,101 +354,6 @@ func (r *Runner) OddTimes() (findings []string) {
 	return findings
 }
 
-// CreateTopics makes the topics that the pipeline reads and writes, where they
-// are not there. Those that it writes have as many partitions as the one that
-// it reads or its inputs are copied to. If the input got more partitions since the
-// pipeline began, the error is a stream.PartitionsError, and the topics are there.
-func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
-	topics, err := log.Topics(ctx)
-	if err != nil {
-		return err
-	}
-	existing := map[string]int32{}
-	for _, t := range topics {
-		existing[t.Name] = t.Partitions
-	}
-	began, err := stream.StatePartitions(ctx, log, r.plan.Name, r.plan.Topic, existing[r.plan.DeadTopic])
-	if err != nil {
-		return fmt.Errorf("partitions of the state of pipeline %q: %w", r.plan.Name, err)
-	}
-	partitions, grown, err := r.createInputs(ctx, log, existing, began)
-	if err == nil {
-		err = r.createOutputs(ctx, log, existing, partitions, partitions == began)
-	}
-	return cmp.Or(err, grown)
-}
-
-// createInputs makes the topics that the pipeline reads, and returns how many partitions
-// its state and outputs have. If that is began since the input has more, grown says so.
-func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (partitions int32, grown, err error) {
-	inputs := r.pipeline.Inputs
-	if len(inputs) == 0 {
-		inputs = []Input{r.pipeline.Input}
-	}
-	for i, in := range inputs {
-		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, DefaultPartitions)}
-		if n := existing[in.Topic]; began > 0 && n > began && len(r.copies) == 0 {
-			grown = fmt.Errorf("input of pipeline %q: %w", r.plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
-			topic.Partitions = n
-		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
-			topic.Partitions = n
-		}
-		if err := log.CreateTopic(ctx, topic); err != nil {
-			return 0, nil, fmt.Errorf("input of pipeline %q: %w", r.plan.Name, err)
-		}
-		if partitions = topic.Partitions; len(r.copies) > 0 {
-			r.plan.Sources[i].Partitions = topic.Partitions
-		}
-	}
-	switch {
-	case len(r.copies) > 0:
-		partitions = r.copies[0].Copy.Partitions
-		err = r.createOutput(ctx, log, r.plan.Topic, partitions)
-	case grown != nil:
-		partitions = began
-	}
-	return partitions, grown, err
-}
-
-// createOutputs makes the other topics. Outputs of a pipeline that began with so many
-// partitions may have more: only their readers have to know.
-func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map[string]int32, partitions int32, began bool) error {
-	for _, name := range r.plan.Topics() {
-		if began && existing[name] > partitions {
-			continue
-		}
-		if err := r.createOutput(ctx, log, name, partitions); err != nil {
-			return err
-		}
-	}
-	for i := range r.sinks {
-		for _, name := range sinks.Topics(groupOf(&r.sinks[i].Sink, r.Name())) {
-			if existing[name] > 0 {
-				continue // the sink compares it
-			}
-			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: cmp.Or(existing[r.sinks[i].From], partitions)}); err != nil {
-				return fmt.Errorf("sink %q of pipeline %q: %w", r.sinks[i].Name, r.plan.Name, err)
-			}
-		}
-	}
-	for _, name := range r.Tables() {
-		if slices.Contains(r.plan.Topics(), name) || name == r.plan.Topic || existing[name] > 0 {
-			continue
-		}
-		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: DefaultPartitions}); err != nil {
-			return fmt.Errorf("table of pipeline %q: %w", r.plan.Name, err)
-		}
-	}
-	return nil
-}
-
-func (r *Runner) createOutput(ctx context.Context, log stream.Log, name string, partitions int32) error {
-	if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
-		return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
-	}
-	return nil
-}
-
 // Run processes the input of log until ctx is done; then it commits what was
 // computed and returns nil. The sinks are Deliver's.
 func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
@@ -456,7 +364,7 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for i, plan := range append([]*task.Plan{r.plan}, r.copies...) {
+	for i, plan := range append([]*task.Plan{r.made.Plan}, r.made.Copies...) {
 		options := r.task
 		options.Abort = r.aborts[i]
 		group.Go(func() error { return task.New(log, plan, options, r.metrics[i]).Run(ctx) })
@@ -466,7 +374,7 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 		s.Close()
 	}
 	if err != nil {
-		return fmt.Errorf("pipeline %q: %w", r.plan.Name, err)
+		return fmt.Errorf("pipeline %q: %w", r.made.Plan.Name, err)
 	}
 	return nil
 }
@@ -477,11 +385,11 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
-		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.made.Plan.Name, log)
 	}
 	for _, read := range r.Reads() {
 		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
-			return fmt.Errorf("wait for pipeline %q: %w", r.plan.Name, err)
+			return fmt.Errorf("wait for pipeline %q: %w", r.made.Plan.Name, err)
 		}
 	}
 	return nil
@@ -491,15 +399,15 @@ func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 func (r *Runner) WaitUnparked(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
-		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.plan.Name, log)
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.made.Plan.Name, log)
 	}
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.plan.Topic })
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.made.Plan.Topic })
 	for index := int32(0); i >= 0 && index < topics[i].Partitions; index++ {
-		if err := r.waitCommitted(ctx, inspector, r.plan.Name, stream.Partition{Topic: r.plan.Topic, Index: index}, 0, 0); err != nil {
+		if err := r.waitCommitted(ctx, inspector, r.made.Plan.Name, stream.Partition{Topic: r.made.Plan.Topic, Index: index}, 0, 0); err != nil {
 			return err
 		}
 	}
@@ -534,7 +442,7 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 	for pause := 2 * time.Millisecond; ; {
 		committed, err := log.Committed(ctx, group, p)
 		done := committed >= end || start == end // or all of its records are gone
-		if err == nil && done && group == r.plan.Name && r.plan.Parks() {
+		if err == nil && done && group == r.made.Plan.Name && r.made.Plan.Parks() {
 			if done, err = async.None(ctx, log, group, p); !done {
 				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
 			}
@@ -558,7 +466,7 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 
 // NewChain is New for pipelines that run together: it also checks what is
 // between them, and returns their runners upstream first.
-func NewChain(pipelines []Pipeline, options Options) ([]*Runner, error) {
+func NewChain(pipelines []lang.Pipeline, options Options) ([]*Runner, error) {
 	options.Endpoints = cmp.Or(options.Endpoints, &control.Endpoints{})
 	var runners []*Runner
 	var errs []error
@@ -588,7 +496,7 @@ func NewChain(pipelines []Pipeline, options Options) ([]*Runner, error) {
 }
 
 // Run checks the pipelines and runs them and their sinks on log until ctx is done.
-func Run(ctx context.Context, log stream.Log, o Options, pipelines ...Pipeline) error {
+func Run(ctx context.Context, log stream.Log, o Options, pipelines ...lang.Pipeline) error {
 	runners, err := NewChain(pipelines, o)
 	if err != nil {
 		return err

@@ -9,27 +9,30 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/compile"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // Sinks returns the sinks of the pipeline, each with its name.
-func (r *Runner) Sinks() []Sink {
-	list := make([]Sink, len(r.sinks))
-	for i := range r.sinks {
-		list[i] = r.sinks[i].Sink
+func (r *Runner) Sinks() []lang.Sink {
+	list := make([]lang.Sink, len(r.made.Sinks))
+	for i := range r.made.Sinks {
+		list[i] = r.made.Sinks[i].Sink
 	}
 	return list
 }
 
 // CheckSinks asks the service of each sink what it is not that the sink needs, and changes
 // nothing there. within bounds the time that one sink takes.
-func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found Errors) {
-	for i := range r.sinks {
-		for _, err := range r.sinks[i].ask(ctx, within) {
-			e := &Error{Path: fmt.Sprintf("sinks[%d]", i), Message: err.Error(), Err: err}
+func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found spec.Problems) {
+	for i := range r.made.Sinks {
+		for _, err := range r.made.Sinks[i].Ask(ctx, within) {
+			e := &spec.Problem{Path: fmt.Sprintf("sinks[%d]", i), Message: err.Error(), Err: err}
 			if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
 				e.Hint = mistake.Hint
 			}
@@ -39,37 +42,13 @@ func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found Er
 	return found
 }
 
-func (s *sunk) ask(ctx context.Context, within time.Duration) []error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	service, err := s.open(ctx)
-	if err != nil {
-		return []error{err}
-	}
-	defer service.Close()
-	return service.Check(ctx)
-}
-
-// open opens what takes the records.
-func (s *sunk) open(ctx context.Context) (sink.Service, error) {
-	service, err := s.Config.Open(ctx, s.topic)
-	if err != nil {
-		return sink.Service{}, err
-	}
-	if takes := takenBy(s.Config); service.Kinds() != 1 || (service.Each != nil) != (takes == sink.Each) || (service.Many != nil) != (takes == sink.Many) {
-		service.Close()
-		return sink.Service{}, fmt.Errorf("a sink of kind %q opened another service than it takes records by", s.Kind)
-	}
-	return service, nil
-}
-
 // SinkReads returns what the sinks read, in their order: for each the topic that
 // it is from, and that of its dead letters which were sent back.
 func (r *Runner) SinkReads() []Read {
 	var reads []Read
-	for i := range r.sinks {
-		group := groupOf(&r.sinks[i].Sink, r.Name())
-		reads = append(reads, Read{Group: group, Topic: r.sinks[i].From}, Read{Group: deadletter.SinkGroup(group), Topic: deadletter.SinkTopic(group)})
+	for i := range r.made.Sinks {
+		group := compile.GroupOf(&r.made.Sinks[i].Sink, r.Name())
+		reads = append(reads, Read{Group: group, Topic: r.made.Sinks[i].From}, Read{Group: deadletter.SinkGroup(group), Topic: deadletter.SinkTopic(group)})
 	}
 	return reads
 }
@@ -83,7 +62,7 @@ func (r *Runner) SinkMetrics() []*sinks.Metrics { return r.sunk }
 // makes. Where the pipeline has no sinks it returns nil at once.
 func (r *Runner) Deliver(ctx context.Context, log stream.Log) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range r.sinks {
+	for i := range r.made.Sinks {
 		group.Go(func() error { return r.deliver(ctx, log, i) })
 	}
 	return group.Wait()
@@ -91,15 +70,15 @@ func (r *Runner) Deliver(ctx context.Context, log stream.Log) error {
 
 // deliver is Deliver for one of the sinks.
 func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error) {
-	to := &r.sinks[i]
-	group := groupOf(&to.Sink, r.Name())
+	to := &r.made.Sinks[i]
+	group := compile.GroupOf(&to.Sink, r.Name())
 	defer r.ended.note(&err, group, deadletter.SinkGroup(group))()
-	service, err := to.open(ctx)
+	service, err := to.Open(ctx)
 	if err != nil {
 		return fmt.Errorf("open sink %q of pipeline %q: %w", to.Name, r.Name(), err)
 	}
 	defer service.Close()
-	o := optionsOf(&to.Sink, r.Name())
+	o := compile.OptionsOf(&to.Sink, r.Name())
 	o.Logger, o.Fault = r.task.Logger, r.task.Fault
 	o.Hurry = func() bool { return r.hurry.Load() > 0 }
 	d, err := sinks.New(log, service, o, r.sunk[i])
@@ -114,7 +93,7 @@ func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error)
 // made again of events that the sink has had. What was delivered so is noted: it is
 // not delivered again, and the rest is when it is called again.
 func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group, topic string) (delivered uint64, err error) {
-	i := slices.IndexFunc(r.sinks, func(s sunk) bool { return s.Name == name })
+	i := slices.IndexFunc(r.made.Sinks, func(s compile.Sunk) bool { return s.Name == name })
 	inspector, ok := log.(stream.Inspector)
 	switch {
 	case i < 0:
@@ -122,14 +101,14 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group
 	case !ok:
 		return 0, fmt.Errorf("deliver to sink %q: a log of type %T cannot be inspected", name, log)
 	}
-	to := r.sinks[i]
-	to.From, to.topic.Name, to.topic.Group = topic, topic, group
-	service, err := to.open(ctx)
+	to := r.made.Sinks[i]
+	to.From, to.Topic.Name, to.Topic.Group = topic, topic, group
+	service, err := to.Open(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("open sink %q of pipeline %q: %w", name, r.Name(), err)
 	}
 	defer service.Close()
-	o := optionsOf(&to.Sink, r.Name())
+	o := compile.OptionsOf(&to.Sink, r.Name())
 	o.Group, o.Logger, o.Hurry = group, r.task.Logger, func() bool { return true }
 	metrics := &sinks.Metrics{}
 	d, err := sinks.New(log, service, o, metrics)

@@ -12,11 +12,11 @@ import (
 // long it was paused is that of the session that was for longest. ok is false where
 // no event ever waits there.
 func (r *Runner) Reading() (marks control.GateOptions, state control.GateState, ok bool) {
-	if !r.plan.Parks() {
+	if !r.made.Plan.Parks() {
 		return marks, state, false
 	}
 	counts, memory := r.metrics[0].Counts(), r.metrics[0].Memory()
-	return r.plan.Queue, control.GateState{
+	return r.made.Plan.Queue, control.GateState{
 		Throttled: memory.Throttled > 0, Depth: int(memory.Parked), Switches: int(counts.Switches),
 		Paused: time.Duration(memory.ThrottledMost) * time.Microsecond,
 	}, true
@@ -24,4 +24,4 @@ func (r *Runner) Reading() (marks control.GateOptions, state control.GateState, 
 
 // Backlogs returns the bounds of what may wait in the topics that the pipeline
 // reads, of those that have any.
-func (r *Runner) Backlogs() map[string]control.GateOptions { return maps.Clone(r.backlogs) }
+func (r *Runner) Backlogs() map[string]control.GateOptions { return maps.Clone(r.made.Backlogs) }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -56,7 +57,7 @@ func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 	}
 	for _, r := range runners {
 		group.Go(func() error { return alone(r.Run(ctx, log), "a pipeline", r, 1) })
-		for i := range r.sinks {
+		for i := range r.made.Sinks {
 			group.Go(func() error { return alone(r.deliver(ctx, log, i), "a sink", r, 0) })
 		}
 	}
@@ -86,8 +87,8 @@ func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
 
 // SinksEnded is Ended for the delivering of the sinks.
 func (r *Runner) SinksEnded() (err error) {
-	for i := range r.sinks {
-		err = errors.Join(err, r.ended.of(groupOf(&r.sinks[i].Sink, r.Name())))
+	for i := range r.made.Sinks {
+		err = errors.Join(err, r.ended.of(compile.GroupOf(&r.made.Sinks[i].Sink, r.Name())))
 	}
 	return err
 }

@@ -1,10 +1,12 @@
 package pipeline
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/compile"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -19,13 +21,13 @@ type Ending struct {
 func (r *Runner) Endings() []Ending {
 	var list []Ending
 	if topics := r.pipeline.Replies; len(topics) > 0 {
-		for _, topic := range append(slices.Clone(topics), r.plan.Ends.Topic) {
+		for _, topic := range append(slices.Clone(topics), r.made.Plan.Ends.Topic) {
 			list = append(list, Ending{topic, "outputs"})
 		}
 	}
-	list = append(list, Ending{r.plan.DeadTopic, "dead_letters"})
-	if r.plan.Time.Late == operator.LateTopic {
-		list = append(list, Ending{r.plan.Outputs[r.plan.Time.LateOutput], "late"})
+	list = append(list, Ending{r.made.Plan.DeadTopic, "dead_letters"})
+	if r.made.Plan.Time.Late == operator.LateTopic {
+		list = append(list, Ending{r.made.Plan.Outputs[r.made.Plan.Time.LateOutput], "late"})
 	}
 	return list
 }
@@ -33,58 +35,34 @@ func (r *Runner) Endings() []Ending {
 // Unanswered returns where events of clients may end that nothing answers, neither a
 // record in a topic of which answers is true nor a dead letter: they would only
 // expire. A pipeline with answers has no such place.
-func (r *Runner) Unanswered(answers func(topic string) bool) Errors {
+func (r *Runner) Unanswered(answers func(topic string) bool) spec.Problems {
 	p := &r.pipeline
 	if len(p.Replies) > 0 {
 		return nil
 	}
-	w := &ways{answers: answers}
-	w.inputs(p)
-	if after, come := w.through("steps", p.Steps, answered{}); come && !after.all {
-		w.end("steps", "events may come to the end without an output that answers them")
-	}
+	ends := compile.Unanswered(p, answers)
 	topics := emitted(p.Steps)
 	if read := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !answers(topic) }); len(read) > 0 {
 		topics = read
 	}
-	for _, e := range w.ends {
+	for _, e := range ends {
 		e.Message += ": those of clients would only expire"
-		e.Hint = "have the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
+		e.Hint = "have the pipeline end them in " + compile.Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
 	}
-	return w.ends
+	return ends
 }
 
 // KeyOf returns the field that the records of a topic have to be keyed by; "" where the
 // pipeline does not read it, or copies it by a key of its own.
 func (r *Runner) KeyOf(topic string) string {
-	if in := &r.pipeline.Input; len(r.copies) == 0 && in.Topic == topic {
+	if in := &r.pipeline.Input; len(r.made.Copies) == 0 && in.Topic == topic {
 		return in.Key
 	}
 	return ""
 }
 
-// inputs notes events that do not come to the steps, and are no dead letters.
-func (w *ways) inputs(p *Pipeline) {
-	inputs, path := p.Inputs, "inputs[%d]"
-	if len(inputs) == 0 {
-		inputs, path = []Input{p.Input}, "input"
-	}
-	for i := range inputs {
-		at := path
-		if len(p.Inputs) > 0 {
-			at = fmt.Sprintf(path, i)
-		}
-		if inputs[i].Dedupe != nil {
-			w.end(at+".dedupe", "events that came before are dropped")
-		}
-		if inputs[i].Time.Late == "drop" {
-			w.end(at+".time.late", "late events are dropped")
-		}
-	}
-}
-
 // emitted returns the topics of the emits.
-func emitted(steps []Step) (topics []string) {
+func emitted(steps []lang.Step) (topics []string) {
 	for i := range steps {
 		if s := &steps[i]; s.Emit != nil {
 			topics = append(topics, s.Emit.Topic)

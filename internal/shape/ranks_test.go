@@ -37,6 +37,7 @@ var ranks = []struct {
 	{10, []string{"internal/task"}},
 	{11, []string{"internal/lang"}},
 	{12, []string{"internal/config"}},
+	{13, []string{"internal/compile"}},
 	{14, []string{"internal/pipeline"}},
 	{15, []string{"internal/gateway", "internal/ops/scaffold", "internal/ops/reprocess"}},
 	{16, []string{"internal/http/admin", "internal/ops/explain"}},

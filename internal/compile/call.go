@@ -1,0 +1,97 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// call compiles the call of a function in Go.
+func (c *compiler) call(path string, s *lang.Call) {
+	before := len(c.errs)
+	f, ok := c.pipeline.Code.Functions[s.Go]
+	switch {
+	case s.Go == "":
+		c.fail(path+".go", "missing: name a function of Pipeline.Code.Functions")
+	case !ok:
+		c.fail(path+".go", "no function is bound to %q", s.Go)
+		c.hint("bind it in Pipeline.Code.Functions of a program that embeds the library; the afterbay command has none")
+	case !naming.Valid(s.Go):
+		c.fail(path+".go", "%q is not a name: use letters, digits, '_' and '-', at most 100", s.Go)
+	case f.Event == nil:
+		c.fail(path+".go", "function %q has no Event", s.Go)
+	case f.Version < 1:
+		c.fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", s.Go, f.Version)
+	case f.Timer != nil && !f.Keyed:
+		c.fail(path+".go", "function %q has a Timer but is not Keyed", s.Go)
+	case f.Keyed && slices.ContainsFunc(c.plan.Calls, func(o *operator.Call) bool { return o.Name == s.Go }):
+		c.fail(path+".go", "function %q is called twice, and would share its state with itself", s.Go)
+		c.hint("bind it to a second name")
+	}
+	if f.Keyed {
+		c.aboveGroup(path)
+	}
+	stage := &operator.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f, As: s.Name, ID: c.plan.Meta.ID}
+	if s.When != "" {
+		stage.When = c.expression(path+".when", s.When, value.Bool)
+	}
+	for i, name := range s.Inputs {
+		stage.Inputs = append(stage.Inputs, c.expand(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
+	}
+	c.noContent(path+".inputs", stage.Inputs...)
+	for i, topic := range s.Topics {
+		at := fmt.Sprintf("%s.topics[%d]", path, i)
+		c.writable(at, topic)
+		c.outputName(at, path+".name", topic, s.Name)
+		stage.Topics = append(stage.Topics, topic)
+		stage.Writes = append(stage.Writes, c.output(topic))
+		c.writers++
+	}
+	c.callOutputs(path, s, stage)
+	if len(c.errs) == before {
+		c.plan.Calls = append(c.plan.Calls, stage)
+		c.add(node{op: stage, waves: c.fed(stage.When) || c.fedSlots(stage.Inputs...)})
+	}
+}
+
+func (c *compiler) callOutputs(path string, s *lang.Call, stage *operator.Call) {
+	for _, o := range s.Outputs {
+		at := path + ".outputs." + o.Name
+		t, err := value.ParseType(o.Type)
+		if err != nil {
+			c.fail(at, "%v", err)
+			c.names.broken[o.Name] = true
+			continue
+		}
+		t.Optional = t.Optional || s.When != ""
+		if !c.identifier(at, o.Name) {
+			continue
+		}
+		if slot, ok := c.introduce(at, o.Name, t); ok {
+			stage.Outputs = append(stage.Outputs, slot)
+		}
+	}
+}
+
+// writable checks a topic that a step writes.
+func (c *compiler) writable(path, topic string) {
+	if !naming.ValidTopic(topic) {
+		c.fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
+	}
+	c.unreserved(path, topic)
+	if topic == c.plan.Topic || slices.ContainsFunc(c.pipeline.Inputs, func(in lang.Input) bool { return in.Topic == topic }) || topic == c.pipeline.Input.Topic {
+		c.fail(path, "the pipeline reads %q: writing it would never end", topic)
+	}
+}
+
+// unreserved checks that a topic has no name that is reserved for those of the engine.
+func (c *compiler) unreserved(path, topic string) {
+	if naming.Reserved(c.pipeline.Name, topic) {
+		c.fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
+		c.hint("use another name, such as " + naming.Instead(topic))
+	}
+}

@@ -1,0 +1,95 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+const (
+	declaredLeast = 2 // places that want another type of a field, for its declaration to be the likeliest mistake
+	declaredShown = 5 // of them that are named
+)
+
+// declarations returns the errors, where several places that want one other type of a
+// field of the input are one error, at the declaration of the field. It names the places.
+func (c *compiler) declarations() spec.Problems {
+	places := map[use][]string{}
+	for _, e := range c.errs {
+		if _, declared := c.declared(c.typed[e].name); declared {
+			places[c.use(e)] = append(places[c.use(e)], e.Path)
+		}
+	}
+	var found spec.Problems
+	said := map[use]bool{}
+	for _, e := range c.errs {
+		at := c.use(e)
+		switch {
+		case len(places[at]) < declaredLeast:
+			found = append(found, e)
+		case !said[at]:
+			found, said[at] = append(found, c.declaration(at.name, at.want, places[at])), true
+		}
+	}
+	return found
+}
+
+// use is a name, and the type that is wanted of it.
+type use struct {
+	name string
+	want value.Kind
+}
+
+// use returns the use that an error is about.
+func (c *compiler) use(e *spec.Problem) use {
+	u := c.typed[e]
+	return use{u.name, number(u.want)}
+}
+
+// number makes an int, which a number does as well, a number.
+func number(kind value.Kind) value.Kind {
+	if kind == value.Int {
+		return value.Number
+	}
+	return kind
+}
+
+// declared returns the path of a field of the input.
+func (c *compiler) declared(name string) (path string, ok bool) {
+	for _, f := range c.pipeline.Input.Fields {
+		if f.Name == name {
+			return "input.fields." + name, true
+		}
+	}
+	for i, in := range c.pipeline.Inputs {
+		for _, f := range in.Fields {
+			if f.Name == name {
+				return fmt.Sprintf("inputs[%d].fields.%s", i, name), true
+			}
+		}
+	}
+	return "", false
+}
+
+// declaration is the error of a field that places want of another type.
+func (c *compiler) declaration(name string, want value.Kind, places []string) *spec.Problem {
+	path, _ := c.declared(name)
+	slot, _ := c.names.lookup(name)
+	hint := fmt.Sprintf("declare `%s: %v` if the events have it so", name, want)
+	switch {
+	case want == value.Number && slot.Type.Kind == value.String:
+		hint += ", or write float(" + name + ") there"
+	case want == value.String && slot.Type.Kind < value.String:
+		hint += ", or write string(" + name + ") there"
+	}
+	shown := strings.Join(places[:min(len(places), declaredShown)], ", ")
+	if len(places) > declaredShown {
+		shown += fmt.Sprintf(" and %d more", len(places)-declaredShown)
+	}
+	return &spec.Problem{
+		Path: path, Message: fmt.Sprintf("%s is a %v, and %d places want a %v: %s", name, slot.Type, len(places), want, shown),
+		Hint: hint,
+	}
+}

@@ -1,0 +1,32 @@
+package compile
+
+import (
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/model"
+)
+
+// Planned is what the golden file of plans says of a pipeline.
+type Planned struct {
+	Fingerprint generation.Fingerprint
+	Text        string   // that decides outputs
+	Stages      []string // labels, in order of execution
+	Waves       int      // where the stages begin that run wave by wave
+}
+
+// PlanOf compiles a pipeline.
+func PlanOf(p lang.Pipeline) (Planned, error) { return PlanOfKinds(p, nil) }
+
+// PlanOfKinds is PlanOf of a pipeline whose models are of kinds.
+func PlanOfKinds(p lang.Pipeline, kinds []model.Kind) (Planned, error) {
+	made, err := Compile(p, Options{ModelKinds: kinds})
+	if err != nil {
+		return Planned{}, err
+	}
+	defer made.Close()
+	planned := Planned{Fingerprint: made.Plan.Fingerprint, Text: made.Canonical, Waves: made.Plan.Waves}
+	for i := range made.Plan.Stages {
+		planned.Stages = append(planned.Stages, made.Plan.Stages[i].Label())
+	}
+	return planned, nil
+}

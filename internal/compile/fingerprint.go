@@ -1,0 +1,119 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/state/generation"
+)
+
+// fingerprintVersion is the first line of the text that decides outputs. Another line
+// changes all fingerprints.
+const fingerprintVersion = "afterbay fingerprint 1\n"
+
+// canonical returns the text that decides outputs: that of the file, with the digests of
+// models in place of their paths, and the versions of functions.
+func (c *compiler) canonical() string {
+	p := *c.pipeline
+	p.Models = slices.Clone(p.Models)
+	for i := range p.Models {
+		if m, ok := c.models[p.Models[i].Name]; ok {
+			p.Models[i].File = m.Info().Digest
+		}
+	}
+	p.Inputs = slices.Clone(p.Inputs)
+	partitions := mergedPartitions(p.Inputs)
+	for i := range p.Inputs { // one input says it, or none does
+		if p.Inputs[i].Repartition = partitions; partitions == DefaultPartitions {
+			p.Inputs[i].Repartition = 0
+		}
+	}
+	versions := map[string]int{}
+	for _, call := range c.plan.Calls {
+		versions[call.Name] = call.Function.Version
+	}
+	var text strings.Builder
+	text.WriteString(fingerprintVersion + p.Canonical())
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		fmt.Fprintf(&text, "functions.%s.version=%d\n", name, versions[name])
+	}
+	return text.String()
+}
+
+// fingerprint returns the fingerprint of the plan, without the order of its steps.
+func (c *compiler) fingerprint() generation.Fingerprint {
+	return generation.Fingerprint{Pipeline: c.plan.Name, Outputs: generation.Hash(c.canonical()), State: c.stored()}
+}
+
+// stored returns what the pipeline keeps beside a partition, features in the order of
+// their cells.
+func (c *compiler) stored() (all []generation.Kept) {
+	p := c.pipeline
+	if len(p.Inputs) == 0 && p.Input.Repartition == 0 {
+		all = keptOf(&p.Input)
+	}
+	for _, in := range c.copied() {
+		all = append(all, keptOf(&in)[0]) // the copier drops duplicates, and keeps their ids itself
+	}
+	meaning := p.Meaning(c.typeOf)
+	features := map[string]*lang.Feature{}
+	var rest []generation.Kept
+	eachStep(p.Steps, func(s *lang.Step) {
+		for i := range s.Features {
+			features[s.Features[i].Name] = &s.Features[i]
+		}
+		switch {
+		case s.Group != nil:
+			rest = append(rest, generation.KeptOf(generation.KindGroup, s.Group.Name, meaning.Group(s.Group)))
+		case s.Lookup != nil && s.Lookup.Table != "":
+			rest = append(rest, generation.KeptOf(generation.KindTable, s.Lookup.Table, s.Lookup.Meaning()))
+		}
+	})
+	for _, call := range c.plan.Calls {
+		if call.Function.Keyed {
+			rest = append(rest, generation.KeptOf(generation.KindFunction, call.Name, (&lang.Call{Go: call.Name}).Meaning()))
+		}
+	}
+	for set, specs := range c.specs {
+		for i := range specs {
+			kept := meaning.Feature(features[specs[i].Name]) + []string{"kept=in log order\n", "kept=in waves\n"}[set]
+			all = append(all, generation.KeptOf(generation.KindFeature, specs[i].Name, kept))
+		}
+	}
+	for _, kept := range rest {
+		if !slices.Contains(all, kept) {
+			all = append(all, kept)
+		}
+	}
+	return all
+}
+
+// typeOf returns the type of a name, whether its value may be absent or not.
+func (c *compiler) typeOf(name string) string {
+	slot, ok := c.names.schema.Lookup(name)
+	if !ok {
+		return ""
+	}
+	return value.Type{Kind: slot.Type.Kind, Size: slot.Type.Size}.String()
+}
+
+// copied returns the inputs whose events are copied to one topic.
+func (c *compiler) copied() []lang.Input {
+	if p := c.pipeline; len(p.Inputs) == 0 && p.Input.Repartition != 0 {
+		return []lang.Input{p.Input}
+	}
+	return c.pipeline.Inputs
+}
+
+// keptOf returns what an input decides of the state beside a partition.
+func keptOf(in *lang.Input) []generation.Kept {
+	all := []generation.Kept{generation.KeptOf(generation.KindInput, in.Topic, in.Meaning())}
+	if in.Dedupe != nil {
+		all = append(all, generation.KeptOf(generation.KindDedupe, in.Topic, in.DedupeMeaning()))
+	}
+	return all
+}

@@ -1,0 +1,177 @@
+package compile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// Defaults of groups.
+const (
+	DefaultGroupEvents = lang.DefaultGroupEvents
+	DefaultGroupBytes  = lang.DefaultGroupBytes
+	DefaultGroups      = lang.DefaultGroups
+)
+
+// answeredMembersMax bounds the ends of the members of a group, which are in one step.
+const answeredMembersMax = 4096
+
+// group compiles the collecting of events. It is done in log order, before the
+// waves, whatever stands above it for other events.
+func (c *compiler) group(path string, s *lang.Group) {
+	before := len(c.errs)
+	c.identifier(path+".name", s.Name)
+	if c.isField(s.Name) {
+		c.fail(path+".name", "%q is a field: a group's own name starts those that it introduces", s.Name)
+	}
+	stage := &operator.Group{
+		Index: len(c.plan.Groups.Groups), Name: s.Name, Idle: s.Idle, Within: s.Timeout, Pass: s.Incomplete == "pass",
+		Events: cmp.Or(s.Max.Events, DefaultGroupEvents), Bytes: cmp.Or(s.Max.Bytes, DefaultGroupBytes), Open: cmp.Or(s.Max.Groups, DefaultGroups),
+	}
+	late, known := latePolicies[s.Late]
+	switch {
+	case !known:
+		c.fail(path+".late", "unknown policy %q: use dlq, drop or include", s.Late)
+	case s.Incomplete != "" && s.Incomplete != "dlq" && s.Incomplete != "pass":
+		c.fail(path+".incomplete", "unknown policy %q: use dlq or pass", s.Incomplete)
+	case slices.ContainsFunc(c.plan.Groups.Groups, func(o *operator.Group) bool { return o.Name == s.Name }):
+		c.fail(path+".name", "two groups are named %q: what is stored of one is known by its name", s.Name)
+	}
+	stage.Late = late
+	c.groupBounds(path, s)
+	c.groupSlots(path, s, stage)
+	c.groupNames(path, stage)
+	n := node{op: stage, waves: c.fedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
+	c.belowWaves(path, n)
+	if len(c.errs) > before {
+		return
+	}
+	c.plan.Groups.Groups = append(c.plan.Groups.Groups, stage)
+	c.add(n)
+}
+
+func (c *compiler) groupBounds(path string, s *lang.Group) {
+	for _, d := range []struct {
+		word string
+		time.Duration
+	}{{"idle", s.Idle}, {"timeout", s.Timeout}} {
+		if d.Duration < 0 || d.Duration > 30*24*time.Hour {
+			c.fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
+		}
+	}
+	if len(c.pipeline.Replies) > 0 && s.Max.Events > answeredMembersMax {
+		c.fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", s.Max.Events, answeredMembersMax)
+	}
+	if s.Idle == 0 && s.Timeout == 0 {
+		c.fail(path, "neither idle nor timeout: a group whose last event never comes would be kept for ever")
+		c.hint("write idle: 60s, the event time without another of its events after which it ends")
+	}
+	for _, b := range []struct {
+		word   string
+		n, max int
+	}{{"events", s.Max.Events, 1 << 20}, {"bytes", s.Max.Bytes, 1 << 30}, {"groups", s.Max.Groups, 1 << 20}} {
+		if b.n < 0 || b.n > b.max {
+			c.fail(path+".max."+b.word, "%d is out of range: use 1 to %d", b.n, b.max)
+		}
+	}
+}
+
+// groupSlots finds the names that a group reads of its events.
+func (c *compiler) groupSlots(path string, s *lang.Group, stage *operator.Group) {
+	stage.ID = c.plan.Meta.ID
+	for _, name := range []struct {
+		word, name string
+		required   bool
+		kinds      []value.Kind
+		found      func(value.Slot)
+	}{
+		{"by", s.By, true, []value.Kind{value.String, value.Int}, func(slot value.Slot) { stage.By = slot }},
+		{"order", s.Order, false, []value.Kind{value.Int}, func(slot value.Slot) { stage.Order, stage.ID = &slot, slot }},
+		{"end", s.End, false, []value.Kind{value.Bool}, func(slot value.Slot) { stage.End = &slot }},
+		{"id", s.ID, false, []value.Kind{value.String, value.Int}, func(slot value.Slot) { stage.ID = slot }},
+	} {
+		at := path + "." + name.word
+		if name.name == "" {
+			if name.required {
+				c.fail(at, "missing: name what events of a group have in common")
+			}
+			continue
+		}
+		slots := c.expand(at, name.name)
+		if len(slots) == 0 {
+			continue
+		}
+		if slot := slots[0]; len(slots) > 1 || !slices.Contains(name.kinds, slot.Type.Kind) {
+			c.fail(at, "%q is of type %v: %s is of type %s", name.name, slot.Type, name.word, kinds(name.kinds))
+		} else {
+			name.found(slot)
+		}
+	}
+}
+
+// groupReads returns the names that a group reads of its events.
+func (c *compiler) groupReads(stage *operator.Group) []value.Slot {
+	reads := []value.Slot{stage.By, stage.ID}
+	for _, slot := range []*value.Slot{stage.Order, stage.End} {
+		if slot != nil {
+			reads = append(reads, *slot)
+		}
+	}
+	return reads
+}
+
+// groupNames introduces the names of the event that a group becomes.
+func (c *compiler) groupNames(path string, stage *operator.Group) {
+	for _, n := range []struct {
+		name string
+		kind value.Kind
+		slot *value.Slot
+	}{
+		{"key", value.String, &stage.Key}, {"count", value.Int, &stage.Count}, {"complete", value.Bool, &stage.Complete},
+		{"missing", value.Int, &stage.Missing}, {"ended", value.String, &stage.Ended},
+	} {
+		*n.slot, _ = c.introduce(path, stage.Name+"."+n.name, value.Type{Kind: n.kind})
+	}
+	for _, name := range c.fields {
+		field, ok := c.names.schema.Lookup(name)
+		list := map[value.Kind]value.Kind{value.String: value.Strings, value.Bytes: value.Bytes}[field.Type.Kind]
+		if !ok || list == 0 || slices.Contains([]string{"key", "count", "complete", "missing", "ended"}, name) {
+			continue
+		}
+		if slot, ok := c.introduce(path, stage.Name+"."+name, value.Type{Kind: list}); ok {
+			stage.Lists = append(stage.Lists, operator.GroupList{Field: field, Slot: slot})
+		}
+	}
+}
+
+// belowGroup reports whether a group stands above.
+func (c *compiler) belowGroup() bool {
+	here := node{guards: c.guards}
+	return slices.ContainsFunc(c.nodes, func(n node) bool { return isGroup(n.op) && n.within(&here) })
+}
+
+// belowWaves refuses a group below what its events need the waves for.
+func (c *compiler) belowWaves(path string, group node) {
+	if c.belowGroup() {
+		c.fail(path, "an event goes through one group: this one is below another")
+	}
+	if _, _, at := schedule(append(slices.Clone(c.nodes), group)); at >= 0 {
+		c.fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", c.nodes[at].kind())
+		c.hint("write the group above it; what is below it is done for the group as one")
+	}
+}
+
+// aboveGroup refuses what is kept by key below a group: it is kept in log order,
+// where the event of a group has no place.
+func (c *compiler) aboveGroup(path string) bool {
+	below := c.belowGroup()
+	if below {
+		c.fail(path, "below a group: features, and functions and models with state, are of the events of the log")
+		c.hint("write it above the group, or in a pipeline that reads what this one emits")
+	}
+	return !below
+}

@@ -1,0 +1,202 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+)
+
+// names is the flat set of names as far as it has been introduced: what an
+// expression at some place may use.
+type names struct {
+	schema     *value.Schema
+	constants  map[string]expression.Constant
+	later      map[string]bool  // introduced somewhere by a step
+	missing    []string         // of them, looked up before they were there
+	cases      map[string]place // names of a case that is over
+	routes     []string         // paths of the routes around the step that is compiled
+	introduced []string         // by steps, in order
+	broken     map[string]bool  // of them, never there because of an error that was reported
+}
+
+// place is the case of a route.
+type place struct{ route, at string }
+
+func newNames() names {
+	return names{
+		schema: &value.Schema{}, constants: map[string]expression.Constant{},
+		broken: map[string]bool{}, cases: map[string]place{},
+	}
+}
+
+// add introduces a name. One of another case of a route may be introduced again,
+// as the same type: an event takes one case.
+func (n *names) add(name string, t value.Type) (value.Slot, error) {
+	n.introduced = append(n.introduced, name)
+	where, over := n.cases[name]
+	if !over {
+		return n.schema.Add(name, t)
+	}
+	slot, _ := n.schema.Lookup(name)
+	switch {
+	case !slices.Contains(n.routes, where.route):
+		return value.Slot{}, fmt.Errorf("%q is introduced in %s already: names are one flat set without shadowing", name, where.at)
+	case slot.Type != t:
+		return value.Slot{}, fmt.Errorf("%q is of type %v in %s and %v here: a name has one type", name, slot.Type, where.at, t)
+	}
+	delete(n.cases, name)
+	return slot, nil
+}
+
+// lookup returns the slot of a name that is in scope.
+func (n *names) lookup(name string) (value.Slot, bool) {
+	slot, ok := n.schema.Lookup(name)
+	if _, over := n.cases[name]; over {
+		return value.Slot{}, false
+	}
+	return slot, ok
+}
+
+func (n *names) anyBroken(list []string) bool {
+	return slices.ContainsFunc(list, n.isBroken)
+}
+
+// isBroken reports whether a name, or name.*, is never there because of an error that
+// was reported. Of a feature that is wrong all columns are.
+func (n *names) isBroken(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	return n.broken[name] || dot > 0 && n.broken[name[:dot]+".*"]
+}
+
+// Slot implements expression.Names.
+func (n *names) Slot(name string) (value.Slot, bool) {
+	slot, ok := n.lookup(name)
+	if !ok && (n.later[name] || n.isBroken(name)) {
+		n.missing = append(n.missing, name)
+	}
+	return slot, ok
+}
+
+// Constant implements expression.Names.
+func (n *names) Constant(name string) (expression.Constant, bool) {
+	constant, ok := n.constants[name]
+	return constant, ok
+}
+
+// Known implements expression.Names.
+func (n *names) Known() []string {
+	var all []string
+	for name := range n.constants {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	for _, slot := range n.schema.Slots {
+		if _, ok := n.lookup(slot.Name); ok && !strings.HasPrefix(slot.Name, Hidden) {
+			all = append(all, slot.Name)
+		}
+	}
+	return all
+}
+
+// Hidden starts the names of slots that no expression can write: values of
+// emits.
+const Hidden = "\x00"
+
+// laterNames returns the names that steps introduce which a feature above them
+// may read as feedback: outputs of lookups, scores, calls, lets and decides.
+func laterNames(p *lang.Pipeline) map[string]bool {
+	later := map[string]bool{}
+	outputs := map[string][]lang.Field{}
+	for _, m := range p.Models {
+		outputs[m.Name] = m.Outputs
+	}
+	eachStep(p.Steps, func(s *lang.Step) {
+		for _, b := range slices.Concat(s.Let, s.Decide) {
+			later[b.Name] = true
+		}
+		if s.Score != nil {
+			for _, o := range outputs[s.Score.Model] {
+				later[cmp.Or(s.Score.As, s.Score.Model)+"."+o.Name] = true
+			}
+		}
+		if s.Lookup != nil {
+			for _, f := range s.Lookup.Fields {
+				later[s.Lookup.Name+"."+f.Name] = true
+			}
+		}
+		if s.Fetch != nil {
+			for _, name := range []string{"bytes", "sha256", "size", "type"} {
+				later[s.Fetch.Name+"."+name] = true
+			}
+		}
+		if s.Call != nil {
+			for _, o := range s.Call.Outputs {
+				later[o.Name] = true
+			}
+		}
+	})
+	return later
+}
+
+// expand resolves a list of names where "prefix.*" stands for all names under
+// prefix, in order, and event.* for all fields.
+func (c *compiler) expand(path, name string) []value.Slot {
+	prefix, all := strings.CutSuffix(name, ".*")
+	if !all {
+		if slot, ok := c.names.Slot(name); ok {
+			return []value.Slot{slot}
+		}
+		c.unknown(path, name)
+		return nil
+	}
+	var found []value.Slot
+	for _, slot := range c.names.schema.Slots {
+		if _, ok := c.names.lookup(slot.Name); !ok {
+			continue
+		}
+		if prefix == "event" && c.isField(slot.Name) || strings.HasPrefix(slot.Name, prefix+".") {
+			found = append(found, slot)
+		}
+	}
+	if found == nil && !c.names.isBroken(name) {
+		c.fail(path, "nothing is named %q", name)
+		c.hint("name a feature, model or event before the .*")
+	}
+	return found
+}
+
+func (c *compiler) unknown(path, name string) {
+	if c.names.isBroken(name) {
+		return
+	}
+	if _, ok := c.names.constants[name]; ok {
+		c.fail(path, "%q is a constant; give it a name of its own by let to use it here", name)
+		return
+	}
+	if message, hint := c.names.outOfScope(name); message != "" {
+		c.fail(path, "%s", message)
+		c.hint(hint)
+		return
+	}
+	c.fail(path, "unknown name %q", name)
+	if near := expression.Nearest(name, c.names.Known()); near != "" {
+		c.hint("did you mean " + near + "?")
+	}
+}
+
+// outOfScope says why a name that is somewhere in the pipeline cannot be used
+// here, and what to do; "" where it is nowhere.
+func (n *names) outOfScope(name string) (message, hint string) {
+	if where, ok := n.cases[name]; ok {
+		return fmt.Sprintf("%q is known only to events of %s", name, where.at), "introduce it in every case of the route that goes on, or use it there"
+	}
+	if n.later[name] {
+		return fmt.Sprintf("%q is introduced below; a name is used below its introduction, except in a feature's value and when", name), ""
+	}
+	return "", ""
+}

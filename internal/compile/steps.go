@@ -1,0 +1,418 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// step compiles one step, and appends its stages to the plan.
+func (c *compiler) step(path string, s *lang.Step) {
+	set := 0
+	for _, there := range []bool{s.Let != nil, s.Features != nil, s.Lookup != nil, s.Fetch != nil, s.Score != nil, s.Call != nil, s.Route != nil, s.Group != nil, s.Decide != nil, s.Emit != nil} {
+		if there {
+			set++
+		}
+	}
+	if set != 1 {
+		c.fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
+		return
+	}
+	switch {
+	case s.Let != nil:
+		c.bindings(path+".let", "let", s.Let)
+	case s.Features != nil:
+		c.features(path+".features.", s.Features)
+	case s.Lookup != nil:
+		c.lookup(path+".lookup", s.Lookup)
+	case s.Fetch != nil:
+		c.fetch(path+".fetch", s.Fetch)
+	case s.Score != nil:
+		c.score(path+".score", s.Score)
+	case s.Call != nil:
+		c.call(path+".call", s.Call)
+	case s.Route != nil:
+		c.route(path+".route", s.Route)
+	case s.Group != nil:
+		c.group(path+".group", s.Group)
+	case s.Decide != nil:
+		c.bindings(path+".decide", "decide", s.Decide)
+	case s.Emit != nil:
+		c.emit(path+".emit", s.Emit)
+	}
+}
+
+// expression compiles source, whose type must be one of want if any is given.
+func (c *compiler) expression(path, source string, want ...value.Kind) *expression.Program {
+	before := len(c.names.missing)
+	program, err := expression.Compile(source, &c.names)
+	if err != nil {
+		missing := c.names.missing[before:]
+		if c.names.anyBroken(missing) {
+			return nil // what introduces the name was reported
+		}
+		found := &spec.Problem{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint}
+		c.typed[found] = use{err.Name, err.Want}
+		if len(missing) > 0 {
+			found.Message, found.Hint = c.names.outOfScope(missing[len(missing)-1])
+		}
+		c.errs = append(c.errs, found)
+		return nil
+	}
+	if t := program.Type(); len(want) > 0 && (t.Optional || !slices.Contains(want, t.Kind)) {
+		c.fail(path, "the expression is of type %v, where %v is needed", t, kinds(want))
+		if name, ok := program.Name(); ok && !t.Optional {
+			c.mistyped(name, want[0])
+		}
+		if t.Optional {
+			c.hint("give a value for when it is absent: ... ?? 0")
+		}
+		return nil
+	}
+	return program
+}
+
+func kinds(list []value.Kind) string {
+	texts := make([]string, len(list))
+	for i, k := range list {
+		texts[i] = k.String()
+	}
+	return strings.Join(texts, " or ")
+}
+
+func (c *compiler) bindings(path, kind string, list []lang.Binding) {
+	var assigns []operator.Assign
+	for _, b := range list {
+		at := path + "." + b.Name
+		if !c.identifier(at, b.Name) {
+			continue
+		}
+		program := c.expression(at, b.Expr)
+		if program == nil {
+			c.names.broken[b.Name] = true
+			continue
+		}
+		slot, ok := c.introduce(at, b.Name, program.Type())
+		if ok {
+			assigns = append(assigns, operator.Assign{Name: b.Name, Slot: slot, Program: program})
+		}
+	}
+	programs := make([]*expression.Program, len(assigns))
+	for i := range assigns {
+		programs[i] = assigns[i].Program
+	}
+	c.add(node{op: &operator.Let{Kind: kind, List: assigns}, waves: c.fed(programs...)})
+}
+
+// waitingFeature is a feedback feature until the names it uses are there.
+type waitingFeature struct {
+	*madeFeature
+	depth int // of the cases around it
+}
+
+// features compiles the features of a step, which count an event together.
+func (c *compiler) features(path string, list []lang.Feature) {
+	var made []*madeFeature
+	waves := false
+	for i := range list {
+		m := c.feature(path+list[i].Name, &list[i])
+		if m == nil {
+			c.names.broken[list[i].Name], c.names.broken[list[i].Name+".*"] = true, true
+			continue
+		}
+		made = append(made, m)
+		if m.waitsFor != nil {
+			c.waiting = append(c.waiting, &waitingFeature{m, c.depth})
+		} else {
+			waves = waves || c.fed(m.value, m.when)
+		}
+	}
+	if len(made) > 0 {
+		c.add(node{features: made, waves: waves})
+	}
+}
+
+// madeFeature is a feature of a step until the order of the stages is known.
+type madeFeature struct {
+	path        string
+	feature     *lang.Feature
+	spec        feature.Spec
+	value, when *expression.Program
+	columns     []value.Slot
+	waitsFor    []string // names that come later: the feature is fed back
+	late        bool     // it is kept in the waves
+	index       int      // among those kept there, or among the others
+}
+
+// stage returns what is done for an event: both, or apart the reading and the adding of
+// a feature that is fed back.
+func (m *madeFeature) stage(read, add bool) operator.Feature {
+	f := operator.Feature{Name: m.feature.Name, Late: m.late, Index: m.index, Read: read, Add: add}
+	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.spec.Overflow == feature.OverflowDead
+	if read {
+		f.Columns, f.ReadFirst = m.columns, m.feature.Elapsed && add
+	}
+	if add {
+		f.Value, f.When = m.value, m.when
+	}
+	return f
+}
+
+// feature compiles a feature and introduces its columns; nil where it is wrong.
+func (c *compiler) feature(path string, f *lang.Feature) *madeFeature {
+	if !c.identifier(path, f.Name) {
+		return nil
+	}
+	spec, ok := c.spec(path, f)
+	if !ok || !c.aboveGroup(path) {
+		return nil
+	}
+	m := &madeFeature{path: path, feature: f, spec: spec}
+	for _, name := range slices.Concat(expression.NamesIn(f.Value), expression.NamesIn(f.When)) {
+		if _, known := c.names.lookup(name); !known && (c.names.later[name] || c.names.isBroken(name)) {
+			m.waitsFor = append(m.waitsFor, name)
+		}
+	}
+	if m.waitsFor == nil && !c.contribution(m) {
+		return nil
+	}
+	one, err := feature.NewSet([]feature.Spec{spec})
+	if err != nil {
+		c.fail(path, "%v", err)
+		return nil
+	}
+	for _, column := range one.Columns(0) {
+		name := f.Name
+		if column != "" {
+			name += "." + column
+		}
+		if where, over := c.names.cases[name]; over {
+			c.fail(path, "%s has a feature of this name: a feature stands in one place", where.at)
+			c.hint("write it above the route, or give it another name")
+			return nil
+		}
+		slot, ok := c.introduce(path, name, value.Type{Kind: value.Number})
+		if !ok {
+			return nil
+		}
+		m.columns = append(m.columns, slot)
+		c.fedBack[name] = m.waitsFor != nil
+	}
+	return m
+}
+
+// contribution compiles what a feature adds and when.
+func (c *compiler) contribution(m *madeFeature) (ok bool) {
+	before := len(c.errs)
+	if m.feature.Value != "" {
+		m.value = c.expression(m.path+".value", m.feature.Value, value.Number, value.Int)
+	}
+	if m.feature.When != "" {
+		m.when = c.expression(m.path+".when", m.feature.When, value.Bool)
+	}
+	return len(c.errs) == before
+}
+
+// resolveWaiting adds the writing of feedback features after the step that
+// introduced the last name they use, among the steps that they stand among.
+func (c *compiler) resolveWaiting(last bool) {
+	var still []*waitingFeature
+	var writes []*madeFeature
+	for _, w := range c.waiting {
+		absent := slices.ContainsFunc(w.waitsFor, func(name string) bool {
+			_, ok := c.names.lookup(name)
+			return !ok
+		})
+		if c.cut || w.depth != c.depth || absent && !last {
+			still = append(still, w)
+			continue
+		}
+		c.plan.Ordered = c.plan.Ordered || c.mayPark && !c.parkable // its order costs nothing more here
+		if c.parkable && !c.plan.Ordered {
+			c.fail(w.path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
+			c.hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
+		}
+		c.aboveGroup(w.path)
+		c.contribution(w.madeFeature)
+		writes = append(writes, w.madeFeature)
+	}
+	c.waiting = still
+	if len(writes) > 0 {
+		c.add(node{writes: writes, waves: true})
+		c.plan.Feedback = true
+	}
+}
+
+// spec checks a feature's shape.
+func (c *compiler) spec(path string, f *lang.Feature) (feature.Spec, bool) {
+	before := len(c.errs)
+	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1}
+	shapes := 0
+	for _, there := range []bool{len(f.Windows) > 0, f.Last != 0, f.Elapsed} {
+		if there {
+			shapes++
+		}
+	}
+	if shapes != 1 {
+		c.fail(path, "a feature has exactly one of windows, last and elapsed")
+	}
+	for i, text := range f.Windows {
+		window, err := feature.ParseWindow(text)
+		if err != nil {
+			c.fail(fmt.Sprintf("%s.windows[%d]", path, i), "%v", err)
+		}
+		spec.Windows = append(spec.Windows, window)
+	}
+	counts := true
+	for i, text := range f.Aggregates {
+		aggregate, err := feature.ParseAggregate(text)
+		if err != nil {
+			c.fail(fmt.Sprintf("%s.aggregates[%d]", path, i), "%v", err)
+		}
+		counts = counts && aggregate == feature.Count
+		spec.Aggregates = append(spec.Aggregates, aggregate)
+	}
+	switch {
+	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil):
+		c.fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
+	case !f.Elapsed && len(f.Aggregates) == 0:
+		c.fail(path, "missing aggregates: use count, sum, mean, max and min")
+	case !f.Elapsed && f.Value == "" && !counts:
+		c.fail(path, "missing value: only count needs none")
+	}
+	if f.Decimals != nil {
+		spec.Decimals = *f.Decimals
+	}
+	if f.Empty != nil {
+		spec.Empty = *f.Empty
+	}
+	spec.Max = f.Max
+	var err error
+	if spec.Overflow, err = feature.ParseOverflow(f.Overflow); err != nil {
+		c.fail(path+".overflow", "%v", err)
+	}
+	return spec, len(c.errs) == before
+}
+
+func (c *compiler) emit(path string, e *lang.Emit) {
+	if c.emits == maxEmits {
+		c.fail(path, "a pipeline has at most %d emits", maxEmits)
+		return
+	}
+	c.writable(path+".topic", e.Topic)
+	stage := &operator.Emit{Index: c.emits, Output: c.output(e.Topic), Topic: e.Topic, Name: e.Name}
+	c.emits++
+	c.writers++
+	if e.When != "" {
+		stage.When = c.expression(path+".when", e.When, value.Bool)
+	}
+	if e.Key != "" {
+		for _, slot := range c.expand(path+".key", e.Key) {
+			if slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int {
+				c.fail(path+".key", "%q is of type %v: a key is a string or int that is always there", e.Key, slot.Type)
+			}
+			stage.Key = &slot
+		}
+	}
+	waves := c.fed(stage.When)
+	c.outputName(path+".topic", path+".name", e.Topic, e.Name)
+	if e.ID != "" {
+		slot, fed := c.compute(path+".id", "id", e.ID, stage, value.String)
+		stage.ID, waves = slot, waves || fed
+	}
+	waves = c.emitValue(path+".value", e, stage) || waves
+	c.writes(e.Topic, stage)
+	c.add(node{op: stage, waves: waves})
+}
+
+// compute gives an emit's expression a slot of its own, so that what can fail
+// does so at the emit's place. A name alone cannot fail and never changes: its
+// own slot will do, under another name, as the emit's author did not list it. It
+// reports whether the expression reads what is fed back.
+func (c *compiler) compute(path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
+	program := c.expression(path, source, want...)
+	if program == nil {
+		return nil, false
+	}
+	fed = c.fed(program)
+	if name, ok := program.Name(); ok {
+		slot, _ := c.names.Slot(name)
+		slot.Name = c.hiddenName()
+		return &slot, fed
+	}
+	made, ok := c.introduce(path, c.hiddenName(), program.Type())
+	if !ok {
+		return nil, false
+	}
+	stage.Compute = append(stage.Compute, operator.Assign{Name: name, Slot: made, Program: program})
+	return &made, fed
+}
+
+func (c *compiler) hiddenName() string { return Hidden + strconv.Itoa(len(c.names.schema.Slots)) }
+
+func (c *compiler) output(topic string) int {
+	if i := slices.Index(c.plan.Outputs, topic); i >= 0 {
+		return i
+	}
+	c.plan.Outputs = append(c.plan.Outputs, topic)
+	return len(c.plan.Outputs) - 1
+}
+
+// emitValue compiles the value, and reports whether it reads what is fed back.
+func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (waves bool) {
+	seen := map[string]bool{}
+	add := func(at, key string, slot value.Slot) {
+		c.noContent(at, slot)
+		if seen[key] {
+			c.fail(at, "the value has two entries %q", key)
+			return
+		}
+		seen[key] = true
+		stage.Names = append(stage.Names, append(strconv.AppendQuote(nil, key), ':'))
+		stage.Values = append(stage.Values, slot)
+	}
+	names := e.Names
+	if names == nil && e.Value == nil {
+		names = c.decided()
+	}
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		for _, slot := range c.expand(at, name) {
+			waves = waves || c.fedSlots(slot)
+			add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
+		}
+	}
+	for _, b := range e.Value {
+		at := path + "." + b.Name
+		if slot, fed := c.compute(at, "value."+b.Name, b.Expr, stage); slot != nil {
+			waves = waves || fed
+			add(at, b.Name, *slot)
+		}
+	}
+	if len(stage.Values) == 0 && len(c.errs) == 0 {
+		c.fail(path, "missing: there is no decide step whose names it could default to")
+	}
+	return waves
+}
+
+// decided returns the names of the decide steps above that are known here: an
+// emit's default value.
+func (c *compiler) decided() []string {
+	var names []string
+	eachStep(c.pipeline.Steps, func(s *lang.Step) {
+		for _, b := range s.Decide {
+			if _, ok := c.names.lookup(b.Name); ok && !slices.Contains(names, b.Name) {
+				names = append(names, b.Name)
+			}
+		}
+	})
+	return names
+}

@@ -1,0 +1,148 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// ways follows events of clients through the steps of a pipeline: to where they may end
+// unanswered, and to where they may have more than one answer.
+type ways struct {
+	answers func(topic string) bool // by a record in it
+
+	ends  spec.Problems // where events may end that nothing answered
+	twice spec.Problems // where those end, or are answered, that were answered before
+	maybe []string      // where some of them may be answered twice, by conditions
+}
+
+// answered is by what events were answered before they come to a step.
+type answered struct {
+	all    bool   // of them were, by emits without a condition
+	always string // path of such an emit, which some of them passed; "" is none
+	ever   string // of any emit or call that may have answered some of them
+}
+
+// through follows events that come to steps, and returns how those stand that come
+// through; come is whether there are any.
+func (w *ways) through(path string, steps []lang.Step, before answered) (after answered, come bool) {
+	for i := range steps {
+		s, at := &steps[i], fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case s.Score != nil:
+			w.failure(at+".score.on_failure", s.Score.OnFailure, before)
+		case s.Fetch != nil:
+			w.failure(at+".fetch.on_failure", s.Fetch.OnFailure, before)
+		case s.Call != nil && slices.ContainsFunc(s.Call.Topics, w.answers):
+			before.ever = cmp.Or(before.ever, at+".call")
+		case s.Emit != nil && w.answers(s.Emit.Topic):
+			before = w.emit(at+".emit", s.Emit.When == "", before)
+		case s.Group != nil:
+			before = w.group(at+".group", before)
+		case s.Route != nil:
+			if before, come = w.route(at+".route", s.Route, before); !come {
+				return before, false
+			}
+		}
+	}
+	return before, true
+}
+
+// emit is one that answers events: all of them, or by a condition.
+func (w *ways) emit(path string, all bool, before answered) answered {
+	switch {
+	case before.always != "" && all:
+		w.twice = append(w.twice, &spec.Problem{
+			Path: path, Message: fmt.Sprintf("events that come here were answered by %s: of two answers clients get the first alone", before.always),
+			Hint: "leave one of the topics out of `replies`, or give the emits conditions that exclude each other",
+		})
+	case before.ever != "":
+		w.maybe = append(w.maybe, fmt.Sprintf("replies: events that come to %s may have been answered by %s: of two answers clients get the first alone; the cases of a route exclude each other", path, before.ever))
+	}
+	before.ever = cmp.Or(before.ever, path)
+	if all {
+		before.all, before.always = true, cmp.Or(before.always, path)
+	}
+	return before
+}
+
+// group takes events in. What comes through is the event that it makes of them.
+func (w *ways) group(path string, before answered) answered {
+	if before.ever != "" {
+		w.twice = append(w.twice, &spec.Problem{
+			Path: path, Message: fmt.Sprintf("its events were answered by %s, and end when the group does", before.ever),
+			Hint: "answer below the group, or leave that topic out of `replies`",
+		})
+	}
+	if !before.all {
+		w.end(path, "events that the group takes end with it, but for the newest")
+	}
+	return answered{all: before.all}
+}
+
+// failure follows an event that is given up. It is a dead letter where it writes
+// nothing.
+func (w *ways) failure(path string, steps []lang.Step, before answered) {
+	writes := slices.ContainsFunc(steps, func(s lang.Step) bool {
+		return s.Call != nil || s.Emit != nil && !w.answers(s.Emit.Topic)
+	})
+	if after, _ := w.through(path, steps, before); writes && !after.all {
+		w.end(path, "events that failed may have outputs that do not answer them")
+	}
+}
+
+// route follows the cases. What takes none is a dead letter.
+func (w *ways) route(path string, cases []lang.Case, before answered) (after answered, come bool) {
+	after.all = true
+	for _, way := range cases {
+		at := path + "." + way.Name
+		switch {
+		case way.Then == "drop" && !before.all:
+			w.end(at, "events are dropped")
+		case way.Then == "":
+			if of, comes := w.through(at+".steps", way.Steps, before); comes {
+				after = answered{all: after.all && of.all, always: cmp.Or(after.always, of.always), ever: cmp.Or(after.ever, of.ever)}
+				come = true
+			}
+		}
+	}
+	return after, come
+}
+
+func (w *ways) end(path, message string) {
+	w.ends = append(w.ends, &spec.Problem{Path: path, Message: message})
+}
+
+// inputs notes events that do not come to the steps, and are no dead letters.
+func (w *ways) inputs(p *lang.Pipeline) {
+	inputs, path := p.Inputs, "inputs[%d]"
+	if len(inputs) == 0 {
+		inputs, path = []lang.Input{p.Input}, "input"
+	}
+	for i := range inputs {
+		at := path
+		if len(p.Inputs) > 0 {
+			at = fmt.Sprintf(path, i)
+		}
+		if inputs[i].Dedupe != nil {
+			w.end(at+".dedupe", "events that came before are dropped")
+		}
+		if inputs[i].Time.Late == "drop" {
+			w.end(at+".time.late", "late events are dropped")
+		}
+	}
+}
+
+// Unanswered returns where events may end that nothing answers: neither a record in a topic
+// of which answers is true nor a dead letter.
+func Unanswered(p *lang.Pipeline, answers func(topic string) bool) spec.Problems {
+	w := &ways{answers: answers}
+	w.inputs(p)
+	if after, come := w.through("steps", p.Steps, answered{}); come && !after.all {
+		w.end("steps", "events may come to the end without an output that answers them")
+	}
+	return w.ends
+}

@@ -1,0 +1,108 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/compile"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// CreateTopics makes the topics that the pipeline reads and writes, where they
+// are not there. Those that it writes have as many partitions as the one that
+// it reads or its inputs are copied to. If the input got more partitions since the
+// pipeline began, the error is a stream.PartitionsError, and the topics are there.
+func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
+	topics, err := log.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	existing := map[string]int32{}
+	for _, t := range topics {
+		existing[t.Name] = t.Partitions
+	}
+	began, err := stream.StatePartitions(ctx, log, r.made.Plan.Name, r.made.Plan.Topic, existing[r.made.Plan.DeadTopic])
+	if err != nil {
+		return fmt.Errorf("partitions of the state of pipeline %q: %w", r.made.Plan.Name, err)
+	}
+	partitions, grown, err := r.createInputs(ctx, log, existing, began)
+	if err == nil {
+		err = r.createOutputs(ctx, log, existing, partitions, partitions == began)
+	}
+	return cmp.Or(err, grown)
+}
+
+// createInputs makes the topics that the pipeline reads, and returns how many partitions
+// its state and outputs have. If that is began since the input has more, grown says so.
+func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (partitions int32, grown, err error) {
+	inputs := r.pipeline.Inputs
+	if len(inputs) == 0 {
+		inputs = []lang.Input{r.pipeline.Input}
+	}
+	for i, in := range inputs {
+		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, compile.DefaultPartitions)}
+		if n := existing[in.Topic]; began > 0 && n > began && len(r.made.Copies) == 0 {
+			grown = fmt.Errorf("input of pipeline %q: %w", r.made.Plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
+			topic.Partitions = n
+		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
+			topic.Partitions = n
+		}
+		if err := log.CreateTopic(ctx, topic); err != nil {
+			return 0, nil, fmt.Errorf("input of pipeline %q: %w", r.made.Plan.Name, err)
+		}
+		if partitions = topic.Partitions; len(r.made.Copies) > 0 {
+			r.made.Plan.Sources[i].Partitions = topic.Partitions
+		}
+	}
+	switch {
+	case len(r.made.Copies) > 0:
+		partitions = r.made.Copies[0].Copy.Partitions
+		err = r.createOutput(ctx, log, r.made.Plan.Topic, partitions)
+	case grown != nil:
+		partitions = began
+	}
+	return partitions, grown, err
+}
+
+// createOutputs makes the other topics. Outputs of a pipeline that began with so many
+// partitions may have more: only their readers have to know.
+func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map[string]int32, partitions int32, began bool) error {
+	for _, name := range r.made.Plan.Topics() {
+		if began && existing[name] > partitions {
+			continue
+		}
+		if err := r.createOutput(ctx, log, name, partitions); err != nil {
+			return err
+		}
+	}
+	for i := range r.made.Sinks {
+		for _, name := range sinks.Topics(compile.GroupOf(&r.made.Sinks[i].Sink, r.Name())) {
+			if existing[name] > 0 {
+				continue // the sink compares it
+			}
+			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: cmp.Or(existing[r.made.Sinks[i].From], partitions)}); err != nil {
+				return fmt.Errorf("sink %q of pipeline %q: %w", r.made.Sinks[i].Name, r.made.Plan.Name, err)
+			}
+		}
+	}
+	for _, name := range r.Tables() {
+		if slices.Contains(r.made.Plan.Topics(), name) || name == r.made.Plan.Topic || existing[name] > 0 {
+			continue
+		}
+		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: compile.DefaultPartitions}); err != nil {
+			return fmt.Errorf("table of pipeline %q: %w", r.made.Plan.Name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Runner) createOutput(ctx context.Context, log stream.Log, name string, partitions int32) error {
+	if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
+		return fmt.Errorf("an output goes to its input's partition, so it needs a topic of %d partitions: %w", partitions, err)
+	}
+	return nil
+}
