@@ -42,10 +42,25 @@ func address() Form[string] {
 func filePath() Form[string] {
 	f := TextOf("the path of a file")
 	return Form[string]{Read: func(r *Reader, n *Node, path string, into *string) {
-		if f.Read(r, n, path, into); r.Folder != "" {
-			Beside(filepath.Join(r.Folder, "_"), into)
-		}
+		f.Read(r, n, path, into)
+		*into = inFolder(r.Folder, *into)
 	}, Print: f.Print, Shape: f.Shape}
+}
+
+// inFolder returns a path that is relative joined with a folder, if there is one.
+func inFolder(folder, path string) string {
+	if folder != "" {
+		Beside(filepath.Join(folder, "_"), &path)
+	}
+	return path
+}
+
+// fileOfPath returns the one form of the path of a file: its folder says where it is.
+func fileOfPath(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Base(path)
 }
 
 // HexDigest is a sha256.

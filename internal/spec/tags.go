@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,17 +42,14 @@ const (
 	taggedMax = 8
 )
 
-var (
-	fieldName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	tagKey    = regexp.MustCompile(`([^\s":]+):"(?:[^"\\]|\\.)*"`)
-	durations = reflect.TypeFor[time.Duration]()
-)
+var durations = reflect.TypeFor[time.Duration]()
 
 // tagged is a struct type with its table, by the tags of its fields.
 type tagged struct {
 	of       reflect.Type
 	fields   []Field[any]
-	defaults []func(of reflect.Value) // each sets a field
+	secrets  map[string]string                       // of fields that are secrets: the field of a file of it; "" is none
+	defaults []func(of reflect.Value, beside string) // each sets a field; paths are joined with the folder beside
 }
 
 // taggedTable makes a table by tags.
@@ -62,24 +58,29 @@ func taggedTable(v any, absent Affects) (Table, error) {
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return Table{}, fmt.Errorf("%T is no pointer to a struct", v)
 	}
-	made, err := newTagged(t.Elem(), absent, 1)
+	made, err := newTagged(t.Elem(), absent, nil)
 	if err != nil {
 		return Table{}, err
 	}
 	return made.table(), nil
 }
 
-func newTagged(of reflect.Type, absent Affects, depth int) (*tagged, error) {
-	if depth > taggedMax {
+// newTagged makes the table of a struct that is within others.
+func newTagged(of reflect.Type, absent Affects, outer []reflect.Type) (*tagged, error) {
+	switch {
+	case slices.Contains(outer, of):
+		return nil, fmt.Errorf("%v is within itself", of)
+	case len(outer) >= taggedMax:
 		return nil, fmt.Errorf("%v: structs are nested deeper than %d", of, taggedMax)
 	}
-	t := &tagged{of: of}
+	t := &tagged{of: of, secrets: map[string]string{}}
 	var errs []error
 	for f := range of.Fields() {
-		if !f.IsExported() && !f.Anonymous || f.Tag.Get(tagField) == "-" {
+		field, given := f.Tag.Lookup(tagField)
+		if field == "-" || !f.IsExported() && !f.Anonymous && !given {
 			continue
 		}
-		if err := t.add(f, absent, depth); err != nil {
+		if err := t.add(f, absent, append(slices.Clip(outer), of)); err != nil {
 			errs = append(errs, fmt.Errorf("%v.%s: %w", of, f.Name, err))
 		}
 	}
@@ -92,24 +93,12 @@ func newTagged(of reflect.Type, absent Affects, depth int) (*tagged, error) {
 	return t, errors.Join(errs...)
 }
 
-// others sees that the fields are there that others name.
-func (t *tagged) others() (errs []error) {
-	for _, w := range t.fields {
-		for name := range strings.SplitSeq(w.Or, "|") {
-			if name != "" && !slices.ContainsFunc(t.fields, func(o Field[any]) bool { return o.Name == name && name != w.Name }) {
-				errs = append(errs, fmt.Errorf("%v: the tag or of %s names %q, which is no other field", t.of, w.Name, name))
-			}
-		}
-	}
-	return errs
-}
-
 // table reads into new structs and into those that are given.
 func (t *tagged) table() Table {
 	inner := MappingOf(t.fields)
 	return Table{
 		Read: func(r *Reader, n *Node, path string, into *any) {
-			t.begin(into, true)
+			t.begin(into, true, r.Folder)
 			inner.Read(r, n, path, into)
 		},
 		Print: inner.Print, Shape: inner.Shape,
@@ -117,25 +106,25 @@ func (t *tagged) table() Table {
 }
 
 // begin makes a struct where there is none, and sets defaults.
-func (t *tagged) begin(into *any, again bool) reflect.Value {
+func (t *tagged) begin(into *any, again bool, beside string) reflect.Value {
 	if *into == nil {
 		*into, again = reflect.New(t.of).Interface(), true
 	}
 	of := reflect.ValueOf(*into).Elem()
 	if again {
-		t.setDefaults(of)
+		t.setDefaults(of, beside)
 	}
 	return of
 }
 
-func (t *tagged) setDefaults(of reflect.Value) {
+func (t *tagged) setDefaults(of reflect.Value, beside string) {
 	for _, set := range t.defaults {
-		set(of)
+		set(of, beside)
 	}
 }
 
 // add adds a field of the struct.
-func (t *tagged) add(f reflect.StructField, absent Affects, depth int) error {
+func (t *tagged) add(f reflect.StructField, absent Affects, outer []reflect.Type) error {
 	w := Field[any]{
 		Name: f.Tag.Get(tagField), Or: f.Tag.Get(tagOr), Example: f.Tag.Get(tagExample), Help: f.Tag.Get(tagHelp),
 		Absent: f.Tag.Get(tagAbsent), Required: f.Tag.Get(tagRequired) == "true", Affects: absent,
@@ -143,29 +132,40 @@ func (t *tagged) add(f reflect.StructField, absent Affects, depth int) error {
 	if err := t.check(f, &w); err != nil {
 		return err
 	}
-	form, base, err := formOf(f, w.Affects, depth)
+	form, base, err := formOf(f, w.Affects, outer)
 	if err != nil {
 		return err
 	}
 	if f.Type.Kind() == reflect.Struct { // its fields have defaults whether the file has it or not
-		inner, err := newTagged(f.Type, w.Affects, depth+1)
+		inner, err := newTagged(f.Type, w.Affects, outer)
 		if err != nil {
 			return err
 		}
-		t.defaults = append(t.defaults, func(of reflect.Value) { inner.setDefaults(of.FieldByIndex(f.Index)) })
+		t.defaults = append(t.defaults, func(of reflect.Value, beside string) { inner.setDefaults(of.FieldByIndex(f.Index), beside) })
 	}
 	text, hasDefault := f.Tag.Lookup(tagDefault)
 	var otherwise reflect.Value
 	if hasDefault {
+		if strings.Contains(text, "${") {
+			return errors.New("default: a variable of the environment is no default")
+		}
 		if otherwise, err = parsed(form, base, w.Name, text); err != nil {
 			return fmt.Errorf("default: %w", err)
 		}
-		t.defaults = append(t.defaults, func(of reflect.Value) { of.FieldByIndex(f.Index).Set(otherwise.Convert(f.Type)) })
+		t.defaults = append(t.defaults, func(of reflect.Value, beside string) {
+			v := of.FieldByIndex(f.Index)
+			if v.Set(otherwise.Convert(f.Type)); f.Tag.Get(tagPath) != "" {
+				v.SetString(inFolder(beside, v.String()))
+			}
+		})
 	}
 	if _, err := parsed(form, base, w.Name, w.Example); err != nil {
 		return fmt.Errorf("example: %w", err)
 	}
-	w.Form = t.within(f, form, base, otherwise)
+	if secret := f.Tag.Get(tagSecret); secret != "" && secret != "true" {
+		t.secrets[w.Name] = secret
+	}
+	w.Form = t.member(f, form, base, otherwise)
 	if w.Absent == "" && !w.Required {
 		if w.Absent = text; text == "" {
 			w.Absent = "none"
@@ -175,53 +175,20 @@ func (t *tagged) add(f reflect.StructField, absent Affects, depth int) error {
 	return nil
 }
 
-// check returns what is wrong with the tags of a field apart from its type.
-func (t *tagged) check(f reflect.StructField, w *Field[any]) error {
-	for _, key := range tagKey.FindAllStringSubmatch(string(f.Tag), -1) {
-		if near := Nearest(key[1], tags); near != "" && !slices.Contains(tags, key[1]) {
-			return fmt.Errorf("unknown tag %s: did you mean %s?", key[1], near)
-		}
-	}
-	_, hasDefault := f.Tag.Lookup(tagDefault)
-	switch word, given := f.Tag.Lookup(tagAffects); {
-	case f.Anonymous:
-		return errors.New("an embedded struct: name the field, or give it the tag field:\"-\"")
-	case !fieldName.MatchString(w.Name):
-		return fmt.Errorf("the tag field is %q: use lower case, digits and _", w.Name)
-	case slices.ContainsFunc(t.fields, func(o Field[any]) bool { return o.Name == w.Name }):
-		return fmt.Errorf("a second field is named %s", w.Name)
-	case w.Help == "" || w.Example == "":
-		return errors.New("the tags help and example are needed: the reference page shows them")
-	case !isTrueOrAbsent(f, tagRequired):
-		return fmt.Errorf("the tag required is %q: use true, or leave it out", f.Tag.Get(tagRequired))
-	case !isTrueOrAbsent(f, tagPath):
-		return fmt.Errorf("the tag path is %q: use true, or leave it out", f.Tag.Get(tagPath))
-	case w.Required && hasDefault:
-		return errors.New("a field that is required has no default")
-	case given:
-		at := slices.Index([]string{"nothing", "outputs", "state"}, word)
-		if at < 0 {
-			return fmt.Errorf("the tag affects is %q: use nothing, outputs or state", word)
-		}
-		w.Affects = Affects(at + 1)
-	case w.Affects == 0:
-		return errors.New("the tag affects is needed: nothing, outputs or state, which a change of the field changes")
-	}
-	return nil
-}
-
-func isTrueOrAbsent(f reflect.StructField, tag string) bool {
-	return f.Tag.Get(tag) == "true" || f.Tag.Get(tag) == ""
-}
-
-// within reads and prints the field of a struct.
-func (t *tagged) within(f reflect.StructField, form Table, base reflect.Type, otherwise reflect.Value) Table {
+// member reads and prints the field of a struct.
+func (t *tagged) member(f reflect.StructField, form Table, base reflect.Type, otherwise reflect.Value) Table {
 	at := func(of *any) (reflect.Value, any) {
-		v := t.begin(of, false).FieldByIndex(f.Index)
+		v := t.begin(of, false, "").FieldByIndex(f.Index)
 		if base.Kind() == reflect.Pointer {
 			return v, v.Interface()
 		}
 		return v, v.Addr().Convert(reflect.PointerTo(base)).Interface()
+	}
+	isDefault := func(v reflect.Value) bool {
+		if otherwise.IsValid() && f.Tag.Get(tagPath) != "" {
+			return fileOfPath(v.String()) == fileOfPath(otherwise.String())
+		}
+		return otherwise.IsValid() && reflect.DeepEqual(v.Interface(), otherwise.Convert(f.Type).Interface())
 	}
 	return Table{
 		Read: func(r *Reader, n *Node, path string, into *any) {
@@ -234,7 +201,7 @@ func (t *tagged) within(f reflect.StructField, form Table, base reflect.Type, ot
 		},
 		Print: func(p *Printer, path string, of *any) {
 			switch v, inner := at(of); {
-			case base.Kind() == reflect.Pointer && v.IsNil(), otherwise.IsValid() && reflect.DeepEqual(v.Interface(), otherwise.Convert(f.Type).Interface()):
+			case base.Kind() == reflect.Pointer && v.IsNil(), isDefault(v):
 				p.wrote()
 			default:
 				p.explicit = p.explicit || base.Kind() == reflect.Pointer || otherwise.IsValid()
@@ -267,7 +234,7 @@ func parsed(form Table, base reflect.Type, name, text string) (reflect.Value, er
 
 // formOf returns how a field is written, and the type that the form reads: that of the
 // field, or the one below it. Fields within it affect what it affects, if they do not say.
-func formOf(f reflect.StructField, absent Affects, depth int) (Table, reflect.Type, error) {
+func formOf(f reflect.StructField, absent Affects, outer []reflect.Type) (Table, reflect.Type, error) {
 	bounded := f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Float64 || f.Type == durations
 	for _, tag := range []struct {
 		name string
@@ -289,7 +256,7 @@ func formOf(f reflect.StructField, absent Affects, depth int) (Table, reflect.Ty
 		form, err := textForm(f)
 		return form, reflect.TypeFor[string](), err
 	case kind == reflect.Bool:
-		if f.Tag.Get(tagDefault) == "true" {
+		if f.Tag.Get(tagDefault) != "" {
 			return erased(Switch()), reflect.TypeFor[bool](), nil
 		}
 		return erased(OnlyTrue()), reflect.TypeFor[bool](), nil
@@ -313,32 +280,13 @@ func formOf(f reflect.StructField, absent Affects, depth int) (Table, reflect.Ty
 		if kind == reflect.Pointer {
 			of = of.Elem()
 		}
-		inner, err := newTagged(of, absent, depth+1)
+		inner, err := newTagged(of, absent, outer)
 		if err != nil {
 			return Table{}, nil, err
 		}
 		return inner.table(), f.Type, nil
 	}
 	return Table{}, nil, fmt.Errorf("a field of type %v: use string, bool, int, float64, time.Duration, []string, map[string]string, or a struct of these", f.Type)
-}
-
-// textForm returns the form of a text.
-func textForm(f reflect.StructField) (Table, error) {
-	secret := f.Tag.Get(tagSecret)
-	_, hasDefault := f.Tag.Lookup(tagDefault)
-	switch choice := f.Tag.Get(tagChoice); {
-	case secret != "" && hasDefault:
-		return Table{}, errors.New("a secret has no default")
-	case secret == "true":
-		return erased(Secret("")), nil
-	case secret != "":
-		return erased(Secret(secret)), nil
-	case choice != "":
-		return erased(Choice[string](strings.Split(choice, "|")...)), nil
-	case f.Tag.Get(tagPath) == "true":
-		return erased(ReadPath), nil
-	}
-	return erased(TextOf("a text")), nil
 }
 
 // rangeOf returns a form of values from min to max.

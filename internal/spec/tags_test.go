@@ -239,6 +239,84 @@ func TestWrongTypesAndValuesAreErrorsOfTheType(t *testing.T) {
 	})
 }
 
+func TestTagsThatGoDoesNotReadAreErrors(t *testing.T) {
+	refuses(t, map[string]any{
+		"struct tags are not read behind `example:\"x\"`": &struct {
+			X string `field:"x" help:"x" example:"x", required:"true"`
+		}{},
+		"struct tags are not read behind `example:\"y\"`": &struct {
+			X string `field:"x" help:"x" example:"y" required:true`
+		}{},
+		"the tag min is there twice": &struct {
+			X int `field:"x" help:"x" example:"1" min:"1" min:"2"`
+		}{},
+		"the tag secret is empty": &struct {
+			X string `field:"x" help:"x" example:"${X}" secret:""`
+		}{},
+		"hidden: a field with tags is exported": &struct {
+			X      string `field:"x" help:"x" example:"x"`
+			hidden string `field:"hidden" help:"x" example:"x"`
+		}{},
+		"the tag help is one line": &struct {
+			X string `field:"x" help:"one\n## two" example:"x"`
+		}{},
+	})
+}
+
+func TestTagsThatContradictEachOtherAreErrors(t *testing.T) {
+	type loop struct {
+		Left  *loop `field:"left" help:"x" example:"{}"`
+		Right *loop `field:"right" help:"x" example:"{}"`
+	}
+	refuses(t, map[string]any{
+		"the tags choice and secret exclude each other": &struct {
+			X string `field:"x" help:"x" example:"${X}" secret:"true" choice:"a|b"`
+		}{},
+		"the tags choice and path exclude each other": &struct {
+			X string `field:"x" help:"x" example:"a" path:"true" choice:"a|b"`
+		}{},
+		"the tag choice has a word that is empty or there twice": &struct {
+			X string `field:"x" help:"x" example:"a" choice:"a|b|a"`
+		}{},
+		"the tag secret of x names \"yes\", which is no other field": &struct {
+			X string `field:"x" help:"x" example:"${X}" secret:"yes"`
+		}{},
+		"default: a variable of the environment is no default": &struct {
+			X string `field:"x" help:"x" example:"a" default:"${HOME}/x"`
+		}{},
+		"a bool that is required says nothing": &struct {
+			X bool `field:"x" help:"x" example:"true" required:"true"`
+		}{},
+		"is within itself": &loop{},
+	})
+}
+
+// TestADefaultPathIsBesideTheFile sees that a path that a file leaves out is joined with
+// the same folder as one that it has, and that the folder is in no text.
+func TestADefaultPathIsBesideTheFile(t *testing.T) {
+	type rows struct {
+		Path string `field:"path" path:"true" default:"data/rows.json" example:"a.json" help:"a file"`
+		Own  bool   `field:"own" default:"false" example:"true" help:"whether"`
+	}
+	var left, written rows
+	for text, into := range map[string]*rows{"own: false\n": &left, "path: data/rows.json\n": &written} {
+		if found := read(t, text, into, "/folder"); found != nil {
+			t.Errorf("%q: %q", text, found)
+		}
+	}
+	if left.Path != "/folder/data/rows.json" || left != written {
+		t.Errorf("a path that is left out is %q, one that is written is %q", left.Path, written.Path)
+	}
+	if text := printed(t, &left, spec.Outputs); text != "" {
+		t.Errorf("defaults have the text %q", text)
+	}
+	var other rows
+	read(t, "path: other/users.json\nown: true\n", &other, "/folder")
+	if text := printed(t, &other, spec.Outputs); text != "path=users.json\nown=true\n" {
+		t.Errorf("the text of a path is %q", text)
+	}
+}
+
 // refuses sees that structs have no table, and why.
 func refuses(t *testing.T, wrong map[string]any) {
 	t.Helper()
