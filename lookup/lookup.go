@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Source is where rows are. It is safe for concurrent use.
@@ -49,21 +50,9 @@ func Refused(err error) bool {
 	return errors.As(err, &e) && e.Refused
 }
 
-// Mistake is an error of a Config or a Source that names the field which is wrong. Findings
-// show it with file, line and column.
-type Mistake struct {
-	Field  string // of the kind's mapping, such as `url`; "" is the mapping
-	Beside bool   // Field is not in the mapping but stands beside it, in the lookup: limit
-	Column int    // the character of an expression in Field, from 1; 0 is the whole of it
-	Hint   string // what to do next; may be empty
-	Err    error  // what is wrong
-}
-
-// Error says what is wrong.
-func (m *Mistake) Error() string { return m.Err.Error() }
-
-// Unwrap returns what is wrong.
-func (m *Mistake) Unwrap() error { return m.Err }
+// Mistake is an error of a Config or a Source that names the field which is wrong. Findings show it
+// with file, line and column.
+type Mistake = stream.Mistake
 
 // CheckKey is the key that a source is asked for where nobody knows one: it is an
 // int, too.

@@ -22,8 +22,9 @@ type Kind struct {
 	New func() Config
 }
 
-// Config is what a manifest says of a model of a kind, below the kind's name. It has the
-// values of New where the manifest has no such mapping. Its methods do not change it.
+// Config is what a manifest says of a model of a kind, below the kind's name. Without such
+// a mapping it has the values of New and those of the tags for defaults. Its methods do not
+// change it.
 type Config interface {
 	// Check returns all that is wrong with the manifest. It reads no file, runs no program
 	// and asks no server. An error that is a *Mistake says which field is wrong.
@@ -77,7 +78,12 @@ type Mistake struct {
 }
 
 // Error returns what is wrong.
-func (m *Mistake) Error() string { return m.Err.Error() }
+func (m *Mistake) Error() string {
+	if m.Err == nil {
+		return "is not valid"
+	}
+	return m.Err.Error()
+}
 
 // Unwrap returns what is wrong.
 func (m *Mistake) Unwrap() error { return m.Err }

@@ -1,6 +1,10 @@
 package sink
 
-import "context"
+import (
+	"context"
+
+	"github.com/afterbay/afterbay/stream"
+)
 
 // Kind is a kind of sinks. A pipeline file chooses it by its name, as a field of a
 // sink: `sinks: [{from: decisions, toy: {path: /tmp/x}}]`. A Go program brings its own
@@ -24,7 +28,7 @@ type Kind struct {
 	//	choice:"a|b"       the only values of a string
 	//	or:"token_file"    fields that may be written instead of it, and not beside it
 	//	unit:"bytes"       an int is a size, such as 64KiB
-	//	path:"true"        a string is a path, relative to the folder of the file
+	//	path:"true"        a string is a path, relative to the folder of the file; so is its default
 	//	secret:"token_file" a string is a secret: the file names a variable of the
 	//	                   environment. The value is the field that may name a file of
 	//	                   it instead, or "true"
@@ -108,16 +112,4 @@ type Column struct {
 
 // Mistake is an error of a Config that names the field which is wrong. Findings show it
 // with file, line and column.
-type Mistake struct {
-	Field  string // of the kind's mapping, such as `url` or `s3.region`; "" is the mapping
-	Beside bool   // Field is not in the mapping but stands beside it, in the sink: concurrency
-	Column int    // the character of an expression in Field, from 1; 0 is the whole of it
-	Hint   string // what to do next; may be empty
-	Err    error  // what is wrong
-}
-
-// Error returns what is wrong.
-func (m *Mistake) Error() string { return m.Err.Error() }
-
-// Unwrap returns what is wrong.
-func (m *Mistake) Unwrap() error { return m.Err }
+type Mistake = stream.Mistake

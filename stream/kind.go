@@ -89,16 +89,23 @@ const (
 	AtMostOnce
 )
 
-// Mistake is an error of a Config that names the field which is wrong. Findings show it
-// with file, line and column.
+// Mistake is an error of a Config of a log, a sink or a lookup that names the field which
+// is wrong. Findings show it with file, line and column.
 type Mistake struct {
-	Field string // such as `url` or `tls.ca`; "" is all that is said of the log
-	Hint  string // what to do next; may be empty
-	Err   error  // what is wrong
+	Field  string // of the kind's mapping, such as `url` or `tls.ca`; "" is the mapping
+	Beside bool   // Field is not in the mapping but stands beside it, such as concurrency of a sink
+	Column int    // the character of an expression in Field, from 1; 0 is the whole of it
+	Hint   string // what to do next; may be empty
+	Err    error  // what is wrong
 }
 
 // Error returns what is wrong.
-func (m *Mistake) Error() string { return m.Err.Error() }
+func (m *Mistake) Error() string {
+	if m.Err == nil {
+		return "is not valid"
+	}
+	return m.Err.Error()
+}
 
 // Unwrap returns what is wrong.
 func (m *Mistake) Unwrap() error { return m.Err }

@@ -69,24 +69,18 @@ func (c *compiler) lookupOutside(path string, s *lang.Lookup, key value.Slot, f 
 
 // lookupConfig checks where rows are.
 func (c *compiler) lookupConfig(path string, s *lang.Lookup) {
-	var found []error
+	before := len(c.errs)
 	searcher, searches := s.Config.(lookup.Searcher)
 	switch {
 	case s.Vector == "":
-		found = s.Config.Check(c.toldOf(s))
+		c.found(path, s.Kind, s.Config.Check(c.toldOf(s)))
 	case searches:
-		found = searcher.CheckSearch(c.searchOf(s))
+		c.found(path, s.Kind, searcher.CheckSearch(c.searchOf(s)))
 	default:
 		c.fail(path+".vector", "%s finds no documents by a vector: near documents are found by a kind that does, such as postgres", s.Kind)
 	}
-	for _, err := range found {
-		c.errs = append(c.errs, problemOf(path, s.Kind, err))
-	}
-	if warner, ok := s.Config.(lookup.Warner); ok && len(found) == 0 {
-		for _, err := range warner.Warnings(c.toldOf(s)) {
-			e := problemOf(path, s.Kind, err)
-			c.warnings = append(c.warnings, e.Path+": "+e.Message)
-		}
+	if warner, ok := s.Config.(lookup.Warner); ok && len(c.errs) == before {
+		c.warned(path, s.Kind, warner.Warnings(c.toldOf(s)))
 	}
 	if _, err := spec.TableOf(s.Config, 0); err != nil {
 		c.fail(path+"."+s.Kind, "%v", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/spec"
-	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Sunk is a sink with the names that are not written, and what it is told.
@@ -65,7 +65,12 @@ func (c *compiler) sinks() []Sunk {
 func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
 	t := sink.Topic{
 		Name: s.From, Pipeline: c.pipeline.Name, Sink: s.Name, Group: GroupOf(s, c.pipeline.Name), Concurrency: s.Concurrency, Partial: partial,
-		Constants: map[string]any{}, Log: c.pipeline.Engine.URL, Topics: append(c.plan.Topics(), c.pipeline.Input.Topic),
+		Constants: map[string]any{}, Log: c.pipeline.Engine.URL, Topics: c.plan.Topics(),
+	}
+	for _, in := range append([]lang.Input{c.pipeline.Input}, c.pipeline.Inputs...) {
+		if in.Topic != "" {
+			t.Topics = append(t.Topics, in.Topic)
+		}
 	}
 	if written, ok := c.written[s.From]; ok {
 		t.Columns = make([]sink.Column, len(written))
@@ -93,13 +98,27 @@ func (c *compiler) sinkConfig(path string, s *Sunk) {
 	case takes != sink.Each:
 		c.noWindow(path, &s.Sink)
 	}
-	found := s.Config.Check(s.Topic)
-	for _, err := range found {
-		c.errs = append(c.errs, problemOf(path, s.Kind, err))
+	before := len(c.errs)
+	c.found(path, s.Kind, s.Config.Check(s.Topic))
+	if warner, ok := s.Config.(sink.Warner); ok && len(c.errs) == before {
+		c.warned(path, s.Kind, warner.Warnings(s.Topic))
 	}
-	if warner, ok := s.Config.(sink.Warner); ok && len(found) == 0 {
-		for _, err := range warner.Warnings(s.Topic) {
-			e := problemOf(path, s.Kind, err)
+}
+
+// found adds what a kind finds wrong with a config.
+func (c *compiler) found(path, kind string, errs []error) {
+	for _, err := range errs {
+		if err != nil {
+			c.errs = append(c.errs, problemOf(path, kind, err))
+		}
+	}
+}
+
+// warned adds what a kind warns of.
+func (c *compiler) warned(path, kind string, errs []error) {
+	for _, err := range errs {
+		if err != nil {
+			e := problemOf(path, kind, err)
 			c.warnings = append(c.warnings, e.Path+": "+e.Message)
 		}
 	}
@@ -116,7 +135,7 @@ func TakenBy(config sink.Config) sink.Way {
 // problemOf says where in a mapping that chooses a kind it is what is wrong with the config.
 func problemOf(path, kind string, err error) *spec.Problem {
 	e := &spec.Problem{Path: path + "." + kind, Message: err.Error(), Err: err}
-	if mistake := mistakeIn(err); mistake != nil {
+	if mistake, ok := errors.AsType[*stream.Mistake](err); ok {
 		e.Column, e.Hint = mistake.Column, mistake.Hint
 		switch {
 		case mistake.Beside:
@@ -126,15 +145,6 @@ func problemOf(path, kind string, err error) *spec.Problem {
 		}
 	}
 	return e
-}
-
-// mistakeIn returns the mistake that an error holds. It is nil if the error holds none.
-func mistakeIn(err error) *sink.Mistake {
-	if of, ok := errors.AsType[*lookup.Mistake](err); ok {
-		return (*sink.Mistake)(of)
-	}
-	of, _ := errors.AsType[*sink.Mistake](err)
-	return of
 }
 
 // noWindow refuses the words about ids that a service took: where records go in the

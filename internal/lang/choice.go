@@ -3,6 +3,7 @@ package lang
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 
@@ -24,10 +25,17 @@ func (k kind[C]) check() error {
 		return errors.New("a name is of lower case, digits and _")
 	case k.New == nil:
 		return errors.New("its New is nil")
+	case sameStruct(k.New(), k.New()):
+		return errors.New("New returns the same struct twice: two mappings of a file would share it")
 	case k.Help == "" || k.Example == "":
 		return errors.New("its Help and Example are needed: the reference page shows them")
 	}
 	return nil
+}
+
+func sameStruct(one, other any) bool {
+	a, b := reflect.ValueOf(one), reflect.ValueOf(other)
+	return a.Kind() == reflect.Pointer && b.Kind() == reflect.Pointer && !a.IsNil() && a.Type().Elem().Size() > 0 && a.Pointer() == b.Pointer()
 }
 
 // choice is how a mapping chooses one of several kinds, by a field with the name of the

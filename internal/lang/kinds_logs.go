@@ -33,6 +33,9 @@ func (e Engine) Check() spec.Problems {
 // engineProblems says where in a file it is what is wrong with its log.
 func engineProblems(errs []error) (found spec.Problems) {
 	for _, err := range errs {
+		if err == nil {
+			continue
+		}
 		p := &spec.Problem{Path: "engine", Message: err.Error(), Err: err}
 		if mistake, ok := errors.AsType[*stream.Mistake](err); ok {
 			p.Path, p.Hint = strings.TrimSuffix("engine."+mistake.Field, "."), mistake.Hint
@@ -97,6 +100,7 @@ func (k Kinds) Engine(url string) (Engine, spec.Problems) {
 	address, _, _ := strings.Cut(url, "?")
 	e := Engine{URL: address, Kind: kind.Name, Config: kind.New()}
 	if parser, ok := e.Config.(stream.Parser); ok {
+		spec.SetDefaults(e.Config, "")
 		found := engineProblems(parser.Parse(url))
 		return e, append(found, e.Check()...)
 	}

@@ -76,7 +76,12 @@ func printManifest(p *spec.Printer, path string, m *model.Manifest) {
 		if err != nil {
 			panic(err) // Check found none
 		}
-		fields = append(slices.Clip(fields), modelKinds.reads(kind[model.Config]{Name: m.Kind}, table))
+		own := modelKinds.reads(kind[model.Config]{Name: m.Kind}, table)
+		own.Print = func(p *spec.Printer, path string, m *model.Manifest) { // a mapping of defaults says nothing
+			config := any(m.Config)
+			table.Print(p, path, &config)
+		}
+		fields = append(slices.Clip(fields), own)
 	}
 	spec.MappingOf(fields).Print(p, path, m)
 }

@@ -115,7 +115,6 @@ func LoadManifest(path string, kinds Kinds) (*Manifest, error) {
 		return nil, err
 	}
 	spec.Beside(path, &m.File)
-	m.Dir = filepath.Dir(path)
 	return m, nil
 }
 
@@ -159,6 +158,8 @@ func parseManifest(filename string, data []byte, lookup spec.Lookup, kinds Kinds
 	if err := r.Errors.Sorted(); err != nil {
 		return nil, err
 	}
+	m.Dir = folder
+	m.Config = models.ConfigOf(&m.Manifest, kinds.Models)
 	return m, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -72,14 +73,16 @@ type Opening struct {
 	Announce func(text string) // is told which program is run, before it is; nil is not
 }
 
-// ConfigOf returns what a manifest says of a model of its kind; nil where the kind is none
-// of the kinds.
+// ConfigOf returns what a manifest says of a model of its kind. It has the defaults of its
+// fields if the manifest has no mapping of the kind. It is nil if the kind is none of the kinds.
 func ConfigOf(m *model.Manifest, kinds []model.Kind) model.Config {
 	if m.Config != nil {
 		return m.Config
 	}
 	if i := slices.IndexFunc(kinds, func(k model.Kind) bool { return k.Name == m.Kind }); i >= 0 {
-		return kinds[i].New()
+		config := kinds[i].New()
+		spec.SetDefaults(config, m.Dir)
+		return config
 	}
 	return nil
 }
@@ -210,7 +213,9 @@ func (v *verifier) open(ctx context.Context) model.Model {
 func (v *verifier) openConfig(ctx context.Context) model.Model {
 	m := v.manifest
 	for _, err := range v.config.Check(m) {
-		v.mistake(err)
+		if err != nil {
+			v.mistake(err)
+		}
 	}
 	if v.errs != nil {
 		return nil

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -116,5 +117,69 @@ func TestPipelinesDescribeModelsOfTwoKinds(t *testing.T) {
 		if text != c.err || c.want != nil && cmp.Diff([]model.Config{c.want}, found) != "" {
 			t.Errorf("%+v: %v, %s", c.said, cmp.Diff([]model.Config{c.want}, found), text)
 		}
+	}
+}
+
+// TestManifestsThatMeanTheSameHaveOneText compares what decides the answers of a model.
+func TestManifestsThatMeanTheSameHaveOneText(t *testing.T) {
+	const a, b = "inputs: {a: number, b: number}\n", "inputs: {b: number, a: number}\n"
+	text := func(manifest string) string {
+		return (&lang.Model{Manifest: readManifest(t, manifest)}).Canonical()
+	}
+	for _, c := range []struct {
+		one, other string
+		same       bool
+	}{
+		{a + "kind: onnx\n", a + "kind: onnx\nonnx: {threads: 2, timeout: 5s}\n", true},
+		{a + "kind: onnx\n", "inputs: {a: {type: number}, b: {type: number}}\nkind: onnx\n", true},
+		{"inputs: {a: bytes}\nkind: voice\n", "inputs: {a: bytes}\nkind: voice\nvoice: {seconds: 900}\n", true},
+		{a + "kind: onnx\n", a + "kind: onnx\nonnx: {pool: mean}\n", false},
+		{a + "kind: onnx\n", b + "kind: onnx\n", false},
+		{a + "kind: onnx\n", "inputs: {a: number, c: number}\nkind: onnx\n", false},
+		{a + "kind: onnx\n", "inputs: {a: number}\nkind: onnx\n", false},
+	} {
+		if one, other := text(c.one), text(c.other); (one == other) != c.same {
+			t.Errorf("%q and %q: same is %v, want %v:\n%s\n%s", c.one, c.other, one == other, c.same, one, other)
+		}
+	}
+}
+
+// squared is a kind of models whose fields have defaults.
+type squared struct {
+	Link string `field:"link" choice:"identity|square" default:"square" affects:"outputs" example:"identity" help:"what is made of the sum"`
+	Bias int    `field:"bias" affects:"outputs" example:"1" help:"what is added"`
+}
+
+func (*squared) Check(*model.Manifest) []error { return nil }
+func (*squared) Open(context.Context, *model.Manifest) (model.Model, error) {
+	return nil, errors.ErrUnsupported
+}
+func (*squared) Describe() string { return "" }
+
+// TestAKindWithoutItsMappingHasItsDefaults reads a manifest that does not have the mapping
+// of its kind, and one that has another field of it alone.
+func TestAKindWithoutItsMappingHasItsDefaults(t *testing.T) {
+	kind := model.Kind{Name: "squared", Help: "h", Example: "{link: square}", New: func() model.Config { return &squared{Bias: 3} }}
+	kinds, err := process.Kinds().With(lang.Code{ModelKinds: []model.Kind{kind}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const above = "model: risk\nversion: 3\noutputs: [score]\ninputs: {a: number}\nkind: squared\nfile: f\nsha256: 48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b\n"
+	var texts []string
+	for _, below := range []string{"", "squared: {link: square}\n", "squared: {bias: 3}\n"} {
+		m, err := lang.ParseManifest("m.yaml", []byte(above+below), kinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := models.ConfigOf(&m.Manifest, kinds.Models); *got.(*squared) != (squared{"square", 3}) {
+			t.Errorf("%q: %+v", below, got)
+		}
+		texts = append(texts, (&lang.Model{Manifest: &m.Manifest}).Canonical())
+	}
+	if texts[0] != texts[1] || texts[0] != texts[2] {
+		t.Errorf("the texts differ: %q", texts)
+	}
+	if got := models.ConfigOf(&model.Manifest{Kind: "squared"}, kinds.Models); *got.(*squared) != (squared{"square", 3}) {
+		t.Errorf("of a manifest that is made in Go: %+v", got)
 	}
 }

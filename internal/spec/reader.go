@@ -299,7 +299,10 @@ func Named[T any](name func(*T) *string, f Form[T]) Form[[]T] {
 		}
 	}, func(p *Printer, path string, list *[]T) {
 		printItems(p, path, *list, func(p *Printer, at string, element *T) {
-			f.Print(p, at+"."+canonicalName(*name(element)), element)
+			at, before := at+"."+canonicalName(*name(element)), len(p.lines)
+			if f.Print(p, at, element); len(p.lines) == before { // the name says something
+				p.Line(at, "{}")
+			}
 		})
 	}, Shape{Kind: ANames, Of: []Shape{f.Shape}}}
 }

@@ -1,5 +1,7 @@
 package spec
 
+import "reflect"
+
 // Table reads and prints a struct whose type is not known here. Its values are pointers
 // to it.
 type Table = Form[any]
@@ -15,6 +17,17 @@ func TableOf(v any, absent Affects) (Table, error) {
 		return own.FieldTable(), nil
 	}
 	return taggedTable(v, absent)
+}
+
+// SetDefaults sets the fields of the struct that v points at which have a tag for a default,
+// as if a file had none of the fields. Paths are joined with folder, if there is one.
+func SetDefaults(v any, folder string) {
+	if _, own := v.(Tabled); own {
+		return
+	}
+	if made, err := taggedOf(v, Nothing); err == nil {
+		made.setDefaults(reflect.ValueOf(v).Elem(), folder)
+	}
 }
 
 // Fields returns the table of a mapping of known fields.

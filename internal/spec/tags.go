@@ -54,15 +54,22 @@ type tagged struct {
 
 // taggedTable makes a table by tags.
 func taggedTable(v any, absent Affects) (Table, error) {
-	t := reflect.TypeOf(v)
-	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
-		return Table{}, fmt.Errorf("%T is no pointer to a struct", v)
-	}
-	made, err := newTagged(t.Elem(), absent, nil)
+	made, err := taggedOf(v, absent)
 	if err != nil {
 		return Table{}, err
 	}
 	return made.table(), nil
+}
+
+func taggedOf(v any, absent Affects) (*tagged, error) {
+	of := reflect.ValueOf(v)
+	switch {
+	case of.Kind() != reflect.Pointer || of.Type().Elem().Kind() != reflect.Struct:
+		return nil, fmt.Errorf("%T is no pointer to a struct", v)
+	case of.IsNil():
+		return nil, fmt.Errorf("a nil %T is no pointer to a struct", v)
+	}
+	return newTagged(of.Type().Elem(), absent, nil)
 }
 
 // newTagged makes the table of a struct that is within others.

@@ -3,6 +3,7 @@ package spec_test
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,7 @@ func TestTagsSayWhatFieldsAre(t *testing.T) {
 func TestWrongTagsAreErrorsOfTheType(t *testing.T) {
 	refuses(t, map[string]any{
 		"is no pointer to a struct": each{},
+		"a nil *spec_test.each is":  (*each)(nil),
 		"has no fields":             &struct{ hidden int }{},
 		"X: the tag field is \"\"":  &struct{ X string }{},
 		"use lower case": &struct {
@@ -241,15 +243,9 @@ func TestWrongTypesAndValuesAreErrorsOfTheType(t *testing.T) {
 
 func TestTagsThatGoDoesNotReadAreErrors(t *testing.T) {
 	refuses(t, map[string]any{
-		"struct tags are not read behind `example:\"x\"`": &struct {
-			X string `field:"x" help:"x" example:"x", required:"true"`
-		}{},
-		"struct tags are not read behind `example:\"y\"`": &struct {
-			X string `field:"x" help:"x" example:"y" required:true`
-		}{},
-		"the tag min is there twice": &struct {
-			X int `field:"x" help:"x" example:"1" min:"1" min:"2"`
-		}{},
+		"struct tags are not read behind `example:\"x\"`": withTag(`field:"x" help:"x" example:"x", required:"true"`),
+		"struct tags are not read behind `example:\"y\"`": withTag(`field:"x" help:"x" example:"y" required:true`),
+		"the tag path is there twice":                     withTag(`field:"x" help:"x" example:"1" path:"true" path:"true"`),
 		"the tag secret is empty": &struct {
 			X string `field:"x" help:"x" example:"${X}" secret:""`
 		}{},
@@ -261,6 +257,11 @@ func TestTagsThatGoDoesNotReadAreErrors(t *testing.T) {
 			X string `field:"x" help:"one\n## two" example:"x"`
 		}{},
 	})
+}
+
+// withTag returns a struct with a tag that go vet refuses, and a compiler does not.
+func withTag(tag reflect.StructTag) any {
+	return reflect.New(reflect.StructOf([]reflect.StructField{{Name: "X", Type: reflect.TypeFor[string](), Tag: tag}})).Interface()
 }
 
 func TestTagsThatContradictEachOtherAreErrors(t *testing.T) {

@@ -49,12 +49,7 @@ func (c *Config) Open(context.Context, lookup.Step) (lookup.Source, error) {
 }
 
 // Warnings implements lookup.Warner.
-func (c *Config) Warnings(lookup.Step) []error {
-	if err := httpclient.SecretWarning(c.URL); err != nil {
-		return []error{&lookup.Mistake{Field: "url", Err: err}}
-	}
-	return nil
-}
+func (c *Config) Warnings(lookup.Step) []error { return httpclient.Warnings(c.URL) }
 
 // Describe implements lookup.Config.
 func (c *Config) Describe() string { return httpclient.Place(c.URL) }

@@ -88,12 +88,7 @@ func (c *Config) OpenSearch(ctx context.Context, s lookup.Search) (lookup.Source
 }
 
 // Warnings implements lookup.Warner.
-func (c *Config) Warnings(lookup.Step) []error {
-	if err := httpclient.SecretWarning(c.URL); err != nil {
-		return []error{&lookup.Mistake{Field: "url", Err: err}}
-	}
-	return nil
-}
+func (c *Config) Warnings(lookup.Step) []error { return httpclient.Warnings(c.URL) }
 
 // Describe implements lookup.Config.
 func (c *Config) Describe() string { return httpclient.Place(c.URL) }

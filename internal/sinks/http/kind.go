@@ -54,12 +54,7 @@ func (c *Config) Check(sink.Topic) []error {
 }
 
 // Warnings implements sink.Warner.
-func (c *Config) Warnings(sink.Topic) []error {
-	if err := httpclient.SecretWarning(c.URL); err != nil {
-		return []error{&sink.Mistake{Field: "url", Err: err}}
-	}
-	return nil
-}
+func (c *Config) Warnings(sink.Topic) []error { return httpclient.Warnings(c.URL) }
 
 // Open implements sink.Config.
 func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {

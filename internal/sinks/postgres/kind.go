@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -86,7 +85,7 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 	if c.Table == "" {
 		fail("table", "", "missing: name the table that takes the records")
 	}
-	mapping, errs := c.mapping(t)
+	mapping, errs := row.Map(t, c.Columns, c.Key, c.Version)
 	found = append(found, errs...)
 	if v := c.Vector; v != nil {
 		at := slices.IndexFunc(mapping.Columns, func(o row.Typed) bool { return o.Column == v.Column })
@@ -100,35 +99,23 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 	return found
 }
 
-func (c *Config) mapping(t sink.Topic) (*row.Mapping, []error) {
-	return row.Map(t, c.Columns, c.Key, c.Version)
-}
-
 // Warnings implements sink.Warner.
-func (c *Config) Warnings(sink.Topic) []error {
-	if err := httpclient.SecretWarning(c.URL); err != nil {
-		return []error{&sink.Mistake{Field: "url", Err: err}}
-	}
-	return nil
-}
+func (c *Config) Warnings(sink.Topic) []error { return httpclient.Warnings(c.URL) }
 
 // Open implements sink.Config.
 func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
-	mapping, found := c.mapping(t)
-	if err := errors.Join(found...); err != nil {
-		return sink.Service{}, err
-	}
-	o := Options{
-		URL: c.URL, Table: c.Table, Vector: c.Vector, Version: mapping.Version, ExactlyOnce: c.ExactlyOnce, Connections: t.Concurrency, Group: t.Group,
-	}
-	for _, column := range mapping.Columns {
-		o.Columns = append(o.Columns, Column(column))
-		if column.Name == c.Key {
-			o.Key = column.Column
+	return row.Open(t, c.Columns, c.Key, c.Version, func(mapping *row.Mapping) (sink.Writer, error) {
+		o := Options{
+			URL: c.URL, Table: c.Table, Vector: c.Vector, Version: mapping.Version, ExactlyOnce: c.ExactlyOnce, Connections: t.Concurrency, Group: t.Group,
 		}
-	}
-	made, err := New(o)
-	return sink.Service{Many: made}, err
+		for _, column := range mapping.Columns {
+			o.Columns = append(o.Columns, Column(column))
+			if column.Name == c.Key {
+				o.Key = column.Column
+			}
+		}
+		return New(o)
+	})
 }
 
 // Describe implements sink.Config.

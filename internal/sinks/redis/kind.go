@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"time"
 
@@ -57,34 +56,22 @@ func (c *Config) Check(t sink.Topic) []error {
 	if t.Partial {
 		return nil
 	}
-	_, found := c.mapping(t)
+	_, found := row.Map(t, c.Columns, c.Key, c.Version)
 	return found
 }
 
-func (c *Config) mapping(t sink.Topic) (*row.Mapping, []error) {
-	return row.Map(t, c.Columns, c.Key, c.Version)
-}
-
 // Warnings implements sink.Warner.
-func (c *Config) Warnings(sink.Topic) []error {
-	if err := httpclient.SecretWarning(c.URL); err != nil {
-		return []error{&sink.Mistake{Field: "url", Err: err}}
-	}
-	return nil
-}
+func (c *Config) Warnings(sink.Topic) []error { return httpclient.Warnings(c.URL) }
 
 // Open implements sink.Config.
 func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
-	mapping, found := c.mapping(t)
-	if err := errors.Join(found...); err != nil {
-		return sink.Service{}, err
-	}
-	o := Options{URL: c.URL, Prefix: c.Prefix, Key: c.Key, JSON: c.As == "json", TTL: c.TTL, Version: mapping.Version}
-	for _, column := range mapping.Columns {
-		o.Fields = append(o.Fields, Field{Name: column.Name, Field: column.Column, Type: column.Type})
-	}
-	made, err := New(o)
-	return sink.Service{Many: made}, err
+	return row.Open(t, c.Columns, c.Key, c.Version, func(mapping *row.Mapping) (sink.Writer, error) {
+		o := Options{URL: c.URL, Prefix: c.Prefix, Key: c.Key, JSON: c.As == "json", TTL: c.TTL, Version: mapping.Version}
+		for _, column := range mapping.Columns {
+			o.Fields = append(o.Fields, Field{Name: column.Name, Field: column.Column, Type: column.Type})
+		}
+		return New(o)
+	})
 }
 
 // Describe implements sink.Config.

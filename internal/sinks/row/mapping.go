@@ -1,6 +1,7 @@
 package row
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,16 @@ func Map(t sink.Topic, columns []Column, key, version string) (*Mapping, []error
 		found = append(found, err)
 	}
 	return m, found
+}
+
+// Open opens a sink of rows. open is given what the sink writes, as Map returns it.
+func Open(t sink.Topic, columns []Column, key, version string, open func(*Mapping) (sink.Writer, error)) (sink.Service, error) {
+	mapping, found := Map(t, columns, key, version)
+	if err := errors.Join(found...); err != nil {
+		return sink.Service{}, err
+	}
+	made, err := open(mapping)
+	return sink.Service{Many: made}, err
 }
 
 // Names returns the columns.

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/afterbay/afterbay/stream"
 )
 
 const shownMax = 300 // bytes of a URL in a message
@@ -86,15 +88,16 @@ func SecretIn(u *url.URL) string {
 	return ""
 }
 
-// SecretWarning returns a warning about a secret in the query of a URL, nil where there is
-// none. The error of opening a URL says that it cannot be read.
-func SecretWarning(text string) error {
+// Warnings returns what will surprise about the field `url` of a sink or a lookup: a secret
+// in its query. The error of opening a URL says that it cannot be read.
+func Warnings(text string) []error {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil
 	}
 	if name := SecretIn(u); name != "" {
-		return fmt.Errorf("the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", name)
+		err := fmt.Errorf("the parameter %s of the query holds a secret, by its name: logs of proxies and servers keep queries. Use a token, a header or a password before the @ where the service takes one", name)
+		return []error{&stream.Mistake{Field: "url", Err: err}}
 	}
 	return nil
 }
