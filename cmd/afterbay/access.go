@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/reload"
 )
@@ -28,7 +29,7 @@ func (f *accessFlags) tokens(a *app) (access.Tokens, error) {
 		return file.Open()
 	})
 	if err != nil {
-		return nil, &exitError{exitInvalid, err}
+		return nil, failure.As(failure.OfFiles, err)
 	}
 	return value, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
 // demonstration is the fraud example run once over generated payments.
@@ -35,7 +36,7 @@ type demonstration struct {
 	runner  *afterbay.Runner
 	log     *embedded.Log
 	took    time.Duration
-	meter   *meter
+	meter   *term.Meter
 }
 
 func (d *demonstration) run() (err error) {
@@ -69,7 +70,7 @@ func (d *demonstration) process() error {
 	if err := d.runner.CreateTopics(d.ctx, d.log); err != nil {
 		return err
 	}
-	d.meter = newMeter(d.stderr)
+	d.meter = term.NewMeter(d.stderr)
 	ctx, stop := context.WithCancel(d.ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -84,7 +85,7 @@ func (d *demonstration) process() error {
 	})
 	err := group.Wait()
 	d.keepTimings(d.example.data(), d.runner)
-	d.meter.clear()
+	d.meter.Clear()
 	if d.ctx.Err() != nil {
 		return nil
 	}
@@ -92,19 +93,20 @@ func (d *demonstration) process() error {
 }
 
 func (d *demonstration) publish(ctx context.Context) error {
+	start := time.Now()
 	source, end := payments(fraud.Options{Seed: d.seed, Events: d.events})
 	_, err := ingest.Publish(ctx, d.log, source, ingest.Options{Name: "payments", Topic: exampleTopic, Key: "customer", Producer: "demo"})
 	if err = errors.Join(err, end()); err != nil {
 		return err
 	}
 	err = d.runner.WaitIdle(ctx, d.log)
-	d.took = time.Since(d.meter.start)
+	d.took = time.Since(start)
 	return err
 }
 
 // watch shows the progress until ctx is done.
 func (d *demonstration) watch(ctx context.Context) {
-	ticker := time.NewTicker(meterEvery)
+	ticker := time.NewTicker(term.MeterEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -112,7 +114,7 @@ func (d *demonstration) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 			c := d.runner.Metrics().Counts()
-			d.meter.show("%d of %d payments decided, %d dead letters, %s", c.Events, d.events, c.DeadLetters, d.meter.rate(int64(c.Events)))
+			d.meter.Show("%d of %d payments decided, %d dead letters, %s", c.Events, d.events, c.DeadLetters, d.meter.Rate(int64(c.Events)))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/sys/clean"
+	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
 type dlqCommand struct {
@@ -96,13 +97,13 @@ func (c *dlqLsCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	out := newLines(a.stdout, false)
+	out := term.NewLines(a.stdout, false)
 	n := 0
 	for l, err := range directory.Letters(a.ctx, c.Pipeline, c.filter(), c.All) {
 		if err != nil {
-			return errors.Join(err, out.close())
+			return errors.Join(err, out.Close())
 		}
-		if err := out.write(c.format(&l)); err != nil {
+		if err := out.Write(c.format(&l)); err != nil {
 			return err
 		}
 		if n++; n == c.Limit {
@@ -116,7 +117,7 @@ func (c *dlqLsCommand) Run(a *app) (err error) {
 			fmt.Fprintf(a.stderr, "no open dead letter of pipeline %s matches: add --all to list the settled ones too\n", c.Pipeline)
 		}
 	}
-	return out.close()
+	return out.Close()
 }
 
 func (c *dlqLsCommand) format(l *deadletter.Letter) []byte {

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -73,7 +74,7 @@ func (c *doctorCommand) Run(a *app) error {
 			return err
 		}
 		if !confirmed(a, r) {
-			return &exitError{exitFailure, errors.New("nothing was changed: answer y, or add --yes")}
+			return failure.As(failure.OfRun, errors.New("nothing was changed: answer y, or add --yes"))
 		}
 	}
 	folder := "cut-" + time.Now().UTC().Format("20060102T150405Z")
@@ -90,11 +91,11 @@ func (c *doctorCommand) Run(a *app) error {
 func (c *doctorCommand) explain(err error) error {
 	switch {
 	case errors.Is(err, embedded.ErrLocked):
-		return &exitError{exitLocked, fmt.Errorf("%w: end that process first", err)}
+		return failure.As(failure.OfLock, fmt.Errorf("%w: end that process first", err))
 	case errors.Is(err, fs.ErrNotExist):
-		return &exitError{exitFailure, fmt.Errorf("%w: name one", err)}
+		return failure.As(failure.OfRun, fmt.Errorf("%w: name one", err))
 	}
-	return &exitError{exitDamaged, fmt.Errorf("%w: %s", err, directoryHint(err, c.dir))}
+	return failure.As(failure.OfDirectory, fmt.Errorf("%w: %s", err, directoryHint(err, c.dir)))
 }
 
 // choose returns the remedy to apply.
@@ -105,7 +106,7 @@ func (c *doctorCommand) choose(report *embedded.Report) (embedded.Remedy, error)
 		}
 	}
 	if len(report.Remedies) == 0 {
-		return embedded.Remedy{}, &exitError{exitFailure, errors.New("nothing was changed: no consistent log can be cut out of the directory; restore it from a copy")}
+		return embedded.Remedy{}, failure.As(failure.OfRun, errors.New("nothing was changed: no consistent log can be cut out of the directory; restore it from a copy"))
 	}
 	return embedded.Remedy{}, usage("no remedy keeps frame %d", c.Keep)
 }
@@ -132,7 +133,7 @@ func (c *doctorCommand) print(a *app, report *embedded.Report, folder string) er
 		err = c.write(a.stdout, report, folder)
 	}
 	if err == nil && !report.Healthy {
-		err = &exitError{exitDamaged, errDamaged}
+		err = failure.As(failure.OfDirectory, errDamaged)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/sinks"
@@ -74,7 +75,7 @@ func (c *doctorCommand) examine(a *app) error {
 		err = writeFindings(a, findings)
 	}
 	if err == nil && !healthy {
-		err = &exitError{exitFailure, errUnfit}
+		err = failure.As(failure.OfRun, errUnfit)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 )
 
@@ -39,18 +40,18 @@ func newExample(dir string, files exampleFiles) (*example, error) {
 	e := &example{dir, files}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !os.IsNotExist(err) {
-		return nil, &exitError{exitDamaged, fmt.Errorf("%w: name a folder that can be written with --dir", err)}
+		return nil, failure.As(failure.OfDirectory, fmt.Errorf("%w: name a folder that can be written with --dir", err))
 	}
 	if len(entries) > 0 {
 		if _, err := os.Stat(e.marker()); err != nil {
 			return nil, usage("%s is not empty and no demo made it: name another folder with --dir", dir)
 		}
 		if err := os.RemoveAll(dir); err != nil {
-			return nil, &exitError{exitDamaged, err}
+			return nil, failure.As(failure.OfDirectory, err)
 		}
 	}
 	if err := e.write(); err != nil {
-		return nil, &exitError{exitDamaged, fmt.Errorf("%w: name a folder that can be written with --dir", err)}
+		return nil, failure.As(failure.OfDirectory, fmt.Errorf("%w: name a folder that can be written with --dir", err))
 	}
 	return e, nil
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/state/generation"
-	"github.com/afterbay/afterbay/model"
 )
 
 // The exit codes.
@@ -35,35 +34,35 @@ type exitError struct {
 // Unwrap returns the error alone.
 func (e *exitError) Unwrap() error { return e.error }
 
-func usage(format string, args ...any) error {
-	return &exitError{exitUsage, fmt.Errorf(format, args...)}
-}
+func usage(format string, args ...any) error { return failure.Usage(format, args...) }
 
 // cannotRun is what is wrong with pipelines.
-func cannotRun(found ...error) error {
-	return &exitError{invalidOrAway(found...), &invalidError{errors.Join(found...)}}
+func cannotRun(found ...error) error { return failure.CannotRun(found...) }
+
+// codes are the exit codes of the classes of errors.
+var codes = map[failure.Class]int{
+	failure.OfRun:         exitFailure,
+	failure.OfUsage:       exitUsage,
+	failure.OfFiles:       exitInvalid,
+	failure.OfLock:        exitLocked,
+	failure.OfDirectory:   exitDamaged,
+	failure.OfConnections: exitEngine,
 }
 
-// invalidOrAway returns the code of what is wrong with files: where that is only
-// that servers of models cannot be reached, it may be tried again.
-func invalidOrAway(found ...error) int {
-	for _, err := range found {
-		var list config.Errors
-		if !errors.As(err, &list) {
-			return exitInvalid
-		}
-		for _, e := range list {
-			if model.BlameOf(e) != model.BlameWay {
-				return exitInvalid
-			}
+// endedWith gives an error the class of the exit code of a process of this program.
+func endedWith(code int, err error) error {
+	for class, of := range codes {
+		if of == code {
+			return failure.As(class, err)
 		}
 	}
-	return exitEngine
+	return err
 }
 
 // exitCode returns the exit code that an error of a command stands for.
 func exitCode(err error) int {
 	var coded *exitError
+	var classed *failure.Error
 	var file config.Errors
 	var pipeline afterbay.Errors
 	var state *generation.ErrOtherState
@@ -73,6 +72,8 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &coded):
 		return coded.code
+	case errors.As(err, &classed):
+		return codes[classed.Class]
 	case errors.As(err, &file), errors.As(err, &pipeline), errors.As(err, &state):
 		return exitInvalid
 	case errors.Is(err, embedded.ErrLocked):

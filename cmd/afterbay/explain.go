@@ -7,8 +7,10 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -37,14 +39,14 @@ func (c *explainCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	meter := newMeter(a.stderr)
+	meter := term.NewMeter(a.stderr)
 	report, err := explain.Explain(a.ctx, c.ID, explain.Options{
 		Directory: directory, Pipelines: pipelines, Timing: c.timings(directory), Announce: a.announce, ModelKinds: fileKinds().Models,
-		Progress: func(what string, n, of int64) { meter.show("%s: %d of %d records", what, n, of) },
+		Progress: func(what string, n, of int64) { meter.Show("%s: %d of %d records", what, n, of) },
 	})
-	meter.clear()
+	meter.Clear()
 	if errors.Is(err, explain.ErrOtherPipeline) {
-		return &exitError{exitUsage, err}
+		return failure.As(failure.OfUsage, err)
 	}
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -35,7 +36,7 @@ func (c *featuresCommand) Run(a *app) (err error) {
 	if err != nil {
 		return usage("--out %v", err)
 	}
-	e := &export{featuresCommand: c, meter: newMeter(a.stderr)}
+	e := &export{featuresCommand: c, meter: term.NewMeter(a.stderr)}
 	if e.rehearsal, err = a.rehearse(c.File, func(p *afterbay.Pipeline) bool { return c.Pipeline == "" || p.Name == c.Pipeline }, e.batch); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (c *featuresCommand) Run(a *app) (err error) {
 		return err
 	}
 	err = e.run(feed)
-	e.meter.clear()
+	e.meter.Clear()
 	if err = errors.Join(err, e.writer.Close()); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (c *featuresCommand) Run(a *app) (err error) {
 type export struct {
 	*featuresCommand
 	*rehearsal
-	meter   *meter
+	meter   *term.Meter
 	part    *part
 	columns []value.Slot
 	writer  tabular.Writer
@@ -261,14 +262,14 @@ func (e *export) batch(batch []*seen) error {
 		}
 		e.written++
 	}
-	e.meter.show("%d events, %d rows, %s", e.appended, e.written, e.meter.rate(e.appended))
+	e.meter.Show("%d events, %d rows, %s", e.appended, e.written, e.meter.Rate(e.appended))
 	return nil
 }
 
 // report says on standard error what was written and what was not.
 func (e *export) report() {
 	out := e.stderr
-	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.Out, e.meter.elapsed())
+	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.Out, e.meter.Elapsed())
 	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, kinds(e.dead))
 	writeApproximate(out, e.approximate)
 	var runners []*afterbay.Runner

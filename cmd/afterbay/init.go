@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/ops/scaffold"
 )
@@ -31,13 +32,13 @@ func (c *initCommand) Run(a *app) error {
 		return err
 	}
 	defer events.Close()
-	name := events.name
+	name := events.Name
 	if c.Sample == "-" {
 		name = "" // the topic's name is made from it
 	}
-	found, err := scaffold.Infer(events, scaffold.Options{Name: name, Format: events.format, Key: c.Key, Time: c.Time})
+	found, err := scaffold.Infer(events, scaffold.Options{Name: name, Format: events.Format, Key: c.Key, Time: c.Time})
 	if errors.As(err, new(*scaffold.KeyError)) {
-		return &exitError{exitUsage, fmt.Errorf("%s: %w", events.name, err)}
+		return failure.As(failure.OfUsage, fmt.Errorf("%s: %w", events.Name, err))
 	}
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func (c *initCommand) Run(a *app) error {
 	if found.Partial {
 		where = fmt.Sprintf("in the first %d lines of", found.Events+found.Malformed)
 	}
-	fmt.Fprintf(a.stdout, "%d events %s %s\n\n%s\n", found.Events, where, events.name, found.Table())
+	fmt.Fprintf(a.stdout, "%d events %s %s\n\n%s\n", found.Events, where, events.Name, found.Table())
 	if found.Malformed > 0 {
 		fmt.Fprintf(a.stdout, "%d lines are no JSON object and will be dead letters, such as %s\n", found.Malformed, found.Problem)
 	}
@@ -67,7 +68,7 @@ func (c *initCommand) Run(a *app) error {
 		file = "events.ndjson"
 	}
 	format := ""
-	if events.format == ingest.CSV {
+	if events.Format == ingest.CSV {
 		format = " --format csv"
 	}
 	fmt.Fprintf(a.stdout, `wrote %[1]s; next:

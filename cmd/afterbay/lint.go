@@ -12,7 +12,9 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -86,17 +88,12 @@ func (c *lintCommand) Run(a *app) error {
 		}
 	}
 	if findings > 0 {
-		return &exitError{exitInvalid, fmt.Errorf("%s in %s", counted(findings, "finding"), counted(len(files), "file"))}
+		return failure.As(failure.OfFiles, fmt.Errorf("%s in %s", counted(findings, "finding"), counted(len(files), "file")))
 	}
 	return nil
 }
 
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+func counted(n int, what string) string { return term.Counted(n, what) }
 
 // linter gathers what is wrong with files.
 type linter struct {

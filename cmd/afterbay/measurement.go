@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -32,7 +33,7 @@ type measurement struct {
 	deliveries map[string]stream.Delivery
 	runner     *afterbay.Runner
 	log        admin.Log
-	meter      *meter
+	meter      *term.Meter
 }
 
 func (m *measurement) run() (err error) {
@@ -62,8 +63,8 @@ func (m *measurement) run() (err error) {
 		return err
 	}
 	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(m.engine.shared()), kernel)
-	m.meter = newMeter(m.stderr)
-	defer m.meter.clear()
+	m.meter = term.NewMeter(m.stderr)
+	defer m.meter.Clear()
 	if m.options.Rate > 0 {
 		return m.latency()
 	}
@@ -119,7 +120,7 @@ func (m *measurement) fill(s *source, events int) error {
 		if err := m.log.Append(m.ctx, b.records...); err != nil {
 			return err
 		}
-		m.meter.show("%d of %d events appended", done, events)
+		m.meter.Show("%d of %d events appended", done, events)
 	}
 	return nil
 }
@@ -257,14 +258,14 @@ func (m *measurement) whileRunning(work func(context.Context) error) error {
 		return work(ctx)
 	})
 	group.Go(func() error {
-		ticker := time.NewTicker(meterEvery)
+		ticker := time.NewTicker(term.MeterEvery)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-ticker.C:
-				m.meter.show("%d events decided, %s", m.decided(), m.meter.rate(int64(m.decided())))
+				m.meter.Show("%d events decided, %s", m.decided(), m.meter.Rate(int64(m.decided())))
 			}
 		}
 	})

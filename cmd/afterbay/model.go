@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/models"
 	python "github.com/afterbay/afterbay/internal/models/process"
@@ -52,18 +53,18 @@ func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, 
 			return nil, nil, models.Report{}, withManifest(path, graph, err)
 		}
 		if err != nil {
-			return nil, nil, models.Report{}, &exitError{exitInvalid, fmt.Errorf("%w: name %s", err, modelHelp)}
+			return nil, nil, models.Report{}, failure.As(failure.OfFiles, fmt.Errorf("%w: name %s", err, modelHelp))
 		}
 		return m, nil, models.Report{}, nil
 	}
 	manifest, err := config.LoadManifest(path, fileKinds())
 	if err != nil {
-		return nil, nil, models.Report{}, &exitError{exitInvalid, err}
+		return nil, nil, models.Report{}, failure.As(failure.OfFiles, err)
 	}
 	m, report, err := open(&manifest.Manifest)
 	if err != nil {
 		err = manifest.Explain(err)
-		return nil, nil, report, &exitError{invalidOrAway(err), err}
+		return nil, nil, report, failure.As(failure.FilesOrConnections(err), err)
 	}
 	return m, manifest, report, nil
 }
@@ -102,15 +103,15 @@ func (c *modelInspectCommand) Run(a *app) error {
 		info.Kind, info.Describe, info.Digest, info.Trees, info.Scores(), len(info.Inputs), names)
 	for i, in := range info.Inputs {
 		if in.Categories != nil {
-			fmt.Fprintf(a.stdout, "codes    input %s takes %s\n", cmp.Or(in.Name, strconv.Itoa(i)), codes(in.Categories))
+			fmt.Fprintf(a.stdout, "codes    input %s takes %s\n", cmp.Or(in.Name, strconv.Itoa(i)), codesOf(in.Categories))
 		}
 	}
 	return nil
 }
 
-// codes writes what the numbers of a categorical input stand for, as the table
+// codesOf writes what the numbers of a categorical input stand for, as the table
 // of constants that a pipeline maps them with.
-func codes(labels []string) string {
+func codesOf(labels []string) string {
 	var text strings.Builder
 	for i, label := range labels {
 		if i > 0 {
@@ -140,5 +141,5 @@ func (c *modelScoreCommand) Run(a *app) error {
 		return err
 	}
 	defer rows.Close()
-	return a.score(models.First(m), rows, rows.name)
+	return a.score(models.First(m), rows, rows.Name)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/model"
@@ -52,7 +53,7 @@ func (c *modelVerifyCommand) Run(a *app) error {
 		fmt.Fprintf(a.stdout, "%s: %s version %d, %s: %s\n", path, manifest.Name, manifest.Version, m.Info().Kind, said)
 	}
 	if wrong > 0 {
-		return &exitError{exitInvalid, fmt.Errorf("%s of %d not usable", counted(wrong, "model"), len(c.Manifests))}
+		return failure.As(failure.OfFiles, fmt.Errorf("%s of %d not usable", counted(wrong, "model"), len(c.Manifests)))
 	}
 	return nil
 }
@@ -232,7 +233,7 @@ func withManifest(path string, graph *models.GraphError, err error) error {
 		fmt.Fprintf(&text, "# %s\n", open)
 	}
 	text.Write(lang.FormatManifest(&said))
-	return &exitError{exitInvalid, fmt.Errorf("%w. Or complete this manifest, save it beside the model as %s, and name that file instead:\n\n%s", err, short+".yaml", strings.TrimSuffix(text.String(), "\n"))}
+	return failure.As(failure.OfFiles, fmt.Errorf("%w. Or complete this manifest, save it beside the model as %s, and name that file instead:\n\n%s", err, short+".yaml", strings.TrimSuffix(text.String(), "\n")))
 }
 
 // manifest says of a model what its file says.
@@ -274,7 +275,7 @@ func (c *modelAddCommand) write(a *app, dir string, said *model.Manifest) (int, 
 	within.File, within.Golden = filepath.Join(dir, said.File), ""
 	m, _, err := a.verified(&within)
 	if err != nil {
-		return 0, &exitError{exitInvalid, fmt.Errorf("%w. Nothing was added", err)}
+		return 0, failure.As(failure.OfFiles, fmt.Errorf("%w. Nothing was added", err))
 	}
 	if open := m.Info().Ambiguous; open != "" {
 		a.log.Warn(open + ": name one with --trees, and with another --version")

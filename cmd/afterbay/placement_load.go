@@ -42,14 +42,14 @@ func (c *placementCommand) eventsFor(a *app, in *afterbay.Input) (func() *source
 		}
 		defer sample.Close()
 		var read sampled
-		_, err = ingest.Publish(a.ctx, &read, sample, ingest.Options{Name: sample.name, Format: sample.format})
+		_, err = ingest.Publish(a.ctx, &read, sample, ingest.Options{Name: sample.Name, Format: sample.Format})
 		if err != nil && !errors.Is(err, errSampled) {
 			return nil, "", err
 		}
 		if len(read) == 0 {
-			return nil, "", usage("%s has no events", sample.name)
+			return nil, "", usage("%s has no events", sample.Name)
 		}
-		events, from = read, fmt.Sprintf("the %d events of %s over and over", len(read), sample.name)
+		events, from = read, fmt.Sprintf("the %d events of %s over and over", len(read), sample.Name)
 	}
 	for _, e := range events {
 		l.events = append(l.events, membersOf(e, in))

@@ -19,12 +19,14 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/bench"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -52,7 +54,7 @@ type placed struct {
 func (c *placementCommand) load(a *app) (*placed, error) {
 	file, err := config.Load(c.File, fileKinds())
 	if err != nil {
-		return nil, &exitError{exitInvalid, err}
+		return nil, failure.As(failure.OfFiles, err)
 	}
 	p := &placed{app: a, file: file}
 	if p.index, err = c.choose(file); err != nil {
@@ -209,7 +211,7 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 		used = at
 	}
 	m := &measurement{
-		app: p.app, engine: directoryEngine(), work: work{source: p.events}, meter: newMeter(p.stderr),
+		app: p.app, engine: directoryEngine(), work: work{source: p.events}, meter: term.NewMeter(p.stderr),
 		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, parallelismFlags: c.parallelismFlags},
 	}
 	if m.runner, err = p.runner(used, c.Parallelism); err != nil {
@@ -217,7 +219,7 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 	}
 	dir, err := os.MkdirTemp(c.Dir, "afterbay-verdict-")
 	if err != nil {
-		return nil, &exitError{exitDamaged, fmt.Errorf("%w: name a folder with --dir", err)}
+		return nil, failure.As(failure.OfDirectory, fmt.Errorf("%w: name a folder with --dir", err))
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	m.data = filepath.Join(dir, "data")
@@ -229,7 +231,7 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
 		return nil, err
 	}
-	defer m.meter.clear()
+	defer m.meter.Clear()
 	return m.passing()
 }
 

@@ -119,7 +119,7 @@ func (r *placementReport) place(where, url string) (p bench.Placement, err error
 	var ended *exec.ExitError
 	switch {
 	case errors.As(err, &ended) && ended.ExitCode() > 0:
-		return p, &exitError{ended.ExitCode(), err}
+		return p, endedWith(ended.ExitCode(), err)
 	case err != nil:
 		return p, err
 	}

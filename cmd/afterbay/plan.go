@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
 )
 
@@ -25,7 +26,7 @@ type planCommand struct {
 func (c *planCommand) Run(a *app) error {
 	rate, err := simulate.ParseRate(c.Rate)
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("--rate: %w", err)}
+		return failure.As(failure.OfUsage, fmt.Errorf("--rate: %w", err))
 	}
 	if c.Redundancy < 1 || c.Cores < 0 {
 		return usage("--redundancy is 1 or more, --cores not below 0")
@@ -46,7 +47,7 @@ func (c *planCommand) Run(a *app) error {
 	}
 	plan, err := load.Resolve()
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return failure.As(failure.OfUsage, err)
 	}
 	if c.JSON {
 		return json.NewEncoder(a.stdout).Encode(plan)

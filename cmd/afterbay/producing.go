@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -24,10 +23,10 @@ func (a *app) produce(c *produceCommand) (err error) {
 	}
 	defer source.Close()
 	options := ingest.Options{
-		Name: source.name, Topic: c.Topic, Format: source.format, Producer: c.Producer, KeyRequired: c.Key != "",
+		Name: source.Name, Topic: c.Topic, Format: source.Format, Producer: c.Producer, KeyRequired: c.Key != "",
 	}
 	if options.Producer == "" && c.File != "-" {
-		if options.Producer, err = a.producerOf(c.File, c.Topic, source.format); err != nil {
+		if options.Producer, err = ingest.ProducerOf(c.File, c.Topic, source.Format); err != nil {
 			return err
 		}
 	}
@@ -61,21 +60,21 @@ func (a *app) produce(c *produceCommand) (err error) {
 	if client, ok := directory.(*admin.Client); ok {
 		client.Key = c.Key
 	}
-	meter := newMeter(a.stderr)
+	meter := term.NewMeter(a.stderr)
 	options.Progress = func(p ingest.Progress) {
-		meter.show("%d lines, %s", p.Lines, meter.rate(p.Appended+p.Repeated))
+		meter.Show("%d lines, %s", p.Lines, meter.Rate(p.Appended+p.Repeated))
 	}
 	done, err := ingest.Publish(a.ctx, to, source, options)
-	meter.clear()
+	meter.Clear()
 	if err == nil {
 		err = to.ready() // a source without records makes the topic too
 	}
 	if err != nil {
 		return explainProduce(err, c, options.Producer, done)
 	}
-	fmt.Fprintf(a.stderr, "appended %d records of %d lines to %s in %s, %s\n", done.Appended, done.Lines, c.Topic, meter.elapsed(), meter.rate(done.Appended))
+	fmt.Fprintf(a.stderr, "appended %d records of %d lines to %s in %s, %s\n", done.Appended, done.Lines, c.Topic, meter.Elapsed(), meter.Rate(done.Appended))
 	if done.Appended+done.Repeated == 0 {
-		fmt.Fprintf(a.stderr, "%s has no records: name a file that has some\n", source.name)
+		fmt.Fprintf(a.stderr, "%s has no records: name a file that has some\n", source.Name)
 	}
 	if done.Keyless > 0 {
 		fmt.Fprintf(a.stderr, "%d of the records have no field %q, which keys %s: pipelines that key by it make dead letters of them\n", done.Keyless, options.Key, c.Topic)
@@ -134,53 +133,4 @@ func explainProduce(err error, c *produceCommand, producer string, done ingest.P
 		next = "free disk space and " + next
 	}
 	return fmt.Errorf("%w; %d records of it are in topic %s: %s", err, done.Appended+done.Repeated, c.Topic, next)
-}
-
-// meter shows how far something came, on one line that is replaced.
-type meter struct {
-	out   io.Writer
-	start time.Time
-	shown time.Time
-	drawn bool
-	plain bool // out is no terminal: lines are not replaced
-}
-
-const (
-	meterEvery      = 200 * time.Millisecond
-	meterEveryPlain = 5 * time.Second
-)
-
-func newMeter(out io.Writer) *meter {
-	m := &meter{out: out, start: time.Now(), plain: !isTerminal(out)}
-	m.shown = m.start
-	return m
-}
-
-// show prints the line, at most a few times a second.
-func (m *meter) show(format string, args ...any) {
-	every := meterEvery
-	if m.plain {
-		every = meterEveryPlain
-	}
-	if time.Since(m.shown) < every {
-		return
-	}
-	m.shown, m.drawn = time.Now(), true
-	if m.plain {
-		fmt.Fprintf(m.out, format+"\n", args...)
-	} else {
-		fmt.Fprintf(m.out, "\r\x1b[K"+format, args...)
-	}
-}
-
-func (m *meter) clear() {
-	if m.drawn && !m.plain {
-		fmt.Fprint(m.out, "\r\x1b[K")
-	}
-}
-
-func (m *meter) elapsed() time.Duration { return time.Since(m.start).Round(time.Millisecond) }
-
-func (m *meter) rate(n int64) string {
-	return fmt.Sprintf("%.0f/s", float64(n)/max(time.Since(m.start).Seconds(), 1e-3))
 }

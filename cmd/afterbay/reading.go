@@ -174,7 +174,7 @@ func (m *measurement) digests(read *tails) error {
 					return fmt.Errorf("read the state: %w", err)
 				}
 				if entries++; entries%1000 == 0 {
-					m.meter.show("%d entries of the state read", entries)
+					m.meter.Show("%d entries of the state read", entries)
 				}
 			}
 		}

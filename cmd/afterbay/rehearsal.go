@@ -17,6 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/task"
@@ -81,7 +82,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 		err = fmt.Errorf("%w: name a pipeline file that can be read", err)
 	}
 	if err != nil {
-		return nil, &exitError{exitInvalid, &invalidError{err}}
+		return nil, failure.NotValid(err)
 	}
 	r := &rehearsal{app: a, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
 	var found []error
@@ -265,7 +266,7 @@ func (r *rehearsal) fillTables() error {
 		if err != nil {
 			return err
 		}
-		_, err = ingest.Publish(r.ctx, r.log, source, ingest.Options{Name: source.name, Format: source.format, Topic: topic, Key: key})
+		_, err = ingest.Publish(r.ctx, r.log, source, ingest.Options{Name: source.Name, Format: source.Format, Topic: topic, Key: key})
 		if err = errors.Join(err, source.Close()); err != nil {
 			return fmt.Errorf("rows of table %s: %w", topic, err)
 		}
@@ -283,7 +284,7 @@ func (r *rehearsal) fillTables() error {
 
 // publish appends the events of a source to a topic; "" is the input of the
 // first pipeline.
-func (r *rehearsal) publish(ctx context.Context, source *events, topic string) error {
+func (r *rehearsal) publish(ctx context.Context, source *ingest.Source, topic string) error {
 	topic = cmp.Or(topic, r.parts[0].runner.Input())
 	topics, err := r.log.Topics(ctx)
 	if err != nil {
@@ -293,7 +294,7 @@ func (r *rehearsal) publish(ctx context.Context, source *events, topic string) e
 	if i < 0 {
 		return usage("no pipeline reads topic %s: use --topic %s", topic, r.parts[0].runner.Input())
 	}
-	_, err = ingest.Publish(ctx, &feed{r}, source, ingest.Options{Name: source.name, Format: source.format, Topic: topic, Key: topics[i].Key})
+	_, err = ingest.Publish(ctx, &feed{r}, source, ingest.Options{Name: source.Name, Format: source.Format, Topic: topic, Key: topics[i].Key})
 	return err
 }
 

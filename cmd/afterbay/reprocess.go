@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
@@ -209,7 +210,7 @@ func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *reprocess.
 func (a *app) loadChanged(request reprocess.Request) (pipeline, error) {
 	file, err := config.Load(request.File, fileKinds())
 	if err != nil {
-		return pipeline{}, &exitError{exitInvalid, &invalidError{fmt.Errorf("%w", err)}}
+		return pipeline{}, failure.NotValid(err)
 	}
 	at := -1
 	var names []string
@@ -257,7 +258,7 @@ func replaceModel(p *afterbay.Pipeline, text string) error {
 			if model.IsManifest(file) {
 				manifest, err := config.LoadManifest(file, fileKinds())
 				if err != nil {
-					return &exitError{exitInvalid, &invalidError{err}}
+					return failure.NotValid(err)
 				}
 				m.Manifest = &manifest.Manifest
 			}

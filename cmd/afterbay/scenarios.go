@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/scenario"
 )
 
@@ -15,16 +16,16 @@ type testCommand struct {
 
 // Run runs the scenarios, and says of each whether it happens as it is written.
 func (c *testCommand) Run(a *app) error {
-	meter := newMeter(a.stderr)
+	meter := term.NewMeter(a.stderr)
 	failed := 0
 	for i, file := range c.Files {
 		failures, err := scenario.Run(a.ctx, file, scenario.Options{
 			Update: c.Update, Announce: a.announce,
 			Progress: func(way string, number, of int) {
-				meter.show("scenario %d of %d: %s: way %d of %d, %s", i+1, len(c.Files), file, number, of, way)
+				meter.Show("scenario %d of %d: %s: way %d of %d, %s", i+1, len(c.Files), file, number, of, way)
 			},
 		})
-		meter.clear()
+		meter.Clear()
 		if a.ctx.Err() != nil {
 			return errors.New("stopped by a signal")
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -35,14 +36,14 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 	case others > 0:
 		fmt.Fprintf(a.stderr, "%s:1: %d columns are no inputs of the model and are left out\n", name, others)
 	}
-	out := newLines(a.stdout, false)
+	out := term.NewLines(a.stdout, false)
 	columns := models.ScoreColumns(m)
 	for _, o := range info.Outputs {
 		if o.Text() {
 			columns = append(columns, cmp.Or(o.Name, "text"))
 		}
 	}
-	if err := out.write([]byte(strings.Join(columns, ","))); err != nil {
+	if err := out.Write([]byte(strings.Join(columns, ","))); err != nil {
 		return err
 	}
 	s := &scored{app: a, model: m, out: out, empty: []byte(strings.Repeat(",", len(columns)-1))}
@@ -62,17 +63,17 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 		case errors.As(err, &wrong):
 			s.wrong(wrong)
 		case err != nil:
-			return errors.Join(err, out.close())
+			return errors.Join(err, out.Close())
 		default:
 			s.where = append(s.where, table.Where())
 		}
 		if !more || len(s.where) == scoreRows {
 			if err := s.write(); err != nil {
-				return errors.Join(err, out.close())
+				return errors.Join(err, out.Close())
 			}
 		}
 	}
-	if err := out.close(); err != nil || s.failed == 0 {
+	if err := out.Close(); err != nil || s.failed == 0 {
 		return err
 	}
 	return fmt.Errorf("%s of %d could not be scored: their lines have empty cells", counted(s.failed, "row"), s.total)
@@ -82,7 +83,7 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 type scored struct {
 	*app
 	model model.Model
-	out   *lines
+	out   *term.Lines
 	empty []byte // line of a row that has no scores
 
 	rows  model.Rows
@@ -124,7 +125,7 @@ func (s *scored) write() error {
 			}
 			row++
 		}
-		if err := s.out.write(line); err != nil {
+		if err := s.out.Write(line); err != nil {
 			return err
 		}
 	}

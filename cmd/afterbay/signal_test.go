@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/failure"
 )
 
 // signalled runs a command, ends it by a signal when it is at work, and returns its
@@ -107,7 +109,7 @@ func TestOnlyCanceledErrorsAreEnds(t *testing.T) {
 		err  error
 		want bool
 	}{
-		{wrapped, true}, {errors.Join(nil, wrapped), true}, {&exitError{exitEngine, wrapped}, true},
+		{wrapped, true}, {errors.Join(nil, wrapped), true}, {failure.As(failure.OfConnections, wrapped), true},
 		{errors.Join(wrapped, errors.New("close: no space")), false}, {context.DeadlineExceeded, false}, {nil, false},
 	} {
 		if got := onlyCanceled(c.err); got != c.want {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
 )
@@ -46,11 +47,11 @@ const (
 func (c *simulateCommand) Run(a *app) error {
 	o, err := c.options()
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return failure.As(failure.OfUsage, err)
 	}
 	if c.Plot != "" {
 		if _, err := plot.FormatOf(c.Plot); err != nil {
-			return &exitError{exitUsage, err}
+			return failure.As(failure.OfUsage, err)
 		}
 	}
 	if c.Sweep {
@@ -64,7 +65,7 @@ func (c *simulateCommand) Run(a *app) error {
 		return s.Tick%4096 != 0 || a.ctx.Err() == nil
 	})
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return failure.As(failure.OfUsage, err)
 	}
 	if c.Plot != "" {
 		if err := plot.WriteFile(c.Plot, drawing.charts(&r)...); err != nil {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
 )
@@ -90,7 +91,7 @@ func waited(ms float64) string {
 func (c *simulateCommand) sweep(a *app, o simulate.Options) error {
 	gaps, err := simulate.Sweep(o, sweepSteps)
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return failure.As(failure.OfUsage, err)
 	}
 	if c.Plot != "" {
 		if err := plot.WriteFile(c.Plot, sweepCharts(gaps)...); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
 type stateCommand struct {
@@ -180,17 +181,17 @@ func (a *app) entries(f *directoryFlags, pipeline string, key *string) (n int, e
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	out := newLines(a.stdout, false)
+	out := term.NewLines(a.stdout, false)
 	var line []byte
 	for e, err := range directory.Entries(a.ctx, pipeline, key) {
 		if err != nil {
-			return n, errors.Join(err, out.close())
+			return n, errors.Join(err, out.Close())
 		}
 		n++
 		line = admin.AppendEntry(line[:0], e)
-		if err := out.write(line); err != nil {
+		if err := out.Write(line); err != nil {
 			return n, err
 		}
 	}
-	return n, out.close()
+	return n, out.Close()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/sys/clean"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -34,7 +35,7 @@ func (c *tailCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	out := newLines(a.stdout, c.Follow)
+	out := term.NewLines(a.stdout, c.Follow)
 	var line []byte
 	q := admin.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow, View: c.View}
 	for r, err := range directory.Records(a.ctx, q) {
@@ -42,14 +43,14 @@ func (c *tailCommand) Run(a *app) (err error) {
 			break
 		}
 		if err != nil {
-			return errors.Join(err, out.close())
+			return errors.Join(err, out.Close())
 		}
 		line = c.format(line[:0], &r)
-		if err := out.write(line); err != nil {
+		if err := out.Write(line); err != nil {
 			return err
 		}
 	}
-	return out.close()
+	return out.Close()
 }
 
 func (c *tailCommand) format(dst []byte, r *stream.Record) []byte {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
 func TestReadingFromATerminalIsSaid(t *testing.T) {
@@ -28,7 +30,7 @@ func TestReadingFromATerminalIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if isTerminal(null) {
+	if term.Is(null) {
 		t.Error(os.DevNull + " is taken for a terminal")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/sys/clean"
+	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
 type tryCommand struct {
@@ -38,7 +39,7 @@ func (c *tryCommand) Run(a *app) error {
 		return err
 	}
 	defer source.Close()
-	p := &printer{app: a, limit: 20, out: newLines(a.stdout, false)}
+	p := &printer{app: a, limit: 20, out: term.NewLines(a.stdout, false)}
 	if c.JSON {
 		p.json, p.limit = true, -1
 	}
@@ -54,13 +55,13 @@ func (c *tryCommand) Run(a *app) error {
 		p.tallies = append(p.tallies, newTally(played))
 	}
 	err = r.run(func(ctx context.Context) error { return r.publish(ctx, source, c.Topic) })
-	return errors.Join(err, p.out.close(), p.summary(r))
+	return errors.Join(err, p.out.Close(), p.summary(r))
 }
 
 // printer prints events and sums them up.
 type printer struct {
 	*app
-	out     *lines
+	out     *term.Lines
 	json    bool
 	limit   int64 // events printed; -1 is all
 	tallies []*tally
@@ -118,7 +119,7 @@ func (p *printer) show(s *seen) error {
 			text += fmt.Sprintf("  -> %s  %s\n", o.Partition.Topic, clean.Text(string(o.Value)))
 		}
 	}
-	return p.out.write([]byte(text))
+	return p.out.Write([]byte(text))
 }
 
 // names returns the names of a stage that the event has, as name=value.
@@ -225,7 +226,7 @@ func (p *printer) object(s *seen) error {
 	if err := encoder.Encode(event); err != nil {
 		return err
 	}
-	return p.out.write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
+	return p.out.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 }
 
 // object writes the names that the event has as JSON, by stage.

@@ -24,7 +24,7 @@ var ranks = []struct {
 	{4, []string{
 		"internal/state/deadletter", "internal/state/generation", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
 		"internal/models/process", "internal/models/remote",
-		"internal/fetch", "internal/sinks/row",
+		"internal/fetch", "internal/sinks/row", "internal/failure",
 	}},
 	{5, []string{
 		"internal/log", "internal/models", "internal/http/ingest", "internal/http/serving", "internal/models/ocr", "internal/models/voice",
@@ -60,6 +60,8 @@ var up = map[string]string{
 
 // alone justifies each package that one other package imports: else it would be a part of that one.
 var alone = map[string]string{
+	"internal/failure":                  "packages below the program take it one by one",
+	"internal/sys/term":                 "packages below the program take it one by one",
 	"internal/http/serving":             "the program's code stays small: it is flags, printing and exit codes",
 	"internal/lab/bench":                "the program's code stays small",
 	"internal/lab/demo/baseline":        "go:embed reads files of its own folder",

@@ -1,0 +1,110 @@
+// Package term writes to terminals: lines, and how far a command is.
+package term
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Is reports whether a stream is a terminal.
+func Is(stream any) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	about, err := file.Stat()
+	if err != nil || about.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(about, null)
+}
+
+// Meter shows how far something came, on one line that is replaced.
+type Meter struct {
+	out   io.Writer
+	start time.Time
+	shown time.Time
+	drawn bool
+	plain bool // out is no terminal: lines are not replaced
+}
+
+// MeterEvery is the least time between two lines of a meter on a terminal.
+const MeterEvery = 200 * time.Millisecond
+
+const meterEveryPlain = 5 * time.Second
+
+// NewMeter returns a meter that begins now.
+func NewMeter(out io.Writer) *Meter {
+	m := &Meter{out: out, start: time.Now(), plain: !Is(out)}
+	m.shown = m.start
+	return m
+}
+
+// Show prints the line, at most a few times a second.
+func (m *Meter) Show(format string, args ...any) {
+	every := MeterEvery
+	if m.plain {
+		every = meterEveryPlain
+	}
+	if time.Since(m.shown) < every {
+		return
+	}
+	m.shown, m.drawn = time.Now(), true
+	if m.plain {
+		fmt.Fprintf(m.out, format+"\n", args...)
+	} else {
+		fmt.Fprintf(m.out, "\r\x1b[K"+format, args...)
+	}
+}
+
+// Clear removes the line from a terminal.
+func (m *Meter) Clear() {
+	if m.drawn && !m.plain {
+		fmt.Fprint(m.out, "\r\x1b[K")
+	}
+}
+
+// Elapsed returns the time since the meter began.
+func (m *Meter) Elapsed() time.Duration { return time.Since(m.start).Round(time.Millisecond) }
+
+// Rate returns n a second since the meter began, as text.
+func (m *Meter) Rate(n int64) string {
+	return fmt.Sprintf("%.0f/s", float64(n)/max(time.Since(m.start).Seconds(), 1e-3))
+}
+
+// Lines writes lines to a stream.
+type Lines struct {
+	out  *bufio.Writer
+	each bool // a line is shown when it was written, not later
+}
+
+// NewLines returns a writer of lines. With each it shows every line at once.
+func NewLines(out io.Writer, each bool) *Lines {
+	return &Lines{bufio.NewWriterSize(out, 64<<10), each}
+}
+
+// Write writes a line.
+func (l *Lines) Write(line []byte) error {
+	if _, err := l.out.Write(line); err != nil {
+		return err
+	}
+	if err := l.out.WriteByte('\n'); err != nil || !l.each {
+		return err
+	}
+	return l.out.Flush()
+}
+
+// Close shows what is not shown yet.
+func (l *Lines) Close() error { return l.out.Flush() }
+
+// Counted returns a number of things as text: 1 file, 2 files.
+func Counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
