@@ -30,12 +30,14 @@ type session struct {
 	idle  bool          // it is in Poll and has nothing to do
 	took  time.Duration // from Poll to Commit, the last time
 
-	turn int // which of shares the next Poll starts at
+	turn  int             // which of shares the next Poll starts at
+	taken []stream.Record // the caller's until the next Poll
 }
 
 // Poll implements stream.Session.
 func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	woken := false
+	clear(s.taken) // let go of what they point to
 	for {
 		select {
 		case <-s.wake:
@@ -182,7 +184,7 @@ func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
 		return nil, nil
 	}
 	s.turn++
-	records := make([]stream.Record, 0, min(int64(limit), u.records))
+	records := slices.Grow(s.taken[:0], int(min(int64(limit), u.records)))
 	waiting, kept := float64(u.records), 0.0
 	for i := range u.cursors {
 		kept += u.least(i, limit)
@@ -199,6 +201,7 @@ func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
 			return nil, err // else it comes back with the next Poll
 		}
 	}
+	s.taken = records
 	return records, nil
 }
 
