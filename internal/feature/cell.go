@@ -10,9 +10,10 @@ import (
 // with one set only: that which made it, or made the zero Cell ready by Reset or
 // Reload.
 type Cell struct {
-	newest  int64 // none before the first event
-	changed bool  // since the last Changes
-	stored  bool  // the state has a header
+	newest  int64   // none before the first event
+	changed bool    // since the last Changes
+	stored  bool    // the state has a header
+	bound   float32 // of sums; see ErrSum
 	words   []int64
 	exacts  []exact
 }
@@ -44,7 +45,7 @@ func (s *Set) Reset(c *Cell) {
 		words.reset()
 		c.exacts[i] = exact{queue: words}
 	}
-	c.newest, c.changed, c.stored = none, false, false
+	c.newest, c.changed, c.stored, c.bound = none, false, false, 0
 }
 
 // Last returns the greatest time given to Touch or Add, in microseconds, and
@@ -83,12 +84,12 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 	}
 	if f.sums {
 		bound, err := f.raised(c, value), error(nil)
-		if !(bound < f.safe) {
-			if bound, err = f.anew(c, t, value); err != nil {
+		if !(bound < safe) {
+			if bound, err = s.anew(c, f, t, value); err != nil {
 				return err
 			}
 		}
-		c.words[f.bound] = int64(math.Float64bits(bound))
+		c.setBound(bound)
 	}
 	c.changed = true
 	c.newest = max(c.newest, t)
@@ -207,11 +208,7 @@ func (s *Set) DropWindows(c *Cell) {
 	for i := range c.exacts {
 		c.exacts[i].reset()
 	}
-	for i := range s.features {
-		if f := &s.features[i]; f.sums && f.kind == kindWindows {
-			c.words[f.bound] = 0
-		}
-	}
+	c.setBound(s.weight(c))
 	if !s.KeepsForever() {
 		c.newest = none
 	}

@@ -113,11 +113,8 @@ type feature struct {
 	decimals   int
 	scale      float64 // 10^decimals
 	count      bool    // only counted: values do not matter
+	sums       bool    // sum or mean are read
 	place      place   // of elapsed or last
-
-	sums  bool    // sum or mean are read:
-	bound int     // of them the word of their bound,
-	safe  float64 // below which none is out of range
 
 	last     int  // how many of the newest values
 	extremes bool // of which max or min are read
@@ -251,13 +248,6 @@ func (s *Set) add(spec Spec) {
 		f.scale = pow10(f.decimals)
 	}
 	f.sums = slices.Contains(f.aggregates, Sum) || slices.Contains(f.aggregates, Mean)
-	if f.safe = safeUnits; f.float {
-		f.safe = safeFloat
-	}
-	if f.sums {
-		f.bound = len(s.blank)
-		s.blank = append(s.blank, 0)
-	}
 	switch {
 	case spec.Elapsed:
 		f.kind, f.place.at, f.columns = kindElapsed, len(s.blank), []string{""}

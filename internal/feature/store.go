@@ -230,10 +230,8 @@ func (s *Set) Reload(c *Cell, get func(sub []byte) ([]byte, error)) error {
 		if err := s.load(c, i, r, get); err != nil {
 			return fmt.Errorf("load feature %s: %w", s.features[i].name, err)
 		}
-		if f := &s.features[i]; f.sums {
-			c.words[f.bound] = int64(math.Float64bits(f.weight(c)))
-		}
 	}
+	c.setBound(s.weight(c))
 	if err := r.end(); err != nil {
 		return fmt.Errorf("load features: %w", err)
 	}

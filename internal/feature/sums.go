@@ -12,21 +12,22 @@ import (
 // a float is finite. The order of integers does not change their sum, so sums of
 // sums may wrap on the way: the result alone decides.
 //
-// The bound of a feature and key is a word of the cell, which is not stored: a
-// float64 that the sum of no part of the key's entries is beyond, of either sign.
-// While it is far below what a sum can hold, Add and Read look at nothing else,
-// and an Add raises it by its value. At that limit Add takes it anew from what the
-// key still has. Where it stays there, Add and Read look at the sums themselves.
+// A cell has a bound, which is not stored: the sum of no part of the entries of one of
+// its features is beyond it, of either sign. It is in units of the last decimal; of a
+// sum of floats it counts 2^-960, so that one limit serves both. While the bound is below
+// that limit, Add and Read look at nothing else, and an Add raises it by its value. At
+// the limit Add takes it anew from what the key still has. Where it stays there, Add and
+// Read look at the sums themselves.
 
 // ErrSum says that a sum of a feature is out of range: beyond 2^63 units of the
 // last decimal, or not a finite number. The error names the feature and the
 // window, and says what to do.
 var ErrSum = errors.New("the sum is out of range")
 
-// Sums of units and of floats are checked from these bounds on.
+// Sums are checked from the bound of safe on: 2^62 units, or a float of 2^1022.
 const (
-	safeUnits = 1 << 62
-	safeFloat = 0x1p1022
+	safe        = 1 << 62
+	floatWeight = 0x1p-960
 )
 
 // outOfRange is the error of a sum over a window, or over the newest values.
@@ -37,23 +38,47 @@ func (f *feature) outOfRange(over string) error {
 	return fmt.Errorf("feature %s: %w: the sum of %s exceeds 2^63 units of %d decimals: use fewer decimals, or leave out sum and mean", f.name, ErrSum, over, f.decimals)
 }
 
-// bounded reports that no sum of the cell can be out of range.
-func (f *feature) bounded(c *Cell) bool {
-	return !f.sums || math.Float64frombits(uint64(c.words[f.bound])) < f.safe
-}
+// bounded reports that no sum of the feature can be out of range.
+func (f *feature) bounded(c *Cell) bool { return !f.sums || c.bound < safe }
 
 // raised returns the bound with a value more.
 func (f *feature) raised(c *Cell, value int64) float64 {
-	return math.Float64frombits(uint64(c.words[f.bound])) + math.Abs(f.near(value))
+	return float64(c.bound) + f.weigh(f.near(value))
 }
 
-// anew is raised from what the cell has, for an entry of time t. It is an error where a
-// sum that the entry is in would be out of range.
-func (f *feature) anew(c *Cell, t, value int64) (bound float64, err error) {
-	if bound = f.weight(c) + math.Abs(f.near(value)); !(bound < f.safe) {
+// anew is raised from what the cell has, for an entry of f of time t. It is an error
+// where a sum that the entry is in would be out of range.
+func (s *Set) anew(c *Cell, f *feature, t, value int64) (bound float64, err error) {
+	if bound = s.weight(c) + f.weigh(f.near(value)); !(bound < safe) {
 		err = f.checkSums(c, t, value)
 	}
 	return bound, err
+}
+
+// weight returns the bound of what the cell has.
+func (s *Set) weight(c *Cell) (bound float64) {
+	for i := range s.features {
+		if f := &s.features[i]; f.sums {
+			bound += f.weigh(f.weight(c))
+		}
+	}
+	return bound
+}
+
+// weigh returns what a sum of the feature, or a part of it, counts in the bound.
+func (f *feature) weigh(sum float64) float64 {
+	if f.float {
+		sum *= floatWeight
+	}
+	return math.Abs(sum)
+}
+
+// setBound keeps a bound, or the next one above that a float32 can hold.
+func (c *Cell) setBound(bound float64) {
+	c.bound = float32(bound)
+	if float64(c.bound) < bound {
+		c.bound = math.Nextafter32(c.bound, float32(math.Inf(1)))
+	}
 }
 
 // near returns a stored value as a float: of an integer its units.
@@ -64,7 +89,7 @@ func (f *feature) near(value int64) float64 {
 	return float64(value)
 }
 
-// weight returns the bound of what the cell has.
+// weight returns what the sum of no part of the feature's entries is beyond.
 func (f *feature) weight(c *Cell) (bound float64) {
 	if f.kind == kindLast {
 		first, second := f.values(c.words)
@@ -138,7 +163,7 @@ func (f *feature) fits(a amount) bool {
 	if f.float {
 		return value.Finite(a.near)
 	}
-	return math.Abs(a.near-float64(a.units)) < safeUnits
+	return math.Abs(a.near-float64(a.units)) < safe
 }
 
 // checkSums looks at the sums that an entry would be in: as of its own time and as

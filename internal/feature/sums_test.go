@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/afterbay/afterbay/internal/test/seeds"
 )
@@ -310,4 +311,46 @@ func ExampleErrSum() {
 	// Output:
 	// <nil>
 	// feature spend: the sum is out of range: the sum of window 1h exceeds the largest number: scale the value down, or leave out sum and mean
+}
+
+// TestFeaturesOfACellShareABound adds values near the limit to features of units and of
+// floats by turns: each is refused by its own sum alone, and the bound takes no room.
+func TestFeaturesOfACellShareABound(t *testing.T) {
+	if size := unsafe.Sizeof(Cell{}); size > 8*lineWords {
+		t.Errorf("a cell takes %d bytes, more than a line of a processor's cache", size)
+	}
+	sums := []Aggregate{Sum}
+	s, err := NewSet([]Spec{
+		{Name: "units", Last: 1000, Aggregates: sums}, {Name: "floats", Last: 1000, Aggregates: sums, Decimals: -1},
+		{Name: "small", Last: 1000, Aggregates: sums},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := []float64{1 << 53, 0x1p1015, 1}
+	most := []int{1000, 511, 1000} // of each, before its sum is out of range
+	for _, name := range []string{"fresh", "loaded"} {
+		c, counts := s.NewCell(), [3]int{}
+		for n := range 1000 {
+			for i, v := range values {
+				err := s.Add(c, i, int64(n), v)
+				if full := counts[i] == most[i]; full != errors.Is(err, ErrSum) {
+					t.Fatalf("%s: feature %d has %d values, one more is %v", name, i, counts[i], err)
+				} else if !full {
+					counts[i]++
+				}
+				var out [1]float64
+				if err := s.Read(c, i, int64(n), out[:]); err != nil || out[0] != float64(counts[i])*v {
+					t.Fatalf("%s: the sum of %d values is %v, %v", name, counts[i], out[0], err)
+				}
+			}
+			if name == "loaded" && n%100 == 0 {
+				stored := map[string][]byte{}
+				s.Changes(c, nil, func(sub, value []byte) { stored[string(sub)] = slices.Clone(value) })
+				if c, err = s.Load(func(sub []byte) ([]byte, error) { return stored[string(sub)], nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ package feature
 type Saved struct {
 	newest          int64
 	changed, stored bool
+	bound           float32
 	words           []int64
 	exacts          []savedExact
 }
@@ -20,7 +21,7 @@ type savedExact struct {
 // Save copies the state of c into to. Undo restores it, after at most one Add of each
 // feature (which may have failed) and any number of Reads.
 func (s *Set) Save(c *Cell, to *Saved) {
-	to.newest, to.changed, to.stored = c.newest, c.changed, c.stored
+	to.newest, to.changed, to.stored, to.bound = c.newest, c.changed, c.stored, c.bound
 	to.words = append(to.words[:0], c.words...)
 	if len(to.exacts) < len(c.exacts) {
 		to.exacts = make([]savedExact, len(c.exacts))
@@ -45,7 +46,7 @@ func (s *Set) Save(c *Cell, to *Saved) {
 
 // Undo restores c to its state at the time of from.
 func (s *Set) Undo(c *Cell, from *Saved) {
-	c.newest, c.changed, c.stored = from.newest, from.changed, from.stored
+	c.newest, c.changed, c.stored, c.bound = from.newest, from.changed, from.stored, from.bound
 	c.words = append(c.words[:0], from.words...)
 	for i := range c.exacts {
 		kept, x := &from.exacts[i], &c.exacts[i]
