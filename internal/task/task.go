@@ -140,7 +140,7 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 
 // turn is one turn of the loop.
 func (w *worker) turn(ctx context.Context) error {
-	room := w.room()
+	room, begun := w.room(), context.WithoutCancel(ctx) // what was begun is finished and committed
 	batch, err := w.poll(ctx, room)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -165,12 +165,12 @@ func (w *worker) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.tend(context.WithoutCancel(ctx), false); err != nil {
+	if err := w.tend(begun, false); err != nil {
 		return err
 	}
 	for rest := batch.Records; len(rest) > 0; {
 		events, dead := w.step.events, w.step.Dead
-		n, err := w.compute(context.WithoutCancel(ctx), rest) // what was begun is finished and committed
+		n, err := w.compute(begun, rest)
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (w *worker) turn(ctx context.Context) error {
 		}
 	}
 	if w.plan.Time.Idle > 0 {
-		if err := w.advance(context.WithoutCancel(ctx), len(batch.Records) < room && !w.held && !w.standing); err != nil {
+		if err := w.advance(begun, len(batch.Records) < room && !w.held && !w.standing); err != nil {
 			return err
 		}
 	}

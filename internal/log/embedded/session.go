@@ -30,8 +30,9 @@ type session struct {
 	idle  bool          // it is in Poll and has nothing to do
 	took  time.Duration // from Poll to Commit, the last time
 
-	turn  int             // which of shares the next Poll starts at
-	taken []stream.Record // the caller's until the next Poll
+	available unread          // to the Poll under way
+	turn      int             // which of shares the next Poll starts at
+	taken     []stream.Record // the caller's until the next Poll
 }
 
 // Poll implements stream.Session.
@@ -44,9 +45,9 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 			woken = true
 		default:
 		}
-		batch, available, overdue, err := s.look()
+		batch, overdue, err := s.look()
 		if err == nil {
-			batch.Records, err = s.fetch(available, limit)
+			batch.Records, err = s.fetch(&s.available, limit)
 		}
 		if err != nil {
 			s.away()
@@ -79,14 +80,16 @@ func (s *session) away() {
 	s.log.mu.Unlock()
 }
 
-// look moves shares to and from the session, and returns the cursors to read
-// and how long to wait for an owner that is late.
-func (s *session) look() (batch stream.Batch, available unread, overdue time.Duration, err error) {
+// look moves shares to and from the session, notes what is available, and returns how
+// long to wait for an owner that is late.
+func (s *session) look() (batch stream.Batch, overdue time.Duration, err error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if s.err != nil {
-		return batch, available, 0, s.err
+		return batch, 0, s.err
 	}
+	available := &s.available
+	available.reset()
 	s.polling, s.seen = true, time.Now()
 	if !s.group.settled {
 		s.settle(&batch)
@@ -111,7 +114,7 @@ func (s *session) look() (batch stream.Batch, available unread, overdue time.Dur
 	if s.early && available.records == 0 && len(batch.Revoked)+len(batch.Assigned) == 0 {
 		s.rest()
 	}
-	return batch, available, overdue, nil
+	return batch, overdue, nil
 }
 
 // settle moves shares to and from s.
@@ -164,6 +167,11 @@ type unread struct {
 	records int64   // of all
 }
 
+func (u *unread) reset() {
+	clear(u.cursors)
+	*u = unread{cursors: u.cursors[:0], waiting: u.waiting[:0]}
+}
+
 func (u *unread) add(c *cursor, n int64) {
 	u.cursors, u.waiting = append(u.cursors, c), append(u.waiting, n)
 	u.records += n
@@ -179,7 +187,7 @@ func (u *unread) least(i, limit int) float64 {
 // there: so those that are behind go through the log side by side, and what one
 // reads from a file serves all. A partition that is far behind leaves the others
 // their least. It begins with another cursor each time.
-func (s *session) fetch(u unread, limit int) ([]stream.Record, error) {
+func (s *session) fetch(u *unread, limit int) ([]stream.Record, error) {
 	if len(u.cursors) == 0 || limit <= 0 {
 		return nil, nil
 	}
