@@ -421,11 +421,23 @@ func TestRowsThatAreTooManyAreSplitOnce(t *testing.T) {
 
 func TestTokensUnderWayAreBounded(t *testing.T) {
 	t.Parallel()
-	var under, worst atomic.Int32
+	var mu sync.Mutex
+	under, worst, two := 0, 0, make(chan struct{})
 	url := fakeService(t, func(string, []byte) (int, string) {
-		worst.Store(max(worst.Load(), under.Add(1)))
+		mu.Lock()
+		if under++; under == 2 && worst < 2 {
+			close(two)
+		}
+		worst = max(worst, under)
+		mu.Unlock()
+		select {
+		case <-two: // the first call waits for the second
+		case <-t.Context().Done():
+		}
 		time.Sleep(5 * time.Millisecond)
-		under.Add(-1)
+		mu.Lock()
+		defer mu.Unlock()
+		under--
 		return 200, `{"choices": [{"message": {"content": "{\"anger\": 0, \"sure\": 1}"}, "finish_reason": "stop"}]}`
 	})
 	o := chatOptions(url)
@@ -436,8 +448,8 @@ func TestTokensUnderWayAreBounded(t *testing.T) {
 		rows.Append([]float64{1}, [][]byte{[]byte("a")})
 	}
 	rows.Append([]float64{1}, [][]byte{bytes.Repeat([]byte("a"), 5000)}) // goes alone
-	if _, err := scoresOf(m, rows); err != nil || worst.Load() != 2 {
-		t.Errorf("%v, %d calls at a time", err, worst.Load())
+	if _, err := scoresOf(m, rows); err != nil || worst != 2 {
+		t.Errorf("%v, %d calls at a time", err, worst)
 	}
 	if s := m.server.(*chat).tokens; s.free != 120 || len(s.waiting) > 0 {
 		t.Errorf("%d tokens are free at the end, %d wait", s.free, len(s.waiting))
