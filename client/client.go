@@ -24,9 +24,9 @@ import (
 // event that is sent again with the same id and payload is the same one.
 type Event = wire.Submission
 
-// Result is what came of an event. Of one whose Duplicate is true there was a
-// result before: the event was sent twice, as it is where a connection was cut
-// before the gateway could answer.
+// Result is the result of an event. If Duplicate is true, the event had a result
+// before: it was sent twice, for example because a connection was cut before the
+// gateway could answer.
 type Result = wire.ResultFrame
 
 // Options of a Client. Token is needed; the zero value of every other field is a
@@ -61,7 +61,7 @@ type Options struct {
 func (o Options) Validate() error {
 	var errs []error
 	if o.Token == nil {
-		errs = append(errs, errors.New("no Token: gateways serve nobody without one"))
+		errs = append(errs, errors.New("no Token: gateways refuse clients without one"))
 	}
 	if o.Cursor == "" && o.Seq != 0 {
 		errs = append(errs, fmt.Errorf("no Cursor, but Seq is %d: keep both of a result", o.Seq))
@@ -173,8 +173,8 @@ func (c *Client) Close() {
 // Metrics returns what the client counts.
 func (c *Client) Metrics() *Metrics { return &c.metrics }
 
-// Next waits for the next result. A *Gap says that results are not there any more,
-// and those after them follow; any other error is for ever, or that of ctx.
+// Next waits for the next result. A *Gap says that some results are lost; later
+// ones follow. Any other error is final, or that of ctx.
 func (c *Client) Next(ctx context.Context) (*Result, error) {
 	select {
 	case i, ok := <-c.results:

@@ -39,7 +39,7 @@ type Config interface {
 	Describe() string
 }
 
-// What a Config may implement besides.
+// Optional interfaces of a Config.
 type (
 	// Searcher has a service that finds documents by a vector. Lookups by `vector` are
 	// checked and opened by its methods, in place of Check and Open. The keys of the source
@@ -53,7 +53,7 @@ type (
 	Warner interface{ Warnings(Step) []error }
 )
 
-// What a Source may implement besides.
+// Optional interfaces of a Source.
 type (
 	// Checked asks the service whether rows can be found, and changes nothing there. The
 	// engine asks before it calls again after a failure, and `afterbay lint --connect`

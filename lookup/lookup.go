@@ -22,7 +22,7 @@ type Error struct {
 	// Others may fare better.
 	Refused bool
 	// Failed is set where the source answered, but not with rows: it may be because
-	// of the keys. Where neither is set nobody answered, and no keys would fare better.
+	// of the keys. If neither is set, the source is down for all keys.
 	Failed bool
 	Err    error
 }
@@ -54,6 +54,6 @@ func Refused(err error) bool {
 // with file, line and column.
 type Mistake = stream.Mistake
 
-// CheckKey is the key that a source is asked for where nobody knows one: it is an
-// int, too.
+// CheckKey is the key of a test call to a source without a known key. It is also an
+// int.
 const CheckKey = "0"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Query is the key of what is found by a vector and texts: a list of texts as JSON,
-// of which the first is the vector as JSON.
+// Query returns the key of a search by a vector and texts: a list of texts as JSON.
+// The first text is the vector as JSON.
 func Query(vector []float64, texts [][]byte) string {
 	list := make([]string, 1+len(texts))
 	numbers := make([]float32, len(vector)) // vectors are of float32, with shorter decimals

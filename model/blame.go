@@ -11,9 +11,9 @@ type Blame int
 
 // The blames.
 const (
-	BlameRows   Blame = iota // one of the rows, or nobody said
+	BlameRows   Blame = iota // one of the rows, or unknown
 	BlameModel               // the model, which answered, but not with scores: it may be the rows
-	BlameWay                 // nobody answered in time or at all: it says nothing about the rows
+	BlameWay                 // no answer in time or at all: it says nothing about the rows
 	BlameAnswer              // the answer to the row, which does not fit the model's outputs: another try may bring one that does
 	BlameSource              // the place that a row names, from which something of it comes: it says nothing about the row, nor about the model
 )
@@ -25,8 +25,8 @@ func Refused(err error) bool {
 	return errors.As(err, &says) && says.Blame() == BlameRows
 }
 
-// BlameOf returns whose fault an error is: what it says itself by a method Blame,
-// and of the end of a context that nobody answered in time.
+// BlameOf returns what an error is to blame on: the result of its method Blame, and
+// BlameWay for the end of a context.
 func BlameOf(err error) Blame {
 	var says interface{ Blame() Blame }
 	switch {

@@ -61,8 +61,8 @@ func TimeoutOf(ctx context.Context, timeout time.Duration) time.Duration {
 
 type offLoopKey struct{}
 
-// OffLoop returns a context that says that nobody but the rows of the call waits for
-// it: it may take its time. Its caller bounds how many calls are under way.
+// OffLoop returns a context that marks a call as off the loop: only its rows wait for
+// it, so it may take its time. The caller bounds how many calls are in flight.
 func OffLoop(ctx context.Context) context.Context {
 	return context.WithValue(ctx, offLoopKey{}, true)
 }

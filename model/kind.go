@@ -31,7 +31,7 @@ type Config interface {
 	Check(*Manifest) []error
 
 	// Open returns the model. The paths of the manifest can be opened, and the file has its
-	// digest, if there is one. Whoever gets a model that is an io.Closer closes it. A
+	// digest, if there is one. If the model is an io.Closer, the caller must close it. A
 	// Connector is opened without being reached. The caller scores the golden vectors.
 	Open(context.Context, *Manifest) (Model, error)
 
@@ -40,7 +40,7 @@ type Config interface {
 	Describe() string
 }
 
-// What a Config may implement besides.
+// Optional interfaces of a Config.
 type (
 	// Program is a Config that runs a program. A model of it is a Connector, and commands
 	// that only look do not connect it.

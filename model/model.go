@@ -121,7 +121,7 @@ type Info struct {
 	Ambiguous string
 	Batch     Policy // what its manifest says, else zero
 
-	// What a Remote one asks, for whoever repeats its calls or keeps its answers.
+	// Requests of a Remote model, for callers that repeat calls or store answers.
 	Request    string        // what an answer depends on beside its row and the version: what is asked for, and how; "" where it does not say
 	Generative bool          // the same row may be answered in another way each time
 	RowsMax    int           // rows of a request: more of a call are requests of their own, which heed WithTimeout; 0 is any number
@@ -198,8 +198,8 @@ func (info Info) Names() []string {
 
 // Model turns rows into scores. Implementations are safe for concurrent use
 // and keep neither rows nor scores. The score of a row depends on that row
-// alone, bit for bit, whatever else is in the batch: whoever loads a model with
-// golden vectors scores them alone, shuffled and padded.
+// alone, bit for bit, whatever else is in the batch: the loader of a model
+// scores its golden vectors alone, shuffled and padded.
 type Model interface {
 	// Predict writes the scores of row i to scores[i*n:], where n is
 	// Info().Scores(). It fails as a whole, unless its error is RowErrors; whether

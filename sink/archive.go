@@ -21,7 +21,7 @@ type Archive interface {
 
 	// Keep makes an object of its records, and returns when it is durable and how
 	// many it holds. The same object again changes nothing, and another one in its
-	// place is an error. Nobody sees a part of one. The records come in the order of
+	// place is an error. No partial object is visible. The records come in the order of
 	// their offsets, and an error of theirs ends the call. A record that cannot be
 	// kept is handed to refuse, whose error ends the call too. A *Split says that
 	// the object has to end earlier; any other error is about the place, and the

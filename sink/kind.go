@@ -56,7 +56,7 @@ type Config interface {
 	Describe() string
 }
 
-// What a Config may implement besides.
+// Optional interfaces of a Config.
 type (
 	// Taker says how records are handed on. A Config that is no Taker takes each.
 	Taker interface{ Takes() Way }
@@ -68,9 +68,9 @@ type (
 	Warner interface{ Warnings(Topic) []error }
 )
 
-// Checked is what a Sink, Writer or Archive may implement besides: Check asks the
-// service what it is not that the sink needs, and changes nothing there. It is called
-// by `afterbay lint --connect`.
+// Checked is an optional interface of a Sink, Writer or Archive. Check asks the service
+// what it lacks for the sink, and changes nothing there. `afterbay lint --connect` calls
+// it.
 type Checked interface {
 	Check(context.Context) []error
 }

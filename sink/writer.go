@@ -9,9 +9,8 @@ import (
 // Writer hands records to a service many at once: to a database, or to a store of
 // files.
 type Writer interface {
-	// Claim makes the caller the one who writes the records of a partition, of which
-	// the group goes on at next, and ends what an earlier owner still writes as far
-	// as the service knows owners. It is called again after a Write that failed.
+	// Claim makes the caller the owner of a partition, whose next record is at next. If
+	// the service knows owners, it also ends the writes of an earlier owner. It is called again after a Write that failed.
 	// Several goroutines call it at once, for different partitions.
 	Claim(ctx context.Context, p stream.Partition, next stream.Offset) (Claim, error)
 }
@@ -21,15 +20,15 @@ type Claim interface {
 	// Write hands records on, in the order of their offsets and each after those of
 	// the Write before, and returns when all of them are durable but those that the
 	// service will never take. Records below committed do not come again, whatever
-	// happens. After an error all of them come again, to another claim: what came of
-	// them is not known. One that wraps stream.ErrFenced says that another one owns
+	// happens. After an error all of them come again, to another claim: their result is
+	// unknown. One that wraps stream.ErrFenced says that another one owns
 	// the partition. A *Later says when to try again. The end of ctx, which has a
 	// deadline, ends the call. The records must not be changed or kept. No two
 	// goroutines use a claim at the same time.
 	Write(ctx context.Context, committed stream.Offset, records []stream.Record) (Outcome, error)
 }
 
-// Outcome is what became of the records of a Write.
+// Outcome is the result of a Write, for its records.
 type Outcome struct {
 	Refused []Refusal // in the order of the records: each becomes a dead letter
 	Older   int       // records that changed nothing, as the service holds something newer of their key

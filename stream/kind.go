@@ -37,7 +37,7 @@ type Config interface {
 	Describe() string
 }
 
-// What a Config may implement besides.
+// Optional interfaces of a Config.
 type (
 	// Shared is a Config of a log that several processes may open at a time, as clients of
 	// brokers do. Any other log is of the process that opened it.

@@ -26,13 +26,13 @@ type Gateway struct {
 	Listen        string          // host:port for clients; "" is 127.0.0.1:8088
 	Cert          string          // a file of the certificate of TLS, PEM
 	Key           string          // a file of its key, PEM
-	Pipeline      GatewayPipeline // what the clients' events go to, and what comes of them
+	Pipeline      GatewayPipeline // input topic of the clients' events, and topics of their results
 	Engine        lang.Engine     // the log that `afterbay gateway` works on; `afterbay run --gateway` has that of the pipeline
 	Keys          string          // the file of keys, which says whose tokens are taken
 	CursorKey     string          // signs the positions that clients come back with: at least 32 bytes, the same for all gateways of the name
 	CursorKeyFile string          // a file of that secret alone; space around it is no part of it
 	Origins       []string        // of pages that may connect; "*" is any
-	Partitions    int32           // of inbox and results, for ever; 0 is 8
+	Partitions    int32           // of inbox and results, which never change; 0 is 8
 	Epoch         int             // of the log: write another number after records of it were lost, so that clients hear of a gap; 0 is 0
 	Limits        GatewayLimits   // bounds what clients may take
 	Heartbeat     GatewayHeartbeat

@@ -146,7 +146,7 @@ var timeFields = []spec.Field[EventTime]{
 	{Name: "lateness", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Lateness }, spec.Span(0, 30*spec.Day)), Example: "5s"},
 	{Name: "late", Affects: spec.Outputs, Form: spec.OneOf("write dlq, drop, include or {topic: <name>}",
 		spec.Scalar, spec.Into(func(t *EventTime) *string { return &t.Late }, readLate), spec.Mapping, spec.MappingOf(lateFields)),
-		Example: "{topic: late-payments}", Help: "what becomes of an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late, and nothing where it is copied by `repartition` or with other topics"},
+		Example: "{topic: late-payments}", Help: "how to handle an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late, and nothing where it is copied by `repartition` or with other topics"},
 	{Name: "max_ahead", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.MaxAhead }, spec.Span(time.Millisecond, 30*spec.Day).Default(DefaultMaxAhead)), Example: "5m"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day)), Example: "30s", Absent: "time moves with the events alone",
 		Help: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late"},

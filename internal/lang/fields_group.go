@@ -23,9 +23,9 @@ var groupFields = []spec.Field[Group]{
 		Help: "how long a group may last: an event at least so long after its first begins another"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *GroupMax { return &g.Max }, spec.MappingOf(groupMaxFields)), Example: "{events: 2000, bytes: 64MB}", Absent: "as below"},
 	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, readLate), Example: "drop", Absent: "dlq",
-		Help: "what becomes of an event that is within a group that ended; include begins another group with it"},
+		Help: "how to handle an event within a group that ended; include begins another group with it"},
 	{Name: "incomplete", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Incomplete }, spec.Choice[string]("dlq", "pass").Default("dlq")), Example: "pass", Absent: "dlq",
-		Help: "what becomes of a group that ended without all of its events; one that is a dead letter goes on with what is there when it is sent back"},
+		Help: "how to handle a group that ended without all of its events. A redriven dead letter goes on with the events that are there"},
 }
 
 var groupMaxFields = []spec.Field[GroupMax]{

@@ -128,5 +128,5 @@ var sinkFieldsBelow = []spec.Field[Sink]{
 	{Name: "concurrency", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *int { return &s.Concurrency }, spec.Whole[int](1, 1024)), Example: "4"},
 	{Name: "window", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *time.Duration { return &s.Window }, spec.Span(time.Second, 366*spec.Day)), Example: "72h"},
 	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *int { return &s.Max }, spec.Whole[int](1024, 40_000_000)), Example: "100000"},
-	{Name: "expire", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *time.Duration { return &s.Expire }, spec.Span(time.Second, 366*spec.Day)), Example: "24h", Absent: "it is tried for ever"},
+	{Name: "expire", Affects: spec.Nothing, Form: spec.Into(func(s *Sink) *time.Duration { return &s.Expire }, spec.Span(time.Second, 366*spec.Day)), Example: "24h", Absent: "retried without limit"},
 }

@@ -103,7 +103,7 @@ type EventTime struct {
 	Unit     string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
 	Format   string        // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
 	Lateness time.Duration // the watermark is the newest time seen less this; 0 is none
-	Late     string        // what becomes of an event before the watermark: dlq (default), drop, include
+	Late     string        // how to handle an event before the watermark: dlq (default), drop, include
 	LateTo   string        // instead of Late: the topic it is written to as it came
 	Idle     time.Duration // at the end of the topic without an event, after which time goes on with the clock, by so much at a time; 0 is never
 	MaxAhead time.Duration // a time further past the append is a dead letter; 0 is 1 h
@@ -134,7 +134,7 @@ type Budget struct {
 // that it has not committed may have come in.
 type Lag struct {
 	Warn     time.Duration // beyond it a metric turns 1 and a line is logged; 0 is never
-	Critical time.Duration // beyond it, besides, the process is not ready; 0 is never
+	Critical time.Duration // beyond it the process is also not ready; 0 is never
 }
 
 // Queue bounds the events of a process that wait off the loop: for a model that
@@ -151,7 +151,7 @@ type Queue struct {
 // event that is neither high nor low is normal.
 type Priority struct {
 	High    string        // expression of type bool over what is read of events and constants; "" is none
-	Low     string        // likewise; what is high too is high
+	Low     string        // events of low priority; one that is also high is high
 	Weights []int         // shares of the calls that high, normal and low events get while all wait; nil is 8, 4, 1
 	Age     time.Duration // after which waiting events count twice their weight, after twice as long three times, up to that of high ones; 0 is 10 s
 }
@@ -272,8 +272,8 @@ type Group struct {
 	Idle       time.Duration // gap between event times that begins another group; 0 is none
 	Timeout    time.Duration // event time since its first event from which on an event begins another group; 0 is never
 	Max        GroupMax
-	Late       string // what becomes of an event that is within a group that ended: dlq (default), drop, or include, which begins another
-	Incomplete string // what becomes of a group that ended without all of its events: dlq (default) or pass
+	Late       string // how to handle an event within a group that ended: dlq (default), drop, or include, which begins another
+	Incomplete string // how to handle a group that ended without all of its events: dlq (default) or pass
 }
 
 // GroupMax bounds groups: one that takes no more ends, incomplete.

@@ -24,7 +24,7 @@ type Settings struct {
 	CA                string // a file of certificates to trust, PEM; "" is those of the system
 	Cert              string // a file of this client's certificate, PEM; "" is none
 	Key               string // a file of its key, PEM; "" is none
-	SASL              string // how to say who is there: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is nobody
+	SASL              string // SASL mechanism: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is none
 	User              string // of plain and scram; of oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
 	Password          string // of the user; "" is AFTERBAY_KAFKA_PASSWORD
 	PasswordFile      string // a file of the password; "" is AFTERBAY_KAFKA_PASSWORD
@@ -46,7 +46,7 @@ var settingsFields = []spec.Field[Settings]{
 	{Name: "cert", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.Cert }, spec.ReadPath), Example: "client.pem"},
 	{Name: "key", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.Key }, spec.ReadPath), Example: "client.key"},
 	{Name: "sasl", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.SASL }, spec.Choice[string]("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")),
-		Example: "scram-sha-512", Help: "how to say who is there"},
+		Example: "scram-sha-512", Help: "SASL mechanism"},
 	{Name: "user", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.User }, spec.ReadName), Example: "fraud"},
 	{Name: "password", Affects: spec.Nothing, Or: "password_file", Form: spec.Into(func(e *Settings) *string { return &e.Password }, spec.Secret("password_file")), Example: "${KAFKA_PASSWORD}"},
 	{Name: "password_file", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *string { return &e.PasswordFile }, spec.ReadPath), Example: "/run/secrets/kafka"},

@@ -40,7 +40,7 @@ var readColumns = spec.Named(func(c *Column) *string { return &c.Name }, spec.In
 
 var configFields = []spec.Field[Config]{
 	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(f *Config) *string { return &f.URL }, spec.ReadURL), Example: "'s3://bucket/decisions'"},
-	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *spec.ObjectStore { return &f.S3 }, spec.MappingOf(spec.StoreFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below", Help: "where the server of a bucket is, and who asks"},
+	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *spec.ObjectStore { return &f.S3 }, spec.MappingOf(spec.StoreFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below", Help: "server and credentials of a bucket"},
 	{Name: "format", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *string { return &f.Format }, spec.Choice[string]("parquet", "ndjson")), Example: "ndjson", Absent: "parquet",
 		Help: "what an object is"},
 	{Name: "compression", Affects: spec.Nothing, Form: spec.Into(func(f *Config) *string { return &f.Compression }, spec.Choice[string]("gzip", "zstd")), Example: "zstd", Absent: "parquet is compressed by snappy, ndjson is not",

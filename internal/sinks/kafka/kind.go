@@ -28,7 +28,7 @@ var Kind = sink.Kind{
 type Config struct {
 	Cluster     kafka.Settings // how it is reached, with its own user and secrets
 	Topic       string         // of the cluster
-	ExactlyOnce bool           // by transactions that hold how far each partition is: who reads only what is committed sees each record once
+	ExactlyOnce bool           // by transactions that include the position of each partition: consumers of committed records see each record once
 }
 
 var configFields = []spec.Field[Config]{
