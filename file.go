@@ -31,20 +31,17 @@ func Load(path string, code Code) (*File, error) {
 }
 
 // Parse is Load of a text: of a file that go:embed put into the program, or of JSON, which
-// is YAML, that the program made. Messages name it filename. Manifests of models are
-// relative to the folder of filename. No environment variable is set: a text that names one
-// without a default is an error.
+// is YAML, that the program made. Messages name it filename, and paths in it are relative
+// to the folder of filename. No environment variable is set: a text that names one without
+// a default is an error.
 func Parse(filename string, text []byte, code Code) (*File, error) {
 	kinds, err := process.Kinds().With(code)
 	if err != nil {
 		return nil, err
 	}
-	read, err := lang.Parse(filename, text, kinds)
+	read, err := lang.ParseBeside(filename, text, kinds)
 	if err != nil {
 		return nil, err
-	}
-	if found := read.ReadModels(filename, kinds); found != nil {
-		return nil, found.Sorted()
 	}
 	return fileOf(read, code), nil
 }

@@ -2,6 +2,7 @@ package afterbay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/afterbay/afterbay/internal/lang"
@@ -26,6 +27,9 @@ func OpenLog(ctx context.Context, url string, code Code, p stream.Process) (stre
 		return nil, fmt.Errorf("open log: %w", found)
 	}
 	log, err := engine.Config.Open(ctx, p)
+	if err == nil && log == nil {
+		err = errors.New("it opened nothing")
+	}
 	if found := lang.EngineProblems(err); found != nil {
 		err = found
 	}

@@ -3,6 +3,7 @@ package compile
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -143,6 +144,9 @@ func (c *compiler) finder(path string, s *lang.Lookup, stage *operator.Score, ca
 	} else {
 		options.Size, search.Size = cmp.Or(options.Size, nearestSize), stage.Inputs[0].Type.Size
 		source, err = s.Config.(lookup.Searcher).OpenSearch(context.Background(), search)
+	}
+	if err == nil && source == nil {
+		err = errors.New("it opened nothing")
 	}
 	if err != nil {
 		c.errs = append(c.errs, problemOf(path, s.Kind, err))

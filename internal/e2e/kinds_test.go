@@ -3,11 +3,13 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
 
@@ -94,5 +96,51 @@ func TestAKindMakesANewConfigEachTime(t *testing.T) {
 	}
 	if _, err := carelessly(t, withCareless, func() sink.Config { return nil }); err == nil || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("a New that returns nil: %v", err)
+	}
+}
+
+// rowless is a kind of lookups that opens nothing, and tells its path.
+type rowless struct {
+	Path string `field:"path" path:"true" affects:"nothing" example:"a" help:"a text"`
+	told *string
+}
+
+func (r *rowless) Check(lookup.Step) []error {
+	*r.told = r.Path
+	return nil
+}
+func (r *rowless) Open(context.Context, lookup.Step) (lookup.Source, error) { return nil, nil }
+func (r *rowless) Describe() string                                         { return "nowhere" }
+
+// TestAKindThatOpensNothingIsAnError opens a lookup that is nil. The path that the file
+// gives it is relative to the folder of the file, also of one that was parsed.
+func TestAKindThatOpensNothingIsAnError(t *testing.T) {
+	var path string
+	kind := lookup.Kind{Name: "rowless", Help: "h", Example: "{path: x}", New: func() lookup.Config { return &rowless{told: &path} }}
+	const text = `pipeline: p
+input: {topic: a, key: k, fields: {k: string}}
+steps:
+  - lookup: {name: user, rowless: {path: rows/x}, key: k, fields: {a: optional string}}
+  - emit: {topic: out, value: [k, user.a]}
+`
+	file, err := afterbay.Parse("folder/f.yaml", []byte(text), afterbay.Code{Lookups: []lookup.Kind{kind}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "folder/f.yaml:4:26: steps[0].lookup.rowless: it opened nothing"
+	if _, err := file.New(0, afterbay.Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if path != filepath.Join("folder", "rows", "x") {
+		t.Errorf("the path is %q", path)
+	}
+}
+
+// TestExamplesOfKindsAreRead refuses a kind whose example no file may have.
+func TestExamplesOfKindsAreRead(t *testing.T) {
+	kind := sink.Kind{Name: "careless", Help: "h", Example: "{pat: x}", New: func() sink.Config { return &careless{} }}
+	const want = `sink kind "careless": its Example: unknown word "pat": did you mean "path"?`
+	if _, err := afterbay.Parse("f.yaml", []byte(withCareless), afterbay.Code{Sinks: []sink.Kind{kind}}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

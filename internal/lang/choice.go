@@ -74,9 +74,13 @@ func (c *choice[T, C]) field(kind kind[C]) (f spec.Field[T], err error) {
 	if err := kind.check(); err != nil {
 		return f, err
 	}
-	table, err := spec.TableOf(kind.New(), c.absent)
+	config := kind.New()
+	table, err := spec.TableOf(config, c.absent)
 	if err != nil {
 		return f, err
+	}
+	if err := spec.CheckExample(table, config, kind.Example); err != nil {
+		return f, fmt.Errorf("its Example: %w", err)
 	}
 	spec.Docs{}.Sections(table.Shape, func(s spec.Section) {
 		for _, w := range s.Words {

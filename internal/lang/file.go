@@ -83,6 +83,19 @@ func Parse(filename string, data []byte, kinds Kinds) (*File, error) {
 	return ParseWith(filename, data, func(string) (string, bool) { return "", false }, kinds)
 }
 
+// ParseBeside is Load of a text that is not in a file, but whose paths are relative to the
+// folder of filename. No environment variable is set.
+func ParseBeside(filename string, data []byte, kinds Kinds) (*File, error) {
+	file, err := parse(filename, data, func(string) (string, bool) { return "", false }, kinds, filepath.Dir(filename))
+	if err != nil {
+		return nil, err
+	}
+	if found := file.ReadModels(filename, kinds); found != nil {
+		return nil, found.Sorted()
+	}
+	return file, nil
+}
+
 // ParseWith is Parse with the environment variables that lookup knows.
 func ParseWith(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*File, error) {
 	file, err := ParsePartly(filename, data, lookup, kinds)

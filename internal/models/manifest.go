@@ -221,6 +221,9 @@ func (v *verifier) openConfig(ctx context.Context) model.Model {
 		return nil
 	}
 	loaded, err := v.config.Open(ctx, m)
+	if err == nil && loaded == nil {
+		err = errors.New("it opened nothing")
+	}
 	if err != nil {
 		v.mistake(err)
 		return nil

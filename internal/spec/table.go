@@ -30,6 +30,13 @@ func SetDefaults(v any, folder string) {
 	}
 }
 
+// CheckExample returns what is wrong with the example of a struct like the one that v
+// points at.
+func CheckExample(table Table, v any, example string) error {
+	_, err := parsed(table, reflect.TypeOf(v), "example", example)
+	return err
+}
+
 // Fields returns the table of a mapping of known fields.
 func Fields[T any](fields []Field[T]) Table { return erased(MappingOf(fields)) }
 
