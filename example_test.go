@@ -19,9 +19,9 @@ func Example() {
 		Name:  "velocity",
 		Input: afterbay.Input{Topic: "payments", Key: "card", Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
-			{Decide: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
-			{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"card", "spend.sum_1h", "action"}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
+			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
+			&afterbay.Emit{Topic: "decisions", Names: []string{"card", "spend.sum_1h", "action"}},
 		},
 	}, afterbay.Options{})
 	if err != nil {

@@ -106,6 +106,10 @@ type (
 	RowBatch     = lang.RowBatch
 	Binding      = lang.Binding
 	Feature      = lang.Feature
+	Let          = lang.Let
+	Decide       = lang.Decide
+	Features     = lang.Features
+	Route        = lang.Route
 	Score        = lang.Score
 	Partial      = lang.Partial
 	Batch        = lang.Batch

@@ -46,10 +46,10 @@ func Example_customModelAndFeature() {
 		},
 		Models: []afterbay.Model{{Name: "risk", Go: "linear", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
 		Steps: []afterbay.Step{
-			{Call: &afterbay.Call{Go: "length", Inputs: []string{"text"}, Outputs: []afterbay.Field{{Name: "length", Type: "int"}}}},
-			{Features: []afterbay.Feature{{Name: "posts", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			{Score: &afterbay.Score{Model: "risk", Inputs: []string{"length", "posts.count_1h"}}},
-			{Emit: &afterbay.Emit{Topic: "scores", Names: []string{"user", "length", "risk.score"}}},
+			&afterbay.Call{Go: "length", Inputs: []string{"text"}, Outputs: []afterbay.Field{{Name: "length", Type: "int"}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "posts", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			&afterbay.Score{Model: "risk", Inputs: []string{"length", "posts.count_1h"}},
+			&afterbay.Emit{Topic: "scores", Names: []string{"user", "length", "risk.score"}},
 		},
 		Code: afterbay.Code{
 			Models: map[string]model.Model{"linear": linear{weights: []float64{0.5, 10}}},

@@ -168,14 +168,16 @@ func withBatch(steps []afterbay.Step, size int) []afterbay.Step {
 	}
 	steps = slices.Clone(steps)
 	for i := range steps {
-		if steps[i].Score != nil {
-			score := *steps[i].Score
-			score.Batch.Size = size
-			steps[i].Score = &score
-		}
-		steps[i].Route = slices.Clone(steps[i].Route)
-		for j := range steps[i].Route {
-			steps[i].Route[j].Steps = withBatch(steps[i].Route[j].Steps, size)
+		switch s := steps[i].(type) {
+		case *afterbay.Score:
+			score := *s
+			score.Batch.Size, steps[i] = size, &score
+		case *afterbay.Route:
+			route := &afterbay.Route{Cases: slices.Clone(s.Cases)}
+			for j := range route.Cases {
+				route.Cases[j].Steps = withBatch(route.Cases[j].Steps, size)
+			}
+			steps[i] = route
 		}
 	}
 	return steps
@@ -206,7 +208,13 @@ func (w *world) check(i int, c *command) error {
 // looksUp reports whether steps look up a table.
 func looksUp(steps []afterbay.Step, table string) bool {
 	return slices.ContainsFunc(steps, func(s afterbay.Step) bool {
-		return s.Lookup != nil && s.Lookup.Table == table || slices.ContainsFunc(s.Route, func(way afterbay.Case) bool { return looksUp(way.Steps, table) })
+		switch s := s.(type) {
+		case *afterbay.Lookup:
+			return s.Table == table
+		case *afterbay.Route:
+			return slices.ContainsFunc(s.Cases, func(way afterbay.Case) bool { return looksUp(way.Steps, table) })
+		}
+		return false
 	})
 }
 

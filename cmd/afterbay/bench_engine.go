@@ -37,8 +37,8 @@ func (m *measurement) alone(p afterbay.Pipeline) afterbay.Pipeline {
 	p.Name = benchPrefix + strings.ToLower(rand.Text()[:10])
 	p.Input.Topic = p.Name + "-" + p.Input.Topic
 	for _, step := range p.Steps {
-		if step.Emit != nil {
-			step.Emit.Topic = p.Name + "-" + step.Emit.Topic
+		if e, ok := step.(*afterbay.Emit); ok {
+			e.Topic = p.Name + "-" + e.Topic
 		}
 	}
 	if m.options.Delivery != "" {

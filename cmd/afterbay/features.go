@@ -171,7 +171,10 @@ func (p *part) mayLack(name string, cut bool) bool {
 	if stage := p.stage(name); stage == "" || stage == "event" {
 		return false
 	}
-	return cut || slices.ContainsFunc(p.pipeline.Steps, func(s afterbay.Step) bool { return len(s.Route) > 0 })
+	return cut || slices.ContainsFunc(p.pipeline.Steps, func(s afterbay.Step) bool {
+		_, routes := s.(*afterbay.Route)
+		return routes
+	})
 }
 
 // absentModels returns the names of the models whose file is not there.

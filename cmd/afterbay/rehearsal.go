@@ -144,31 +144,33 @@ func stagesOf(p *afterbay.Pipeline) map[string]string {
 	var walk func(steps []afterbay.Step)
 	walk = func(steps []afterbay.Step) {
 		for _, s := range steps {
-			for _, b := range s.Let {
-				stages[b.Name] = "let"
-			}
-			for _, f := range s.Features {
-				stages[f.Name], stages[f.Name+"."] = "features", "features"
-			}
-			if s.Lookup != nil {
-				stages[s.Lookup.Name+"."] = "lookup"
-			}
-			if s.Fetch != nil {
-				stages[s.Fetch.Name+"."] = "fetch"
-			}
-			if s.Score != nil {
-				stages[cmp.Or(s.Score.As, s.Score.Model)+"."] = "score"
-			}
-			if s.Call != nil {
-				for _, f := range s.Call.Outputs {
+			switch s := s.(type) {
+			case *afterbay.Let:
+				for _, b := range s.List {
+					stages[b.Name] = "let"
+				}
+			case *afterbay.Features:
+				for _, f := range s.List {
+					stages[f.Name], stages[f.Name+"."] = "features", "features"
+				}
+			case *afterbay.Lookup:
+				stages[s.Name+"."] = "lookup"
+			case *afterbay.Fetch:
+				stages[s.Name+"."] = "fetch"
+			case *afterbay.Score:
+				stages[cmp.Or(s.As, s.Model)+"."] = "score"
+			case *afterbay.Call:
+				for _, f := range s.Outputs {
 					stages[f.Name] = "call"
 				}
-			}
-			for _, b := range s.Decide {
-				stages[b.Name] = "decide"
-			}
-			for _, way := range s.Route {
-				walk(way.Steps)
+			case *afterbay.Decide:
+				for _, b := range s.List {
+					stages[b.Name] = "decide"
+				}
+			case *afterbay.Route:
+				for _, way := range s.Cases {
+					walk(way.Steps)
+				}
 			}
 		}
 	}

@@ -58,7 +58,11 @@ func fraudSource(seed uint64) *source {
 // exactWindows makes the windows of a pipeline exact.
 func exactWindows(p afterbay.Pipeline) {
 	for _, step := range p.Steps {
-		for _, f := range step.Features {
+		features, ok := step.(*afterbay.Features)
+		if !ok {
+			continue
+		}
+		for _, f := range features.List {
 			for i, window := range f.Windows {
 				f.Windows[i], _, _ = strings.Cut(window, "/")
 			}

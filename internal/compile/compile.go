@@ -202,7 +202,7 @@ func closeModels(opened []model.Model) {
 
 func (c *compiler) steps(path string, steps []lang.Step) {
 	for i := range steps {
-		if c.step(fmt.Sprintf("%s[%d]", path, i), &steps[i]); c.cut {
+		if c.step(fmt.Sprintf("%s[%d]", path, i), steps[i]); c.cut {
 			return
 		}
 		c.resolveWaiting(false)
@@ -477,11 +477,13 @@ func (c *compiler) finish() error {
 }
 
 // eachStep calls do with each step, those of routes behind their route.
-func eachStep(steps []lang.Step, do func(*lang.Step)) {
-	for i := range steps {
-		do(&steps[i])
-		for _, way := range steps[i].Route {
-			eachStep(way.Steps, do)
+func eachStep(steps []lang.Step, do func(lang.Step)) {
+	for _, s := range steps {
+		do(s)
+		if r, ok := s.(*lang.Route); ok {
+			for _, way := range r.Cases {
+				eachStep(way.Steps, do)
+			}
 		}
 	}
 }

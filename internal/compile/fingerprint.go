@@ -62,15 +62,18 @@ func (c *compiler) stored() (all []generation.Kept) {
 	meaning := p.Meaning(c.typeOf)
 	features := map[string]*lang.Feature{}
 	var rest []generation.Kept
-	eachStep(p.Steps, func(s *lang.Step) {
-		for i := range s.Features {
-			features[s.Features[i].Name] = &s.Features[i]
-		}
-		switch {
-		case s.Group != nil:
-			rest = append(rest, generation.KeptOf(generation.KindGroup, s.Group.Name, meaning.Group(s.Group)))
-		case s.Lookup != nil && s.Lookup.Table != "":
-			rest = append(rest, generation.KeptOf(generation.KindTable, s.Lookup.Table, s.Lookup.Meaning()))
+	eachStep(p.Steps, func(s lang.Step) {
+		switch s := s.(type) {
+		case *lang.Features:
+			for i := range s.List {
+				features[s.List[i].Name] = &s.List[i]
+			}
+		case *lang.Group:
+			rest = append(rest, generation.KeptOf(generation.KindGroup, s.Name, meaning.Group(s)))
+		case *lang.Lookup:
+			if s.Table != "" {
+				rest = append(rest, generation.KeptOf(generation.KindTable, s.Table, s.Meaning()))
+			}
 		}
 	})
 	for _, call := range c.plan.Calls {

@@ -115,27 +115,30 @@ func laterNames(p *lang.Pipeline) map[string]bool {
 	for _, m := range p.Models {
 		outputs[m.Name] = m.Outputs
 	}
-	eachStep(p.Steps, func(s *lang.Step) {
-		for _, b := range slices.Concat(s.Let, s.Decide) {
-			later[b.Name] = true
-		}
-		if s.Score != nil {
-			for _, o := range outputs[s.Score.Model] {
-				later[cmp.Or(s.Score.As, s.Score.Model)+"."+o.Name] = true
+	eachStep(p.Steps, func(s lang.Step) {
+		switch s := s.(type) {
+		case *lang.Let:
+			for _, b := range s.List {
+				later[b.Name] = true
 			}
-		}
-		if s.Lookup != nil {
-			for _, f := range s.Lookup.Fields {
-				later[s.Lookup.Name+"."+f.Name] = true
+		case *lang.Decide:
+			for _, b := range s.List {
+				later[b.Name] = true
 			}
-		}
-		if s.Fetch != nil {
+		case *lang.Score:
+			for _, o := range outputs[s.Model] {
+				later[cmp.Or(s.As, s.Model)+"."+o.Name] = true
+			}
+		case *lang.Lookup:
+			for _, f := range s.Fields {
+				later[s.Name+"."+f.Name] = true
+			}
+		case *lang.Fetch:
 			for _, name := range []string{"bytes", "sha256", "size", "type"} {
-				later[s.Fetch.Name+"."+name] = true
+				later[s.Name+"."+name] = true
 			}
-		}
-		if s.Call != nil {
-			for _, o := range s.Call.Outputs {
+		case *lang.Call:
+			for _, o := range s.Outputs {
 				later[o.Name] = true
 			}
 		}

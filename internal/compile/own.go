@@ -20,22 +20,27 @@ func (c *compiler) writesRows(path string, s *lang.Lookup, own bool) bool {
 	}
 	var walk func(steps []lang.Step)
 	walk = func(steps []lang.Step) {
-		eachStep(steps, func(o *lang.Step) {
-			switch {
-			case o.Emit != nil && o.Emit.Topic == s.Table:
-				written = true
-				if o.Emit.Key != "" && !c.inputKeyed(o.Emit.Key) {
-					refuse("by key "+o.Emit.Key, "leave key out of the emit: its rows are then by the input's key")
+		eachStep(steps, func(o lang.Step) {
+			switch o := o.(type) {
+			case *lang.Emit:
+				if o.Topic != s.Table {
+					return
 				}
-			case o.Call != nil && slices.Contains(o.Call.Topics, s.Table):
-				refuse("by function "+o.Call.Go, "write it by an emit step")
-			case o.Score != nil:
-				if o.Score.Partial != nil && o.Score.Partial.Topic == s.Table {
+				written = true
+				if o.Key != "" && !c.inputKeyed(o.Key) {
+					refuse("by key "+o.Key, "leave key out of the emit: its rows are then by the input's key")
+				}
+			case *lang.Call:
+				if slices.Contains(o.Topics, s.Table) {
+					refuse("by function "+o.Go, "write it by an emit step")
+				}
+			case *lang.Score:
+				if o.Partial != nil && o.Partial.Topic == s.Table {
 					refuse("by words of an answer", "give partial another topic")
 				}
-				walk(o.Score.OnFailure)
-			case o.Fetch != nil:
-				walk(o.Fetch.OnFailure)
+				walk(o.OnFailure)
+			case *lang.Fetch:
+				walk(o.OnFailure)
 			}
 		})
 	}

@@ -98,11 +98,13 @@ func planText(plan compile.Planned) string {
 
 func functionNames(steps []lang.Step) (names []string) {
 	for _, s := range steps {
-		if s.Call != nil {
-			names = append(names, s.Call.Go)
-		}
-		for _, c := range s.Route {
-			names = append(names, functionNames(c.Steps)...)
+		switch s := s.(type) {
+		case *lang.Call:
+			names = append(names, s.Go)
+		case *lang.Route:
+			for _, c := range s.Cases {
+				names = append(names, functionNames(c.Steps)...)
+			}
 		}
 	}
 	return names

@@ -137,19 +137,19 @@ func TestGroupBelowARouteThatIsFedBackIsRefused(t *testing.T) {
 		Name:  "p",
 		Input: lang.Input{Topic: "in", Key: "user", Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "n", Type: "number"}}},
 		Steps: []lang.Step{
-			{Features: []lang.Feature{{Name: "past", Value: "twice", Last: 3, Aggregates: []string{"mean"}}}},
-			{Route: []lang.Case{
-				{Name: "high", When: "past.mean > 1.0", Steps: []lang.Step{{Group: &lang.Group{Name: "all", By: "user", Idle: time.Second}}, {Emit: &lang.Emit{Topic: "out", Names: []string{"all.count"}}}}},
+			&lang.Features{List: []lang.Feature{{Name: "past", Value: "twice", Last: 3, Aggregates: []string{"mean"}}}},
+			&lang.Route{Cases: []lang.Case{
+				{Name: "high", When: "past.mean > 1.0", Steps: []lang.Step{&lang.Group{Name: "all", By: "user", Idle: time.Second}, &lang.Emit{Topic: "out", Names: []string{"all.count"}}}},
 				{Name: "default", Then: "drop"},
 			}},
-			{Let: []lang.Binding{{Name: "twice", Expr: "n * 2.0"}}},
+			&lang.Let{List: []lang.Binding{{Name: "twice", Expr: "n * 2.0"}}},
 		},
 	}
 	_, err := Compile(p, Options{})
 	if want := "steps[1].route.high.steps[0].group: below route: a group is made of events in log order"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Fatalf("%v, want %s", err, want)
 	}
-	p.Steps[1].Route[0].When = "n > 1.0"
+	p.Steps[1].(*lang.Route).Cases[0].When = "n > 1.0"
 	if _, err := Compile(p, Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,39 +15,51 @@ import (
 )
 
 // step compiles one step, and appends its stages to the plan.
-func (c *compiler) step(path string, s *lang.Step) {
-	set := 0
-	for _, there := range []bool{s.Let != nil, s.Features != nil, s.Lookup != nil, s.Fetch != nil, s.Score != nil, s.Call != nil, s.Route != nil, s.Group != nil, s.Decide != nil, s.Emit != nil} {
-		if there {
-			set++
-		}
-	}
-	if set != 1 {
+func (c *compiler) step(path string, s lang.Step) {
+	if isEmpty(s) {
 		c.fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
 		return
 	}
-	switch {
-	case s.Let != nil:
-		c.bindings(path+".let", "let", s.Let)
-	case s.Features != nil:
-		c.features(path+".features.", s.Features)
-	case s.Lookup != nil:
-		c.lookup(path+".lookup", s.Lookup)
-	case s.Fetch != nil:
-		c.fetch(path+".fetch", s.Fetch)
-	case s.Score != nil:
-		c.score(path+".score", s.Score)
-	case s.Call != nil:
-		c.call(path+".call", s.Call)
-	case s.Route != nil:
-		c.route(path+".route", s.Route)
-	case s.Group != nil:
-		c.group(path+".group", s.Group)
-	case s.Decide != nil:
-		c.bindings(path+".decide", "decide", s.Decide)
-	case s.Emit != nil:
-		c.emit(path+".emit", s.Emit)
+	path += "." + s.StepKind().Name
+	switch s := s.(type) {
+	case *lang.Let:
+		c.bindings(path, "let", s.List)
+	case *lang.Features:
+		c.features(path+".", s.List)
+	case *lang.Lookup:
+		c.lookup(path, s)
+	case *lang.Fetch:
+		c.fetch(path, s)
+	case *lang.Score:
+		c.score(path, s)
+	case *lang.Call:
+		c.call(path, s)
+	case *lang.Route:
+		c.route(path, s.Cases)
+	case *lang.Group:
+		c.group(path, s)
+	case *lang.Decide:
+		c.bindings(path, "decide", s.List)
+	case *lang.Emit:
+		c.emit(path, s)
 	}
+}
+
+// isEmpty reports whether a step says nothing.
+func isEmpty(s lang.Step) bool {
+	switch s := s.(type) {
+	case nil:
+		return true
+	case *lang.Let:
+		return s.List == nil
+	case *lang.Decide:
+		return s.List == nil
+	case *lang.Features:
+		return s.List == nil
+	case *lang.Route:
+		return s.Cases == nil
+	}
+	return false
 }
 
 // expression compiles source, whose type must be one of want if any is given.
@@ -407,8 +419,12 @@ func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (w
 // emit's default value.
 func (c *compiler) decided() []string {
 	var names []string
-	eachStep(c.pipeline.Steps, func(s *lang.Step) {
-		for _, b := range s.Decide {
+	eachStep(c.pipeline.Steps, func(s lang.Step) {
+		d, ok := s.(*lang.Decide)
+		if !ok {
+			return
+		}
+		for _, b := range d.List {
 			if _, ok := c.names.lookup(b.Name); ok && !slices.Contains(names, b.Name) {
 				names = append(names, b.Name)
 			}

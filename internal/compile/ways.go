@@ -30,20 +30,24 @@ type answered struct {
 // through; come is whether there are any.
 func (w *ways) through(path string, steps []lang.Step, before answered) (after answered, come bool) {
 	for i := range steps {
-		s, at := &steps[i], fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case s.Score != nil:
-			w.failure(at+".score.on_failure", s.Score.OnFailure, before)
-		case s.Fetch != nil:
-			w.failure(at+".fetch.on_failure", s.Fetch.OnFailure, before)
-		case s.Call != nil && slices.ContainsFunc(s.Call.Topics, w.answers):
-			before.ever = cmp.Or(before.ever, at+".call")
-		case s.Emit != nil && w.answers(s.Emit.Topic):
-			before = w.emit(at+".emit", s.Emit.When == "", before)
-		case s.Group != nil:
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch s := steps[i].(type) {
+		case *lang.Score:
+			w.failure(at+".score.on_failure", s.OnFailure, before)
+		case *lang.Fetch:
+			w.failure(at+".fetch.on_failure", s.OnFailure, before)
+		case *lang.Call:
+			if slices.ContainsFunc(s.Topics, w.answers) {
+				before.ever = cmp.Or(before.ever, at+".call")
+			}
+		case *lang.Emit:
+			if w.answers(s.Topic) {
+				before = w.emit(at+".emit", s.When == "", before)
+			}
+		case *lang.Group:
 			before = w.group(at+".group", before)
-		case s.Route != nil:
-			if before, come = w.route(at+".route", s.Route, before); !come {
+		case *lang.Route:
+			if before, come = w.route(at+".route", s.Cases, before); !come {
 				return before, false
 			}
 		}
@@ -87,7 +91,11 @@ func (w *ways) group(path string, before answered) answered {
 // nothing.
 func (w *ways) failure(path string, steps []lang.Step, before answered) {
 	writes := slices.ContainsFunc(steps, func(s lang.Step) bool {
-		return s.Call != nil || s.Emit != nil && !w.answers(s.Emit.Topic)
+		if e, ok := s.(*lang.Emit); ok {
+			return !w.answers(e.Topic)
+		}
+		_, calls := s.(*lang.Call)
+		return calls
 	})
 	if after, _ := w.through(path, steps, before); writes && !after.all {
 		w.end(path, "events that failed may have outputs that do not answer them")

@@ -33,13 +33,13 @@ var goodFiles = map[string][]afterbay.Pipeline{
 		Commit:   afterbay.Commit{Interval: 100 * time.Millisecond},
 		Models:   []afterbay.Model{{Name: "fraud", File: "models/fraud.json", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{
+			&lang.Features{List: []afterbay.Feature{{
 				Name: "spend", Value: "amount", When: `amount > 0 && card != ""`,
 				Windows: []string{"60s", "300s"}, Aggregates: []string{"count", "sum"},
 			}}},
-			{Score: &afterbay.Score{Model: "fraud", Inputs: []string{"amount", "spend.*"}}},
-			{Decide: []afterbay.Binding{{Name: "block", Expr: "fraud.score >= 0.5"}}},
-			{Emit: &afterbay.Emit{Topic: "scores", Names: []string{"card", "fraud.score", "block"}}},
+			&afterbay.Score{Model: "fraud", Inputs: []string{"amount", "spend.*"}},
+			&lang.Decide{List: []afterbay.Binding{{Name: "block", Expr: "fraud.score >= 0.5"}}},
+			&afterbay.Emit{Topic: "scores", Names: []string{"card", "fraud.score", "block"}},
 		},
 	}},
 	"fraud.yaml": {
@@ -54,11 +54,11 @@ var goodFiles = map[string][]afterbay.Pipeline{
 				},
 			},
 			Steps: []afterbay.Step{
-				{Features: []afterbay.Feature{{
+				&lang.Features{List: []afterbay.Feature{{
 					Name: "shop", Value: "amount", Decimals: pointer(2),
 					Windows: []string{"1h", "24h"}, Aggregates: []string{"count", "mean"},
 				}}},
-				{Emit: &afterbay.Emit{Topic: "by-customer", Key: "customer", Names: []string{"event.*", "shop.count_1h", "shop.mean_24h"}}},
+				&afterbay.Emit{Topic: "by-customer", Key: "customer", Names: []string{"event.*", "shop.count_1h", "shop.mean_24h"}},
 			},
 		},
 		{
@@ -76,8 +76,8 @@ var goodFiles = map[string][]afterbay.Pipeline{
 			Models:    []afterbay.Model{{Name: "fraud", File: "fraud.ubj", Version: 3, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
 			Constants: []afterbay.Constant{{Name: "region", Table: map[string]any{"US": int64(0), "GB": int64(1), "DE": int64(2)}}},
 			Steps: []afterbay.Step{
-				{Let: []afterbay.Binding{{Name: "where", Expr: "region[country] ?? -1"}}},
-				{Features: []afterbay.Feature{
+				&lang.Let{List: []afterbay.Binding{{Name: "where", Expr: "region[country] ?? -1"}}},
+				&lang.Features{List: []afterbay.Feature{
 					{
 						Name: "spend", Value: "amount", Decimals: pointer(2),
 						Windows: []string{"60s/5s", "300s/30s", "3600s/60s"}, Aggregates: []string{"count", "sum", "mean", "max"},
@@ -85,13 +85,13 @@ var goodFiles = map[string][]afterbay.Pipeline{
 					{Name: "gap", Elapsed: true, Empty: pointer(-1.0)},
 					{Name: "past", Value: "fraud.score", Last: 10, Aggregates: []string{"mean"}},
 				}},
-				{Score: &afterbay.Score{
+				&afterbay.Score{
 					Model: "fraud", Inputs: []string{"spend.*", "amount", "gap", "past.mean", "where", "shop_count_1h", "shop_mean_24h"},
 					Batch: afterbay.Batch{Size: 64, Wait: 5 * time.Millisecond},
-				}},
-				{Decide: []afterbay.Binding{{Name: "action", Expr: `fraud.score >= 0.9 ? "block" : fraud.score >= 0.5 ? "review" : "allow"`}}},
-				{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"tx", "fraud.score", "action"}}},
-				{Emit: &afterbay.Emit{Topic: "freezes", When: `action == "block"`, ID: `"freeze:" + tx`, Names: []string{"tx", "customer"}}},
+				},
+				&lang.Decide{List: []afterbay.Binding{{Name: "action", Expr: `fraud.score >= 0.9 ? "block" : fraud.score >= 0.5 ? "review" : "allow"`}}},
+				&afterbay.Emit{Topic: "decisions", Names: []string{"tx", "fraud.score", "action"}},
+				&afterbay.Emit{Topic: "freezes", When: `action == "block"`, ID: `"freeze:" + tx`, Names: []string{"tx", "customer"}},
 			},
 		},
 	},
@@ -124,26 +124,26 @@ var goodFiles = map[string][]afterbay.Pipeline{
 			{Name: "weight", Table: map[string]any{"b": 1.5, "a": -2e3}},
 		},
 		Steps: []afterbay.Step{
-			{Let: []afterbay.Binding{
+			&lang.Let{List: []afterbay.Binding{
 				{Name: "half", Expr: "0.5"}, {Name: "yes_", Expr: "true"},
 				{Name: "tested", Expr: "limit > 0.2 && open"}, {Name: "long", Expr: "deep.harmful > 0.5 && open"},
 			}},
-			{Features: []afterbay.Feature{{
+			&lang.Features{List: []afterbay.Feature{{
 				Name: "harm", Value: "risk", When: "risk > 0.5", Windows: []string{"60s", "1d/1h"},
 				Aggregates: []string{"count", "sum", "mean", "max", "min"}, Decimals: pointer(0), Empty: pointer(0.25),
 			}}},
-			{Score: &afterbay.Score{
+			&afterbay.Score{
 				Model: "deep", As: "second", When: "half > 0.2",
 				ByName:   []afterbay.Binding{{Name: "beta", Expr: "half"}, {Name: "alpha", Expr: "harm.count_60s"}},
 				Fallback: []afterbay.Binding{{Name: "harmful", Expr: "0.5"}, {Name: "spam", Expr: "half"}},
 				Batch:    afterbay.Batch{Size: 256},
-			}},
-			{Decide: []afterbay.Binding{{Name: "risk", Expr: "second.harmful * 2"}}},
-			{Emit: &afterbay.Emit{
+			},
+			&lang.Decide{List: []afterbay.Binding{{Name: "risk", Expr: "second.harmful * 2"}}},
+			&afterbay.Emit{
 				Topic: "decisions", Key: "post", When: "open", ID: `"p:" + post`,
 				Value: []afterbay.Binding{{Name: "id", Expr: "post"}, {Name: "risk", Expr: "risk * 100"}},
-			}},
-			{Emit: &afterbay.Emit{Topic: "audit"}},
+			},
+			&afterbay.Emit{Topic: "audit"},
 		},
 	}},
 	"routes.yaml": {{
@@ -167,31 +167,31 @@ var goodFiles = map[string][]afterbay.Pipeline{
 		},
 		Models: []afterbay.Model{{Name: "tone", Go: "tone", Version: 2, Outputs: []afterbay.Field{{Name: "angry", Type: "number"}}}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{
+			&lang.Features{List: []afterbay.Feature{
 				{Name: "recent", Windows: []string{"60s"}, Aggregates: []string{"count"}, Max: 64, Overflow: "dlq"},
 				{Name: "older", Windows: []string{"24h"}, Aggregates: []string{"count"}, Max: 1 << 20, Overflow: "pane"},
 			}},
-			{Call: &afterbay.Call{
+			&afterbay.Call{
 				Go: "language", When: `text != ""`, Inputs: []string{"text", "recent.*"},
 				Outputs: []afterbay.Field{{Name: "lang", Type: "string"}, {Name: "sure", Type: "optional number"}},
 				Topics:  []string{"alerts"},
-			}},
-			{Route: []afterbay.Case{
+			},
+			&lang.Route{Cases: []afterbay.Case{
 				{Name: "chat", When: `kind == "chat"`, Budget: 250 * time.Millisecond, Steps: []afterbay.Step{
-					{Let: []afterbay.Binding{{Name: "body", Expr: `text ?? ""`}}},
-					{Score: &afterbay.Score{Model: "tone", Inputs: []string{"recent.count_60s"}}},
-					{Route: []afterbay.Case{
-						{Name: "english", When: `lang ?? "" == "en"`, Steps: []afterbay.Step{{Let: []afterbay.Binding{{Name: "answer", Expr: `"yes"`}}}}},
-						{Name: "default", Steps: []afterbay.Step{{Let: []afterbay.Binding{{Name: "answer", Expr: `"oui"`}}}}},
+					&lang.Let{List: []afterbay.Binding{{Name: "body", Expr: `text ?? ""`}}},
+					&afterbay.Score{Model: "tone", Inputs: []string{"recent.count_60s"}},
+					&lang.Route{Cases: []afterbay.Case{
+						{Name: "english", When: `lang ?? "" == "en"`, Steps: []afterbay.Step{&lang.Let{List: []afterbay.Binding{{Name: "answer", Expr: `"yes"`}}}}},
+						{Name: "default", Steps: []afterbay.Step{&lang.Let{List: []afterbay.Binding{{Name: "answer", Expr: `"oui"`}}}}},
 					}},
 				}},
 				{Name: "junk", When: `kind == "junk"`, Then: "drop"},
 				{Name: "odd", When: `customer == ""`, Then: "dlq"},
 				{Name: "default", Then: "drop"},
 			}},
-			{Call: &afterbay.Call{Go: "count"}},
-			{Route: []afterbay.Case{
-				{Name: "all", When: "true", Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"customer"}}}}},
+			&afterbay.Call{Go: "count"},
+			&lang.Route{Cases: []afterbay.Case{
+				{Name: "all", When: "true", Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"customer"}}}},
 				{Name: "default", Then: "dlq"},
 			}},
 		},

@@ -129,7 +129,7 @@ steps:
 		t.Errorf("read as %+v", file.Pipelines[0])
 	}
 	steps := file.Pipelines[0].Steps
-	if f, cases := steps[0].Features[0], steps[1].Route; f.Windows[0] != "60s/5s" || f.Aggregates[0] != "count" || cases[0].When != `k == "me"` || cases[0].Then != "drop" || cases[1].Then != "drop" {
+	if f, cases := steps[0].(*lang.Features).List[0], steps[1].(*lang.Route).Cases; f.Windows[0] != "60s/5s" || f.Aggregates[0] != "count" || cases[0].When != `k == "me"` || cases[0].Then != "drop" || cases[1].Then != "drop" {
 		t.Errorf("steps are read as %+v", steps)
 	}
 }
@@ -148,7 +148,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 		{"b", "ÿ", "${B:-ÿÿ}"}, {"b", "bad", "bad"},
 		{"c", "é", `\u00e9`}, {"c", "longer", "${A}"}, {"c", `"`, `\"bad`}, {"c", "bad", `bad"`},
 	} {
-		let := file.Pipelines[0].Steps[0].Let
+		let := file.Pipelines[0].Steps[0].(*lang.Let).List
 		for _, b := range let {
 			if b.Name != c.name {
 				continue

@@ -119,20 +119,21 @@ func stateOf(p *lang.Pipeline) string {
 	var each func([]lang.Step)
 	each = func(steps []lang.Step) {
 		for i := range steps {
-			s := &steps[i]
-			for k := range s.Features {
-				all.WriteString(s.Features[k].Name + "\n" + meaning.Feature(&s.Features[k]))
-			}
-			switch {
-			case s.Group != nil:
-				all.WriteString(meaning.Group(s.Group))
-			case s.Lookup != nil:
-				all.WriteString(s.Lookup.Meaning())
-			case s.Call != nil:
-				all.WriteString(s.Call.Meaning())
-			}
-			for _, c := range s.Route {
-				each(c.Steps)
+			switch s := steps[i].(type) {
+			case *lang.Features:
+				for k := range s.List {
+					all.WriteString(s.List[k].Name + "\n" + meaning.Feature(&s.List[k]))
+				}
+			case *lang.Group:
+				all.WriteString(meaning.Group(s))
+			case *lang.Lookup:
+				all.WriteString(s.Meaning())
+			case *lang.Call:
+				all.WriteString(s.Meaning())
+			case *lang.Route:
+				for _, c := range s.Cases {
+					each(c.Steps)
+				}
 			}
 		}
 	}

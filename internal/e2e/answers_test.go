@@ -79,10 +79,10 @@ func writerPipeline(score afterbay.Score, call *afterbay.Calling, outputs []afte
 			{Name: "summed", Go: "summed", Version: 1, Outputs: []afterbay.Field{{Name: "sum", Type: "number"}}},
 		},
 		Steps: []afterbay.Step{
-			{Score: &score},
-			{Score: &afterbay.Score{Model: "summed", Inputs: []string{"writer.vector"}}},
-			{Let: []afterbay.Binding{{Name: "loud", Expr: `writer.words + "!"`}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"loud", "writer.*", "summed.sum"}}},
+			&score,
+			&afterbay.Score{Model: "summed", Inputs: []string{"writer.vector"}},
+			&afterbay.Let{List: []afterbay.Binding{{Name: "loud", Expr: `writer.words + "!"`}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"loud", "writer.*", "summed.sum"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"writer": writer{}, "summed": summed{}}},
 	}
@@ -155,7 +155,7 @@ func TestVectorsOfOtherLengthsDoNotMix(t *testing.T) {
 	} {
 		p := writerPipeline(afterbay.Score{}, nil, writerOutputs)
 		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "number[2]"})
-		p.Steps[2].Let[0].Expr = source
+		p.Steps[2].(*afterbay.Let).List[0].Expr = source
 		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
@@ -209,7 +209,7 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
 			p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
-			p.Models[0].Journal, p.Code.Models["writer"], p.Steps = kept, m, []afterbay.Step{p.Steps[0], {Emit: &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}}
+			p.Models[0].Journal, p.Code.Models["writer"], p.Steps = kept, m, []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("a", "again"))
 			out := answer.Values("out")
 			slices.Sort(out)
@@ -240,7 +240,7 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
-		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], {Emit: &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}}
+		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("deaf", "never"))
 		var drafts []string
 		for _, d := range draftsOf(answer)["k0"] {
@@ -271,7 +271,7 @@ func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
 		{afterbay.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 has other outputs than one string"},
 	} {
 		p := writerPipeline(c.score, nil, c.outputs)
-		if p.Steps = []afterbay.Step{p.Steps[0], {Emit: &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}}; len(c.outputs) == 1 {
+		if p.Steps = []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}; len(c.outputs) == 1 {
 			p.Code.Models["writer"] = &talker{}
 		}
 		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -283,7 +283,7 @@ func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
 func TestWordsAreDurableWhileTheRestIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, nil, []afterbay.Field{{Name: "words", Type: "string"}})
-		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], {Emit: &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}}
+		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
 		runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -69,8 +69,8 @@ func twoWriters(m *patient, journal *afterbay.Journal) afterbay.Pipeline {
 	second := afterbay.Score{Model: "writer", As: "second", Inputs: []string{"more"}, Async: true, Partial: partial}
 	p.Input.Partitions = 2
 	p.Steps = []afterbay.Step{
-		{Let: []afterbay.Binding{{Name: "more", Expr: `text + "+"`}}}, p.Steps[0], {Score: &silent}, {Score: &second},
-		{Emit: &afterbay.Emit{Topic: "out", Names: []string{"first.words", "second.words"}}},
+		&afterbay.Let{List: []afterbay.Binding{{Name: "more", Expr: `text + "+"`}}}, p.Steps[0], &silent, &second,
+		&afterbay.Emit{Topic: "out", Names: []string{"first.words", "second.words"}},
 	}
 	return p
 }

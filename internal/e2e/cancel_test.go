@@ -44,7 +44,7 @@ func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
 				p.Code.Models["far"] = e
 				parks := how != "client, parks nothing"
 				if !parks {
-					p.Models, p.Steps = nil, []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}}}
+					p.Models, p.Steps = nil, []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"n"}}}
 				}
 				if how == "client, copied" {
 					p.Input.Repartition = 2

@@ -56,7 +56,7 @@ func mixedPipeline(score afterbay.Score) afterbay.Pipeline {
 			{Name: "at", Type: "time"}, {Name: "picture", Type: "optional bytes"},
 		}},
 		Models: []afterbay.Model{{Name: "mixed", Go: "mixed", Version: 1, Outputs: []afterbay.Field{{Name: "sum", Type: "number"}, {Name: "length", Type: "number"}}}},
-		Steps:  []afterbay.Step{{Score: &score}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"mixed.*"}}}},
+		Steps:  []afterbay.Step{&score, &afterbay.Emit{Topic: "out", Names: []string{"mixed.*"}}},
 		Code:   afterbay.Code{Models: map[string]model.Model{"mixed": mixed{}}},
 	}
 }
@@ -103,7 +103,7 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 	} {
 		pipeline := mixedPipeline(afterbay.Score{Inputs: []string{"k"}})
 		pipeline.Input.Key, pipeline.Input.Fields = "u", []afterbay.Field{{Name: "u", Type: "string"}, {Name: "k", Type: c.kind}}
-		pipeline.Models[0].Outputs, pipeline.Steps[1].Emit.Names = []afterbay.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
+		pipeline.Models[0].Outputs, pipeline.Steps[1].(*afterbay.Emit).Names = []afterbay.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
 		pipeline.Code.Models["mixed"] = coded(strings.Fields(c.categories))
 		runner, err := afterbay.New(pipeline, afterbay.Options{})
 		if err != nil {

@@ -50,28 +50,30 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		{"model file", func(p *afterbay.Pipeline) { p.Models[0].File = "nowhere.ubj" }, `models.fraud.file: `},
 		{"model version", func(p *afterbay.Pipeline) { p.Models[0].Version = 0 }, `models.fraud.version: 0 is not a version`},
 		{"model outputs", func(p *afterbay.Pipeline) { p.Models[0].Outputs = nil }, `models.fraud.outputs: the model has 1 outputs, 0 are named`},
-		{"two words in a step", func(p *afterbay.Pipeline) { p.Steps[0].Emit = p.Steps[4].Emit }, `steps[0]: a step is exactly one of`},
-		{"unknown name", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = "amuont + 1" }, `steps[0].let.where: column 1: unknown name`},
-		{"type of a branch", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = `amount > 1 ? "x" : 5` }, `steps[0].let.where: column `},
-		{"optional without ??", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Expr = `region[country] + 1` }, `steps[0].let.where: column `},
-		{"shadowing", func(p *afterbay.Pipeline) { p.Steps[0].Let[0].Name = "amount" }, `steps[0].let.amount: "amount" is introduced twice`},
-		{"two kinds of feature", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Last = 3 }, `steps[1].features.spend: a feature has exactly one of windows, last and elapsed`},
-		{"window", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Windows[0] = "60s/7s" }, `steps[1].features.spend.windows[0]: `},
-		{"aggregate", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Aggregates[0] = "median" }, `steps[1].features.spend.aggregates[0]: `},
-		{"sum of nothing", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Value = "" }, `steps[1].features.spend: missing value`},
-		{"value of text", func(p *afterbay.Pipeline) { p.Steps[1].Features[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, where number or int is needed`},
-		{"feedback of nothing", func(p *afterbay.Pipeline) { p.Steps[1].Features[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
-		{"unknown model", func(p *afterbay.Pipeline) { p.Steps[2].Score.Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
-		{"unknown input", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
-		{"input of text", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: the model takes a number here`},
-		{"input from below", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs[0] = "action" }, `steps[2].score.inputs[0]: "action" is introduced below`},
-		{"too few inputs", func(p *afterbay.Pipeline) { p.Steps[2].Score.Inputs = p.Steps[2].Score.Inputs[1:] }, `steps[2].score.inputs: model fraud@1 takes `},
-		{"batch", func(p *afterbay.Pipeline) { p.Steps[2].Score.Batch.Size = -1 }, `steps[2].score.batch.size: -1 is out of range`},
-		{"emit to the input", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Topic = "payments" }, `steps[4].emit.topic: the pipeline reads "payments"`},
-		{"emit unknown", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Names[0] = "tax" }, `steps[4].emit.value[0]: unknown name "tax" (did you mean tx?)`},
-		{"emit twice", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Names[1] = "tx" }, `steps[4].emit.value[1]: the value has two entries "tx"`},
-		{"emit key", func(p *afterbay.Pipeline) { p.Steps[4].Emit.Key = "amount" }, `steps[4].emit.key: "amount" is of type number`},
-		{"emit when", func(p *afterbay.Pipeline) { p.Steps[5].Emit.When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, where bool is needed`},
+		{"no word in a step", func(p *afterbay.Pipeline) { p.Steps[0] = nil }, `steps[0]: a step is exactly one of`},
+		{"unknown name", func(p *afterbay.Pipeline) { p.Steps[0].(*afterbay.Let).List[0].Expr = "amuont + 1" }, `steps[0].let.where: column 1: unknown name`},
+		{"type of a branch", func(p *afterbay.Pipeline) { p.Steps[0].(*afterbay.Let).List[0].Expr = `amount > 1 ? "x" : 5` }, `steps[0].let.where: column `},
+		{"optional without ??", func(p *afterbay.Pipeline) { p.Steps[0].(*afterbay.Let).List[0].Expr = `region[country] + 1` }, `steps[0].let.where: column `},
+		{"shadowing", func(p *afterbay.Pipeline) { p.Steps[0].(*afterbay.Let).List[0].Name = "amount" }, `steps[0].let.amount: "amount" is introduced twice`},
+		{"two kinds of feature", func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Features).List[0].Last = 3 }, `steps[1].features.spend: a feature has exactly one of windows, last and elapsed`},
+		{"window", func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Features).List[0].Windows[0] = "60s/7s" }, `steps[1].features.spend.windows[0]: `},
+		{"aggregate", func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Features).List[0].Aggregates[0] = "median" }, `steps[1].features.spend.aggregates[0]: `},
+		{"sum of nothing", func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Features).List[0].Value = "" }, `steps[1].features.spend: missing value`},
+		{"value of text", func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Features).List[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, where number or int is needed`},
+		{"feedback of nothing", func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Features).List[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
+		{"unknown model", func(p *afterbay.Pipeline) { p.Steps[2].(*afterbay.Score).Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
+		{"unknown input", func(p *afterbay.Pipeline) { p.Steps[2].(*afterbay.Score).Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
+		{"input of text", func(p *afterbay.Pipeline) { p.Steps[2].(*afterbay.Score).Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: the model takes a number here`},
+		{"input from below", func(p *afterbay.Pipeline) { p.Steps[2].(*afterbay.Score).Inputs[0] = "action" }, `steps[2].score.inputs[0]: "action" is introduced below`},
+		{"too few inputs", func(p *afterbay.Pipeline) {
+			p.Steps[2].(*afterbay.Score).Inputs = p.Steps[2].(*afterbay.Score).Inputs[1:]
+		}, `steps[2].score.inputs: model fraud@1 takes `},
+		{"batch", func(p *afterbay.Pipeline) { p.Steps[2].(*afterbay.Score).Batch.Size = -1 }, `steps[2].score.batch.size: -1 is out of range`},
+		{"emit to the input", func(p *afterbay.Pipeline) { p.Steps[4].(*afterbay.Emit).Topic = "payments" }, `steps[4].emit.topic: the pipeline reads "payments"`},
+		{"emit unknown", func(p *afterbay.Pipeline) { p.Steps[4].(*afterbay.Emit).Names[0] = "tax" }, `steps[4].emit.value[0]: unknown name "tax" (did you mean tx?)`},
+		{"emit twice", func(p *afterbay.Pipeline) { p.Steps[4].(*afterbay.Emit).Names[1] = "tx" }, `steps[4].emit.value[1]: the value has two entries "tx"`},
+		{"emit key", func(p *afterbay.Pipeline) { p.Steps[4].(*afterbay.Emit).Key = "amount" }, `steps[4].emit.key: "amount" is of type number`},
+		{"emit when", func(p *afterbay.Pipeline) { p.Steps[5].(*afterbay.Emit).When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, where bool is needed`},
 		{"no emit", func(p *afterbay.Pipeline) { p.Steps = p.Steps[:4] }, `steps: nothing is emitted`},
 	}
 	for _, c := range cases {
@@ -92,7 +94,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 
 func TestEveryThingWrongIsSaidAtOnce(t *testing.T) {
 	p := scored(t)
-	p.Delivery, p.Input.Partitions, p.Steps[0].Let[0].Expr = "twice", -1, "1 +"
+	p.Delivery, p.Input.Partitions, p.Steps[0].(*afterbay.Let).List[0].Expr = "twice", -1, "1 +"
 	_, err := afterbay.New(p, afterbay.Options{})
 	for _, want := range []string{"delivery:", "input.partitions:", "steps[0].let.where:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -136,7 +138,7 @@ func TestManifestThatWasNotReadIsToldFromAModel(t *testing.T) {
 
 func TestInputsInAnotherOrderThanTheModelsAreRefused(t *testing.T) {
 	p := scored(t)
-	in := p.Steps[2].Score.Inputs
+	in := p.Steps[2].(*afterbay.Score).Inputs
 	in[0], in[1] = in[1], in[0] // spend.* and flow.*
 	_, err := afterbay.New(p, afterbay.Options{})
 	if err == nil || !strings.Contains(err.Error(), "steps[2].score.inputs: the model's input 0 is") {
@@ -158,8 +160,8 @@ func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
 	warnings := func(change func(inputs []string)) []string {
 		p := scored(t)
 		for _, s := range p.Steps {
-			if s.Score != nil {
-				change(s.Score.Inputs)
+			if score, ok := s.(*afterbay.Score); ok {
+				change(score.Inputs)
 			}
 		}
 		runner, err := afterbay.New(p, afterbay.Options{})
@@ -189,7 +191,7 @@ func TestBoundsOfLagChangeNoOutput(t *testing.T) {
 		runner, err := afterbay.New(afterbay.Pipeline{
 			Name: "copy", Lag: lag,
 			Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
-			Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}}},
+			Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"n"}}},
 		}, afterbay.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -221,10 +223,10 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 				{Name: "user", Type: "string"}, {Name: "ts", Type: "time"}, {Name: "amount", Type: amount}, {Name: "id", Type: "string"},
 			}},
 			Steps: []afterbay.Step{
-				{Let: []afterbay.Binding{{Name: "big", Expr: "amount > 10"}, {Name: "twice", Expr: "amount * 2"}, {Name: "late", Expr: at + ` > ` + at}}},
-				{Features: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
-				{Decide: []afterbay.Binding{{Name: "action", Expr: `big && spend.sum_1h > 3 ? "a" : "b"`}}},
-				{Emit: &afterbay.Emit{Topic: "out", Names: []string{key, "action", "twice"}}},
+				&afterbay.Let{List: []afterbay.Binding{{Name: "big", Expr: "amount > 10"}, {Name: "twice", Expr: "amount * 2"}, {Name: "late", Expr: at + ` > ` + at}}},
+				&afterbay.Features{List: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+				&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `big && spend.sum_1h > 3 ? "a" : "b"`}}},
+				&afterbay.Emit{Topic: "out", Names: []string{key, "action", "twice"}},
 			},
 		}
 	}
@@ -235,18 +237,18 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 		"input.fields.amount: amount is a string, and 3 places want a number: steps[0].let.big, steps[0].let.twice, steps[1].features.spend.value (declare `amount: number` if the events have it so, or write float(amount) there)": build("user", "ts", "string"),
 		"input.fields.amount: amount is a bool, and 2 places want a number: steps[0].let.twice, steps[1].features.spend.value (declare `amount: number`": func() afterbay.Pipeline {
 			p := build("user", "ts", "bool")
-			p.Steps[0].Let = p.Steps[0].Let[1:]
-			p.Steps[2].Decide[0].Expr = `spend.sum_1h > 3 ? "a" : "b"`
+			p.Steps[0].(*afterbay.Let).List = p.Steps[0].(*afterbay.Let).List[1:]
+			p.Steps[2].(*afterbay.Decide).List[0].Expr = `spend.sum_1h > 3 ? "a" : "b"`
 			return p
 		}(),
 		"steps[0].let.other: column 6: unknown name zzz": func() afterbay.Pipeline { // is no consequence of the type
 			p := build("user", "ts", "string")
-			p.Steps[0].Let = append(p.Steps[0].Let, afterbay.Binding{Name: "other", Expr: "1 +  zzz"})
+			p.Steps[0].(*afterbay.Let).List = append(p.Steps[0].(*afterbay.Let).List, afterbay.Binding{Name: "other", Expr: "1 +  zzz"})
 			return p
 		}(),
 		`> compares values of one type, not string and int (compare float(amount), or in`: func() afterbay.Pipeline {
 			p := build("user", "ts", "string")
-			p.Steps[0].Let = p.Steps[0].Let[:1]
+			p.Steps[0].(*afterbay.Let).List = p.Steps[0].(*afterbay.Let).List[:1]
 			p.Steps = p.Steps[:1]
 			return p
 		}(),

@@ -60,8 +60,8 @@ func newChain(dir string, v variant, fault map[string]func(stage string)) (chain
 		p := pipelines[name]
 		p.Commit = afterbay.Commit{Interval: v.interval, Size: chunkOf(v.batch)}
 		for _, s := range p.Steps {
-			if s.Score != nil {
-				s.Score.Batch.Size = v.batch
+			if score, ok := s.(*afterbay.Score); ok {
+				score.Batch.Size = v.batch
 			}
 		}
 		if runners[name], err = afterbay.New(p, afterbay.Options{Sessions: v.sessions, Fault: fault[name], Keys: v.keys()}); err != nil {

@@ -69,7 +69,7 @@ func failingPipeline(ctx context.Context, way, url string) (afterbay.Pipeline, *
 	if way == "queue" {
 		score.Async, score.Ordered, kept = true, true, &afterbay.Journal{}
 		names = append(names, "past.sum")
-		steps = append(steps, afterbay.Step{Features: []afterbay.Feature{{Name: "past", Value: "risk.score", Last: 3, Aggregates: []string{"sum"}}}})
+		steps = append(steps, &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "risk.score", Last: 3, Aggregates: []string{"sum"}}}})
 	}
 	return afterbay.Pipeline{
 		Name: way,
@@ -77,7 +77,7 @@ func failingPipeline(ctx context.Context, way, url string) (afterbay.Pipeline, *
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "a", Type: "number"}, {Name: "b", Type: "number"},
 		}},
 		Models: []afterbay.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}, Call: call, Journal: kept}},
-		Steps:  append(steps, afterbay.Step{Score: &score}, afterbay.Step{Emit: &afterbay.Emit{Topic: "out-" + way, Names: names}}),
+		Steps:  append(steps, &score, &afterbay.Emit{Topic: "out-" + way, Names: names}),
 		Queue:  afterbay.Queue{Max: 200}, // so that there is something to read to the end
 		Code:   afterbay.Code{Models: map[string]model.Model{"risk": m}},
 	}, m, nil

@@ -49,8 +49,8 @@ func crashPipeline(dir string, delivery kafka.Delivery) (afterbay.Pipeline, erro
 		suffix := "-" + crashNames[delivery]
 		p.Name += suffix
 		for _, s := range p.Steps {
-			if s.Emit != nil {
-				s.Emit.Topic += suffix
+			if emit, ok := s.(*afterbay.Emit); ok {
+				emit.Topic += suffix
 			}
 		}
 	}

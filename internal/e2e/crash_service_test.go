@@ -106,8 +106,8 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 		Commit: afterbay.Commit{Interval: 5 * time.Millisecond}, // a call has its place until its answer is durable
 		Models: []afterbay.Model{risk},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: afterbay.Batch{Size: size}}},
-			{Emit: &afterbay.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}}},
+			&afterbay.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: afterbay.Batch{Size: size}},
+			&afterbay.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"risk": m}},
 	}, afterbay.Options{Sessions: 2, Fault: fault})

@@ -39,19 +39,19 @@ func directoryPipeline(s *service) afterbay.Pipeline {
 		Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}}, Journal: &afterbay.Journal{By: "event"},
 	}}
 	p.Code = afterbay.Code{Functions: map[string]udf.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
-	p.Steps = slices.Insert(p.Steps, 1,
-		afterbay.Step{Features: []afterbay.Feature{
+	p.Steps = slices.Insert(p.Steps, 1, []afterbay.Step{
+		&afterbay.Features{List: []afterbay.Feature{
 			{Name: "seen", Windows: []string{"60s", "1h/1m"}, Aggregates: []string{"count"}},
 			{Name: "places", Value: "at", Last: 3, Aggregates: []string{"count", "sum", "max"}},
 			{Name: "gap", Elapsed: true},
 		}},
-		afterbay.Step{Call: &afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}}},
-	)
-	chat := &p.Steps[len(p.Steps)-1].Route[0]
+		&afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
+	}...)
+	chat := &p.Steps[len(p.Steps)-1].(*afterbay.Route).Cases[0]
 	chat.Steps = []afterbay.Step{
-		{Let: []afterbay.Binding{{Name: "n", Expr: "float(at % 100)"}}},
-		{Score: &afterbay.Score{Model: "far", Inputs: []string{"n"}, Async: true}},
-		{Emit: &afterbay.Emit{Topic: "chats", Names: []string{"customer", "at", "seen.count_60s", "clicks", "far.twice"}}},
+		&afterbay.Let{List: []afterbay.Binding{{Name: "n", Expr: "float(at % 100)"}}},
+		&afterbay.Score{Model: "far", Inputs: []string{"n"}, Async: true},
+		&afterbay.Emit{Topic: "chats", Names: []string{"customer", "at", "seen.count_60s", "clicks", "far.twice"}},
 	}
 	return p
 }
@@ -132,7 +132,7 @@ func makeDirectory(t *testing.T, dir string) {
 	}
 	defer closeLog(t, log)
 	p := directoryPipeline(down)
-	p.Steps[len(p.Steps)-1].Route[0].Steps[1].Score.Batch.Size = 1
+	p.Steps[len(p.Steps)-1].(*afterbay.Route).Cases[0].Steps[1].(*afterbay.Score).Batch.Size = 1
 	runner, err := afterbay.New(p, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -80,9 +80,9 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 			Input:  afterbay.Input{Topic: "numbers", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
 			Models: []afterbay.Model{{Name: "twice", Go: "model", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
 			Steps: []afterbay.Step{
-				{Call: &afterbay.Call{Go: "same", Inputs: []string{"n"}, Outputs: []afterbay.Field{{Name: "m", Type: "int"}}}},
-				{Score: &afterbay.Score{Model: "twice", Inputs: []string{"m"}}},
-				{Emit: &afterbay.Emit{Topic: "scores", Names: []string{"twice.score"}}},
+				&afterbay.Call{Go: "same", Inputs: []string{"n"}, Outputs: []afterbay.Field{{Name: "m", Type: "int"}}},
+				&afterbay.Score{Model: "twice", Inputs: []string{"m"}},
+				&afterbay.Emit{Topic: "scores", Names: []string{"twice.score"}},
 			},
 			Code: afterbay.Code{
 				Models: map[string]model.Model{"model": c.model},
@@ -123,7 +123,7 @@ func TestCopiesOfInputsAreNotDelivered(t *testing.T) {
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name:  "copying",
 		Input: afterbay.Input{Topic: "numbers", Partitions: 2, Repartition: 2, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "same", Names: []string{"n"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "same", Names: []string{"n"}}},
 	}, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

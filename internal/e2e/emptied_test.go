@@ -32,7 +32,7 @@ func TestRecordsThatAreGoneAreNotWaitedFor(t *testing.T) {
 	made()
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
 	}, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

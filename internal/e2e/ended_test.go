@@ -65,16 +65,16 @@ func contactPipeline() afterbay.Pipeline {
 			},
 		},
 		Steps: []afterbay.Step{
-			{Emit: &afterbay.Emit{Topic: "audit", Names: []string{"customer", "at"}}},
-			{Route: []afterbay.Case{
+			&afterbay.Emit{Topic: "audit", Names: []string{"customer", "at"}},
+			&afterbay.Route{Cases: []afterbay.Case{
 				{Name: "spam", When: `text == "spam"`, Then: "drop"},
 				{Name: "abuse", When: `text == "abuse"`, Then: "dlq"},
 				{Name: "call", When: `text == "call"`, Steps: []afterbay.Step{
-					{Group: &afterbay.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 20 * time.Second, Late: "drop"}},
-					{Emit: &afterbay.Emit{Topic: "answers", Names: []string{"customer", "parts.key"}}},
+					&afterbay.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 20 * time.Second, Late: "drop"},
+					&afterbay.Emit{Topic: "answers", Names: []string{"customer", "parts.key"}},
 				}},
 				{Name: "default", Steps: []afterbay.Step{
-					{Emit: &afterbay.Emit{Topic: "answers", When: `text == "hello"`, Names: []string{"customer", "at"}}},
+					&afterbay.Emit{Topic: "answers", When: `text == "hello"`, Names: []string{"customer", "at"}},
 				}},
 			}},
 		},
@@ -200,8 +200,8 @@ func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
 func TestParkedEventsOfClientsEndOnce(t *testing.T) {
 	for seed := range uint64(4) {
 		p := parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{Concurrency: 4},
-			afterbay.Step{Emit: &afterbay.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}}})
-		p.Steps[len(p.Steps)-1].Emit.When = "n > 60"
+			&afterbay.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}})
+		p.Steps[len(p.Steps)-1].(*afterbay.Emit).When = "n > 60"
 		p.Replies, p.Commit.Size = []string{"early", "out"}, 10
 		sound := memory.New(memory.Options{RebalanceTimeout: time.Second})
 		log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{
@@ -262,12 +262,12 @@ func TestAnswersAreChecked(t *testing.T) {
 	emits := 0
 	emit := func(topic, when string) afterbay.Step {
 		emits++
-		return afterbay.Step{Emit: &afterbay.Emit{Topic: topic, Name: fmt.Sprint("e", emits), When: when, Names: []string{"customer"}}}
+		return &afterbay.Emit{Topic: topic, Name: fmt.Sprint("e", emits), When: when, Names: []string{"customer"}}
 	}
-	group := afterbay.Step{Group: &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}}
-	large := afterbay.Step{Group: &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute, Max: afterbay.GroupMax{Events: 5000}}}
+	group := &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}
+	large := &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute, Max: afterbay.GroupMax{Events: 5000}}
 	route := func(steps ...afterbay.Step) afterbay.Step {
-		return afterbay.Step{Route: []afterbay.Case{{Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: steps}}}
+		return &afterbay.Route{Cases: []afterbay.Case{{Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: steps}}}
 	}
 	for want, c := range map[string]struct {
 		answers []string

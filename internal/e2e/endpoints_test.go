@@ -49,7 +49,7 @@ func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
 	for _, name := range []string{"one", "two"} {
 		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}, Async: name == "two"}, call)
 		p.Name, p.Input.Topic = name, name
-		p.Steps[1].Emit.Topic = "out-" + name
+		p.Steps[1].(*afterbay.Emit).Topic = "out-" + name
 		p.Models[0].Go, p.Models[0].File = "", "far.yaml"
 		p.Models[0].Manifest = &model.Manifest{
 			Name: "far", Version: 1, Kind: "remote", Inputs: []model.ManifestInput{{Name: "n"}}, Outputs: []model.Output{{Name: "twice", Size: 1}},

@@ -34,7 +34,7 @@ func fetchPipeline(f afterbay.Fetch, o afterbay.Content, steps ...afterbay.Step)
 			{Name: "seer", Go: "seer", Version: 1, Outputs: []afterbay.Field{{Name: "sure", Type: "number"}}},
 			{Name: "keeper", Go: "keeper", Version: 1, Outputs: []afterbay.Field{{Name: "sure", Type: "number"}}},
 		},
-		Steps: append(append([]afterbay.Step{{Fetch: &f}}, steps...), afterbay.Step{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k", "shot.sha256", "shot.size", "shot.type"}}}),
+		Steps: append(append([]afterbay.Step{&f}, steps...), &afterbay.Emit{Topic: "out", Names: []string{"k", "shot.sha256", "shot.size", "shot.type"}}),
 		Code:  afterbay.Code{Models: map[string]model.Model{"seer": goModel{seer{}}, "keeper": goModel{seer{2}}}},
 	}
 }
@@ -49,16 +49,16 @@ func (goModel) Predict(context.Context, model.Rows, []float32) error { return ni
 func TestContentIsForModelsAlone(t *testing.T) {
 	shot := afterbay.Fetch{Name: "shot", URL: "url"}
 	score := func(model string, inputs ...string) afterbay.Step {
-		return afterbay.Step{Score: &afterbay.Score{Model: model, Inputs: inputs}}
+		return &afterbay.Score{Model: model, Inputs: inputs}
 	}
 	if _, err := afterbay.New(fetchPipeline(shot, afterbay.Content{}, score("seer", "shot.bytes", "n")), afterbay.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for want, step := range map[string]afterbay.Step{
-		"shot.bytes is content, which only models are given":   {Let: []afterbay.Binding{{Name: "x", Expr: "len(shot.bytes)"}}},
-		`"shot.bytes" is content, which only models are given`: {Emit: &afterbay.Emit{Topic: "more", Names: []string{"shot.*"}}},
-		"is content, which only models":                        {Emit: &afterbay.Emit{Topic: "more", Value: []afterbay.Binding{{Name: "x", Expr: "shot.bytes"}}}},
-		`"shot.bytes" is of type content: a key is`:            {Emit: &afterbay.Emit{Topic: "more", Key: "shot.bytes", Names: []string{"k"}}},
+		"shot.bytes is content, which only models are given":   &afterbay.Let{List: []afterbay.Binding{{Name: "x", Expr: "len(shot.bytes)"}}},
+		`"shot.bytes" is content, which only models are given`: &afterbay.Emit{Topic: "more", Names: []string{"shot.*"}},
+		"is content, which only models":                        &afterbay.Emit{Topic: "more", Value: []afterbay.Binding{{Name: "x", Expr: "shot.bytes"}}},
+		`"shot.bytes" is of type content: a key is`:            &afterbay.Emit{Topic: "more", Key: "shot.bytes", Names: []string{"k"}},
 		`the model takes a number here`:                        score("seer", "shot.bytes", "shot.bytes"),
 		"keeps something of each key":                          score("keeper", "shot.bytes", "n"),
 	} {
@@ -82,11 +82,11 @@ func TestWrongFetchesAreRefused(t *testing.T) {
 		`root "data" is not absolute`:         fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{Root: "data"}),
 		`host "https://a"`:                    fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{Hosts: []string{"https://a"}}),
 		"endpoint of S3":                      fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{Buckets: []string{"a"}, S3: afterbay.ObjectStore{Endpoint: "store:9000"}}),
-		"only let, decide, call and emit can": fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", OnFailure: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "b", URL: "other"}}}}, afterbay.Content{}),
-		"introduced twice":                    fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{}, afterbay.Step{Fetch: &afterbay.Fetch{Name: "shot", URL: "other"}}),
-		"another case fetches shot from url, not from other": fetchPipeline(afterbay.Fetch{Name: "first", URL: "url"}, afterbay.Content{}, afterbay.Step{Route: []afterbay.Case{
-			{Name: "one", When: "n > 1", Steps: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "shot", URL: "url"}}}},
-			{Name: "default", Steps: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "shot", URL: "other"}}}},
+		"only let, decide, call and emit can": fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url", OnFailure: []afterbay.Step{&afterbay.Fetch{Name: "b", URL: "other"}}}, afterbay.Content{}),
+		"introduced twice":                    fetchPipeline(afterbay.Fetch{Name: "shot", URL: "url"}, afterbay.Content{}, &afterbay.Fetch{Name: "shot", URL: "other"}),
+		"another case fetches shot from url, not from other": fetchPipeline(afterbay.Fetch{Name: "first", URL: "url"}, afterbay.Content{}, &afterbay.Route{Cases: []afterbay.Case{
+			{Name: "one", When: "n > 1", Steps: []afterbay.Step{&afterbay.Fetch{Name: "shot", URL: "url"}}},
+			{Name: "default", Steps: []afterbay.Step{&afterbay.Fetch{Name: "shot", URL: "other"}}},
 		}}),
 	} {
 		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -21,9 +21,9 @@ func TestReformattedPipelineGoesOn(t *testing.T) {
 	run := func(eur, value string, more int) error {
 		p := afterbay.Pipeline{Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 			Steps: []afterbay.Step{
-				{Let: []afterbay.Binding{{Name: "eur", Expr: eur}}},
-				{Features: []afterbay.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
-				{Emit: &afterbay.Emit{Topic: "out", Names: []string{"past.sum_24h"}}},
+				&afterbay.Let{List: []afterbay.Binding{{Name: "eur", Expr: eur}}},
+				&afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
+				&afterbay.Emit{Topic: "out", Names: []string{"past.sum_24h"}},
 			}}
 		r, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {

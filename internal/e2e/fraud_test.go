@@ -121,7 +121,7 @@ func TestFraudExampleSeesEachMove(t *testing.T) {
 	}
 	p := file.Pipelines[0]
 	for i := range p.Steps {
-		if e := p.Steps[i].Emit; e != nil && e.Topic == "decisions" {
+		if e, ok := p.Steps[i].(*afterbay.Emit); ok && e.Topic == "decisions" {
 			e.Names = []string{"moved"}
 		}
 	}

@@ -41,8 +41,8 @@ func visitPipeline() afterbay.Pipeline {
 			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}},
 		},
 		Steps: []afterbay.Step{
-			{Call: &afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}}},
-			{Emit: &afterbay.Emit{Topic: "counted", Names: []string{"user", "clicks"}}},
+			&afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
+			&afterbay.Emit{Topic: "counted", Names: []string{"user", "clicks"}},
 		},
 		Code: afterbay.Code{Functions: map[string]udf.Function{"visits": visits}},
 	}

@@ -101,8 +101,8 @@ func (s *sessionsOf) pipeline(partitions int32) afterbay.Pipeline {
 			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}, {Name: "page", Type: "string"}},
 		},
 		Steps: []afterbay.Step{
-			{Group: &afterbay.Group{Name: "visit", By: "user", Idle: s.idle, Timeout: s.timeout}},
-			{Emit: &afterbay.Emit{Topic: "sessions", Names: []string{"user", "visit.page", "visit.ended", "meta.time"}}},
+			&afterbay.Group{Name: "visit", By: "user", Idle: s.idle, Timeout: s.timeout},
+			&afterbay.Emit{Topic: "sessions", Names: []string{"user", "visit.page", "visit.ended", "meta.time"}},
 		},
 	}
 }

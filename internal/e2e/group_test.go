@@ -37,16 +37,16 @@ func callPipeline(group afterbay.Group) afterbay.Pipeline {
 			},
 		},
 		Steps: []afterbay.Step{
-			{Let: []afterbay.Binding{{Name: "audio", Expr: `(call ?? "") != ""`}}},
-			{Route: []afterbay.Case{
+			&afterbay.Let{List: []afterbay.Binding{{Name: "audio", Expr: `(call ?? "") != ""`}}},
+			&afterbay.Route{Cases: []afterbay.Case{
 				{Name: "chat", When: "!audio", Steps: []afterbay.Step{
-					{Emit: &afterbay.Emit{Topic: "chats", Names: []string{"customer", "at"}}},
+					&afterbay.Emit{Topic: "chats", Names: []string{"customer", "at"}},
 				}},
 				{Name: "call", When: "audio", Steps: []afterbay.Step{
-					{Let: []afterbay.Binding{{Name: "said", Expr: `call ?? "none"`}}},
-					{Group: &group},
-					{Let: []afterbay.Binding{{Name: "all", Expr: `join(parts.url, "+")`}}},
-					{Emit: &afterbay.Emit{Topic: "calls", Names: []string{"customer", "parts.key", "parts.count", "parts.complete", "parts.missing", "parts.ended", "all", "parts.sound", "said"}}},
+					&afterbay.Let{List: []afterbay.Binding{{Name: "said", Expr: `call ?? "none"`}}},
+					&group,
+					&afterbay.Let{List: []afterbay.Binding{{Name: "all", Expr: `join(parts.url, "+")`}}},
+					&afterbay.Emit{Topic: "calls", Names: []string{"customer", "parts.key", "parts.count", "parts.complete", "parts.missing", "parts.ended", "all", "parts.sound", "said"}},
 				}},
 			}},
 		},
@@ -173,14 +173,14 @@ func scoredCalls(group afterbay.Group, m model.Model, call *afterbay.Calling) af
 	p := callPipeline(group)
 	p.Models = []afterbay.Model{{Name: "loud", Go: "loud", Version: 1, Outputs: []afterbay.Field{{Name: "volume", Type: "number"}}, Call: call}}
 	p.Code.Models = map[string]model.Model{"loud": m}
-	chat, calls := &p.Steps[1].Route[0].Steps, &p.Steps[1].Route[1]
+	chat, calls := &p.Steps[1].(*afterbay.Route).Cases[0].Steps, &p.Steps[1].(*afterbay.Route).Cases[1]
 	*chat = append([]afterbay.Step{
-		{Let: []afterbay.Binding{{Name: "mute", Expr: `sound ?? b""`}}},
-		{Score: &afterbay.Score{Model: "loud", As: "said_loud", Inputs: []string{"mute"}, Batch: afterbay.Batch{Size: 8}}},
+		&afterbay.Let{List: []afterbay.Binding{{Name: "mute", Expr: `sound ?? b""`}}},
+		&afterbay.Score{Model: "loud", As: "said_loud", Inputs: []string{"mute"}, Batch: afterbay.Batch{Size: 8}},
 	}, *chat...)
-	score := afterbay.Step{Score: &afterbay.Score{Model: "loud", Inputs: []string{"parts.sound"}, Async: call != nil}}
-	calls.Steps = slices.Insert(calls.Steps, 2, score)
-	emit := calls.Steps[len(calls.Steps)-1].Emit
+	score := &afterbay.Score{Model: "loud", Inputs: []string{"parts.sound"}, Async: call != nil}
+	calls.Steps = slices.Insert(calls.Steps, 2, afterbay.Step(score))
+	emit := calls.Steps[len(calls.Steps)-1].(*afterbay.Emit)
 	emit.Names = append(emit.Names, "loud.volume", "meta.id", "meta.time")
 	return p
 }
@@ -400,7 +400,7 @@ func TestOpenGroupsOfAnotherFileAreRefused(t *testing.T) {
 	renamed := callParts
 	renamed.Name = "pieces"
 	p := callPipeline(renamed)
-	p.Steps[1].Route[1].Steps = []afterbay.Step{p.Steps[1].Route[1].Steps[1], {Emit: &afterbay.Emit{Topic: "calls", Names: []string{"pieces.key"}}}}
+	p.Steps[1].(*afterbay.Route).Cases[1].Steps = []afterbay.Step{p.Steps[1].(*afterbay.Route).Cases[1].Steps[1], &afterbay.Emit{Topic: "calls", Names: []string{"pieces.key"}}}
 	runner, err := afterbay.New(p, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

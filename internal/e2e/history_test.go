@@ -19,18 +19,18 @@ import (
 func historyPipeline(s *service, score *afterbay.Score) afterbay.Pipeline {
 	p := parkPipeline(s, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
 	p.Steps = []afterbay.Step{
-		{Lookup: &afterbay.Lookup{
+		&afterbay.Lookup{
 			Name: "past", Table: "history", Key: "k", Fields: []afterbay.Field{{Name: "turns", Type: "int"}, {Name: "said", Type: "number"}},
 			Empty: []afterbay.Binding{{Name: "turns", Expr: "0"}, {Name: "said", Expr: "0.0"}},
-		}},
-		{Emit: &afterbay.Emit{Topic: "history", Value: []afterbay.Binding{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}}},
-		{Emit: &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}}},
+		},
+		&afterbay.Emit{Topic: "history", Value: []afterbay.Binding{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}},
+		&afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}},
 	}
 	if p.Models = p.Models[:min(len(p.Models), 1)]; score == nil {
 		p.Models = nil
 	} else {
 		score.Model, score.Inputs = "far", []string{"n"}
-		p.Steps = slices.Insert(p.Steps, 1, afterbay.Step{Score: score})
+		p.Steps = slices.Insert(p.Steps, 1, afterbay.Step(score))
 	}
 	return p
 }
@@ -112,22 +112,22 @@ func TestTablesThatCannotTakeTurnsAreRefused(t *testing.T) {
 		change func(*afterbay.Pipeline)
 		word   string
 	}{
-		"parks": {func(p *afterbay.Pipeline) { p.Steps[1].Score.Ordered = false }, "write ordered: true at the step that queues"},
+		"parks": {func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Score).Ordered = false }, "write ordered: true at the step that queues"},
 		"emit": {func(p *afterbay.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "string"})
-			p.Steps[2].Emit.Key = "other"
+			p.Steps[2].(*afterbay.Emit).Key = "other"
 		}, "by key other"},
 		"lookup": {func(p *afterbay.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "string"})
-			p.Steps[0].Lookup.Key = "other"
+			p.Steps[0].(*afterbay.Lookup).Key = "other"
 		}, "find them by the input's key"},
 		"partial": {func(p *afterbay.Pipeline) {
-			p.Steps[1].Score.Partial = &afterbay.Partial{Topic: "history"}
+			p.Steps[1].(*afterbay.Score).Partial = &afterbay.Partial{Topic: "history"}
 		}, "give partial another topic"},
 		"late": {func(p *afterbay.Pipeline) { p.Input.Time.LateTo = "history" }, "give late another topic"},
 		"on_failure": {func(p *afterbay.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "string"})
-			p.Steps[1].Score.OnFailure, p.Steps[2].Emit.Topic = []afterbay.Step{{Emit: &afterbay.Emit{Topic: "history", Key: "other", Names: []string{"n"}}}}, "elsewhere"
+			p.Steps[1].(*afterbay.Score).OnFailure, p.Steps[2].(*afterbay.Emit).Topic = []afterbay.Step{&afterbay.Emit{Topic: "history", Key: "other", Names: []string{"n"}}}, "elsewhere"
 		}, "by key other"},
 	} {
 		p := historyPipeline(&service{}, &afterbay.Score{Async: true, Ordered: true})
@@ -147,7 +147,7 @@ func TestRowThatTheLogRefusesIsNotThere(t *testing.T) {
 		p := historyPipeline(&service{}, nil)
 		p.Commit.Size = size
 		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "text", Type: "string"})
-		emit := p.Steps[1].Emit
+		emit := p.Steps[1].(*afterbay.Emit)
 		emit.Value = append(emit.Value, afterbay.Binding{Name: "text", Expr: "text"}, afterbay.Binding{Name: "again", Expr: "text"})
 		var events []stream.Record
 		for i, text := range []string{"a", strings.Repeat("b", 450<<10), "c"} {

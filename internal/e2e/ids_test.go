@@ -32,7 +32,7 @@ func emits(name string, steps ...afterbay.Emit) afterbay.Pipeline {
 	p.Name, p.Steps = name, nil
 	for _, e := range steps {
 		e.Names = []string{"card"}
-		p.Steps = append(p.Steps, afterbay.Step{Emit: &e})
+		p.Steps = append(p.Steps, &e)
 	}
 	return p
 }
@@ -113,7 +113,7 @@ func TestTimersOfAKeyInTwoPartitionsHaveIDsOfTheirOwn(t *testing.T) {
 func TestOutputsOfACallHaveNames(t *testing.T) {
 	for second, want := range map[string]string{"b": "", "": "two outputs to", "a:b": "use letters"} {
 		p := visitPipeline()
-		p.Steps[0].Call.Name = "visit"
+		p.Steps[0].(*afterbay.Call).Name = "visit"
 		p.Code.Functions = map[string]udf.Function{"visits": {Version: 1, Event: func(c *udf.Context) error {
 			c.SetInt("clicks", 1)
 			c.Emit(udf.Output{Topic: "visits", Value: []byte("1")})

@@ -90,7 +90,7 @@ func TestFeaturesOfScoresOfAModelThatMayBeDownAreInOrder(t *testing.T) {
 			}
 			return nil
 		}
-		past := afterbay.Step{Features: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+		past := &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
 		p := toldPipeline(s, afterbay.Score{})
 		p.Steps = append([]afterbay.Step{past}, p.Steps...)
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(100, 10))

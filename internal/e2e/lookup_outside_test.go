@@ -98,9 +98,9 @@ func shelfPipeline(s *shelf, change func(*afterbay.Lookup)) afterbay.Pipeline {
 		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"},
 		}},
-		Steps: []afterbay.Step{{Lookup: &l}, {Emit: &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{
+		Steps: []afterbay.Step{&l, &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{
 			{Name: "n", Expr: "n"}, {Name: "level", Expr: "row.level"},
-		}}}},
+		}}},
 	}
 }
 
@@ -251,7 +251,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 					l.Batch.Size, l.Call, l.Journal = 7, &afterbay.Calling{Concurrency: 3}, &afterbay.Journal{By: by}
 				})
 				p.Input.Partitions = answerPartitions
-				p.Steps[1].Emit.Value = append(p.Steps[1].Emit.Value, afterbay.Binding{Name: "call", Expr: "row.call ?? 0"})
+				p.Steps[1].(*afterbay.Emit).Value = append(p.Steps[1].(*afterbay.Emit).Value, afterbay.Binding{Name: "call", Expr: "row.call ?? 0"})
 				return p
 			}
 			var events []stream.Record
@@ -340,7 +340,7 @@ func TestWrongLookupsOutsideAreRefused(t *testing.T) {
 		p := shelfPipeline(&shelf{}, change)
 		if why == "write ordered: true" {
 			past := afterbay.Feature{Name: "past", Value: "row.level", Last: 3, Aggregates: []string{"max"}}
-			p.Steps = append([]afterbay.Step{{Features: []afterbay.Feature{past}}}, p.Steps...)
+			p.Steps = append([]afterbay.Step{&afterbay.Features{List: []afterbay.Feature{past}}}, p.Steps...)
 		}
 		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)

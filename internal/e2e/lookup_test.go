@@ -30,16 +30,16 @@ func lookupPipeline() afterbay.Pipeline {
 			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "shop", Type: "int"}, {Name: "n", Type: "int"}},
 		},
 		Steps: []afterbay.Step{
-			{Lookup: &afterbay.Lookup{
+			&afterbay.Lookup{
 				Name: "profile", Table: "users", Key: "user",
 				Fields: []afterbay.Field{{Name: "trusted", Type: "bool"}, {Name: "level", Type: "int"}},
 				Empty:  []afterbay.Binding{{Name: "trusted", Expr: "false"}},
-			}},
-			{Lookup: &afterbay.Lookup{
+			},
+			&afterbay.Lookup{
 				Name: "at", Table: "shops", Key: "shop", When: "n != 3",
 				Fields: []afterbay.Field{{Name: "version", Type: "int"}},
-			}},
-			{Emit: &afterbay.Emit{Topic: "seen", Names: []string{"user", "shop", "n", "profile.*", "at.version"}}},
+			},
+			&afterbay.Emit{Topic: "seen", Names: []string{"user", "shop", "n", "profile.*", "at.version"}},
 		},
 	}
 }
@@ -209,8 +209,8 @@ func versionsPipeline() afterbay.Pipeline {
 	p := lookupPipeline()
 	p.Commit.Size = 20
 	p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "level", Type: "int"}, afterbay.Field{Name: "version", Type: "int"})
-	p.Steps[1].Lookup.When = ""
-	p.Steps[2].Emit.Names = []string{"event.*", "profile.level", "at.version"}
+	p.Steps[1].(*afterbay.Lookup).When = ""
+	p.Steps[2].(*afterbay.Emit).Names = []string{"event.*", "profile.level", "at.version"}
 	return p
 }
 
@@ -383,7 +383,7 @@ func TestWrongLookupsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := lookupPipeline()
-			c.change(p.Steps[0].Lookup)
+			c.change(p.Steps[0].(*afterbay.Lookup))
 			_, err := afterbay.New(p, afterbay.Options{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
@@ -415,7 +415,7 @@ func (d deliveringSession) Deliver(outputs []stream.Record) { *d.taken = max(*d.
 // what comes again the same.
 func TestOutputsThatMayDifferWaitForTheirCommit(t *testing.T) {
 	plain := lookupPipeline()
-	plain.Steps = []afterbay.Step{{Emit: &afterbay.Emit{Topic: "seen", Names: []string{"user"}}}}
+	plain.Steps = []afterbay.Step{&afterbay.Emit{Topic: "seen", Names: []string{"user"}}}
 	asking := parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{})
 	asking.Models[0].Call = nil
 	for name, c := range map[string]struct {

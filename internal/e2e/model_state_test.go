@@ -62,8 +62,8 @@ func fadingPipeline(digest string) afterbay.Pipeline {
 		},
 		Models: []afterbay.Model{{Name: "fading", Go: "fading", Version: 1, Outputs: []afterbay.Field{{Name: "level", Type: "number"}}}},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "fading", Inputs: []string{"at"}}},
-			{Emit: &afterbay.Emit{Topic: "levels", Names: []string{"user", "at", "fading.level"}}},
+			&afterbay.Score{Model: "fading", Inputs: []string{"at"}},
+			&afterbay.Emit{Topic: "levels", Names: []string{"user", "at", "fading.level"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"fading": fading{digest}}},
 	}

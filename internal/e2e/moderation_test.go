@@ -60,7 +60,7 @@ func TestSameLogSameAnswerWithTexts(t *testing.T) {
 			}
 			p := loadAnswer(t, answerFolder(t, files))
 			if v.sessions > 1 { // they share calls
-				p.Steps[1].Score.Batch.Wait = time.Millisecond
+				p.Steps[1].(*afterbay.Score).Batch.Wait = time.Millisecond
 			}
 			got := byID(runPipeline(t, p, v, events))
 			if first == nil {

@@ -61,7 +61,7 @@ func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
 func TestVectorOfAModelThatIsNotThere(t *testing.T) {
 	p := nearPipeline(&shelf{}, func(l *afterbay.Lookup) { l.Vector = "embed.vector" })
 	p.Models = []afterbay.Model{{Name: "embed", File: "missing.json", Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[3]"}}}}
-	p.Steps = slices.Insert(p.Steps, 0, afterbay.Step{Score: &afterbay.Score{Model: "embed", Inputs: []string{"v"}}})
+	p.Steps = slices.Insert(p.Steps, 0, afterbay.Step(&afterbay.Score{Model: "embed", Inputs: []string{"v"}}))
 	if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "missing.json") || strings.Contains(err.Error(), "lookup") {
 		t.Errorf("want one finding, about the model: %v", err)
 	}
@@ -73,7 +73,7 @@ func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
 	if _, err := afterbay.New(p, afterbay.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	told := p.Steps[0].Lookup.Config.(*onShelf).told
+	told := p.Steps[0].(*afterbay.Lookup).Config.(*onShelf).told
 	if told.Limit != 5 || told.Size != 3 || told.Distance != "cosine" || told.Join != "\n\n" || !slices.Equal(told.Where, []string{"owner", "part"}) || told.Name != "row" || len(told.Fields) != 2 {
 		t.Errorf("%+v", told)
 	}

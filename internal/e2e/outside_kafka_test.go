@@ -93,7 +93,7 @@ func TestWordsAreShownOnKafka(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
 			p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: 150 * time.Millisecond}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
 			p.Models[0].Journal, p.Code.Models["writer"] = &afterbay.Journal{By: "event"}, model.Model(m)
-			p.Steps = []afterbay.Step{p.Steps[0], {Emit: &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}}
+			p.Steps = []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
 			got := onEngine(t, engine, p, writerEvents("a", "again"))
 			for i, text := range []string{"a", "again"} {
 				var whole strings.Builder

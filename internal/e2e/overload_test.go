@@ -142,8 +142,8 @@ func newOverloaded(t *testing.T, o overload, log stream.Log) *overloaded {
 		Models: []afterbay.Model{{Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}}, Call: &afterbay.Calling{}}},
 		Queue:  afterbay.Queue{Max: o.queue.Max, High: o.queue.High, Low: o.queue.Low},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "far", Inputs: []string{"n"}, Async: true, Batch: afterbay.Batch{Size: 8}}},
-			{Emit: &afterbay.Emit{Topic: o.name + "-out", Names: []string{"n", "far.twice"}}},
+			&afterbay.Score{Model: "far", Inputs: []string{"n"}, Async: true, Batch: afterbay.Batch{Size: 8}},
+			&afterbay.Emit{Topic: o.name + "-out", Names: []string{"n", "far.twice"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"far": r.model}},
 	}, afterbay.Options{})

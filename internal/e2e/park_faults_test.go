@@ -26,7 +26,7 @@ import (
 // be slow and fail, with features that read the scores of their key.
 func TestParkedEventsSurviveFaults(t *testing.T) {
 	const n, keys = 150, 6
-	feature := afterbay.Step{Features: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+	feature := &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
 	sum := func(a streamtest.Answer) map[string][]string { return byKey(a, "sums") }
 	var want map[string][]string
 	counts, least := streamtest.Counts{}, *faultSeeds
@@ -54,7 +54,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 					Breaker:  afterbay.Breaker{Open: "queue", Probe: time.Second},
 				}, feature)
 				p.Commit = afterbay.Commit{Size: 50}
-				p.Steps = append(p.Steps, afterbay.Step{Emit: &afterbay.Emit{Topic: "sums", Names: []string{"n", "past.sum"}}})
+				p.Steps = append(p.Steps, &afterbay.Emit{Topic: "sums", Names: []string{"n", "past.sum"}})
 				runner, err := afterbay.New(p, afterbay.Options{Sessions: 2, Keys: 5})
 				if err != nil {
 					t.Fatal(err)
@@ -96,13 +96,13 @@ func TestParkedEventsKeepTheirPlaceInEventTime(t *testing.T) {
 	const n, keys = 120, 5
 	run := func(t *testing.T, seed uint64, async bool) (map[string][]string, map[string]string) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		p := parkPipeline(&service{instead: sleepy(seed, 300*time.Millisecond)}, afterbay.Score{Async: async, Ordered: true}, afterbay.Calling{}, afterbay.Step{Features: []afterbay.Feature{
+		p := parkPipeline(&service{instead: sleepy(seed, 300*time.Millisecond)}, afterbay.Score{Async: async, Ordered: true}, afterbay.Calling{}, &afterbay.Features{List: []afterbay.Feature{
 			{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}, {Name: "sums", Value: "far.twice", Windows: []string{"60s"}, Aggregates: []string{"sum"}},
 			{Name: "numbers", Value: "n", Windows: []string{"60s"}, Aggregates: []string{"sum"}}, {Name: "before", Value: "n", Last: 2, Aggregates: []string{"sum"}},
 		}})
 		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "t", Type: "int"})
 		p.Input.Time, p.Queue.Max = afterbay.EventTime{Field: "t", Unit: "s"}, 20 // later events come while others wait
-		p.Steps = append(p.Steps, afterbay.Step{Emit: &afterbay.Emit{Topic: "sums", Names: []string{"n", "past.*", "sums.*", "numbers.*", "before.*"}}})
+		p.Steps = append(p.Steps, &afterbay.Emit{Topic: "sums", Names: []string{"n", "past.*", "sums.*", "numbers.*", "before.*"}})
 		at, events := int64(800_000_000), parkEvents(n, keys)
 		for i := range events {
 			if at += rng.Int64N(20); rng.IntN(10) == 0 {
@@ -191,7 +191,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	log = open()
 	other := down
 	other.Steps = slices.Clone(down.Steps)
-	other.Steps[1].Emit = &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "n", Expr: "n + 1.0"}}}
+	other.Steps[1] = &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "n", Expr: "n + 1.0"}}}
 	changed, err := afterbay.New(other, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

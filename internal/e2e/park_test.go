@@ -79,14 +79,14 @@ func sleepy(seed uint64, most time.Duration) func(int, []float64) error {
 
 func parkPipeline(s *service, score afterbay.Score, call afterbay.Calling, steps ...afterbay.Step) afterbay.Pipeline {
 	score.Model, score.Inputs = "far", []string{"n"}
-	emit := afterbay.Step{Emit: &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "n", Expr: "n"}, {Name: "twice", Expr: "far.twice"}}}}
+	emit := &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "n", Expr: "n"}, {Name: "twice", Expr: "far.twice"}}}
 	return afterbay.Pipeline{
 		Name: "parking",
 		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "number"},
 		}},
 		Models: []afterbay.Model{{Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}}, Call: &call}},
-		Steps:  append(slices.Clone(steps), afterbay.Step{Score: &score}, emit),
+		Steps:  append(slices.Clone(steps), &score, emit),
 		Code:   afterbay.Code{Models: map[string]model.Model{"far": s}},
 	}
 }
@@ -235,9 +235,9 @@ func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
 		p := parkPipeline(s, afterbay.Score{Async: true, When: "n > 10.0"}, afterbay.Calling{})
-		p.Steps = slices.Insert(p.Steps, 1, afterbay.Step{Route: []afterbay.Case{
-			{Name: "much", When: "n > 40.0", Then: "drop"}, {Name: "default", Steps: []afterbay.Step{{Let: []afterbay.Binding{{Name: "half", Expr: "n / 2.0"}}}}},
-		}})
+		p.Steps = slices.Insert(p.Steps, 1, afterbay.Step(&afterbay.Route{Cases: []afterbay.Case{
+			{Name: "much", When: "n > 40.0", Then: "drop"}, {Name: "default", Steps: []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "half", Expr: "n / 2.0"}}}}},
+		}}))
 		p.Budget = afterbay.Budget{P99: 500 * time.Millisecond}
 		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(50, 10))
 		m := runner.Metrics()
@@ -416,8 +416,8 @@ func TestOneRowAtFaultCostsAFewCalls(t *testing.T) {
 
 func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 	for _, steps := range [][]afterbay.Step{nil, {
-		{Let: []afterbay.Binding{{Name: "sorry", Expr: "n + 0.5"}}},
-		{Emit: &afterbay.Emit{Topic: "unscored", When: "n > 5", Names: []string{"sorry"}}},
+		&afterbay.Let{List: []afterbay.Binding{{Name: "sorry", Expr: "n + 0.5"}}},
+		&afterbay.Emit{Topic: "unscored", When: "n > 5", Names: []string{"sorry"}},
 	}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
@@ -491,7 +491,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 }
 
 func TestWhatNeedsOrderIsRefusedWhereEventsParkInAny(t *testing.T) {
-	feature := afterbay.Step{Features: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+	feature := &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
 	for want, p := range map[string]afterbay.Pipeline{
 		"those of a key would be added in any order": parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{}, feature),
 		"set Timeout or Budget": func() afterbay.Pipeline {
@@ -502,9 +502,9 @@ func TestWhatNeedsOrderIsRefusedWhereEventsParkInAny(t *testing.T) {
 		"a rate of 2":        parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Rate: 2}}),
 		"unknown word":       parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "wait"}}),
 		"has open: fallback": parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "fallback"}}),
-		"only let, decide":   parkPipeline(&service{}, afterbay.Score{OnFailure: []afterbay.Step{{Score: &afterbay.Score{Model: "far"}}}}, afterbay.Calling{}),
+		"only let, decide":   parkPipeline(&service{}, afterbay.Score{OnFailure: []afterbay.Step{&afterbay.Score{Model: "far"}}}, afterbay.Calling{}),
 		"is introduced below": parkPipeline(&service{}, afterbay.Score{OnFailure: []afterbay.Step{
-			{Emit: &afterbay.Emit{Topic: "unscored", Names: []string{"far.twice"}}},
+			&afterbay.Emit{Topic: "unscored", Names: []string{"far.twice"}},
 		}}, afterbay.Calling{}),
 	} {
 		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -32,14 +32,14 @@ func payments() afterbay.Pipeline {
 		},
 		Constants: []afterbay.Constant{{Name: "limit", Value: 100.0}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{
+			&afterbay.Features{List: []afterbay.Feature{
 				{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}},
 				{Name: "gap", Elapsed: true, Empty: ptr(-1.0)},
 			}},
-			{Let: []afterbay.Binding{{Name: "share", Expr: "amount / spend.sum_1h"}}},
-			{Decide: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"card", "spend.*", "gap", "action"}}},
-			{Emit: &afterbay.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []afterbay.Binding{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}}},
+			&afterbay.Let{List: []afterbay.Binding{{Name: "share", Expr: "amount / spend.sum_1h"}}},
+			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"card", "spend.*", "gap", "action"}},
+			&afterbay.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []afterbay.Binding{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}},
 		},
 	}
 }
@@ -238,8 +238,8 @@ func TestCopiedInAnotherOrderIsOnTime(t *testing.T) {
 
 func TestSilentKeyIsForgottenByEventTime(t *testing.T) {
 	p := payments()
-	p.Steps[0].Features = p.Steps[0].Features[:1] // windows alone
-	p.Steps[3].Emit.Names = []string{"card", "spend.*", "action"}
+	p.Steps[0].(*afterbay.Features).List = p.Steps[0].(*afterbay.Features).List[:1] // windows alone
+	p.Steps[3].(*afterbay.Emit).Names = []string{"card", "spend.*", "action"}
 	log := run(t, p, payment("a", 40, -3595), payment("b", 1, 0))
 	if got := stateKeys(t, log); !cmp.Equal(got, []string{"ea", "eb", "g", "w"}) {
 		t.Errorf("a second before: %v", got)
@@ -268,8 +268,8 @@ func stateKeys(t *testing.T, log stream.Log) []string {
 
 func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 	p := payments()
-	p.Steps[3].Emit.Names = nil
-	p.Steps[3].Emit.Value = []afterbay.Binding{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
+	p.Steps[3].(*afterbay.Emit).Names = nil
+	p.Steps[3].(*afterbay.Emit).Value = []afterbay.Binding{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
 	big := payment("a", 40, 0)
 	big.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("n", 600<<10))
 	log := run(t, p, big, payment("a", 70, 10))
@@ -285,9 +285,9 @@ func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 // fewer events are taken at once until it fits.
 func TestStepThatIsTooLargeIsTakenInPieces(t *testing.T) {
 	p := payments()
-	p.Steps[3].Emit.Names = nil
+	p.Steps[3].(*afterbay.Emit).Names = nil
 	for i := range 40 {
-		p.Steps[3].Emit.Value = append(p.Steps[3].Emit.Value, afterbay.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
+		p.Steps[3].(*afterbay.Emit).Value = append(p.Steps[3].(*afterbay.Emit).Value, afterbay.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
 	}
 	var records []stream.Record
 	for i := range 60 {
@@ -330,8 +330,8 @@ func TestStateOfOtherFeaturesIsRefused(t *testing.T) {
 	log := memory.New(memory.Options{})
 	runOn(t, log, payments(), payment("a", 40, 0))
 	p := payments()
-	p.Steps[0].Features[0].Windows = []string{"2h"}
-	p.Steps[1].Let, p.Steps[2].Decide[0].Expr = []afterbay.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
+	p.Steps[0].(*afterbay.Features).List[0].Windows = []string{"2h"}
+	p.Steps[1].(*afterbay.Let).List, p.Steps[2].(*afterbay.Decide).List[0].Expr = []afterbay.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := afterbay.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), `written with another feature "spend": undo the change, or give the pipeline another name`) {

@@ -135,7 +135,7 @@ func chatPipeline(t *testing.T, url string, call afterbay.Calling, score afterba
 		Input:  afterbay.Input{Topic: "in", Partitions: 1, Key: "text", Fields: []afterbay.Field{{Name: "text", Type: "string"}}},
 		Commit: afterbay.Commit{Interval: 5 * time.Millisecond},
 		Models: []afterbay.Model{{Name: "chat", Go: "chat", Version: 1, Outputs: []afterbay.Field{{Name: "anger", Type: "number"}}, Call: &call}},
-		Steps:  []afterbay.Step{{Score: &score}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"text", "chat.anger"}}}},
+		Steps:  []afterbay.Step{&score, &afterbay.Emit{Topic: "out", Names: []string{"text", "chat.anger"}}},
 		Code:   afterbay.Code{Models: map[string]model.Model{"chat": m}},
 	}
 }

@@ -15,13 +15,13 @@ import (
 func halves(let, value string) afterbay.Pipeline {
 	p := payments()
 	p.Steps = []afterbay.Step{
-		{Let: []afterbay.Binding{{Name: "units", Expr: let}}},
-		{Features: []afterbay.Feature{
+		&afterbay.Let{List: []afterbay.Binding{{Name: "units", Expr: let}}},
+		&afterbay.Features{List: []afterbay.Feature{
 			{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 			{Name: "spend", Value: value, Decimals: ptr(2), Windows: []string{"1h"}, Aggregates: []string{"sum", "mean"}},
 			{Name: "share", Value: "spend.sum_1h / units", Last: 2, Aggregates: []string{"max"}},
 		}},
-		{Emit: &afterbay.Emit{Topic: "out", Names: []string{"units", "seen.count_1h", "spend.sum_1h", "share.max"}}},
+		&afterbay.Emit{Topic: "out", Names: []string{"units", "seen.count_1h", "spend.sum_1h", "share.max"}},
 	}
 	return p
 }
@@ -57,12 +57,12 @@ func TestRedriveOfAFeatureComputesTheLetsAboveAgain(t *testing.T) {
 	of := func(units string) afterbay.Pipeline {
 		p := payments()
 		p.Steps = []afterbay.Step{
-			{Let: []afterbay.Binding{{Name: "units", Expr: units}}},
-			{Features: []afterbay.Feature{
+			&afterbay.Let{List: []afterbay.Binding{{Name: "units", Expr: units}}},
+			&afterbay.Features{List: []afterbay.Feature{
 				{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 				{Name: "share", Value: "1.0 / (seen.count_1h - amount)", Last: 3, Aggregates: []string{"max"}},
 			}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"units", "seen.count_1h"}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"units", "seen.count_1h"}},
 		}
 		return p
 	}
@@ -89,13 +89,13 @@ func TestRedriveOfAFeatureComputesTheLetsAboveAgain(t *testing.T) {
 func TestFeaturesThatReadPastPredictionsAreWrittenTogether(t *testing.T) {
 	p := payments()
 	p.Steps = []afterbay.Step{
-		{Features: []afterbay.Feature{
+		&afterbay.Features{List: []afterbay.Feature{
 			{Name: "doubled", Value: "twice", Last: 5, Aggregates: []string{"count"}},
 			{Name: "inverse", Value: "1.0 / twice", Last: 5, Aggregates: []string{"count"}},
 			{Name: "seen", Value: "doubled.count", Windows: []string{"1h"}, Aggregates: []string{"count", "max"}},
 		}},
-		{Decide: []afterbay.Binding{{Name: "twice", Expr: "2.0 * amount"}}},
-		{Emit: &afterbay.Emit{Topic: "out", Names: []string{"doubled.count", "inverse.count", "seen.*"}}},
+		&afterbay.Decide{List: []afterbay.Binding{{Name: "twice", Expr: "2.0 * amount"}}},
+		&afterbay.Emit{Topic: "out", Names: []string{"doubled.count", "inverse.count", "seen.*"}},
 	}
 	log := run(t, p, payment("a", 1, 0), payment("a", 0, 1), payment("a", 2, 2))
 	got := slices.Clone(values(t, log, "out"))

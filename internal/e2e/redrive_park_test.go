@@ -37,8 +37,8 @@ func TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice(t *testing.T) {
 					return nil
 				}}
 				p := parkPipeline(s, afterbay.Score{Async: true, Ordered: ordered}, afterbay.Calling{Attempts: 1},
-					afterbay.Step{Features: []afterbay.Feature{{Name: "seen", Last: events, Value: "n", Aggregates: []string{"count"}}}},
-					afterbay.Step{Emit: &afterbay.Emit{Topic: "early", Names: []string{"n", "seen.count"}}},
+					&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Last: events, Value: "n", Aggregates: []string{"count"}}}},
+					&afterbay.Emit{Topic: "early", Names: []string{"n", "seen.count"}},
 				)
 				runAll(t, log, p, parkEvents(events, keys))
 				for attempts := 1; attempts <= 3; attempts++ {

@@ -48,18 +48,18 @@ func rides(fails func(id string) error) afterbay.Pipeline {
 			Dedupe: &afterbay.Dedupe{ID: "tx"},
 		},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			{Call: &afterbay.Call{Go: "before", Outputs: ints("nth")}},
-			{Emit: &afterbay.Emit{Topic: "early", Names: []string{"tx", "nth"}}},
-			{Route: []afterbay.Case{
-				{Name: "small", When: "amount < 50", Steps: []afterbay.Step{{Let: []afterbay.Binding{{Name: "size", Expr: `"small"`}}}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			&afterbay.Call{Go: "before", Outputs: ints("nth")},
+			&afterbay.Emit{Topic: "early", Names: []string{"tx", "nth"}},
+			&afterbay.Route{Cases: []afterbay.Case{
+				{Name: "small", When: "amount < 50", Steps: []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "size", Expr: `"small"`}}}}},
 				{Name: "default", Steps: []afterbay.Step{
-					{Call: &afterbay.Call{Go: "flaky", Inputs: []string{"tx"}}},
-					{Let: []afterbay.Binding{{Name: "size", Expr: `"big"`}}},
+					&afterbay.Call{Go: "flaky", Inputs: []string{"tx"}},
+					&afterbay.Let{List: []afterbay.Binding{{Name: "size", Expr: `"big"`}}},
 				}},
 			}},
-			{Call: &afterbay.Call{Go: "after", Outputs: ints("done")}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"tx", "card", "nth", "seen.count_1h", "size", "done"}}},
+			&afterbay.Call{Go: "after", Outputs: ints("done")},
+			&afterbay.Emit{Topic: "out", Names: []string{"tx", "card", "nth", "seen.count_1h", "size", "done"}},
 		},
 		Code: afterbay.Code{Functions: map[string]udf.Function{
 			"before": counter("nth"), "after": counter("done"),
@@ -243,9 +243,9 @@ func runAll(t *testing.T, log stream.Log, p afterbay.Pipeline, events []stream.R
 // divided is payments with a step that fails for an amount of 0, or not.
 func divided(corrected bool) afterbay.Pipeline {
 	p := payments()
-	p.Steps[1].Let[0].Expr = "100.0 / amount"
+	p.Steps[1].(*afterbay.Let).List[0].Expr = "100.0 / amount"
 	if corrected {
-		p.Steps[1].Let[0].Expr = "amount == 0.0 ? 0.0 : 100.0 / amount"
+		p.Steps[1].(*afterbay.Let).List[0].Expr = "amount == 0.0 ? 0.0 : 100.0 / amount"
 	}
 	return p
 }
@@ -297,7 +297,7 @@ func TestRedriveRefusesAStepThatWasNotThere(t *testing.T) {
 	log := run(t, divided(false), payment("a", 0, 0))
 	redriveAll(t, log, "payments")
 	p := divided(true)
-	p.Steps = slices.Insert(p.Steps, 1, afterbay.Step{Call: &afterbay.Call{Go: "nth", Outputs: []afterbay.Field{{Name: "nth", Type: "int"}}}})
+	p.Steps = slices.Insert(p.Steps, 1, afterbay.Step(&afterbay.Call{Go: "nth", Outputs: []afterbay.Field{{Name: "nth", Type: "int"}}}))
 	p.Code.Functions = map[string]udf.Function{"nth": counter("nth")}
 	runOn(t, log, p)
 	open := openLetters(t, log.(deadletter.Log), "payments")
@@ -315,8 +315,8 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 	p := payments()
 	p.Input.Fields[3].Type = "string"
 	p.Steps = []afterbay.Step{
-		{Emit: &afterbay.Emit{Topic: "huge", Value: []afterbay.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}}},
-		{Emit: &afterbay.Emit{Topic: "out", Names: []string{"card"}}},
+		&afterbay.Emit{Topic: "huge", Value: []afterbay.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}},
+		&afterbay.Emit{Topic: "out", Names: []string{"card"}},
 	}
 	event := payment("a", 1, 0)
 	event.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("x", 300<<10))
@@ -326,7 +326,7 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 		t.Fatalf("%+v", stages(t, log, "payments.dlq"))
 	}
 	redriveAll(t, log, "payments")
-	p.Steps[0].Emit.Value[0].Expr = "note"
+	p.Steps[0].(*afterbay.Emit).Value[0].Expr = "note"
 	runOn(t, log, p)
 	if huge, out := values(t, log, "huge"), values(t, log, "out"); len(huge) != 1 || len(out) != 1 {
 		t.Errorf("%d huge outputs, %d others: want 1 of each", len(huge), len(out))
@@ -337,8 +337,8 @@ func TestRedriveIsNoEventOfAnotherPipelineOfTheTopic(t *testing.T) {
 	log := run(t, divided(false), payment("a", 0, 0))
 	other := payments()
 	other.Name, other.Steps = "other", []afterbay.Step{
-		{Features: []afterbay.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-		{Emit: &afterbay.Emit{Topic: "seen", Names: []string{"seen.count_1h"}}},
+		&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+		&afterbay.Emit{Topic: "seen", Names: []string{"seen.count_1h"}},
 	}
 	redriveAll(t, log, "payments")
 	runOn(t, log, other, payment("a", 5, 10))

@@ -163,8 +163,8 @@ func runPipeline(t *testing.T, p afterbay.Pipeline, v variant, events []referenc
 	t.Helper()
 	p.Commit.Interval = v.interval
 	for _, s := range p.Steps {
-		if s.Score != nil {
-			s.Score.Batch.Size = v.batch
+		if score, ok := s.(*afterbay.Score); ok {
+			score.Batch.Size = v.batch
 		}
 	}
 	log := openLog(t, v.engine, t.TempDir())

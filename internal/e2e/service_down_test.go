@@ -59,8 +59,8 @@ func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool)
 	}
 	ask := func(name string) []afterbay.Step {
 		return []afterbay.Step{
-			{Score: &afterbay.Score{Model: name, Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 16}, Async: async}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n", "far"}}},
+			&afterbay.Score{Model: name, Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 16}, Async: async},
+			&afterbay.Emit{Topic: "out", Names: []string{"n", "far"}},
 		}
 	}
 	score := []afterbay.Field{{Name: "score", Type: "number"}}
@@ -72,7 +72,7 @@ func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool)
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "far", Type: "bool"},
 		}},
 		Models: []afterbay.Model{{Name: "near", Go: "near", Version: 1, Outputs: score, Call: call()}, {Name: "far", Go: "far", Version: 1, Outputs: score, Call: call()}},
-		Steps:  []afterbay.Step{{Route: []afterbay.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
+		Steps:  []afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
 		Code:   afterbay.Code{Models: map[string]model.Model{"near": near, "far": far}},
 	}, afterbay.Options{Sessions: 2})
 	if err != nil {
@@ -336,8 +336,8 @@ func TestPoisonRecordCostsOneDeadLetterAndSevenCalls(t *testing.T) {
 			Input:  afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "int"}, {Name: "n", Type: "number"}}},
 			Models: []afterbay.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: score, Call: &afterbay.Calling{Timeout: time.Minute}}}, // a late call is called again
 			Steps: []afterbay.Step{
-				{Score: &afterbay.Score{Model: "risk", Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 64}, Async: at%2 == 0}},
-				{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}},
+				&afterbay.Score{Model: "risk", Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 64}, Async: at%2 == 0},
+				&afterbay.Emit{Topic: "out", Names: []string{"k"}},
 			},
 			Code: afterbay.Code{Models: map[string]model.Model{"risk": m}},
 		}, afterbay.Options{})

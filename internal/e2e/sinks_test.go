@@ -23,7 +23,7 @@ func sunkPipeline(sinks ...afterbay.Sink) afterbay.Pipeline {
 	return afterbay.Pipeline{
 		Name:  "copy",
 		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
 		Sinks: sinks,
 	}
 }

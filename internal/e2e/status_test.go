@@ -14,20 +14,20 @@ import (
 // Events are timed by the case of the first route that they took, those that are
 // parked there too; which of a route within it does not matter.
 func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
-	note := []afterbay.Step{{Let: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
+	note := []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
 	within := []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Steps: note}, {Name: "default", Steps: note}}
 	p := afterbay.Pipeline{
 		Name:   "cases",
 		Input:  afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
 		Models: []afterbay.Model{{Name: "writer", Go: "writer", Version: 1, Outputs: writerOutputs}},
 		Steps: []afterbay.Step{
-			{Route: []afterbay.Case{
-				{Name: "slow", When: "n <= 30", Async: true, Budget: time.Nanosecond, Steps: []afterbay.Step{{Score: &afterbay.Score{Model: "writer", Inputs: []string{"k"}}}}},
-				{Name: "fast", When: "n <= 50", Budget: time.Hour, Steps: []afterbay.Step{{Route: within}}},
+			&afterbay.Route{Cases: []afterbay.Case{
+				{Name: "slow", When: "n <= 30", Async: true, Budget: time.Nanosecond, Steps: []afterbay.Step{&afterbay.Score{Model: "writer", Inputs: []string{"k"}}}},
+				{Name: "fast", When: "n <= 50", Budget: time.Hour, Steps: []afterbay.Step{&afterbay.Route{Cases: within}}},
 				{Name: "bad", When: "n <= 55", Then: "dlq"},
 				{Name: "default", Then: "drop"},
 			}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"n"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"writer": writer{}}},
 	}
@@ -46,16 +46,16 @@ func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
 }
 
 func TestOnlyCasesOfTheFirstRouteHaveBudgets(t *testing.T) {
-	note := []afterbay.Step{{Let: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
-	other := []afterbay.Step{{Let: []afterbay.Binding{{Name: "more", Expr: "n"}}}}
-	inner := afterbay.Step{Route: []afterbay.Case{{Name: "small", When: "n < 5", Steps: note}, {Name: "default", Budget: time.Second, Steps: note}}}
+	note := []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
+	other := []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "more", Expr: "n"}}}}
+	inner := &afterbay.Route{Cases: []afterbay.Case{{Name: "small", When: "n < 5", Steps: note}, {Name: "default", Budget: time.Second, Steps: note}}}
 	p := afterbay.Pipeline{
 		Name:  "cases",
 		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
 		Steps: []afterbay.Step{
-			{Route: []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Budget: -time.Second, Steps: []afterbay.Step{inner}}, {Name: "default", Steps: note}}},
-			{Route: []afterbay.Case{{Name: "big", When: "n > 9", Budget: time.Second, Steps: other}, {Name: "default", Steps: other}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"n"}}},
+			&afterbay.Route{Cases: []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Budget: -time.Second, Steps: []afterbay.Step{inner}}, {Name: "default", Steps: note}}},
+			&afterbay.Route{Cases: []afterbay.Case{{Name: "big", When: "n > 9", Budget: time.Second, Steps: other}, {Name: "default", Steps: other}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"n"}},
 		},
 	}
 	_, err := afterbay.New(p, afterbay.Options{})

@@ -17,12 +17,12 @@ func TestSumsThatWouldWrapAreDeadLetters(t *testing.T) {
 	for _, window := range []string{"1h", "1h/1m"} {
 		p := payments()
 		p.Steps = []afterbay.Step{
-			{Features: []afterbay.Feature{
+			&afterbay.Features{List: []afterbay.Feature{
 				{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 				{Name: "spend", Value: "amount", Decimals: ptr(9), Windows: []string{window}, Aggregates: []string{"sum", "mean"}},
 			}},
-			{Decide: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 1000.0 ? "review" : "allow"`}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"seen.*", "spend.*", "action"}}},
+			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 1000.0 ? "review" : "allow"`}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"seen.*", "spend.*", "action"}},
 		}
 		var events []stream.Record
 		for n := range 1026 {

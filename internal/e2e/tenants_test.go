@@ -49,7 +49,7 @@ func tenantPipeline(seed uint64, fair bool) afterbay.Pipeline {
 	}}
 	p := parkPipeline(s, afterbay.Score{
 		Async: true, Batch: afterbay.Batch{Size: tenantRows},
-		OnFailure: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "later", Names: []string{"n"}}}},
+		OnFailure: []afterbay.Step{&afterbay.Emit{Topic: "later", Names: []string{"n"}}},
 	}, afterbay.Calling{Concurrency: tenantCalls})
 	p.Input.Time.Late = "include" // appends at the same time come in any order
 	if fair {
@@ -269,11 +269,11 @@ func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
 		p.Tenant, p.Priority = afterbay.Tenant{By: "k", Max: 50}, afterbay.Priority{Low: "true"}
-		second := *p.Steps[0].Score
+		second := *p.Steps[0].(*afterbay.Score)
 		second.As, second.Model = "again", "down"
 		down := p.Models[0]
 		down.Name, down.Go = "down", "down"
-		p.Models, p.Steps = append(p.Models, down), slices.Insert(p.Steps, 1, afterbay.Step{Score: &second})
+		p.Models, p.Steps = append(p.Models, down), slices.Insert(p.Steps, 1, afterbay.Step(&second))
 		p.Code.Models["down"] = &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
 		runner, err := afterbay.New(p, afterbay.Options{})
 		if err != nil {
@@ -355,7 +355,7 @@ func TestTurnsAreRefusedWhereNothingWaits(t *testing.T) {
 	async, call := afterbay.Score{Async: true}, afterbay.Calling{}
 	for want, change := range map[string]func(*afterbay.Pipeline){
 		"nothing is scored off the loop": func(p *afterbay.Pipeline) {
-			p.Models[0].Call, p.Steps[0].Score.Async, p.Tenant.By = nil, false, "k"
+			p.Models[0].Call, p.Steps[0].(*afterbay.Score).Async, p.Tenant.By = nil, false, "k"
 		},
 		"where string is needed":  func(p *afterbay.Pipeline) { p.Tenant.By = "n" },
 		"where bool is needed":    func(p *afterbay.Pipeline) { p.Priority.High = "n" },

@@ -17,11 +17,11 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 	const square = `join(split(n, ""), n)`
 	emit := func(e afterbay.Emit) afterbay.Step {
 		e.Topic = "out"
-		return afterbay.Step{Emit: &e}
+		return &e
 	}
 	card := emit(afterbay.Emit{Names: []string{"card"}})
 	let := func(name, source string) afterbay.Step {
-		return afterbay.Step{Let: []afterbay.Binding{{Name: name, Expr: source}}}
+		return &afterbay.Let{List: []afterbay.Binding{{Name: name, Expr: source}}}
 	}
 	var whole []afterbay.Binding
 	for i := range 64 {
@@ -43,12 +43,12 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 		want   string // stage and error
 	}{
 		"let":           {[]afterbay.Step{let("big", square), card}, note(30_000), `let: big: column 1: join(split(n, ""), n): a text of 900000000 bytes is over the limit of 1048576`},
-		"decide":        {[]afterbay.Step{{Decide: []afterbay.Binding{{Name: "d", Expr: square}}}, card}, note(30_000), "decide: d: column 1: join"},
+		"decide":        {[]afterbay.Step{&afterbay.Decide{List: []afterbay.Binding{{Name: "d", Expr: square}}}, card}, note(30_000), "decide: d: column 1: join"},
 		"value of emit": {[]afterbay.Step{emit(afterbay.Emit{Value: []afterbay.Binding{{Name: "v", Expr: "n + n"}}})}, most, "emit: value.v: column 1: n + n: a text of 2096"},
 		"id of emit":    {[]afterbay.Step{emit(afterbay.Emit{Names: []string{"card"}, ID: "upper(n) + n + card"})}, most, "emit: id: column 1: upper(n) + n"},
-		"feature":       {[]afterbay.Step{{Features: []afterbay.Feature{{Name: "f", Value: "len(" + square + ")", Last: 2, Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: value: column 5: join"},
-		"when":          {[]afterbay.Step{{Features: []afterbay.Feature{{Name: "f", When: square + ` == ""`, Last: 2, Value: "amount", Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: when: column 1: join"},
-		"route":         {[]afterbay.Step{{Route: []afterbay.Case{{Name: "r", When: square + ` == ""`, Steps: []afterbay.Step{card}}, {Name: "default", Steps: []afterbay.Step{card}}}}}, note(30_000), "route: r: column 1: join"},
+		"feature":       {[]afterbay.Step{&afterbay.Features{List: []afterbay.Feature{{Name: "f", Value: "len(" + square + ")", Last: 2, Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: value: column 5: join"},
+		"when":          {[]afterbay.Step{&afterbay.Features{List: []afterbay.Feature{{Name: "f", When: square + ` == ""`, Last: 2, Value: "amount", Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: when: column 1: join"},
+		"route":         {[]afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{{Name: "r", When: square + ` == ""`, Steps: []afterbay.Step{card}}, {Name: "default", Steps: []afterbay.Step{card}}}}}, note(30_000), "route: r: column 1: join"},
 		"many texts":    {[]afterbay.Step{let("a", "upper(n)"), let("b", "a"), let("c", "a"), let("d", "n"), card}, most, "let: d: column 1: n: the texts that the steps of the event make have 52"},
 		"output":        {[]afterbay.Step{emit(afterbay.Emit{Value: whole})}, most, "emit: output of "},
 		"large key":     {[]afterbay.Step{emit(afterbay.Emit{Names: []string{"card", "n"}, Key: "n"})}, note(600_000), "emit: output of 600"},

@@ -54,10 +54,10 @@ func way(name string, steps ...afterbay.Step) afterbay.Case {
 // at which an event of a client may end though nobody who reads topic out hears of it.
 func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 	emit := func(topic, when string) afterbay.Step {
-		return afterbay.Step{Emit: &afterbay.Emit{Topic: topic, Name: outputName(when), When: when, Names: []string{"customer"}}}
+		return &afterbay.Emit{Topic: topic, Name: outputName(when), When: when, Names: []string{"customer"}}
 	}
-	group := afterbay.Step{Group: &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}}
-	route := func(cases ...afterbay.Case) afterbay.Step { return afterbay.Step{Route: cases} }
+	group := &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}
+	route := func(cases ...afterbay.Case) afterbay.Step { return &afterbay.Route{Cases: cases} }
 	then := func(name, then string) afterbay.Case {
 		w := way(name)
 		w.Then = then
@@ -66,8 +66,8 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 	out, aside := emit("out", ""), emit("aside", "")
 	scored := func(failed ...afterbay.Step) []afterbay.Step {
 		last := emit("out", "")
-		last.Emit.Name = "last"
-		return []afterbay.Step{{Score: &afterbay.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}}, last}
+		last.(*afterbay.Emit).Name = "last"
+		return []afterbay.Step{&afterbay.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}, last}
 	}
 	for name, c := range map[string]struct {
 		steps  []afterbay.Step
@@ -149,9 +149,9 @@ func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 // TestConditionalAnswersAreWarnedOf where two may hold, or none.
 func TestConditionalAnswersAreWarnedOf(t *testing.T) {
 	emit := func(when string) afterbay.Step {
-		return afterbay.Step{Emit: &afterbay.Emit{Topic: "out", Name: outputName(when), When: when, Names: []string{"customer"}}}
+		return &afterbay.Emit{Topic: "out", Name: outputName(when), When: when, Names: []string{"customer"}}
 	}
-	cases := afterbay.Step{Route: []afterbay.Case{
+	cases := &afterbay.Route{Cases: []afterbay.Case{
 		{Name: "a", When: `text == "a"`, Steps: []afterbay.Step{emit("")}}, {Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: []afterbay.Step{emit("")}},
 	}}
 	const two, none = "may have been answered by steps[0].emit", "may come to the end without one"

@@ -37,11 +37,11 @@ func posts(t *testing.T) *afterbay.Runner {
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "posts", Replies: []string{"decisions", "aside"},
 		Input: afterbay.Input{Topic: "posts", Key: "user", Partitions: partitions, Repartition: partitions, Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "text", Type: "string"}}},
-		Steps: []afterbay.Step{{Route: []afterbay.Case{
+		Steps: []afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{
 			{Name: "filtered", When: `text == "filtered"`, Then: "drop"},
 			{Name: "dead", When: `text == "dead"`, Then: "dlq"},
-			{Name: "unread", When: `text == "unread"`, Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "aside", Names: []string{"text"}}}}},
-			{Name: "default", Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"text"}}}}},
+			{Name: "unread", When: `text == "unread"`, Steps: []afterbay.Step{&afterbay.Emit{Topic: "aside", Names: []string{"text"}}}},
+			{Name: "default", Steps: []afterbay.Step{&afterbay.Emit{Topic: "decisions", Names: []string{"text"}}}},
 		}}},
 	}, afterbay.Options{})
 	if err != nil {

@@ -1,8 +1,6 @@
 package lang
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
@@ -261,34 +259,9 @@ var tenantFields = []spec.Field[Tenant]{
 		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
 }
 
-// stepFieldsAbove and stepFieldsBelow are those that name no kind, above and below lookup.
-var stepFieldsAbove = []spec.Field[Step]{
-	{Name: "let", Affects: spec.Outputs, Form: spec.Into(func(s *Step) *[]Binding { return &s.Let }, readBindings),
-		Example: `{large: "amount > 100"}`, Help: "names, each the value of an expression"},
-	{Name: "features", Affects: spec.State, Form: spec.Into(func(s *Step) *[]Feature { return &s.Features },
-		spec.Named(func(f *Feature) *string { return &f.Name }, spec.MappingOf(featureFields))),
-		Example: "{spend: {value: amount, windows: [60s, 24h], aggregates: [count, sum]}}", Help: "names, each a feature of the event's key"},
-}
-
-var stepFieldsBelow = []spec.Field[Step]{
-	{Name: "score", Affects: spec.State, Form: spec.Optional(func(s *Step) **Score { return &s.Score }, spec.MappingOf(scoreFields)),
-		Example: "{model: fraud, inputs: [spend.*, amount]}"},
-	{Name: "call", Affects: spec.State, Form: spec.Optional(func(s *Step) **Call { return &s.Call }, spec.MappingOf(callFields)),
-		Example: "{go: language, inputs: [text], outputs: {lang: string}}"},
-	{Name: "route", Affects: spec.State, Form: spec.Into(func(s *Step) *[]Case { return &s.Route }, route()),
-		Example: "{small: {when: amount < 10, steps: drop}, default: dlq}",
-		Help:    "cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`"},
-	{Name: "group", Affects: spec.State, Form: spec.Optional(func(s *Step) **Group { return &s.Group }, spec.MappingOf(groupFields)),
-		Example: "{name: parts, by: call, order: part, end: last, idle: 60s}", Help: "events that are collected until they are whole, and go on as one"},
-	{Name: "decide", Affects: spec.Outputs, Form: spec.Into(func(s *Step) *[]Binding { return &s.Decide }, readBindings),
-		Example: `{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, Help: "like `let`; the names are what `emit` writes where it does not say what"},
-	{Name: "emit", Affects: spec.Outputs, Form: spec.Optional(func(s *Step) **Emit { return &s.Emit }, spec.MappingOf(emitFields)),
-		Example: "{topic: decisions, value: [tx, fraud.score, action]}"},
-	{Name: "fetch", Affects: spec.State, Form: spec.Optional(func(s *Step) **Fetch { return &s.Fetch }, spec.MappingOf(fetchFields)),
-		Example: "{name: shot, url: url, max: 10MB}"},
-}
-
 const oneShape = "one of `windows`, `last` and `elapsed` is required"
+
+var readFeatures = spec.Named(func(f *Feature) *string { return &f.Name }, spec.MappingOf(featureFields))
 
 var featureFields = []spec.Field[Feature]{
 	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, spec.ReadExpression),
@@ -308,6 +281,8 @@ var featureFields = []spec.Field[Feature]{
 		Example: "1000", Help: "entries of exact windows of a key"},
 	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "dlq").Default("pane")), Example: "dlq"},
 }
+
+var readScore = spec.MappingOf(scoreFields)
 
 var scoreFields = []spec.Field[Score]{
 	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, spec.ReadName),
@@ -341,6 +316,8 @@ var batchFields = []spec.Field[Batch]{
 	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *Batch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "256"},
 	{Name: "wait", Affects: spec.Nothing, Form: spec.Into(func(b *Batch) *time.Duration { return &b.Wait }, spec.Span(0, time.Minute)), Example: "2ms"},
 }
+
+var readCall = spec.MappingOf(callFields)
 
 var callFields = []spec.Field[Call]{
 	{Name: "go", Affects: spec.State, Required: true, Form: spec.Into(func(c *Call) *string { return &c.Go }, spec.ReadName), Example: "language"},
@@ -382,6 +359,8 @@ var (
 		spec.Into(func(c *Case) *[]Step { return &c.Steps }, readSteps))
 )
 
+var readCases = route()
+
 // route reads the cases of a route, in their order.
 func route() spec.Form[[]Case] {
 	condition, last := spec.MappingOf(caseFields), spec.OneOf("write dlq, drop or {steps: ...}", spec.Scalar, caseEnd, spec.Mapping, spec.MappingOf(defaultFields))
@@ -405,6 +384,8 @@ func route() spec.Form[[]Case] {
 		}
 	}, Print: cases.Print, Shape: cases.Shape}
 }
+
+var readEmit = spec.MappingOf(emitFields)
 
 var emitFields = []spec.Field[Emit]{
 	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Emit) *string { return &e.Topic }, spec.ReadName),
@@ -431,27 +412,5 @@ func (k Kinds) Again() func(r *spec.Reader, n *spec.Node, path string, into any)
 
 // PrintAgain prints the steps below steps.
 func PrintAgain(p *spec.Printer, path string, values any) {
-	spec.ListOf(Kinds{}.StepForm()).Print(p, path, values.(*[]Step))
-}
-
-// StepForm reads one step: a mapping of one word. It prints a step of any kinds.
-func (k Kinds) StepForm() spec.Form[Step] {
-	stepFields := slices.Concat(stepFieldsAbove, []spec.Field[Step]{
-		{Name: "lookup", Affects: spec.State, Form: spec.Optional(func(s *Step) **Lookup { return &s.Lookup }, k.lookupForm()),
-			Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}"},
-	}, stepFieldsBelow)
-	f := spec.MappingOf(stepFields)
-	f.Shape.Kind = spec.AStep
-	return spec.Form[Step]{Read: func(r *spec.Reader, n *spec.Node, path string, into *Step) {
-		if n.Kind == spec.Mapping && len(n.Entries) > 1 {
-			first, second := n.Entries[0], n.Entries[1]
-			hint := fmt.Sprintf("indent %s below %s", spec.Shorten(second.Key), spec.Shorten(first.Key))
-			if slices.ContainsFunc(stepFields, func(w spec.Field[Step]) bool { return w.Name == second.Key }) {
-				hint = fmt.Sprintf("write `- %s: ...` as a step of its own", second.Key)
-			}
-			r.Fail(second.Offset, path, fmt.Sprintf("a step is one word, and %s is its second", spec.Shorten(second.Key)), hint)
-			return
-		}
-		f.Read(r, n, path, into)
-	}, Print: f.Print, Shape: f.Shape}
+	spec.ListOf(printedStep).Print(p, path, values.(*[]Step))
 }

@@ -4,6 +4,8 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
+var readFetch = spec.MappingOf(fetchFields)
+
 var fetchFields = []spec.Field[Fetch]{
 	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Fetch) *string { return &f.Name }, spec.ReadName), Example: "shot",
 		Help: "what it introduces is behind this name: `shot.bytes`, which only models are given, `shot.sha256`, `shot.size` and `shot.type`, the media type that was told or that the first bytes look like"},

@@ -6,6 +6,8 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
+var readGroup = spec.MappingOf(groupFields)
+
 var groupFields = []spec.Field[Group]{
 	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, spec.ReadName), Example: "parts",
 		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined"},

@@ -72,19 +72,28 @@ func (p *Pipeline) Meaning(types func(name string) string) *Meaning {
 
 func (m *Meaning) steps(steps []Step, at *place) {
 	for i := range steps {
-		s := &steps[i]
-		for _, b := range slices.Concat(s.Let, s.Decide) {
-			m.lets[b.Name] = append(m.lets[b.Name], let{b.Expr, at})
+		switch s := steps[i].(type) {
+		case *Let:
+			m.bindings(s.List, at)
+		case *Decide:
+			m.bindings(s.List, at)
+		case *Features:
+			for k := range s.List {
+				m.at[&s.List[k]] = at
+			}
+		case *Group:
+			m.at[s] = at
+		case *Route:
+			for k := range s.Cases {
+				m.steps(s.Cases[k].Steps, &place{at, s.Cases, k})
+			}
 		}
-		for k := range s.Features {
-			m.at[&s.Features[k]] = at
-		}
-		if s.Group != nil {
-			m.at[s.Group] = at
-		}
-		for k := range s.Route {
-			m.steps(s.Route[k].Steps, &place{at, s.Route, k})
-		}
+	}
+}
+
+func (m *Meaning) bindings(list []Binding, at *place) {
+	for _, b := range list {
+		m.lets[b.Name] = append(m.lets[b.Name], let{b.Expr, at})
 	}
 }
 

@@ -247,19 +247,23 @@ type Breaker struct {
 	Open     string        // pause (default) reads no more, queue goes on with the events that need no call, fallback takes the scores' fallback
 }
 
-// Step is one stage; exactly one of its fields is set.
-type Step struct {
-	Let      []Binding
-	Features []Feature
-	Score    *Score
-	Call     *Call
-	Route    []Case
-	Decide   []Binding
-	Emit     *Emit
-	Lookup   *Lookup
-	Group    *Group
-	Fetch    *Fetch
+// Step is one step. Its type is its kind.
+type Step interface {
+	// StepKind returns the kind that it is of.
+	StepKind() *StepKind
 }
+
+// Let introduces names, in order.
+type Let struct{ List []Binding }
+
+// Decide is Let whose names are what an emit without a value writes.
+type Decide struct{ List []Binding }
+
+// Features are features of the event's key that count an event together.
+type Features struct{ List []Feature }
+
+// Route leads an event into the first case whose condition holds.
+type Route struct{ Cases []Case }
 
 // Group collects the events of a key that have a name in common until they are whole,
 // and goes on with one event made of them.

@@ -64,11 +64,13 @@ func (r *Runner) KeyOf(topic string) string {
 // emitted returns the topics of the emits.
 func emitted(steps []lang.Step) (topics []string) {
 	for i := range steps {
-		if s := &steps[i]; s.Emit != nil {
-			topics = append(topics, s.Emit.Topic)
-		}
-		for _, way := range steps[i].Route {
-			topics = append(topics, emitted(way.Steps)...)
+		switch s := steps[i].(type) {
+		case *lang.Emit:
+			topics = append(topics, s.Topic)
+		case *lang.Route:
+			for _, way := range s.Cases {
+				topics = append(topics, emitted(way.Steps)...)
+			}
 		}
 	}
 	slices.Sort(topics)

@@ -50,7 +50,7 @@ func BenchmarkLookups(b *testing.B) {
 			p := afterbay.Pipeline{
 				Name:  "bench",
 				Input: afterbay.Input{Topic: "posts", Key: "user", Fields: []afterbay.Field{{Name: "user", Type: "string"}}},
-				Steps: []afterbay.Step{{Lookup: &l}, {Emit: &afterbay.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}}},
+				Steps: []afterbay.Step{&l, &afterbay.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}},
 			}
 			var spent time.Duration
 			for b.Loop() {

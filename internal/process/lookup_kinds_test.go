@@ -20,7 +20,7 @@ func readLookup(t *testing.T, text string) *lang.Lookup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file.Pipelines[0].Steps[0].Lookup
+	return file.Pipelines[0].Steps[0].(*lang.Lookup)
 }
 
 func TestChecksOfLookupsNameTheFieldThatIsWrong(t *testing.T) {

@@ -48,9 +48,9 @@ func speaking(t *testing.T) *afterbay.Runner {
 		},
 		Models: []afterbay.Model{{Name: "speaker", Go: "speaker", Version: 1, Outputs: []afterbay.Field{{Name: "words", Type: "string"}}, Call: &afterbay.Calling{}}},
 		Steps: []afterbay.Step{
-			{Emit: &afterbay.Emit{Topic: "tokens", Names: []string{"text"}}},
-			{Score: &afterbay.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &afterbay.Partial{Topic: "tokens", Interval: time.Millisecond}}},
-			{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}}},
+			&afterbay.Emit{Topic: "tokens", Names: []string{"text"}},
+			&afterbay.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &afterbay.Partial{Topic: "tokens", Interval: time.Millisecond}},
+			&afterbay.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}},
 		},
 		Code: afterbay.Code{Models: map[string]models.Model{"speaker": speaker{}}},
 	}, afterbay.Options{})

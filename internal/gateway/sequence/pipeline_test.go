@@ -36,8 +36,8 @@ func moderation(t *testing.T) *afterbay.Runner {
 			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
 		},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
-			{Emit: &afterbay.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
+			&afterbay.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}},
 		},
 	}, afterbay.Options{})
 	if err != nil {

@@ -209,7 +209,7 @@ func TestRecordsThatAreCopiedFirstWaitUntilTheCopyIsRead(t *testing.T) {
 	}
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "both", Inputs: []afterbay.Input{input("chats", 100), input("calls", 0)},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
 	}, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestRecordsThatWaitFurtherDownTheChainCount(t *testing.T) {
 		runner, err := afterbay.New(afterbay.Pipeline{
 			Name:  "of-" + name,
 			Input: afterbay.Input{Topic: name, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}, Backlog: afterbay.Backlog{Max: 100}},
-			Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: map[string]string{"in": "a", "a": "b", "b": "c", "other": "d"}[name], Names: []string{"k"}}}},
+			Steps: []afterbay.Step{&afterbay.Emit{Topic: map[string]string{"in": "a", "a": "b", "b": "c", "other": "d"}[name], Names: []string{"k"}}},
 		}, afterbay.Options{})
 		if err != nil {
 			t.Fatal(err)

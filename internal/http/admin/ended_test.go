@@ -48,7 +48,7 @@ func TestBacklogCountsNoPipelineThatEnded(t *testing.T) {
 	l := watchingBacklog(t, afterbay.Lag{}, afterbay.Backlog{Max: 100})
 	next, err := afterbay.New(afterbay.Pipeline{
 		Name: "next", Input: afterbay.Input{Topic: "out", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "end", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "end", Names: []string{"k"}}},
 	}, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 		Models: []afterbay.Model{{Name: "half", Go: "half", Version: 3, Outputs: []afterbay.Field{{Name: "half", Type: "number"}}, Call: &afterbay.Calling{Breaker: afterbay.Breaker{Failures: 1}}}},
-		Steps:  []afterbay.Step{{Score: &afterbay.Score{Model: "half", Inputs: []string{"n"}}}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"half.half"}}}},
+		Steps:  []afterbay.Step{&afterbay.Score{Model: "half", Inputs: []string{"n"}}, &afterbay.Emit{Topic: "out", Names: []string{"half.half"}}},
 		Code:   afterbay.Code{Models: map[string]model.Model{"half": half{}}},
 	}, afterbay.Options{})
 	if err != nil {

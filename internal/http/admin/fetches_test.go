@@ -12,10 +12,10 @@ func TestFetchesAreCountedForPipelinesThatFetch(t *testing.T) {
 	p := afterbay.Pipeline{
 		Name:  "seeing",
 		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{{Fetch: &afterbay.Fetch{Name: "shot", URL: "k"}}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"shot.sha256"}}}},
+		Steps: []afterbay.Step{&afterbay.Fetch{Name: "shot", URL: "k"}, &afterbay.Emit{Topic: "out", Names: []string{"shot.sha256"}}},
 	}
 	plain := p
-	plain.Name, plain.Steps = "plain", []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}}
+	plain.Name, plain.Steps = "plain", []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}}
 	var runners []*afterbay.Runner
 	for _, p := range []afterbay.Pipeline{p, plain} {
 		runner, err := afterbay.New(p, afterbay.Options{})

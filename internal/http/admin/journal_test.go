@@ -15,13 +15,13 @@ import (
 
 // TestMetricsSayWhatAJournalSaved asks 20 times for 5 answers.
 func TestMetricsSayWhatAJournalSaved(t *testing.T) {
-	score := afterbay.Step{Score: &afterbay.Score{Model: "picky", Inputs: []string{"n"}}}
+	score := &afterbay.Score{Model: "picky", Inputs: []string{"n"}}
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name:  "p",
 		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 		Models: []afterbay.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []afterbay.Field{{Name: "half", Type: "number"}},
 			Call: &afterbay.Calling{}, Journal: &afterbay.Journal{}}},
-		Steps: []afterbay.Step{score, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"picky.half"}}}},
+		Steps: []afterbay.Step{score, &afterbay.Emit{Topic: "out", Names: []string{"picky.half"}}},
 		Code:  afterbay.Code{Models: map[string]model.Model{"picky": picky{}}},
 	}, afterbay.Options{})
 	if err != nil {

@@ -52,7 +52,7 @@ func watchingBacklog(t *testing.T, limits afterbay.Lag, backlog afterbay.Backlog
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "copy", Lag: limits,
 		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}, Backlog: backlog},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
 	}, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func reading(t *testing.T, name, topic string) *afterbay.Runner {
 	t.Helper()
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: name, Input: afterbay.Input{Topic: topic, Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: name + "-out", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: name + "-out", Names: []string{"k"}}},
 	}, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

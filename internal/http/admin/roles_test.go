@@ -37,7 +37,7 @@ func copies(t *testing.T, log stream.Log) *afterbay.Runner {
 	t.Helper()
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name: "copy", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
 	}, afterbay.Options{})
 	if err == nil {
 		err = runner.CreateTopics(t.Context(), log)

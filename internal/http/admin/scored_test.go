@@ -43,12 +43,12 @@ func (picky) Predict(_ context.Context, rows model.Rows, scores []float32) error
 // TestErrorsOfModelsInTheProcessAreCounted: the rate of errors of a model does not
 // depend on where it is computed.
 func TestErrorsOfModelsInTheProcessAreCounted(t *testing.T) {
-	score := afterbay.Step{Score: &afterbay.Score{Model: "picky", Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 1}}}
+	score := &afterbay.Score{Model: "picky", Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 1}}
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name:   "p",
 		Input:  afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 		Models: []afterbay.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []afterbay.Field{{Name: "half", Type: "number"}}}},
-		Steps:  []afterbay.Step{score, {Emit: &afterbay.Emit{Topic: "out", Names: []string{"picky.half"}}}},
+		Steps:  []afterbay.Step{score, &afterbay.Emit{Topic: "out", Names: []string{"picky.half"}}},
 		Code:   afterbay.Code{Models: map[string]model.Model{"picky": picky{}}},
 	}, afterbay.Options{})
 	if err != nil {

@@ -327,8 +327,8 @@ func pipeline() afterbay.Pipeline {
 		Name:  "copy",
 		Input: afterbay.Input{Topic: "in", Partitions: 3, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "seen", Windows: []string{"60s"}, Aggregates: []string{"count"}}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k", "seen.count_60s"}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Windows: []string{"60s"}, Aggregates: []string{"count"}}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"k", "seen.count_60s"}},
 		},
 	}
 }

@@ -15,7 +15,7 @@ func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 	runner, err := afterbay.New(afterbay.Pipeline{
 		Name:  "copy",
 		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k"}}}},
+		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
 	}, afterbay.Options{})
 	if err != nil {
 		t.Fatal(err)

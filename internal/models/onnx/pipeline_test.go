@@ -59,8 +59,8 @@ func TestFramesOfKeysAreHeardInAPipelineThroughCrashes(t *testing.T) {
 		}},
 		Models: []afterbay.Model{{Name: "voice", Go: "voice", Version: 6, Outputs: []afterbay.Field{{Name: "speech", Type: "number"}}}},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "voice", Inputs: []string{"sound"}}},
-			{Emit: &afterbay.Emit{Topic: "speech", Names: []string{"call", "n", "voice.speech"}}},
+			&afterbay.Score{Model: "voice", Inputs: []string{"sound"}},
+			&afterbay.Emit{Topic: "speech", Names: []string{"call", "n", "voice.speech"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"voice": broken}},
 	}

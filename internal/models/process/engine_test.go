@@ -59,8 +59,8 @@ func TestDeadWorkersLoseNoRecord(t *testing.T) {
 		}},
 		Models: []afterbay.Model{{Name: "sum", Go: "sum", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "sum", Inputs: []string{"a", "a"}, Batch: afterbay.Batch{Size: 8}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"sum.score"}}},
+			&afterbay.Score{Model: "sum", Inputs: []string{"a", "a"}, Batch: afterbay.Batch{Size: 8}},
+			&afterbay.Emit{Topic: "out", Names: []string{"sum.score"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"sum": killer}},
 	}, afterbay.Options{})

@@ -80,8 +80,8 @@ func run(t *testing.T, m model.Model) (outputs, reasons []string) {
 			Call: &afterbay.Calling{Expire: time.Millisecond, Backoff: afterbay.Backoff{Base: 2 * time.Millisecond}},
 		}},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "remote", Inputs: []string{"a", "b"}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"remote.score"}}},
+			&afterbay.Score{Model: "remote", Inputs: []string{"a", "b"}},
+			&afterbay.Emit{Topic: "out", Names: []string{"remote.score"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"remote": m}},
 	}, afterbay.Options{})

@@ -26,7 +26,7 @@ func inlinePipeline(m afterbay.Model, score afterbay.Score) afterbay.Pipeline {
 			{Name: "k", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "optional number"},
 		}},
 		Models: []afterbay.Model{m},
-		Steps:  []afterbay.Step{{Score: &score}, {Emit: &afterbay.Emit{Topic: "out", Names: []string{m.Name + ".*"}}}},
+		Steps:  []afterbay.Step{&score, &afterbay.Emit{Topic: "out", Names: []string{m.Name + ".*"}}},
 	}
 }
 
@@ -111,8 +111,8 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		afterbay.Score{Inputs: []string{"k"}, Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: time.Millisecond}})
 	p.Models = append(p.Models, afterbay.Model{Name: "embed", File: "embed.yaml", Manifest: embed, Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[2]"}}})
 	p.Steps = []afterbay.Step{
-		p.Steps[0], {Score: &afterbay.Score{Model: "embed", ByName: []afterbay.Binding{{Name: "text", Expr: "chat.words"}}}},
-		{Emit: &afterbay.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}}},
+		p.Steps[0], &afterbay.Score{Model: "embed", ByName: []afterbay.Binding{{Name: "text", Expr: "chat.words"}}},
+		&afterbay.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}},
 	}
 	runner, err := afterbay.New(p, afterbay.Options{})
 	if err != nil {

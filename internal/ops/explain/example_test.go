@@ -24,9 +24,9 @@ func Example() {
 			Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}},
 		},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
-			{Decide: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
-			{Emit: &afterbay.Emit{Topic: "decisions", Names: []string{"card", "action"}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
+			&afterbay.Emit{Topic: "decisions", Names: []string{"card", "action"}},
 		},
 	}
 	runner, err := afterbay.New(pipeline, afterbay.Options{})

@@ -73,15 +73,15 @@ func everything() afterbay.Pipeline {
 		},
 		Models: []afterbay.Model{{Name: "half", Go: "half", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{
+			&afterbay.Features{List: []afterbay.Feature{
 				{Name: "spend", Value: "amount", Decimals: &zero, Windows: []string{"60s", "10m/1m"}, Aggregates: []string{"sum", "max"}},
 				{Name: "past", Value: "half.score", Last: 3, Aggregates: []string{"mean"}},
 			}},
-			{Let: []afterbay.Binding{{Name: "odd", Expr: "100 / (tx % 50)"}}}, // a dead letter of each 50th
-			{Score: &afterbay.Score{Model: "half", Inputs: []string{"spend.sum_60s", "past.mean"}}},
-			{Call: &afterbay.Call{Go: "quiet", Inputs: []string{"amount"}, Topics: []string{"silences"}}},
-			{Emit: &afterbay.Emit{Topic: "scores", Names: []string{"tx", "half.score", "spend.*", "odd"}}},
-			{Emit: &afterbay.Emit{Topic: "large", When: "amount > 90", Key: "tx", ID: `"large-" + string(tx)`, Names: []string{"card", "amount"}}},
+			&afterbay.Let{List: []afterbay.Binding{{Name: "odd", Expr: "100 / (tx % 50)"}}}, // a dead letter of each 50th
+			&afterbay.Score{Model: "half", Inputs: []string{"spend.sum_60s", "past.mean"}},
+			&afterbay.Call{Go: "quiet", Inputs: []string{"amount"}, Topics: []string{"silences"}},
+			&afterbay.Emit{Topic: "scores", Names: []string{"tx", "half.score", "spend.*", "odd"}},
+			&afterbay.Emit{Topic: "large", When: "amount > 90", Key: "tx", ID: `"large-" + string(tx)`, Names: []string{"card", "amount"}},
 		},
 		Code: afterbay.Code{Functions: map[string]udf.Function{"quiet": quiet}, Models: map[string]model.Model{"half": half{"one"}}},
 	}

@@ -22,8 +22,8 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 		Name:  "seen",
 		Input: afterbay.Input{Topic: "in", Key: "k", Partitions: 1, Fields: []afterbay.Field{{Name: "k", Type: "int"}}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "n", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"k", "n.count_1h"}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "n", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"k", "n.count_1h"}},
 		},
 	}
 	log := memory.New(memory.Options{})

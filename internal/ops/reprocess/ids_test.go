@@ -19,7 +19,7 @@ import (
 func gaps(limit float64) afterbay.Pipeline {
 	p := payments(limit)
 	p.Input.Time.LateTo = "late"
-	p.Steps = append([]afterbay.Step{{Call: &afterbay.Call{Go: "gap", Name: "silent", Topics: []string{"out"}}}}, p.Steps...)
+	p.Steps = append([]afterbay.Step{&afterbay.Call{Go: "gap", Name: "silent", Topics: []string{"out"}}}, p.Steps...)
 	p.Code.Functions = map[string]udf.Function{"gap": {
 		Version: 1, Keyed: true,
 		Event: func(c *udf.Context) error {

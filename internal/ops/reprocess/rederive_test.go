@@ -38,10 +38,10 @@ func payments(limit float64) afterbay.Pipeline {
 		},
 		Constants: []afterbay.Constant{{Name: "limit", Value: limit}},
 		Steps: []afterbay.Step{
-			{Features: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
-			{Decide: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"card", "spend.*", "action"}}},
-			{Emit: &afterbay.Emit{Topic: "shops", Key: "shop", When: `action == "review"`, Names: []string{"shop", "amount"}}},
+			&afterbay.Features{List: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
+			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
+			&afterbay.Emit{Topic: "out", Names: []string{"card", "spend.*", "action"}},
+			&afterbay.Emit{Topic: "shops", Key: "shop", When: `action == "review"`, Names: []string{"shop", "amount"}},
 		},
 	}
 }
@@ -385,9 +385,9 @@ func paid(version int, models map[string]model.Model) afterbay.Pipeline {
 		Input:  afterbay.Input{Topic: "in", Key: "card", Partitions: partitions, Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}},
 		Models: []afterbay.Model{call("read", 1), call("judge", version)},
 		Steps: []afterbay.Step{
-			{Score: &afterbay.Score{Model: "read", Inputs: []string{"amount"}, Async: true}},
-			{Score: &afterbay.Score{Model: "judge", Inputs: []string{"read.score"}, Async: true}},
-			{Emit: &afterbay.Emit{Topic: "out", Names: []string{"card", "read.score", "judge.score"}}},
+			&afterbay.Score{Model: "read", Inputs: []string{"amount"}, Async: true},
+			&afterbay.Score{Model: "judge", Inputs: []string{"read.score"}, Async: true},
+			&afterbay.Emit{Topic: "out", Names: []string{"card", "read.score", "judge.score"}},
 		},
 		Code: afterbay.Code{Models: models},
 	}

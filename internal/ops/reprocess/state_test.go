@@ -231,7 +231,7 @@ func TestStatesThatCannotBeBegunWithAreRefused(t *testing.T) {
 	do(t, log, newRunner(t, payments(40)), reprocess.Job{Switch: true})
 	do(t, log, newRunner(t, payments(60)), reprocess.Job{Switch: true})
 	other := payments(80)
-	other.Steps[0].Features[0].Windows = []string{"1h", "2h"}
+	other.Steps[0].(*afterbay.Features).List[0].Windows = []string{"1h", "2h"}
 	for want, of := range map[string]struct {
 		afterbay.Pipeline
 		reprocess.Job
