@@ -77,7 +77,7 @@ func (f *feature) weigh(sum float64) float64 {
 func (c *Cell) setBound(bound float64) {
 	c.bound = float32(bound)
 	if float64(c.bound) < bound {
-		c.bound = math.Nextafter32(c.bound, float32(math.Inf(1)))
+		c.bound = math.Float32frombits(math.Float32bits(c.bound) + 1)
 	}
 }
 
