@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -16,11 +19,11 @@ import (
 // client is to end in a topic that the gateway reads.
 type answering struct {
 	gateway *config.Gateway
-	runners []*afterbay.Runner
+	runners []*pipeline.Runner
 	lists   map[string]string // of each topic of the file, the list that names it
 }
 
-func newAnswering(g *config.Gateway, runners []*afterbay.Runner) *answering {
+func newAnswering(g *config.Gateway, runners []*pipeline.Runner) *answering {
 	a := &answering{gateway: g, runners: runners, lists: map[string]string{}}
 	for path, topic := range g.Topics() {
 		list, _, _ := strings.Cut(strings.TrimPrefix(path, "pipeline."), "[")
@@ -29,33 +32,43 @@ func newAnswering(g *config.Gateway, runners []*afterbay.Runner) *answering {
 	return a
 }
 
-// unfit is what of a gateway file and pipelines does not fit.
-type unfit struct {
-	gateway  afterbay.Errors
-	pipeline map[int]afterbay.Errors // by index of the runner
-	warnings []string                // of the gateway
+// Fit says how a gateway file and pipelines fit.
+type Fit struct {
+	Gateway   spec.Problems
+	Pipelines map[int]spec.Problems // by index of the pipeline
+	Warnings  []string              // of the gateway
+	Key       string                // of the gateway's events, for the first pipeline that reads them; "" if none does
+	Behind    []int                 // the pipelines that clients' events come to, by index
+}
+
+// CompareGateway compares a gateway file with the pipelines beside it.
+func CompareGateway(g *config.Gateway, runners []*pipeline.Runner) Fit {
+	a := newAnswering(g, runners)
+	fit := a.check()
+	fit.Key, fit.Behind = a.key(), a.behind()
+	return fit
 }
 
 // check follows events from the gateway through the pipelines that they come to. What
 // nobody answers is a warning where the file says that it may expire.
-func (a *answering) check() (u unfit) {
-	u.pipeline = map[int]afterbay.Errors{}
+func (a *answering) check() (u Fit) {
+	u.Pipelines = map[int]spec.Problems{}
 	behind := a.behind()
 	if len(behind) == 0 {
-		u.gateway = append(u.gateway, a.noPipeline())
+		u.Gateway = append(u.Gateway, a.noPipeline())
 		return u
 	}
-	unanswered := func(of *afterbay.Errors, path string, errs ...*afterbay.Error) {
+	unanswered := func(of *spec.Problems, path string, errs ...*spec.Problem) {
 		if a.gateway.Pipeline.Unreplied != "expire" {
 			*of = append(*of, errs...)
 			return
 		}
 		for _, e := range errs {
-			u.warnings = append(u.warnings, path+e.Message)
+			u.Warnings = append(u.Warnings, path+e.Message)
 		}
 	}
 	for _, i := range behind {
-		r, wrong := a.runners[i], afterbay.Errors(nil)
+		r, wrong := a.runners[i], spec.Problems(nil)
 		if e := a.keyed(r); e != nil {
 			wrong = append(wrong, e)
 		}
@@ -64,18 +77,18 @@ func (a *answering) check() (u unfit) {
 		}
 		for _, end := range r.Endings() {
 			if e := a.ending(r, end); e != nil {
-				unanswered(&u.gateway, "", e)
+				unanswered(&u.Gateway, "", e)
 			}
 		}
 		if wrong != nil {
-			u.pipeline[i] = wrong
+			u.Pipelines[i] = wrong
 		}
 	}
 	for _, e := range a.unwritten() { // something else may write it; or else this is why
-		if len(u.pipeline)+len(u.gateway) > 0 {
-			u.gateway = append(u.gateway, e)
+		if len(u.Pipelines)+len(u.Gateway) > 0 {
+			u.Gateway = append(u.Gateway, e)
 		} else {
-			u.warnings = append(u.warnings, e.Path+": "+e.Message)
+			u.Warnings = append(u.Warnings, e.Path+": "+e.Message)
 		}
 	}
 	return u
@@ -108,10 +121,10 @@ func (a *answering) key() string {
 
 // keyed returns what is wrong where a pipeline needs the gateway's events by another
 // key than the first one.
-func (a *answering) keyed(r *afterbay.Runner) *afterbay.Error {
+func (a *answering) keyed(r *pipeline.Runner) *spec.Problem {
 	topic, first := a.gateway.Pipeline.Input, a.key()
 	if key := r.KeyOf(topic); key != "" && key != first {
-		return &afterbay.Error{
+		return &spec.Problem{
 			Path: "input.key", Message: fmt.Sprintf("topic %q is keyed by %q, for a pipeline before this one: events of clients would be dead letters here", topic, first),
 			Hint: copyBy(key),
 		}
@@ -120,20 +133,20 @@ func (a *answering) keyed(r *afterbay.Runner) *afterbay.Error {
 }
 
 func copyBy(key string) string {
-	return fmt.Sprintf("have them copied by %s: add `repartition: %d` to the input", key, afterbay.DefaultPartitions)
+	return fmt.Sprintf("have them copied by %s: add `repartition: %d` to the input", key, compile.DefaultPartitions)
 }
 
 // goesOn reports whether a pipeline reads a topic.
 func (a *answering) goesOn(topic string) bool {
-	return slices.ContainsFunc(a.runners, func(r *afterbay.Runner) bool { return slices.Contains(r.Inputs(), topic) })
+	return slices.ContainsFunc(a.runners, func(r *pipeline.Runner) bool { return slices.Contains(r.Inputs(), topic) })
 }
 
-func (a *answering) noPipeline() *afterbay.Error {
+func (a *answering) noPipeline() *spec.Problem {
 	var inputs []string
 	for _, r := range a.runners {
 		inputs = append(inputs, r.Inputs()...)
 	}
-	return &afterbay.Error{
+	return &spec.Problem{
 		Path: "pipeline.input", Message: fmt.Sprintf("no pipeline here reads topic %q: events of clients would only expire", a.gateway.Pipeline.Input),
 		Hint: "name the input of one, or the file of the pipeline that has it; they read " + strings.Join(inputs, ", "),
 	}
@@ -141,13 +154,13 @@ func (a *answering) noPipeline() *afterbay.Error {
 
 // ending returns why a topic that ends events of clients does not: nobody reads it, or
 // as another end.
-func (a *answering) ending(r *afterbay.Runner, end afterbay.Ending) *afterbay.Error {
+func (a *answering) ending(r *pipeline.Runner, end pipeline.Ending) *spec.Problem {
 	list := a.lists[end.Topic]
 	switch {
 	case list == end.As, list == "" && a.goesOn(end.Topic):
 		return nil
 	case list != "":
-		return &afterbay.Error{
+		return &spec.Problem{
 			Path: "pipeline." + list, Message: fmt.Sprintf("topic %q of pipeline %q is no topic of %s", end.Topic, r.Name(), list),
 			Hint: fmt.Sprintf("name it in %s instead", end.As),
 		}
@@ -155,28 +168,28 @@ func (a *answering) ending(r *afterbay.Runner, end afterbay.Ending) *afterbay.Er
 	return a.nobodyReads(r.Name(), end)
 }
 
-func (a *answering) nobodyReads(pipeline string, end afterbay.Ending) *afterbay.Error {
-	return &afterbay.Error{
-		Path: "pipeline." + end.As, Message: fmt.Sprintf("nobody reads topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, pipeline),
+func (a *answering) nobodyReads(writer string, end pipeline.Ending) *spec.Problem {
+	return &spec.Problem{
+		Path: "pipeline." + end.As, Message: fmt.Sprintf("nobody reads topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, writer),
 		Hint: fmt.Sprintf("add it: %s: [%s]; or let them expire: unreplied: expire", end.As, strings.Join(append(a.of(end.As), end.Topic), ", ")),
 	}
 }
 
 // unread finds what a log alone shows: of a pipeline whose dead letters or ends the
 // file names, the topic of the others, where there is one that the file does not name.
-func (a *answering) unread(topics []stream.Topic) (found afterbay.Errors) {
+func (a *answering) unread(topics []stream.Topic) (found spec.Problems) {
 	there := func(name string) bool {
 		return slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name })
 	}
 	for _, t := range topics {
-		pipeline, ok := naming.Owner(t.Name, naming.Ended)
-		letters := deadletter.Topic(pipeline)
+		owner, ok := naming.Owner(t.Name, naming.Ended)
+		letters := deadletter.Topic(owner)
 		switch {
 		case !ok || !there(letters):
 		case a.lists[t.Name] == "" && a.lists[letters] == "dead_letters":
-			found = append(found, a.nobodyReads(pipeline, afterbay.Ending{Topic: t.Name, As: "outputs"}))
+			found = append(found, a.nobodyReads(owner, pipeline.Ending{Topic: t.Name, As: "outputs"}))
 		case a.lists[t.Name] == "outputs" && a.lists[letters] == "":
-			found = append(found, a.nobodyReads(pipeline, afterbay.Ending{Topic: letters, As: "dead_letters"}))
+			found = append(found, a.nobodyReads(owner, pipeline.Ending{Topic: letters, As: "dead_letters"}))
 		}
 	}
 	return found
@@ -193,14 +206,14 @@ func (a *answering) of(list string) (topics []string) {
 }
 
 // unwritten returns the topics of the file that no pipeline writes.
-func (a *answering) unwritten() (found afterbay.Errors) {
+func (a *answering) unwritten() (found spec.Problems) {
 	var written []string
 	for _, r := range a.runners {
 		written = append(written, r.Outputs()...)
 	}
 	for path, topic := range a.gateway.Topics() {
 		if path != "pipeline.input" && !slices.Contains(written, topic) {
-			found = append(found, &afterbay.Error{
+			found = append(found, &spec.Problem{
 				Path: path, Message: fmt.Sprintf("no pipeline here writes topic %q", topic), Hint: "they write " + strings.Join(written, ", "),
 			})
 		}
@@ -208,22 +221,21 @@ func (a *answering) unwritten() (found afterbay.Errors) {
 	return found
 }
 
-// fits refuses pipelines by which clients' events would have no result.
-func (f *front) fits(pipelines []pipeline) error {
-	a := newAnswering(f.file, runnersOf(pipelines))
-	u := a.check()
-	f.warnings, f.key = u.warnings, a.key()
+// Fits refuses pipelines by which clients' events would have no result.
+func (f *Gateway) Fits(pipelines []Pipeline) error {
+	u := CompareGateway(f.file, Runners(pipelines))
+	f.warnings, f.key = u.Warnings, u.Key
 	var found []error
-	if len(u.gateway) > 0 {
-		found = append(found, f.file.Explain(u.gateway))
+	if len(u.Gateway) > 0 {
+		found = append(found, f.file.Explain(u.Gateway))
 	}
 	for i, p := range pipelines {
-		if errs := u.pipeline[i]; len(errs) > 0 {
-			found = append(found, p.source.Explain(p.index, errs))
+		if errs := u.Pipelines[i]; len(errs) > 0 {
+			found = append(found, p.Source.Explain(p.Index, errs))
 		}
 	}
 	if len(found) > 0 {
-		return cannotRun(found...)
+		return failure.CannotRun(found...)
 	}
 	return nil
 }

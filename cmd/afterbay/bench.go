@@ -42,10 +42,10 @@ func (c *benchCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if !engine.shared() && c.Delivery != "" {
+	if !engine.Shared() && c.Delivery != "" {
 		return usage("--delivery needs --engine kafka://HOST:PORT: the log in a folder commits outputs with their step")
 	}
-	if engine.shared() && c.RetentionBytes > 0 {
+	if engine.Shared() && c.RetentionBytes > 0 {
 		return usage("--retention-bytes is of the log in a folder")
 	}
 	m := &measurement{app: a, options: c, engine: engine}

@@ -26,7 +26,7 @@ const (
 func (c *benchCommand) settle() time.Duration { return min(benchSettle, c.Duration) }
 
 func (m *measurement) settle() time.Duration {
-	if m.engine.shared() {
+	if m.engine.Shared() {
 		return m.options.settle()
 	}
 	return 0
@@ -44,7 +44,7 @@ func (m *measurement) alone(p afterbay.Pipeline) afterbay.Pipeline {
 	if m.options.Delivery != "" {
 		p.Delivery = afterbay.Delivery(m.options.Delivery)
 	}
-	m.deliveries = map[string]stream.Delivery{p.Name: deliveryOf(p.Delivery)}
+	m.deliveries = map[string]stream.Delivery{p.Name: DeliveryOf(p.Delivery)}
 	return p
 }
 
@@ -60,7 +60,7 @@ type remover interface {
 // of it on brokers.
 func (m *measurement) open() (closeLog func() error, err error) {
 	log, err := m.openEngine(m.engine, stream.Process{
-		Dir: m.engine.folder(m.data), Leave: true, Deliveries: m.deliveries,
+		Dir: m.engine.Folder(m.data), Leave: true, Deliveries: m.deliveries,
 		StateBytes: m.options.StateMemory - m.options.StateMemory/4, RetainBytes: m.options.RetentionBytes,
 	})
 	if err != nil {
@@ -82,8 +82,8 @@ func (m *measurement) open() (closeLog func() error, err error) {
 // waitReady returns when the pipeline has its partitions, which it has at once
 // but on Kafka.
 func (m *measurement) waitReady(ctx context.Context) error {
-	if m.engine.shared() {
-		return waitAssigned(ctx, m.log, m.runner)
+	if m.engine.Shared() {
+		return WaitAssigned(ctx, m.log, m.runner)
 	}
 	return nil
 }

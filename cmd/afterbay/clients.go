@@ -47,10 +47,10 @@ func (c *clientsCommand) reach(a *app) (*admin.Client, error) {
 	if c.URL != "" {
 		return &admin.Client{URL: c.URL, Token: c.Token}, nil
 	}
-	client, err := reach(a.ctx, c.Data)
+	client, err := Reach(a.ctx, c.Data)
 	for _, kind := range fileKinds().Logs {
 		if errors.Is(err, fs.ErrNotExist) {
-			client, err = reach(a.ctx, filepath.Join(c.Data, kind.Name))
+			client, err = Reach(a.ctx, filepath.Join(c.Data, kind.Name))
 		}
 	}
 	switch {

@@ -84,7 +84,7 @@ func (d *demonstration) process() error {
 		return nil
 	})
 	err := group.Wait()
-	d.keepTimings(d.example.data(), d.runner)
+	KeepTimings(d.app.log, d.example.data(), d.runner)
 	d.meter.Clear()
 	if d.ctx.Err() != nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -12,7 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	adminapi "github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
@@ -23,27 +25,68 @@ const (
 	lockedTry  = 50 * time.Millisecond
 )
 
-// openLog opens the log of a data directory.
-func (a *app) openLog(dir string) (*embedded.Log, error) {
-	log, err := embedded.Open(dir, embedded.Options{Logger: a.log})
+// OpenDirectory opens the log of a data directory.
+func OpenDirectory(dir string, logger *slog.Logger) (*embedded.Log, error) {
+	log, err := embedded.Open(dir, embedded.Options{Logger: logger})
 	if err != nil {
 		return nil, directoryError(err, dir)
 	}
 	return log, nil
 }
 
-// directoryError gives an error of a data directory its exit code and what to do.
+// Attach returns the log of an engine, or if another process holds the data directory,
+// that process. The function returned closes it. A directory that is not there is made
+// where create is set.
+func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, create bool) (admin.Directory, func() error, error) {
+	if e.Shared() {
+		log, err := e.Open(ctx, logger, stream.Process{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return local(ctx, log)
+	}
+	if !create && !IsDirectory(data) {
+		return nil, nil, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", data)
+	}
+	for deadline := time.Now().Add(lockedWait); ; {
+		log, err := e.Open(ctx, logger, stream.Process{Dir: data})
+		if unwritable(err) {
+			if log, err = e.Open(ctx, logger, stream.Process{Dir: data, ReadOnly: true}); err == nil {
+				logger.Info("the data directory is read-only: it is read as it is", "dir", data)
+			}
+		}
+		if err == nil {
+			return local(ctx, log)
+		}
+		if !errors.Is(err, embedded.ErrLocked) {
+			return nil, nil, err
+		}
+		client, adminErr := Reach(ctx, data)
+		if adminErr == nil {
+			return client, func() error { return nil }, nil
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			if errors.Is(adminErr, fs.ErrNotExist) {
+				return nil, nil, fmt.Errorf("%w, which does not answer: it is starting or ending, or has no server (--listen none). Try again in a moment", err)
+			}
+			return nil, nil, fmt.Errorf("%w; it does not answer either: %w", err, adminErr)
+		}
+		time.Sleep(lockedTry)
+	}
+}
+
+// directoryError gives an error of a data directory its reason and what to do.
 func directoryError(err error, dir string) error {
 	var damage *embedded.DamageError
 	switch {
 	case errors.Is(err, embedded.ErrLocked):
-		return &exitError{exitLocked, fmt.Errorf("%w: end that process, or choose another directory with --data", err)}
+		return failure.Locked(fmt.Errorf("%w: end that process, or choose another directory with --data", err))
 	case errors.Is(err, embedded.ErrForeign):
-		return usage("%w: name an empty or a new folder with --data, or a data directory", err)
+		return failure.Usage("%w: name an empty or a new folder with --data, or a data directory", err)
 	case errors.As(err, &damage):
-		return &exitError{exitDamaged, fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err)}
+		return failure.Directory(fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err))
 	}
-	return &exitError{exitDamaged, fmt.Errorf("%w: %s", err, directoryHint(err, dir))}
+	return failure.Directory(fmt.Errorf("%w: %s", err, directoryHint(err, dir)))
 }
 
 // directoryHint says what to do about a data directory that cannot be opened.
@@ -59,7 +102,7 @@ func directoryHint(err error, dir string) string {
 	case errors.Is(err, embedded.ErrIrregular), errors.Is(err, syscall.ENOTDIR):
 		return "see what is at that path" + other
 	}
-	return "see what afterbay doctor " + shellWord(dir) + " says" + other
+	return "see what afterbay doctor " + ShellWord(dir) + " says" + other
 }
 
 // permissionHint says what to do if this user may not use a data directory. Only its
@@ -77,7 +120,7 @@ func permissionHint(dir string) string {
 	if u, err := user.LookupId(fmt.Sprint(owner.Uid)); err == nil {
 		name = u.Username
 	}
-	return fmt.Sprintf("the directory belongs to the user %s, who alone may read it: run the command as that user (sudo -u %s afterbay ...), or ask its process with --url", name, shellWord(name))
+	return fmt.Sprintf("the directory belongs to the user %s, who alone may read it: run the command as that user (sudo -u %s afterbay ...), or ask its process with --url", name, ShellWord(name))
 }
 
 // unwritable reports whether a directory can be read at most.
@@ -85,106 +128,49 @@ func unwritable(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }
 
-// open returns the log of the engine, which pipelines may name, or the data
-// directory: the log itself or, where a process holds it, that process. The
-// function returned closes it. A directory that is not there is made where create
-// is set.
-func (f *directoryFlags) open(a *app, create bool, pipelines ...pipeline) (adminapi.Directory, func() error, error) {
-	if f.URL != "" {
-		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
-			return nil, nil, usage("--url %s: use http://host:port", f.URL)
-		}
-		return &adminapi.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
-	}
-	engine, err := f.resolve(pipelines)
-	if err != nil {
-		return nil, nil, err
-	}
-	f.engine = engine
-	if engine.shared() {
-		log, err := a.openEngine(engine, stream.Process{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return a.local(log)
-	}
-	if !create && !isDirectory(f.Data) {
-		return nil, nil, &exitError{exitFailure, fmt.Errorf("%s is no data directory: name one with --data, or make one with afterbay run, or with afterbay produce --partitions N", f.Data)}
-	}
-	for deadline := time.Now().Add(lockedWait); ; {
-		log, err := a.openEngine(engine, stream.Process{Dir: f.Data})
-		if unwritable(err) {
-			if log, err = a.openEngine(engine, stream.Process{Dir: f.Data, ReadOnly: true}); err == nil {
-				a.log.Info("the data directory is read-only: it is read as it is", "dir", f.Data)
-			}
-		}
-		if err == nil {
-			return a.local(log)
-		}
-		if !errors.Is(err, embedded.ErrLocked) {
-			return nil, nil, err
-		}
-		client, adminErr := reach(a.ctx, f.Data)
-		if adminErr == nil {
-			return client, func() error { return nil }, nil
-		}
-		if time.Now().After(deadline) || a.ctx.Err() != nil {
-			if errors.Is(adminErr, fs.ErrNotExist) {
-				return nil, nil, fmt.Errorf("%w, which does not answer: it is starting or ending, or has no server (--listen none). Try again in a moment", err)
-			}
-			return nil, nil, fmt.Errorf("%w; it does not answer either: %w", err, adminErr)
-		}
-		time.Sleep(lockedTry)
-	}
-}
-
-// process returns the process that is meant. Where there is none, unknown is the error.
-func (f *directoryFlags) process(a *app, unknown error) (*adminapi.Client, error) {
-	directory, closeDirectory, err := f.open(a, false)
-	if err != nil {
-		return nil, err
-	}
-	if client, ok := directory.(*adminapi.Client); ok {
-		return client, nil // which holds nothing
-	}
-	return nil, errors.Join(unknown, closeDirectory())
-}
-
 // local returns what works with a log itself.
-func (a *app) local(log adminapi.Log) (adminapi.Directory, func() error, error) {
-	names, err := generation.Open(a.ctx, log)
+func local(ctx context.Context, log admin.Log) (admin.Directory, func() error, error) {
+	names, err := generation.Open(ctx, log)
 	if err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
-	return &adminapi.Local{Log: names}, log.Close, nil
+	return &admin.Local{Log: names}, log.Close, nil
 }
 
-// isDirectory reports whether dir is a data directory: META or its copy is there.
-func isDirectory(dir string) bool {
+// IsDirectory reports whether dir is a data directory: META or its copy is there.
+func IsDirectory(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "META"))
 	_, errCopy := os.Stat(filepath.Join(dir, "META.copy"))
 	return !errors.Is(err, fs.ErrNotExist) || !errors.Is(errCopy, fs.ErrNotExist)
 }
 
-// reach finds the process that holds a data directory.
-func reach(ctx context.Context, dir string) (*adminapi.Client, error) {
-	admin, err := adminapi.ReadAdmin(dir)
+// Reach finds the process that holds a data directory.
+func Reach(ctx context.Context, dir string) (*admin.Client, error) {
+	held, err := admin.ReadAdmin(dir)
 	if err != nil {
 		return nil, err
 	}
-	client, err := admin.Client()
+	client, err := held.Client()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockedWait)
 	defer cancel()
 	status, err := client.Status(ctx)
-	var refused *adminapi.StatusError
+	var refused *admin.StatusError
 	switch {
-	case err == nil && status.PID == admin.PID:
+	case err == nil && status.PID == held.PID:
 		return client, nil
 	case err == nil, errors.As(err, &refused):
-		return nil, fmt.Errorf("another process answers at %s", admin.Address)
+		return nil, fmt.Errorf("another process answers at %s", held.Address)
 	}
 	return nil, err
+}
+
+// shellWord writes a name so that a shell reads it as one word.
+func ShellWord(name string) string {
+	if strings.ContainsAny(name, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	}
+	return name
 }

@@ -8,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
-	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -32,7 +30,7 @@ type examiner interface {
 // examine looks at the brokers of an engine, for the pipelines of files or what
 // pipelines left there.
 func (c *doctorCommand) examine(a *app) error {
-	var pipelines []pipeline
+	var pipelines []Pipeline
 	if len(c.Paths) > 0 {
 		var err error
 		if pipelines, err = a.load(c.Paths, 1, nil, noPrograms); err != nil {
@@ -44,18 +42,18 @@ func (c *doctorCommand) examine(a *app) error {
 	if err != nil {
 		return err
 	}
-	if !engine.shared() {
+	if !engine.Shared() {
 		return usage("%s names no brokers: add --engine kafka://HOST:PORT, or `engine: kafka://HOST:PORT` to the file; of a data directory name the folder", strings.Join(c.Paths, ", "))
 	}
 	examiner, ok := engine.Config.(examiner)
 	if !ok {
-		return usage("%s: doctor knows nothing about a log of kind %s", engine.typed, engine.Kind)
+		return usage("%s: doctor knows nothing about a log of kind %s", engine.Typed, engine.Kind)
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, examineMax)
 	defer cancel()
-	findings, err := examiner.Examine(ctx, engine.process(a, stream.Process{}), planOf(pipelines))
+	findings, err := examiner.Examine(ctx, engine.Process(a.log, stream.Process{}), PlanOf(pipelines))
 	if found := lang.EngineProblems(err); found != nil {
-		return engine.wrong(found)
+		return engine.Wrong(found)
 	}
 	if err != nil {
 		return fmt.Errorf("examine the brokers: %w", err)
@@ -78,23 +76,6 @@ func (c *doctorCommand) examine(a *app) error {
 		err = failure.As(failure.OfRun, errUnfit)
 	}
 	return err
-}
-
-// planOf returns what pipelines read and write.
-func planOf(pipelines []pipeline) (plan kafka.Plan) {
-	for _, p := range pipelines {
-		for _, r := range slices.Concat(p.runner.Reads(), p.runner.SinkReads()) {
-			plan.Reads = append(plan.Reads, kafka.Reading{Group: r.Group, Topic: r.Topic})
-		}
-		plan.Writes = append(plan.Writes, p.runner.Outputs()...)
-		for _, s := range p.runner.Sinks() {
-			plan.Writes = append(plan.Writes, sinks.DeadTopic(p.runner.Name()+"."+s.Name))
-		}
-		if reads := p.runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads
-			plan.Writes = append(plan.Writes, reads[len(reads)-1].Topic)
-		}
-	}
-	return plan
 }
 
 func writeFindings(a *app, findings []kafka.Finding) error {

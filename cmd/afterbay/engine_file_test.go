@@ -130,7 +130,7 @@ func TestSecretsComeFromWhereTheyAreNamedFirst(t *testing.T) {
 	of := func(engine string) (o kafka.Options) {
 		t.Helper()
 		flags := engineFlags{}
-		var pipelines []pipeline
+		var pipelines []Pipeline
 		if strings.HasPrefix(engine, "kafka://") {
 			flags.Engine = engine
 		} else {
@@ -145,7 +145,7 @@ func TestSecretsComeFromWhereTheyAreNamedFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, found := e.Config.(*kafka.Config).Options(kafka.Environment{Get: e.env, Last: e.place == nil})
+		o, found := e.Config.(*kafka.Config).Options(kafka.Environment{Get: e.Env, Last: e.Place == nil})
 		if len(found) > 0 {
 			t.Fatal(found)
 		}

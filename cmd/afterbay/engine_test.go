@@ -37,12 +37,12 @@ func fakeEngine(t testing.TB, more ...kfake.Opt) string {
 func engineOptions(url string, env func(string) string) (kafka.Options, error) {
 	flags := engineFlags{url}
 	e, err := flags.resolve(nil)
-	if err != nil || !e.shared() {
+	if err != nil || !e.Shared() {
 		return kafka.Options{}, err
 	}
-	e.env = env
-	o, found := e.Config.(*kafka.Config).Options(kafka.Environment{Get: e.env, Last: e.place == nil})
-	return o, errors.Join(e.wrong(found), o.Validate())
+	e.Env = env
+	o, found := e.Config.(*kafka.Config).Options(kafka.Environment{Get: e.Env, Last: e.Place == nil})
+	return o, errors.Join(e.Wrong(found), o.Validate())
 }
 
 func TestEngineURLs(t *testing.T) {

@@ -88,7 +88,7 @@ func (e *example) load(a *app, sessions int) (*afterbay.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	runner, err := a.newRunner(file.Pipelines[0], afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log})
+	runner, err := a.newRunner(file.Pipelines[0], afterbay.Options{Sessions: Members(sessions), Logger: a.log})
 	if err != nil {
 		return nil, file.Explain(0, err)
 	}

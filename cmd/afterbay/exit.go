@@ -36,9 +36,6 @@ func (e *exitError) Unwrap() error { return e.error }
 
 func usage(format string, args ...any) error { return failure.Usage(format, args...) }
 
-// cannotRun is what is wrong with pipelines.
-func cannotRun(found ...error) error { return failure.CannotRun(found...) }
-
 // codes are the exit codes of the classes of errors.
 var codes = map[failure.Class]int{
 	failure.OfRun:         exitFailure,

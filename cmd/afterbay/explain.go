@@ -24,13 +24,13 @@ type explainCommand struct {
 // Run says where one output came from.
 func (c *explainCommand) Run(a *app) (err error) {
 	var pipelines []afterbay.Pipeline
-	var loaded []pipeline
+	var loaded []Pipeline
 	if len(c.Files) > 0 {
 		if loaded, err = a.load(c.Files, 1, nil, noPrograms); err != nil {
 			return err
 		}
 		for _, p := range loaded {
-			one := p.source.Pipelines[p.index]
+			one := p.Source.Pipelines[p.Index]
 			pipelines = append(pipelines, one)
 		}
 	}
@@ -70,7 +70,7 @@ func (c *explainCommand) Run(a *app) (err error) {
 func (c *explainCommand) timings(directory admin.Directory) func(context.Context, string, stream.Partition, stream.Offset) (admin.Timing, bool, error) {
 	var left explain.Timings
 	if c.engine != nil {
-		left = explain.ReadTimings(c.engine.folder(c.Data))
+		left = explain.ReadTimings(c.engine.Folder(c.Data))
 	}
 	client, _ := directory.(*admin.Client)
 	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool, error) {

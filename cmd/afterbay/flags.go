@@ -14,7 +14,7 @@ type directoryFlags struct {
 	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
 	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`
 
-	engine *engine // that open found; nil with --url
+	engine *Engine // that open found; nil with --url
 }
 
 // listenFlags say where a process can be reached.

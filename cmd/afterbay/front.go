@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -16,8 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/gateway"
 	"github.com/afterbay/afterbay/internal/gateway/auth"
 	"github.com/afterbay/afterbay/internal/gateway/limit"
@@ -25,6 +26,9 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -33,7 +37,7 @@ const defaultFront = "127.0.0.1:8088"
 
 // front is the gateway of a process: what clients connect to, and the sequencer of
 // their events.
-type front struct {
+type Gateway struct {
 	file      *config.Gateway
 	warnings  []string // of what is allowed but will surprise
 	key       string   // that the pipelines of the process read the input by; "" is not known
@@ -58,39 +62,51 @@ type front struct {
 	err  error
 }
 
-// newFront reads a gateway file, and the keys that it names.
-func (a *app) newFront(path string) (*front, error) {
-	file, err := config.LoadGateway(path, fileKinds())
-	if found := new(config.Errors); errors.As(err, found) && !config.IsGateway(path) {
-		return nil, usage("%s is no gateway file: it does not say `gateway: NAME`; a pipeline file goes before --gateway", path)
+// newFront reads a gateway file, and the keys that it names. fault is as in pipeline.Options.
+func NewGateway(path string, kinds lang.Kinds, logger *slog.Logger, fault func(stage string)) (*Gateway, error) {
+	file, err := config.LoadGateway(path, kinds)
+	if found := new(spec.Errors); errors.As(err, found) && !config.IsGateway(path) {
+		return nil, failure.Usage("%s is no gateway file: it does not say `gateway: NAME`; a pipeline file goes before --gateway", path)
 	}
 	if err != nil {
-		return nil, &exitError{exitInvalid, err}
+		return nil, failure.Files(err)
 	}
 	secret, err := file.Secret()
 	if err != nil {
 		return nil, err
 	}
-	keys, err := keysOf(file)
+	keys, err := KeysOf(file)
 	if err != nil {
-		return nil, &exitError{exitInvalid, err}
+		return nil, failure.Files(err)
 	}
 	addresses, err := limit.New[netip.Prefix](shareOf(file.Limits.Address))
 	if err != nil {
 		return nil, err
 	}
-	return &front{file: file, log: a.log, secret: secret, keys: keys, addresses: addresses, fault: a.fault}, nil
+	return &Gateway{file: file, log: logger, secret: secret, keys: keys, addresses: addresses, fault: fault}, nil
+}
+
+// openKeys opens a file of keys.
+func OpenKeys(path string) (*auth.Keyring, error) {
+	file, err := config.LoadKeys(path)
+	var access *fs.PathError
+	if errors.As(err, &access) {
+		return nil, fmt.Errorf("%w: name one that can be read, written as docs/reference/keys-file.md says", err)
+	} else if err != nil {
+		return nil, err
+	}
+	return file.Open(auth.Options{})
 }
 
 // keysOf opens the file of keys that a gateway file names. Where it cannot be read the
 // error says at which place it is named.
-func keysOf(g *config.Gateway) (*auth.Keyring, error) {
-	keys, err := openKeys(g.Keys)
-	var within config.Errors
+func KeysOf(g *config.Gateway) (*auth.Keyring, error) {
+	keys, err := OpenKeys(g.Keys)
+	var within spec.Errors
 	if err == nil || errors.As(err, &within) {
 		return keys, err
 	}
-	return nil, g.Explain(&afterbay.Error{Path: "keys", Message: err.Error(), Err: err})
+	return nil, g.Explain(&spec.Problem{Path: "keys", Message: err.Error(), Err: err})
 }
 
 func shareOf(s config.GatewayShare) limit.Options {
@@ -114,7 +130,7 @@ func (a authenticator) Verify(ctx context.Context, text string) (gateway.Identit
 }
 
 // options returns those of the gateway and of its sequencer.
-func (f *front) options() (gateway.Options, sequence.Options) {
+func (f *Gateway) options() (gateway.Options, sequence.Options) {
 	file := f.file
 	l := file.Limits
 	events := sequence.Options{
@@ -145,11 +161,11 @@ func (f *front) options() (gateway.Options, sequence.Options) {
 
 // listen makes the gateway on a log that has the topics of the pipeline, and takes
 // the address. Clients are served from start on.
-func (f *front) listen(ctx context.Context, log admin.Log) error {
+func (f *Gateway) listen(ctx context.Context, log admin.Log) error {
 	options, events := f.options()
 	var err error
 	if f.sequencer, err = sequence.New(log, events); err != nil {
-		return &exitError{exitInvalid, err}
+		return failure.Files(err)
 	}
 	if err := f.sequencer.Grown(ctx); err != nil {
 		return err
@@ -198,13 +214,13 @@ func (n narrow) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-func (f *front) explain(path, message, hint string) error {
-	return f.file.Explain(&afterbay.Error{Path: path, Message: message, Hint: hint})
+func (f *Gateway) explain(path, message, hint string) error {
+	return f.file.Explain(&spec.Problem{Path: path, Message: message, Hint: hint})
 }
 
 // checkTopics returns which topic of the pipeline is not there, or which of those that
 // pipelines have by their name is not read.
-func (f *front) checkTopics(ctx context.Context, log admin.Log) error {
+func (f *Gateway) checkTopics(ctx context.Context, log admin.Log) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
@@ -229,7 +245,7 @@ func (f *front) checkTopics(ctx context.Context, log admin.Log) error {
 				copyBy(f.key)+" of the pipeline, or have it and the gateway name another topic")
 		}
 	}
-	var unread afterbay.Errors
+	var unread spec.Problems
 	for _, e := range newAnswering(f.file, nil).unread(topics) {
 		if f.file.Pipeline.Unreplied == "expire" {
 			f.log.Warn("gateway: "+e.Message, "gateway", f.file.Name)
@@ -238,14 +254,14 @@ func (f *front) checkTopics(ctx context.Context, log admin.Log) error {
 		unread = append(unread, e)
 	}
 	if unread != nil {
-		return &exitError{exitInvalid, f.file.Explain(unread)}
+		return failure.Files(f.file.Explain(unread))
 	}
 	return nil
 }
 
 // handler serves clients, and says to what shares them among gateways whether this
 // one takes more.
-func (f *front) handler(clients http.Handler) http.Handler {
+func (f *Gateway) handler(clients http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if f.ending.Load() {
@@ -259,8 +275,17 @@ func (f *front) handler(clients http.Handler) http.Handler {
 	return mux
 }
 
-// address is where clients connect.
-func (f *front) address() string {
+// File is the gateway file.
+func (f *Gateway) File() *config.Gateway { return f.file }
+
+// Warnings are about what is allowed but will surprise.
+func (f *Gateway) Warnings() []string { return f.warnings }
+
+// Address is where clients connect; "" before there is a listener.
+func (f *Gateway) Address() string {
+	if f.listener == nil {
+		return ""
+	}
 	if f.file.Cert != "" {
 		return "wss://" + f.listener.Addr().String()
 	}
@@ -268,7 +293,7 @@ func (f *front) address() string {
 }
 
 // shown is what the process shows of the gateway; nil where f is.
-func (f *front) shown() *admin.Gateway {
+func (f *Gateway) shown() *admin.Gateway {
 	if f == nil {
 		return nil
 	}
@@ -277,10 +302,10 @@ func (f *front) shown() *admin.Gateway {
 
 // ended returns why the gateway ended alone; nil while it runs. It may be called after
 // start or fail.
-func (f *front) ended() error {
+func (f *Gateway) ended() error {
 	select {
 	case <-f.done:
-		if afterbay.Outgrown(f.err) {
+		if pipeline.Outgrown(f.err) {
 			return f.err
 		}
 	default:
@@ -289,13 +314,13 @@ func (f *front) ended() error {
 }
 
 // fail is start for a gateway that cannot be served: it ended for that reason.
-func (f *front) fail(why error) {
+func (f *Gateway) fail(why error) {
 	f.done, f.stop, f.err = make(chan struct{}), func() {}, why
 	close(f.done)
 }
 
 // start serves clients until ctx is done, and then sends them away.
-func (f *front) start(ctx context.Context) {
+func (f *Gateway) start(ctx context.Context) {
 	ctx, f.stop = context.WithCancel(ctx)
 	f.done = make(chan struct{})
 	go func() { // until wait
@@ -305,7 +330,7 @@ func (f *front) start(ctx context.Context) {
 }
 
 // wait ends the gateway and returns what went wrong. It may be called before start.
-func (f *front) wait() error {
+func (f *Gateway) wait() error {
 	switch {
 	case f.done != nil:
 		f.stop()
@@ -319,7 +344,7 @@ func (f *front) wait() error {
 
 // run serves clients until ctx is done. Results go on while clients are sent away,
 // so that those which wait for theirs may still get them.
-func (f *front) run(ctx context.Context) error {
+func (f *Gateway) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	working, stopWorking := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorking()

@@ -1,16 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-
-	"golang.org/x/sync/errgroup"
-
-	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/state/generation"
-	"github.com/afterbay/afterbay/stream"
 )
 
 type gatewayCommand struct {
@@ -28,7 +20,7 @@ type gatewayCommand struct {
 // Run serves clients until the first signal, and then sends them away.
 func (c *gatewayCommand) Run(a *app) (err error) {
 	a.service.Store(true)
-	f, err := a.newFront(c.File)
+	f, err := NewGateway(c.File, fileKinds(), a.log, a.fault)
 	if err != nil {
 		return err
 	}
@@ -36,84 +28,47 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	tokens, err := c.tokens(a)
+	listen := listenFlags{c.Admin, c.accessFlags, c.requestFlags}
+	http, err := listen.http(a)
 	if err != nil {
 		return err
 	}
-	options := admin.Options{Address: c.Admin, Token: c.Token, Tokens: tokens, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Version: version(), Logger: a.log, Connections: c.Connections, Memory: c.memory()}
-	if err := options.Validate(); err != nil {
-		return &exitError{exitUsage, err}
-	}
-	f.memory = options.Memory
-	dir := engine.folder(c.Data)
-	brokers, err := a.openEngine(engine, stream.Process{Dir: dir, Leave: c.LeaveGroup, StateBytes: c.log(), Standbys: c.StandbyReplicas})
+	p, err := Open(a.ctx, engine, Options{
+		Data: c.Data, Leave: c.LeaveGroup, Standbys: c.StandbyReplicas, StateBytes: c.log(), Listen: true, HTTP: http, Gateway: f, Logger: a.log,
+		Started: func(running Running) {
+			fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", engine.Config.Describe(), running.Dir)
+			announceGateway(a, f)
+			fmt.Fprintf(a.stdout, "listening on %s: /metrics, /healthz, /readyz, /v1/clients\n", running.URL)
+		},
+	})
 	if err != nil {
 		return err
 	}
 	a.orderly.Store(true)
-	defer func() { err = errors.Join(err, brokers.Close()) }()
-	log, err := generation.Open(a.ctx, brokers)
-	if err != nil {
-		return err
-	}
-	if err := f.listen(a.ctx, log); err != nil {
-		return err
-	}
-	options.Gateway = f.shown()
-	server, err := admin.Listen(log, options)
-	if err != nil {
-		return errors.Join(err, f.wait())
-	}
-	if err := server.Admin().Write(dir); err != nil {
-		return &exitError{exitDamaged, errors.Join(err, f.wait())}
-	}
-	defer func() { err = errors.Join(err, server.Admin().Remove(dir)) }()
-	fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", engine.Config.Describe(), dir)
-	f.announce(a)
-	fmt.Fprintf(a.stdout, "listening on %s: /metrics, /healthz, /readyz, /v1/clients\n", server.URL())
-	return a.serveFront(f, server)
-}
-
-// serveFront serves clients until the first signal. The server ends after them, so
-// that they can be watched to the end.
-func (a *app) serveFront(f *front, server *admin.Server) error {
-	serving, stopServing := context.WithCancel(context.WithoutCancel(a.ctx))
-	defer stopServing()
-	group, failed := errgroup.WithContext(a.ctx)
-	group.Go(func() error { return server.Run(serving) })
-	group.Go(func() error {
-		defer stopServing()
-		return f.run(failed)
-	})
-	server.Ready(true)
-	return group.Wait()
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return p.ServeGateway(a.ctx)
 }
 
 // engineOf returns the log of a gateway, which is Kafka: an embedded log is of one
 // process, the one that runs the pipeline.
-func (c *gatewayCommand) engineOf(f *front) (*engine, error) {
-	e := &engine{Engine: f.file.Engine, typed: c.File, place: f.file.Explain, env: os.Getenv}
-	switch {
-	case c.Engine != "":
-		var err error
-		if e, err = c.resolve(nil); err != nil {
-			return nil, err
-		}
-	default:
-		if err := e.wrong(e.Check()); err != nil {
-			return nil, err
-		}
+func (c *gatewayCommand) engineOf(f *Gateway) (*Engine, error) {
+	e, err := EngineOfGateway(c.File, f.File())
+	if c.Engine != "" {
+		e, err = c.resolve(nil)
 	}
-	if !e.shared() {
+	if err != nil {
+		return nil, err
+	}
+	if !e.Shared() {
 		return nil, usage("the log of a data directory is held by the process that runs the pipeline: serve its clients there, by afterbay run PIPELINE --gateway %s, or name Kafka by --engine or in the file", c.File)
 	}
 	return e, nil
 }
 
-// announce prints where clients connect.
-func (f *front) announce(a *app) {
-	fmt.Fprintf(a.stdout, "gateway %s: clients connect to %s/v1/stream; events go to %s\n", f.file.Name, f.address(), f.file.Pipeline.Input)
-	for _, w := range f.warnings {
+// announceGateway prints where clients connect.
+func announceGateway(a *app, f *Gateway) {
+	fmt.Fprintf(a.stdout, "gateway %s: clients connect to %s/v1/stream; events go to %s\n", f.File().Name, f.Address(), f.File().Pipeline.Input)
+	for _, w := range f.Warnings() {
 		fmt.Fprintf(a.stdout, "  warning: %s\n", w)
 	}
 }

@@ -164,7 +164,7 @@ func (g *gatewayRun) show(p *ordered) {
 // talk has the clients come, and waits until they have results.
 func (g *gatewayRun) talk() {
 	g.Helper()
-	keys, err := openKeys("keys.yaml")
+	keys, err := OpenKeys("keys.yaml")
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay"
@@ -77,7 +76,7 @@ func (c *initCommand) Run(a *app) error {
   afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d --key %[6]s
   afterbay run %[1]s --until-idle
   afterbay tail %[7]s --limit 5
-`, shellWord(c.Out), shellWord(file), found.Topic, format, afterbay.DefaultPartitions, found.Key.Name, found.Output())
+`, ShellWord(c.Out), ShellWord(file), found.Topic, format, afterbay.DefaultPartitions, found.Key.Name, found.Output())
 	return nil
 }
 
@@ -96,12 +95,4 @@ func (c *initCommand) write(text []byte) error {
 		return fmt.Errorf("%w: name a file that can be written with --out", err)
 	}
 	return nil
-}
-
-// shellWord writes a name so that a shell reads it as one word.
-func shellWord(name string) string {
-	if strings.ContainsAny(name, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
-		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-	}
-	return name
 }

@@ -26,7 +26,7 @@ func (c *lagCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if _, ok := directory.(*admin.Local); ok && c.Watch && !c.engine.shared() { // no process could open it meanwhile
+	if _, ok := directory.(*admin.Local); ok && c.Watch && !c.engine.Shared() { // no process could open it meanwhile
 		return fmt.Errorf("no process runs in %s, so there is nothing to watch: start afterbay run, or leave out --watch", c.Data)
 	}
 	for first := true; ; first = false {

@@ -26,7 +26,7 @@ type lintCommand struct {
 
 // Run checks the files, and says all that is wrong with any of them.
 func (c *lintCommand) Run(a *app) error {
-	l := &linter{app: a, pipelines: make(map[string]string), engine: &engine{}, reach: c.Connect}
+	l := &linter{app: a, pipelines: make(map[string]string), engine: &Engine{}, reach: c.Connect}
 	for _, path := range c.Files {
 		switch {
 		case config.IsGateway(path):
@@ -56,12 +56,12 @@ func (c *lintCommand) Run(a *app) error {
 	}
 	arrivals := l.arrivals()
 	for i, p := range l.right {
-		if c.JSON || files[p.file] {
+		if c.JSON || files[p.File] {
 			continue
 		}
-		fmt.Fprintf(a.stdout, "%s: pipeline %s is valid: it reads %s\n", p.file, p.runner.Name(), p.describe())
-		for _, w := range slices.Concat(p.runner.Warnings(), arrivals[i]) {
-			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.file, p.runner.Name(), w)
+		fmt.Fprintf(a.stdout, "%s: pipeline %s is valid: it reads %s\n", p.File, p.Runner.Name(), p.Describe())
+		for _, w := range slices.Concat(p.Runner.Warnings(), arrivals[i]) {
+			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.File, p.Runner.Name(), w)
 		}
 	}
 	for _, m := range l.manifests {
@@ -100,7 +100,7 @@ type linter struct {
 	app       *app
 	reach     bool              // servers of models have to answer
 	pipelines map[string]string // the file of each pipeline's name
-	engine    *engine           // the newest that a pipeline names
+	engine    *Engine           // the newest that a pipeline names
 	files     []*lintedFile
 	right     []lintedPipeline // without findings of their own
 	gateways  []lintedGateway  // without findings
@@ -120,7 +120,7 @@ func (m *lintedManifest) next() string {
 	if models.Inside(m.Kind) {
 		return ""
 	}
-	return " by itself; the model is checked by: afterbay model verify " + shellWord(m.path)
+	return " by itself; the model is checked by: afterbay model verify " + ShellWord(m.path)
 }
 
 type lintedFile struct {
@@ -131,7 +131,7 @@ type lintedFile struct {
 }
 
 type lintedPipeline struct {
-	pipeline
+	Pipeline
 	in    *lintedFile
 	index int // in its file
 }
@@ -158,12 +158,12 @@ func (l *linter) check(path string) {
 		} else {
 			l.pipelines[p.Name] = path
 		}
-		here := pipeline{file: path, source: file, index: i}
-		engine, found := l.engine.next(here)
+		here := Pipeline{File: path, Source: file, Index: i}
+		engine, found := l.engine.Next(here)
 		if l.engine = engine; len(found) > 0 {
 			f.add(file.Explain(i, found))
 		}
-		if here.runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach, NoPrograms: true}); err != nil {
+		if here.Runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach, NoPrograms: true}); err != nil {
 			f.add(file.Explain(i, err))
 			continue
 		}
@@ -216,7 +216,7 @@ func (l *linter) checkTokens(path string) {
 func (l *linter) runners() []*afterbay.Runner {
 	runners := make([]*afterbay.Runner, len(l.right))
 	for i, p := range l.right {
-		runners[i] = p.runner
+		runners[i] = p.Runner
 	}
 	return runners
 }
@@ -239,10 +239,10 @@ const connectMax = 30 * time.Second // of one sink
 // where they look up rows and documents.
 func (l *linter) connect() {
 	for _, p := range l.right {
-		if err := p.runner.CheckLookups(l.app.ctx); err != nil {
+		if err := p.Runner.CheckLookups(l.app.ctx); err != nil {
 			p.in.add(p.in.file.Explain(p.index, err))
 		}
-		if found := p.runner.CheckSinks(l.app.ctx, connectMax); len(found) > 0 {
+		if found := p.Runner.CheckSinks(l.app.ctx, connectMax); len(found) > 0 {
 			p.in.add(p.in.file.Explain(p.index, found))
 		}
 	}

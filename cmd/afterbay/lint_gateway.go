@@ -39,7 +39,7 @@ func (l *linter) checkGateway(path string) {
 		}
 	}
 	if g.Keys != "" {
-		_, err := keysOf(g)
+		_, err := KeysOf(g)
 		var found config.Errors
 		if errors.As(err, &found) && found[0].File == path {
 			f.add(err)
@@ -60,30 +60,29 @@ func (l *linter) answered() {
 	}
 	runners := make([]*afterbay.Runner, len(l.right))
 	for i, p := range l.right {
-		runners[i] = p.runner
+		runners[i] = p.Runner
 	}
 	for i := range l.gateways {
 		g := &l.gateways[i]
 		if slices.ContainsFunc(g.in.found, func(e *config.Error) bool { return e.Field == "" || strings.HasPrefix(e.Field, "pipeline") }) {
 			continue // what it has is not known
 		}
-		a := newAnswering(g.file, runners)
-		u := a.check()
-		if g.warnings = u.warnings; len(u.gateway) > 0 {
-			g.in.add(g.file.Explain(u.gateway))
+		u := CompareGateway(g.file, runners)
+		if g.warnings = u.Warnings; len(u.Gateway) > 0 {
+			g.in.add(g.file.Explain(u.Gateway))
 		}
-		for i, errs := range u.pipeline {
+		for i, errs := range u.Pipelines {
 			p := l.right[i]
 			p.in.add(p.in.file.Explain(p.index, errs))
 		}
-		if key := a.key(); key != "" {
-			g.of = ", keyed by " + key + ","
+		if u.Key != "" {
+			g.of = ", keyed by " + u.Key + ","
 		}
 		var names []string
-		for _, i := range a.behind() {
+		for _, i := range u.Behind {
 			names = append(names, runners[i].Name())
 		}
-		if g.of += " of pipeline " + strings.Join(names, ", "); len(u.pipeline) == 0 && g.file.Pipeline.Unreplied == "" {
+		if g.of += " of pipeline " + strings.Join(names, ", "); len(u.Pipelines) == 0 && g.file.Pipeline.Unreplied == "" {
 			g.of += ", and each of them ends in a result"
 		}
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
@@ -70,7 +69,7 @@ type app struct {
 	log    *slog.Logger
 	ends   []func() // of what a command opened
 
-	endpoints control.Endpoints // of all pipelines
+	loading *Loader // made by loader
 
 	fault func(stage string) // of their options; nil but in crash tests
 
@@ -97,6 +96,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))}
 	err := a.untilSignal(func() error {
 		err := a.execute(args)
+		if a.loading != nil {
+			a.loading.Close()
+		}
 		for _, end := range a.ends {
 			end()
 		}

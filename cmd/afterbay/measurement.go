@@ -29,7 +29,7 @@ type measurement struct {
 	options    *benchCommand
 	work       work
 	data       string // data directory
-	engine     *engine
+	engine     *Engine
 	deliveries map[string]stream.Delivery
 	runner     *afterbay.Runner
 	log        admin.Log
@@ -62,7 +62,7 @@ func (m *measurement) run() (err error) {
 	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(m.engine.shared()), kernel)
+	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(m.engine.Shared()), kernel)
 	m.meter = term.NewMeter(m.stderr)
 	defer m.meter.Clear()
 	if m.options.Rate > 0 {
@@ -84,7 +84,7 @@ func (m *measurement) load(e *example) (string, error) {
 	if m.options.Exact {
 		exactWindows(p)
 	}
-	if m.engine.shared() {
+	if m.engine.Shared() {
 		p = m.alone(p)
 	}
 	kernel := "none"
@@ -99,7 +99,7 @@ func (m *measurement) load(e *example) (string, error) {
 		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
 		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: sessionsOrCores(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.app.log})
+	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: Members(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.app.log})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}

@@ -5,74 +5,89 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"runtime"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// pipeline is a pipeline that is ready to run, and its file.
-type pipeline struct {
-	file   string
-	source *config.File
-	index  int // in the file
-	runner *afterbay.Runner
+// Pipeline is a pipeline that is ready to run, and its file.
+type Pipeline struct {
+	File   string
+	Source *lang.File
+	Index  int // in the file
+	Runner *pipeline.Runner
 }
 
-// newRunner checks a pipeline, whose models may be of any kind. What they have
-// outside of the process ends with the command.
-func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runner, error) {
-	o.Announce = a.announce
-	o.Endpoints = cmp.Or(o.Endpoints, &a.endpoints)
-	runner, err := afterbay.New(p, o)
+// Describe says what the pipeline reads, writes and loads.
+func (p Pipeline) Describe() string {
+	text := fmt.Sprintf("%s and writes %s", strings.Join(p.Runner.Inputs(), ", "), strings.Join(p.Runner.Outputs(), ", "))
+	for _, m := range p.Runner.Models() {
+		text += "\n  model " + m
+	}
+	for _, s := range p.Runner.Sinks() {
+		text += fmt.Sprintf("\n  sink %s: %s to %s", s.Name, s.From, s.Config.Describe())
+	}
+	return text
+}
+
+// Loader loads pipelines, with what all pipelines of a program get.
+type Loader struct {
+	Kinds    lang.Kinds         // that files may name
+	Code     lang.Code          // that files may name
+	Logger   *slog.Logger       // nil discards
+	Announce func(text string)  // as in pipeline.Options
+	Fault    func(stage string) // as in pipeline.Options
+
+	endpoints control.Endpoints // of all pipelines
+	ends      []func()          // of the pipelines
+}
+
+// New checks a pipeline, whose models may be of any kind. What they have outside of the
+// process ends with Close.
+func (l *Loader) New(p lang.Pipeline, o pipeline.Options) (*pipeline.Runner, error) {
+	o.Announce, o.Endpoints = l.Announce, cmp.Or(o.Endpoints, &l.endpoints)
+	if o.ModelKinds == nil {
+		o.ModelKinds = l.Kinds.Models
+	}
+	runner, err := pipeline.New(p, o)
 	if err == nil {
-		a.ends = append(a.ends, runner.Close)
+		l.Own(runner)
 	}
 	return runner, err
 }
 
-// announce says which program is run.
-func (a *app) announce(text string) { fmt.Fprintln(a.stderr, text) }
+// Own has Close close a pipeline that another caller made.
+func (l *Loader) Own(runner *pipeline.Runner) { l.ends = append(l.ends, runner.Close) }
 
-// opening says how models of manifests are opened.
-func (a *app) opening() models.Opening {
-	return models.Opening{Kinds: fileKinds().Models, Announce: a.announce}
+// Close closes the pipelines. They must have ended.
+func (l *Loader) Close() {
+	for _, end := range l.ends {
+		end()
+	}
+	l.ends = nil
 }
 
-// noPrograms has load run no program: for commands that score nothing.
-func noPrograms(o *afterbay.Options) { o.NoPrograms = true }
-
-func (p pipeline) describe() string {
-	text := fmt.Sprintf("%s and writes %s", strings.Join(p.runner.Inputs(), ", "), strings.Join(p.runner.Outputs(), ", "))
-	for _, m := range p.runner.Models() {
-		text += "\n  model " + m
-	}
-	return text + p.describeSinks()
-}
-
-// load reads and checks the pipelines of files. The error is all that is wrong
-// with them. keys returns KeyBytes of each of a number of pipelines; nil is the
-// default. More options are set by set.
-func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*afterbay.Options)) ([]pipeline, error) {
-	if sessions < 0 {
-		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", sessions)
-	}
-	var all []pipeline
-	var loaded []*config.File
+// Load reads and checks the pipelines of files. The error is all that is wrong with them.
+// keys returns KeyBytes of each of a number of pipelines; nil is that of the options. The
+// pipelines are upstream first.
+func (l *Loader) Load(files []string, o pipeline.Options, keys func(pipelines int) int64) ([]Pipeline, error) {
+	var all []Pipeline
+	var loaded []*lang.File
 	var found []error
 	names := map[string]string{}
-	options := afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: a.log, Fault: a.fault}
-	for _, change := range set {
-		change(&options)
-	}
+	o.Logger, o.Fault = l.Logger, l.Fault
 	count := 0
 	for _, path := range files {
 		if config.IsGateway(path) {
-			return nil, usage("%s is a gateway file: name the pipelines, and it by --gateway %s", path, path)
+			return nil, failure.Usage("%s is a gateway file: name the pipelines, and it by --gateway %s", path, path)
 		}
-		file, err := config.Load(path, fileKinds())
+		file, err := lang.Load(path, l.Kinds)
 		if errors.As(err, new(*fs.PathError)) {
 			err = fmt.Errorf("%w: name a pipeline file that can be read", err)
 		}
@@ -83,7 +98,7 @@ func (a *app) load(files []string, sessions int, keys func(pipelines int) int64,
 		loaded, count = append(loaded, file), count+len(file.Pipelines)
 	}
 	if keys != nil {
-		options.KeyBytes = keys(count)
+		o.KeyBytes = keys(count)
 	}
 	for _, file := range loaded {
 		path := file.Name
@@ -92,65 +107,55 @@ func (a *app) load(files []string, sessions int, keys func(pipelines int) int64,
 				found = append(found, fmt.Errorf("%s: pipeline %q is in %s too: rename one, since its state has its name", path, p.Name, other))
 				continue
 			}
-			names[p.Name] = path
-			runner, err := a.newRunner(p, options)
+			names[p.Name], p.Code = path, l.Code
+			runner, err := l.New(p, o)
 			if err != nil {
 				found = append(found, file.Explain(i, err))
 				continue
 			}
-			all = append(all, pipeline{path, file, i, runner})
+			all = append(all, Pipeline{path, file, i, runner})
 		}
 	}
 	if len(found) > 0 {
-		return nil, cannotRun(found...)
+		return nil, failure.CannotRun(found...)
 	}
-	return upstreamFirst(all)
+	return UpstreamFirst(all)
 }
 
-// upstreamFirst orders pipelines so that one which writes a topic comes before
+// UpstreamFirst orders pipelines so that one which writes a topic comes before
 // those that read it. The error is what is wrong between them.
-func upstreamFirst(pipelines []pipeline) ([]pipeline, error) {
-	order, found := afterbay.Chain(runnersOf(pipelines))
-	var ordered []pipeline
+func UpstreamFirst(pipelines []Pipeline) ([]Pipeline, error) {
+	order, found := pipeline.Chain(Runners(pipelines))
+	var ordered []Pipeline
 	var errs []error
 	for _, i := range order {
 		ordered = append(ordered, pipelines[i])
 	}
 	for i, p := range pipelines {
 		if err, ok := found[i]; ok {
-			errs = append(errs, p.source.Explain(p.index, err))
+			errs = append(errs, p.Source.Explain(p.Index, err))
 		}
 	}
 	if len(errs) > 0 {
-		return nil, &exitError{exitInvalid, &invalidError{errors.Join(errs...)}}
+		return nil, failure.CannotRun(errs...)
 	}
 	return ordered, nil
 }
 
-func runnersOf(pipelines []pipeline) []*afterbay.Runner {
-	runners := make([]*afterbay.Runner, len(pipelines))
+// Runners returns what runs the pipelines.
+func Runners(pipelines []Pipeline) []*pipeline.Runner {
+	runners := make([]*pipeline.Runner, len(pipelines))
 	for i, p := range pipelines {
-		runners[i] = p.runner
+		runners[i] = p.Runner
 	}
 	return runners
 }
 
-// sessionsOrCores returns the sessions of a pipeline: one per core where 0 are
+// Members returns the members of a pipeline's group: one per core where 0 are
 // asked for.
-func sessionsOrCores(sessions int) int {
-	if sessions == 0 {
+func Members(n int) int {
+	if n == 0 {
 		return runtime.GOMAXPROCS(0)
 	}
-	return sessions
+	return n
 }
-
-// invalidError puts each thing wrong with the files on lines of its own.
-type invalidError struct{ error }
-
-// Error returns all that is wrong.
-func (e *invalidError) Error() string {
-	return "the pipeline cannot run\n" + e.error.Error()
-}
-
-// Unwrap returns the errors.
-func (e *invalidError) Unwrap() error { return e.error }

@@ -125,9 +125,9 @@ func (c *placementCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, e
 func (p *placed) runner(m model.Model, sessions int) (*afterbay.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
-	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: sessionsOrCores(sessions), Logger: p.log, Reach: true})
+	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: Members(sessions), Logger: p.log, Reach: true})
 	if err != nil {
-		return nil, cannotRun(p.file.Explain(p.index, err))
+		return nil, failure.CannotRun(p.file.Explain(p.index, err))
 	}
 	return r, nil
 }
@@ -211,7 +211,7 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 		used = at
 	}
 	m := &measurement{
-		app: p.app, engine: directoryEngine(), work: work{source: p.events}, meter: term.NewMeter(p.stderr),
+		app: p.app, engine: DirectoryEngine(), work: work{source: p.events}, meter: term.NewMeter(p.stderr),
 		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, parallelismFlags: c.parallelismFlags},
 	}
 	if m.runner, err = p.runner(used, c.Parallelism); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,65 +13,109 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/serving"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/observe/otlp"
 	"github.com/afterbay/afterbay/internal/ops/explain"
-	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
 
+// Options say how a process runs pipelines. They do not change results.
+type Options struct {
+	Data       string // the data directory; on a shared log, where the process keeps what is its own
+	Leave      bool   // as in stream.Process
+	Standbys   int    // as in stream.Process
+	StateBytes int64  // of the log; 0 is its default
+	UntilIdle  bool   // Run ends when all input is processed
+
+	Listen bool          // serve HTTP
+	HTTP   admin.Options // how; the process fills in what it knows itself
+
+	Gateway *Gateway       // serve clients; nil serves none
+	Traces  *otlp.Exporter // nil is none
+	Logger  *slog.Logger   // as in stream.Process
+	Loader  *Loader        // of pipelines that take the place of others
+
+	// Started is called when the pipelines begin, and again after each switch to
+	// another generation. nil is not called.
+	Started func(Running)
+	// Ended is called with each pipeline that ended, when the server has ended too. nil is not called.
+	Ended func(*pipeline.Runner)
+}
+
+// Running is what a process runs.
+type Running struct {
+	Pipelines []Pipeline
+	Dir       string   // what is the process's own
+	URL       string   // of the HTTP server; "" is none
+	Gateway   *Gateway // nil is none
+}
+
 // process runs pipelines over the log of a data directory or of Kafka, and
 // serves HTTP beside them.
-type process struct {
-	*app
-	pipelines  []pipeline
+type Process struct {
+	Options
+	pipelines  []Pipeline
 	dir        string
-	engine     *engine
-	leave      bool
-	standbys   int
-	untilIdle  bool
-	stateBytes int64          // of the log; 0 is its default
-	traces     *otlp.Exporter // nil is none
-	front      *front         // clients are served by it; nil is none
+	log        stream.Engine
+	deliveries map[string]stream.Delivery // by pipeline; the log reads it when a pipeline becomes a member
 	names      *generation.Names
 	switches   chan *switching // pipelines to be handed over
 	deriving   sync.Mutex      // held by who derives one again
 }
 
-func (p *process) run(listen listenFlags) (err error) {
-	tokens, err := listen.tokens(p.app)
-	if err != nil {
-		return err
-	}
-	options := admin.Options{
-		Address: listen.Listen, Token: listen.Token, Tokens: tokens, Insecure: listen.Insecure, CertFile: listen.Cert, KeyFile: listen.Key, Version: version(), Connections: listen.Connections, Memory: listen.memory(),
-		Full: func(err error) bool { return errors.Is(err, embedded.ErrFull) }, Logger: p.log,
-	}
-	if listen.Listen != "none" {
-		if err := options.Validate(); err != nil {
-			return &exitError{exitUsage, err}
+// Open opens the log of an engine for a process. The caller closes the process.
+func Open(ctx context.Context, e *Engine, o Options) (*Process, error) {
+	if o.Listen {
+		if err := o.HTTP.Validate(); err != nil {
+			return nil, failure.As(failure.OfUsage, err)
 		}
 	}
-	log, err := p.open(&options)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.HTTP.Full = func(err error) bool { return errors.Is(err, embedded.ErrFull) }
+	o.HTTP.Logger = o.Logger
+	p := &Process{Options: o, dir: e.Folder(o.Data), deliveries: map[string]stream.Delivery{}, switches: make(chan *switching)}
+	var err error
+	p.log, err = e.Open(ctx, o.Logger, stream.Process{
+		Dir: p.dir, Leave: o.Leave, StateBytes: o.StateBytes, Standbys: o.Standbys, Deliveries: p.deliveries,
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.orderly.Store(true)
-	defer func() { err = errors.Join(err, log.Close()) }()
-	if p.names, err = generation.Open(p.ctx, log); err != nil {
-		return err
+	if counted, ok := p.log.(interface{ Stats() embedded.Stats }); ok {
+		p.HTTP.Collectors, p.HTTP.Stats = []prometheus.Collector{admin.LogCollector(counted.Stats)}, counted.Stats
 	}
-	if p.front != nil { // before the log is closed
-		p.front.memory = options.Memory
-		defer func() { err = errors.Join(err, p.front.wait()) }()
+	if p.names, err = generation.Open(ctx, p.log); err != nil {
+		return nil, errors.Join(err, p.log.Close())
 	}
-	p.switches = make(chan *switching)
+	return p, nil
+}
+
+// Close closes the log. Run must have ended.
+func (p *Process) Close() error { return p.log.Close() }
+
+// Run runs pipelines, upstream first, until ctx is done. It is called once.
+func (p *Process) Run(ctx context.Context, pipelines []Pipeline) (err error) {
+	p.pipelines = pipelines
+	for _, one := range pipelines {
+		p.deliveries[one.Runner.Name()] = DeliveryOf(one.Source.Pipelines[one.Index].Delivery)
+	}
+	if p.Gateway != nil { // before the log is closed
+		p.Gateway.memory = p.HTTP.Memory
+		defer func() { err = errors.Join(err, p.Gateway.wait()) }()
+	}
 	for switched := true; switched; {
-		if switched, err = p.round(options, &listen); err != nil {
+		if switched, err = p.round(ctx); err != nil {
 			return err
 		}
 	}
@@ -85,78 +129,87 @@ type timeWarner interface {
 
 // round runs the pipelines as they are, until the end or until one of them was
 // switched to another generation.
-func (p *process) round(options admin.Options, listen *listenFlags) (switched bool, err error) {
-	log := p.names
-	options.Address = listen.Listen
-	for _, pipeline := range p.pipelines {
-		options.Runners = append(options.Runners, pipeline.runner)
-		if err := log.Check(pipeline.runner.Name(), pipeline.runner.Digest()); err != nil {
-			return false, &exitError{exitInvalid, err}
+func (p *Process) round(ctx context.Context) (switched bool, err error) {
+	log, options := p.names, p.HTTP
+	for _, one := range p.pipelines {
+		options.Runners = append(options.Runners, one.Runner)
+		if err := log.Check(one.Runner.Name(), one.Runner.Digest()); err != nil {
+			return false, failure.Files(err)
 		}
 	}
-	if err := afterbay.CreateTopics(p.ctx, log, runnersOf(p.pipelines)); err != nil {
+	if err := pipeline.CreateTopics(ctx, log, Runners(p.pipelines)); err != nil {
 		return false, err
 	}
 	if warner, ok := log.Log.(timeWarner); ok {
-		warner.WarnOfTimes(p.ctx, planOf(p.pipelines).Writes...)
+		warner.WarnOfTimes(ctx, PlanOf(p.pipelines).Writes...)
 	}
-	if err := p.openFront(); err != nil {
+	if err := p.openFront(ctx); err != nil {
 		return false, err
 	}
-	options.Gateway = p.front.shown()
-	serving, stopServing := context.WithCancel(context.WithoutCancel(p.ctx))
+	options.Gateway = p.Gateway.shown()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	var server *admin.Server
-	if listen.Listen != "none" {
+	if p.Listen {
 		if err := p.mountModels(serving, &options); err != nil {
 			return false, err
 		}
-		options.Reprocess = func(ctx context.Context, r reprocess.Request) iter.Seq2[reprocess.Progress, error] {
-			return p.rederiveHere(ctx, r)
-		}
+		options.Reprocess = p.Reprocess
 		if server, err = admin.Listen(log, options); err != nil {
 			return false, err
 		}
-		listen.Listen = server.Address() // for the next round
+		p.HTTP.Address = server.Address() // for the next round
 		if err := server.Admin().Write(p.dir); err != nil {
-			return false, &exitError{exitDamaged, err}
+			return false, failure.Directory(err)
 		}
 		defer func() { err = errors.Join(err, server.Admin().Remove(p.dir)) }()
 	}
-	p.announce(server)
-	return p.work(log, server, serving, stopServing)
+	p.started(server)
+	return p.work(ctx, server, serving, stopServing)
+}
+
+// started says what runs.
+func (p *Process) started(server *admin.Server) {
+	if p.Started == nil {
+		return
+	}
+	r := Running{Pipelines: p.pipelines, Dir: p.dir, Gateway: p.Gateway}
+	if server != nil {
+		r.URL = server.URL()
+	}
+	p.Started(r)
 }
 
 // openFront takes the address of clients, once the topics of the pipelines are
 // there. It stays over rounds: a switch of generations disconnects no client. If a topic of
 // the gateway got more partitions, the gateway ends alone.
-func (p *process) openFront() error {
-	if p.front == nil || p.front.done != nil {
+func (p *Process) openFront(ctx context.Context) error {
+	if p.Gateway == nil || p.Gateway.done != nil {
 		return nil
 	}
-	err := p.front.listen(p.ctx, p.names)
+	err := p.Gateway.listen(ctx, p.names)
 	switch {
-	case afterbay.Outgrown(err):
-		p.front.fail(err)
+	case pipeline.Outgrown(err):
+		p.Gateway.fail(err)
 	case err != nil:
 		return err
 	default:
-		p.front.start(p.ctx)
+		p.Gateway.start(ctx)
 	}
 	return nil
 }
 
 // mountModels answers requests with the models of the pipelines, until ctx is done.
 // Pipelines may share one; of two with one name and version the first is served.
-func (p *process) mountModels(ctx context.Context, options *admin.Options) error {
+func (p *Process) mountModels(ctx context.Context, options *admin.Options) error {
 	var models []serving.Named
 	digests := map[string]string{}
-	for _, pipeline := range p.pipelines {
-		for _, m := range pipeline.runner.NamedModels() {
+	for _, one := range p.pipelines {
+		for _, m := range one.Runner.NamedModels() {
 			pinned, digest := fmt.Sprintf("%s@%d", m.Name, m.Version), m.Model.Info().Digest
 			if first, ok := digests[pinned]; ok {
 				if first != digest {
-					p.log.Warn("a model is not served: another pipeline has another one of its name and version", "model", pinned, "pipeline", pipeline.runner.Name())
+					p.Logger.Warn("a model is not served: another pipeline has another one of its name and version", "model", pinned, "pipeline", one.Runner.Name())
 				}
 				continue
 			}
@@ -164,7 +217,7 @@ func (p *process) mountModels(ctx context.Context, options *admin.Options) error
 			if m.Model.Info().State > 0 { // of keys, which requests have none of
 				continue
 			}
-			models = append(models, serving.Named{Name: m.Name, Version: strconv.Itoa(m.Version), Model: m.Model, Scores: scoreNames(m.Model.Info(), m.Outputs, func(o afterbay.Field) string { return o.Name })})
+			models = append(models, serving.Named{Name: m.Name, Version: strconv.Itoa(m.Version), Model: m.Model, Scores: ScoreNames(m.Model.Info(), m.Outputs, func(o lang.Field) string { return o.Name })})
 		}
 	}
 	if len(models) == 0 {
@@ -175,39 +228,48 @@ func (p *process) mountModels(ctx context.Context, options *admin.Options) error
 		return err
 	}
 	options.Endpoints = handler.Endpoints()
-	options.Collectors = append(options.Collectors, handler.Collectors()...)
+	options.Collectors = append(slices.Clip(options.Collectors), handler.Collectors()...)
 	return nil
 }
 
-// open opens the log that the process works on. From then on dir is where it
-// keeps what is its own.
-func (p *process) open(options *admin.Options) (admin.Log, error) {
-	p.dir = p.engine.folder(p.dir)
-	deliveries := map[string]stream.Delivery{}
-	for _, pipeline := range p.pipelines {
-		deliveries[pipeline.runner.Name()] = deliveryOf(pipeline.source.Pipelines[pipeline.index].Delivery)
+// PlanOf returns what pipelines read and write.
+func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
+	for _, p := range pipelines {
+		for _, r := range slices.Concat(p.Runner.Reads(), p.Runner.SinkReads()) {
+			plan.Reads = append(plan.Reads, kafka.Reading{Group: r.Group, Topic: r.Topic})
+		}
+		plan.Writes = append(plan.Writes, p.Runner.Outputs()...)
+		for _, s := range p.Runner.Sinks() {
+			plan.Writes = append(plan.Writes, sinks.DeadTopic(p.Runner.Name()+"."+s.Name))
+		}
+		if reads := p.Runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads
+			plan.Writes = append(plan.Writes, reads[len(reads)-1].Topic)
+		}
 	}
-	log, err := p.openEngine(p.engine, stream.Process{
-		Dir: p.dir, Leave: p.leave, StateBytes: p.stateBytes, Standbys: p.standbys, Deliveries: deliveries,
-	})
-	if err != nil {
-		return nil, err
+	return plan
+}
+
+// ScoreNames returns the names of a model's scores; nil where what has names is
+// something else: vectors, or texts among the outputs.
+func ScoreNames[T any](info model.Info, outputs []T, name func(T) string) (names []string) {
+	if len(outputs) != info.Scores() || info.Texts() > 0 {
+		return nil
 	}
-	if counted, ok := log.(interface{ Stats() embedded.Stats }); ok {
-		options.Collectors, options.Stats = []prometheus.Collector{admin.LogCollector(counted.Stats)}, counted.Stats
+	for _, o := range outputs {
+		names = append(names, name(o))
 	}
-	return log, nil
+	return names
 }
 
 // work runs the pipelines until the first signal, or until there is nothing to
 // do. The server ends after them, so that they can be watched to the end.
-func (p *process) work(log admin.Log, server *admin.Server, serving context.Context, stopServing func()) (switched bool, err error) {
-	ctx, stop := context.WithCancel(p.ctx)
+func (p *Process) work(outer context.Context, server *admin.Server, serving context.Context, stopServing func()) (switched bool, err error) {
+	ctx, stop := context.WithCancel(outer)
 	defer stop()
-	var outer errgroup.Group
+	var beside errgroup.Group
 	if server != nil {
 		server.Ready(true)
-		outer.Go(func() error {
+		beside.Go(func() error {
 			err := server.Run(serving)
 			if err != nil {
 				stop()
@@ -215,25 +277,25 @@ func (p *process) work(log admin.Log, server *admin.Server, serving context.Cont
 			return err
 		})
 	}
-	if p.traces != nil {
-		outer.Go(func() error { return p.traces.Run(serving) })
+	if p.Traces != nil {
+		beside.Go(func() error { return p.Traces.Run(serving) })
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	var ended error // of pipelines, while others went on
 	group.Go(func() error {
-		err := afterbay.RunChain(ctx, log, runnersOf(p.pipelines))
-		if ctx.Err() != nil && afterbay.Outgrown(err) {
+		err := pipeline.RunChain(ctx, p.names, Runners(p.pipelines))
+		if ctx.Err() != nil && pipeline.Outgrown(err) {
 			ended, err = err, nil
 		}
 		return err
 	})
-	if p.untilIdle {
+	if p.UntilIdle {
 		group.Go(func() error {
 			defer stop()
-			return waitIdle(ctx, log, p.pipelines)
+			return waitIdle(ctx, p.names, p.pipelines)
 		})
 	}
-	if p.front != nil {
+	if p.Gateway != nil {
 		group.Go(func() error {
 			p.watchFront(ctx, stop)
 			return nil
@@ -250,43 +312,43 @@ func (p *process) work(log admin.Log, server *admin.Server, serving context.Cont
 	})
 	err = group.Wait()
 	if next != nil {
-		p.handOver(next, err)
+		p.handOver(outer, next, err)
 	} else {
 		err = errors.Join(err, ended)
 	}
-	p.keepTimings(p.dir, runnersOf(p.pipelines)...)
+	KeepTimings(p.Logger, p.dir, Runners(p.pipelines)...)
 	stopServing()
-	err = errors.Join(err, outer.Wait())
-	for _, pipeline := range p.pipelines {
-		c := pipeline.runner.Counts()
-		fmt.Fprintf(p.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", pipeline.runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
-		p.sumUpSinks(pipeline.runner)
+	err = errors.Join(err, beside.Wait())
+	for _, one := range p.pipelines {
+		if p.Ended != nil {
+			p.Ended(one.Runner)
+		}
 	}
 	if next != nil {
 		p.pipelines = next.pipelines
 	}
-	return next != nil && p.ctx.Err() == nil, err
+	return next != nil && outer.Err() == nil, err
 }
 
 // watchFront calls stop if the gateway ends before ctx is done, unless one of the
 // topics that it reads got more partitions.
-func (p *process) watchFront(ctx context.Context, stop func()) {
+func (p *Process) watchFront(ctx context.Context, stop func()) {
 	select {
-	case <-p.front.done: // wait returns its error
-		if p.front.ended() == nil {
+	case <-p.Gateway.done: // wait returns its error
+		if p.Gateway.ended() == nil {
 			stop()
 			return
 		}
-		p.log.Error("the gateway ended, and the pipelines go on", "gateway", p.front.file.Name, "reason", p.front.err)
+		p.Logger.Error("the gateway ended, and the pipelines go on", "gateway", p.Gateway.file.Name, "reason", p.Gateway.err)
 	case <-ctx.Done():
 	}
 }
 
-// keepTimings leaves the times of the newest events for afterbay explain. They
+// KeepTimings leaves the times of the newest events for afterbay explain. They
 // are no results, so that failing costs a warning.
-func (a *app) keepTimings(dir string, runners ...*afterbay.Runner) {
+func KeepTimings(logger *slog.Logger, dir string, runners ...*pipeline.Runner) {
 	if err := explain.WriteTimings(dir, runners); err != nil {
-		a.log.Warn("the times of the newest events are not kept", "reason", err)
+		logger.Warn("the times of the newest events are not kept", "reason", err)
 	}
 }
 
@@ -294,12 +356,12 @@ func (a *app) keepTimings(dir string, runners ...*afterbay.Runner) {
 // that what is wrong with their state was found, and have committed all of their
 // input, and all sinks are done with what that became. It waits for none that ended
 // alone.
-func waitIdle(ctx context.Context, log admin.Log, pipelines []pipeline) error {
+func waitIdle(ctx context.Context, log admin.Log, pipelines []Pipeline) error {
 	for _, p := range pipelines {
-		if err := waitAssigned(ctx, log, p.runner); err != nil {
+		if err := WaitAssigned(ctx, log, p.Runner); err != nil {
 			return err
 		}
-		if err := p.runner.WaitIdle(ctx, log); err != nil && !afterbay.Outgrown(err) {
+		if err := p.Runner.WaitIdle(ctx, log); err != nil && !pipeline.Outgrown(err) {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -307,14 +369,14 @@ func waitIdle(ctx context.Context, log admin.Log, pipelines []pipeline) error {
 		}
 	}
 	for _, p := range pipelines {
-		if err := p.runner.WaitDelivered(ctx, log); err != nil && ctx.Err() == nil && !afterbay.Outgrown(err) {
+		if err := p.Runner.WaitDelivered(ctx, log); err != nil && ctx.Err() == nil && !pipeline.Outgrown(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-func waitAssigned(ctx context.Context, log admin.Log, runner *afterbay.Runner) error {
+func WaitAssigned(ctx context.Context, log admin.Log, runner *pipeline.Runner) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
@@ -336,38 +398,33 @@ func waitAssigned(ctx context.Context, log admin.Log, runner *afterbay.Runner) e
 	return nil
 }
 
-// announce prints what runs, where, and what to type next.
-func (p *process) announce(server *admin.Server) {
-	if p.engine.shared() {
-		fmt.Fprintf(p.stdout, "log %s, state copied to %s\n", p.engine.Config.Describe(), p.dir)
-	} else {
-		fmt.Fprintf(p.stdout, "%s %s\n", p.engine.Config.Describe(), p.dir)
+// ServeGateway serves the clients of the gateway alone until ctx is done, and then sends
+// them away: other processes run the pipelines. The server ends after them, so that they
+// can be watched to the end.
+func (p *Process) ServeGateway(ctx context.Context) (err error) {
+	f, options := p.Gateway, p.HTTP
+	f.memory = options.Memory
+	if err := f.listen(ctx, p.names); err != nil {
+		return err
 	}
-	var runners []*afterbay.Runner
-	for _, pipeline := range p.pipelines {
-		runners = append(runners, pipeline.runner)
+	options.Gateway = f.shown()
+	server, err := admin.Listen(p.names, options)
+	if err != nil {
+		return errors.Join(err, f.wait())
 	}
-	arrivals := afterbay.Arrivals(runners)
-	for i, pipeline := range p.pipelines {
-		fmt.Fprintf(p.stdout, "pipeline %s reads %s\n", pipeline.runner.Name(), pipeline.describe())
-		for _, w := range slices.Concat(pipeline.runner.Warnings(), arrivals[i]) {
-			fmt.Fprintf(p.stdout, "  warning: %s\n", w)
-		}
+	if err := server.Admin().Write(p.dir); err != nil {
+		return failure.Directory(errors.Join(err, f.wait()))
 	}
-	if server != nil {
-		fmt.Fprintf(p.stdout, "listening on %s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", server.URL())
-	}
-	if p.front != nil && p.front.listener != nil {
-		p.front.announce(p.app)
-	}
-	if server == nil || p.untilIdle {
-		return
-	}
-	data := p.engine.flag(p.dir)
-	runner := p.pipelines[0].runner
-	first := fmt.Sprintf("produce %s events.ndjson%s", runner.Input(), data)
-	if p.front != nil {
-		first = fmt.Sprintf("token issue --keys %s --key ID --tenant NAME --client NAME", p.front.file.Keys)
-	}
-	fmt.Fprintf(p.stdout, "next, in another terminal:\n  afterbay %s\n  afterbay tail %s --follow%s\n", first, runner.Outputs()[0], data)
+	defer func() { err = errors.Join(err, server.Admin().Remove(p.dir)) }()
+	p.started(server)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	group, failed := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Run(serving) })
+	group.Go(func() error {
+		defer stopServing()
+		return f.run(failed)
+	})
+	server.Ready(true)
+	return group.Wait()
 }

@@ -86,7 +86,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 	}
 	r := &rehearsal{app: a, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
 	var found []error
-	var loaded []pipeline
+	var loaded []Pipeline
 	parts := map[*afterbay.Runner]*part{}
 	r.straight = len(file.Pipelines) > 1 || slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return len(p.Inputs) > 0 || p.Input.Repartition > 0 })
 	for i, p := range file.Pipelines {
@@ -106,18 +106,18 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 			continue
 		}
 		parts[play.runner] = play
-		loaded = append(loaded, pipeline{path, file, i, play.runner})
+		loaded = append(loaded, Pipeline{path, file, i, play.runner})
 	}
 	if len(found) > 0 {
-		return nil, cannotRun(found...)
+		return nil, failure.CannotRun(found...)
 	}
-	ordered, err := upstreamFirst(loaded)
+	ordered, err := UpstreamFirst(loaded)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range ordered {
-		parts[p.runner].index = i
-		r.parts = append(r.parts, parts[p.runner])
+		parts[p.Runner].index = i
+		r.parts = append(r.parts, parts[p.Runner])
 	}
 	return r, nil
 }

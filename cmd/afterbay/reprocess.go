@@ -7,18 +7,12 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
-	"github.com/afterbay/afterbay/model"
 )
 
 type reprocessCommand struct {
@@ -45,11 +39,11 @@ func (c *reprocessCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	changed, err := a.loadChanged(request)
+	changed, err := a.loader().Changed(request)
 	if err != nil {
 		return err
 	}
-	defer changed.runner.Close()
+	defer changed.Runner.Close()
 	directory, closeDirectory, err := c.open(a, false, changed)
 	if err != nil {
 		return err
@@ -81,10 +75,10 @@ func (c *reprocessCommand) Run(a *app) (err error) {
 		return fmt.Errorf("the process that does it ended: %d of %d events are done, and the same command goes on with the others", last.Events, last.Of)
 	}
 	if !c.JSON {
-		c.sumUp(a.stdout, changed.runner.Name(), &last)
+		c.sumUp(a.stdout, changed.Runner.Name(), &last)
 	}
 	if c.Compare {
-		return c.compare(a, directory, changed.runner.Name(), changed.runner.Outputs(), &last)
+		return c.compare(a, directory, changed.Runner.Name(), changed.Runner.Outputs(), &last)
 	}
 	return nil
 }
@@ -130,15 +124,15 @@ func (c *reprocessCommand) request() (request reprocess.Request, err error) {
 }
 
 // rederive does it with the log, or has the process do it that holds it.
-func (a *app) rederive(d admin.Directory, changed pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
+func (a *app) rederive(d admin.Directory, changed Pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 	if client, ok := d.(*admin.Client); ok {
 		return client.Reprocess(a.ctx, request)
 	}
 	if request.DryRun {
-		return reprocess.Rehearse(a.ctx, d.(*admin.Local).Log, changed.runner, request.Job())
+		return reprocess.Rehearse(a.ctx, d.(*admin.Local).Log, changed.Runner, request.Job())
 	}
 	job := request.Job()
-	return reprocess.Run(a.ctx, d.(*admin.Local).Log, changed.runner, job)
+	return reprocess.Run(a.ctx, d.(*admin.Local).Log, changed.Runner, job)
 }
 
 func generationOf(p *reprocess.Progress) string {
@@ -203,67 +197,4 @@ func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *reprocess.
 		}
 		fmt.Fprintln(out)
 	}
-}
-
-// loadChanged reads the pipeline that a request is about. Its runner is the
-// caller's to close.
-func (a *app) loadChanged(request reprocess.Request) (pipeline, error) {
-	file, err := config.Load(request.File, fileKinds())
-	if err != nil {
-		return pipeline{}, failure.NotValid(err)
-	}
-	at := -1
-	var names []string
-	for i, p := range file.Pipelines {
-		if names = append(names, p.Name); request.Pipeline == p.Name || request.Pipeline == "" && len(file.Pipelines) == 1 {
-			at = i
-		}
-	}
-	if at < 0 {
-		return pipeline{}, usage("--pipeline %q: %s has %s", request.Pipeline, request.File, strings.Join(names, ", "))
-	}
-	p := file.Pipelines[at]
-	p.Models = slices.Clone(p.Models)
-	for _, text := range request.Models {
-		if err := replaceModel(&p, text); err != nil {
-			return pipeline{}, err
-		}
-	}
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessionsOrCores(0), Logger: a.log, Reach: !request.DryRun, Rehearse: request.DryRun, Announce: a.announce})
-	if err != nil {
-		return pipeline{}, cannotRun(file.Explain(at, err))
-	}
-	return pipeline{request.File, file, at, runner}, nil
-}
-
-// replaceModel puts NAME@VERSION=FILE into a pipeline, or sees that NAME@VERSION is
-// there.
-func replaceModel(p *afterbay.Pipeline, text string) error {
-	pinned, file, replace := strings.Cut(text, "=")
-	name, number, _ := strings.Cut(pinned, "@")
-	version, err := strconv.Atoi(number)
-	if err != nil || version < 1 {
-		return usage("--model %s: use NAME@VERSION or NAME@VERSION=FILE, as in fraud@4=fraud-4.json", text)
-	}
-	for i := range p.Models {
-		m := &p.Models[i]
-		switch {
-		case m.Name != name:
-		case !replace && m.Version != version:
-			return usage("--model %s: the file has version %d: change it there, or add =FILE", text, m.Version)
-		case !replace:
-			return nil
-		default:
-			m.Version, m.File, m.Manifest, m.URL, m.Process = version, file, nil, "", nil
-			if model.IsManifest(file) {
-				manifest, err := config.LoadManifest(file, fileKinds())
-				if err != nil {
-					return failure.NotValid(err)
-				}
-				m.Manifest = &manifest.Manifest
-			}
-			return nil
-		}
-	}
-	return usage("--model %s: pipeline %s has no model of that name", text, p.Name)
 }

@@ -92,7 +92,7 @@ func (c *reprocessCommand) again(a *app, before *admin.Client) *admin.Client {
 	for deadline := time.Now().Add(againWait); time.Now().Before(deadline) && a.ctx.Err() == nil; time.Sleep(againTry) {
 		next, err := before, error(nil)
 		if c.URL == "" {
-			next, err = reach(a.ctx, c.Data)
+			next, err = Reach(a.ctx, c.Data)
 		}
 		if err == nil && (c.URL != "" || next.Token != before.Token) {
 			if _, err = next.List(a.ctx); err == nil {

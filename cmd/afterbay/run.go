@@ -1,6 +1,13 @@
 package main
 
-import "github.com/afterbay/afterbay"
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/http/admin"
+)
 
 type runCommand struct {
 	Files []string `arg:"" name:"file" help:"Pipeline files. Their pipelines share one log."`
@@ -17,7 +24,7 @@ type runCommand struct {
 }
 
 // Run runs the pipelines.
-func (c *runCommand) Run(a *app) error {
+func (c *runCommand) Run(a *app) (err error) {
 	a.service.Store(true)
 	traces, err := c.exporter(a)
 	if err != nil {
@@ -31,18 +38,83 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	var clients *front
+	var clients *Gateway
 	if c.Gateway != "" {
 		if c.UntilIdle {
 			return usage("--gateway and --until-idle: clients may always send more: leave one of them out")
 		}
-		if clients, err = a.newFront(c.Gateway); err != nil {
+		if clients, err = NewGateway(c.Gateway, fileKinds(), a.log, a.fault); err != nil {
 			return err
 		}
-		if err = clients.fits(pipelines); err != nil {
+		if err = clients.Fits(pipelines); err != nil {
 			return err
 		}
 	}
-	p := &process{app: a, pipelines: pipelines, dir: c.Data, engine: engine, leave: c.LeaveGroup, standbys: c.StandbyReplicas, stateBytes: c.log(), untilIdle: c.UntilIdle, traces: traces, front: clients}
-	return p.run(c.listenFlags)
+	http, err := c.http(a)
+	if err != nil {
+		return err
+	}
+	p, err := Open(a.ctx, engine, Options{
+		Data: c.Data, Leave: c.LeaveGroup, Standbys: c.StandbyReplicas, StateBytes: c.log(), UntilIdle: c.UntilIdle,
+		Listen: c.Listen != "none", HTTP: http, Gateway: clients, Traces: traces, Logger: a.log, Loader: a.loader(),
+		Started: func(running Running) { c.announce(a, engine, running) },
+		Ended:   func(runner *afterbay.Runner) { sumUp(a, runner) },
+	})
+	if err != nil {
+		return err
+	}
+	a.orderly.Store(true)
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return p.Run(a.ctx, pipelines)
+}
+
+// http returns the options of the HTTP server.
+func (f *listenFlags) http(a *app) (admin.Options, error) {
+	tokens, err := f.tokens(a)
+	return admin.Options{
+		Address: f.Listen, Token: f.Token, Tokens: tokens, Insecure: f.Insecure, CertFile: f.Cert, KeyFile: f.Key,
+		Version: version(), Connections: f.Connections, Memory: f.memory(),
+	}, err
+}
+
+// announce prints what runs, where, and what to type next.
+func (c *runCommand) announce(a *app, e *Engine, running Running) {
+	if e.Shared() {
+		fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", e.Config.Describe(), running.Dir)
+	} else {
+		fmt.Fprintf(a.stdout, "%s %s\n", e.Config.Describe(), running.Dir)
+	}
+	arrivals := afterbay.Arrivals(Runners(running.Pipelines))
+	for i, pipeline := range running.Pipelines {
+		fmt.Fprintf(a.stdout, "pipeline %s reads %s\n", pipeline.Runner.Name(), pipeline.Describe())
+		for _, w := range slices.Concat(pipeline.Runner.Warnings(), arrivals[i]) {
+			fmt.Fprintf(a.stdout, "  warning: %s\n", w)
+		}
+	}
+	if running.URL != "" {
+		fmt.Fprintf(a.stdout, "listening on %s: POST /v1/topics/{topic}, /metrics, /healthz, /readyz, /v1/status\n", running.URL)
+	}
+	if running.Gateway != nil && running.Gateway.Address() != "" {
+		announceGateway(a, running.Gateway)
+	}
+	if running.URL == "" || c.UntilIdle {
+		return
+	}
+	data := engineFlag(e, running.Dir)
+	runner := running.Pipelines[0].Runner
+	first := fmt.Sprintf("produce %s events.ndjson%s", runner.Input(), data)
+	if running.Gateway != nil {
+		first = fmt.Sprintf("token issue --keys %s --key ID --tenant NAME --client NAME", running.Gateway.File().Keys)
+	}
+	fmt.Fprintf(a.stdout, "next, in another terminal:\n  afterbay %s\n  afterbay tail %s --follow%s\n", first, runner.Outputs()[0], data)
+}
+
+// sumUp prints what a pipeline and its sinks did.
+func sumUp(a *app, runner *afterbay.Runner) {
+	c := runner.Counts()
+	fmt.Fprintf(a.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
+	for i, m := range runner.SinkMetrics() {
+		fmt.Fprintf(a.stdout, "sink %s.%s: %d delivered, %d repeated, %d dead letters, %d failed calls\n",
+			runner.Name(), runner.Sinks()[i].Name, m.Delivered.Load(), m.Repeated.Load(), m.Refused.Load(), m.Failures.Load())
+	}
 }

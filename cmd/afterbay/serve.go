@@ -67,19 +67,7 @@ func (a *app) namedModel(text string) (serving.Named, error) {
 	named := serving.Named{Name: name, Version: version, Model: m}
 	if manifest != nil {
 		named.Version = cmp.Or(version, strconv.Itoa(manifest.Version))
-		named.Scores = scoreNames(m.Info(), manifest.Outputs, func(o model.Output) string { return o.Name })
+		named.Scores = ScoreNames(m.Info(), manifest.Outputs, func(o model.Output) string { return o.Name })
 	}
 	return named, nil
-}
-
-// scoreNames returns the names of a model's scores; nil where what has names is
-// something else: vectors, or texts among the outputs.
-func scoreNames[T any](info model.Info, outputs []T, name func(T) string) (names []string) {
-	if len(outputs) != info.Scores() || info.Texts() > 0 {
-		return nil
-	}
-	for _, o := range outputs {
-		names = append(names, name(o))
-	}
-	return names
 }

@@ -125,7 +125,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(pipelines, func(p pipeline) bool { return p.runner.Name() == c.Pipeline })
+	i := slices.IndexFunc(pipelines, func(p Pipeline) bool { return p.Runner.Name() == c.Pipeline })
 	if i < 0 {
 		return usage("%s has no pipeline %q", c.File, c.Pipeline)
 	}
@@ -133,7 +133,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	columns, newest, err := pipelines[i].runner.Describe(c.Key, func(key []byte) ([]byte, error) { return stored[string(key)], nil })
+	columns, newest, err := pipelines[i].Runner.Describe(c.Key, func(key []byte) ([]byte, error) { return stored[string(key)], nil })
 	if err != nil {
 		return fmt.Errorf("%w: the state was not written by the pipeline of %s", err, c.File)
 	}
@@ -148,7 +148,7 @@ func (c *stateGetCommand) describe(a *app) error {
 }
 
 // stored returns the entries of the key by stored key.
-func (c *stateGetCommand) stored(a *app, pipelines []pipeline) (entries map[string][]byte, err error) {
+func (c *stateGetCommand) stored(a *app, pipelines []Pipeline) (entries map[string][]byte, err error) {
 	directory, closeDirectory, err := c.open(a, false, pipelines...)
 	if err != nil {
 		return nil, err

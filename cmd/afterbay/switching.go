@@ -7,19 +7,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 // switching is a pipeline that is to be handed over to a generation, by the loop
 // that runs it.
 type switching struct {
-	old, new  *afterbay.Runner
+	old, new  *pipeline.Runner
 	begun     generation.Begun
 	given     func(generation.Live)
-	pipelines []pipeline // that are to run then; those of before where it fails
+	pipelines []Pipeline // that are to run then; those of before where it fails
 	result    chan error // of the handing over; holds one
 	told      chan struct{}
 }
@@ -32,44 +32,45 @@ const parkedWait = 30 * time.Second
 // server is begun anew.
 const tellWait = 5 * time.Second
 
-// rederiveHere derives a pipeline of the process again.
-func (p *process) rederiveHere(ctx context.Context, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
+// Reprocess reprocesses the history of a pipeline of the process, and may hand over to what
+// it becomes. It is called while Run runs.
+func (p *Process) Reprocess(ctx context.Context, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 	return func(yield func(reprocess.Progress, error) bool) {
 		if !p.deriving.TryLock() {
 			yield(reprocess.Progress{}, admin.ErrDeriving)
 			return
 		}
 		defer p.deriving.Unlock()
-		changed, err := p.loadChanged(request)
+		changed, err := p.Loader.Changed(request)
 		if err != nil {
 			yield(reprocess.Progress{}, err)
 			return
 		}
-		defer changed.runner.Close()
+		defer changed.Runner.Close()
 		if request.DryRun {
-			reprocess.Rehearse(ctx, p.names, changed.runner, request.Job())(yield)
+			reprocess.Rehearse(ctx, p.names, changed.Runner, request.Job())(yield)
 			return
 		}
 		s := &switching{result: make(chan error, 1), told: make(chan struct{})}
 		defer close(s.told)
 		s.pipelines = slices.Clone(p.pipelines)
-		i := slices.IndexFunc(s.pipelines, func(o pipeline) bool { return o.runner.Name() == changed.runner.Name() })
+		i := slices.IndexFunc(s.pipelines, func(o Pipeline) bool { return o.Runner.Name() == changed.Runner.Name() })
 		if i < 0 {
-			yield(reprocess.Progress{}, fmt.Errorf("%w %q: it does not run in this process", admin.ErrUnknownPipeline, changed.runner.Name()))
+			yield(reprocess.Progress{}, fmt.Errorf("%w %q: it does not run in this process", admin.ErrUnknownPipeline, changed.Runner.Name()))
 			return
 		}
-		s.old, s.pipelines[i] = s.pipelines[i].runner, changed
-		if _, err = upstreamFirst(s.pipelines); err != nil {
+		s.old, s.pipelines[i] = s.pipelines[i].Runner, changed
+		if _, err = UpstreamFirst(s.pipelines); err != nil {
 			yield(reprocess.Progress{}, err)
 			return
 		}
 		job := request.Job()
 		job.HandOver = func(ctx context.Context, begun generation.Begun, given func(generation.Live)) (err error) {
 			s.begun, s.given = begun, given
-			if s.pipelines[i], err = p.loadChanged(request); err != nil { // which has counted nothing
+			if s.pipelines[i], err = p.Loader.Changed(request); err != nil { // which has counted nothing
 				return err
 			}
-			s.new = s.pipelines[i].runner
+			s.new = s.pipelines[i].Runner
 			select {
 			case p.switches <- s:
 				err = <-s.result
@@ -81,7 +82,7 @@ func (p *process) rederiveHere(ctx context.Context, request reprocess.Request) i
 			}
 			return err
 		}
-		for progress, err := range reprocess.Run(ctx, p.names, changed.runner, job) {
+		for progress, err := range reprocess.Run(ctx, p.names, changed.Runner, job) {
 			if !yield(progress, err) {
 				return
 			}
@@ -91,45 +92,45 @@ func (p *process) rederiveHere(ctx context.Context, request reprocess.Request) i
 
 // handOver hands a pipeline over, with nothing of it running. failed is why the
 // pipelines ended.
-func (p *process) handOver(s *switching, failed error) {
+func (p *Process) handOver(ctx context.Context, s *switching, failed error) {
 	err := failed
 	if err == nil {
-		err = p.drain(s.old)
+		err = p.drain(ctx, s.old)
 	}
 	if err == nil {
 		reads := s.old.Reads()
-		err = generation.HandOver(p.ctx, p.names, s.old.Name(), reads[len(reads)-1].Topic, s.begun, s.given)
+		err = generation.HandOver(ctx, p.names, s.old.Name(), reads[len(reads)-1].Topic, s.begun, s.given)
 	}
-	if renewed := p.names.Renew(p.ctx, s.old.Name()); err == nil {
+	if renewed := p.names.Renew(ctx, s.old.Name()); err == nil {
 		err = renewed
 	}
 	if err == nil {
-		s.pipelines, err = upstreamFirst(s.pipelines)
+		s.pipelines, err = UpstreamFirst(s.pipelines)
 	}
 	if err != nil {
 		s.pipelines = p.pipelines
 	} else {
-		p.ends = append(p.ends, s.new.Close)
+		p.Loader.Own(s.new)
 	}
 	s.result <- err
 	select {
 	case <-s.told:
 	case <-time.After(tellWait):
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 
 // drain finishes what a pipeline has parked.
-func (p *process) drain(old *afterbay.Runner) error {
+func (p *Process) drain(outer context.Context, old *pipeline.Runner) error {
 	if !old.Parks() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, parkedWait)
+	ctx, cancel := context.WithTimeout(outer, parkedWait)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- old.Run(ctx, generation.Drain(p.names)) }()
 	err := old.WaitUnparked(ctx, p.names)
-	if err != nil && p.ctx.Err() == nil && ctx.Err() != nil {
+	if err != nil && outer.Err() == nil && ctx.Err() != nil {
 		err = fmt.Errorf("after %v: %w", parkedWait, generation.ErrParked)
 	}
 	cancel()

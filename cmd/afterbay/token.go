@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/gateway/auth"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/sys/clean"
@@ -39,20 +37,9 @@ type tokenInspectCommand struct {
 	Keys  string `help:"File of keys to check it with, as the gateway has it." placeholder:"FILE"`
 }
 
-func openKeys(path string) (*auth.Keyring, error) {
-	file, err := config.LoadKeys(path)
-	var access *fs.PathError
-	if errors.As(err, &access) {
-		return nil, fmt.Errorf("%w: name one that can be read, written as docs/reference/keys-file.md says", err)
-	} else if err != nil {
-		return nil, err
-	}
-	return file.Open(auth.Options{})
-}
-
 // Run prints a token.
 func (c *tokenIssueCommand) Run(a *app) error {
-	keys, err := openKeys(c.Keys)
+	keys, err := OpenKeys(c.Keys)
 	if err != nil {
 		return err
 	}
@@ -115,7 +102,7 @@ func (c *tokenInspectCommand) check(a *app, w io.Writer, text string) error {
 		fmt.Fprintf(w, "signature\tnot checked: name the file of keys by --keys\n")
 		return nil
 	}
-	keys, err := openKeys(c.Keys)
+	keys, err := OpenKeys(c.Keys)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func TestTokenOfAClientThatNoGatewayTakesIsNotAccepted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("GATEWAY_KEY", "0123456789abcdef0123456789abcdef")
 	write(t, "keys.yaml", tokenKeys)
-	keys, err := openKeys("keys.yaml")
+	keys, err := OpenKeys("keys.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/log/embedded"
+)
+
+// openLog opens the log of a data directory.
+func (a *app) openLog(dir string) (*embedded.Log, error) { return OpenDirectory(dir, a.log) }
+
+// open returns the log of the engine, which pipelines may name, or the data
+// directory: the log itself or, where a process holds it, that process. The
+// function returned closes it. A directory that is not there is made where create
+// is set.
+func (f *directoryFlags) open(a *app, create bool, pipelines ...Pipeline) (admin.Directory, func() error, error) {
+	if f.URL != "" {
+		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
+			return nil, nil, usage("--url %s: use http://host:port", f.URL)
+		}
+		return &admin.Client{URL: f.URL, Token: f.Token}, func() error { return nil }, nil
+	}
+	engine, err := f.resolve(pipelines)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.engine = engine
+	return engine.Attach(a.ctx, a.log, f.Data, create)
+}
+
+// process returns the process that is meant. Where there is none, unknown is the error.
+func (f *directoryFlags) process(a *app, unknown error) (*admin.Client, error) {
+	directory, closeDirectory, err := f.open(a, false)
+	if err != nil {
+		return nil, err
+	}
+	if client, ok := directory.(*admin.Client); ok {
+		return client, nil // which holds nothing
+	}
+	return nil, errors.Join(unknown, closeDirectory())
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// engineFlags say which log a command works on.
+type engineFlags struct {
+	Engine string `help:"Log to work on: kafka://HOST:PORT[,HOST:PORT...], or kafka+tls://..., with settings behind a question mark; a pipeline file, whose engine is meant; or embedded, the data directory. Without it the engine of the pipeline files that the command is given, or else the data directory." env:"AFTERBAY_ENGINE" placeholder:"URL"`
+}
+
+// resolve returns the engine of a command: that of the flag or of the
+// environment, whole, or else the one of the pipelines that it was given.
+// Settings of two brokers do not mix: what one trusts the other must not get.
+func (f *engineFlags) resolve(pipelines []Pipeline) (*Engine, error) {
+	kinds := fileKinds()
+	switch _, known := kinds.Log(f.Engine); {
+	case f.Engine == "":
+		e, err := EngineOf(pipelines)
+		if err == nil && e.URL == "" {
+			e = DirectoryEngine()
+		}
+		return e, err
+	case known, strings.Contains(f.Engine, "://"):
+		return EngineAt(kinds, f.Engine, "--engine")
+	case strings.HasSuffix(f.Engine, ".yaml"), strings.HasSuffix(f.Engine, ".yml"):
+		return engineOfFile(f.Engine)
+	}
+	_, found := kinds.Engine(f.Engine)
+	return nil, usage("--engine %s: %s, or a pipeline file", f.Engine, found[0].Hint)
+}
+
+// engineOfFile returns the engine that a pipeline file names.
+func engineOfFile(path string) (*Engine, error) {
+	file, err := config.Load(path, fileKinds())
+	if err != nil {
+		return nil, fmt.Errorf("--engine: %w", err)
+	}
+	var pipelines []Pipeline
+	for i := range file.Pipelines {
+		pipelines = append(pipelines, Pipeline{File: path, Source: file, Index: i})
+	}
+	e, err := EngineOf(pipelines)
+	if err == nil && e.URL == "" {
+		err = usage("--engine: %s names no engine: add `engine: kafka://HOST:PORT` to it, or name the brokers here", path)
+	}
+	return e, err
+}
+
+// openEngine opens the log of an engine. The process says what is its own.
+func (a *app) openEngine(e *Engine, p stream.Process) (stream.Engine, error) {
+	return e.Open(a.ctx, a.log, p)
+}
+
+// engineFlag is what to type to work on an engine, for a data directory.
+func engineFlag(e *Engine, data string) string {
+	switch {
+	case e.Shared():
+		return " --engine '" + e.Typed + "'"
+	case cmp.Or(data, "data") != "data":
+		return " --data " + data
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/models"
+)
+
+// loader returns what loads the pipelines of the command.
+func (a *app) loader() *Loader {
+	if a.loading == nil {
+		a.loading = &Loader{Kinds: fileKinds(), Logger: a.log, Announce: a.announce, Fault: a.fault}
+	}
+	return a.loading
+}
+
+// newRunner checks a pipeline, whose models may be of any kind. What they have
+// outside of the process ends with the command.
+func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runner, error) {
+	return a.loader().New(p, o)
+}
+
+// announce says which program is run.
+func (a *app) announce(text string) { fmt.Fprintln(a.stderr, text) }
+
+// opening says how models of manifests are opened.
+func (a *app) opening() models.Opening {
+	return models.Opening{Kinds: fileKinds().Models, Announce: a.announce}
+}
+
+// noPrograms has load run no program: for commands that score nothing.
+func noPrograms(o *afterbay.Options) { o.NoPrograms = true }
+
+// load reads and checks the pipelines of files. The error is all that is wrong
+// with them. keys returns KeyBytes of each of a number of pipelines; nil is the
+// default. More options are set by set.
+func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*afterbay.Options)) ([]Pipeline, error) {
+	if sessions < 0 {
+		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", sessions)
+	}
+	options := afterbay.Options{Sessions: Members(sessions)}
+	for _, change := range set {
+		change(&options)
+	}
+	return a.loader().Load(files, options, keys)
+}
