@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -44,7 +45,7 @@ func (m *measurement) alone(p afterbay.Pipeline) afterbay.Pipeline {
 	if m.options.Delivery != "" {
 		p.Delivery = afterbay.Delivery(m.options.Delivery)
 	}
-	m.deliveries = map[string]stream.Delivery{p.Name: DeliveryOf(p.Delivery)}
+	m.deliveries = map[string]stream.Delivery{p.Name: process.DeliveryOf(p.Delivery)}
 	return p
 }
 
@@ -83,7 +84,7 @@ func (m *measurement) open() (closeLog func() error, err error) {
 // but on Kafka.
 func (m *measurement) waitReady(ctx context.Context) error {
 	if m.engine.Shared() {
-		return WaitAssigned(ctx, m.log, m.runner)
+		return process.WaitAssigned(ctx, m.log, m.runner)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 type clientsCommand struct {
@@ -47,10 +48,10 @@ func (c *clientsCommand) reach(a *app) (*admin.Client, error) {
 	if c.URL != "" {
 		return &admin.Client{URL: c.URL, Token: c.Token}, nil
 	}
-	client, err := Reach(a.ctx, c.Data)
+	client, err := process.Reach(a.ctx, c.Data)
 	for _, kind := range fileKinds().Logs {
 		if errors.Is(err, fs.ErrNotExist) {
-			client, err = Reach(a.ctx, filepath.Join(c.Data, kind.Name))
+			client, err = process.Reach(a.ctx, filepath.Join(c.Data, kind.Name))
 		}
 	}
 	switch {

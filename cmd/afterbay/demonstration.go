@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
@@ -84,7 +85,7 @@ func (d *demonstration) process() error {
 		return nil
 	})
 	err := group.Wait()
-	KeepTimings(d.app.log, d.example.data(), d.runner)
+	process.KeepTimings(d.app.log, d.example.data(), d.runner)
 	d.meter.Clear()
 	if d.ctx.Err() != nil {
 		return nil

@@ -6,16 +6,17 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // openLog opens the log of a data directory.
-func (a *app) openLog(dir string) (*embedded.Log, error) { return OpenDirectory(dir, a.log) }
+func (a *app) openLog(dir string) (*embedded.Log, error) { return process.OpenDirectory(dir, a.log) }
 
 // open returns the log of the engine, which pipelines may name, or the data
 // directory: the log itself or, where a process holds it, that process. The
 // function returned closes it. A directory that is not there is made where create
 // is set.
-func (f *directoryFlags) open(a *app, create bool, pipelines ...Pipeline) (admin.Directory, func() error, error) {
+func (f *directoryFlags) open(a *app, create bool, pipelines ...process.Pipeline) (admin.Directory, func() error, error) {
 	if f.URL != "" {
 		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
 			return nil, nil, usage("--url %s: use http://host:port", f.URL)

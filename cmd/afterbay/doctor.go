@@ -14,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -95,7 +96,7 @@ func (c *doctorCommand) explain(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return failure.As(failure.OfRun, fmt.Errorf("%w: name one", err))
 	}
-	return failure.As(failure.OfDirectory, fmt.Errorf("%w: %s", err, directoryHint(err, c.dir)))
+	return failure.As(failure.OfDirectory, fmt.Errorf("%w: %s", err, process.DirectoryHint(err, c.dir)))
 }
 
 // choose returns the remedy to apply.

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -30,7 +31,7 @@ type examiner interface {
 // examine looks at the brokers of an engine, for the pipelines of files or what
 // pipelines left there.
 func (c *doctorCommand) examine(a *app) error {
-	var pipelines []Pipeline
+	var pipelines []process.Pipeline
 	if len(c.Paths) > 0 {
 		var err error
 		if pipelines, err = a.load(c.Paths, 1, nil, noPrograms); err != nil {
@@ -51,7 +52,7 @@ func (c *doctorCommand) examine(a *app) error {
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, examineMax)
 	defer cancel()
-	findings, err := examiner.Examine(ctx, engine.Process(a.log, stream.Process{}), PlanOf(pipelines))
+	findings, err := examiner.Examine(ctx, engine.Process(a.log, stream.Process{}), process.PlanOf(pipelines))
 	if found := lang.EngineProblems(err); found != nil {
 		return engine.Wrong(found)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -195,7 +196,7 @@ func TestHintsOfDirectoriesDiffer(t *testing.T) {
 		syscall.ENOSPC: "free disk space", syscall.EROFS: "mount it for writing", fs.ErrPermission: "the right to read and write",
 		embedded.ErrIrregular: "see what is at that path", errors.New("else"): "afterbay doctor 'my data'",
 	} {
-		if got := directoryHint(fmt.Errorf("open: %w", err), "my data"); !strings.Contains(got, want) {
+		if got := process.DirectoryHint(fmt.Errorf("open: %w", err), "my data"); !strings.Contains(got, want) {
 			t.Errorf("%v: %s", err, got)
 		}
 	}
@@ -204,7 +205,7 @@ func TestHintsOfDirectoriesDiffer(t *testing.T) {
 	if err := os.Chown(dir, stranger, -1); err != nil {
 		t.Skip("only root can give a directory away")
 	}
-	if got, want := directoryHint(fs.ErrPermission, dir), "belongs to the user #54321"; !strings.Contains(got, want) || !strings.Contains(got, "sudo -u '#54321' afterbay") {
+	if got, want := process.DirectoryHint(fs.ErrPermission, dir), "belongs to the user #54321"; !strings.Contains(got, want) || !strings.Contains(got, "sudo -u '#54321' afterbay") {
 		t.Error(got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // engineFile is a pipeline file with words of its own.
@@ -130,7 +131,7 @@ func TestSecretsComeFromWhereTheyAreNamedFirst(t *testing.T) {
 	of := func(engine string) (o kafka.Options) {
 		t.Helper()
 		flags := engineFlags{}
-		var pipelines []Pipeline
+		var pipelines []process.Pipeline
 		if strings.HasPrefix(engine, "kafka://") {
 			flags.Engine = engine
 		} else {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -17,17 +18,17 @@ type engineFlags struct {
 // resolve returns the engine of a command: that of the flag or of the
 // environment, whole, or else the one of the pipelines that it was given.
 // Settings of two brokers do not mix: what one trusts the other must not get.
-func (f *engineFlags) resolve(pipelines []Pipeline) (*Engine, error) {
+func (f *engineFlags) resolve(pipelines []process.Pipeline) (*process.Engine, error) {
 	kinds := fileKinds()
 	switch _, known := kinds.Log(f.Engine); {
 	case f.Engine == "":
-		e, err := EngineOf(pipelines)
+		e, err := process.EngineOf(pipelines)
 		if err == nil && e.URL == "" {
-			e = DirectoryEngine()
+			e = process.DirectoryEngine()
 		}
 		return e, err
 	case known, strings.Contains(f.Engine, "://"):
-		return EngineAt(kinds, f.Engine, "--engine")
+		return process.EngineAt(kinds, f.Engine, "--engine")
 	case strings.HasSuffix(f.Engine, ".yaml"), strings.HasSuffix(f.Engine, ".yml"):
 		return engineOfFile(f.Engine)
 	}
@@ -36,16 +37,16 @@ func (f *engineFlags) resolve(pipelines []Pipeline) (*Engine, error) {
 }
 
 // engineOfFile returns the engine that a pipeline file names.
-func engineOfFile(path string) (*Engine, error) {
+func engineOfFile(path string) (*process.Engine, error) {
 	file, err := config.Load(path, fileKinds())
 	if err != nil {
 		return nil, fmt.Errorf("--engine: %w", err)
 	}
-	var pipelines []Pipeline
+	var pipelines []process.Pipeline
 	for i := range file.Pipelines {
-		pipelines = append(pipelines, Pipeline{File: path, Source: file, Index: i})
+		pipelines = append(pipelines, process.Pipeline{File: path, Source: file, Index: i})
 	}
-	e, err := EngineOf(pipelines)
+	e, err := process.EngineOf(pipelines)
 	if err == nil && e.URL == "" {
 		err = usage("--engine: %s names no engine: add `engine: kafka://HOST:PORT` to it, or name the brokers here", path)
 	}
@@ -53,12 +54,12 @@ func engineOfFile(path string) (*Engine, error) {
 }
 
 // openEngine opens the log of an engine. The process says what is its own.
-func (a *app) openEngine(e *Engine, p stream.Process) (stream.Engine, error) {
+func (a *app) openEngine(e *process.Engine, p stream.Process) (stream.Engine, error) {
 	return e.Open(a.ctx, a.log, p)
 }
 
 // engineFlag is what to type to work on an engine, for a data directory.
-func engineFlag(e *Engine, data string) string {
+func engineFlag(e *process.Engine, data string) string {
 	switch {
 	case e.Shared():
 		return " --engine '" + e.Typed + "'"

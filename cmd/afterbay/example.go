@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 const (
@@ -88,7 +89,7 @@ func (e *example) load(a *app, sessions int) (*afterbay.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	runner, err := a.newRunner(file.Pipelines[0], afterbay.Options{Sessions: Members(sessions), Logger: a.log})
+	runner, err := a.newRunner(file.Pipelines[0], afterbay.Options{Sessions: process.Members(sessions), Logger: a.log})
 	if err != nil {
 		return nil, file.Explain(0, err)
 	}

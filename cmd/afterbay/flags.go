@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -14,7 +15,7 @@ type directoryFlags struct {
 	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
 	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`
 
-	engine *Engine // that open found; nil with --url
+	engine *process.Engine // that open found; nil with --url
 }
 
 // listenFlags say where a process can be reached.

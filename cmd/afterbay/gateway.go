@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 type gatewayCommand struct {
@@ -20,7 +22,7 @@ type gatewayCommand struct {
 // Run serves clients until the first signal, and then sends them away.
 func (c *gatewayCommand) Run(a *app) (err error) {
 	a.service.Store(true)
-	f, err := NewGateway(c.File, fileKinds(), a.log, a.fault)
+	f, err := process.NewGateway(c.File, fileKinds(), a.log, a.fault)
 	if err != nil {
 		return err
 	}
@@ -33,9 +35,9 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := Open(a.ctx, engine, Options{
+	p, err := process.Open(a.ctx, engine, process.Options{
 		Data: c.Data, Leave: c.LeaveGroup, Standbys: c.StandbyReplicas, StateBytes: c.log(), Listen: true, HTTP: http, Gateway: f, Logger: a.log,
-		Started: func(running Running) {
+		Started: func(running process.Running) {
 			fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", engine.Config.Describe(), running.Dir)
 			announceGateway(a, f)
 			fmt.Fprintf(a.stdout, "listening on %s: /metrics, /healthz, /readyz, /v1/clients\n", running.URL)
@@ -51,8 +53,8 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 
 // engineOf returns the log of a gateway, which is Kafka: an embedded log is of one
 // process, the one that runs the pipeline.
-func (c *gatewayCommand) engineOf(f *Gateway) (*Engine, error) {
-	e, err := EngineOfGateway(c.File, f.File())
+func (c *gatewayCommand) engineOf(f *process.Gateway) (*process.Engine, error) {
+	e, err := process.EngineOfGateway(c.File, f.File())
 	if c.Engine != "" {
 		e, err = c.resolve(nil)
 	}
@@ -66,7 +68,7 @@ func (c *gatewayCommand) engineOf(f *Gateway) (*Engine, error) {
 }
 
 // announceGateway prints where clients connect.
-func announceGateway(a *app, f *Gateway) {
+func announceGateway(a *app, f *process.Gateway) {
 	fmt.Fprintf(a.stdout, "gateway %s: clients connect to %s/v1/stream; events go to %s\n", f.File().Name, f.Address(), f.File().Pipeline.Input)
 	for _, w := range f.Warnings() {
 		fmt.Fprintf(a.stdout, "  warning: %s\n", w)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
@@ -164,7 +165,7 @@ func (g *gatewayRun) show(p *ordered) {
 // talk has the clients come, and waits until they have results.
 func (g *gatewayRun) talk() {
 	g.Helper()
-	keys, err := OpenKeys("keys.yaml")
+	keys, err := process.OpenKeys("keys.yaml")
 	if err != nil {
 		g.Fatal(err)
 	}

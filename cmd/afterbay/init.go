@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/ops/scaffold"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 type initCommand struct {
@@ -76,7 +77,7 @@ func (c *initCommand) Run(a *app) error {
   afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d --key %[6]s
   afterbay run %[1]s --until-idle
   afterbay tail %[7]s --limit 5
-`, ShellWord(c.Out), ShellWord(file), found.Topic, format, afterbay.DefaultPartitions, found.Key.Name, found.Output())
+`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, afterbay.DefaultPartitions, found.Key.Name, found.Output())
 	return nil
 }
 

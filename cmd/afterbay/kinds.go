@@ -2,8 +2,8 @@ package main
 
 import (
 	"github.com/afterbay/afterbay/internal/config"
-	builtin "github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // fileKinds are the kinds that a pipeline file may name.
-func fileKinds() config.Kinds { return builtin.Kinds() }
+func fileKinds() config.Kinds { return process.Kinds() }

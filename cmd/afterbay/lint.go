@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 )
@@ -26,7 +27,7 @@ type lintCommand struct {
 
 // Run checks the files, and says all that is wrong with any of them.
 func (c *lintCommand) Run(a *app) error {
-	l := &linter{app: a, pipelines: make(map[string]string), engine: &Engine{}, reach: c.Connect}
+	l := &linter{app: a, pipelines: make(map[string]string), engine: &process.Engine{}, reach: c.Connect}
 	for _, path := range c.Files {
 		switch {
 		case config.IsGateway(path):
@@ -100,7 +101,7 @@ type linter struct {
 	app       *app
 	reach     bool              // servers of models have to answer
 	pipelines map[string]string // the file of each pipeline's name
-	engine    *Engine           // the newest that a pipeline names
+	engine    *process.Engine   // the newest that a pipeline names
 	files     []*lintedFile
 	right     []lintedPipeline // without findings of their own
 	gateways  []lintedGateway  // without findings
@@ -120,7 +121,7 @@ func (m *lintedManifest) next() string {
 	if models.Inside(m.Kind) {
 		return ""
 	}
-	return " by itself; the model is checked by: afterbay model verify " + ShellWord(m.path)
+	return " by itself; the model is checked by: afterbay model verify " + process.ShellWord(m.path)
 }
 
 type lintedFile struct {
@@ -131,7 +132,7 @@ type lintedFile struct {
 }
 
 type lintedPipeline struct {
-	Pipeline
+	process.Pipeline
 	in    *lintedFile
 	index int // in its file
 }
@@ -158,7 +159,7 @@ func (l *linter) check(path string) {
 		} else {
 			l.pipelines[p.Name] = path
 		}
-		here := Pipeline{File: path, Source: file, Index: i}
+		here := process.Pipeline{File: path, Source: file, Index: i}
 		engine, found := l.engine.Next(here)
 		if l.engine = engine; len(found) > 0 {
 			f.add(file.Explain(i, found))

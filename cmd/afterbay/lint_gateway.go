@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 type lintedGateway struct {
@@ -39,7 +40,7 @@ func (l *linter) checkGateway(path string) {
 		}
 	}
 	if g.Keys != "" {
-		_, err := KeysOf(g)
+		_, err := process.KeysOf(g)
 		var found config.Errors
 		if errors.As(err, &found) && found[0].File == path {
 			f.add(err)
@@ -67,7 +68,7 @@ func (l *linter) answered() {
 		if slices.ContainsFunc(g.in.found, func(e *config.Error) bool { return e.Field == "" || strings.HasPrefix(e.Field, "pipeline") }) {
 			continue // what it has is not known
 		}
-		u := CompareGateway(g.file, runners)
+		u := process.CompareGateway(g.file, runners)
 		if g.warnings = u.Warnings; len(u.Gateway) > 0 {
 			g.in.add(g.file.Explain(u.Gateway))
 		}

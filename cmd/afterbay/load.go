@@ -5,12 +5,13 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // loader returns what loads the pipelines of the command.
-func (a *app) loader() *Loader {
+func (a *app) loader() *process.Loader {
 	if a.loading == nil {
-		a.loading = &Loader{Kinds: fileKinds(), Logger: a.log, Announce: a.announce, Fault: a.fault}
+		a.loading = &process.Loader{Kinds: fileKinds(), Logger: a.log, Announce: a.announce, Fault: a.fault}
 	}
 	return a.loading
 }
@@ -35,11 +36,11 @@ func noPrograms(o *afterbay.Options) { o.NoPrograms = true }
 // load reads and checks the pipelines of files. The error is all that is wrong
 // with them. keys returns KeyBytes of each of a number of pipelines; nil is the
 // default. More options are set by set.
-func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*afterbay.Options)) ([]Pipeline, error) {
+func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*afterbay.Options)) ([]process.Pipeline, error) {
 	if sessions < 0 {
 		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", sessions)
 	}
-	options := afterbay.Options{Sessions: Members(sessions)}
+	options := afterbay.Options{Sessions: process.Members(sessions)}
 	for _, change := range set {
 		change(&options)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
@@ -69,7 +70,7 @@ type app struct {
 	log    *slog.Logger
 	ends   []func() // of what a command opened
 
-	loading *Loader // made by loader
+	loading *process.Loader // made by loader
 
 	fault func(stage string) // of their options; nil but in crash tests
 

@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -29,7 +30,7 @@ type measurement struct {
 	options    *benchCommand
 	work       work
 	data       string // data directory
-	engine     *Engine
+	engine     *process.Engine
 	deliveries map[string]stream.Delivery
 	runner     *afterbay.Runner
 	log        admin.Log
@@ -99,7 +100,7 @@ func (m *measurement) load(e *example) (string, error) {
 		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
 		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: Members(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.app.log})
+	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: process.Members(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.app.log})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -125,7 +126,7 @@ func (c *placementCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, e
 func (p *placed) runner(m model.Model, sessions int) (*afterbay.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
-	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: Members(sessions), Logger: p.log, Reach: true})
+	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: process.Members(sessions), Logger: p.log, Reach: true})
 	if err != nil {
 		return nil, failure.CannotRun(p.file.Explain(p.index, err))
 	}
@@ -211,7 +212,7 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 		used = at
 	}
 	m := &measurement{
-		app: p.app, engine: DirectoryEngine(), work: work{source: p.events}, meter: term.NewMeter(p.stderr),
+		app: p.app, engine: process.DirectoryEngine(), work: work{source: p.events}, meter: term.NewMeter(p.stderr),
 		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, parallelismFlags: c.parallelismFlags},
 	}
 	if m.runner, err = p.runner(used, c.Parallelism); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -86,7 +87,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 	}
 	r := &rehearsal{app: a, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
 	var found []error
-	var loaded []Pipeline
+	var loaded []process.Pipeline
 	parts := map[*afterbay.Runner]*part{}
 	r.straight = len(file.Pipelines) > 1 || slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return len(p.Inputs) > 0 || p.Input.Repartition > 0 })
 	for i, p := range file.Pipelines {
@@ -106,12 +107,12 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 			continue
 		}
 		parts[play.runner] = play
-		loaded = append(loaded, Pipeline{path, file, i, play.runner})
+		loaded = append(loaded, process.Pipeline{File: path, Source: file, Index: i, Runner: play.runner})
 	}
 	if len(found) > 0 {
 		return nil, failure.CannotRun(found...)
 	}
-	ordered, err := UpstreamFirst(loaded)
+	ordered, err := process.UpstreamFirst(loaded)
 	if err != nil {
 		return nil, err
 	}

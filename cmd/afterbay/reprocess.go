@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 type reprocessCommand struct {
@@ -124,7 +125,7 @@ func (c *reprocessCommand) request() (request reprocess.Request, err error) {
 }
 
 // rederive does it with the log, or has the process do it that holds it.
-func (a *app) rederive(d admin.Directory, changed Pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
+func (a *app) rederive(d admin.Directory, changed process.Pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 	if client, ok := d.(*admin.Client); ok {
 		return client.Reprocess(a.ctx, request)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
@@ -92,7 +93,7 @@ func (c *reprocessCommand) again(a *app, before *admin.Client) *admin.Client {
 	for deadline := time.Now().Add(againWait); time.Now().Before(deadline) && a.ctx.Err() == nil; time.Sleep(againTry) {
 		next, err := before, error(nil)
 		if c.URL == "" {
-			next, err = Reach(a.ctx, c.Data)
+			next, err = process.Reach(a.ctx, c.Data)
 		}
 		if err == nil && (c.URL != "" || next.Token != before.Token) {
 			if _, err = next.List(a.ctx); err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 type runCommand struct {
@@ -38,12 +39,12 @@ func (c *runCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	var clients *Gateway
+	var clients *process.Gateway
 	if c.Gateway != "" {
 		if c.UntilIdle {
 			return usage("--gateway and --until-idle: clients may always send more: leave one of them out")
 		}
-		if clients, err = NewGateway(c.Gateway, fileKinds(), a.log, a.fault); err != nil {
+		if clients, err = process.NewGateway(c.Gateway, fileKinds(), a.log, a.fault); err != nil {
 			return err
 		}
 		if err = clients.Fits(pipelines); err != nil {
@@ -54,10 +55,10 @@ func (c *runCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := Open(a.ctx, engine, Options{
+	p, err := process.Open(a.ctx, engine, process.Options{
 		Data: c.Data, Leave: c.LeaveGroup, Standbys: c.StandbyReplicas, StateBytes: c.log(), UntilIdle: c.UntilIdle,
 		Listen: c.Listen != "none", HTTP: http, Gateway: clients, Traces: traces, Logger: a.log, Loader: a.loader(),
-		Started: func(running Running) { c.announce(a, engine, running) },
+		Started: func(running process.Running) { c.announce(a, engine, running) },
 		Ended:   func(runner *afterbay.Runner) { sumUp(a, runner) },
 	})
 	if err != nil {
@@ -78,13 +79,13 @@ func (f *listenFlags) http(a *app) (admin.Options, error) {
 }
 
 // announce prints what runs, where, and what to type next.
-func (c *runCommand) announce(a *app, e *Engine, running Running) {
+func (c *runCommand) announce(a *app, e *process.Engine, running process.Running) {
 	if e.Shared() {
 		fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", e.Config.Describe(), running.Dir)
 	} else {
 		fmt.Fprintf(a.stdout, "%s %s\n", e.Config.Describe(), running.Dir)
 	}
-	arrivals := afterbay.Arrivals(Runners(running.Pipelines))
+	arrivals := afterbay.Arrivals(process.Runners(running.Pipelines))
 	for i, pipeline := range running.Pipelines {
 		fmt.Fprintf(a.stdout, "pipeline %s reads %s\n", pipeline.Runner.Name(), pipeline.Describe())
 		for _, w := range slices.Concat(pipeline.Runner.Warnings(), arrivals[i]) {

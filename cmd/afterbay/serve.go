@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/http/serving"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -67,7 +68,7 @@ func (a *app) namedModel(text string) (serving.Named, error) {
 	named := serving.Named{Name: name, Version: version, Model: m}
 	if manifest != nil {
 		named.Version = cmp.Or(version, strconv.Itoa(manifest.Version))
-		named.Scores = ScoreNames(m.Info(), manifest.Outputs, func(o model.Output) string { return o.Name })
+		named.Scores = process.ScoreNames(m.Info(), manifest.Outputs, func(o model.Output) string { return o.Name })
 	}
 	return named, nil
 }

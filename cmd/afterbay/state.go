@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
@@ -125,7 +126,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(pipelines, func(p Pipeline) bool { return p.Runner.Name() == c.Pipeline })
+	i := slices.IndexFunc(pipelines, func(p process.Pipeline) bool { return p.Runner.Name() == c.Pipeline })
 	if i < 0 {
 		return usage("%s has no pipeline %q", c.File, c.Pipeline)
 	}
@@ -148,7 +149,7 @@ func (c *stateGetCommand) describe(a *app) error {
 }
 
 // stored returns the entries of the key by stored key.
-func (c *stateGetCommand) stored(a *app, pipelines []Pipeline) (entries map[string][]byte, err error) {
+func (c *stateGetCommand) stored(a *app, pipelines []process.Pipeline) (entries map[string][]byte, err error) {
 	directory, closeDirectory, err := c.open(a, false, pipelines...)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/gateway/auth"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
@@ -39,7 +40,7 @@ type tokenInspectCommand struct {
 
 // Run prints a token.
 func (c *tokenIssueCommand) Run(a *app) error {
-	keys, err := OpenKeys(c.Keys)
+	keys, err := process.OpenKeys(c.Keys)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (c *tokenInspectCommand) check(a *app, w io.Writer, text string) error {
 		fmt.Fprintf(w, "signature\tnot checked: name the file of keys by --keys\n")
 		return nil
 	}
-	keys, err := OpenKeys(c.Keys)
+	keys, err := process.OpenKeys(c.Keys)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/gateway/auth"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 const tokenKeys = `keys:
@@ -49,7 +50,7 @@ func TestTokenOfAClientThatNoGatewayTakesIsNotAccepted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("GATEWAY_KEY", "0123456789abcdef0123456789abcdef")
 	write(t, "keys.yaml", tokenKeys)
-	keys, err := OpenKeys("keys.yaml")
+	keys, err := process.OpenKeys("keys.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

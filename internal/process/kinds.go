@@ -1,4 +1,5 @@
-// Package process has what a process of Afterbay is made of. Its list of kinds is the one
+// Package process runs pipelines as a process does: over a log, with sinks, a server of HTTP, a gateway and generations.
+// Open opens the log and Run runs the pipelines. Its list of kinds is the one
 // place that names the kinds of sinks, lookups and logs which are built in.
 package process
 

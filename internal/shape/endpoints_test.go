@@ -11,7 +11,7 @@ import (
 
 // muxes are the files that make a mux: of endpoints, which have roles. The last has
 // /readyz alone beside those of a gateway.
-var muxes = []string{"internal/http/access/endpoint.go", "internal/http/serving/handler.go", "internal/gateway/gateway.go", "cmd/afterbay/front.go"}
+var muxes = []string{"internal/http/access/endpoint.go", "internal/http/serving/handler.go", "internal/gateway/gateway.go"}
 
 // TestShapeOfEndpoints sees that no server answers a path that is in no table of
 // endpoints: access.NewMux refuses an endpoint without a role.

@@ -60,9 +60,7 @@ var up = map[string]string{
 
 // alone justifies each package that one other package imports: else it would be a part of that one.
 var alone = map[string]string{
-	"internal/failure":                  "packages below the program take it one by one",
 	"internal/sys/term":                 "packages below the program take it one by one",
-	"internal/http/serving":             "the program's code stays small: it is flags, printing and exit codes",
 	"internal/lab/bench":                "the program's code stays small",
 	"internal/lab/demo/baseline":        "go:embed reads files of its own folder",
 	"internal/lab/demo/fraud":           "go:embed reads files of its own folder",
@@ -78,8 +76,6 @@ var alone = map[string]string{
 	"internal/models/text":              "one folder a kind",
 	"internal/models/text/wordpiece":    "reads tokenizers, with golden tests of its own",
 	"internal/models/voice":             "one folder a kind",
-	"internal/observe/otlp":             "one exporter, imported where it is chosen",
-	"internal/ops/explain":              "the program's code stays small",
 	"internal/ops/scaffold":             "the program's code stays small",
 	"internal/sinks/files":              "one folder a service",
 	"internal/sinks/http":               "one folder a service",

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -86,11 +86,11 @@ func directoryError(err error, dir string) error {
 	case errors.As(err, &damage):
 		return failure.Directory(fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err))
 	}
-	return failure.Directory(fmt.Errorf("%w: %s", err, directoryHint(err, dir)))
+	return failure.Directory(fmt.Errorf("%w: %s", err, DirectoryHint(err, dir)))
 }
 
-// directoryHint says what to do about a data directory that cannot be opened.
-func directoryHint(err error, dir string) string {
+// DirectoryHint says what to do about a data directory that cannot be opened.
+func DirectoryHint(err error, dir string) string {
 	const other = ", or choose another directory with --data"
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -376,6 +376,7 @@ func waitIdle(ctx context.Context, log admin.Log, pipelines []Pipeline) error {
 	return nil
 }
 
+// WaitAssigned returns when a pipeline has all partitions of its topics, or has ended.
 func WaitAssigned(ctx context.Context, log admin.Log, runner *pipeline.Runner) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {

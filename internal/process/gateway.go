@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"cmp"
@@ -262,17 +262,17 @@ func (f *Gateway) checkTopics(ctx context.Context, log admin.Log) error {
 // handler serves clients, and says to what shares them among gateways whether this
 // one takes more.
 func (f *Gateway) handler(clients http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if f.ending.Load() {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/readyz" || r.Method != http.MethodGet && r.Method != http.MethodHead:
+			clients.ServeHTTP(w, r)
+		case f.ending.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.WriteString(w, "ending\n")
-			return
+		default:
+			_, _ = io.WriteString(w, "ok\n")
 		}
-		_, _ = io.WriteString(w, "ok\n")
 	})
-	mux.Handle("/", clients)
-	return mux
 }
 
 // File is the gateway file.
