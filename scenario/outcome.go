@@ -14,15 +14,19 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/naming"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // outcome is all that a run leaves.
 type outcome struct {
 	transcript [][]string          // results of each command
-	records    map[string][]string // of each output partition, by the input partition they are from
+	records    map[string][]string // of each output partition, by lane
 	state      []string
-	killed     map[string]int // processes, by stage
+	answers    map[string]string // of journals, by request
+	killed     map[string]int    // processes, by stage
 }
 
 // place is the n-th record of a command.
@@ -35,6 +39,7 @@ type reading struct {
 	parents map[string]string   // position of each record -> that of the record it was made from
 	events  map[string]place    // by position
 	times   map[place]time.Time // of events, as the first pipeline found them
+	keys    map[string]string   // of records, by position
 	told    map[string]bool     // positions of records that are in the transcript
 }
 
@@ -42,27 +47,26 @@ type reading struct {
 func (r *run) outcome(ctx context.Context) (*outcome, error) {
 	read := &reading{
 		run: r, topics: map[string]map[int32][]stream.Record{}, parents: map[string]string{},
-		events: map[string]place{}, times: map[place]time.Time{}, told: map[string]bool{},
+		events: map[string]place{}, times: map[place]time.Time{}, keys: map[string]string{}, told: map[string]bool{},
 	}
 	if err := read.all(ctx); err != nil {
 		return nil, err
 	}
 	read.findEvents()
 	read.findAnnouncers()
-	state, err := read.states(ctx)
-	if err != nil {
+	out := &outcome{records: map[string][]string{}, answers: map[string]string{}, killed: r.killed}
+	if err := read.states(ctx, out); err != nil {
 		return nil, err
 	}
-	out := &outcome{records: map[string][]string{}, state: state, killed: r.killed}
 	for topic, partitions := range read.topics {
 		for index, records := range partitions {
 			for i := range records {
-				from, _, _ := strings.Cut(source(&records[i]), "@")
-				name := fmt.Sprintf("%s/%d of %s", topic, index, from)
+				name := fmt.Sprintf("%s/%d of %s", topic, index, read.lane(&records[i]))
 				out.records[name] = append(out.records[name], describe(&records[i]))
 			}
 		}
 	}
+	var err error
 	out.transcript, err = read.transcript()
 	return out, err
 }
@@ -111,6 +115,26 @@ func source(r *stream.Record) string {
 	return header.Get(r, header.Position)
 }
 
+// lane names the records of an output partition among which the order is the same in
+// each way: those made of events of one partition and, where events are queued, of one
+// key with `ordered`, else of one event.
+func (r *reading) lane(record *stream.Record) string {
+	from := source(record)
+	partition, _, _ := strings.Cut(from, "@")
+	writer, _, _ := strings.Cut(header.Get(record, header.Pipeline), " ")
+	for i := range r.pipelines {
+		if p := &r.pipelines[i]; p.Name == naming.Root(writer) && slices.Contains(p.runner.Outputs(), record.Partition.Topic) {
+			switch p.runner.Ordering(record.Partition.Topic) {
+			case running.OrderedByKey:
+				return partition + " by key " + strconv.Quote(r.keys[from])
+			case running.OrderedByEvent:
+				return from
+			}
+		}
+	}
+	return partition
+}
+
 func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
 
 // findEvents tells which record is which event: those that no pipeline wrote
@@ -130,6 +154,7 @@ func (r *reading) findEvents() {
 		for _, records := range partitions {
 			for i := range records {
 				record := &records[i]
+				r.keys[position(record)] = string(record.Key)
 				if from := source(record); from != "" {
 					r.parents[position(record)] = from
 				} else if queue := queues[record.Partition]; len(queue) > 0 {
@@ -186,13 +211,12 @@ func (r *reading) eventOf(position string) (place, bool) {
 	return place{}, false
 }
 
-// states returns every entry of the state of every pipeline.
-func (r *reading) states(ctx context.Context) ([]string, error) {
+// states reads every entry of the state of every pipeline.
+func (r *reading) states(ctx context.Context, out *outcome) error {
 	groups, err := r.engine.Groups(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all []string
 	for _, group := range groups {
 		if r.isSink(group) {
 			continue // what it remembers depends on when the service answered
@@ -202,18 +226,29 @@ func (r *reading) states(ctx context.Context) ([]string, error) {
 				p := stream.Partition{Topic: topic, Index: i}
 				view, err := r.engine.State(ctx, group, p)
 				if err != nil {
-					return nil, err
+					return err
 				}
 				for entry, err := range view.Scan(nil) {
 					if err != nil {
-						return nil, err
+						return err
 					}
-					all = append(all, fmt.Sprintf("%s %v %q %x", group, p, entry.Key, entry.Value))
+					out.keep(fmt.Sprintf("%s %v %q", group, p, entry.Key), entry)
 				}
 			}
 		}
 	}
-	return all, nil
+	return nil
+}
+
+// keep notes an entry of state. Of a journal only the answers are the same in each way:
+// it numbers them in the order in which they come, and counts calls.
+func (o *outcome) keep(name string, entry stream.Entry) {
+	switch value := fmt.Sprintf("%x", entry.Value); {
+	case journal.IsAnswer(entry.Key):
+		o.answers[name] = value
+	case entry.Key[0] != statekey.Journal && entry.Key[0] != statekey.JournalHead:
+		o.state = append(o.state, name+" "+value)
+	}
 }
 
 // isSink reports whether a group is that of a sink.
@@ -238,6 +273,11 @@ func (o *outcome) difference(other *outcome) string {
 	}
 	if d := firstDifference(o.state, other.state); d != "" {
 		return "state:\n" + d
+	}
+	for _, request := range slices.Sorted(maps.Keys(o.answers)) { // one may have forgotten what the other has
+		if answer, ok := other.answers[request]; ok && answer != o.answers[request] {
+			return "journal:\n" + firstDifference([]string{request + " " + o.answers[request]}, []string{request + " " + answer})
+		}
 	}
 	for i := range o.transcript { // what was read on the way
 		if d := firstDifference(o.transcript[i], other.transcript[i]); d != "" {
@@ -364,11 +404,11 @@ func (r *reading) own(i int, position string) bool {
 	return strings.HasPrefix(position, reads[len(reads)-1].Topic+"/")
 }
 
-// outputsOf writes the records that a pipeline wrote to a topic. Those of a
-// partition must come in the order of the events they are made of.
+// outputsOf writes the records that a pipeline wrote to a topic. Those of a lane must
+// come in the order of the events they are made of.
 func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error {
 	for index := range int32(len(r.topics[topic])) {
-		newest := map[string]int64{} // offset, by input partition
+		newest := map[string]int64{} // offset, by lane
 		for _, record := range r.topics[topic][index] {
 			writer, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
 			if naming.Root(writer) != r.pipelines[i].Name {
@@ -379,12 +419,11 @@ func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error
 			if !ok {
 				return fmt.Errorf("%s of %v is made of %q, which is no event", record.Value, record.Partition, from)
 			}
-			partition, _, _ := strings.Cut(from, "@")
-			offset := offsetOf(from)
-			if offset < newest[partition] {
-				return fmt.Errorf("%s of %v is made of %s, but stands behind what is made of offset %d", record.Value, record.Partition, from, newest[partition])
+			lane, offset := r.lane(&record), offsetOf(from)
+			if offset < newest[lane] {
+				return fmt.Errorf("%s of %v is made of %s, but stands behind what is made of offset %d", record.Value, record.Partition, from, newest[lane])
 			}
-			newest[partition] = offset
+			newest[lane] = offset
 			r.told[position(&record)] = true
 			lines[at.command][at.n] = append(lines[at.command][at.n], r.line(&record, at))
 		}

@@ -28,6 +28,39 @@ func Arrivals(runners []*Runner) map[int][]string {
 	return found
 }
 
+// Ordering says which records of a topic stand in the order of their events.
+type Ordering uint8
+
+// The orderings of what a pipeline writes to a topic.
+const (
+	OrderedByPartition Ordering = iota // all records of the events of one partition
+	OrderedByKey                       // those of the events of one key: others may be queued meanwhile
+	OrderedByEvent                     // those of one event
+)
+
+// Ordering returns the order that the records of a topic keep. With `ordered` it is that
+// of each key, unless what is above the queue writes to the topic: it waits for no event.
+func (r *Runner) Ordering(topic string) Ordering {
+	p := r.made.Plan
+	if !p.Parks() {
+		return OrderedByPartition
+	}
+	above := slices.ContainsFunc(p.Stages[:p.Waves], func(s operator.Placed) bool {
+		switch op := s.Operator.(type) {
+		case *operator.Emit:
+			return p.Outputs[op.Output] == topic
+		case *operator.Call:
+			return slices.Contains(op.Topics, topic)
+		}
+		return false
+	})
+	late := p.Time.Late == operator.LateTopic && p.Outputs[p.Time.LateOutput] == topic
+	if above || late || !p.Ordered || topic == p.DeadTopic || topic == p.Ends.Topic {
+		return OrderedByEvent
+	}
+	return OrderedByKey
+}
+
 // arrivals returns the findings about the pipeline by itself.
 func (r *Runner) arrivals() (list []string) {
 	stateless := r.made.Plan.Stateless()

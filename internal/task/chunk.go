@@ -117,7 +117,7 @@ func (it *item) read() bool { return it.resumed == nil && it.group == nil }
 func (it *item) timed() bool { return it.Outcome != operator.Queued && it.Outcome != operator.Tick }
 
 func (w *worker) count(it *item) {
-	if it.late {
+	if it.late && it.resumed == nil {
 		w.step.late++
 	}
 	w.step.counts[effects[it.Outcome].counted]++

@@ -30,7 +30,7 @@ import (
 // park keeps an event, to go on with it at a stage. err is why, nil where it was
 // not tried. The error returned is not the event's, which may be given up instead.
 func (w *worker) park(it *item, head async.Head, err error) error {
-	head.Client = header.Get(it.Record, header.ClientEvent)
+	head.Client, head.Late = header.Get(it.Record, header.ClientEvent), it.late
 	head.Since, head.Answered = w.now.UnixMicro(), it.Answered || w.step.Answers(it.Emits, nil) || slices.ContainsFunc(it.Calls, func(c operator.Called) bool { return w.step.Answers(0, c.Outputs) })
 	if it.resumed != nil {
 		head = it.resumed.Again(head)
@@ -201,7 +201,7 @@ func (w *worker) resume(ctx context.Context, list []async.Task) error {
 			},
 			Origin: &p.origin, Attempts: e.Attempts, Answered: e.Answered, Place: members.Place(),
 		}
-		w.items = append(w.items, item{Event: event, partition: p, ended: keyed.Ended(e.Ended), resumed: t, group: members})
+		w.items = append(w.items, item{Event: event, partition: p, ended: keyed.Ended(e.Ended), late: e.Late, resumed: t, group: members})
 		it := &w.items[i]
 		tooLarge := w.goOn(it, e.Stage)
 		w.step.touch(p)

@@ -3,6 +3,7 @@ package async
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -99,20 +100,28 @@ func (c *call) run(ctx context.Context) {
 		err = cmp.Or(err, late)
 	}
 	for i := range c.tasks {
-		if c.tasks[i].Err = err; err == nil {
+		if c.tasks[i].Err = c.named(err); err == nil {
 			c.tasks[i].Answer, c.tasks[i].Answered = c.gather.Answer(i), true
 		}
 	}
 	if err == nil {
 		for _, f := range c.gather.Failed {
 			t := &c.tasks[f.Row]
-			t.Answered, t.Err = false, f.Err
+			t.Answered, t.Err = false, c.named(f.Err)
 		}
 	}
 	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, time.Now()
 	if len(c.tasks) == 1 { // a failure of several is that of none, or others of them are answered
 		c.tasks[0].ready = calling.Confirm(ctx, c.admitted, c.outlier, c.tasks[0].Err, c.at)
 	}
+}
+
+// named returns an error with the name of the score, as of a call in the place of events.
+func (c *call) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", c.how.Name, err)
 }
 
 // observe judges the failures of a call, and reports the Outcome to the endpoint.

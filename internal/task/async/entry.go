@@ -22,6 +22,7 @@ type Head struct {
 	Behind   bool  // it waits for an earlier event of its key; else for the call of its stage
 	Answered bool  // what answers its client was written before
 	Attempts int   // that failed by the event's own fault
+	Late     bool  // it came late
 	Shown    int   // attempts of whose answers parts were written
 	Since    int64 // when it was parked first, microseconds since 1970 UTC
 	Due      int64 // it is not called before
@@ -74,6 +75,9 @@ func (e *Entry) Append(dst []byte) []byte {
 	if e.Shown > 0 {
 		flags |= 16
 	}
+	if e.Late {
+		flags |= 32
+	}
 	dst = append(dst, entryVersion, flags, e.Ended, byte(e.Class-control.HighClass))
 	dst = appendText(dst, []byte(e.Tenant))
 	if e.Members != nil {
@@ -116,7 +120,7 @@ func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	if !ok || len(data) < 4 || data[0] != entryVersion {
 		return nil, fmt.Errorf("%v: %w", p, ErrDamaged)
 	}
-	e := &Entry{Ended: data[2], Head: Head{Behind: data[1]&1 != 0, Answered: data[1]&8 != 0, Class: control.Class(data[3]) + control.HighClass}}
+	e := &Entry{Ended: data[2], Head: Head{Behind: data[1]&1 != 0, Answered: data[1]&8 != 0, Late: data[1]&32 != 0, Class: control.Class(data[3]) + control.HighClass}}
 	r := reader{data: data[4:]}
 	e.Tenant = string(r.text())
 	if data[1]&4 != 0 {

@@ -25,13 +25,14 @@ func owners(lookup string, events int) string {
 	return text.String()
 }
 
-// TestRowsAreFoundInEveryWay runs lookups of the kind with a cache and without one.
+// TestRowsAreFoundInEveryWay runs lookups of the kind with a cache and without one, and
+// with events that are queued.
 func TestRowsAreFoundInEveryWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cards.json")
 	if err := os.WriteFile(path, []byte(`{"cards": {"c0": {"owner": "ann"}, "c1": {"owner": "bob"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, more := range map[string]string{"at once": "", "with a cache": ", cache: {ttl: 1m}"} {
+	for name, more := range map[string]string{"at once": "", "with a cache": ", cache: {ttl: 1m}", "queued": ", async: true", "recorded": ", journal: true", "shared": ", journal: {by: request}"} {
 		t.Run(name, func(t *testing.T) {
 			ways := 0
 			if err := run(t, owners("book: {path: '"+path+"', chapter: cards}"+more, 30), func(string) { ways++ }); err != nil {
