@@ -1,24 +1,26 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
+	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/stream"
 )
 
 type benchCommand struct {
-	Work   string  `help:"Work to measure: baseline, what peers are compared on, fraud, what the demo does, or moderation, texts." enum:"baseline,fraud,moderation" default:"baseline"`
-	Dir    string  `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
-	Events int     `help:"Events to measure, where --rate is 0." default:"1000000"`
-	Warmup int     `help:"Events before those, so that most users are known." default:"500000"`
-	Seed   uint64  `help:"Seed of the generator." default:"1"`
-	Users  int     `help:"Users of the baseline." default:"100000"`
-	Zipf   float64 `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
-	Exact  bool    `help:"Exact windows in place of those in panes."`
-	Engine string  `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
-	parallelismFlags
+	Work           string        `help:"Work to measure: baseline, what peers are compared on, fraud, what the demo does, or moderation, texts." enum:"baseline,fraud,moderation" default:"baseline"`
+	Dir            string        `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
+	Events         int           `help:"Events to measure, where --rate is 0." default:"1000000"`
+	Warmup         int           `help:"Events before those, so that most users are known." default:"500000"`
+	Seed           uint64        `help:"Seed of the generator." default:"1"`
+	Users          int           `help:"Users of the baseline." default:"100000"`
+	Zipf           float64       `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
+	Exact          bool          `help:"Exact windows in place of those in panes."`
+	Engine         string        `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
+	Parallelism    int           `help:"Members of the group of each pipeline in this process, which share its partitions; 0 is one per core." default:"0"`
 	Rate           int           `help:"Events per second on a fixed schedule, to measure latency; 0 measures throughput on a log that is filled before." default:"0"`
 	Duration       time.Duration `help:"How long to keep the rate." default:"10s"`
 	Part           time.Duration `help:"Figures of their own for each part of this length, where a rate is kept for longer." default:"1m"`
@@ -48,8 +50,8 @@ func (c *benchCommand) Run(a *app) error {
 	if engine.Shared() && c.RetentionBytes > 0 {
 		return usage("--retention-bytes is of the log in a folder")
 	}
-	m := &measurement{app: a, options: c, engine: engine}
-	return m.run()
+	options := Options(*c)
+	return Measure(a.ctx, &options, a.program(engine))
 }
 
 func (c *benchCommand) validate() error {
@@ -71,28 +73,22 @@ func (c *benchCommand) validate() error {
 	if err := (baseline.Options{Users: c.Users, Zipf: c.Zipf}).Validate(); err != nil {
 		return usage("--users, --zipf: %v", err)
 	}
-	if err := c.embedded().Validate(); err != nil {
+	if err := (embedded.Options{StateMemoryBytes: c.StateMemory - c.StateMemory/4, RetainBytes: c.RetentionBytes}).Validate(); err != nil {
 		return usage("--state-memory, --retention-bytes: %v", err)
 	}
 	return nil
 }
 
-// embedded are the options of the log in a folder.
-func (c *benchCommand) embedded() embedded.Options {
-	return embedded.Options{StateMemoryBytes: c.StateMemory - c.StateMemory/4, RetainBytes: c.RetentionBytes}
-}
-
-// describe is the line of comment that says what the figures are of.
-func (c *benchCommand) describe(onKafka bool) string {
-	switch {
-	case onKafka && c.Rate > 0:
-		return fmt.Sprintf("# %s on Kafka: %d events/s by a schedule of which the first %v do not count; events due within a millisecond are appended together, latency counts from each one's own time "+
-			"until a reader of committed records has its decision. cpu_cores_used is the whole process, harness_cores_used the same schedule appended without pipeline and reader; the brokers count in neither", c.Work, c.Rate, c.settle())
-	case onKafka:
-		return fmt.Sprintf("# %s on Kafka: topics that are filled before, %d events measured after %d; brokers do not count", c.Work, c.Events, c.Warmup)
-	case c.Rate > 0:
-		return fmt.Sprintf("# %s: %d events/s by a schedule; events due within a millisecond are appended together, latency counts from each one's own time. "+
-			"cpu_cores_used is the whole process, harness_cores_used the generator's schedule without appends and the reader's work, measured alone", c.Work, c.Rate)
+// program is what a measurement gets of this program.
+func (a *app) program(e *process.Engine) *Program {
+	return &Program{
+		Out: a.stdout, Err: a.stderr, Log: a.log, Kinds: fileKinds(), Make: a.newRunner, Shared: e.Shared(), Folder: e.Folder, WaitAssigned: process.WaitAssigned,
+		Open: func(p stream.Process, deliveries map[string]afterbay.Delivery) (stream.Engine, error) {
+			p.Deliveries = map[string]stream.Delivery{}
+			for name, d := range deliveries {
+				p.Deliveries[name] = process.DeliveryOf(d)
+			}
+			return a.openEngine(e, p)
+		},
 	}
-	return fmt.Sprintf("# %s: a log that is filled before, %d events measured after %d", c.Work, c.Events, c.Warmup)
 }

@@ -10,9 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -24,28 +23,28 @@ const (
 
 // settle is how long a schedule runs on Kafka before it counts: connections and
 // the brokers' own topics are made first.
-func (c *benchCommand) settle() time.Duration { return min(benchSettle, c.Duration) }
+func (c *Options) settle() time.Duration { return min(benchSettle, c.Duration) }
 
 func (m *measurement) settle() time.Duration {
-	if m.engine.Shared() {
+	if m.Shared {
 		return m.options.settle()
 	}
 	return 0
 }
 
 // alone gives a pipeline and its topics names that nobody else has.
-func (m *measurement) alone(p afterbay.Pipeline) afterbay.Pipeline {
+func (m *measurement) alone(p lang.Pipeline) lang.Pipeline {
 	p.Name = benchPrefix + strings.ToLower(rand.Text()[:10])
 	p.Input.Topic = p.Name + "-" + p.Input.Topic
 	for _, step := range p.Steps {
-		if e, ok := step.(*afterbay.Emit); ok {
+		if e, ok := step.(*lang.Emit); ok {
 			e.Topic = p.Name + "-" + e.Topic
 		}
 	}
 	if m.options.Delivery != "" {
-		p.Delivery = afterbay.Delivery(m.options.Delivery)
+		p.Delivery = lang.Delivery(m.options.Delivery)
 	}
-	m.deliveries = map[string]stream.Delivery{p.Name: process.DeliveryOf(p.Delivery)}
+	m.deliveries = map[string]lang.Delivery{p.Name: p.Delivery}
 	return p
 }
 
@@ -60,14 +59,14 @@ type remover interface {
 // open opens the log. The function returned closes it, and deletes what there is
 // of it on brokers.
 func (m *measurement) open() (closeLog func() error, err error) {
-	log, err := m.openEngine(m.engine, stream.Process{
-		Dir: m.engine.Folder(m.data), Leave: true, Deliveries: m.deliveries,
+	log, err := m.Open(stream.Process{
+		Dir: m.Folder(m.data), Leave: true,
 		StateBytes: m.options.StateMemory - m.options.StateMemory/4, RetainBytes: m.options.RetentionBytes,
-	})
+	}, m.deliveries)
 	if err != nil {
 		return nil, err
 	}
-	m.log = log
+	m.records = log
 	remover, ok := log.(remover)
 	if !ok {
 		return log.Close, nil
@@ -83,8 +82,8 @@ func (m *measurement) open() (closeLog func() error, err error) {
 // waitReady returns when the pipeline has its partitions, which it has at once
 // but on Kafka.
 func (m *measurement) waitReady(ctx context.Context) error {
-	if m.engine.Shared() {
-		return process.WaitAssigned(ctx, m.log, m.runner)
+	if m.Shared {
+		return m.WaitAssigned(ctx, m.records, m.runner)
 	}
 	return nil
 }
@@ -92,14 +91,14 @@ func (m *measurement) waitReady(ctx context.Context) error {
 // calibrateOnKafka returns how many cores appending on the schedule takes, once
 // connections are warm.
 func (m *measurement) calibrateOnKafka() (cores float64, err error) {
-	topics, err := m.log.Topics(m.ctx)
+	topics, err := m.records.Topics(m.ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, t := range topics {
 		if t.Name == m.runner.Input() {
 			t.Name = m.scratch()
-			if err := m.log.CreateTopic(m.ctx, t); err != nil {
+			if err := m.records.CreateTopic(m.ctx, t); err != nil {
 				return 0, err
 			}
 		}
@@ -110,7 +109,7 @@ func (m *measurement) calibrateOnKafka() (cores float64, err error) {
 	s := m.schedule(source, warm+m.settle())
 	s.topic, s.start = m.scratch(), time.Now()
 	var group errgroup.Group
-	group.Go(func() error { return s.run(m.ctx, m.log.Append) })
+	group.Go(func() error { return s.run(m.ctx, m.records.Append) })
 	err = until(m.ctx, s.start.Add(warm))
 	before, counts := cpuNow(), time.Now()
 	err = errors.Join(err, group.Wait())
@@ -152,7 +151,7 @@ func (w *lagWatch) watch(ctx context.Context) (stop func() error) {
 }
 
 func (w *lagWatch) look(ctx context.Context) error {
-	lags, err := w.meter.Measure(ctx, w.log, w.runner.Reads()...)
+	lags, err := w.meter.Measure(ctx, w.records, w.runner.Reads()...)
 	for _, l := range lags {
 		w.most = max(w.most, l.Age())
 	}

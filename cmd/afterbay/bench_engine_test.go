@@ -42,7 +42,7 @@ func TestBenchOnKafkaMeasuresTheSameWork(t *testing.T) {
 }
 
 func TestLagBeyondItsBoundFails(t *testing.T) {
-	w := &lagWatch{measurement: &measurement{app: &app{stdout: &strings.Builder{}}, options: &benchCommand{MaxLag: time.Second}}, most: time.Second}
+	w := &lagWatch{measurement: &measurement{Program: &Program{Out: &strings.Builder{}}, options: &Options{MaxLag: time.Second}}, most: time.Second}
 	if err := w.report(); err != nil {
 		t.Error(err)
 	}

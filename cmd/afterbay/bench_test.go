@@ -138,7 +138,7 @@ func TestQuantilesOfTimesAreAHundredthTooHighAtMost(t *testing.T) {
 }
 
 func TestNumberOfAnEventIsFoundInItsOutput(t *testing.T) {
-	w := (&benchCommand{Work: "baseline"}).work()
+	w := (&Options{Work: "baseline"}).work()
 	for output, want := range map[string]int64{
 		`{"event_id":"e000000123","score":0.5}`: 123, `{"event_id":"e1234567890"}`: 1234567890, `{"a":1,"event_id":"e7`: 7,
 		`{"event_id":"e"}`: -1, `{"event_id":"e`: -1, `{}`: -1, ``: -1,

@@ -1,5 +1,10 @@
 package main
 
+import (
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/process"
+)
+
 type demoCommand struct {
 	Dir    string `help:"Folder of the demo; what an earlier demo left there is replaced." default:"demo-data" placeholder:"DIR"`
 	Events int    `help:"Card payments to generate." default:"200000"`
@@ -12,6 +17,9 @@ func (c *demoCommand) Run(a *app) error {
 	if c.Events < 1 {
 		return usage("--events %d: use 1 or more", c.Events)
 	}
-	d := &demonstration{app: a, dir: c.Dir, events: c.Events, seed: c.Seed, sessions: c.Parallelism}
-	return d.run()
+	d := &Demonstration{
+		Dir: c.Dir, Events: c.Events, Seed: c.Seed, Options: afterbay.Options{Sessions: process.Members(c.Parallelism), Logger: a.log},
+		Make: a.newRunner, Kinds: fileKinds(), OpenLog: a.openLog, KeepTimings: func(dir string, runners ...*afterbay.Runner) { process.KeepTimings(a.log, dir, runners...) }, Out: a.stdout, Err: a.stderr,
+	}
+	return d.Run(a.ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -26,7 +27,7 @@ func TestDemoWouldSeeARepeatedOrMissingDecision(t *testing.T) {
 		}
 	}
 	found, err := countOutputs(t.Context(), &admin.Local{Log: log}, []string{"decisions", "dlq"})
-	if err != nil || found.records != 6 || found.repeated != 1 || kinds(found.decisions) != "allow 4" || kinds(found.dead) != "decode 2" {
+	if err != nil || found.records != 6 || found.repeated != 1 || term.Counts(found.decisions) != "allow 4" || term.Counts(found.dead) != "decode 2" {
 		t.Errorf("%+v, %v", found, err)
 	}
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,39 +13,46 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
-// demonstration is the fraud example run once over generated payments.
-type demonstration struct {
-	*app
-	dir      string
-	events   int
-	seed     uint64
-	sessions int
+// Demonstration is the fraud example run once over generated payments.
+type Demonstration struct {
+	Dir         string
+	Events      int
+	Seed        uint64
+	Options     afterbay.Options
+	Make        Make
+	Kinds       config.Kinds
+	OpenLog     func(dir string) (*embedded.Log, error)
+	KeepTimings func(dir string, runners ...*afterbay.Runner)
+	Out, Err    io.Writer
 
-	example *example
+	ctx     context.Context
+	example *Example
 	runner  *afterbay.Runner
 	log     *embedded.Log
 	took    time.Duration
 	meter   *term.Meter
 }
 
-func (d *demonstration) run() (err error) {
-	if d.example, err = newExample(d.dir, fraudExample()); err != nil {
+// Run runs it, and prints a summary.
+func (d *Demonstration) Run(ctx context.Context) (err error) {
+	d.ctx = ctx
+	if d.example, err = NewExample(d.Dir, FraudFiles()); err != nil {
 		return err
 	}
-	if d.runner, err = d.example.load(d.app, d.sessions); err != nil {
+	if d.runner, err = d.example.load(d.Make, d.Kinds, d.Options); err != nil {
 		return err
 	}
-	if d.log, err = d.openLog(d.example.data()); err != nil {
+	if d.log, err = d.OpenLog(d.example.Data()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.log.Close()) }()
@@ -55,7 +60,7 @@ func (d *demonstration) run() (err error) {
 		return err
 	}
 	if d.ctx.Err() != nil {
-		fmt.Fprintln(d.stderr, "stopped by a signal: what was committed stays")
+		fmt.Fprintln(d.Err, "stopped by a signal: what was committed stays")
 		return nil
 	}
 	found, err := countOutputs(d.ctx, &admin.Local{Log: d.log}, d.runner.Outputs())
@@ -67,11 +72,11 @@ func (d *demonstration) run() (err error) {
 
 // process appends the payments while the pipeline runs, and returns when all
 // were processed.
-func (d *demonstration) process() error {
+func (d *Demonstration) process() error {
 	if err := d.runner.CreateTopics(d.ctx, d.log); err != nil {
 		return err
 	}
-	d.meter = term.NewMeter(d.stderr)
+	d.meter = term.NewMeter(d.Err)
 	ctx, stop := context.WithCancel(d.ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -85,7 +90,7 @@ func (d *demonstration) process() error {
 		return nil
 	})
 	err := group.Wait()
-	process.KeepTimings(d.app.log, d.example.data(), d.runner)
+	d.KeepTimings(d.example.Data(), d.runner)
 	d.meter.Clear()
 	if d.ctx.Err() != nil {
 		return nil
@@ -93,9 +98,9 @@ func (d *demonstration) process() error {
 	return err
 }
 
-func (d *demonstration) publish(ctx context.Context) error {
+func (d *Demonstration) publish(ctx context.Context) error {
 	start := time.Now()
-	source, end := payments(fraud.Options{Seed: d.seed, Events: d.events})
+	source, end := payments(fraud.Options{Seed: d.Seed, Events: d.Events})
 	_, err := ingest.Publish(ctx, d.log, source, ingest.Options{Name: "payments", Topic: exampleTopic, Key: "customer", Producer: "demo"})
 	if err = errors.Join(err, end()); err != nil {
 		return err
@@ -106,7 +111,7 @@ func (d *demonstration) publish(ctx context.Context) error {
 }
 
 // watch shows the progress until ctx is done.
-func (d *demonstration) watch(ctx context.Context) {
+func (d *Demonstration) watch(ctx context.Context) {
 	ticker := time.NewTicker(term.MeterEvery)
 	defer ticker.Stop()
 	for {
@@ -115,7 +120,7 @@ func (d *demonstration) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 			c := d.runner.Metrics().Counts()
-			d.meter.Show("%d of %d payments decided, %d dead letters, %s", c.Events, d.events, c.DeadLetters, d.meter.Rate(int64(c.Events)))
+			d.meter.Show("%d of %d payments decided, %d dead letters, %s", c.Events, d.Events, c.DeadLetters, d.meter.Rate(int64(c.Events)))
 		}
 	}
 }
@@ -159,20 +164,6 @@ func countOutputs(ctx context.Context, directory admin.Directory, topics []strin
 	return found, nil
 }
 
-// kinds lists counts, the largest first.
-func kinds(counts map[string]int) string {
-	if len(counts) == 0 {
-		return "none"
-	}
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
-	})
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %d", name, counts[name])
-	}
-	return strings.Join(names, ", ")
-}
-
 func total(counts map[string]int) (sum int) {
 	for _, n := range counts {
 		sum += n
@@ -182,11 +173,11 @@ func total(counts map[string]int) (sum int) {
 
 // summary prints what happened, and checks that each payment left exactly one
 // decision or dead letter.
-func (d *demonstration) summary(found *outputs) error {
+func (d *Demonstration) summary(found *outputs) error {
 	m := d.runner.Metrics()
 	c := m.Counts()
 	decisions, dead := total(found.decisions), total(found.dead)
-	out := d.stdout
+	out := d.Out
 	fmt.Fprintf(out, "%d card payments became %d decisions and %d dead letters in %s: %.0f events/s, generated and appended beside it\n\n",
 		c.Events, decisions, dead, d.took.Round(time.Millisecond), float64(c.Events)/d.took.Seconds())
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -198,15 +189,15 @@ func (d *demonstration) summary(found *outputs) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\ndecisions     %s\ndead letters  %s\nlate events   %d, counted in as the pipeline asks\n", kinds(found.decisions), kinds(found.dead), c.Late)
+	fmt.Fprintf(out, "\ndecisions     %s\ndead letters  %s\nlate events   %d, counted in as the pipeline asks\n", term.Counts(found.decisions), term.Counts(found.dead), c.Late)
 	for _, model := range d.runner.Models() {
 		fmt.Fprintf(out, "model         %s\n", model)
 	}
-	if decisions+dead != d.events || int(c.Events) != d.events || found.repeated > 0 {
-		return fmt.Errorf("%d payments, but %d decisions, %d dead letters and %d repeated ids: this is a defect, please report it", d.events, decisions, dead, found.repeated)
+	if decisions+dead != d.Events || int(c.Events) != d.Events || found.repeated > 0 {
+		return fmt.Errorf("%d payments, but %d decisions, %d dead letters and %d repeated ids: this is a defect, please report it", d.Events, decisions, dead, found.repeated)
 	}
 	fmt.Fprintf(out, "exactly once  yes: %d ids, none twice\n", found.records)
-	data := d.example.data()
+	data := d.example.Data()
 	fmt.Fprintf(out, `
 look further:
   afterbay tail decisions --data %[1]s --limit 3 --headers
@@ -216,7 +207,7 @@ look further:
   afterbay state dump %[2]s --data %[1]s
   afterbay model inspect %[3]s
   afterbay run %[4]s --data %[1]s
-`, data, d.runner.Name(), strings.Replace(d.example.pipeline(), examplePipeline, exampleModel, 1), d.example.pipeline())
+`, data, d.runner.Name(), strings.Replace(d.example.Pipeline(), examplePipeline, ModelName, 1), d.example.Pipeline())
 	return nil
 }
 

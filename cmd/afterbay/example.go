@@ -11,65 +11,71 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/lang"
 )
+
+// ModelName is the file of the model of the fraud example.
+const ModelName = "fraud.ubj"
 
 const (
 	examplePipeline = "pipeline.yaml"
-	exampleModel    = "fraud.ubj"
 	exampleTopic    = "transactions"
 )
 
-// exampleFiles are the pipeline file of an example and those of its model.
-type exampleFiles struct {
+// Make checks a pipeline and loads its models.
+type Make func(lang.Pipeline, afterbay.Options) (*afterbay.Runner, error)
+
+// Files are the pipeline file of an example and those of its model.
+type Files struct {
 	fs.FS
-	model []string
+	Model []string
 }
 
-// fraudExample returns the files of the fraud example.
-func fraudExample() exampleFiles { return exampleFiles{fraud.Files, []string{exampleModel}} }
+// FraudFiles returns the files of the fraud example.
+func FraudFiles() Files { return Files{fraud.Files, []string{ModelName}} }
 
-// example is an example in a folder: pipeline file, model and data directory.
-type example struct {
-	dir   string
-	files exampleFiles
+// Example is an example in a folder: pipeline file, model and data directory.
+type Example struct {
+	Dir   string
+	Files Files
 }
 
-// newExample writes the example's files into a folder. One that is there is
+// NewExample writes the example's files into a folder. One that is there is
 // replaced if an example made it.
-func newExample(dir string, files exampleFiles) (*example, error) {
-	e := &example{dir, files}
+func NewExample(dir string, files Files) (*Example, error) {
+	e := &Example{dir, files}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, failure.As(failure.OfDirectory, fmt.Errorf("%w: name a folder that can be written with --dir", err))
 	}
 	if len(entries) > 0 {
 		if _, err := os.Stat(e.marker()); err != nil {
-			return nil, usage("%s is not empty and no demo made it: name another folder with --dir", dir)
+			return nil, failure.Usage("%s is not empty and no demo made it: name another folder with --dir", dir)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, failure.As(failure.OfDirectory, err)
 		}
 	}
-	if err := e.write(); err != nil {
+	if err := e.Write(); err != nil {
 		return nil, failure.As(failure.OfDirectory, fmt.Errorf("%w: name a folder that can be written with --dir", err))
 	}
 	return e, nil
 }
 
-func (e *example) write() error {
-	if err := os.MkdirAll(e.dir, 0o755); err != nil {
+// Write writes the files into the folder.
+func (e *Example) Write() error {
+	if err := os.MkdirAll(e.Dir, 0o755); err != nil {
 		return err
 	}
 	if err := os.WriteFile(e.marker(), nil, 0o644); err != nil {
 		return err
 	}
-	for _, name := range append([]string{examplePipeline}, e.files.model...) {
-		text, err := fs.ReadFile(e.files, name)
+	for _, name := range append([]string{examplePipeline}, e.Files.Model...) {
+		text, err := fs.ReadFile(e.Files, name)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(e.dir, name), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(e.Dir, name), text, 0o644); err != nil {
 			return err
 		}
 	}
@@ -77,19 +83,21 @@ func (e *example) write() error {
 }
 
 // marker is a file that says that the folder may be removed.
-func (e *example) marker() string { return filepath.Join(e.dir, ".afterbay-demo") }
+func (e *Example) marker() string { return filepath.Join(e.Dir, ".afterbay-demo") }
 
-func (e *example) pipeline() string { return filepath.Join(e.dir, examplePipeline) }
+// Pipeline returns the path of the pipeline file.
+func (e *Example) Pipeline() string { return filepath.Join(e.Dir, examplePipeline) }
 
-func (e *example) data() string { return filepath.Join(e.dir, "data") }
+// Data returns the path of the data directory.
+func (e *Example) Data() string { return filepath.Join(e.Dir, "data") }
 
 // load returns the example's pipeline.
-func (e *example) load(a *app, sessions int) (*afterbay.Runner, error) {
-	file, err := config.Load(e.pipeline(), fileKinds())
+func (e *Example) load(make Make, kinds config.Kinds, o afterbay.Options) (*afterbay.Runner, error) {
+	file, err := config.Load(e.Pipeline(), kinds)
 	if err != nil {
 		return nil, err
 	}
-	runner, err := a.newRunner(file.Pipelines[0], afterbay.Options{Sessions: process.Members(sessions), Logger: a.log})
+	runner, err := make(file.Pipelines[0], o)
 	if err != nil {
 		return nil, file.Explain(0, err)
 	}

@@ -64,7 +64,7 @@ func explained(t *testing.T, args ...string) *explain.Report {
 func decided(t *testing.T, events int) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if err := (&example{".", fraudExample()}).write(); err != nil {
+	if err := (&Example{Dir: ".", Files: FraudFiles()}).Write(); err != nil {
 		t.Fatal(err)
 	}
 	var lines strings.Builder

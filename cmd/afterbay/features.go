@@ -273,7 +273,7 @@ func (e *export) batch(batch []*seen) error {
 func (e *export) report() {
 	out := e.stderr
 	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.Out, e.meter.Elapsed())
-	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, kinds(e.dead))
+	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, term.Counts(e.dead))
 	writeApproximate(out, e.approximate)
 	var runners []*afterbay.Runner
 	for _, p := range e.parts {

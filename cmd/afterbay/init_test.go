@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
 // stranger is a sample of events that nothing of the project knows.
@@ -122,7 +124,7 @@ func TestFromASampleToDecisionsInFiveCommands(t *testing.T) {
 			if total(actions) != s.valid || actions["allow"] == 0 || actions["review"] == 0 || actions["review"] > s.valid/5 {
 				t.Errorf("decisions %v of %d valid events\n%s", actions, s.valid, text)
 			}
-			if want := fmt.Sprintf("%s\n", kinds(actions)); !strings.Contains(outputs["try"], want) {
+			if want := fmt.Sprintf("%s\n", term.Counts(actions)); !strings.Contains(outputs["try"], want) {
 				t.Errorf("try says\n%s\nnot %s", outputs["try"], want)
 			}
 			_, name, _ := strings.Cut(outputs["lint"], "pipeline ")

@@ -30,7 +30,7 @@ func (m *measurement) latency() error {
 	settle := m.settle()
 	s := m.schedule(source, settle+m.options.Duration)
 	var counts time.Time // what is due from then on
-	read := newTails(m.log, func(stream.Partition) consumer {
+	read := newTails(m.records, func(stream.Partition) consumer {
 		return &latencies{work: &m.work, due: s.due, start: counts, part: m.options.Part}
 	})
 	runtime.GC()
@@ -47,7 +47,7 @@ func (m *measurement) latency() error {
 			return err
 		}
 		var group errgroup.Group
-		group.Go(func() error { return s.run(ctx, m.log.Append) })
+		group.Go(func() error { return s.run(ctx, m.records.Append) })
 		if err := until(ctx, counts); err != nil {
 			return errors.Join(err, group.Wait())
 		}
@@ -56,7 +56,7 @@ func (m *measurement) latency() error {
 		if err := errors.Join(group.Wait(), watched(), stop()); err != nil {
 			return err
 		}
-		if err := m.runner.WaitIdle(ctx, m.log); err != nil {
+		if err := m.runner.WaitIdle(ctx, m.records); err != nil {
 			return err
 		}
 		after = usageNow()
@@ -74,10 +74,10 @@ func (m *measurement) latency() error {
 		return err
 	}
 	harness += reading.Seconds() * float64(sum(all).count) / took
-	m.print("harness_cores_used", round(harness, 3), "cores")
+	m.print("harness_cores_used", rounded(harness, 3), "cores")
 	alone := (after.cpu-before.cpu).Seconds()/took - harness
-	m.print("engine_cores_used", round(alone, 3), "cores")
-	m.print("engine_cpu_us_per_event", round(alone*took*1e6/events, 3), "us")
+	m.print("engine_cores_used", rounded(alone, 3), "cores")
+	m.print("engine_cpu_us_per_event", rounded(alone*took*1e6/events, 3), "us")
 	m.memory()
 	m.phases(observe.Phases[:], quantiles)
 	return errors.Join(parts.report(all), behind.report())
@@ -102,7 +102,7 @@ func (m *measurement) schedule(source *source, d time.Duration) *schedule {
 // calibrate returns how many cores the schedule takes: that appends nothing, or
 // on Kafka that appends where nobody reads.
 func (m *measurement) calibrate() (cores float64, err error) {
-	if m.engine.Shared() {
+	if m.Shared {
 		return m.calibrateOnKafka()
 	}
 	source := m.work.source()
@@ -117,11 +117,11 @@ func (m *measurement) calibrate() (cores float64, err error) {
 // readingCost returns the processor time of reading one decision, from the
 // newest ones, with nothing else at work: the least of several readings.
 func (m *measurement) readingCost() (least time.Duration, err error) {
-	if m.engine.Shared() {
+	if m.Shared {
 		return 0, nil // its connections would cost more
 	}
 	for range 5 {
-		read := newTails(m.log, func(stream.Partition) consumer {
+		read := newTails(m.records, func(stream.Partition) consumer {
 			now := time.Now()
 			return &latencies{work: &m.work, due: func(int64) time.Time { return now }, start: now, part: m.options.Part}
 		})
@@ -212,10 +212,10 @@ func (p *partsOfRun) report(found []*times) error {
 			p.print("p99"+name, milliseconds(found[i].quantile(0.99)), "ms")
 		}
 		if part.resident > 0 {
-			p.print("rss"+name, round(part.resident/1e6, 1), "MB")
+			p.print("rss"+name, rounded(part.resident/1e6, 1), "MB")
 		}
 		p.print("files"+name, part.files, "files")
-		p.print("directory"+name, round(part.bytes/1e6, 1), "MB")
+		p.print("directory"+name, rounded(part.bytes/1e6, 1), "MB")
 	}
 	if p.options.Steady {
 		return steady(p.list)
@@ -223,7 +223,7 @@ func (p *partsOfRun) report(found []*times) error {
 	return nil
 }
 
-func milliseconds(d time.Duration) float64 { return round(d.Seconds()*1e3, 3) }
+func milliseconds(d time.Duration) float64 { return rounded(d.Seconds()*1e3, 3) }
 
 // steadyFactor is how much more the last parts may hold than early ones.
 const steadyFactor = 1.12

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,10 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -26,15 +27,21 @@ import (
 
 // measurement runs a work and measures it.
 type measurement struct {
-	*app
-	options    *benchCommand
+	*Program
+	ctx        context.Context
+	options    *Options
 	work       work
 	data       string // data directory
-	engine     *process.Engine
-	deliveries map[string]stream.Delivery
+	deliveries map[string]lang.Delivery
 	runner     *afterbay.Runner
-	log        admin.Log
+	records    admin.Log
 	meter      *term.Meter
+}
+
+// Measure runs a work and prints a line for each figure: name, value, unit.
+func Measure(ctx context.Context, o *Options, p *Program) error {
+	m := &measurement{Program: p, ctx: ctx, options: o}
+	return m.run()
 }
 
 func (m *measurement) run() (err error) {
@@ -45,7 +52,7 @@ func (m *measurement) run() (err error) {
 		}
 	}
 	m.work = m.options.work()
-	example, err := newExample(dir, m.work.files)
+	example, err := NewExample(dir, m.work.files)
 	if err != nil {
 		return err
 	}
@@ -54,17 +61,17 @@ func (m *measurement) run() (err error) {
 	if err != nil {
 		return err
 	}
-	m.data = example.data()
+	m.data = example.Data()
 	closeLog, err := m.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
+	if err := m.runner.CreateTopics(m.ctx, m.records); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.stdout, "%s\nkernel %s\n", m.options.describe(m.engine.Shared()), kernel)
-	m.meter = term.NewMeter(m.stderr)
+	fmt.Fprintf(m.Out, "%s\nkernel %s\n", m.options.describe(m.Shared), kernel)
+	m.meter = term.NewMeter(m.Err)
 	defer m.meter.Clear()
 	if m.options.Rate > 0 {
 		return m.latency()
@@ -73,8 +80,8 @@ func (m *measurement) run() (err error) {
 }
 
 // load makes the runner, and returns which kernel its model chose.
-func (m *measurement) load(e *example) (string, error) {
-	file, err := config.Load(e.pipeline(), fileKinds())
+func (m *measurement) load(e *Example) (string, error) {
+	file, err := config.Load(e.Pipeline(), m.Kinds)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +92,7 @@ func (m *measurement) load(e *example) (string, error) {
 	if m.options.Exact {
 		exactWindows(p)
 	}
-	if m.engine.Shared() {
+	if m.Shared {
 		p = m.alone(p)
 	}
 	kernel := "none"
@@ -100,7 +107,7 @@ func (m *measurement) load(e *example) (string, error) {
 		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
 		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	m.runner, err = m.app.newRunner(p, afterbay.Options{Sessions: process.Members(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.app.log})
+	m.runner, err = m.Make(p, afterbay.Options{Sessions: sessions(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.Log})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}
@@ -108,7 +115,7 @@ func (m *measurement) load(e *example) (string, error) {
 }
 
 func (m *measurement) print(name string, value float64, unit string) {
-	fmt.Fprintf(m.stdout, "%s %s %s\n", name, strconv.FormatFloat(value, 'f', -1, 64), unit)
+	fmt.Fprintf(m.Out, "%s %s %s\n", name, strconv.FormatFloat(value, 'f', -1, 64), unit)
 }
 
 const chunk = 2048 // events of an append while the log is filled
@@ -118,7 +125,7 @@ func (m *measurement) fill(s *source, events int) error {
 	b := newBatch(m.runner.Input(), chunk)
 	for done := 0; done < events; done += len(b.records) {
 		b.fill(s, min(chunk, events-done))
-		if err := m.log.Append(m.ctx, b.records...); err != nil {
+		if err := m.records.Append(m.ctx, b.records...); err != nil {
 			return err
 		}
 		m.meter.Show("%d of %d events appended", done, events)
@@ -137,21 +144,21 @@ func (m *measurement) throughput() error {
 	if err := m.fill(s, first); err != nil {
 		return err
 	}
-	if err := m.whileRunning(func(ctx context.Context) error { return m.runner.WaitIdle(ctx, m.log) }); err != nil {
+	if err := m.whileRunning(func(ctx context.Context) error { return m.runner.WaitIdle(ctx, m.records) }); err != nil {
 		return err
 	}
 	begin := time.Now()
 	if err := m.fill(s, events-first); err != nil {
 		return err
 	}
-	m.print("append_events_per_second", round(float64(events-first)/time.Since(begin).Seconds(), 0), "events/s")
+	m.print("append_events_per_second", rounded(float64(events-first)/time.Since(begin).Seconds(), 0), "events/s")
 	runtime.GC()
 	var read *tails
 	warm, before := m.decided(), usageNow() // where those are warm enough
 	var after usageOf
 	err := m.whileRunning(func(ctx context.Context) (err error) {
 		if m.options.Digest {
-			read = newTails(m.log, func(stream.Partition) consumer { return newDigest() })
+			read = newTails(m.records, func(stream.Partition) consumer { return newDigest() })
 			if err := read.start(ctx, m.runner.Outputs(), false); err != nil {
 				return err
 			}
@@ -162,7 +169,7 @@ func (m *measurement) throughput() error {
 			}
 			warm, before = m.decided(), usageNow()
 		}
-		if err := errors.Join(m.waitDecided(ctx, events), m.runner.WaitIdle(ctx, m.log)); err != nil { // brokers are not to be asked all the time
+		if err := errors.Join(m.waitDecided(ctx, events), m.runner.WaitIdle(ctx, m.records)); err != nil { // brokers are not to be asked all the time
 			return err
 		}
 		after = usageNow()
@@ -198,28 +205,28 @@ func (m *measurement) waitDecided(ctx context.Context, events int) error {
 
 func (m *measurement) figures(before, after usageOf, events float64) {
 	took, cpu := after.at.Sub(before.at), after.cpu-before.cpu
-	m.print("events_per_second", round(events/took.Seconds(), 0), "events/s")
-	m.print("events_per_cpu_second", round(events/cpu.Seconds(), 0), "events/s")
-	m.print("cpu_us_per_event", round(float64(cpu.Nanoseconds())/1e3/events, 3), "us")
-	m.print("allocs_per_event", round(float64(after.memory.Mallocs-before.memory.Mallocs)/events, 3), "allocs")
-	m.print("bytes_per_event", round(float64(after.memory.TotalAlloc-before.memory.TotalAlloc)/events, 1), "B")
-	m.print("cpu_cores_used", round(cpu.Seconds()/took.Seconds(), 3), "cores")
+	m.print("events_per_second", rounded(events/took.Seconds(), 0), "events/s")
+	m.print("events_per_cpu_second", rounded(events/cpu.Seconds(), 0), "events/s")
+	m.print("cpu_us_per_event", rounded(float64(cpu.Nanoseconds())/1e3/events, 3), "us")
+	m.print("allocs_per_event", rounded(float64(after.memory.Mallocs-before.memory.Mallocs)/events, 3), "allocs")
+	m.print("bytes_per_event", rounded(float64(after.memory.TotalAlloc-before.memory.TotalAlloc)/events, 1), "B")
+	m.print("cpu_cores_used", rounded(cpu.Seconds()/took.Seconds(), 3), "cores")
 }
 
 // memory prints what the process and the state hold.
 func (m *measurement) memory() {
 	if now, peak, ok := residentBytes(); ok {
-		m.print("rss_mb", round(float64(now)/1e6, 1), "MB")
-		m.print("rss_peak_mb", round(float64(peak)/1e6, 1), "MB")
+		m.print("rss_mb", rounded(float64(now)/1e6, 1), "MB")
+		m.print("rss_peak_mb", rounded(float64(peak)/1e6, 1), "MB")
 	}
-	log, ok := m.log.(interface{ Stats() embedded.Stats })
+	log, ok := m.records.(interface{ Stats() embedded.Stats })
 	if !ok {
 		return
 	}
 	s := log.Stats()
-	m.print("state_mb", round(float64(s.State.Bytes)/1e6, 1), "MB")
+	m.print("state_mb", rounded(float64(s.State.Bytes)/1e6, 1), "MB")
 	m.print("state_evictions", float64(s.State.Evictions), "cells")
-	m.print("log_bytes_per_event", round(float64(s.Bytes)/float64(m.runner.Counts().Events), 1), "B")
+	m.print("log_bytes_per_event", rounded(float64(s.Bytes)/float64(m.runner.Counts().Events), 1), "B")
 }
 
 // quantile is a share of events, and its name in figures.
@@ -240,7 +247,7 @@ func (m *measurement) phases(phases []observe.Phase, of []quantile) {
 	}
 }
 
-func round(v float64, digits int) float64 {
+func rounded(v float64, digits int) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', digits, 64), 64)
 	if err != nil {
 		return v
@@ -253,7 +260,7 @@ func (m *measurement) whileRunning(work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(m.ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return m.runner.Run(ctx, m.log) })
+	group.Go(func() error { return m.runner.Run(ctx, m.records) })
 	group.Go(func() error {
 		defer stop()
 		return work(ctx)
@@ -272,3 +279,6 @@ func (m *measurement) whileRunning(work func(context.Context) error) error {
 	})
 	return errors.Join(group.Wait(), m.ctx.Err())
 }
+
+// sessions returns the sessions of a pipeline: one a core for 0.
+func sessions(n int) int { return cmp.Or(n, runtime.GOMAXPROCS(0)) }

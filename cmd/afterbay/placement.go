@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lab/bench"
-	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/model"
 )
 
 type placementCommand struct {
@@ -41,32 +42,27 @@ func (c *placementCommand) Run(a *app) error {
 	if c.Phases != "" {
 		return c.sum(a)
 	}
-	p, err := c.load(a)
-	if err != nil {
-		return err
+	program := a.program(process.DirectoryEngine())
+	program.Events, program.Ended = a.openEvents, endedWith
+	program.Load = func(path string) (model.Model, error) {
+		m, _, _, err := a.loadModel(path)
+		return m, err
 	}
 	if c.Place != "" {
-		placement, err := p.measure(c)
+		placement, err := MeasurePlace(a.ctx, c.options(), program)
 		if err != nil {
 			return err
 		}
 		return json.NewEncoder(a.stdout).Encode(placement)
 	}
-	r := newPlacementReport(c, p)
-	trial, err := p.runner(p.loaded, 1) // says what is wrong with the pipeline
+	r, err := ComparePlaces(a.ctx, c.options(), program)
 	if err != nil {
 		return err
 	}
-	trial.Close() // each placement has its own models
-	models.Close(p.loaded)
-	if err := r.measure(); err != nil {
+	if err := c.print(a.stdout, r); err != nil {
 		return err
 	}
-	r.choice, r.reason = bench.Decide(&r.inside, &r.endpoint, c.Budget)
-	if err := r.print(a.stdout); err != nil {
-		return err
-	}
-	if r.choice == bench.Neither {
+	if r.Choice == bench.Neither {
 		return bench.ErrNeither
 	}
 	return nil
@@ -86,4 +82,11 @@ func (c *placementCommand) validate() error {
 		return usage("--endpoint-model is of --endpoint")
 	}
 	return nil
+}
+
+func (c *placementCommand) options() *PlacementOptions {
+	return &PlacementOptions{
+		File: c.File, Events: c.Events, Endpoint: c.Endpoint, EndpointModel: c.EndpointModel, Token: c.Token, Place: c.Place, Pipeline: c.Pipeline, Model: c.Model,
+		Rate: c.Rate, Duration: c.Duration, Rounds: c.Rounds, Parallelism: c.Parallelism, Dir: c.Dir, Seed: c.Seed, Budget: c.Budget,
+	}
 }

@@ -12,10 +12,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -26,28 +27,28 @@ const (
 )
 
 // eventsFor returns a source of events for a load, and a text that describes them.
-func (c *placementCommand) eventsFor(a *app, in *afterbay.Input) (func() *source, string, error) {
+func (c *PlacementOptions) eventsFor(ctx context.Context, program *Program, in *lang.Input) (func() *source, string, error) {
 	l := &repeated{key: in.Key, unit: cmp.Or(in.Time.Unit, in.Time.Format)}
 	var events []map[string]json.RawMessage
 	from := "events made up of the fields of " + in.Topic
 	if c.Events == "" {
 		var err error
 		if events, err = makeUp(in, c.Seed); err != nil {
-			return nil, "", usage("%w: give a file of events with --events", err)
+			return nil, "", failure.Usage("%w: give a file of events with --events", err)
 		}
 	} else {
-		sample, err := a.openEvents(c.Events, "")
+		sample, err := program.Events(c.Events, "")
 		if err != nil {
 			return nil, "", err
 		}
 		defer sample.Close()
 		var read sampled
-		_, err = ingest.Publish(a.ctx, &read, sample, ingest.Options{Name: sample.Name, Format: sample.Format})
+		_, err = ingest.Publish(ctx, &read, sample, ingest.Options{Name: sample.Name, Format: sample.Format})
 		if err != nil && !errors.Is(err, errSampled) {
 			return nil, "", err
 		}
 		if len(read) == 0 {
-			return nil, "", usage("%s has no events", sample.Name)
+			return nil, "", failure.Usage("%s has no events", sample.Name)
 		}
 		events, from = read, fmt.Sprintf("the %d events of %s over and over", len(read), sample.Name)
 	}
@@ -74,7 +75,7 @@ type member struct {
 	fresh byte // what is written instead of value: 't' the time, 'n' and 's' the number of the event, as number or text
 }
 
-func membersOf(event map[string]json.RawMessage, in *afterbay.Input) []member {
+func membersOf(event map[string]json.RawMessage, in *lang.Input) []member {
 	var list []member
 	for _, name := range slices.Sorted(maps.Keys(event)) {
 		m := member{name: append(strconv.AppendQuote(nil, name), ':'), value: event[name]}
@@ -162,7 +163,7 @@ func (s *sampled) AppendOnce(ctx context.Context, _ string, _ int64, records ...
 }
 
 // makeUp makes events up of the fields of an input.
-func makeUp(in *afterbay.Input, seed uint64) ([]map[string]json.RawMessage, error) {
+func makeUp(in *lang.Input, seed uint64) ([]map[string]json.RawMessage, error) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	kinds := map[string]value.Kind{}
 	for _, f := range in.Fields {

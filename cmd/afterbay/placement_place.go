@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -21,10 +22,10 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/bench"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -40,24 +41,25 @@ const (
 
 // placed is a pipeline with its model at one place. Two places are compared.
 type placed struct {
-	*app
+	*Program
+	ctx      context.Context
 	file     *config.File
 	index    int // of the pipeline
-	pipeline afterbay.Pipeline
-	model    *afterbay.Model // of pipeline.Models
-	path     string          // of the model
-	loaded   model.Model     // inside
+	pipeline lang.Pipeline
+	model    *lang.Model // of pipeline.Models
+	path     string      // of the model
+	loaded   model.Model // inside
 	events   func() *source
 	from     string // where the events come from
 }
 
 // load loads the pipeline, its model and its events.
-func (c *placementCommand) load(a *app) (*placed, error) {
-	file, err := config.Load(c.File, fileKinds())
+func (c *PlacementOptions) load(ctx context.Context, program *Program) (*placed, error) {
+	file, err := config.Load(c.File, program.Kinds)
 	if err != nil {
 		return nil, failure.As(failure.OfFiles, err)
 	}
-	p := &placed{app: a, file: file}
+	p := &placed{Program: program, ctx: ctx, file: file}
 	if p.index, err = c.choose(file); err != nil {
 		return nil, err
 	}
@@ -67,30 +69,30 @@ func (c *placementCommand) load(a *app) (*placed, error) {
 	}
 	in := &p.pipeline.Input
 	if len(p.pipeline.Inputs) > 0 {
-		return nil, usage("pipeline %s has several inputs, of which no load is made: place the model of a pipeline with one", p.pipeline.Name)
+		return nil, failure.Usage("pipeline %s has several inputs, of which no load is made: place the model of a pipeline with one", p.pipeline.Name)
 	}
 	in.Repartition = 0 // the load is written by the pipeline's own key
 	// Appends overtake each other by a millisecond or so, which a pipeline need
 	// not allow for its own producers.
 	in.Time.Late, in.Time.LateTo = "include", ""
 	if p.path = p.model.File; p.path == "" {
-		return nil, usage("model %s is no file: it can be placed only by its program", p.model.Name)
+		return nil, failure.Usage("model %s is no file: it can be placed only by its program", p.model.Name)
 	}
-	if p.loaded, _, _, err = a.loadModel(p.path); err != nil {
+	if p.loaded, err = program.Load(p.path); err != nil {
 		return nil, err
 	}
 	switch info := p.loaded.Info(); {
 	case info.Kind == "remote":
-		return nil, usage("model %s is behind an endpoint already: name a pipeline file that has it inside, and the endpoint with --endpoint", p.model.Name)
+		return nil, failure.Usage("model %s is behind an endpoint already: name a pipeline file that has it inside, and the endpoint with --endpoint", p.model.Name)
 	case info.State > 0:
-		return nil, usage("model %s has a state by key, which endpoints do not keep: embed it", p.model.Name)
+		return nil, failure.Usage("model %s has a state by key, which endpoints do not keep: embed it", p.model.Name)
 	}
-	p.events, p.from, err = c.eventsFor(a, in)
+	p.events, p.from, err = c.eventsFor(ctx, program, in)
 	return p, err
 }
 
 // choose returns the index of the pipeline in the file.
-func (c *placementCommand) choose(file *config.File) (int, error) {
+func (c *PlacementOptions) choose(file *config.File) (int, error) {
 	var names []string
 	found := -1
 	for i, p := range file.Pipelines {
@@ -101,17 +103,17 @@ func (c *placementCommand) choose(file *config.File) (int, error) {
 	}
 	switch {
 	case len(names) > 1:
-		return 0, usage("%s has several pipelines with models: choose one of %s by --pipeline", file.Name, strings.Join(names, ", "))
+		return 0, failure.Usage("%s has several pipelines with models: choose one of %s by --pipeline", file.Name, strings.Join(names, ", "))
 	case found < 0 && c.Pipeline != "":
-		return 0, usage("%s has no pipeline %s with a model", file.Name, c.Pipeline)
+		return 0, failure.Usage("%s has no pipeline %s with a model", file.Name, c.Pipeline)
 	case found < 0:
-		return 0, usage("%s has no model", file.Name)
+		return 0, failure.Usage("%s has no model", file.Name)
 	}
 	return found, nil
 }
 
 // chooseModel returns the model to place.
-func (c *placementCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, error) {
+func (c *PlacementOptions) chooseModel(p *lang.Pipeline) (*lang.Model, error) {
 	var names []string
 	for i := range p.Models {
 		if m := &p.Models[i]; m.Name == c.Model || c.Model == "" && len(p.Models) == 1 {
@@ -119,14 +121,14 @@ func (c *placementCommand) chooseModel(p *afterbay.Pipeline) (*afterbay.Model, e
 		}
 		names = append(names, p.Models[i].Name)
 	}
-	return nil, usage("pipeline %s has several models: choose one of %s by --model", p.Name, strings.Join(names, ", "))
+	return nil, failure.Usage("pipeline %s has several models: choose one of %s by --model", p.Name, strings.Join(names, ", "))
 }
 
 // runner makes the pipeline with the model in a place.
-func (p *placed) runner(m model.Model, sessions int) (*afterbay.Runner, error) {
+func (p *placed) runner(m model.Model, members int) (*afterbay.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
-	r, err := p.newRunner(p.pipeline, afterbay.Options{Sessions: process.Members(sessions), Logger: p.log, Reach: true})
+	r, err := p.Make(p.pipeline, afterbay.Options{Sessions: cmp.Or(members, runtime.GOMAXPROCS(0)), Logger: p.Log, Reach: true})
 	if err != nil {
 		return nil, failure.CannotRun(p.file.Explain(p.index, err))
 	}
@@ -176,7 +178,7 @@ func (m *atEndpoint) compare(ctx context.Context, rows model.Rows, scores []floa
 }
 
 // outside asks the endpoint for the model.
-func (p *placed) outside(c *placementCommand) (*atEndpoint, error) {
+func (p *placed) outside(c *PlacementOptions) (*atEndpoint, error) {
 	info := p.loaded.Info()
 	o := remote.Options{URL: c.Endpoint, Model: c.EndpointModel, Bearer: c.Token}
 	if o.Model == "" {
@@ -201,7 +203,7 @@ func (p *placed) outside(c *placementCommand) (*atEndpoint, error) {
 }
 
 // measure runs the pipeline with the model in its place.
-func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
+func (p *placed) measure(c *PlacementOptions) (_ *bench.Placement, err error) {
 	used := p.loaded
 	if c.Place == "endpoint" {
 		at, cause := p.outside(c)
@@ -212,8 +214,8 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 		used = at
 	}
 	m := &measurement{
-		app: p.app, engine: process.DirectoryEngine(), work: work{source: p.events}, meter: term.NewMeter(p.stderr),
-		options: &benchCommand{Rate: c.Rate, Duration: c.Duration, parallelismFlags: c.parallelismFlags},
+		Program: p.Program, ctx: p.ctx, work: work{source: p.events}, meter: term.NewMeter(p.Err),
+		options: &Options{Rate: c.Rate, Duration: c.Duration, Parallelism: c.Parallelism},
 	}
 	if m.runner, err = p.runner(used, c.Parallelism); err != nil {
 		return nil, err
@@ -229,7 +231,7 @@ func (p *placed) measure(c *placementCommand) (_ *bench.Placement, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	if err := m.runner.CreateTopics(m.ctx, m.log); err != nil {
+	if err := m.runner.CreateTopics(m.ctx, m.records); err != nil {
 		return nil, err
 	}
 	defer m.meter.Clear()
@@ -243,7 +245,7 @@ func (m *measurement) passing() (*bench.Placement, error) {
 	settle := min(placementSettle, m.options.Duration)
 	s := m.schedule(source, settle+m.options.Duration)
 	h := &phaseTimes{runner: m.runner, partitions: map[int32]*arrivals{}}
-	read := newTails(m.log, func(p stream.Partition) consumer {
+	read := newTails(m.records, func(p stream.Partition) consumer {
 		h.partitions[p.Index] = &arrivals{}
 		return h.partitions[p.Index]
 	})
@@ -258,13 +260,13 @@ func (m *measurement) passing() (*bench.Placement, error) {
 		var group errgroup.Group
 		group.Go(func() error {
 			defer close(done)
-			if err := s.run(ctx, m.log.Append); err != nil {
+			if err := s.run(ctx, m.records.Append); err != nil {
 				return err
 			}
 			placement.Memory = procfs.Resident(os.Getpid())
 			waiting, cancel := context.WithTimeout(ctx, settle+m.options.Duration)
 			defer cancel()
-			err := m.runner.WaitIdle(waiting, m.log)
+			err := m.runner.WaitIdle(waiting, m.records)
 			if waiting.Err() != nil {
 				placement.Unended, err = s.events-int64(m.decided()), ctx.Err()
 			}
@@ -296,7 +298,7 @@ func (m *measurement) passing() (*bench.Placement, error) {
 // firstLost returns why an event became a dead letter, "" where none did.
 func (m *measurement) firstLost() (string, error) {
 	topic := m.runner.Outputs()[len(m.runner.Outputs())-1]
-	topics, err := m.log.Topics(m.ctx)
+	topics, err := m.records.Topics(m.ctx)
 	if err != nil {
 		return "", err
 	}
@@ -306,14 +308,14 @@ func (m *measurement) firstLost() (string, error) {
 			if t.Name != topic {
 				break
 			}
-			first, next, err := m.log.Offsets(m.ctx, p)
+			first, next, err := m.records.Offsets(m.ctx, p)
 			if err != nil {
 				return "", err
 			}
 			if first == next {
 				continue // a tail would wait for more
 			}
-			for r, err := range m.log.Tail(m.ctx, p, first) {
+			for r, err := range m.records.Tail(m.ctx, p, first) {
 				return fmt.Sprintf("%s: %s", header.Get(&r, header.Stage), clean.Text(header.Get(&r, header.Error))), err
 			}
 		}

@@ -10,40 +10,40 @@ import (
 )
 
 // print prints the report, for people or as JSON.
-func (r *placementReport) print(out io.Writer) error {
-	if r.command.JSON {
-		return r.printJSON(out)
+func (p *placementCommand) print(out io.Writer, r *PlacementReport) error {
+	if p.JSON {
+		return p.printJSON(out, r)
 	}
-	c, p := r.command, r.placed
-	fmt.Fprintf(out, "pipeline %s, model %s: %s\n", p.pipeline.Name, p.model.Name, p.loaded.Info().Kind)
-	fmt.Fprintf(out, "%d events/s for %v, after %v that do not count, medians of %d rounds: %s\n\n", c.Rate, c.Duration, min(placementSettle, c.Duration), c.Rounds, p.from)
+	c := r.Options
+	fmt.Fprintf(out, "pipeline %s, model %s: %s\n", r.Pipeline, r.Model, r.Kind)
+	fmt.Fprintf(out, "%d events/s for %v, after %v that do not count, medians of %d rounds: %s\n\n", c.Rate, c.Duration, c.Settle(), c.Rounds, r.From)
 	fmt.Fprintf(out, "%-12s%22s%22s\n%-12s%11s%11s%11s%11s\n", "", "inside", "endpoint", "ms", "p50", "p99", "p50", "p99")
-	for i, in := range append(r.inside.Phases, r.inside.Sum) {
-		at := append(r.endpoint.Phases, r.endpoint.Sum)[i]
+	for i, in := range append(r.Inside.Phases, r.Inside.Sum) {
+		at := append(r.Endpoint.Phases, r.Endpoint.Sum)[i]
 		fmt.Fprintf(out, "%-12s%11.3f%11.3f%11.3f%11.3f\n", in.Name, toMilliseconds(in.P50), toMilliseconds(in.P99), toMilliseconds(at.P50), toMilliseconds(at.P99))
 	}
 	row := func(name string, of func(*bench.Placement) time.Duration, note string) {
-		fmt.Fprintf(out, "%-12s%22.3f%22.3f  %s\n", name, toMilliseconds(of(&r.inside)), toMilliseconds(of(&r.endpoint)), note)
+		fmt.Fprintf(out, "%-12s%22.3f%22.3f  %s\n", name, toMilliseconds(of(&r.Inside)), toMilliseconds(of(&r.Endpoint)), note)
 	}
 	row("sum of p99s", (*bench.Placement).Bound, "pessimistic: as if one event were slow in every phase")
 	if c.Budget > 0 {
 		row("headroom", func(p *bench.Placement) time.Duration { return c.Budget - p.Bound() }, fmt.Sprintf("of %v, by the sum of p99s", c.Budget))
 		row("  measured", func(p *bench.Placement) time.Duration { return c.Budget - p.Sum.P99 }, "by the p99 of the sum")
 	}
-	fmt.Fprintf(out, "%-12s%22s%22s  in each instance", "memory", megabytes(r.inside.Memory), megabytes(r.endpoint.Memory))
-	if r.endpoint.Endpoint > 0 {
-		fmt.Fprintf(out, ", and %s of the endpoint", megabytes(r.endpoint.Endpoint))
+	fmt.Fprintf(out, "%-12s%22s%22s  in each instance", "memory", megabytes(r.Inside.Memory), megabytes(r.Endpoint.Memory))
+	if r.Endpoint.Endpoint > 0 {
+		fmt.Fprintf(out, ", and %s of the endpoint", megabytes(r.Endpoint.Endpoint))
 	}
 	fmt.Fprintln(out)
 	for _, side := range []struct {
 		name string
 		*bench.Placement
-	}{{"inside", &r.inside}, {"endpoint", &r.endpoint}} {
+	}{{"inside", &r.Inside}, {"endpoint", &r.Endpoint}} {
 		if side.Lost > 0 {
 			fmt.Fprintf(out, "%s: %d of %d events became dead letters, the first: %s\n", side.name, side.Lost, side.Events, side.LostWhy)
 		}
 	}
-	_, err := fmt.Fprintf(out, "\n%s: %s\n", r.choice, r.reason)
+	_, err := fmt.Fprintf(out, "\n%s: %s\n", r.Choice, r.Reason)
 	return err
 }
 
@@ -110,11 +110,11 @@ type placementJSON struct {
 	Endpoint int64  `json:"endpoint_bytes,omitempty"`
 }
 
-func (r *placementReport) printJSON(out io.Writer) error {
+func (c *placementCommand) printJSON(out io.Writer, r *PlacementReport) error {
 	of := func(p *bench.Placement) (j placementJSON) {
 		sum := phasesJSON([]bench.Phase{p.Sum})[0]
 		j.Phases, j.Sum, j.Bound = phasesJSON(p.Phases), &sum, toMilliseconds(p.Bound())
-		j.within(r.command.Budget, p.Bound(), p.Sum.P99)
+		j.within(c.Budget, p.Bound(), p.Sum.P99)
 		j.Events, j.Measured, j.Unended, j.Lost, j.LostWhy = p.Events, p.Measured, p.Unended, p.Lost, p.LostWhy
 		j.Memory, j.Endpoint = p.Memory, p.Endpoint
 		return j
@@ -128,5 +128,32 @@ func (r *placementReport) printJSON(out io.Writer) error {
 		Endpoint placementJSON `json:"endpoint"`
 		Verdict  bench.Choice  `json:"placement"`
 		Reason   string        `json:"reason"`
-	}{r.placed.pipeline.Name, r.placed.model.Name, r.placed.from, r.command.Rate, of(&r.inside), of(&r.endpoint), r.choice, r.reason})
+	}{r.Pipeline, r.Model, r.From, c.Rate, of(&r.Inside), of(&r.Endpoint), r.Choice, r.Reason})
+}
+
+// sum prints what phases come to that were not measured.
+func (c *placementCommand) sum(a *app) error {
+	phases, err := bench.ParsePhases(c.Phases)
+	if err != nil {
+		return usage("--phases: %w", err)
+	}
+	bound := bench.Bound(phases)
+	if c.JSON {
+		sums := sumsJSON{Phases: phasesJSON(phases), Bound: toMilliseconds(bound)}
+		sums.within(c.Budget, bound, 0)
+		if err := json.NewEncoder(a.stdout).Encode(sums); err != nil {
+			return err
+		}
+	} else {
+		for _, h := range append(phases, bench.Phase{Name: "sum of p99s", P99: bound}) {
+			fmt.Fprintf(a.stdout, "%-13s%v\n", h.Name, h.P99)
+		}
+		if c.Budget > 0 {
+			fmt.Fprintf(a.stdout, "%-13s%v of %v\n", "headroom", c.Budget-bound, c.Budget)
+		}
+	}
+	if c.Budget > 0 && bound > c.Budget {
+		return fmt.Errorf("the phases take %v more than the budget", bound-c.Budget)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,26 +17,77 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lab/bench"
+	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
 
-// placementReport is what both placements came to.
-type placementReport struct {
-	command *placementCommand
+// PlacementReport is what both placements came to.
+type PlacementReport struct {
+	Options *PlacementOptions
+	From    string // where the events come from
 	placed  *placed
 	stderr  io.Writer // of this process and of those that it starts
 
-	inside, endpoint bench.Placement
-	choice           bench.Choice
-	reason           string
+	Pipeline, Model, Kind string
+	Inside, Endpoint      bench.Placement
+	Choice                bench.Choice
+	Reason                string
 }
 
-func newPlacementReport(c *placementCommand, p *placed) *placementReport {
-	r := &placementReport{command: c, placed: p, stderr: p.stderr}
-	if _, ok := p.stderr.(*os.File); !ok { // a file is handed to processes as it is
-		r.stderr = &together{out: p.stderr}
+func newPlacementReport(c *PlacementOptions, p *placed) *PlacementReport {
+	r := &PlacementReport{Options: c, placed: p, stderr: p.Err}
+	if _, ok := p.Err.(*os.File); !ok { // a file is handed to processes as it is
+		r.stderr = &together{out: p.Err}
 	}
 	return r
+}
+
+// PlacementOptions are the flags of afterbay placement, which say what each is.
+type PlacementOptions struct {
+	File, Events                   string
+	Endpoint, EndpointModel, Token string
+	Place                          string // inside or endpoint: what this process measures
+	Pipeline, Model                string
+	Rate                           int
+	Duration                       time.Duration
+	Rounds                         int
+	Parallelism                    int
+	Dir                            string
+	Seed                           uint64
+	Budget                         time.Duration
+}
+
+// Settle is how long a schedule runs before it counts.
+func (c *PlacementOptions) Settle() time.Duration { return min(placementSettle, c.Duration) }
+
+// MeasurePlace measures one placement.
+func MeasurePlace(ctx context.Context, c *PlacementOptions, program *Program) (*bench.Placement, error) {
+	p, err := c.load(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	return p.measure(c)
+}
+
+// ComparePlaces measures both placements, each in processes of this program, and decides.
+func ComparePlaces(ctx context.Context, c *PlacementOptions, program *Program) (*PlacementReport, error) {
+	p, err := c.load(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	r := newPlacementReport(c, p)
+	r.Pipeline, r.Model, r.Kind, r.From = p.pipeline.Name, p.model.Name, p.loaded.Info().Kind, p.from
+	trial, err := p.runner(p.loaded, 1) // says what is wrong with the pipeline
+	if err != nil {
+		return nil, err
+	}
+	trial.Close() // each placement has its own models
+	models.Close(p.loaded)
+	if err := r.measure(); err != nil {
+		return nil, err
+	}
+	r.Choice, r.Reason = bench.Decide(&r.Inside, &r.Endpoint, c.Budget)
+	return r, nil
 }
 
 // together lets several processes write to one writer.
@@ -53,8 +105,8 @@ func (t *together) Write(text []byte) (int, error) {
 
 // measure measures the placements in turn, so that what else the machine does
 // meets both, each in a process of its own: what it has in memory is then its own.
-func (r *placementReport) measure() (err error) {
-	c := r.command
+func (r *PlacementReport) measure() (err error) {
+	c := r.Options
 	url, memory := c.Endpoint, func() int64 { return 0 }
 	if url == "" {
 		server, cause := r.serve()
@@ -78,12 +130,12 @@ func (r *placementReport) measure() (err error) {
 		out.Endpoint = memory()
 		inside, endpoint = append(inside, in), append(endpoint, out)
 	}
-	r.inside, r.endpoint = bench.Median(inside), bench.Median(endpoint)
+	r.Inside, r.Endpoint = bench.Median(inside), bench.Median(endpoint)
 	return nil
 }
 
 // self runs this program with other arguments.
-func (r *placementReport) self(args ...string) (*exec.Cmd, error) {
+func (r *PlacementReport) self(args ...string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -96,8 +148,8 @@ func (r *placementReport) self(args ...string) (*exec.Cmd, error) {
 }
 
 // place has a process measure a placement.
-func (r *placementReport) place(where, url string) (p bench.Placement, err error) {
-	c := r.command
+func (r *PlacementReport) place(where, url string) (p bench.Placement, err error) {
+	c := r.Options
 	args := []string{
 		"placement", c.File, "--place=" + where, "--endpoint=" + url, "--pipeline=" + r.placed.pipeline.Name, "--model=" + r.placed.model.Name, "--dir=" + c.Dir,
 		"--rate=" + strconv.Itoa(c.Rate), "--duration=" + c.Duration.String(), "--parallelism=" + strconv.Itoa(c.Parallelism), "--seed=" + strconv.FormatUint(c.Seed, 10),
@@ -119,7 +171,7 @@ func (r *placementReport) place(where, url string) (p bench.Placement, err error
 	var ended *exec.ExitError
 	switch {
 	case errors.As(err, &ended) && ended.ExitCode() > 0:
-		return p, endedWith(ended.ExitCode(), err)
+		return p, r.placed.Ended(ended.ExitCode(), err)
 	case err != nil:
 		return p, err
 	}
@@ -134,7 +186,7 @@ type scoringServer struct {
 }
 
 // serve starts one for the model.
-func (r *placementReport) serve() (*scoringServer, error) {
+func (r *PlacementReport) serve() (*scoringServer, error) {
 	command, err := r.self("serve", "--model", r.placed.model.Name+"="+r.placed.path, "--listen", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -171,31 +223,4 @@ func (s *scoringServer) end() error {
 		err = nil
 	}
 	return errors.Join(err, <-s.drained, s.command.Wait())
-}
-
-// sum prints what phases come to that were not measured.
-func (c *placementCommand) sum(a *app) error {
-	phases, err := bench.ParsePhases(c.Phases)
-	if err != nil {
-		return usage("--phases: %w", err)
-	}
-	bound := bench.Bound(phases)
-	if c.JSON {
-		sums := sumsJSON{Phases: phasesJSON(phases), Bound: toMilliseconds(bound)}
-		sums.within(c.Budget, bound, 0)
-		if err := json.NewEncoder(a.stdout).Encode(sums); err != nil {
-			return err
-		}
-	} else {
-		for _, h := range append(phases, bench.Phase{Name: "sum of p99s", P99: bound}) {
-			fmt.Fprintf(a.stdout, "%-13s%v\n", h.Name, h.P99)
-		}
-		if c.Budget > 0 {
-			fmt.Fprintf(a.stdout, "%-13s%v of %v\n", "headroom", c.Budget-bound, c.Budget)
-		}
-	}
-	if c.Budget > 0 && bound > c.Budget {
-		return fmt.Errorf("the phases take %v more than the budget", bound-c.Budget)
-	}
-	return nil
 }

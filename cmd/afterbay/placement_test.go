@@ -51,22 +51,22 @@ func TestVerdictOfStagesIsArithmetic(t *testing.T) {
 // verdictFiles writes the fraud example, with a second pipeline without models.
 func verdictFiles(t *testing.T) string {
 	t.Helper()
-	e, err := newExample(filepath.Join(t.TempDir(), "example"), fraudExample())
+	e, err := NewExample(filepath.Join(t.TempDir(), "example"), FraudFiles())
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(e.pipeline())
+	text, err := os.ReadFile(e.Pipeline())
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, e.pipeline(), string(text)+`---
+	write(t, e.Pipeline(), string(text)+`---
 pipeline: counts
 input: {topic: decisions, key: customer, fields: {customer: string}}
 steps:
   - features: {seen: {windows: [1h], aggregates: [count]}}
   - emit: {topic: counts, value: [customer, seen.count_1h]}
 `)
-	return e.pipeline()
+	return e.Pipeline()
 }
 
 type verdictFound struct {
@@ -176,7 +176,7 @@ func verdictEndpoint(t *testing.T, token string, models ...serving.Named) []stri
 
 func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
 	file := verdictFiles(t)
-	m, err := models.File(filepath.Join(filepath.Dir(file), exampleModel))
+	m, err := models.File(filepath.Join(filepath.Dir(file), ModelName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ steps:
 	}
 	in := &file.Pipelines[0].Input
 	ofSeed := func(seed uint64) []byte {
-		source, _, err := (&placementCommand{Seed: seed}).eventsFor(nil, in)
+		source, _, err := (&PlacementOptions{Seed: seed}).eventsFor(t.Context(), nil, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,7 +377,7 @@ func TestEndpointIsCalledAsTheModelInside(t *testing.T) {
 
 func TestServersThatCannotStartAreReported(t *testing.T) {
 	t.Setenv(asCommand, "1")
-	r := newPlacementReport(&placementCommand{}, &placed{app: &app{ctx: t.Context(), stderr: io.Discard}, model: &afterbay.Model{Name: "m"}, path: "none.ubj"})
+	r := newPlacementReport(&PlacementOptions{}, &placed{Program: &Program{Err: io.Discard}, ctx: t.Context(), model: &afterbay.Model{Name: "m"}, path: "none.ubj"})
 	if _, err := r.serve(); err == nil {
 		t.Error("a server of no model runs")
 	}

@@ -150,8 +150,8 @@ func (m *measurement) digests(read *tails) error {
 		records += d.count
 		fmt.Fprintf(outputs, "%v %d %x\n", t.partition, d.count, d.hash.Sum(nil))
 	}
-	fmt.Fprintf(m.stdout, "outputs %d records\noutputs_digest %x\n", records, outputs.Sum(nil))
-	topics, err := m.log.Topics(m.ctx)
+	fmt.Fprintf(m.Out, "outputs %d records\noutputs_digest %x\n", records, outputs.Sum(nil))
+	topics, err := m.records.Topics(m.ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (m *measurement) digests(read *tails) error {
 	state, entries := newDigest(), 0
 	for _, reads := range m.runner.Reads() {
 		for index := range partitions[reads.Topic] {
-			view, err := m.log.State(m.ctx, reads.Group, stream.Partition{Topic: reads.Topic, Index: index})
+			view, err := m.records.State(m.ctx, reads.Group, stream.Partition{Topic: reads.Topic, Index: index})
 			if err != nil {
 				return err
 			}
@@ -179,7 +179,7 @@ func (m *measurement) digests(read *tails) error {
 			}
 		}
 	}
-	fmt.Fprintf(m.stdout, "state %d entries\nstate_digest %x\n", entries, state.hash.Sum(nil))
+	fmt.Fprintf(m.Out, "state %d entries\nstate_digest %x\n", entries, state.hash.Sum(nil))
 	return nil
 }
 

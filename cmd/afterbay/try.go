@@ -308,7 +308,7 @@ func (t *tally) add(s *seen) {
 // writeApproximate says of how many events which features are approximate.
 func writeApproximate(out io.Writer, events map[string]int) {
 	if len(events) > 0 {
-		fmt.Fprintf(out, "  %-13s %s events: their windows hold more than max, so they are read in panes of a sixtieth\n", "approximate", kinds(events))
+		fmt.Fprintf(out, "  %-13s %s events: their windows hold more than max, so they are read in panes of a sixtieth\n", "approximate", term.Counts(events))
 	}
 }
 
@@ -329,11 +329,11 @@ func (p *printer) summary(r *rehearsal) error {
 		}
 		for _, slot := range t.runner.Schema().Slots {
 			if counts := t.decisions[slot.Name]; counts != nil {
-				fmt.Fprintf(&text, "  %-13s %s\n", slot.Name, kinds(counts))
+				fmt.Fprintf(&text, "  %-13s %s\n", slot.Name, term.Counts(counts))
 			}
 		}
 		writeApproximate(&text, t.approximate)
-		fmt.Fprintf(&text, "  %-13s %s\n", "dead letters", kinds(t.dead))
+		fmt.Fprintf(&text, "  %-13s %s\n", "dead letters", term.Counts(t.dead))
 		for _, stage := range slices.Sorted(maps.Keys(t.examples)) {
 			fmt.Fprintf(&text, "    %-11s %s\n", stage, t.examples[stage])
 		}

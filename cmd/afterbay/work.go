@@ -6,16 +6,16 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/lab/demo/moderation"
+	"github.com/afterbay/afterbay/internal/lang"
 )
 
 // work is what a measurement runs.
 type work struct {
-	files  exampleFiles
+	files  Files
 	number []byte // of an event, written behind this in its output
 	source func() *source
 }
@@ -26,18 +26,18 @@ type source struct {
 	stop func()
 }
 
-func (c *benchCommand) work() work {
+func (c *Options) work() work {
 	switch c.Work {
 	case "fraud":
-		return work{files: fraudExample(), number: []byte(`"tx":"t`), source: func() *source { return fraudSource(c.Seed) }}
+		return work{files: FraudFiles(), number: []byte(`"tx":"t`), source: func() *source { return fraudSource(c.Seed) }}
 	case "moderation":
-		files := exampleFiles{moderation.Files, []string{"profanity.yaml", "profanity.json", "golden.csv"}}
+		files := Files{moderation.Files, []string{"profanity.yaml", "profanity.json", "golden.csv"}}
 		return work{files: files, number: []byte(`"post":"p`), source: func() *source {
 			return &source{next: moderation.NewGenerator(moderation.Options{Seed: c.Seed, Users: 1_000_000, Rate: cmp.Or(c.Rate, 50_000)}).Append, stop: func() {}}
 		}}
 	}
 	options := baseline.Options{Seed: c.Seed, Users: c.Users, Zipf: c.Zipf}
-	return work{files: exampleFiles{baseline.Files, []string{"model.ubj"}}, number: []byte(`"event_id":"e`), source: func() *source {
+	return work{files: Files{baseline.Files, []string{"model.ubj"}}, number: []byte(`"event_id":"e`), source: func() *source {
 		return &source{next: baseline.NewGenerator(options).Append, stop: func() {}}
 	}}
 }
@@ -56,9 +56,9 @@ func fraudSource(seed uint64) *source {
 }
 
 // exactWindows makes the windows of a pipeline exact.
-func exactWindows(p afterbay.Pipeline) {
+func exactWindows(p lang.Pipeline) {
 	for _, step := range p.Steps {
-		features, ok := step.(*afterbay.Features)
+		features, ok := step.(*lang.Features)
 		if !ok {
 			continue
 		}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Program is what a measurement gets of the program that it runs in.
+type Program struct {
+	Out, Err     io.Writer
+	Log          *slog.Logger
+	Kinds        config.Kinds
+	Make         func(lang.Pipeline, afterbay.Options) (*afterbay.Runner, error)
+	Open         func(stream.Process, map[string]lang.Delivery) (stream.Engine, error) // the log, with the delivery of each pipeline
+	Shared       bool                                                                  // several processes may open the log
+	Folder       func(data string) string                                              // of the log, with this data directory
+	WaitAssigned func(context.Context, admin.Log, *afterbay.Runner) error              // until a pipeline has its partitions
+
+	// Of afterbay placement alone.
+	Events func(path, format string) (*ingest.Source, error)
+	Load   func(path string) (model.Model, error)
+	Ended  func(code int, err error) error // gives an error the class of an exit code
+}
+
+// Options are the flags of afterbay bench, which say what each is.
+type Options struct {
+	Work           string // baseline, fraud or moderation
+	Dir            string
+	Events         int
+	Warmup         int
+	Seed           uint64
+	Users          int
+	Zipf           float64
+	Exact          bool
+	Engine         string // as it was named; the program opens it
+	Parallelism    int
+	Rate           int // events a second; 0 measures throughput
+	Duration       time.Duration
+	Part           time.Duration
+	Steady         bool
+	MaxLag         time.Duration
+	CommitInterval time.Duration
+	Delivery       string
+	Keys           int
+	StateMemory    int64
+	RetentionBytes int64
+	Digest         bool
+}
+
+// describe is the line of comment that says what the figures are of.
+func (c *Options) describe(onKafka bool) string {
+	switch {
+	case onKafka && c.Rate > 0:
+		return fmt.Sprintf("# %s on Kafka: %d events/s by a schedule of which the first %v do not count; events due within a millisecond are appended together, latency counts from each one's own time "+
+			"until a reader of committed records has its decision. cpu_cores_used is the whole process, harness_cores_used the same schedule appended without pipeline and reader; the brokers count in neither", c.Work, c.Rate, c.settle())
+	case onKafka:
+		return fmt.Sprintf("# %s on Kafka: topics that are filled before, %d events measured after %d; brokers do not count", c.Work, c.Events, c.Warmup)
+	case c.Rate > 0:
+		return fmt.Sprintf("# %s: %d events/s by a schedule; events due within a millisecond are appended together, latency counts from each one's own time. "+
+			"cpu_cores_used is the whole process, harness_cores_used the generator's schedule without appends and the reader's work, measured alone", c.Work, c.Rate)
+	}
+	return fmt.Sprintf("# %s: a log that is filled before, %d events measured after %d", c.Work, c.Events, c.Warmup)
+}
